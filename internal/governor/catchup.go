@@ -1,0 +1,87 @@
+package governor
+
+import "time"
+
+// The bounds of catching up on every missed occurrence: after a long outage a backlog must neither run for days nor hit
+// the target with thousands of runs in a row.
+const (
+	catchUpLimit = 100
+	catchUpReach = 24 * time.Hour
+)
+
+// catchUp moves a cron candidate that has passed according to the endpoint's policy.
+func (p *plan) catchUp() {
+	if p.in.CatchUp == CatchUpAll {
+		p.catchUpAll()
+		return
+	}
+	if p.in.CatchUp == CatchUpSkip {
+		p.move(RuleOverrun, p.nextFrom(p.in.Now), "overdue: missed occurrences are skipped")
+		return
+	}
+	p.move(RuleOverrun, p.in.Now, "overdue: one run now for every missed occurrence")
+}
+
+// catchUpAll runs the oldest missed occurrence that the bounds allow. The next decision counts from it and so finds the
+// one after it, until none is left.
+func (p *plan) catchUpAll() {
+	oldest := p.oldestMissed()
+	if oldest.After(p.in.Now) {
+		p.move(RuleOverrun, oldest, "overdue: everything missed is over "+catchUpReach.String()+" old and skipped")
+		return
+	}
+	p.slot = oldest
+	p.move(RuleOverrun, p.in.Now, p.whyCatchUp(oldest))
+}
+
+// oldestMissed returns the oldest occurrence after the anchor that is within reach and has no more than the limit from it
+// to now, both included. Where nothing within reach was missed that is the first occurrence to come.
+func (p *plan) oldestMissed() time.Time {
+	after := later(p.in.Anchor, p.in.Now.Add(-catchUpReach-1)) // exactly the reach is within reach
+	if p.count(after, p.in.Now, catchUpLimit+1) > catchUpLimit {
+		after = p.lastFew(after)
+	}
+	return p.next(after)
+}
+
+// lastFew returns an instant between after and now that exactly the limit of occurrences follow up to now; there must be
+// more of them after the given instant. It halves the span and counts only the half whose number is not known, so that it
+// asks a cron of minutes about 500 times and one of seconds about 1,000 times, however many were missed.
+func (p *plan) lastFew(after time.Time) time.Time {
+	few, n := p.in.Now, 0 // n occurrences are after few and not after now; n never exceeds the limit
+	for n < catchUpLimit && few.Sub(after) > 1 {
+		middle := after.Add(few.Sub(after) / 2)
+		more := p.count(middle, few, catchUpLimit-n+1)
+		if n+more > catchUpLimit {
+			after = middle
+			continue
+		}
+		few, n = middle, n+more
+	}
+	return few
+}
+
+// count returns the number of occurrences after one instant and not after another, and stops at a limit.
+func (p *plan) count(after, until time.Time, limit int) int {
+	for n := range limit {
+		at := p.next(after)
+		if at.After(until) {
+			return n
+		}
+		after = at
+	}
+	return limit
+}
+
+// next returns the first occurrence strictly after an instant, or Indefinite when there is none. A cron that answers with
+// an instant that is not later has none: otherwise it could put a due time into the past.
+func (p *plan) next(after time.Time) time.Time {
+	at := p.in.Baseline.Cron.Next(after)
+	if at.IsZero() || !at.After(after) {
+		return Indefinite
+	}
+	return bound(at)
+}
+
+// nextFrom returns the first occurrence at or after an instant, or Indefinite when there is none.
+func (p *plan) nextFrom(from time.Time) time.Time { return p.next(from.Add(-1)) }

@@ -1,0 +1,120 @@
+package governor
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// maxReason bounds, in bytes, what a step repeats of a hint's reason: steps are kept with every run that the hint causes.
+const maxReason = 160
+
+// whyInterval words the interval baseline.
+func (p *plan) whyInterval(doublings int) string {
+	switch {
+	case p.neverRun():
+		return p.whyNeverRun()
+	case doublings == 0:
+		return "every " + p.every.String()
+	}
+	interval := backoff(p.in.Baseline.Interval, 0)
+	return "every " + interval.String() + ", backoff x" + strconv.Itoa(1<<doublings) +
+		" after " + plural(p.in.Failures, "failure")
+}
+
+// whyCron words the cron baseline.
+func (p *plan) whyCron(at time.Time) string {
+	switch {
+	case !at.Before(Indefinite):
+		return "no further cron occurrence"
+	case p.neverRun() && p.in.StartAt.After(p.in.Now):
+		return "never run: first cron occurrence from " + p.instant(p.in.StartAt)
+	case p.neverRun():
+		return "never run: first cron occurrence"
+	}
+	return "next cron occurrence"
+}
+
+// whyNeverRun words an interval that has no grid yet.
+func (p *plan) whyNeverRun() string {
+	if p.in.StartAt.After(p.in.Now) {
+		return "never run: starts at " + p.instant(p.in.StartAt)
+	}
+	return "never run: due at once"
+}
+
+// whyIntervalHint words an interval hint.
+func (p *plan) whyIntervalHint(hint *IntervalHint) string {
+	return "hint: every " + hint.Interval.String() + " until " + p.instant(bound(hint.ExpiresAt)) + because(hint.Reason)
+}
+
+// whyOneShot words a one-shot hint that won.
+func (p *plan) whyOneShot(hint *OneShotHint, at time.Time) string {
+	return "hint: once at " + p.instant(at) + because(hint.Reason)
+}
+
+// whyRetryAfter words the target's wish.
+func (p *plan) whyRetryAfter() string {
+	return "the target asked to wait until " + p.instant(p.in.RetryAfter)
+}
+
+// whyOverrun words the interval that is left after a run that took too long.
+func (p *plan) whyOverrun() string {
+	return "overdue when the run ended: " + p.every.String() + " from now"
+}
+
+// whyCatchUp words a run for a missed occurrence.
+func (p *plan) whyCatchUp(oldest time.Time) string {
+	return "overdue: catching up, oldest first, on " + p.instant(oldest)
+}
+
+// whyJitter words the offset that was added.
+func (p *plan) whyJitter(shift time.Duration) string {
+	return shift.String() + " later, of less than " + p.in.Jitter.String()
+}
+
+// whyPaused words a pause that resumes at due, the jitter aside.
+func (p *plan) whyPaused(due time.Time) string {
+	until := p.in.PausedUntil
+	switch {
+	case !until.Before(Indefinite):
+		return "paused indefinitely"
+	case p.kind != kindCron:
+		return "paused until " + p.instant(until)
+	case !due.Before(Indefinite):
+		return "paused until " + p.instant(until) + ": no cron occurrence from then on"
+	}
+	return "paused until " + p.instant(until) + ": first cron occurrence from then on"
+}
+
+// instant words an instant: the time of day where it is on the day of the decision, else the date too.
+func (p *plan) instant(t time.Time) string {
+	if t.YearDay() == p.in.Now.YearDay() && t.Year() == p.in.Now.Year() {
+		return t.Format("15:04:05.999999Z")
+	}
+	return t.Format("2006-01-02T15:04:05.999999Z")
+}
+
+// because appends a reason, cut between characters where it is too long.
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	if len(reason) <= maxReason {
+		return ": " + reason
+	}
+	cut := maxReason
+	for cut > 0 && !utf8.RuneStart(reason[cut]) {
+		cut--
+	}
+	return ": " + strings.TrimRight(reason[:cut], " ") + "…"
+}
+
+// plural words a count.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}

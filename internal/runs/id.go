@@ -1,0 +1,62 @@
+package runs
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"rubato/internal/errs"
+)
+
+// ID names one run. It is deterministic: the same due time, endpoint and attempt always give the same ID, so that a database can
+// refuse the second of two runs that would be the same. It is a UUIDv8 (RFC 9562 section 5.8) whose first 48 bits are the due
+// time in Unix milliseconds: IDs sort by due time, and an ID alone tells the day partition that holds its row.
+type ID [16]byte
+
+const idPrefix = "run_"
+
+// NewID returns the ID of the attempt-th request (counted from 1) for the due time slot of an endpoint. Sub-millisecond parts of
+// slot do not count.
+func NewID(slot time.Time, endpoint [16]byte, attempt int) ID {
+	var seed [32]byte
+	ms := slot.UnixMilli()
+	copy(seed[:16], endpoint[:])
+	binary.BigEndian.PutUint64(seed[16:], uint64(ms))      //nolint:gosec // The bit pattern is hashed, not counted with.
+	binary.BigEndian.PutUint64(seed[24:], uint64(attempt)) //nolint:gosec // Likewise.
+	sum := sha256.Sum256(seed[:])
+
+	var id ID
+	var stamp [8]byte
+	binary.BigEndian.PutUint64(stamp[:], uint64(ms)) //nolint:gosec // Due times lie between 2020 and 2200 by contract.
+	copy(id[:6], stamp[2:])
+	copy(id[6:], sum[:10])
+	id[6] = id[6]&0x0f | 0x80 // version 8
+	id[8] = id[8]&0x3f | 0x80 // variant RFC 9562
+	return id
+}
+
+// ParseID reads the form that String writes. The error is an [errs.Malformed] naming the field id.
+func ParseID(s string) (ID, error) {
+	raw, found := strings.CutPrefix(s, idPrefix)
+	u, err := uuid.Parse(raw)
+	if !found || err != nil || len(raw) != 36 {
+		return ID{}, &errs.Error{
+			Code: errs.Malformed, Reason: "invalid_id", Message: "the run id cannot be read",
+			Fields: []errs.Field{{Field: "id", Code: "invalid_id", Message: "a run id looks like run_0193466f-2a10-8c3e-9d41-5a2f6c7d8e90"}},
+		}
+	}
+	return ID(u), nil
+}
+
+// String returns the ID as users see it: run_ and the UUID in its canonical form.
+func (id ID) String() string { return idPrefix + uuid.UUID(id).String() }
+
+// Slot returns the due time that the ID carries, to the millisecond, in UTC.
+func (id ID) Slot() time.Time {
+	var stamp [8]byte
+	copy(stamp[2:], id[:6])
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(stamp[:]))).UTC() //nolint:gosec // 48 bits always fit.
+}

@@ -1,0 +1,54 @@
+// Package runs knows what a run is: its ID, its statuses and the legal moves between them, what an outcome means, and what the
+// history keeps of it. It reads no clock and no random source.
+//
+// The database is authoritative: a run is live exactly while it has a row in live_runs, and over exactly when it has one in runs.
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Run is one attempt to call an endpoint, live or over. Instants are UTC; those that do not apply are zero.
+type Run struct {
+	ID           ID
+	EndpointID   [16]byte
+	TenantID     [16]byte
+	ScheduledFor time.Time // the due time that the run stands for
+	Attempt      int       // counted from 1; every attempt of one due time has its own run
+	Source       string    // the governor's source of the due time, or "manual"
+	ClaimToken   int64     // the fence: higher for every later claim of the endpoint
+	WorkerID     [16]byte
+	ClaimedAt    time.Time
+	StartedAt    time.Time // when the start was committed; the request left at once after
+	FinishedAt   time.Time // zero while running
+	Outcome      Outcome
+	Decision     Decision // what the finish decided; zero while running
+}
+
+// Decision is what the governor decided at the finish of a run. Steps is its trace as stored; null where the one step was the
+// baseline.
+type Decision struct {
+	NextRunAt time.Time
+	Source    string
+	Steps     json.RawMessage
+}
+
+// Filter selects runs of one tenant, newest due time first. Zero fields do not filter.
+type Filter struct {
+	TenantID   [16]byte
+	EndpointID [16]byte
+	Status     Status
+	Before     ID        // only runs whose ID sorts below: the cursor of a list
+	From, To   time.Time // scheduledFor in [From, To)
+	Limit      int       // at most so many; must be positive
+}
+
+// Reader reads live and finished runs.
+type Reader interface {
+	// List returns the runs that the filter selects, live ones included, by descending ID.
+	List(ctx context.Context, f Filter) ([]Run, error)
+	// Get returns one run of a tenant with its captured body. The error is [errs.NotFound] when the tenant has no such run.
+	Get(ctx context.Context, tenant [16]byte, id ID) (Run, error)
+}

@@ -1,0 +1,61 @@
+package runs
+
+// Status says where a run stands. A run is running once, then ends in exactly one other status and never changes again.
+type Status string
+
+// The statuses. Running is found among the live runs only; the others in the history only.
+const (
+	Running   Status = "running"
+	Succeeded Status = "succeeded" // the answer satisfied the endpoint's success rule
+	Failed    Status = "failed"    // the target answered otherwise, or could not be reached
+	TimedOut  Status = "timed_out" // no complete answer inside the timeout
+	Canceled  Status = "canceled"  // stopped by a user
+	Lost      Status = "lost"      // outcome unknown: a request may have left, and nobody who could tell is left
+	Skipped   Status = "skipped"   // due times that passed without a request, by a rule that the reason names
+)
+
+// Statuses returns every status, the live one first.
+func Statuses() []Status {
+	return []Status{Running, Succeeded, Failed, TimedOut, Canceled, Lost, Skipped}
+}
+
+// Terminal reports whether a run of this status is over.
+func (s Status) Terminal() bool { return s != Running }
+
+// CanBecome reports whether a run may move from s to next: from running to any end, and nowhere else. A run becomes skipped only
+// where it is certain that no byte of its request left.
+func (s Status) CanBecome(next Status) bool {
+	return s == Running && next.Terminal()
+}
+
+// Reason says why a run has its status, as a stable code.
+type Reason string
+
+// The reasons. Those of infrastructure (WorkerLost, LockLost, Shutdown) say nothing about the target, so they never move an
+// endpoint's failure count.
+const (
+	HTTPStatus     Reason = "http_status"     // the status code decided: succeeded or failed
+	Timeout        Reason = "timeout"         // timed_out
+	DNSError       Reason = "dns_error"       // the name did not resolve
+	ConnectError   Reason = "connect_error"   // no connection
+	TLSError       Reason = "tls_error"       // no trusted connection
+	ConnectionLost Reason = "connection_lost" // the connection broke after a byte of the request may have left
+	ProtocolError  Reason = "protocol_error"  // the answer was not HTTP
+	RedirectLimit  Reason = "redirect_limit"  // one redirect more than the endpoint follows
+	RedirectDenied Reason = "redirect_denied" // a redirect to where no call may go
+	EgressDenied   Reason = "egress_denied"   // the guard refused the address
+	WorkerLost     Reason = "worker_lost"     // the worker went silent or said goodbye
+	LockLost       Reason = "lock_lost"       // the worker lost its lock and cancelled the request
+	StartExpired   Reason = "start_expired"   // too late after its start was committed: never sent
+	Shutdown       Reason = "shutdown"        // the worker stopped before the answer came
+	CanceledByUser Reason = "canceled_by_user"
+	InternalError  Reason = "internal_error" // a fault of ours kept the request from being sent
+)
+
+// Reasons returns every reason.
+func Reasons() []Reason {
+	return []Reason{
+		HTTPStatus, Timeout, DNSError, ConnectError, TLSError, ConnectionLost, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied,
+		WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError,
+	}
+}
