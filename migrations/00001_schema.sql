@@ -177,7 +177,7 @@ CREATE TABLE hints (
     author      text NOT NULL,
     created_at  timestamptz NOT NULL,
     ended_at    timestamptz, -- replaced, cleared or consumed; null: in force until it expires
-    CONSTRAINT hints_kind_check CHECK ((kind = 'interval') = (interval_ms IS NOT NULL) AND (kind = 'one-shot') = (run_at IS NOT NULL))
+    CONSTRAINT hints_shape_check CHECK ((kind = 'interval') = (interval_ms IS NOT NULL) AND (kind = 'one-shot') = (run_at IS NOT NULL))
 );
 CREATE UNIQUE INDEX hints_current ON hints (endpoint_id, kind) WHERE ended_at IS NULL;
 CREATE INDEX hints_endpoint ON hints (endpoint_id, id DESC);

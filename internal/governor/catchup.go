@@ -30,7 +30,7 @@ func (p *plan) catchUpAll() {
 		p.move(RuleOverrun, oldest, "overdue: everything missed is over "+catchUpReach.String()+" old and skipped")
 		return
 	}
-	p.slot = oldest
+	p.missed = oldest
 	p.move(RuleOverrun, p.in.Now, p.whyCatchUp(oldest))
 }
 

@@ -126,6 +126,15 @@ func TestWorkedCases(t *testing.T) {
 			wantAt:     at(14 * time.Hour),
 			wantSource: governor.SourcePaused,
 		},
+		{
+			// The same pause when today's 02:00 has run: tomorrow's is what the pause would make of it anyway.
+			name: "PausedCronThatHasRunToday",
+			in: governor.Input{
+				Now: T, Cause: governor.CauseReplan, Anchor: at(-10 * time.Hour), Baseline: on(daily(2)), PausedUntil: at(5 * time.Hour),
+			},
+			wantAt:     at(14 * time.Hour),
+			wantSource: governor.SourcePaused,
+		},
 	})
 }
 

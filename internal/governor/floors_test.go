@@ -168,7 +168,7 @@ func TestClampRule(t *testing.T) {
 
 func TestPauseRule(t *testing.T) {
 	t.Parallel()
-	bi, bc, paused := governor.SourceBaselineInterval, governor.SourceBaselineCron, governor.SourcePaused
+	bi, paused := governor.SourceBaselineInterval, governor.SourcePaused
 	forever := governor.Indefinite
 	runCases(t, []ruleCase{
 		{
@@ -189,8 +189,12 @@ func TestPauseRule(t *testing.T) {
 			in: governor.Input{Now: T, Anchor: T, Baseline: every(hour), PausedUntil: at(minute)},
 		},
 		{
-			name: "CronAfterThePauseStays", wantAt: at(14 * hour), wantSource: bc,
+			name: "CronAfterThePauseKeepsItsTimeAndSaysThatItIsPaused", wantAt: at(14 * hour), wantSource: paused,
 			in: governor.Input{Now: T, Anchor: at(-10 * hour), Baseline: on(daily(2)), PausedUntil: at(5 * hour)},
+		},
+		{
+			name: "ClampedCronAfterThePauseStays", wantAt: at(10 * hour), wantSource: governor.SourceClampedMax,
+			in: governor.Input{Now: T, Anchor: T, Baseline: on(daily(2)), Max: 10 * hour, PausedUntil: at(5 * hour)},
 		},
 		{
 			name: "CronAtTheEndOfThePauseRunsThen", wantAt: at(3 * hour), wantSource: paused,

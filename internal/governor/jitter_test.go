@@ -106,10 +106,10 @@ func TestJitterRule(t *testing.T) {
 	none := with(governor.Input{Now: T, Baseline: every(minute)})
 	none.Jitter = -hour
 	runCases(t, []ruleCase{
-		{name: "KeepsTheSource", in: with(governor.Input{Now: T, Baseline: every(minute)}), wantAt: at(minute + off), wantSource: bi, wantRules: jittered},
+		{name: "KeepsTheSource", in: with(governor.Input{Now: T, Baseline: every(minute)}), wantAt: at(minute + off), wantSlot: at(minute), wantSource: bi, wantRules: jittered},
 		{name: "NegativeIsNone", in: none, wantAt: at(minute), wantSource: bi, wantRules: rules(governor.RuleBaselineInterval)},
 		{
-			name: "ComesAfterTheOverrunFloor", wantAt: at(minute + off), wantSource: bi,
+			name: "ComesAfterTheOverrunFloor", wantAt: at(minute + off), wantSlot: at(minute), wantSource: bi,
 			in:        with(governor.Input{Now: at(minute), Cause: governor.CauseReplan, Baseline: every(second)}),
 			wantRules: rules(governor.RuleBaselineInterval, governor.RuleOverrun, governor.RuleJitter),
 		},
@@ -119,7 +119,7 @@ func TestJitterRule(t *testing.T) {
 			wantRules: rules(governor.RuleBaselineInterval, governor.RuleJitter, governor.RuleClampedMax),
 		},
 		{
-			name: "MinimumCountsItIn", wantAt: at(minute + off), wantSource: bi,
+			name: "MinimumCountsItIn", wantAt: at(minute + off), wantSlot: at(minute), wantSource: bi,
 			in: with(governor.Input{Now: T, Baseline: every(minute), Min: 2 * minute}),
 		},
 		{
@@ -127,11 +127,11 @@ func TestJitterRule(t *testing.T) {
 			in: with(governor.Input{Now: T, Baseline: on(listed{})}),
 		},
 		{
-			name: "SpreadsTheEndOfAPause", wantAt: at(2*hour + paused), wantSource: governor.SourcePaused,
+			name: "SpreadsTheEndOfAPause", wantAt: at(2*hour + paused), wantSlot: at(2 * hour), wantSource: governor.SourcePaused,
 			in: with(governor.Input{Now: T, Baseline: every(minute), PausedUntil: at(2 * hour)}),
 		},
 		{
-			name: "CronAfterAPauseHasItsUsualOffset", wantAt: at(2*hour + paused), wantSource: governor.SourcePaused,
+			name: "CronAfterAPauseHasItsUsualOffset", wantAt: at(2*hour + paused), wantSlot: at(2 * hour), wantSource: governor.SourcePaused,
 			in: with(governor.Input{Now: T, Baseline: on(grid(10 * minute)), PausedUntil: at(2*hour - minute)}),
 		},
 		{
@@ -139,6 +139,17 @@ func TestJitterRule(t *testing.T) {
 			in: with(governor.Input{Now: T, Baseline: every(minute), PausedUntil: governor.Indefinite}),
 		},
 	})
+}
+
+// TestJitterDoesNotDrift counts ten runs on, each from the slot of the one before: the grid stays where it was.
+func TestJitterDoesNotDrift(t *testing.T) {
+	t.Parallel()
+	in := governor.Input{EndpointID: endpoint(1), Now: T, Anchor: T, Baseline: every(minute), Jitter: 30 * second}
+	for n := range time.Duration(10) {
+		got := governor.Decide(in)
+		require.Equal(t, at((n+1)*minute), got.Slot)
+		in.Now, in.Anchor, in.LastSlot = got.At, got.Slot, got.Slot
+	}
 }
 
 func TestLongestJitterIsSound(t *testing.T) {

@@ -162,7 +162,13 @@ func (s scenario) clamped(r reading) reading {
 
 // held reads the rule on pauses.
 func (s scenario) held(r reading) reading {
-	if s.paused == nil || *s.paused <= s.now || *s.paused <= r.due {
+	if s.paused == nil || *s.paused <= s.now {
+		return r
+	}
+	if *s.paused <= r.due {
+		if r.source == governor.SourceBaselineCron { // A paused cron says so: its time is what the pause would make of it.
+			r.source = governor.SourcePaused
+		}
 		return r
 	}
 	r.due, r.source = *s.paused, governor.SourcePaused

@@ -25,7 +25,8 @@ type plan struct {
 	kind   kind
 	every  time.Duration // effective interval of kindInterval, backoff included
 	at     time.Time     // the candidate
-	slot   time.Time     // missed occurrence that the run stands for; zero: at
+	missed time.Time     // missed occurrence that the run stands for; zero: none
+	grid   time.Time     // the candidate before jitter, as long as no later rule moved it; zero: at
 	source Source
 	steps  []Step
 }
@@ -37,7 +38,7 @@ func newPlan(in Input) plan {
 
 // move sets the candidate and adds the step of the rule that moved it. The source stays.
 func (p *plan) move(rule Rule, at time.Time, why string) {
-	p.at = at
+	p.at, p.grid = at, time.Time{}
 	p.steps = append(p.steps, Step{Rule: rule, At: at, Why: why})
 }
 
@@ -140,13 +141,16 @@ func (p *plan) overrun() {
 	}
 }
 
-// jitter adds the endpoint's offset for this due time.
+// jitter adds the endpoint's offset for this due time. The run still stands for the due time without it: were the schedule to
+// count from where jitter put a run, every interval would be longer by the offset.
 func (p *plan) jitter() {
 	if p.in.Jitter <= 0 {
 		return
 	}
-	shift := offset(p.in.EndpointID, p.at, p.in.Jitter)
-	p.move(RuleJitter, add(p.at, shift), p.whyJitter(shift))
+	grid := p.at
+	shift := offset(p.in.EndpointID, grid, p.in.Jitter)
+	p.move(RuleJitter, add(grid, shift), p.whyJitter(shift))
+	p.grid = grid
 }
 
 // clamp keeps the time between runs within the user's bounds, the maximum last, and out of the past.
@@ -170,26 +174,42 @@ func (p *plan) clamp() {
 // pause holds back a candidate that falls into a pause. A cron resumes on its grid; the others resume at the end of the
 // pause, spread by their jitter because many pauses may end together. A pause that is over is not after the candidate,
 // because that is not before now by this rule.
+//
+// A paused cron says so even where its next occurrence lies after the pause anyway: its time is what the pause would make of
+// it, and "paused" is what an operator needs to read.
 func (p *plan) pause() {
 	until := p.in.PausedUntil
-	if !p.at.Before(until) {
-		return
+	switch {
+	case p.at.Before(until):
+		due := until
+		if p.kind == kindCron && until.Before(Indefinite) {
+			due = p.nextFrom(until)
+		}
+		p.missed = time.Time{}
+		p.move(RulePaused, add(due, offset(p.in.EndpointID, due, p.in.Jitter)), p.whyPaused(due))
+		p.source, p.grid = SourcePaused, due
+	case p.source == SourceBaselineCron && until.After(p.in.Now):
+		grid := p.grid
+		p.move(RulePaused, p.at, p.whyPaused(p.at))
+		p.source, p.grid = SourcePaused, grid
 	}
-	due := until
-	if p.kind == kindCron && until.Before(Indefinite) {
-		due = p.nextFrom(until)
-	}
-	p.source, p.slot = SourcePaused, time.Time{}
-	p.move(RulePaused, add(due, offset(p.in.EndpointID, due, p.in.Jitter)), p.whyPaused(due))
 }
 
 // decision returns what the rules left.
 func (p *plan) decision() Decision {
-	slot := p.slot
-	if slot.IsZero() {
-		slot = p.at
+	return Decision{At: p.at, Slot: p.slot(), Source: p.source, Steps: p.steps}
+}
+
+// slot returns the due time that the run stands for.
+func (p *plan) slot() time.Time {
+	switch {
+	case !p.missed.IsZero():
+		return p.missed
+	case !p.grid.IsZero():
+		return p.grid
+	default:
+		return p.at
 	}
-	return Decision{At: p.at, Slot: slot, Source: p.source, Steps: p.steps}
 }
 
 // backoff returns interval * 2^doublings, at most the longest duration.

@@ -1,0 +1,51 @@
+package claims
+
+import (
+	"context"
+	"time"
+)
+
+// Claim is one endpoint in the hands of one worker until LockedUntil. Instants are database time.
+type Claim struct {
+	EndpointID  [16]byte
+	Token       int64     // the fence
+	Slot        time.Time // the due time that the run will stand for
+	PlannedAt   time.Time // when to send it: Slot, or later for a retry or a catch-up; in the past when it is overdue
+	Attempt     int
+	Source      string
+	Version     int64 // of the endpoint's configuration
+	LockedUntil time.Time
+}
+
+// Rules are the numbers that claiming follows.
+type Rules struct {
+	Horizon time.Duration // how far ahead of their due time endpoints are claimed
+	LockTTL time.Duration // the longest lock that is granted at once
+}
+
+// Store is what claiming needs of the database. Every method is one transaction, and every instant it returns is database time.
+type Store interface {
+	// ClaimDue takes up to limit endpoints that come due within the horizon, oldest first, for a worker. It also returns the
+	// database's time.
+	ClaimDue(ctx context.Context, r Request) ([]Claim, time.Time, error)
+	// Release gives back claims that were not started, claimable at their planned time. Claims that were revoked or started
+	// meanwhile are left alone; it returns how many were given back.
+	Release(ctx context.Context, worker [16]byte, list []Claim) (int, error)
+	// ExtendLocks moves on the locks of runs that are still the worker's and not over, by a whole LockTTL from now, and
+	// returns the runs.
+	ExtendLocks(ctx context.Context, worker [16]byte, held []Held, ttl time.Duration) ([][16]byte, error)
+}
+
+// Request asks for claims.
+type Request struct {
+	Worker  [16]byte
+	Limit   int
+	Horizon time.Duration
+	LockTTL time.Duration
+}
+
+// Held names a started run by the token under which it was started.
+type Held struct {
+	RunID [16]byte
+	Token int64
+}

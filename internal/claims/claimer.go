@@ -1,0 +1,98 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+// maxBatch bounds one claim: trials show no gain from larger batches, and a long statement would hold its row locks for long.
+const maxBatch = 500
+
+// Taker is the worker whose claimer this is.
+type Taker interface {
+	// Room returns how many claims the worker can take now, and how far ahead.
+	Room() (limit int, horizon time.Duration)
+	// Take hands over claims. The database read its clock, now, between sent and the call.
+	Take(list []Claim, now, sent time.Time)
+}
+
+// ClaimerConfig says what a claimer works with. Every field is required.
+type ClaimerConfig struct {
+	Worker       [16]byte
+	Store        Store
+	Taker        Taker
+	Rules        Rules
+	PollInterval time.Duration // between claims while nothing calls for one; jittered by a tenth
+	Logger       *slog.Logger
+	Metrics      *Metrics
+}
+
+// Claimer claims what comes due: every poll interval, at once when it is woken, and again at once while batches come back full.
+type Claimer struct {
+	cfg  ClaimerConfig
+	wake chan struct{}
+}
+
+// NewClaimer returns a claimer that does nothing until Run.
+func NewClaimer(cfg ClaimerConfig) *Claimer {
+	return &Claimer{cfg: cfg, wake: make(chan struct{}, 1)}
+}
+
+// Wake asks for a claim at once. It never blocks; many calls during one claim ask for one more.
+func (c *Claimer) Wake() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run claims until ctx ends. A claim that fails is logged and tried again at the next poll.
+func (c *Claimer) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		full, err := c.claimOnce(ctx)
+		if err != nil && ctx.Err() == nil {
+			c.cfg.Logger.Warn("claiming failed; trying again at the next poll", "error", err)
+		}
+		if full {
+			continue
+		}
+		pause := time.NewTimer(c.jittered())
+		select {
+		case <-ctx.Done():
+		case <-c.wake:
+		case <-pause.C:
+		}
+		pause.Stop()
+	}
+}
+
+// claimOnce claims one batch and reports whether it came back full, which means that more may be due.
+func (c *Claimer) claimOnce(ctx context.Context) (full bool, err error) {
+	room, horizon := c.cfg.Taker.Room()
+	limit := min(room, maxBatch)
+	if limit <= 0 {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Rules.LockTTL/4) // A claim that takes longer eats up its own lock.
+	defer cancel()
+
+	sent := time.Now()
+	list, now, err := c.cfg.Store.ClaimDue(ctx, Request{
+		Worker: c.cfg.Worker, Limit: limit, Horizon: horizon, LockTTL: c.cfg.Rules.LockTTL,
+	})
+	if err != nil {
+		return false, fmt.Errorf("claiming up to %d due endpoints: %w", limit, err)
+	}
+	c.cfg.Metrics.claimed(len(list), time.Since(sent))
+	c.cfg.Taker.Take(list, now, sent)
+	return len(list) == limit, nil
+}
+
+// jittered spreads the polls of many workers, so that they do not all ask at one instant.
+func (c *Claimer) jittered() time.Duration {
+	tenth := c.cfg.PollInterval / 10
+	return c.cfg.PollInterval - tenth + rand.N(2*tenth+1) //nolint:gosec // Spreading needs no secrecy.
+}

@@ -1,0 +1,138 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// heartbeatRetry is how soon a failed heartbeat is tried again: waiting a whole period would lose the lock in an outage shorter
+// than the lock.
+const heartbeatRetry = time.Second
+
+// Heartbeater extends the locks of the runs that outlast their first lock: all of them in one statement every third of a lock. It
+// cancels a run whose lock was lost, or is over on this process's own clock.
+type Heartbeater struct {
+	worker  [16]byte
+	store   Store
+	ttl     time.Duration
+	logger  *slog.Logger
+	metrics *Metrics
+
+	mu    sync.Mutex
+	locks map[[16]byte]*Lock // by run
+}
+
+// NewHeartbeater returns a heartbeater for the locks of one worker.
+func NewHeartbeater(worker [16]byte, store Store, ttl time.Duration, logger *slog.Logger, metrics *Metrics) *Heartbeater {
+	return &Heartbeater{worker: worker, store: store, ttl: ttl, logger: logger, metrics: metrics, locks: map[[16]byte]*Lock{}}
+}
+
+// Hold begins to extend a lock.
+func (h *Heartbeater) Hold(l *Lock) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.locks[l.RunID] = l
+}
+
+// Drop forgets the lock of a run that is over.
+func (h *Heartbeater) Drop(run [16]byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.locks, run)
+}
+
+// Run extends locks until ctx ends, which should be after the last run has finished.
+func (h *Heartbeater) Run(ctx context.Context) {
+	period := h.ttl / 3
+	timer := time.NewTimer(period)
+	defer timer.Stop()
+	watch := time.NewTicker(min(heartbeatRetry/2, period)) // Locks must be seen to end also while a heartbeat hangs or waits.
+	defer watch.Stop()
+	beats := make(chan error, 1)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			go func() { beats <- h.beat(ctx) }()
+		case err := <-beats:
+			next := period
+			if err != nil && ctx.Err() == nil {
+				h.logger.Warn("heartbeat failed; trying again in a second", "error", err)
+				next = min(heartbeatRetry, period)
+			}
+			timer.Reset(next)
+		case <-watch.C:
+			h.endOver(time.Now())
+		}
+	}
+}
+
+// beat extends every lock in one statement and cancels the runs whose lock did not come back.
+func (h *Heartbeater) beat(ctx context.Context) error {
+	held := h.held()
+	if len(held) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.ttl/6)
+	defer cancel()
+
+	sent := time.Now()
+	kept, err := h.store.ExtendLocks(ctx, h.worker, held, h.ttl)
+	h.metrics.heartbeat(err)
+	if err != nil {
+		return fmt.Errorf("extending %d locks: %w", len(held), err)
+	}
+	h.settle(held, kept, sent)
+	return nil
+}
+
+func (h *Heartbeater) held() []Held {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held := make([]Held, 0, len(h.locks))
+	for _, l := range h.locks {
+		held = append(held, l.Held)
+	}
+	return held
+}
+
+// settle takes in which of the locks asked for were extended.
+func (h *Heartbeater) settle(asked []Held, kept [][16]byte, sent time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	extended := make(map[[16]byte]bool, len(kept))
+	for _, id := range kept {
+		extended[id] = true
+	}
+	for _, a := range asked {
+		l, live := h.locks[a.RunID]
+		switch {
+		case !live: // finished meanwhile
+		case extended[a.RunID]:
+			l.extend(sent, h.ttl)
+		default:
+			h.lose(l, "revoked")
+		}
+	}
+}
+
+// endOver cancels the runs whose locks are over on this process's clock.
+func (h *Heartbeater) endOver(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range h.locks {
+		if l.over(now) {
+			h.lose(l, "expired")
+		}
+	}
+}
+
+func (h *Heartbeater) lose(l *Lock, cause string) {
+	l.cancel(ErrLockLost)
+	delete(h.locks, l.RunID)
+	h.metrics.lost(cause)
+}

@@ -1,0 +1,62 @@
+package claims
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Metrics counts what claiming does.
+type Metrics struct {
+	total      prometheus.Counter
+	batch      prometheus.Histogram
+	seconds    prometheus.Histogram
+	locksLost  *prometheus.CounterVec
+	heartbeats *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics of claiming.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	f := promauto.With(r)
+	m := &Metrics{
+		total: f.NewCounter(prometheus.CounterOpts{
+			Name: "rubato_claims_claimed_total", Help: "Endpoints claimed.",
+		}),
+		batch: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "rubato_claims_batch_size", Help: "Endpoints per claim.", Buckets: []float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500},
+		}),
+		seconds: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "rubato_claims_claim_seconds", Help: "Duration of a claim.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
+		}),
+		locksLost: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "rubato_claims_lock_lost_total", Help: "Locks lost during a run: revoked by another, or expired on the worker's own clock.",
+		}, []string{"cause"}),
+		heartbeats: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "rubato_claims_heartbeats_total", Help: "Heartbeats that extended locks.",
+		}, []string{"result"}),
+	}
+	for _, cause := range []string{"revoked", "expired"} {
+		m.locksLost.WithLabelValues(cause)
+	}
+	for _, result := range []string{"ok", "failed"} {
+		m.heartbeats.WithLabelValues(result)
+	}
+	return m
+}
+
+func (m *Metrics) claimed(n int, took time.Duration) {
+	m.total.Add(float64(n))
+	m.batch.Observe(float64(n))
+	m.seconds.Observe(took.Seconds())
+}
+
+func (m *Metrics) lost(cause string) { m.locksLost.WithLabelValues(cause).Inc() }
+
+func (m *Metrics) heartbeat(err error) {
+	if err != nil {
+		m.heartbeats.WithLabelValues("failed").Inc()
+		return
+	}
+	m.heartbeats.WithLabelValues("ok").Inc()
+}

@@ -1,0 +1,63 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"rubato/internal/egress"
+	"rubato/internal/runs"
+)
+
+// classify says what an exchange means. now is database time, for the instant that a Retry-After names.
+func classify(ctx context.Context, t Target, answer egress.Response, err error, now time.Time) runs.Outcome {
+	o := runs.Outcome{
+		StatusCode:    answer.StatusCode,
+		Phases:        phases(answer.Phases),
+		ResponseBytes: int64(len(answer.Body)),
+		Truncated:     answer.Truncated,
+		ContentType:   answer.Header.Get("Content-Type"),
+		Body:          answer.Body,
+		MaybeSent:     true,
+	}
+	if fault, failed := errors.AsType[*egress.Error](err); failed {
+		o.Phases = phases(fault.Phases)
+		o.MaybeSent = fault.Sent
+		o.Error = fault.Error()
+		o.Status, o.Reason = verdict(ctx, fault.Reason)
+		return o
+	}
+	o.Status, o.Reason = runs.Failed, runs.HTTPStatus
+	if t.Success.Match(answer.StatusCode) {
+		o.Status = runs.Succeeded
+	}
+	if answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable {
+		if at, asked := egress.RetryAfter(answer.Header, now); asked {
+			o.RetryAfter = at.UTC().Truncate(time.Millisecond)
+		}
+	}
+	return o
+}
+
+// verdict maps the class of a failed call. A call that was given up says why in its context.
+func verdict(ctx context.Context, reason egress.Reason) (runs.Status, runs.Reason) {
+	switch reason {
+	case egress.Timeout:
+		return runs.TimedOut, runs.Timeout
+	case egress.Canceled:
+		if errors.Is(context.Cause(ctx), errShutdown) {
+			return runs.Lost, runs.Shutdown
+		}
+		return runs.TimedOut, runs.Timeout // The deadline of the execution.
+	case egress.DNSError, egress.ConnectError, egress.TLSError, egress.EgressDenied, egress.ProtocolError, egress.ConnectionLost,
+		egress.RedirectLimit, egress.RedirectDenied:
+		return runs.Failed, runs.Reason(reason) // Both packages use the field's standard codes; a test holds them together.
+	default:
+		return runs.Lost, runs.InternalError
+	}
+}
+
+func phases(p egress.Phases) runs.Phases {
+	return runs.Phases{DNS: p.DNS, Connect: p.Connect, TLS: p.TLS, Wait: p.Wait, Transfer: p.Transfer}
+}

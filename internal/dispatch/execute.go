@@ -1,0 +1,81 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"rubato/internal/claims"
+	"rubato/internal/egress"
+	"rubato/internal/runs"
+)
+
+// sendLimit is how much time may pass between the statement that started a run and its first byte. Past it the process was
+// stopped, and what was true at the start may not be any more: nothing is sent.
+const sendLimit = time.Second
+
+// execute runs one execution to its end. recorded is false where the lock was lost, and somebody else writes the record.
+func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.Time) (outcome runs.Outcome, recorded bool) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			w.metrics.panics.Inc()
+			w.logger.Error("a run panicked", "run_id", s.RunID.String(), "error", fault, "stack", string(debug.Stack()))
+			outcome = runs.Outcome{Status: runs.Lost, Reason: runs.InternalError, MaybeSent: true, Error: "a fault inside Rubato ended the run"}
+			recorded = true
+		}
+	}()
+	ctx, cancel := context.WithCancelCause(work)
+	defer cancel(nil)
+	ctx, stop := context.WithTimeoutCause(ctx, b.target.Spec.MaxExecutionTime, context.DeadlineExceeded)
+	defer stop()
+
+	if ttl := s.LockedUntil.Sub(s.StartedAt); ttl < b.target.Spec.MaxExecutionTime { // Longer than its first lock: needs heartbeats.
+		held := claims.Held{RunID: s.RunID, Token: b.claim.Token}
+		w.beats.Hold(claims.NewLock(held, sent, ttl, cancel))
+		defer w.beats.Drop(s.RunID)
+	}
+	if late := time.Since(sent); late > sendLimit {
+		return runs.Outcome{
+			Status: runs.Skipped, Reason: runs.StartExpired,
+			Error: fmt.Sprintf("nothing was sent: the worker stood still for %s after the start", late.Round(time.Millisecond)),
+		}, true
+	}
+	if now, known := w.clock.now(); known {
+		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
+	}
+	answer, err := w.cfg.Egress.Do(ctx, request(b, s))
+	if errors.Is(context.Cause(ctx), claims.ErrLockLost) {
+		return runs.Outcome{}, false
+	}
+	now, _ := w.clock.now()
+	return classify(ctx, b.target, answer, err, now), true
+}
+
+// request builds the request of a run.
+func request(b waiting, s Started) egress.Request {
+	spec := b.target.Spec
+	key := runs.NewID(b.claim.Slot, b.claim.EndpointID, 1) // The same for every attempt of one due time.
+	trace := hex.EncodeToString(s.RunID[:])
+	return egress.Request{
+		Method: spec.Method,
+		URL:    spec.URL,
+		Header: b.target.Header,
+		Meta: http.Header{
+			"Rubato-Run-Id":        {s.RunID.String()},
+			"Rubato-Attempt":       {strconv.Itoa(b.claim.Attempt)},
+			"Rubato-Scheduled-For": {b.claim.Slot.UTC().Format("2006-01-02T15:04:05.000Z")},
+			"Rubato-Fence":         {strconv.FormatInt(b.claim.Token, 10)},
+			"Idempotency-Key":      {key.String()},
+			"Traceparent":          {"00-" + trace + "-" + trace[16:] + "-01"},
+		},
+		Body:         []byte(spec.Body),
+		Timeout:      spec.Timeout,
+		MaxBody:      int64(spec.MaxResponseKB) << 10,
+		MaxRedirects: spec.FollowRedirects,
+	}
+}

@@ -1,0 +1,59 @@
+package dispatch
+
+import (
+	"net/http"
+	"time"
+
+	"rubato/internal/claims"
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+)
+
+// Target is what a run calls: the configuration of an endpoint at one version, ready for use.
+type Target struct {
+	Spec    endpoints.Spec
+	Header  http.Header
+	Success *endpoints.SuccessRule
+}
+
+// Start asks for the start of a claim.
+type Start struct {
+	Claim     claims.Claim
+	RunID     runs.ID
+	Execution time.Duration // limit of the execution
+}
+
+// Started is a live run. Instants are database time.
+type Started struct {
+	EndpointID  [16]byte
+	TenantID    [16]byte
+	RunID       runs.ID
+	StartedAt   time.Time
+	LockedUntil time.Time
+}
+
+// Finish asks for the record of finished runs.
+type Finish struct {
+	Worker  [16]byte
+	Runs    []runs.Run
+	Keep    time.Duration // a next due time this close stays with the worker; zero: none does
+	LockTTL time.Duration
+}
+
+// Finished tells what a Finish did.
+type Finished struct {
+	Kept    []claims.Claim    // next due times that stay with the worker, under new tokens
+	Late    []runs.ID         // runs that somebody else had settled: their answers came too late
+	Decided []governor.Source // what decided the next due times
+}
+
+// Presence is what a worker tells about itself.
+type Presence struct {
+	ID      [16]byte
+	Name    string
+	Version string
+	State   string // active, draining or inactive
+	Slots   int
+	Busy    int
+}

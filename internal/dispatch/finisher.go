@@ -1,0 +1,109 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"rubato/internal/errs"
+	"rubato/internal/runs"
+)
+
+const (
+	finishBatch    = 200                    // trials show no gain from larger batches
+	finishWait     = 10 * time.Second       // how long one record may take before it is tried again
+	finishRetryMin = 100 * time.Millisecond // doubles up to finishRetryMax
+	finishRetryMax = time.Second
+)
+
+// finishLoop records results until there are no more or ctx ends. While one batch is written, the next one gathers.
+func (w *Worker) finishLoop(ctx context.Context) {
+	for first := range w.results {
+		batch := []runs.Run{first}
+	gather:
+		for len(batch) < finishBatch {
+			select {
+			case run, open := <-w.results:
+				if !open {
+					break gather
+				}
+				batch = append(batch, run)
+			default:
+				break gather
+			}
+		}
+		w.record(ctx, batch)
+		for range batch {
+			w.free()
+		}
+	}
+}
+
+// record writes a batch, for as long as it takes: an answer that was received is not thrown away because the database is away.
+func (w *Worker) record(ctx context.Context, batch []runs.Run) {
+	for wait := finishRetryMin; ; wait = min(wait*2, finishRetryMax) {
+		err := w.finish(ctx, batch)
+		switch {
+		case err == nil:
+			return
+		case errs.CodeOf(err) == errs.Invalid && len(batch) > 1: // One row poisons the batch: find it.
+			for _, run := range batch {
+				w.record(ctx, []runs.Run{run})
+			}
+			return
+		case errs.CodeOf(err) == errs.Invalid:
+			w.quarantine(ctx, batch[0], err)
+			return
+		}
+		w.logger.Warn("recording runs failed; keeping them and trying again", "runs", len(batch), "error", err)
+		select {
+		case <-ctx.Done():
+			w.logger.Error("the worker stops before it could record runs; they will be settled as lost", "runs", len(batch))
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// quarantine records a run that the database refuses without what the target sent, which is all that could be wrong with it.
+func (w *Worker) quarantine(ctx context.Context, run runs.Run, cause error) {
+	w.logger.Error("the database refuses a run; recording it without its answer", "run_id", run.ID.String(), "error", cause)
+	run.Outcome = runs.Outcome{
+		Status: run.Outcome.Status, Reason: run.Outcome.Reason, MaybeSent: run.Outcome.MaybeSent,
+		Error: "the answer could not be recorded",
+	}
+	if err := w.finish(ctx, []runs.Run{run}); err != nil {
+		w.logger.Error("recording a quarantined run failed; it will be settled as lost", "run_id", run.ID.String(), "error", err)
+	}
+}
+
+// finish writes a batch and takes in what it led to.
+func (w *Worker) finish(ctx context.Context, batch []runs.Run) error {
+	limited, cancel := context.WithTimeoutCause(ctx, finishWait, errors.New("recording runs took longer than 10s"))
+	defer cancel()
+	done, err := w.cfg.Executions.Finish(limited, Finish{
+		Worker: w.id, Runs: batch, Keep: w.keepHorizon(), LockTTL: w.cfg.Rules.LockTTL,
+	})
+	if err != nil {
+		return err
+	}
+	late := make(map[runs.ID]bool, len(done.Late))
+	for _, id := range done.Late {
+		late[id] = true
+	}
+	for _, run := range batch {
+		if late[run.ID] {
+			w.logger.Warn("an answer came after its run was settled; it changes nothing", "run_id", run.ID.String())
+			continue
+		}
+		w.metrics.finished(run)
+	}
+	w.metrics.late.Add(float64(len(late)))
+	for _, source := range done.Decided {
+		w.metrics.decisions.WithLabelValues(string(source)).Inc()
+	}
+	if len(done.Kept) > 0 {
+		w.enqueue(limited, done.Kept)
+	}
+	return nil
+}

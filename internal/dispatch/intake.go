@@ -1,0 +1,77 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"rubato/internal/claims"
+)
+
+const (
+	// queueFactor bounds the claims that wait, in slots: a slot serves several short runs within the horizon, but a worker
+	// must not hoard what others could start.
+	queueFactor = 8
+	// hoardLimit is how long all slots may be taken before overdue claims are given back for others to take.
+	hoardLimit = 2 * time.Second
+)
+
+// Room returns how many claims the worker can take now, and how far ahead. It implements claims.Taker.
+func (w *Worker) Room() (limit int, horizon time.Duration) {
+	free := w.cfg.Slots - int(w.busy.Load())
+	if free <= 0 {
+		return 0, 0
+	}
+	if room := w.cfg.Slots*queueFactor - w.queue.size(); room > 0 {
+		return room, w.cfg.Rules.Horizon
+	}
+	return free, 0 // The queue is full of what comes later: take only what is due already.
+}
+
+// Take puts claims into the queue. It implements claims.Taker.
+func (w *Worker) Take(list []claims.Claim, now, sent time.Time) {
+	w.clock.sample(now, sent, time.Now())
+	w.lastSeen.Store(w.clock.mark())
+	w.metrics.skew.Set(w.clock.skew().Seconds())
+	if len(list) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), recordGrace)
+	defer cancel()
+	w.enqueue(ctx, list)
+}
+
+// enqueue looks up what claims call and puts them into the queue. A claim whose target cannot be had is given back.
+func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
+	targets, err := w.cfg.Executions.Targets(ctx, list)
+	if err != nil {
+		w.logger.Warn("reading what to call failed; giving the claims back", "claims", len(list), "error", err)
+	}
+	ready := make([]waiting, 0, len(list))
+	var lost []claims.Claim
+	for _, c := range list {
+		if target, found := targets[c.EndpointID]; found {
+			ready = append(ready, waiting{claim: c, target: target})
+		} else {
+			lost = append(lost, c) // Edited or archived since: its token is void already.
+		}
+	}
+	w.queue.add(ready)
+	w.giveBack(ctx, lost)
+}
+
+func (w *Worker) giveBack(ctx context.Context, list []claims.Claim) {
+	if len(list) == 0 {
+		return
+	}
+	if _, err := w.cfg.Claims.Release(ctx, w.id, list); err != nil {
+		w.logger.Warn("giving claims back failed; their locks will run out instead", "claims", len(list), "error", err)
+	}
+}
+
+// keepHorizon returns how close a next due time must be to stay with this worker, and zero where it has no room for more.
+func (w *Worker) keepHorizon() time.Duration {
+	if w.draining.Load() || w.queue.size() >= w.cfg.Slots*queueFactor/2 {
+		return 0
+	}
+	return w.cfg.Rules.Horizon
+}

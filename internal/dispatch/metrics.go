@@ -1,0 +1,80 @@
+package dispatch
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+)
+
+// metrics counts what a worker does.
+type metrics struct {
+	started   prometheus.Counter
+	ended     *prometheus.CounterVec
+	duration  prometheus.Histogram
+	startLag  prometheus.Histogram
+	refused   prometheus.Counter
+	late      prometheus.Counter
+	decisions *prometheus.CounterVec
+	slots     *prometheus.GaugeVec
+	waiting   prometheus.Gauge
+	skew      prometheus.Gauge
+	panics    prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer, slots int) *metrics {
+	f := promauto.With(r)
+	m := &metrics{
+		started: f.NewCounter(prometheus.CounterOpts{Name: "rubato_runs_started_total", Help: "Runs started."}),
+		ended: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "rubato_runs_finished_total", Help: "Runs finished.",
+		}, []string{"status", "reason"}),
+		duration: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "rubato_runs_duration_seconds", Help: "From the start of a run to its end.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 21),
+		}),
+		startLag: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "rubato_dispatch_start_lag_seconds", Help: "From the planned time of a run to its request.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 18),
+		}),
+		refused: f.NewCounter(prometheus.CounterOpts{
+			Name: "rubato_runs_duplicates_prevented_total", Help: "Starts that the fence refused: the claim had been revoked, or a run was live.",
+		}),
+		late: f.NewCounter(prometheus.CounterOpts{
+			Name: "rubato_runs_late_results_total", Help: "Answers that came after their run had been settled.",
+		}),
+		decisions: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "rubato_governor_decisions_total", Help: "Next due times decided at a finish, by source.",
+		}, []string{"source"}),
+		slots: f.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "rubato_dispatch_slots", Help: "Slots of the worker, by state.",
+		}, []string{"state"}),
+		waiting: f.NewGauge(prometheus.GaugeOpts{Name: "rubato_dispatch_waiting", Help: "Claims that wait for their due time."}),
+		skew:    f.NewGauge(prometheus.GaugeOpts{Name: "rubato_clock_skew_seconds", Help: "How far the worker's wall clock is ahead of the database's."}),
+		panics: f.NewCounter(prometheus.CounterOpts{
+			Name: "rubato_panics_total", Help: "Panics that were contained.", ConstLabels: prometheus.Labels{"where": "run"},
+		}),
+	}
+	for _, status := range runs.Statuses()[1:] {
+		for _, reason := range runs.Reasons() {
+			m.ended.WithLabelValues(string(status), string(reason))
+		}
+	}
+	for _, source := range governor.Sources() {
+		m.decisions.WithLabelValues(string(source))
+	}
+	m.observe(0, slots, 0)
+	return m
+}
+
+func (m *metrics) observe(busy, slots, waiting int) {
+	m.slots.WithLabelValues("busy").Set(float64(busy))
+	m.slots.WithLabelValues("free").Set(float64(slots - busy))
+	m.waiting.Set(float64(waiting))
+}
+
+func (m *metrics) finished(run runs.Run) {
+	m.ended.WithLabelValues(string(run.Outcome.Status), string(run.Outcome.Reason)).Inc()
+	m.duration.Observe(run.FinishedAt.Sub(run.StartedAt).Seconds())
+}

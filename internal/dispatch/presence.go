@@ -1,0 +1,44 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+)
+
+// presencePeriod is how often a worker tells that it lives. Others take over what it never started after three times as long.
+const presencePeriod = 2 * time.Second
+
+const (
+	stateActive   = "active"
+	stateDraining = "draining"
+	stateInactive = "inactive"
+)
+
+// presenceLoop stamps the worker's row until ctx ends.
+func (w *Worker) presenceLoop(ctx context.Context) {
+	ticker := time.NewTicker(presencePeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		state := stateActive
+		if w.draining.Load() {
+			state = stateDraining
+		}
+		w.metrics.observe(int(w.busy.Load()), w.cfg.Slots, w.queue.size())
+		limited, cancel := context.WithTimeout(ctx, presencePeriod)
+		if err := w.announce(limited, state); err != nil && ctx.Err() == nil {
+			w.logger.Warn("telling that the worker lives failed", "error", err)
+		}
+		cancel()
+	}
+}
+
+func (w *Worker) announce(ctx context.Context, state string) error {
+	return w.cfg.Executions.Beat(ctx, Presence{
+		ID: w.id, Name: w.cfg.Name, Version: w.cfg.Version, State: state, Slots: w.cfg.Slots, Busy: int(w.busy.Load()),
+	})
+}

@@ -1,0 +1,130 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"rubato/internal/runs"
+)
+
+// errShutdown is the cause of the end of a request that outlasted the grace of a stopping worker.
+var errShutdown = errors.New("the worker is stopping")
+
+const (
+	idleWait  = time.Second     // how often the starter looks although nothing told it to
+	startWait = 5 * time.Second // how long the commit of starts may take before they are given up
+)
+
+// startLoop starts claims at their due time until ctx ends. Requests run under work.
+func (w *Worker) startLoop(ctx, work context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.queue.changed:
+		case <-timer.C:
+		}
+		w.startDue(ctx, work)
+		w.spill(ctx)
+		timer.Reset(w.untilNext())
+	}
+}
+
+// untilNext returns how long the starter can sleep. Without a free slot a finish wakes it.
+func (w *Worker) untilNext() time.Duration {
+	next, found := w.queue.next()
+	if !found || int(w.busy.Load()) >= w.cfg.Slots {
+		return idleWait
+	}
+	return min(max(w.clock.until(next), 0), idleWait)
+}
+
+// startDue starts everything that is due, as far as slots are free.
+func (w *Worker) startDue(ctx, work context.Context) {
+	for ctx.Err() == nil {
+		now, known := w.clock.now()
+		if !known {
+			return
+		}
+		batch := w.queue.due(now, w.cfg.Slots-int(w.busy.Load()))
+		if len(batch) == 0 {
+			return
+		}
+		w.startBatch(ctx, work, batch)
+	}
+}
+
+// startBatch commits the starts of a batch and sends what came back.
+func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) {
+	starts := make([]Start, len(batch))
+	byEndpoint := make(map[[16]byte]waiting, len(batch))
+	for i, b := range batch {
+		starts[i] = Start{
+			Claim: b.claim, RunID: runs.NewID(b.claim.Slot, b.claim.EndpointID, b.claim.Attempt), Execution: b.target.Spec.MaxExecutionTime,
+		}
+		byEndpoint[b.claim.EndpointID] = b
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWait)
+	defer cancel()
+
+	sent := time.Now()
+	started, err := w.cfg.Executions.Start(ctx, w.id, starts, w.cfg.Rules.LockTTL)
+	if err != nil {
+		// Whether the commit arrived is unknown. Nothing is sent; what did start is settled when its lock runs out, and what
+		// did not is given back.
+		w.logger.Warn("starting failed; giving the claims back", "claims", len(batch), "error", err)
+		w.giveBack(ctx, claimsOf(batch))
+		return
+	}
+	w.metrics.refused.Add(float64(len(batch) - len(started)))
+	for _, s := range started {
+		w.launch(work, byEndpoint[s.EndpointID], s, sent)
+	}
+}
+
+// launch takes a slot and runs one execution on a goroutine of its own.
+func (w *Worker) launch(work context.Context, b waiting, s Started, sent time.Time) {
+	w.busy.Add(1)
+	w.metrics.started.Inc()
+	w.running.Go(func() {
+		run := runs.Run{
+			ID: s.RunID, EndpointID: s.EndpointID, TenantID: s.TenantID, ScheduledFor: b.claim.Slot, Attempt: b.claim.Attempt,
+			Source: b.claim.Source, ClaimToken: b.claim.Token, WorkerID: w.id, StartedAt: s.StartedAt,
+		}
+		outcome, recorded := w.execute(work, b, s, sent)
+		if !recorded { // The lock is lost: whoever holds it now writes the record.
+			w.free()
+			return
+		}
+		run.Outcome = outcome
+		run.FinishedAt = s.StartedAt.Add(time.Since(sent))
+		w.results <- run
+	})
+}
+
+// free gives a slot back.
+func (w *Worker) free() {
+	w.busy.Add(-1)
+	w.lastFree.Store(w.clock.mark())
+	w.queue.poke()
+}
+
+// spill gives back the claims that are overdue when no slot has come free for a while, so that workers with free slots can take
+// them.
+func (w *Worker) spill(ctx context.Context) {
+	now, known := w.clock.now()
+	if !known || int(w.busy.Load()) < w.cfg.Slots || w.clock.age(w.lastFree.Load()) < hoardLimit {
+		return
+	}
+	late := w.queue.due(now, w.queue.size())
+	if len(late) == 0 {
+		return
+	}
+	w.logger.Warn("all slots are taken by slow targets; giving overdue claims back", "claims", len(late), "slots", w.cfg.Slots)
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	w.giveBack(ctx, claimsOf(late))
+}

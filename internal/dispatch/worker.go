@@ -1,0 +1,174 @@
+// Package dispatch is the worker: it claims what comes due, waits, starts each run at its due time, sends the one request, and
+// records how it ended together with what comes next.
+//
+// One loop per step, one file per loop: claims.Claimer claims into the queue; the starter takes what is due out of it, commits the
+// starts and hands each run to a goroutine of its own; the finisher writes the results; claims.Heartbeater extends the locks of
+// long runs; presence tells the others that this worker lives. Loops pass values and hold no database state that matters: the
+// database is authoritative, every statement is fenced by the claim token, and what comes back decides.
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"rubato/internal/claims"
+	"rubato/internal/egress"
+	"rubato/internal/runs"
+)
+
+// Executions is what running needs of the database. Every method is one transaction.
+type Executions interface {
+	// Targets returns what the claims are to call, at the version that each claim names.
+	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]Target, error)
+	// Start makes live runs of claims whose time has come. It returns those whose token was unchanged; no other may be sent.
+	Start(ctx context.Context, worker [16]byte, list []Start, ttl time.Duration) ([]Started, error)
+	// Finish records finished runs and plans what follows. Answers to runs that were settled by somebody else change nothing.
+	Finish(ctx context.Context, f Finish) (Finished, error)
+	// Beat registers the worker, or tells that it lives.
+	Beat(ctx context.Context, p Presence) error
+}
+
+// Config says what a worker works with. Fields without a default are required.
+type Config struct {
+	Name         string // of the machine, for people
+	Version      string // of the program
+	Slots        int    // how many requests may be under way at once
+	Rules        claims.Rules
+	PollInterval time.Duration
+	Grace        time.Duration // how long a stopping worker waits for the runs that are under way
+	Claims       claims.Store
+	Executions   Executions
+	Egress       *egress.Client
+	Logger       *slog.Logger
+	Registerer   prometheus.Registerer
+}
+
+// Worker runs endpoints. Use New, then Run once.
+type Worker struct {
+	cfg     Config
+	id      [16]byte
+	clock   *clock
+	queue   *queue
+	busy    atomic.Int64 // slots taken
+	claimer *claims.Claimer
+	beats   *claims.Heartbeater
+	results chan runs.Run
+	metrics *metrics
+	logger  *slog.Logger
+
+	draining atomic.Bool
+	lastSeen atomic.Int64 // when the database last answered a claim, as a mark of the clock
+	lastFree atomic.Int64 // when a slot was last given back, likewise
+	running  sync.WaitGroup
+}
+
+// New returns a worker that does nothing until Run.
+func New(cfg Config) *Worker {
+	w := &Worker{
+		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(),
+		results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer, cfg.Slots),
+	}
+	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
+	counts := claims.NewMetrics(cfg.Registerer)
+	w.claimer = claims.NewClaimer(claims.ClaimerConfig{
+		Worker: w.id, Store: cfg.Claims, Taker: w, Rules: cfg.Rules, PollInterval: cfg.PollInterval,
+		Logger: w.logger, Metrics: counts,
+	})
+	w.beats = claims.NewHeartbeater(w.id, cfg.Claims, cfg.Rules.LockTTL, w.logger, counts)
+	return w
+}
+
+// Run works until ctx ends. Then it stops claiming, gives back what it has not started, waits up to Grace for the requests under
+// way, settles the others as lost with the reason shutdown, and returns when everything is written or cannot be.
+func (w *Worker) Run(ctx context.Context) error {
+	// What outlives ctx: the requests under way, their heartbeats and their records.
+	work, endWork := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer endWork(nil)
+	records, endRecords := context.WithCancel(context.WithoutCancel(ctx))
+	defer endRecords()
+
+	if err := w.announce(ctx, stateActive); err != nil {
+		return fmt.Errorf("registering the worker: %w", err)
+	}
+	var intake, keep sync.WaitGroup
+	intake.Go(func() { w.claimer.Run(ctx) })
+	intake.Go(func() { w.startLoop(ctx, work) })
+	keep.Go(func() { w.beats.Run(records) })
+	keep.Go(func() { w.presenceLoop(records) })
+	finished := make(chan struct{})
+	go func() { defer close(finished); w.finishLoop(records) }()
+
+	<-ctx.Done()
+	w.draining.Store(true)
+	w.logger.Info("draining: no new claims; waiting for requests under way", "busy", w.busy.Load(), "grace", w.cfg.Grace)
+	intake.Wait()
+	w.release(records)
+	w.awaitRuns(endWork)
+
+	close(w.results)
+	select {
+	case <-finished:
+	case <-time.After(w.cfg.Grace + recordGrace): // The database is away: what could not be written is settled by others.
+		endRecords()
+		<-finished
+	}
+	goodbye, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordGrace)
+	defer cancel()
+	err := w.announce(goodbye, stateInactive)
+	endRecords()
+	keep.Wait()
+	return err
+}
+
+// recordGrace is how long a stopping worker tries to write what it knows beyond the grace for requests.
+const recordGrace = 5 * time.Second
+
+// awaitRuns waits for the requests under way, and ends those that outlast the grace.
+func (w *Worker) awaitRuns(endWork context.CancelCauseFunc) {
+	done := make(chan struct{})
+	go func() { defer close(done); w.running.Wait() }()
+	select {
+	case <-done:
+	case <-time.After(w.cfg.Grace):
+		endWork(errShutdown)
+		<-done
+	}
+}
+
+// release gives back every claim that was not started, so that others can take it at once.
+func (w *Worker) release(ctx context.Context) {
+	list := w.queue.clear()
+	if len(list) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordGrace)
+	defer cancel()
+	if _, err := w.cfg.Claims.Release(ctx, w.id, list); err != nil {
+		w.logger.Warn("releasing claims failed; their locks will run out instead", "claims", len(list), "error", err)
+	}
+}
+
+// Wake asks for a claim at once when something came due at an instant of database time that lies within the horizon.
+func (w *Worker) Wake(due time.Time) {
+	if now, known := w.clock.now(); !known || !due.After(now.Add(w.cfg.Rules.Horizon)) {
+		w.claimer.Wake()
+	}
+}
+
+// Ready returns nil while the worker does its work: it has not begun to drain, and the database answered a claim lately.
+func (w *Worker) Ready(context.Context) error {
+	if w.draining.Load() {
+		return fmt.Errorf("the worker is draining")
+	}
+	if silent := w.clock.age(w.lastSeen.Load()); silent > 3*w.cfg.PollInterval+time.Second {
+		return fmt.Errorf("no claim has succeeded for %s", silent.Round(time.Second))
+	}
+	return nil
+}

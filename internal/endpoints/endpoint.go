@@ -1,0 +1,84 @@
+// Package endpoints knows the registered HTTP target: what may be configured, what state it is in, and everything that a user
+// or the planner may do to it. Whatever changes the next due time goes through [Endpoint.Replan] or [Endpoint.AfterRun], and
+// through them through the governor.
+//
+// The package reads no clock and no random source: the database's time comes in as an argument. The database is authoritative;
+// an Endpoint in memory is what a transaction saw.
+package endpoints
+
+import (
+	"time"
+
+	"rubato/internal/governor"
+	"rubato/internal/schedule"
+)
+
+// Endpoint is a registered target: its configuration and where its schedule stands.
+type Endpoint struct {
+	ID         ID
+	TenantID   [16]byte
+	Version    int64 // counts the edits; the ETag
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+	ArchivedAt time.Time // zero: not archived
+	Spec       Spec
+	State      State
+	// Cron is the parsed baseline of Spec, for callers that keep it between decisions; nil: parsed when needed.
+	Cron *schedule.Cron
+}
+
+// State is where an endpoint's schedule stands. Zero instants mean "none".
+type State struct {
+	Due          Due
+	Anchor       time.Time // the grid point that the schedule counts from; zero: never run
+	LastSlot     time.Time // the last due time that was served
+	FailureCount int       // failed due times in a row
+	PausedUntil  time.Time // [governor.Indefinite]: until somebody resumes
+	PauseReason  string
+	ManualAt     time.Time // somebody asked for a run now, and it has not run yet
+	RetryAfter   time.Time // what the target asked for when it last answered
+	IntervalHint *Hint
+	OneShotHint  *Hint
+	Running      *Running // the live run; nil: none
+	LastRun      *LastRun // nil: never ran
+}
+
+// Due is a planned run.
+type Due struct {
+	At      time.Time // when to send it
+	Slot    time.Time // the due time that it stands for; earlier than At for a retry or a late catch-up
+	Attempt int       // counted from 1
+	Source  governor.Source
+}
+
+// Hint is a proposal to the governor, by the planner or a person: another interval, or one run at an instant.
+type Hint struct {
+	Interval  time.Duration // of an interval hint
+	At        time.Time     // of a one-shot hint
+	ExpiresAt time.Time
+	Reason    string
+	Author    string
+	CreatedAt time.Time
+}
+
+// Running is the live run of an endpoint.
+type Running struct {
+	Slot      time.Time
+	Attempt   int
+	StartedAt time.Time
+}
+
+// LastRun is a summary of the newest finished run.
+type LastRun struct {
+	Slot       time.Time
+	Attempt    int
+	Status     string
+	StartedAt  time.Time
+	FinishedAt time.Time
+}
+
+// Archived reports whether the endpoint is out of service for good.
+func (e *Endpoint) Archived() bool { return !e.ArchivedAt.IsZero() }
+
+// PausedAt reports whether the endpoint is paused at an instant. A pause that ends exactly now is over.
+func (e *Endpoint) PausedAt(now time.Time) bool { return e.State.PausedUntil.After(now) }

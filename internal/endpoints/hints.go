@@ -1,0 +1,123 @@
+package endpoints
+
+import (
+	"context"
+	"time"
+
+	"rubato/internal/errs"
+)
+
+const (
+	maxHintLife  = 366 * 24 * time.Hour
+	minHintSpan  = time.Second
+	maxHintSpan  = 366 * 24 * time.Hour
+	requiredLife = "say how long the hint holds: exactly one of ttlMs and expiresAt"
+)
+
+// HintRequest is a hint as it is asked for. Exactly one of TTL and ExpiresAt says how long it holds; a one-shot names its instant
+// by exactly one of At and In.
+type HintRequest struct {
+	Interval  time.Duration  // of an interval hint
+	At        time.Time      // of a one-shot hint; zero: not given
+	In        *time.Duration // of a one-shot hint, counted from now; nil: not given
+	TTL       *time.Duration // nil: not given
+	ExpiresAt time.Time      // zero: not given
+	Reason    string
+}
+
+// SetIntervalHint proposes another interval, in place of an earlier interval hint. It is in force when the call returns.
+func (s *Service) SetIntervalHint(ctx context.Context, by Actor, id ID, r HintRequest) (*Endpoint, []errs.Field, error) {
+	return s.hint(ctx, by, id, func(e *Endpoint, now time.Time) error {
+		h, bad := r.life(now)
+		if r.Interval < minHintSpan || r.Interval > maxHintSpan {
+			bad = append(bad, errs.Field{Field: "intervalMs", Code: "out_of_range", Message: "must be 1000 (a second) to 31622400000 (366 days)"})
+		}
+		h.Interval, h.Author = r.Interval, by.Name
+		e.State.IntervalHint = &h
+		return errs.InvalidFields(bad)
+	})
+}
+
+// SetOneShotHint proposes one run at an instant, in place of an earlier one-shot hint. It is in force when the call returns.
+func (s *Service) SetOneShotHint(ctx context.Context, by Actor, id ID, r HintRequest) (*Endpoint, []errs.Field, error) {
+	return s.hint(ctx, by, id, func(e *Endpoint, now time.Time) error {
+		h, bad := r.life(now)
+		at, wrong := r.instant(now)
+		bad = append(bad, wrong...)
+		h.At, h.Author = at, by.Name
+		e.State.OneShotHint = &h
+		return errs.InvalidFields(bad)
+	})
+}
+
+// ClearHints forgets both hints. The baseline is in force when the call returns.
+func (s *Service) ClearHints(ctx context.Context, by Actor, id ID) (*Endpoint, error) {
+	return s.change(ctx, by, id, "hint", func(e *Endpoint, _ time.Time) error {
+		e.State.IntervalHint, e.State.OneShotHint = nil, nil
+		return nil
+	})
+}
+
+func (s *Service) hint(ctx context.Context, by Actor, id ID, set func(*Endpoint, time.Time) error) (*Endpoint, []errs.Field, error) {
+	var warnings []errs.Field
+	e, err := s.change(ctx, by, id, "hint", func(e *Endpoint, now time.Time) error {
+		err := set(e, now)
+		warnings = e.hintWarnings(now)
+		return err
+	})
+	return e, warnings, err
+}
+
+// hintWarnings adds to the endpoint's own warnings what a clamp will make of an interval hint.
+func (e *Endpoint) hintWarnings(now time.Time) []errs.Field {
+	warnings := e.Warnings(now)
+	h := e.State.IntervalHint
+	if h == nil {
+		return warnings
+	}
+	if h.Interval < e.Spec.MinInterval || e.Spec.MaxInterval > 0 && h.Interval > e.Spec.MaxInterval {
+		warnings = append(warnings, errs.Field{
+			Field: "intervalMs", Code: "hint_clamped", Message: "lies outside minIntervalMs and maxIntervalMs; the clamp decides instead",
+		})
+	}
+	return warnings
+}
+
+// life returns a hint that holds from now for as long as was asked.
+func (r HintRequest) life(now time.Time) (Hint, []errs.Field) {
+	h := Hint{ExpiresAt: r.ExpiresAt.UTC().Truncate(time.Millisecond), Reason: r.Reason, CreatedAt: now}
+	bad := checkReason(r.Reason)
+	switch {
+	case r.TTL != nil && !r.ExpiresAt.IsZero():
+		return h, append(bad, errs.Field{Field: "expiresAt", Code: "ambiguous", Message: requiredLife})
+	case r.TTL != nil:
+		if *r.TTL <= 0 || *r.TTL > maxHintLife {
+			return h, append(bad, errs.Field{Field: "ttlMs", Code: "out_of_range", Message: "must be 1 to 31622400000 (366 days)"})
+		}
+		h.ExpiresAt = now.Add(*r.TTL)
+	case r.ExpiresAt.IsZero():
+		return h, append(bad, errs.Field{Field: "ttlMs", Code: "required", Message: requiredLife})
+	case !h.ExpiresAt.After(now) || h.ExpiresAt.After(now.Add(maxHintLife)):
+		return h, append(bad, errs.Field{Field: "expiresAt", Code: "out_of_range", Message: "must lie in the future, at most 366 days from now"})
+	}
+	return h, bad
+}
+
+// instant returns when a one-shot asks to run.
+func (r HintRequest) instant(now time.Time) (time.Time, []errs.Field) {
+	switch {
+	case r.In != nil && !r.At.IsZero():
+		return time.Time{}, []errs.Field{{Field: "at", Code: "ambiguous", Message: "name the instant once: exactly one of at and inMs"}}
+	case r.In != nil:
+		if *r.In < 0 || *r.In > maxHintSpan {
+			return time.Time{}, []errs.Field{{Field: "inMs", Code: "out_of_range", Message: "must be 0 to 31622400000 (366 days)"}}
+		}
+		return now.Add(*r.In), nil
+	case r.At.IsZero():
+		return time.Time{}, []errs.Field{{Field: "at", Code: "required", Message: "name the instant: exactly one of at and inMs"}}
+	case r.At.Before(now.Add(-time.Minute)) || r.At.After(now.Add(maxHintSpan)):
+		return time.Time{}, []errs.Field{{Field: "at", Code: "out_of_range", Message: "must not lie in the past, and at most 366 days from now"}}
+	default:
+		return r.At.UTC().Truncate(time.Millisecond), nil
+	}
+}

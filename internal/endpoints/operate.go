@@ -1,0 +1,74 @@
+package endpoints
+
+import (
+	"context"
+	"time"
+
+	"rubato/internal/errs"
+)
+
+// maxReason is the length of a reason, in characters, that the ledger keeps.
+const maxReason = 500
+
+// Pause stops an endpoint until an instant; the zero instant means until somebody resumes. When it returns, no run starts any
+// more; one that is live goes on. It takes back a request for a run now.
+func (s *Service) Pause(ctx context.Context, by Actor, id ID, until time.Time, reason string) (*Endpoint, error) {
+	return s.change(ctx, by, id, "pause", func(e *Endpoint, now time.Time) error {
+		end := indefinitely
+		if !until.IsZero() {
+			end = until.UTC().Truncate(time.Millisecond)
+		}
+		var bad []errs.Field
+		if !end.After(now) || end.After(indefinitely) {
+			bad = append(bad, errs.Field{Field: "until", Code: "out_of_range", Message: "must lie in the future and before the year 2199; leave it out to pause until somebody resumes"})
+		}
+		bad = append(bad, checkReason(reason)...)
+		if err := errs.InvalidFields(bad); err != nil {
+			return err
+		}
+		e.State.PausedUntil, e.State.PauseReason = end, reason
+		e.State.ManualAt = time.Time{}
+		return nil
+	})
+}
+
+// Resume ends a pause at once. Resuming an endpoint that is not paused changes nothing but the ledger.
+func (s *Service) Resume(ctx context.Context, by Actor, id ID) (*Endpoint, error) {
+	return s.change(ctx, by, id, "resume", func(e *Endpoint, _ time.Time) error {
+		e.State.PausedUntil, e.State.PauseReason = time.Time{}, ""
+		return nil
+	})
+}
+
+// RunNow plans a run at once, whatever governor and pause say, and once the live run has ended where there is one. It returns the
+// due time of that run. Asking again before it ran changes nothing.
+func (s *Service) RunNow(ctx context.Context, by Actor, id ID) (slot time.Time, err error) {
+	_, err = s.change(ctx, by, id, "run_now", func(e *Endpoint, now time.Time) error {
+		if e.State.ManualAt.IsZero() {
+			e.State.ManualAt = now
+		}
+		slot = e.State.ManualAt
+		return nil
+	})
+	return slot, err
+}
+
+// ResetFailures sets the failure count to zero, which ends the backoff.
+func (s *Service) ResetFailures(ctx context.Context, by Actor, id ID) (*Endpoint, error) {
+	return s.change(ctx, by, id, "reset_failures", func(e *Endpoint, _ time.Time) error {
+		e.State.FailureCount = 0
+		e.State.RetryAfter = time.Time{}
+		return nil
+	})
+}
+
+func checkReason(reason string) []errs.Field {
+	switch {
+	case len([]rune(reason)) > maxReason:
+		return []errs.Field{{Field: "reason", Code: "too_long", Message: "must be at most 500 characters long"}}
+	case !isProse(reason):
+		return []errs.Field{{Field: "reason", Code: "invalid_characters", Message: "must hold readable text without control characters"}}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,153 @@
+package endpoints
+
+import (
+	"fmt"
+	"time"
+
+	"rubato/internal/governor"
+)
+
+// lateStart is how late a run may start and still count as having started at its due time. Beyond it the schedule counts from
+// the actual start, so that two starts are never closer than the minimum interval.
+const lateStart = time.Second
+
+// Recorded is a decision as the ledger keeps it: the answer and the input that it was a function of.
+type Recorded struct {
+	At       time.Time // when it was made, in database time
+	Cause    string    // finish, register, edit, pause, resume, hint, reset_failures, run_now, settle
+	Author   string    // who asked; empty for the system
+	Due      Due
+	Decision governor.Decision
+	Input    governor.Input // its cron is not kept: it follows from the spec of Version
+	Version  int64
+}
+
+// Replan decides the next due time afresh after a change outside a run, and plans it. A run that somebody asked for now stays
+// planned: it bypasses the governor.
+func (e *Endpoint) Replan(now time.Time) (Recorded, error) {
+	return e.plan(now, governor.CauseReplan)
+}
+
+// Finished is what the schedule needs to know of a run that just ended.
+type Finished struct {
+	Slot       time.Time
+	Attempt    int
+	Manual     bool // it ran because somebody asked for it
+	StartedAt  time.Time
+	FinishedAt time.Time
+	Status     string
+	Verdict    Verdict
+	Retryable  bool // the failure is of a class that trying again may mend
+	MaybeSent  bool // a byte of the request may have reached the target
+	RetryAfter time.Time
+}
+
+// Verdict is what a run says about its target.
+type Verdict int
+
+// The verdicts.
+const (
+	Neutral Verdict = iota // nothing: infrastructure or a user ended it
+	Success
+	Failure
+)
+
+// AfterRun takes a run that just ended into the state and plans what follows: another attempt of the same due time where the
+// retry policy allows it, else what the governor decides. It also forgets the hints and the request for a run that it consumed.
+func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
+	s := &e.State
+	s.Running = nil
+	s.LastSlot = run.Slot
+	s.LastRun = &LastRun{
+		Slot: run.Slot, Attempt: run.Attempt, Status: run.Status, StartedAt: run.StartedAt, FinishedAt: run.FinishedAt,
+	}
+	s.Anchor = e.anchorAfter(run)
+	s.RetryAfter = run.RetryAfter
+	if run.Manual && !s.ManualAt.After(run.Slot) {
+		s.ManualAt = time.Time{}
+	}
+	if s.OneShotHint != nil && !s.OneShotHint.At.After(run.Slot) {
+		s.OneShotHint = nil
+	}
+
+	failures := s.FailureCount
+	switch run.Verdict {
+	case Success:
+		s.FailureCount = 0
+	case Failure:
+		s.FailureCount++
+	case Neutral:
+	}
+	decided, err := e.plan(now, governor.CauseFinish)
+	if err != nil {
+		return Recorded{}, err
+	}
+	if due, retry := e.retry(now, run, decided.Due.At); retry {
+		s.FailureCount = failures // only the last attempt of a due time says that the due time failed
+		s.Due, decided.Due = due, due
+		decided.Decision = governor.Decision{At: due.At, Slot: due.Slot, Source: due.Source, Steps: append(decided.Decision.Steps, governor.Step{
+			Rule: "retry", At: due.At, Why: fmt.Sprintf("attempt %d of %d for the same due time", due.Attempt, e.Spec.Retry.MaxAttempts),
+		})}
+	}
+	return decided, nil
+}
+
+// anchorAfter returns the grid point that the schedule counts from after a run. Lateness counts from when the run was planned,
+// which jitter puts after its slot. Another attempt is later than its slot by intent, and so is a run that catches up.
+func (e *Endpoint) anchorAfter(run Finished) time.Time {
+	planned := run.Slot
+	if e.State.Due.Slot.Equal(run.Slot) {
+		planned = e.State.Due.At
+	}
+	catchingUp := e.Spec.BaselineCron != "" && e.Spec.CatchUp == governor.CatchUpAll
+	if run.Attempt > 1 || catchingUp || run.StartedAt.Sub(planned) <= lateStart {
+		return run.Slot
+	}
+	return run.StartedAt.Truncate(time.Millisecond)
+}
+
+func (e *Endpoint) plan(now time.Time, cause governor.Cause) (Recorded, error) {
+	in, err := e.input(now, cause)
+	if err != nil {
+		return Recorded{}, err
+	}
+	d := governor.Decide(in)
+	due := Due{At: d.At, Slot: d.Slot, Attempt: 1, Source: d.Source}
+	if manual := e.State.ManualAt; !manual.IsZero() {
+		due = Due{At: manual, Slot: manual, Attempt: 1, Source: governor.SourceManual}
+		d = governor.Decision{At: manual, Slot: manual, Source: governor.SourceManual, Steps: []governor.Step{
+			{Rule: "manual", At: manual, Why: "somebody asked for a run now"},
+		}}
+	}
+	e.State.Due = due
+	return Recorded{At: now, Cause: string(cause), Due: due, Decision: d, Input: in, Version: e.Version}, nil
+}
+
+// input gathers what the governor's decision is a function of.
+func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, error) {
+	cron := e.Cron
+	if cron == nil {
+		parsed, err := e.Spec.ParseCron(e.ID)
+		if err != nil {
+			return governor.Input{}, fmt.Errorf("parsing the baseline of endpoint %s: %w", e.ID, err)
+		}
+		cron = parsed
+	}
+	s := e.State
+	in := governor.Input{
+		EndpointID: e.ID, Now: now, Cause: cause, Anchor: s.Anchor, StartAt: e.Spec.StartAt,
+		Baseline: governor.Baseline{Interval: e.Spec.BaselineInterval}, CatchUp: e.Spec.CatchUp, Failures: s.FailureCount,
+		Min: e.Spec.MinInterval, Max: e.Spec.MaxInterval, LastSlot: s.LastSlot,
+		RetryAfter: s.RetryAfter, PausedUntil: s.PausedUntil, Jitter: e.Spec.Jitter,
+	}
+	if cron != nil { // A nil *Cron in the interface would not be a nil interface.
+		in.Baseline.Cron = cron
+	}
+	if h := s.IntervalHint; h != nil {
+		in.IntervalHint = &governor.IntervalHint{Interval: h.Interval, ExpiresAt: h.ExpiresAt, Reason: h.Reason}
+	}
+	if h := s.OneShotHint; h != nil {
+		in.OneShot = &governor.OneShotHint{At: h.At, ExpiresAt: h.ExpiresAt, Reason: h.Reason}
+	}
+	return in, nil
+}

@@ -1,0 +1,68 @@
+package endpoints
+
+import (
+	"time"
+
+	"rubato/internal/governor"
+)
+
+// Planned is one due time of a preview.
+type Planned struct {
+	At     time.Time
+	Source governor.Source
+	Note   string // what a clock change does to it, in words; empty where none does
+}
+
+// Preview returns the next n due times, at most, were each run to succeed at once. It is empty for an endpoint that is archived,
+// or paused until somebody resumes. The endpoint is left as it is.
+func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
+	if e.Archived() {
+		return nil, nil
+	}
+	probe := *e
+	if probe.State.Running != nil { // What follows is decided at its finish: assume that it ends now.
+		if _, err := probe.AfterRun(now, Finished{
+			Slot: e.State.Running.Slot, Attempt: e.State.Running.Attempt, StartedAt: e.State.Running.StartedAt, Verdict: Success,
+		}); err != nil {
+			return nil, err
+		}
+	}
+	notes, err := e.clockNotes(now, n)
+	if err != nil {
+		return nil, err
+	}
+	var list []Planned
+	for len(list) < n && probe.State.Due.At.Before(indefinitely) {
+		due := probe.State.Due
+		list = append(list, Planned{At: due.At, Source: due.Source, Note: notes[due.At]})
+		at := laterOf(now, due.At)
+		if _, err := probe.AfterRun(at, Finished{
+			Slot: due.Slot, Attempt: due.Attempt, StartedAt: at, Verdict: Success, Manual: due.Source == governor.SourceManual,
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// clockNotes returns what clock changes do to the next n occurrences of a cron.
+func (e *Endpoint) clockNotes(now time.Time, n int) (map[time.Time]string, error) {
+	cron, err := e.Spec.ParseCron(e.ID)
+	if err != nil || cron == nil {
+		return nil, err
+	}
+	notes := map[time.Time]string{}
+	for _, o := range cron.Preview(now, n) {
+		if o.Note != "" {
+			notes[o.At.UTC()] = o.Note
+		}
+	}
+	return notes, nil
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,164 @@
+package endpoints
+
+import (
+	"context"
+	"time"
+
+	"rubato/internal/errs"
+	"rubato/internal/governor"
+)
+
+// Store keeps endpoints. Every method is one transaction, scoped by tenant: another tenant's endpoint is [errs.NotFound].
+type Store interface {
+	// Create stores the endpoint that create returns for the database's time, with the decision that plans its first run.
+	// The error is an [errs.Conflict] where the tenant already has the key.
+	Create(ctx context.Context, create func(now time.Time) (*Endpoint, Recorded, error)) error
+	// Get returns one endpoint and the database's time.
+	Get(ctx context.Context, tenant [16]byte, id ID) (*Endpoint, time.Time, error)
+	// List returns the endpoints that a filter selects, by descending ID, and the database's time.
+	List(ctx context.Context, f Filter) ([]*Endpoint, time.Time, error)
+	// Change locks an endpoint against starts and finishes, lets change edit it at the database's time, and stores what
+	// it left. With a decision, every claim of the endpoint is revoked and the new due time is in force when Change
+	// returns; without one the change only records itself.
+	Change(ctx context.Context, tenant [16]byte, id ID, change func(e *Endpoint, now time.Time) (*Recorded, error)) (*Endpoint, error)
+	// LastDecision returns the decision that set the due time now in force.
+	LastDecision(ctx context.Context, tenant [16]byte, id ID) (Recorded, error)
+}
+
+// Filter selects endpoints of one tenant. Zero fields do not filter.
+type Filter struct {
+	TenantID [16]byte
+	Labels   map[string]string // all of them must match
+	Key      string
+	Name     string // exact
+	State    string // active, paused or archived; empty: all but archived
+	Before   ID     // only endpoints whose ID sorts below: the cursor of a list
+	Limit    int    // at most so many; must be positive
+}
+
+// Actor is who asks: a tenant, and the name that the ledger keeps.
+type Actor struct {
+	TenantID [16]byte
+	Name     string
+}
+
+// Service is what may be done to endpoints. It is safe for concurrent use.
+type Service struct {
+	store    Store
+	validate *Validator
+}
+
+// NewService returns a service over a store, with targets to judge URLs and headers.
+func NewService(store Store, targets Targets) *Service {
+	return &Service{store: store, validate: NewValidator(targets)}
+}
+
+// Check validates a spec without storing it; see [Validator.Check].
+func (s *Service) Check(spec Spec) error { return s.validate.Check(ID{}, spec.Normalize()) }
+
+// Register validates and stores a new endpoint, and plans its first run. When it returns, workers may claim it.
+func (s *Service) Register(ctx context.Context, by Actor, spec Spec) (*Endpoint, []errs.Field, error) {
+	id := NewID()
+	spec = spec.Normalize()
+	if err := s.validate.Check(id, spec); err != nil {
+		return nil, nil, err
+	}
+	var stored *Endpoint
+	var warnings []errs.Field
+	err := s.store.Create(ctx, func(now time.Time) (*Endpoint, Recorded, error) {
+		stored = &Endpoint{ID: id, TenantID: by.TenantID, Version: 1, CreatedAt: now, UpdatedAt: now, Spec: spec}
+		planned, err := stored.Replan(now)
+		planned.Cause, planned.Author = "register", by.Name
+		warnings = stored.Warnings(now)
+		return stored, planned, err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return stored, warnings, nil
+}
+
+// Get returns one endpoint, archived or not, and the database's time.
+func (s *Service) Get(ctx context.Context, by Actor, id ID) (*Endpoint, time.Time, error) {
+	return s.store.Get(ctx, by.TenantID, id)
+}
+
+// List returns the endpoints that a filter selects, by descending ID, and the database's time.
+func (s *Service) List(ctx context.Context, f Filter) ([]*Endpoint, time.Time, error) {
+	return s.store.List(ctx, f)
+}
+
+// Edit replaces the spec by what edit makes of the stored one, and replans. A version other than 0 must be the stored one, else
+// the error is an [errs.Precondition].
+func (s *Service) Edit(ctx context.Context, by Actor, id ID, version int64, edit func(Spec) (Spec, error)) (*Endpoint, []errs.Field, error) {
+	var warnings []errs.Field
+	e, err := s.change(ctx, by, id, "edit", func(e *Endpoint, now time.Time) error {
+		if version != 0 && version != e.Version {
+			return errs.New(errs.Precondition, "version_mismatch", "the endpoint was changed since it was read; read it again and repeat the edit")
+		}
+		spec, err := edit(e.Spec)
+		if err != nil {
+			return err
+		}
+		spec = spec.Normalize()
+		if err := s.validate.Check(id, spec); err != nil {
+			return err
+		}
+		e.Spec, e.Cron = spec, nil
+		e.Version++
+		e.UpdatedAt = now
+		warnings = e.Warnings(now)
+		return nil
+	})
+	return e, warnings, err
+}
+
+// Archive takes an endpoint out of service for good; its history stays. Archiving twice is no error.
+func (s *Service) Archive(ctx context.Context, by Actor, id ID) error {
+	_, err := s.store.Change(ctx, by.TenantID, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
+		if !e.Archived() {
+			e.ArchivedAt, e.UpdatedAt = now, now
+			e.Version++
+		}
+		return nil, nil //nolint:nilnil // An archived endpoint has no next due time, so there is no decision.
+	})
+	return err
+}
+
+// change edits an endpoint in service and replans it, unless a run is live: its finish replans.
+func (s *Service) change(ctx context.Context, by Actor, id ID, cause string, edit func(*Endpoint, time.Time) error) (*Endpoint, error) {
+	return s.store.Change(ctx, by.TenantID, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
+		if e.Archived() {
+			return nil, errs.New(errs.Conflict, "endpoint_archived", "the endpoint is archived and cannot be changed; register a new one")
+		}
+		if err := edit(e, now); err != nil {
+			return nil, err
+		}
+		if e.State.Running != nil {
+			return nil, nil //nolint:nilnil // The change only records itself; the finish of the live run decides.
+		}
+		planned, err := e.Replan(now)
+		if err != nil {
+			return nil, err
+		}
+		planned.Cause, planned.Author = cause, by.Name
+		return &planned, nil
+	})
+}
+
+// Explain returns the decision now in force.
+func (s *Service) Explain(ctx context.Context, by Actor, id ID) (Recorded, error) {
+	return s.store.LastDecision(ctx, by.TenantID, id)
+}
+
+// Preview returns the next n due times of an endpoint, were each of them to succeed at once.
+func (s *Service) Preview(ctx context.Context, by Actor, id ID, n int) ([]Planned, error) {
+	e, now, err := s.store.Get(ctx, by.TenantID, id)
+	if err != nil {
+		return nil, err
+	}
+	return e.Preview(now, n)
+}
+
+// indefinitely is what a pause without an end means.
+var indefinitely = governor.Indefinite

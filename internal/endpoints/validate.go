@@ -1,0 +1,220 @@
+package endpoints
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-playground/validator/v10"
+
+	"rubato/internal/errs"
+)
+
+// Targets judges what may be called. A nil answer means that it may.
+type Targets interface {
+	// CheckURL judges a URL by its text; addresses are judged again when they are dialled.
+	CheckURL(url string) *errs.Field
+	// CheckHeader judges one header that a user wants sent.
+	CheckHeader(name, value string) *errs.Field
+}
+
+// Validator checks specs. It is safe for concurrent use.
+type Validator struct {
+	fields  *validator.Validate
+	targets Targets
+}
+
+// NewValidator returns a validator that asks targets about URLs and headers.
+func NewValidator(targets Targets) *Validator {
+	v := validator.New(validator.WithRequiredStructEnabled())
+	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("field") })
+	for tag, check := range map[string]func(string) bool{"text": isText, "prose": isProse, "slug": slug.MatchString} {
+		must(v.RegisterValidation(tag, func(fl validator.FieldLevel) bool { return check(fl.Field().String()) }))
+	}
+	must(v.RegisterValidation("maxbytes", func(fl validator.FieldLevel) bool {
+		var limit int
+		_, err := fmt.Sscan(fl.Param(), &limit)
+		return err == nil && fl.Field().Len() <= limit
+	}))
+	return &Validator{fields: v, targets: targets}
+}
+
+// Check returns nil where the spec may be stored for the endpoint id, else an [errs.Invalid] error that names every bad field and
+// what would be right.
+func (v *Validator) Check(id ID, s Spec) error {
+	bad := v.single(s)
+	named := map[string]bool{}
+	for _, f := range bad {
+		named[f.Field] = true
+	}
+	for _, f := range append(v.request(s), timing(id, s)...) {
+		if !named[f.Field] { // A field that is bad by itself needs no second complaint from a rule between fields.
+			bad = append(bad, f)
+		}
+	}
+	return errs.InvalidFields(bad)
+}
+
+// single checks the bounds that concern one field alone.
+func (v *Validator) single(s Spec) []errs.Field {
+	err := v.fields.Struct(s)
+	if err == nil {
+		return nil
+	}
+	var bad []errs.Field
+	//nolint:errorlint,forcetypeassert // The library documents this type for every error of a struct.
+	for _, e := range err.(validator.ValidationErrors) {
+		bad = append(bad, complaint(e))
+	}
+	return bad
+}
+
+// request checks what will be sent.
+func (v *Validator) request(s Spec) []errs.Field {
+	var bad []errs.Field
+	if f := v.targets.CheckURL(s.URL); f != nil && s.URL != "" {
+		bad = append(bad, errs.Field{Field: "url", Code: f.Code, Message: f.Message})
+	}
+	seen := map[string]string{}
+	for name, value := range s.Headers {
+		if f := v.targets.CheckHeader(name, value); f != nil {
+			bad = append(bad, errs.Field{Field: "headers." + name, Code: f.Code, Message: f.Message})
+		}
+		lower := strings.ToLower(name)
+		if other, twice := seen[lower]; twice {
+			bad = append(bad, errs.Field{
+				Field: "headers." + name, Code: "header_duplicate",
+				Message: fmt.Sprintf("names the same header as %q; header names ignore case, keep one", other),
+			})
+		}
+		seen[lower] = name
+	}
+	if s.Body != "" && s.Method == "HEAD" {
+		bad = append(bad, errs.Field{Field: "body", Code: "body_not_allowed", Message: "a HEAD request has no body; leave it out or use another method"})
+	}
+	if _, err := ParseSuccess(s.Success); err != nil {
+		bad = append(bad, errs.Field{Field: "success", Code: "invalid_value", Message: err.Error() + `; write for example "2xx,304"`})
+	}
+	return bad
+}
+
+// timing checks the rules between the fields that decide when an endpoint runs.
+func timing(id ID, s Spec) []errs.Field {
+	var bad []errs.Field
+	switch {
+	case s.BaselineCron == "" && s.BaselineInterval == 0:
+		bad = append(bad, errs.Field{Field: "baselineIntervalMs", Code: "schedule_required", Message: "give a baseline: exactly one of baselineCron and baselineIntervalMs"})
+	case s.BaselineCron != "" && s.BaselineInterval != 0:
+		bad = append(bad, errs.Field{Field: "baselineCron", Code: "schedule_ambiguous", Message: "give exactly one of baselineCron and baselineIntervalMs; the other must be absent or null"})
+	}
+	bad = append(bad, cronFields(id, s)...)
+	if s.MinInterval > 0 && s.MaxInterval > 0 && s.MinInterval > s.MaxInterval {
+		bad = append(bad, errs.Field{
+			Field: "minIntervalMs", Code: "clamp_order",
+			Message: fmt.Sprintf("must be at most maxIntervalMs (%d)", s.MaxInterval.Milliseconds()),
+		})
+	}
+	if s.Timeout > s.MaxExecutionTime {
+		bad = append(bad, errs.Field{
+			Field: "timeoutMs", Code: "timeout_order",
+			Message: fmt.Sprintf("must be at most maxExecutionTimeMs (%d)", s.MaxExecutionTime.Milliseconds()),
+		})
+	}
+	if s.Retry.Backoff > s.Retry.MaxBackoff {
+		bad = append(bad, errs.Field{
+			Field: "retry.backoffMs", Code: "backoff_order",
+			Message: fmt.Sprintf("must be at most retry.maxBackoffMs (%d)", s.Retry.MaxBackoff.Milliseconds()),
+		})
+	}
+	if !s.StartAt.IsZero() && (s.StartAt.Year() < 2020 || s.StartAt.Year() >= 2199) {
+		bad = append(bad, errs.Field{Field: "startAt", Code: "out_of_range", Message: "must lie in the years 2020 to 2198"})
+	}
+	return bad
+}
+
+// cronFields checks expression and zone; the zone also where the baseline is an interval, so that a typing error cannot wait for
+// the day on which somebody adds a cron.
+func cronFields(id ID, s Spec) []errs.Field {
+	probe := s
+	if probe.BaselineCron == "" {
+		probe.BaselineCron = "@hourly"
+	}
+	_, err := probe.ParseCron(id)
+	return errs.FieldsOf(err)
+}
+
+// complaint words one failed bound: the code, and what would be right.
+func complaint(e validator.FieldError) errs.Field {
+	_, path, _ := strings.Cut(e.Namespace(), ".") // drops the type's name
+	f := errs.Field{Field: path}
+	switch e.Tag() {
+	case "required":
+		f.Code, f.Message = "required", "must not be empty"
+	case "oneof":
+		f.Code, f.Message = "invalid_value", "must be one of "+strings.ReplaceAll(e.Param(), " ", ", ")
+		if path == "method" {
+			f.Code = "method_invalid"
+		}
+	case "text", "prose":
+		f.Code, f.Message = "invalid_characters", "must hold readable text: valid UTF-8, not only spaces, no control characters"
+		if s, ok := e.Value().(string); ok && strings.TrimSpace(s) == "" {
+			f.Code = "required"
+		}
+	case "slug":
+		f.Code, f.Message = "invalid_characters", "must hold only a-z, 0-9, dot, dash and underscore, and begin with a letter or digit"
+	case "maxbytes":
+		f.Code, f.Message = "too_long", "must be at most "+e.Param()+" bytes long"
+	default: // min and max
+		f.Code, f.Message = bound(e)
+	}
+	return f
+}
+
+// bound words a broken min or max by the kind of the field.
+func bound(e validator.FieldError) (code, message string) {
+	word := "at least "
+	if e.Tag() == "max" {
+		word = "at most "
+	}
+	switch {
+	case e.Type() == reflect.TypeFor[time.Duration]():
+		limit, err := time.ParseDuration(e.Param())
+		must(err)
+		return "out_of_range", fmt.Sprintf("must be %s%d (milliseconds)", word, limit.Milliseconds())
+	case e.Kind() == reflect.Map:
+		return "too_many", "must have " + word + e.Param() + " entries"
+	case e.Kind() == reflect.String && e.Tag() == "max":
+		return "too_long", "must be " + word + e.Param() + " characters long"
+	case e.Kind() == reflect.String:
+		return "required", "must not be empty"
+	default:
+		return "out_of_range", "must be " + word + e.Param()
+	}
+}
+
+var slug = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)
+
+// isText reports whether s is one line of readable text.
+func isText(s string) bool {
+	return readable(s, func(rune) bool { return false }) && (s == "" || strings.TrimSpace(s) != "")
+}
+
+// isProse reports whether s is readable text of any number of lines.
+func isProse(s string) bool {
+	return readable(s, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' })
+}
+
+func readable(s string, allowed func(rune) bool) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && !allowed(r) })
+}
+
+// must panics on what only a fault in this file can cause.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/store/dbsqlc"
+)
+
+// maxConfigs bounds the cache; at 2 KiB each it stays around 200 MiB at the very worst.
+const maxConfigs = 100_000
+
+// config is an endpoint's configuration at one version, parsed and ready for use. It is shared and never changed.
+type config struct {
+	endpoint endpoints.Endpoint // without state
+	target   dispatch.Target
+	fault    error // why it cannot be used: a row that no API call could have written
+}
+
+// configs caches configurations by endpoint. A version never changes, so an entry is right as long as its version is the one that
+// is asked for.
+type configs struct {
+	mu   sync.Mutex
+	byID map[[16]byte]*config
+}
+
+func newConfigs() *configs { return &configs{byID: map[[16]byte]*config{}} }
+
+// load returns the configurations of endpoints at the versions asked for. Those that have another version by now are left out.
+func (db *DB) load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]int64) (map[[16]byte]*config, error) {
+	found, missing := db.configs.find(versions)
+	if len(missing) == 0 {
+		return found, nil
+	}
+	rows, err := db.q.EndpointGetMany(ctx, tx, missing)
+	if err != nil {
+		return nil, fmt.Errorf("reading %d endpoints: %w", len(missing), err)
+	}
+	fresh := make([]*config, 0, len(rows))
+	for _, row := range rows {
+		c := parse(row)
+		fresh = append(fresh, c)
+		if row.Version == versions[row.ID] {
+			found[row.ID] = c
+		}
+	}
+	db.configs.put(fresh)
+	return found, nil
+}
+
+func (c *configs) find(versions map[[16]byte]int64) (found map[[16]byte]*config, missing [][16]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found = make(map[[16]byte]*config, len(versions))
+	for id, version := range versions {
+		if known := c.byID[id]; known != nil && known.endpoint.Version == version {
+			found[id] = known
+		} else {
+			missing = append(missing, id)
+		}
+	}
+	return found, missing
+}
+
+func (c *configs) put(fresh []*config) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.byID)+len(fresh) > maxConfigs {
+		clear(c.byID) // Rare, and refilled in a few statements: not worth an order of eviction.
+	}
+	for _, f := range fresh {
+		c.byID[f.endpoint.ID] = f
+	}
+}
+
+// parse makes a row ready for use.
+func parse(row dbsqlc.Endpoint) *config {
+	e, err := endpointOf(row)
+	if err != nil {
+		return &config{endpoint: endpoints.Endpoint{ID: row.ID, TenantID: row.TenantID, Version: row.Version}, fault: err}
+	}
+	c := &config{endpoint: *e}
+	if c.endpoint.Cron, err = e.Spec.ParseCron(e.ID); err != nil {
+		c.fault = err
+	}
+	if c.target.Success, err = endpoints.ParseSuccess(e.Spec.Success); err != nil {
+		c.fault = err
+	}
+	c.target.Spec = e.Spec
+	c.target.Header = make(http.Header, len(e.Spec.Headers))
+	for name, value := range e.Spec.Headers {
+		c.target.Header.Set(name, value)
+	}
+	return c
+}
+
+func textMap(raw json.RawMessage) (map[string]string, error) {
+	m := map[string]string{}
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}

@@ -1,0 +1,95 @@
+// Package store keeps everything in Postgres. It implements the interfaces that the domain packages declare, one type each over a
+// shared [DB], and it is the only package that knows SQL, rows and SQLSTATEs.
+//
+// Every method is one transaction. Statements that change state name the state they expect, and what they changed is checked. Time
+// comes from the database.
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"rubato/internal/store/dbsqlc"
+)
+
+// Config says which database to use. Zero fields mean their defaults.
+type Config struct {
+	URL             string
+	MaxConns        int32  // default 10: two cores of a database are busy with fewer
+	ApplicationName string // shown in pg_stat_activity; default "rubato"
+	Logger          *slog.Logger
+}
+
+// DB is a pool of connections to one database.
+type DB struct {
+	pool    *pgxpool.Pool
+	q       *dbsqlc.Queries
+	configs *configs
+	now     func() *time.Time // nil in its answer means the database's clock; tests set others
+}
+
+// Open prepares a pool. It connects when the first statement needs it, so it succeeds while the database is away; the error is
+// about the URL alone.
+func Open(ctx context.Context, cfg Config) (*DB, error) {
+	pc, err := pgxpool.ParseConfig(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("reading the database URL: %w", redactURL(err))
+	}
+	pc.MaxConns = 10
+	if cfg.MaxConns > 0 {
+		pc.MaxConns = cfg.MaxConns
+	}
+	params := pc.ConnConfig.RuntimeParams
+	params["application_name"] = "rubato"
+	if cfg.ApplicationName != "" {
+		params["application_name"] = cfg.ApplicationName
+	}
+	params["timezone"] = "UTC"
+	params["idle_in_transaction_session_timeout"] = "10000" // A client that stands still must not keep rows locked.
+	pc.ConnConfig.ConnectTimeout = 5 * time.Second
+	pc.AfterConnect = useUTC
+	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, fmt.Errorf("opening the database pool: %w", redactURL(err))
+	}
+	return &DB{
+		pool: pool, q: dbsqlc.New(), configs: newConfigs(), now: func() *time.Time { return nil },
+	}, nil
+}
+
+// useUTC makes the driver return instants in UTC rather than in the machine's zone.
+func useUTC(_ context.Context, conn *pgx.Conn) error {
+	instant := &pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}}
+	conn.TypeMap().RegisterType(instant)
+	conn.TypeMap().RegisterType(&pgtype.Type{
+		Name: "_timestamptz", OID: pgtype.TimestamptzArrayOID, Codec: &pgtype.ArrayCodec{ElementType: instant},
+	})
+	return nil
+}
+
+// Close closes every connection and waits for those in use.
+func (db *DB) Close() { db.pool.Close() }
+
+// Ping returns nil when the database answers.
+func (db *DB) Ping(ctx context.Context) error { return translate(db.pool.Ping(ctx)) }
+
+// tx runs act in one transaction (read committed). Errors come translated.
+func (db *DB) tx(ctx context.Context, act func(tx pgx.Tx) error) error {
+	return translate(pgx.BeginFunc(ctx, db.pool, act))
+}
+
+// decisionTime returns the database's time in whole milliseconds, as every due time is.
+func (db *DB) decisionTime(ctx context.Context, tx dbsqlc.DBTX) (time.Time, error) {
+	return db.q.DecisionTime(ctx, tx, db.now())
+}
+
+// snapshot runs act in one read-only transaction that sees one state of the database.
+func (db *DB) snapshot(ctx context.Context, act func(tx pgx.Tx) error) error {
+	return translate(pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, act))
+}

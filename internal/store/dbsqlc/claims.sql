@@ -1,0 +1,58 @@
+-- name: ScheduleClaimDue :many
+-- Takes the endpoints that come due within the horizon, oldest first, for one worker. A row that is already claimed can be taken
+-- only once its lock is over, and never while a run of it is live: that run has to be settled first. Every claim raises the
+-- token, which revokes the claim before it. Rows that another worker is taking at this moment are passed over.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+), due AS MATERIALIZED (
+    SELECT s.endpoint_id
+    FROM schedules s
+    WHERE s.due_at <= (SELECT now FROM clock) + sqlc.arg('horizon_ms')::bigint * interval '1 ms'
+      AND (s.claimed_by IS NULL
+        OR (s.due_at <= (SELECT now FROM clock) AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)))
+    ORDER BY s.due_at
+    LIMIT sqlc.arg('max_rows')::int
+    FOR UPDATE OF s SKIP LOCKED
+)
+UPDATE schedules s
+SET claim_token = s.claim_token + 1,
+    claimed_by  = sqlc.arg('worker_id')::uuid,
+    claimed_at  = (SELECT now FROM clock),
+    due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
+FROM due
+WHERE s.endpoint_id = due.endpoint_id
+RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
+    s.due_at AS locked_until;
+
+-- name: ScheduleRelease :execrows
+-- Gives back claims that were not started, as they were before: claimable at their planned time. A claim that was revoked or
+-- started meanwhile is left alone.
+WITH given AS (
+    SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
+)
+UPDATE schedules s
+SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at
+FROM given
+WHERE s.endpoint_id = given.endpoint_id
+  AND s.claim_token = given.token
+  AND s.claimed_by = sqlc.arg('worker_id')::uuid
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id);
+
+-- name: LiveRunExtendLocks :many
+-- Moves on the locks of runs that are still this worker's, by run and token, and returns them. What does not come back was
+-- settled by somebody else. A lock that has run out in database time is not revived.
+WITH held AS (
+    SELECT unnest(sqlc.arg('run_ids')::uuid[]) AS run_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
+)
+UPDATE live_runs l
+SET locked_until = least(coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + sqlc.arg('lock_ttl_ms')::int * interval '1 ms',
+                         l.deadline_at + interval '5 s')
+FROM held
+WHERE l.run_id = held.run_id
+  AND l.claim_token = held.token
+  AND l.worker_id = sqlc.arg('worker_id')::uuid
+  AND l.locked_until > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
+RETURNING l.run_id;
+
+-- name: Clock :one
+SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now;

@@ -1,0 +1,90 @@
+-- name: DecisionTime :one
+-- The instant of a decision: database time in whole milliseconds, as every due time is.
+SELECT date_trunc('milliseconds', coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()))::timestamptz AS now;
+
+-- name: EndpointInsert :exec
+INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers,
+                       body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms,
+                       max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success,
+                       retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent)
+VALUES (@id, @tenant_id, @version, @created_at, @updated_at, @archived_at, @key, @name, @description, @labels, @url, @method, @headers,
+        @body, @baseline_cron, @baseline_interval_ms, @timezone, @dst_gap, @dst_overlap, @start_at, @catch_up, @min_interval_ms,
+        @max_interval_ms, @jitter_ms, @timeout_ms, @max_execution_time_ms, @max_response_kb, @follow_redirects, @success,
+        @retry_max_attempts, @retry_backoff_ms, @retry_max_backoff_ms, @idempotent);
+
+-- name: EndpointUpdate :execrows
+UPDATE endpoints
+SET version = @version, updated_at = @updated_at, archived_at = @archived_at, key = @key, name = @name, description = @description,
+    labels = @labels, url = @url, method = @method, headers = @headers, body = @body, baseline_cron = @baseline_cron,
+    baseline_interval_ms = @baseline_interval_ms, timezone = @timezone, dst_gap = @dst_gap, dst_overlap = @dst_overlap,
+    start_at = @start_at, catch_up = @catch_up, min_interval_ms = @min_interval_ms, max_interval_ms = @max_interval_ms,
+    jitter_ms = @jitter_ms, timeout_ms = @timeout_ms, max_execution_time_ms = @max_execution_time_ms,
+    max_response_kb = @max_response_kb, follow_redirects = @follow_redirects, success = @success,
+    retry_max_attempts = @retry_max_attempts, retry_backoff_ms = @retry_backoff_ms, retry_max_backoff_ms = @retry_max_backoff_ms,
+    idempotent = @idempotent
+WHERE id = @id AND tenant_id = @tenant_id AND version = sqlc.arg('old_version')::bigint;
+
+-- name: EndpointGetMany :many
+SELECT *
+FROM endpoints
+WHERE id = ANY (sqlc.arg('ids')::uuid[]);
+
+-- name: EndpointGet :one
+SELECT *
+FROM endpoints
+WHERE id = @id AND tenant_id = @tenant_id;
+
+-- name: EndpointList :many
+SELECT e.*
+FROM endpoints e
+         LEFT JOIN schedules s ON s.endpoint_id = e.id
+WHERE e.tenant_id = @tenant_id
+  AND (sqlc.narg('before')::uuid IS NULL OR e.id < sqlc.narg('before'))
+  AND (sqlc.narg('key')::text IS NULL OR e.key = sqlc.narg('key'))
+  AND (sqlc.narg('name')::text IS NULL OR e.name = sqlc.narg('name'))
+  AND (sqlc.narg('labels')::jsonb IS NULL OR e.labels @> sqlc.narg('labels'))
+  AND CASE sqlc.arg('state')::text
+          WHEN 'archived' THEN e.archived_at IS NOT NULL
+          WHEN 'paused' THEN e.archived_at IS NULL AND s.paused_until > clock_timestamp()
+          WHEN 'active' THEN e.archived_at IS NULL AND coalesce(s.paused_until <= clock_timestamp(), true)
+          ELSE e.archived_at IS NULL END
+ORDER BY e.id DESC
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: ScheduleGetMany :many
+SELECT *
+FROM schedules
+WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[]);
+
+-- name: ScheduleInsert :exec
+INSERT INTO schedules (endpoint_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
+VALUES (@endpoint_id, @planned_at, @planned_at, @slot, 0, @version, @lock_ms, @attempt, @source, 0);
+
+-- name: ScheduleReplan :execrows
+-- Puts a new plan in force and revokes every claim.
+UPDATE schedules
+SET due_at = @planned_at, planned_at = @planned_at, slot = @slot, attempt = @attempt, source = @source, version = @version,
+    lock_ms = @lock_ms, failure_count = @failure_count, paused_until = @paused_until, pause_reason = @pause_reason,
+    manual_at = @manual_at, retry_after = @retry_after, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL
+WHERE endpoint_id = @endpoint_id;
+
+-- name: ScheduleRecord :execrows
+-- Records a change while a run is live: its finish will replan.
+UPDATE schedules
+SET version = @version, lock_ms = @lock_ms, failure_count = @failure_count, paused_until = @paused_until,
+    pause_reason = @pause_reason, manual_at = @manual_at, retry_after = @retry_after
+WHERE endpoint_id = @endpoint_id;
+
+-- name: ScheduleDelete :execrows
+DELETE
+FROM schedules
+WHERE endpoint_id = @endpoint_id;
+
+-- name: ScheduleNotify :exec
+-- Tells workers, when the transaction commits, that something came due at an instant (Unix milliseconds).
+SELECT pg_notify('rubato_due', sqlc.arg('due_ms')::bigint::text);
+
+-- name: LiveRunGetMany :many
+SELECT *
+FROM live_runs
+WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[]);

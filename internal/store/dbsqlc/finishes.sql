@@ -1,0 +1,88 @@
+-- name: LiveRunFinish :many
+-- Ends live runs by run and token. What does not come back was settled by somebody else first.
+WITH done AS (
+    SELECT unnest(sqlc.arg('run_ids')::uuid[]) AS run_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
+)
+DELETE
+FROM live_runs l USING done
+WHERE l.run_id = done.run_id
+  AND l.claim_token = done.token
+RETURNING l.run_id, l.claimed_at;
+
+-- name: LiveRunListLost :many
+-- Live runs that nothing will ever update: the lock ran out in database time, and either the deadline has passed by 5 s or the
+-- worker has been silent for stale_after or has said goodbye.
+SELECT l.*
+FROM live_runs l
+         LEFT JOIN workers w ON w.id = l.worker_id,
+     (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
+WHERE l.locked_until < clock.now
+  AND (l.deadline_at + interval '5 s' < clock.now
+    OR w.id IS NULL
+    OR w.state = 'inactive'
+    OR (NOT sqlc.arg('distrust_silence')::boolean AND w.heartbeat_at + sqlc.arg('stale_after_ms')::bigint * interval '1 ms' < clock.now))
+ORDER BY l.locked_until
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: LiveRunSettle :execrows
+-- Ends a live run that was found lost, by run and token, if it still is: its lock has not been extended meanwhile.
+DELETE
+FROM live_runs l
+WHERE l.run_id = sqlc.arg('run_id')
+  AND l.claim_token = sqlc.arg('token')
+  AND l.locked_until < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp());
+
+-- name: ScheduleLock :exec
+-- Locks rows in one order, so that two batches cannot wait for each other. Whoever reads the state of an endpoint in order to
+-- replan it does so in a later statement, whose snapshot sees what the previous holder committed.
+SELECT 1
+FROM schedules
+WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
+ORDER BY endpoint_id
+FOR UPDATE;
+
+-- name: ScheduleFinish :many
+-- Writes what the finishes decided. A row whose next due time lies close by stays with its holder under a new token: holder and
+-- lock are set together. An instant of the year 1 means none.
+WITH next AS (
+    SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
+           unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
+           unnest(sqlc.arg('slot')::timestamptz[]) AS slot,
+           unnest(sqlc.arg('attempt')::smallint[]) AS attempt,
+           unnest(sqlc.arg('source')::text[]) AS source,
+           unnest(sqlc.arg('anchor')::timestamptz[]) AS anchor,
+           unnest(sqlc.arg('failure_count')::int[]) AS failure_count,
+           unnest(sqlc.arg('manual_at')::timestamptz[]) AS manual_at,
+           unnest(sqlc.arg('retry_after')::timestamptz[]) AS retry_after,
+           unnest(sqlc.arg('last_slot')::timestamptz[]) AS last_slot,
+           unnest(sqlc.arg('last_attempt')::smallint[]) AS last_attempt,
+           unnest(sqlc.arg('last_status')::text[]) AS last_status,
+           unnest(sqlc.arg('last_started_at')::timestamptz[]) AS last_started_at,
+           unnest(sqlc.arg('last_finished_at')::timestamptz[]) AS last_finished_at,
+           unnest(sqlc.arg('keep')::boolean[]) AS keep
+), clock AS MATERIALIZED (
+    SELECT sqlc.arg('now')::timestamptz AS now
+)
+UPDATE schedules s
+SET planned_at       = next.planned_at,
+    slot             = next.slot,
+    attempt          = next.attempt,
+    source           = next.source,
+    anchor           = next.anchor,
+    failure_count    = next.failure_count,
+    manual_at        = nullif(next.manual_at, '0001-01-01 00:00:00+00'),
+    retry_after      = nullif(next.retry_after, '0001-01-01 00:00:00+00'),
+    last_slot        = next.last_slot,
+    last_attempt     = next.last_attempt,
+    last_status      = next.last_status,
+    last_started_at  = next.last_started_at,
+    last_finished_at = next.last_finished_at,
+    claim_token      = s.claim_token + 1,
+    claimed_by       = CASE WHEN next.keep THEN sqlc.arg('worker_id')::uuid END,
+    claimed_at       = CASE WHEN next.keep THEN clock.now END,
+    due_at           = CASE WHEN next.keep
+                                THEN greatest(clock.now, next.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
+                            ELSE next.planned_at END
+FROM next, clock
+WHERE s.endpoint_id = next.endpoint_id
+RETURNING s.endpoint_id, s.claim_token, s.due_at, s.claimed_by;

@@ -1,0 +1,100 @@
+-- name: RunInsert :exec
+-- Adds finished runs to the history. An instant of the year 1, an empty text and a status code of 0 mean none.
+INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
+                  finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
+                  truncated, error, next_run_at, next_source, next_steps, version, failure_count)
+SELECT unnest(sqlc.arg('ids')::uuid[]),
+       unnest(sqlc.arg('scheduled_for')::timestamptz[]),
+       unnest(sqlc.arg('endpoint_ids')::uuid[]),
+       unnest(sqlc.arg('tenant_ids')::uuid[]),
+       unnest(sqlc.arg('attempts')::smallint[]),
+       unnest(sqlc.arg('sources')::text[]),
+       unnest(sqlc.arg('tokens')::bigint[]),
+       unnest(sqlc.arg('worker_ids')::uuid[]),
+       unnest(sqlc.arg('claimed_at')::timestamptz[]),
+       unnest(sqlc.arg('started_at')::timestamptz[]),
+       unnest(sqlc.arg('finished_at')::timestamptz[]),
+       unnest(sqlc.arg('statuses')::text[]),
+       unnest(sqlc.arg('reasons')::text[]),
+       nullif(unnest(sqlc.arg('status_codes')::smallint[]), 0),
+       unnest(sqlc.arg('dns_us')::int[]),
+       unnest(sqlc.arg('connect_us')::int[]),
+       unnest(sqlc.arg('tls_us')::int[]),
+       unnest(sqlc.arg('wait_us')::int[]),
+       unnest(sqlc.arg('transfer_us')::int[]),
+       unnest(sqlc.arg('response_bytes')::bigint[]),
+       unnest(sqlc.arg('truncated')::boolean[]),
+       nullif(unnest(sqlc.arg('errors')::text[]), ''),
+       nullif(unnest(sqlc.arg('next_run_at')::timestamptz[]), '0001-01-01 00:00:00+00'),
+       nullif(unnest(sqlc.arg('next_sources')::text[]), ''),
+       nullif(unnest(sqlc.arg('next_steps')::text[]), '')::jsonb,
+       unnest(sqlc.arg('versions')::bigint[]),
+       unnest(sqlc.arg('failure_counts')::int[]);
+
+-- name: RunBodyInsert :exec
+INSERT INTO run_bodies (run_id, scheduled_for, content_type, body)
+SELECT unnest(sqlc.arg('run_ids')::uuid[]),
+       unnest(sqlc.arg('scheduled_for')::timestamptz[]),
+       unnest(sqlc.arg('content_types')::text[]),
+       unnest(sqlc.arg('bodies')::bytea[]);
+
+-- name: RunEventInsert :exec
+INSERT INTO run_events (run_id, scheduled_for, kind, detail)
+VALUES (@run_id, @scheduled_for, @kind, @detail);
+
+-- name: RunList :many
+-- The bounds on scheduled_for let whole days be left out: an ID carries its due time.
+SELECT *
+FROM runs
+WHERE tenant_id = @tenant_id
+  AND (sqlc.narg('endpoint_id')::uuid IS NULL OR endpoint_id = sqlc.narg('endpoint_id'))
+  AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
+  AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
+  AND (sqlc.narg('from_at')::timestamptz IS NULL OR scheduled_for >= sqlc.narg('from_at'))
+  AND (sqlc.narg('to_at')::timestamptz IS NULL OR scheduled_for < sqlc.narg('to_at'))
+ORDER BY id DESC
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: LiveRunList :many
+SELECT *
+FROM live_runs
+WHERE tenant_id = @tenant_id
+  AND (sqlc.narg('endpoint_id')::uuid IS NULL OR endpoint_id = sqlc.narg('endpoint_id'))
+  AND (sqlc.narg('before')::uuid IS NULL OR run_id < sqlc.narg('before'))
+  AND (sqlc.narg('from_at')::timestamptz IS NULL OR slot >= sqlc.narg('from_at'))
+  AND (sqlc.narg('to_at')::timestamptz IS NULL OR slot < sqlc.narg('to_at'))
+ORDER BY run_id DESC
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: RunGet :one
+SELECT *
+FROM runs
+WHERE id = @id AND scheduled_for = @scheduled_for AND tenant_id = @tenant_id;
+
+-- name: RunBodyGet :one
+SELECT content_type, body
+FROM run_bodies
+WHERE run_id = @run_id AND scheduled_for = @scheduled_for;
+
+-- name: LiveRunGet :one
+SELECT *
+FROM live_runs
+WHERE run_id = @run_id AND tenant_id = @tenant_id;
+
+-- name: RunLastDecision :one
+-- The newest run of an endpoint that decided a due time. A run's ID follows its due time, so the last to finish is among the
+-- newest few.
+SELECT finished_at, version, next_run_at, next_source, next_steps
+FROM (SELECT r.finished_at, r.version, r.next_run_at, r.next_source, r.next_steps
+      FROM runs r
+      WHERE r.endpoint_id = @endpoint_id AND r.next_run_at IS NOT NULL
+      ORDER BY r.id DESC
+      LIMIT 12) newest
+ORDER BY finished_at DESC
+LIMIT 1;
+
+-- name: HistoryCreateDay :exec
+SELECT history_create_day((sqlc.arg('day')::timestamptz AT TIME ZONE 'UTC')::date);
+
+-- name: HistoryDropBefore :one
+SELECT history_drop_before(sqlc.arg('parent')::text, (sqlc.arg('day')::timestamptz AT TIME ZONE 'UTC')::date)::int AS dropped;

@@ -1,0 +1,40 @@
+-- name: WorkerBeat :exec
+-- Registers a worker or stamps its row. A worker that was thought dead comes back by its next beat.
+INSERT INTO workers (id, name, version, state, slots, busy, started_at, heartbeat_at)
+VALUES (@id, @name, @version, @state, @slots, @busy, clock_timestamp(), clock_timestamp())
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, heartbeat_at = clock_timestamp();
+
+-- name: WorkerForget :execrows
+-- Removes the rows of workers that have been gone for so long that nothing refers to them any more.
+DELETE
+FROM workers w
+WHERE w.heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('gone_ms')::bigint * interval '1 ms'
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.worker_id = w.id);
+
+-- name: WorkerListSilent :many
+-- Workers that have not been heard of for a while and have not been dealt with yet.
+SELECT id
+FROM workers
+WHERE state <> 'inactive'
+  AND heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms'
+ORDER BY heartbeat_at
+LIMIT 100;
+
+-- name: WorkerRetire :execrows
+-- Takes a silent worker off the list of the active, if it is still silent. Its next beat brings it back.
+UPDATE workers
+SET state = 'inactive'
+WHERE id = @id
+  AND heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms';
+
+-- name: ScheduleTakeOver :execrows
+-- Frees what a silent or departed worker claimed and never started. It is safe although the worker may be alive: the token rises,
+-- so it cannot start them any more.
+UPDATE schedules s
+SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
+WHERE s.claimed_by = sqlc.arg('worker_id')::uuid
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id);
+
+-- name: SweepLock :one
+-- Tries to become the one sweeper of the database for as long as the transaction lasts.
+SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper'));

@@ -1,0 +1,124 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/schedule"
+	"rubato/internal/store/dbsqlc"
+)
+
+// lockSlack is what a lock must hold beyond the execution limit.
+const lockSlack = 5 * time.Second
+
+func endpointOf(row dbsqlc.Endpoint) (*endpoints.Endpoint, error) {
+	labels, err := textMap(row.Labels)
+	if err != nil {
+		return nil, fmt.Errorf("reading the labels of endpoint %s: %w", endpoints.ID(row.ID), err)
+	}
+	headers, err := textMap(row.Headers)
+	if err != nil {
+		return nil, fmt.Errorf("reading the headers of endpoint %s: %w", endpoints.ID(row.ID), err)
+	}
+	return &endpoints.Endpoint{
+		ID: row.ID, TenantID: row.TenantID, Version: row.Version,
+		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, ArchivedAt: instant(row.ArchivedAt),
+		Spec: endpoints.Spec{
+			Name: row.Name, Key: text(row.Key), Description: row.Description, Labels: labels,
+			URL: row.URL, Method: row.Method, Headers: headers, Body: row.Body,
+			BaselineCron: row.BaselineCron, BaselineInterval: ms(row.BaselineIntervalMs), Timezone: row.Timezone,
+			DST:     endpoints.DST{Gap: schedule.GapPolicy(row.DstGap), Overlap: schedule.OverlapPolicy(row.DstOverlap)},
+			StartAt: instant(row.StartAt), CatchUp: governor.CatchUp(row.CatchUp),
+			MinInterval: ms(row.MinIntervalMs), MaxInterval: ms(row.MaxIntervalMs), Jitter: ms(row.JitterMs),
+			Timeout: ms(row.TimeoutMs), MaxExecutionTime: ms(row.MaxExecutionTimeMs),
+			MaxResponseKB: int(row.MaxResponseKb), FollowRedirects: int(row.FollowRedirects), Success: row.Success,
+			Retry: endpoints.Retry{
+				MaxAttempts: int(row.RetryMaxAttempts), Backoff: ms(row.RetryBackoffMs), MaxBackoff: ms(row.RetryMaxBackoffMs),
+			},
+			Idempotent: row.Idempotent,
+		},
+	}, nil
+}
+
+// rowOf is the inverse of endpointOf.
+func rowOf(e *endpoints.Endpoint) dbsqlc.Endpoint {
+	s := e.Spec
+	return dbsqlc.Endpoint{
+		ID: e.ID, TenantID: e.TenantID, Version: e.Version,
+		CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, ArchivedAt: optional(e.ArchivedAt),
+		Key: optionalText(s.Key), Name: s.Name, Description: s.Description, Labels: object(s.Labels),
+		URL: s.URL, Method: s.Method, Headers: object(s.Headers), Body: s.Body,
+		BaselineCron: s.BaselineCron, BaselineIntervalMs: s.BaselineInterval.Milliseconds(), Timezone: s.Timezone,
+		DstGap: string(s.DST.Gap), DstOverlap: string(s.DST.Overlap),
+		StartAt: optional(s.StartAt), CatchUp: string(s.CatchUp),
+		MinIntervalMs: s.MinInterval.Milliseconds(), MaxIntervalMs: s.MaxInterval.Milliseconds(), JitterMs: s.Jitter.Milliseconds(),
+		TimeoutMs: s.Timeout.Milliseconds(), MaxExecutionTimeMs: s.MaxExecutionTime.Milliseconds(),
+		MaxResponseKb: int32(s.MaxResponseKB), FollowRedirects: int32(s.FollowRedirects), Success: s.Success, //nolint:gosec // Validated.
+		RetryMaxAttempts: int32(s.Retry.MaxAttempts), RetryBackoffMs: s.Retry.Backoff.Milliseconds(), //nolint:gosec // Validated.
+		RetryMaxBackoffMs: s.Retry.MaxBackoff.Milliseconds(), Idempotent: s.Idempotent,
+	}
+}
+
+// object encodes a map of texts, which cannot fail.
+func object(m map[string]string) json.RawMessage {
+	if m == nil {
+		return json.RawMessage("{}")
+	}
+	raw, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func lockMs(s endpoints.Spec) int32 {
+	return int32((s.MaxExecutionTime + lockSlack).Milliseconds()) //nolint:gosec // At most 30 min.
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+func instant(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
+
+func optional(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func optionalText(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// updateOf makes the parameters of an update out of a row; sqlc knows only that the column types are the same.
+func updateOf(row dbsqlc.Endpoint, oldVersion int64) dbsqlc.EndpointUpdateParams {
+	return dbsqlc.EndpointUpdateParams{
+		ID: row.ID, TenantID: row.TenantID, OldVersion: oldVersion, Version: row.Version, UpdatedAt: row.UpdatedAt,
+		ArchivedAt: row.ArchivedAt, Key: row.Key, Name: row.Name, Description: row.Description, Labels: row.Labels,
+		URL: row.URL, Method: row.Method, Headers: row.Headers, Body: row.Body, BaselineCron: row.BaselineCron,
+		BaselineIntervalMs: row.BaselineIntervalMs, Timezone: row.Timezone, DstGap: row.DstGap, DstOverlap: row.DstOverlap,
+		StartAt: row.StartAt, CatchUp: row.CatchUp, MinIntervalMs: row.MinIntervalMs, MaxIntervalMs: row.MaxIntervalMs,
+		JitterMs: row.JitterMs, TimeoutMs: row.TimeoutMs, MaxExecutionTimeMs: row.MaxExecutionTimeMs,
+		MaxResponseKb: row.MaxResponseKb, FollowRedirects: row.FollowRedirects, Success: row.Success,
+		RetryMaxAttempts: row.RetryMaxAttempts, RetryBackoffMs: row.RetryBackoffMs, RetryMaxBackoffMs: row.RetryMaxBackoffMs,
+		Idempotent: row.Idempotent,
+	}
+}

@@ -1,0 +1,326 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/governor"
+	"rubato/internal/store/dbsqlc"
+)
+
+const (
+	hintInterval = "interval"
+	hintOneShot  = "one-shot"
+)
+
+// Endpoints keeps endpoints. It implements endpoints.Store.
+type Endpoints struct {
+	db *DB
+}
+
+var _ endpoints.Store = (*Endpoints)(nil)
+
+// NewEndpoints returns the store of endpoints.
+func NewEndpoints(db *DB) *Endpoints { return &Endpoints{db: db} }
+
+// Create implements endpoints.Store.
+func (s *Endpoints) Create(ctx context.Context, create func(now time.Time) (*endpoints.Endpoint, endpoints.Recorded, error)) error {
+	return s.db.tx(ctx, func(tx pgx.Tx) error {
+		now, err := s.db.decisionTime(ctx, tx)
+		if err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		e, planned, err := create(now)
+		if err != nil {
+			return err
+		}
+		if err := s.db.q.EndpointInsert(ctx, tx, dbsqlc.EndpointInsertParams(rowOf(e))); err != nil {
+			return fmt.Errorf("inserting endpoint %s: %w", e.ID, err)
+		}
+		err = s.db.q.ScheduleInsert(ctx, tx, dbsqlc.ScheduleInsertParams{
+			EndpointID: e.ID, PlannedAt: planned.Due.At, Slot: planned.Due.Slot, Version: e.Version, LockMs: lockMs(e.Spec),
+			Attempt: int16(planned.Due.Attempt), Source: string(planned.Due.Source), //nolint:gosec // At most 10.
+		})
+		if err != nil {
+			return fmt.Errorf("inserting the schedule of endpoint %s: %w", e.ID, err)
+		}
+		return s.decided(ctx, tx, e, planned)
+	})
+}
+
+// Get implements endpoints.Store.
+func (s *Endpoints) Get(ctx context.Context, tenant [16]byte, id endpoints.ID) (found *endpoints.Endpoint, now time.Time, err error) {
+	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
+		found, err = s.get(ctx, tx, tenant, id)
+		if err != nil {
+			return err
+		}
+		now, err = s.db.decisionTime(ctx, tx)
+		return err
+	})
+	return found, now, err
+}
+
+// get reads one endpoint as it stands, archived or not.
+func (s *Endpoints) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id endpoints.ID) (*endpoints.Endpoint, error) {
+	row, err := s.db.q.EndpointGet(ctx, tx, dbsqlc.EndpointGetParams{ID: id, TenantID: tenant})
+	if err != nil {
+		return nil, notFound(err, id)
+	}
+	list, err := s.withStates(ctx, tx, []dbsqlc.Endpoint{row})
+	if err != nil {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+// List implements endpoints.Store.
+func (s *Endpoints) List(ctx context.Context, f endpoints.Filter) (list []*endpoints.Endpoint, now time.Time, err error) {
+	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
+		params := dbsqlc.EndpointListParams{
+			TenantID: f.TenantID, Key: optionalText(f.Key), Name: optionalText(f.Name), State: f.State, MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+		}
+		if f.Before != (endpoints.ID{}) {
+			params.Before = (*[16]byte)(&f.Before)
+		}
+		if len(f.Labels) > 0 {
+			params.Labels = object(f.Labels)
+		}
+		rows, err := s.db.q.EndpointList(ctx, tx, params)
+		if err != nil {
+			return fmt.Errorf("listing endpoints: %w", err)
+		}
+		if list, err = s.withStates(ctx, tx, rows); err != nil {
+			return err
+		}
+		now, err = s.db.decisionTime(ctx, tx)
+		return err
+	})
+	return list, now, err
+}
+
+// withStates joins configurations with where their schedules stand, in the order of the rows.
+func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []dbsqlc.Endpoint) ([]*endpoints.Endpoint, error) {
+	ids := make([][16]byte, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	found, _, err := s.db.states(ctx, tx, ids)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]*endpoints.Endpoint, 0, len(rows))
+	for _, row := range rows {
+		e, err := endpointOf(row)
+		if err != nil {
+			return nil, err
+		}
+		if current := found[row.ID]; current != nil {
+			e.State, e.Cron = current.State, current.Cron
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// Change implements endpoints.Store.
+func (s *Endpoints) Change(
+	ctx context.Context, tenant [16]byte, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
+) (changed *endpoints.Endpoint, err error) {
+	err = s.db.tx(ctx, func(tx pgx.Tx) error {
+		// First no start may be in flight, then no finish: in this order nobody waits in a circle, and the statements after
+		// see what both committed.
+		if err := s.db.q.StartsExclude(ctx, tx); err != nil {
+			return fmt.Errorf("waiting for starts in flight: %w", err)
+		}
+		if err := s.db.q.ScheduleLock(ctx, tx, [][16]byte{id}); err != nil {
+			return fmt.Errorf("locking the schedule of endpoint %s: %w", id, err)
+		}
+		if changed, err = s.get(ctx, tx, tenant, id); err != nil {
+			return err
+		}
+		now, err := s.db.decisionTime(ctx, tx)
+		if err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		before := *changed
+		planned, err := change(changed, now)
+		if err != nil {
+			return err
+		}
+		return s.write(ctx, tx, now, &before, changed, planned)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return changed, nil
+}
+
+// write stores what a change left.
+func (s *Endpoints) write(ctx context.Context, tx pgx.Tx, now time.Time, before, after *endpoints.Endpoint, planned *endpoints.Recorded) error {
+	if err := s.writeConfig(ctx, tx, before, after); err != nil {
+		return err
+	}
+	if err := s.writeHints(ctx, tx, now, before, after); err != nil {
+		return err
+	}
+	if after.Archived() {
+		_, err := s.db.q.ScheduleDelete(ctx, tx, after.ID)
+		return err
+	}
+	if planned == nil {
+		rows, err := s.db.q.ScheduleRecord(ctx, tx, dbsqlc.ScheduleRecordParams{
+			EndpointID: after.ID, Version: after.Version, LockMs: lockMs(after.Spec), FailureCount: int32(after.State.FailureCount), //nolint:gosec // Counts runs.
+			PausedUntil: optional(after.State.PausedUntil), PauseReason: optionalText(after.State.PauseReason),
+			ManualAt: optional(after.State.ManualAt), RetryAfter: optional(after.State.RetryAfter),
+		})
+		return oneRow(rows, err, "recording a change", after.ID)
+	}
+	if err := s.db.replan(ctx, tx, after); err != nil {
+		return err
+	}
+	return s.decided(ctx, tx, after, *planned)
+}
+
+// replan puts the planned due time of an endpoint in force and revokes every claim.
+func (db *DB) replan(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint) error {
+	s := e.State
+	rows, err := db.q.ScheduleReplan(ctx, tx, dbsqlc.ScheduleReplanParams{
+		EndpointID: e.ID, PlannedAt: s.Due.At, Slot: s.Due.Slot, Attempt: int16(s.Due.Attempt), Source: string(s.Due.Source), //nolint:gosec // At most 10.
+		Version: e.Version, LockMs: lockMs(e.Spec), FailureCount: int32(s.FailureCount), //nolint:gosec // Counts runs.
+		PausedUntil: optional(s.PausedUntil), PauseReason: optionalText(s.PauseReason),
+		ManualAt: optional(s.ManualAt), RetryAfter: optional(s.RetryAfter),
+	})
+	return oneRow(rows, err, "replanning", e.ID)
+}
+
+func (s *Endpoints) writeConfig(ctx context.Context, tx pgx.Tx, before, after *endpoints.Endpoint) error {
+	if before.Version == after.Version {
+		return nil
+	}
+	row := rowOf(after)
+	rows, err := s.db.q.EndpointUpdate(ctx, tx, updateOf(row, before.Version))
+	return oneRow(rows, err, "updating", after.ID)
+}
+
+func (s *Endpoints) writeHints(ctx context.Context, tx pgx.Tx, now time.Time, before, after *endpoints.Endpoint) error {
+	for kind, hints := range map[string][2]*endpoints.Hint{
+		hintInterval: {before.State.IntervalHint, after.State.IntervalHint},
+		hintOneShot:  {before.State.OneShotHint, after.State.OneShotHint},
+	} {
+		old, fresh := hints[0], hints[1]
+		if old == fresh {
+			continue
+		}
+		if old != nil {
+			if err := s.db.q.HintEnd(ctx, tx, dbsqlc.HintEndParams{EndpointID: after.ID, Kind: kind, EndedAt: now}); err != nil {
+				return fmt.Errorf("ending the %s hint of endpoint %s: %w", kind, after.ID, err)
+			}
+		}
+		if fresh != nil {
+			if err := s.db.q.HintInsert(ctx, tx, hintRow(after.ID, kind, fresh)); err != nil {
+				return fmt.Errorf("inserting an %s hint of endpoint %s: %w", kind, after.ID, err)
+			}
+		}
+	}
+	return nil
+}
+
+func hintRow(id endpoints.ID, kind string, h *endpoints.Hint) dbsqlc.HintInsertParams {
+	row := dbsqlc.HintInsertParams{
+		EndpointID: id, Kind: kind, RunAt: optional(h.At), ExpiresAt: h.ExpiresAt, Reason: h.Reason, Author: h.Author, CreatedAt: h.CreatedAt,
+	}
+	if kind == hintInterval {
+		row.IntervalMs = new(h.Interval.Milliseconds())
+	}
+	return row
+}
+
+// decided keeps a decision in the ledger, and tells workers, at the commit, what it made due.
+func (s *Endpoints) decided(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, r endpoints.Recorded) error {
+	steps, err := json.Marshal(r.Decision.Steps)
+	if err != nil {
+		return fmt.Errorf("encoding the decision for endpoint %s: %w", e.ID, err)
+	}
+	input, err := json.Marshal(ledgerInput(r.Input))
+	if err != nil {
+		return fmt.Errorf("encoding the input of the decision for endpoint %s: %w", e.ID, err)
+	}
+	err = s.db.q.DecisionInsert(ctx, tx, dbsqlc.DecisionInsertParams{
+		EndpointID: e.ID, DecidedAt: r.At, Cause: r.Cause, Author: r.Author, Version: r.Version,
+		NextRunAt: r.Due.At, NextSource: string(r.Due.Source), NextSteps: steps, Input: input,
+	})
+	if err != nil {
+		return fmt.Errorf("recording the decision for endpoint %s: %w", e.ID, err)
+	}
+	return s.db.q.ScheduleNotify(ctx, tx, r.Due.At.UnixMilli())
+}
+
+// LastDecision implements endpoints.Store.
+func (s *Endpoints) LastDecision(ctx context.Context, tenant [16]byte, id endpoints.ID) (last endpoints.Recorded, err error) {
+	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
+		if _, err := s.db.q.EndpointGet(ctx, tx, dbsqlc.EndpointGetParams{ID: id, TenantID: tenant}); err != nil {
+			return notFound(err, id)
+		}
+		replanned, err := s.db.q.DecisionGetLast(ctx, tx, id)
+		if err != nil {
+			return fmt.Errorf("reading the last decision for endpoint %s: %w", id, err)
+		}
+		last = endpoints.Recorded{
+			At: replanned.DecidedAt, Cause: replanned.Cause, Author: replanned.Author, Version: replanned.Version,
+			Due:      endpoints.Due{At: replanned.NextRunAt, Source: governor.Source(replanned.NextSource)},
+			Decision: governor.Decision{At: replanned.NextRunAt, Source: governor.Source(replanned.NextSource)},
+		}
+		steps := replanned.NextSteps
+		finished, err := s.db.q.RunLastDecision(ctx, tx, id)
+		if err == nil && finished.FinishedAt.After(last.At) {
+			source := governor.Source(text(finished.NextSource))
+			last = endpoints.Recorded{
+				At: finished.FinishedAt, Cause: string(governor.CauseFinish), Version: finished.Version,
+				Due:      endpoints.Due{At: instant(finished.NextRunAt), Source: source},
+				Decision: governor.Decision{At: instant(finished.NextRunAt), Source: source},
+			}
+			steps = finished.NextSteps
+		} else if err != nil && errs.CodeOf(translate(err)) != errs.NotFound {
+			return fmt.Errorf("reading the last finish of endpoint %s: %w", id, err)
+		}
+		last.Decision.Steps, err = stepsOf(steps, last.Decision)
+		return err
+	})
+	return last, err
+}
+
+// stepsOf reads a stored trace. None is stored where the one step was the baseline.
+func stepsOf(raw json.RawMessage, d governor.Decision) ([]governor.Step, error) {
+	if raw == nil {
+		return []governor.Step{{Rule: governor.Rule(d.Source), At: d.At, Why: "the baseline, and no other rule applied"}}, nil
+	}
+	var steps []governor.Step
+	if err := json.Unmarshal(raw, &steps); err != nil {
+		return nil, fmt.Errorf("reading a stored trace: %w", err)
+	}
+	return steps, nil
+}
+
+func notFound(err error, id endpoints.ID) error {
+	if translated := translate(err); errs.CodeOf(translated) != errs.NotFound {
+		return translated
+	}
+	return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no endpoint %s", id))
+}
+
+func oneRow(rows int64, err error, act string, id endpoints.ID) error {
+	if err != nil {
+		return fmt.Errorf("%s endpoint %s: %w", act, id, err)
+	}
+	if rows != 1 {
+		return fmt.Errorf("%s endpoint %s changed %d rows instead of one", act, id, rows)
+	}
+	return nil
+}

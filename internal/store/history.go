@@ -1,0 +1,100 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+)
+
+// history gathers finished runs for one insert.
+type history struct {
+	rows   dbsqlc.RunInsertParams
+	bodies dbsqlc.RunBodyInsertParams
+}
+
+// add takes in a finished run, and the decision that its finish made; nil where nothing follows.
+func (h *history) add(run runs.Run, version int64, failures int, decided *endpoints.Recorded) {
+	r, o := &h.rows, run.Outcome
+	r.Ids = append(r.Ids, run.ID)
+	r.ScheduledFor = append(r.ScheduledFor, run.ScheduledFor)
+	r.EndpointIds = append(r.EndpointIds, run.EndpointID)
+	r.TenantIds = append(r.TenantIds, run.TenantID)
+	r.Attempts = append(r.Attempts, int16(run.Attempt)) //nolint:gosec // At most 10.
+	r.Sources = append(r.Sources, run.Source)
+	r.Tokens = append(r.Tokens, run.ClaimToken)
+	r.WorkerIds = append(r.WorkerIds, run.WorkerID)
+	r.ClaimedAt = append(r.ClaimedAt, run.ClaimedAt)
+	r.StartedAt = append(r.StartedAt, run.StartedAt)
+	r.FinishedAt = append(r.FinishedAt, run.FinishedAt)
+	r.Statuses = append(r.Statuses, string(o.Status))
+	r.Reasons = append(r.Reasons, string(o.Reason))
+	r.StatusCodes = append(r.StatusCodes, int16(o.StatusCode)) //nolint:gosec // Three digits.
+	r.DnsUs = append(r.DnsUs, micros(o.Phases.DNS))
+	r.ConnectUs = append(r.ConnectUs, micros(o.Phases.Connect))
+	r.TlsUs = append(r.TlsUs, micros(o.Phases.TLS))
+	r.WaitUs = append(r.WaitUs, micros(o.Phases.Wait))
+	r.TransferUs = append(r.TransferUs, micros(o.Phases.Transfer))
+	r.ResponseBytes = append(r.ResponseBytes, o.ResponseBytes)
+	r.Truncated = append(r.Truncated, o.Truncated)
+	r.Errors = append(r.Errors, storable(o.Error))
+	r.Versions = append(r.Versions, version)
+	r.FailureCounts = append(r.FailureCounts, int32(failures)) //nolint:gosec // Counts runs.
+	h.addDecision(decided)
+	if len(o.Body) > 0 {
+		b := &h.bodies
+		b.RunIds = append(b.RunIds, run.ID)
+		b.ScheduledFor = append(b.ScheduledFor, run.ScheduledFor)
+		b.ContentTypes = append(b.ContentTypes, storable(o.ContentType))
+		b.Bodies = append(b.Bodies, o.Body)
+	}
+}
+
+func (h *history) addDecision(decided *endpoints.Recorded) {
+	var at time.Time
+	var source, steps string
+	if decided != nil {
+		at, source = decided.Due.At, string(decided.Due.Source)
+		if len(decided.Decision.Steps) > 1 {
+			raw, err := json.Marshal(decided.Decision.Steps)
+			if err != nil {
+				panic(err) // Texts and instants between 2020 and 2200 always encode.
+			}
+			steps = string(raw)
+		}
+	}
+	h.rows.NextRunAt = append(h.rows.NextRunAt, at)
+	h.rows.NextSources = append(h.rows.NextSources, source)
+	h.rows.NextSteps = append(h.rows.NextSteps, steps)
+}
+
+// write inserts what was gathered.
+func (h *history) write(ctx context.Context, tx pgx.Tx, q *dbsqlc.Queries) error {
+	if err := q.RunInsert(ctx, tx, h.rows); err != nil {
+		return fmt.Errorf("inserting %d runs: %w", len(h.rows.Ids), err)
+	}
+	if len(h.bodies.RunIds) == 0 {
+		return nil
+	}
+	if err := q.RunBodyInsert(ctx, tx, h.bodies); err != nil {
+		return fmt.Errorf("inserting %d bodies: %w", len(h.bodies.RunIds), err)
+	}
+	return nil
+}
+
+// micros returns whole microseconds, bounded by what the column holds (35 min; a run ends before).
+func micros(d time.Duration) int32 {
+	return int32(min(max(d.Microseconds(), 0), 1<<31-1)) //nolint:gosec // Bounded in the same line.
+}
+
+// storable makes text that a target sent fit for a text column: valid UTF-8 without NUL.
+func storable(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}

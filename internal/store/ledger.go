@@ -1,0 +1,49 @@
+package store
+
+import (
+	"time"
+
+	"rubato/internal/governor"
+)
+
+// ledgerEntry is the input of a decision as the ledger keeps it. The baseline is not repeated: it follows from the version of the
+// endpoint that the decision names.
+type ledgerEntry struct {
+	Now          time.Time      `json:"now"`
+	Cause        governor.Cause `json:"cause"`
+	Anchor       *time.Time     `json:"anchor,omitempty"`
+	FailureCount int            `json:"failureCount"`
+	LastSlot     *time.Time     `json:"lastSlot,omitempty"`
+	PausedUntil  *time.Time     `json:"pausedUntil,omitempty"`
+	RetryAfter   *time.Time     `json:"retryAfter,omitempty"`
+	Hints        *ledgerHints   `json:"hints,omitempty"`
+}
+
+type ledgerHints struct {
+	Interval *ledgerHint `json:"interval,omitempty"`
+	OneShot  *ledgerHint `json:"oneShot,omitempty"`
+}
+
+type ledgerHint struct {
+	IntervalMs int64      `json:"intervalMs,omitempty"`
+	At         *time.Time `json:"at,omitempty"`
+	ExpiresAt  time.Time  `json:"expiresAt"`
+}
+
+func ledgerInput(in governor.Input) ledgerEntry {
+	entry := ledgerEntry{
+		Now: in.Now, Cause: in.Cause, Anchor: optional(in.Anchor), FailureCount: in.Failures, LastSlot: optional(in.LastSlot),
+		PausedUntil: optional(in.PausedUntil), RetryAfter: optional(in.RetryAfter),
+	}
+	if in.IntervalHint == nil && in.OneShot == nil {
+		return entry
+	}
+	entry.Hints = &ledgerHints{}
+	if h := in.IntervalHint; h != nil {
+		entry.Hints.Interval = &ledgerHint{IntervalMs: h.Interval.Milliseconds(), ExpiresAt: h.ExpiresAt}
+	}
+	if h := in.OneShot; h != nil {
+		entry.Hints.OneShot = &ledgerHint{At: optional(h.At), ExpiresAt: h.ExpiresAt}
+	}
+	return entry
+}

@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"rubato/migrations"
+)
+
+// Migration is one version of the schema. AppliedAt is zero where it is not applied.
+type Migration struct {
+	Version   int64
+	Name      string
+	AppliedAt time.Time
+}
+
+// MigrateUp applies every migration that the database lacks, and returns their names. Programs that start at once wait for each
+// other.
+func MigrateUp(ctx context.Context, url string) (applied []string, err error) {
+	err = withProvider(ctx, url, func(p *goose.Provider) error {
+		results, err := p.Up(ctx)
+		for _, r := range results {
+			applied = append(applied, r.Source.Path)
+		}
+		if err != nil {
+			return fmt.Errorf("applying migrations: %w", err)
+		}
+		return nil
+	})
+	return applied, err
+}
+
+// MigrateDown takes back the newest migration and returns its name, empty where none is applied. What its tables held is gone.
+func MigrateDown(ctx context.Context, url string) (name string, err error) {
+	err = withProvider(ctx, url, func(p *goose.Provider) error {
+		version, err := p.GetDBVersion(ctx)
+		if err != nil || version == 0 {
+			return err
+		}
+		result, err := p.Down(ctx)
+		if err != nil {
+			return fmt.Errorf("taking back migration %d: %w", version, err)
+		}
+		name = result.Source.Path
+		return nil
+	})
+	return name, err
+}
+
+// MigrateStatus returns every migration that this program knows, oldest first.
+func MigrateStatus(ctx context.Context, url string) (list []Migration, err error) {
+	err = withProvider(ctx, url, func(p *goose.Provider) error {
+		status, err := p.Status(ctx)
+		if err != nil {
+			return fmt.Errorf("reading the state of migrations: %w", err)
+		}
+		for _, s := range status {
+			list = append(list, Migration{Version: s.Source.Version, Name: s.Source.Path, AppliedAt: s.AppliedAt})
+		}
+		return nil
+	})
+	return list, err
+}
+
+// SchemaKey returns a digest of all migrations: equal keys mean equal schemas.
+func SchemaKey() string {
+	digest := sha256.New()
+	names, err := fs.Glob(migrations.FS, "*.sql")
+	if err != nil {
+		panic(err) // The pattern is constant.
+	}
+	for _, name := range names {
+		text, err := migrations.FS.ReadFile(name)
+		if err != nil {
+			panic(err) // Embedded files can be read.
+		}
+		fmt.Fprintf(digest, "%s %d\n", name, len(text))
+		digest.Write(text)
+	}
+	return hex.EncodeToString(digest.Sum(nil))[:16]
+}
+
+func withProvider(ctx context.Context, url string, act func(*goose.Provider) error) error {
+	cc, err := pgx.ParseConfig(url)
+	if err != nil {
+		return fmt.Errorf("reading the database URL: %w", redactURL(err))
+	}
+	var db *sql.DB = stdlib.OpenDB(*cc)
+	defer db.Close()
+	locker, err := lock.NewPostgresSessionLocker()
+	if err != nil {
+		return fmt.Errorf("preparing the lock of migrations: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS, goose.WithSessionLocker(locker))
+	if err != nil {
+		return fmt.Errorf("reading the migrations: %w", err)
+	}
+	if err := db.PingContext(ctx); err != nil {
+		return translate(err)
+	}
+	return act(provider)
+}

@@ -1,0 +1,149 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/errs"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+)
+
+// Runs reads live runs and history. It implements runs.Reader.
+type Runs struct {
+	db *DB
+}
+
+var _ runs.Reader = (*Runs)(nil)
+
+// NewRuns returns the reader of runs.
+func NewRuns(db *DB) *Runs { return &Runs{db: db} }
+
+// List implements runs.Reader.
+func (s *Runs) List(ctx context.Context, f runs.Filter) (list []runs.Run, err error) {
+	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
+		if f.Status == "" || f.Status == runs.Running {
+			if list, err = s.live(ctx, tx, f); err != nil {
+				return err
+			}
+		}
+		if f.Status == runs.Running {
+			return nil
+		}
+		finished, err := s.finished(ctx, tx, f)
+		list = append(list, finished...)
+		return err
+	})
+	slices.SortFunc(list, func(a, b runs.Run) int { return -cmp.Compare(string(a.ID[:]), string(b.ID[:])) })
+	return list[:min(len(list), f.Limit)], err
+}
+
+func (s *Runs) live(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, error) {
+	rows, err := s.db.q.LiveRunList(ctx, tx, dbsqlc.LiveRunListParams{
+		TenantID: f.TenantID, EndpointID: given(f.EndpointID), Before: given(f.Before), FromAt: optional(f.From), ToAt: optional(f.To),
+		MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing live runs: %w", err)
+	}
+	list := make([]runs.Run, len(rows))
+	for i, row := range rows {
+		list[i] = liveRunOf(row)
+	}
+	return list, nil
+}
+
+func (s *Runs) finished(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, error) {
+	to := f.To
+	if f.Before != (runs.ID{}) { // No run below an ID has a later due time: days after it need not be read.
+		if end := f.Before.Slot().Add(time.Millisecond); to.IsZero() || end.Before(to) {
+			to = end
+		}
+	}
+	rows, err := s.db.q.RunList(ctx, tx, dbsqlc.RunListParams{
+		TenantID: f.TenantID, EndpointID: given(f.EndpointID), Status: optionalText(string(f.Status)), Before: given(f.Before),
+		FromAt: optional(f.From), ToAt: optional(to), MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing runs: %w", err)
+	}
+	list := make([]runs.Run, len(rows))
+	for i, row := range rows {
+		list[i] = runOf(row)
+	}
+	return list, nil
+}
+
+// Get implements runs.Reader.
+func (s *Runs) Get(ctx context.Context, tenant [16]byte, id runs.ID) (run runs.Run, err error) {
+	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
+		row, err := s.db.q.RunGet(ctx, tx, dbsqlc.RunGetParams{ID: id, ScheduledFor: id.Slot(), TenantID: tenant})
+		if missing(err) {
+			live, err := s.db.q.LiveRunGet(ctx, tx, dbsqlc.LiveRunGetParams{RunID: id, TenantID: tenant})
+			if missing(err) {
+				return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no run %s", id))
+			}
+			run = liveRunOf(live)
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("reading run %s: %w", id, err)
+		}
+		run = runOf(row)
+		body, err := s.db.q.RunBodyGet(ctx, tx, dbsqlc.RunBodyGetParams{RunID: id, ScheduledFor: id.Slot()})
+		if missing(err) { // Nothing was captured, or retention has taken it.
+			return nil
+		}
+		run.Outcome.Body, run.Outcome.ContentType = body.Body, body.ContentType
+		return err
+	})
+	return run, err
+}
+
+func missing(err error) bool { return err != nil && errs.CodeOf(translate(err)) == errs.NotFound }
+
+// given returns a pointer to an ID, nil where it is zero and so does not filter.
+func given[T ~[16]byte](id T) *[16]byte {
+	if id == (T{}) {
+		return nil
+	}
+	return new([16]byte(id))
+}
+
+func runOf(row dbsqlc.Run) runs.Run {
+	return runs.Run{
+		ID: row.ID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.ScheduledFor, Attempt: int(row.Attempt),
+		Source: row.Source, ClaimToken: row.ClaimToken, WorkerID: row.WorkerID,
+		ClaimedAt: row.ClaimedAt, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
+		Outcome: runs.Outcome{
+			Status: runs.Status(row.Status), Reason: runs.Reason(row.ReasonCode), StatusCode: statusCode(row.StatusCode),
+			Phases: runs.Phases{
+				DNS: us(row.DnsUs), Connect: us(row.ConnectUs), TLS: us(row.TlsUs), Wait: us(row.WaitUs), Transfer: us(row.TransferUs),
+			},
+			ResponseBytes: row.ResponseBytes, Truncated: row.Truncated, Error: text(row.Error),
+		},
+		Decision: runs.Decision{NextRunAt: instant(row.NextRunAt), Source: text(row.NextSource), Steps: row.NextSteps},
+	}
+}
+
+func liveRunOf(row dbsqlc.LiveRun) runs.Run {
+	return runs.Run{
+		ID: row.RunID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt),
+		Source: row.Source, ClaimToken: row.ClaimToken, WorkerID: row.WorkerID, ClaimedAt: row.ClaimedAt, StartedAt: row.StartedAt,
+		Outcome: runs.Outcome{Status: runs.Running},
+	}
+}
+
+func us(n int32) time.Duration { return time.Duration(n) * time.Microsecond }
+
+func statusCode(n *int16) int {
+	if n == nil {
+		return 0
+	}
+	return int(*n)
+}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/store/dbsqlc"
+)
+
+// states reads endpoints as they stand: configuration, schedule, hints and live run. Whoever wants to replan them holds their rows
+// locked already, by an earlier statement. An endpoint without a schedule (archived) is left out, and one whose stored
+// configuration cannot be used comes with the fault.
+func (db *DB) states(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
+	rows, err := db.q.ScheduleGetMany(ctx, tx, ids)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading %d schedules: %w", len(ids), err)
+	}
+	versions := make(map[[16]byte]int64, len(rows))
+	for _, row := range rows {
+		versions[row.EndpointID] = row.Version
+	}
+	loaded, err := db.load(ctx, tx, versions)
+	if err != nil {
+		return nil, nil, err
+	}
+	found := make(map[[16]byte]*endpoints.Endpoint, len(rows))
+	faults := map[[16]byte]error{}
+	for _, row := range rows {
+		c := loaded[row.EndpointID]
+		if c == nil {
+			return nil, nil, fmt.Errorf("the schedule of endpoint %s is at version %d and its configuration is not", endpoints.ID(row.EndpointID), row.Version)
+		}
+		if c.fault != nil {
+			faults[row.EndpointID] = c.fault
+		}
+		e := c.endpoint
+		e.State = stateOf(row)
+		found[row.EndpointID] = &e
+	}
+	return found, faults, db.attach(ctx, tx, ids, found)
+}
+
+// attach adds hints and live runs.
+func (db *DB) attach(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte, found map[[16]byte]*endpoints.Endpoint) error {
+	hints, err := db.q.HintGetMany(ctx, tx, ids)
+	if err != nil {
+		return fmt.Errorf("reading the hints of %d endpoints: %w", len(ids), err)
+	}
+	for _, row := range hints {
+		if e := found[row.EndpointID]; e != nil {
+			attachHint(&e.State, row)
+		}
+	}
+	live, err := db.q.LiveRunGetMany(ctx, tx, ids)
+	if err != nil {
+		return fmt.Errorf("reading the live runs of %d endpoints: %w", len(ids), err)
+	}
+	for _, row := range live {
+		if e := found[row.EndpointID]; e != nil {
+			e.State.Running = &endpoints.Running{Slot: row.Slot, Attempt: int(row.Attempt), StartedAt: row.StartedAt}
+		}
+	}
+	return nil
+}
+
+func attachHint(s *endpoints.State, row dbsqlc.Hint) {
+	h := &endpoints.Hint{
+		At: instant(row.RunAt), ExpiresAt: row.ExpiresAt, Reason: row.Reason, Author: row.Author, CreatedAt: row.CreatedAt,
+	}
+	if row.Kind == hintOneShot {
+		s.OneShotHint = h
+		return
+	}
+	h.Interval = ms(*row.IntervalMs) // A check says that interval hints have one.
+	s.IntervalHint = h
+}
+
+func stateOf(row dbsqlc.Schedule) endpoints.State {
+	s := endpoints.State{
+		Due:    endpoints.Due{At: row.PlannedAt, Slot: row.Slot, Attempt: int(row.Attempt), Source: governor.Source(row.Source)},
+		Anchor: instant(row.Anchor), LastSlot: instant(row.LastSlot), FailureCount: int(row.FailureCount),
+		PausedUntil: instant(row.PausedUntil), PauseReason: text(row.PauseReason),
+		ManualAt: instant(row.ManualAt), RetryAfter: instant(row.RetryAfter),
+	}
+	if row.LastStatus != nil {
+		s.LastRun = &endpoints.LastRun{
+			Slot: instant(row.LastSlot), Attempt: int(*row.LastAttempt), Status: *row.LastStatus,
+			StartedAt: instant(row.LastStartedAt), FinishedAt: instant(row.LastFinishedAt),
+		}
+	}
+	return s
+}
