@@ -206,7 +206,8 @@ CREATE TABLE workers (
     slots        integer NOT NULL CHECK (slots > 0),
     busy         integer NOT NULL CHECK (busy >= 0),
     started_at   timestamptz NOT NULL,
-    heartbeat_at timestamptz NOT NULL
+    heartbeat_at timestamptz NOT NULL,
+    freed_at     timestamptz -- when its claims were taken over; later than the heartbeat while it is silent
 );
 
 -- Makes sure that the three tables of history have the partition of a day (UTC). It attaches rather than creates in place, because

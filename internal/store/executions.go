@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -74,6 +75,7 @@ func (s *Executions) Start(ctx context.Context, worker [16]byte, list []dispatch
 		params.ExecutionMs = append(params.ExecutionMs, l.Execution.Milliseconds())
 	}
 	var rows []dbsqlc.LiveRunStartRow
+	var revoked [][16]byte
 	err := s.db.tx(ctx, func(tx pgx.Tx) (err error) {
 		if err := s.db.q.StartsShare(ctx, tx); err != nil {
 			return fmt.Errorf("waiting for a replan in flight: %w", err)
@@ -81,16 +83,26 @@ func (s *Executions) Start(ctx context.Context, worker [16]byte, list []dispatch
 		if rows, err = s.db.q.LiveRunStart(ctx, tx, params); err != nil {
 			return fmt.Errorf("starting %d runs: %w", len(list), err)
 		}
+		ours := make([][16]byte, len(rows)) // Only what this transaction inserted: another's row may have the same run ID.
+		for i, row := range rows {
+			ours[i] = row.RunID
+		}
+		if revoked, err = s.db.q.LiveRunTakeBack(ctx, tx, ours); err != nil {
+			return fmt.Errorf("checking the tokens of %d starts: %w", len(rows), err)
+		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	started := make([]dispatch.Started, len(rows))
-	for i, row := range rows {
-		started[i] = dispatch.Started{
-			EndpointID: row.EndpointID, TenantID: row.TenantID, RunID: row.RunID, StartedAt: row.StartedAt, LockedUntil: row.LockedUntil,
+	started := make([]dispatch.Started, 0, len(rows))
+	for _, row := range rows {
+		if slices.Contains(revoked, row.RunID) {
+			continue
 		}
+		started = append(started, dispatch.Started{
+			EndpointID: row.EndpointID, TenantID: row.TenantID, RunID: row.RunID, StartedAt: row.StartedAt, LockedUntil: row.LockedUntil,
+		})
 	}
 	return started, nil
 }

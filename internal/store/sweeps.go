@@ -42,8 +42,11 @@ func (s *Sweeps) TakeOver(ctx context.Context, silent time.Duration) (freed int,
 	}
 	for _, id := range workers {
 		err := s.db.tx(ctx, func(tx pgx.Tx) error {
-			retired, err := s.db.q.WorkerRetire(ctx, tx, dbsqlc.WorkerRetireParams{ID: id, Now: s.db.now(), SilentMs: silent.Milliseconds()})
-			if err != nil || retired == 0 { // It spoke up meanwhile.
+			if err := s.db.q.StartsExclude(ctx, tx); err != nil { // Its last start may be in flight.
+				return err
+			}
+			still, err := s.db.q.WorkerFree(ctx, tx, dbsqlc.WorkerFreeParams{ID: id, Now: s.db.now(), SilentMs: silent.Milliseconds()})
+			if err != nil || still == 0 { // It spoke up meanwhile.
 				return err
 			}
 			rows, err := s.db.q.ScheduleTakeOver(ctx, tx, id)

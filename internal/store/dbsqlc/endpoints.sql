@@ -1,6 +1,7 @@
 -- name: DecisionTime :one
--- The instant of a decision: database time in whole milliseconds, as every due time is.
-SELECT date_trunc('milliseconds', coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()))::timestamptz AS now;
+-- The instant of a decision: database time in whole milliseconds, as every due time is. It is rounded up, so that a run which is
+-- planned at once never stands for the due time of one that has started already.
+SELECT date_trunc('milliseconds', coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + interval '999 us')::timestamptz AS now;
 
 -- name: EndpointInsert :exec
 INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers,

@@ -12,10 +12,11 @@ import (
 )
 
 const decisionTime = `-- name: DecisionTime :one
-SELECT date_trunc('milliseconds', coalesce($1::timestamptz, clock_timestamp()))::timestamptz AS now
+SELECT date_trunc('milliseconds', coalesce($1::timestamptz, clock_timestamp()) + interval '999 us')::timestamptz AS now
 `
 
-// The instant of a decision: database time in whole milliseconds, as every due time is.
+// The instant of a decision: database time in whole milliseconds, as every due time is. It is rounded up, so that a run which is
+// planned at once never stands for the due time of one that has started already.
 func (q *Queries) DecisionTime(ctx context.Context, db DBTX, now *time.Time) (time.Time, error) {
 	row := db.QueryRow(ctx, decisionTime, now)
 	var now_2 time.Time

@@ -8,8 +8,8 @@ SELECT pg_advisory_xact_lock_shared(hashtext('rubato.starts'));
 SELECT pg_advisory_xact_lock(hashtext('rubato.starts'));
 
 -- name: LiveRunStart :many
--- Starts claims whose time has come: a live row for each one whose token is unchanged. What does not come back was revoked, or
--- has a live run, and must not be sent.
+-- Starts claims whose time has come: a live row for each one whose token is unchanged and whose lock is not over. What does not
+-- come back was revoked, or has a live run, and must not be sent.
 WITH wanted AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
            unnest(sqlc.arg('tokens')::bigint[]) AS token,
@@ -28,5 +28,16 @@ FROM wanted w
          JOIN endpoints e ON e.id = s.endpoint_id
          CROSS JOIN clock
 WHERE s.claimed_by = sqlc.arg('worker_id')::uuid
+  AND s.due_at > clock.now
 ON CONFLICT DO NOTHING
 RETURNING endpoint_id, run_id, tenant_id, started_at, locked_until;
+
+-- name: LiveRunTakeBack :many
+-- Takes back starts whose token has changed after all. An insert that waits for the end of an earlier live run of its endpoint goes
+-- on with the snapshot from before that run's finish; only a later statement sees the token that the finish has raised.
+DELETE
+FROM live_runs l USING schedules s
+WHERE l.run_id = ANY (sqlc.arg('run_ids')::uuid[])
+  AND s.endpoint_id = l.endpoint_id
+  AND s.claim_token <> l.claim_token
+RETURNING l.run_id;

@@ -29,6 +29,7 @@ FROM wanted w
          JOIN endpoints e ON e.id = s.endpoint_id
          CROSS JOIN clock
 WHERE s.claimed_by = $2::uuid
+  AND s.due_at > clock.now
 ON CONFLICT DO NOTHING
 RETURNING endpoint_id, run_id, tenant_id, started_at, locked_until
 `
@@ -51,8 +52,8 @@ type LiveRunStartRow struct {
 	LockedUntil time.Time
 }
 
-// Starts claims whose time has come: a live row for each one whose token is unchanged. What does not come back was revoked, or
-// has a live run, and must not be sent.
+// Starts claims whose time has come: a live row for each one whose token is unchanged and whose lock is not over. What does not
+// come back was revoked, or has a live run, and must not be sent.
 func (q *Queries) LiveRunStart(ctx context.Context, db DBTX, arg LiveRunStartParams) ([]LiveRunStartRow, error) {
 	rows, err := db.Query(ctx, liveRunStart,
 		arg.LockTtlMs,
@@ -80,6 +81,37 @@ func (q *Queries) LiveRunStart(ctx context.Context, db DBTX, arg LiveRunStartPar
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const liveRunTakeBack = `-- name: LiveRunTakeBack :many
+DELETE
+FROM live_runs l USING schedules s
+WHERE l.run_id = ANY ($1::uuid[])
+  AND s.endpoint_id = l.endpoint_id
+  AND s.claim_token <> l.claim_token
+RETURNING l.run_id
+`
+
+// Takes back starts whose token has changed after all. An insert that waits for the end of an earlier live run of its endpoint goes
+// on with the snapshot from before that run's finish; only a later statement sees the token that the finish has raised.
+func (q *Queries) LiveRunTakeBack(ctx context.Context, db DBTX, runIds []UUID) ([]UUID, error) {
+	rows, err := db.Query(ctx, liveRunTakeBack, runIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UUID
+	for rows.Next() {
+		var run_id UUID
+		if err := rows.Scan(&run_id); err != nil {
+			return nil, err
+		}
+		items = append(items, run_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

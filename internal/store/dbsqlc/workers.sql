@@ -12,18 +12,18 @@ WHERE w.heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.worker_id = w.id);
 
 -- name: WorkerListSilent :many
--- Workers that have not been heard of for a while and have not been dealt with yet.
+-- Workers that have not been heard of for a while and whose claims have not been taken over since.
 SELECT id
 FROM workers
-WHERE state <> 'inactive'
-  AND heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms'
+WHERE heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms'
+  AND (freed_at IS NULL OR freed_at < heartbeat_at)
 ORDER BY heartbeat_at
 LIMIT 100;
 
--- name: WorkerRetire :execrows
--- Takes a silent worker off the list of the active, if it is still silent. Its next beat brings it back.
+-- name: WorkerFree :execrows
+-- Notes that the claims of a silent worker are taken over, if it is still silent.
 UPDATE workers
-SET state = 'inactive'
+SET freed_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
 WHERE id = @id
   AND heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms';
 

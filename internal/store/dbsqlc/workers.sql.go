@@ -88,11 +88,33 @@ func (q *Queries) WorkerForget(ctx context.Context, db DBTX, arg WorkerForgetPar
 	return result.RowsAffected(), nil
 }
 
+const workerFree = `-- name: WorkerFree :execrows
+UPDATE workers
+SET freed_at = coalesce($1::timestamptz, clock_timestamp())
+WHERE id = $2
+  AND heartbeat_at < coalesce($1::timestamptz, clock_timestamp()) - $3::bigint * interval '1 ms'
+`
+
+type WorkerFreeParams struct {
+	Now      *time.Time
+	ID       UUID
+	SilentMs int64
+}
+
+// Notes that the claims of a silent worker are taken over, if it is still silent.
+func (q *Queries) WorkerFree(ctx context.Context, db DBTX, arg WorkerFreeParams) (int64, error) {
+	result, err := db.Exec(ctx, workerFree, arg.Now, arg.ID, arg.SilentMs)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const workerListSilent = `-- name: WorkerListSilent :many
 SELECT id
 FROM workers
-WHERE state <> 'inactive'
-  AND heartbeat_at < coalesce($1::timestamptz, clock_timestamp()) - $2::bigint * interval '1 ms'
+WHERE heartbeat_at < coalesce($1::timestamptz, clock_timestamp()) - $2::bigint * interval '1 ms'
+  AND (freed_at IS NULL OR freed_at < heartbeat_at)
 ORDER BY heartbeat_at
 LIMIT 100
 `
@@ -102,7 +124,7 @@ type WorkerListSilentParams struct {
 	SilentMs int64
 }
 
-// Workers that have not been heard of for a while and have not been dealt with yet.
+// Workers that have not been heard of for a while and whose claims have not been taken over since.
 func (q *Queries) WorkerListSilent(ctx context.Context, db DBTX, arg WorkerListSilentParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, workerListSilent, arg.Now, arg.SilentMs)
 	if err != nil {
@@ -121,26 +143,4 @@ func (q *Queries) WorkerListSilent(ctx context.Context, db DBTX, arg WorkerListS
 		return nil, err
 	}
 	return items, nil
-}
-
-const workerRetire = `-- name: WorkerRetire :execrows
-UPDATE workers
-SET state = 'inactive'
-WHERE id = $1
-  AND heartbeat_at < coalesce($2::timestamptz, clock_timestamp()) - $3::bigint * interval '1 ms'
-`
-
-type WorkerRetireParams struct {
-	ID       UUID
-	Now      *time.Time
-	SilentMs int64
-}
-
-// Takes a silent worker off the list of the active, if it is still silent. Its next beat brings it back.
-func (q *Queries) WorkerRetire(ctx context.Context, db DBTX, arg WorkerRetireParams) (int64, error) {
-	result, err := db.Exec(ctx, workerRetire, arg.ID, arg.Now, arg.SilentMs)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
