@@ -28,26 +28,33 @@ type HintRequest struct {
 // SetIntervalHint proposes another interval, in place of an earlier interval hint. It is in force when the call returns.
 func (s *Service) SetIntervalHint(ctx context.Context, by Actor, id ID, r HintRequest) (*Endpoint, []errs.Field, error) {
 	return s.hint(ctx, by, id, func(e *Endpoint, now time.Time) error {
-		h, bad := r.life(now)
-		if r.Interval < minHintSpan || r.Interval > maxHintSpan {
-			bad = append(bad, errs.Field{Field: "intervalMs", Code: "out_of_range", Message: "must be 1000 (a second) to 31622400000 (366 days)"})
-		}
-		h.Interval, h.Author = r.Interval, by.Name
+		h, err := r.interval(now)
+		h.Author = by.Name
 		e.State.IntervalHint = &h
-		return errs.InvalidFields(bad)
+		return err
 	})
 }
 
 // SetOneShotHint proposes one run at an instant, in place of an earlier one-shot hint. It is in force when the call returns.
 func (s *Service) SetOneShotHint(ctx context.Context, by Actor, id ID, r HintRequest) (*Endpoint, []errs.Field, error) {
 	return s.hint(ctx, by, id, func(e *Endpoint, now time.Time) error {
-		h, bad := r.life(now)
-		at, wrong := r.instant(now)
-		bad = append(bad, wrong...)
-		h.At, h.Author = at, by.Name
+		h, err := r.oneShot(now)
+		h.Author = by.Name
 		e.State.OneShotHint = &h
-		return errs.InvalidFields(bad)
+		return err
 	})
+}
+
+// CheckInterval returns what SetIntervalHint would refuse at an instant, and writes nothing.
+func (r HintRequest) CheckInterval(now time.Time) error {
+	_, err := r.interval(now)
+	return err
+}
+
+// CheckOneShot returns what SetOneShotHint would refuse at an instant, and writes nothing.
+func (r HintRequest) CheckOneShot(now time.Time) error {
+	_, err := r.oneShot(now)
+	return err
 }
 
 // ClearHints forgets both hints. The baseline is in force when the call returns.
@@ -81,6 +88,22 @@ func (e *Endpoint) hintWarnings(now time.Time) []errs.Field {
 		})
 	}
 	return warnings
+}
+
+func (r HintRequest) interval(now time.Time) (Hint, error) {
+	h, bad := r.life(now)
+	if r.Interval < minHintSpan || r.Interval > maxHintSpan {
+		bad = append(bad, errs.Field{Field: "intervalMs", Code: "out_of_range", Message: "must be 1000 (a second) to 31622400000 (366 days)"})
+	}
+	h.Interval = r.Interval
+	return h, errs.InvalidFields(bad)
+}
+
+func (r HintRequest) oneShot(now time.Time) (Hint, error) {
+	h, bad := r.life(now)
+	at, wrong := r.instant(now)
+	h.At = at
+	return h, errs.InvalidFields(append(bad, wrong...))
 }
 
 // life returns a hint that holds from now for as long as was asked.

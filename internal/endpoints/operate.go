@@ -14,22 +14,30 @@ const maxReason = 500
 // more; one that is live goes on. It takes back a request for a run now.
 func (s *Service) Pause(ctx context.Context, by Actor, id ID, until time.Time, reason string) (*Endpoint, error) {
 	return s.change(ctx, by, id, "pause", func(e *Endpoint, now time.Time) error {
-		end := indefinitely
-		if !until.IsZero() {
-			end = until.UTC().Truncate(time.Millisecond)
-		}
-		var bad []errs.Field
-		if !end.After(now) || end.After(indefinitely) {
-			bad = append(bad, errs.Field{Field: "until", Code: "out_of_range", Message: "must lie in the future and before the year 2199; leave it out to pause until somebody resumes"})
-		}
-		bad = append(bad, checkReason(reason)...)
-		if err := errs.InvalidFields(bad); err != nil {
+		if err := CheckPause(until, reason, now); err != nil {
 			return err
 		}
-		e.State.PausedUntil, e.State.PauseReason = end, reason
+		e.State.PausedUntil, e.State.PauseReason = pauseEnd(until), reason
 		e.State.ManualAt = time.Time{}
 		return nil
 	})
+}
+
+// CheckPause returns what Pause would refuse at an instant, and writes nothing.
+func CheckPause(until time.Time, reason string, now time.Time) error {
+	var bad []errs.Field
+	if end := pauseEnd(until); !end.After(now) || end.After(indefinitely) {
+		bad = append(bad, errs.Field{Field: "until", Code: "out_of_range", Message: "must lie in the future and before the year 2199; leave it out to pause until somebody resumes"})
+	}
+	return errs.InvalidFields(append(bad, checkReason(reason)...))
+}
+
+// pauseEnd returns the instant that a pause until another one is kept as.
+func pauseEnd(until time.Time) time.Time {
+	if until.IsZero() {
+		return indefinitely
+	}
+	return until.UTC().Truncate(time.Millisecond)
 }
 
 // Resume ends a pause at once. Resuming an endpoint that is not paused changes nothing but the ledger.

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"runtime"
+
+	"rubato/internal/app"
+	"rubato/internal/config"
+)
+
+// configCmd is `rubato config`.
+type configCmd struct{}
+
+// Run prints the settings in force.
+func (*configCmd) Run(s *session) error {
+	settings, err := s.settings(config.Program{})
+	if err != nil {
+		return err
+	}
+	list := settings.Redacted()
+	if s.json {
+		return s.print(map[string]any{"items": list})
+	}
+	rows := make([][]string, 0, len(list))
+	for _, row := range list {
+		value := row.Value
+		if value == "" {
+			value = "-"
+		}
+		rows = append(rows, []string{row.Name, value, row.Doc})
+	}
+	return s.table([]string{"NAME", "VALUE", "WHAT IT SAYS"}, rows)
+}
+
+// versionCmd is `rubato version`.
+type versionCmd struct{}
+
+// Run prints what this program was built from.
+func (*versionCmd) Run(s *session) error {
+	if s.json {
+		return s.print(map[string]string{"version": app.Version(), "go": runtime.Version()})
+	}
+	return s.say("rubato %s (%s)", app.Version(), runtime.Version())
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// endpointsCreateCmd is `rubato endpoints create`.
+type endpointsCreateCmd struct {
+	File string `short:"f" placeholder:"FILE" help:"Read the endpoint from a JSON file, or from the input with -. Excludes every other flag."`
+
+	Name        string   `help:"What people call it."`
+	Key         string   `help:"Your own name for it, unique: a-z, 0-9, dot, dash and underscore."`
+	Description string   `help:"What it is for."`
+	Label       []string `placeholder:"NAME=VALUE" sep:"none" help:"A label; may be repeated."`
+
+	URL    string   `name:"url" placeholder:"URL" help:"What to call."`
+	Method string   `help:"GET unless given."`
+	Header []string `placeholder:"'NAME: VALUE'" sep:"none" help:"A header to send; may be repeated."`
+	Body   string   `help:"What to send."`
+
+	Interval time.Duration `help:"Run this often, such as 30s."`
+	Cron     string        `help:"Run by a cron expression, such as '*/5 * * * *'."`
+	Timezone string        `placeholder:"ZONE" help:"The zone of the cron, such as Europe/Berlin. UTC unless given."`
+	Min      time.Duration `help:"Never run more often than this."`
+	Max      time.Duration `help:"Never run less often than this."`
+	Jitter   time.Duration `help:"Spread due times by up to this."`
+
+	Timeout          time.Duration `help:"How long an answer may take."`
+	MaxExecutionTime time.Duration `help:"How long a run may take in all."`
+	Success          string        `placeholder:"STATUSES" help:"Which statuses are a success, such as 2xx,304."`
+	Attempts         int           `placeholder:"N" help:"How often to try one due time."`
+}
+
+// Run registers the endpoint and prints it.
+func (cmd *endpointsCreateCmd) Run(ctx context.Context, s *session) error {
+	body, err := cmd.body(s)
+	if err != nil {
+		return err
+	}
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.CreateEndpointWithBody(ctx, "application/json", bytes.NewReader(body)))
+	if err != nil {
+		return err
+	}
+	return s.printEndpoint(raw)
+}
+
+// body returns what to send. It judges nothing that the server judges.
+func (cmd *endpointsCreateCmd) body(s *session) (json.RawMessage, error) {
+	fields, err := cmd.fields()
+	switch {
+	case err != nil:
+		return nil, err
+	case cmd.File == "":
+		return json.Marshal(fields)
+	case len(fields) > 0:
+		return nil, usageError{"give the endpoint by --file or by flags, not by both"}
+	}
+	text, err := s.readFile(cmd.File)
+	if err != nil {
+		return nil, err
+	}
+	if !json.Valid(text) {
+		return nil, usageError{cmd.File + " does not hold one JSON object"}
+	}
+	return bytes.TrimSpace(text), nil
+}
+
+// fields returns the fields that the flags set, by their names in the API.
+func (cmd *endpointsCreateCmd) fields() (map[string]any, error) {
+	fields := map[string]any{}
+	for name, value := range map[string]string{
+		"name": cmd.Name, "key": cmd.Key, "description": cmd.Description, "url": cmd.URL, "method": strings.ToUpper(cmd.Method),
+		"body": cmd.Body, "baselineCron": cmd.Cron, "timezone": cmd.Timezone, "success": cmd.Success,
+	} {
+		if value != "" {
+			fields[name] = value
+		}
+	}
+	for name, d := range map[string]time.Duration{
+		"baselineIntervalMs": cmd.Interval, "minIntervalMs": cmd.Min, "maxIntervalMs": cmd.Max, "jitterMs": cmd.Jitter,
+		"timeoutMs": cmd.Timeout, "maxExecutionTimeMs": cmd.MaxExecutionTime,
+	} {
+		if d != 0 {
+			fields[name] = d.Milliseconds()
+		}
+	}
+	if cmd.Attempts != 0 {
+		fields["retry"] = map[string]any{"maxAttempts": cmd.Attempts}
+	}
+	if err := pairs(fields, "labels", cmd.Label, "="); err != nil {
+		return nil, err
+	}
+	return fields, pairs(fields, "headers", cmd.Header, ":")
+}
+
+// pairs sets a field to an object made of texts such as NAME=VALUE.
+func pairs(fields map[string]any, field string, texts []string, separator string) error {
+	if len(texts) == 0 {
+		return nil
+	}
+	object := map[string]string{}
+	for _, text := range texts {
+		name, value, found := strings.Cut(text, separator)
+		if !found {
+			return usageError{fmt.Sprintf("%q has no %q between its name and its value", text, separator)}
+		}
+		object[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	fields[field] = object
+	return nil
+}
+
+// readFile returns what a file holds, or the input where its name is a dash.
+func (s *session) readFile(name string) ([]byte, error) {
+	var text []byte
+	var err error
+	if name == "-" {
+		text, err = io.ReadAll(s.stdin)
+	} else {
+		text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the endpoint: %w", err)
+	}
+	return text, nil
+}

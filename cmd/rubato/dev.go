@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"rubato/internal/app"
+)
+
+// devCmd is `rubato dev`.
+type devCmd struct {
+	Listen  string `placeholder:"HOST:PORT" help:"Where to listen. Default: RUBATO_LISTEN, else 127.0.0.1:8080. Port 0 takes a free one."`
+	DataDir string `placeholder:"DIR" help:"Where data and credentials are kept. Default: the user's place for application data."`
+	Demo    bool   `help:"Also serve a small target whose answers change, and register five endpoints on it."`
+}
+
+// Run serves until a signal comes.
+func (cmd *devCmd) Run(ctx context.Context, s *session) error {
+	settings, err := s.settings(app.DevDefaults())
+	if err != nil {
+		return err
+	}
+	if cmd.Listen != "" {
+		settings.API.Listen = cmd.Listen
+	}
+	if s.key != "" {
+		settings.Client.Key = s.key
+	}
+	home := app.FindHome()
+	logger := app.NewLogger(s.stderr, settings.Log)
+	if cmd.DataDir == "" {
+		cmd.DataDir = home.DataDir()
+		if home.Temporary() {
+			logger.Warn("there is no home directory: the data is kept among temporary files", "dir", cmd.DataDir)
+		}
+	}
+	return app.Dev{
+		Settings: settings, DataDir: cmd.DataDir, Demo: cmd.Demo, Home: home, Logger: logger,
+		Listening: func(c app.Credentials) { _ = s.banner(c, cmd.DataDir) },
+		Ready:     func(c app.Credentials) { _ = s.ready(c, cmd.DataDir) },
+	}.Run(ctx)
+}
+
+// banner tells how to reach the server, before it is ready.
+func (s *session) banner(c app.Credentials, dataDir string) error {
+	if s.json {
+		return nil
+	}
+	return s.say("Rubato on %s\n  key   %s\n  data  %s\n  try   %s", c.URL, c.Key, dataDir, curl(c))
+}
+
+// ready tells that the server takes requests and runs endpoints.
+func (s *session) ready(c app.Credentials, dataDir string) error {
+	if !s.json {
+		return s.say("ready")
+	}
+	return s.print(map[string]any{"url": c.URL, "key": c.Key, "dataDir": dataDir, "ready": true})
+}
+
+// curl returns a command that registers an endpoint, for any shell.
+func curl(c app.Credentials) string {
+	return fmt.Sprintf(`curl -sS %s/v1/endpoints -H %s -H 'Content-Type: application/json' -d '{"name":"hello","url":"https://example.com/","baselineIntervalMs":60000}'`,
+		c.URL, quote("Authorization: Bearer "+c.Key))
+}
+
+// quote returns text as one word of a shell.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

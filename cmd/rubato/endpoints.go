@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"rubato/client"
+)
+
+// endpointsCmd is `rubato endpoints`.
+type endpointsCmd struct {
+	Create endpointsCreateCmd `cmd:"" help:"Register an endpoint, from flags or from a JSON file."`
+	Get    endpointsGetCmd    `cmd:"" help:"Print one endpoint."`
+	List   endpointsListCmd   `cmd:"" help:"Print endpoints, the newest first."`
+	Pause  endpointsPauseCmd  `cmd:"" help:"Stop running an endpoint; a run in progress goes on."`
+	Resume endpointsResumeCmd `cmd:"" help:"End a pause at once."`
+	Run    endpointsRunCmd    `cmd:"" help:"Run an endpoint now, beside its schedule."`
+	Delete endpointsDeleteCmd `cmd:"" help:"Take an endpoint out of service for good; its history stays."`
+}
+
+// endpointArg names an endpoint.
+type endpointArg struct {
+	serverFlag
+
+	Endpoint string `arg:"" help:"The id (ep_...) or the key of the endpoint."`
+}
+
+type (
+	endpointsGetCmd   struct{ endpointArg }
+	endpointsPauseCmd struct {
+		endpointArg
+		Until  time.Time     `format:"2006-01-02T15:04:05Z07:00" xor:"end" placeholder:"TIME" help:"When the pause ends, such as 2026-03-01T12:00:00Z. Default: when somebody resumes."`
+		For    time.Duration `xor:"end" placeholder:"DURATION" help:"How long to pause."`
+		Reason string        `help:"Why, for others to read."`
+	}
+	endpointsResumeCmd struct{ endpointArg }
+	endpointsRunCmd    struct{ endpointArg }
+	endpointsDeleteCmd struct{ endpointArg }
+	endpointsListCmd   struct {
+		serverFlag
+
+		Label  []string `placeholder:"NAME=VALUE" sep:"none" help:"Only those with this label; may be repeated."`
+		Key    string   `help:"Only the one with this key."`
+		State  string   `enum:",active,paused,archived" default:"" help:"Only those that are active, paused or archived. Default: all but archived."`
+		Limit  int32    `default:"50" help:"At most so many."`
+		Cursor string   `help:"Where the last list ended."`
+	}
+)
+
+// Run prints an endpoint.
+func (cmd *endpointsGetCmd) Run(ctx context.Context, s *session) error {
+	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
+		return r.read(r.api.GetEndpoint(ctx, id))
+	})
+}
+
+// Run pauses an endpoint.
+func (cmd *endpointsPauseCmd) Run(ctx context.Context, s *session) error {
+	var body client.PauseRequest
+	if cmd.For > 0 {
+		cmd.Until = time.Now().Add(cmd.For)
+	}
+	if !cmd.Until.IsZero() {
+		body.Until = new(cmd.Until.UTC())
+	}
+	body.Reason = given(cmd.Reason)
+	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
+		return r.read(r.api.PauseEndpoint(ctx, id, body))
+	})
+}
+
+// Run resumes an endpoint.
+func (cmd *endpointsResumeCmd) Run(ctx context.Context, s *session) error {
+	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
+		return r.read(r.api.ResumeEndpoint(ctx, id))
+	})
+}
+
+// Run runs an endpoint now.
+func (cmd *endpointsRunCmd) Run(ctx context.Context, s *session) error {
+	r, id, err := s.connectTo(ctx, cmd.Endpoint)
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.RunEndpoint(ctx, id))
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(raw)
+	}
+	var planned client.PlannedRun
+	if err := decode(raw, &planned); err != nil {
+		return err
+	}
+	return s.say("%s is on its way", planned.RunID)
+}
+
+// Run archives an endpoint.
+func (cmd *endpointsDeleteCmd) Run(ctx context.Context, s *session) error {
+	r, id, err := s.connectTo(ctx, cmd.Endpoint)
+	if err != nil {
+		return err
+	}
+	if _, err := r.read(r.api.ArchiveEndpoint(ctx, id)); err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(map[string]string{"archived": id})
+	}
+	return s.say("%s is out of service", id)
+}
+
+// Run lists endpoints.
+func (cmd *endpointsListCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	labels, err := cmd.labels()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.ListEndpoints(ctx, &client.ListEndpointsParams{
+		Label: labels, Key: given(cmd.Key), State: given(client.EndpointState(cmd.State)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+	}))
+	if err != nil {
+		return err
+	}
+	header := []string{"NAME", "STATE", "SCHEDULE", "NEXT RUN", "BECAUSE", "LAST", "ID"}
+	return list(s, raw, header, func(e client.Endpoint) []string {
+		return []string{e.Name, string(e.State), schedule(e), dash(instant(e.NextRunAt)), dash(text(e.NextSource)), lastStatus(e), e.ID}
+	})
+}
+
+// labels returns the labels to filter by as the API writes them.
+func (cmd *endpointsListCmd) labels() (*[]string, error) {
+	if len(cmd.Label) == 0 {
+		return nil, nil //nolint:nilnil // No label filters by none.
+	}
+	labels := make([]string, 0, len(cmd.Label))
+	for _, label := range cmd.Label {
+		name, value, found := strings.Cut(label, "=")
+		if !found {
+			return nil, usageError{fmt.Sprintf("--label %s: write NAME=VALUE", label)}
+		}
+		labels = append(labels, name+":"+value)
+	}
+	return &labels, nil
+}
+
+// onEndpoint does something to an endpoint and prints the endpoint that comes back.
+func (s *session) onEndpoint(ctx context.Context, name string, do func(r *remote, id string) (json.RawMessage, error)) error {
+	r, id, err := s.connectTo(ctx, name)
+	if err != nil {
+		return err
+	}
+	raw, err := do(r, id)
+	if err != nil {
+		return err
+	}
+	return s.printEndpoint(raw)
+}
+
+// connectTo returns the server and the id of an endpoint that is named by its id or its key.
+func (s *session) connectTo(ctx context.Context, name string) (*remote, string, error) {
+	r, err := s.connect()
+	if err != nil {
+		return nil, "", err
+	}
+	id, err := r.endpointID(ctx, name)
+	return r, id, err
+}
+
+// endpointID returns the id of an endpoint that is named by its id or its key.
+func (r *remote) endpointID(ctx context.Context, name string) (string, error) {
+	if strings.HasPrefix(name, "ep_") {
+		return name, nil
+	}
+	raw, err := r.read(r.api.ListEndpoints(ctx, &client.ListEndpointsParams{Key: &name}))
+	if err != nil {
+		return "", err
+	}
+	var found client.EndpointList
+	if err := decode(raw, &found); err != nil {
+		return "", err
+	}
+	if len(found.Items) == 0 {
+		return "", &problem{Status: http.StatusNotFound, Code: "not_found", Detail: "there is no endpoint with the key " + name}
+	}
+	return found.Items[0].ID, nil
+}
+
+// printEndpoint prints what people want to know of one endpoint.
+func (s *session) printEndpoint(raw json.RawMessage) error {
+	if s.json {
+		return s.print(raw)
+	}
+	var e client.Endpoint
+	if err := decode(raw, &e); err != nil {
+		return err
+	}
+	facts := [][2]string{
+		{"id", e.ID}, {"name", e.Name}, {"key", text(e.Key)}, {"target", string(e.Method) + " " + e.URL}, {"schedule", schedule(e)},
+		{"state", string(e.State)}, {"paused until", instant(e.PausedUntil)}, {"paused because", text(e.PauseReason)},
+		{"next run", instant(e.NextRunAt)}, {"because", text(e.NextSource)},
+	}
+	if e.FailureCount > 0 {
+		facts = append(facts, [2]string{"failures in a row", strconv.Itoa(int(e.FailureCount))})
+	}
+	if e.LastRun != nil {
+		facts = append(facts, [2]string{"last run", instant(&e.LastRun.ScheduledFor) + " " + lastStatus(e)})
+	}
+	if e.Warnings != nil {
+		for _, w := range *e.Warnings {
+			facts = append(facts, [2]string{"warning", w.Field + ": " + w.Message})
+		}
+	}
+	return s.facts(facts)
+}
+
+// schedule writes the baseline in words.
+func schedule(e client.Endpoint) string {
+	if e.BaselineIntervalMs != nil {
+		return "every " + milliseconds(*e.BaselineIntervalMs)
+	}
+	return text(e.BaselineCron) + " (" + e.Timezone + ")"
+}
+
+func lastStatus(e client.Endpoint) string {
+	if e.LastRun == nil {
+		return "-"
+	}
+	return string(e.LastRun.Status)
+}

@@ -1,0 +1,128 @@
+// Command rubato is Rubato for people: `rubato dev` runs all of it on one machine, `rubato migrate` prepares a database, and the
+// other commands talk to a server, a running dev server unless another is named.
+//
+// Exit codes: 0 done; 1 failed; 2 the command line, the environment or the input is wrong; 3 there is no such thing; 4 its state
+// does not allow it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"rubato/internal/app"
+	"rubato/internal/config"
+)
+
+// The exit codes beside those of every program.
+const (
+	exitNotFound = 3
+	exitConflict = 4
+)
+
+// cli is the command line.
+type cli struct {
+	Output string `enum:"table,json" default:"table" short:"o" placeholder:"FORMAT" help:"How to print: table or json."`
+	Server string `placeholder:"URL" help:"The server. Default: RUBATO_URL, else the dev server that runs here."`
+	APIKey string `name:"api-key" placeholder:"KEY" help:"The key. Default: RUBATO_API_KEY, else that of the dev server."`
+
+	Dev       devCmd       `cmd:"" help:"Run everything on this machine: API server, worker and a private Postgres."`
+	Endpoints endpointsCmd `cmd:"" help:"Register endpoints and look after them."`
+	Runs      runsCmd      `cmd:"" help:"Look at what ran."`
+	Explain   explainCmd   `cmd:"" help:"Decide offline when endpoints would run: one JSON object per line in, one decision per line out."`
+	Migrate   migrateCmd   `cmd:"" help:"Prepare the database that DATABASE_URL names."`
+	Config    configCmd    `cmd:"" help:"Print the settings in force, secrets hidden."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
+}
+
+// serverFlag is another name of --server, after RUBATO_URL, for commands that have no other URL to name.
+type serverFlag struct {
+	URL string `name:"url" placeholder:"URL" help:"The same as --server."`
+}
+
+// AfterApply takes the server in.
+func (f serverFlag) AfterApply(s *session) error {
+	s.url = f.URL
+	return nil
+}
+
+// session is what a command works with.
+type session struct {
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+	environ []string
+	json    bool   // print JSON, not tables
+	url     string // of the server; empty: not said
+	key     string // empty: not said
+}
+
+func main() {
+	ctx, stop := app.WithSignals(context.Background())
+	s := &session{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ()}
+	code := s.run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// run does what the arguments say and returns the exit code.
+func (s *session) run(ctx context.Context, args []string) int {
+	var c cli
+	parser := kong.Must(
+		&c,
+		kong.Name("rubato"),
+		kong.Description("Rubato calls HTTP endpoints on a schedule whose tempo adapts."),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
+		kong.Writers(s.stdout, s.stderr),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(s),
+	)
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		_, _ = fmt.Fprintf(s.stderr, "rubato: %s\nTry: rubato --help\n", err)
+		return app.ExitUsage
+	}
+	s.json, s.key = c.Output == "json", c.APIKey
+	if c.Server != "" {
+		s.url = c.Server
+	}
+	if err := app.Interrupted(ctx, command.Run()); err != nil {
+		s.complain(err)
+		return exitCode(err)
+	}
+	return app.ExitOK
+}
+
+// usageError is a command line that can be read and makes no sense.
+type usageError struct{ text string }
+
+func (e usageError) Error() string { return e.text }
+
+// silentError makes the command fail after everything was said.
+type silentError struct{}
+
+func (silentError) Error() string { return "" }
+
+func exitCode(err error) int {
+	if refused, ok := errors.AsType[*problem](err); ok {
+		return refused.exitCode()
+	}
+	if _, ok := errors.AsType[usageError](err); ok {
+		return app.ExitUsage
+	}
+	if _, ok := errors.AsType[*config.Error](err); ok {
+		return app.ExitUsage
+	}
+	return app.ExitFailure
+}
+
+// settings reads the environment, with the defaults of a program.
+func (s *session) settings(p config.Program) (config.Config, error) { return config.Load(s.environ, p) }

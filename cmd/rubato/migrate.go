@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"strconv"
+
+	"rubato/internal/app"
+	"rubato/internal/config"
+)
+
+// migrateCmd is `rubato migrate`.
+type migrateCmd struct {
+	Up     migrateUpCmd     `cmd:"" help:"Bring the schema to the newest version."`
+	Down   migrateDownCmd   `cmd:"" help:"Take back the newest step. Data that only it can hold is lost."`
+	Status migrateStatusCmd `cmd:"" help:"Print which steps are applied."`
+}
+
+type (
+	migrateUpCmd     struct{}
+	migrateDownCmd   struct{}
+	migrateStatusCmd struct{}
+)
+
+// Run migrates up.
+func (*migrateUpCmd) Run(ctx context.Context, s *session) error {
+	settings, err := s.databaseSettings()
+	if err != nil {
+		return err
+	}
+	applied, err := app.MigrateUp(ctx, settings)
+	if err != nil {
+		return err
+	}
+	return s.steps("applied", applied)
+}
+
+// Run migrates down.
+func (*migrateDownCmd) Run(ctx context.Context, s *session) error {
+	settings, err := s.databaseSettings()
+	if err != nil {
+		return err
+	}
+	undone, err := app.MigrateDown(ctx, settings)
+	switch {
+	case err != nil:
+		return err
+	case undone == "":
+		return s.steps("undone", nil)
+	default:
+		return s.steps("undone", []string{undone})
+	}
+}
+
+// Run prints every step.
+func (*migrateStatusCmd) Run(ctx context.Context, s *session) error {
+	settings, err := s.databaseSettings()
+	if err != nil {
+		return err
+	}
+	list, err := app.MigrateStatus(ctx, settings)
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(map[string]any{"items": list})
+	}
+	rows := make([][]string, 0, len(list))
+	for _, m := range list {
+		applied := "pending"
+		if !m.AppliedAt.IsZero() {
+			applied = instant(&m.AppliedAt)
+		}
+		rows = append(rows, []string{strconv.FormatInt(m.Version, 10), m.Name, applied})
+	}
+	return s.table([]string{"VERSION", "NAME", "APPLIED"}, rows)
+}
+
+func (s *session) databaseSettings() (config.Config, error) {
+	return s.settings(config.Program{Required: []string{config.DatabaseURL}})
+}
+
+// steps tells which steps a migration took.
+func (s *session) steps(what string, names []string) error {
+	if s.json {
+		return s.print(map[string]any{what: append([]string{}, names...)})
+	}
+	if len(names) == 0 {
+		return s.say("nothing to do")
+	}
+	for _, name := range names {
+		if err := s.say("%s %s", what, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

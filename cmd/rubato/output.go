@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// print writes v as indented JSON. A raw answer of the server keeps its order and its numbers.
+func (s *session) print(v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing JSON: %w", err)
+	}
+	return s.write(append(text, '\n'))
+}
+
+// printLine writes v as one line of JSON.
+func (s *session) printLine(raw json.RawMessage) error {
+	var line bytes.Buffer
+	if err := json.Compact(&line, raw); err != nil {
+		return fmt.Errorf("writing JSON: %w", err)
+	}
+	line.WriteByte('\n')
+	return s.write(line.Bytes())
+}
+
+// say writes a sentence for people.
+func (s *session) say(format string, args ...any) error {
+	return s.write(fmt.Appendf(nil, format+"\n", args...))
+}
+
+func (s *session) write(text []byte) error {
+	if _, err := s.stdout.Write(text); err != nil {
+		return fmt.Errorf("writing the answer: %w", err)
+	}
+	return nil
+}
+
+// table writes rows under a header, in columns.
+func (s *session) table(header []string, rows [][]string) error {
+	w := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		if _, err := fmt.Fprintln(w, strings.Join(row, "\t")); err != nil {
+			return fmt.Errorf("writing the table: %w", err)
+		}
+	}
+	return w.Flush()
+}
+
+// facts writes pairs of a name and a value, leaving out those without a value.
+func (s *session) facts(pairs [][2]string) error {
+	w := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	for _, pair := range pairs {
+		if pair[1] == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%s\t%s\n", pair[0], pair[1]); err != nil {
+			return fmt.Errorf("writing the facts: %w", err)
+		}
+	}
+	return w.Flush()
+}
+
+// complain writes an error where errors go, in the form that the output has.
+func (s *session) complain(err error) {
+	if _, silent := errors.AsType[silentError](err); silent {
+		return
+	}
+	if s.json {
+		refused, ok := errors.AsType[*problem](err)
+		if !ok {
+			refused = &problem{Code: "failed", Detail: err.Error()}
+		}
+		text, fault := json.Marshal(map[string]*problem{"error": refused})
+		if fault == nil {
+			_, _ = fmt.Fprintf(s.stderr, "%s\n", text)
+			return
+		}
+	}
+	_, _ = fmt.Fprintf(s.stderr, "rubato: %s\n", err)
+}
+
+// instant writes a time for people: UTC, to the millisecond, and nothing for none.
+func instant(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05.000Z")
+}
+
+// milliseconds writes a number of milliseconds as a duration.
+func milliseconds(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = strings.TrimSuffix(text, zero[1:])
+		}
+	}
+	return text
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// text returns what an optional text says, and nothing where there is none.
+func text[T ~string](s *T) string {
+	if s == nil {
+		return ""
+	}
+	return string(*s)
+}
+
+// given returns a pointer to a text that was given, and nil for an empty one, which was not.
+func given[T ~string](s T) *T {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func decode(raw json.RawMessage, v any) error {
+	if err := json.Unmarshal(raw, v); err != nil {
+		return fmt.Errorf("reading the answer of the server: %w", err)
+	}
+	return nil
+}
+
+// list prints a page of things, and how to get the next one.
+func list[T any](s *session, raw json.RawMessage, header []string, row func(T) []string) error {
+	if s.json {
+		return s.print(raw)
+	}
+	var page struct {
+		Items      []T    `json:"items"`
+		NextCursor string `json:"nextCursor"`
+	}
+	if err := decode(raw, &page); err != nil {
+		return err
+	}
+	rows := make([][]string, 0, len(page.Items))
+	for _, item := range page.Items {
+		rows = append(rows, row(item))
+	}
+	if err := s.table(header, rows); err != nil {
+		return err
+	}
+	if page.NextCursor != "" {
+		_, _ = fmt.Fprintf(s.stderr, "there are more: add --cursor %s\n", page.NextCursor)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"rubato/client"
+)
+
+// runsCmd is `rubato runs`.
+type runsCmd struct {
+	List  runsListCmd  `cmd:"" help:"Print runs, the newest due time first."`
+	Get   runsGetCmd   `cmd:"" help:"Print one run with its answer and the decision that followed."`
+	Watch runsWatchCmd `cmd:"" help:"Print runs as they finish, until interrupted."`
+}
+
+type runsListCmd struct {
+	serverFlag
+
+	Endpoint string    `help:"Only those of this endpoint: its id or its key."`
+	Status   string    `help:"Only those with this status, such as failed or running."`
+	From     time.Time `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Only those due at this time or later."`
+	To       time.Time `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Only those due before this time."`
+	Limit    int32     `default:"50" help:"At most so many."`
+	Cursor   string    `help:"Where the last list ended."`
+}
+
+type runsGetCmd struct {
+	serverFlag
+
+	Run_ string `arg:"" name:"run" help:"The id of the run (run_...)."` //nolint:revive // Run is the name of the method that kong calls.
+}
+
+// answered says in a word or two what came of a run.
+func answered(r client.Run) string {
+	if r.StatusCode != nil {
+		return strconv.Itoa(int(*r.StatusCode))
+	}
+	return dash(text(r.ReasonCode))
+}
+
+func runHeader() []string {
+	return []string{"DUE", "STATUS", "ANSWER", "LAG", "TOOK", "BECAUSE", "ENDPOINT", "ID"}
+}
+
+func runRow(r client.Run) []string {
+	return []string{
+		instant(&r.ScheduledFor), string(r.Status), answered(r), took(r.StartLagMs), took(r.DurationMs), string(r.Source),
+		r.EndpointID, r.ID,
+	}
+}
+
+// took writes milliseconds with as many digits as help.
+func took(ms *float64) string {
+	if ms == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*ms, 'f', -1, 64) + "ms"
+}
+
+// Run lists runs.
+func (cmd *runsListCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	params := &client.ListRunsParams{
+		Status: given(client.Status(cmd.Status)), From: since(cmd.From), To: since(cmd.To), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+	}
+	if cmd.Endpoint != "" {
+		id, err := r.endpointID(ctx, cmd.Endpoint)
+		if err != nil {
+			return err
+		}
+		params.EndpointID = &id
+	}
+	raw, err := r.read(r.api.ListRuns(ctx, params))
+	if err != nil {
+		return err
+	}
+	return list(s, raw, runHeader(), runRow)
+}
+
+// since returns an instant that was given, in UTC, and nil for none.
+func since(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC())
+}
+
+// Run prints a run.
+func (cmd *runsGetCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.GetRun(ctx, cmd.Run_))
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(raw)
+	}
+	return s.printRun(raw)
+}
+
+// printRun prints what people want to know of one run.
+func (s *session) printRun(raw json.RawMessage) error {
+	var r client.Run
+	if err := decode(raw, &r); err != nil {
+		return err
+	}
+	facts := [][2]string{
+		{"id", r.ID}, {"endpoint", r.EndpointID}, {"status", string(r.Status)}, {"reason", text(r.ReasonCode)},
+		{"answer", statusText(r.StatusCode)}, {"error", text(r.Error)}, {"due", instant(&r.ScheduledFor)},
+		{"started", instant(r.StartedAt)}, {"finished", instant(r.FinishedAt)}, {"lag", took(r.StartLagMs)}, {"took", took(r.DurationMs)},
+		{"attempt", strconv.Itoa(int(r.Attempt))}, {"because", string(r.Source)}, {"content type", text(r.ContentType)},
+		{"body", strings.TrimSpace(text(r.Body))},
+	}
+	if d := r.Decision; d != nil {
+		facts = append(facts, [2]string{"next run", dash(instant(d.NextRunAt)) + ", " + string(d.Source)})
+		for _, step := range d.Steps {
+			facts = append(facts, [2]string{"  " + string(step.Rule), dash(instant(step.At)) + " " + step.Why})
+		}
+	}
+	return s.facts(facts)
+}
+
+func statusText(code *int32) string {
+	if code == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d %s", *code, http.StatusText(int(*code)))
+}

@@ -1,0 +1,102 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"golang.org/x/sync/errgroup"
+
+	"rubato/internal/auth"
+	"rubato/internal/config"
+	"rubato/internal/store"
+	"rubato/internal/telemetry"
+)
+
+// apiConns bounds the connections of an API server: its statements take milliseconds.
+const apiConns = 10
+
+// API is the API server.
+type API struct {
+	Settings config.Config
+	Logger   *slog.Logger
+	Started  func(Addresses) // called when everything listens; nil: nobody asks
+}
+
+// Run serves until ctx ends, then lets the requests under way end.
+func (a API) Run(ctx context.Context) error {
+	l, err := listen(ctx, config.Listen, a.Settings.API.Listen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	c, err := openCore(ctx, a.Settings, a.Logger, apiConns)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if err := c.ensureKey(ctx, "bootstrap", a.Settings.API.BootstrapKey); err != nil {
+		return err
+	}
+	admin, err := c.admin(ctx, c.db.Ping)
+	if err != nil {
+		return err
+	}
+	tell(a.Started, addressesOf(l, admin))
+	a.Logger.Info("the API server serves", "url", baseURL(l.Addr()), "version", telemetry.Version())
+	return serveWhile(ctx, admin, c.publicServer(l, c.db.Ping).run)
+}
+
+// ensureKey makes sure that an admin key exists, where one is named.
+func (c *core) ensureKey(ctx context.Context, name, key string) error {
+	if key == "" {
+		return nil
+	}
+	err := store.NewKeys(c.db).EnsureKey(ctx, auth.Params{Name: name, Key: key, Scopes: []auth.Scope{auth.Admin}})
+	if err != nil {
+		return fmt.Errorf("making sure that the %s key exists: %w", name, err)
+	}
+	return nil
+}
+
+// publicServer returns the server of the API's own listener, which serves the metrics too.
+func (c *core) publicServer(l net.Listener, ready func(context.Context) error) *server {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
+	mux.Handle("/", c.api(ready))
+	return newServer(l, mux, c.logger)
+}
+
+// serveWhile runs work, and the admin server beside it from its begin to its end: a program that drains still tells how it does.
+func serveWhile(ctx context.Context, admin *server, work func(context.Context) error) error {
+	if admin == nil {
+		return work(ctx)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	watched, done := context.WithCancel(context.WithoutCancel(ctx))
+	group.Go(func() error { return admin.run(watched) })
+	group.Go(func() error {
+		defer done()
+		return work(ctx)
+	})
+	return group.Wait()
+}
+
+func addressesOf(l net.Listener, admin *server) Addresses {
+	var a Addresses
+	if l != nil {
+		a.API = baseURL(l.Addr())
+	}
+	if admin != nil {
+		a.Admin = baseURL(admin.listener.Addr())
+	}
+	return a
+}
+
+func tell[T any](listener func(T), news T) {
+	if listener != nil {
+		listener(news)
+	}
+}

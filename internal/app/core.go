@@ -1,0 +1,137 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"rubato/internal/auth"
+	"rubato/internal/config"
+	"rubato/internal/egress"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/httpapi"
+	"rubato/internal/store"
+	"rubato/internal/telemetry"
+)
+
+const (
+	// databasePatience is how long a starting program waits for a database that is away: as long as one takes to restart.
+	databasePatience = 30 * time.Second
+	databaseRetry    = 500 * time.Millisecond
+)
+
+// Addresses say where a program listens, with the port that was taken where port 0 was asked for. Empty: no such listener.
+type Addresses struct {
+	API   string // base URL
+	Admin string // base URL
+}
+
+// core is what the programs of one process share.
+type core struct {
+	settings config.Config
+	logger   *slog.Logger
+	registry *prometheus.Registry
+	db       *store.DB
+}
+
+// openCore opens the database and waits until it answers.
+func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, conns int32) (*core, error) {
+	db, err := store.Open(ctx, store.Config{
+		URL: settings.Database.URL, MaxConns: conns, ApplicationName: product, Logger: logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db}
+	if err := c.awaitDatabase(ctx); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *core) close() { c.db.Close() }
+
+// awaitDatabase returns when the database answers and holds our schema.
+func (c *core) awaitDatabase(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, databasePatience, fmt.Errorf("the database did not answer for %s", databasePatience))
+	defer cancel()
+	for warned := false; ; warned = true {
+		err := c.db.Ping(ctx)
+		if err == nil {
+			return c.checkSchema(ctx)
+		}
+		if errs.CodeOf(err) != errs.Unavailable {
+			return fmt.Errorf("asking the database whether it is there: %w", err)
+		}
+		if !warned {
+			c.logger.Warn("the database cannot be reached; waiting for it", telemetry.KeyError, err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-time.After(databaseRetry):
+		}
+	}
+}
+
+// checkSchema refuses a database that was never migrated. One that is a migration ahead or behind is fine: programs and schema may
+// be rolled out in any order.
+func (c *core) checkSchema(ctx context.Context) error {
+	list, err := store.MigrateStatus(ctx, c.settings.Database.DirectURL)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		if !m.AppliedAt.IsZero() {
+			return nil
+		}
+	}
+	return fmt.Errorf("the database holds no schema yet: run `rubato migrate up`")
+}
+
+// api returns the handler of the REST API.
+func (c *core) api(ready func(context.Context) error) *httpapi.Server {
+	return httpapi.New(httpapi.Config{
+		Endpoints:  c.endpoints(),
+		Runs:       store.NewRuns(c.db),
+		Auth:       auth.NewAuthenticator(store.NewKeys(c.db)),
+		Ready:      ready,
+		Logger:     c.logger,
+		Registerer: c.registry,
+	})
+}
+
+func (c *core) endpoints() *endpoints.Service {
+	return endpoints.NewService(store.NewEndpoints(c.db), newTargets(c.settings.Egress.Allow))
+}
+
+func (c *core) egress() *egress.Client {
+	return egress.New(egress.Config{
+		Allow: c.settings.Egress.Allow, UserAgent: "Rubato/" + telemetry.Version(), MaxConnsPerHost: c.settings.Worker.Slots,
+	})
+}
+
+// admin returns the server of the admin listener, or nil where the settings want none.
+func (c *core) admin(ctx context.Context, ready func(context.Context) error) (*server, error) {
+	if c.settings.Admin.Listen == "" {
+		return nil, nil //nolint:nilnil // No admin listener is a choice, not an error.
+	}
+	l, err := listen(ctx, config.AdminListen, c.settings.Admin.Listen)
+	if err != nil {
+		return nil, err
+	}
+	return newServer(l, telemetry.Admin(c.registry, ready), c.logger), nil
+}
+
+// hostname names this machine for people; it decides nothing.
+func hostname() string {
+	name, _ := os.Hostname()
+	return cmp.Or(name, "unknown")
+}

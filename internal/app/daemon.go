@@ -1,0 +1,96 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"text/tabwriter"
+
+	"rubato/internal/config"
+	"rubato/internal/telemetry"
+)
+
+// The exit codes of every program.
+const (
+	ExitOK      = 0
+	ExitFailure = 1 // something went wrong that trying again or mending the surroundings may cure
+	ExitUsage   = 2 // flags or environment are wrong
+)
+
+// Daemon is a program that its environment configures, and that runs until a signal ends it.
+type Daemon struct {
+	Name string
+	Doc  string // what it does, in a sentence
+	Run  func(ctx context.Context, settings config.Config, logger *slog.Logger) error
+}
+
+// Main runs the daemon with the arguments of its command line and an environment, and returns its exit code. Log lines, help and
+// complaints go to out.
+func (d Daemon) Main(ctx context.Context, args, environ []string, out io.Writer) int {
+	flags := flag.NewFlagSet(d.Name, flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.Usage = func() { d.help(flags) }
+	health := flags.Bool("health", false, "ask the program that runs with this environment whether it is ready; exit 0 or 1")
+	version := flags.Bool("version", false, "print the version")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return ExitOK
+	case err != nil:
+		return ExitUsage
+	case flags.NArg() > 0:
+		_, _ = fmt.Fprintf(out, "%s takes no arguments; see --help\n", d.Name)
+		return ExitUsage
+	case *version:
+		_, _ = fmt.Fprintln(out, telemetry.Version())
+		return ExitOK
+	}
+	settings, err := config.Load(environ, config.Program{Required: []string{config.DatabaseURL}})
+	if err != nil {
+		_, _ = fmt.Fprintln(out, err)
+		return ExitUsage
+	}
+	if *health {
+		return d.report(out, CheckReady(ctx, settings.Admin.Listen))
+	}
+	return d.report(out, Interrupted(ctx, d.Run(ctx, settings, NewLogger(out, settings.Log))))
+}
+
+func (d Daemon) report(out io.Writer, err error) int {
+	if err != nil {
+		_, _ = fmt.Fprintf(out, "%s: %s\n", d.Name, err)
+		return ExitFailure
+	}
+	return ExitOK
+}
+
+// help tells the flags and every setting.
+func (d Daemon) help(flags *flag.FlagSet) {
+	out := flags.Output()
+	_, _ = fmt.Fprintf(out, "%s: %s\n\nFlags:\n", d.Name, d.Doc)
+	flags.PrintDefaults()
+	_, _ = fmt.Fprint(out, "\nEnvironment:\n")
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, s := range config.Settings() {
+		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Name, s.Default, s.Doc)
+	}
+	_ = table.Flush()
+}
+
+// NewLogger returns the logger that the settings ask for.
+func NewLogger(out io.Writer, settings config.Log) *slog.Logger {
+	return telemetry.NewLogger(out, settings.Level, telemetry.Format(settings.Format))
+}
+
+// Interrupted returns the error of a program, or nil where all that happened is that it was told to stop while it started.
+func Interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// Version returns what this program was built from.
+func Version() string { return telemetry.Version() }

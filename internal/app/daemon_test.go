@@ -1,0 +1,96 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/config"
+	"rubato/internal/telemetry"
+)
+
+const anyDatabase = "DATABASE_URL=postgres://db/rubato"
+
+func TestDaemonMapsItsEndToAnExitCode(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		args    []string
+		environ []string
+		err     error
+		code    int
+		out     string
+	}{
+		"Help":            {[]string{"--help"}, nil, nil, ExitOK, "RUBATO_HORIZON"},
+		"Version":         {[]string{"--version"}, nil, nil, ExitOK, telemetry.Version()},
+		"UnknownFlag":     {[]string{"--frobnicate"}, nil, nil, ExitUsage, "frobnicate"},
+		"Argument":        {[]string{"now"}, nil, nil, ExitUsage, "daemon takes no arguments"},
+		"NoDatabase":      {nil, nil, nil, ExitUsage, "DATABASE_URL is not set"},
+		"UnknownSetting":  {nil, []string{anyDatabase, "RUBATO_SLOT=1"}, nil, ExitUsage, "did you mean RUBATO_SLOTS?"},
+		"Stopped":         {nil, []string{anyDatabase}, nil, ExitOK, ""},
+		"Failed":          {nil, []string{anyDatabase}, errors.New("the sky fell"), ExitFailure, "daemon: the sky fell"},
+		"NobodyIsHealthy": {[]string{"--health"}, []string{anyDatabase, "RUBATO_ADMIN_LISTEN=127.0.0.1:1"}, nil, ExitFailure, "asking whether"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			d := Daemon{Name: "daemon", Doc: "tests", Run: func(context.Context, config.Config, *slog.Logger) error { return tc.err }}
+			require.Equal(t, tc.code, d.Main(t.Context(), tc.args, tc.environ, &out))
+			require.Contains(t, out.String(), tc.out)
+		})
+	}
+}
+
+func TestDaemonGetsItsSettingsAndItsLogger(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	d := Daemon{Name: "daemon", Run: func(_ context.Context, settings config.Config, logger *slog.Logger) error {
+		logger.Info("slots", "n", settings.Worker.Slots)
+		return nil
+	}}
+
+	d.Main(t.Context(), nil, []string{anyDatabase, "RUBATO_SLOTS=12", "RUBATO_LOG_FORMAT=text"}, &out)
+
+	require.Contains(t, out.String(), "INF slots n=12\n")
+}
+
+func TestProgramThatIsStoppedWhileItStartsHasNotFailed(t *testing.T) {
+	t.Parallel()
+	running, stop := context.WithCancel(t.Context())
+	cut := errors.Join(errors.New("pinging"), context.Canceled)
+
+	require.ErrorIs(t, Interrupted(running, cut), context.Canceled, "nobody stopped it")
+	stop()
+	require.NoError(t, Interrupted(running, cut))
+	require.Error(t, Interrupted(running, errors.New("the sky fell")))
+}
+
+func TestHealthCheckAsksTheAdminListener(t *testing.T) {
+	t.Parallel()
+	var fault error
+	admin := httptest.NewServer(telemetry.Admin(prometheus.NewRegistry(), func(context.Context) error { return fault }))
+	defer admin.Close()
+	address := strings.TrimPrefix(admin.URL, "http://")
+
+	require.NoError(t, CheckReady(t.Context(), address))
+	_, port, _ := strings.Cut(address, ":")
+	require.NoError(t, CheckReady(t.Context(), ":"+port), "an address on every interface is asked on the loopback one")
+	fault = errors.New("no claim has succeeded for 5s")
+	require.EqualError(t, CheckReady(t.Context(), address), "not ready: no claim has succeeded for 5s")
+	require.ErrorContains(t, CheckReady(t.Context(), "127.0.0.1:0"), "no fixed port")
+	require.Equal(t, http.StatusServiceUnavailable, statusOf(t, admin.URL+"/readyz"))
+}
+
+func statusOf(t *testing.T, url string) int {
+	t.Helper()
+	status, _, err := probe(t.Context(), url)
+	require.NoError(t, err)
+	return status
+}

@@ -1,0 +1,102 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"rubato/internal/auth"
+	"rubato/internal/endpoints"
+	"rubato/internal/store"
+)
+
+// demoEndpoints returns what the demo registers on its target at a base URL: one endpoint for each way of having a tempo.
+func demoEndpoints(base string) []endpoints.Spec {
+	spec := func(key, path, description string) endpoints.Spec {
+		s := endpoints.Defaults()
+		s.Key, s.Name, s.URL, s.Description = key, key, base+path, description
+		s.Labels = map[string]string{"demo": "true"}
+		return s
+	}
+	heartbeat := spec("demo-heartbeat", "/heartbeat", "Runs every second.")
+	heartbeat.BaselineInterval = time.Second
+
+	prices := spec("demo-prices", "/prices", "Runs every 5 s; a hint may move it between 2 s and 10 s.")
+	prices.BaselineInterval = 5 * time.Second
+	prices.MinInterval, prices.MaxInterval = 2*time.Second, 10*time.Second
+
+	report := spec("demo-report", "/report", "Runs on every minute of the clock in Berlin.")
+	report.BaselineCron, report.Timezone = "* * * * *", "Europe/Berlin"
+
+	flaky := spec("demo-flaky", "/flaky", "Fails three times out of five: watch it back off, up to 20 s, and recover.")
+	flaky.BaselineInterval, flaky.MaxInterval = 2*time.Second, 20*time.Second
+
+	orders := spec(demoOrders, "/orders", "Runs every hour, and once more after 10 s because a one-shot hint says so.")
+	orders.Method, orders.Body = "POST", `{"item":"tea","count":1}`
+	orders.Headers = map[string]string{"Content-Type": "application/json"}
+	orders.BaselineInterval = time.Hour
+
+	return []endpoints.Spec{heartbeat, prices, report, flaky, orders}
+}
+
+// demoOrders is the key of the endpoint that gets a one-shot hint.
+const demoOrders = "demo-orders"
+
+const (
+	demoHintDelay = 10 * time.Second
+	demoHintLife  = 10 * time.Minute
+)
+
+// demo serves the demo's target and registers its endpoints in the name of a key, until ctx ends.
+func (c *core) demo(ctx context.Context, key string) error {
+	l, err := listen(ctx, "another port", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	who, err := store.NewKeys(c.db).FindKey(ctx, auth.Hash(key))
+	if err != nil {
+		return errors.Join(fmt.Errorf("finding whom the demo is for: %w", err), l.Close())
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return newServer(l, demoTarget(), c.logger).run(ctx) })
+	group.Go(func() error {
+		by := endpoints.Actor{TenantID: who.TenantID, Name: who.Name}
+		return Interrupted(ctx, registerDemo(ctx, c.endpoints(), by, baseURL(l.Addr())))
+	})
+	return group.Wait()
+}
+
+// registerDemo registers the demo's endpoints, or leads those of an earlier start to the target's new address. Whatever else was
+// changed about them stays.
+func registerDemo(ctx context.Context, service *endpoints.Service, by endpoints.Actor, base string) error {
+	for _, spec := range demoEndpoints(base) {
+		if err := registerOne(ctx, service, by, spec); err != nil {
+			return fmt.Errorf("registering %s: %w", spec.Key, err)
+		}
+	}
+	return nil
+}
+
+func registerOne(ctx context.Context, service *endpoints.Service, by endpoints.Actor, spec endpoints.Spec) error {
+	found, _, err := service.List(ctx, endpoints.Filter{TenantID: by.TenantID, Key: spec.Key, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		_, _, err := service.Edit(ctx, by, found[0].ID, 0, func(stored endpoints.Spec) (endpoints.Spec, error) {
+			stored.URL = spec.URL
+			return stored, nil
+		})
+		return err
+	}
+	made, _, err := service.Register(ctx, by, spec)
+	if err != nil || spec.Key != demoOrders {
+		return err
+	}
+	in, life := demoHintDelay, demoHintLife
+	_, _, err = service.SetOneShotHint(ctx, by, made.ID, endpoints.HintRequest{In: &in, TTL: &life, Reason: "the demo wants to see an order"})
+	return err
+}

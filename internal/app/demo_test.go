@@ -1,0 +1,73 @@
+package app
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/endpoints"
+)
+
+func TestDemoEndpointsAreValidAndAllDifferent(t *testing.T) {
+	t.Parallel()
+	service := endpoints.NewService(nil, newTargets(loopback()))
+	specs := demoEndpoints("http://127.0.0.1:4711")
+
+	require.Len(t, specs, 5)
+	keys := map[string]bool{}
+	for _, spec := range specs {
+		require.NoError(t, service.Check(spec), spec.Key)
+		require.True(t, strings.HasPrefix(spec.Key, "demo-"))
+		keys[spec.Key] = true
+	}
+	require.Len(t, keys, 5)
+}
+
+// Every endpoint calls something that the target serves.
+func TestDemoTargetServesEveryEndpoint(t *testing.T) {
+	t.Parallel()
+	target := demoTarget()
+	for _, spec := range demoEndpoints("") {
+		require.NotEqual(t, http.StatusNotFound, ask(target, spec.Method, spec.URL).Code, spec.Key)
+	}
+}
+
+func TestDemoAnswersChange(t *testing.T) {
+	t.Parallel()
+	target := demoTarget()
+
+	var statuses []int
+	for range 10 {
+		statuses = append(statuses, ask(target, http.MethodGet, "/flaky").Code)
+	}
+	require.Equal(t, []int{500, 500, 500, 200, 200, 500, 500, 500, 200, 200}, statuses)
+	require.NotEqual(t, ask(target, http.MethodGet, "/prices").Body.String(), ask(target, http.MethodGet, "/prices").Body.String())
+	for n := range int64(1000) {
+		require.GreaterOrEqual(t, price(n), int64(240))
+		require.LessOrEqual(t, price(n), int64(340))
+	}
+}
+
+// Private targets are refused by default, and `rubato dev` opens the loopback interface alone.
+func TestTargetsFollowTheRulesOfEgress(t *testing.T) {
+	t.Parallel()
+	closed, dev := newTargets(nil), newTargets(loopback())
+
+	require.Equal(t, "url_forbidden", closed.CheckURL("http://127.0.0.1:9000/").Code)
+	require.Nil(t, dev.CheckURL("http://127.0.0.1:9000/"))
+	require.Nil(t, dev.CheckURL("http://localhost:9000/"))
+	require.Equal(t, "url_forbidden", dev.CheckURL("http://10.0.0.1/").Code)
+	require.Nil(t, newTargets([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}).CheckURL("http://10.0.0.1/"))
+	require.Equal(t, "header_forbidden", closed.CheckHeader("Host", "x").Code)
+	require.Nil(t, closed.CheckHeader("Accept", "*/*"))
+}
+
+func ask(h http.Handler, method, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, nil)) //nolint:noctx // The recorder serves it here and now.
+	return w
+}

@@ -1,0 +1,55 @@
+package app
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// demoTarget is what the demo's endpoints call: a small service whose answers change, so that there is something to see. Every
+// route counts its requests, and the count alone decides the answer.
+func demoTarget() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /heartbeat", counted(func(w http.ResponseWriter, n int64) {
+		reply(w, http.StatusOK, map[string]any{"beat": n})
+	}))
+	mux.HandleFunc("GET /prices", counted(func(w http.ResponseWriter, n int64) {
+		reply(w, http.StatusOK, map[string]any{"item": "tea", "cents": price(n)})
+	}))
+	mux.HandleFunc("GET /report", counted(func(w http.ResponseWriter, n int64) {
+		reply(w, http.StatusOK, map[string]any{"report": n, "written": time.Now().UTC().Format(time.RFC3339)})
+	}))
+	mux.HandleFunc("GET /flaky", counted(flaky))
+	mux.HandleFunc("POST /orders", counted(func(w http.ResponseWriter, n int64) {
+		reply(w, http.StatusAccepted, map[string]any{"order": 1000 + n})
+	}))
+	return mux
+}
+
+// counted hands the number of the request, counted from 0, to a handler.
+func counted(handle func(http.ResponseWriter, int64)) http.HandlerFunc {
+	var seen atomic.Int64
+	return func(w http.ResponseWriter, _ *http.Request) { handle(w, seen.Add(1)-1) }
+}
+
+// flaky fails three times out of five in a row, so that its endpoint backs off and comes back.
+func flaky(w http.ResponseWriter, n int64) {
+	if n%5 < 3 {
+		reply(w, http.StatusInternalServerError, map[string]any{"error": "out of tea", "failure": n%5 + 1})
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"tea": "served"})
+}
+
+// price wanders up and down between 240 and 340.
+func price(n int64) int64 {
+	swing := n * 7 % 200
+	return 240 + min(swing, 200-swing)
+}
+
+func reply(w http.ResponseWriter, status int, body map[string]any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // A caller that went away needs no answer.
+}

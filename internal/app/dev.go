@@ -1,0 +1,176 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"rubato/internal/auth"
+	"rubato/internal/config"
+	"rubato/internal/devpg"
+)
+
+const (
+	// devConns is for API and worker together; the private Postgres has nobody else to serve.
+	devConns = 20
+	// readyPoll is how often a starting dev server asks itself whether it is ready.
+	readyPoll = 20 * time.Millisecond
+	// postgresStop bounds the stop of the private Postgres, which takes 0.1 s: what is committed is kept either way.
+	postgresStop = 1500 * time.Millisecond
+)
+
+// DevDefaults returns how the settings of `rubato dev` differ: it is for one person on one machine, and stops within 5 s.
+func DevDefaults() config.Program {
+	return config.Program{Defaults: map[string]string{
+		config.Listen: "127.0.0.1:8080", config.AdminListen: "", config.Grace: "3s",
+		config.LogLevel: "warn", // Nothing that works should stand between a newcomer and the banner.
+	}}
+}
+
+// Dev is everything in one process: API server, worker and a private Postgres, unless the settings name a database. Targets on the
+// loopback interface may be called.
+type Dev struct {
+	Settings  config.Config
+	DataDir   string // made if missing; one dev server at a time can use it
+	Demo      bool   // also serve a small target and register endpoints on it
+	Home      Home   // where the command line looks for the running dev server
+	Logger    *slog.Logger
+	Listening func(Credentials) // called once the address is known, before the database is there; nil: nobody asks
+	Ready     func(Credentials) // called once /readyz answers 200; nil: nobody asks
+}
+
+// Run serves and works until ctx ends, then drains. The data stays for the next start.
+func (d Dev) Run(ctx context.Context) error {
+	d.Settings.Egress.Allow = append(slices.Clip(d.Settings.Egress.Allow), loopback()...)
+	dir, err := openDataDir(d.DataDir)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	l, err := listen(ctx, "--listen", d.Settings.API.Listen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	access, err := d.credentials(dir, l)
+	if err != nil {
+		return err
+	}
+	tell(d.Listening, access)
+
+	stopPostgres, err := d.startPostgres(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer stopPostgres()
+	if _, err := MigrateUp(ctx, d.Settings); err != nil {
+		return err
+	}
+	c, err := openCore(ctx, d.Settings, d.Logger, devConns)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if err := errors.Join(c.ensureKey(ctx, "dev", access.Key), c.ensureKey(ctx, "bootstrap", d.Settings.API.BootstrapKey)); err != nil {
+		return err
+	}
+	defer d.Home.retract()
+	if err := errors.Join(dir.keep(access), d.Home.announce(dir.in(credentialsFile))); err != nil {
+		return err
+	}
+	return d.serve(ctx, c, l, access)
+}
+
+// serve runs every part until ctx ends or one of them fails.
+func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credentials) error {
+	loops := c.loops()
+	defer loops.client.Close()
+	ready := func(ctx context.Context) error {
+		if err := c.db.Ping(ctx); err != nil {
+			return err
+		}
+		return loops.worker.Ready(ctx)
+	}
+	admin, err := c.admin(ctx, ready)
+	if err != nil {
+		return err
+	}
+	return serveWhile(ctx, admin, func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { return c.publicServer(l, ready).run(ctx) })
+		group.Go(func() error { return loops.run(ctx) })
+		if d.Demo {
+			group.Go(func() error { return c.demo(ctx, access.Key) })
+		}
+		group.Go(func() error {
+			if awaitReady(ctx, access.URL) {
+				tell(d.Ready, access)
+			}
+			return nil
+		})
+		return group.Wait()
+	})
+}
+
+// credentials returns the address and the key of this server: the key that the settings name, else that of the last start, else a
+// fresh one.
+func (d Dev) credentials(dir *dataDir, l net.Listener) (Credentials, error) {
+	access := Credentials{URL: baseURL(l.Addr()), Key: d.Settings.Client.Key}
+	if access.Key != "" {
+		return access, nil
+	}
+	kept, err := dir.keptKey()
+	if err != nil {
+		return Credentials{}, err
+	}
+	if access.Key = kept; kept == "" {
+		access.Key = auth.NewKey()
+	}
+	return access, nil
+}
+
+// startPostgres starts the private Postgres of the data directory, unless the settings name a database. It returns how to stop it.
+func (d *Dev) startPostgres(ctx context.Context, dir *dataDir) (stop func(), err error) {
+	if d.Settings.Database.URL != "" {
+		return func() {}, nil
+	}
+	cluster, err := devpg.Start(ctx, devpg.Config{Dir: dir.in("postgres"), Durable: true, Logger: d.Logger})
+	if err != nil {
+		return nil, err
+	}
+	d.Settings.Database = config.Database{URL: cluster.URL(), DirectURL: cluster.URL()}
+	return func() {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), postgresStop)
+		defer cancel()
+		if err := cluster.Stop(limited); err != nil {
+			d.Logger.Warn("stopping the private Postgres failed; its data is kept", "error", err)
+		}
+	}, nil
+}
+
+// awaitReady returns true once the server at a URL says that it is ready, and false when ctx ends before.
+func awaitReady(ctx context.Context, url string) bool {
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for {
+		if status, _, err := probe(ctx, url+"/readyz"); err == nil && status == http.StatusOK {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+		}
+	}
+}
+
+func loopback() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+}

@@ -1,0 +1,95 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"rubato/internal/errs"
+	"rubato/internal/httpapi"
+)
+
+// maxExplainLine is as long as the body of a request may be: what the API refuses is refused here.
+const maxExplainLine = 512 << 10
+
+// Explain reads one governor input per line and writes one decision per line, as POST /v1/explain does, each as soon as its input
+// was read. A line that is refused is answered by an object that says why; empty lines are skipped. now stands in where an input
+// names no instant. It returns how many lines were refused; the error is one of reading or writing.
+func Explain(in io.Reader, out io.Writer, now func() time.Time) (refused int, err error) {
+	lines := bufio.NewReader(in)
+	for n := 1; ; n++ {
+		line, whole, readErr := readLine(lines)
+		if readErr != nil && !errors.Is(readErr, io.EOF) {
+			return refused, fmt.Errorf("reading line %d: %w", n, readErr)
+		}
+		if !whole || len(bytes.TrimSpace(line)) > 0 {
+			answer, fault := explainLine(line, whole, now())
+			if fault != nil {
+				refused++
+				answer = refusal(fault, n)
+			}
+			if _, err := out.Write(append(answer, '\n')); err != nil {
+				return refused, fmt.Errorf("writing the answer to line %d: %w", n, err)
+			}
+		}
+		if readErr != nil {
+			return refused, nil
+		}
+	}
+}
+
+func explainLine(line []byte, whole bool, now time.Time) ([]byte, error) {
+	if !whole {
+		return nil, errs.New(errs.Malformed, "too_large", fmt.Sprintf("the line is longer than %d bytes", maxExplainLine))
+	}
+	answer, err := httpapi.Explain(line, now)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(answer), nil
+}
+
+// readLine returns the next line without its end. Of one that is too long it keeps nothing, and whole is false. The error is that
+// of reading; at the end of the input it comes with the last line.
+func readLine(r *bufio.Reader) (line []byte, whole bool, err error) {
+	whole = true
+	for {
+		part, err := r.ReadSlice('\n')
+		if whole && len(line)+len(part) <= maxExplainLine+1 {
+			line = append(line, part...)
+		} else {
+			line, whole = nil, false
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, whole, err
+		}
+	}
+}
+
+// refusal words what is wrong with line n. A fault of ours is told too: nobody else reads these answers.
+func refusal(err error, n int) []byte {
+	type body struct {
+		Code   string       `json:"code"`
+		Detail string       `json:"detail"`
+		Errors []errs.Field `json:"errors,omitempty"`
+	}
+	detail := body{Code: string(errs.CodeOf(err)), Detail: err.Error(), Errors: errs.FieldsOf(err)}
+	if known, ok := errors.AsType[*errs.Error](err); ok {
+		detail.Detail = known.Message
+		if known.Reason != "" {
+			detail.Code = known.Reason
+		}
+	}
+	text, err := json.Marshal(struct {
+		Error body `json:"error"`
+		Line  int  `json:"line"`
+	}{detail, n})
+	if err != nil {
+		panic(fmt.Sprintf("strings always have a JSON form: %v", err))
+	}
+	return text
+}

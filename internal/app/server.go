@@ -1,0 +1,91 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"rubato/internal/httpapi"
+)
+
+const (
+	// closeTimeout is how long requests may go on when a server stops. API requests take milliseconds.
+	closeTimeout = 2 * time.Second
+
+	// idleTimeout is how long a connection is kept between requests.
+	idleTimeout = 2 * time.Minute
+)
+
+// server serves one listener.
+type server struct {
+	listener net.Listener
+	http     *http.Server
+}
+
+// listen opens a TCP listener. setting is the name under which a user can choose another address.
+func listen(ctx context.Context, setting, address string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("another program listens on %s already: stop it, or choose another address with %s", address, setting)
+	case err != nil:
+		return nil, fmt.Errorf("listening on %s (%s): %w", address, setting, err)
+	}
+	return l, nil
+}
+
+// newServer returns a server that has not begun to serve. It owns the listener.
+func newServer(l net.Listener, h http.Handler, logger *slog.Logger) *server {
+	return &server{listener: l, http: &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: httpapi.ReadHeaderTimeout,
+		ReadTimeout:       httpapi.ReadTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    httpapi.MaxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // Broken handshakes and the like: the clients' business.
+	}}
+}
+
+// run serves until ctx ends, then lets the requests under way end.
+func (s *server) run(ctx context.Context) error {
+	failed := make(chan error, 1)
+	go func() { failed <- s.http.Serve(s.listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving on %s: %w", s.listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := s.http.Shutdown(closing); err != nil {
+		_ = s.http.Close() // Whoever still waits has had the time.
+	}
+	<-failed
+	return nil
+}
+
+// baseURL returns the URL under which this machine reaches a listener: a listener on every address is reached on the loopback one.
+func baseURL(address net.Addr) string {
+	return "http://" + reachable(address.String())
+}
+
+// reachable returns the host:port to dial for an address that something listens on.
+func reachable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	switch ip := net.ParseIP(host); {
+	case host == "" || ip != nil && ip.IsUnspecified() && ip.To4() != nil:
+		host = "127.0.0.1"
+	case ip != nil && ip.IsUnspecified():
+		// A listener on [::] usually takes IPv4 too, and machines without IPv6 have no ::1.
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestBusyPortNamesTheSetting(t *testing.T) {
+	t.Parallel()
+	first, err := listen(t.Context(), "--listen", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer first.Close()
+
+	_, err = listen(t.Context(), "RUBATO_ADMIN_LISTEN", first.Addr().String())
+
+	require.EqualError(t, err, "another program listens on "+first.Addr().String()+
+		" already: stop it, or choose another address with RUBATO_ADMIN_LISTEN")
+}
+
+func TestAddressThatCannotBeIsAnError(t *testing.T) {
+	t.Parallel()
+	_, err := listen(t.Context(), "--listen", "192.0.2.1:80")
+	require.ErrorContains(t, err, "listening on 192.0.2.1:80 (--listen)")
+}
+
+func TestServerLetsRequestsEndBeforeItStops(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan struct{}), make(chan struct{})
+	l, err := listen(t.Context(), "test", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := newServer(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-release
+		_, _ = io.WriteString(w, "served")
+	}), slog.New(slog.DiscardHandler))
+
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	answer := make(chan string, 1)
+	go func() {
+		_, text, err := probe(context.WithoutCancel(ctx), baseURL(l.Addr()))
+		if err != nil {
+			text = err.Error()
+		}
+		answer <- text
+	}()
+
+	<-arrived
+	stop()
+	select {
+	case <-ended:
+		t.Fatal("the server stopped while a request was under way")
+	default:
+	}
+	close(release)
+	require.Equal(t, "served", <-answer)
+	require.NoError(t, <-ended)
+	_, _, err = probe(t.Context(), baseURL(l.Addr()))
+	require.Error(t, err, "nobody listens any more")
+}
+
+func TestServerWhoseListenerFailsSaysSo(t *testing.T) {
+	t.Parallel()
+	l, err := listen(t.Context(), "test", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+
+	err = newServer(l, http.NotFoundHandler(), slog.New(slog.DiscardHandler)).run(t.Context())
+
+	require.ErrorContains(t, err, "serving on 127.0.0.1:")
+}
+
+func TestBaseURLCanBeReached(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"127.0.0.1:80":    "http://127.0.0.1:80",
+		"0.0.0.0:81":      "http://127.0.0.1:81",
+		"[::]:82":         "http://localhost:82",
+		"[::1]:83":        "http://[::1]:83",
+		"198.51.100.7:84": "http://198.51.100.7:84",
+	} {
+		tcp, err := net.ResolveTCPAddr("tcp", address)
+		require.NoError(t, err)
+		require.Equal(t, want, baseURL(tcp))
+	}
+	require.Equal(t, "127.0.0.1:85", reachable(":85"))
+}

@@ -1,0 +1,31 @@
+package app
+
+import (
+	"net/netip"
+
+	"rubato/internal/egress"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+)
+
+// targets judges what may be registered by the rules under which it will be called.
+type targets struct{ policy *egress.Policy }
+
+var _ endpoints.Targets = targets{}
+
+func newTargets(allow []netip.Prefix) targets { return targets{policy: egress.NewPolicy(allow)} }
+
+// CheckURL implements [endpoints.Targets].
+func (t targets) CheckURL(url string) *errs.Field { return complaint(t.policy.CheckURL(url)) }
+
+// CheckHeader implements [endpoints.Targets].
+func (t targets) CheckHeader(name, value string) *errs.Field {
+	return complaint(egress.CheckHeader(name, value))
+}
+
+func complaint(v *egress.Violation) *errs.Field {
+	if v == nil {
+		return nil
+	}
+	return &errs.Field{Code: v.Code, Message: v.Message}
+}

@@ -1,0 +1,93 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+
+	"golang.org/x/sync/errgroup"
+
+	"rubato/internal/claims"
+	"rubato/internal/config"
+	"rubato/internal/dispatch"
+	"rubato/internal/egress"
+	"rubato/internal/store"
+	"rubato/internal/telemetry"
+	"rubato/internal/zombie"
+)
+
+// workerConns bounds the connections of a worker: one for each of its loops, and some for records that wait for one another.
+const workerConns = 10
+
+// Worker is the scheduler-worker: it runs endpoints, and sweeps when its turn comes.
+type Worker struct {
+	Settings config.Config
+	Logger   *slog.Logger
+	Started  func(Addresses) // called when it begins to claim; nil: nobody asks
+}
+
+// Run works until ctx ends, then drains within the shutdown grace.
+func (w Worker) Run(ctx context.Context) error {
+	c, err := openCore(ctx, w.Settings, w.Logger, workerConns)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	loops := c.loops()
+	defer loops.client.Close()
+	admin, err := c.admin(ctx, loops.worker.Ready)
+	if err != nil {
+		return err
+	}
+	tell(w.Started, addressesOf(nil, admin))
+	w.Logger.Info("the worker works", "slots", w.Settings.Worker.Slots, "version", telemetry.Version())
+	return serveWhile(ctx, admin, loops.run)
+}
+
+// loops is what makes a process a worker.
+type loops struct {
+	client   *egress.Client
+	worker   *dispatch.Worker
+	sweeper  *zombie.Sweeper
+	listener *store.Listener
+}
+
+func (c *core) loops() *loops {
+	s := c.settings.Worker
+	client := c.egress()
+	return &loops{
+		client: client,
+		worker: dispatch.New(dispatch.Config{
+			Name:         hostname(),
+			Version:      telemetry.Version(),
+			Slots:        s.Slots,
+			Rules:        claims.Rules{Horizon: s.Horizon, LockTTL: s.LockTTL},
+			PollInterval: s.PollInterval,
+			Grace:        s.ShutdownGrace,
+			Claims:       store.NewClaims(c.db),
+			Executions:   store.NewExecutions(c.db),
+			Egress:       client,
+			Logger:       c.logger,
+			Registerer:   c.registry,
+		}),
+		sweeper: zombie.New(zombie.Config{
+			Store:         store.NewSweeps(c.db),
+			Interval:      s.SweepInterval,
+			StaleAfter:    s.StaleAfter,
+			Settle:        s.Settle,
+			RunRetention:  s.RunRetention,
+			BodyRetention: s.BodyRetention,
+			Logger:        c.logger,
+			Registerer:    c.registry,
+		}),
+		listener: store.NewListener(c.settings.Database.DirectURL, c.logger),
+	}
+}
+
+// run works until ctx ends and the worker has drained.
+func (l *loops) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return l.worker.Run(ctx) })
+	group.Go(func() error { l.sweeper.Run(ctx); return nil })
+	group.Go(func() error { l.listener.Run(ctx, l.worker.Wake); return nil })
+	return group.Wait()
+}

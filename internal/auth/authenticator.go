@@ -1,0 +1,118 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"rubato/internal/errs"
+)
+
+const (
+	// trust is how long a key found in the database is believed without asking again: long enough that a busy client costs one
+	// lookup every few seconds, short enough that revoking is felt at once.
+	trust = 5 * time.Second
+
+	// maxTrusted bounds the cache. Only keys that exist enter it, so guessing cannot fill it.
+	maxTrusted = 4096
+
+	// maxKey bounds what is hashed.
+	maxKey = 512
+)
+
+// Store finds keys.
+type Store interface {
+	// FindKey returns who the key with a hash stands for. The error is an [errs.NotFound] where no such key exists, or where it
+	// expired or was revoked.
+	FindKey(ctx context.Context, hash [sha256.Size]byte) (Principal, error)
+}
+
+// Authenticator turns keys into principals. It is safe for concurrent use.
+type Authenticator struct {
+	store Store
+
+	mu      sync.Mutex
+	trusted map[[sha256.Size]byte]trustedKey
+}
+
+type trustedKey struct {
+	principal Principal
+	until     time.Time
+}
+
+// NewAuthenticator returns an authenticator over a store.
+func NewAuthenticator(store Store) *Authenticator {
+	return &Authenticator{store: store, trusted: map[[sha256.Size]byte]trustedKey{}}
+}
+
+// Authenticate returns who a key stands for. The error is an [errs.Unauthorized] where it stands for nobody, and that of the store
+// where the store could not tell. Keys are compared by their hash alone, so the time that it takes tells nothing about them.
+func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal, error) {
+	if !plausible(key) {
+		return Principal{}, unauthorized()
+	}
+	hash := Hash(key)
+	if p, ok := a.recall(hash); ok {
+		return p, nil
+	}
+	p, err := a.store.FindKey(ctx, hash)
+	switch {
+	case errs.CodeOf(err) == errs.NotFound && err != nil:
+		return Principal{}, unauthorized()
+	case err != nil:
+		return Principal{}, err
+	}
+	a.remember(hash, p)
+	return p, nil
+}
+
+func (a *Authenticator) recall(hash [sha256.Size]byte) (Principal, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	found, ok := a.trusted[hash]
+	if !ok || !time.Now().Before(found.until) {
+		return Principal{}, false
+	}
+	return found.principal, true
+}
+
+func (a *Authenticator) remember(hash [sha256.Size]byte, p Principal) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	if len(a.trusted) >= maxTrusted {
+		a.forget(now)
+	}
+	a.trusted[hash] = trustedKey{principal: p, until: now.Add(trust)}
+}
+
+// forget makes room: everything that is out of date goes, and all the rest where that is not enough. The cost of starting over is
+// one lookup per key.
+func (a *Authenticator) forget(now time.Time) {
+	for hash, k := range a.trusted {
+		if !now.Before(k.until) {
+			delete(a.trusted, hash)
+		}
+	}
+	if len(a.trusted) >= maxTrusted {
+		clear(a.trusted)
+	}
+}
+
+// plausible reports whether key can be one at all: visible ASCII of a sane length.
+func plausible(key string) bool {
+	if key == "" || len(key) > maxKey {
+		return false
+	}
+	for i := range len(key) {
+		if key[i] <= ' ' || key[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func unauthorized() error {
+	return errs.New(errs.Unauthorized, "", "the API key is not valid; send one as: Authorization: Bearer <key>")
+}

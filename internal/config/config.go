@@ -1,0 +1,161 @@
+// Package config turns the environment into typed settings. The list in settings.go is the only authority on what may be set: it is
+// what [Load] accepts, what `rubato config` prints, and what docs/configuration.md must show.
+//
+// Every program reads the same settings. A value that cannot be right stops a program before it does anything, and one error names
+// every problem at once: unknown names, values that cannot be read, and durations that do not fit each other.
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config is what the environment sets, defaults filled in.
+type Config struct {
+	Database Database
+	API      API
+	Admin    Admin
+	Client   Client
+	Egress   Egress
+	Worker   Worker
+	Log      Log
+}
+
+// Database says where Postgres is.
+type Database struct {
+	URL       string // for queries; may go through a pooler
+	DirectURL string // for LISTEN and migrations, past any pooler; the same as URL unless set
+}
+
+// API is what the API server needs.
+type API struct {
+	Listen       string // host:port; port 0 takes a free one
+	BootstrapKey string // an admin key that is made sure to exist; empty: none
+}
+
+// Admin is the listener for metrics, health and profiles.
+type Admin struct {
+	Listen string // host:port; port 0 takes a free one
+}
+
+// Client is how the command line reaches a server.
+type Client struct {
+	URL string // empty: a running dev server is looked for
+	Key string // also the key that a dev server serves
+}
+
+// Egress says what may be called.
+type Egress struct {
+	Allow []netip.Prefix // prefixes that may be called although they are private
+}
+
+// Worker is what the scheduler-worker follows. Its durations fit each other; see relations.go.
+type Worker struct {
+	Slots         int           // runs in progress at once
+	Horizon       time.Duration // how far ahead of their due time endpoints are claimed
+	PollInterval  time.Duration // between claims
+	LockTTL       time.Duration // the longest lock that is granted at once; heartbeats come every third of it
+	StaleAfter    time.Duration // silence after which a worker counts as gone
+	Settle        time.Duration // how long the sweeper watches, after an outage, before silence counts
+	SweepInterval time.Duration // between sweeps
+	ShutdownGrace time.Duration // how long runs may go on after the first signal
+	RunRetention  time.Duration // how long history is kept
+	BodyRetention time.Duration // how long captured answers are kept
+}
+
+// Log is what is logged, and how.
+type Log struct {
+	Level  slog.Level
+	Format LogFormat
+}
+
+// LogFormat is how log lines look.
+type LogFormat string
+
+// The formats.
+const (
+	LogAuto LogFormat = "auto" // text on a terminal, else JSON
+	LogText LogFormat = "text"
+	LogJSON LogFormat = "json"
+)
+
+// prefix marks the names that belong to Rubato: one that is not in the list is refused, not ignored.
+const prefix = "RUBATO_"
+
+// Program says how one program differs from the others. The zero value is one that can start with an empty environment.
+type Program struct {
+	Required []string          // names that must be set
+	Defaults map[string]string // defaults of its own, by name
+}
+
+// Load reads the settings of a program from an environment, a list of name=value such as [os.Environ] returns. An empty value
+// counts as not set. The error is a [*Error] that lists every problem.
+func Load(environ []string, p Program) (Config, error) {
+	given, unknown := split(environ)
+	problems := misnamed(unknown)
+	var cfg Config
+	broken := map[string]bool{}
+	for _, s := range settings() {
+		value, found := given[s.Name]
+		if !found {
+			value = p.fallback(s)
+		}
+		if value == "" {
+			if slices.Contains(p.Required, s.Name) {
+				problems = append(problems, s.Name+" is not set: "+s.Doc)
+			}
+			continue
+		}
+		if err := s.set(&cfg, value); err != nil {
+			broken[s.Name] = true
+			problems = append(problems, fmt.Sprintf("%s: %s%s", s.Name, err, s.quote(value)))
+		}
+	}
+	if cfg.Database.DirectURL == "" {
+		cfg.Database.DirectURL = cfg.Database.URL
+	}
+	problems = append(problems, misfits(cfg.Worker, broken)...)
+	if len(problems) > 0 {
+		return Config{}, &Error{Problems: problems}
+	}
+	return cfg, nil
+}
+
+// fallback returns the value of a setting that the environment does not give.
+func (p Program) fallback(s Setting) string {
+	if own, has := p.Defaults[s.Name]; has {
+		return own
+	}
+	return s.Default
+}
+
+// split returns the settings that an environment gives, and the names in it that look like ours and are none.
+func split(environ []string) (given map[string]string, unknown []string) {
+	given = map[string]string{}
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		known := slices.ContainsFunc(settings(), func(s Setting) bool { return s.Name == name })
+		switch {
+		case known && value != "":
+			given[name] = value
+		case !known && strings.HasPrefix(name, prefix):
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	return given, unknown
+}
+
+// Error lists everything that is wrong with an environment.
+type Error struct {
+	Problems []string // one sentence each, without secrets
+}
+
+// Error returns the problems, one a line.
+func (e *Error) Error() string {
+	return "the configuration is not valid:\n  - " + strings.Join(e.Problems, "\n  - ")
+}

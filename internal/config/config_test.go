@@ -1,0 +1,234 @@
+package config
+
+import (
+	"errors"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+)
+
+func TestLoadFillsInEveryDefault(t *testing.T) {
+	t.Parallel()
+
+	got, err := Load(nil, Program{})
+
+	require.NoError(t, err)
+	want := Config{
+		API:   API{Listen: ":8080"},
+		Admin: Admin{Listen: "127.0.0.1:9090"},
+		Worker: Worker{
+			Slots: 256, Horizon: 10 * time.Second, PollInterval: time.Second, LockTTL: time.Minute,
+			StaleAfter: 90 * time.Second, Settle: 3 * time.Minute, SweepInterval: 10 * time.Second,
+			ShutdownGrace: 30 * time.Second, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour,
+		},
+		Log: Log{Level: slog.LevelInfo, Format: LogAuto},
+	}
+	require.Empty(t, cmp.Diff(want, got))
+}
+
+func TestLoadReadsEveryName(t *testing.T) {
+	t.Parallel()
+
+	got, err := Load([]string{
+		"DATABASE_URL=postgres://u:p@pooler/rubato",
+		"RUBATO_DATABASE_DIRECT_URL=postgresql://u:p@db/rubato",
+		"RUBATO_LISTEN=0.0.0.0:80",
+		"RUBATO_ADMIN_LISTEN=:0",
+		"RUBATO_BOOTSTRAP_API_KEY=first-key-of-all",
+		"RUBATO_URL=https://rubato.example/",
+		"RUBATO_API_KEY=key-of-the-client",
+		"RUBATO_EGRESS_ALLOW=127.0.0.0/8, fd00::1/8",
+		"RUBATO_SLOTS=7",
+		"RUBATO_HORIZON=11s",
+		"RUBATO_POLL_INTERVAL=500ms",
+		"RUBATO_LOCK_TTL=61s",
+		"RUBATO_STALE_AFTER=91s",
+		"RUBATO_SETTLE=181s",
+		"RUBATO_SWEEP_INTERVAL=12s",
+		"RUBATO_SHUTDOWN_GRACE=31s",
+		"RUBATO_RUN_RETENTION=721h",
+		"RUBATO_BODY_RETENTION=169h",
+		"RUBATO_LOG_LEVEL=WARN",
+		"RUBATO_LOG_FORMAT=json",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318",
+		"HOME=/nowhere",
+	}, Program{Required: []string{DatabaseURL}})
+
+	require.NoError(t, err)
+	want := Config{
+		Database: Database{URL: "postgres://u:p@pooler/rubato", DirectURL: "postgresql://u:p@db/rubato"},
+		API:      API{Listen: "0.0.0.0:80", BootstrapKey: "first-key-of-all"},
+		Admin:    Admin{Listen: ":0"},
+		Client:   Client{URL: "https://rubato.example", Key: "key-of-the-client"},
+		Egress:   Egress{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}},
+		Worker: Worker{
+			Slots: 7, Horizon: 11 * time.Second, PollInterval: 500 * time.Millisecond, LockTTL: 61 * time.Second,
+			StaleAfter: 91 * time.Second, Settle: 181 * time.Second, SweepInterval: 12 * time.Second,
+			ShutdownGrace: 31 * time.Second, RunRetention: 721 * time.Hour, BodyRetention: 169 * time.Hour,
+		},
+		Log: Log{Level: slog.LevelWarn, Format: LogJSON},
+	}
+	require.Empty(t, cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})))
+}
+
+func TestDirectURLIsTheDatabaseURLUnlessSet(t *testing.T) {
+	t.Parallel()
+
+	got, err := Load([]string{"DATABASE_URL=postgres://db/rubato"}, Program{})
+
+	require.NoError(t, err)
+	require.Equal(t, "postgres://db/rubato", got.Database.DirectURL)
+}
+
+func TestProgramHasDefaultsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	dev := Program{Defaults: map[string]string{Listen: "127.0.0.1:8080", AdminListen: ""}}
+
+	silent, err := Load(nil, dev)
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1:8080", silent.API.Listen)
+	require.Empty(t, silent.Admin.Listen)
+
+	spoken, err := Load([]string{"RUBATO_LISTEN=:1", "RUBATO_ADMIN_LISTEN=:2"}, dev)
+	require.NoError(t, err)
+	require.Equal(t, ":1", spoken.API.Listen)
+	require.Equal(t, ":2", spoken.Admin.Listen)
+}
+
+func TestAnEmptyValueCountsAsNotSet(t *testing.T) {
+	t.Parallel()
+
+	got, err := Load([]string{"RUBATO_LISTEN=", "RUBATO_SLOTS="}, Program{})
+	require.NoError(t, err)
+	require.Equal(t, ":8080", got.API.Listen)
+
+	_, err = Load([]string{"DATABASE_URL="}, Program{Required: []string{DatabaseURL}})
+	require.ErrorContains(t, err, "DATABASE_URL is not set: Postgres")
+}
+
+func TestLoadNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		environ []string
+		want    string
+	}{
+		"UnknownName":            {[]string{"RUBATO_FOO=1"}, "\n  - RUBATO_FOO is not a setting"},
+		"MistypedName":           {[]string{"RUBATO_HORIZN=5s"}, "RUBATO_HORIZN is not a setting; did you mean RUBATO_HORIZON?"},
+		"NameWithAPrefixTooMany": {[]string{"RUBATO_DATABASE_URL=x"}, "RUBATO_DATABASE_URL is not a setting; did you mean DATABASE_URL?"},
+		"UnknownNameWithNoValue": {[]string{"RUBATO_LOCKTTL="}, "RUBATO_LOCKTTL is not a setting; did you mean RUBATO_LOCK_TTL?"},
+		"DurationWithoutUnit":    {[]string{"RUBATO_HORIZON=10"}, `RUBATO_HORIZON: must be a duration from 1s to 1m, such as 1s (it is "10")`},
+		"DurationOutOfBounds":    {[]string{"RUBATO_RUN_RETENTION=1h"}, `RUBATO_RUN_RETENTION: must be a duration from 24h to 87840h, such as 24h (it is "1h")`},
+		"NegativeDuration":       {[]string{"RUBATO_SHUTDOWN_GRACE=-1s"}, "RUBATO_SHUTDOWN_GRACE: must be a duration from 0s"},
+		"NoSlots":                {[]string{"RUBATO_SLOTS=0"}, `RUBATO_SLOTS: must be a whole number from 1 to 10000 (it is "0")`},
+		"SlotsInWords":           {[]string{"RUBATO_SLOTS=many"}, "RUBATO_SLOTS: must be a whole number"},
+		"PortAlone":              {[]string{"RUBATO_LISTEN=8080"}, "RUBATO_LISTEN: must be host:port"},
+		"PortTooLarge":           {[]string{"RUBATO_ADMIN_LISTEN=:70000"}, "RUBATO_ADMIN_LISTEN: must be host:port"},
+		"AddressForPrefix":       {[]string{"RUBATO_EGRESS_ALLOW=10.0.0.1"}, "RUBATO_EGRESS_ALLOW: must be prefixes"},
+		"ServerWithoutScheme":    {[]string{"RUBATO_URL=localhost:8080"}, "RUBATO_URL: must be a URL such as http://127.0.0.1:8080"},
+		"LevelUnknown":           {[]string{"RUBATO_LOG_LEVEL=loud"}, `RUBATO_LOG_LEVEL: must be debug, info, warn or error (it is "loud")`},
+		"FormatUnknown":          {[]string{"RUBATO_LOG_FORMAT=xml"}, "RUBATO_LOG_FORMAT: must be auto, text or json"},
+		"PollBeyondHorizon":      {[]string{"RUBATO_POLL_INTERVAL=11s"}, "RUBATO_POLL_INTERVAL (11s) must be at most RUBATO_HORIZON (10s), else"},
+		"HorizonAsLongAsLock":    {[]string{"RUBATO_HORIZON=60s"}, "RUBATO_HORIZON (1m) must be less than RUBATO_LOCK_TTL (1m), else"},
+		"LockAsLongAsStale":      {[]string{"RUBATO_LOCK_TTL=90s"}, "RUBATO_LOCK_TTL (1m30s) must be less than RUBATO_STALE_AFTER (1m30s), else"},
+		"StaleAsLongAsSettle":    {[]string{"RUBATO_STALE_AFTER=180s"}, "RUBATO_STALE_AFTER (3m) must be less than RUBATO_SETTLE (3m), else"},
+		"SweepHalfOfSettle":      {[]string{"RUBATO_SWEEP_INTERVAL=90s"}, "RUBATO_SWEEP_INTERVAL (1m30s) must be less than half of RUBATO_SETTLE (3m), else"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Load(tc.environ, Program{})
+			require.ErrorContains(t, err, tc.want)
+			problems, ok := errors.AsType[*Error](err)
+			require.True(t, ok)
+			require.Len(t, problems.Problems, 1, "one mistake is one problem")
+			require.Equal(t, strings.Contains(tc.want, "did you mean"), strings.Contains(err.Error(), "did you mean"))
+		})
+	}
+}
+
+func TestEqualIsEnoughWherePollMeetsHorizon(t *testing.T) {
+	t.Parallel()
+	_, err := Load([]string{"RUBATO_POLL_INTERVAL=10s"}, Program{})
+	require.NoError(t, err)
+}
+
+func TestOneErrorListsEveryProblem(t *testing.T) {
+	t.Parallel()
+
+	_, err := Load([]string{
+		"RUBATO_ZZZ_UNHEARD_OF=1", "RUBATO_SLOT=1", "RUBATO_LISTEN=x", "RUBATO_LOCK_TTL=forever",
+		"RUBATO_SETTLE=80s",
+	}, Program{Required: []string{DatabaseURL}})
+
+	problems, ok := errors.AsType[*Error](err)
+	require.True(t, ok)
+	want := []string{
+		"RUBATO_SLOT is not a setting; did you mean RUBATO_SLOTS?",
+		"RUBATO_ZZZ_UNHEARD_OF is not a setting",
+		"DATABASE_URL is not set: Postgres 15 or later, as a postgres:// URL",
+		`RUBATO_LISTEN: must be host:port, such as 127.0.0.1:8080 or :8080 (it is "x")`,
+		`RUBATO_LOCK_TTL: must be a duration from 6s to 10m, such as 6s (it is "forever")`,
+		"RUBATO_STALE_AFTER (1m30s) must be less than RUBATO_SETTLE (1m20s), else an outage looks like the silence of dead workers",
+	}
+	require.Empty(t, cmp.Diff(want, problems.Problems), "and nothing about the lock, which could not be read")
+	require.Equal(t, "the configuration is not valid:\n  - "+strings.Join(want, "\n  - "), err.Error())
+}
+
+func TestNoErrorShowsASecret(t *testing.T) {
+	t.Parallel()
+	for _, pair := range []string{
+		"DATABASE_URL=mysql://u:hunter2@db/x", "RUBATO_DATABASE_DIRECT_URL=hunter2",
+		"RUBATO_API_KEY=hunter2", "RUBATO_BOOTSTRAP_API_KEY=hunter2 hunter2",
+	} {
+		_, err := Load([]string{pair}, Program{})
+		name, _, _ := strings.Cut(pair, "=")
+		require.ErrorContains(t, err, name+": must be")
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+}
+
+func TestRedactedHidesSecretsAndShowsTheRest(t *testing.T) {
+	t.Parallel()
+	cfg, err := Load([]string{
+		"DATABASE_URL=postgres://worker:hunter2@db:5432/rubato?sslpassword=hunter3",
+		"RUBATO_BOOTSTRAP_API_KEY=hunter4hunter4", "RUBATO_EGRESS_ALLOW=10.0.0.0/8,fd00::/8",
+	}, Program{})
+	require.NoError(t, err)
+
+	got := map[string]string{}
+	for _, row := range cfg.Redacted() {
+		got[row.Name] = row.Value
+		require.NotContains(t, row.Value, "hunter")
+	}
+
+	require.Len(t, got, len(Settings()))
+	require.Equal(t, "postgres://worker:***@db:5432/rubato", got["DATABASE_URL"])
+	require.Equal(t, "postgres://worker:***@db:5432/rubato", got["RUBATO_DATABASE_DIRECT_URL"])
+	require.Equal(t, "***", got["RUBATO_BOOTSTRAP_API_KEY"])
+	require.Empty(t, got["RUBATO_API_KEY"])
+	require.Equal(t, "10.0.0.0/8,fd00::/8", got["RUBATO_EGRESS_ALLOW"])
+	require.Equal(t, "720h", got["RUBATO_RUN_RETENTION"])
+	require.Equal(t, "1m", got["RUBATO_LOCK_TTL"])
+	require.Equal(t, "info", got["RUBATO_LOG_LEVEL"])
+}
+
+// Shown values can be set again: what `rubato config` prints is what the environment could say.
+func TestEveryShownValueCanBeSet(t *testing.T) {
+	t.Parallel()
+	cfg, err := Load(nil, Program{})
+	require.NoError(t, err)
+
+	var environ []string
+	for _, row := range cfg.Redacted() {
+		environ = append(environ, row.Name+"="+row.Value)
+	}
+	again, err := Load(environ, Program{})
+
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(cfg, again))
+}

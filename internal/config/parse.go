@@ -1,0 +1,132 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// minKey is the length of the shortest key that may be chosen: shorter ones can be guessed.
+const minKey = 8
+
+// maxSlots keeps a worker inside the file descriptors that a process usually gets.
+const maxSlots = 10000
+
+func databaseURL(target *string, value string) error {
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return errors.New("must be a URL such as postgres://user:password@host:5432/database")
+	}
+	*target = value
+	return nil
+}
+
+func serverURL(target *string, value string) error {
+	u, err := url.Parse(value)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return errors.New("must be a URL such as http://127.0.0.1:8080")
+	}
+	*target = strings.TrimRight(value, "/")
+	return nil
+}
+
+func address(target *string, value string) error {
+	_, port, err := net.SplitHostPort(value)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return errors.New("must be host:port, such as 127.0.0.1:8080 or :8080")
+	}
+	*target = value
+	return nil
+}
+
+func key(target *string, value string) error {
+	blank := func(r rune) bool { return r <= ' ' || r > '~' }
+	if len(value) < minKey || strings.ContainsFunc(value, blank) {
+		return fmt.Errorf("must be at least %d printable ASCII characters without spaces", minKey)
+	}
+	*target = value
+	return nil
+}
+
+func prefixes(target *[]netip.Prefix, value string) error {
+	var list []netip.Prefix
+	for part := range strings.SplitSeq(value, ",") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(part))
+		if err != nil {
+			return errors.New("must be prefixes such as 127.0.0.0/8, separated by commas")
+		}
+		list = append(list, p.Masked())
+	}
+	*target = list
+	return nil
+}
+
+func joined(list []netip.Prefix) string {
+	texts := make([]string, 0, len(list))
+	for _, p := range list {
+		texts = append(texts, p.String())
+	}
+	return strings.Join(texts, ",")
+}
+
+func count(target *int, value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > maxSlots {
+		return fmt.Errorf("must be a whole number from 1 to %d", maxSlots)
+	}
+	*target = n
+	return nil
+}
+
+func level(target *slog.Level, value string) error {
+	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
+		if strings.EqualFold(value, l.String()) {
+			*target = l
+			return nil
+		}
+	}
+	return errors.New("must be debug, info, warn or error")
+}
+
+func format(target *LogFormat, value string) error {
+	switch f := LogFormat(strings.ToLower(value)); f {
+	case LogAuto, LogText, LogJSON:
+		*target = f
+		return nil
+	default:
+		return errors.New("must be auto, text or json")
+	}
+}
+
+// span is the bounds of a duration, both included.
+type span struct{ least, most time.Duration }
+
+func (s span) read(target *time.Duration, value string) error {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < s.least || d > s.most {
+		return fmt.Errorf("must be a duration from %s to %s, such as %s", brief(s.least), brief(s.most), brief(max(s.least, time.Second)))
+	}
+	*target = d
+	return nil
+}
+
+// brief writes a duration as people do: 1h, not 1h0m0s.
+func brief(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

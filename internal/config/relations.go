@@ -1,0 +1,58 @@
+package config
+
+import (
+	"fmt"
+	"time"
+)
+
+// relation is a rule between two durations, without which the promises about locks do not hold.
+type relation struct {
+	smaller, larger string
+	factor          time.Duration // of the smaller one
+	orEqual         bool
+	why             string
+}
+
+// relations returns the rules. That three heartbeats fit into a lock needs no rule: they come every third of it.
+func relations() []relation {
+	return []relation{
+		{smaller: pollInterval, larger: horizon, factor: 1, orEqual: true, why: "else endpoints come due before they are looked for"},
+		{smaller: horizon, larger: lockTTL, factor: 1, why: "else the lock of a claim ends while it waits for its due time"},
+		{smaller: lockTTL, larger: staleAfter, factor: 1, why: "else a worker counts as gone while its locks hold"},
+		{smaller: staleAfter, larger: settle, factor: 1, why: "else an outage looks like the silence of dead workers"},
+		{smaller: sweep, larger: settle, factor: 2, why: "else the sweeper does not see what it waits for"},
+	}
+}
+
+// misfits returns a sentence for every rule that the durations of a worker break. Rules about a setting that could not be read are
+// left out: its default would be judged, which nobody wrote.
+func misfits(w Worker, broken map[string]bool) []string {
+	values := map[string]time.Duration{
+		horizon: w.Horizon, pollInterval: w.PollInterval, lockTTL: w.LockTTL,
+		staleAfter: w.StaleAfter, settle: w.Settle, sweep: w.SweepInterval,
+	}
+	var problems []string
+	for _, r := range relations() {
+		if broken[r.smaller] || broken[r.larger] {
+			continue
+		}
+		least, most := values[r.smaller]*r.factor, values[r.larger]
+		if least < most || r.orEqual && least == most {
+			continue
+		}
+		problems = append(problems, fmt.Sprintf("%s (%s) must be %s %s (%s), %s",
+			r.smaller, brief(values[r.smaller]), r.verb(), r.larger, brief(most), r.why))
+	}
+	return problems
+}
+
+func (r relation) verb() string {
+	switch {
+	case r.orEqual:
+		return "at most"
+	case r.factor == 2:
+		return "less than half of"
+	default:
+		return "less than"
+	}
+}

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// The names that code asks for by name; every other is in the list only.
+const (
+	DatabaseURL  = "DATABASE_URL"
+	Listen       = "RUBATO_LISTEN"
+	AdminListen  = "RUBATO_ADMIN_LISTEN"
+	ServerURL    = "RUBATO_URL"
+	APIKey       = "RUBATO_API_KEY"
+	horizon      = "RUBATO_HORIZON"
+	pollInterval = "RUBATO_POLL_INTERVAL"
+	lockTTL      = "RUBATO_LOCK_TTL"
+	staleAfter   = "RUBATO_STALE_AFTER"
+	settle       = "RUBATO_SETTLE"
+	sweep        = "RUBATO_SWEEP_INTERVAL"
+	Grace        = "RUBATO_SHUTDOWN_GRACE"
+	LogLevel     = "RUBATO_LOG_LEVEL"
+)
+
+// Setting is one name that may be set.
+type Setting struct {
+	Name    string
+	Default string // as it would be written; empty: none
+	Doc     string // one sentence without a capital and a full stop
+	Secret  bool   // never shown
+
+	set  func(*Config, string) error // reads a value; its error says what would be right
+	show func(Config) string         // the value in force, before secrets are hidden
+}
+
+// Settings returns every setting, in the order in which people should read about them.
+func Settings() []Setting { return settings() }
+
+func settings() []Setting {
+	list := []Setting{
+		{
+			Name: DatabaseURL, Doc: "Postgres 15 or later, as a postgres:// URL", Secret: true,
+			set:  func(c *Config, v string) error { return databaseURL(&c.Database.URL, v) },
+			show: func(c Config) string { return c.Database.URL },
+		},
+		{
+			Name: "RUBATO_DATABASE_DIRECT_URL", Doc: "the same database past any pooler, for LISTEN and migrations; DATABASE_URL unless set", Secret: true,
+			set:  func(c *Config, v string) error { return databaseURL(&c.Database.DirectURL, v) },
+			show: func(c Config) string { return c.Database.DirectURL },
+		},
+		{
+			Name: Listen, Default: ":8080", Doc: "where the API server listens, as host:port",
+			set:  func(c *Config, v string) error { return address(&c.API.Listen, v) },
+			show: func(c Config) string { return c.API.Listen },
+		},
+		{
+			Name: AdminListen, Default: "127.0.0.1:9090", Doc: "where each daemon serves metrics, health and profiles, as host:port",
+			set:  func(c *Config, v string) error { return address(&c.Admin.Listen, v) },
+			show: func(c Config) string { return c.Admin.Listen },
+		},
+		{
+			Name: "RUBATO_BOOTSTRAP_API_KEY", Doc: "an admin key that the API server makes sure exists, of at least 8 characters", Secret: true,
+			set:  func(c *Config, v string) error { return key(&c.API.BootstrapKey, v) },
+			show: func(c Config) string { return c.API.BootstrapKey },
+		},
+		{
+			Name: ServerURL, Doc: "the server that the command line talks to; a running dev server unless set",
+			set:  func(c *Config, v string) error { return serverURL(&c.Client.URL, v) },
+			show: func(c Config) string { return c.Client.URL },
+		},
+		{
+			Name: APIKey, Doc: "the key of the command line; rubato dev also serves it", Secret: true,
+			set:  func(c *Config, v string) error { return key(&c.Client.Key, v) },
+			show: func(c Config) string { return c.Client.Key },
+		},
+		{
+			Name: "RUBATO_EGRESS_ALLOW", Doc: "comma-separated prefixes that may be called although private, such as 10.1.0.0/16",
+			set:  func(c *Config, v string) error { return prefixes(&c.Egress.Allow, v) },
+			show: func(c Config) string { return joined(c.Egress.Allow) },
+		},
+		{
+			Name: "RUBATO_SLOTS", Default: "256", Doc: "how many runs one worker has in progress at once",
+			set:  func(c *Config, v string) error { return count(&c.Worker.Slots, v) },
+			show: func(c Config) string { return fmt.Sprint(c.Worker.Slots) },
+		},
+	}
+	list = append(list, durations()...)
+	return append(
+		list,
+		Setting{
+			Name: LogLevel, Default: "info", Doc: "the least level that is logged: debug, info, warn or error",
+			set:  func(c *Config, v string) error { return level(&c.Log.Level, v) },
+			show: func(c Config) string { return strings.ToLower(c.Log.Level.String()) },
+		},
+		Setting{
+			Name: "RUBATO_LOG_FORMAT", Default: "auto", Doc: "text, json, or auto: text on a terminal, else json",
+			set:  func(c *Config, v string) error { return format(&c.Log.Format, v) },
+			show: func(c Config) string { return string(c.Log.Format) },
+		},
+	)
+}
+
+// durations returns the settings of the worker that are durations, with the bounds of each. How they must fit each other is in
+// relations.go.
+func durations() []Setting {
+	const day = 24 * time.Hour
+	field := func(name, def, doc string, in span, of func(*Worker) *time.Duration) Setting {
+		return Setting{
+			Name: name, Default: def, Doc: doc,
+			set:  func(c *Config, v string) error { return in.read(of(&c.Worker), v) },
+			show: func(c Config) string { return brief(*of(&c.Worker)) },
+		}
+	}
+	return []Setting{
+		field(horizon, "10s", "how far ahead of their due time endpoints are claimed",
+			span{time.Second, time.Minute}, func(w *Worker) *time.Duration { return &w.Horizon }),
+		field(pollInterval, "1s", "how often a worker looks for due endpoints",
+			span{10 * time.Millisecond, time.Minute}, func(w *Worker) *time.Duration { return &w.PollInterval }),
+		field(lockTTL, "60s", "the longest lock that is granted at once; longer runs extend it every third of this",
+			span{6 * time.Second, 10 * time.Minute}, func(w *Worker) *time.Duration { return &w.LockTTL }),
+		field(staleAfter, "90s", "how long a worker may be silent before it counts as gone",
+			span{time.Second, time.Hour}, func(w *Worker) *time.Duration { return &w.StaleAfter }),
+		field(settle, "180s", "how long the sweeper watches after an outage before silence counts",
+			span{time.Second, 2 * time.Hour}, func(w *Worker) *time.Duration { return &w.Settle }),
+		field(sweep, "10s", "how often the sweeper looks for what dead workers left",
+			span{100 * time.Millisecond, 10 * time.Minute}, func(w *Worker) *time.Duration { return &w.SweepInterval }),
+		field(Grace, "30s", "how long runs may go on after the first signal",
+			span{0, time.Hour}, func(w *Worker) *time.Duration { return &w.ShutdownGrace }),
+		field("RUBATO_RUN_RETENTION", "720h", "how long the history of runs is kept; whole days are dropped",
+			span{day, 3660 * day}, func(w *Worker) *time.Duration { return &w.RunRetention }),
+		field("RUBATO_BODY_RETENTION", "168h", "how long captured answers are kept; whole days are dropped",
+			span{day, 3660 * day}, func(w *Worker) *time.Duration { return &w.BodyRetention }),
+	}
+}
+
+// Row is one line of what is in force.
+type Row struct {
+	Name  string `json:"name"`
+	Value string `json:"value"` // secrets redacted; empty: not set
+	Doc   string `json:"doc"`
+}
+
+// Redacted returns every setting with the value in force and no secret.
+func (c Config) Redacted() []Row {
+	rows := make([]Row, 0, len(settings()))
+	for _, s := range settings() {
+		value := s.show(c)
+		if s.Secret && value != "" {
+			value = redact(value)
+		}
+		rows = append(rows, Row{Name: s.Name, Value: value, Doc: s.Doc})
+	}
+	return rows
+}
+
+// quote returns a value for an error message, or nothing where it is secret.
+func (s Setting) quote(value string) string {
+	if s.Secret {
+		return ""
+	}
+	return fmt.Sprintf(" (it is %q)", value)
+}
+
+// redact hides a secret. Of a URL it keeps what helps to tell databases apart: scheme, user, host and path, but no password and no
+// parameter.
+func redact(value string) string {
+	u, err := url.Parse(value)
+	if err != nil || u.Host == "" && u.Path == "" || u.Scheme == "" {
+		return "***"
+	}
+	if _, hidden := u.User.Password(); hidden {
+		u.User = url.UserPassword(u.User.Username(), "***")
+	}
+	u.RawQuery, u.Fragment = "", ""
+	return strings.Replace(u.String(), "%2A%2A%2A", "***", 1)
+}

@@ -1,0 +1,111 @@
+package devpg
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// sidePattern names the directories that data is built in before it gets its place by a rename.
+const sidePattern = "init-*"
+
+// prepare finds the programs and makes the data directory unless it exists.
+func (c *Cluster) prepare(ctx context.Context) error {
+	source := c.home.dataDir()
+	want, err := dataMajor(source)
+	if err != nil {
+		return err
+	}
+	missing := want == 0
+	if missing && c.cfg.Seed != "" {
+		source = filepath.Join(c.cfg.Seed, "data")
+		if want, err = dataMajor(source); err != nil {
+			return err
+		}
+	}
+	if c.bin, err = cmp.Or(c.cfg.finder, newFinder(c.acct)).find(ctx, c.acct, want); err != nil {
+		return err
+	}
+	if c.cfg.Ephemeral {
+		if err := c.acct.own(c.home.base); err != nil { // the shell that removes it runs as that account
+			return err
+		}
+	}
+	if err := c.removeSides(); err != nil || !missing {
+		return err
+	}
+	return c.build(ctx)
+}
+
+// dataMajor returns the major version of a data directory, 0 if there is none.
+func dataMajor(dataDir string) (int, error) {
+	text, err := os.ReadFile(filepath.Join(dataDir, "PG_VERSION"))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	major, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0, fmt.Errorf("reading the version of %s: %w", dataDir, err)
+	}
+	return major, nil
+}
+
+// removeSides removes what a killed process was building.
+func (c *Cluster) removeSides() error {
+	sides, err := filepath.Glob(filepath.Join(c.home.base, sidePattern))
+	if err != nil {
+		return err
+	}
+	for _, side := range sides {
+		if err := os.RemoveAll(side); err != nil {
+			return fmt.Errorf("removing an unfinished data directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// build makes the data directory aside and moves it into place whole.
+func (c *Cluster) build(ctx context.Context) error {
+	side, err := os.MkdirTemp(c.home.base, sidePattern)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(side) // nothing once it is in place
+	if err := c.acct.own(side); err != nil {
+		return err
+	}
+	log, err := c.home.openLog()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p := childParams{Account: c.acct, Args: c.buildArgs(side), Lock: c.home.children, Output: log}
+	if c.cfg.Ephemeral {
+		p.RemoveOrphaned = c.home.base
+	}
+	err = runChild(ctx, p)
+	if err != nil {
+		return fmt.Errorf("making the data directory: %w; the end of %s:\n%s", err, c.home.logFile(), c.home.logTail())
+	}
+	return os.Rename(side, c.home.dataDir())
+}
+
+// buildArgs returns the command that fills side. Nothing is synced: on a crash of the machine in the first seconds of its life a
+// cluster is lost, which has nothing in it yet.
+func (c *Cluster) buildArgs(side string) []string {
+	if c.cfg.Seed != "" {
+		return []string{"cp", "-Rp", filepath.Join(c.cfg.Seed, "data") + "/.", side}
+	}
+	return []string{
+		filepath.Join(c.bin, "initdb"), "--pgdata", side, "--username", superuser, "--auth", "trust",
+		"--encoding", "UTF8", "--locale", "C", "--no-sync",
+	}
+}

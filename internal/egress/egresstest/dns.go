@@ -1,0 +1,141 @@
+package egresstest
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const (
+	typeA    = 1
+	typeAAAA = 28
+
+	headerLen = 12 // of a DNS message
+)
+
+// Question is what a name server is asked.
+type Question struct {
+	Name string // lower case, without the final dot
+	IPv6 bool   // asks for AAAA, not A
+}
+
+// DNS is a name server whose answers a test decides, one by one. Their time to live is zero.
+type DNS struct {
+	socket net.PacketConn
+	answer func(Question) []netip.Addr
+	done   sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	asking []net.Conn // sockets of resolvers, which would wait for an answer long after everybody lost interest
+}
+
+// StartDNS answers questions with answer until the test ends. Addresses of the family that was not asked for are left out.
+func StartDNS(tb testing.TB, answer func(Question) []netip.Addr) *DNS {
+	tb.Helper()
+	socket, err := new(net.ListenConfig).ListenPacket(tb.Context(), "udp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatalf("listening for name queries: %v", err)
+	}
+	d := &DNS{socket: socket, answer: answer}
+	d.done.Go(d.serve)
+	tb.Cleanup(d.close)
+	return d
+}
+
+// Resolver returns a resolver that asks only d.
+func (d *DNS) Resolver() *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.closed {
+			return nil, net.ErrClosed
+		}
+		c, err := new(net.Dialer).DialContext(ctx, "udp", d.socket.LocalAddr().String())
+		if err == nil {
+			d.asking = append(d.asking, c)
+		}
+		return c, err
+	}}
+}
+
+func (d *DNS) close() {
+	d.socket.Close()
+	d.mu.Lock()
+	d.closed = true
+	for _, c := range d.asking {
+		c.Close()
+	}
+	d.mu.Unlock()
+	d.done.Wait()
+}
+
+func (d *DNS) serve() {
+	buffer := make([]byte, 1500)
+	for {
+		n, from, err := d.socket.ReadFrom(buffer)
+		if err != nil {
+			return
+		}
+		if reply := d.reply(buffer[:n]); reply != nil {
+			_, _ = d.socket.WriteTo(reply, from)
+		}
+	}
+}
+
+// reply builds the answer to query: its question again, then one record per address.
+func (d *DNS) reply(query []byte) []byte {
+	if len(query) < headerLen {
+		return nil
+	}
+	var labels []string
+	end := headerLen
+	for end < len(query) && query[end] != 0 {
+		next := end + 1 + int(query[end])
+		if next > len(query) {
+			return nil
+		}
+		labels = append(labels, string(query[end+1:next]))
+		end = next
+	}
+	end += 5 // the root label, type and class
+	if end > len(query) {
+		return nil
+	}
+	kind := binary.BigEndian.Uint16(query[end-4:])
+	records, count := []byte(nil), uint16(0)
+	if kind == typeA || kind == typeAAAA {
+		question := Question{Name: strings.ToLower(strings.Join(labels, ".")), IPv6: kind == typeAAAA}
+		records, count = addressRecords(d.answer(question), question.IPv6)
+	}
+	reply := binary.BigEndian.AppendUint16(nil, binary.BigEndian.Uint16(query))
+	reply = binary.BigEndian.AppendUint16(reply, 0x8180) // a response, recursion available, no error
+	reply = binary.BigEndian.AppendUint16(reply, 1)
+	reply = binary.BigEndian.AppendUint16(reply, count)
+	reply = append(reply, 0, 0, 0, 0)
+	reply = append(reply, query[headerLen:end]...)
+	return append(reply, records...)
+}
+
+func addressRecords(addrs []netip.Addr, v6 bool) (records []byte, count uint16) {
+	for _, addr := range addrs {
+		if addr.Is6() != v6 {
+			continue
+		}
+		kind := uint16(typeA)
+		if v6 {
+			kind = typeAAAA
+		}
+		records = append(records, 0xc0, headerLen) // the name of the question
+		records = binary.BigEndian.AppendUint16(records, kind)
+		records = append(records, 0, 1, 0, 0, 0, 0) // class IN, time to live 0
+		records = binary.BigEndian.AppendUint16(records, uint16(addr.BitLen()/8))
+		records = append(records, addr.AsSlice()...)
+		count++
+	}
+	return records, count
+}

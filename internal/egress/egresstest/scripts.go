@@ -1,0 +1,91 @@
+package egresstest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// OK returns a complete answer with status 200 and body.
+func OK(body string) string { return Status("200 OK", body) }
+
+// Status returns a complete answer with the given status line and body.
+func Status(status, body string) string {
+	return fmt.Sprintf("HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
+}
+
+// Redirect returns an answer that points to location.
+func Redirect(status, location string) string {
+	return fmt.Sprintf("HTTP/1.1 %s\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", status, location)
+}
+
+// Answer gives the same answer to every request and keeps the connection.
+func Answer(answer string) Script {
+	return func(c *Conn) { answerTimes(c, answer, -1) }
+}
+
+// Once gives one answer and closes the connection. With a broken answer it is a target that sends garbage, declares more than
+// it sends, or stops half way.
+func Once(answer string) Script {
+	return func(c *Conn) { answerTimes(c, answer, 1) }
+}
+
+// CloseAfterReading answers kept requests on a connection, reads the next one whole and closes without a word.
+func CloseAfterReading(kept int) Script {
+	return func(c *Conn) {
+		if answerTimes(c, OK("ok"), kept) {
+			c.Next()
+		}
+	}
+}
+
+// CloseOnArrival answers kept requests on a connection and closes it as soon as a byte of the next one arrives.
+func CloseOnArrival(kept int) Script {
+	return func(c *Conn) {
+		if answerTimes(c, OK("ok"), kept) {
+			c.Arrived()
+		}
+	}
+}
+
+// Hold sends head after a request, and then nothing until the client has gone. An empty head is a target that never answers.
+func Hold(head string) Script {
+	return func(c *Conn) {
+		if _, ok := c.Next(); ok && c.Write(head) {
+			c.AwaitHangup()
+		}
+	}
+}
+
+// Endless sends head after a request, and then piece after piece until the client has gone, with the given pause between
+// them. It is an endless body, a dripping one, or a header without end.
+func Endless(head, piece string, pause time.Duration) Script {
+	return func(c *Conn) {
+		if _, ok := c.Next(); !ok {
+			return
+		}
+		text := head
+		for c.Write(text) {
+			text = piece
+			if pause > 0 {
+				<-time.After(pause)
+			}
+		}
+	}
+}
+
+// HeaderBomb sends a header without end.
+func HeaderBomb() Script {
+	line := "X-Bomb: " + strings.Repeat("b", 1000) + "\r\n"
+	return Endless("HTTP/1.1 200 OK\r\n", line, 0)
+}
+
+// answerTimes answers n requests, or all where n is negative. It reports whether the client is still there.
+func answerTimes(c *Conn, answer string, n int) bool {
+	for ; n != 0; n-- {
+		if _, ok := c.Next(); !ok || !c.Write(answer) {
+			return false
+		}
+	}
+	return true
+}

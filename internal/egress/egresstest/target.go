@@ -1,0 +1,221 @@
+// Package egresstest provides targets that answer by a script, well or as badly as targets do, and that record every request
+// which reaches them. They speak through bare sockets: what they record is what was on the wire.
+package egresstest
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// Request is a request as it arrived.
+type Request struct {
+	Conn   int // number of its connection, from 1
+	Method string
+	URI    string // path and query
+	Header http.Header
+	Body   []byte
+	Raw    string // head and body, byte for byte
+}
+
+// Script serves one connection. The connection is closed when it returns.
+type Script func(c *Conn)
+
+// Target is a server on a loopback port of its own.
+type Target struct {
+	scheme   string
+	listener net.Listener
+	serving  sync.WaitGroup
+
+	mu       sync.Mutex
+	closed   bool
+	open     map[net.Conn]struct{}
+	conns    int
+	requests []Request
+}
+
+// Start serves script on every connection until the test ends.
+func Start(tb testing.TB, script Script) *Target {
+	tb.Helper()
+	return serve(tb, "http", listen(tb, "127.0.0.1:0"), script)
+}
+
+// StartAt is [Start] on the given address, such as "127.0.0.2:0".
+func StartAt(tb testing.TB, address string, script Script) *Target {
+	tb.Helper()
+	return serve(tb, "http", listen(tb, address), script)
+}
+
+// StartTLS is [Start] behind TLS.
+func StartTLS(tb testing.TB, cfg *tls.Config, script Script) *Target {
+	tb.Helper()
+	return serve(tb, "https", tls.NewListener(listen(tb, "127.0.0.1:0"), cfg), script)
+}
+
+func listen(tb testing.TB, address string) net.Listener {
+	tb.Helper()
+	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", address)
+	if err != nil {
+		tb.Fatalf("listening on %s: %v", address, err)
+	}
+	return listener
+}
+
+func serve(tb testing.TB, scheme string, listener net.Listener, script Script) *Target {
+	tb.Helper()
+	t := &Target{scheme: scheme, listener: listener, open: make(map[net.Conn]struct{})}
+	t.serving.Go(func() { t.accept(script) })
+	tb.Cleanup(t.close)
+	return t
+}
+
+// URL returns the address of the target as a URL without a path.
+func (t *Target) URL() string { return t.scheme + "://" + t.listener.Addr().String() }
+
+// Port returns the port of the target.
+func (t *Target) Port() int { return t.listener.Addr().(*net.TCPAddr).Port }
+
+// Conns returns how many connections were made.
+func (t *Target) Conns() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.conns
+}
+
+// Requests returns the requests that were read so far, in their order.
+func (t *Target) Requests() []Request {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.requests)
+}
+
+// PerRun counts the requests by their Rubato-Run-Id.
+func (t *Target) PerRun() map[string]int {
+	count := make(map[string]int)
+	for _, r := range t.Requests() {
+		count[r.Header.Get("Rubato-Run-Id")]++
+	}
+	return count
+}
+
+func (t *Target) accept(script Script) {
+	for {
+		c, err := t.listener.Accept()
+		if err != nil {
+			return
+		}
+		number, ok := t.register(c)
+		if !ok {
+			c.Close()
+			return
+		}
+		t.serving.Go(func() {
+			defer t.unregister(c)
+			sniffed := &recorder{Conn: c}
+			script(&Conn{target: t, number: number, conn: sniffed, reader: bufio.NewReader(sniffed)})
+		})
+	}
+}
+
+func (t *Target) register(c net.Conn) (number int, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return 0, false
+	}
+	t.conns++
+	t.open[c] = struct{}{}
+	return t.conns, true
+}
+
+func (t *Target) unregister(c net.Conn) {
+	c.Close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, c)
+}
+
+func (t *Target) record(r Request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.requests = append(t.requests, r)
+}
+
+// close ends every connection and waits for the scripts.
+func (t *Target) close() {
+	t.listener.Close()
+	t.mu.Lock()
+	t.closed = true
+	for c := range t.open {
+		c.Close()
+	}
+	t.mu.Unlock()
+	t.serving.Wait()
+}
+
+// recorder keeps what is read from a connection.
+type recorder struct {
+	net.Conn
+
+	seen bytes.Buffer
+}
+
+func (r *recorder) Read(p []byte) (int, error) {
+	n, err := r.Conn.Read(p)
+	r.seen.Write(p[:n])
+	return n, err
+}
+
+// Conn is a connection as its script sees it.
+type Conn struct {
+	target *Target
+	number int
+	conn   *recorder
+	reader *bufio.Reader
+}
+
+// Next reads and records the next request. It reports false where the client has gone.
+func (c *Conn) Next() (Request, bool) {
+	r, err := http.ReadRequest(c.reader)
+	if err != nil {
+		return Request{}, false
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return Request{}, false
+	}
+	request := Request{
+		Conn:   c.number,
+		Method: r.Method,
+		URI:    r.RequestURI,
+		Header: r.Header,
+		Body:   body,
+		Raw:    c.conn.seen.String(),
+	}
+	c.conn.seen.Reset()
+	c.target.record(request)
+	return request, true
+}
+
+// Arrived waits for the first byte of a request, without taking the request. It reports false where the client has gone.
+func (c *Conn) Arrived() bool {
+	_, err := c.reader.Peek(1)
+	return err == nil
+}
+
+// Write sends text as it is. It reports false where the client has gone.
+func (c *Conn) Write(text string) bool {
+	_, err := io.WriteString(c.conn, text)
+	return err == nil
+}
+
+// AwaitHangup waits until the client closes the connection.
+func (c *Conn) AwaitHangup() {
+	_, _ = io.Copy(io.Discard, c.reader)
+}

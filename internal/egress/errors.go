@@ -1,0 +1,163 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/url"
+	"syscall"
+)
+
+// Reason is the class of a failed call.
+type Reason string
+
+// The reasons.
+const (
+	DNSError       Reason = "dns_error"       // the host name could not be resolved
+	ConnectError   Reason = "connect_error"   // no connection
+	TLSError       Reason = "tls_error"       // no trusted TLS session
+	Timeout        Reason = "timeout"         // the exchange took longer than it may
+	EgressDenied   Reason = "egress_denied"   // refused by our own rules
+	ProtocolError  Reason = "protocol_error"  // the answer is not HTTP as it should be
+	ConnectionLost Reason = "connection_lost" // the connection ended before the answer did
+	RedirectLimit  Reason = "redirect_limit"  // one redirect more than may be followed
+	RedirectDenied Reason = "redirect_denied" // a redirect to where no call may go
+	Canceled       Reason = "canceled"        // the caller gave up
+)
+
+// Error is a call that has no complete answer.
+type Error struct {
+	Reason Reason
+	Sent   bool // a byte of a request may have reached the target
+	Phases Phases
+	Err    error // the cause, for programs; its text may name addresses and is not safe to show
+
+	target string // scheme, host and path; empty where the URL itself is refused
+}
+
+// Error returns a text that is safe to show: it holds the scheme, host and path of the target, and no query, header, address
+// or text of the target's.
+func (e *Error) Error() string {
+	text := string(e.Reason) + ": " + explain(e.Reason, e.Err)
+	if e.target == "" {
+		return text
+	}
+	return "calling " + e.target + ": " + text
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Causes that are decisions of ours.
+var (
+	errDenied    = errors.New("the address may not be called")
+	errLimit     = errors.New("too many redirects")
+	errDowngrade = errors.New("the redirect leaves https")
+	errSwitched  = errors.New("the answer switches protocols")
+	errSealed    = errors.New("the exchange has ended")
+)
+
+// fault is a failure whose reason is known where it happens.
+type fault struct {
+	reason Reason
+	err    error
+}
+
+func (f *fault) Error() string { return f.err.Error() }
+func (f *fault) Unwrap() error { return f.err }
+
+// refusal is a [Violation] as the cause of an error.
+type refusal struct{ violation *Violation }
+
+func (r refusal) Error() string { return r.violation.Code + ": " + r.violation.Message }
+
+// reasonOf classifies err. The end of ctx comes first: it may have caused any other failure. lost says that the connection itself
+// failed.
+func reasonOf(ctx context.Context, err error, lost bool) Reason {
+	known, ok := errors.AsType[*fault](err)
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return Timeout
+	case ctx.Err() != nil:
+		return Canceled
+	case ok:
+		return known.reason
+	case lost:
+		return ConnectionLost
+	default:
+		return ProtocolError
+	}
+}
+
+// explain says what happened in words of ours: texts of the network and of targets carry addresses and worse.
+func explain(reason Reason, err error) string {
+	switch reason {
+	case DNSError:
+		return explainDNS(err)
+	case ConnectError:
+		if errno, ok := errors.AsType[syscall.Errno](err); ok {
+			return errno.Error()
+		}
+		return "no connection within the time for connecting"
+	case TLSError:
+		return explainTLS(err)
+	case Timeout:
+		return "the call took longer than its timeout"
+	case EgressDenied, RedirectDenied:
+		return explainRefusal(reason, err)
+	case ProtocolError:
+		return "the answer is not valid HTTP/1.1, or its header is larger than 64 KiB"
+	case ConnectionLost:
+		return "the connection ended before the answer was complete"
+	case RedirectLimit:
+		return "the target redirected more often than may be followed"
+	case Canceled:
+		return "the call was canceled"
+	}
+	return "the call failed"
+}
+
+func explainDNS(err error) string {
+	dns, ok := errors.AsType[*net.DNSError](err)
+	switch {
+	case ok && dns.IsNotFound:
+		return "the host name does not exist"
+	case ok && dns.IsTimeout:
+		return "the name servers did not answer in time"
+	default:
+		return "the host name could not be resolved"
+	}
+}
+
+func explainTLS(err error) string {
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "the certificate is for another host"
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "the certificate is signed by an unknown authority"
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		return "the certificate has expired or is not yet valid"
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return "the target does not speak TLS on this port"
+	}
+	return "no TLS session could be agreed on"
+}
+
+func explainRefusal(reason Reason, err error) string {
+	if reason == RedirectDenied {
+		return "the redirect leads to where no call may go"
+	}
+	if r, ok := errors.AsType[refusal](err); ok {
+		return r.Error()
+	}
+	return "the target is not a permitted destination"
+}
+
+// safeURL returns what may be shown of u.
+func safeURL(u *url.URL) string {
+	return u.Scheme + "://" + u.Host + u.EscapedPath()
+}

@@ -1,0 +1,171 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"time"
+)
+
+// hop is one request of an exchange: the first, or one that a redirect asked for.
+type hop struct {
+	method string
+	url    *url.URL
+	header http.Header // the user's
+	body   []byte
+}
+
+// limits bound an exchange.
+type limits struct {
+	body      int64 // bytes of the answer's body
+	redirects int
+}
+
+// exchange is one call from the first request to the last byte of the answer that counts.
+type exchange struct {
+	client *Client
+	meta   http.Header
+	hop    hop // the request under way
+	began  time.Time
+	phases Phases
+	sent   bool
+}
+
+// attempt is one request handed to a transport.
+type attempt struct {
+	watch  stopwatch
+	conn   *conn // nil until there is one
+	mark   int64 // what had been written to conn before
+	reused bool
+}
+
+// run visits the target and then wherever it redirects to, as far as limits let it.
+func (x *exchange) run(ctx context.Context, lim limits) (Response, error) {
+	for followed := 0; ; followed++ {
+		response, next, err := x.visit(ctx, lim, followed)
+		response.Redirects = followed
+		if err != nil || next == nil {
+			x.phases.Total = time.Since(x.began)
+			response.Phases = x.phases
+			return response, err
+		}
+		x.hop = *next
+	}
+}
+
+// visit makes one hop. It returns the hop that must follow, or nil where the answer is the final one.
+func (x *exchange) visit(ctx context.Context, lim limits, followed int) (Response, *hop, error) {
+	hopCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answer, at, err := x.send(hopCtx)
+	if err != nil {
+		at.watch.addTo(&x.phases)
+		return Response{}, nil, x.fail(ctx, err, at.lost())
+	}
+	defer answer.Body.Close()
+	response := Response{StatusCode: answer.StatusCode, Header: answer.Header}
+	if lim.redirects > 0 && redirects(answer) {
+		drain(answer.Body, cancel)
+		at.watch.addTo(&x.phases)
+		next, err := x.follow(answer, lim.redirects-followed)
+		if err != nil {
+			return response, nil, x.fail(ctx, err, false)
+		}
+		return response, next, nil
+	}
+	response.Body, response.Truncated, err = readBody(answer, lim.body)
+	at.watch.addTo(&x.phases)
+	if err != nil {
+		return response, nil, x.fail(ctx, err, at.lost())
+	}
+	if response.Truncated {
+		drain(answer.Body, cancel)
+	}
+	return response, nil, nil
+}
+
+// send puts the request of the hop on the wire, once, and returns the head of the answer. A kept connection may turn out to be
+// dead before a byte of the request left; then, and only then, the request goes out through a fresh one.
+func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
+	at := new(attempt)
+	answer, err := at.roundTrip(ctx, x.request(), x.client.pooled)
+	if err != nil && at.reused && !at.sent() && ctx.Err() == nil {
+		at.watch.addTo(&x.phases)
+		at = new(attempt)
+		answer, err = at.roundTrip(ctx, x.request(), x.client.single)
+	}
+	if err != nil {
+		x.sent = at.sent() || x.sent
+		return nil, at, err
+	}
+	x.sent = true
+	if answer.StatusCode == http.StatusSwitchingProtocols {
+		answer.Body.Close()
+		return nil, at, &fault{reason: ProtocolError, err: errSwitched}
+	}
+	return answer, at, nil
+}
+
+// request shapes the hop so that the transport can not send it twice. It would repeat a request without a body whose method is
+// safe, so these get a body: an empty one, which in the identity encoding and without a length leaves no trace on the wire. It
+// would repeat any request whose body it can rewind, so none has a GetBody; and see [wireName].
+func (x *exchange) request() *http.Request {
+	r := &http.Request{
+		Method: x.hop.method,
+		URL:    x.hop.url,
+		Host:   x.hop.url.Host,
+		Header: wireHeader(x.client.userAgent, x.hop.header, x.meta),
+	}
+	switch {
+	case len(x.hop.body) > 0:
+		r.ContentLength = int64(len(x.hop.body))
+		r.Body = io.NopCloser(bytes.NewReader(x.hop.body))
+	case !announcesLength(x.hop.method):
+		r.TransferEncoding = []string{"identity"}
+		r.Body = io.NopCloser(bytes.NewReader(nil))
+	}
+	return r
+}
+
+// announcesLength reports whether a request with method says "Content-Length: 0" where it has no body.
+func announcesLength(method string) bool {
+	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
+}
+
+// fail describes err as the end of the exchange. lost says that the connection itself failed.
+func (x *exchange) fail(ctx context.Context, err error, lost bool) *Error {
+	x.phases.Total = time.Since(x.began)
+	e := &Error{Reason: reasonOf(ctx, err, lost), Sent: x.sent, Phases: x.phases, Err: err}
+	if x.hop.url != nil {
+		e.target = safeURL(x.hop.url)
+	}
+	return e
+}
+
+func (a *attempt) roundTrip(ctx context.Context, r *http.Request, transport *http.Transport) (*http.Response, error) {
+	ctx = httptrace.WithClientTrace(withCaller(ctx), a.watch.trace(a.gotConn))
+	return transport.RoundTrip(r.WithContext(ctx))
+}
+
+// gotConn runs in the goroutine of the round trip, before anything of the request is written.
+func (a *attempt) gotConn(info httptrace.GotConnInfo) {
+	a.watch.connected(info.Reused)
+	c, ok := info.Conn.(*conn)
+	if !ok {
+		return
+	}
+	a.conn, a.mark, a.reused = c, c.mark(), info.Reused
+}
+
+// sent reports whether a byte of the request may have left, and makes sure that none leaves later. It is for attempts that
+// failed: their connection is used up.
+func (a *attempt) sent() bool {
+	return a.conn != nil && a.conn.seal(a.mark)
+}
+
+func (a *attempt) lost() bool {
+	return a.conn != nil && a.conn.lost()
+}

@@ -1,0 +1,99 @@
+package egress
+
+import (
+	"net/http"
+	"strings"
+)
+
+const (
+	maxHeaderName  = 256     // bytes
+	maxHeaderValue = 8 << 10 // bytes
+)
+
+// CheckHeader returns what is wrong with a header that a user wants to be sent, or nil. Whether a name occurs twice in a set of
+// headers is for the caller to check.
+func CheckHeader(name, value string) *Violation {
+	switch {
+	case name == "" || strings.ContainsFunc(name, notToken):
+		return &Violation{
+			Code:    "header_invalid",
+			Message: "must have a name of ASCII letters, digits and !#$%&'*+-.^_`|~ only",
+		}
+	case len(name) > maxHeaderName || len(value) > maxHeaderValue:
+		return &Violation{Code: "too_long", Message: "must have a name of at most 256 bytes and a value of at most 8192"}
+	case strings.ContainsFunc(value, isControl) || strings.Trim(value, " \t") != value:
+		return &Violation{
+			Code:    "header_invalid",
+			Message: "must have a value without line breaks and control characters, and without spaces around it",
+		}
+	case reserved(strings.ToLower(name)):
+		return &Violation{
+			Code:    "header_forbidden",
+			Message: "must not be set: Rubato or the connection sets this header",
+		}
+	}
+	return nil
+}
+
+// notToken reports whether r may not be part of a token by RFC 9110.
+func notToken(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+		return false
+	default:
+		return !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	}
+}
+
+func isControl(r rune) bool {
+	return r < ' ' && r != '\t' || r == 0x7f
+}
+
+// reserved reports whether name, in lower case, belongs to the connection or to Rubato.
+func reserved(name string) bool {
+	switch name {
+	case "host", "content-length", "transfer-encoding", "trailer", "te", "upgrade", "expect", "keep-alive", "connection",
+		"http2-settings", "idempotency-key", "traceparent":
+		return true
+	default:
+		return strings.HasPrefix(name, "proxy-") || strings.HasPrefix(name, "rubato-")
+	}
+}
+
+// credential reports whether a header named name probably authenticates its sender, and so must not follow a redirect to
+// another host.
+func credential(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range []string{
+		"auth", "cookie", "token", "secret", "key", "password", "passwd", "credential", "session", "signature", "jwt",
+	} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// wireHeader returns the header of a request: the user's, and meta over it.
+func wireHeader(agent string, user, meta http.Header) http.Header {
+	header := make(http.Header, len(user)+len(meta)+1)
+	header.Set("User-Agent", agent)
+	for _, set := range []http.Header{user, meta} {
+		for name, values := range set {
+			header[wireName(name)] = values
+		}
+	}
+	return header
+}
+
+// wireName returns the key under which a header is handed to the transport. The transport repeats a request on its own when it
+// finds an idempotency key under its canonical name; in lower case, the same to every receiver, it does not look.
+func wireName(name string) string {
+	canonical := http.CanonicalHeaderKey(name)
+	switch canonical {
+	case "Idempotency-Key", "X-Idempotency-Key":
+		return strings.ToLower(canonical)
+	default:
+		return canonical
+	}
+}

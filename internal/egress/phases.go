@@ -1,0 +1,97 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http/httptrace"
+	"sync"
+	"time"
+)
+
+// Phases tells where the time of an exchange went. A phase that did not happen, such as connecting on a kept connection, is
+// zero. With redirects each phase is the sum over all hops; Total also covers what lies between phases.
+type Phases struct {
+	DNS      time.Duration // resolving the name
+	Connect  time.Duration // TCP
+	TLS      time.Duration // handshake
+	Wait     time.Duration // from having a connection to the first byte of the answer: sending and the target's work
+	Transfer time.Duration // from the first to the last byte read of the answer
+	Total    time.Duration // the whole exchange
+}
+
+// phase is a step of one attempt; they come in this order.
+type phase int
+
+const (
+	beforeDial phase = iota
+	resolving
+	connecting
+	handshaking
+	waiting
+	transferring
+	over
+)
+
+// stopwatch attributes the time of one attempt to its phases. The transport may dial on behalf of an attempt that meanwhile got
+// another connection: such late news name an earlier phase and are ignored.
+type stopwatch struct {
+	mu      sync.Mutex
+	current phase
+	since   time.Time
+	spent   [over]time.Duration
+}
+
+// enter ends the current phase and begins p, which must come later.
+func (w *stopwatch) enter(p phase) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p <= w.current {
+		return
+	}
+	now := time.Now()
+	if w.current != beforeDial {
+		w.spent[w.current] += now.Sub(w.since)
+	}
+	w.current, w.since = p, now
+}
+
+// connected notes that the attempt has its connection; a kept one cost nothing, whatever was tried beside it.
+func (w *stopwatch) connected(reused bool) {
+	w.enter(waiting)
+	if reused {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.spent[resolving], w.spent[connecting], w.spent[handshaking] = 0, 0, 0
+	}
+}
+
+// addTo ends the current phase and adds all of them to p.
+func (w *stopwatch) addTo(p *Phases) {
+	w.enter(over)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.DNS += w.spent[resolving]
+	p.Connect += w.spent[connecting]
+	p.TLS += w.spent[handshaking]
+	p.Wait += w.spent[waiting]
+	p.Transfer += w.spent[transferring]
+}
+
+// trace returns the hooks that drive w. Without a name to resolve, connecting comes first.
+func (w *stopwatch) trace(gotConn func(httptrace.GotConnInfo)) *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		DNSStart:             func(httptrace.DNSStartInfo) { w.enter(resolving) },
+		ConnectStart:         func(_, _ string) { w.enter(connecting) },
+		TLSHandshakeStart:    func() { w.enter(handshaking) },
+		GotConn:              gotConn,
+		GotFirstResponseByte: func() { w.enter(transferring) },
+	}
+}
+
+// handshake runs the TLS handshake of c under the trace of ctx, as the transport would.
+func handshake(ctx context.Context, c *tls.Conn) error {
+	if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.TLSHandshakeStart != nil {
+		trace.TLSHandshakeStart()
+	}
+	return c.HandshakeContext(ctx)
+}

@@ -1,0 +1,95 @@
+package egress
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// redirects reports whether answer asks for another request.
+func redirects(answer *http.Response) bool {
+	switch answer.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return answer.Header.Get("Location") != ""
+	default:
+		return false
+	}
+}
+
+// follow returns the hop that answer asks for, or an error where it may not be made. left is how many may still be followed.
+func (x *exchange) follow(answer *http.Response, left int) (*hop, error) {
+	if left <= 0 {
+		return nil, &fault{reason: RedirectLimit, err: errLimit}
+	}
+	from := x.hop.url
+	location, err := from.Parse(answer.Header.Get("Location"))
+	if err != nil {
+		return nil, &fault{reason: RedirectDenied, err: refusal{malformedURL()}}
+	}
+	to, violation := x.client.policy.parse(location.String())
+	if violation != nil {
+		return nil, &fault{reason: RedirectDenied, err: refusal{violation}}
+	}
+	if from.Scheme == "https" && to.Scheme != "https" {
+		return nil, &fault{reason: RedirectDenied, err: errDowngrade}
+	}
+	next := x.hop
+	next.url = to
+	if becomesGet(answer.StatusCode, x.hop.method) {
+		next.method, next.body = http.MethodGet, nil
+		next.header = without(next.header, describesBody)
+	}
+	if !sameParty(from, to) {
+		next.header = without(next.header, credential)
+	}
+	return &next, nil
+}
+
+// becomesGet reports whether a redirect turns the request into a GET without a body, by RFC 9110.
+func becomesGet(status int, method string) bool {
+	switch status {
+	case http.StatusSeeOther:
+		return method != http.MethodHead
+	case http.StatusMovedPermanently, http.StatusFound:
+		return method == http.MethodPost
+	default:
+		return false
+	}
+}
+
+// sameParty reports whether both URLs lead to the same host and port; the step from http to https on the usual ports counts as
+// the same.
+func sameParty(from, to *url.URL) bool {
+	if !strings.EqualFold(from.Hostname(), to.Hostname()) {
+		return false
+	}
+	a, b := portOf(from), portOf(to)
+	return a == b || from.Scheme == "http" && a == "80" && to.Scheme == "https" && b == "443"
+}
+
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	default:
+		return "80"
+	}
+}
+
+func describesBody(name string) bool {
+	return strings.HasPrefix(strings.ToLower(name), "content-")
+}
+
+// without returns header without the names that drop reports.
+func without(header http.Header, drop func(name string) bool) http.Header {
+	kept := make(http.Header, len(header))
+	for name, values := range header {
+		if !drop(name) {
+			kept[name] = values
+		}
+	}
+	return kept
+}

@@ -1,0 +1,37 @@
+package egress
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const maxRetryAfter = 366 * 24 * time.Hour
+
+// RetryAfter returns the instant before which the sender of h asks not to be called again, and whether it asks at all. It is
+// never before now and at most 366 days after. Of several values the first that can be read counts.
+func RetryAfter(h http.Header, now time.Time) (time.Time, bool) {
+	for _, value := range h.Values("Retry-After") {
+		if wait, ok := retryDelay(strings.Trim(value, " \t"), now); ok {
+			return now.Add(min(max(wait, 0), maxRetryAfter)), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// retryDelay reads one value: seconds, or a date. What exceeds the range of a duration becomes one past the cap.
+func retryDelay(value string, now time.Time) (time.Duration, bool) {
+	if value != "" && strings.Trim(value, "0123456789") == "" {
+		seconds, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || seconds > int64(maxRetryAfter/time.Second) {
+			return maxRetryAfter, true
+		}
+		return time.Duration(seconds) * time.Second, true
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0, false
+	}
+	return at.Sub(now), true
+}

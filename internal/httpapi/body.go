@@ -1,0 +1,101 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/labstack/echo/v4"
+
+	"rubato/internal/errs"
+)
+
+// maxBody bounds a request body: the largest body field, 256 KiB, as JSON that escapes every second character.
+const maxBody = 512 << 10
+
+// readBody reads and checks the body before a handler sees any of it, and hands on what is left of it.
+func (s *Server) readBody(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		op := s.operation(c)
+		if op == nil || op.method == http.MethodGet || op.method == http.MethodDelete { // Bodies mean nothing there.
+			return next(c)
+		}
+		in, err := inputFrom(c, op)
+		if err != nil {
+			return err
+		}
+		r := c.Request()
+		r = r.WithContext(context.WithValue(r.Context(), inputKey{}, in))
+		r.Body = checkedBody{value: in.value}
+		c.SetRequest(r)
+		return next(c)
+	}
+}
+
+func inputFrom(c echo.Context, op *operation) (*input, error) {
+	r := c.Request()
+	text, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, maxBody))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, &refusal{
+			status: http.StatusRequestEntityTooLarge, code: "body_too_large", detail: "the body must be at most 524288 bytes long",
+		}
+	}
+	if err != nil {
+		return nil, errs.Wrap(err, errs.Malformed, "the body ended before it was complete")
+	}
+	if len(text) == 0 && !op.required {
+		return &input{value: map[string]any{}}, nil
+	}
+	if err := checkMedia(r.Header, op); err != nil {
+		return nil, err
+	}
+	if op.body != nil {
+		return readInput(text, op.body)
+	}
+	in, err := readInput(text, new(openapi3.Schema)) // No member is known: an empty object, for clients that always send one.
+	if err != nil {
+		return nil, err
+	}
+	return in, in.refuse(nil)
+}
+
+// checkMedia accepts JSON in UTF-8 that is not compressed.
+func checkMedia(header http.Header, op *operation) error {
+	if encoding := header.Values("Content-Encoding"); len(encoding) > 0 && !slices.Equal(encoding, []string{"identity"}) {
+		return unsupportedMedia("Content-Encoding")
+	}
+	media, params, err := mime.ParseMediaType(header.Get(echo.HeaderContentType))
+	known := media == echo.MIMEApplicationJSON || slices.Contains(op.types, media)
+	charset, named := params["charset"]
+	if err != nil || !known || named && !strings.EqualFold(charset, "utf-8") || len(header.Values(echo.HeaderContentType)) > 1 {
+		return unsupportedMedia(echo.HeaderContentType)
+	}
+	return nil
+}
+
+func unsupportedMedia(header string) error {
+	const detail = "send the body as Content-Type: application/json, in UTF-8 and not compressed"
+	return &refusal{
+		status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", detail: detail,
+		fields: []errs.Field{{Field: header, Code: "unsupported_media_type", Message: detail}},
+	}
+}
+
+// checkedBody hands a value that was checked to the generated code, which binds it by exact names.
+type checkedBody struct {
+	value map[string]any
+}
+
+// ValidatedValue returns what is left of the body.
+func (b checkedBody) ValidatedValue() any { return b.value }
+
+// Read returns the end of the body: it was read.
+func (b checkedBody) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Close does nothing.
+func (b checkedBody) Close() error { return nil }

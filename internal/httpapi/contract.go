@@ -1,0 +1,89 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"sync"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"rubato/api"
+	"rubato/internal/auth"
+)
+
+// operation is what serving needs to know of one operation of the contract.
+type operation struct {
+	id       string
+	method   string
+	route    string // as the contract writes it: /v1/endpoints/{id}
+	scope    auth.Scope
+	public   bool // needs no key
+	body     *openapi3.Schema
+	required bool // the body must be there
+	types    []string
+	query    map[string]*openapi3.Parameter
+}
+
+// rules is the contract as it is enforced.
+type rules struct {
+	operations map[string]*operation // by method and the router's pattern, such as "GET /v1/endpoints/:id"
+	explain    *openapi3.Schema
+}
+
+// contract returns the rules of the embedded contract, parsed once. A contract that cannot be parsed is a fault of the build, which
+// every test would meet, so it panics.
+//
+//nolint:gochecknoglobals // Computed once from what is embedded, and never changed.
+var contract = sync.OnceValue(func() *rules {
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI()))
+	if err != nil {
+		panic(fmt.Errorf("parsing the contract: %w", err))
+	}
+	if err := doc.Validate(context.Background()); err != nil {
+		panic(fmt.Errorf("validating the contract: %w", err))
+	}
+	r := &rules{operations: map[string]*operation{}, explain: doc.Components.Schemas["ExplainInput"].Value}
+	for route, item := range doc.Paths.Map() {
+		for method, described := range item.Operations() {
+			op := newOperation(doc, described)
+			op.method, op.route = method, route
+			op.addQuery(item.Parameters)
+			op.addQuery(described.Parameters)
+			r.operations[method+" "+pattern(route)] = op
+		}
+	}
+	return r
+})
+
+func newOperation(doc *openapi3.T, described *openapi3.Operation) *operation {
+	op := &operation{id: described.OperationID, query: map[string]*openapi3.Parameter{}}
+	security := doc.Security
+	if described.Security != nil {
+		security = *described.Security
+	}
+	if op.public = len(security) == 0; !op.public {
+		op.scope = auth.Scope(security[0]["bearer"][0])
+	}
+	if described.RequestBody != nil {
+		op.required = described.RequestBody.Value.Required
+		for media, content := range described.RequestBody.Value.Content {
+			op.types = append(op.types, media)
+			op.body = content.Schema.Value
+		}
+	}
+	return op
+}
+
+func (op *operation) addQuery(parameters openapi3.Parameters) {
+	for _, p := range parameters {
+		if p.Value.In == openapi3.ParameterInQuery {
+			op.query[p.Value.Name] = p.Value
+		}
+	}
+}
+
+var placeholder = regexp.MustCompile(`\{(\w+)\}`)
+
+// pattern returns the router's form of a route.
+func pattern(route string) string { return placeholder.ReplaceAllString(route, ":$1") }

@@ -1,0 +1,178 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"rubato/internal/errs"
+)
+
+// maxDepth bounds the nesting of a body. The contract needs four levels.
+const maxDepth = 64
+
+// object is a JSON object whose members keep the order of the input, so that complaints come in that order too.
+type object struct {
+	names  []string
+	values map[string]any // nil, bool, string, json.Number, []any or *object
+}
+
+// document is a parsed body.
+type document struct {
+	root     *object
+	repeated []errs.Field // members that appear twice in their object
+}
+
+// parseDocument reads exactly one JSON object. The error is an [errs.Malformed] that says where the text goes wrong.
+func parseDocument(text []byte) (*document, error) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, invalidJSON("the body is empty; send a JSON object")
+	}
+	if at := invalidUTF8(text); at >= 0 {
+		return nil, invalidJSON(position(text, at) + ": the text is not valid UTF-8")
+	}
+	if err := syntax(text); err != nil {
+		return nil, err
+	}
+	p := &parser{text: text, tokens: json.NewDecoder(bytes.NewReader(text))}
+	p.tokens.UseNumber()
+	value, err := p.value("", 0)
+	if err != nil {
+		return nil, err
+	}
+	root, ok := value.(*object)
+	if !ok {
+		return nil, invalidJSON("the body must be a JSON object, not " + kindOf(value))
+	}
+	return &document{root: root, repeated: p.repeated}, nil
+}
+
+// syntax checks that text is one JSON value and nothing else.
+func syntax(text []byte) error {
+	var whole json.RawMessage
+	err := json.Unmarshal(text, &whole)
+	if bad, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return invalidJSON(position(text, int(bad.Offset)-1) + ": " + bad.Error())
+	}
+	if err != nil {
+		return invalidJSON("the body is not JSON: " + err.Error())
+	}
+	return nil
+}
+
+// parser builds the tree of a text that is known to be well-formed.
+type parser struct {
+	text     []byte
+	tokens   *json.Decoder
+	repeated []errs.Field
+}
+
+func (p *parser) value(path string, depth int) (any, error) {
+	token, err := p.tokens.Token()
+	if err != nil {
+		return nil, invalidJSON(position(p.text, int(p.tokens.InputOffset())) + ": " + textOf(err))
+	}
+	open, nested := token.(json.Delim)
+	if !nested {
+		return token, nil
+	}
+	if depth >= maxDepth {
+		return nil, invalidJSON(fmt.Sprintf("%s: nested deeper than %d levels", position(p.text, int(p.tokens.InputOffset())), maxDepth))
+	}
+	if open == '[' {
+		return p.array(path, depth)
+	}
+	return p.object(path, depth)
+}
+
+func (p *parser) object(path string, depth int) (any, error) {
+	o := &object{values: map[string]any{}}
+	for p.tokens.More() {
+		token, err := p.tokens.Token()
+		if err != nil {
+			return nil, invalidJSON(textOf(err))
+		}
+		name, _ := token.(string) // The syntax was checked: only strings are names.
+		at := join(path, name)
+		if _, twice := o.values[name]; twice {
+			p.repeated = append(p.repeated, errs.Field{
+				Field: at, Code: "duplicate_field",
+				Message: "appears twice, the second time at " + position(p.text, int(p.tokens.InputOffset())) + "; keep one",
+			})
+		} else {
+			o.names = append(o.names, name)
+		}
+		if o.values[name], err = p.value(at, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	_, err := p.tokens.Token() // The closing brace.
+	return o, err
+}
+
+func (p *parser) array(path string, depth int) (any, error) {
+	items := []any{}
+	for p.tokens.More() {
+		item, err := p.value(path+"["+strconv.Itoa(len(items))+"]", depth+1)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	_, err := p.tokens.Token() // The closing bracket.
+	return items, err
+}
+
+// maxName bounds, in bytes, what a path repeats of a member's name.
+const maxName = 100
+
+// join returns the path of a member.
+func join(path, name string) string {
+	if len(name) > maxName {
+		cut := maxName
+		for !utf8.RuneStart(name[cut]) {
+			cut--
+		}
+		name = name[:cut] + "..."
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// position returns the line and column, counted from 1 in characters, of a byte of text.
+func position(text []byte, offset int) string {
+	before := text[:min(max(offset, 0), len(text))]
+	line := bytes.Count(before, []byte{'\n'}) + 1
+	column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
+	return fmt.Sprintf("line %d, column %d", line, column)
+}
+
+// invalidUTF8 returns the offset of the first byte that is not UTF-8, or -1.
+func invalidUTF8(text []byte) int {
+	if utf8.Valid(text) {
+		return -1
+	}
+	at := 0
+	for {
+		r, size := utf8.DecodeRune(text[at:])
+		if r == utf8.RuneError && size <= 1 {
+			return at
+		}
+		at += size
+	}
+}
+
+func textOf(err error) string {
+	if errors.Is(err, io.EOF) {
+		return "unexpected end of JSON input"
+	}
+	return err.Error()
+}
+
+func invalidJSON(message string) error { return errs.New(errs.Malformed, "invalid_json", message) }

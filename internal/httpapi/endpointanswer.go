@@ -1,0 +1,103 @@
+package httpapi
+
+import (
+	"strconv"
+	"time"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/governor"
+	"rubato/internal/httpapi/api"
+	"rubato/internal/runs"
+)
+
+// endpointAnswer returns an endpoint as users see it at an instant.
+func endpointAnswer(e *endpoints.Endpoint, now time.Time, warnings []errs.Field) api.Endpoint {
+	s, doc := e.Spec, documentOf(e.Spec)
+	out := api.Endpoint{
+		ID: e.ID.String(), Version: e.Version, CreatedAt: e.CreatedAt.UTC(), UpdatedAt: e.UpdatedAt.UTC(), ArchivedAt: shown(e.ArchivedAt),
+		Name: s.Name, Key: doc.Key, Description: doc.Description, Labels: map[string]string{},
+		URL: s.URL, Method: *doc.Method, Headers: masked(s.Headers), Body: doc.Body,
+		BaselineCron: doc.BaselineCron, BaselineIntervalMs: doc.BaselineIntervalMs, Timezone: s.Timezone,
+		DST: api.DST{Gap: *doc.DST.Gap, Overlap: *doc.DST.Overlap}, StartAt: doc.StartAt, CatchUp: *doc.CatchUp,
+		MinIntervalMs: doc.MinIntervalMs, MaxIntervalMs: doc.MaxIntervalMs, JitterMs: *doc.JitterMs,
+		TimeoutMs: *doc.TimeoutMs, MaxExecutionTimeMs: *doc.MaxExecutionTimeMs,
+		MaxResponseKb: int32(s.MaxResponseKB), FollowRedirects: int32(s.FollowRedirects), //nolint:gosec // Bounded by the domain.
+		Success: s.Success, Idempotent: s.Idempotent,
+		Retry: api.Retry{
+			MaxAttempts: int32(s.Retry.MaxAttempts), //nolint:gosec // Bounded by the domain.
+			BackoffMs:   *doc.Retry.BackoffMs, MaxBackoffMs: *doc.Retry.MaxBackoffMs,
+		},
+	}
+	if s.Labels != nil {
+		out.Labels = s.Labels
+	}
+	if len(warnings) > 0 {
+		out.Warnings = new(fieldErrors(warnings))
+	}
+	showState(&out, e, now)
+	return out
+}
+
+// showState fills in where the schedule stands.
+func showState(out *api.Endpoint, e *endpoints.Endpoint, now time.Time) {
+	s := e.State
+	out.State = api.EndpointStateActive
+	out.FailureCount = int32(s.FailureCount) //nolint:gosec // Counts runs.
+	if e.PausedAt(now) {
+		out.State = api.EndpointStatePaused
+		out.PausedUntil = shownDue(s.PausedUntil)
+		out.PausedIndefinitely = out.PausedUntil == nil
+		out.PauseReason = optional(s.PauseReason)
+	}
+	if e.Archived() {
+		out.State = api.EndpointStateArchived
+	} else {
+		out.NextRunAt = shownDue(s.Due.At)
+		out.NextSource = new(api.Source(s.Due.Source))
+	}
+	out.Hints = api.Hints{Interval: intervalAnswer(s.IntervalHint, now), OneShot: oneShotAnswer(s.OneShotHint, now)}
+	if r := s.Running; r != nil {
+		out.Running = &api.LiveRun{
+			RunID: runs.NewID(r.Slot, e.ID, r.Attempt).String(), ScheduledFor: r.Slot.UTC(),
+			Attempt: int32(r.Attempt), StartedAt: r.StartedAt.UTC(), //nolint:gosec // At most 10.
+		}
+	}
+	if r := s.LastRun; r != nil {
+		out.LastRun = &api.LastRun{
+			RunID: runs.NewID(r.Slot, e.ID, r.Attempt).String(), ScheduledFor: r.Slot.UTC(), Status: api.RunStatus(r.Status),
+			Attempt: int32(r.Attempt), StartedAt: r.StartedAt.UTC(), FinishedAt: r.FinishedAt.UTC(), //nolint:gosec // At most 10.
+		}
+	}
+}
+
+func intervalAnswer(h *endpoints.Hint, now time.Time) *api.IntervalHint {
+	if h == nil || !h.ExpiresAt.After(now) {
+		return nil
+	}
+	return &api.IntervalHint{
+		IntervalMs: h.Interval.Milliseconds(), Reason: h.Reason, Author: h.Author,
+		CreatedAt: h.CreatedAt.UTC(), ExpiresAt: h.ExpiresAt.UTC(),
+	}
+}
+
+func oneShotAnswer(h *endpoints.Hint, now time.Time) *api.OneShotHint {
+	if h == nil || !h.ExpiresAt.After(now) {
+		return nil
+	}
+	return &api.OneShotHint{
+		At: h.At.UTC(), Reason: h.Reason, Author: h.Author, CreatedAt: h.CreatedAt.UTC(), ExpiresAt: h.ExpiresAt.UTC(),
+	}
+}
+
+// decisionAnswer returns a decision of the governor as users see it.
+func decisionAnswer(at time.Time, source governor.Source, steps []governor.Step) api.Decision {
+	out := api.Decision{NextRunAt: shownDue(at), Source: api.Source(source), Steps: make([]api.Step, len(steps))}
+	for i, step := range steps {
+		out.Steps[i] = api.Step{Rule: api.Rule(step.Rule), At: shownDue(step.At), Why: step.Why}
+	}
+	return out
+}
+
+// etag returns the entity tag of a version.
+func etag(version int64) string { return strconv.Quote(strconv.FormatInt(version, 10)) }

@@ -1,0 +1,181 @@
+package httpapi
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/httpapi/api"
+)
+
+// CreateEndpoint registers an endpoint.
+func (s *Server) CreateEndpoint(ctx context.Context, r api.CreateEndpointRequestObject) (api.CreateEndpointResponseObject, error) {
+	in := inputOf(ctx)
+	in.refuseMask()
+	spec := specOf(*r.Body)
+	if in.bad() {
+		return nil, in.refuse(s.endpoints.Check(spec))
+	}
+	e, warnings, err := s.endpoints.Register(ctx, actorOf(ctx), spec)
+	if err != nil {
+		return nil, in.refuse(err)
+	}
+	return api.CreateEndpoint201JSONResponse{
+		Body: endpointAnswer(e, e.CreatedAt, warnings),
+		Headers: api.CreateEndpoint201ResponseHeaders{
+			ETag: etag(e.Version), Location: "/v1/endpoints/" + e.ID.String(),
+		},
+	}, nil
+}
+
+// GetEndpoint returns an endpoint.
+func (s *Server) GetEndpoint(ctx context.Context, r api.GetEndpointRequestObject) (api.GetEndpointResponseObject, error) {
+	id, err := endpoints.ParseID(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	e, now, err := s.endpoints.Get(ctx, actorOf(ctx), id)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetEndpoint200JSONResponse{
+		Body: endpointAnswer(e, now, nil), Headers: api.GetEndpoint200ResponseHeaders{ETag: etag(e.Version)},
+	}, nil
+}
+
+// PatchEndpoint edits an endpoint.
+func (s *Server) PatchEndpoint(ctx context.Context, r api.PatchEndpointRequestObject) (api.PatchEndpointResponseObject, error) {
+	id, err := endpoints.ParseID(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	version, err := versionOf(r.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	in, by := inputOf(ctx), actorOf(ctx)
+	in.refuseMask()
+	if in.bad() {
+		return nil, s.refusePatch(ctx, id, in)
+	}
+	e, warnings, err := s.endpoints.Edit(ctx, by, id, version, func(stored endpoints.Spec) (endpoints.Spec, error) {
+		return patched(stored, in.value)
+	})
+	if err != nil {
+		return nil, in.refuse(err)
+	}
+	return api.PatchEndpoint200JSONResponse{EndpointJSONResponse: changed(e, warnings)}, nil
+}
+
+// refusePatch names every bad field of a patch that cannot be applied.
+func (s *Server) refusePatch(ctx context.Context, id endpoints.ID, in *input) error {
+	e, _, err := s.endpoints.Get(ctx, actorOf(ctx), id)
+	if err != nil {
+		return err
+	}
+	spec, err := patched(e.Spec, in.value)
+	if err != nil {
+		return err
+	}
+	return in.refuse(s.endpoints.Check(spec))
+}
+
+// ArchiveEndpoint takes an endpoint out of service.
+func (s *Server) ArchiveEndpoint(ctx context.Context, r api.ArchiveEndpointRequestObject) (api.ArchiveEndpointResponseObject, error) {
+	id, err := endpoints.ParseID(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.endpoints.Archive(ctx, actorOf(ctx), id); err != nil {
+		return nil, err
+	}
+	return api.ArchiveEndpoint204Response{}, nil
+}
+
+// ListEndpoints returns a page of endpoints.
+func (s *Server) ListEndpoints(ctx context.Context, r api.ListEndpointsRequestObject) (api.ListEndpointsResponseObject, error) {
+	p := r.Params
+	labels, err := labelsOf(p.Label)
+	if err != nil {
+		return nil, err
+	}
+	f := endpoints.Filter{TenantID: principalOf(ctx).TenantID, Labels: labels, Limit: limitOf(p.Limit) + 1}
+	set(&f.Key, p.Key)
+	set(&f.Name, p.Name)
+	if p.State != nil {
+		f.State = string(*p.State)
+	}
+	digest := filterDigest("endpoints", f.TenantID, labels, f.Key, f.Name, f.State)
+	if f.Before, err = resume(p.Cursor, digest); err != nil {
+		return nil, err
+	}
+	found, now, err := s.endpoints.List(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := api.EndpointList{Items: []api.Endpoint{}}
+	found, more := page(found, f.Limit)
+	for _, e := range found {
+		out.Items = append(out.Items, endpointAnswer(e, now, nil))
+	}
+	if more {
+		out.NextCursor = new(cursor(found[len(found)-1].ID, digest))
+	}
+	return api.ListEndpoints200JSONResponse(out), nil
+}
+
+// labelsOf reads label filters: the key up to the first colon, the value after it.
+func labelsOf(given *[]string) (map[string]string, error) {
+	if given == nil {
+		return nil, nil //nolint:nilnil // No filter is no error.
+	}
+	labels := map[string]string{}
+	for _, label := range *given {
+		key, value, found := strings.Cut(label, ":")
+		if !found || key == "" {
+			return nil, badParameter("label", "invalid_value", "must be key:value, such as team:sales")
+		}
+		if other, twice := labels[key]; twice && other != value {
+			return nil, badParameter("label", "invalid_value", "asks for two values of one label, which no endpoint can have")
+		}
+		labels[key] = value
+	}
+	return labels, nil
+}
+
+// changed returns the answer to a write. Its state is that of the moment after the write, which is now to any reader's eye.
+func changed(e *endpoints.Endpoint, warnings []errs.Field) api.EndpointJSONResponse {
+	return api.EndpointJSONResponse{
+		Body: endpointAnswer(e, time.Now(), warnings), Headers: api.EndpointResponseHeaders{ETag: etag(e.Version)},
+	}
+}
+
+// entityTag is one strong or weak tag of RFC 9110 section 8.8.3.
+var entityTag = regexp.MustCompile(`^(W/)?"[\x21\x23-\x7e\x80-\xff]*"$`)
+
+// noVersion is a version that no endpoint has.
+const noVersion = -1
+
+// versionOf returns the version that If-Match names; 0 is any. Tags that are not ours match nothing: a weak one never matches, and
+// what nobody issued names no version.
+func versionOf(ifMatch *string) (int64, error) {
+	if ifMatch == nil || *ifMatch == "*" {
+		return 0, nil
+	}
+	if !entityTag.MatchString(*ifMatch) {
+		return 0, badParameter("If-Match", "invalid_value", `must be the ETag of the version that the edit is based on, such as "3", or *`)
+	}
+	version, err := strconv.ParseInt(strings.Trim(*ifMatch, `"`), 10, 64)
+	if err != nil || version < 1 || etag(version) != *ifMatch {
+		return noVersion, nil //nolint:nilerr // A tag that is no number is legal and matches nothing.
+	}
+	return version, nil
+}
+
+func badParameter(name, code, message string) error {
+	return malformedFields([]errs.Field{{Field: name, Code: code, Message: message}})
+}

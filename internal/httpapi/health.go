@@ -1,0 +1,29 @@
+package httpapi
+
+import (
+	"context"
+	"strings"
+
+	contractfile "rubato/api"
+	"rubato/internal/errs"
+	"rubato/internal/httpapi/api"
+)
+
+// GetHealth answers that the process is alive.
+func (s *Server) GetHealth(context.Context, api.GetHealthRequestObject) (api.GetHealthResponseObject, error) {
+	return api.GetHealth200JSONResponse{Status: "ok"}, nil
+}
+
+// GetReadiness answers whether the server can do its work.
+func (s *Server) GetReadiness(ctx context.Context, _ api.GetReadinessRequestObject) (api.GetReadinessResponseObject, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, errs.Wrap(err, errs.Unavailable, "the server is not ready; try again")
+	}
+	return api.GetReadiness200JSONResponse{Status: "ready"}, nil
+}
+
+// GetContract answers the contract itself.
+func (s *Server) GetContract(context.Context, api.GetContractRequestObject) (api.GetContractResponseObject, error) {
+	text := contractfile.OpenAPI()
+	return api.GetContract200ApplicationYamlResponse{Body: strings.NewReader(text), ContentLength: int64(len(text))}, nil
+}

@@ -1,0 +1,108 @@
+package httpapi
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"rubato/internal/errs"
+)
+
+// input is a request body as far as it can be read, with everything that is wrong with it so far. What cannot be read is left
+// out of value, so that the domain can judge the rest and every bad field is named at once.
+type input struct {
+	value     map[string]any
+	malformed []errs.Field // make it a 400
+	missing   []errs.Field // say it better than the domain, which sees a zero
+	unwanted  []errs.Field // for fields that the domain finds nothing wrong with
+}
+
+// readInput reads a body against its schema. The error is an [errs.Malformed] where it is no JSON object.
+func readInput(text []byte, schema *openapi3.Schema) (*input, error) {
+	doc, err := parseDocument(text)
+	if err != nil {
+		return nil, err
+	}
+	var s shape
+	value := s.object("", schema, doc.root)
+	return &input{
+		value:     value,
+		malformed: append(s.malformed, doc.repeated...),
+		missing:   s.missing,
+		unwanted:  s.unwanted,
+	}, nil
+}
+
+// bad reports whether the input must be refused whatever the domain says of the rest.
+func (in *input) bad() bool { return len(in.malformed)+len(in.missing)+len(in.unwanted) > 0 }
+
+// refuse returns the error that names every bad field: those found here, and those that a check by the domain found in the rest.
+// It is nil where there are none. An err that is no complaint about fields is returned as it is.
+func (in *input) refuse(err error) error {
+	if err != nil && errs.CodeOf(err) != errs.Invalid {
+		return err
+	}
+	fields := slices.Concat(in.malformed, in.missing)
+	for _, f := range slices.Concat(errs.FieldsOf(err), in.unwanted) {
+		if !in.covered(fields, f) {
+			fields = append(fields, f)
+		}
+	}
+	if len(in.malformed) > 0 {
+		return malformedFields(fields)
+	}
+	return errs.InvalidFields(fields)
+}
+
+// covered reports whether a complaint adds nothing to those that were made: its field or an object around it was named, or it
+// follows from another bad field that the domain saw the default of.
+func (in *input) covered(named []errs.Field, f errs.Field) bool {
+	for _, other := range named {
+		if within(f.Field, other.Field) {
+			return true
+		}
+		if slices.Contains(in.causes(f), other.Field) {
+			return true
+		}
+	}
+	return false
+}
+
+// causes returns the fields whose being bad makes a complaint about another one worthless.
+func (in *input) causes(f errs.Field) []string {
+	switch {
+	case f.Code == "schedule_required":
+		return []string{"baselineCron", "baselineIntervalMs"}
+	case f.Code == "backoff_order":
+		return []string{"retry", "retry.backoffMs", "retry.maxBackoffMs"}
+	case f.Code == "timeout_order" || f.Field == "timeoutMs" && in.value["timeoutMs"] == nil: // The default follows from the other.
+		return []string{"maxExecutionTimeMs"}
+	default:
+		return nil
+	}
+}
+
+// within reports whether a path is another one or lies inside of it.
+func within(path, outer string) bool {
+	rest, found := strings.CutPrefix(path, outer)
+	return found && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+func malformedFields(fields []errs.Field) error {
+	if len(fields) == 0 {
+		return nil
+	}
+	return &errs.Error{
+		Code: errs.Malformed, Reason: "malformed_fields", Message: "the request cannot be read; see errors", Fields: fields,
+	}
+}
+
+type inputKey struct{}
+
+// inputOf returns the body of the request that ctx belongs to.
+func inputOf(ctx context.Context) *input {
+	in, _ := ctx.Value(inputKey{}).(*input) // Every request has one: see readBody.
+	return in
+}

@@ -1,0 +1,48 @@
+package httpapi
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"rubato/internal/errs"
+)
+
+// mask is shown in place of a secret. It is no legal value of a header, so that an answer that is sent back cannot overwrite the
+// secret by the mask.
+const mask = "***"
+
+// secretWords are what the names of headers that carry secrets tend to hold.
+func secretWords() []string {
+	return []string{"auth", "cookie", "key", "token", "secret", "password", "passwd", "credential", "signature", "session"}
+}
+
+// masked returns headers for an answer.
+func masked(headers map[string]string) map[string]string {
+	out := make(map[string]string, len(headers))
+	for name, value := range headers {
+		if secret(name) {
+			value = mask
+		}
+		out[name] = value
+	}
+	return out
+}
+
+func secret(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(secretWords(), func(word string) bool { return strings.Contains(name, word) })
+}
+
+// refuseMask adds a complaint about every header of the input whose value is the mask.
+func (in *input) refuseMask() {
+	headers, _ := in.value["headers"].(map[string]any) // Absent or null: nothing to refuse.
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		if headers[name] == mask {
+			in.missing = append(in.missing, errs.Field{
+				Field: join("headers", name), Code: "masked_value",
+				Message: "is the mask that answers show in place of a secret; send the real value, or leave the header out of a PATCH to keep it",
+			})
+		}
+	}
+}

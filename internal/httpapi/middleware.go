@@ -1,0 +1,97 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"rubato/internal/auth"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+)
+
+var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// identify gives every request an id, the client's own where it is harmless in a log, and sets what every answer carries.
+func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		id := c.Request().Header.Get(echo.HeaderXRequestID)
+		if !requestID.MatchString(id) {
+			id = rand.Text()
+		}
+		header := c.Response().Header()
+		header.Set(echo.HeaderXRequestID, id)
+		header.Set("Cache-Control", "no-store") // Answers hold a tenant's data.
+		header.Set("X-Content-Type-Options", "nosniff")
+		return next(c)
+	}
+}
+
+// recoverPanics turns a panic into an error that is answered and logged like any other.
+func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			switch p := recover(); p {
+			case nil:
+			case http.ErrAbortHandler: //nolint:errorlint,goerr113 // A sentinel to panic with: the server wants it back.
+				panic(p)
+			default:
+				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+		}()
+		return next(c)
+	}
+}
+
+// authenticate finds out who asks, and whether the key's scopes allow what is asked for.
+func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		op := s.operation(c)
+		if op == nil || op.public {
+			return next(c)
+		}
+		r := c.Request()
+		p, err := s.auth.Authenticate(r.Context(), bearer(r.Header))
+		if err != nil {
+			return err
+		}
+		if !p.May(op.scope) {
+			return errs.New(errs.Forbidden, "insufficient_scope", "this needs a key with the scope "+string(op.scope))
+		}
+		c.SetRequest(r.WithContext(context.WithValue(r.Context(), principalKey{}, p)))
+		return next(c)
+	}
+}
+
+// bearer returns the key of a request, empty where it has none or more than one.
+func bearer(header http.Header) string {
+	values := header.Values(echo.HeaderAuthorization)
+	if len(values) != 1 {
+		return ""
+	}
+	scheme, key, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return ""
+	}
+	return strings.TrimLeft(key, " ")
+}
+
+type principalKey struct{}
+
+// principalOf returns who asks in the request that ctx belongs to.
+func principalOf(ctx context.Context) auth.Principal {
+	p, _ := ctx.Value(principalKey{}).(auth.Principal) // Every operation that is not public has one: see authenticate.
+	return p
+}
+
+// actorOf returns who asks, as the ledger keeps it.
+func actorOf(ctx context.Context) endpoints.Actor {
+	p := principalOf(ctx)
+	return endpoints.Actor{TenantID: p.TenantID, Name: p.Name}
+}

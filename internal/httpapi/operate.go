@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"context"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/httpapi/api"
+	"rubato/internal/runs"
+)
+
+// PauseEndpoint pauses an endpoint.
+func (s *Server) PauseEndpoint(ctx context.Context, r api.PauseEndpointRequestObject) (api.PauseEndpointResponseObject, error) {
+	id, err := endpoints.ParseID(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	in, until, reason := inputOf(ctx), given(r.Body.Until), ""
+	set(&reason, r.Body.Reason)
+	if in.bad() {
+		_, now, err := s.endpoints.Get(ctx, actorOf(ctx), id)
+		if err != nil {
+			return nil, err
+		}
+		return nil, in.refuse(endpoints.CheckPause(until, reason, now))
+	}
+	e, err := s.endpoints.Pause(ctx, actorOf(ctx), id, until, reason)
+	if err != nil {
+		return nil, err
+	}
+	return api.PauseEndpoint200JSONResponse{EndpointJSONResponse: changed(e, nil)}, nil
+}
+
+// ResumeEndpoint ends a pause.
+func (s *Server) ResumeEndpoint(ctx context.Context, r api.ResumeEndpointRequestObject) (api.ResumeEndpointResponseObject, error) {
+	e, err := s.simply(ctx, r.ID, s.endpoints.Resume)
+	if err != nil {
+		return nil, err
+	}
+	return api.ResumeEndpoint200JSONResponse{EndpointJSONResponse: changed(e, nil)}, nil
+}
+
+// ResetFailures sets the failure count of an endpoint to zero.
+func (s *Server) ResetFailures(ctx context.Context, r api.ResetFailuresRequestObject) (api.ResetFailuresResponseObject, error) {
+	e, err := s.simply(ctx, r.ID, s.endpoints.ResetFailures)
+	if err != nil {
+		return nil, err
+	}
+	return api.ResetFailures200JSONResponse{EndpointJSONResponse: changed(e, nil)}, nil
+}
+
+// ClearHints forgets the hints of an endpoint.
+func (s *Server) ClearHints(ctx context.Context, r api.ClearHintsRequestObject) (api.ClearHintsResponseObject, error) {
+	e, err := s.simply(ctx, r.ID, s.endpoints.ClearHints)
+	if err != nil {
+		return nil, err
+	}
+	return api.ClearHints200JSONResponse{EndpointJSONResponse: changed(e, nil)}, nil
+}
+
+// simply calls an operation that needs nothing but the endpoint's id.
+func (s *Server) simply(
+	ctx context.Context, text string, operate func(context.Context, endpoints.Actor, endpoints.ID) (*endpoints.Endpoint, error),
+) (*endpoints.Endpoint, error) {
+	id, err := endpoints.ParseID(text)
+	if err != nil {
+		return nil, err
+	}
+	return operate(ctx, actorOf(ctx), id)
+}
+
+// RunEndpoint plans a run at once.
+func (s *Server) RunEndpoint(ctx context.Context, r api.RunEndpointRequestObject) (api.RunEndpointResponseObject, error) {
+	id, err := endpoints.ParseID(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	slot, err := s.endpoints.RunNow(ctx, actorOf(ctx), id)
+	if err != nil {
+		return nil, err
+	}
+	return api.RunEndpoint202JSONResponse{RunID: runs.NewID(slot, id, 1).String(), ScheduledFor: slot.UTC()}, nil
+}

@@ -1,0 +1,50 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/oapi-codegen/runtime"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/httpapi/api"
+)
+
+// patched returns a spec after a JSON Merge Patch (RFC 7396) on its JSON form, header values in the clear.
+func patched(stored endpoints.Spec, patch map[string]any) (endpoints.Spec, error) {
+	raw, err := json.Marshal(documentOf(stored))
+	if err != nil {
+		return endpoints.Spec{}, fmt.Errorf("writing the stored endpoint: %w", err)
+	}
+	var document map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&document); err != nil {
+		return endpoints.Spec{}, fmt.Errorf("reading the stored endpoint: %w", err)
+	}
+	var merged api.EndpointSpec
+	if err := runtime.BindJSONValue(merge(document, patch), &merged); err != nil {
+		return endpoints.Spec{}, fmt.Errorf("binding the patched endpoint: %w", err)
+	}
+	return specOf(merged), nil
+}
+
+// merge applies a patch in place: null removes, objects merge member by member, anything else replaces.
+func merge(target, patch map[string]any) map[string]any {
+	if target == nil {
+		target = map[string]any{}
+	}
+	for name, value := range patch {
+		switch value := value.(type) {
+		case nil:
+			delete(target, name)
+		case map[string]any:
+			inner, _ := target[name].(map[string]any) // Anything but an object is replaced by one.
+			target[name] = merge(inner, value)
+		default:
+			target[name] = value
+		}
+	}
+	return target
+}

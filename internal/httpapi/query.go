@@ -1,0 +1,114 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/labstack/echo/v4"
+
+	"rubato/internal/errs"
+)
+
+// checkQuery refuses parameters that the contract does not know or whose values it does not allow, all of them at once.
+func (s *Server) checkQuery(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		op := s.operation(c)
+		if op == nil {
+			return next(c)
+		}
+		given, err := url.ParseQuery(c.Request().URL.RawQuery)
+		if err != nil {
+			return errs.Wrap(err, errs.Malformed, "the query cannot be read: it must be name=value pairs, percent-encoded, joined by &")
+		}
+		var bad []errs.Field
+		for name, values := range given {
+			bad = append(bad, op.parameter(name, values)...)
+		}
+		slices.SortFunc(bad, func(a, b errs.Field) int { return strings.Compare(a.Field, b.Field) }) // A map has no order to keep.
+		if err := malformedFields(bad); err != nil {
+			return err
+		}
+		return next(c)
+	}
+}
+
+// parameter returns what is wrong with a query parameter.
+func (op *operation) parameter(name string, values []string) []errs.Field {
+	var bad []errs.Field
+	complain := func(code, message string) { bad = append(bad, errs.Field{Field: join("", name), Code: code, Message: message}) }
+	known, ok := op.query[name]
+	if !ok {
+		complain("unknown_parameter", "is not a parameter of this route"+op.parameters())
+		return bad
+	}
+	schema := known.Schema.Value
+	if schema.Type.Is(openapi3.TypeArray) {
+		if limit := schema.MaxItems; limit != nil && uint64(len(values)) > *limit {
+			complain("too_many", fmt.Sprintf("may be given at most %d times", *limit))
+		}
+		schema = schema.Items.Value
+	} else if len(values) > 1 {
+		complain("duplicate_parameter", "may be given only once")
+		return bad
+	}
+	for _, v := range values {
+		if code, message := wrongValue(schema, v); code != "" {
+			complain(code, message)
+		}
+	}
+	return bad
+}
+
+// parameters lists what a route does know.
+func (op *operation) parameters() string {
+	if len(op.query) == 0 {
+		return ", which has none"
+	}
+	names := make([]string, 0, len(op.query))
+	for name := range op.query {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return "; it knows " + strings.Join(names, ", ")
+}
+
+// wrongValue returns why a parameter's value is not allowed; an empty code where it is.
+func wrongValue(schema *openapi3.Schema, value string) (code, message string) {
+	switch {
+	case schema.Type.Is(openapi3.TypeInteger):
+		return wrongInteger(schema, value)
+	case schema.Format == "date-time":
+		if t, err := parseInstant(value); err != nil {
+			return codeTime, "must be an RFC 3339 instant with a zone, such as 2026-11-21T10:00:00Z (percent-encode a plus)"
+		} else if !sane(t) {
+			return "out_of_range", saneYears
+		}
+	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+		return codeCharacters, "must be UTF-8 without the character U+0000"
+	case len(schema.Enum) > 0:
+		if !slices.Contains(schema.Enum, any(value)) {
+			return "invalid_value", "must be one of " + strings.Trim(fmt.Sprint(schema.Enum), "[]")
+		}
+	case uint64(utf8.RuneCountInString(value)) < schema.MinLength:
+		return codeRequired, "must not be empty"
+	case schema.MaxLength != nil && uint64(utf8.RuneCountInString(value)) > *schema.MaxLength:
+		return "too_long", fmt.Sprintf("must be at most %d characters long", *schema.MaxLength)
+	}
+	return "", ""
+}
+
+func wrongInteger(schema *openapi3.Schema, value string) (code, message string) {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || value[0] == '+' {
+		return codeType, "must be a whole number"
+	}
+	if float64(n) < *schema.Min || float64(n) > *schema.Max {
+		return "out_of_range", fmt.Sprintf("must be %.0f to %.0f", *schema.Min, *schema.Max)
+	}
+	return "", ""
+}

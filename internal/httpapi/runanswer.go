@@ -1,0 +1,67 @@
+package httpapi
+
+import (
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/httpapi/api"
+	"rubato/internal/runs"
+)
+
+// runAnswer returns a run as users see it, without the body of its answer.
+func runAnswer(r runs.Run) (api.Run, error) {
+	o := r.Outcome
+	out := api.Run{
+		ID: r.ID.String(), EndpointID: endpoints.ID(r.EndpointID).String(), Status: api.RunStatus(o.Status),
+		ReasonCode: optional(string(o.Reason)), ScheduledFor: r.ScheduledFor.UTC(),
+		Attempt: int32(r.Attempt), Source: api.Source(r.Source), ClaimToken: r.ClaimToken, //nolint:gosec // At most 10.
+		ClaimedAt: shown(r.ClaimedAt), StartedAt: shown(r.StartedAt), FinishedAt: shown(r.FinishedAt),
+		ContentType: optional(o.ContentType), Error: optional(o.Error),
+	}
+	if r.WorkerID != [16]byte{} {
+		out.WorkerID = new("wk_" + uuid.UUID(r.WorkerID).String())
+	}
+	if !r.StartedAt.IsZero() {
+		out.StartLagMs = new(millis(r.StartedAt.Sub(r.ScheduledFor)))
+	}
+	if !r.StartedAt.IsZero() && !r.FinishedAt.IsZero() {
+		out.DurationMs = new(millis(r.FinishedAt.Sub(r.StartedAt)))
+		showExchange(&out, o)
+	}
+	if r.Decision.Source == "" {
+		return out, nil
+	}
+	steps, err := stepsOf(r.Decision)
+	if err != nil {
+		return api.Run{}, err
+	}
+	out.Decision = new(decisionAnswer(r.Decision.NextRunAt, governor.Source(r.Decision.Source), steps))
+	return out, nil
+}
+
+// showExchange fills in what is known of the exchange with the target.
+func showExchange(out *api.Run, o runs.Outcome) {
+	if o.StatusCode != 0 {
+		out.StatusCode = new(int32(o.StatusCode)) //nolint:gosec // Three digits.
+	}
+	out.Phases = &api.Phases{
+		DNSMs: millis(o.Phases.DNS), ConnectMs: millis(o.Phases.Connect), TLSMs: millis(o.Phases.TLS),
+		WaitMs: millis(o.Phases.Wait), TransferMs: millis(o.Phases.Transfer),
+	}
+	out.ResponseBytes = &o.ResponseBytes
+	out.Truncated = &o.Truncated
+}
+
+// showBody fills in what was kept of the answer's body: as text where it is text, else in base64.
+func showBody(out *api.Run, body []byte) {
+	switch {
+	case len(body) == 0:
+	case utf8.Valid(body):
+		out.Body = new(string(body))
+	default:
+		out.BodyBase64 = &body
+	}
+}

@@ -1,0 +1,133 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/httpapi/api"
+	"rubato/internal/runs"
+)
+
+// ListRuns returns a page of the tenant's runs.
+func (s *Server) ListRuns(ctx context.Context, r api.ListRunsRequestObject) (api.ListRunsResponseObject, error) {
+	p := r.Params
+	q := runQuery{status: p.Status, from: p.From, to: p.To, limit: p.Limit, cursor: p.Cursor}
+	if p.EndpointID != nil {
+		id, err := endpoints.ParseID(*p.EndpointID)
+		if err != nil {
+			return nil, badParameter("endpointId", "invalid_id", "must be an endpoint id, such as ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")
+		}
+		q.endpoint = &id
+	}
+	list, err := s.listRuns(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListRuns200JSONResponse(*list), nil
+}
+
+// ListEndpointRuns returns a page of the runs of one endpoint.
+func (s *Server) ListEndpointRuns(ctx context.Context, r api.ListEndpointRunsRequestObject) (api.ListEndpointRunsResponseObject, error) {
+	id, err := endpoints.ParseID(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	p := r.Params
+	list, err := s.listRuns(ctx, runQuery{
+		endpoint: &id, status: p.Status, from: p.From, to: p.To, limit: p.Limit, cursor: p.Cursor,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.ListEndpointRuns200JSONResponse(*list), nil
+}
+
+// runQuery is a question for runs; nil fields do not filter.
+type runQuery struct {
+	endpoint *endpoints.ID
+	status   *api.RunStatus
+	from, to *time.Time
+	limit    *int32
+	cursor   *string
+}
+
+func (s *Server) listRuns(ctx context.Context, q runQuery) (*api.RunList, error) {
+	f := runs.Filter{TenantID: principalOf(ctx).TenantID, Limit: limitOf(q.limit) + 1}
+	set(&f.From, q.from)
+	set(&f.To, q.to)
+	if q.status != nil {
+		f.Status = runs.Status(*q.status)
+	}
+	if q.from != nil && q.to != nil && !q.from.Before(*q.to) {
+		return nil, badParameter("to", "out_of_range", "must be later than from")
+	}
+	if q.endpoint != nil { // Runs of an endpoint that does not exist are no empty list.
+		if _, _, err := s.endpoints.Get(ctx, actorOf(ctx), *q.endpoint); err != nil {
+			return nil, err
+		}
+		f.EndpointID = *q.endpoint
+	}
+	digest := filterDigest("runs", f.TenantID, f.EndpointID, f.Status, f.From.UnixNano(), f.To.UnixNano())
+	before, err := resume(q.cursor, digest)
+	if err != nil {
+		return nil, err
+	}
+	f.Before = before
+	found, err := s.runs.List(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return runList(found, f.Limit, digest)
+}
+
+func runList(found []runs.Run, asked int, digest [digestSize]byte) (*api.RunList, error) {
+	out := &api.RunList{Items: []api.Run{}}
+	found, more := page(found, asked)
+	for _, r := range found {
+		answer, err := runAnswer(r)
+		if err != nil {
+			return nil, err
+		}
+		out.Items = append(out.Items, answer)
+	}
+	if more {
+		out.NextCursor = new(cursor(found[len(found)-1].ID, digest))
+	}
+	return out, nil
+}
+
+// GetRun returns one run with its body.
+func (s *Server) GetRun(ctx context.Context, r api.GetRunRequestObject) (api.GetRunResponseObject, error) {
+	id, err := runs.ParseID(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	run, err := s.runs.Get(ctx, principalOf(ctx).TenantID, id)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := runAnswer(run)
+	if err != nil {
+		return nil, err
+	}
+	showBody(&answer, run.Outcome.Body)
+	return api.GetRun200JSONResponse(answer), nil
+}
+
+// stepsOf returns the trace of a decision. None is kept where the baseline alone decided.
+func stepsOf(d runs.Decision) ([]governor.Step, error) {
+	var steps []governor.Step
+	if len(d.Steps) > 0 {
+		if err := json.Unmarshal(d.Steps, &steps); err != nil {
+			return nil, fmt.Errorf("reading the steps of a decision: %w", err)
+		}
+	}
+	if len(steps) == 0 {
+		steps = []governor.Step{{Rule: governor.Rule(d.Source), At: d.NextRunAt, Why: "the baseline alone decided"}}
+	}
+	return steps, nil
+}

@@ -1,0 +1,191 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"rubato/internal/errs"
+)
+
+// shape checks values against schemas of the contract as far as reading them needs it: types, unknown members, instants. Bounds
+// and enumerations are for the domain to judge, so that each rule speaks with one voice.
+type shape struct {
+	malformed []errs.Field // cannot be read (400)
+	missing   []errs.Field // members that the contract requires (422)
+	unwanted  []errs.Field // strings that nothing can store (422)
+}
+
+// The codes of bad members.
+const (
+	codeUnknown    = "unknown_field"
+	codeType       = "invalid_type"
+	codeTime       = "invalid_time"
+	codeRequired   = "required"
+	codeCharacters = "invalid_characters"
+)
+
+// check returns what is left of a value when everything malformed is taken out, as plain maps and slices; ok is false where
+// nothing is.
+func (s *shape) check(path string, schema *openapi3.Schema, value any) (left any, ok bool) {
+	schema, nullable := unwrap(schema)
+	switch v := value.(type) {
+	case nil:
+		if nullable {
+			return nil, true
+		}
+	case bool:
+		if schema.Type.Includes(openapi3.TypeBoolean) {
+			return v, true
+		}
+	case json.Number:
+		if schema.Type.Includes(openapi3.TypeInteger) {
+			return s.integer(path, v)
+		}
+	case string:
+		if schema.Type.Includes(openapi3.TypeString) {
+			return s.text(path, schema, v)
+		}
+	case *object:
+		if schema.Type.Includes(openapi3.TypeObject) {
+			return s.object(path, schema, v), true
+		}
+	}
+	s.bad(path, codeType, "must be "+wanted(schema, nullable)+", not "+kindOf(value))
+	return nil, false
+}
+
+// integer accepts whole numbers that are written as such and fit 64 bits. Anything else would be rounded by somebody on the way.
+func (s *shape) integer(path string, v json.Number) (any, bool) {
+	if _, err := strconv.ParseInt(string(v), 10, 64); err != nil {
+		message := "must be a whole number, written without fraction or exponent"
+		if !strings.ContainsAny(string(v), ".eE") {
+			message = "must be a whole number of at most 64 bits"
+		}
+		s.bad(path, codeType, message)
+		return nil, false
+	}
+	return v, true
+}
+
+func (s *shape) text(path string, schema *openapi3.Schema, v string) (any, bool) {
+	if schema.Format == "date-time" {
+		if _, err := parseInstant(v); err != nil {
+			s.bad(path, codeTime, `must be an RFC 3339 instant with a zone, such as "2026-11-21T10:00:00Z"`)
+			return nil, false
+		}
+	}
+	if strings.ContainsRune(v, 0) {
+		s.unwanted = append(s.unwanted, errs.Field{Field: path, Code: codeCharacters, Message: "must not hold the character U+0000"})
+	}
+	return v, true
+}
+
+func (s *shape) object(path string, schema *openapi3.Schema, o *object) map[string]any {
+	left := make(map[string]any, len(o.names))
+	for _, name := range o.names {
+		at := join(path, name)
+		member := memberOf(schema, name)
+		if member == nil {
+			s.bad(at, codeUnknown, "is not a field here"+didYouMean(schema, name))
+			continue
+		}
+		if v, ok := s.check(at, member, o.values[name]); ok {
+			left[name] = v
+		}
+	}
+	for _, name := range schema.Required {
+		if _, given := o.values[name]; !given {
+			s.missing = append(s.missing, errs.Field{Field: join(path, name), Code: codeRequired, Message: "must be given"})
+		}
+	}
+	return left
+}
+
+func (s *shape) bad(path, code, message string) {
+	s.malformed = append(s.malformed, errs.Field{Field: path, Code: code, Message: message})
+}
+
+// memberOf returns the schema of a member, nil where the contract knows none.
+func memberOf(schema *openapi3.Schema, name string) *openapi3.Schema {
+	if member, ok := schema.Properties[name]; ok {
+		return member.Value
+	}
+	if rest := schema.AdditionalProperties.Schema; rest != nil {
+		return rest.Value
+	}
+	return nil
+}
+
+// didYouMean names the field that differs from an unknown one in case or punctuation only.
+func didYouMean(schema *openapi3.Schema, name string) string {
+	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
+	for known := range schema.Properties {
+		if plain(known) == plain(name) {
+			return "; use " + known
+		}
+	}
+	return ""
+}
+
+// unwrap returns the schema of the value itself where null is one of two alternatives.
+func unwrap(schema *openapi3.Schema) (inner *openapi3.Schema, nullable bool) {
+	for _, alternative := range schema.OneOf {
+		if alternative.Value.Type.Is(openapi3.TypeNull) {
+			nullable = true
+		} else {
+			inner = alternative.Value
+		}
+	}
+	if inner == nil {
+		return schema, schema.Type.Includes(openapi3.TypeNull)
+	}
+	return inner, nullable
+}
+
+// wanted names the type of a schema.
+func wanted(schema *openapi3.Schema, nullable bool) string {
+	var name string
+	switch {
+	case schema.Type.Includes(openapi3.TypeBoolean):
+		name = "true or false"
+	case schema.Type.Includes(openapi3.TypeInteger):
+		name = "a whole number"
+	case schema.Type.Includes(openapi3.TypeObject):
+		name = "an object"
+	default:
+		name = "a string"
+	}
+	if nullable {
+		name += " or null"
+	}
+	return name
+}
+
+// kindOf names the type of a value.
+func kindOf(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case json.Number:
+		return "a number"
+	case string:
+		return "a string"
+	case []any:
+		return "an array"
+	default:
+		return "an object"
+	}
+}
+
+// parseInstant reads an RFC 3339 instant as strictly as JSON decoding does.
+func parseInstant(text string) (time.Time, error) {
+	var t time.Time
+	err := t.UnmarshalText([]byte(text))
+	return t, err
+}

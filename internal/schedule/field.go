@@ -1,0 +1,206 @@
+package schedule
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/robfig/cron/v3"
+)
+
+// The places of the fields in an expression.
+const (
+	atSecond = iota
+	atMinute
+	atHour
+	atDayOfMonth
+	atMonth
+	atDayOfWeek
+)
+
+// field is one field of an expression: what its values are and how robfig knows it.
+type field struct {
+	name     string
+	kind     cron.ParseOption
+	bits     func(*cron.SpecSchedule) uint64
+	min, max int      // of the values a user may write; weekday 7 is Sunday once more
+	names    []string // of the values from min on, if they have names
+}
+
+// fields are the six fields; read-only.
+var fields = [...]field{
+	atSecond:     {name: "second", kind: cron.Second, bits: func(s *cron.SpecSchedule) uint64 { return s.Second }, max: 59},
+	atMinute:     {name: "minute", kind: cron.Minute, bits: func(s *cron.SpecSchedule) uint64 { return s.Minute }, max: 59},
+	atHour:       {name: "hour", kind: cron.Hour, bits: func(s *cron.SpecSchedule) uint64 { return s.Hour }, max: 23},
+	atDayOfMonth: {name: "day of month", kind: cron.Dom, bits: func(s *cron.SpecSchedule) uint64 { return s.Dom }, min: 1, max: 31},
+	atMonth: {
+		name: "month", kind: cron.Month, bits: func(s *cron.SpecSchedule) uint64 { return s.Month }, min: 1, max: 12,
+		names: []string{"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"},
+	},
+	atDayOfWeek: {
+		name: "day of week", kind: cron.Dow, bits: func(s *cron.SpecSchedule) uint64 { return s.Dow }, max: sunday,
+		names: []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"},
+	},
+}
+
+// sunday is the number of Sunday at the end of a range.
+const sunday = 7
+
+// star is the bit by which robfig marks a field that holds * or ?.
+const star = 1 << 63
+
+// set is what a field says: values as bits, with star if it is unrestricted, and rules that depend on the month.
+type set struct {
+	bits  uint64
+	rules []dayRule
+}
+
+// values returns the bits without star.
+func (s set) values() uint64 { return s.bits &^ star }
+
+// parse reads the text of the field, which is in upper case.
+func (f *field) parse(text string, id [16]byte) (set, error) {
+	var all set
+	for member := range strings.SplitSeq(text, ",") {
+		if member == "" {
+			return set{}, fmt.Errorf("the list %q has an empty member: use %s", text, f.allowed())
+		}
+		rule, found, err := f.dayRule(member)
+		switch {
+		case err != nil:
+			return set{}, err
+		case found:
+			all.rules = append(all.rules, rule)
+			continue
+		}
+		values, err := f.member(member, id)
+		if err != nil {
+			return set{}, err
+		}
+		all.bits |= values
+	}
+	return all, nil
+}
+
+// member reads a member of a list that stands for the same values in every month.
+func (f *field) member(text string, id [16]byte) (uint64, error) {
+	if m := hashShape.FindStringSubmatch(text); m != nil {
+		return f.hashed(m[1], m[2], id)
+	}
+	return f.plain(text)
+}
+
+// plainShape is a value, a range or a star, with or without a step. It is stricter than robfig, which takes *-5 and +5.
+var plainShape = regexp.MustCompile(`^(?:[*?]|([0-9A-Z]+)(?:-([0-9A-Z]+))?)(?:/([0-9]+))?$`)
+
+// plain reads a value, a range or a star, with or without a step.
+func (f *field) plain(text string) (uint64, error) {
+	m := plainShape.FindStringSubmatch(text)
+	if m == nil {
+		return 0, fmt.Errorf("%q cannot be read: use %s, a range such as %d-%d, a step such as */2, or a list of these",
+			text, f.allowed(), f.min, f.min+3)
+	}
+	step, err := f.step(m[3])
+	if err != nil {
+		return 0, err
+	}
+	if m[1] == "" {
+		return f.robfig(text)
+	}
+	low, err := f.value(m[1])
+	if err != nil {
+		return 0, err
+	}
+	if m[2] == "" {
+		return f.from(low, m[3])
+	}
+	high, err := f.value(m[2])
+	if err != nil {
+		return 0, err
+	}
+	if f.kind == cron.Dow && m[2] == "SUN" && low > 0 {
+		high = sunday
+	}
+	return f.span(low, high, step)
+}
+
+// from reads a single value, which with a step begins a range to the end of the field.
+func (f *field) from(low int, step string) (uint64, error) {
+	if f.kind == cron.Dow && low == sunday {
+		return 1, nil
+	}
+	if step != "" {
+		step = "/" + step
+	}
+	return f.robfig(strconv.Itoa(low) + step)
+}
+
+// span reads a range.
+func (f *field) span(low, high, step int) (uint64, error) {
+	if low > high {
+		return 0, fmt.Errorf("the range %d-%d runs backwards: write the smaller value first, within %s, or a list of two ranges",
+			low, high, f.allowed())
+	}
+	if f.kind != cron.Dow || high < sunday {
+		return f.robfig(fmt.Sprintf("%d-%d/%d", low, high, step))
+	}
+	var values uint64
+	if (sunday-low)%step == 0 {
+		values = 1
+	}
+	if low == sunday {
+		return values, nil
+	}
+	week, err := f.robfig(fmt.Sprintf("%d-%d/%d", low, sunday-1, step))
+	return values | week, err
+}
+
+// value reads a number or a name.
+func (f *field) value(text string) (int, error) {
+	for i, name := range f.names {
+		if name == text {
+			return f.min + i, nil
+		}
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < f.min || n > f.max {
+		return 0, fmt.Errorf("%q is not allowed: use %s", text, f.allowed())
+	}
+	return n, nil
+}
+
+// step reads the step of a range; none is 1. A step beyond the field would silently run once per round, and */90 is not 90 minutes.
+func (f *field) step(text string) (int, error) {
+	if text == "" {
+		return 1, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > f.max {
+		return 0, fmt.Errorf("the step %q is out of range: use 1 to %d", text, f.max)
+	}
+	return n, nil
+}
+
+// allowed returns the values of the field in words.
+func (f *field) allowed() string {
+	if f.names == nil {
+		return fmt.Sprintf("%d to %d", f.min, f.max)
+	}
+	return fmt.Sprintf("%d to %d or %s to %s", f.min, f.max, f.names[0], f.names[len(f.names)-1])
+}
+
+// robfig reads one member as robfig does, and turns its panics into errors.
+func (f *field) robfig(text string) (values uint64, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%q cannot be read: use %s", text, f.allowed())
+		}
+	}()
+	parsed, err := cron.NewParser(f.kind).Parse(text)
+	plain, ok := parsed.(*cron.SpecSchedule)
+	if err != nil || !ok {
+		return 0, fmt.Errorf("%q cannot be read: use %s", text, f.allowed())
+	}
+	return f.bits(plain), nil
+}

@@ -1,0 +1,207 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/endpoints"
+	"rubato/internal/runs"
+)
+
+// TestAStaleTokenChangesNothing lets a first worker fall behind at each step of a run, and a second one take over: whatever the first
+// one still says has no effect.
+func TestAStaleTokenChangesNothing(t *testing.T) {
+	t.Parallel()
+	first, second := worker{1}, worker{2}
+
+	t.Run("StartsNothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.register(t, nil)
+		stale := b.claimOne(t, first)
+		b.at(stale.LockedUntil.Add(time.Millisecond))
+		fresh := b.claimOne(t, second)
+		require.Greater(t, fresh.Token, stale.Token)
+
+		require.Empty(t, b.start(t, first, stale))
+		require.Len(t, b.start(t, second, fresh), 1)
+		require.Empty(t, b.start(t, second, fresh), "a claim starts one run")
+	})
+	t.Run("StartsNothingUnderAnothersName", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.register(t, nil)
+		c := b.claimOne(t, first)
+		require.Empty(t, b.start(t, second, c))
+		require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))
+	})
+	t.Run("StartsNothingAfterItsLockIsOver", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.register(t, nil)
+		c := b.claimOne(t, first)
+		b.at(c.LockedUntil)
+		require.Empty(t, b.start(t, first, c))
+	})
+	t.Run("ReleasesNothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.register(t, nil)
+		stale := b.claimOne(t, first)
+		b.at(stale.LockedUntil.Add(time.Millisecond))
+		b.claimOne(t, second)
+
+		n, err := b.claims.Release(t.Context(), first, []claims.Claim{stale})
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.Empty(t, b.claim(t, worker{3}, horizon), "the second worker still holds it")
+	})
+	t.Run("ReleasesNoStartedRun", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.register(t, nil)
+		c, _ := b.startOne(t, first)
+		n, err := b.claims.Release(t.Context(), first, []claims.Claim{c})
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.Empty(t, b.claim(t, second, horizon))
+	})
+}
+
+// TestALateAnswerIsAnEventAndNothingElse settles a run as lost, lets the endpoint run again, and then hears from the first worker.
+func TestALateAnswerIsAnEventAndNothingElse(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	b.at(noon())
+	first, second := worker{1}, worker{2}
+	c, s := b.startOne(t, first)
+	b.at(s.LockedUntil.Add(5*time.Second + time.Millisecond))
+	b.settleAll(t, 1)
+	require.Equal(t, runs.Lost, b.run(t, s.RunID).Outcome.Status)
+	b.at(b.get(t, e.ID).State.Due.At)
+	c2, s2 := b.startOne(t, second)
+	before := b.get(t, e.ID)
+
+	done := b.finish(t, first, horizon, succeed(first, c, s))
+	require.Equal(t, []runs.ID{s.RunID}, done.Late)
+	require.Empty(t, done.Kept)
+	require.Empty(t, done.Decided)
+	require.Equal(t, runs.Lost, b.run(t, s.RunID).Outcome.Status, "the history does not change")
+	require.Equal(t, before.State, b.get(t, e.ID).State)
+	require.Equal(t, "succeeded", query[string](t, b, "SELECT detail->>'status' FROM run_events WHERE run_id = $1 AND kind = 'late_result'",
+		[16]byte(s.RunID)))
+
+	late := succeed(second, c2, s2)
+	late.ClaimToken--
+	require.Len(t, b.finish(t, second, 0, late).Late, 1, "the right run under a wrong token is late as well")
+	require.Empty(t, b.finish(t, second, 0, succeed(second, c2, s2)).Late)
+}
+
+func TestAFinishTwiceIsRecordedOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, nil)
+	me := worker{1}
+	run := b.runOne(t, me)
+	require.Len(t, b.finish(t, me, 0, run).Late, 1)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs"))
+}
+
+func TestAHeartbeatExtendsOnlyLocksThatAreHeldAndNotOver(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	me, other := worker{1}, worker{2}
+	start := b.at(noon())
+	b.register(t, nil)
+	c, s := b.startOne(t, me)
+	require.Equal(t, start.Add(time.Minute), s.LockedUntil.UTC())
+	held := []claims.Held{{RunID: s.RunID, Token: c.Token}}
+	extend := func(by worker, held []claims.Held, ttl time.Duration) [][16]byte {
+		kept, err := b.claims.ExtendLocks(t.Context(), by, held, ttl)
+		require.NoError(t, err)
+		return kept
+	}
+	lockedUntil := func() time.Time {
+		return query[time.Time](t, b, "SELECT locked_until FROM live_runs WHERE run_id = $1", [16]byte(s.RunID)).UTC()
+	}
+
+	require.Empty(t, extend(other, held, time.Minute))
+	require.Empty(t, extend(me, []claims.Held{{RunID: s.RunID, Token: c.Token - 1}}, time.Minute))
+	require.Equal(t, start.Add(time.Minute), lockedUntil())
+
+	b.at(start.Add(20 * time.Second))
+	require.Equal(t, [][16]byte{s.RunID}, extend(me, held, 30*time.Second))
+	require.Equal(t, start.Add(50*time.Second), lockedUntil())
+	require.Len(t, extend(me, held, time.Hour), 1)
+	require.Equal(t, start.Add(65*time.Second), lockedUntil(), "no lock outlives its deadline by more than the slack")
+
+	b.at(start.Add(65 * time.Second))
+	require.Empty(t, extend(me, held, time.Minute), "a lock that is over is not revived")
+}
+
+// TestOneEndpointHasOneLiveRun starts one endpoint from many sides at once.
+func TestOneEndpointHasOneLiveRun(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, nil)
+	me := worker{1}
+	c := b.claimOne(t, me)
+	started := make(chan int)
+	const tries = 8
+	for range tries {
+		go func() {
+			list, err := b.executions.Start(t.Context(), me, startsOf([]claims.Claim{c}), time.Minute)
+			if err != nil {
+				t.Error(err)
+			}
+			started <- len(list)
+		}()
+	}
+	total := 0
+	for range tries {
+		total += <-started
+	}
+	require.Equal(t, 1, total)
+}
+
+func TestTokensOnlyGrow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	now := b.at(noon())
+	me := worker{1}
+	last := int64(0)
+	grown := func(step string) {
+		token := query[int64](t, b, "SELECT claim_token FROM schedules WHERE endpoint_id = $1", [16]byte(e.ID))
+		require.Greater(t, token, last, step)
+		last = token
+	}
+	c, s := b.startOne(t, me)
+	grown("claim")
+	b.finish(t, me, 0, succeed(me, c, s))
+	grown("finish")
+	_, err := b.service.Pause(t.Context(), tenant, e.ID, now.Add(time.Hour), "")
+	require.NoError(t, err)
+	grown("pause")
+	_, err = b.service.Resume(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+	grown("resume")
+	_, _, err = b.service.Edit(t.Context(), tenant, e.ID, 0, func(s endpoints.Spec) (endpoints.Spec, error) {
+		s.Name = "other"
+		return s, nil
+	})
+	require.NoError(t, err)
+	grown("edit")
+	b.at(now.Add(2 * time.Minute))
+	c = b.claimOne(t, me)
+	grown("another claim")
+	_, err = b.claims.Release(t.Context(), me, []claims.Claim{c})
+	require.NoError(t, err)
+	require.Equal(t, last, query[int64](t, b, "SELECT claim_token FROM schedules"), "a release never lowers the token")
+	b.claimOne(t, me)
+	grown("claim after a release")
+}

@@ -1,0 +1,320 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+	"rubato/internal/zombie"
+)
+
+// doubting is what a sweeper goes by that has not watched for long.
+var doubting = zombie.Signal{StaleAfter: 90 * time.Second}
+
+// run reads a run of the default tenant.
+func (b *bundle) run(t *testing.T, id runs.ID) runs.Run {
+	t.Helper()
+	run, err := b.runs.Get(t.Context(), tenant.TenantID, id)
+	require.NoError(t, err)
+	return run
+}
+
+// lost lists lost runs, marked as the sweeper marks them.
+func (b *bundle) lost(t *testing.T, signal zombie.Signal) []runs.Run {
+	t.Helper()
+	list, err := b.sweeps.ListLost(t.Context(), signal, 100)
+	require.NoError(t, err)
+	for i := range list {
+		list[i].Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true, Error: "lost"}
+	}
+	return list
+}
+
+// settleAll settles what is lost without belief in silence; there must be so many.
+func (b *bundle) settleAll(t *testing.T, want int) {
+	t.Helper()
+	list := b.lost(t, doubting)
+	require.Len(t, list, want)
+	for _, run := range list {
+		settled, err := b.sweeps.Settle(t.Context(), run)
+		require.NoError(t, err)
+		require.True(t, settled)
+	}
+}
+
+// beat tells of a worker; the database stamps it with its own clock, so at moves the stamp.
+func (b *bundle) beat(t *testing.T, by worker, state string, at time.Time) {
+	t.Helper()
+	err := b.executions.Beat(t.Context(), dispatch.Presence{ID: by, Name: "host", Version: "v1", State: state, Slots: 4, Busy: 1})
+	require.NoError(t, err)
+	b.exec(t, "UPDATE workers SET heartbeat_at = $2 WHERE id = $1", [16]byte(by), at)
+}
+
+// TestALiveRunIsLostOnlyOnAPositiveSignal is the rule of doing no harm, signal by signal. The run has an hour; its lock ends after
+// a minute.
+func TestALiveRunIsLostOnlyOnAPositiveSignal(t *testing.T) {
+	t.Parallel()
+	trusting := zombie.Signal{StaleAfter: 90 * time.Second, TrustSilence: true}
+	lockOver := time.Minute + time.Millisecond
+	for _, tc := range []struct {
+		name     string
+		age      time.Duration // of the run
+		state    string        // of its worker; empty: it has no row
+		silence  time.Duration // of its worker
+		takeOver bool          // its claims were taken over before
+		signal   zombie.Signal
+		lost     bool
+	}{
+		{name: "LockHeldByASilentWorker", age: 59 * time.Second, state: "active", silence: 59 * time.Second, signal: trusting},
+		{name: "LockHeldByADepartedWorker", age: time.Minute, state: "inactive", silence: time.Minute, signal: trusting},
+		{name: "LockOverButWorkerAlive", age: lockOver, state: "active", silence: time.Second, signal: trusting},
+		{name: "LockOverAndWorkerSilentForNearlyLongEnough", age: 10 * time.Minute, state: "active", silence: 90 * time.Second, signal: trusting},
+		{name: "LockOverAndWorkerSilent", age: 10 * time.Minute, state: "active", silence: 90*time.Second + time.Millisecond, signal: trusting, lost: true},
+		{name: "SilenceIsNotBelieved", age: 10 * time.Minute, state: "active", silence: 10 * time.Minute, signal: doubting},
+		{name: "SilenceIsNotBelievedBecauseClaimsWereTakenOver", age: 10 * time.Minute, state: "active", silence: 10 * time.Minute, takeOver: true, signal: doubting},
+		{name: "ShortSilenceIsNoneBecauseClaimsWereTakenOver", age: 10 * time.Minute, state: "active", silence: 20 * time.Second, takeOver: true, signal: trusting},
+		{name: "WorkerSaidGoodbye", age: lockOver, state: "inactive", silence: time.Second, signal: doubting, lost: true},
+		{name: "WorkerIsDrainingOnly", age: lockOver, state: "draining", silence: time.Second, signal: trusting},
+		{name: "WorkerIsUnknown", age: lockOver, signal: doubting, lost: true},
+		{name: "DeadlinePassedButNotTheSlack", age: time.Hour + 5*time.Second, state: "active", silence: time.Second, signal: doubting},
+		{name: "DeadlineAndSlackPassed", age: time.Hour + 5*time.Second + time.Millisecond, state: "active", silence: time.Second, signal: doubting, lost: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.register(t, nil)
+			started := b.at(noon())
+			me := worker{1}
+			starts := startsOf(b.claim(t, me, horizon))
+			starts[0].Execution = time.Hour
+			_, err := b.executions.Start(t.Context(), me, starts, time.Minute)
+			require.NoError(t, err)
+			now := b.at(started.Add(tc.age))
+			if tc.state != "" {
+				b.beat(t, me, tc.state, now.Add(-tc.silence))
+			}
+			if tc.takeOver {
+				_, err := b.sweeps.TakeOver(t.Context(), 6*time.Second)
+				require.NoError(t, err)
+			}
+
+			list := b.lost(t, tc.signal)
+			if !tc.lost {
+				require.Empty(t, list)
+				return
+			}
+			require.Len(t, list, 1)
+			settled, err := b.sweeps.Settle(t.Context(), list[0])
+			require.NoError(t, err)
+			require.True(t, settled)
+		})
+	}
+}
+
+func TestAHeartbeatBetweenListAndSettleWins(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, nil)
+	now := b.at(noon())
+	c, s := b.startOne(t, worker{1})
+	b.at(now.Add(66 * time.Second))
+	list := b.lost(t, doubting)
+	require.Len(t, list, 1)
+
+	// The statement of the heartbeat was sent in time and is executed now.
+	b.at(now.Add(30 * time.Second))
+	kept, err := b.claims.ExtendLocks(t.Context(), worker{1}, []claims.Held{{RunID: s.RunID, Token: c.Token}}, time.Minute)
+	require.NoError(t, err)
+	require.Len(t, kept, 1)
+	settled, err := b.sweeps.Settle(t.Context(), list[0])
+	require.NoError(t, err)
+	require.False(t, settled)
+	require.Equal(t, runs.Running, b.run(t, s.RunID).Outcome.Status)
+}
+
+func TestARunIsSettledOnceHoweverManySweep(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, nil)
+	now := b.at(noon())
+	_, s := b.startOne(t, worker{1})
+	b.at(now.Add(66 * time.Second))
+	list := b.lost(t, doubting)
+	require.Len(t, list, 1)
+	const sweepers = 6
+	settled := make(chan bool)
+	for range sweepers {
+		go func() {
+			ok, err := b.sweeps.Settle(t.Context(), list[0])
+			if err != nil {
+				t.Error(err)
+			}
+			settled <- ok
+		}()
+	}
+	count := 0
+	for range sweepers {
+		if <-settled {
+			count++
+		}
+	}
+	require.Equal(t, 1, count)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE id = $1", [16]byte(s.RunID)))
+}
+
+// TestALostRunIsHistoryAndTheEndpointGoesOn checks what a settlement writes, for an endpoint that may not be tried again and for one
+// that may.
+func TestALostRunIsHistoryAndTheEndpointGoesOn(t *testing.T) {
+	t.Parallel()
+	settle := func(t *testing.T, edit func(*endpoints.Spec)) (*bundle, *endpoints.Endpoint, runs.Run) {
+		b := setup(t)
+		now := b.at(noon())
+		e := b.register(t, edit)
+		b.exec(t, "UPDATE schedules SET failure_count = 2")
+		_, s := b.startOne(t, worker{1})
+		b.at(now.Add(66 * time.Second))
+		b.settleAll(t, 1)
+		return b, b.get(t, e.ID), b.run(t, s.RunID)
+	}
+	t.Run("NoSecondRequestWhereItMightBeOne", func(t *testing.T) {
+		t.Parallel()
+		_, e, run := settle(t, func(s *endpoints.Spec) { s.Method, s.Retry.MaxAttempts = "POST", 3 })
+		require.Equal(t, runs.Lost, run.Outcome.Status)
+		require.Equal(t, runs.WorkerLost, run.Outcome.Reason)
+		require.Nil(t, e.State.Running)
+		require.Equal(t, 2, e.State.FailureCount, "what infrastructure did is not the target's failure")
+		require.Equal(t, 1, e.State.Due.Attempt)
+		require.True(t, e.State.Due.At.After(run.FinishedAt))
+		require.Equal(t, e.State.Due.At, run.Decision.NextRunAt)
+	})
+	t.Run("AnotherAttemptWhereTheTargetBearsIt", func(t *testing.T) {
+		t.Parallel()
+		b, e, run := settle(t, func(s *endpoints.Spec) {
+			s.Method, s.Idempotent, s.BaselineInterval = "POST", true, time.Hour
+			s.Retry.MaxAttempts = 3
+		})
+		require.Equal(t, 2, e.State.Due.Attempt)
+		require.Equal(t, run.ScheduledFor, e.State.Due.Slot)
+		require.Equal(t, 2, e.State.FailureCount)
+		b.at(e.State.Due.At)
+		c := b.claimOne(t, worker{2})
+		require.NotEqual(t, run.ID, runs.NewID(c.Slot, c.EndpointID, c.Attempt), "every attempt is a run of its own")
+	})
+	t.Run("NoMoreAttemptsThanThePolicyAllows", func(t *testing.T) {
+		t.Parallel()
+		_, e, _ := settle(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Hour })
+		require.Equal(t, 1, e.State.Due.Attempt)
+	})
+	t.Run("AnArchivedEndpointIsLeftAlone", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		now := b.at(noon())
+		e := b.register(t, nil)
+		_, s := b.startOne(t, worker{1})
+		require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID))
+		b.at(now.Add(66 * time.Second))
+		b.settleAll(t, 1)
+		require.Equal(t, runs.Lost, b.run(t, s.RunID).Outcome.Status)
+		require.Zero(t, query[int](t, b, "SELECT count(*) FROM schedules"))
+	})
+}
+
+func TestClaimsOfASilentWorkerAreTakenOver(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	me, other := worker{1}, worker{2}
+	for range 3 {
+		b.register(t, nil)
+	}
+	list := b.claim(t, me, horizon)
+	require.Len(t, list, 3)
+	started := b.start(t, me, list[0])
+	require.Len(t, started, 1)
+	b.beat(t, me, "active", now)
+	takeOver := func() int {
+		n, err := b.sweeps.TakeOver(t.Context(), 6*time.Second)
+		require.NoError(t, err)
+		return n
+	}
+
+	b.at(now.Add(6 * time.Second))
+	require.Zero(t, takeOver(), "silent for exactly the time is not longer than it")
+	require.Empty(t, b.claim(t, other, horizon))
+	b.at(now.Add(6*time.Second + time.Millisecond))
+	require.Equal(t, 2, takeOver(), "what has started is not taken over")
+	require.Zero(t, takeOver(), "once is enough")
+	require.Len(t, b.claim(t, other, horizon), 2)
+	require.Empty(t, b.start(t, me, list[1], list[2]), "the silent worker cannot start them any more")
+	require.Empty(t, b.finish(t, me, 0, succeed(me, list[0], started[0])).Late, "but it can finish what it has started")
+
+	b.beat(t, me, "active", now.Add(10*time.Second))
+	b.at(now.Add(2 * time.Minute))
+	require.NotEmpty(t, b.claim(t, me, horizon), "a worker that comes back works again")
+	require.Equal(t, "active", query[string](t, b, "SELECT state FROM workers WHERE id = $1", [16]byte(me)))
+	b.at(now.Add(3 * time.Minute))
+	require.Equal(t, 1, takeOver(), "and is watched again")
+}
+
+func TestClaimsThatADepartedWorkerLeftAreTakenOver(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.register(t, nil)
+	b.claimOne(t, worker{1})
+	b.beat(t, worker{1}, "inactive", now)
+	b.at(now.Add(7 * time.Second))
+	n, err := b.sweeps.TakeOver(t.Context(), 6*time.Second)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	b.claimOne(t, worker{2})
+}
+
+func TestOneSweeperIsAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	inside := false
+	alone, err := b.sweeps.Alone(t.Context(), func(ctx context.Context) error {
+		inside = true
+		second, err := b.sweeps.Alone(ctx, func(context.Context) error {
+			t.Error("two sweepers at once")
+			return nil
+		})
+		require.False(t, second)
+		return err
+	})
+	require.NoError(t, err)
+	require.True(t, alone)
+	require.True(t, inside)
+	fault := errors.New("sweep failed")
+	_, err = b.sweeps.Alone(t.Context(), func(context.Context) error { return &errs.Error{Code: errs.Internal, Err: fault} })
+	require.ErrorIs(t, err, fault)
+	alone, err = b.sweeps.Alone(t.Context(), func(context.Context) error { return nil })
+	require.NoError(t, err)
+	require.True(t, alone, "the lock ends with the pass, also with one that failed")
+}
+
+// TestASettlementCountsWhatChangedMeanwhile pauses an endpoint while its run is live, and then loses the run.
+func TestASettlementCountsWhatChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	e := b.register(t, nil)
+	b.startOne(t, worker{1})
+	_, err := b.service.Pause(t.Context(), tenant, e.ID, now.Add(time.Hour), "maintenance")
+	require.NoError(t, err)
+	b.at(now.Add(66 * time.Second))
+	b.settleAll(t, 1)
+	after := b.get(t, e.ID)
+	require.Equal(t, now.Add(time.Hour), after.State.Due.At)
+	require.Equal(t, governor.SourcePaused, after.State.Due.Source)
+}

@@ -1,0 +1,44 @@
+package telemetry
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lmittmann/tint"
+	"github.com/mattn/go-isatty"
+)
+
+// Format is how log lines look.
+type Format string
+
+// The formats. Any other means: text on a terminal, else JSON.
+const (
+	Text Format = "text" // for people; coloured on a terminal
+	JSON Format = "json" // one object a line
+)
+
+// NewLogger returns a logger that writes lines of at least a level to w. Instants are UTC, so that lines of many machines sort.
+func NewLogger(w io.Writer, level slog.Level, format Format) *slog.Logger {
+	terminal := isTerminal(w)
+	if format == Text || format != JSON && terminal {
+		return slog.New(tint.NewHandler(w, &tint.Options{
+			Level: level, TimeFormat: "15:04:05.000Z", NoColor: !terminal, ReplaceAttr: inUTC,
+		}))
+	}
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: inUTC}))
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// inUTC turns every instant of a line to UTC.
+func inUTC(_ []string, a slog.Attr) slog.Attr {
+	if t, ok := a.Value.Any().(time.Time); ok {
+		a.Value = slog.TimeValue(t.UTC())
+	}
+	return a
+}

@@ -1,0 +1,107 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+)
+
+func TestLogLinesAreJSONWhereNobodyWatches(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	logger := NewLogger(&out, slog.LevelInfo, "auto")
+
+	logger.Debug("not wanted")
+	logger.Info("claimed", KeyComponent, "claims", "due", time.Date(2026, 3, 1, 12, 0, 0, 0, time.FixedZone("CET", 3600)))
+
+	var line map[string]any
+	require.NoError(t, json.Unmarshal(out.Bytes(), &line), "exactly one line: %s", out.String())
+	require.Equal(t, "claimed", line["msg"])
+	require.Equal(t, "claims", line["component"])
+	require.Equal(t, "2026-03-01T11:00:00Z", line["due"])
+	stamp, err := time.Parse(time.RFC3339Nano, line["time"].(string))
+	require.NoError(t, err)
+	require.Equal(t, time.UTC, stamp.Location())
+}
+
+func TestLogLinesAreTextWhereAsked(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+
+	NewLogger(&out, slog.LevelDebug, Text).Debug("claimed", KeyAttempt, 2)
+
+	require.Regexp(t, `^\d\d:\d\d:\d\d\.\d{3}Z DBG claimed attempt=2\n$`, out.String())
+}
+
+func TestAdminServesMetricsHealthAndProfiles(t *testing.T) {
+	t.Parallel()
+	admin := Admin(NewRegistry(), func(context.Context) error { return nil })
+	for path, want := range map[string]string{
+		"/metrics":      "rubato_build_info{version=",
+		"/healthz":      "ok\n",
+		"/readyz":       "ready\n",
+		"/debug/pprof/": "goroutine",
+	} {
+		answer := get(admin, path)
+		require.Equal(t, http.StatusOK, answer.Code, path)
+		require.Contains(t, answer.Body.String(), want, path)
+	}
+	require.Contains(t, get(admin, "/metrics").Body.String(), "go_goroutines")
+	require.Contains(t, get(admin, "/metrics").Body.String(), "go_build_info")
+	require.Equal(t, http.StatusNotFound, get(admin, "/").Code)
+}
+
+func TestAdminSaysWhyItIsNotReadyAndStaysHealthy(t *testing.T) {
+	t.Parallel()
+	admin := Admin(prometheus.NewRegistry(), func(context.Context) error { return errors.New("the database is away") })
+
+	ready := get(admin, "/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, ready.Code)
+	require.Equal(t, "not ready: the database is away\n", ready.Body.String())
+	require.Equal(t, http.StatusOK, get(admin, "/healthz").Code)
+}
+
+func TestReadinessCheckThatHangsIsNotReady(t *testing.T) {
+	t.Parallel()
+	admin := Admin(prometheus.NewRegistry(), func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	require.Equal(t, http.StatusServiceUnavailable, get(admin, "/readyz").Code)
+}
+
+func TestVersionTellsReleaseElseCommit(t *testing.T) {
+	t.Parallel()
+	commit := debug.BuildSetting{Key: "vcs.revision", Value: "0123456789abcdef0123"}
+	for name, tc := range map[string]struct {
+		info debug.BuildInfo
+		want string
+	}{
+		"Release":     {debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{commit}}, "v1.2.3"},
+		"Commit":      {debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{commit}}, "0123456789ab"},
+		"DirtyCommit": {debug.BuildInfo{Settings: []debug.BuildSetting{commit, {Key: "vcs.modified", Value: "true"}}}, "0123456789ab-dirty"},
+		"Nothing":     {debug.BuildInfo{}, "devel"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, versionOf(&tc.info))
+		})
+	}
+	require.NotEmpty(t, Version())
+}
+
+func get(h http.Handler, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), http.MethodGet, path, nil))
+	return w
+}

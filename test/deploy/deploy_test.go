@@ -1,0 +1,250 @@
+// Package deploy checks what ships beside the programs: the image and the compose file name only what exists.
+package deploy
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"rubato/internal/config"
+)
+
+const root = "../.."
+
+// composeFile is the part of the compose format that the file may use: a key outside of it fails the test.
+type composeFile struct {
+	Name        string             `yaml:"name"`
+	Program     any                `yaml:"x-program"`
+	Database    any                `yaml:"x-database"`
+	Healthcheck any                `yaml:"x-healthcheck"`
+	Services    map[string]service `yaml:"services"`
+	Volumes     map[string]any     `yaml:"volumes"`
+}
+
+type service struct {
+	Image           string                       `yaml:"image"`
+	Build           string                       `yaml:"build"`
+	Restart         string                       `yaml:"restart"`
+	ReadOnly        bool                         `yaml:"read_only"`
+	CapDrop         []string                     `yaml:"cap_drop"`
+	SecurityOpt     []string                     `yaml:"security_opt"`
+	Entrypoint      []string                     `yaml:"entrypoint"`
+	Command         []string                     `yaml:"command"`
+	Environment     map[string]string            `yaml:"environment"`
+	Ports           []string                     `yaml:"ports"`
+	Volumes         []string                     `yaml:"volumes"`
+	StopGracePeriod string                       `yaml:"stop_grace_period"`
+	Deploy          struct{ Replicas int }       `yaml:"deploy"`
+	Healthcheck     healthcheck                  `yaml:"healthcheck"`
+	DependsOn       map[string]map[string]string `yaml:"depends_on"`
+}
+
+type healthcheck struct {
+	Test        []string `yaml:"test"`
+	Interval    string   `yaml:"interval"`
+	Timeout     string   `yaml:"timeout"`
+	Retries     int      `yaml:"retries"`
+	StartPeriod string   `yaml:"start_period"`
+}
+
+func readCompose(t *testing.T) composeFile {
+	t.Helper()
+	decoder := yaml.NewDecoder(bytes.NewReader(read(t, "docker-compose.yml")))
+	decoder.KnownFields(true)
+	var c composeFile
+	require.NoError(t, decoder.Decode(&c))
+	return c
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	require.NoError(t, err)
+	return text
+}
+
+// environ returns the environment of a service with its variables expanded as where none of them is set.
+func (s service) environ() []string {
+	fallback := regexp.MustCompile(`\$\{[A-Z_]+:-([^}]*)\}`)
+	var list []string
+	for name, value := range s.Environment {
+		list = append(list, name+"="+fallback.ReplaceAllString(value, "$1"))
+	}
+	return list
+}
+
+func TestComposeRunsEveryProgram(t *testing.T) {
+	t.Parallel()
+	c := readCompose(t)
+
+	require.Len(t, c.Services, 4)
+	require.Contains(t, c.Services, "postgres")
+	require.Equal(t, []string{"migrate", "up"}, c.Services["migrate"].Command)
+	require.Equal(t, []string{"/api"}, c.Services["api"].Entrypoint)
+	require.Equal(t, []string{"/scheduler-worker"}, c.Services["scheduler-worker"].Entrypoint)
+	require.Equal(t, 2, c.Services["scheduler-worker"].Deploy.Replicas)
+	require.Regexp(t, `^postgres:1[5-9]$`, c.Services["postgres"].Image)
+	for name, s := range c.Services {
+		if name != "postgres" {
+			require.Equal(t, "rubato", s.Image, name)
+			require.Equal(t, ".", s.Build, name)
+			require.True(t, s.ReadOnly, "%s writes nothing", name)
+			require.Equal(t, []string{"ALL"}, s.CapDrop, name)
+			require.NotEmpty(t, s.SecurityOpt, name)
+		}
+		require.NotEmpty(t, s.Restart, name)
+	}
+}
+
+func TestComposeGivesEveryProgramAnEnvironmentThatItAccepts(t *testing.T) {
+	t.Parallel()
+	for name, s := range readCompose(t).Services {
+		if name == "postgres" {
+			continue
+		}
+		cfg, err := config.Load(s.environ(), config.Program{Required: []string{config.DatabaseURL}})
+		require.NoError(t, err, name)
+		require.Contains(t, cfg.Database.URL, "@postgres:5432/", name)
+		if s.StopGracePeriod != "" {
+			patience, err := time.ParseDuration(s.StopGracePeriod)
+			require.NoError(t, err, name)
+			require.Greater(t, patience, cfg.Worker.ShutdownGrace+5*time.Second, "%s must have the time to drain", name)
+		}
+	}
+}
+
+func TestComposeExposesTheAPIOnLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	for name, s := range readCompose(t).Services {
+		if name != "api" {
+			require.Empty(t, s.Ports, name)
+			continue
+		}
+		require.Equal(t, []string{"127.0.0.1:8080:8080"}, s.Ports)
+		require.Equal(t, ":8080", s.Environment[config.Listen])
+		require.NotEmpty(t, s.Environment["RUBATO_BOOTSTRAP_API_KEY"])
+	}
+}
+
+func TestComposeStartsThingsInOrderAndWatchesThem(t *testing.T) {
+	t.Parallel()
+	c := readCompose(t)
+	conditions := map[string]map[string]string{
+		"migrate":          {"postgres": "service_healthy"},
+		"api":              {"migrate": "service_completed_successfully"},
+		"scheduler-worker": {"migrate": "service_completed_successfully"},
+	}
+	for name, s := range c.Services {
+		for on, how := range s.DependsOn {
+			require.Contains(t, c.Services, on)
+			require.Equal(t, conditions[name][on], how["condition"], "%s on %s", name, on)
+		}
+		require.Len(t, s.DependsOn, len(conditions[name]), name)
+		for _, v := range s.Volumes {
+			volume, _, _ := strings.Cut(v, ":")
+			require.Contains(t, c.Volumes, volume)
+		}
+		if name == "migrate" {
+			continue
+		}
+		require.GreaterOrEqual(t, len(s.Healthcheck.Test), 2, name)
+		require.Equal(t, "CMD", s.Healthcheck.Test[0], "the image has no shell")
+		require.Positive(t, s.Healthcheck.Retries, name)
+		for _, d := range []string{s.Healthcheck.Interval, s.Healthcheck.Timeout} {
+			_, err := time.ParseDuration(d)
+			require.NoError(t, err, name)
+		}
+	}
+	require.Equal(t, []string{"CMD", "/api", "--health"}, c.Services["api"].Healthcheck.Test)
+	require.Equal(t, []string{"CMD", "/scheduler-worker", "--health"}, c.Services["scheduler-worker"].Healthcheck.Test)
+}
+
+// instructions returns the instructions of the Dockerfile, each as its words.
+func instructions(t *testing.T) [][]string {
+	t.Helper()
+	var list [][]string
+	for line := range strings.Lines(string(read(t, "Dockerfile"))) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			list = append(list, strings.Fields(line))
+		}
+	}
+	return list
+}
+
+func TestImageHoldsEveryProgramAndNothingElse(t *testing.T) {
+	t.Parallel()
+	var stage string
+	var stages, programs []string
+	var user, entrypoint string
+	copied := map[string]string{}
+	for _, words := range instructions(t) {
+		switch words[0] {
+		case "FROM":
+			stage = words[1]
+			stages = append(stages, stage)
+		case "COPY":
+			if stage == "scratch" {
+				require.Equal(t, "--from=build", words[1])
+				copied[words[3]] = words[2]
+				continue
+			}
+			for _, source := range words[1 : len(words)-1] {
+				_, err := os.Stat(filepath.Join(root, source))
+				require.NoError(t, err)
+			}
+		case "RUN":
+			for _, word := range words {
+				if dir, found := strings.CutPrefix(word, "./cmd/"); found {
+					require.FileExists(t, filepath.Join(root, "cmd", dir, "main.go"))
+					programs = append(programs, dir)
+				}
+			}
+		case "USER":
+			user = words[1]
+		case "ENTRYPOINT":
+			entrypoint = strings.Trim(words[1], `[]"`)
+		}
+	}
+
+	require.Equal(t, []string{"golang:1.26-alpine", "scratch"}, stages)
+	require.Equal(t, []string{"api", "scheduler-worker", "rubato"}, programs)
+	want := map[string]string{"/etc/ssl/certs/ca-certificates.crt": "/etc/ssl/certs/ca-certificates.crt"}
+	for _, name := range programs {
+		want["/"+name] = "/out/" + name
+	}
+	require.Equal(t, want, copied)
+	require.Contains(t, copied, entrypoint)
+	require.Regexp(t, `^[1-9]\d*:[1-9]\d*$`, user, "an unprivileged user by number: the image has no list of names")
+}
+
+// The programs must be compiled in the Go that the module asks for, and carry the zones that the image does not have.
+func TestImageIsBuiltWithTheGoOfTheModuleAndCarriesZones(t *testing.T) {
+	t.Parallel()
+	module := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(read(t, "go.mod"))
+	require.NotNil(t, module)
+	require.Contains(t, string(read(t, "Dockerfile")), "FROM golang:"+string(module[1])+"-alpine")
+	zones := false
+	files, err := filepath.Glob(filepath.Join(root, "internal/schedule/*.go"))
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		zones = zones || !strings.HasSuffix(file, "_test.go") && bytes.Contains(text, []byte(`_ "time/tzdata"`))
+	}
+	require.True(t, zones)
+}
+
+func TestImageContextLeavesNothingOutThatIsCompiled(t *testing.T) {
+	t.Parallel()
+	for line := range strings.Lines(string(read(t, ".dockerignore"))) {
+		pattern := strings.TrimSpace(line)
+		require.NotContains(t, []string{"cmd", "internal", "migrations", "api", "client", "go.mod", "go.sum"}, pattern)
+	}
+}

@@ -1,0 +1,252 @@
+package house
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "rubato/"
+
+// rule says which packages of ours a package may import, and why its borders run there. Paths are relative to the module.
+type rule struct {
+	pkg    string
+	may    []string
+	reason string
+}
+
+// importRules is the second half of the import rules; .golangci.yml holds the first. What is not in here does not exist.
+func importRules() []rule {
+	return []rule{
+		{"api", nil, "the contract is text; everybody may read it"},
+		{"client", nil, "generated for programs outside; it must build without the rest"},
+		{"migrations", nil, "the schema is text"},
+		{"cmd/api", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
+		{"cmd/scheduler-worker", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
+		{
+			"cmd/rubato", []string{"client", "internal/app", "internal/config"},
+			"the command line talks to a server as any other client does",
+		},
+		{
+			"internal/app", []string{
+				"internal/auth", "internal/claims", "internal/config", "internal/devpg", "internal/dispatch", "internal/egress",
+				"internal/endpoints", "internal/errs", "internal/httpapi", "internal/store", "internal/telemetry", "internal/zombie",
+			},
+			"the one place that knows which parts a program is made of",
+		},
+		{"internal/auth", []string{"internal/errs"}, "keys are judged without knowing where they are kept or who asks"},
+		{"internal/claims", nil, "the rules of the lock stand alone, so that they can be read alone"},
+		{"internal/config", nil, "settings are values; who uses them is not their business"},
+		{"internal/devpg", nil, "a Postgres for development knows no Rubato"},
+		{"internal/devpg/devpgtest", []string{"internal/devpg"}, "test helpers know what they help to test"},
+		{
+			"internal/dispatch", []string{
+				"internal/claims", "internal/egress", "internal/endpoints", "internal/errs", "internal/governor", "internal/runs",
+			},
+			"a run is carried out without knowing what the database is",
+		},
+		{"internal/egress", nil, "the guarded call knows nothing of schedules"},
+		{"internal/egress/egresstest", nil, "hostile targets for tests"},
+		{
+			"internal/endpoints", []string{"internal/errs", "internal/governor", "internal/schedule"},
+			"the domain asks the governor; it reads no clock and knows no database",
+		},
+		{"internal/errs", nil, "what crosses every border depends on nothing"},
+		{"internal/governor", nil, "a decision depends on its input alone"},
+		{
+			"internal/httpapi", []string{
+				"api", "internal/auth", "internal/endpoints", "internal/errs", "internal/governor", "internal/httpapi/api",
+				"internal/runs",
+			},
+			"handlers translate between the contract and the domain; they know no database",
+		},
+		{"internal/httpapi/api", nil, "generated from the contract"},
+		{"internal/runs", []string{"internal/errs"}, "what a run is does not depend on who runs it"},
+		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
+		{
+			"internal/store", []string{
+				"internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/governor",
+				"internal/runs", "internal/schedule", "internal/store/dbsqlc", "internal/zombie", "migrations",
+			},
+			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
+		},
+		{"internal/store/dbsqlc", nil, "generated from SQL"},
+		{"internal/telemetry", nil, "logs and metrics take values"},
+		{"internal/zombie", []string{"internal/runs"}, "the sweeper settles runs and knows nothing of how they are carried out"},
+	}
+}
+
+// owners says which packages may use a library that the others must not know.
+func owners() []rule {
+	return []rule{
+		{"github.com/labstack/echo/", []string{"internal/httpapi", "internal/httpapi/api"}, "the HTTP framework is a detail of the REST API"},
+		{"github.com/robfig/cron/", []string{"internal/schedule"}, "it panics on some input and misses clock changes; schedule guards it"},
+		{
+			"github.com/jackc/pgx/", []string{"internal/devpg", "internal/devpg/devpgtest", "internal/store", "internal/store/dbsqlc"},
+			"only the store knows SQL, beside the private Postgres itself",
+		},
+		{"database/sql", []string{"internal/store"}, "only the store knows SQL"},
+		{"github.com/pressly/goose/", []string{"internal/store"}, "only the store changes the schema"},
+		{module + "internal/store/dbsqlc", []string{"internal/store"}, "rows stay in the store"},
+		{"github.com/alecthomas/kong", []string{"cmd/rubato"}, "only the rubato command has commands"},
+		{"code.dny.dev/ssrf", []string{"internal/egress"}, "one place judges addresses"},
+		{"github.com/stretchr/testify", nil, "a program must not carry test code"},
+		{"pgregory.net/rapid", nil, "a program must not carry test code"},
+		{module + "internal/devpg/devpgtest", nil, "a program must not carry test code"},
+		{module + "internal/egress/egresstest", nil, "a program must not carry test code"},
+	}
+}
+
+// listed is what the go command tells about a package.
+type listed struct {
+	ImportPath string
+	Dir        string
+	Imports    []string
+	Standard   bool
+}
+
+// packages returns the packages that go list finds for patterns, run in the root of the module.
+func packages(t *testing.T, args ...string) []listed {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Dir,Imports,Standard"}, args...)...) //nolint:gosec // Arguments of this test.
+	cmd.Dir = root
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	var list []listed
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		require.NoError(t, err)
+		list = append(list, p)
+	}
+}
+
+// ours returns the imports of a package that are of this module, relative to it.
+func (p listed) ours() []string {
+	var list []string
+	for _, path := range p.Imports {
+		if name, found := strings.CutPrefix(path, module); found {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestPackagesImportWhatTheyMay(t *testing.T) {
+	t.Parallel()
+	rules := map[string]rule{}
+	for _, r := range importRules() {
+		require.True(t, slices.IsSorted(r.may), "the imports of %s are not sorted", r.pkg)
+		rules[r.pkg] = r
+	}
+	for _, p := range packages(t, "./...") {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		if strings.HasPrefix(name, "test/") { // Tests of the whole may use all of it.
+			continue
+		}
+		r, known := rules[name]
+		if !known {
+			t.Errorf("%s has no import rule: say in importRules what it may import, and why", name)
+			continue
+		}
+		delete(rules, name)
+		for _, path := range p.ours() {
+			if !slices.Contains(r.may, path) {
+				t.Errorf("%s must not import %s: %s", name, path, r.reason)
+			}
+		}
+		for _, path := range r.may {
+			if !slices.Contains(p.ours(), path) {
+				t.Errorf("%s may import %s and does not: take the permission back", name, path)
+			}
+		}
+	}
+	for name := range rules {
+		t.Errorf("importRules names %s, which does not exist", name)
+	}
+}
+
+// TestLintKnowsTheImportRules holds the linter's half of the rules to this one, so that an editor complains as the tests do.
+func TestLintKnowsTheImportRules(t *testing.T) {
+	t.Parallel()
+	requireWritten(t, part{path: ".golangci.yml", begin: "# import rules: begin", end: "# import rules: end"}, lintRules())
+}
+
+// lintRules returns the rules as depguard reads them.
+func lintRules() string {
+	var b strings.Builder
+	for _, r := range importRules() {
+		if !strings.HasPrefix(r.pkg, "internal/") && !strings.HasPrefix(r.pkg, "cmd/") {
+			continue
+		}
+		fmt.Fprintf(&b, "        %s:\n", strings.ReplaceAll(r.pkg, "/", "-"))
+		fmt.Fprintf(&b, "          list-mode: lax\n          files: [\"**/%s/*.go\", \"!$test\"]\n", r.pkg)
+		if len(r.may) > 0 {
+			b.WriteString("          allow:\n")
+		}
+		for _, path := range r.may {
+			fmt.Fprintf(&b, "            - %s%s$\n", module, path)
+		}
+		fmt.Fprintf(&b, "          deny: [{pkg: rubato, desc: %q}]\n", r.reason)
+	}
+	return b.String()
+}
+
+// TestArchitectureShowsTheImportRules keeps the picture in the architecture document true.
+func TestArchitectureShowsTheImportRules(t *testing.T) {
+	t.Parallel()
+	requireWritten(t, part{path: "docs/architecture.md", begin: "<!-- import rules: begin -->", end: "<!-- import rules: end -->"}, importTable())
+}
+
+// importTable returns the rules as a table in Markdown.
+func importTable() string {
+	var b strings.Builder
+	b.WriteString("| package | may import | because |\n| --- | --- | --- |\n")
+	for _, r := range importRules() {
+		may := "nothing of ours"
+		if len(r.may) > 0 {
+			may = "`" + strings.Join(r.may, "` `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.pkg, strings.ReplaceAll(may, "internal/", ""), r.reason)
+	}
+	return b.String()
+}
+
+func TestLibrariesStayWithTheirOwners(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t, "./...") {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		if strings.HasSuffix(name, "test") { // Helpers of tests are test code.
+			continue
+		}
+		for _, path := range p.Imports {
+			for _, o := range owners() {
+				if strings.HasPrefix(path, o.pkg) && !slices.Contains(o.may, name) {
+					t.Errorf("%s must not import %s: %s", name, path, o.reason)
+				}
+			}
+		}
+	}
+}
+
+func TestGovernorAndErrsNeedTheStandardLibraryAlone(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"internal/governor", "internal/errs"} {
+		for _, p := range packages(t, "-deps", "./"+name) {
+			if !p.Standard && p.ImportPath != module+name {
+				t.Errorf("%s depends on %s", name, p.ImportPath)
+			}
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package house
+
+import (
+	"bytes"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// root is the top of the module, as seen from this folder.
+const root = "../.."
+
+var update = flag.Bool("update", false, "rewrite the parts of documents that this package writes")
+
+// goFile is one parsed source file.
+type goFile struct {
+	path  string // relative to the module, with slashes
+	lines int
+	fset  *token.FileSet
+	ast   *ast.File
+}
+
+// test reports whether the file is test code: a test file, or a helper for them.
+func (f goFile) test() bool {
+	return strings.HasSuffix(f.path, "_test.go") || strings.HasSuffix(filepath.Dir(f.path), "test") || strings.HasPrefix(f.path, "test/")
+}
+
+// at returns the position of a node, to name it in a complaint.
+func (f goFile) at(n ast.Node) string {
+	return f.path + ":" + strings.TrimPrefix(f.fset.Position(n.Pos()).String(), f.path+":")
+}
+
+// height returns the number of lines that a node takes.
+func (f goFile) height(n ast.Node) int {
+	return f.fset.Position(n.End()).Line - f.fset.Position(n.Pos()).Line + 1
+}
+
+// ignored reports whether a folder holds what .gitignore leaves out.
+func ignored(dir string) bool {
+	return slices.Contains([]string{".git", "bin", "rapid"}, filepath.Base(dir))
+}
+
+// textFiles returns every text file of the tree by its path relative to the module.
+func textFiles(t *testing.T) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && ignored(path):
+			return filepath.SkipDir
+		case !d.Type().IsRegular():
+			return nil
+		}
+		text, err := os.ReadFile(path) //nolint:gosec // A file of this tree.
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err == nil && !bytes.Contains(text, []byte{0}) {
+			files[filepath.ToSlash(name)] = text
+		}
+		return err
+	})
+	require.NoError(t, err)
+	return files
+}
+
+// goFiles returns every hand-written Go file of the tree.
+func goFiles(t *testing.T) []goFile {
+	t.Helper()
+	var list []goFile
+	for path, text := range textFiles(t) {
+		if !strings.HasSuffix(path, ".go") {
+			continue
+		}
+		fset := token.NewFileSet()
+		parsed, err := parser.ParseFile(fset, path, text, parser.ParseComments|parser.SkipObjectResolution)
+		require.NoError(t, err)
+		if !ast.IsGenerated(parsed) {
+			list = append(list, goFile{path: path, lines: bytes.Count(text, []byte("\n")), fset: fset, ast: parsed})
+		}
+	}
+	return list
+}
