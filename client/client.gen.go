@@ -1111,7 +1111,6 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 
 // The interface specification for the client above.
 type ClientInterface interface {
-
 	// GetHealth Whether the process is alive
 	//
 	// Corresponds with GET /healthz (the `GetHealth` operationId).
@@ -1931,7 +1930,6 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 		var rawQueryFragments []string
 
 		if params.Label != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "label", *params.Label, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -1939,11 +1937,9 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if params.Key != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "key", *params.Key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -1951,11 +1947,9 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if params.Name != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "name", *params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -1963,11 +1957,9 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if params.State != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -1975,11 +1967,9 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if params.Limit != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
 				return nil, err
 			} else {
@@ -1987,11 +1977,9 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if params.Cursor != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -1999,7 +1987,6 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if encoded := queryValues.Encode(); encoded != "" {
@@ -2180,7 +2167,6 @@ func NewPatchEndpointRequestWithBody(server string, id EndpointID, params *Patch
 	req.Header.Add("Content-Type", contentType)
 
 	if params != nil {
-
 		if params.IfMatch != nil {
 			var headerParam0 string
 
@@ -2191,7 +2177,6 @@ func NewPatchEndpointRequestWithBody(server string, id EndpointID, params *Patch
 
 			req.Header.Set("If-Match", headerParam0)
 		}
-
 	}
 
 	return req, nil
@@ -2442,7 +2427,6 @@ func NewPreviewEndpointRequest(server string, id EndpointID, params *PreviewEndp
 		var rawQueryFragments []string
 
 		if params.N != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "n", *params.N, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
 				return nil, err
 			} else {
@@ -2450,7 +2434,6 @@ func NewPreviewEndpointRequest(server string, id EndpointID, params *PreviewEndp
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if encoded := queryValues.Encode(); encoded != "" {
@@ -2605,7 +2588,6 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 		var rawQueryFragments []string
 
 		if params.Status != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -2613,11 +2595,9 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if params.From != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
@@ -2625,11 +2605,9 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if params.To != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
@@ -2637,11 +2615,9 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if params.Limit != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
 				return nil, err
 			} else {
@@ -2649,11 +2625,9 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if params.Cursor != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -2661,7 +2635,6 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if encoded := queryValues.Encode(); encoded != "" {
@@ -2747,7 +2720,6 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 		var rawQueryFragments []string
 
 		if params.EndpointID != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "endpointId", *params.EndpointID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -2755,11 +2727,9 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if params.Status != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -2767,11 +2737,9 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if params.From != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
@@ -2779,11 +2747,9 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if params.To != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
@@ -2791,11 +2757,9 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if params.Limit != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
 				return nil, err
 			} else {
@@ -2803,11 +2767,9 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if params.Cursor != nil {
-
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -2815,7 +2777,6 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
-
 		}
 
 		if encoded := queryValues.Encode(); encoded != "" {
@@ -2909,7 +2870,6 @@ func WithBaseURL(baseURL string) ClientOption {
 
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
-
 	// GetHealthWithResponse Whether the process is alive
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -3207,13 +3167,13 @@ type GetContractResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// YAML200 the response for an HTTP 200 `application/yaml` response
-	YAML200 *string
+	YAML200 *map[string]interface{}
 	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
 	ApplicationProblemJSON400 *Malformed
 }
 
 // GetYAML200 returns the response for an HTTP 200 `application/yaml` response
-func (r GetContractResponse) GetYAML200() *string {
+func (r GetContractResponse) GetYAML200() *map[string]interface{} {
 	return r.YAML200
 }
 
@@ -5807,7 +5767,7 @@ func ParseGetContractResponse(rsp *http.Response) (*GetContractResponse, error) 
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "yaml") && rsp.StatusCode == 200:
-		var dest string
+		var dest map[string]interface{}
 		if err := yaml.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

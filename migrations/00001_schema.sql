@@ -33,10 +33,10 @@ CREATE TABLE endpoints (
     key                   text CHECK (key ~ '^[a-z0-9][a-z0-9._-]{0,99}$'),
     name                  text NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
     description           text NOT NULL CHECK (length(description) <= 4000),
-    labels                jsonb NOT NULL CHECK (jsonb_typeof(labels) = 'object'),
+    labels                jsonb NOT NULL CHECK (jsonb_typeof(labels) = 'object' AND NOT jsonb_path_exists(labels, '$.* ? (@.type() != "string")')),
     url                   text NOT NULL CHECK (url ~ '^https?://' AND length(url) <= 2048),
     method                text NOT NULL CHECK (method IN ('GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS')),
-    headers               jsonb NOT NULL CHECK (jsonb_typeof(headers) = 'object'),
+    headers               jsonb NOT NULL CHECK (jsonb_typeof(headers) = 'object' AND NOT jsonb_path_exists(headers, '$.* ? (@.type() != "string")')),
     body                  text NOT NULL CHECK (octet_length(body) <= 262144),
     baseline_cron         text NOT NULL CHECK (length(baseline_cron) <= 255), -- empty: the interval is the baseline
     baseline_interval_ms  bigint NOT NULL CHECK (baseline_interval_ms = 0 OR baseline_interval_ms BETWEEN 1000 AND 31622400000),

@@ -48,7 +48,7 @@ func (cmd *endpointsCreateCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	raw, err := r.read(r.api.CreateEndpointWithBody(ctx, "application/json", bytes.NewReader(body)))
+	raw, err := r.read(r.api.CreateEndpointWithBodyWithResponse(ctx, "application/json", bytes.NewReader(body)))
 	if err != nil {
 		return err
 	}

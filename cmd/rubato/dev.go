@@ -27,7 +27,7 @@ func (cmd *devCmd) Run(ctx context.Context, s *session) error {
 	if s.key != "" {
 		settings.Client.Key = s.key
 	}
-	home := app.FindHome()
+	home := app.FindHome(s.environ)
 	logger := app.NewLogger(s.stderr, settings.Log)
 	if cmd.DataDir == "" {
 		cmd.DataDir = home.DataDir()

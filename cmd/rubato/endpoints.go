@@ -55,7 +55,7 @@ type (
 // Run prints an endpoint.
 func (cmd *endpointsGetCmd) Run(ctx context.Context, s *session) error {
 	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
-		return r.read(r.api.GetEndpoint(ctx, id))
+		return r.read(r.api.GetEndpointWithResponse(ctx, id))
 	})
 }
 
@@ -70,14 +70,14 @@ func (cmd *endpointsPauseCmd) Run(ctx context.Context, s *session) error {
 	}
 	body.Reason = given(cmd.Reason)
 	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
-		return r.read(r.api.PauseEndpoint(ctx, id, body))
+		return r.read(r.api.PauseEndpointWithResponse(ctx, id, body))
 	})
 }
 
 // Run resumes an endpoint.
 func (cmd *endpointsResumeCmd) Run(ctx context.Context, s *session) error {
 	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
-		return r.read(r.api.ResumeEndpoint(ctx, id))
+		return r.read(r.api.ResumeEndpointWithResponse(ctx, id))
 	})
 }
 
@@ -87,7 +87,7 @@ func (cmd *endpointsRunCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	raw, err := r.read(r.api.RunEndpoint(ctx, id))
+	raw, err := r.read(r.api.RunEndpointWithResponse(ctx, id))
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (cmd *endpointsDeleteCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.read(r.api.ArchiveEndpoint(ctx, id)); err != nil {
+	if _, err := r.read(r.api.ArchiveEndpointWithResponse(ctx, id)); err != nil {
 		return err
 	}
 	if s.json {
@@ -126,7 +126,7 @@ func (cmd *endpointsListCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	raw, err := r.read(r.api.ListEndpoints(ctx, &client.ListEndpointsParams{
+	raw, err := r.read(r.api.ListEndpointsWithResponse(ctx, &client.ListEndpointsParams{
 		Label: labels, Key: given(cmd.Key), State: given(client.EndpointState(cmd.State)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
 	}))
 	if err != nil {
@@ -182,7 +182,7 @@ func (r *remote) endpointID(ctx context.Context, name string) (string, error) {
 	if strings.HasPrefix(name, "ep_") {
 		return name, nil
 	}
-	raw, err := r.read(r.api.ListEndpoints(ctx, &client.ListEndpointsParams{Key: &name}))
+	raw, err := r.read(r.api.ListEndpointsWithResponse(ctx, &client.ListEndpointsParams{Key: &name}))
 	if err != nil {
 		return "", err
 	}
@@ -191,7 +191,7 @@ func (r *remote) endpointID(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	if len(found.Items) == 0 {
-		return "", &problem{Status: http.StatusNotFound, Code: "not_found", Detail: "there is no endpoint with the key " + name}
+		return "", &client.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: "there is no endpoint with the key " + name}
 	}
 	return found.Items[0].ID, nil
 }
@@ -206,9 +206,16 @@ func (s *session) printEndpoint(raw json.RawMessage) error {
 		return err
 	}
 	facts := [][2]string{
-		{"id", e.ID}, {"name", e.Name}, {"key", text(e.Key)}, {"target", string(e.Method) + " " + e.URL}, {"schedule", schedule(e)},
-		{"state", string(e.State)}, {"paused until", instant(e.PausedUntil)}, {"paused because", text(e.PauseReason)},
-		{"next run", instant(e.NextRunAt)}, {"because", text(e.NextSource)},
+		{"id", e.ID},
+		{"name", e.Name},
+		{"key", text(e.Key)},
+		{"target", string(e.Method) + " " + e.URL},
+		{"schedule", schedule(e)},
+		{"state", string(e.State)},
+		{"paused until", instant(e.PausedUntil)},
+		{"paused because", text(e.PauseReason)},
+		{"next run", instant(e.NextRunAt)},
+		{"because", text(e.NextSource)},
 	}
 	if e.FailureCount > 0 {
 		facts = append(facts, [2]string{"failures in a row", strconv.Itoa(int(e.FailureCount))})

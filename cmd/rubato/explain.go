@@ -17,7 +17,7 @@ A line that is refused is answered by {"error": {...}, "line": n}, and the exit 
 
 // Run answers line by line until the input ends.
 func (*explainCmd) Run(s *session) error {
-	refused, err := app.Explain(s.stdin, s.stdout, func() time.Time { return time.Now().UTC() })
+	refused, err := app.Explain(s.stdin, s.stdout, func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) })
 	if err != nil {
 		return err
 	}

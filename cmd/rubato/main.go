@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"rubato/client"
 	"rubato/internal/app"
 	"rubato/internal/config"
 )
@@ -45,7 +46,7 @@ type serverFlag struct {
 }
 
 // AfterApply takes the server in.
-func (f serverFlag) AfterApply(s *session) error {
+func (f serverFlag) AfterApply(s *session) error { //nolint:unparam // The library asks for an error.
 	s.url = f.URL
 	return nil
 }
@@ -76,7 +77,6 @@ func (s *session) run(ctx context.Context, args []string) int {
 		&c,
 		kong.Name("rubato"),
 		kong.Description("Rubato calls HTTP endpoints on a schedule whose tempo adapts."),
-		kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
 		kong.Writers(s.stdout, s.stderr),
 		kong.BindTo(ctx, (*context.Context)(nil)),
@@ -112,8 +112,8 @@ type silentError struct{}
 func (silentError) Error() string { return "" }
 
 func exitCode(err error) int {
-	if refused, ok := errors.AsType[*problem](err); ok {
-		return refused.exitCode()
+	if refused, ok := errors.AsType[*client.Problem](err); ok {
+		return exitCodeOf(refused)
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
 		return app.ExitUsage

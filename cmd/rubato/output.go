@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"rubato/client"
 )
 
 // print writes v as indented JSON. A raw answer of the server keeps its order and its numbers.
@@ -72,11 +74,11 @@ func (s *session) complain(err error) {
 		return
 	}
 	if s.json {
-		refused, ok := errors.AsType[*problem](err)
-		if !ok {
-			refused = &problem{Code: "failed", Detail: err.Error()}
+		var body any = map[string]string{"code": "failed", "detail": err.Error()}
+		if refused, ok := errors.AsType[*client.Problem](err); ok {
+			body = refused
 		}
-		text, fault := json.Marshal(map[string]*problem{"error": refused})
+		text, fault := json.Marshal(map[string]any{"error": body})
 		if fault == nil {
 			_, _ = fmt.Fprintf(s.stderr, "%s\n", text)
 			return

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -24,7 +23,7 @@ const callTimeout = 30 * time.Second
 type remote struct {
 	url string
 	key string
-	api *client.Client
+	api *client.ClientWithResponses
 }
 
 // connect finds the server: the flags win over the environment, and without an address it is the dev server that runs here. Its
@@ -44,7 +43,7 @@ func (s *session) connect() (*remote, error) {
 	if r.url != "" && r.key != "" {
 		return r.open()
 	}
-	dev, err := app.FindHome().FindServer()
+	dev, err := app.FindHome(s.environ).FindServer()
 	switch {
 	case r.url != "" && (err != nil || dev.URL != r.url):
 		return nil, usageError{"a key is needed for " + r.url + ": give --api-key or set " + config.APIKey}
@@ -60,34 +59,35 @@ func (s *session) connect() (*remote, error) {
 
 // open returns a client that signs with the key.
 func (r *remote) open() (*remote, error) {
-	api, err := client.NewClient(r.url, client.WithHTTPClient(&http.Client{Timeout: callTimeout}), client.WithRequestEditorFn(r.sign))
+	api, err := client.New(r.url, r.key, client.WithHTTPClient(&http.Client{Timeout: callTimeout}), client.WithRequestEditorFn(introduce))
 	if err != nil {
-		return nil, usageError{"the address of the server cannot be read: " + err.Error()}
+		return nil, usageError{err.Error()}
 	}
 	r.api = api
 	return r, nil
 }
 
-func (r *remote) sign(_ context.Context, req *http.Request) error {
-	req.Header.Set("Authorization", "Bearer "+r.key)
+// introduce tells the server's log who calls.
+func introduce(_ context.Context, req *http.Request) error {
 	req.Header.Set("User-Agent", "rubato-cli/"+app.Version())
 	return nil
 }
 
-// read returns the JSON of an answer. One that is not a success is a [*problem].
-func (r *remote) read(res *http.Response, err error) (json.RawMessage, error) {
+// answer is what every generated method answers.
+type answer interface {
+	StatusCode() int
+	GetBody() []byte
+}
+
+// read returns the JSON of an answer. One that is not a success is a [*client.Problem].
+func (r *remote) read(a answer, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, r.unreachable(err)
 	}
-	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		return nil, fmt.Errorf("reading the answer of %s: %w", r.url, err)
+	if err := client.Refused(&http.Response{StatusCode: a.StatusCode()}, a.GetBody()); err != nil {
+		return nil, err
 	}
-	if res.StatusCode/100 != 2 {
-		return nil, problemOf(res, text)
-	}
-	return text, nil
+	return a.GetBody(), nil
 }
 
 // unreachable words why no answer came.
@@ -105,35 +105,8 @@ func (r *remote) unreachable(err error) error {
 	}
 }
 
-// problem is a refusal by the server, in its own words.
-type problem struct {
-	Status int                 `json:"status,omitempty"`
-	Code   string              `json:"code"`
-	Detail string              `json:"detail"`
-	Errors []client.FieldError `json:"errors,omitempty"`
-}
-
-// problemOf reads a refusal. One that is not ours comes from something between us and the server.
-func problemOf(res *http.Response, text []byte) *problem {
-	p := &problem{}
-	if err := json.Unmarshal(text, p); err != nil || p.Code == "" {
-		p = &problem{Code: "unexpected_answer", Detail: "the server answered " + res.Status + ": is it Rubato?"}
-	}
-	p.Status = res.StatusCode
-	return p
-}
-
-// Error returns what is wrong, every bad field on a line of its own.
-func (p *problem) Error() string {
-	var b strings.Builder
-	b.WriteString(p.Detail)
-	for _, e := range p.Errors {
-		b.WriteString("\n  - " + e.Field + ": " + e.Message)
-	}
-	return b.String()
-}
-
-func (p *problem) exitCode() int {
+// exitCodeOf returns the exit code that tells what kind of refusal it was.
+func exitCodeOf(p *client.Problem) int {
 	switch p.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		return app.ExitUsage

@@ -79,7 +79,7 @@ func (cmd *runsListCmd) Run(ctx context.Context, s *session) error {
 		}
 		params.EndpointID = &id
 	}
-	raw, err := r.read(r.api.ListRuns(ctx, params))
+	raw, err := r.read(r.api.ListRunsWithResponse(ctx, params))
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (cmd *runsGetCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	raw, err := r.read(r.api.GetRun(ctx, cmd.Run_))
+	raw, err := r.read(r.api.GetRunWithResponse(ctx, cmd.Run_))
 	if err != nil {
 		return err
 	}
@@ -117,10 +117,20 @@ func (s *session) printRun(raw json.RawMessage) error {
 		return err
 	}
 	facts := [][2]string{
-		{"id", r.ID}, {"endpoint", r.EndpointID}, {"status", string(r.Status)}, {"reason", text(r.ReasonCode)},
-		{"answer", statusText(r.StatusCode)}, {"error", text(r.Error)}, {"due", instant(&r.ScheduledFor)},
-		{"started", instant(r.StartedAt)}, {"finished", instant(r.FinishedAt)}, {"lag", took(r.StartLagMs)}, {"took", took(r.DurationMs)},
-		{"attempt", strconv.Itoa(int(r.Attempt))}, {"because", string(r.Source)}, {"content type", text(r.ContentType)},
+		{"id", r.ID},
+		{"endpoint", r.EndpointID},
+		{"status", string(r.Status)},
+		{"reason", text(r.ReasonCode)},
+		{"answer", statusText(r.StatusCode)},
+		{"error", text(r.Error)},
+		{"due", instant(&r.ScheduledFor)},
+		{"started", instant(r.StartedAt)},
+		{"finished", instant(r.FinishedAt)},
+		{"lag", took(r.StartLagMs)},
+		{"took", took(r.DurationMs)},
+		{"attempt", strconv.Itoa(int(r.Attempt))},
+		{"because", string(r.Source)},
+		{"content type", text(r.ContentType)},
 		{"body", strings.TrimSpace(text(r.Body))},
 	}
 	if d := r.Decision; d != nil {

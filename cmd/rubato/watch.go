@@ -140,7 +140,7 @@ func (w *watcher) list(ctx context.Context) ([]finished, error) {
 	params := &client.ListRunsParams{From: since(w.since), Limit: new(client.Limit(watchPage)), EndpointID: given(w.endpoint)}
 	var all []finished
 	for {
-		raw, err := w.remote.read(w.remote.api.ListRuns(ctx, params))
+		raw, err := w.remote.read(w.remote.api.ListRunsWithResponse(ctx, params))
 		if err != nil {
 			return nil, err
 		}

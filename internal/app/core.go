@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -43,7 +44,7 @@ type core struct {
 // openCore opens the database and waits until it answers.
 func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, conns int32) (*core, error) {
 	db, err := store.Open(ctx, store.Config{
-		URL: settings.Database.URL, MaxConns: conns, ApplicationName: product, Logger: logger,
+		URL: settings.Database.URL, MaxConns: conns, ApplicationName: product,
 	})
 	if err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func (c *core) checkSchema(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the database holds no schema yet: run `rubato migrate up`")
+	return errors.New("the database holds no schema yet: run `rubato migrate up`")
 }
 
 // api returns the handler of the REST API.

@@ -24,22 +24,36 @@ type Home struct {
 	temporary bool
 }
 
-// FindHome returns the user's place for application data. Where the environment tells of none, as in a bare container, it is a
-// private directory among the temporary files, which lasts no longer than those.
-func FindHome() Home { return findHome(os.Getenv, runtime.GOOS) }
+// FindHome returns the place for application data of the user whose environment it is, a list of name=value. Where there is none, as in a bare container, it is a private directory among the temporary files, which lasts no longer than those.
+func FindHome(environ []string) Home { return findHome(environ, runtime.GOOS) }
 
-func findHome(getenv func(string) string, system string) Home {
-	data, home := getenv("XDG_DATA_HOME"), getenv("HOME")
+func findHome(environ []string, system string) Home {
+	data, home := lookup(environ, "XDG_DATA_HOME"), lookup(environ, "HOME")
 	switch {
 	case filepath.IsAbs(data):
 		return Home{dir: filepath.Join(data, product)}
-	case !filepath.IsAbs(home):
+	case !filepath.IsAbs(home) || !isDir(home):
 		return Home{dir: filepath.Join(os.TempDir(), product+"-"+strconv.Itoa(os.Getuid())), temporary: true}
 	case system == "darwin":
 		return Home{dir: filepath.Join(home, "Library", "Application Support", product)}
 	default:
 		return Home{dir: filepath.Join(home, ".local", "share", product)}
 	}
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// lookup returns the value of a name, empty where there is none. As for every program, the last of equal names counts.
+func lookup(environ []string, name string) (value string) {
+	for _, pair := range environ {
+		if v, found := strings.CutPrefix(pair, name+"="); found {
+			value = v
+		}
+	}
+	return value
 }
 
 // DataDir returns the default data directory of `rubato dev`.
@@ -80,7 +94,7 @@ func openDataDir(path string) (*dataDir, error) {
 		return nil, fmt.Errorf("finding the data directory: %w", err)
 	}
 	if err := os.MkdirAll(abs, 0o755); err != nil { //nolint:gosec // The account that Postgres runs as must be able to enter; what is secret has its own mode.
-		return nil, fmt.Errorf("making the data directory: %w", err)
+		return nil, fmt.Errorf("making the data directory (choose another with --data-dir): %w", err)
 	}
 	lock, err := lockDir(abs)
 	if err != nil {

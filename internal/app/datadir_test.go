@@ -11,22 +11,24 @@ import (
 
 func TestHomeIsWhereTheUserKeepsApplicationData(t *testing.T) {
 	t.Parallel()
+	ada := t.TempDir()
 	temporary := filepath.Join(os.TempDir(), "rubato-"+strconv.Itoa(os.Getuid()))
 	for name, tc := range map[string]struct {
-		environ map[string]string
+		environ []string
 		system  string
 		want    Home
 	}{
-		"DataHome":         {map[string]string{"XDG_DATA_HOME": "/data", "HOME": "/home/ada"}, "linux", Home{dir: "/data/rubato"}},
-		"RelativeDataHome": {map[string]string{"XDG_DATA_HOME": "data", "HOME": "/home/ada"}, "linux", Home{dir: "/home/ada/.local/share/rubato"}},
-		"HomeOnLinux":      {map[string]string{"HOME": "/home/ada"}, "linux", Home{dir: "/home/ada/.local/share/rubato"}},
-		"HomeOnDarwin":     {map[string]string{"HOME": "/Users/ada"}, "darwin", Home{dir: "/Users/ada/Library/Application Support/rubato"}},
+		"DataHome":         {[]string{"XDG_DATA_HOME=/data", "HOME=" + ada}, "linux", Home{dir: "/data/rubato"}},
+		"RelativeDataHome": {[]string{"XDG_DATA_HOME=data", "HOME=" + ada}, "linux", Home{dir: ada + "/.local/share/rubato"}},
+		"HomeOnLinux":      {[]string{"HOME=" + ada}, "linux", Home{dir: ada + "/.local/share/rubato"}},
+		"HomeOnDarwin":     {[]string{"HOME=" + ada}, "darwin", Home{dir: ada + "/Library/Application Support/rubato"}},
 		"NoHome":           {nil, "linux", Home{dir: temporary, temporary: true}},
-		"RelativeHome":     {map[string]string{"HOME": "."}, "linux", Home{dir: temporary, temporary: true}},
+		"HomeThatIsNot":    {[]string{"HOME=/nonexistent"}, "linux", Home{dir: temporary, temporary: true}},
+		"RelativeHome":     {[]string{"HOME=."}, "linux", Home{dir: temporary, temporary: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := findHome(func(name string) string { return tc.environ[name] }, tc.system)
+			got := findHome(tc.environ, tc.system)
 			require.Equal(t, tc.want, got)
 			require.Equal(t, filepath.Join(tc.want.dir, "dev"), got.DataDir())
 			require.Equal(t, tc.want.temporary, got.Temporary())
@@ -39,7 +41,7 @@ func TestTemporaryHomeOfSomebodyElseIsRefused(t *testing.T) {
 	t.Parallel()
 	open := filepath.Join(t.TempDir(), "open")
 	require.NoError(t, os.Mkdir(open, 0o700))
-	require.NoError(t, os.Chmod(open, 0o777)) //nolint:gosec // That is the point.
+	require.NoError(t, os.Chmod(open, 0o777))
 	linked := filepath.Join(t.TempDir(), "linked")
 	require.NoError(t, os.Symlink(t.TempDir(), linked))
 
@@ -72,5 +74,5 @@ func TestDataDirThatCannotBeIsAnError(t *testing.T) {
 
 	_, err := openDataDir(filepath.Join(file, "below"))
 
-	require.ErrorContains(t, err, "making the data directory")
+	require.ErrorContains(t, err, "choose another with --data-dir")
 }

@@ -68,6 +68,6 @@ func TestTargetsFollowTheRulesOfEgress(t *testing.T) {
 
 func ask(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, path, nil)) //nolint:noctx // The recorder serves it here and now.
+	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
 	return w
 }

@@ -81,9 +81,12 @@ func (d Dev) Run(ctx context.Context) error {
 	if err := errors.Join(c.ensureKey(ctx, "dev", access.Key), c.ensureKey(ctx, "bootstrap", d.Settings.API.BootstrapKey)); err != nil {
 		return err
 	}
-	defer d.Home.retract()
-	if err := errors.Join(dir.keep(access), d.Home.announce(dir.in(credentialsFile))); err != nil {
+	if err := dir.keep(access); err != nil {
 		return err
+	}
+	
+	if err := d.Home.announce(dir.in(credentialsFile)); err != nil {
+		d.Logger.Warn("the command line will not find this server by itself: name it with --server and --api-key", "error", err)
 	}
 	return d.serve(ctx, c, l, access)
 }

@@ -22,9 +22,9 @@ const maxExplainLine = 512 << 10
 func Explain(in io.Reader, out io.Writer, now func() time.Time) (refused int, err error) {
 	lines := bufio.NewReader(in)
 	for n := 1; ; n++ {
-		line, whole, readErr := readLine(lines)
-		if readErr != nil && !errors.Is(readErr, io.EOF) {
-			return refused, fmt.Errorf("reading line %d: %w", n, readErr)
+		line, whole, last, err := readLine(lines)
+		if err != nil {
+			return refused, fmt.Errorf("reading line %d: %w", n, err)
 		}
 		if !whole || len(bytes.TrimSpace(line)) > 0 {
 			answer, fault := explainLine(line, whole, now())
@@ -36,7 +36,7 @@ func Explain(in io.Reader, out io.Writer, now func() time.Time) (refused int, er
 				return refused, fmt.Errorf("writing the answer to line %d: %w", n, err)
 			}
 		}
-		if readErr != nil {
+		if last {
 			return refused, nil
 		}
 	}
@@ -53,9 +53,9 @@ func explainLine(line []byte, whole bool, now time.Time) ([]byte, error) {
 	return bytes.TrimSpace(answer), nil
 }
 
-// readLine returns the next line without its end. Of one that is too long it keeps nothing, and whole is false. The error is that
-// of reading; at the end of the input it comes with the last line.
-func readLine(r *bufio.Reader) (line []byte, whole bool, err error) {
+// readLine returns the next line. Of one that is too long it keeps nothing, and whole is false. The last line is what follows the
+// last line break, which is nothing where the input ends as it should.
+func readLine(r *bufio.Reader) (line []byte, whole, last bool, err error) {
 	whole = true
 	for {
 		part, err := r.ReadSlice('\n')
@@ -64,8 +64,12 @@ func readLine(r *bufio.Reader) (line []byte, whole bool, err error) {
 		} else {
 			line, whole = nil, false
 		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, whole, err
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			return line, whole, true, nil
+		default:
+			return line, whole, false, err
 		}
 	}
 }

@@ -53,10 +53,10 @@ func newServer(l net.Listener, h http.Handler, logger *slog.Logger) *server {
 
 // run serves until ctx ends, then lets the requests under way end.
 func (s *server) run(ctx context.Context) error {
-	failed := make(chan error, 1)
-	go func() { failed <- s.http.Serve(s.listener) }()
+	served := make(chan error, 1)
+	go func() { served <- s.http.Serve(s.listener) }()
 	select {
-	case err := <-failed:
+	case err := <-served:
 		return fmt.Errorf("serving on %s: %w", s.listener.Addr(), err)
 	case <-ctx.Done():
 	}
@@ -65,7 +65,9 @@ func (s *server) run(ctx context.Context) error {
 	if err := s.http.Shutdown(closing); err != nil {
 		_ = s.http.Close() // Whoever still waits has had the time.
 	}
-	<-failed
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving on %s: %w", s.listener.Addr(), err)
+	}
 	return nil
 }
 

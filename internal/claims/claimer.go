@@ -13,7 +13,7 @@ const maxBatch = 500
 
 // Taker is the worker whose claimer this is.
 type Taker interface {
-	// Room returns how many claims the worker can take now, and how far ahead.
+	// Room returns how many claims the worker can take now, none included, and how far ahead.
 	Room() (limit int, horizon time.Duration)
 	// Take hands over claims. The database read its clock, now, between sent and the call.
 	Take(list []Claim, now, sent time.Time)
@@ -69,14 +69,13 @@ func (c *Claimer) Run(ctx context.Context) {
 	}
 }
 
-// claimOnce claims one batch and reports whether it came back full, which means that more may be due.
+// claimOnce claims one batch and reports whether it came back full, which means that more may be due. It asks also while there is no
+// room: the answer tells the database's time, and that the database is there. The end of ctx does not cut it short: a claim whose
+// answer nobody reads keeps its endpoints from everybody until its lock is over.
 func (c *Claimer) claimOnce(ctx context.Context) (full bool, err error) {
 	room, horizon := c.cfg.Taker.Room()
-	limit := min(room, maxBatch)
-	if limit <= 0 {
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Rules.LockTTL/4) // A claim that takes longer eats up its own lock.
+	limit := max(0, min(room, maxBatch))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Rules.LockTTL/4) // A longer claim eats up its own lock.
 	defer cancel()
 
 	sent := time.Now()
@@ -88,7 +87,7 @@ func (c *Claimer) claimOnce(ctx context.Context) (full bool, err error) {
 	}
 	c.cfg.Metrics.claimed(len(list), time.Since(sent))
 	c.cfg.Taker.Take(list, now, sent)
-	return len(list) == limit, nil
+	return limit > 0 && len(list) == limit, nil
 }
 
 // jittered spreads the polls of many workers, so that they do not all ask at one instant.

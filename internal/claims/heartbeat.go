@@ -52,12 +52,14 @@ func (h *Heartbeater) Run(ctx context.Context) {
 	watch := time.NewTicker(min(heartbeatRetry/2, period)) // Locks must be seen to end also while a heartbeat hangs or waits.
 	defer watch.Stop()
 	beats := make(chan error, 1)
+	var beating sync.WaitGroup
+	defer beating.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			go func() { beats <- h.beat(ctx) }()
+			beating.Go(func() { beats <- h.beat(ctx) })
 		case err := <-beats:
 			next := period
 			if err != nil && ctx.Err() == nil {

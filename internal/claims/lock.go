@@ -26,6 +26,9 @@ func NewLock(held Held, sent time.Time, ttl time.Duration, cancel context.Cancel
 	return &Lock{Held: held, ends: sent.Add(ttl - lockMargin), cancel: cancel}
 }
 
+// Outlasts reports whether an execution of at most limit may outlast a lock granted for ttl, and so needs heartbeats.
+func Outlasts(limit, ttl time.Duration) bool { return limit > ttl-lockMargin }
+
 // extend moves the lock on after a heartbeat sent at an instant. A lock that has ended is not revived.
 func (l *Lock) extend(sent time.Time, ttl time.Duration) {
 	if sent.Before(l.ends) {

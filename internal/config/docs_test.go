@@ -30,7 +30,7 @@ func TestDocumentationListsExactlyWhatIsAccepted(t *testing.T) {
 	require.True(t, found, "the table has no end")
 
 	if *update {
-		require.NoError(t, os.WriteFile(docsFile, []byte(head+tableBegin+settingsTable()+tableEnd+tail), 0o644)) //nolint:gosec // A page is for everybody.
+		require.NoError(t, os.WriteFile(docsFile, []byte(head+tableBegin+settingsTable()+tableEnd+tail), 0o644))
 		return
 	}
 	require.Empty(t, cmp.Diff(settingsTable(), table), "run go test ./internal/config -update")

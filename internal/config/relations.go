@@ -8,7 +8,7 @@ import (
 // relation is a rule between two durations, without which the promises about locks do not hold.
 type relation struct {
 	smaller, larger string
-	factor          time.Duration // of the smaller one
+	twice           bool // the smaller one must fit in two times
 	orEqual         bool
 	why             string
 }
@@ -16,11 +16,11 @@ type relation struct {
 // relations returns the rules. That three heartbeats fit into a lock needs no rule: they come every third of it.
 func relations() []relation {
 	return []relation{
-		{smaller: pollInterval, larger: horizon, factor: 1, orEqual: true, why: "else endpoints come due before they are looked for"},
-		{smaller: horizon, larger: lockTTL, factor: 1, why: "else the lock of a claim ends while it waits for its due time"},
-		{smaller: lockTTL, larger: staleAfter, factor: 1, why: "else a worker counts as gone while its locks hold"},
-		{smaller: staleAfter, larger: settle, factor: 1, why: "else an outage looks like the silence of dead workers"},
-		{smaller: sweep, larger: settle, factor: 2, why: "else the sweeper does not see what it waits for"},
+		{smaller: pollInterval, larger: horizon, orEqual: true, why: "else endpoints come due before they are looked for"},
+		{smaller: horizon, larger: lockTTL, why: "else the lock of a claim ends while it waits for its due time"},
+		{smaller: lockTTL, larger: staleAfter, why: "else a worker counts as gone while its locks hold"},
+		{smaller: staleAfter, larger: settle, why: "else an outage looks like the silence of dead workers"},
+		{smaller: sweep, larger: settle, twice: true, why: "else the sweeper does not see what it waits for"},
 	}
 }
 
@@ -36,7 +36,10 @@ func misfits(w Worker, broken map[string]bool) []string {
 		if broken[r.smaller] || broken[r.larger] {
 			continue
 		}
-		least, most := values[r.smaller]*r.factor, values[r.larger]
+		least, most := values[r.smaller], values[r.larger]
+		if r.twice {
+			least *= 2
+		}
 		if least < most || r.orEqual && least == most {
 			continue
 		}
@@ -50,7 +53,7 @@ func (r relation) verb() string {
 	switch {
 	case r.orEqual:
 		return "at most"
-	case r.factor == 2:
+	case r.twice:
 		return "less than half of"
 	default:
 		return "less than"

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -83,7 +84,7 @@ func settings() []Setting {
 		{
 			Name: "RUBATO_SLOTS", Default: "256", Doc: "how many runs one worker has in progress at once",
 			set:  func(c *Config, v string) error { return count(&c.Worker.Slots, v) },
-			show: func(c Config) string { return fmt.Sprint(c.Worker.Slots) },
+			show: func(c Config) string { return strconv.Itoa(c.Worker.Slots) },
 		},
 	}
 	list = append(list, durations()...)

@@ -1,12 +1,13 @@
 package devpg
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -149,22 +150,29 @@ func TestStartAsAUserWhoIsNotRoot(t *testing.T) {
 	put(t, startOwner(t, cfg, program, attr).ready(t), "two")
 }
 
-// TestRootRunsExistingDataAsItsOwner is about root as well: data that another user made is run as that user.
-func TestRootRunsExistingDataAsItsOwner(t *testing.T) {
+// TestExistingDataIsRunAsItsOwner is about root as well: nobody takes over what another account made.
+func TestExistingDataIsRunAsItsOwner(t *testing.T) {
 	t.Parallel()
-	dir := newDir(t)
+	cfg := seeded(t)
+	stop(t, start(t, cfg))
 	acct, err := serverAccount()
 	require.NoError(t, err)
-	require.Equal(t, acct, acct.ownerOf(filepath.Join(dir, "missing")))
-	require.NoError(t, acct.own(dir))
-	require.Equal(t, acct, acct.ownerOf(dir))
-	other := account{name: "another", uid: acct.uid + 1, gid: acct.gid, drop: acct.drop}
+	data := filepath.Join(cfg.Dir, "data")
+	require.Equal(t, acct, acct.ownerOf(data))
+	require.Equal(t, acct, acct.ownerOf(filepath.Join(cfg.Dir, "missing")))
+
+	want := acct
 	if acct.drop {
-		require.Equal(t, account{name: "user " + strconv.Itoa(int(acct.uid)), uid: acct.uid, gid: acct.gid, drop: true},
-			other.ownerOf(dir))
-	} else {
-		require.Equal(t, other, other.ownerOf(dir))
+		want = account{name: fmt.Sprintf("user %d", acct.uid+1), uid: acct.uid + 1, gid: acct.gid, drop: true}
 	}
+	require.NoError(t, filepath.WalkDir(data, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, want.own(path))
+	}))
+	require.Equal(t, want, acct.ownerOf(data))
+	c := start(t, cfg)
+	info, err := os.Stat(c.socket)
+	require.NoError(t, err)
+	require.Equal(t, want.uid, info.Sys().(*syscall.Stat_t).Uid)
 }
 
 func copyProgram(t *testing.T, to string) {

@@ -102,9 +102,8 @@ func runChild(ctx context.Context, p childParams) error {
 		return err
 	}
 	if err := c.wait(ctx); err != nil {
-		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		return errors.Join(err, c.stop(stopCtx))
+		c.end(ctx, stopTimeout)
+		return err
 	}
 	return c.reap()
 }
@@ -128,15 +127,24 @@ func (c *child) wait(ctx context.Context) error {
 	return nil
 }
 
-// stop asks the program to end and waits for it. When ctx ends first, the whole process group is killed, and stop says so.
+// stop asks the program to end and waits for it. When ctx ends first it returns the context's error, and the program may live.
 func (c *child) stop(ctx context.Context) error {
 	c.release()
-	err := c.wait(ctx)
-	if err != nil {
-		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+	if err := c.wait(ctx); err != nil {
+		return err
 	}
-	_ = c.reap() // its exit status says nothing about whether it stopped
-	return err
+	_ = c.reap() // the exit status does not say whether it stopped
+	return nil
+}
+
+// end stops the program even though ctx may have ended, and kills it and its shells when patience runs out.
+func (c *child) end(ctx context.Context, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if c.stop(ctx) != nil {
+		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+		_ = c.reap()
+	}
 }
 
 // reap collects the shell of a program that is gone and returns the exit status of the program.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // Config says which cluster to start. Only Dir is required.
@@ -90,8 +91,8 @@ func (c *Cluster) Pid() (int, error) {
 }
 
 // Stop shuts the server down fast: sessions are cut off, transactions in progress are rolled back, committed data is kept. When
-// it returns nothing runs any more and the directory is free. Should ctx end first, the server is killed and the error says so;
-// even then committed data is kept. Further calls return nil.
+// it returns nothing runs any more and the directory is free. Should ctx end first, the server is stopped at once and the error says
+// so; even then committed data is kept. Further calls return nil.
 func (c *Cluster) Stop(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,18 +121,23 @@ func (c *Cluster) Restart(ctx context.Context) error {
 	return nil
 }
 
-// halt stops the server if there is one. The caller holds mu or has the only reference.
+// halt stops the server if there is one. When ctx ends, the server gets the signal for an immediate shutdown: unlike a kill that
+// ends its other processes too. The caller holds mu or has the only reference.
 func (c *Cluster) halt(ctx context.Context) error {
 	if c.server == nil {
 		return nil
 	}
 	err := c.server.stop(ctx)
-	c.server = nil
 	if err != nil {
-		return fmt.Errorf("stopping the postgres in %s, which had to be killed: %w", c.home.dir, err)
+		if pid, pidErr := c.Pid(); pidErr == nil && runsOn(pid, c.home.dataDir()) {
+			_ = syscall.Kill(pid, syscall.SIGQUIT)
+		}
+		c.server.end(ctx, stopTimeout)
+		err = fmt.Errorf("stopping the postgres in %s gently: %w", c.home.dir, err)
 	}
+	c.server = nil
 	c.cfg.Logger.Debug("postgres stopped", "dir", c.home.dir)
-	return nil
+	return err
 }
 
 // discard gives the directory up; nothing runs in it.

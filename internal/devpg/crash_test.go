@@ -20,8 +20,12 @@ func TestKilledOwnerLeavesNothingButItsData(t *testing.T) {
 	o := startOwner(t, cfg, ourselves(t), nil)
 	url := o.ready(t)
 	put(t, url, "one")
+	socket, err := os.ReadFile(filepath.Join(cfg.Dir, socketName))
+	require.NoError(t, err)
+	require.DirExists(t, string(socket))
 	o.kill()
 	requireNothingRuns(t, cfg.Dir)
+	require.NoDirExists(t, string(socket))
 	require.Equal(t, "one", get(t, start(t, cfg).URL()))
 }
 
@@ -143,7 +147,11 @@ func orphanFrom(t *testing.T, o *owner, cfg Config) (pid int, socket string) {
 
 func TestStalePidFileIsNoObstacle(t *testing.T) {
 	t.Parallel()
-	stranger := exec.Command("sleep", "600")
+	acct, err := serverAccount()
+	require.NoError(t, err)
+	stranger := exec.Command("sleep", "600") // of the server's account, because Postgres ignores processes of others by itself
+	stranger.SysProcAttr = acct.procAttr()
+	stranger.SysProcAttr.Setpgid = false
 	require.NoError(t, stranger.Start())
 	t.Cleanup(func() { _ = stranger.Process.Kill(); _ = stranger.Wait() })
 	gone := exec.Command("true")
@@ -217,6 +225,47 @@ func TestChildThatEndsByItselfGivesItsStatus(t *testing.T) {
 			require.EqualError(t, err, want)
 		}
 	}
+}
+
+func TestChildThatIgnoresItsSignalIsKilledInTheEnd(t *testing.T) {
+	t.Parallel()
+	acct, err := serverAccount()
+	require.NoError(t, err)
+	dir := newDir(t)
+	out, err := os.Create(filepath.Join(dir, "out"))
+	require.NoError(t, err)
+	defer out.Close()
+	deaf := `trap '' INT; echo deaf; while :; do sleep 1; done # ` + dir
+	c, err := startChild(childParams{Account: acct, Args: []string{"/bin/sh", "-c", deaf}, Lock: out, Output: out})
+	require.NoError(t, err)
+	eventually(t, func() bool {
+		info, err := out.Stat()
+		return err == nil && info.Size() > 0
+	}, "the child says nothing")
+	c.end(t.Context(), 5*pollEvery)
+	require.Empty(t, running(t, dir))
+}
+
+// TestRestartWaitsForASessionThatOutlivesItsServer kills a server while a session computes: it notices only at its end, and
+// until then the shared memory is in use.
+func TestRestartWaitsForASessionThatOutlivesItsServer(t *testing.T) {
+	t.Parallel()
+	c := start(t, seeded(t))
+	put(t, c.URL(), "one")
+	ended := make(chan error, 1)
+	go func() {
+		ended <- execute(context.Background(), c.URL(), `DO $$ DECLARE until timestamptz := clock_timestamp() + '500ms'; BEGIN
+			WHILE clock_timestamp() < until LOOP NULL; END LOOP; END $$`)
+	}()
+	eventually(t, func() bool {
+		return query(t, c.URL(), "SELECT count(*)::text FROM pg_stat_activity WHERE query LIKE 'DO %' AND state = 'active'") == "1"
+	}, "the session does not begin")
+	pid, err := c.Pid()
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	require.NoError(t, c.Restart(t.Context()))
+	require.Equal(t, "one", get(t, c.URL()))
+	require.Error(t, <-ended)
 }
 
 func TestChildThatCannotStartIsAnError(t *testing.T) {

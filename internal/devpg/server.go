@@ -24,7 +24,7 @@ const (
 	// startTimeout bounds the wait for a server that replays its log after a crash; usually it takes 100 ms.
 	startTimeout = time.Minute
 
-	// stopTimeout bounds a stop that no caller bounds.
+	// stopTimeout bounds a stop that no caller bounds: longer than the 5 s after which an immediate shutdown kills.
 	stopTimeout = 10 * time.Second
 
 	// invalidCatalogName is the SQLSTATE for a database that does not exist.
@@ -37,11 +37,16 @@ func (c *Cluster) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	begun := time.Now()
+	log, err := c.home.openLog()
+	if err != nil {
+		return fmt.Errorf("opening the log: %w", err)
+	}
+	defer log.Close()
 	for {
 		if err := clearOrphan(ctx, c.home.dataDir()); err != nil {
 			return err
 		}
-		if err := c.launch(); err != nil {
+		if err := c.launch(log); err != nil {
 			return err
 		}
 		err := c.awaitReady(ctx)
@@ -49,9 +54,8 @@ func (c *Cluster) run(ctx context.Context) error {
 			c.cfg.Logger.Debug("postgres ready", "dir", c.home.dir, "duration", time.Since(begun))
 			return nil
 		}
-		stopCtx, cancelStop := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		err = errors.Join(err, c.halt(stopCtx))
-		cancelStop()
+		c.server.end(ctx, stopTimeout)
+		c.server = nil
 		if _, pidErr := readPidFile(c.home.dataDir()); pidErr != nil || ctx.Err() != nil || time.Since(begun) > orphanPatience {
 			return err
 		}
@@ -59,15 +63,10 @@ func (c *Cluster) run(ctx context.Context) error {
 }
 
 // launch starts the server process. [runsOn] recognizes it by its command line.
-func (c *Cluster) launch() error {
+func (c *Cluster) launch(log *os.File) error {
 	if err := c.makeSocketDir(); err != nil {
 		return fmt.Errorf("making the directory of the socket: %w", err)
 	}
-	log, err := c.home.openLog()
-	if err != nil {
-		return fmt.Errorf("opening the log: %w", err)
-	}
-	defer log.Close()
 	p := childParams{Account: c.acct, Lock: c.home.children, Output: log, RemoveAlways: c.socket}
 	if c.cfg.Ephemeral {
 		p.RemoveOrphaned = c.home.base
@@ -77,6 +76,7 @@ func (c *Cluster) launch() error {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		p.Args = append(p.Args, "-c", name+"="+settings[name])
 	}
+	var err error
 	c.server, err = startChild(p)
 	return err
 }

@@ -34,7 +34,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	ctx, stop := context.WithTimeoutCause(ctx, b.target.Spec.MaxExecutionTime, context.DeadlineExceeded)
 	defer stop()
 
-	if ttl := s.LockedUntil.Sub(s.StartedAt); ttl < b.target.Spec.MaxExecutionTime { // Longer than its first lock: needs heartbeats.
+	if ttl := s.LockedUntil.Sub(s.StartedAt); claims.Outlasts(b.target.Spec.MaxExecutionTime, ttl) {
 		held := claims.Held{RunID: s.RunID, Token: b.claim.Token}
 		w.beats.Hold(claims.NewLock(held, sent, ttl, cancel))
 		defer w.beats.Drop(s.RunID)

@@ -46,12 +46,13 @@ func (w *Worker) record(ctx context.Context, batch []runs.Run) {
 		switch {
 		case err == nil:
 			return
-		case errs.CodeOf(err) == errs.Invalid && len(batch) > 1: // One row poisons the batch: find it.
+		case errs.CodeOf(err) == errs.Unavailable || ctx.Err() != nil: // Kept and tried again.
+		case len(batch) > 1: // One row poisons the batch: find it.
 			for _, run := range batch {
 				w.record(ctx, []runs.Run{run})
 			}
 			return
-		case errs.CodeOf(err) == errs.Invalid:
+		default:
 			w.quarantine(ctx, batch[0], err)
 			return
 		}

@@ -65,7 +65,9 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) {
 		starts[i] = Start{
 			Claim: b.claim, RunID: runs.NewID(b.claim.Slot, b.claim.EndpointID, b.claim.Attempt), Execution: b.target.Spec.MaxExecutionTime,
 		}
-		byEndpoint[b.claim.EndpointID] = b
+		if b.claim.Token > byEndpoint[b.claim.EndpointID].claim.Token { // Of two claims of one endpoint the earlier is void.
+			byEndpoint[b.claim.EndpointID] = b
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWait)
 	defer cancel()

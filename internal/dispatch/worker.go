@@ -119,12 +119,12 @@ func (w *Worker) Run(ctx context.Context) error {
 		endRecords()
 		<-finished
 	}
+	endRecords()
+	keep.Wait() // No word of a draining worker may follow its goodbye.
 	goodbye, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordGrace)
 	defer cancel()
-	err := w.announce(goodbye, stateInactive)
-	endRecords()
-	keep.Wait()
-	return err
+	w.release(goodbye) // What a record that was under way has kept.
+	return w.announce(goodbye, stateInactive)
 }
 
 // recordGrace is how long a stopping worker tries to write what it knows beyond the grace for requests.

@@ -14,7 +14,7 @@ const lateStart = time.Second
 // Recorded is a decision as the ledger keeps it: the answer and the input that it was a function of.
 type Recorded struct {
 	At       time.Time // when it was made, in database time
-	Cause    string    // finish, register, edit, pause, resume, hint, reset_failures, run_now, settle
+	Cause    string    // finish, register, edit, pause, resume, hint, reset_failures, run_now, quarantine
 	Author   string    // who asked; empty for the system
 	Due      Due
 	Decision governor.Decision

@@ -6,11 +6,18 @@ import (
 	"rubato/internal/governor"
 )
 
-// Quarantine pauses an endpoint whose stored configuration cannot be used, until somebody edits it, and says why. Only a row that
-// was written past the API can come to this.
-func (e *Endpoint) Quarantine(fault error) {
+// Quarantine pauses an endpoint whose stored configuration cannot be used, until somebody mends and resumes it, and says why. Only a
+// row that was written past the API can come to this.
+func (e *Endpoint) Quarantine(now time.Time, fault error) Recorded {
 	s := &e.State
 	s.PausedUntil, s.PauseReason = indefinitely, "quarantined: "+fault.Error()
 	s.ManualAt = time.Time{}
 	s.Due = Due{At: indefinitely, Slot: indefinitely, Attempt: 1, Source: governor.SourcePaused}
+	return Recorded{
+		At: now, Cause: "quarantine", Due: s.Due, Version: e.Version,
+		Decision: governor.Decision{At: s.Due.At, Slot: s.Due.Slot, Source: s.Due.Source, Steps: []governor.Step{
+			{Rule: "quarantine", At: s.Due.At, Why: "the stored configuration cannot be used: " + fault.Error()},
+		}},
+		Input: governor.Input{EndpointID: e.ID, Now: now, Cause: governor.CauseReplan, PausedUntil: s.PausedUntil},
+	}
 }

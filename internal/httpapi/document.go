@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"unicode/utf8"
 
@@ -53,13 +52,18 @@ func parseDocument(text []byte) (*document, error) {
 
 // syntax checks that text is one JSON value and nothing else.
 func syntax(text []byte) error {
-	var whole json.RawMessage
-	err := json.Unmarshal(text, &whole)
+	whole := json.NewDecoder(bytes.NewReader(text))
+	var value json.RawMessage
+	err := whole.Decode(&value)
 	if bad, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return invalidJSON(position(text, int(bad.Offset)-1) + ": " + bad.Error())
 	}
 	if err != nil {
-		return invalidJSON("the body is not JSON: " + err.Error())
+		return invalidJSON(position(text, len(text)) + ": the JSON ends too early")
+	}
+	rest := text[whole.InputOffset():]
+	if after := bytes.TrimLeft(rest, " \t\r\n"); len(after) > 0 {
+		return invalidJSON(position(text, len(text)-len(after)) + ": there is more after the JSON object; send exactly one")
 	}
 	return nil
 }
@@ -74,7 +78,7 @@ type parser struct {
 func (p *parser) value(path string, depth int) (any, error) {
 	token, err := p.tokens.Token()
 	if err != nil {
-		return nil, invalidJSON(position(p.text, int(p.tokens.InputOffset())) + ": " + textOf(err))
+		return nil, invalidJSON(position(p.text, int(p.tokens.InputOffset())) + ": " + err.Error())
 	}
 	open, nested := token.(json.Delim)
 	if !nested {
@@ -94,15 +98,12 @@ func (p *parser) object(path string, depth int) (any, error) {
 	for p.tokens.More() {
 		token, err := p.tokens.Token()
 		if err != nil {
-			return nil, invalidJSON(textOf(err))
+			return nil, invalidJSON(err.Error())
 		}
 		name, _ := token.(string) // The syntax was checked: only strings are names.
 		at := join(path, name)
 		if _, twice := o.values[name]; twice {
-			p.repeated = append(p.repeated, errs.Field{
-				Field: at, Code: "duplicate_field",
-				Message: "appears twice, the second time at " + position(p.text, int(p.tokens.InputOffset())) + "; keep one",
-			})
+			p.repeat(at)
 		} else {
 			o.names = append(o.names, name)
 		}
@@ -112,6 +113,15 @@ func (p *parser) object(path string, depth int) (any, error) {
 	}
 	_, err := p.tokens.Token() // The closing brace.
 	return o, err
+}
+
+// repeat complains about a member that its object has already. It looks for the position only as long as the answer will show it.
+func (p *parser) repeat(path string) {
+	message := "appears twice; keep one"
+	if len(p.repeated) < maxFields {
+		message = "appears twice, the second time at " + position(p.text, int(p.tokens.InputOffset())) + "; keep one"
+	}
+	p.repeated = append(p.repeated, errs.Field{Field: path, Code: "duplicate_field", Message: message})
 }
 
 func (p *parser) array(path string, depth int) (any, error) {
@@ -166,13 +176,6 @@ func invalidUTF8(text []byte) int {
 		}
 		at += size
 	}
-}
-
-func textOf(err error) string {
-	if errors.Is(err, io.EOF) {
-		return "unexpected end of JSON input"
-	}
-	return err.Error()
 }
 
 func invalidJSON(message string) error { return errs.New(errs.Malformed, "invalid_json", message) }

@@ -50,8 +50,8 @@ func whatIf(in *input, now time.Time) (api.Decision, error) {
 	}
 	q := newQuestion(facts, now)
 	in.malformed = append(in.malformed, q.malformed...)
-	bad := append(q.bad, errs.FieldsOf(q.checkSchedule())...)
-	if err := in.refuse(errs.InvalidFields(bad)); err != nil {
+	q.bad = append(q.bad, errs.FieldsOf(q.checkSchedule())...)
+	if err := in.refuse(errs.InvalidFields(q.bad)); err != nil {
 		return api.Decision{}, err
 	}
 	cron, err := q.spec.ParseCron(q.id)

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -45,10 +44,14 @@ func (in *input) refuse(err error) error {
 		return err
 	}
 	fields := slices.Concat(in.malformed, in.missing)
-	for _, f := range slices.Concat(errs.FieldsOf(err), in.unwanted) {
-		if !in.covered(fields, f) {
-			fields = append(fields, f)
+	found := slices.Concat(errs.FieldsOf(err), in.unwanted)
+	named, bad := paths(fields), paths(fields, found)
+	for _, f := range found {
+		if named.cover(f.Field) || in.follows(f, bad) {
+			continue
 		}
+		fields = append(fields, f)
+		named[f.Field] = true
 	}
 	if len(in.malformed) > 0 {
 		return malformedFields(fields)
@@ -56,18 +59,32 @@ func (in *input) refuse(err error) error {
 	return errs.InvalidFields(fields)
 }
 
-// covered reports whether a complaint adds nothing to those that were made: its field or an object around it was named, or it
-// follows from another bad field that the domain saw the default of.
-func (in *input) covered(named []errs.Field, f errs.Field) bool {
-	for _, other := range named {
-		if within(f.Field, other.Field) {
-			return true
+// pathSet is a set of paths. Bodies may hold tens of thousands of bad members, so nothing here compares each with each.
+type pathSet map[string]bool
+
+func paths(lists ...[]errs.Field) pathSet {
+	set := pathSet{}
+	for _, list := range lists {
+		for _, f := range list {
+			set[f.Field] = true
 		}
-		if slices.Contains(in.causes(f), other.Field) {
+	}
+	return set
+}
+
+// cover reports whether the set holds a path, or an object or array around it.
+func (s pathSet) cover(path string) bool {
+	for i, c := range path {
+		if (c == '.' || c == '[') && s[path[:i]] {
 			return true
 		}
 	}
-	return false
+	return s[path]
+}
+
+// follows reports whether a complaint only follows from another bad field, which the domain saw the default of.
+func (in *input) follows(f errs.Field, bad pathSet) bool {
+	return slices.ContainsFunc(in.causes(f), func(cause string) bool { return cause != f.Field && bad[cause] })
 }
 
 // causes returns the fields whose being bad makes a complaint about another one worthless.
@@ -82,12 +99,6 @@ func (in *input) causes(f errs.Field) []string {
 	default:
 		return nil
 	}
-}
-
-// within reports whether a path is another one or lies inside of it.
-func within(path, outer string) bool {
-	rest, found := strings.CutPrefix(path, outer)
-	return found && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 func malformedFields(fields []errs.Field) error {

@@ -39,7 +39,7 @@ func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 		defer func() {
 			switch p := recover(); p {
 			case nil:
-			case http.ErrAbortHandler: //nolint:errorlint,goerr113 // A sentinel to panic with: the server wants it back.
+			case http.ErrAbortHandler: // The server wants this one back.
 				panic(p)
 			default:
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())

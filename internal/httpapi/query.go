@@ -40,7 +40,9 @@ func (s *Server) checkQuery(next echo.HandlerFunc) echo.HandlerFunc {
 // parameter returns what is wrong with a query parameter.
 func (op *operation) parameter(name string, values []string) []errs.Field {
 	var bad []errs.Field
-	complain := func(code, message string) { bad = append(bad, errs.Field{Field: join("", name), Code: code, Message: message}) }
+	complain := func(code, message string) {
+		bad = append(bad, errs.Field{Field: join("", name), Code: code, Message: message})
+	}
 	known, ok := op.query[name]
 	if !ok {
 		complain("unknown_parameter", "is not a parameter of this route"+op.parameters())
@@ -79,6 +81,7 @@ func (op *operation) parameters() string {
 
 // wrongValue returns why a parameter's value is not allowed; an empty code where it is.
 func wrongValue(schema *openapi3.Schema, value string) (code, message string) {
+	length := uint64(utf8.RuneCountInString(value)) //nolint:gosec // A length is not negative.
 	switch {
 	case schema.Type.Is(openapi3.TypeInteger):
 		return wrongInteger(schema, value)
@@ -94,9 +97,9 @@ func wrongValue(schema *openapi3.Schema, value string) (code, message string) {
 		if !slices.Contains(schema.Enum, any(value)) {
 			return "invalid_value", "must be one of " + strings.Trim(fmt.Sprint(schema.Enum), "[]")
 		}
-	case uint64(utf8.RuneCountInString(value)) < schema.MinLength:
+	case length < schema.MinLength:
 		return codeRequired, "must not be empty"
-	case schema.MaxLength != nil && uint64(utf8.RuneCountInString(value)) > *schema.MaxLength:
+	case schema.MaxLength != nil && length > *schema.MaxLength:
 		return "too_long", fmt.Sprintf("must be at most %d characters long", *schema.MaxLength)
 	}
 	return "", ""

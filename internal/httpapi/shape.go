@@ -90,7 +90,7 @@ func (s *shape) object(path string, schema *openapi3.Schema, o *object) map[stri
 		at := join(path, name)
 		member := memberOf(schema, name)
 		if member == nil {
-			s.bad(at, codeUnknown, "is not a field here"+didYouMean(schema, name))
+			s.unknown(at, schema, name)
 			continue
 		}
 		if v, ok := s.check(at, member, o.values[name]); ok {
@@ -120,15 +120,31 @@ func memberOf(schema *openapi3.Schema, name string) *openapi3.Schema {
 	return nil
 }
 
-// didYouMean names the field that differs from an unknown one in case or punctuation only.
-func didYouMean(schema *openapi3.Schema, name string) string {
-	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
+// unknown complains about a member that the contract does not know, and names the one that differs in case or punctuation only. It
+// looks for one only as long as the answer will show it.
+func (s *shape) unknown(path string, schema *openapi3.Schema, name string) {
+	message := "is not a field here"
+	if len(s.malformed) < maxFields && len(name) <= maxName {
+		if known := similar(schema, name); known != "" {
+			message += "; use " + known
+		}
+	}
+	s.bad(path, codeUnknown, message)
+}
+
+// similar returns the known member that differs from a name in case or punctuation only, if there is one.
+func similar(schema *openapi3.Schema, name string) string {
 	for known := range schema.Properties {
 		if plain(known) == plain(name) {
-			return "; use " + known
+			return known
 		}
 	}
 	return ""
+}
+
+// plain drops what naming conventions differ in.
+func plain(name string) string {
+	return strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(name, "_", ""), "-", ""))
 }
 
 // unwrap returns the schema of the value itself where null is one of two alternatives.

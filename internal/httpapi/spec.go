@@ -5,9 +5,7 @@ import (
 	"time"
 
 	"rubato/internal/endpoints"
-	"rubato/internal/governor"
 	"rubato/internal/httpapi/api"
-	"rubato/internal/schedule"
 )
 
 // specOf returns what a user configured, with the default of everything that was not given. It does not judge: values that the
@@ -20,9 +18,7 @@ func specOf(in api.EndpointSpec) endpoints.Spec {
 	set(&s.Labels, in.Labels)
 
 	s.URL = in.URL
-	if in.Method != nil {
-		s.Method = string(*in.Method)
-	}
+	setWord(&s.Method, in.Method)
 	set(&s.Headers, in.Headers)
 	set(&s.Body, in.Body)
 
@@ -53,17 +49,11 @@ func timingOf(s *endpoints.Spec, in api.ExplainInput) {
 		s.Timezone = text(in.Timezone)
 	}
 	if d := in.DST; d != nil {
-		if d.Gap != nil {
-			s.DST.Gap = schedule.GapPolicy(*d.Gap)
-		}
-		if d.Overlap != nil {
-			s.DST.Overlap = schedule.OverlapPolicy(*d.Overlap)
-		}
+		setWord(&s.DST.Gap, d.Gap)
+		setWord(&s.DST.Overlap, d.Overlap)
 	}
 	s.StartAt = given(in.StartAt)
-	if in.CatchUp != nil {
-		s.CatchUp = governor.CatchUp(*in.CatchUp)
-	}
+	setWord(&s.CatchUp, in.CatchUp)
 	s.MinInterval = givenSpan(in.MinIntervalMs)
 	s.MaxInterval = givenSpan(in.MaxIntervalMs)
 	setSpan(&s.Jitter, in.JitterMs)
@@ -110,6 +100,13 @@ func text(given *string) string {
 func set[T any](field, given *T) {
 	if given != nil {
 		*field = *given
+	}
+}
+
+// setWord is set for a word of an enumeration, which the domain and the contract have each their own type for.
+func setWord[D, C ~string](field *D, given *C) {
+	if given != nil {
+		*field = D(*given)
 	}
 }
 

@@ -33,10 +33,10 @@ var (
 
 // dayRule reads a member that stands for other days in every month; found is false for any other member.
 func (f *field) dayRule(text string) (rule dayRule, found bool, err error) {
-	switch {
-	case f.kind == cron.Dom:
+	if f.kind == cron.Dom {
 		return f.monthRule(text)
-	case f.kind == cron.Dow:
+	}
+	if f.kind == cron.Dow {
 		return f.weekRule(text)
 	}
 	return nil, false, nil
@@ -64,7 +64,7 @@ func (f *field) monthRule(text string) (rule dayRule, found bool, err error) {
 
 func (f *field) weekRule(text string) (rule dayRule, found bool, err error) {
 	if text == "L" {
-		return nil, false, errors.New("L alone is no weekday: use FRIL for the last Friday of the month, or SAT for Saturdays")
+		return nil, false, errors.New("the weekday of L is missing: use FRIL for the last Friday of the month, or SAT for Saturdays")
 	}
 	if m := nthShape.FindStringSubmatch(text); m != nil {
 		day, err := f.value(m[1])
@@ -164,7 +164,7 @@ func newDayTable(dom, dow set) dayTable {
 func monthDays(dom set, m shape) uint32 {
 	var days uint32
 	for day := 1; day <= m.length; day++ {
-		days |= uint32(dom.bits>>day&1) << day //nolint:gosec // One bit.
+		days |= uint32(dom.bits>>day&1) << day
 	}
 	return days | ruleDays(dom.rules, m)
 }
@@ -172,7 +172,7 @@ func monthDays(dom set, m shape) uint32 {
 func weekDays(dow set, m shape) uint32 {
 	var days uint32
 	for day := 1; day <= m.length; day++ {
-		days |= uint32(dow.bits>>m.weekday(day)&1) << day //nolint:gosec // One bit.
+		days |= uint32(dow.bits>>m.weekday(day)&1) << day
 	}
 	return days | ruleDays(dow.rules, m)
 }

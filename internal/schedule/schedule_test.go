@@ -11,21 +11,21 @@ import (
 )
 
 // mustParse returns the schedule of spec.
-func mustParse(t testing.TB, spec Spec) *Cron {
-	t.Helper()
+func mustParse(tb testing.TB, spec Spec) *Cron {
+	tb.Helper()
 	c, err := Parse(spec)
-	require.NoError(t, err, "%+v", spec)
+	require.NoError(tb, err, "%+v", spec)
 	return c
 }
 
 // at reads an instant such as 2026-03-08T03:00:00-04:00, or 2026-03-08 as midnight UTC.
-func at(t testing.TB, text string) time.Time {
-	t.Helper()
+func at(tb testing.TB, text string) time.Time {
+	tb.Helper()
 	if !strings.Contains(text, "T") {
 		text += "T00:00:00Z"
 	}
 	instant, err := time.Parse(time.RFC3339, text)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return instant
 }
 
@@ -111,7 +111,7 @@ func TestBadExpressionsAreRefused(t *testing.T) {
 		"٣ * * * *":                            {"cron_invalid", "cannot be read"},
 		"L * * * *":                            {"cron_invalid", `"L" is not allowed`},
 		"* * * L *":                            {"cron_invalid", `"L" is not allowed`},
-		"* * * * L":                            {"cron_invalid", "L alone is no weekday: use FRIL"},
+		"* * * * L":                            {"cron_invalid", "the weekday of L is missing: use FRIL"},
 		"* * L-0 * *":                          {"cron_invalid", "use L for the last day, or L-1 to L-30"},
 		"* * L-31 * *":                         {"cron_invalid", "use L for the last day, or L-1 to L-30"},
 		"* * 32W * *":                          {"cron_invalid", `"32" is not allowed`},

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -47,7 +46,13 @@ func setup(t *testing.T) *bundle {
 		_, err := store.MigrateUp(ctx, url)
 		return err
 	}})
-	db, err := store.Open(t.Context(), store.Config{URL: url, Logger: slog.New(slog.DiscardHandler)})
+	return open(t, url)
+}
+
+// open returns a bundle over a database that is there already.
+func open(t *testing.T, url string) *bundle {
+	t.Helper()
+	db, err := store.Open(t.Context(), store.Config{URL: url})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	pool, err := pgxpool.New(t.Context(), url)

@@ -8,7 +8,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,7 +22,8 @@ type Config struct {
 	URL             string
 	MaxConns        int32  // default 10: two cores of a database are busy with fewer
 	ApplicationName string // shown in pg_stat_activity; default "rubato"
-	Logger          *slog.Logger
+	// Now stands in for the database's clock, for simulations of time; nil, as in every program, means the database's own.
+	Now func() time.Time
 }
 
 // DB is a pool of connections to one database.
@@ -31,7 +31,7 @@ type DB struct {
 	pool    *pgxpool.Pool
 	q       *dbsqlc.Queries
 	configs *configs
-	now     func() *time.Time // nil in its answer means the database's clock; tests set others
+	now     func() *time.Time // nil in its answer means the database's clock
 }
 
 // Open prepares a pool. It connects when the first statement needs it, so it succeeds while the database is away; the error is
@@ -58,9 +58,11 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the database pool: %w", redactURL(err))
 	}
-	return &DB{
-		pool: pool, q: dbsqlc.New(), configs: newConfigs(), now: func() *time.Time { return nil },
-	}, nil
+	db := &DB{pool: pool, q: dbsqlc.New(), configs: newConfigs(), now: func() *time.Time { return nil }}
+	if cfg.Now != nil {
+		db.now = func() *time.Time { return new(cfg.Now()) }
+	}
+	return db, nil
 }
 
 // useUTC makes the driver return instants in UTC rather than in the machine's zone.

@@ -50,7 +50,7 @@ func (s *Endpoints) Create(ctx context.Context, create func(now time.Time) (*end
 		if err != nil {
 			return fmt.Errorf("inserting the schedule of endpoint %s: %w", e.ID, err)
 		}
-		return s.decided(ctx, tx, e, planned)
+		return s.db.decided(ctx, tx, e, planned)
 	})
 }
 
@@ -84,7 +84,7 @@ func (s *Endpoints) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id endp
 func (s *Endpoints) List(ctx context.Context, f endpoints.Filter) (list []*endpoints.Endpoint, now time.Time, err error) {
 	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
 		params := dbsqlc.EndpointListParams{
-			TenantID: f.TenantID, Key: optionalText(f.Key), Name: optionalText(f.Name), State: f.State, MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+			TenantID: f.TenantID, Now: s.db.now(), Key: optionalText(f.Key), Name: optionalText(f.Name), State: f.State, MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
 		}
 		if f.Before != (endpoints.ID{}) {
 			params.Before = (*[16]byte)(&f.Before)
@@ -185,19 +185,7 @@ func (s *Endpoints) write(ctx context.Context, tx pgx.Tx, now time.Time, before,
 	if err := s.db.replan(ctx, tx, after); err != nil {
 		return err
 	}
-	return s.decided(ctx, tx, after, *planned)
-}
-
-// replan puts the planned due time of an endpoint in force and revokes every claim.
-func (db *DB) replan(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint) error {
-	s := e.State
-	rows, err := db.q.ScheduleReplan(ctx, tx, dbsqlc.ScheduleReplanParams{
-		EndpointID: e.ID, PlannedAt: s.Due.At, Slot: s.Due.Slot, Attempt: int16(s.Due.Attempt), Source: string(s.Due.Source), //nolint:gosec // At most 10.
-		Version: e.Version, LockMs: lockMs(e.Spec), FailureCount: int32(s.FailureCount), //nolint:gosec // Counts runs.
-		PausedUntil: optional(s.PausedUntil), PauseReason: optionalText(s.PauseReason),
-		ManualAt: optional(s.ManualAt), RetryAfter: optional(s.RetryAfter),
-	})
-	return oneRow(rows, err, "replanning", e.ID)
+	return s.db.decided(ctx, tx, after, *planned)
 }
 
 func (s *Endpoints) writeConfig(ctx context.Context, tx pgx.Tx, before, after *endpoints.Endpoint) error {
@@ -240,26 +228,6 @@ func hintRow(id endpoints.ID, kind string, h *endpoints.Hint) dbsqlc.HintInsertP
 		row.IntervalMs = new(h.Interval.Milliseconds())
 	}
 	return row
-}
-
-// decided keeps a decision in the ledger, and tells workers, at the commit, what it made due.
-func (s *Endpoints) decided(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, r endpoints.Recorded) error {
-	steps, err := json.Marshal(r.Decision.Steps)
-	if err != nil {
-		return fmt.Errorf("encoding the decision for endpoint %s: %w", e.ID, err)
-	}
-	input, err := json.Marshal(ledgerInput(r.Input))
-	if err != nil {
-		return fmt.Errorf("encoding the input of the decision for endpoint %s: %w", e.ID, err)
-	}
-	err = s.db.q.DecisionInsert(ctx, tx, dbsqlc.DecisionInsertParams{
-		EndpointID: e.ID, DecidedAt: r.At, Cause: r.Cause, Author: r.Author, Version: r.Version,
-		NextRunAt: r.Due.At, NextSource: string(r.Due.Source), NextSteps: steps, Input: input,
-	})
-	if err != nil {
-		return fmt.Errorf("recording the decision for endpoint %s: %w", e.ID, err)
-	}
-	return s.db.q.ScheduleNotify(ctx, tx, r.Due.At.UnixMilli())
 }
 
 // LastDecision implements endpoints.Store.

@@ -43,8 +43,9 @@ func translateState(err error, pg *pgconn.PgError) error {
 		return err // Mended by whoever inserts history.
 	case hasClass(pg, "22", "23"):
 		return errs.Wrap(err, errs.Invalid, "the database refuses a value")
-	case hasClass(pg, "08", "53", "57", "40", "55", "25"):
-		// Connections, resources, intervention, rollbacks, locks, read-only: none is the input's fault, and all may pass.
+	case hasClass(pg, "08", "53", "57", "40", "55", "25", "0A"):
+		// Connections, resources, intervention, rollbacks, locks, read-only, a prepared plan from before a migration: none is the
+		// input's fault, and all may pass.
 		return errs.Wrap(err, errs.Unavailable, "the database cannot do this at the moment; try again")
 	default:
 		return err

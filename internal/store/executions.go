@@ -39,29 +39,32 @@ func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]
 			targets[id] = c.target
 			continue
 		}
-		if err := s.quarantine(ctx, id, c.fault); err != nil {
+		if err := s.quarantine(ctx, id); err != nil {
 			return targets, err
 		}
 	}
 	return targets, nil
 }
 
-// quarantine pauses an endpoint whose stored configuration cannot be used, so that it hurts nobody else, and says why.
-func (s *Executions) quarantine(ctx context.Context, id [16]byte, fault error) error {
+// quarantine takes an endpoint out of the way whose stored configuration cannot be used.
+func (s *Executions) quarantine(ctx context.Context, id [16]byte) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
 		if err := s.db.q.ScheduleLock(ctx, tx, [][16]byte{id}); err != nil {
 			return fmt.Errorf("locking a schedule: %w", err)
 		}
-		found, _, err := s.db.states(ctx, tx, [][16]byte{id})
+		found, faults, err := s.db.states(ctx, tx, [][16]byte{id})
 		if err != nil {
 			return err
 		}
-		e := found[id]
-		if e == nil {
+		e, fault := found[id], faults[id]
+		if e == nil || fault == nil { // Archived or mended since.
 			return nil
 		}
-		e.Quarantine(fault)
-		return s.db.replan(ctx, tx, e)
+		now, err := s.db.decisionTime(ctx, tx)
+		if err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		return s.db.quarantine(ctx, tx, e, now, fault)
 	})
 }
 
@@ -110,6 +113,6 @@ func (s *Executions) Start(ctx context.Context, worker [16]byte, list []dispatch
 // Beat implements dispatch.Executions.
 func (s *Executions) Beat(ctx context.Context, p dispatch.Presence) error {
 	return translate(s.db.q.WorkerBeat(ctx, s.db.pool, dbsqlc.WorkerBeatParams{
-		ID: p.ID, Name: p.Name, Version: p.Version, State: p.State, Slots: int32(p.Slots), Busy: int32(p.Busy), //nolint:gosec // Thousands at most.
+		ID: p.ID, Name: p.Name, Version: p.Version, State: p.State, Now: s.db.now(), Slots: int32(p.Slots), Busy: int32(p.Busy), //nolint:gosec // Thousands at most.
 	}))
 }

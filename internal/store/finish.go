@@ -133,9 +133,8 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	oneShot := e.State.OneShotHint
 	decided, err := e.AfterRun(now, finishedOf(run))
 	if fault = errors.Join(fault, err); fault != nil {
-		e.Quarantine(fault)
 		b.history.add(run, e.Version, e.State.FailureCount, nil)
-		return b.db.replan(ctx, tx, e)
+		return b.db.quarantine(ctx, tx, e, now, fault)
 	}
 	if oneShot != nil && e.State.OneShotHint == nil {
 		if err := b.db.q.HintEnd(ctx, tx, dbsqlc.HintEndParams{EndpointID: e.ID, Kind: hintOneShot, EndedAt: now}); err != nil {

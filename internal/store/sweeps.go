@@ -83,10 +83,10 @@ func (s *Sweeps) Settle(ctx context.Context, run runs.Run) (settled bool, err er
 	settle := func() error {
 		return s.db.tx(ctx, func(tx pgx.Tx) error {
 			rows, err := s.db.q.LiveRunSettle(ctx, tx, dbsqlc.LiveRunSettleParams{RunID: run.ID, Token: run.ClaimToken, Now: s.db.now()})
-			if err != nil || rows == 0 { // Its lock was extended, or it finished: left alone.
+			settled = rows > 0
+			if err != nil || !settled { // Its lock was extended, or it finished: left alone.
 				return err
 			}
-			settled = true
 			if run.FinishedAt, err = s.db.decisionTime(ctx, tx); err != nil {
 				return err
 			}

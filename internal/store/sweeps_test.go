@@ -125,20 +125,26 @@ func TestAHeartbeatBetweenListAndSettleWins(t *testing.T) {
 	b := setup(t)
 	b.register(t, nil)
 	now := b.at(noon())
-	c, s := b.startOne(t, worker{1})
-	b.at(now.Add(66 * time.Second))
+	c := b.claimOne(t, worker{1})
+	starts := startsOf([]claims.Claim{c})
+	starts[0].Execution = time.Hour
+	started, err := b.executions.Start(t.Context(), worker{1}, starts, time.Minute)
+	require.NoError(t, err)
+	require.Len(t, started, 1)
+	later := b.at(now.Add(61 * time.Second))
 	list := b.lost(t, doubting)
 	require.Len(t, list, 1)
 
-	// The statement of the heartbeat was sent in time and is executed now.
-	b.at(now.Add(30 * time.Second))
-	kept, err := b.claims.ExtendLocks(t.Context(), worker{1}, []claims.Held{{RunID: s.RunID, Token: c.Token}}, time.Minute)
+	// The heartbeat was executed in time; its commit becomes visible now.
+	b.at(now.Add(59 * time.Second))
+	kept, err := b.claims.ExtendLocks(t.Context(), worker{1}, []claims.Held{{RunID: started[0].RunID, Token: c.Token}}, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, kept, 1)
+	b.at(later)
 	settled, err := b.sweeps.Settle(t.Context(), list[0])
 	require.NoError(t, err)
 	require.False(t, settled)
-	require.Equal(t, runs.Running, b.run(t, s.RunID).Outcome.Status)
+	require.Equal(t, runs.Running, b.run(t, started[0].RunID).Outcome.Status)
 }
 
 func TestARunIsSettledOnceHoweverManySweep(t *testing.T) {
@@ -259,10 +265,10 @@ func TestClaimsOfASilentWorkerAreTakenOver(t *testing.T) {
 
 	b.beat(t, me, "active", now.Add(10*time.Second))
 	b.at(now.Add(2 * time.Minute))
-	require.NotEmpty(t, b.claim(t, me, horizon), "a worker that comes back works again")
+	require.Len(t, b.claim(t, me, horizon), 3, "a worker that comes back works again")
 	require.Equal(t, "active", query[string](t, b, "SELECT state FROM workers WHERE id = $1", [16]byte(me)))
 	b.at(now.Add(3 * time.Minute))
-	require.Equal(t, 1, takeOver(), "and is watched again")
+	require.Equal(t, 3, takeOver(), "and is watched again")
 }
 
 func TestClaimsThatADepartedWorkerLeftAreTakenOver(t *testing.T) {

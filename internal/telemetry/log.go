@@ -23,7 +23,7 @@ const (
 func NewLogger(w io.Writer, level slog.Level, format Format) *slog.Logger {
 	terminal := isTerminal(w)
 	if format == Text || format != JSON && terminal {
-		return slog.New(tint.NewHandler(w, &tint.Options{
+		return slog.New(tint.NewTextHandler(w, &tint.Options{
 			Level: level, TimeFormat: "15:04:05.000Z", NoColor: !terminal, ReplaceAttr: inUTC,
 		}))
 	}

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	build := exec.Command("go", "build", "-o", dir+"/", "./cmd/...") //nolint:noctx // There is nothing to cancel it for.
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "./cmd/...")
 	build.Dir = "../.."
 	build.Stdout, build.Stderr = os.Stdout, os.Stderr
 	if err := build.Run(); err != nil {
@@ -82,7 +82,7 @@ func (p *process) output() string {
 func start(t *testing.T, home string, env []string, name string, args ...string) *process {
 	t.Helper()
 	p := &process{lines: make(chan string, 1000), ended: make(chan struct{})}
-	p.cmd = exec.Command(filepath.Join(binaries, name), args...) //nolint:noctx // Tests end it by signals.
+	p.cmd = exec.Command(filepath.Join(binaries, name), args...)
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}, env...)
 	p.cmd.Stderr = p
 	out, err := p.cmd.StdoutPipe()
@@ -291,7 +291,7 @@ func (tgt *target) requests(path string) []http.Header {
 // freeAddress returns an address that nobody listens on at the moment.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It is closed at once.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
 	return l.Addr().String()

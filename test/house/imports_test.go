@@ -59,6 +59,7 @@ func importRules() []rule {
 			"the domain asks the governor; it reads no clock and knows no database",
 		},
 		{"internal/errs", nil, "what crosses every border depends on nothing"},
+		{"internal/failpoint", nil, "moments at which a test may break a process; absent from ordinary builds"},
 		{"internal/governor", nil, "a decision depends on its input alone"},
 		{
 			"internal/httpapi", []string{

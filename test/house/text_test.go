@@ -2,6 +2,7 @@ package house
 
 import (
 	"go/ast"
+	"iter"
 	"regexp"
 	"strings"
 	"testing"
@@ -34,27 +35,29 @@ func TestTextsNameNoMachineAndPromiseNothingLoosely(t *testing.T) {
 	}
 }
 
-// TestTestsDoNotSleep finds tests that wait for a time instead of for what should happen. In a synctest bubble sleeping is free
-// and exact.
+// TestTestsDoNotSleep finds tests that wait for a time instead of for what should happen. Where a function runs a synctest bubble,
+// sleeping is free and exact.
 func TestTestsDoNotSleep(t *testing.T) {
 	t.Parallel()
 	for _, f := range goFiles(t) {
 		if !f.test() {
 			continue
 		}
-		ast.Inspect(f.ast, func(n ast.Node) bool {
-			call, is := n.(*ast.CallExpr)
-			if !is {
-				return true
+		for _, decl := range f.ast.Decls {
+			var sleeps []ast.Node
+			bubble := false
+			for call := range calls(decl) {
+				bubble = bubble || called(call, "synctest", "Test")
+				if called(call, "time", "Sleep") {
+					sleeps = append(sleeps, call)
+				}
 			}
-			if called(call, "synctest", "Test") {
-				return false
+			for _, sleep := range sleeps {
+				if !bubble {
+					t.Errorf("%s: wait for a signal, or sleep in a synctest bubble", f.at(sleep))
+				}
 			}
-			if called(call, "time", "Sleep") {
-				t.Errorf("%s: wait for a signal, or sleep in a synctest bubble", f.at(call))
-			}
-			return true
-		})
+		}
 	}
 }
 
@@ -72,11 +75,7 @@ func TestDomainReadsNoClockAndNoRandomSource(t *testing.T) {
 				t.Errorf("%s imports %s", f.path, path.Path.Value)
 			}
 		}
-		ast.Inspect(f.ast, func(n ast.Node) bool {
-			call, is := n.(*ast.CallExpr)
-			if !is {
-				return true
-			}
+		for call := range calls(f.ast) {
 			for _, name := range []string{"Now", "Since", "Until", "After", "Tick", "NewTimer", "NewTicker", "Sleep"} {
 				if called(call, "time", name) {
 					t.Errorf("%s: time.%s in a package that must not know what time it is", f.at(call), name)
@@ -87,7 +86,19 @@ func TestDomainReadsNoClockAndNoRandomSource(t *testing.T) {
 					t.Errorf("%s: uuid.%s draws at random", f.at(call), name)
 				}
 			}
-			return true
+		}
+	}
+}
+
+// calls yields every call in a piece of source.
+func calls(in ast.Node) iter.Seq[*ast.CallExpr] {
+	return func(yield func(*ast.CallExpr) bool) {
+		more := true
+		ast.Inspect(in, func(n ast.Node) bool {
+			if call, is := n.(*ast.CallExpr); is && more {
+				more = yield(call)
+			}
+			return more
 		})
 	}
 }

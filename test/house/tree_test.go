@@ -31,7 +31,9 @@ type goFile struct {
 
 // test reports whether the file is test code: a test file, or a helper for them.
 func (f goFile) test() bool {
-	return strings.HasSuffix(f.path, "_test.go") || strings.HasSuffix(filepath.Dir(f.path), "test") || strings.HasPrefix(f.path, "test/")
+	dir := filepath.Dir(f.path)
+	return strings.HasSuffix(f.path, "_test.go") || strings.HasSuffix(dir, "test") || strings.HasPrefix(dir, "test/") ||
+		strings.Contains(dir, "/testdata/")
 }
 
 // at returns the position of a node, to name it in a complaint.

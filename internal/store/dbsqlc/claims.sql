@@ -1,7 +1,8 @@
 -- name: ScheduleClaimDue :many
 -- Takes the endpoints that come due within the horizon, oldest first, for one worker. A row that is already claimed can be taken
 -- only once its lock is over, and never while a run of it is live: that run has to be settled first. Every claim raises the
--- token, which revokes the claim before it. Rows that another worker is taking at this moment are passed over.
+-- token, which revokes the claim before it. Rows that another worker is taking at this moment are passed over. The keys go to the
+-- update as an array: joined with the table, they make the planner read all of it until it holds millions of rows.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
@@ -19,8 +20,7 @@ SET claim_token = s.claim_token + 1,
     claimed_by  = sqlc.arg('worker_id')::uuid,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
-FROM due
-WHERE s.endpoint_id = due.endpoint_id
+WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due))
 RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
     s.due_at AS locked_until;
 

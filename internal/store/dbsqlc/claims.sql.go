@@ -90,8 +90,7 @@ SET claim_token = s.claim_token + 1,
     claimed_by  = $1::uuid,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
-FROM due
-WHERE s.endpoint_id = due.endpoint_id
+WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due))
 RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
     s.due_at AS locked_until
 `
@@ -118,7 +117,8 @@ type ScheduleClaimDueRow struct {
 
 // Takes the endpoints that come due within the horizon, oldest first, for one worker. A row that is already claimed can be taken
 // only once its lock is over, and never while a run of it is live: that run has to be settled first. Every claim raises the
-// token, which revokes the claim before it. Rows that another worker is taking at this moment are passed over.
+// token, which revokes the claim before it. Rows that another worker is taking at this moment are passed over. The keys go to the
+// update as an array: joined with the table, they make the planner read all of it until it holds millions of rows.
 func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleClaimDueParams) ([]ScheduleClaimDueRow, error) {
 	rows, err := db.Query(ctx, scheduleClaimDue,
 		arg.WorkerID,

@@ -46,8 +46,8 @@ WHERE e.tenant_id = @tenant_id
   AND (sqlc.narg('labels')::jsonb IS NULL OR e.labels @> sqlc.narg('labels'))
   AND CASE sqlc.arg('state')::text
           WHEN 'archived' THEN e.archived_at IS NOT NULL
-          WHEN 'paused' THEN e.archived_at IS NULL AND s.paused_until > clock_timestamp()
-          WHEN 'active' THEN e.archived_at IS NULL AND coalesce(s.paused_until <= clock_timestamp(), true)
+          WHEN 'paused' THEN e.archived_at IS NULL AND s.paused_until > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
+          WHEN 'active' THEN e.archived_at IS NULL AND coalesce(s.paused_until <= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), true)
           ELSE e.archived_at IS NULL END
 ORDER BY e.id DESC
 LIMIT sqlc.arg('max_rows')::int;

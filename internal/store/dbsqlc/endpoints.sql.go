@@ -233,11 +233,11 @@ WHERE e.tenant_id = $1
   AND ($5::jsonb IS NULL OR e.labels @> $5)
   AND CASE $6::text
           WHEN 'archived' THEN e.archived_at IS NOT NULL
-          WHEN 'paused' THEN e.archived_at IS NULL AND s.paused_until > clock_timestamp()
-          WHEN 'active' THEN e.archived_at IS NULL AND coalesce(s.paused_until <= clock_timestamp(), true)
+          WHEN 'paused' THEN e.archived_at IS NULL AND s.paused_until > coalesce($7::timestamptz, clock_timestamp())
+          WHEN 'active' THEN e.archived_at IS NULL AND coalesce(s.paused_until <= coalesce($7::timestamptz, clock_timestamp()), true)
           ELSE e.archived_at IS NULL END
 ORDER BY e.id DESC
-LIMIT $7::int
+LIMIT $8::int
 `
 
 type EndpointListParams struct {
@@ -247,6 +247,7 @@ type EndpointListParams struct {
 	Name     *string
 	Labels   json.RawMessage
 	State    string
+	Now      *time.Time
 	MaxRows  int32
 }
 
@@ -258,6 +259,7 @@ func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListPar
 		arg.Name,
 		arg.Labels,
 		arg.State,
+		arg.Now,
 		arg.MaxRows,
 	)
 	if err != nil {

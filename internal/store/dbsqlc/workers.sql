@@ -1,8 +1,9 @@
 -- name: WorkerBeat :exec
 -- Registers a worker or stamps its row. A worker that was thought dead comes back by its next beat.
 INSERT INTO workers (id, name, version, state, slots, busy, started_at, heartbeat_at)
-VALUES (@id, @name, @version, @state, @slots, @busy, clock_timestamp(), clock_timestamp())
-ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, heartbeat_at = clock_timestamp();
+VALUES (@id, @name, @version, @state, @slots, @busy, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
+        coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()))
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, heartbeat_at = excluded.heartbeat_at;
 
 -- name: WorkerForget :execrows
 -- Removes the rows of workers that have been gone for so long that nothing refers to them any more.

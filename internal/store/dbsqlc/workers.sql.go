@@ -41,8 +41,9 @@ func (q *Queries) SweepLock(ctx context.Context, db DBTX) (bool, error) {
 
 const workerBeat = `-- name: WorkerBeat :exec
 INSERT INTO workers (id, name, version, state, slots, busy, started_at, heartbeat_at)
-VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp(), clock_timestamp())
-ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, heartbeat_at = clock_timestamp()
+VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::timestamptz, clock_timestamp()),
+        coalesce($7::timestamptz, clock_timestamp()))
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, heartbeat_at = excluded.heartbeat_at
 `
 
 type WorkerBeatParams struct {
@@ -52,6 +53,7 @@ type WorkerBeatParams struct {
 	State   string
 	Slots   int32
 	Busy    int32
+	Now     *time.Time
 }
 
 // Registers a worker or stamps its row. A worker that was thought dead comes back by its next beat.
@@ -63,6 +65,7 @@ func (q *Queries) WorkerBeat(ctx context.Context, db DBTX, arg WorkerBeatParams)
 		arg.State,
 		arg.Slots,
 		arg.Busy,
+		arg.Now,
 	)
 	return err
 }

@@ -1,0 +1,68 @@
+# The commands of the house. `make` alone lists them. Everything works with plain Go too; see CONTRIBUTING.md.
+.DEFAULT_GOAL := help
+TOOL := go tool -modfile=tools/go.mod
+FUZZTIME ?= 30s
+
+.PHONY: help
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z\/-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: dev
+dev: ## Run everything on this machine, with a demo
+	go run ./cmd/rubato dev --demo
+
+.PHONY: build
+build: ## Build every program into bin/
+	go build -trimpath -o bin/ ./cmd/...
+
+.PHONY: test
+test: ## Run every test
+	go test ./...
+
+.PHONY: test/race
+test/race: ## Run every test under the race detector, in another order
+	go test -race -shuffle=on ./...
+
+.PHONY: bench
+bench: ## Run every benchmark
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz test for FUZZTIME (30s)
+	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' internal | xargs -n1 dirname | sort -u); do \
+		for name in $$(grep -ho '^func Fuzz[A-Za-z0-9]*' $$dir/*_test.go | cut -c6-); do \
+			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$dir || exit 1; \
+		done; \
+	done
+
+.PHONY: cover
+cover: ## Show what tests reach, by function
+	go test -coverpkg ./internal/... -coverprofile cover.out ./...
+	go tool cover -func cover.out
+
+.PHONY: lint
+lint: ## Run the linters (their first build takes minutes)
+	$(TOOL) golangci-lint run ./...
+
+.PHONY: fmt
+fmt: ## Format the code
+	$(TOOL) golangci-lint fmt
+
+.PHONY: generate
+generate: ## Write the generated code again: SQL, REST server, REST client
+	$(TOOL) sqlc generate
+	go generate ./...
+	cd client && go tool -modfile=../tools/go.mod oapi-codegen -config oapi-codegen.yaml ../api/openapi.yaml
+
+.PHONY: docs
+docs: ## Write the generated parts of documents and of the linter's settings again
+	go test ./test/house -update
+
+.PHONY: tidy
+tidy: ## Tidy both modules
+	go mod tidy
+	cd tools && go mod tidy
+
+.PHONY: ci
+ci: ## Check everything as it is checked for every change
+	.ci/run

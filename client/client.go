@@ -1,0 +1,49 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// New returns a client of the server at a URL such as http://127.0.0.1:8080 that sends an API key with every request. It makes no
+// request. Without a [WithHTTPClient] it uses an http.Client without a timeout, so bound calls by their context.
+func New(url, key string, options ...ClientOption) (*ClientWithResponses, error) {
+	authorize := WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
+		r.Header.Set("Authorization", "Bearer "+key)
+		return nil
+	})
+	c, err := NewClientWithResponses(url, append([]ClientOption{authorize}, options...)...)
+	if err != nil {
+		return nil, fmt.Errorf("making a client of %s: %w", url, err)
+	}
+	return c, nil
+}
+
+// Refused returns a [*Problem] where the server refused a request or failed on it, else nil. An answer that is no problem document,
+// as a proxy on the way may give, becomes one with the code "unknown".
+func Refused(response *http.Response, body []byte) error {
+	if response.StatusCode < http.StatusBadRequest {
+		return nil
+	}
+	var p Problem
+	if err := json.Unmarshal(body, &p); err != nil || p.Code == "" {
+		p = Problem{Type: "about:blank", Title: http.StatusText(response.StatusCode), Code: "unknown", Detail: "the answer is no problem document"}
+	}
+	p.Status = int32(response.StatusCode) //nolint:gosec // Three digits.
+	return &p
+}
+
+// Error returns the detail and every bad field.
+func (p *Problem) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%d %s)", p.Detail, p.Status, p.Code)
+	if p.Errors != nil {
+		for _, f := range *p.Errors {
+			b.WriteString("\n  " + f.Field + ": " + f.Message)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"rubato/client"
+	"rubato/internal/app"
+	"rubato/internal/config"
+	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/store"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"rubato": main})
+}
+
+// Each script has an empty environment: no server, no database, no settings.
+func TestOffline(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{Dir: "testdata/offline", RequireExplicitExec: true, RequireUniqueNames: true})
+}
+
+// The scripts share one server, and a target for their endpoints to call: TARGET/ok answers 200, TARGET/bad 500.
+func TestAgainstAServer(t *testing.T) {
+	t.Parallel()
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/bad" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		_, _ = w.Write([]byte("hello"))
+	}))
+	t.Cleanup(target.Close)
+	home := t.TempDir()
+	database := newDatabase(t)
+	access := startServer(t, home, database)
+	t.Run("scripts", func(t *testing.T) {
+		testscript.Run(t, testscript.Params{
+			Dir: "testdata/server", RequireExplicitExec: true, RequireUniqueNames: true,
+			Setup: func(e *testscript.Env) error {
+				e.Setenv("XDG_DATA_HOME", home)
+				e.Setenv("SERVER", access.URL)
+				e.Setenv("KEY", access.Key)
+				e.Setenv("DATABASE", database)
+				e.Setenv("TARGET", target.URL)
+				return nil
+			},
+		})
+	})
+}
+
+func newDatabase(t *testing.T) string {
+	t.Helper()
+	return devpgtest.NewDatabase(t, devpgtest.Template{
+		Key: store.SchemaKey(),
+		Migrate: func(ctx context.Context, url string) error {
+			_, err := store.MigrateUp(ctx, url)
+			return err
+		},
+	})
+}
+
+// startServer runs a dev server in this process, as the scripts' own commands find it, until the test ends.
+func startServer(t *testing.T, home, database string) app.Credentials {
+	t.Helper()
+	settings, err := config.Load([]string{"DATABASE_URL=" + database, "RUBATO_LISTEN=127.0.0.1:0"}, app.DevDefaults())
+	require.NoError(t, err)
+	ready := make(chan app.Credentials, 1)
+	ended := make(chan error, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		ended <- app.Dev{
+			Settings: settings, DataDir: filepath.Join(home, "data"), Home: app.FindHome([]string{"XDG_DATA_HOME=" + home}), Logger: slog.New(slog.DiscardHandler),
+			Ready: func(c app.Credentials) { ready <- c },
+		}.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	select {
+	case access := <-ready:
+		return access
+	case err := <-ended:
+		ended <- err
+		require.FailNow(t, "the server ended before it was ready", "%v", err)
+		return app.Credentials{}
+	}
+}
+
+// Every command and every flag of a command is documented.
+func TestDocumentationNamesEveryCommand(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/cli.md")
+	require.NoError(t, err)
+	var c cli
+	parser, err := kong.New(&c, kong.Name("rubato"), kong.Bind(&session{}))
+	require.NoError(t, err)
+	leaves := parser.Model.Leaves(false)
+	require.Len(t, leaves, strings.Count(strings.SplitN(string(page), "```", 3)[1], "\nrubato "), "no more and no less")
+	for _, command := range leaves {
+		require.Contains(t, string(page), "\nrubato "+command.Path()+" ", "docs/cli.md lacks a command")
+	}
+	for _, code := range []string{"| 0 |", "| 1 |", "| 2 |", "| 3 |", "| 4 |"} {
+		require.Contains(t, string(page), code)
+	}
+}
+
+// A command line that somebody pastes must survive a shell, whatever the key holds.
+func TestBannerQuotesForTheShell(t *testing.T) {
+	t.Parallel()
+	line := curl(app.Credentials{URL: "http://127.0.0.1:8080", Key: "it's$(rm)\"secret"})
+	require.Contains(t, line, `-H 'Authorization: Bearer it'\''s$(rm)"secret'`)
+	require.NotContains(t, line, "\n")
+}
+
+func TestExitCodeTellsWhatKindOfFailureItWas(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int32]int{
+		400: app.ExitUsage, 413: app.ExitUsage, 415: app.ExitUsage, 422: app.ExitUsage, 404: exitNotFound,
+		409: exitConflict, 412: exitConflict, 401: app.ExitFailure, 403: app.ExitFailure, 500: app.ExitFailure, 503: app.ExitFailure,
+	} {
+		require.Equal(t, want, exitCode(&client.Problem{Status: status}), "%d", status)
+	}
+	require.Equal(t, app.ExitUsage, exitCode(&config.Error{}))
+	require.Equal(t, app.ExitUsage, exitCode(usageError{"no"}))
+	require.Equal(t, app.ExitFailure, exitCode(errors.New("the sky fell")))
+}

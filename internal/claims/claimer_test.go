@@ -1,0 +1,260 @@
+package claims_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"rubato/internal/claims"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	ttl  = 60 * time.Second
+	poll = time.Second
+)
+
+var me = [16]byte{1}
+
+// fakeStore answers by its fields and keeps what it was asked.
+type fakeStore struct {
+	claim  func(ctx context.Context, r claims.Request) ([]claims.Claim, error)
+	extend func(ctx context.Context, held []claims.Held) ([][16]byte, error)
+
+	mu       sync.Mutex
+	requests []claims.Request
+	at       []time.Time // of the requests
+	beats    []time.Time
+}
+
+func (s *fakeStore) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
+	s.mu.Lock()
+	s.requests, s.at = append(s.requests, r), append(s.at, time.Now())
+	s.mu.Unlock()
+	if s.claim == nil {
+		return nil, time.Now(), nil
+	}
+	list, err := s.claim(ctx, r)
+	return list, time.Now(), err
+}
+
+func (s *fakeStore) Release(context.Context, [16]byte, []claims.Claim) (int, error) { return 0, nil }
+
+func (s *fakeStore) ExtendLocks(ctx context.Context, worker [16]byte, held []claims.Held, granted time.Duration) ([][16]byte, error) {
+	s.mu.Lock()
+	s.beats = append(s.beats, time.Now())
+	s.mu.Unlock()
+	if worker != me || granted != ttl {
+		return nil, errors.New("asked in another's name, or for another time")
+	}
+	return s.extend(ctx, held)
+}
+
+func (s *fakeStore) asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.requests)
+}
+
+// fakeTaker takes everything.
+type fakeTaker struct {
+	room    int
+	horizon time.Duration
+
+	mu    sync.Mutex
+	taken []claims.Claim
+	calls int
+	sent  []time.Time
+}
+
+func (k *fakeTaker) Room() (int, time.Duration) { return k.room, k.horizon }
+
+func (k *fakeTaker) Take(list []claims.Claim, _, sent time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.calls++
+	k.taken = append(k.taken, list...)
+	k.sent = append(k.sent, sent)
+}
+
+// runClaimer runs a claimer until stop is called, which waits for its end.
+func runClaimer(t *testing.T, store *fakeStore, taker *fakeTaker) (c *claims.Claimer, stop func()) {
+	t.Helper()
+	c = claims.NewClaimer(claims.ClaimerConfig{
+		Worker: me, Store: store, Taker: taker, Rules: claims.Rules{Horizon: 10 * time.Second, LockTTL: ttl}, PollInterval: poll,
+		Logger: slog.New(slog.DiscardHandler), Metrics: claims.NewMetrics(prometheus.NewRegistry()),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); c.Run(ctx) }()
+	return c, func() { cancel(); <-ended }
+}
+
+func TestTheClaimerPollsWithJitter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, taker := &fakeStore{}, &fakeTaker{room: 7, horizon: 3 * time.Second}
+		_, stop := runClaimer(t, store, taker)
+		time.Sleep(200 * poll)
+		stop()
+		require.Equal(t, claims.Request{Worker: me, Limit: 7, Horizon: 3 * time.Second, LockTTL: ttl}, store.requests[0])
+		distinct := map[time.Duration]bool{}
+		for i := 1; i < len(store.at); i++ {
+			gap := store.at[i].Sub(store.at[i-1])
+			require.GreaterOrEqual(t, gap, 900*time.Millisecond)
+			require.LessOrEqual(t, gap, 1100*time.Millisecond)
+			distinct[gap] = true
+		}
+		require.Greater(t, len(distinct), 50, "polls are spread")
+	})
+}
+
+func TestAWakeClaimsAtOnceAndManyAreOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		c, stop := runClaimer(t, store, &fakeTaker{room: 1})
+		synctest.Wait()
+		require.Equal(t, 1, store.asked())
+		for range 10 {
+			c.Wake()
+		}
+		synctest.Wait()
+		require.LessOrEqual(t, store.asked(), 3)
+		require.GreaterOrEqual(t, store.asked(), 2)
+		require.Zero(t, store.at[1].Sub(store.at[0]))
+		asked := store.asked()
+		synctest.Wait()
+		require.Equal(t, asked, store.asked(), "then it waits again")
+		stop()
+	})
+}
+
+func TestAWakeDuringAClaimAsksForOneMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		entered, proceed := make(chan struct{}, 10), make(chan struct{})
+		store := &fakeStore{claim: func(context.Context, claims.Request) ([]claims.Claim, error) {
+			entered <- struct{}{}
+			<-proceed
+			return nil, nil
+		}}
+		c, stop := runClaimer(t, store, &fakeTaker{room: 1})
+		<-entered
+		for range 5 {
+			c.Wake()
+		}
+		close(proceed)
+		synctest.Wait()
+		require.Equal(t, 2, store.asked())
+		stop()
+	})
+}
+
+func TestFullBatchesGoOnAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		left := 1120
+		store := &fakeStore{claim: func(_ context.Context, r claims.Request) ([]claims.Claim, error) {
+			n := min(left, r.Limit)
+			left -= n
+			return make([]claims.Claim, n), nil
+		}}
+		taker := &fakeTaker{room: 10_000}
+		_, stop := runClaimer(t, store, taker)
+		synctest.Wait()
+		require.Len(t, taker.taken, 1120)
+		require.Equal(t, 3, store.asked(), "500, 500 and the rest")
+		require.Equal(t, 500, store.requests[0].Limit)
+		stop()
+	})
+}
+
+func TestWithoutRoomTheClaimerAsksForNothingButTheTime(t *testing.T) {
+	t.Parallel()
+	for _, room := range []int{0, -3} {
+		synctest.Test(t, func(t *testing.T) {
+			store, taker := &fakeStore{}, &fakeTaker{room: room}
+			_, stop := runClaimer(t, store, taker)
+			time.Sleep(10 * poll)
+			stop()
+			require.InDelta(t, 10, store.asked(), 2, "at the pace of polls")
+			require.Zero(t, store.requests[0].Limit)
+			require.Equal(t, store.asked(), taker.calls)
+		})
+	}
+}
+
+func TestAFailedClaimIsTriedAgainAtTheNextPoll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{claim: func(context.Context, claims.Request) ([]claims.Claim, error) { return nil, errors.New("away") }}
+		taker := &fakeTaker{room: 1}
+		_, stop := runClaimer(t, store, taker)
+		time.Sleep(10 * poll)
+		stop()
+		require.InDelta(t, 10, store.asked(), 2)
+		require.Zero(t, taker.calls, "a claim that failed tells nothing")
+	})
+}
+
+func TestAClaimUnderWayIsNotLostToShutdown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		entered, proceed := make(chan struct{}), make(chan struct{})
+		store := &fakeStore{claim: func(ctx context.Context, _ claims.Request) ([]claims.Claim, error) {
+			close(entered)
+			<-proceed
+			return make([]claims.Claim, 1), ctx.Err()
+		}}
+		taker := &fakeTaker{room: 1}
+		_, stop := runClaimer(t, store, taker)
+		<-entered
+		stopped := make(chan struct{})
+		go func() { stop(); close(stopped) }()
+		synctest.Wait()
+		close(proceed)
+		<-stopped
+		require.Len(t, taker.taken, 1)
+		require.Equal(t, 1, store.asked(), "but it is the last one")
+	})
+}
+
+func TestAClaimThatHangsIsGivenUpBeforeItsLockIsWorthless(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{claim: func(ctx context.Context, _ claims.Request) ([]claims.Claim, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		_, stop := runClaimer(t, store, &fakeTaker{room: 1})
+		time.Sleep(ttl/4 + poll + poll/2)
+		require.Equal(t, 2, store.asked())
+		stop()
+	})
+}
+
+func TestTheTakerLearnsWhenTheStatementWasSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{claim: func(context.Context, claims.Request) ([]claims.Claim, error) {
+			time.Sleep(300 * time.Millisecond)
+			return nil, nil
+		}}
+		taker := &fakeTaker{room: 1}
+		began := time.Now()
+		_, stop := runClaimer(t, store, taker)
+		time.Sleep(poll / 2)
+		require.Equal(t, []time.Time{began}, taker.sent)
+		stop()
+	})
+}

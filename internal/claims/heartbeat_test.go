@@ -1,0 +1,276 @@
+package claims_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+)
+
+// keepAll extends every lock that is asked for.
+func keepAll(_ context.Context, held []claims.Held) ([][16]byte, error) {
+	kept := make([][16]byte, len(held))
+	for i, h := range held {
+		kept[i] = h.RunID
+	}
+	return kept, nil
+}
+
+// heart is a running heartbeater.
+type heart struct {
+	*claims.Heartbeater
+	registry *prometheus.Registry
+	stop     func()
+}
+
+func runHeart(t *testing.T, store *fakeStore) heart {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	h := claims.NewHeartbeater(me, store, ttl, slog.New(slog.DiscardHandler), claims.NewMetrics(registry))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); h.Run(ctx) }()
+	return heart{h, registry, func() { cancel(); <-ended }}
+}
+
+// hold gives the heartbeater the lock of a run, granted now, and returns the context that the run's request has.
+func (h heart) hold(t *testing.T, run byte) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	t.Cleanup(func() { cancel(nil) })
+	h.Hold(claims.NewLock(claims.Held{RunID: [16]byte{run}, Token: int64(run)}, time.Now(), ttl, cancel))
+	return ctx
+}
+
+func TestALockIsExtendedEveryThird(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{extend: keepAll}
+		h := runHeart(t, store)
+		began := time.Now()
+		ctx := h.hold(t, 1)
+		time.Sleep(10*ttl + time.Second)
+		require.NoError(t, ctx.Err(), "a lock that is extended never ends")
+		require.Len(t, store.beats, 30)
+		for i, at := range store.beats {
+			require.Equal(t, time.Duration(i+1)*ttl/3, at.Sub(began))
+		}
+		h.Drop([16]byte{1})
+		time.Sleep(ttl)
+		require.Len(t, store.beats, 30, "nothing held, nothing sent")
+		h.stop()
+	})
+}
+
+func TestAHeartbeatNamesEveryLockWithItsToken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var asked []claims.Held
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+			asked = held
+			return keepAll(ctx, held)
+		}}
+		h := runHeart(t, store)
+		for run := range byte(3) {
+			h.hold(t, run+1)
+		}
+		time.Sleep(ttl/3 + 1)
+		require.ElementsMatch(t, []claims.Held{{RunID: [16]byte{1}, Token: 1}, {RunID: [16]byte{2}, Token: 2}, {RunID: [16]byte{3}, Token: 3}}, asked)
+		h.stop()
+	})
+}
+
+// TestAFailedHeartbeatIsTriedAgainEverySecond has an outage of 35 s, shorter than the lock: nothing is lost.
+func TestAFailedHeartbeatIsTriedAgainEverySecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+			if since := time.Since(began); since > 19*time.Second && since < 54*time.Second {
+				return nil, errors.New("away")
+			}
+			return keepAll(ctx, held)
+		}}
+		h := runHeart(t, store)
+		ctx := h.hold(t, 1)
+		time.Sleep(70 * time.Second)
+		require.NoError(t, ctx.Err())
+		for i := 1; i < 34; i++ {
+			require.Equal(t, time.Second, store.beats[i].Sub(store.beats[i-1]))
+		}
+		h.stop()
+	})
+}
+
+func TestARevokedLockCancelsItsRunAndNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{extend: func(context.Context, []claims.Held) ([][16]byte, error) { return [][16]byte{{2}}, nil }}
+		h := runHeart(t, store)
+		lost, kept := h.hold(t, 1), h.hold(t, 2)
+		time.Sleep(ttl / 3)
+		synctest.Wait()
+		require.ErrorIs(t, context.Cause(lost), claims.ErrLockLost)
+		require.NoError(t, kept.Err())
+		require.Equal(t, 1.0, h.count(t, "revoked"))
+		require.Zero(t, h.count(t, "expired"))
+		h.stop()
+	})
+}
+
+// count returns how many locks were lost by a cause.
+func (h heart) count(t *testing.T, cause string) float64 {
+	t.Helper()
+	families, err := h.registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() != "rubato_claims_lock_lost_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if m.GetLabel()[0].GetValue() == cause {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	t.Fatalf("no lock_lost_total{cause=%q}", cause)
+	return 0
+}
+
+// TestALockEndsOnItsHoldersClock cuts the holder off, in the ways in which that can happen: it lets go a second before the database
+// does, at the latest half a second after that.
+func TestALockEndsOnItsHoldersClock(t *testing.T) {
+	t.Parallel()
+	for name, extend := range map[string]func(context.Context, []claims.Held) ([][16]byte, error){
+		"StatementsFail": func(context.Context, []claims.Held) ([][16]byte, error) { return nil, errors.New("away") },
+		"StatementsHang": func(ctx context.Context, _ []claims.Held) ([][16]byte, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+		"StatementsHangForEver": func(context.Context, []claims.Held) ([][16]byte, error) {
+			time.Sleep(10 * ttl)
+			return nil, errors.New("away")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := runHeart(t, &fakeStore{extend: extend})
+				ctx := h.hold(t, 1)
+				time.Sleep(ttl - time.Second - time.Millisecond)
+				require.NoError(t, ctx.Err())
+				time.Sleep(time.Millisecond + 500*time.Millisecond)
+				require.ErrorIs(t, context.Cause(ctx), claims.ErrLockLost)
+				require.Equal(t, 1.0, h.count(t, "expired"))
+				h.stop()
+			})
+		})
+	}
+}
+
+// TestAnAnswerThatComesTooLateRevivesNothing lets a statement succeed after the lock has ended here.
+func TestAnAnswerThatComesTooLateRevivesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+			time.Sleep(45 * time.Second) // From 20 s to 65 s, whatever the context says.
+			return keepAll(ctx, held)
+		}}
+		h := runHeart(t, store)
+		ctx := h.hold(t, 1)
+		time.Sleep(66 * time.Second)
+		require.ErrorIs(t, context.Cause(ctx), claims.ErrLockLost)
+		h.stop()
+	})
+}
+
+// TestALockCountsFromBeforeItsHeartbeatWasSent makes the last heartbeat slow: the time that it took does not lengthen the lock.
+func TestALockCountsFromBeforeItsHeartbeatWasSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		beats := 0
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+			if beats++; beats > 1 {
+				return nil, errors.New("away")
+			}
+			time.Sleep(9 * time.Second)
+			return keepAll(ctx, held)
+		}}
+		h := runHeart(t, store)
+		ctx := h.hold(t, 1)
+		time.Sleep(ttl/3 + ttl - time.Second - time.Millisecond)
+		require.NoError(t, ctx.Err())
+		time.Sleep(501 * time.Millisecond)
+		require.ErrorIs(t, context.Cause(ctx), claims.ErrLockLost)
+		h.stop()
+	})
+}
+
+func TestARunThatEndsDuringAHeartbeatLosesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{extend: func(context.Context, []claims.Held) ([][16]byte, error) {
+			time.Sleep(time.Second)
+			return nil, nil // The run has finished: its row is gone.
+		}}
+		h := runHeart(t, store)
+		ctx := h.hold(t, 1)
+		time.Sleep(ttl/3 + 500*time.Millisecond)
+		h.Drop([16]byte{1})
+		time.Sleep(time.Second)
+		require.NoError(t, ctx.Err())
+		require.Zero(t, h.count(t, "revoked"))
+		h.stop()
+	})
+}
+
+func TestAStoppedHeartbeaterLeavesNothingRunning(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{extend: func(ctx context.Context, _ []claims.Held) ([][16]byte, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		h := runHeart(t, store)
+		ctx := h.hold(t, 1)
+		time.Sleep(ttl/3 + 1)
+		h.stop()
+		require.NoError(t, ctx.Err(), "the end of heartbeats is not the loss of a lock")
+	})
+}
+
+func TestOutlastsKeepsTheMargin(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		limit, ttl time.Duration
+		want       bool
+	}{
+		{10 * time.Second, 15 * time.Second, false},
+		{59 * time.Second, time.Minute, false},
+		{59*time.Second + time.Millisecond, time.Minute, true},
+		{time.Minute, time.Minute, true},
+		{time.Hour, time.Minute, true},
+	} {
+		require.Equal(t, tc.want, claims.Outlasts(tc.limit, tc.ttl), "%v in %v", tc.limit, tc.ttl)
+	}
+}
+
+func TestMetricsHaveEveryLabelFromTheStart(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	claims.NewMetrics(registry)
+	count, err := testutil.GatherAndCount(registry)
+	require.NoError(t, err)
+	require.Equal(t, 3+2+2, count)
+	problems, err := testutil.GatherAndLint(registry)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}

@@ -1,0 +1,70 @@
+package dispatch
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"rubato/internal/claims"
+)
+
+var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func waits(offsets ...int) []waiting {
+	list := make([]waiting, len(offsets))
+	for i, at := range offsets {
+		list[i] = waiting{claim: claims.Claim{PlannedAt: start.Add(time.Duration(at) * time.Second)}}
+	}
+	return list
+}
+
+func TestTheQueueGivesWhatIsDueInOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		offsets := rapid.SliceOf(rapid.IntRange(-20, 20)).Draw(rt, "offsets")
+		limit := rapid.IntRange(0, 10).Draw(rt, "limit")
+		q := newQueue()
+		q.add(waits(offsets...))
+
+		slices.Sort(offsets)
+		due := slices.IndexFunc(offsets, func(at int) bool { return at > 0 })
+		if due < 0 {
+			due = len(offsets)
+		}
+		want := offsets[:min(due, limit)]
+		got := q.due(start, limit)
+		if len(got) != len(want) || q.size() != len(offsets)-len(want) {
+			rt.Fatalf("took %d of %v and left %d", len(got), offsets, q.size())
+		}
+		for i, w := range got {
+			if w.claim.PlannedAt != start.Add(time.Duration(want[i])*time.Second) {
+				rt.Fatalf("number %d is planned at %v", i, w.claim.PlannedAt)
+			}
+		}
+		next, found := q.next()
+		if found != (q.size() > 0) || found && next != start.Add(time.Duration(offsets[len(want)])*time.Second) {
+			rt.Fatalf("next is %v, %v", next, found)
+		}
+	})
+}
+
+func TestTheQueueTellsOfWhatIsAddedOnce(t *testing.T) {
+	t.Parallel()
+	q := newQueue()
+	q.add(waits(1))
+	q.add(waits(2))
+	q.poke()
+	require.Len(t, q.changed, 1)
+}
+
+func TestClearTakesEverything(t *testing.T) {
+	t.Parallel()
+	q := newQueue()
+	q.add(waits(3, 1, 2))
+	require.Len(t, q.clear(), 3)
+	require.Zero(t, q.size())
+	require.Empty(t, q.due(start.Add(time.Hour), 10))
+}

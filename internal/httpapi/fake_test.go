@@ -1,0 +1,196 @@
+package httpapi_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"rubato/internal/auth"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/runs"
+)
+
+// now is the database's time in these tests. It lies ahead of any real clock, because answers to writes look at that one.
+var now = time.Date(2098, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// memory is an endpoints.Store without a database.
+type memory struct {
+	mu        sync.Mutex
+	endpoints map[endpoints.ID]*endpoints.Endpoint
+	decisions map[endpoints.ID]endpoints.Recorded
+	writes    int
+	err       error // what every method fails with
+}
+
+var _ endpoints.Store = (*memory)(nil)
+
+func newMemory() *memory {
+	return &memory{endpoints: map[endpoints.ID]*endpoints.Endpoint{}, decisions: map[endpoints.ID]endpoints.Recorded{}}
+}
+
+func (m *memory) Create(_ context.Context, create func(time.Time) (*endpoints.Endpoint, endpoints.Recorded, error)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return m.err
+	}
+	e, planned, err := create(now)
+	if err != nil {
+		return err
+	}
+	for _, other := range m.endpoints {
+		if e.Spec.Key != "" && other.Spec.Key == e.Spec.Key {
+			return errs.New(errs.Conflict, "key_taken", "another endpoint has this key")
+		}
+	}
+	m.keep(e, &planned)
+	return nil
+}
+
+func (m *memory) keep(e *endpoints.Endpoint, planned *endpoints.Recorded) {
+	m.writes++
+	m.endpoints[e.ID] = e
+	if planned != nil {
+		m.decisions[e.ID] = *planned
+	}
+}
+
+func (m *memory) Get(_ context.Context, tenant [16]byte, id endpoints.ID) (*endpoints.Endpoint, time.Time, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, err := m.find(tenant, id)
+	return e, now, err
+}
+
+func (m *memory) find(tenant [16]byte, id endpoints.ID) (*endpoints.Endpoint, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	e, ok := m.endpoints[id]
+	if !ok || e.TenantID != tenant {
+		return nil, errs.New(errs.NotFound, "", "there is no such endpoint")
+	}
+	return new(*e), nil
+}
+
+func (m *memory) List(_ context.Context, f endpoints.Filter) ([]*endpoints.Endpoint, time.Time, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []*endpoints.Endpoint
+	for id, e := range m.endpoints {
+		if e.TenantID == f.TenantID && (f.Before == endpoints.ID{} || slices.Compare(id[:], f.Before[:]) < 0) && selects(f, e) {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b *endpoints.Endpoint) int { return slices.Compare(b.ID[:], a.ID[:]) })
+	return list[:min(len(list), f.Limit)], now, m.err
+}
+
+func selects(f endpoints.Filter, e *endpoints.Endpoint) bool {
+	for k, v := range f.Labels {
+		if e.Spec.Labels[k] != v {
+			return false
+		}
+	}
+	state := "active"
+	if e.Archived() {
+		state = "archived"
+	} else if e.PausedAt(now) {
+		state = "paused"
+	}
+	return (f.Key == "" || f.Key == e.Spec.Key) && (f.Name == "" || f.Name == e.Spec.Name) &&
+		(f.State == state || f.State == "" && state != "archived")
+}
+
+func (m *memory) Change(
+	_ context.Context, tenant [16]byte, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
+) (*endpoints.Endpoint, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, err := m.find(tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	e.Spec.Headers = maps.Clone(e.Spec.Headers)
+	planned, err := change(e, now)
+	if err != nil {
+		return nil, err
+	}
+	m.keep(e, planned)
+	return new(*e), nil
+}
+
+func (m *memory) LastDecision(_ context.Context, tenant [16]byte, id endpoints.ID) (endpoints.Recorded, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, err := m.find(tenant, id)
+	return m.decisions[id], err
+}
+
+// history is a runs.Reader without a database.
+type history []runs.Run
+
+func (h history) List(_ context.Context, f runs.Filter) ([]runs.Run, error) {
+	var list []runs.Run
+	for _, r := range h {
+		if r.TenantID == f.TenantID && (f.EndpointID == [16]byte{} || r.EndpointID == f.EndpointID) &&
+			(f.Status == "" || r.Outcome.Status == f.Status) && (f.Before == runs.ID{} || slices.Compare(r.ID[:], f.Before[:]) < 0) &&
+			(f.From.IsZero() || !r.ScheduledFor.Before(f.From)) && (f.To.IsZero() || r.ScheduledFor.Before(f.To)) {
+			r.Outcome.Body = nil
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b runs.Run) int { return slices.Compare(b.ID[:], a.ID[:]) })
+	return list[:min(len(list), f.Limit)], nil
+}
+
+func (h history) Get(_ context.Context, tenant [16]byte, id runs.ID) (runs.Run, error) {
+	for _, r := range h {
+		if r.ID == id && r.TenantID == tenant {
+			return r, nil
+		}
+	}
+	return runs.Run{}, errs.New(errs.NotFound, "", "there is no such run")
+}
+
+// keyring is an auth.Store of fixed keys.
+type keyring map[[sha256.Size]byte]auth.Principal
+
+func (k keyring) FindKey(_ context.Context, hash [sha256.Size]byte) (auth.Principal, error) {
+	p, ok := k[hash]
+	if !ok {
+		return auth.Principal{}, errs.New(errs.NotFound, "", "there is no such key")
+	}
+	return p, nil
+}
+
+// targets refuses what the tests need refused.
+type targets struct{}
+
+func (targets) CheckURL(url string) *errs.Field {
+	switch {
+	case len(url) > 2048:
+		return &errs.Field{Code: "too_long", Message: "must be at most 2048 characters long"}
+	case strings.ContainsRune(url, 0):
+		return &errs.Field{Code: "url_invalid", Message: "must hold no control characters"}
+	case !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://"):
+		return &errs.Field{Code: "url_scheme", Message: "must begin with http:// or https://"}
+	}
+	return nil
+}
+
+func (targets) CheckHeader(name, value string) *errs.Field {
+	if strings.EqualFold(name, "host") {
+		return &errs.Field{Code: "header_forbidden", Message: "is set by Rubato"}
+	}
+	if strings.ContainsAny(cmp.Or(name, " "), " \x00") || strings.ContainsAny(value, "\r\n\x00") {
+		return &errs.Field{Code: "header_invalid", Message: "must be a token and a value of one line"}
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"rubato/api"
+	"rubato/internal/auth"
+	"rubato/internal/endpoints"
+	"rubato/internal/httpapi"
+)
+
+const (
+	readKey  = "rbt_reader"
+	writeKey = "rbt_writer"
+	otherKey = "rbt_other_tenant"
+)
+
+// service is a server over memory that checks each of its answers against the contract.
+type service struct {
+	t        *testing.T
+	server   *httpapi.Server
+	store    *memory
+	runs     history
+	logs     *bytes.Buffer
+	registry *prometheus.Registry
+	contract routers.Router
+	ready    error
+}
+
+func newService(t *testing.T, runs ...history) *service {
+	t.Helper()
+	s := &service{t: t, store: newMemory(), logs: new(bytes.Buffer), registry: prometheus.NewRegistry(), contract: contractRouter()}
+	for _, h := range runs {
+		s.runs = append(s.runs, h...)
+	}
+	tenant, other := [16]byte{1}, [16]byte{2}
+	s.server = httpapi.New(httpapi.Config{
+		Auth: auth.NewAuthenticator(keyring{
+			auth.Hash(readKey):  {TenantID: tenant, Name: "reader", Scopes: []auth.Scope{auth.Read}},
+			auth.Hash(writeKey): {TenantID: tenant, Name: "writer", Scopes: []auth.Scope{auth.Write}},
+			auth.Hash(otherKey): {TenantID: other, Name: "other", Scopes: []auth.Scope{auth.Admin}},
+		}),
+		Endpoints:  endpoints.NewService(s.store, targets{}),
+		Logger:     slog.New(slog.NewTextHandler(s.logs, nil)),
+		Ready:      func(context.Context) error { return s.ready },
+		Registerer: s.registry,
+		Runs:       s.runs,
+	})
+	return s
+}
+
+// loadContract returns the contract, which every test shares.
+var loadContract = sync.OnceValue(func() *openapi3.T {
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI()))
+	if err != nil {
+		panic(err)
+	}
+	return doc
+})
+
+var contractRouter = sync.OnceValue(func() routers.Router {
+	router, err := legacy.NewRouter(loadContract())
+	if err != nil {
+		panic(err)
+	}
+	return router
+})
+
+// answer is what came back.
+type answer struct {
+	t      *testing.T
+	status int
+	header http.Header
+	body   []byte
+}
+
+// request changes a request before it is sent.
+type request func(*http.Request)
+
+func withKey(key string) request {
+	return func(r *http.Request) {
+		r.Header.Del("Authorization")
+		if key != "" {
+			r.Header.Set("Authorization", "Bearer "+key)
+		}
+	}
+}
+
+func withHeader(name, value string) request {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+// call sends a request with a key that may do everything, and JSON where there is a body.
+func (s *service) call(method, path, body string, changes ...request) *answer {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(body))
+	withKey(writeKey)(r)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for _, change := range changes {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	s.server.ServeHTTP(w, r)
+	a := &answer{t: s.t, status: w.Code, header: w.Header(), body: w.Body.Bytes()}
+	s.conforms(r, a)
+	return a
+}
+
+// conforms checks an answer against the contract.
+func (s *service) conforms(r *http.Request, a *answer) {
+	s.t.Helper()
+	require.NotEmpty(s.t, a.header.Get("X-Request-Id"))
+	if a.status >= 400 {
+		require.Equal(s.t, "application/problem+json", a.header.Get("Content-Type"))
+		require.Equal(s.t, a.status, a.problem().Status)
+	}
+	route, params, err := s.contract.FindRoute(r)
+	if err != nil || a.unrouted() { // The contract says nothing about routes that it does not have.
+		require.True(s.t, a.unrouted(), "%s", a.body)
+		return
+	}
+	err = openapi3filter.ValidateResponse(s.t.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
+		Status:                 a.status, Header: a.header, Body: io.NopCloser(bytes.NewReader(a.body)),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	})
+	require.NoError(s.t, err, "%s %s: %d %s", r.Method, r.URL, a.status, a.body)
+}
+
+// problem is a problem document.
+type problem struct {
+	Status int
+	Code   string
+	Detail string
+	Errors []struct{ Field, Code, Message string }
+}
+
+func (a *answer) problem() problem {
+	a.t.Helper()
+	var p problem
+	require.NoError(a.t, json.Unmarshal(a.body, &p), "%s", a.body)
+	return p
+}
+
+// unrouted reports whether the router refused the request.
+func (a *answer) unrouted() bool {
+	return bytes.Contains(a.body, []byte(`"route_not_found"`)) || bytes.Contains(a.body, []byte(`"method_not_allowed"`))
+}
+
+// complaints returns the bad fields as "field code".
+func (a *answer) complaints() []string {
+	a.t.Helper()
+	list := []string{}
+	for _, e := range a.problem().Errors {
+		require.NotEmpty(a.t, e.Message, "%s", e.Field)
+		list = append(list, e.Field+" "+e.Code)
+	}
+	return list
+}
+
+// is requires a status and returns the answer as JSON.
+func (a *answer) is(status int) map[string]any {
+	a.t.Helper()
+	require.Equal(a.t, status, a.status, "%s", a.body)
+	if len(a.body) == 0 {
+		return nil
+	}
+	var v map[string]any
+	require.NoError(a.t, json.Unmarshal(a.body, &v))
+	return v
+}
+
+// register returns the id of a new endpoint.
+func (s *service) register(body string) string {
+	s.t.Helper()
+	return s.call("POST", "/v1/endpoints", body).is(http.StatusCreated)["id"].(string) //nolint:forcetypeassert // The contract was checked.
+}
+
+const minimal = `{"name":"p","url":"https://api.example.com/","baselineIntervalMs":60000}`
+
+// only returns the one endpoint that is stored.
+func (s *service) only() *endpoints.Endpoint {
+	s.t.Helper()
+	require.Len(s.t, s.store.endpoints, 1)
+	for _, e := range s.store.endpoints {
+		return e
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package httpapi_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/api"
+	"rubato/internal/errs"
+)
+
+func TestUnknownRoutesAndMethods(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	for _, path := range []string{
+		"/", "/v1", "/v1/", "/v1/endpoints/", "//v1/endpoints", "/v1//endpoints", "/V1/endpoints", "/v1/Endpoints", "/v1/endpoints;x",
+		"/v1/../healthz", "/v1/%2e%2e/healthz", "/debug/pprof/", "/metrics", "/v1/endpoints/x/y/z", "/v1/keys", "/v1/endpoints%2f",
+	} {
+		a := s.call("GET", path, "")
+		require.Equal(t, http.StatusNotFound, a.status, path)
+		require.Equal(t, "route_not_found", a.problem().Code, path)
+	}
+	for _, r := range [][2]string{
+		{"PUT", "/v1/endpoints"},
+		{"DELETE", "/v1/endpoints"},
+		{"HEAD", "/v1/endpoints"},
+		{"TRACE", "/v1/endpoints"},
+		{"GET", "/v1/explain"},
+		{"POST", "/healthz"},
+		{"GET", "/v1/endpoints/ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90/pause"},
+	} {
+		a := s.call(r[0], r[1], "")
+		require.Equal(t, http.StatusMethodNotAllowed, a.status, "%v", r)
+		require.NotEmpty(t, a.header.Get("Allow"), "%v", r)
+	}
+}
+
+func TestFaultsAreLoggedOnceAndNotShown(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err    error
+		status int
+	}{
+		"Plain":       {errors.New("password=hunter2"), http.StatusInternalServerError},
+		"Internal":    {errs.Wrap(errors.New("password=hunter2"), errs.Internal, "password=hunter2"), http.StatusInternalServerError},
+		"UnknownCode": {errs.New("strange", "hunter2", "hunter2"), http.StatusInternalServerError},
+		"Unavailable": {errs.Wrap(errors.New("dial hunter2"), errs.Unavailable, "the database cannot be reached; try again"), http.StatusServiceUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			s.store.err = tc.err
+			a := s.call("POST", "/v1/endpoints", minimal, withHeader("X-Request-Id", "req-7"))
+			require.Equal(t, tc.status, a.status)
+			require.NotContains(t, string(a.body), "hunter2")
+			require.Equal(t, "req-7", a.header.Get("X-Request-Id"))
+			require.Equal(t, 1, strings.Count(s.logs.String(), "request failed"))
+			require.Contains(t, s.logs.String(), "hunter2")
+			require.Contains(t, s.logs.String(), "request_id=req-7")
+			if tc.status == http.StatusServiceUnavailable {
+				require.Equal(t, "2", a.header.Get("Retry-After"))
+			}
+		})
+	}
+}
+
+func TestPanicsAreAnswered(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	s.store.endpoints = nil // Writing to a nil map panics.
+	a := s.call("POST", "/v1/endpoints", minimal)
+	require.Equal(t, http.StatusInternalServerError, a.status)
+	require.Contains(t, s.logs.String(), "nil map")
+	require.NotContains(t, string(a.body), "nil map")
+}
+
+func TestUserErrorsAreNotLogged(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	s.call("POST", "/v1/endpoints", `{`)
+	s.call("GET", "/nowhere", "")
+	require.Empty(t, s.logs.String())
+}
+
+func TestRequestID(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	for _, hostile := range []string{"", "a b", "a\nb", strings.Repeat("x", 65), "é", `"`} {
+		got := s.call("GET", "/healthz", "", withHeader("X-Request-Id", hostile)).header.Get("X-Request-Id")
+		require.NotEqual(t, hostile, got)
+		require.NotEmpty(t, got)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	require.Equal(t, "ok", s.call("GET", "/healthz", "").is(http.StatusOK)["status"])
+	require.Equal(t, "ready", s.call("GET", "/readyz", "").is(http.StatusOK)["status"])
+	s.ready = errors.New("no connection to db.internal")
+	a := s.call("GET", "/readyz", "")
+	require.Equal(t, http.StatusServiceUnavailable, a.status)
+	require.NotContains(t, string(a.body), "db.internal")
+	require.Equal(t, "ok", s.call("GET", "/healthz", "").is(http.StatusOK)["status"])
+	require.Equal(t, api.OpenAPI(), string(s.call("GET", "/openapi.yaml", "").body))
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	id := s.register(minimal)
+	s.call("GET", "/v1/endpoints/"+id, "")
+	s.call("GET", "/v1/endpoints/"+id, "")
+	s.call("GET", "/secret/"+id, "")
+	s.call("BREW", "/v1/endpoints", "")
+	text := exposition(t, s)
+	require.Contains(t, text, `{method="GET",route="/v1/runs/{id}",status="500"} 0`, "every route is there from the start")
+	require.Contains(t, text, `{method="GET",route="/v1/endpoints/{id}",status="200"} 2`)
+	require.Contains(t, text, `{method="POST",route="/v1/endpoints",status="201"} 1`)
+	require.Contains(t, text, `{method="other",route="other",status="404"} 1`)
+	require.Contains(t, text, `{method="other",route="other",status="405"} 1`)
+	require.NotContains(t, text, id)
+	require.NotContains(t, text, "BREW")
+}
+
+// exposition returns the metrics as lines of labels and values.
+func exposition(t *testing.T, s *service) string {
+	t.Helper()
+	families, err := s.registry.Gather()
+	require.NoError(t, err)
+	var b strings.Builder
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			labels := []string{}
+			for _, l := range m.GetLabel() {
+				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+			}
+			fmt.Fprintf(&b, "%s{%s} %v\n", family.GetName(), strings.Join(labels, ","), m.GetCounter().GetValue())
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,104 @@
+package httpapi_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+)
+
+// samples are the runs of one endpoint of the first tenant: finished with text, failed with bytes, skipped, live.
+func samples() history {
+	endpoint := [16]byte{0xe}
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	run := func(minute int, status runs.Status) runs.Run {
+		slot := at.Add(time.Duration(minute) * time.Minute)
+		return runs.Run{
+			ID: runs.NewID(slot, endpoint, 1), EndpointID: endpoint, TenantID: [16]byte{1}, ScheduledFor: slot, Attempt: 1,
+			Source: "baseline-interval", ClaimToken: int64(minute + 1), Outcome: runs.Outcome{Status: status},
+		}
+	}
+	steps, err := json.Marshal([]governor.Step{
+		{Rule: governor.RuleBaselineInterval, At: at.Add(time.Minute), Why: "every 1m0s"},
+		{Rule: governor.RulePaused, At: governor.Indefinite, Why: "paused"},
+	})
+	if err != nil {
+		panic(err)
+	}
+	ok, failed, skipped, live := run(0, runs.Succeeded), run(1, runs.Failed), run(2, runs.Skipped), run(3, runs.Running)
+	for i, r := range []*runs.Run{&ok, &failed, &live} {
+		r.WorkerID = [16]byte{0xf}
+		r.ClaimedAt, r.StartedAt = r.ScheduledFor.Add(-5*time.Second), r.ScheduledFor.Add(1500*time.Microsecond)
+		if i < 2 {
+			r.FinishedAt = r.StartedAt.Add(250 * time.Millisecond)
+			r.Outcome.Reason, r.Outcome.ContentType, r.Outcome.StatusCode = runs.HTTPStatus, "text/plain", 200
+			r.Outcome.Phases = runs.Phases{DNS: time.Millisecond, Connect: 2 * time.Millisecond, Wait: 246500 * time.Microsecond}
+		}
+	}
+	ok.Outcome.Body, ok.Outcome.ResponseBytes = []byte("grüße\x00"), 8
+	ok.Decision = runs.Decision{NextRunAt: governor.Indefinite, Source: "paused", Steps: steps}
+	failed.Outcome.Body, failed.Outcome.Truncated, failed.Outcome.StatusCode = []byte{0xff, 0xfe}, true, 503
+	failed.Decision = runs.Decision{NextRunAt: at.Add(2 * time.Minute), Source: "baseline-interval"}
+	return history{ok, failed, skipped, live}
+}
+
+func TestGetRun(t *testing.T) {
+	t.Parallel()
+	s := newService(t, samples())
+	for i, name := range []string{"run-succeeded", "run-failed", "run-skipped", "run-live"} {
+		a := s.call("GET", "/v1/runs/"+samples()[i].ID.String(), "", withKey(readKey))
+		a.is(http.StatusOK)
+		golden(t, name, a.body)
+	}
+	failed := s.call("GET", "/v1/runs/"+samples()[1].ID.String(), "").is(http.StatusOK)
+	require.Equal(t, base64.StdEncoding.EncodeToString([]byte{0xff, 0xfe}), failed["bodyBase64"])
+	require.NotContains(t, failed, "body")
+}
+
+func TestListRuns(t *testing.T) {
+	t.Parallel()
+	s := newService(t, samples())
+	list := func(query string) []string {
+		var ids []string
+		for _, item := range s.call("GET", "/v1/runs?"+query, "").is(http.StatusOK)["items"].([]any) {
+			run := item.(map[string]any)
+			require.NotContains(t, run, "body")
+			ids = append(ids, run["scheduledFor"].(string)[14:16])
+		}
+		return ids
+	}
+	require.Equal(t, []string{"03", "02", "01", "00"}, list(""))
+	require.Equal(t, []string{"01"}, list("status=failed"))
+	require.Equal(t, []string{"03"}, list("status=running"))
+	require.Equal(t, []string{"02", "01"}, list("from=2026-11-21T10:01:00Z&to=2026-11-21T10:03:00Z"))
+	require.Equal(t, []string{"02", "01"}, list("from=2026-11-21T11:01:00%2B01:00&to=2026-11-21T10:03:00Z"))
+
+	first := s.call("GET", "/v1/runs?limit=3", "").is(http.StatusOK)
+	require.Len(t, first["items"], 3)
+	rest := s.call("GET", "/v1/runs?limit=3&cursor="+first["nextCursor"].(string), "").is(http.StatusOK)
+	require.Len(t, rest["items"], 1)
+	require.NotContains(t, rest, "nextCursor")
+	a := s.call("GET", "/v1/runs?status=failed&cursor="+first["nextCursor"].(string), "")
+	require.Equal(t, []string{"cursor invalid_cursor"}, a.complaints())
+}
+
+func TestListEndpointRuns(t *testing.T) {
+	t.Parallel()
+	s := newService(t, samples())
+	id := s.register(minimal)
+	require.Empty(t, s.call("GET", "/v1/endpoints/"+id+"/runs", "").is(http.StatusOK)["items"])
+	require.Empty(t, s.call("GET", "/v1/runs?endpointId="+id, "").is(http.StatusOK)["items"])
+	e := s.only()
+	delete(s.store.endpoints, e.ID)
+	e.ID = samples()[0].EndpointID
+	s.store.endpoints[e.ID] = e
+	require.Len(t, s.call("GET", "/v1/endpoints/"+e.ID.String()+"/runs?status=skipped", "").is(http.StatusOK)["items"], 1)
+	require.Len(t, s.call("GET", "/v1/runs?endpointId="+e.ID.String(), "").is(http.StatusOK)["items"], 4)
+	s.call("GET", "/v1/endpoints/"+id+"/runs", "").is(http.StatusNotFound)
+}

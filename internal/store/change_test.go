@@ -1,0 +1,293 @@
+package store_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/governor"
+)
+
+// changes is everything that replans an endpoint outside a run.
+var changes = map[string]func(*bundle, *testing.T, endpoints.ID){
+	"Pause": func(b *bundle, t *testing.T, id endpoints.ID) {
+		_, err := b.service.Pause(t.Context(), tenant, id, time.Time{}, "maintenance")
+		require.NoError(t, err)
+	},
+	"Resume": func(b *bundle, t *testing.T, id endpoints.ID) {
+		_, err := b.service.Resume(t.Context(), tenant, id)
+		require.NoError(t, err)
+	},
+	"Edit": func(b *bundle, t *testing.T, id endpoints.ID) {
+		b.edit(t, id, func(s *endpoints.Spec) { s.Name = "renamed" })
+	},
+	"IntervalHint": func(b *bundle, t *testing.T, id endpoints.ID) {
+		_, _, err := b.service.SetIntervalHint(t.Context(), tenant, id, endpoints.HintRequest{Interval: 5 * time.Second, TTL: new(time.Hour)})
+		require.NoError(t, err)
+	},
+	"OneShotHint": func(b *bundle, t *testing.T, id endpoints.ID) {
+		_, _, err := b.service.SetOneShotHint(t.Context(), tenant, id, endpoints.HintRequest{In: new(5 * time.Second), TTL: new(time.Hour)})
+		require.NoError(t, err)
+	},
+	"ClearHints": func(b *bundle, t *testing.T, id endpoints.ID) {
+		_, err := b.service.ClearHints(t.Context(), tenant, id)
+		require.NoError(t, err)
+	},
+	"ResetFailures": func(b *bundle, t *testing.T, id endpoints.ID) {
+		_, err := b.service.ResetFailures(t.Context(), tenant, id)
+		require.NoError(t, err)
+	},
+	"RunNow": func(b *bundle, t *testing.T, id endpoints.ID) {
+		_, err := b.service.RunNow(t.Context(), tenant, id)
+		require.NoError(t, err)
+	},
+	"Archive": func(b *bundle, t *testing.T, id endpoints.ID) {
+		require.NoError(t, b.service.Archive(t.Context(), tenant, id))
+	},
+}
+
+func (b *bundle) edit(t *testing.T, id endpoints.ID, edit func(*endpoints.Spec)) *endpoints.Endpoint {
+	t.Helper()
+	e, _, err := b.service.Edit(t.Context(), tenant, id, 0, func(s endpoints.Spec) (endpoints.Spec, error) {
+		edit(&s)
+		return s, nil
+	})
+	require.NoError(t, err)
+	return e
+}
+
+func TestEveryChangeRevokesAWaitingClaim(t *testing.T) {
+	t.Parallel()
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			e := b.register(t, nil)
+			c := b.claimOne(t, worker{1})
+			change(b, t, e.ID)
+			require.Empty(t, b.start(t, worker{1}, c))
+			n, err := b.claims.Release(t.Context(), worker{1}, []claims.Claim{c})
+			require.NoError(t, err)
+			require.Zero(t, n)
+		})
+	}
+}
+
+// TestAChangeDuringARunOnlyRecordsItself makes every change while a run is live: the run goes on and finishes under its token, and
+// its finish decides by what was written meanwhile.
+func TestAChangeDuringARunOnlyRecordsItself(t *testing.T) {
+	t.Parallel()
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			now := b.at(noon())
+			e := b.register(t, nil)
+			c, s := b.startOne(t, worker{1})
+			before := query[int64](t, b, "SELECT claim_token FROM schedules")
+			b.at(now.Add(time.Second))
+			change(b, t, e.ID)
+			if name == "Archive" {
+				require.Empty(t, b.finish(t, worker{1}, 0, succeed(worker{1}, c, s)).Late)
+				require.NotZero(t, b.get(t, e.ID).ArchivedAt)
+				return
+			}
+			require.Equal(t, before, query[int64](t, b, "SELECT claim_token FROM schedules"))
+			require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM decisions"), "only the registration decided")
+
+			require.Empty(t, b.finish(t, worker{1}, 0, succeed(worker{1}, c, s)).Late)
+			due := b.get(t, e.ID).State.Due
+			switch name {
+			case "Pause":
+				require.Equal(t, governor.Indefinite, due.At)
+			case "IntervalHint":
+				require.Equal(t, governor.SourceAIInterval, due.Source)
+				require.Equal(t, c.Slot.Add(5*time.Second), due.At)
+			case "OneShotHint":
+				require.Equal(t, governor.SourceAIOneShot, due.Source)
+				require.Equal(t, now.Add(6*time.Second), due.At)
+			case "RunNow":
+				require.Equal(t, governor.SourceManual, due.Source)
+				require.Equal(t, now.Add(time.Second), due.At)
+			default:
+				require.Equal(t, governor.SourceBaselineInterval, due.Source)
+				require.Equal(t, c.Slot.Add(time.Minute), due.At)
+			}
+		})
+	}
+}
+
+func TestARunNowDuringARunRunsAfterItOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	e := b.register(t, nil)
+	c, s := b.startOne(t, worker{1})
+	b.at(now.Add(time.Second))
+	slot, err := b.service.RunNow(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+	require.Empty(t, b.claim(t, worker{2}, horizon))
+	b.finish(t, worker{1}, 0, succeed(worker{1}, c, s))
+
+	manual := b.runOne(t, worker{2})
+	require.Equal(t, slot, manual.ScheduledFor)
+	require.Equal(t, "manual", manual.Source)
+	after := b.get(t, e.ID).State
+	require.Zero(t, after.ManualAt)
+	require.Equal(t, governor.SourceBaselineInterval, after.Due.Source)
+}
+
+// TestNoRunStartsAfterPauseHasReturned races starts against pauses, many times over.
+func TestNoRunStartsAfterPauseHasReturned(t *testing.T) {
+	t.Parallel()
+	const rounds = 60
+	b := setup(t)
+	me := worker{1}
+	started, refused := 0, 0
+	for range rounds {
+		e := b.register(t, nil)
+		c := b.claimOne(t, me)
+		var race sync.WaitGroup
+		race.Go(func() { _, _ = b.executions.Start(t.Context(), me, startsOf([]claims.Claim{c}), time.Minute) })
+		race.Go(func() {
+			if _, err := b.service.Pause(t.Context(), tenant, e.ID, time.Time{}, ""); err != nil {
+				t.Error(err)
+			}
+		})
+		race.Wait()
+		require.Empty(t, b.start(t, me, c), "after the pause nothing starts")
+		require.Empty(t, b.claim(t, me, 1000*time.Hour), "and nothing can be claimed")
+		if b.get(t, e.ID).State.Running == nil {
+			refused++
+			require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM decisions WHERE endpoint_id = $1 AND cause = 'pause'", [16]byte(e.ID)))
+			continue
+		}
+		started++ // The start came first: the pause saw it, recorded itself and left the decision to the finish.
+		require.Zero(t, query[int](t, b, "SELECT count(*) FROM decisions WHERE endpoint_id = $1 AND cause = 'pause'", [16]byte(e.ID)))
+	}
+	require.Equal(t, rounds, started+refused)
+	t.Logf("%d starts came first, %d pauses", started, refused)
+}
+
+// TestAPauseWaitsForStartsInFlight holds the lock that a batch of starts holds.
+func TestAPauseWaitsForStartsInFlight(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock_shared(hashtext('rubato.starts'))")
+	require.NoError(t, err)
+	c := b.claimOne(t, worker{1})
+	require.Len(t, b.start(t, worker{1}, c), 1, "starts do not wait for each other")
+
+	paused := make(chan error, 1)
+	go func() {
+		_, err := b.service.Pause(t.Context(), tenant, e.ID, time.Time{}, "")
+		paused <- err
+	}()
+	b.awaitLockWait(t)
+	select {
+	case err := <-paused:
+		t.Fatalf("the pause did not wait: %v", err)
+	default:
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-paused)
+}
+
+// awaitLockWait returns once a session of the database waits for a lock.
+func (b *bundle) awaitLockWait(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return query[int](t, b, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+	}, 10*time.Second, time.Millisecond)
+}
+
+// TestAStartThatWaitedForAFinishIsCheckedAgain lets a second start of one endpoint wait for the finish of the first: the finish
+// raises the token, which the waiting statement cannot see.
+func TestAStartThatWaitedForAFinishIsCheckedAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, nil)
+	me := worker{1}
+	c, s := b.startOne(t, me)
+
+	tx, err := b.pool.Begin(t.Context()) // A finish half way: the live row is gone, the schedule not written yet.
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "DELETE FROM live_runs WHERE run_id = $1", [16]byte(s.RunID))
+	require.NoError(t, err)
+	again := make(chan int, 1)
+	go func() {
+		list, err := b.executions.Start(t.Context(), me, startsOf([]claims.Claim{c}), time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		again <- len(list)
+	}()
+	b.awaitLockWait(t)
+	_, err = tx.Exec(t.Context(), "UPDATE schedules SET claim_token = claim_token + 1, claimed_by = NULL")
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.Zero(t, <-again)
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))
+}
+
+func TestAnArchivedEndpointIsOutOfService(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, func(s *endpoints.Spec) { s.Key = "mine" })
+	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID))
+	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID), "twice is no error")
+	require.Empty(t, b.claim(t, worker{1}, time.Hour))
+	require.NotZero(t, b.get(t, e.ID).ArchivedAt)
+	_, err := b.service.Resume(t.Context(), tenant, e.ID)
+	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+	b.register(t, func(s *endpoints.Spec) { s.Key = "mine" }) // Its key is free again.
+}
+
+func TestAnEditThatMeetsAnotherVersionChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	rename := func(version int64) error {
+		_, _, err := b.service.Edit(t.Context(), tenant, e.ID, version, func(s endpoints.Spec) (endpoints.Spec, error) {
+			s.Name += "!"
+			return s, nil
+		})
+		return err
+	}
+	require.NoError(t, rename(1))
+	require.Equal(t, errs.Precondition, errs.CodeOf(rename(1)))
+	after := b.get(t, e.ID)
+	require.Equal(t, int64(2), after.Version)
+	require.Equal(t, "probe!", after.Spec.Name)
+}
+
+func TestOfManyEditsAtOnceNoneIsLost(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, func(s *endpoints.Spec) { s.Name = "x" })
+	var all sync.WaitGroup
+	const writers = 8
+	for range writers {
+		all.Go(func() {
+			_, _, err := b.service.Edit(t.Context(), tenant, e.ID, 0, func(s endpoints.Spec) (endpoints.Spec, error) {
+				s.Name += "x"
+				return s, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	after := b.get(t, e.ID)
+	require.Equal(t, int64(1+writers), after.Version)
+	require.Len(t, after.Spec.Name, 1+writers)
+}

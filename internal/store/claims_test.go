@@ -1,0 +1,228 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/endpoints"
+	"rubato/internal/store/dbsqlc"
+)
+
+// fill inserts n endpoints by SQL, each with a schedule that is due a second later than the one before, the first at an instant.
+func (b *bundle) fill(t *testing.T, n int, first time.Time) {
+	t.Helper()
+	b.register(t, nil)
+	b.exec(t, `INSERT INTO endpoints SELECT gen_random_uuid(), tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels,
+		url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms,
+		max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts,
+		retry_backoff_ms, retry_max_backoff_ms, idempotent FROM endpoints, generate_series(2, $1)`, n)
+	b.exec(t, `DELETE FROM schedules`)
+	b.exec(t, `INSERT INTO schedules (endpoint_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
+		SELECT id, at, at, at, 0, 1, 65000, 1, 'baseline-interval', 0
+		FROM (SELECT id, $1::timestamptz + (row_number() OVER () - 1) * interval '1 s' AS at FROM endpoints) e`, first)
+}
+
+func TestAClaimTakesTheOldestDueWithinTheHorizon(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.fill(t, 30, now.Add(-9*time.Second)) // due from -9 s to +20 s
+	sorted := func(list []claims.Claim) []time.Duration {
+		var due []time.Duration
+		for _, c := range list {
+			due = append(due, c.PlannedAt.Sub(now)/time.Second)
+		}
+		slices.Sort(due)
+		return due
+	}
+
+	require.Equal(t, []time.Duration{-9, -8, -7, -6}, sorted(b.claimUpTo(t, worker{1}, 4, horizon)), "a limit takes the oldest")
+	require.Equal(t, []time.Duration{-5, -4, -3, -2, -1, 0}, sorted(b.claim(t, worker{1}, 0)), "no horizon takes what is due, to the instant")
+	require.Equal(t, []time.Duration{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, sorted(b.claim(t, worker{1}, horizon)))
+	require.Empty(t, b.claim(t, worker{2}, horizon))
+	require.Empty(t, b.claimUpTo(t, worker{2}, 0, time.Hour))
+}
+
+// TestAClaimNeverTakesMoreThanItsLimit forbids the planner everything but nested loops, under which a limit inside IN (...) is
+// evaluated again for every row.
+func TestAClaimNeverTakesMoreThanItsLimit(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.fill(t, 200, now.Add(-300*time.Second))
+	for _, method := range []string{"hashjoin", "mergejoin", "material", "sort", "hashagg"} {
+		b.exec(t, "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET enable_"+method+" = off'; END $$")
+	}
+	b = open(t, b.url) // Only sessions from now on have the settings.
+	b.at(now)
+	taken := 0
+	for limit := 1; taken < 200; limit++ {
+		list := b.claimUpTo(t, worker{1}, limit, horizon)
+		require.Len(t, list, min(limit, 200-taken))
+		taken += len(list)
+	}
+}
+
+func TestAClaimHoldsUntilItsLockIsOver(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		limit time.Duration // of the execution
+		ahead time.Duration // from the claim to the due time
+		lock  time.Duration // after the later of the two
+	}{
+		{"ExecutionLimitAndSlack", 10 * time.Second, 0, 15 * time.Second},
+		{"AtMostTheLockTTL", 10 * time.Minute, 0, time.Minute},
+		{"CountedFromTheDueTime", 10 * time.Second, 8 * time.Second, 15 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			now := b.at(noon())
+			b.register(t, func(s *endpoints.Spec) { s.MaxExecutionTime, s.StartAt = tc.limit, now.Add(tc.ahead) })
+			c := b.claimOne(t, worker{1})
+			end := now.Add(tc.ahead + tc.lock)
+			require.Equal(t, end, c.LockedUntil)
+			b.at(end.Add(-time.Millisecond))
+			require.Empty(t, b.claim(t, worker{2}, horizon), "the horizon does not reach into a lock")
+			b.at(end)
+			again := b.claimOne(t, worker{2})
+			require.Equal(t, c.Token+1, again.Token)
+			require.Equal(t, c.Slot, again.Slot, "the due time survives its claims")
+			require.Equal(t, c.PlannedAt, again.PlannedAt)
+		})
+	}
+}
+
+func TestAnEndpointWithALiveRunIsNotClaimed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.register(t, nil)
+	b.startOne(t, worker{1})
+	for _, later := range []time.Duration{0, time.Minute, time.Hour, 300 * 24 * time.Hour} {
+		b.at(now.Add(later))
+		require.Empty(t, b.claim(t, worker{2}, horizon), "after %s", later)
+	}
+}
+
+func TestAReleasedClaimIsClaimableAtOnceAtItsOwnTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.register(t, func(s *endpoints.Spec) { s.StartAt = now.Add(5 * time.Second) })
+	c := b.claimOne(t, worker{1})
+	n, err := b.claims.Release(t.Context(), worker{1}, []claims.Claim{c})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Empty(t, b.claim(t, worker{2}, 4*time.Second))
+	again := b.claimOne(t, worker{2})
+	require.Equal(t, c.PlannedAt, again.PlannedAt)
+	require.Empty(t, b.start(t, worker{1}, c))
+}
+
+func TestAnEmptyClaimTellsTheTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	_, told, err := b.claims.ClaimDue(t.Context(), claims.Request{Worker: worker{1}, Limit: 10, Horizon: horizon, LockTTL: time.Minute})
+	require.NoError(t, err)
+	require.Equal(t, now, told)
+}
+
+// TestWorkersNeverShareAClaim lets many claim from one herd at once: each endpoint comes to exactly one of them.
+func TestWorkersNeverShareAClaim(t *testing.T) {
+	t.Parallel()
+	const herd, workers, batch = 2000, 6, 37
+	b := setup(t)
+	b.fill(t, herd, time.Now().Add(-herd*time.Second))
+	var (
+		mu    sync.Mutex
+		owner = map[[16]byte]worker{}
+		all   sync.WaitGroup
+	)
+	for n := range workers {
+		me := worker{byte(n + 1)}
+		all.Go(func() {
+			for {
+				list, _, err := b.claims.ClaimDue(t.Context(), claims.Request{Worker: me, Limit: batch, Horizon: horizon, LockTTL: time.Minute})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for _, c := range list {
+					if other, taken := owner[c.EndpointID]; taken {
+						t.Errorf("%x was claimed by %x and by %x", c.EndpointID, other, me)
+					}
+					owner[c.EndpointID] = me
+				}
+				over := len(owner) == herd
+				mu.Unlock()
+				if len(list) > batch {
+					t.Errorf("a claim of %d took %d", batch, len(list))
+				}
+				if over || len(list) == 0 {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, c := range b.claim(t, worker{99}, horizon) { // What the others were taking when somebody found nothing.
+		owner[c.EndpointID] = worker{99}
+	}
+	require.Len(t, owner, herd)
+	require.Equal(t, 1, query[int](t, b, "SELECT max(claim_token)::int FROM schedules"))
+}
+
+// TestTheClaimWalksTheDueIndex looks at the plan of the statement that is shipped, on a table of real size.
+func TestTheClaimWalksTheDueIndex(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := noon()
+	b.fill(t, 20_000, now.Add(-time.Hour))
+	b.exec(t, "ANALYZE schedules, endpoints, live_runs")
+	captured := &capture{}
+	_, err := dbsqlc.New().ScheduleClaimDue(t.Context(), captured, dbsqlc.ScheduleClaimDueParams{
+		WorkerID: [16]byte{1}, LockTtlMs: 60_000, Now: &now, HorizonMs: 10_000, MaxRows: 200,
+	})
+	require.ErrorIs(t, err, errCaptured)
+
+	rows, err := b.pool.Query(t.Context(), "EXPLAIN "+captured.sql, captured.args...)
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	plan := fmt.Sprintln(lines)
+	require.Contains(t, plan, "Index Scan using schedules_due on schedules")
+	require.Contains(t, plan, "CTE due")
+	require.NotContains(t, plan, "Sort")
+	require.NotContains(t, plan, "Seq Scan on schedules")
+}
+
+var errCaptured = fmt.Errorf("captured")
+
+// capture takes a statement in place of a database.
+type capture struct {
+	dbsqlc.DBTX
+	sql  string
+	args []any
+}
+
+func (c *capture) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
+	c.sql, c.args = sql, args
+	return nil, errCaptured
+}
+
+func (c *capture) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
+	return pgconn.CommandTag{}, errCaptured
+}

@@ -1,0 +1,150 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/runs"
+	"rubato/internal/store"
+)
+
+func TestErrorsAreTranslatedByTheirState(t *testing.T) {
+	t.Parallel()
+	state := func(code string) error { return fmt.Errorf("doing something: %w", &pgconn.PgError{Code: code, ConstraintName: "some"}) }
+	for name, tc := range map[string]struct {
+		err  error
+		want errs.Code
+	}{
+		"NoRows":              {pgx.ErrNoRows, errs.NotFound},
+		"KeyTaken":            {&pgconn.PgError{Code: "23505", ConstraintName: "endpoints_key_unique"}, errs.Conflict},
+		"UniqueOtherwise":     {state("23505"), errs.Invalid},
+		"CheckViolation":      {state("23514"), errs.Invalid},
+		"ForeignKey":          {state("23503"), errs.Invalid},
+		"OutOfRange":          {state("22008"), errs.Invalid},
+		"NulInText":           {state("22021"), errs.Invalid},
+		"ConnectionFailure":   {state("08006"), errs.Unavailable},
+		"TooManyConnections":  {state("53300"), errs.Unavailable},
+		"DiskFull":            {state("53100"), errs.Unavailable},
+		"AdminShutdown":       {state("57P01"), errs.Unavailable},
+		"QueryCanceled":       {state("57014"), errs.Unavailable},
+		"Serialization":       {state("40001"), errs.Unavailable},
+		"Deadlock":            {state("40P01"), errs.Unavailable},
+		"LockNotAvailable":    {state("55P03"), errs.Unavailable},
+		"IdleInTransaction":   {state("25P03"), errs.Unavailable},
+		"ReadOnly":            {state("25006"), errs.Unavailable},
+		"PlanOfAnotherSchema": {state("0A000"), errs.Unavailable},
+		"SyntaxError":         {state("42601"), errs.Internal},
+		"UndefinedTable":      {state("42P01"), errs.Internal},
+		"InternalError":       {state("XX000"), errs.Internal},
+		"Network":             {&net.OpError{Op: "dial", Err: errors.New("refused")}, errs.Unavailable},
+		"Deadline":            {fmt.Errorf("reading: %w", context.DeadlineExceeded), errs.Unavailable},
+		"Canceled":            {context.Canceled, errs.Internal},
+		"OursPasses":          {errs.New(errs.Forbidden, "no", "no"), errs.Forbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := store.Translate(tc.err)
+			require.Equal(t, tc.want, errs.CodeOf(got))
+			require.ErrorIs(t, got, tc.err)
+		})
+	}
+	require.NoError(t, store.Translate(nil))
+}
+
+func TestATakenKeyIsAConflict(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	keyed := func(s *endpoints.Spec) { s.Key = "nightly" }
+	b.register(t, keyed)
+	spec := b.register(t, nil).Spec
+	keyed(&spec)
+	_, _, err := b.service.Register(t.Context(), tenant, spec)
+	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+	require.ErrorContains(t, err, "another endpoint has this key")
+	require.Equal(t, 2, query[int](t, b, "SELECT count(*) FROM schedules"), "nothing is half registered")
+
+	b.exec(t, "INSERT INTO tenants (id, name) VALUES ('00000000-0000-0000-0000-000000000002', 'other')")
+	_, _, err = b.service.Register(t.Context(), endpoints.Actor{TenantID: [16]byte{15: 2}}, spec)
+	require.NoError(t, err, "another tenant's keys are its own")
+}
+
+// TestWhatAnotherTenantOwnsIsNotThere asks for everything in the name of a tenant that owns nothing.
+func TestWhatAnotherTenantOwnsIsNotThere(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	run := b.runOne(t, worker{1})
+	b.exec(t, "UPDATE schedules SET due_at = now(), planned_at = now(), slot = now()")
+	_, live := b.startOne(t, worker{1})
+	stranger := endpoints.Actor{TenantID: [16]byte{15: 9}}
+	missing := func(err error) {
+		t.Helper()
+		require.Equal(t, errs.NotFound, errs.CodeOf(err))
+	}
+
+	_, _, err := b.service.Get(t.Context(), stranger, e.ID)
+	missing(err)
+	_, err = b.service.Pause(t.Context(), stranger, e.ID, noon().AddDate(1, 0, 0), "")
+	missing(err)
+	missing(b.service.Archive(t.Context(), stranger, e.ID))
+	_, err = b.service.Explain(t.Context(), stranger, e.ID)
+	missing(err)
+	for _, id := range []runs.ID{run.ID, live.RunID} {
+		_, err = b.runs.Get(t.Context(), stranger.TenantID, id)
+		missing(err)
+	}
+	none, err := b.runs.List(t.Context(), runs.Filter{TenantID: stranger.TenantID, Limit: 10})
+	require.NoError(t, err)
+	require.Empty(t, none)
+	list, _, err := b.service.List(t.Context(), endpoints.Filter{TenantID: stranger.TenantID, Limit: 10})
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
+
+func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
+	t.Parallel()
+	db, err := store.Open(t.Context(), store.Config{URL: "postgres://rubato:secret@127.0.0.1:1/none?connect_timeout=1"})
+	require.NoError(t, err, "a database that is away is no fault of the URL")
+	defer db.Close()
+	require.Equal(t, errs.Unavailable, errs.CodeOf(db.Ping(t.Context())))
+	_, _, err = store.NewClaims(db).ClaimDue(t.Context(), claims.Request{})
+	require.Equal(t, errs.Unavailable, errs.CodeOf(err))
+	_, err = store.MigrateUp(t.Context(), "postgres://rubato:secret@127.0.0.1:1/none")
+	require.Equal(t, errs.Unavailable, errs.CodeOf(err))
+	require.NotContains(t, err.Error(), "secret")
+
+	_, err = store.Open(t.Context(), store.Config{URL: "postgres://rubato:secret@host:port/"})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "secret")
+}
+
+func TestACutConnectionIsUnavailableOnceAndThenMended(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+	failed := 0
+	require.Eventually(t, func() bool {
+		_, _, err := b.service.Get(t.Context(), tenant, e.ID)
+		if err != nil {
+			failed++
+			require.Equal(t, errs.Unavailable, errs.CodeOf(err))
+		}
+		return err == nil
+	}, 10_000_000_000, 1_000_000)
+	require.LessOrEqual(t, failed, 10)
+
+	b.db.Close()
+	_, _, err := b.service.Get(t.Context(), tenant, e.ID)
+	require.Equal(t, errs.Unavailable, errs.CodeOf(err), "so is a closed pool")
+}

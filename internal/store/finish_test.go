@@ -1,0 +1,239 @@
+package store_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+)
+
+func TestABatchOfFinishesIsOneTransaction(t *testing.T) {
+	t.Parallel()
+	const size = 200
+	b := setup(t)
+	now := b.at(noon())
+	b.fill(t, size, now.Add(-size*time.Second))
+	me := worker{1}
+	list := b.claim(t, me, horizon)
+	require.Len(t, list, size)
+	started := b.start(t, me, list...)
+	require.Len(t, started, size)
+	byEndpoint := map[[16]byte]claims.Claim{}
+	for _, c := range list {
+		byEndpoint[c.EndpointID] = c
+	}
+	finished := make([]runs.Run, size)
+	for i, s := range started {
+		finished[i] = succeed(me, byEndpoint[s.EndpointID], s)
+	}
+
+	// The last one is poison: nothing of the batch is written.
+	finished[size-1].Outcome.Reason = ""
+	_, err := b.executions.Finish(t.Context(), dispatch.Finish{Worker: me, Runs: finished, LockTTL: time.Minute})
+	require.Equal(t, errs.Invalid, errs.CodeOf(err))
+	require.Equal(t, size, query[int](t, b, "SELECT count(*) FROM live_runs"))
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs"))
+
+	finished[size-1].Outcome.Reason = runs.HTTPStatus
+	done := b.finish(t, me, 0, finished...)
+	require.Empty(t, done.Late)
+	require.Len(t, done.Decided, size)
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))
+	require.Equal(t, size, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'succeeded'"))
+	require.Equal(t, size, query[int](t, b, "SELECT count(*) FROM run_bodies"))
+	require.Equal(t, size, query[int](t, b, "SELECT count(*) FROM schedules WHERE claimed_by IS NULL AND claim_token = 2 AND last_status = 'succeeded'"))
+}
+
+// TestAKeptClaimStaysWithItsHolder runs an endpoint that is due every second: the finish hands the next claim back.
+func TestAKeptClaimStaysWithItsHolder(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.register(t, func(s *endpoints.Spec) { s.BaselineInterval, s.MaxExecutionTime = time.Second, 10*time.Second })
+	me, other := worker{1}, worker{2}
+	c, s := b.startOne(t, me)
+	for round := range 5 {
+		done := b.finish(t, me, horizon, succeed(me, c, s))
+		require.Len(t, done.Kept, 1)
+		kept := done.Kept[0]
+		want := claims.Claim{
+			EndpointID: c.EndpointID, Token: c.Token + 1, Slot: c.Slot.Add(time.Second), PlannedAt: c.Slot.Add(time.Second), Attempt: 1,
+			Source: "baseline-interval", Version: 1, LockedUntil: c.Slot.Add(time.Second + 15*time.Second),
+		}
+		require.Empty(t, cmp.Diff(want, kept), "round %d", round)
+		require.Empty(t, b.claim(t, other, horizon), "what is kept is nobody else's")
+		b.at(now.Add(time.Duration(round+1) * time.Second))
+		require.Empty(t, b.start(t, me, c), "the token of the finished run is void")
+		started := b.start(t, me, kept)
+		require.Len(t, started, 1)
+		c, s = kept, started[0]
+	}
+	require.Empty(t, b.finish(t, me, 0, succeed(me, c, s)).Kept, "nobody keeps what he did not ask for")
+	require.Len(t, b.claim(t, other, horizon), 1)
+}
+
+func TestAClaimIsKeptOnlyWithinTheHorizon(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	e := b.register(t, func(s *endpoints.Spec) { s.BaselineInterval = 10 * time.Second })
+	c, s := b.startOne(t, worker{1})
+	require.Empty(t, b.finish(t, worker{1}, horizon, succeed(worker{1}, c, s)).Kept, "exactly the horizon is not within it")
+	require.Equal(t, c.Slot.Add(10*time.Second), b.get(t, e.ID).State.Due.At)
+}
+
+func TestAKeptClaimIsRevokedByAChange(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	e := b.register(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Second })
+	c, s := b.startOne(t, worker{1})
+	kept := b.finish(t, worker{1}, horizon, succeed(worker{1}, c, s)).Kept
+	require.Len(t, kept, 1)
+	changes["Pause"](b, t, e.ID)
+	require.Empty(t, b.start(t, worker{1}, kept...))
+}
+
+// TestAnOneShotIsConsumedByTheRunItAskedFor follows a one-shot through the run that it brought forward.
+func TestAnOneShotIsConsumedByTheRunItAskedFor(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	e := b.register(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Hour })
+	b.runOne(t, worker{1})
+	changes["OneShotHint"](b, t, e.ID)
+	_, _, err := b.service.SetIntervalHint(t.Context(), tenant, e.ID, endpoints.HintRequest{Interval: 10 * time.Minute, TTL: new(time.Hour)})
+	require.NoError(t, err)
+	b.at(now.Add(5 * time.Second))
+	run := b.runOne(t, worker{1})
+	require.Equal(t, "ai-oneshot", run.Source)
+	after := b.get(t, e.ID).State
+	require.Nil(t, after.OneShotHint)
+	require.NotNil(t, after.IntervalHint, "the other hint has its own life")
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM hints WHERE kind = 'one-shot' AND ended_at IS NOT NULL"))
+	require.Equal(t, governor.SourceAIInterval, after.Due.Source)
+}
+
+// TestWhatATargetSendsIsStoredWhateverItIs records answers that a text column does not take as they are.
+func TestWhatATargetSendsIsStoredWhateverItIs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, nil)
+	c, s := b.startOne(t, worker{1})
+	run := succeed(worker{1}, c, s)
+	run.Outcome.Error = "nul \x00 and \xff"
+	run.Outcome.ContentType = "text/\x00\xfe"
+	run.Outcome.Body = []byte{0, 0xff, 0xfe, '\n'}
+	run.Outcome.Phases = runs.Phases{DNS: -time.Second, Wait: 400 * time.Hour, Transfer: 1500 * time.Nanosecond}
+	run.Outcome.ResponseBytes, run.Outcome.Truncated = 1<<40, true
+	require.Empty(t, b.finish(t, worker{1}, 0, run).Late)
+
+	stored := b.run(t, run.ID)
+	require.Equal(t, "nul \uFFFD and \uFFFD", stored.Outcome.Error)
+	require.Equal(t, "text/\uFFFD\uFFFD", stored.Outcome.ContentType)
+	require.Equal(t, run.Outcome.Body, stored.Outcome.Body)
+	require.Zero(t, stored.Outcome.Phases.DNS)
+	require.Equal(t, time.Duration(1<<31-1)*time.Microsecond, stored.Outcome.Phases.Wait)
+	require.Equal(t, time.Microsecond, stored.Outcome.Phases.Transfer)
+	require.Equal(t, int64(1<<40), stored.Outcome.ResponseBytes)
+	require.True(t, stored.Outcome.Truncated)
+}
+
+func TestAFinishedRunIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.register(t, func(s *endpoints.Spec) { s.MinInterval = 5 * time.Minute })
+	c, s := b.startOne(t, worker{1})
+	run := fail(worker{1}, c, s)
+	run.Outcome.Error, run.Outcome.RetryAfter = "no", now.Add(90*time.Second)
+	b.finish(t, worker{1}, 0, run)
+	stored := b.run(t, run.ID)
+
+	require.Equal(t, governor.SourceClampedMin, governor.Source(stored.Decision.Source))
+	require.Contains(t, string(stored.Decision.Steps), "clamped-min")
+	want := run
+	want.ClaimedAt, want.Decision, want.Outcome.MaybeSent = now, stored.Decision, false // Whether it was sent follows from the reason.
+	want.Outcome.RetryAfter = time.Time{}
+	require.Empty(t, cmp.Diff(want, stored))
+}
+
+// TestAMissingDayOfHistoryIsMadeOnDemand finishes a run whose due time lies on a day without a partition.
+func TestAMissingDayOfHistoryIsMadeOnDemand(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	day := noon().AddDate(0, 0, 40)
+	b.at(day)
+	b.register(t, nil)
+	c, s := b.startOne(t, worker{1})
+	run := succeed(worker{1}, c, s)
+	require.Empty(t, b.finish(t, worker{1}, 0, run).Late)
+	require.Equal(t, "ok", string(b.run(t, run.ID).Outcome.Body))
+	partition := "runs_" + day.Format("20060102")
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM "+partition))
+
+	late := day.AddDate(0, 0, 40) // A late answer needs a day for its event.
+	run.ScheduledFor, run.ID = late, runs.NewID(late, run.EndpointID, 1)
+	require.Len(t, b.finish(t, worker{1}, 0, run).Late, 1)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM run_events_"+late.Format("20060102")))
+}
+
+// TestEveryAttemptIsARun lets a target fail until its attempts are used up.
+func TestEveryAttemptIsARun(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	e := b.register(t, func(s *endpoints.Spec) { s.Retry.MaxAttempts = 3 })
+	slot := e.State.Due.Slot
+	for attempt := 1; attempt <= 3; attempt++ {
+		c, s := b.startOne(t, worker{1})
+		require.Equal(t, attempt, c.Attempt)
+		require.Equal(t, slot, c.Slot)
+		b.finish(t, worker{1}, 0, fail(worker{1}, c, s))
+		state := b.get(t, e.ID).State
+		require.Equal(t, attempt/3, state.FailureCount, "only the last attempt counts")
+		b.at(state.Due.At)
+	}
+	require.Equal(t, 3, query[int](t, b, "SELECT count(DISTINCT attempt) FROM runs WHERE scheduled_for = $1", slot))
+	require.Equal(t, slot.Add(2*time.Minute), b.get(t, e.ID).State.Due.At, "then the backoff")
+}
+
+// TestAFinishOfAnArchivedEndpointIsHistory has no schedule to write to.
+func TestAFinishOfAnArchivedEndpointIsHistory(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	c, s := b.startOne(t, worker{1})
+	changes["Archive"](b, t, e.ID)
+	done := b.finish(t, worker{1}, horizon, succeed(worker{1}, c, s))
+	require.Empty(t, done.Kept)
+	stored := b.run(t, s.RunID)
+	require.Equal(t, runs.Succeeded, stored.Outcome.Status)
+	require.Zero(t, stored.Decision.NextRunAt)
+}
+
+func TestAnIDSortsLikeItsUUIDInTheDatabase(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var texts []string
+	for n := range 50 {
+		var endpoint [16]byte
+		binary.BigEndian.PutUint64(endpoint[:], uint64(n*7919))
+		id := runs.NewID(noon().Add(time.Duration(n)*time.Millisecond), endpoint, n%3+1)
+		texts = append(texts, fmt.Sprintf("'%s'", strings.TrimPrefix(id.String(), "run_")))
+	}
+	ordered := query[bool](t, b, "SELECT array_agg(u ORDER BY u) = array_agg(u ORDER BY n) FROM unnest(ARRAY["+
+		strings.Join(texts, ",")+"]::uuid[]) WITH ORDINALITY AS x(u, n)")
+	require.True(t, ordered)
+}

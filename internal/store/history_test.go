@@ -1,0 +1,96 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/zombie"
+)
+
+// days returns which days a table of history has partitions for, as yyyymmdd.
+func (b *bundle) days(t *testing.T, table string) []string {
+	t.Helper()
+	rows, err := b.pool.Query(t.Context(), `SELECT right(c.relname, 8) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+		WHERE i.inhparent = $1::regclass ORDER BY 1`, table)
+	require.NoError(t, err)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return list
+}
+
+func TestRetentionDropsWholeDaysAndOnlyThose(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	day := func(n int) time.Time { return noon().AddDate(0, 0, n) }
+	name := func(n int) string { return day(n).Format("20060102") }
+	for n := -12; n < -1; n++ {
+		b.exec(t, "SELECT history_create_day($1)", day(n))
+	}
+	keep := func(now time.Time, days int) int {
+		b.at(now)
+		dropped, err := b.sweeps.KeepHistory(t.Context(), zombie.Retention{
+			Runs: 10 * 24 * time.Hour, Bodies: 3 * 24 * time.Hour, DaysAhead: days,
+		})
+		require.NoError(t, err)
+		return dropped
+	}
+
+	// At noon of today ten days back reach to noon of day -10: that day is not over its time yet.
+	require.Equal(t, 2+2+9, keep(day(0), 3))
+	require.Equal(t, name(-10), b.days(t, "runs")[0])
+	require.Equal(t, name(-10), b.days(t, "run_events")[0])
+	require.Equal(t, name(-3), b.days(t, "run_bodies")[0])
+	require.Zero(t, keep(day(0), 3))
+	require.Zero(t, keep(day(0).Add(11*time.Hour+59*time.Minute), 3))
+	require.Equal(t, 3, keep(day(0).Add(12*time.Hour), 3), "a day goes when its last instant is over its time")
+	require.Equal(t, name(-9), b.days(t, "runs")[0])
+	require.Equal(t, name(4), b.days(t, "runs")[len(b.days(t, "runs"))-1], "and days ahead are made ready")
+}
+
+func TestRetentionKeepsWhatIsYoung(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.register(t, nil)
+	run := b.runOne(t, worker{1})
+	retention := zombie.Retention{Runs: 24 * time.Hour, Bodies: time.Hour, DaysAhead: 1}
+	_, err := b.sweeps.KeepHistory(t.Context(), retention)
+	require.NoError(t, err)
+	require.Equal(t, "ok", string(b.run(t, run.ID).Outcome.Body))
+
+	b.at(now.AddDate(0, 0, 1))
+	_, err = b.sweeps.KeepHistory(t.Context(), retention)
+	require.NoError(t, err)
+	require.Empty(t, b.run(t, run.ID).Outcome.Body, "bodies go first")
+	b.at(now.AddDate(0, 0, 2))
+	_, err = b.sweeps.KeepHistory(t.Context(), retention)
+	require.NoError(t, err)
+	_, err = b.runs.Get(t.Context(), tenant.TenantID, run.ID)
+	require.Error(t, err)
+}
+
+func TestWorkersAreForgottenWhenNothingRefersToThem(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.register(t, nil)
+	b.startOne(t, worker{1})
+	for n := range byte(3) {
+		b.beat(t, worker{n + 1}, "inactive", now)
+	}
+	b.beat(t, worker{3}, "active", now.Add(time.Hour))
+	b.at(now.Add(24*time.Hour + time.Millisecond))
+	_, err := b.sweeps.KeepHistory(t.Context(), zombie.Retention{Runs: 24 * time.Hour, Bodies: time.Hour})
+	require.NoError(t, err)
+	require.Equal(t, 2, query[int](t, b, "SELECT count(*) FROM workers"), "one has a live run, and one spoke within a day")
+}
+
+func TestTheHistoryTakesNoTableOfAnotherName(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, err := b.pool.Exec(t.Context(), "SELECT history_drop_before('endpoints', now()::date)")
+	require.ErrorContains(t, err, "no table of history")
+}

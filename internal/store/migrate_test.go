@@ -1,0 +1,101 @@
+package store_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/store"
+)
+
+// catalog describes every column, constraint, index, function and partition of a database.
+func catalog(t *testing.T, url string) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	rows, err := conn.Query(t.Context(), `
+		SELECT 'column ' || c.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull || ' ' || coalesce(pg_get_expr(d.adbin, d.adrelid), '')
+		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+		WHERE c.relnamespace = 'public'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p')
+		UNION ALL SELECT 'constraint ' || conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid)
+		FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+		UNION ALL SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = 'public'
+		UNION ALL SELECT 'function ' || pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+		UNION ALL SELECT 'table ' || relname || ' ' || coalesce(reloptions::text, '') || ' ' || coalesce(pg_get_expr(relpartbound, oid), '')
+		FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+		ORDER BY 1`)
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return strings.Join(lines, "\n")
+}
+
+func TestMigrationsGoUpAndDownAndUpAgain(t *testing.T) {
+	t.Parallel()
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})
+	status, err := store.MigrateStatus(t.Context(), url)
+	require.NoError(t, err)
+	require.NotEmpty(t, status)
+	for _, m := range status {
+		require.Zero(t, m.AppliedAt)
+	}
+	empty := catalog(t, url)
+	applied, err := store.MigrateUp(t.Context(), url)
+	require.NoError(t, err)
+	require.Len(t, applied, len(status))
+	first := catalog(t, url)
+	require.Contains(t, first, "column schedules.claim_token")
+	again, err := store.MigrateUp(t.Context(), url)
+	require.NoError(t, err)
+	require.Empty(t, again)
+
+	for range status {
+		name, err := store.MigrateDown(t.Context(), url)
+		require.NoError(t, err)
+		require.NotEmpty(t, name)
+	}
+	name, err := store.MigrateDown(t.Context(), url)
+	require.NoError(t, err)
+	require.Empty(t, name, "nothing is left to take back")
+	require.Equal(t, empty, catalog(t, url))
+	_, err = store.MigrateUp(t.Context(), url)
+	require.NoError(t, err)
+	require.Equal(t, first, catalog(t, url))
+	status, err = store.MigrateStatus(t.Context(), url)
+	require.NoError(t, err)
+	for _, m := range status {
+		require.NotZero(t, m.AppliedAt)
+	}
+}
+
+func TestProgramsThatMigrateAtOnceWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})
+	var all sync.WaitGroup
+	applied := make(chan int, 3)
+	for range cap(applied) {
+		all.Go(func() {
+			names, err := store.MigrateUp(t.Context(), url)
+			if err != nil {
+				t.Error(err)
+			}
+			applied <- len(names)
+		})
+	}
+	all.Wait()
+	status, err := store.MigrateStatus(t.Context(), url)
+	require.NoError(t, err)
+	require.Equal(t, len(status), <-applied+<-applied+<-applied, "each migration is applied once")
+}
+
+func TestTheSchemaKeyIsStable(t *testing.T) {
+	t.Parallel()
+	require.Len(t, store.SchemaKey(), 16)
+	require.Equal(t, store.SchemaKey(), store.SchemaKey())
+}

@@ -1,0 +1,177 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+)
+
+// TestTheDatabaseRefusesPoison writes by SQL what no API call may write: values that would break a batch, a loop or a client.
+func TestTheDatabaseRefusesPoison(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, nil)
+	b.startOne(t, worker{1})
+	for name, sql := range map[string]string{
+		"DueBeforeTime":          "UPDATE schedules SET due_at = '0001-01-01'",
+		"DueAfterTime":           "UPDATE schedules SET due_at = '12345-01-01'",
+		"DueNever":               "UPDATE schedules SET due_at = 'infinity'",
+		"PlannedNever":           "UPDATE schedules SET planned_at = '-infinity'",
+		"SlotInTheYear1":         "UPDATE schedules SET slot = '0001-01-01'",
+		"AttemptZero":            "UPDATE schedules SET attempt = 0",
+		"AttemptEleven":          "UPDATE schedules SET attempt = 11",
+		"UnknownSource":          "UPDATE schedules SET source = 'whim'",
+		"NegativeToken":          "UPDATE schedules SET claim_token = -1",
+		"NegativeFailures":       "UPDATE schedules SET failure_count = -1",
+		"LockOfNoTime":           "UPDATE schedules SET lock_ms = 0",
+		"LockOfDays":             "UPDATE schedules SET lock_ms = 86400000",
+		"NoBaseline":             "UPDATE endpoints SET baseline_interval_ms = 0",
+		"TwoBaselines":           "UPDATE endpoints SET baseline_cron = '* * * * *'",
+		"NegativeInterval":       "UPDATE endpoints SET baseline_interval_ms = -60000",
+		"IntervalThatOverflows":  "UPDATE endpoints SET baseline_interval_ms = 9223372036854775807",
+		"ClampsInWrongOrder":     "UPDATE endpoints SET min_interval_ms = 60000, max_interval_ms = 59999",
+		"TimeoutAboveExecution":  "UPDATE endpoints SET timeout_ms = max_execution_time_ms + 1",
+		"BackoffAboveItsMaximum": "UPDATE endpoints SET retry_backoff_ms = retry_max_backoff_ms + 1",
+		"LabelsThatAreAList":     `UPDATE endpoints SET labels = '["a"]'`,
+		"LabelsThatHoldAnObject": `UPDATE endpoints SET labels = '{"a": {"b": 1}}'`,
+		"HeadersThatHoldANumber": `UPDATE endpoints SET headers = '{"a": 1}'`,
+		"HeadersThatAreNull":     "UPDATE endpoints SET headers = 'null'",
+		"URLOfAFile":             "UPDATE endpoints SET url = 'file:///etc/passwd'",
+		"MethodOfAnotherWorld":   "UPDATE endpoints SET method = 'CONNECT'",
+		"VersionZero":            "UPDATE endpoints SET version = 0",
+		"HintWithoutInterval":    "INSERT INTO hints (endpoint_id, kind, expires_at, reason, author, created_at) SELECT id, 'interval', now(), '', '', now() FROM endpoints",
+		"HintOfNoTime": "INSERT INTO hints (endpoint_id, kind, interval_ms, expires_at, reason, author, created_at) " +
+			"SELECT id, 'interval', 0, now(), '', '', now() FROM endpoints",
+		"HintThatNeverExpires": "INSERT INTO hints (endpoint_id, kind, interval_ms, expires_at, reason, author, created_at) " +
+			"SELECT id, 'interval', 1000, 'infinity', '', '', now() FROM endpoints",
+		"ASecondLiveRun": "INSERT INTO live_runs SELECT endpoint_id, gen_random_uuid(), tenant_id, slot, attempt, source, claim_token + 1, " +
+			"worker_id, claimed_at, started_at, deadline_at, locked_until FROM live_runs",
+		"AWorkerOfAnotherState": "INSERT INTO workers (id, name, version, state, slots, busy, started_at, heartbeat_at) " +
+			"VALUES (gen_random_uuid(), '', '', 'zombie', 1, 0, now(), now())",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := b.pool.Exec(t.Context(), sql)
+			var refused *pgconn.PgError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, "23", refused.Code[:2], "%s", refused)
+		})
+	}
+}
+
+// unusable is configuration that satisfies every check and still cannot be used.
+var unusable = map[string]string{
+	"Cron":    "UPDATE endpoints SET baseline_cron = '61 * * * *', baseline_interval_ms = 0, version = version + 1 WHERE id = $1",
+	"Zone":    "UPDATE endpoints SET baseline_cron = '@hourly', baseline_interval_ms = 0, timezone = 'Europe/Nowhere', version = version + 1 WHERE id = $1",
+	"Success": "UPDATE endpoints SET success = 'often', version = version + 1 WHERE id = $1",
+}
+
+// spoil makes the configuration of one endpoint unusable, past the API.
+func (b *bundle) spoil(t *testing.T, id endpoints.ID, sql string) {
+	t.Helper()
+	require.EqualValues(t, 1, b.exec(t, sql, [16]byte(id)))
+	require.EqualValues(t, 1, b.exec(t, "UPDATE schedules SET version = version + 1 WHERE endpoint_id = $1", [16]byte(id)))
+}
+
+// quarantined checks that an endpoint is out of the way and says why.
+func (b *bundle) quarantined(t *testing.T, id endpoints.ID) {
+	t.Helper()
+	state := b.get(t, id).State
+	require.Equal(t, governor.Indefinite, state.PausedUntil)
+	require.Contains(t, state.PauseReason, "quarantined: ")
+	require.Equal(t, governor.Indefinite, state.Due.At)
+	decided, err := b.service.Explain(t.Context(), tenant, id)
+	require.NoError(t, err)
+	require.Equal(t, "quarantine", decided.Cause, "the ledger knows of every due time")
+	require.Equal(t, state.Due.At, decided.Due.At)
+}
+
+func TestAnUnusableConfigurationQuarantinesOnlyItself(t *testing.T) {
+	t.Parallel()
+	for name, sql := range unusable {
+		t.Run("WhenClaimed"+name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			sound, sick := b.register(t, nil), b.register(t, nil)
+			b.spoil(t, sick.ID, sql)
+			list := b.claim(t, worker{1}, horizon)
+			require.Len(t, list, 2)
+			targets, err := b.executions.Targets(t.Context(), list)
+			require.NoError(t, err)
+			require.Len(t, targets, 1)
+			require.Contains(t, targets, [16]byte(sound.ID))
+			b.quarantined(t, sick.ID)
+			require.Len(t, b.start(t, worker{1}, list...), 1)
+		})
+		t.Run("WhenFinished"+name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			sound, sick := b.register(t, nil), b.register(t, nil)
+			list := b.claim(t, worker{1}, horizon)
+			b.finishBoth(t, list, func() { b.spoil(t, sick.ID, sql) })
+			b.quarantined(t, sick.ID)
+			require.Equal(t, sound.State.Due.Slot.Add(time.Minute), b.get(t, sound.ID).State.Due.At)
+			all, _, err := b.service.List(t.Context(), endpoints.Filter{TenantID: tenant.TenantID, Limit: 10})
+			require.NoError(t, err)
+			require.Len(t, all, 2, "and both can still be listed")
+		})
+	}
+}
+
+// finishBoth starts two claims, lets something happen, and finishes both in one batch.
+func (b *bundle) finishBoth(t *testing.T, list []claims.Claim, meanwhile func()) {
+	t.Helper()
+	started := b.start(t, worker{1}, list...)
+	require.Len(t, started, 2)
+	meanwhile()
+	var finished []runs.Run
+	for _, s := range started {
+		for _, c := range list {
+			if c.EndpointID == s.EndpointID {
+				finished = append(finished, succeed(worker{1}, c, s))
+			}
+		}
+	}
+	require.Empty(t, b.finish(t, worker{1}, 0, finished...).Late)
+}
+
+// TestAQuarantineThatComesLateLeavesAMendedEndpointAlone claims an unusable endpoint, mends it, and only then looks up its target.
+func TestAQuarantineThatComesLateLeavesAMendedEndpointAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	b.spoil(t, e.ID, unusable["Success"])
+	stale := b.claimOne(t, worker{1})
+	_, err := b.executions.Targets(t.Context(), []claims.Claim{stale})
+	require.NoError(t, err)
+	b.quarantined(t, e.ID)
+
+	b.edit(t, e.ID, func(s *endpoints.Spec) { s.Success = "2xx" })
+	changes["Resume"](b, t, e.ID)
+	_, err = b.executions.Targets(t.Context(), []claims.Claim{stale})
+	require.NoError(t, err)
+	require.Zero(t, b.get(t, e.ID).State.PausedUntil)
+	require.Len(t, b.start(t, worker{1}, b.claimOne(t, worker{1})), 1)
+}
+
+// TestARowThatTheDatabaseRefusesIsFoundByItsCode is what the worker's fallback to single rows relies on.
+func TestARowThatTheDatabaseRefusesIsFoundByItsCode(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, nil)
+	c, s := b.startOne(t, worker{1})
+	run := succeed(worker{1}, c, s)
+	run.Outcome.StatusCode = 1000
+	_, err := b.executions.Finish(t.Context(), dispatch.Finish{Worker: worker{1}, Runs: []runs.Run{run}, LockTTL: time.Minute})
+	require.ErrorContains(t, err, "the database refuses a value")
+	run.Outcome.StatusCode = 999
+	require.Empty(t, b.finish(t, worker{1}, 0, run).Late)
+}

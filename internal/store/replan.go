@@ -1,0 +1,54 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/store/dbsqlc"
+)
+
+// replan puts the planned due time of an endpoint in force and revokes every claim.
+func (db *DB) replan(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint) error {
+	s := e.State
+	rows, err := db.q.ScheduleReplan(ctx, tx, dbsqlc.ScheduleReplanParams{
+		EndpointID: e.ID, PlannedAt: s.Due.At, Slot: s.Due.Slot, Attempt: int16(s.Due.Attempt), Source: string(s.Due.Source), //nolint:gosec // At most 10.
+		Version: e.Version, LockMs: lockMs(e.Spec), FailureCount: int32(s.FailureCount), //nolint:gosec // Counts runs.
+		PausedUntil: optional(s.PausedUntil), PauseReason: optionalText(s.PauseReason),
+		ManualAt: optional(s.ManualAt), RetryAfter: optional(s.RetryAfter),
+	})
+	return oneRow(rows, err, "replanning", e.ID)
+}
+
+// decided keeps a decision in the ledger, and tells workers, at the commit, what it made due.
+func (db *DB) decided(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, r endpoints.Recorded) error {
+	steps, err := json.Marshal(r.Decision.Steps)
+	if err != nil {
+		return fmt.Errorf("encoding the decision for endpoint %s: %w", e.ID, err)
+	}
+	input, err := json.Marshal(ledgerInput(r.Input))
+	if err != nil {
+		return fmt.Errorf("encoding the input of the decision for endpoint %s: %w", e.ID, err)
+	}
+	err = db.q.DecisionInsert(ctx, tx, dbsqlc.DecisionInsertParams{
+		EndpointID: e.ID, DecidedAt: r.At, Cause: r.Cause, Author: r.Author, Version: r.Version,
+		NextRunAt: r.Due.At, NextSource: string(r.Due.Source), NextSteps: steps, Input: input,
+	})
+	if err != nil {
+		return fmt.Errorf("recording the decision for endpoint %s: %w", e.ID, err)
+	}
+	return db.q.ScheduleNotify(ctx, tx, r.Due.At.UnixMilli())
+}
+
+// quarantine takes an endpoint that cannot be used out of the way, so that it hurts nobody else, and says why.
+func (db *DB) quarantine(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, now time.Time, fault error) error {
+	planned := e.Quarantine(now, fault)
+	if err := db.replan(ctx, tx, e); err != nil {
+		return err
+	}
+	return db.decided(ctx, tx, e, planned)
+}
