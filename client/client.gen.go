@@ -1111,6 +1111,7 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 
 // The interface specification for the client above.
 type ClientInterface interface {
+
 	// GetHealth Whether the process is alive
 	//
 	// Corresponds with GET /healthz (the `GetHealth` operationId).
@@ -1930,6 +1931,7 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 		var rawQueryFragments []string
 
 		if params.Label != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "label", *params.Label, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -1937,9 +1939,11 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if params.Key != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "key", *params.Key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -1947,9 +1951,11 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if params.Name != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "name", *params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -1957,9 +1963,11 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if params.State != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -1967,9 +1975,11 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if params.Limit != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
 				return nil, err
 			} else {
@@ -1977,9 +1987,11 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if params.Cursor != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -1987,6 +1999,7 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if encoded := queryValues.Encode(); encoded != "" {
@@ -2167,6 +2180,7 @@ func NewPatchEndpointRequestWithBody(server string, id EndpointID, params *Patch
 	req.Header.Add("Content-Type", contentType)
 
 	if params != nil {
+
 		if params.IfMatch != nil {
 			var headerParam0 string
 
@@ -2177,6 +2191,7 @@ func NewPatchEndpointRequestWithBody(server string, id EndpointID, params *Patch
 
 			req.Header.Set("If-Match", headerParam0)
 		}
+
 	}
 
 	return req, nil
@@ -2427,6 +2442,7 @@ func NewPreviewEndpointRequest(server string, id EndpointID, params *PreviewEndp
 		var rawQueryFragments []string
 
 		if params.N != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "n", *params.N, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
 				return nil, err
 			} else {
@@ -2434,6 +2450,7 @@ func NewPreviewEndpointRequest(server string, id EndpointID, params *PreviewEndp
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if encoded := queryValues.Encode(); encoded != "" {
@@ -2588,6 +2605,7 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 		var rawQueryFragments []string
 
 		if params.Status != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -2595,9 +2613,11 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if params.From != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
@@ -2605,9 +2625,11 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if params.To != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
@@ -2615,9 +2637,11 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if params.Limit != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
 				return nil, err
 			} else {
@@ -2625,9 +2649,11 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if params.Cursor != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -2635,6 +2661,7 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if encoded := queryValues.Encode(); encoded != "" {
@@ -2720,6 +2747,7 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 		var rawQueryFragments []string
 
 		if params.EndpointID != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "endpointId", *params.EndpointID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -2727,9 +2755,11 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if params.Status != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -2737,9 +2767,11 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if params.From != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
@@ -2747,9 +2779,11 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if params.To != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
@@ -2757,9 +2791,11 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if params.Limit != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
 				return nil, err
 			} else {
@@ -2767,9 +2803,11 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if params.Cursor != nil {
+
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
@@ -2777,6 +2815,7 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 					rawQueryFragments = append(rawQueryFragments, qp)
 				}
 			}
+
 		}
 
 		if encoded := queryValues.Encode(); encoded != "" {
@@ -2870,6 +2909,7 @@ func WithBaseURL(baseURL string) ClientOption {
 
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
+
 	// GetHealthWithResponse Whether the process is alive
 	//
 	// Returns a wrapper object for the known response body format(s).

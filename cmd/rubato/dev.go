@@ -30,7 +30,9 @@ func (cmd *devCmd) Run(ctx context.Context, s *session) error {
 	home := app.FindHome(s.environ)
 	logger := app.NewLogger(s.stderr, settings.Log)
 	if cmd.DataDir == "" {
-		cmd.DataDir = home.DataDir()
+		if cmd.DataDir, err = home.DataDir(); err != nil {
+			return err
+		}
 		if home.Temporary() {
 			logger.Warn("there is no home directory: the data is kept among temporary files", "dir", cmd.DataDir)
 		}

@@ -34,7 +34,7 @@ type running struct {
 // none does.
 func (h Home) FindServer() (Credentials, error) {
 	var note running
-	if err := readJSON(filepath.Join(h.dir, runningFile), &note); err != nil || !alive(note.PID) {
+	if h.check() != nil || readJSON(filepath.Join(h.dir, runningFile), &note) != nil || !alive(note.PID) {
 		return Credentials{}, ErrNoServer
 	}
 	var c Credentials

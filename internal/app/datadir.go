@@ -56,17 +56,27 @@ func lookup(environ []string, name string) (value string) {
 	return value
 }
 
-// DataDir returns the default data directory of `rubato dev`.
-func (h Home) DataDir() string { return filepath.Join(h.dir, "dev") }
+// DataDir returns the default data directory of `rubato dev`, in a home that is ours and exists.
+func (h Home) DataDir() (string, error) {
+	if err := h.make(); err != nil {
+		return "", err
+	}
+	return filepath.Join(h.dir, "dev"), nil
+}
 
 // Temporary reports whether the data in it lasts no longer than temporary files do.
 func (h Home) Temporary() bool { return h.temporary }
 
-// make creates the directory. A temporary one must be ours alone: its name can be guessed by whoever shares the machine.
+// make creates the directory, and sees to it that it is ours. Others may pass through it: the account that Postgres runs as must.
 func (h Home) make() error {
-	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+	if err := os.MkdirAll(h.dir, 0o711); err != nil { //nolint:gosec // Files in it have modes of their own.
 		return fmt.Errorf("making the directory for application data: %w", err)
 	}
+	return h.check()
+}
+
+// check refuses a temporary home that is not ours alone: its name can be guessed by whoever shares the machine.
+func (h Home) check() error {
 	if !h.temporary {
 		return nil
 	}

@@ -30,7 +30,6 @@ func TestHomeIsWhereTheUserKeepsApplicationData(t *testing.T) {
 			t.Parallel()
 			got := findHome(tc.environ, tc.system)
 			require.Equal(t, tc.want, got)
-			require.Equal(t, filepath.Join(tc.want.dir, "dev"), got.DataDir())
 			require.Equal(t, tc.want.temporary, got.Temporary())
 		})
 	}
@@ -46,9 +45,17 @@ func TestTemporaryHomeOfSomebodyElseIsRefused(t *testing.T) {
 	require.NoError(t, os.Symlink(t.TempDir(), linked))
 
 	for _, dir := range []string{open, linked} {
-		require.ErrorContains(t, Home{dir: dir, temporary: true}.make(), "belongs to somebody else")
+		home := Home{dir: dir, temporary: true}
+		_, err := home.DataDir()
+		require.ErrorContains(t, err, "belongs to somebody else")
+		require.NoError(t, writeJSON(filepath.Join(dir, runningFile), running{PID: os.Getpid(), Credentials: "/nowhere"}))
+		_, err = home.FindServer()
+		require.ErrorIs(t, err, ErrNoServer, "what somebody else wrote is not believed")
 	}
-	require.NoError(t, Home{dir: filepath.Join(t.TempDir(), "new"), temporary: true}.make())
+	home := Home{dir: filepath.Join(t.TempDir(), "new"), temporary: true}
+	dir, err := home.DataDir()
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(home.dir, "dev"), dir)
 }
 
 func TestDataDirServesOneAtATime(t *testing.T) {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/store"
@@ -50,23 +48,21 @@ const (
 	demoHintLife  = 10 * time.Minute
 )
 
-// demo serves the demo's target and registers its endpoints in the name of a key, until ctx ends.
-func (c *core) demo(ctx context.Context, key string) error {
+// openDemo opens the demo's target and leads its endpoints there, in the name of a key. Requests wait until the target is run.
+func (c *core) openDemo(ctx context.Context, key string) (*server, error) {
 	l, err := listen(ctx, "another port", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	who, err := store.NewKeys(c.db).FindKey(ctx, auth.Hash(key))
-	if err != nil {
-		return errors.Join(fmt.Errorf("finding whom the demo is for: %w", err), l.Close())
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return newServer(l, demoTarget(), c.logger).run(ctx) })
-	group.Go(func() error {
+	if err == nil {
 		by := endpoints.Actor{TenantID: who.TenantID, Name: who.Name}
-		return Interrupted(ctx, registerDemo(ctx, c.endpoints(), by, baseURL(l.Addr())))
-	})
-	return group.Wait()
+		err = registerDemo(ctx, c.endpoints(), by, baseURL(l.Addr()))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the demo: %w", err), l.Close())
+	}
+	return newServer(l, demoTarget(), c.logger), nil
 }
 
 // registerDemo registers the demo's endpoints, or leads those of an earlier start to the target's new address. Whatever else was

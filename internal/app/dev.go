@@ -30,7 +30,8 @@ const (
 func DevDefaults() config.Program {
 	return config.Program{Defaults: map[string]string{
 		config.Listen: "127.0.0.1:8080", config.AdminListen: "", config.Grace: "3s",
-		config.LogLevel: "warn", // Nothing that works should stand between a newcomer and the banner.
+		config.LogLevel:  "warn", // Nothing that works should stand between a newcomer and the banner.
+		config.LogFormat: "text",
 	}}
 }
 
@@ -84,7 +85,7 @@ func (d Dev) Run(ctx context.Context) error {
 	if err := dir.keep(access); err != nil {
 		return err
 	}
-	
+	defer d.Home.retract()
 	if err := d.Home.announce(dir.in(credentialsFile)); err != nil {
 		d.Logger.Warn("the command line will not find this server by itself: name it with --server and --api-key", "error", err)
 	}
@@ -107,11 +108,15 @@ func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credenti
 	}
 	return serveWhile(ctx, admin, func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
+		if d.Demo { // Before anything runs: an endpoint of an earlier start still leads to where that one's target was.
+			target, err := c.openDemo(ctx, access.Key)
+			if err != nil {
+				return err
+			}
+			group.Go(func() error { return target.run(ctx) })
+		}
 		group.Go(func() error { return c.publicServer(l, ready).run(ctx) })
 		group.Go(func() error { return loops.run(ctx) })
-		if d.Demo {
-			group.Go(func() error { return c.demo(ctx, access.Key) })
-		}
 		group.Go(func() error {
 			if awaitReady(ctx, access.URL) {
 				tell(d.Ready, access)

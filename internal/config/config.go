@@ -70,17 +70,17 @@ type Worker struct {
 // Log is what is logged, and how.
 type Log struct {
 	Level  slog.Level
-	Format LogFormat
+	Format Format
 }
 
-// LogFormat is how log lines look.
-type LogFormat string
+// Format is how log lines look.
+type Format string
 
 // The formats.
 const (
-	LogAuto LogFormat = "auto" // text on a terminal, else JSON
-	LogText LogFormat = "text"
-	LogJSON LogFormat = "json"
+	FormatAuto Format = "auto" // text on a terminal, else JSON
+	FormatText Format = "text"
+	FormatJSON Format = "json"
 )
 
 // prefix marks the names that belong to Rubato: one that is not in the list is refused, not ignored.

@@ -27,7 +27,7 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 			StaleAfter: 90 * time.Second, Settle: 3 * time.Minute, SweepInterval: 10 * time.Second,
 			ShutdownGrace: 30 * time.Second, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour,
 		},
-		Log: Log{Level: slog.LevelInfo, Format: LogAuto},
+		Log: Log{Level: slog.LevelInfo, Format: FormatAuto},
 	}
 	require.Empty(t, cmp.Diff(want, got))
 }
@@ -72,7 +72,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 			StaleAfter: 91 * time.Second, Settle: 181 * time.Second, SweepInterval: 12 * time.Second,
 			ShutdownGrace: 31 * time.Second, RunRetention: 721 * time.Hour, BodyRetention: 169 * time.Hour,
 		},
-		Log: Log{Level: slog.LevelWarn, Format: LogJSON},
+		Log: Log{Level: slog.LevelWarn, Format: FormatJSON},
 	}
 	require.Empty(t, cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})))
 }

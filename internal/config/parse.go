@@ -97,9 +97,9 @@ func level(target *slog.Level, value string) error {
 	return errors.New("must be debug, info, warn or error")
 }
 
-func format(target *LogFormat, value string) error {
-	switch f := LogFormat(strings.ToLower(value)); f {
-	case LogAuto, LogText, LogJSON:
+func format(target *Format, value string) error {
+	switch f := Format(strings.ToLower(value)); f {
+	case FormatAuto, FormatText, FormatJSON:
 		*target = f
 		return nil
 	default:

@@ -23,6 +23,7 @@ const (
 	sweep        = "RUBATO_SWEEP_INTERVAL"
 	Grace        = "RUBATO_SHUTDOWN_GRACE"
 	LogLevel     = "RUBATO_LOG_LEVEL"
+	LogFormat    = "RUBATO_LOG_FORMAT"
 )
 
 // Setting is one name that may be set.
@@ -96,7 +97,7 @@ func settings() []Setting {
 			show: func(c Config) string { return strings.ToLower(c.Log.Level.String()) },
 		},
 		Setting{
-			Name: "RUBATO_LOG_FORMAT", Default: "auto", Doc: "text, json, or auto: text on a terminal, else json",
+			Name: LogFormat, Default: "auto", Doc: "text, json, or auto: text on a terminal, else json",
 			set:  func(c *Config, v string) error { return format(&c.Log.Format, v) },
 			show: func(c Config) string { return string(c.Log.Format) },
 		},

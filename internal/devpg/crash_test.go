@@ -265,7 +265,7 @@ func TestRestartWaitsForASessionThatOutlivesItsServer(t *testing.T) {
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	require.NoError(t, c.Restart(t.Context()))
 	require.Equal(t, "one", get(t, c.URL()))
-	require.Error(t, <-ended)
+	<-ended // with or without an error: its answer may still arrive
 }
 
 func TestChildThatCannotStartIsAnError(t *testing.T) {

@@ -9,6 +9,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -94,7 +95,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	records, endRecords := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRecords()
 
-	if err := w.announce(ctx, stateActive); err != nil {
+	if err := w.greet(ctx, stateActive); err != nil {
 		return fmt.Errorf("registering the worker: %w", err)
 	}
 	var intake, keep sync.WaitGroup
@@ -120,11 +121,16 @@ func (w *Worker) Run(ctx context.Context) error {
 		<-finished
 	}
 	endRecords()
-	keep.Wait() // No word of a draining worker may follow its goodbye.
-	goodbye, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordGrace)
+	keep.Wait()                           // No word of a draining worker may follow its goodbye.
+	w.release(context.WithoutCancel(ctx)) // What a record that was under way has kept.
+	return w.greet(ctx, stateInactive)
+}
+
+// greet tells of the worker's begin or end, also when ctx ends meanwhile: a worker that was announced says goodbye.
+func (w *Worker) greet(ctx context.Context, state string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordGrace)
 	defer cancel()
-	w.release(goodbye) // What a record that was under way has kept.
-	return w.announce(goodbye, stateInactive)
+	return w.announce(ctx, state)
 }
 
 // recordGrace is how long a stopping worker tries to write what it knows beyond the grace for requests.
@@ -165,7 +171,10 @@ func (w *Worker) Wake(due time.Time) {
 // Ready returns nil while the worker does its work: it has not begun to drain, and the database answered a claim lately.
 func (w *Worker) Ready(context.Context) error {
 	if w.draining.Load() {
-		return fmt.Errorf("the worker is draining")
+		return errors.New("the worker is draining")
+	}
+	if _, known := w.clock.now(); !known {
+		return errors.New("the database has not answered a claim yet")
 	}
 	if silent := w.clock.age(w.lastSeen.Load()); silent > 3*w.cfg.PollInterval+time.Second {
 		return fmt.Errorf("no claim has succeeded for %s", silent.Round(time.Second))

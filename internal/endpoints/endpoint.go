@@ -68,6 +68,9 @@ type Running struct {
 	StartedAt time.Time
 }
 
+// runningManual reports whether the live run is the one that somebody asked for.
+func (s State) runningManual() bool { return s.Running != nil && s.Running.Slot.Equal(s.ManualAt) }
+
 // LastRun is a summary of the newest finished run.
 type LastRun struct {
 	Slot       time.Time

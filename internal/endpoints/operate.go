@@ -52,7 +52,7 @@ func (s *Service) Resume(ctx context.Context, by Actor, id ID) (*Endpoint, error
 // due time of that run. Asking again before it ran changes nothing.
 func (s *Service) RunNow(ctx context.Context, by Actor, id ID) (slot time.Time, err error) {
 	_, err = s.change(ctx, by, id, "run_now", func(e *Endpoint, now time.Time) error {
-		if e.State.ManualAt.IsZero() {
+		if e.State.ManualAt.IsZero() || e.State.runningManual() { // The run under way answers the earlier request, not this one.
 			e.State.ManualAt = now
 		}
 		slot = e.State.ManualAt

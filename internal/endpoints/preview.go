@@ -23,6 +23,7 @@ func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 	if probe.State.Running != nil { // What follows is decided at its finish: assume that it ends now.
 		if _, err := probe.AfterRun(now, Finished{
 			Slot: e.State.Running.Slot, Attempt: e.State.Running.Attempt, StartedAt: e.State.Running.StartedAt, Verdict: Success,
+			Manual: e.State.runningManual(),
 		}); err != nil {
 			return nil, err
 		}
@@ -34,7 +35,7 @@ func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 	var list []Planned
 	for len(list) < n && probe.State.Due.At.Before(indefinitely) {
 		due := probe.State.Due
-		list = append(list, Planned{At: due.At, Source: due.Source, Note: notes[due.At]})
+		list = append(list, Planned{At: due.At, Source: due.Source, Note: notes[due.Slot]})
 		at := laterOf(now, due.At)
 		if _, err := probe.AfterRun(at, Finished{
 			Slot: due.Slot, Attempt: due.Attempt, StartedAt: at, Verdict: Success, Manual: due.Source == governor.SourceManual,

@@ -10,7 +10,7 @@ import (
 
 // retry plans another attempt of the due time that run stood for, where the policy allows one: attempts are left, the failure is
 // of a class that trying again may mend, a request that may have arrived may arrive twice, and the attempt would come before the
-// next due time. A paused endpoint is not tried again.
+// next due time. The minimum interval holds between attempts as well. A paused endpoint is not tried again.
 func (e *Endpoint) retry(now time.Time, run Finished, next time.Time) (Due, bool) {
 	policy := e.Spec.Retry
 	if !run.Retryable || run.Attempt >= policy.MaxAttempts || run.Manual && !e.State.ManualAt.IsZero() || e.PausedAt(now) {
@@ -19,9 +19,9 @@ func (e *Endpoint) retry(now time.Time, run Finished, next time.Time) (Due, bool
 	if run.MaybeSent && !e.Spec.IdempotentMethod() && !e.Spec.Idempotent {
 		return Due{}, false
 	}
-	at := now.Add(policy.wait(e.ID, run))
-	if run.RetryAfter.After(at) {
-		at = run.RetryAfter
+	at := laterOf(now.Add(policy.wait(e.ID, run)), run.RetryAfter)
+	if e.Spec.MinInterval > 0 { // Rounded up to the whole milliseconds that due times have.
+		at = laterOf(at, run.StartedAt.Add(e.Spec.MinInterval+time.Millisecond-1).Truncate(time.Millisecond))
 	}
 	if !at.Before(next) {
 		return Due{}, false

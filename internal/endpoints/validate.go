@@ -2,8 +2,10 @@ package endpoints
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -80,8 +82,8 @@ func (v *Validator) request(s Spec) []errs.Field {
 		bad = append(bad, errs.Field{Field: "url", Code: f.Code, Message: f.Message})
 	}
 	seen := map[string]string{}
-	for name, value := range s.Headers {
-		if f := v.targets.CheckHeader(name, value); f != nil {
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) { // A map has no order, and answers should have one.
+		if f := v.targets.CheckHeader(name, s.Headers[name]); f != nil {
 			bad = append(bad, errs.Field{Field: "headers." + name, Code: f.Code, Message: f.Message})
 		}
 		lower := strings.ToLower(name)
@@ -149,7 +151,7 @@ func cronFields(id ID, s Spec) []errs.Field {
 
 // complaint words one failed bound: the code, and what would be right.
 func complaint(e validator.FieldError) errs.Field {
-	_, path, _ := strings.Cut(e.Namespace(), ".") // drops the type's name
+	path := pathOf(e)
 	f := errs.Field{Field: path}
 	switch e.Tag() {
 	case "required":
@@ -172,6 +174,15 @@ func complaint(e validator.FieldError) errs.Field {
 		f.Code, f.Message = bound(e)
 	}
 	return f
+}
+
+// pathOf returns the JSON path of a bad field, with the keys of maps after a dot like any other name.
+func pathOf(e validator.FieldError) string {
+	_, path, _ := strings.Cut(e.Namespace(), ".") // drops the type's name
+	if name, key, found := strings.Cut(path, "["); found {
+		return name + "." + strings.TrimSuffix(key, "]")
+	}
+	return path
 }
 
 // bound words a broken min or max by the kind of the field.

@@ -29,7 +29,7 @@ func drawInput(t *rapid.T) governor.Input {
 		return time.Duration(rapid.OneOf(rapid.Int64Range(1, int64(hour)), rapid.Int64Range(1, int64(year))).Draw(t, name))
 	}
 	in := governor.Input{
-		EndpointID: [16]byte{byte(rapid.IntRange(0, 255).Draw(t, "endpoint"))}, //nolint:gosec // A byte.
+		EndpointID: [16]byte{byte(rapid.IntRange(0, 255).Draw(t, "endpoint"))},
 		Now:        T, Anchor: near(t, "anchor"), StartAt: near(t, "startAt"), LastSlot: near(t, "lastSlot"),
 		Cause:   rapid.SampledFrom([]governor.Cause{"", governor.CauseFinish, governor.CauseReplan}).Draw(t, "cause"),
 		CatchUp: rapid.SampledFrom([]governor.CatchUp{"", governor.CatchUpOnce, governor.CatchUpSkip, governor.CatchUpAll}).Draw(t, "catchUp"),

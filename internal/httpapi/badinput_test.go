@@ -74,6 +74,7 @@ func badFields() []badField {
 		{"baselineIntervalMs", `500`, meaning, "baselineIntervalMs out_of_range"},
 		{"baselineIntervalMs", `-60000`, meaning, "baselineIntervalMs out_of_range"},
 		{"baselineIntervalMs", `1000000000000000`, meaning, "baselineIntervalMs out_of_range"},
+		{"baselineIntervalMs", `18446744133710`, meaning, "baselineIntervalMs out_of_range"}, // 60 s, were it to overflow.
 		{"baselineIntervalMs", `9223372036855`, meaning, "baselineIntervalMs out_of_range"},
 		{"baselineIntervalMs", `9223372036854775807`, meaning, "baselineIntervalMs out_of_range"},
 		{"baselineIntervalMs", `-9223372036854775808`, meaning, "baselineIntervalMs out_of_range"},
@@ -216,6 +217,7 @@ func TestBadPausesAndHints(t *testing.T) {
 		{"PUT", "/hints/interval", `{}`, meaning, []string{"intervalMs required", "ttlMs required"}},
 		{"PUT", "/hints/interval", `{"intervalMs":null,"ttlMs":1}`, syntax, []string{"intervalMs invalid_type"}},
 		{"PUT", "/hints/interval", `{"intervalMs":60000,"ttlMs":9223372036854775807}`, meaning, []string{"ttlMs out_of_range"}},
+		{"PUT", "/hints/interval", `{"intervalMs":18446744133710,"ttlMs":18446744133710}`, meaning, []string{"ttlMs out_of_range", "intervalMs out_of_range"}},
 		{"PUT", "/hints/interval", `{"intervalMs":60000,"expiresAt":"0001-01-01T00:00:00Z"}`, meaning, []string{"expiresAt out_of_range"}},
 		{"PUT", "/hints/one-shot", `{"at":"2098-13-01T00:00:00Z","ttlMs":1}`, syntax, []string{"at invalid_time"}},
 		{"PUT", "/hints/one-shot", `{"ttlMs":1000}`, meaning, []string{"at required"}},

@@ -149,7 +149,11 @@ func TestBadIDs(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	s.register(minimal)
-	for _, id := range []string{"123", "%ff", "ep_", "ep_x", "%00", "run_0193466f-2a10-8c3e-9d41-5a2f6c7d8e90", strings.Repeat("a", 5000), "ep_0193466f%2F", "ep_{0193466f-2a10-7c3e-9d41-5a2f6c7d8e9}"} {
+	none, garbage := [2]any{http.StatusNotFound, "not_found"}, [2]any{http.StatusBadRequest, "invalid_id"}
+	for id, want := range map[string][2]any{
+		"123": none, "ep_": none, "ep_x": none, "run_0193466f-2a10-8c3e-9d41-5a2f6c7d8e90": none, strings.Repeat("a", 5000): none,
+		"ep_0193466f%2F": none, "ep_{0193466f-2a10-7c3e-9d41-5a2f6c7d8e9}": none, "%ff": garbage, "%00": garbage,
+	} {
 		for _, route := range []string{"GET ", "PATCH ", "DELETE ", "POST /pause", "POST /resume", "POST /run", "PUT /hints/interval", "GET /runs", "GET /preview", "GET /explain"} {
 			method, suffix, _ := strings.Cut(route, " ")
 			body := ""
@@ -160,11 +164,10 @@ func TestBadIDs(t *testing.T) {
 				}
 			}
 			a := s.call(method, "/v1/endpoints/"+id+suffix, body)
-			require.Equal(t, http.StatusBadRequest, a.status, "%s %.40s: %s", route, id, a.body)
-			require.Equal(t, "invalid_id", a.problem().Code)
+			require.Equal(t, want, [2]any{a.status, a.problem().Code}, "%s %.40s: %s", route, id, a.body)
 		}
 		a := s.call("GET", "/v1/runs/"+strings.Replace(id, "run_", "ep_", 1), "")
-		require.Equal(t, "invalid_id", a.problem().Code, id)
+		require.Equal(t, want, [2]any{a.status, a.problem().Code}, id)
 	}
 }
 

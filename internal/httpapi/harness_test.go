@@ -121,7 +121,26 @@ func (s *service) call(method, path, body string, changes ...request) *answer {
 	s.server.ServeHTTP(w, r)
 	a := &answer{t: s.t, status: w.Code, header: w.Header(), body: w.Body.Bytes()}
 	s.conforms(r, a)
+	if a.status < 300 {
+		s.accepts(r, body)
+	}
 	return a
+}
+
+// accepts checks that a request which the server accepted is one that the contract allows.
+func (s *service) accepts(r *http.Request, body string) {
+	s.t.Helper()
+	route, params, err := s.contract.FindRoute(r)
+	require.NoError(s.t, err)
+	sent := r.Clone(s.t.Context())
+	sent.Body = io.NopCloser(strings.NewReader(body))
+	if body != "" {
+		sent.Header.Set("Content-Type", "application/json")
+	}
+	require.NoError(s.t, openapi3filter.ValidateRequest(s.t.Context(), &openapi3filter.RequestValidationInput{
+		Request: sent, PathParams: params, Route: route,
+		Options: &openapi3filter.Options{MultiError: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc},
+	}), "%s %s: %.300s", r.Method, r.URL, body)
 }
 
 // conforms checks an answer against the contract.

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -38,17 +40,19 @@ func NewID(slot time.Time, endpoint [16]byte, attempt int) ID {
 	return id
 }
 
-// ParseID reads the form that String writes. The error is an [errs.Malformed] naming the field id.
+// ParseID reads the form that String writes. A text that no ID has names nothing: the error is an [errs.NotFound]. What is no text
+// at all is an [errs.Malformed].
 func ParseID(s string) (ID, error) {
 	raw, found := strings.CutPrefix(s, idPrefix)
 	u, err := uuid.Parse(raw)
-	if !found || err != nil || len(raw) != 36 {
-		return ID{}, &errs.Error{
-			Code: errs.Malformed, Reason: "invalid_id", Message: "the run id cannot be read",
-			Fields: []errs.Field{{Field: "id", Code: "invalid_id", Message: "a run id looks like run_0193466f-2a10-8c3e-9d41-5a2f6c7d8e90"}},
-		}
+	switch {
+	case found && err == nil && len(raw) == 36:
+		return ID(u), nil
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
+		return ID{}, errs.New(errs.Malformed, "invalid_id", "a run id looks like run_0193466f-2a10-8c3e-9d41-5a2f6c7d8e90")
+	default:
+		return ID{}, errs.New(errs.NotFound, "not_found", "there is no such run; a run id looks like run_0193466f-2a10-8c3e-9d41-5a2f6c7d8e90")
 	}
-	return ID(u), nil
 }
 
 // String returns the ID as users see it: run_ and the UUID in its canonical form.

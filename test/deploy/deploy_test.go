@@ -19,7 +19,7 @@ import (
 const root = "../.."
 
 // composeFile is the part of the compose format that the file may use: a key outside of it fails the test.
-type composeFile struct { //nolint:tagliatelle // The names are those of the format.
+type composeFile struct {
 	Name        string             `yaml:"name"`
 	Program     any                `yaml:"x-program"`
 	Database    any                `yaml:"x-database"`
@@ -28,7 +28,7 @@ type composeFile struct { //nolint:tagliatelle // The names are those of the for
 	Volumes     map[string]any     `yaml:"volumes"`
 }
 
-type service struct { //nolint:tagliatelle // Likewise.
+type service struct {
 	Image           string                       `yaml:"image"`
 	Build           string                       `yaml:"build"`
 	Restart         string                       `yaml:"restart"`
@@ -46,7 +46,7 @@ type service struct { //nolint:tagliatelle // Likewise.
 	DependsOn       map[string]map[string]string `yaml:"depends_on"`
 }
 
-type healthcheck struct { //nolint:tagliatelle // Likewise.
+type healthcheck struct {
 	Test        []string `yaml:"test"`
 	Interval    string   `yaml:"interval"`
 	Timeout     string   `yaml:"timeout"`

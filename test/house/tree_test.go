@@ -64,7 +64,7 @@ func textFiles(t *testing.T) map[string][]byte {
 		case !d.Type().IsRegular():
 			return nil
 		}
-		text, err := os.ReadFile(path) //nolint:gosec // A file of this tree.
+		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ type part struct {
 func requireWritten(t *testing.T, p part, text string) {
 	t.Helper()
 	path := filepath.Join(root, filepath.FromSlash(p.path))
-	raw, err := os.ReadFile(path) //nolint:gosec // A file of this tree.
+	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
 
 	head, rest, found := strings.Cut(string(raw), p.begin+"\n")

@@ -1,0 +1,229 @@
+package dispatch_test
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"rubato/internal/claims"
+	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/dispatch"
+	"rubato/internal/egress"
+	"rubato/internal/egress/egresstest"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds what a test waits for.
+const patience = 30 * time.Second
+
+var tenant = endpoints.Actor{TenantID: store.DefaultTenant, Name: "tester"}
+
+// bundle is a migrated database of its own, with the stores that a worker needs.
+type bundle struct {
+	url        string
+	pool       *pgxpool.Pool
+	service    *endpoints.Service
+	claims     *store.Claims
+	executions *store.Executions
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := store.MigrateUp(ctx, url)
+		return err
+	}})
+	db, err := store.Open(t.Context(), store.Config{URL: url})
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	pool, err := pgxpool.New(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return &bundle{
+		url: url, pool: pool, service: endpoints.NewService(store.NewEndpoints(db), anyTarget{}),
+		claims: store.NewClaims(db), executions: store.NewExecutions(db),
+	}
+}
+
+// anyTarget allows every URL and header.
+type anyTarget struct{}
+
+func (anyTarget) CheckURL(string) *errs.Field            { return nil }
+func (anyTarget) CheckHeader(string, string) *errs.Field { return nil }
+
+// register stores an endpoint that runs once, at once, changed by edit.
+func (b *bundle) register(t *testing.T, target *egresstest.Target, edit func(*endpoints.Spec)) *endpoints.Endpoint {
+	t.Helper()
+	spec := endpoints.Defaults()
+	spec.Name, spec.URL, spec.BaselineInterval = "probe", target.URL(), time.Hour
+	if edit != nil {
+		edit(&spec)
+	}
+	e, _, err := b.service.Register(t.Context(), tenant, spec)
+	require.NoError(t, err)
+	return e
+}
+
+func (b *bundle) state(t *testing.T, e *endpoints.Endpoint) endpoints.State {
+	t.Helper()
+	got, _, err := b.service.Get(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+	return got.State
+}
+
+func (b *bundle) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	_, err := b.pool.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+}
+
+// query returns the one value that a query past the stores finds.
+func query[T any](t *testing.T, b *bundle, sql string, args ...any) T {
+	t.Helper()
+	rows, err := b.pool.Query(t.Context(), sql, args...)
+	require.NoError(t, err)
+	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
+	require.NoError(t, err)
+	return value
+}
+
+// await waits until a count in the database is as wanted.
+func (b *bundle) await(t *testing.T, want int, sql string, args ...any) {
+	t.Helper()
+	got := -1
+	require.Eventually(t, func() bool {
+		got = query[int](t, b, sql, args...)
+		return got == want
+	}, patience, 5*time.Millisecond, "%s: want %d, last saw %d", sql, want, got)
+}
+
+// process is a worker at work.
+type process struct {
+	*dispatch.Worker
+	registry *prometheus.Registry
+	cancel   context.CancelFunc
+	ended    chan error
+}
+
+// work runs a worker until the test ends or stop is called.
+func (b *bundle) work(t *testing.T, edit func(*dispatch.Config)) *process {
+	t.Helper()
+	client := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	registry := prometheus.NewRegistry()
+	cfg := dispatch.Config{
+		Name: "host", Version: "v1", Slots: 8, Rules: claims.Rules{Horizon: 10 * time.Second, LockTTL: time.Minute},
+		PollInterval: 50 * time.Millisecond, Grace: patience, Claims: b.claims, Executions: b.executions, Egress: client,
+		Logger: slog.New(slog.DiscardHandler), Registerer: registry,
+	}
+	if edit != nil {
+		edit(&cfg)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &process{Worker: dispatch.New(cfg), registry: registry, cancel: cancel, ended: make(chan error, 1)}
+	go func() { p.ended <- p.Run(ctx); close(p.ended) }()
+	t.Cleanup(func() {
+		cancel()
+		<-p.ended
+		client.Close()
+	})
+	return p
+}
+
+// stop stops the worker and waits for its end.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	p.cancel()
+	p.wait(t)
+}
+
+// wait waits for the end of a worker that was told to stop.
+func (p *process) wait(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-p.ended:
+		require.NoError(t, err)
+	case <-time.After(patience):
+		t.Fatal("the worker does not stop")
+	}
+}
+
+// counter returns the value of a counter, summed over its labels.
+func (p *process) counter(t *testing.T, name string) float64 {
+	t.Helper()
+	families, err := p.registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			sum := 0.0
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+			return sum
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// gated is a target that answers each request when it is let go, and tells how many are under way.
+type gated struct {
+	*egresstest.Target
+	arrived chan egresstest.Request
+	letGo   chan struct{}
+	now     atomic.Int32
+	most    atomic.Int32
+}
+
+func startGated(t *testing.T) *gated {
+	t.Helper()
+	g := &gated{arrived: make(chan egresstest.Request, 1000), letGo: make(chan struct{}, 1000)}
+	over := make(chan struct{})
+	g.Target = egresstest.Start(t, func(c *egresstest.Conn) {
+		for {
+			r, ok := c.Next()
+			if !ok {
+				return
+			}
+			most := g.now.Add(1)
+			for seen := g.most.Load(); most > seen && !g.most.CompareAndSwap(seen, most); seen = g.most.Load() {
+			}
+			g.arrived <- r
+			select {
+			case <-g.letGo:
+			case <-over:
+				return
+			}
+			g.now.Add(-1)
+			if !c.Write(egresstest.OK("ok")) {
+				return
+			}
+		}
+	})
+	t.Cleanup(func() { close(over) })
+	return g
+}
+
+// receive returns what a channel delivers in time.
+func receive[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		t.Fatal("nothing came")
+		panic("not reached")
+	}
+}

@@ -1,0 +1,365 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
+	"rubato/internal/egress/egresstest"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/runs"
+)
+
+var errAway = errs.New(errs.Unavailable, "", "the database is away")
+
+// hooked is the real store with its steps open to faults; nil hooks let through.
+type hooked struct {
+	dispatch.Executions
+	targets func(map[[16]byte]dispatch.Target)
+	start   func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
+	finish  func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error)
+}
+
+func (h *hooked) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]dispatch.Target, error) {
+	found, err := h.Executions.Targets(ctx, list)
+	if h.targets != nil {
+		h.targets(found)
+	}
+	return found, err
+}
+
+func (h *hooked) Start(ctx context.Context, worker [16]byte, list []dispatch.Start, ttl time.Duration) ([]dispatch.Started, error) {
+	next := func() ([]dispatch.Started, error) { return h.Executions.Start(ctx, worker, list, ttl) }
+	if h.start == nil {
+		return next()
+	}
+	return h.start(next)
+}
+
+func (h *hooked) Finish(ctx context.Context, f dispatch.Finish) (dispatch.Finished, error) {
+	next := func(f dispatch.Finish) (dispatch.Finished, error) { return h.Executions.Finish(ctx, f) }
+	if h.finish == nil {
+		return next(f)
+	}
+	return h.finish(f, next)
+}
+
+// with makes a worker use hooks.
+func (b *bundle) with(h *hooked) func(*dispatch.Config) {
+	h.Executions = b.executions
+	return func(cfg *dispatch.Config) { cfg.Executions = h }
+}
+
+func answering(t *testing.T) *egresstest.Target {
+	t.Helper()
+	return egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
+}
+
+func TestAFinishIsTriedAgainUntilTheDatabaseIsBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	e := b.register(t, target, nil)
+	var tries atomic.Int32
+	p := b.work(t, b.with(&hooked{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
+		if tries.Add(1) <= 3 {
+			return dispatch.Finished{}, errAway
+		}
+		return next(f)
+	}}))
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	p.stop(t)
+	require.EqualValues(t, 4, tries.Load())
+	require.Len(t, target.Requests(), 1)
+	require.Equal(t, "succeeded", b.state(t, e).LastRun.Status)
+}
+
+// TestAFinishWhoseCommitIsUnknownChangesNothingTwice loses the reply of a commit.
+func TestAFinishWhoseCommitIsUnknownChangesNothingTwice(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, answering(t), nil)
+	var tries atomic.Int32
+	p := b.work(t, b.with(&hooked{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
+		done, err := next(f)
+		if tries.Add(1) == 1 {
+			return dispatch.Finished{}, errAway
+		}
+		return done, err
+	}}))
+	b.await(t, 1, "SELECT count(*) FROM run_events WHERE kind = 'late_result'")
+	p.stop(t)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'succeeded'"))
+	require.Equal(t, e.State.Due.At.Add(time.Hour), b.state(t, e).Due.At)
+}
+
+func TestAWorkerThatCannotRecordStopsAllTheSame(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, answering(t), nil)
+	failed := make(chan struct{}, 1000)
+	p := b.work(t, func(cfg *dispatch.Config) {
+		b.with(&hooked{finish: func(dispatch.Finish, func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
+			failed <- struct{}{}
+			return dispatch.Finished{}, errAway
+		}})(cfg)
+		cfg.Grace = 10 * time.Millisecond
+	})
+	receive(t, failed)
+	p.stop(t)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM live_runs"), "it is settled as lost by others")
+}
+
+// TestARunThatTheDatabaseRefusesHurtsNoOther has one run in a batch that cannot be recorded, for two reasons.
+func TestARunThatTheDatabaseRefusesHurtsNoOther(t *testing.T) {
+	t.Parallel()
+	const count = 6
+	for name, spoil := range map[string]func(*runs.Run) error{
+		"ForItsAnswer":         func(run *runs.Run) error { run.Outcome.StatusCode = 1000; return nil },
+		"ForAReasonOfOurs":     func(*runs.Run) error { return errors.New("a fault inside the store") },
+		"ForItsAnswerAndAlone": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			target := answering(t)
+			sick := b.register(t, target, nil)
+			others := count - 1
+			if spoil == nil {
+				others, spoil = 0, func(run *runs.Run) error { run.Outcome.StatusCode = 1000; return nil }
+			}
+			for range others {
+				b.register(t, target, nil)
+			}
+			p := b.work(t, b.with(&hooked{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
+				f.Runs = slices.Clone(f.Runs)
+				for i := range f.Runs {
+					if run := &f.Runs[i]; run.EndpointID == sick.ID && len(run.Outcome.Body) > 0 {
+						if err := spoil(run); err != nil {
+							return dispatch.Finished{}, err
+						}
+					}
+				}
+				return next(f)
+			}}))
+			b.await(t, others+1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+			p.stop(t)
+			require.Equal(t, "the answer could not be recorded", query[string](t, b, "SELECT error FROM runs WHERE endpoint_id = $1", [16]byte(sick.ID)))
+			require.Equal(t, others, query[int](t, b, "SELECT count(*) FROM run_bodies"))
+		})
+	}
+}
+
+func TestAPanicEndsOneRunOnly(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	sick, sound := b.register(t, target, nil), b.register(t, target, nil)
+	p := b.work(t, b.with(&hooked{targets: func(found map[[16]byte]dispatch.Target) {
+		if broken, here := found[sick.ID]; here {
+			broken.Success = nil
+			found[sick.ID] = broken
+		}
+	}}))
+	b.await(t, 2, "SELECT count(*) FROM runs")
+	p.stop(t)
+	require.Equal(t, "succeeded", b.state(t, sound).LastRun.Status)
+	require.Equal(t, "lost", b.state(t, sick).LastRun.Status)
+	require.Zero(t, b.state(t, sick).FailureCount)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE reason_code = 'internal_error'"))
+	require.InDelta(t, 1, p.counter(t, "rubato_panics_total"), 0)
+}
+
+func TestAnEndpointThatCannotBeUsedIsPutAside(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	sick, sound := b.register(t, target, nil), b.register(t, target, nil)
+	b.exec(t, "UPDATE endpoints SET success = 'often' WHERE id = $1", [16]byte(sick.ID))
+	p := b.work(t, nil)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE endpoint_id = $1", [16]byte(sound.ID))
+	b.await(t, 1, "SELECT count(*) FROM schedules WHERE pause_reason LIKE 'quarantined: %'")
+	p.stop(t)
+	require.Len(t, target.Requests(), 1)
+}
+
+func TestAStartThatFailsSendsNothingAndIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	b.register(t, target, nil)
+	var tries atomic.Int32
+	p := b.work(t, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+		if tries.Add(1) == 1 {
+			return nil, errAway
+		}
+		return next()
+	}}))
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	p.stop(t)
+	require.Len(t, target.Requests(), 1)
+}
+
+// TestAStartWhoseCommitIsUnknownIsNotSent loses the reply of the commit: the live run waits for its settlement.
+func TestAStartWhoseCommitIsUnknownIsNotSent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	b.register(t, target, nil)
+	var tries atomic.Int32
+	p := b.work(t, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+		if _, err := next(); err != nil {
+			return nil, err
+		}
+		tries.Add(1)
+		return nil, errAway
+	}}))
+	b.await(t, 1, "SELECT count(*) FROM live_runs")
+	p.stop(t)
+	require.EqualValues(t, 1, tries.Load())
+	require.Empty(t, target.Requests())
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM live_runs"))
+}
+
+// TestAStoppedProcessSendsNothingWhenItWakes puts more than a second between the commit of a start and its first byte.
+func TestAStoppedProcessSendsNothingWhenItWakes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	e := b.register(t, target, nil)
+	p := b.work(t, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+		started, err := next()
+		<-time.After(1100 * time.Millisecond)
+		return started, err
+	}}))
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'start_expired'")
+	p.stop(t)
+	require.Empty(t, target.Requests())
+	require.Zero(t, b.state(t, e).FailureCount)
+}
+
+func TestAnExecutionEndsAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := egresstest.Start(t, egresstest.Hold(""))
+	e := b.register(t, target, func(s *endpoints.Spec) { s.MaxExecutionTime, s.Timeout = time.Second, time.Second })
+	p := b.work(t, nil)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'timed_out' AND reason_code = 'timeout'")
+	p.stop(t)
+	require.Equal(t, 1, b.state(t, e).FailureCount)
+}
+
+// releasing tells of the first release.
+type releasing struct {
+	claims.Store
+	released chan struct{}
+}
+
+func (r *releasing) Release(ctx context.Context, worker [16]byte, list []claims.Claim) (int, error) {
+	n, err := r.Store.Release(ctx, worker, list)
+	select {
+	case r.released <- struct{}{}:
+	default:
+	}
+	return n, err
+}
+
+// TestWhatAFinishKeepsWhileTheWorkerDrainsIsReleased holds a finish that keeps a claim until the worker has given back the others.
+func TestWhatAFinishKeepsWhileTheWorkerDrainsIsReleased(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	b.register(t, target, func(s *endpoints.Spec) { s.BaselineInterval = 8 * time.Second })
+	b.register(t, target, func(s *endpoints.Spec) { s.StartAt = time.Now().Add(9 * time.Second) })
+	finished, proceed, released := make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	p := b.work(t, func(cfg *dispatch.Config) {
+		b.with(&hooked{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
+			done, err := next(f)
+			close(finished)
+			<-proceed
+			return done, err
+		}})(cfg)
+		cfg.Claims = &releasing{Store: b.claims, released: released}
+	})
+	receive(t, finished)
+	b.await(t, 2, "SELECT count(*) FROM schedules WHERE claimed_by IS NOT NULL") // One was kept, the other waits.
+	p.cancel()
+	receive(t, released)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM schedules WHERE claimed_by IS NOT NULL"))
+	close(proceed)
+	p.wait(t)
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM schedules WHERE claimed_by IS NOT NULL"))
+}
+
+// counting counts the claims that ask for nothing.
+type counting struct {
+	claims.Store
+	empty chan struct{}
+}
+
+func (c *counting) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
+	list, now, err := c.Store.ClaimDue(ctx, r)
+	if r.Limit == 0 && err == nil {
+		c.empty <- struct{}{}
+	}
+	return list, now, err
+}
+
+// TestAWorkerWithoutAFreeSlotIsReady keeps all slots taken for longer than a worker may be without a claim.
+func TestAWorkerWithoutAFreeSlotIsReady(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := startGated(t)
+	b.register(t, target.Target, nil)
+	asked := &counting{Store: b.claims, empty: make(chan struct{}, 1000)}
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots, cfg.Claims = 1, asked })
+	receive(t, target.arrived)
+	for begin := time.Now(); time.Since(begin) < 3*50*time.Millisecond+1200*time.Millisecond; {
+		receive(t, asked.empty)
+		require.NoError(t, p.Ready(t.Context()))
+	}
+	target.letGo <- struct{}{}
+	p.stop(t)
+}
+
+// staleFirst hands out a claim that was revoked together with the one that revoked it, as a worker has them when an endpoint is
+// edited while it waits.
+type staleFirst struct {
+	claims.Store
+	stale claims.Claim
+}
+
+func (s *staleFirst) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
+	list, now, err := s.Store.ClaimDue(ctx, r)
+	if len(list) == 1 && s.stale.Token == 0 {
+		s.stale = list[0]
+		s.stale.Token--
+		s.stale.Slot = s.stale.Slot.Add(time.Millisecond) // The stale plan was a later one.
+		s.stale.PlannedAt = s.stale.Slot
+		list = append(list, s.stale)
+	}
+	return list, now, err
+}
+
+func TestARevokedClaimInTheQueueDoesNotStandInForTheNewOne(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	e := b.register(t, target, nil)
+	b.exec(t, "UPDATE schedules SET claim_token = 6")
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Claims = &staleFirst{Store: b.claims} })
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded' AND claim_token = 7")
+	p.stop(t)
+	require.Len(t, target.Requests(), 1)
+	require.Equal(t, "7", target.Requests()[0].Header.Get("Rubato-Fence"))
+	require.Equal(t, e.State.Due.Slot, b.state(t, e).LastSlot)
+	require.InDelta(t, 1, p.counter(t, "rubato_runs_duplicates_prevented_total"), 0)
+}

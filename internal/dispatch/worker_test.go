@@ -1,0 +1,260 @@
+package dispatch_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
+	"rubato/internal/egress/egresstest"
+	"rubato/internal/endpoints"
+	"rubato/internal/store"
+)
+
+// TestRunsStartOnTimeAndNeverEarly spreads due times over a second and compares the arrivals with them: database and target share
+// this machine's clock.
+func TestRunsStartOnTimeAndNeverEarly(t *testing.T) {
+	t.Parallel()
+	const count = 20
+	b := setup(t)
+	arrivals := make(chan time.Time, count)
+	target := egresstest.Start(t, func(c *egresstest.Conn) {
+		for {
+			if !c.Arrived() {
+				return
+			}
+			at := time.Now()
+			if _, ok := c.Next(); !ok || !c.Write(egresstest.OK("")) {
+				return
+			}
+			arrivals <- at
+		}
+	})
+	first := time.Now().Add(time.Second).Truncate(time.Millisecond)
+	for n := range count {
+		b.register(t, target, func(s *endpoints.Spec) { s.StartAt = first.Add(time.Duration(n) * 50 * time.Millisecond) })
+	}
+	p := b.work(t, nil)
+	for range count {
+		receive(t, arrivals)
+	}
+	b.await(t, count, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	p.stop(t)
+
+	for _, r := range target.Requests() {
+		planned, err := time.Parse(time.RFC3339, r.Header.Get("Rubato-Scheduled-For"))
+		require.NoError(t, err)
+		require.False(t, planned.Before(first.Truncate(time.Millisecond)))
+	}
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs WHERE started_at < scheduled_for"), "by the database's clock")
+	require.Len(t, target.PerRun(), count)
+	for run, n := range target.PerRun() {
+		require.Equal(t, 1, n, run)
+	}
+	require.InDelta(t, count, p.counter(t, "rubato_runs_started_total"), 0)
+	require.InDelta(t, count, p.counter(t, "rubato_runs_finished_total"), 0)
+}
+
+// TestAnEndpointOfOneSecondStaysOnItsGrid relies on claims that a finish keeps.
+func TestAnEndpointOfOneSecondStaysOnItsGrid(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
+	e := b.register(t, target, func(s *endpoints.Spec) { s.BaselineInterval = time.Second })
+	p := b.work(t, nil)
+	b.await(t, 4, "SELECT least(4, count(*)) FROM runs")
+	p.stop(t)
+	grid := query[[]time.Time](t, b, "SELECT array_agg(scheduled_for ORDER BY id) FROM runs")
+	for i, slot := range grid {
+		require.Equal(t, e.State.Due.Slot.Add(time.Duration(i)*time.Second), slot.UTC())
+	}
+	require.Len(t, target.Requests(), len(grid))
+	require.InDelta(t, 1, p.counter(t, "rubato_claims_claimed_total"), 0, "one claim, then kept")
+}
+
+func TestSlotsBoundTheRequestsUnderWay(t *testing.T) {
+	t.Parallel()
+	const slots, count = 3, 12
+	b := setup(t)
+	target := startGated(t)
+	for range count {
+		b.register(t, target.Target, nil)
+	}
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots = slots })
+	for n := range count {
+		if n >= slots {
+			target.letGo <- struct{}{}
+		}
+		receive(t, target.arrived)
+	}
+	for range slots {
+		target.letGo <- struct{}{}
+	}
+	b.await(t, count, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	p.stop(t)
+	require.EqualValues(t, slots, target.most.Load())
+}
+
+func TestADrainingWorkerReleasesWhatItHasNotStarted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := startGated(t)
+	running := b.register(t, target.Target, nil)
+	for range 2 {
+		b.register(t, target.Target, func(s *endpoints.Spec) { s.StartAt = time.Now().Add(8 * time.Second) })
+	}
+	p := b.work(t, nil)
+	receive(t, target.arrived)
+	b.await(t, 3, "SELECT count(*) FROM schedules WHERE claimed_by IS NOT NULL")
+	require.NoError(t, p.Ready(t.Context()))
+
+	p.cancel()
+	b.await(t, 1, "SELECT count(*) FROM schedules WHERE claimed_by IS NOT NULL")
+	require.ErrorContains(t, p.Ready(t.Context()), "draining")
+	list, _, err := b.claims.ClaimDue(t.Context(), claims.Request{Worker: [16]byte{9}, Limit: 10, Horizon: 10 * time.Second, LockTTL: time.Minute})
+	require.NoError(t, err)
+	require.Len(t, list, 2, "others can take them at once")
+
+	select {
+	case <-p.ended:
+		t.Fatal("the worker did not wait for its request")
+	default:
+	}
+	target.letGo <- struct{}{}
+	p.wait(t)
+	require.Equal(t, "succeeded", b.state(t, running).LastRun.Status)
+	require.Equal(t, "inactive", query[string](t, b, "SELECT state FROM workers"))
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))
+}
+
+func TestARequestThatOutlastsTheGraceIsLost(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := startGated(t)
+	e := b.register(t, target.Target, func(s *endpoints.Spec) { s.Method = "POST" })
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Grace = 50 * time.Millisecond })
+	receive(t, target.arrived)
+	p.stop(t)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'shutdown'"))
+	state := b.state(t, e)
+	require.Nil(t, state.Running)
+	require.Zero(t, state.FailureCount, "a shutdown is not the target's failure")
+	require.Equal(t, 1, state.Due.Attempt, "what may have arrived is not sent again")
+}
+
+func TestAWorkerHearsWhatComesDueAndFindsItWithoutHearing(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		poll   time.Duration
+		listen bool
+	}{"ByMessage": {time.Hour, true}, "ByPolling": {50 * time.Millisecond, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			target := startGated(t)
+			p := b.work(t, func(cfg *dispatch.Config) { cfg.PollInterval = tc.poll })
+			b.await(t, 1, "SELECT count(*) FROM workers")
+			if tc.listen {
+				ctx, stop := context.WithCancel(t.Context())
+				ended, listening := make(chan struct{}), make(chan struct{}, 100)
+				go func() {
+					defer close(ended)
+					store.NewListener(b.url, slog.New(slog.DiscardHandler)).Run(ctx, func(due time.Time) {
+						p.Wake(due)
+						listening <- struct{}{}
+					})
+				}()
+				receive(t, listening)
+				t.Cleanup(func() { stop(); <-ended })
+			}
+			b.register(t, target.Target, nil)
+			receive(t, target.arrived)
+			target.letGo <- struct{}{}
+			b.await(t, 1, "SELECT count(*) FROM runs")
+		})
+	}
+}
+
+// TestALockThatIsLostEndsTheRequest takes the live row away, as a settlement does, and expects the request to be hung up.
+func TestALockThatIsLostEndsTheRequest(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	arrived, gone := make(chan struct{}), make(chan struct{})
+	target := egresstest.Start(t, func(c *egresstest.Conn) {
+		if _, ok := c.Next(); ok {
+			close(arrived)
+			c.AwaitHangup()
+			close(gone)
+		}
+	})
+	b.register(t, target, nil)
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL = 3 * time.Second })
+	receive(t, arrived)
+	b.exec(t, "DELETE FROM live_runs")
+	receive(t, gone)
+	p.stop(t)
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs"), "who has no lock writes nothing")
+	require.InDelta(t, 1, p.counter(t, "rubato_claims_lock_lost_total"), 0)
+}
+
+// TestALongRunKeepsItsLock outlives its first lock twice.
+func TestALongRunKeepsItsLock(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := startGated(t)
+	b.register(t, target.Target, nil)
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL = 2 * time.Second })
+	receive(t, target.arrived)
+	b.await(t, 1, "SELECT count(*) FROM live_runs WHERE locked_until > started_at + interval '4 s'")
+	target.letGo <- struct{}{}
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	p.stop(t)
+}
+
+// TestAWorkerWhoseSlotsAreTakenGivesOverdueClaimsAway has one slot, taken by a slow target.
+func TestAWorkerWhoseSlotsAreTakenGivesOverdueClaimsAway(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	slow, quick := startGated(t), egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
+	b.register(t, slow.Target, nil)
+	waiting := b.register(t, quick, func(s *endpoints.Spec) { s.StartAt = time.Now().Add(time.Second) })
+	full := b.work(t, func(cfg *dispatch.Config) { cfg.Slots = 1 })
+	receive(t, slow.arrived)
+	b.await(t, 2, "SELECT count(*) FROM schedules WHERE claimed_by IS NOT NULL")
+	idle := b.work(t, nil)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE endpoint_id = $1", [16]byte(waiting.ID))
+	slow.letGo <- struct{}{}
+	full.stop(t)
+	idle.stop(t)
+}
+
+// TestWorkersThatComeAndGoLoseNothing starts and stops workers at every point of their life while endpoints of a second run.
+func TestWorkersThatComeAndGoLoseNothing(t *testing.T) {
+	t.Parallel()
+	const count = 10
+	b := setup(t)
+	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
+	for range count {
+		b.register(t, target, func(s *endpoints.Spec) { s.BaselineInterval = time.Second })
+	}
+	for round := range 12 {
+		p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots = 4 })
+		if round%3 > 0 {
+			before := query[int](t, b, "SELECT count(*) FROM runs")
+			b.await(t, 1, "SELECT (count(*) > $1)::int FROM runs", before+round)
+		}
+		p.stop(t)
+		require.Zero(t, query[int](t, b, "SELECT count(*) FROM schedules WHERE claimed_by IS NOT NULL"), "round %d", round)
+		require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"), "round %d", round)
+		require.Zero(t, query[int](t, b, "SELECT count(*) FROM workers WHERE state <> 'inactive'"), "round %d", round)
+	}
+	for run, n := range target.PerRun() {
+		require.Equal(t, 1, n, run)
+	}
+	require.Equal(t, query[int](t, b, "SELECT count(*) FROM runs"), len(target.PerRun()))
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs WHERE status <> 'succeeded'"))
+}

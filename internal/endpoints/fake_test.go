@@ -1,0 +1,149 @@
+package endpoints_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+)
+
+// start is when the tests begin. It is a Tuesday.
+var start = time.Date(2030, time.January, 1, 12, 0, 0, 0, time.UTC)
+
+var actor = endpoints.Actor{TenantID: [16]byte{1}, Name: "tester"}
+
+// memory is a store that holds endpoints and the ledger in memory, with a clock of its own.
+type memory struct {
+	now    time.Time
+	byID   map[endpoints.ID]*endpoints.Endpoint
+	ledger []endpoints.Recorded
+}
+
+func (m *memory) Create(_ context.Context, create func(time.Time) (*endpoints.Endpoint, endpoints.Recorded, error)) error {
+	e, planned, err := create(m.now)
+	if err != nil {
+		return err
+	}
+	m.byID[e.ID] = e
+	m.ledger = append(m.ledger, planned)
+	return nil
+}
+
+func (m *memory) Get(_ context.Context, tenant [16]byte, id endpoints.ID) (*endpoints.Endpoint, time.Time, error) {
+	e := m.byID[id]
+	if e == nil || e.TenantID != tenant {
+		return nil, m.now, errs.New(errs.NotFound, "not_found", "no such endpoint")
+	}
+	found := *e
+	return &found, m.now, nil
+}
+
+func (m *memory) List(context.Context, endpoints.Filter) ([]*endpoints.Endpoint, time.Time, error) {
+	return nil, m.now, nil
+}
+
+func (m *memory) Change(
+	ctx context.Context, tenant [16]byte, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
+) (*endpoints.Endpoint, error) {
+	e, _, err := m.Get(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	planned, err := change(e, m.now)
+	if err != nil {
+		return nil, err
+	}
+	m.byID[id] = e
+	if planned != nil {
+		m.ledger = append(m.ledger, *planned)
+	}
+	return e, nil
+}
+
+func (m *memory) LastDecision(context.Context, [16]byte, endpoints.ID) (endpoints.Recorded, error) {
+	return m.ledger[len(m.ledger)-1], nil
+}
+
+// targets refuses URLs and headers that say so.
+type targets struct{}
+
+func (targets) CheckURL(url string) *errs.Field {
+	if strings.Contains(url, "forbidden") {
+		return &errs.Field{Code: "url_forbidden", Message: "may not be called"}
+	}
+	return nil
+}
+
+func (targets) CheckHeader(name, _ string) *errs.Field {
+	if strings.EqualFold(name, "host") {
+		return &errs.Field{Code: "header_forbidden", Message: "is ours"}
+	}
+	return nil
+}
+
+// bundle is a service over memory with one endpoint.
+type bundle struct {
+	*endpoints.Service
+	memory *memory
+	id     endpoints.ID
+}
+
+// valid returns a spec that breaks no rule and deserves no warning.
+func valid() endpoints.Spec {
+	s := endpoints.Defaults()
+	s.Name, s.URL, s.BaselineInterval = "probe", "https://target.example/", time.Minute
+	return s.Normalize()
+}
+
+func setup(t *testing.T, edit func(*endpoints.Spec)) *bundle {
+	t.Helper()
+	m := &memory{now: start, byID: map[endpoints.ID]*endpoints.Endpoint{}}
+	b := &bundle{Service: endpoints.NewService(m, targets{}), memory: m}
+	spec := valid()
+	if edit != nil {
+		edit(&spec)
+	}
+	e, _, err := b.Register(t.Context(), actor, spec)
+	require.NoError(t, err)
+	b.id = e.ID
+	return b
+}
+
+// endpoint returns the endpoint as it is stored.
+func (b *bundle) endpoint() *endpoints.Endpoint { return b.memory.byID[b.id] }
+
+// pass lets time go by.
+func (b *bundle) pass(d time.Duration) time.Time {
+	b.memory.now = b.memory.now.Add(d)
+	return b.memory.now
+}
+
+// run lets the planned run happen at its time and end at once, changed by edit.
+func (b *bundle) run(t *testing.T, edit func(*endpoints.Finished)) endpoints.Recorded {
+	t.Helper()
+	e := b.endpoint()
+	due := e.State.Due
+	if due.At.After(b.memory.now) {
+		b.memory.now = due.At
+	}
+	f := endpoints.Finished{
+		Slot: due.Slot, Attempt: due.Attempt, Manual: due.Source == "manual", StartedAt: b.memory.now, FinishedAt: b.memory.now,
+		Status: "succeeded", Verdict: endpoints.Success,
+	}
+	if edit != nil {
+		edit(&f)
+	}
+	decided, err := e.AfterRun(b.memory.now, f)
+	require.NoError(t, err)
+	return decided
+}
+
+// failed makes a run one that the target answered badly.
+func failed(f *endpoints.Finished) {
+	f.Status, f.Verdict, f.Retryable, f.MaybeSent = "failed", endpoints.Failure, true, true
+}

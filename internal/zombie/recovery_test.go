@@ -1,0 +1,225 @@
+package zombie_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/runs"
+	"rubato/internal/store"
+	"rubato/internal/zombie"
+)
+
+// world is a database whose clock the test moves, and a worker that has one run under way and another claim waiting.
+type world struct {
+	*endpoints.Service
+	clock      atomic.Pointer[time.Time]
+	pool       *pgxpool.Pool
+	sweeps     *store.Sweeps
+	claims     *store.Claims
+	executions *store.Executions
+	began      time.Time
+	run        dispatch.Started
+	token      int64
+}
+
+var (
+	tenant = endpoints.Actor{TenantID: store.DefaultTenant, Name: "tester"}
+	dead   = [16]byte{1}
+)
+
+// anyTarget allows every URL and header.
+type anyTarget struct{}
+
+func (anyTarget) CheckURL(string) *errs.Field            { return nil }
+func (anyTarget) CheckHeader(string, string) *errs.Field { return nil }
+
+func (w *world) at(since time.Duration) { w.clock.Store(new(w.began.Add(since))) }
+
+// setup registers one endpoint that is due and one that is due in 5 s, lets a worker claim both and start the first. The run has 10
+// minutes, its lock one.
+func setup(t *testing.T) *world {
+	t.Helper()
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := store.MigrateUp(ctx, url)
+		return err
+	}})
+	w := &world{began: time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour)}
+	w.at(0)
+	db, err := store.Open(t.Context(), store.Config{URL: url, Now: func() time.Time { return *w.clock.Load() }})
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	w.pool, err = pgxpool.New(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(w.pool.Close)
+	w.Service = endpoints.NewService(store.NewEndpoints(db), anyTarget{})
+	w.sweeps, w.claims, w.executions = store.NewSweeps(db), store.NewClaims(db), store.NewExecutions(db)
+	for _, later := range []time.Duration{0, 5 * time.Second} {
+		spec := endpoints.Defaults()
+		spec.Name, spec.URL, spec.BaselineInterval = "probe", "http://target.example/", time.Hour
+		spec.MaxExecutionTime, spec.Retry.MaxAttempts = 10*time.Minute, 2
+		spec.StartAt = w.began.Add(later)
+		_, _, err := w.Register(t.Context(), tenant, spec)
+		require.NoError(t, err)
+	}
+	w.beat(t, "active")
+	list := w.claim(t, dead)
+	require.Len(t, list, 2)
+	first := list[0]
+	if list[1].PlannedAt.Before(first.PlannedAt) {
+		first = list[1]
+	}
+	started, err := w.executions.Start(t.Context(), dead, []dispatch.Start{{
+		Claim: first, RunID: runs.NewID(first.Slot, first.EndpointID, 1), Execution: 10 * time.Minute,
+	}}, time.Minute)
+	require.NoError(t, err)
+	require.Len(t, started, 1)
+	w.run, w.token = started[0], first.Token
+	return w
+}
+
+func (w *world) claim(t *testing.T, by [16]byte) []claims.Claim {
+	t.Helper()
+	list, _, err := w.claims.ClaimDue(t.Context(), claims.Request{Worker: by, Limit: 10, Horizon: 10 * time.Second, LockTTL: time.Minute})
+	require.NoError(t, err)
+	return list
+}
+
+func (w *world) beat(t *testing.T, state string) {
+	t.Helper()
+	require.NoError(t, w.executions.Beat(t.Context(), dispatch.Presence{ID: dead, Name: "host", Version: "v1", State: state, Slots: 4}))
+}
+
+func (w *world) heartbeat(t *testing.T) {
+	t.Helper()
+	kept, err := w.claims.ExtendLocks(t.Context(), dead, []claims.Held{{RunID: w.run.RunID, Token: w.token}}, time.Minute)
+	require.NoError(t, err)
+	require.Len(t, kept, 1)
+}
+
+func (w *world) count(t *testing.T, sql string) int {
+	t.Helper()
+	rows, err := w.pool.Query(t.Context(), sql)
+	require.NoError(t, err)
+	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
+	require.NoError(t, err)
+	return n
+}
+
+// passes counts what reaches the store, so that a test can wait for whole passes.
+type passes struct {
+	*store.Sweeps
+	listed atomic.Int32
+	freed  atomic.Int32
+}
+
+func (p *passes) KeepHistory(ctx context.Context, r zombie.Retention) (int, error) {
+	defer p.listed.Add(1) // The last sweep of a pass.
+	return p.Sweeps.KeepHistory(ctx, r)
+}
+
+func (p *passes) TakeOver(ctx context.Context, silent time.Duration) (int, error) {
+	n, err := p.Sweeps.TakeOver(ctx, silent)
+	p.freed.Add(int32(n)) //nolint:gosec // A few.
+	return n, err
+}
+
+// more waits for so many more passes.
+func (p *passes) more(t *testing.T, n int32) {
+	t.Helper()
+	want := p.listed.Load() + n
+	require.Eventually(t, func() bool { return p.listed.Load() >= want }, 30*time.Second, time.Millisecond)
+}
+
+// TestADeadWorkersWorkIsTakenUp follows the time after a worker's death: first its waiting claim comes free, later its run is lost.
+func TestADeadWorkersWorkIsTakenUp(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	store := &passes{Sweeps: w.sweeps}
+	w.at(6*time.Second + time.Millisecond)
+	s := sweep(t, store, 5*time.Millisecond, time.Nanosecond)
+	defer s.stop()
+	store.more(t, 1)
+	require.EqualValues(t, 1, store.freed.Load(), "the claim that it never started, with the first pass")
+	require.Len(t, w.claim(t, [16]byte{2}), 1)
+
+	for _, since := range []time.Duration{59 * time.Second, 61 * time.Second, 89 * time.Second} {
+		w.at(since)
+		store.more(t, 3)
+		require.Equal(t, 1, w.count(t, "SELECT count(*) FROM live_runs"), "after %s", since)
+	}
+	w.at(91 * time.Second)
+	store.more(t, 3)
+	require.Zero(t, w.count(t, "SELECT count(*) FROM live_runs"))
+	require.Equal(t, 1, w.count(t, "SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'worker_lost'"))
+	require.InDelta(t, 1, s.value(t, "rubato_zombie_settled_total", ""), 0)
+	e, _, err := w.Get(t.Context(), tenant, w.run.EndpointID)
+	require.NoError(t, err)
+	require.Equal(t, 2, e.State.Due.Attempt, "a GET may be sent again")
+	require.Equal(t, w.began, e.State.Due.Slot)
+	require.Zero(t, e.State.FailureCount)
+}
+
+func TestALiveLockIsNeverSettled(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	store := &passes{Sweeps: w.sweeps}
+	s := sweep(t, store, time.Millisecond, time.Nanosecond)
+	defer s.stop()
+	for since := 20 * time.Second; since < 9*time.Minute; since += 50 * time.Second {
+		w.at(since)
+		w.heartbeat(t) // It speaks for its run, and its row falls silent.
+		store.more(t, 2)
+		require.Equal(t, 1, w.count(t, "SELECT count(*) FROM live_runs"), "after %s", since)
+	}
+	require.Zero(t, w.count(t, "SELECT count(*) FROM runs"))
+}
+
+// TestAfterAnOutageSilenceSettlesNothing brings the database back after ten minutes' silence of everybody.
+func TestAfterAnOutageSilenceSettlesNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.at(9 * time.Minute)
+	store := &passes{Sweeps: w.sweeps}
+	s := sweep(t, store, time.Millisecond, time.Hour)
+	defer s.stop()
+	store.more(t, 5)
+	require.Equal(t, 1, w.count(t, "SELECT count(*) FROM live_runs"))
+
+	w.beat(t, "active") // It was alive all the time.
+	store.more(t, 5)
+	require.Equal(t, 1, w.count(t, "SELECT count(*) FROM live_runs"))
+	require.Equal(t, 1, w.count(t, "SELECT count(*) FROM workers WHERE state = 'active'"))
+	done, err := w.executions.Finish(t.Context(), dispatch.Finish{Worker: dead, LockTTL: time.Minute, Runs: []runs.Run{{
+		ID: w.run.RunID, EndpointID: w.run.EndpointID, TenantID: w.run.TenantID, ScheduledFor: w.began, Attempt: 1, Source: "baseline-interval",
+		ClaimToken: w.token, WorkerID: dead, StartedAt: w.run.StartedAt, FinishedAt: w.began.Add(9 * time.Minute),
+		Outcome: runs.Outcome{Status: runs.Succeeded, Reason: runs.HTTPStatus, StatusCode: 200},
+	}}})
+	require.NoError(t, err)
+	require.Empty(t, done.Late, "and its answer counts")
+}
+
+func TestADeadlineSettlesWhateverSilenceMeans(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.at(10*time.Minute + 5*time.Second + time.Millisecond)
+	w.beat(t, "active")
+	store := &passes{Sweeps: w.sweeps}
+	one, other := sweep(t, store, time.Millisecond, time.Hour), sweep(t, store, time.Millisecond, time.Hour)
+	store.more(t, 5)
+	one.stop()
+	other.stop()
+	require.Zero(t, w.count(t, "SELECT count(*) FROM live_runs"))
+	require.Equal(t, 1, w.count(t, "SELECT count(*) FROM runs"))
+	require.InDelta(t, 1, one.value(t, "rubato_zombie_settled_total", "")+other.value(t, "rubato_zombie_settled_total", ""), 0, "once, by one of the two")
+}
