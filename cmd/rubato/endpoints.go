@@ -14,13 +14,15 @@ import (
 
 // endpointsCmd is `rubato endpoints`.
 type endpointsCmd struct {
-	Create endpointsCreateCmd `cmd:"" help:"Register an endpoint, from flags or from a JSON file."`
-	Get    endpointsGetCmd    `cmd:"" help:"Print one endpoint."`
-	List   endpointsListCmd   `cmd:"" help:"Print endpoints, the newest first."`
-	Pause  endpointsPauseCmd  `cmd:"" help:"Stop running an endpoint; a run in progress goes on."`
-	Resume endpointsResumeCmd `cmd:"" help:"End a pause at once."`
-	Run    endpointsRunCmd    `cmd:"" help:"Run an endpoint now, beside its schedule."`
-	Delete endpointsDeleteCmd `cmd:"" help:"Take an endpoint out of service for good; its history stays."`
+	Create  endpointsCreateCmd  `cmd:"" help:"Register an endpoint, from flags or from a JSON file."`
+	Get     endpointsGetCmd     `cmd:"" help:"Print one endpoint."`
+	List    endpointsListCmd    `cmd:"" help:"Print endpoints, the newest first."`
+	Preview endpointsPreviewCmd `cmd:"" help:"Print the next due times of an endpoint."`
+	Explain endpointsExplainCmd `cmd:"" help:"Print why an endpoint runs next when it does."`
+	Pause   endpointsPauseCmd   `cmd:"" help:"Stop running an endpoint; a run in progress goes on."`
+	Resume  endpointsResumeCmd  `cmd:"" help:"End a pause at once."`
+	Run     endpointsRunCmd     `cmd:"" help:"Run an endpoint now, beside its schedule."`
+	Delete  endpointsDeleteCmd  `cmd:"" help:"Take an endpoint out of service for good; its history stays."`
 }
 
 // endpointArg names an endpoint.

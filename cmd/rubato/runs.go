@@ -135,9 +135,7 @@ func (s *session) printRun(raw json.RawMessage) error {
 	}
 	if d := r.Decision; d != nil {
 		facts = append(facts, [2]string{"next run", dash(instant(d.NextRunAt)) + ", " + string(d.Source)})
-		for _, step := range d.Steps {
-			facts = append(facts, [2]string{"  " + string(step.Rule), dash(instant(step.At)) + " " + step.Why})
-		}
+		facts = append(facts, traceFacts(d.Steps)...)
 	}
 	return s.facts(facts)
 }

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+
+	"rubato/client"
+)
+
+type (
+	endpointsPreviewCmd struct {
+		endpointArg
+
+		N int32 `short:"n" default:"10" help:"How many due times, at most 100."`
+	}
+	endpointsExplainCmd struct{ endpointArg }
+)
+
+// Run prints the next due times of an endpoint.
+func (cmd *endpointsPreviewCmd) Run(ctx context.Context, s *session) error {
+	r, id, err := s.connectTo(ctx, cmd.Endpoint)
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.PreviewEndpointWithResponse(ctx, id, &client.PreviewEndpointParams{N: &cmd.N}))
+	if err != nil {
+		return err
+	}
+	return list(s, raw, []string{"DUE", "BECAUSE", "NOTE"}, func(p client.PlannedTime) []string {
+		return []string{instant(&p.At), string(p.Source), dash(text(p.Note))}
+	})
+}
+
+// Run prints the decision in force for an endpoint, rule by rule.
+func (cmd *endpointsExplainCmd) Run(ctx context.Context, s *session) error {
+	r, id, err := s.connectTo(ctx, cmd.Endpoint)
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.ExplainEndpointWithResponse(ctx, id))
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(raw)
+	}
+	var e client.Explanation
+	if err := decode(raw, &e); err != nil {
+		return err
+	}
+	return s.facts(append([][2]string{
+		{"decided", instant(&e.DecidedAt) + ", cause " + e.Cause},
+		{"next run", dash(instant(e.NextRunAt)) + ", " + string(e.Source)},
+	}, traceFacts(e.Steps)...))
+}
+
+// traceFacts writes the rules of a decision, one a line.
+func traceFacts(steps []client.Step) [][2]string {
+	facts := make([][2]string, len(steps))
+	for i, step := range steps {
+		facts[i] = [2]string{"  " + string(step.Rule), dash(instant(step.At)) + " " + step.Why}
+	}
+	return facts
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"rubato/client"
+)
+
+// hintsCmd is `rubato hints`.
+type hintsCmd struct {
+	Interval hintsIntervalCmd `cmd:"" help:"Propose another interval for a while."`
+	OneShot  hintsOneShotCmd  `cmd:"" name:"one-shot" help:"Propose one run at an instant."`
+	Clear    hintsClearCmd    `cmd:"" help:"Forget both hints of an endpoint."`
+}
+
+// hintFlags are what both kinds of hint have in common.
+type hintFlags struct {
+	endpointArg
+
+	For    time.Duration `required:"" placeholder:"DURATION" help:"How long the hint holds."`
+	Reason string        `help:"Why, for others to read."`
+}
+
+type (
+	hintsIntervalCmd struct {
+		hintFlags
+
+		Every time.Duration `required:"" placeholder:"DURATION" help:"The interval."`
+	}
+	hintsOneShotCmd struct {
+		hintFlags
+
+		At time.Time      `format:"2006-01-02T15:04:05Z07:00" xor:"when" required:"" placeholder:"TIME" help:"When to run, such as 2026-03-01T12:00:00Z."`
+		In *time.Duration `xor:"when" required:"" placeholder:"DURATION" help:"When to run, from now."`
+	}
+	hintsClearCmd struct{ endpointArg }
+)
+
+// Run sets an interval hint.
+func (cmd *hintsIntervalCmd) Run(ctx context.Context, s *session) error {
+	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
+		return r.read(r.api.PutIntervalHintWithResponse(ctx, id, client.IntervalHintRequest{
+			IntervalMs: cmd.Every.Milliseconds(), TTLMs: new(cmd.For.Milliseconds()), Reason: given(cmd.Reason),
+		}))
+	})
+}
+
+// Run sets a one-shot hint.
+func (cmd *hintsOneShotCmd) Run(ctx context.Context, s *session) error {
+	body := client.OneShotHintRequest{TTLMs: new(cmd.For.Milliseconds()), Reason: given(cmd.Reason)}
+	if cmd.In != nil {
+		body.InMs = new(cmd.In.Milliseconds())
+	} else {
+		body.At = new(cmd.At.UTC())
+	}
+	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
+		return r.read(r.api.PutOneShotHintWithResponse(ctx, id, body))
+	})
+}
+
+// Run forgets the hints of an endpoint.
+func (cmd *hintsClearCmd) Run(ctx context.Context, s *session) error {
+	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
+		return r.read(r.api.ClearHintsWithResponse(ctx, id))
+	})
+}
