@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -57,6 +58,13 @@ func (s *fakeStore) ExtendLocks(ctx context.Context, worker [16]byte, held []cla
 		return nil, errors.New("asked in another's name, or for another time")
 	}
 	return s.extend(ctx, held)
+}
+
+// beaten returns when heartbeats were sent.
+func (s *fakeStore) beaten() []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.beats)
 }
 
 func (s *fakeStore) asked() int {
@@ -254,6 +262,7 @@ func TestTheTakerLearnsWhenTheStatementWasSent(t *testing.T) {
 		began := time.Now()
 		_, stop := runClaimer(t, store, taker)
 		time.Sleep(poll / 2)
+		synctest.Wait()
 		require.Equal(t, []time.Time{began}, taker.sent)
 		stop()
 	})

@@ -59,13 +59,13 @@ func TestALockIsExtendedEveryThird(t *testing.T) {
 		ctx := h.hold(t, 1)
 		time.Sleep(10*ttl + time.Second)
 		require.NoError(t, ctx.Err(), "a lock that is extended never ends")
-		require.Len(t, store.beats, 30)
-		for i, at := range store.beats {
+		require.Len(t, store.beaten(), 30)
+		for i, at := range store.beaten() {
 			require.Equal(t, time.Duration(i+1)*ttl/3, at.Sub(began))
 		}
 		h.Drop([16]byte{1})
 		time.Sleep(ttl)
-		require.Len(t, store.beats, 30, "nothing held, nothing sent")
+		require.Len(t, store.beaten(), 30, "nothing held, nothing sent")
 		h.stop()
 	})
 }
@@ -83,6 +83,7 @@ func TestAHeartbeatNamesEveryLockWithItsToken(t *testing.T) {
 			h.hold(t, run+1)
 		}
 		time.Sleep(ttl/3 + 1)
+		synctest.Wait()
 		require.ElementsMatch(t, []claims.Held{{RunID: [16]byte{1}, Token: 1}, {RunID: [16]byte{2}, Token: 2}, {RunID: [16]byte{3}, Token: 3}}, asked)
 		h.stop()
 	})
@@ -103,8 +104,9 @@ func TestAFailedHeartbeatIsTriedAgainEverySecond(t *testing.T) {
 		ctx := h.hold(t, 1)
 		time.Sleep(70 * time.Second)
 		require.NoError(t, ctx.Err())
+		beats := store.beaten()
 		for i := 1; i < 34; i++ {
-			require.Equal(t, time.Second, store.beats[i].Sub(store.beats[i-1]))
+			require.Equal(t, time.Second, beats[i].Sub(beats[i-1]))
 		}
 		h.stop()
 	})

@@ -23,8 +23,8 @@ type account struct {
 // serverAccount returns the caller's own account, or for root the first that exists of postgres and nobody, because Postgres
 // refuses to run as root.
 func serverAccount() (account, error) {
-	if os.Geteuid() != 0 {
-		return account{name: "the current user", uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}, nil
+	if uid := os.Geteuid(); uid != 0 {
+		return account{name: "the current user", uid: uint32(uid), gid: uint32(os.Getegid())}, nil //nolint:gosec // never negative
 	}
 	for _, name := range []string{"postgres", "nobody"} {
 		if u, err := user.Lookup(name); err == nil {

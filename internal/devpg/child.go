@@ -65,12 +65,12 @@ func startChild(p childParams) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer holdRead.Close()
+	defer func() { _ = holdRead.Close() }()
 	gone, goneWrite, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(err, hold.Close())
 	}
-	defer goneWrite.Close()
+	defer func() { _ = goneWrite.Close() }()
 	args := append([]string{"-c", supervise, "sh", p.RemoveAlways, p.RemoveOrphaned}, p.Args...)
 	cmd := exec.Command("/bin/sh", args...) //nolint:noctx // it is stopped through the pipe, gently, not by a kill
 	cmd.Dir = "/"
@@ -117,14 +117,16 @@ func (c *child) exitsWithin(d time.Duration) bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// wait blocks until the program is gone, and returns the context's error if that ends first.
+// wait blocks until the program is gone, and returns the context's error if that ends first or has ended.
 func (c *child) wait(ctx context.Context) error {
-	for !c.exitsWithin(pollEvery) {
+	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if c.exitsWithin(pollEvery) {
+			return nil
+		}
 	}
-	return nil
 }
 
 // stop asks the program to end and waits for it. When ctx ends first it returns the context's error, and the program may live.

@@ -243,7 +243,7 @@ func TestChildThatIgnoresItsSignalIsKilledInTheEnd(t *testing.T) {
 		return err == nil && info.Size() > 0
 	}, "the child says nothing")
 	c.end(t.Context(), 5*pollEvery)
-	require.Empty(t, running(t, dir))
+	requireNothingRuns(t, dir)
 }
 
 // TestRestartWaitsForASessionThatOutlivesItsServer kills a server while a session computes: it notices only at its end, and

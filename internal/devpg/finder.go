@@ -194,6 +194,6 @@ func programMajor(ctx context.Context, dir string) int {
 
 // output returns what a program prints.
 func output(ctx context.Context, program string, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, program, args...).Output() //nolint:gosec // programs found on PATH
+	out, err := exec.CommandContext(ctx, program, args...).Output()
 	return strings.TrimSpace(string(out)), err
 }

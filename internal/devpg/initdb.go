@@ -86,7 +86,7 @@ func (c *Cluster) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	p := childParams{Account: c.acct, Args: c.buildArgs(side), Lock: c.home.children, Output: log}
 	if c.cfg.Ephemeral {
 		p.RemoveOrphaned = c.home.base

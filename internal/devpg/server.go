@@ -41,7 +41,7 @@ func (c *Cluster) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("opening the log: %w", err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	for {
 		if err := clearOrphan(ctx, c.home.dataDir()); err != nil {
 			return err
@@ -100,7 +100,7 @@ func (c *Cluster) makeSocketDir() error {
 	if err := os.WriteFile(note, []byte(c.socket), 0o600); err != nil {
 		return err
 	}
-	if err := os.Chmod(c.socket, 0o700); err != nil {
+	if err := os.Chmod(c.socket, 0o700); err != nil { //nolint:gosec // a directory
 		return err
 	}
 	return c.acct.own(c.socket)

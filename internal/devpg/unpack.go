@@ -26,12 +26,12 @@ func unpack(archive, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	f, err := os.Open(archive)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	zipped, err := gzip.NewReader(f)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func unpack(archive, dir string) error {
 	if err := link(root); err != nil {
 		return err
 	}
-	return openUp(dir)
+	return openUp(root)
 }
 
 // extract writes the files of the archive that are below contents.
@@ -73,7 +73,7 @@ func writeFile(root *os.Root, name string, mode fs.FileMode, from io.Reader) err
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, from) //nolint:gosec // the size is known, because the hash is
+	_, err = io.Copy(f, from)
 	return errors.Join(err, f.Close())
 }
 
@@ -104,8 +104,8 @@ func link(root *os.Root) error {
 }
 
 // openUp lets every user read the files, whatever the umask was: as root the server runs as another user.
-func openUp(dir string) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+func openUp(root *os.Root) error {
+	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
 			return err
 		}
@@ -117,6 +117,6 @@ func openUp(dir string) error {
 		if mode&0o100 != 0 {
 			mode |= 0o111
 		}
-		return os.Chmod(path, mode)
+		return root.Chmod(name, mode)
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/egress"
+	"rubato/internal/failpoint"
 	"rubato/internal/runs"
 )
 
@@ -39,6 +40,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 		w.beats.Hold(claims.NewLock(held, sent, ttl, cancel))
 		defer w.beats.Drop(s.RunID)
 	}
+	failpoint.Hit(failpoint.BeforeSend)
 	if late := time.Since(sent); late > sendLimit {
 		return runs.Outcome{
 			Status: runs.Skipped, Reason: runs.StartExpired,
@@ -49,6 +51,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
 	}
 	answer, err := w.cfg.Egress.Do(ctx, request(b, s))
+	failpoint.Hit(failpoint.Answered)
 	if errors.Is(context.Cause(ctx), claims.ErrLockLost) {
 		return runs.Outcome{}, false
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"rubato/internal/errs"
+	"rubato/internal/failpoint"
 	"rubato/internal/runs"
 )
 
@@ -82,12 +83,14 @@ func (w *Worker) quarantine(ctx context.Context, run runs.Run, cause error) {
 func (w *Worker) finish(ctx context.Context, batch []runs.Run) error {
 	limited, cancel := context.WithTimeoutCause(ctx, finishWait, errors.New("recording runs took longer than 10s"))
 	defer cancel()
+	failpoint.Hit(failpoint.BeforeFinish)
 	done, err := w.cfg.Executions.Finish(limited, Finish{
 		Worker: w.id, Runs: batch, Keep: w.keepHorizon(), LockTTL: w.cfg.Rules.LockTTL,
 	})
 	if err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.AfterFinish)
 	late := make(map[runs.ID]bool, len(done.Late))
 	for _, id := range done.Late {
 		late[id] = true

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rubato/internal/claims"
+	"rubato/internal/failpoint"
 )
 
 const (
@@ -35,6 +36,7 @@ func (w *Worker) Take(list []claims.Claim, now, sent time.Time) {
 	if len(list) == 0 {
 		return
 	}
+	failpoint.Hit(failpoint.Claimed)
 	ctx, cancel := context.WithTimeout(context.Background(), recordGrace)
 	defer cancel()
 	w.enqueue(ctx, list)

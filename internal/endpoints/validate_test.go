@@ -66,10 +66,10 @@ func TestEveryFieldHasItsBounds(t *testing.T) {
 		"DescriptionOf4001":      {func(s *spec) { s.Description = strings.Repeat("é", 4001) }, "description too_long"},
 		"Labels32":               {func(s *spec) { s.Labels = many(32) }, ""},
 		"Labels33":               {func(s *spec) { s.Labels = many(33) }, "labels too_many"},
-		"LabelWithoutName":       {func(s *spec) { s.Labels = map[string]string{"": "v"} }, "labels[] required"},
+		"LabelWithoutName":       {func(s *spec) { s.Labels = map[string]string{"": "v"} }, "labels. required"},
 		"LabelNameOf63":          {func(s *spec) { s.Labels = map[string]string{strings.Repeat("k", 63): ""} }, ""},
-		"LabelNameOf64":          {func(s *spec) { s.Labels = map[string]string{strings.Repeat("k", 64): ""} }, "labels[" + strings.Repeat("k", 64) + "] too_long"},
-		"LabelValueOf256":        {func(s *spec) { s.Labels = map[string]string{"k": strings.Repeat("v", 256)} }, "labels[k] too_long"},
+		"LabelNameOf64":          {func(s *spec) { s.Labels = map[string]string{strings.Repeat("k", 64): ""} }, "labels." + strings.Repeat("k", 64) + " too_long"},
+		"LabelValueOf256":        {func(s *spec) { s.Labels = map[string]string{"k": strings.Repeat("v", 256)} }, "labels.k too_long"},
 		"URLEmpty":               {func(s *spec) { s.URL = "" }, "url required"},
 		"URLForbidden":           {func(s *spec) { s.URL = "http://forbidden" }, "url url_forbidden"},
 		"MethodInLowerCase":      {func(s *spec) { s.Method = "post" }, "method method_invalid"},
@@ -273,7 +273,15 @@ func TestAnIDIsReadAsItIsWritten(t *testing.T) {
 	require.Less(t, id.String(), endpoints.NewID().String(), "IDs sort by registration")
 	for _, bad := range []string{"", "123", id.String()[3:], "run_" + id.String()[3:], id.String() + "0", "ep_{" + id.String()[3:] + "}", "ep_%ff"} {
 		_, err := endpoints.ParseID(bad)
-		require.Equal(t, errs.Malformed, errs.CodeOf(err), bad)
+		require.Equal(t, errs.NotFound, errs.CodeOf(err), bad)
+	}
+}
+
+func TestBytesThatAreNoTextAreNoID(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"ep_\xff", endpoints.NewID().String() + "\n"} {
+		_, err := endpoints.ParseID(bad)
+		require.Equal(t, errs.Malformed, errs.CodeOf(err), "%q", bad)
 	}
 }
 

@@ -20,7 +20,9 @@ import (
 
 func TestErrorsAreTranslatedByTheirState(t *testing.T) {
 	t.Parallel()
-	state := func(code string) error { return fmt.Errorf("doing something: %w", &pgconn.PgError{Code: code, ConstraintName: "some"}) }
+	state := func(code string) error {
+		return fmt.Errorf("doing something: %w", &pgconn.PgError{Code: code, ConstraintName: "some"})
+	}
 	for name, tc := range map[string]struct {
 		err  error
 		want errs.Code

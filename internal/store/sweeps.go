@@ -79,12 +79,15 @@ func (s *Sweeps) ListLost(ctx context.Context, signal zombie.Signal, limit int) 
 }
 
 // Settle implements zombie.Store.
-func (s *Sweeps) Settle(ctx context.Context, run runs.Run) (settled bool, err error) {
+func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run) (settled bool, err error) {
 	settle := func() error {
 		return s.db.tx(ctx, func(tx pgx.Tx) error {
-			rows, err := s.db.q.LiveRunSettle(ctx, tx, dbsqlc.LiveRunSettleParams{RunID: run.ID, Token: run.ClaimToken, Now: s.db.now()})
+			rows, err := s.db.q.LiveRunSettle(ctx, tx, dbsqlc.LiveRunSettleParams{
+				RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(),
+				DistrustSilence: !signal.TrustSilence, StaleAfterMs: signal.StaleAfter.Milliseconds(),
+			})
 			settled = rows > 0
-			if err != nil || !settled { // Its lock was extended, or it finished: left alone.
+			if err != nil || !settled { // Its lock was extended, its worker spoke up, or it finished: left alone.
 				return err
 			}
 			if run.FinishedAt, err = s.db.decisionTime(ctx, tx); err != nil {

@@ -45,7 +45,7 @@ func (b *bundle) settleAll(t *testing.T, want int) {
 	list := b.lost(t, doubting)
 	require.Len(t, list, want)
 	for _, run := range list {
-		settled, err := b.sweeps.Settle(t.Context(), run)
+		settled, err := b.sweeps.Settle(t.Context(), doubting, run)
 		require.NoError(t, err)
 		require.True(t, settled)
 	}
@@ -113,7 +113,7 @@ func TestALiveRunIsLostOnlyOnAPositiveSignal(t *testing.T) {
 				return
 			}
 			require.Len(t, list, 1)
-			settled, err := b.sweeps.Settle(t.Context(), list[0])
+			settled, err := b.sweeps.Settle(t.Context(), tc.signal, list[0])
 			require.NoError(t, err)
 			require.True(t, settled)
 		})
@@ -141,10 +141,35 @@ func TestAHeartbeatBetweenListAndSettleWins(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, kept, 1)
 	b.at(later)
-	settled, err := b.sweeps.Settle(t.Context(), list[0])
+	settled, err := b.sweeps.Settle(t.Context(), doubting, list[0])
 	require.NoError(t, err)
 	require.False(t, settled)
 	require.Equal(t, runs.Running, b.run(t, started[0].RunID).Outcome.Status)
+}
+
+func TestAWorkerThatSpeaksUpBetweenListAndSettleWins(t *testing.T) {
+	t.Parallel()
+	trusting := zombie.Signal{StaleAfter: 90 * time.Second, TrustSilence: true}
+	for name, state := range map[string]string{"AfterSilence": "active", "AfterAGoodbye": "inactive"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.register(t, nil)
+			now := b.at(noon())
+			starts := startsOf([]claims.Claim{b.claimOne(t, worker{1})})
+			starts[0].Execution = time.Hour
+			_, err := b.executions.Start(t.Context(), worker{1}, starts, time.Minute)
+			require.NoError(t, err)
+			b.beat(t, worker{1}, state, now)
+			later := b.at(now.Add(91 * time.Second))
+			list := b.lost(t, trusting)
+			require.Len(t, list, 1)
+			b.beat(t, worker{1}, "active", later)
+			settled, err := b.sweeps.Settle(t.Context(), trusting, list[0])
+			require.NoError(t, err)
+			require.False(t, settled)
+		})
+	}
 }
 
 func TestARunIsSettledOnceHoweverManySweep(t *testing.T) {
@@ -160,7 +185,7 @@ func TestARunIsSettledOnceHoweverManySweep(t *testing.T) {
 	settled := make(chan bool)
 	for range sweepers {
 		go func() {
-			ok, err := b.sweeps.Settle(t.Context(), list[0])
+			ok, err := b.sweeps.Settle(t.Context(), doubting, list[0])
 			if err != nil {
 				t.Error(err)
 			}

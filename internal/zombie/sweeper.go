@@ -47,8 +47,8 @@ type Store interface {
 	TakeOver(ctx context.Context, silent time.Duration) (int, error)
 	// ListLost returns live runs that nothing will ever update, those longest over first.
 	ListLost(ctx context.Context, signal Signal, limit int) ([]runs.Run, error)
-	// Settle ends a run that was listed as lost, if it still is, and plans what follows it like any finish.
-	Settle(ctx context.Context, run runs.Run) (bool, error)
+	// Settle ends a run that was listed as lost, if by the same signal it still is, and plans what follows it like any finish.
+	Settle(ctx context.Context, signal Signal, run runs.Run) (bool, error)
 	// KeepHistory makes days ready and drops those past their retention; it returns how many it dropped.
 	KeepHistory(ctx context.Context, r Retention) (int, error)
 }
@@ -182,7 +182,8 @@ func (s *Sweeper) keepHistory(ctx context.Context) (string, error) {
 // settleLost settles the runs that nothing will ever update. One that cannot be settled does not keep the others.
 func (s *Sweeper) settleLost(ctx context.Context) (string, error) {
 	const name = "lost"
-	list, err := s.cfg.Store.ListLost(ctx, Signal{StaleAfter: s.cfg.StaleAfter, TrustSilence: s.trustSilence(time.Now())}, sweepLimit)
+	signal := Signal{StaleAfter: s.cfg.StaleAfter, TrustSilence: s.trustSilence(time.Now())}
+	list, err := s.cfg.Store.ListLost(ctx, signal, sweepLimit)
 	if err != nil {
 		return name, fmt.Errorf("listing lost runs: %w", err)
 	}
@@ -191,7 +192,7 @@ func (s *Sweeper) settleLost(ctx context.Context) (string, error) {
 			Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true,
 			Error: "the worker was lost after the run had started; whether the target was reached is unknown",
 		}
-		settled, err := s.cfg.Store.Settle(ctx, run)
+		settled, err := s.cfg.Store.Settle(ctx, signal, run)
 		if err != nil {
 			s.metrics.errors.WithLabelValues(name).Inc()
 			s.cfg.Logger.Warn("settling a lost run failed; going on with the others", "run_id", run.ID.String(), "error", err)

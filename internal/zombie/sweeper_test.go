@@ -80,7 +80,10 @@ func (s *fakeStore) ListLost(_ context.Context, signal zombie.Signal, limit int)
 	return s.list()
 }
 
-func (s *fakeStore) Settle(_ context.Context, run runs.Run) (bool, error) {
+func (s *fakeStore) Settle(_ context.Context, signal zombie.Signal, run runs.Run) (bool, error) {
+	if signal != s.signals[len(s.signals)-1] {
+		return false, errors.New("settled by another signal than it was listed by")
+	}
 	s.settled = append(s.settled, run)
 	if s.end == nil {
 		return true, nil

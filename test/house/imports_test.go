@@ -56,7 +56,8 @@ func importRules() []rule {
 		{
 			"internal/dispatch",
 			[]string{
-				"internal/claims", "internal/egress", "internal/endpoints", "internal/errs", "internal/governor", "internal/runs",
+				"internal/claims", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor",
+				"internal/runs",
 			},
 			"a run is carried out without knowing what the database is",
 		},

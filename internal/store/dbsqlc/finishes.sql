@@ -25,12 +25,20 @@ ORDER BY l.locked_until
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: LiveRunSettle :execrows
--- Ends a live run that was found lost, by run and token, if it still is: its lock has not been extended meanwhile.
+-- Ends a live run that was found lost, by run and token, if the whole condition still holds: no heartbeat has extended its lock
+-- meanwhile, and its worker has not spoken up.
 DELETE
-FROM live_runs l
+FROM live_runs l USING (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
 WHERE l.run_id = sqlc.arg('run_id')
   AND l.claim_token = sqlc.arg('token')
-  AND l.locked_until < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp());
+  AND l.locked_until < clock.now
+  AND (l.deadline_at + interval '5 s' < clock.now
+    OR NOT EXISTS (SELECT 1
+                   FROM workers w
+                   WHERE w.id = l.worker_id
+                     AND w.state <> 'inactive'
+                     AND (sqlc.arg('distrust_silence')::boolean
+                       OR w.heartbeat_at + sqlc.arg('stale_after_ms')::bigint * interval '1 ms' >= clock.now)));
 
 -- name: ScheduleLock :exec
 -- Locks rows in one order, so that two batches cannot wait for each other. Whoever reads the state of an endpoint in order to

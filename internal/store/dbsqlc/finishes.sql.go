@@ -115,21 +115,37 @@ func (q *Queries) LiveRunListLost(ctx context.Context, db DBTX, arg LiveRunListL
 
 const liveRunSettle = `-- name: LiveRunSettle :execrows
 DELETE
-FROM live_runs l
-WHERE l.run_id = $1
-  AND l.claim_token = $2
-  AND l.locked_until < coalesce($3::timestamptz, clock_timestamp())
+FROM live_runs l USING (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock
+WHERE l.run_id = $2
+  AND l.claim_token = $3
+  AND l.locked_until < clock.now
+  AND (l.deadline_at + interval '5 s' < clock.now
+    OR NOT EXISTS (SELECT 1
+                   FROM workers w
+                   WHERE w.id = l.worker_id
+                     AND w.state <> 'inactive'
+                     AND ($4::boolean
+                       OR w.heartbeat_at + $5::bigint * interval '1 ms' >= clock.now)))
 `
 
 type LiveRunSettleParams struct {
-	RunID UUID
-	Token int64
-	Now   *time.Time
+	Now             *time.Time
+	RunID           UUID
+	Token           int64
+	DistrustSilence bool
+	StaleAfterMs    int64
 }
 
-// Ends a live run that was found lost, by run and token, if it still is: its lock has not been extended meanwhile.
+// Ends a live run that was found lost, by run and token, if the whole condition still holds: no heartbeat has extended its lock
+// meanwhile, and its worker has not spoken up.
 func (q *Queries) LiveRunSettle(ctx context.Context, db DBTX, arg LiveRunSettleParams) (int64, error) {
-	result, err := db.Exec(ctx, liveRunSettle, arg.RunID, arg.Token, arg.Now)
+	result, err := db.Exec(ctx, liveRunSettle,
+		arg.Now,
+		arg.RunID,
+		arg.Token,
+		arg.DistrustSilence,
+		arg.StaleAfterMs,
+	)
 	if err != nil {
 		return 0, err
 	}

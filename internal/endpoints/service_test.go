@@ -1,0 +1,388 @@
+package endpoints_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/governor"
+)
+
+// fields returns what an error names as wrong.
+func fields(t *testing.T, err error) []string {
+	t.Helper()
+	require.Equal(t, errs.Invalid, errs.CodeOf(err), "%v", err)
+	var bad []string
+	for _, f := range errs.FieldsOf(err) {
+		bad = append(bad, f.Field+" "+f.Code)
+	}
+	return bad
+}
+
+func TestARegistrationPlansTheFirstRun(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		edit func(*endpoints.Spec)
+		want time.Time
+	}{
+		"AnIntervalAtOnce":    {nil, start},
+		"AnIntervalAtStart":   {func(s *endpoints.Spec) { s.StartAt = start.Add(time.Hour) }, start.Add(time.Hour)},
+		"AStartThatHasPassed": {func(s *endpoints.Spec) { s.StartAt = start.Add(-time.Hour) }, start},
+		"ACronOnItsGrid":      {func(s *endpoints.Spec) { s.BaselineInterval, s.BaselineCron = 0, "30 * * * *" }, start.Add(30 * time.Minute)},
+		"ACronAfterItsStart": {func(s *endpoints.Spec) {
+			s.BaselineInterval, s.BaselineCron, s.StartAt = 0, "30 * * * *", start.Add(time.Hour)
+		}, start.Add(90 * time.Minute)},
+		"AClampCountsFromARun": {func(s *endpoints.Spec) { s.MinInterval = time.Hour }, start},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, tc.edit)
+			e := b.endpoint()
+			require.Equal(t, tc.want, e.State.Due.At)
+			require.Equal(t, int64(1), e.Version)
+			require.Equal(t, start, e.CreatedAt)
+			require.Equal(t, "register", b.memory.ledger[0].Cause)
+			require.Equal(t, "tester", b.memory.ledger[0].Author)
+		})
+	}
+	b := setup(t, nil)
+	_, _, err := b.Register(t.Context(), actor, endpoints.Spec{})
+	require.Contains(t, fields(t, err), "name required")
+	require.Len(t, b.memory.byID, 1, "nothing is written")
+	require.NoError(t, b.Check(valid()))
+	require.Error(t, b.Check(endpoints.Spec{}))
+}
+
+func TestPauseHoldsUntilItsEnd(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.run(t, nil)
+	e, err := b.Pause(t.Context(), actor, b.id, start.Add(time.Hour), "maintenance")
+	require.NoError(t, err)
+	require.Equal(t, start.Add(time.Hour), e.State.Due.At)
+	require.Equal(t, governor.SourcePaused, e.State.Due.Source)
+	require.True(t, e.PausedAt(start.Add(time.Hour-1)))
+	require.False(t, e.PausedAt(start.Add(time.Hour)), "a pause that ends now is over")
+
+	e, err = b.Pause(t.Context(), actor, b.id, time.Time{}, "")
+	require.NoError(t, err)
+	require.Equal(t, governor.Indefinite, e.State.Due.At)
+	b.pass(10 * time.Minute)
+	e, err = b.Resume(t.Context(), actor, b.id)
+	require.NoError(t, err)
+	require.Equal(t, b.memory.now, e.State.Due.At, "overdue since: at once")
+	require.Empty(t, e.State.PauseReason)
+	last, err := b.Explain(t.Context(), actor, b.id)
+	require.NoError(t, err)
+	require.Equal(t, "resume", last.Cause)
+
+	for until, want := range map[time.Time]string{
+		b.memory.now: "until out_of_range", b.memory.now.Add(-time.Hour): "until out_of_range",
+		governor.Indefinite.Add(time.Millisecond): "until out_of_range",
+	} {
+		_, err = b.Pause(t.Context(), actor, b.id, until, "")
+		require.Equal(t, []string{want}, fields(t, err))
+	}
+	_, err = b.Pause(t.Context(), actor, b.id, time.Time{}, strings.Repeat("x", 501))
+	require.Equal(t, []string{"reason too_long"}, fields(t, err))
+	_, err = b.Pause(t.Context(), actor, b.id, start, "a\x00b")
+	require.Equal(t, []string{"until out_of_range", "reason invalid_characters"}, fields(t, err))
+}
+
+func TestRunNowBypassesEverything(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *endpoints.Spec) { s.MinInterval = time.Hour })
+	b.run(t, nil)
+	_, err := b.Pause(t.Context(), actor, b.id, time.Time{}, "")
+	require.NoError(t, err)
+	asked := b.pass(time.Minute)
+	slot, err := b.RunNow(t.Context(), actor, b.id)
+	require.NoError(t, err)
+	require.Equal(t, asked, slot)
+	b.pass(time.Second)
+	again, err := b.RunNow(t.Context(), actor, b.id)
+	require.NoError(t, err)
+	require.Equal(t, slot, again, "asking again changes nothing")
+	require.Equal(t, endpoints.Due{At: asked, Slot: asked, Attempt: 1, Source: governor.SourceManual}, b.endpoint().State.Due)
+
+	b.run(t, nil)
+	require.Zero(t, b.endpoint().State.ManualAt)
+	require.Equal(t, governor.Indefinite, b.endpoint().State.Due.At, "then the pause goes on")
+
+	_, err = b.RunNow(t.Context(), actor, b.id)
+	require.NoError(t, err)
+	_, err = b.Pause(t.Context(), actor, b.id, time.Time{}, "")
+	require.NoError(t, err)
+	require.Zero(t, b.endpoint().State.ManualAt, "a pause takes the request back")
+}
+
+// TestRunNowDuringTheRunThatWasAskedForAsksForAnother presses the button while the run that it started is under way.
+func TestRunNowDuringTheRunThatWasAskedForAsksForAnother(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	first, err := b.RunNow(t.Context(), actor, b.id)
+	require.NoError(t, err)
+	b.endpoint().State.Running = &endpoints.Running{Slot: first, Attempt: 1, StartedAt: first}
+	b.pass(2 * time.Second)
+	second, err := b.RunNow(t.Context(), actor, b.id)
+	require.NoError(t, err)
+	require.Equal(t, b.memory.now, second)
+	b.run(t, nil)
+	require.Equal(t, governor.SourceManual, b.endpoint().State.Due.Source)
+	require.Equal(t, second, b.endpoint().State.Due.Slot)
+	b.run(t, nil)
+	require.Equal(t, governor.SourceBaselineInterval, b.endpoint().State.Due.Source)
+}
+
+func TestResetFailuresEndsTheBackoff(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	for range 4 {
+		b.run(t, func(f *endpoints.Finished) { failed(f); f.RetryAfter = b.memory.now.Add(time.Hour) })
+	}
+	last := b.endpoint().State.Anchor
+	e, err := b.ResetFailures(t.Context(), actor, b.id)
+	require.NoError(t, err)
+	require.Zero(t, e.State.FailureCount)
+	require.Equal(t, last.Add(time.Minute), e.State.Due.At)
+}
+
+func TestHintsTakeEffectAtOnceAndHaveTheirOwnLives(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Hour })
+	b.run(t, nil)
+	e, warnings, err := b.SetIntervalHint(t.Context(), actor, b.id, endpoints.HintRequest{Interval: 5 * time.Minute, TTL: new(30 * time.Minute), Reason: "busy"})
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	require.Equal(t, start.Add(5*time.Minute), e.State.Due.At)
+	require.Equal(t, governor.SourceAIInterval, e.State.Due.Source)
+	require.Equal(t, &endpoints.Hint{Interval: 5 * time.Minute, ExpiresAt: start.Add(30 * time.Minute), Reason: "busy", Author: "tester", CreatedAt: start}, e.State.IntervalHint)
+
+	e, warnings, err = b.SetOneShotHint(t.Context(), actor, b.id, endpoints.HintRequest{At: start.Add(time.Minute + time.Microsecond), ExpiresAt: start.Add(time.Hour)})
+	require.NoError(t, err)
+	require.Equal(t, "both_hints_live", warnings[0].Code)
+	require.Equal(t, start.Add(time.Minute), e.State.Due.At)
+	require.Equal(t, 5*time.Minute, e.State.IntervalHint.Interval)
+
+	e, err = b.ClearHints(t.Context(), actor, b.id)
+	require.NoError(t, err)
+	require.Nil(t, e.State.IntervalHint)
+	require.Nil(t, e.State.OneShotHint)
+	require.Equal(t, start.Add(time.Hour), e.State.Due.At)
+	require.Equal(t, "hint", b.memory.ledger[len(b.memory.ledger)-1].Cause)
+}
+
+func TestHintsAreChecked(t *testing.T) {
+	t.Parallel()
+	type request = endpoints.HintRequest
+	year := 366 * 24 * time.Hour
+	hold := new(time.Hour)
+	for name, tc := range map[string]struct {
+		interval *request
+		oneShot  *request
+		want     []string
+	}{
+		"IntervalMissing":    {interval: &request{TTL: hold}, want: []string{"intervalMs out_of_range"}},
+		"IntervalBelow":      {interval: &request{Interval: time.Second - 1, TTL: hold}, want: []string{"intervalMs out_of_range"}},
+		"IntervalLowest":     {interval: &request{Interval: time.Second, TTL: hold}},
+		"IntervalHighest":    {interval: &request{Interval: year, TTL: hold}},
+		"IntervalAbove":      {interval: &request{Interval: year + 1, TTL: hold}, want: []string{"intervalMs out_of_range"}},
+		"NoLife":             {interval: &request{Interval: time.Minute}, want: []string{"ttlMs required"}},
+		"TwoLives":           {interval: &request{Interval: time.Minute, TTL: hold, ExpiresAt: start.Add(time.Hour)}, want: []string{"expiresAt ambiguous"}},
+		"LifeOfNothing":      {interval: &request{Interval: time.Minute, TTL: new(time.Duration)}, want: []string{"ttlMs out_of_range"}},
+		"LifeTooLong":        {interval: &request{Interval: time.Minute, TTL: new(year + 1)}, want: []string{"ttlMs out_of_range"}},
+		"ExpiresNow":         {interval: &request{Interval: time.Minute, ExpiresAt: start}, want: []string{"expiresAt out_of_range"}},
+		"ExpiresSoon":        {interval: &request{Interval: time.Minute, ExpiresAt: start.Add(time.Millisecond)}},
+		"ExpiresTooLate":     {interval: &request{Interval: time.Minute, ExpiresAt: start.Add(year + time.Millisecond)}, want: []string{"expiresAt out_of_range"}},
+		"ReasonTooLong":      {interval: &request{Interval: time.Minute, TTL: hold, Reason: strings.Repeat("x", 501)}, want: []string{"reason too_long"}},
+		"EverythingAtOnce":   {interval: &request{Reason: "\x00"}, want: []string{"reason invalid_characters", "ttlMs required", "intervalMs out_of_range"}},
+		"NoInstant":          {oneShot: &request{TTL: hold}, want: []string{"at required"}},
+		"TwoInstants":        {oneShot: &request{TTL: hold, At: start, In: hold}, want: []string{"at ambiguous"}},
+		"InNegative":         {oneShot: &request{TTL: hold, In: new(-time.Second)}, want: []string{"inMs out_of_range"}},
+		"InNothing":          {oneShot: &request{TTL: hold, In: new(time.Duration)}},
+		"InTooFar":           {oneShot: &request{TTL: hold, In: new(year + 1)}, want: []string{"inMs out_of_range"}},
+		"AtLongAgo":          {oneShot: &request{TTL: hold, At: start.Add(-time.Minute - time.Millisecond)}, want: []string{"at out_of_range"}},
+		"AtJustNow":          {oneShot: &request{TTL: hold, At: start.Add(-time.Minute)}},
+		"AtTooFar":           {oneShot: &request{TTL: hold, At: start.Add(year + time.Millisecond)}, want: []string{"at out_of_range"}},
+		"BothWrongAtOnce":    {oneShot: &request{}, want: []string{"ttlMs required", "at required"}},
+		"WhatIsLegalIsTaken": {oneShot: &request{In: hold, TTL: hold}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, nil)
+			before := b.endpoint().State
+			var err error
+			if tc.interval != nil {
+				_, _, err = b.SetIntervalHint(t.Context(), actor, b.id, *tc.interval)
+			} else {
+				_, _, err = b.SetOneShotHint(t.Context(), actor, b.id, *tc.oneShot)
+			}
+			if tc.want == nil {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, tc.want, fields(t, err))
+			require.Equal(t, before, b.endpoint().State, "nothing is written")
+		})
+	}
+}
+
+func TestAHintOutsideTheClampsIsTakenWithAWarning(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *endpoints.Spec) { s.MinInterval, s.MaxInterval = 30*time.Second, 2*time.Minute })
+	b.run(t, nil)
+	for interval, want := range map[time.Duration]time.Duration{
+		10 * time.Second: 30 * time.Second, time.Hour: 2 * time.Minute, 30 * time.Second: 0, 2 * time.Minute: 0,
+	} {
+		e, warnings, err := b.SetIntervalHint(t.Context(), actor, b.id, endpoints.HintRequest{Interval: interval, TTL: new(time.Hour)})
+		require.NoError(t, err)
+		if want == 0 {
+			require.Empty(t, warnings)
+			require.Equal(t, start.Add(interval), e.State.Due.At)
+			continue
+		}
+		require.Equal(t, "hint_clamped", warnings[0].Code)
+		require.Equal(t, start.Add(want), e.State.Due.At)
+	}
+}
+
+func TestAnEditIsCheckedAsAWholeAndCountsVersions(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *endpoints.Spec) { s.MaxInterval = 2 * time.Minute })
+	b.run(t, nil)
+	edit := func(version int64, change func(*endpoints.Spec)) (*endpoints.Endpoint, error) {
+		e, _, err := b.Edit(t.Context(), actor, b.id, version, func(s endpoints.Spec) (endpoints.Spec, error) {
+			change(&s)
+			return s, nil
+		})
+		return e, err
+	}
+	_, err := edit(0, func(s *endpoints.Spec) { s.MinInterval = 3 * time.Minute })
+	require.Equal(t, []string{"minIntervalMs clamp_order"}, fields(t, err), "against the stored maximum")
+	_, err = edit(2, func(*endpoints.Spec) {})
+	require.Equal(t, errs.Precondition, errs.CodeOf(err))
+	require.Equal(t, int64(1), b.endpoint().Version)
+
+	now := b.pass(time.Second)
+	e, err := edit(1, func(s *endpoints.Spec) { s.BaselineInterval = 0; s.BaselineCron = "0 * * * *"; s.MaxInterval = 0 })
+	require.NoError(t, err)
+	require.Equal(t, int64(2), e.Version)
+	require.Equal(t, now, e.UpdatedAt)
+	require.Equal(t, start.Add(time.Hour), e.State.Due.At)
+	require.Equal(t, governor.SourceBaselineCron, e.State.Due.Source)
+	_, err = edit(0, func(s *endpoints.Spec) { s.BaselineCron = "30 * * * *" })
+	require.NoError(t, err)
+	require.Equal(t, start.Add(30*time.Minute), b.endpoint().State.Due.At, "the new cron decides, not the parsed old one")
+
+	refused := errs.New(errs.Malformed, "bad_patch", "no")
+	_, _, err = b.Edit(t.Context(), actor, b.id, 0, func(s endpoints.Spec) (endpoints.Spec, error) { return s, refused })
+	require.ErrorIs(t, err, refused)
+}
+
+// TestWhileARunIsLiveAChangeLeavesTheDecisionToItsFinish makes each change during a run.
+func TestWhileARunIsLiveAChangeLeavesTheDecisionToItsFinish(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.endpoint().State.Running = &endpoints.Running{Slot: start, Attempt: 1, StartedAt: start}
+	due := b.endpoint().State.Due
+	_, err := b.Pause(t.Context(), actor, b.id, start.Add(time.Hour), "")
+	require.NoError(t, err)
+	_, _, err = b.SetIntervalHint(t.Context(), actor, b.id, endpoints.HintRequest{Interval: time.Second, TTL: new(time.Hour)})
+	require.NoError(t, err)
+	require.Equal(t, due, b.endpoint().State.Due)
+	require.Len(t, b.memory.ledger, 1)
+	b.run(t, nil)
+	require.Equal(t, start.Add(time.Hour), b.endpoint().State.Due.At)
+}
+
+func TestAnArchivedEndpointTakesNoChange(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	require.NoError(t, b.Archive(t.Context(), actor, b.id))
+	archived := *b.endpoint()
+	require.True(t, archived.Archived())
+	require.Equal(t, int64(2), archived.Version)
+	b.pass(time.Hour)
+	require.NoError(t, b.Archive(t.Context(), actor, b.id))
+	require.Equal(t, archived, *b.endpoint(), "twice changes nothing")
+	_, err := b.RunNow(t.Context(), actor, b.id)
+	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+	_, _, err = b.Edit(t.Context(), actor, b.id, 0, func(s endpoints.Spec) (endpoints.Spec, error) { return s, nil })
+	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+	planned, err := b.Preview(t.Context(), actor, b.id, 5)
+	require.NoError(t, err)
+	require.Empty(t, planned)
+	_, err = b.Resume(t.Context(), endpoints.Actor{TenantID: [16]byte{2}}, b.id)
+	require.Equal(t, errs.NotFound, errs.CodeOf(err))
+}
+
+// previewed returns the due times of a preview, from the start of the tests on, and its notes.
+func (b *bundle) previewed(t *testing.T, n int) (times []time.Duration, notes []string) {
+	t.Helper()
+	before := b.endpoint().State
+	list, err := b.Preview(t.Context(), actor, b.id, n)
+	require.NoError(t, err)
+	require.Equal(t, before, b.endpoint().State, "a preview changes nothing")
+	for _, p := range list {
+		times, notes = append(times, p.At.Sub(start)), append(notes, p.Note)
+	}
+	return times, notes
+}
+
+func TestAPreviewFollowsTheGovernor(t *testing.T) {
+	t.Parallel()
+	minutes := func(list ...int) (all []time.Duration) {
+		for _, m := range list {
+			all = append(all, time.Duration(m)*time.Minute)
+		}
+		return all
+	}
+	b := setup(t, nil)
+	times, _ := b.previewed(t, 4)
+	require.Equal(t, minutes(0, 1, 2, 3), times)
+
+	_, _, err := b.SetIntervalHint(t.Context(), actor, b.id, endpoints.HintRequest{Interval: 2 * time.Minute, TTL: new(5 * time.Minute)})
+	require.NoError(t, err)
+	times, _ = b.previewed(t, 5)
+	require.Equal(t, minutes(0, 2, 4, 6, 7), times, "until the hint expires")
+
+	_, err = b.Pause(t.Context(), actor, b.id, start.Add(time.Hour), "")
+	require.NoError(t, err)
+	times, _ = b.previewed(t, 3)
+	require.Equal(t, minutes(60, 61, 62), times)
+	_, err = b.Pause(t.Context(), actor, b.id, time.Time{}, "")
+	require.NoError(t, err)
+	times, _ = b.previewed(t, 3)
+	require.Empty(t, times)
+}
+
+func TestAPreviewDuringARunBeginsAfterIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	slot, err := b.RunNow(t.Context(), actor, b.id)
+	require.NoError(t, err)
+	b.endpoint().State.Running = &endpoints.Running{Slot: slot, Attempt: 1, StartedAt: slot}
+	b.pass(10 * time.Second)
+	times, _ := b.previewed(t, 2)
+	require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute}, times, "the run that was asked for is under way, not to come")
+}
+
+// TestAPreviewTellsOfClockChanges looks at the nights of a spring change, with and without jitter.
+func TestAPreviewTellsOfClockChanges(t *testing.T) {
+	t.Parallel()
+	for _, jitter := range []time.Duration{0, time.Minute} {
+		b := setup(t, func(s *endpoints.Spec) {
+			s.BaselineInterval, s.BaselineCron, s.Timezone, s.Jitter = 0, "30 2 * * *", "America/New_York", jitter
+			s.StartAt = time.Date(2030, time.March, 9, 0, 0, 0, 0, time.UTC)
+		})
+		b.memory.now = time.Date(2030, time.March, 9, 0, 0, 0, 0, time.UTC)
+		_, notes := b.previewed(t, 3)
+		require.Empty(t, notes[0])
+		require.Contains(t, notes[1], "02:30 does not exist", "jitter %v", jitter)
+		require.Empty(t, notes[2])
+	}
+}
