@@ -194,6 +194,30 @@ func TestAnAnswerThatComesTooLateRevivesNothing(t *testing.T) {
 	})
 }
 
+// TestAHeartbeatSentAfterTheEndRevivesNothing has one succeed between the end of the lock and the moment in which that is noticed.
+func TestAHeartbeatSentAfterTheEndRevivesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began, beats := time.Now(), 0
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+			if beats++; beats == 1 {
+				time.Sleep(300 * time.Millisecond) // From now on they are sent 300 ms after every second.
+			}
+			if time.Since(began) < 59*time.Second {
+				return nil, errors.New("away")
+			}
+			return keepAll(ctx, held)
+		}}
+		h := runHeart(t, store)
+		time.Sleep(250 * time.Millisecond)
+		ctx := h.hold(t, 1)
+		time.Sleep(60 * time.Second)
+		require.ErrorIs(t, context.Cause(ctx), claims.ErrLockLost)
+		h.stop()
+		require.Equal(t, 59*time.Second+300*time.Millisecond, store.beaten()[len(store.beaten())-1].Sub(began))
+	})
+}
+
 // TestALockCountsFromBeforeItsHeartbeatWasSent makes the last heartbeat slow: the time that it took does not lengthen the lock.
 func TestALockCountsFromBeforeItsHeartbeatWasSent(t *testing.T) {
 	t.Parallel()

@@ -59,6 +59,18 @@ func TestAStaleTokenChangesNothing(t *testing.T) {
 		require.Zero(t, n)
 		require.Empty(t, b.claim(t, worker{3}, horizon), "the second worker still holds it")
 	})
+	t.Run("ReleasesNothingOfItsOwnLaterClaim", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.register(t, nil)
+		stale := b.claimOne(t, first)
+		b.at(stale.LockedUntil.Add(time.Millisecond))
+		b.claimOne(t, first)
+		n, err := b.claims.Release(t.Context(), first, []claims.Claim{stale})
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.Empty(t, b.claim(t, second, horizon))
+	})
 	t.Run("ReleasesNoStartedRun", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -143,23 +143,47 @@ func (b *bundle) finishBoth(t *testing.T, list []claims.Claim, meanwhile func())
 	require.Empty(t, b.finish(t, worker{1}, 0, finished...).Late)
 }
 
-// TestAQuarantineThatComesLateLeavesAMendedEndpointAlone claims an unusable endpoint, mends it, and only then looks up its target.
+// TestAQuarantineThatComesLateLeavesAMendedEndpointAlone mends an endpoint while its quarantine waits for the row.
 func TestAQuarantineThatComesLateLeavesAMendedEndpointAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.register(t, nil)
 	b.spoil(t, e.ID, unusable["Success"])
-	stale := b.claimOne(t, worker{1})
-	_, err := b.executions.Targets(t.Context(), []claims.Claim{stale})
+	c := b.claimOne(t, worker{1})
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "SELECT 1 FROM schedules FOR UPDATE")
+	require.NoError(t, err)
+	looked := make(chan error, 1)
+	go func() {
+		_, err := b.executions.Targets(t.Context(), []claims.Claim{c})
+		looked <- err
+	}()
+	b.awaitLockWait(t)
+	_, err = tx.Exec(t.Context(), "UPDATE endpoints SET success = '2xx', version = version + 1")
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "UPDATE schedules SET version = version + 1, claim_token = claim_token + 1, claimed_by = NULL")
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-looked)
+	require.Zero(t, b.get(t, e.ID).State.PausedUntil)
+}
+
+func TestAQuarantineEndsWhenTheEndpointIsMendedAndResumed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	b.spoil(t, e.ID, unusable["Success"])
+	_, err := b.executions.Targets(t.Context(), []claims.Claim{b.claimOne(t, worker{1})})
 	require.NoError(t, err)
 	b.quarantined(t, e.ID)
-
 	b.edit(t, e.ID, func(s *endpoints.Spec) { s.Success = "2xx" })
 	changes["Resume"](b, t, e.ID)
-	_, err = b.executions.Targets(t.Context(), []claims.Claim{stale})
+	c := b.claimOne(t, worker{1})
+	targets, err := b.executions.Targets(t.Context(), []claims.Claim{c})
 	require.NoError(t, err)
-	require.Zero(t, b.get(t, e.ID).State.PausedUntil)
-	require.Len(t, b.start(t, worker{1}, b.claimOne(t, worker{1})), 1)
+	require.Len(t, targets, 1)
+	require.Len(t, b.start(t, worker{1}, c), 1)
 }
 
 // TestARowThatTheDatabaseRefusesIsFoundByItsCode is what the worker's fallback to single rows relies on.
