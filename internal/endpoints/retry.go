@@ -54,8 +54,8 @@ func (r Retry) wait(id ID, run Finished) time.Duration {
 	h := fnv.New64a()
 	h.Write(id[:])
 	var seed [16]byte
-	binary.BigEndian.PutUint64(seed[:8], uint64(run.Slot.UnixMilli())) //nolint:gosec // Hashed, not counted with.
-	binary.BigEndian.PutUint64(seed[8:], uint64(run.Attempt))          //nolint:gosec // Likewise.
+	binary.BigEndian.PutUint64(seed[:8], uint64(run.Slot.UnixMilli()))
+	binary.BigEndian.PutUint64(seed[8:], uint64(run.Attempt)) //nolint:gosec // Likewise.
 	h.Write(seed[:])
 	return time.Duration(h.Sum64()%uint64(bound.Milliseconds()+1)) * time.Millisecond //nolint:gosec // At most 24 h.
 }

@@ -134,8 +134,8 @@ func (s *Service) change(ctx context.Context, by Actor, id ID, cause string, edi
 		if err := edit(e, now); err != nil {
 			return nil, err
 		}
-		if e.State.Running != nil {
-			return nil, nil //nolint:nilnil // The change only records itself; the finish of the live run decides.
+		if e.State.Running != nil { // The change only records itself; the finish of the live run decides.
+			return nil, nil
 		}
 		planned, err := e.Replan(now)
 		if err != nil {

@@ -26,13 +26,13 @@ func NewID(slot time.Time, endpoint [16]byte, attempt int) ID {
 	var seed [32]byte
 	ms := slot.UnixMilli()
 	copy(seed[:16], endpoint[:])
-	binary.BigEndian.PutUint64(seed[16:], uint64(ms))      //nolint:gosec // The bit pattern is hashed, not counted with.
+	binary.BigEndian.PutUint64(seed[16:], uint64(ms))
 	binary.BigEndian.PutUint64(seed[24:], uint64(attempt)) //nolint:gosec // Likewise.
 	sum := sha256.Sum256(seed[:])
 
 	var id ID
 	var stamp [8]byte
-	binary.BigEndian.PutUint64(stamp[:], uint64(ms)) //nolint:gosec // Due times lie between 2020 and 2200 by contract.
+	binary.BigEndian.PutUint64(stamp[:], uint64(ms))
 	copy(id[:6], stamp[2:])
 	copy(id[6:], sum[:10])
 	id[6] = id[6]&0x0f | 0x80 // version 8

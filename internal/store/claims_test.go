@@ -35,7 +35,7 @@ func TestAClaimTakesTheOldestDueWithinTheHorizon(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.at(noon())
-	b.fill(t, 30, now.Add(-9*time.Second)) // due from -9 s to +20 s
+	b.fill(t, 30, now.Add(-9*time.Second))                       // due from -9 s to +20 s
 	for _, method := range []string{"indexscan", "bitmapscan"} { // The order must not be a gift of the index.
 		b.exec(t, "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET enable_"+method+" = off'; END $$")
 	}

@@ -91,7 +91,7 @@ func (h *history) write(ctx context.Context, tx pgx.Tx, q *dbsqlc.Queries) error
 
 // micros returns whole microseconds, bounded by what the column holds (35 min; a run ends before).
 func micros(d time.Duration) int32 {
-	return int32(min(max(d.Microseconds(), 0), 1<<31-1)) //nolint:gosec // Bounded in the same line.
+	return int32(min(max(d.Microseconds(), 0), 1<<31-1))
 }
 
 // storable makes text that a target sent fit for a text column: valid UTF-8 without NUL.

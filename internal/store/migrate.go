@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"io/fs"
@@ -95,7 +94,7 @@ func withProvider(ctx context.Context, url string, act func(*goose.Provider) err
 	if err != nil {
 		return fmt.Errorf("reading the database URL: %w", redactURL(err))
 	}
-	var db *sql.DB = stdlib.OpenDB(*cc)
+	db := stdlib.OpenDB(*cc)
 	defer db.Close()
 	locker, err := lock.NewPostgresSessionLocker()
 	if err != nil {

@@ -130,7 +130,7 @@ func (p *passes) KeepHistory(ctx context.Context, r zombie.Retention) (int, erro
 
 func (p *passes) TakeOver(ctx context.Context, silent time.Duration) (int, error) {
 	n, err := p.Sweeps.TakeOver(ctx, silent)
-	p.freed.Add(int32(n)) //nolint:gosec // A few.
+	p.freed.Add(int32(n))
 	return n, err
 }
 
