@@ -24,14 +24,19 @@ type queue struct {
 
 func newQueue() *queue { return &queue{changed: make(chan struct{}, 1)} }
 
-// add puts claims into the queue.
+// add puts claims into the queue and makes the starter look at them.
 func (q *queue) add(list []waiting) {
+	q.put(list)
+	q.poke()
+}
+
+// put puts claims into the queue for whenever the starter looks next.
+func (q *queue) put(list []waiting) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	for _, w := range list {
 		heap.Push(&q.heap, w)
 	}
-	q.mu.Unlock()
-	q.poke()
 }
 
 // poke makes the starter look again.

@@ -12,8 +12,9 @@ import (
 var errShutdown = errors.New("the worker is stopping")
 
 const (
-	idleWait  = time.Second     // how often the starter looks although nothing told it to
-	startWait = 5 * time.Second // how long the commit of starts may take before they are given up
+	idleWait   = time.Second            // how often the starter looks although nothing told it to
+	startWait  = 5 * time.Second        // how long the commit of starts may take before it has failed
+	startRetry = 200 * time.Millisecond // how long the starter waits after that
 )
 
 // startLoop starts claims at their due time until ctx ends. Requests run under work.
@@ -27,9 +28,12 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 		case <-w.queue.changed:
 		case <-timer.C:
 		}
-		w.startDue(ctx, work)
-		w.spill(ctx)
-		timer.Reset(w.untilNext())
+		if w.startDue(ctx, work) {
+			w.spill(ctx)
+			timer.Reset(w.untilNext())
+		} else {
+			timer.Reset(startRetry)
+		}
 	}
 }
 
@@ -42,23 +46,27 @@ func (w *Worker) untilNext() time.Duration {
 	return min(max(w.clock.until(next), 0), idleWait)
 }
 
-// startDue starts everything that is due, as far as slots are free.
-func (w *Worker) startDue(ctx, work context.Context) {
+// startDue starts everything that is due, as far as slots are free, and reports whether the database went along.
+func (w *Worker) startDue(ctx, work context.Context) bool {
 	for ctx.Err() == nil {
 		now, known := w.clock.now()
 		if !known {
-			return
+			return true
 		}
 		batch := w.queue.due(now, w.cfg.Slots-int(w.busy.Load()))
 		if len(batch) == 0 {
-			return
+			return true
 		}
-		w.startBatch(ctx, work, batch)
+		if !w.startBatch(ctx, work, batch) {
+			return false
+		}
 	}
+	return true
 }
 
-// startBatch commits the starts of a batch and sends what came back.
-func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) {
+// startBatch commits the starts of a batch and sends what came back. A batch that could not be committed goes back into the queue:
+// its claims hold until their locks are over, and a second start of what did start after all is refused.
+func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 	starts := make([]Start, len(batch))
 	byEndpoint := make(map[[16]byte]waiting, len(batch))
 	for i, b := range batch {
@@ -75,16 +83,16 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) {
 	sent := time.Now()
 	started, err := w.cfg.Executions.Start(ctx, w.id, starts, w.cfg.Rules.LockTTL)
 	if err != nil {
-		// Whether the commit arrived is unknown. Nothing is sent; what did start is settled when its lock runs out, and what
-		// did not is given back.
-		w.logger.Warn("starting failed; giving the claims back", "claims", len(batch), "error", err)
-		w.giveBack(ctx, claimsOf(batch))
-		return
+		// Whether the commit arrived is unknown, so nothing is sent. What did start is settled when its lock runs out.
+		w.logger.Warn("starting failed; keeping the claims and trying again", "claims", len(batch), "error", err)
+		w.queue.put(batch)
+		return false
 	}
 	w.metrics.refused.Add(float64(len(batch) - len(started)))
 	for _, s := range started {
 		w.launch(work, byEndpoint[s.EndpointID], s, sent)
 	}
+	return true
 }
 
 // launch takes a slot and runs one execution on a goroutine of its own.
