@@ -198,6 +198,7 @@ func TestALockThatIsLostEndsTheRequest(t *testing.T) {
 	receive(t, gone)
 	p.stop(t)
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs"), "who has no lock writes nothing")
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM run_events"), "not even a late answer")
 	require.InDelta(t, 1, p.counter(t, "rubato_claims_lock_lost_total"), 0)
 }
 
