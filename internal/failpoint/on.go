@@ -22,6 +22,8 @@ const (
 	exitCode = 86
 	// look is how often a paused process looks for its file.
 	look = 10 * time.Millisecond
+	// settle is more than a stop takes to reach every thread.
+	settle = 20 * time.Millisecond
 )
 
 // arm is what the environment asks for at one point.
@@ -64,6 +66,7 @@ func (a *arm) act() {
 		select {} // The signal takes a moment; nothing may happen in it.
 	case "stop":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		time.Sleep(settle) // This thread may run on for a moment after the signal was sent; it must not get anywhere.
 	case "exit":
 		os.Exit(exitCode)
 	case "pause":

@@ -230,7 +230,8 @@ func hintRow(id endpoints.ID, kind string, h *endpoints.Hint) dbsqlc.HintInsertP
 	return row
 }
 
-// LastDecision implements endpoints.Store.
+// LastDecision implements endpoints.Store. While a run is live a change only records itself, so a decision of the ledger that is later
+// than the start of the newest run was made after its finish.
 func (s *Endpoints) LastDecision(ctx context.Context, tenant [16]byte, id endpoints.ID) (last endpoints.Recorded, err error) {
 	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
 		if _, err := s.db.q.EndpointGet(ctx, tx, dbsqlc.EndpointGetParams{ID: id, TenantID: tenant}); err != nil {
@@ -240,28 +241,40 @@ func (s *Endpoints) LastDecision(ctx context.Context, tenant [16]byte, id endpoi
 		if err != nil {
 			return fmt.Errorf("reading the last decision for endpoint %s: %w", id, err)
 		}
-		last = endpoints.Recorded{
-			At: replanned.DecidedAt, Cause: replanned.Cause, Author: replanned.Author, Version: replanned.Version,
-			Due:      endpoints.Due{At: replanned.NextRunAt, Source: governor.Source(replanned.NextSource)},
-			Decision: governor.Decision{At: replanned.NextRunAt, Source: governor.Source(replanned.NextSource)},
-		}
-		steps := replanned.NextSteps
 		finished, err := s.db.q.RunLastDecision(ctx, tx, id)
-		if err == nil && finished.FinishedAt.After(last.At) {
-			source := governor.Source(text(finished.NextSource))
-			last = endpoints.Recorded{
-				At: finished.FinishedAt, Cause: string(governor.CauseFinish), Version: finished.Version,
-				Due:      endpoints.Due{At: instant(finished.NextRunAt), Source: source},
-				Decision: governor.Decision{At: instant(finished.NextRunAt), Source: source},
-			}
-			steps = finished.NextSteps
-		} else if err != nil && errs.CodeOf(translate(err)) != errs.NotFound {
+		switch {
+		case err == nil && !replanned.DecidedAt.After(finished.StartedAt):
+			last, err = finishDecision(finished)
+			return err
+		case err == nil || missing(err):
+			last, err = ledgerDecision(replanned)
+			return err
+		default:
 			return fmt.Errorf("reading the last finish of endpoint %s: %w", id, err)
 		}
-		last.Decision.Steps, err = stepsOf(steps, last.Decision)
-		return err
 	})
 	return last, err
+}
+
+// ledgerDecision reads a decision that was made outside a finish.
+func ledgerDecision(row dbsqlc.Decision) (endpoints.Recorded, error) {
+	r := endpoints.Recorded{At: row.DecidedAt, Cause: row.Cause, Author: row.Author, Version: row.Version}
+	return withDecision(r, row.NextRunAt, row.NextSource, row.NextSteps)
+}
+
+// finishDecision reads the decision that the finish of a run made.
+func finishDecision(row dbsqlc.RunLastDecisionRow) (endpoints.Recorded, error) {
+	r := endpoints.Recorded{At: row.FinishedAt, Cause: string(governor.CauseFinish), Version: row.Version}
+	return withDecision(r, instant(row.NextRunAt), text(row.NextSource), row.NextSteps)
+}
+
+// withDecision adds what was decided, as it is stored, to a record.
+func withDecision(r endpoints.Recorded, at time.Time, source string, steps json.RawMessage) (endpoints.Recorded, error) {
+	r.Due = endpoints.Due{At: at, Source: governor.Source(source)}
+	r.Decision = governor.Decision{At: at, Source: governor.Source(source)}
+	var err error
+	r.Decision.Steps, err = stepsOf(steps, r.Decision)
+	return r, err
 }
 
 // stepsOf reads a stored trace. None is stored where the one step was the baseline.

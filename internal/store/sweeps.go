@@ -25,8 +25,10 @@ func NewSweeps(db *DB) *Sweeps { return &Sweeps{db: db} }
 // Alone implements zombie.Store.
 func (s *Sweeps) Alone(ctx context.Context, sweep func(context.Context) error) (bool, error) {
 	var alone bool
-	err := s.db.tx(ctx, func(tx pgx.Tx) (err error) {
-		if alone, err = s.db.q.SweepLock(ctx, tx); err != nil || !alone {
+	err := s.db.tx(ctx, func(tx pgx.Tx) error {
+		lock, err := s.db.q.SweepLock(ctx, tx)
+		alone = lock.Alone
+		if err != nil || !alone {
 			return err
 		}
 		return sweep(ctx) // On other connections: what one sweep commits stays, whatever becomes of the lock.

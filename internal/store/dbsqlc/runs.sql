@@ -82,15 +82,15 @@ FROM live_runs
 WHERE run_id = @run_id AND tenant_id = @tenant_id;
 
 -- name: RunLastDecision :one
--- The newest run of an endpoint that decided a due time. A run's ID follows its due time, so the last to finish is among the
--- newest few.
-SELECT finished_at, version, next_run_at, next_source, next_steps
-FROM (SELECT r.finished_at, r.version, r.next_run_at, r.next_source, r.next_steps
+-- The newest run of an endpoint that decided a due time. A run's ID follows its due time, so the last to start is among the newest
+-- few.
+SELECT started_at, finished_at, version, next_run_at, next_source, next_steps
+FROM (SELECT r.started_at, r.finished_at, r.version, r.next_run_at, r.next_source, r.next_steps
       FROM runs r
       WHERE r.endpoint_id = @endpoint_id AND r.next_run_at IS NOT NULL
       ORDER BY r.id DESC
       LIMIT 12) newest
-ORDER BY finished_at DESC
+ORDER BY started_at DESC
 LIMIT 1;
 
 -- name: HistoryCreateDay :exec

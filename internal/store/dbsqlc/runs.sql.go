@@ -343,17 +343,18 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 }
 
 const runLastDecision = `-- name: RunLastDecision :one
-SELECT finished_at, version, next_run_at, next_source, next_steps
-FROM (SELECT r.finished_at, r.version, r.next_run_at, r.next_source, r.next_steps
+SELECT started_at, finished_at, version, next_run_at, next_source, next_steps
+FROM (SELECT r.started_at, r.finished_at, r.version, r.next_run_at, r.next_source, r.next_steps
       FROM runs r
       WHERE r.endpoint_id = $1 AND r.next_run_at IS NOT NULL
       ORDER BY r.id DESC
       LIMIT 12) newest
-ORDER BY finished_at DESC
+ORDER BY started_at DESC
 LIMIT 1
 `
 
 type RunLastDecisionRow struct {
+	StartedAt  time.Time
 	FinishedAt time.Time
 	Version    int64
 	NextRunAt  *time.Time
@@ -361,12 +362,13 @@ type RunLastDecisionRow struct {
 	NextSteps  json.RawMessage
 }
 
-// The newest run of an endpoint that decided a due time. A run's ID follows its due time, so the last to finish is among the
-// newest few.
+// The newest run of an endpoint that decided a due time. A run's ID follows its due time, so the last to start is among the newest
+// few.
 func (q *Queries) RunLastDecision(ctx context.Context, db DBTX, endpointID UUID) (RunLastDecisionRow, error) {
 	row := db.QueryRow(ctx, runLastDecision, endpointID)
 	var i RunLastDecisionRow
 	err := row.Scan(
+		&i.StartedAt,
 		&i.FinishedAt,
 		&i.Version,
 		&i.NextRunAt,

@@ -37,5 +37,7 @@ WHERE s.claimed_by = sqlc.arg('worker_id')::uuid
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id);
 
 -- name: SweepLock :one
--- Tries to become the one sweeper of the database for as long as the transaction lasts.
-SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper'));
+-- Tries to become the one sweeper of the database for as long as the transaction lasts. The sweeps work on other connections, so
+-- this one may stand idle for a whole pass.
+SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper')) AS alone,
+       set_config('idle_in_transaction_session_timeout', '60000', true)::text AS idle_limit;

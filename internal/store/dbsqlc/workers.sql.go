@@ -28,15 +28,22 @@ func (q *Queries) ScheduleTakeOver(ctx context.Context, db DBTX, workerID UUID) 
 }
 
 const sweepLock = `-- name: SweepLock :one
-SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper'))
+SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper')) AS alone,
+       set_config('idle_in_transaction_session_timeout', '60000', true)::text AS idle_limit
 `
 
-// Tries to become the one sweeper of the database for as long as the transaction lasts.
-func (q *Queries) SweepLock(ctx context.Context, db DBTX) (bool, error) {
+type SweepLockRow struct {
+	Alone     bool
+	IdleLimit string
+}
+
+// Tries to become the one sweeper of the database for as long as the transaction lasts. The sweeps work on other connections, so
+// this one may stand idle for a whole pass.
+func (q *Queries) SweepLock(ctx context.Context, db DBTX) (SweepLockRow, error) {
 	row := db.QueryRow(ctx, sweepLock)
-	var pg_try_advisory_xact_lock bool
-	err := row.Scan(&pg_try_advisory_xact_lock)
-	return pg_try_advisory_xact_lock, err
+	var i SweepLockRow
+	err := row.Scan(&i.Alone, &i.IdleLimit)
+	return i, err
 }
 
 const workerBeat = `-- name: WorkerBeat :exec
