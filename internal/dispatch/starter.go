@@ -88,15 +88,22 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 		w.queue.put(batch)
 		return false
 	}
+	at := commit{sent: sent, answered: time.Now()}
 	w.metrics.refused.Add(float64(len(batch) - len(started)))
 	for _, s := range started {
-		w.launch(work, byEndpoint[s.EndpointID], s, sent)
+		w.launch(work, byEndpoint[s.EndpointID], s, at)
 	}
 	return true
 }
 
+// commit is when a statement that starts runs was sent and answered, on this process's clock. The database read its own clock in
+// between: counting from when it was sent never makes a lock too long, counting from the answer never makes an end too late.
+type commit struct {
+	sent, answered time.Time
+}
+
 // launch takes a slot and runs one execution on a goroutine of its own.
-func (w *Worker) launch(work context.Context, b waiting, s Started, sent time.Time) {
+func (w *Worker) launch(work context.Context, b waiting, s Started, at commit) {
 	w.busy.Add(1)
 	w.metrics.started.Inc()
 	w.running.Go(func() {
@@ -104,13 +111,13 @@ func (w *Worker) launch(work context.Context, b waiting, s Started, sent time.Ti
 			ID: s.RunID, EndpointID: s.EndpointID, TenantID: s.TenantID, ScheduledFor: b.claim.Slot, Attempt: b.claim.Attempt,
 			Source: b.claim.Source, ClaimToken: b.claim.Token, WorkerID: w.id, StartedAt: s.StartedAt,
 		}
-		outcome, recorded := w.execute(work, b, s, sent)
+		outcome, recorded := w.execute(work, b, s, at.sent)
 		if !recorded { // The lock is lost: whoever holds it now writes the record.
 			w.free()
 			return
 		}
 		run.Outcome = outcome
-		run.FinishedAt = s.StartedAt.Add(time.Since(sent))
+		run.FinishedAt = s.StartedAt.Add(time.Since(at.answered))
 		w.results <- run
 	})
 }

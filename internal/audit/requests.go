@@ -1,0 +1,155 @@
+package audit
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"rubato/internal/runs"
+)
+
+// Request is one request as its target saw it. A log holds one as JSON on each line.
+type Request struct {
+	RunID        string    `json:"runId"`        // Rubato-Run-Id
+	Attempt      int       `json:"attempt"`      // Rubato-Attempt
+	Fence        int64     `json:"fence"`        // Rubato-Fence
+	ScheduledFor time.Time `json:"scheduledFor"` // Rubato-Scheduled-For
+	Arrived      time.Time `json:"arrived"`      // by a clock that agrees with the database's
+	Ended        time.Time `json:"ended"`        // when the target was done with it, answered or not; zero: it was not yet
+	Accepted     bool      `json:"accepted"`     // the target let it take effect
+}
+
+// maxLine bounds a line of a log.
+const maxLine = 1 << 20
+
+// ReadLog reads a target's log. An empty line is none.
+func ReadLog(r io.Reader) ([]Request, error) {
+	var list []Request
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	for n := 1; lines.Scan(); n++ {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		var one Request
+		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
+			return nil, fmt.Errorf("reading line %d of the target's log: %w", n, err)
+		}
+		list = append(list, one)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("reading the target's log: %w", err)
+	}
+	return list, nil
+}
+
+// onItsWay is how long a request may wait at its target before the target sees it: its sender may have given up meanwhile.
+const onItsWay = time.Second
+
+// seen is a request with the run that it is of.
+type seen struct {
+	Request
+	id  runs.ID
+	run *run
+}
+
+// checkRequests holds what targets saw against the database.
+func (a *auditor) checkRequests() {
+	a.report.Counts.Requests = len(a.options.Requests)
+	perRun := map[runs.ID]int{}
+	perEndpoint := map[[16]byte][]seen{}
+	for _, q := range a.options.Requests {
+		id, err := runs.ParseID(q.RunID)
+		r := a.runs[id]
+		if err != nil || r == nil {
+			if q.Arrived.After(a.since.Add(time.Minute)) {
+				a.report.breach(OneRequest, [16]byte{}, id, fmt.Sprintf("a target saw run %q at %s, which the database does not know", q.RunID, clock(q.Arrived)))
+			}
+			continue
+		}
+		perRun[id]++
+		perEndpoint[r.EndpointID] = append(perEndpoint[r.EndpointID], seen{q, id, r})
+		a.report.looked(NeverEarly)
+		if early := q.ScheduledFor.Sub(q.Arrived); early > a.options.Early {
+			a.report.breach(NeverEarly, r.EndpointID, id, fmt.Sprintf("arrived %s before its due time %s", brief(early), clock(q.ScheduledFor)))
+		}
+		a.report.looked(NoStaleSend)
+		if late := q.Arrived.Sub(r.FinishedAt); !r.FinishedAt.IsZero() && late > onItsWay {
+			a.report.breach(NoStaleSend, r.EndpointID, id, fmt.Sprintf("arrived %s after its run had ended as %s at %s", brief(late), r.Status, clock(r.FinishedAt)))
+		}
+	}
+	a.countPerRun(perRun, perEndpoint)
+	for endpoint, list := range perEndpoint {
+		slices.SortFunc(list, func(x, y seen) int { return x.Arrived.Compare(y.Arrived) })
+		a.checkOverlaps(endpoint, list)
+		a.checkAccepted(endpoint, list)
+	}
+}
+
+// countPerRun looks for runs with more requests than one, and for answers without a request.
+func (a *auditor) countPerRun(perRun map[runs.ID]int, perEndpoint map[[16]byte][]seen) {
+	for id, n := range perRun {
+		a.report.looked(OneRequest)
+		if n > 1 {
+			a.report.Counts.Duplicates += n - 1
+			a.report.breach(OneRequest, a.runs[id].EndpointID, id, fmt.Sprintf("%d requests arrived", n))
+		}
+	}
+	for endpoint := range perEndpoint {
+		for _, r := range a.endpoints[endpoint].runs {
+			switch {
+			case r.Status == runs.Succeeded && perRun[r.ID] == 0:
+				a.report.breach(OneRequest, endpoint, r.ID, "the run succeeded and its target saw no request")
+			case r.Status == runs.Skipped && perRun[r.ID] > 0:
+				a.report.breach(OneRequest, endpoint, r.ID, "the run counts as never sent and its target saw a request")
+			}
+		}
+	}
+}
+
+// checkOverlaps looks for two requests of an endpoint that were open at once, and for one with an old fence.
+func (a *auditor) checkOverlaps(endpoint [16]byte, list []seen) {
+	for i, q := range list {
+		for _, before := range list[:i] {
+			if !before.Ended.IsZero() && !before.Ended.After(q.Arrived) || before.id == q.id {
+				continue
+			}
+			a.report.Counts.Overlaps++
+			if a.frozen(before) && q.Fence > before.Fence {
+				a.report.Counts.Excused++
+				continue
+			}
+			a.report.breach(NoOverlap, endpoint, q.id, fmt.Sprintf("arrived at %s with fence %d, while run %s with fence %d was open from %s to %s",
+				clock(q.Arrived), q.Fence, before.id, before.Fence, clock(before.Arrived), clock(before.Ended)))
+		}
+		a.report.looked(NoOverlap)
+		if i > 0 && q.Fence <= list[i-1].Fence {
+			a.report.breach(FencesIncrease, endpoint, q.id, fmt.Sprintf("arrived at %s with fence %d, after run %s with fence %d",
+				clock(q.Arrived), q.Fence, list[i-1].id, list[i-1].Fence))
+		}
+	}
+}
+
+// frozen reports whether the worker that sent a request stood still while it was open.
+func (a *auditor) frozen(q seen) bool {
+	return slices.ContainsFunc(a.options.Freezes, func(f Freeze) bool {
+		return f.WorkerID == q.run.WorkerID && f.To.After(q.Arrived) && (q.Ended.IsZero() || f.From.Before(q.Ended))
+	})
+}
+
+// checkAccepted looks at what a target let take effect: one request of a due time.
+func (a *auditor) checkAccepted(endpoint [16]byte, list []seen) {
+	accepted := map[time.Time]runs.ID{}
+	for _, q := range list {
+		if !q.Accepted || q.run.Status != runs.Succeeded {
+			continue
+		}
+		if other, twice := accepted[q.run.Slot]; twice {
+			a.report.breach(OneResult, endpoint, q.id, fmt.Sprintf("the target accepted run %s of the same due time %s", other, clock(q.run.Slot)))
+		}
+		accepted[q.run.Slot] = q.id
+	}
+}

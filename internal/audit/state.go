@@ -1,0 +1,216 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/runs"
+)
+
+// state is what was read of a database. Instants are database time.
+type state struct {
+	options   Options
+	now       time.Time
+	since     time.Time // the history before it was not read
+	endpoints map[[16]byte]*endpoint
+	runs      map[runs.ID]*run // the same ones as those of the endpoints, live ones included
+	twice     []runs.ID        // that are over more than once
+	// lateAnswers counts answers that came after a settlement.
+	lateAnswers int
+}
+
+// endpoint is everything known about one.
+type endpoint struct {
+	id        [16]byte
+	version   int64
+	min       time.Duration
+	jitter    time.Duration
+	schedule  *schedule // nil: archived
+	runs      []*run    // over, by fence
+	live      []*run
+	skipped   []time.Time // due times that are recorded as such
+	decisions []decision  // outside a finish, by time
+}
+
+type schedule struct {
+	PlannedAt time.Time
+	Slot      time.Time
+	Token     int64
+	Paused    bool
+}
+
+// run is one execution.
+type run struct {
+	ID         runs.ID
+	EndpointID [16]byte
+	Slot       time.Time
+	Attempt    int
+	Source     string
+	Token      int64
+	WorkerID   [16]byte
+	ClaimedAt  time.Time
+	StartedAt  time.Time
+	FinishedAt time.Time // zero: live
+	Status     runs.Status
+	Reason     runs.Reason
+	NextRunAt  *time.Time
+	Version    int64
+	Deadline   time.Time // live runs only, as is the lock
+	Lock       time.Time
+}
+
+type decision struct {
+	EndpointID [16]byte
+	At         time.Time
+	Cause      string
+	NextRunAt  time.Time
+}
+
+// read reads everything in the transaction.
+func read(ctx context.Context, tx pgx.Tx, o Options) (*state, error) {
+	s := &state{options: o, endpoints: map[[16]byte]*endpoint{}, runs: map[runs.ID]*run{}}
+	if err := tx.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&s.now); err != nil {
+		return nil, fmt.Errorf("reading the database's time: %w", err)
+	}
+	s.now = s.now.UTC()
+	s.since = s.now.Add(-o.Window)
+	for _, part := range []struct {
+		what string
+		read func(context.Context, pgx.Tx) error
+	}{
+		{"endpoints", s.readEndpoints},
+		{"the history", s.readRuns},
+		{"live runs", s.readLive},
+		{"decisions", s.readDecisions},
+		{"runs that ended twice", s.readTwice},
+	} {
+		if err := part.read(ctx, tx); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", part.what, err)
+		}
+	}
+	return s, nil
+}
+
+// endpoint returns an endpoint, also one that no row of its own tells about.
+func (s *state) endpoint(id [16]byte) *endpoint {
+	e := s.endpoints[id]
+	if e == nil {
+		e = &endpoint{id: id}
+		s.endpoints[id] = e
+	}
+	return e
+}
+
+func (s *state) readEndpoints(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, `
+		SELECT e.id, e.version, e.min_interval_ms, e.jitter_ms, s.planned_at, s.slot, s.claim_token,
+		       coalesce(s.paused_until > clock_timestamp(), false)
+		FROM endpoints e
+		         LEFT JOIN schedules s ON s.endpoint_id = e.id`)
+	if err != nil {
+		return err
+	}
+	var id [16]byte
+	var version, least, jitter int64
+	var planned, slot *time.Time
+	var token *int64
+	var paused bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &version, &least, &jitter, &planned, &slot, &token, &paused}, func() error {
+		e := s.endpoint(id)
+		e.version, e.min, e.jitter = version, time.Duration(least)*time.Millisecond, time.Duration(jitter)*time.Millisecond
+		if planned != nil {
+			e.schedule = &schedule{PlannedAt: planned.UTC(), Slot: slot.UTC(), Token: *token, Paused: paused}
+		}
+		return nil
+	})
+	return err
+}
+
+// readRuns reads the history by fence. A row that records due times without a run is no execution.
+func (s *state) readRuns(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, `
+		SELECT id, endpoint_id, scheduled_for, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status,
+		       reason_code, next_run_at, version
+		FROM runs
+		WHERE scheduled_for >= $1
+		ORDER BY endpoint_id, claim_token, started_at`, s.since)
+	if err != nil {
+		return err
+	}
+	var r run
+	fields := []any{
+		&r.ID, &r.EndpointID, &r.Slot, &r.Attempt, &r.Source, &r.Token, &r.WorkerID, &r.ClaimedAt, &r.StartedAt, &r.FinishedAt,
+		&r.Status, &r.Reason, &r.NextRunAt, &r.Version,
+	}
+	_, err = pgx.ForEachRow(rows, fields, func() error {
+		one, e := r, s.endpoint(r.EndpointID)
+		if one.Status == runs.Skipped && one.Reason != runs.StartExpired {
+			e.skipped = append(e.skipped, one.Slot.UTC())
+			return nil
+		}
+		e.runs = append(e.runs, &one)
+		s.runs[one.ID] = &one
+		return nil
+	})
+	return err
+}
+
+func (s *state) readLive(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, `
+		SELECT run_id, endpoint_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until
+		FROM live_runs`)
+	if err != nil {
+		return err
+	}
+	var r run
+	fields := []any{
+		&r.ID, &r.EndpointID, &r.Slot, &r.Attempt, &r.Source, &r.Token, &r.WorkerID, &r.ClaimedAt, &r.StartedAt, &r.Deadline, &r.Lock,
+	}
+	_, err = pgx.ForEachRow(rows, fields, func() error {
+		one := r
+		one.Status = runs.Running
+		e := s.endpoint(one.EndpointID)
+		e.live = append(e.live, &one)
+		if s.runs[one.ID] == nil {
+			s.runs[one.ID] = &one
+		}
+		return nil
+	})
+	return err
+}
+
+func (s *state) readDecisions(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, `
+		SELECT endpoint_id, decided_at, cause, next_run_at
+		FROM decisions
+		WHERE decided_at >= $1
+		ORDER BY endpoint_id, id`, s.since)
+	if err != nil {
+		return err
+	}
+	var d decision
+	_, err = pgx.ForEachRow(rows, []any{&d.EndpointID, &d.At, &d.Cause, &d.NextRunAt}, func() error {
+		e := s.endpoint(d.EndpointID)
+		e.decisions = append(e.decisions, d)
+		return nil
+	})
+	return err
+}
+
+// readTwice reads what no map by ID can tell.
+func (s *state) readTwice(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, `
+		SELECT id FROM runs WHERE scheduled_for >= $1 GROUP BY id HAVING count(*) > 1
+		UNION ALL
+		SELECT run_id FROM run_events WHERE scheduled_for >= $1 AND kind = 'settled' GROUP BY run_id HAVING count(*) > 1`, s.since)
+	if err != nil {
+		return err
+	}
+	if s.twice, err = pgx.CollectRows(rows, pgx.RowTo[runs.ID]); err != nil {
+		return err
+	}
+	return tx.QueryRow(ctx, "SELECT count(*) FROM run_events WHERE scheduled_for >= $1 AND kind = 'late_result'", s.since).Scan(&s.lateAnswers)
+}

@@ -1,0 +1,114 @@
+package audit_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/audit"
+	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/runs"
+	"rubato/internal/store"
+)
+
+const every = 10 * time.Second
+
+// story is a database in which one endpoint has run four times, each time when it was due, and a target that saw it.
+type story struct {
+	t        *testing.T
+	url      string
+	conn     *pgx.Conn
+	endpoint [16]byte
+	worker   [16]byte
+	began    time.Time // the first due time
+	requests []audit.Request
+	freezes  []audit.Freeze
+	quiet    bool
+}
+
+const told = 4
+
+func newStory(t *testing.T) *story {
+	t.Helper()
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := store.MigrateUp(ctx, url)
+		return err
+	}})
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	s := &story{t: t, url: url, conn: conn, endpoint: [16]byte{1}, worker: [16]byte{2}}
+	require.NoError(t, conn.QueryRow(t.Context(), "SELECT date_trunc('milliseconds', clock_timestamp() - interval '35 s')").Scan(&s.began))
+	s.exec(`
+		INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, name, description, labels, url, method, headers, body,
+		                       baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, catch_up, min_interval_ms, max_interval_ms,
+		                       jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts,
+		                       retry_backoff_ms, retry_max_backoff_ms, idempotent)
+		VALUES ($1, '00000000-0000-0000-0000-000000000001', 1, $2, $2, 'e', '', '{}', 'http://target/', 'GET', '{}', '', '', 10000, 'UTC',
+		        'run', 'once', 'once', 10000, 0, 0, 1000, 2000, 0, 0, '2xx', 1, 1000, 1000, false)`, s.endpoint, s.began)
+	s.exec(`
+		INSERT INTO schedules (endpoint_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
+		VALUES ($1, $2, $2, $2, $3, 1, 7000, 1, 'baseline-interval', 0)`, s.endpoint, s.slot(told), 2*told)
+	s.decide("register", s.began, s.began)
+	for n := range told {
+		s.run(n)
+	}
+	return s
+}
+
+// slot returns the n-th due time.
+func (s *story) slot(n int) time.Time { return s.began.Add(time.Duration(n) * every).UTC() }
+
+func (s *story) id(n int) runs.ID { return runs.NewID(s.slot(n), s.endpoint, 1) }
+
+func (s *story) exec(sql string, args ...any) {
+	s.t.Helper()
+	_, err := s.conn.Exec(s.t.Context(), sql, args...)
+	require.NoError(s.t, err)
+}
+
+// run adds the run of the n-th due time, which decides the next one, and its request.
+func (s *story) run(n int) {
+	s.t.Helper()
+	started, ended := s.slot(n).Add(20*time.Millisecond), s.slot(n).Add(120*time.Millisecond)
+	s.exec(`
+		INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at,
+		                  status, reason_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, next_run_at,
+		                  next_source, version, failure_count)
+		VALUES ($1, $2, $3, '00000000-0000-0000-0000-000000000001', 1, 'baseline-interval', $4, $5, $6, $7, $8, 'succeeded', 'http_status',
+		        0, 0, 0, 0, 0, 0, false, $9, 'baseline-interval', 1, 0)`,
+		s.id(n), s.slot(n), s.endpoint, 2*n+1, s.worker, s.slot(n).Add(-time.Second), started, ended, s.slot(n+1))
+	s.requests = append(s.requests, audit.Request{
+		RunID: s.id(n).String(), Attempt: 1, Fence: int64(2*n + 1), ScheduledFor: s.slot(n), Arrived: started, Ended: ended, Accepted: true,
+	})
+}
+
+// live adds a live run of the due time after the last one, whose lock ends some time from now.
+func (s *story) live(lock time.Duration) {
+	s.t.Helper()
+	s.exec(`
+		INSERT INTO live_runs (endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at,
+		                       locked_until)
+		VALUES ($1, $2, '00000000-0000-0000-0000-000000000001', $3, 1, 'baseline-interval', $4, $5, $3, $3, $3,
+		        clock_timestamp() + $6::bigint * interval '1 ms')`,
+		s.endpoint, s.id(told), s.slot(told), 2*told+1, s.worker, lock.Milliseconds())
+	s.exec("UPDATE schedules SET claim_token = $1", 2*told+1)
+}
+
+// decide adds a decision outside a finish.
+func (s *story) decide(cause string, at, next time.Time) {
+	s.t.Helper()
+	s.exec(`
+		INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input)
+		VALUES ($1, $2, $3, '', 1, $4, 'baseline-interval', '[]', '{}')`, s.endpoint, at, cause, next)
+}
+
+func (s *story) audit() audit.Report {
+	s.t.Helper()
+	r, err := audit.Run(s.t.Context(), s.url, audit.Options{Requests: s.requests, Freezes: s.freezes, Quiet: s.quiet})
+	require.NoError(s.t, err)
+	return r
+}

@@ -1,0 +1,131 @@
+package chaos
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// outage stops Postgres by a signal for a time and brings it back.
+func (s *stack) outage(how syscall.Signal, d time.Duration) {
+	s.t.Helper()
+	pid, err := s.cluster.Pid()
+	require.NoError(s.t, err)
+	require.NoError(s.t, syscall.Kill(pid, how))
+	eventually(s.t, "Postgres to be away", func() bool {
+		conn, err := pgx.Connect(s.t.Context(), s.cluster.URL())
+		if err == nil {
+			_ = conn.Close(s.t.Context())
+		}
+		return err != nil
+	})
+	pass(d)
+	require.NoError(s.t, s.cluster.Restart(s.t.Context()))
+	s.pool.Reset()
+}
+
+// A database that is away for less than a lock lasts costs nothing: what was in flight is recorded when it returns, nobody is taken
+// for dead because of the silence, and soon everything is on schedule again.
+func TestDatabaseOutage(t *testing.T) {
+	t.Parallel()
+	for name, how := range map[string]syscall.Signal{"fast": syscall.SIGINT, "immediate": syscall.SIGQUIT} {
+		for _, outage := range size().outages {
+			t.Run(fmt.Sprintf("%s %s", name, outage), func(t *testing.T) {
+				t.Parallel()
+				ttl := 3*outage + 3*time.Second
+				s := newStack(t, map[string]string{
+					"RUBATO_LOCK_TTL": ttl.String(), "RUBATO_STALE_AFTER": (ttl + time.Second).String(),
+					"RUBATO_SETTLE": (ttl + 2*time.Second).String(),
+				})
+				s.startWorkers(2)
+				s.register(load{n: 30, path: "20", every: time.Second, limit: ttl})
+				slow := size().slow
+				s.register(load{n: slow, path: fmt.Sprint((outage + 3*time.Second).Milliseconds()), every: time.Second, limit: ttl, noSpread: true})
+				eventually(t, "the slow runs to be in flight", func() bool { return s.target.open() >= slow })
+				s.outage(how, outage)
+				back := time.Now()
+
+				r := s.conclude(verdict{
+					name: fmt.Sprintf("Postgres away for %s, %s", outage, name), fault: "stopped by a signal, then started again",
+					fired: fmt.Sprintf("connections refused, %d slow runs in flight", slow), ended: back,
+				})
+				require.Zero(t, s.lostAfterSending(), "the outage was shorter than the locks")
+				require.Zero(t, r.Counts.Overlaps)
+				require.LessOrEqual(t, s.recovered(back), 10*time.Second, "an endpoint came back on schedule too late")
+			})
+		}
+	}
+}
+
+// lostAfterSending returns how many runs are lost whose request the target saw. A start whose commit was cut off before the answer
+// came may be lost too, and is never sent.
+func (s *stack) lostAfterSending() int {
+	s.t.Helper()
+	var seen []string
+	for _, r := range s.target.requests() {
+		seen = append(seen, strings.TrimPrefix(r.RunID, "run_"))
+	}
+	return s.count("SELECT count(*) FROM runs WHERE status = 'lost' AND id::text = ANY ($1)", seen)
+}
+
+// A worker whose link to the database is cut or stalled ends its requests before anybody else may run their endpoints.
+func TestPartitionedWorker(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(*link){"cut": (*link).cut, "stalled": (*link).stall} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStack(t, nil)
+			l := newLink(t, s.socket())
+			victim := s.startWorker(map[string]string{"DATABASE_URL": s.through(l), "RUBATO_DATABASE_DIRECT_URL": s.cluster.URL()})
+			s.startWorker(nil)
+			s.register(load{n: 20, path: "20", every: time.Second, limit: 2 * time.Second})
+			s.register(load{n: 8, path: "40000", every: time.Second, limit: 45 * time.Second, noSpread: true})
+			eventually(t, "the partitioned worker to have runs in flight", func() bool {
+				return s.target.open() >= 8 && s.count("SELECT count(*) FROM live_runs WHERE worker_id = $1", victim.id) > 0
+			})
+			fault(l)
+			pass(2 * lockTTL)
+			eventually(t, "the partitioned worker's runs to be settled", func() bool {
+				return s.count("SELECT count(*) FROM live_runs WHERE worker_id = $1", victim.id) == 0
+			})
+			l.restore()
+			back := time.Now()
+			broke, held := l.felt()
+			require.Positive(t, broke+held, "the link was not in use")
+
+			r := s.conclude(verdict{
+				name: "link " + name, fault: "the link of one worker to Postgres, for twice the lock",
+				fired: fmt.Sprintf("%d connections cut, %d chunks held", broke, held), ended: back,
+			})
+			require.Zero(t, r.Counts.Overlaps)
+			require.Positive(t, r.Counts.Statuses["lost"])
+		})
+	}
+}
+
+// Messages are a help against waiting, nothing more: without them the next poll finds what came due.
+func TestLostNotifications(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, nil)
+	l := newLink(t, s.socket())
+	for range 2 {
+		s.startWorker(map[string]string{"RUBATO_DATABASE_DIRECT_URL": s.through(l)})
+	}
+	pass(time.Second) // The listeners listen by now.
+	l.stall()
+	s.register(load{n: 30, path: "20", every: time.Second, limit: 2 * time.Second})
+	eventually(t, "a message to be lost", func() bool { _, held := l.felt(); return held > 0 })
+	pass(5 * time.Second)
+	_, held := l.felt()
+
+	r := s.conclude(verdict{
+		name: "NOTIFY lost", fault: "nothing comes through to the listeners", fired: fmt.Sprintf("%d messages held", held), ended: time.Now(),
+	})
+	require.LessOrEqual(t, r.Lateness.Max, int64(2000), "a poll finds what is due within its interval")
+	l.restore()
+}

@@ -1,0 +1,77 @@
+// Package chaos breaks things while the real programs run: it kills and freezes workers, stops Postgres, cuts and stalls links, and
+// lets targets misbehave. After each scenario the auditor holds the database against the target's own log; what it finds fails the
+// test, and so does a fault that did not fire.
+//
+// The short form is what `go test` runs. RUBATO_CHAOS=long runs every fault longer and with more endpoints, RUBATO_CHAOS_RACE=1
+// builds the programs with the race detector, and RUBATO_CHAOS_CARD names a file for the guarantee card, in Markdown, with the same
+// as JSON beside it.
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+const (
+	// patience bounds every wait for something that should happen soon; on a loaded machine it takes far less.
+	patience = 60 * time.Second
+	tick     = 25 * time.Millisecond
+)
+
+// binaries is where the programs are, built once.
+var binaries string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "rubato-chaos-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	args := []string{"build", "-buildvcs=false", "-tags", "failpoints", "-o", dir + "/"}
+	if os.Getenv("RUBATO_CHAOS_RACE") != "" {
+		args = append(args, "-race")
+	}
+	build := exec.Command("go", append(args, "./cmd/api", "./cmd/scheduler-worker")...)
+	build.Dir = "../.."
+	build.Stdout, build.Stderr = os.Stdout, os.Stderr
+	if err := build.Run(); err != nil {
+		panic(fmt.Sprintf("building the programs: %v", err))
+	}
+	binaries = dir
+	code := m.Run()
+	if err := deck.write(os.Getenv("RUBATO_CHAOS_CARD")); err != nil {
+		fmt.Fprintf(os.Stderr, "writing the guarantee card: %v\n", err)
+		return 1
+	}
+	return code
+}
+
+// scale is how much a form of the suite does.
+type scale struct {
+	endpoints int // of the usual load
+	workers   int
+	killing   time.Duration   // how long workers are killed for
+	outages   []time.Duration // of the database
+	slow      int             // runs in flight during an outage
+	settled   time.Duration   // how long things run undisturbed before a fault
+	pauses    int             // calls that pause or resume
+}
+
+func long() bool { return os.Getenv("RUBATO_CHAOS") == "long" }
+
+func size() scale {
+	if long() {
+		return scale{
+			endpoints: 2000, workers: 4, killing: time.Minute, outages: []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute},
+			slow: 200, settled: 15 * time.Second, pauses: 10_000,
+		}
+	}
+	return scale{
+		endpoints: 60, workers: 4, killing: 12 * time.Second, outages: []time.Duration{5 * time.Second}, slow: 20, settled: 3 * time.Second, pauses: 1500,
+	}
+}

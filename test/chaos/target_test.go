@@ -1,0 +1,126 @@
+package chaos
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"rubato/internal/audit"
+)
+
+// target is a service that Rubato calls. It keeps every request with when it came and when it was over, and guards its effects by
+// the fence: of each path it lets only a request take effect whose fence is above the last one that did.
+//
+// A path says how long an answer takes, in milliseconds: /20/name. Requests end early when their client goes away, and when
+// release is called; /hang/name ends no other way.
+type target struct {
+	*httptest.Server
+	released chan struct{}
+	release  func()
+
+	mu       sync.Mutex
+	log      []*audit.Request
+	fences   map[string]int64 // the highest that took effect, by path
+	rejected int
+}
+
+func newTarget(t *testing.T) *target {
+	t.Helper()
+	tgt := &target{released: make(chan struct{}), fences: map[string]int64{}}
+	tgt.release = sync.OnceFunc(func() { close(tgt.released) })
+	tgt.Server = httptest.NewServer(http.HandlerFunc(tgt.serve))
+	t.Cleanup(tgt.Close)
+	t.Cleanup(tgt.release)
+	return tgt
+}
+
+func (tgt *target) serve(w http.ResponseWriter, r *http.Request) {
+	entry := tgt.arrive(r.Header)
+	_, _ = io.Copy(io.Discard, r.Body) // Only then does the server notice a client that goes away.
+	wait, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	ms, err := strconv.Atoi(wait)
+	var over <-chan time.Time
+	if err == nil {
+		timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
+		defer timer.Stop()
+		over = timer.C
+	}
+	gone := false
+	select {
+	case <-over:
+	case <-tgt.released:
+	case <-r.Context().Done():
+		gone = true
+	}
+	if !tgt.end(entry, r.URL.Path, gone) {
+		w.WriteHeader(http.StatusConflict)
+	}
+}
+
+// arrive keeps a request.
+func (tgt *target) arrive(h http.Header) *audit.Request {
+	entry := requestOf(h)
+	tgt.mu.Lock()
+	defer tgt.mu.Unlock()
+	tgt.log = append(tgt.log, entry)
+	return entry
+}
+
+// requestOf reads what a request tells about its run.
+func requestOf(h http.Header) *audit.Request {
+	entry := &audit.Request{RunID: h.Get("Rubato-Run-Id"), Arrived: time.Now().UTC()}
+	entry.Attempt, _ = strconv.Atoi(h.Get("Rubato-Attempt"))
+	entry.Fence, _ = strconv.ParseInt(h.Get("Rubato-Fence"), 10, 64)
+	entry.ScheduledFor, _ = time.Parse(time.RFC3339, h.Get("Rubato-Scheduled-For"))
+	return entry
+}
+
+// end notes that a request is over, and reports whether it took effect.
+func (tgt *target) end(entry *audit.Request, path string, gone bool) bool {
+	tgt.mu.Lock()
+	defer tgt.mu.Unlock()
+	entry.Ended = time.Now().UTC()
+	if gone {
+		return false
+	}
+	if entry.Fence <= tgt.fences[path] {
+		tgt.rejected++
+		return false
+	}
+	tgt.fences[path] = entry.Fence
+	entry.Accepted = true
+	return true
+}
+
+// requests returns a copy of the log.
+func (tgt *target) requests() []audit.Request {
+	tgt.mu.Lock()
+	defer tgt.mu.Unlock()
+	list := make([]audit.Request, len(tgt.log))
+	for i, entry := range tgt.log {
+		list[i] = *entry
+	}
+	return list
+}
+
+func (tgt *target) refusals() int {
+	tgt.mu.Lock()
+	defer tgt.mu.Unlock()
+	return tgt.rejected
+}
+
+// open returns how many requests are not over.
+func (tgt *target) open() int {
+	n := 0
+	for _, r := range tgt.requests() {
+		if r.Ended.IsZero() {
+			n++
+		}
+	}
+	return n
+}

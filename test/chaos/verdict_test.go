@@ -1,0 +1,107 @@
+package chaos
+
+import (
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"rubato/client"
+	"rubato/internal/audit"
+)
+
+const (
+	stopSignal = syscall.SIGSTOP
+	contSignal = syscall.SIGCONT
+
+	// onSchedule is how late the least late due time may be once things are well again.
+	onSchedule = 1500 * time.Millisecond
+	// recovery bounds how long that takes after a fault: a lock, the silence after it, and the sweeper's watch.
+	recovery = 45 * time.Second
+)
+
+// verdict says what a scenario did.
+type verdict struct {
+	name  string
+	fault string
+	fired string
+	ended time.Time // of the fault
+	extra []audit.Request
+}
+
+// conclude waits until every endpoint is on schedule, pauses everything, lets it end, and audits. Breaches fail the test.
+func (s *stack) conclude(v verdict) audit.Report {
+	s.t.Helper()
+	s.awaitOnSchedule()
+	s.quiesce()
+	report, err := audit.Run(s.t.Context(), s.cluster.URL(), audit.Options{
+		Requests: append(s.target.requests(), v.extra...), Freezes: s.freezes, LockTTL: lockTTL, Quiet: true,
+	})
+	require.NoError(s.t, err)
+	deck.add(scenario{
+		Name: v.name, Fault: v.fault, Fired: v.fired, RecoveryMs: s.recovered(v.ended).Milliseconds(), Rejected: s.target.refusals(), Report: report,
+	})
+	if report.Breaches() > 0 {
+		var card strings.Builder
+		require.NoError(s.t, report.WriteCard(&card))
+		s.t.Errorf("%s: promises were broken:\n%s", v.name, card.String())
+	}
+	require.Positive(s.t, report.Counts.Starts)
+	for _, i := range []audit.Invariant{
+		audit.OneLiveRun, audit.NoLostDueTime, audit.FencesIncrease, audit.OneRequest, audit.NeverEarly, audit.PauseHolds,
+	} {
+		require.Positive(s.t, report.Check(i).Checked, "nothing could tell whether %s holds", i)
+	}
+	return report
+}
+
+// awaitOnSchedule waits until no due time has waited for long, and none is held by a worker that has gone silent.
+func (s *stack) awaitOnSchedule() {
+	s.t.Helper()
+	const silent = 3 * time.Second // A worker beats every 2 s.
+	calm := time.Now()
+	eventuallyWithin(s.t, "every endpoint to be on schedule again", recovery, func() bool {
+		late := s.count(`
+			SELECT count(*) FROM schedules s
+			WHERE s.planned_at < clock_timestamp() - $1::bigint * interval '1 ms'
+			  AND NOT EXISTS (SELECT 1 FROM live_runs l JOIN workers w ON w.id = l.worker_id
+			                  WHERE l.endpoint_id = s.endpoint_id AND w.heartbeat_at > clock_timestamp() - $2::bigint * interval '1 ms')`,
+			onSchedule.Milliseconds(), silent.Milliseconds())
+		if late > 0 {
+			calm = time.Now()
+		}
+		return time.Since(calm) > silent+time.Second
+	})
+}
+
+// quiesce pauses every endpoint and waits until nothing runs.
+func (s *stack) quiesce() {
+	s.t.Helper()
+	group, ctx := errgroup.WithContext(s.t.Context())
+	group.SetLimit(8)
+	for _, id := range s.ids {
+		group.Go(func() error {
+			_, err := answer[client.Endpoint](s.api.PauseEndpoint(ctx, id, client.PauseEndpointJSONRequestBody{}))
+			return err
+		})
+	}
+	require.NoError(s.t, group.Wait())
+	s.target.release()
+	eventually(s.t, "every run to end", func() bool { return s.count("SELECT count(*) FROM live_runs") == 0 })
+	eventually(s.t, "every request to end", func() bool { return s.target.open() == 0 })
+}
+
+// recovered returns how long after the end of a fault the last start over a second late came.
+func (s *stack) recovered(ended time.Time) time.Duration {
+	s.t.Helper()
+	var last *time.Time
+	require.NoError(s.t, s.pool.QueryRow(s.t.Context(), `
+		SELECT max(started_at) FROM runs
+		WHERE started_at > $1 AND started_at - scheduled_for > interval '1 s' AND attempt = 1`, ended).Scan(&last))
+	if last == nil {
+		return 0
+	}
+	return last.Sub(ended)
+}

@@ -1,0 +1,115 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/client"
+)
+
+// longRun is the limit of the executions of the usual load that outlast their lock.
+const longRun = 9 * time.Second
+
+// usual registers the usual load: most endpoints answer fast, some slowly, and a few run longer than their lock.
+func (s *stack) usual(n int) {
+	s.t.Helper()
+	s.register(load{n: n * 8 / 10, path: "20", every: time.Second, limit: 2 * time.Second})
+	s.register(load{n: n * 1 / 10, path: "700", every: time.Second, limit: 3 * time.Second})
+	s.register(load{n: n * 1 / 10, path: "7000", every: 2 * time.Second, limit: longRun, method: client.MethodPOST})
+}
+
+// Workers that are killed at random leave nothing behind that is not mended, and what they had in hand is never called twice.
+func TestKilledWorkers(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, nil)
+	s.startWorkers(size().workers)
+	s.usual(size().endpoints)
+	pass(size().settled)
+
+	kills, hit := 0, 0
+	for end := time.Now().Add(size().killing); time.Now().Before(end); kills++ {
+		n := rand.IntN(len(s.workers))
+		victim := s.workers[n]
+		hit += s.count("SELECT count(*) FROM live_runs WHERE worker_id = $1", victim.id)
+		victim.signal(t, syscall.SIGKILL)
+		require.True(t, victim.killed(t))
+		s.workers = slices.Delete(s.workers, n, n+1)
+		s.startWorker(nil)
+		pass(2 * time.Second)
+	}
+	require.Positive(t, kills)
+	require.Positive(t, hit, "no worker was killed with a run in hand")
+
+	r := s.conclude(verdict{
+		name: "kill -9 at random", fault: "a random worker every 2 s", fired: fmt.Sprintf("%d kills, %d runs in hand", kills, hit), ended: time.Now(),
+	})
+	require.Positive(t, r.Counts.Statuses["lost"])
+	require.Zero(t, r.Counts.Overlaps)
+	// One death delays a waiting claim by 10 s at most. Where kills follow each other, whoever takes it over may be the next to die.
+	require.LessOrEqual(t, r.Lateness.P99, int64(10_000), "waiting claims were taken over too late")
+	require.LessOrEqual(t, r.Lateness.Max, int64(20_000), "a waiting claim was taken over too late")
+	require.LessOrEqual(t, r.Counts.Settled.Max, (longRun + 20*time.Second).Milliseconds(), "a run in hand was settled too late")
+}
+
+// A worker that stands still for twice its lock changes nothing when it wakes. A request that was open meanwhile may overlap with
+// the next one, which has a higher fence.
+func TestFrozenWorker(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, nil)
+	s.startWorkers(2)
+	s.register(load{n: 20, path: "20", every: time.Second, limit: 2 * time.Second})
+	s.register(load{n: 8, path: "40000", every: time.Second, limit: 45 * time.Second, noSpread: true})
+	pass(size().settled)
+	victim := s.busiest(2)
+
+	var before string
+	history := func() (sum string) {
+		require.NoError(t, s.pool.QueryRow(t.Context(), `
+			SELECT count(*) || ' ' || md5(string_agg(r::text, ',' ORDER BY r.id))
+			FROM runs r WHERE r.worker_id = $1 AND r.status = 'lost'`, victim.id).Scan(&sum))
+		return sum
+	}
+	eventually(t, "the requests to be open", func() bool { return s.target.open() >= 8 })
+	s.freeze(victim, 2*lockTTL, func() {
+		eventually(t, "the frozen worker's runs to be settled", func() bool {
+			return s.count("SELECT count(*) FROM live_runs WHERE worker_id = $1", victim.id) == 0
+		})
+		eventually(t, "the next runs to start beside", func() bool { return s.target.open() > 8 })
+		before = history()
+	})
+	woken := time.Now()
+	pass(3 * time.Second)
+	require.Equal(t, before, history(), "the woken worker changed what had been settled")
+
+	r := s.conclude(verdict{
+		name: "frozen worker", fault: "SIGSTOP for twice the lock, then SIGCONT", fired: "stood still for " + (2 * lockTTL).String(), ended: woken,
+	})
+	require.Positive(t, r.Counts.Excused, "the fault was to make an overlap that only a fence can refuse")
+	require.Equal(t, r.Counts.Overlaps, r.Counts.Excused)
+}
+
+// Replacing every worker, one after the other, loses nothing and delays nothing by more than two seconds.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, nil)
+	s.startWorkers(3)
+	s.register(load{n: 40, path: "20", every: time.Second, limit: 2 * time.Second})
+	s.register(load{n: 6, path: "1500", every: time.Second, limit: 4 * time.Second})
+	pass(size().settled)
+	for _, old := range slices.Clone(s.workers) {
+		s.startWorker(nil)
+		old.signal(t, syscall.SIGTERM)
+		old.gone(t)
+		require.True(t, old.cmd.ProcessState.Success(), old.tail(10))
+	}
+
+	r := s.conclude(verdict{name: "rolling restart", fault: "SIGTERM of each worker in turn", fired: "3 workers drained", ended: time.Now()})
+	require.Zero(t, r.Counts.Statuses["lost"])
+	require.LessOrEqual(t, r.Lateness.Max, int64(2000), "a due time was delayed")
+}
