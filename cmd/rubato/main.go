@@ -37,6 +37,7 @@ type cli struct {
 	Runs      runsCmd      `cmd:"" help:"Look at what ran."`
 	Explain   explainCmd   `cmd:"" help:"Decide offline when endpoints would run: one JSON object per line in, one decision per line out."`
 	Migrate   migrateCmd   `cmd:"" help:"Prepare the database that DATABASE_URL names."`
+	Audit     auditCmd     `cmd:"" help:"Check the guarantees against the history of the database that DATABASE_URL names. Only reads."`
 	Config    configCmd    `cmd:"" help:"Print the settings in force, secrets hidden."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }

@@ -38,7 +38,7 @@ func importRules() []rule {
 		{
 			"internal/app",
 			[]string{
-				"internal/auth", "internal/claims", "internal/config", "internal/devpg", "internal/dispatch", "internal/egress",
+				"internal/audit", "internal/auth", "internal/claims", "internal/config", "internal/devpg", "internal/dispatch", "internal/egress",
 				"internal/endpoints", "internal/errs", "internal/httpapi", "internal/store", "internal/telemetry", "internal/zombie",
 			},
 			"the one place that knows which parts a program is made of",

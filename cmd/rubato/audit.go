@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"rubato/internal/app"
+)
+
+// auditCmd is `rubato audit`.
+type auditCmd struct {
+	Window time.Duration `default:"24h" help:"How far back to read."`
+}
+
+// Run audits the database that DATABASE_URL names. Breaches are a failure.
+func (cmd *auditCmd) Run(ctx context.Context, s *session) error {
+	settings, err := s.databaseSettings()
+	if err != nil {
+		return err
+	}
+	breaches, err := app.Audit{Settings: settings, Window: cmd.Window, JSON: s.json}.Run(ctx, s.stdout)
+	if err != nil {
+		return err
+	}
+	if breaches > 0 {
+		return fmt.Errorf("the history breaks %d guarantees", breaches)
+	}
+	return nil
+}
