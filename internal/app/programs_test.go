@@ -87,7 +87,7 @@ func TestWorkerTellsHowItDoes(t *testing.T) {
 	})
 
 	require.Empty(t, at.API)
-	require.Equal(t, http.StatusOK, statusOf(t, at.Admin+"/readyz"))
+	require.True(t, awaitReady(t.Context(), at.Admin), "it is ready once the database has answered a claim")
 	for _, name := range []string{"rubato_claims_claimed_total", "rubato_dispatch_slots", "rubato_zombie_leader", "rubato_build_info"} {
 		require.Contains(t, bodyOf(t, at.Admin+"/metrics"), "\n"+name, "the metric is there from the start")
 	}
