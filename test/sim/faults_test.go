@@ -1,0 +1,78 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"rubato/internal/runs"
+)
+
+// fault does something bad to a worker, or to the sweeper.
+func (w *world) fault(t *rapid.T) {
+	kind := rapid.SampledFrom([]string{"kill", "freeze", "freeze", "cut", "cut", "drain", "blind"}).Draw(t, "fault")
+	if kind == "blind" { // The sweeper loses the database for a moment: silence is no signal any more.
+		w.sweeper.watching = w.elapsed
+		return
+	}
+	p := pick(t, "victim", w.workers, (*worker).reachable)
+	w.note("%s of %s", kind, short(p.id))
+	w.reach(kind)
+	switch kind {
+	case "kill":
+		w.kill(p)
+	case "freeze":
+		p.frozen = true
+	case "cut":
+		p.cut = true
+	case "drain":
+		w.drainWorker(p)
+	}
+}
+
+// kill ends a process with everything that only it knew; its connections break. Another one takes its place.
+func (w *world) kill(p *worker) {
+	for _, e := range p.running {
+		w.wire.close(e.request, w.elapsed)
+	}
+	w.workers[slices.Index(w.workers, p)] = w.newWorker()
+}
+
+// drainWorker stops a worker in order: it gives back what it has not started, gives up what runs, writes that down and says goodbye.
+func (w *world) drainWorker(p *worker) {
+	if len(p.queue) > 0 {
+		w.do(w.releaseCall(p, p.queue))
+	}
+	for _, e := range slices.Clone(p.running) {
+		w.end(p, e, runs.Outcome{Status: runs.Lost, Reason: runs.Shutdown, MaybeSent: e.request != nil})
+	}
+	if len(p.results) > 0 {
+		w.do(w.finishCall(p, batchOf(p.results), 0))
+	}
+	w.do(w.beatCall(p, "inactive"))
+	w.workers[slices.Index(w.workers, p)] = w.newWorker()
+}
+
+func (w *world) heal(t *rapid.T) {
+	w.healOne(pick(t, "healed", w.workers, func(p *worker) bool { return !p.reachable() }))
+}
+
+func (w *world) healOne(p *worker) {
+	w.note("%s is well again", short(p.id))
+	p.frozen, p.cut = false, false
+	w.watch(p)
+}
+
+// jump sets the database's clock, rarely by much.
+func (w *world) jump(t *rapid.T) {
+	if !chance(t, 15, "jump") {
+		t.Skip("no jump")
+	}
+	by := rapid.SampledFrom([]time.Duration{-3 * time.Second, 3 * time.Second, -70 * time.Second, 70 * time.Second, -time.Hour, time.Hour}).Draw(t, "by")
+	w.offset += by + 7*time.Millisecond
+	w.ahead = max(w.ahead, w.offset)
+	w.jumps++
+	w.note("the database's clock is set by %s", by)
+	w.reach("jump")
+}

@@ -1,0 +1,267 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+)
+
+// judgeStart is the move from claimed to live.
+func (w *world) judgeStart(by *worker, seen int, starts []dispatch.Start, told []dispatch.Started, c *changes) {
+	w.t.Helper()
+	w.only("a start", c, "live_runs")
+	made := map[runs.ID]*liveRun{}
+	for _, l := range c.live {
+		if l.after == nil {
+			w.ensure(made[runs.ID(l.before.RunID)] != nil, "a start took back run %s, which is not of its own making", runName(runs.ID(l.before.RunID)))
+			delete(made, runs.ID(l.before.RunID))
+			w.reach("start taken back")
+			continue
+		}
+		w.ensure(l.before == nil, "a start changed a live run")
+		made[runs.ID(l.after.RunID)] = l.after
+	}
+	w.ensure(len(told) == len(made), "a start made %d runs and told of %d", len(made), len(told))
+	for _, s := range told {
+		l := made[s.RunID]
+		w.ensure(l != nil, "a start told of run %s and did not make it", runName(s.RunID))
+		w.judgeStarted(by, seen, startOf(starts, s.RunID), l)
+	}
+	if len(told) < len(starts) {
+		w.reach("start refused")
+	}
+}
+
+func startOf(starts []dispatch.Start, id runs.ID) *dispatch.Start {
+	for i := range starts {
+		if starts[i].RunID == id {
+			return &starts[i]
+		}
+	}
+	return nil
+}
+
+// judgeStarted judges one start that was made.
+func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liveRun) {
+	w.t.Helper()
+	id, run, now := endpoints.ID(l.EndpointID), runs.ID(l.RunID), w.now()
+	s := w.mirror.schedules[id]
+	w.ensure(asked != nil && s != nil, "run %s was started and nobody asked for it", runName(run))
+	w.ensure(w.mirror.live[id] == nil, "run %s was started beside another", runName(run)) // I1
+	w.ensure(w.mirror.history[run] == nil, "run %s was started after its end", runName(run))
+	w.ensure(l.Token == asked.Claim.Token && s.Token == l.Token, "run %s was started under token %d; the schedule has %d", runName(run), l.Token, s.Token)
+	w.ensure(s.ClaimedBy != nil && *s.ClaimedBy == by.id && l.WorkerID == by.id, "run %s was started without a claim", runName(run))
+	w.ensure(s.DueAt.After(now), "run %s was started after the lock of its claim", runName(run))
+	w.ensure(l.Slot.Equal(s.Slot) && l.Attempt == s.Attempt, "run %s stands for another due time than the plan", runName(run))
+	w.ensure(run == runs.NewID(l.Slot, l.EndpointID, l.Attempt), "run %s has another's ID", runName(run))
+	lock := min(asked.Execution+5*time.Second, lockTTL)
+	w.ensure(l.LockedUntil.Equal(l.StartedAt.Add(lock)), "the lock of run %s ends at %s", runName(run), l.LockedUntil)
+	if l.Source == string(governor.SourceManual) {
+		w.ensure(w.model[id].manual || !s.PausedUntil.After(now), "run %s was started by a request that a pause took back", runName(run)) // I15
+	} else if seen == w.jumps { // Who has not noticed a jump of the clock is early or late by it.
+		w.ensure(!s.PlannedAt.After(now), "run %s was started %s early", runName(run), s.PlannedAt.Sub(now)) // I7
+		w.ensure(!s.PausedUntil.After(now), "run %s was started while paused", runName(run))                 // I15
+	}
+	w.ensure(s.PausedUntil.Before(governor.Indefinite) || w.model[id].manual, "run %s was started while paused for good", runName(run))
+	w.keepsMinimum(id, l)
+	w.mirror.started[id] = l
+	w.reach("start")
+	if l.Attempt > 1 {
+		w.reach("start of another attempt")
+	}
+}
+
+// keepsMinimum holds the gap between two starts above the minimum, less what a start may be late by.
+func (w *world) keepsMinimum(id endpoints.ID, l *liveRun) {
+	w.t.Helper()
+	last, s := w.mirror.started[id], w.mirror.schedules[id]
+	spec := w.specOf(id, s.Version)
+	if last == nil || w.jumps > 0 || l.Attempt > 1 || l.Source == "manual" || spec.CatchUp == governor.CatchUpAll || spec.Jitter > 0 {
+		return
+	}
+	if w.mirror.history[runs.ID(last.RunID)] == nil || last.Attempt > 1 { // Other attempts count from the first one's due time.
+		return
+	}
+	gap := l.StartedAt.Sub(last.StartedAt)
+	w.ensure(gap >= spec.MinInterval-time.Second-time.Millisecond, "two starts of %s are %s apart, its minimum is %s", short(id), gap, spec.MinInterval) // I12
+}
+
+// judgeFinish is the move from live to over. Late answers change nothing.
+func (w *world) judgeFinish(f dispatch.Finish, done dispatch.Finished, c *changes) {
+	w.t.Helper()
+	w.only("a finish", c, "live_runs", "runs", "schedules", "hints")
+	w.ensure(len(c.live) == len(c.history), "a finish ended %d runs and kept %d", len(c.live), len(c.history))
+	ended := map[runs.ID]bool{}
+	for _, l := range c.live {
+		w.ensure(l.after == nil, "a finish made a run live")
+		id := runs.ID(l.before.RunID)
+		ended[id] = true
+		run := runOf(f.Runs, id)
+		w.ensure(run != nil && run.ClaimToken == l.before.Token, "a finish ended run %s, which it does not hold", runName(id)) // I3
+		w.judgeEnd(*run, f.Keep > 0, c)
+	}
+	for _, run := range f.Runs {
+		w.ensure(ended[run.ID] != late(done, run.ID), "run %s was ended: %t, told as late: %t", runName(run.ID), ended[run.ID], late(done, run.ID))
+		if !ended[run.ID] {
+			w.ensure(w.mirror.history[run.ID] != nil, "the answer to run %s is late, and nobody settled it", runName(run.ID)) // I20
+			w.reach("late answer")
+		}
+	}
+	kept := 0
+	for _, s := range c.schedules {
+		if s.after.ClaimedBy != nil {
+			kept++
+			w.ensure(*s.after.ClaimedBy == f.Worker, "a finish left %s with another worker", short(s.after.EndpointID))
+			w.reach("kept claim")
+		}
+	}
+	w.ensure(len(done.Kept) == kept, "a finish kept %d claims and told of %d", kept, len(done.Kept))
+}
+
+func late(done dispatch.Finished, id runs.ID) bool {
+	return slices.Contains(done.Late, id)
+}
+
+func runOf(list []runs.Run, id runs.ID) *runs.Run {
+	for i := range list {
+		if list[i].ID == id {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// judgeEnd judges the end of one run: its row in the history, and the plan that follows.
+func (w *world) judgeEnd(run runs.Run, keeps bool, c *changes) {
+	w.t.Helper()
+	id := endpoints.ID(run.EndpointID)
+	var past *pastRun
+	for _, r := range c.history {
+		if runs.ID(r.after.ID) == run.ID {
+			past = r.after
+		}
+	}
+	w.ensure(past != nil, "run %s ended and left no history", runName(run.ID))
+	w.ensure(past.Status == run.Outcome.Status && past.Reason == run.Outcome.Reason, "run %s is kept as %s", runName(run.ID), past.Status)
+	w.ensure(past.Token == run.ClaimToken && past.Attempt == run.Attempt && past.Slot.Equal(run.ScheduledFor), "run %s is kept as another", runName(run.ID))
+	w.reach("run " + string(past.Status))
+	before := w.mirror.schedules[id]
+	var after *schedule
+	for _, s := range c.schedules {
+		if endpoints.ID(s.after.EndpointID) == id {
+			after = s.after
+		}
+	}
+	if before == nil {
+		w.ensure(after == nil && past.NextRunAt.IsZero(), "an archived endpoint was planned")
+		return
+	}
+	w.ensure(after != nil, "run %s ended and nothing follows", runName(run.ID))
+	w.ensure(before.Slot.Equal(run.ScheduledFor) && before.Attempt == run.Attempt, "run %s ended, planned was another", runName(run.ID))
+	w.ensure(after.Token == before.Token+1, "the end of run %s did not raise the token", runName(run.ID))
+	w.ensure(keeps || after.ClaimedBy == nil, "the end of run %s left its endpoint claimed", runName(run.ID))
+	w.ensure(after.PausedUntil.Equal(before.PausedUntil) && after.Version == before.Version && after.LockMs == before.LockMs,
+		"the end of run %s changed what users had written", runName(run.ID)) // I16
+	w.ensure(past.NextRunAt.Equal(after.PlannedAt) && past.NextSource == after.Source && past.FailureCount == after.FailureCount,
+		"the history of run %s tells another plan than the row", runName(run.ID))
+	w.judgeNext(run, before, after, past, c)
+}
+
+// judgeNext derives what must follow a run, on its own, and compares.
+func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, c *changes) {
+	w.t.Helper()
+	id, spec := endpoints.ID(run.EndpointID), w.specOf(endpoints.ID(run.EndpointID), before.Version)
+	want := *before
+	want.Anchor = anchorAfter(spec, run, before)
+	want.LastSlot, want.RetryAfter = run.ScheduledFor, run.Outcome.RetryAfter
+	switch run.Outcome.Status {
+	case runs.Succeeded:
+		want.FailureCount = 0
+	case runs.Failed, runs.TimedOut:
+		want.FailureCount++
+	case runs.Running, runs.Canceled, runs.Lost, runs.Skipped:
+	}
+	if run.Source == "manual" && !want.ManualAt.After(run.ScheduledFor) {
+		want.ManualAt = time.Time{}
+	}
+	w.ensure(after.Anchor.Equal(want.Anchor), "after run %s the schedule counts from %s, not %s", runName(run.ID), after.Anchor, want.Anchor)
+	w.ensure(after.LastSlot.Equal(want.LastSlot) && after.RetryAfter.Equal(want.RetryAfter) && after.ManualAt.Equal(want.ManualAt),
+		"after run %s the state is %+v, not %+v", runName(run.ID), *after, want)
+	hints := w.hintsAfter(id, c)
+	if used := w.mirror.hints[id]["one-shot"]; used != nil && !used.RunAt.After(run.ScheduledFor) {
+		w.ensure(hints["one-shot"] == nil, "run %s did not consume its one-shot hint", runName(run.ID)) // I13
+		w.reach("one-shot consumed")
+	} else {
+		w.ensure(hints["one-shot"] == used, "run %s consumed a one-shot hint that is still to come", runName(run.ID))
+	}
+	w.ensure(hints["interval"] == w.mirror.hints[id]["interval"], "run %s ended an interval hint", runName(run.ID))
+
+	now := w.now().Add(999 * time.Microsecond).Truncate(time.Millisecond)
+	in := inputOf(id, spec, &want, hints, now, governor.CauseFinish)
+	next := governor.Decide(in)
+	if after.Attempt > 1 {
+		if !want.ManualAt.IsZero() { // What somebody asked for is the next due time, also where the clock was set back since.
+			next.At = want.ManualAt
+		}
+		w.judgeRetry(run, spec, before, after, next)
+		return
+	}
+	w.ensure(!mustRetry(run, spec, &want, now, next), "run %s was not tried again", runName(run.ID))
+	w.ensure(after.FailureCount == want.FailureCount, "after run %s %d failures count, not %d", runName(run.ID), after.FailureCount, want.FailureCount)
+	if !want.ManualAt.IsZero() {
+		w.ensure(after.Source == "manual" && after.PlannedAt.Equal(want.ManualAt), "after run %s the run that was asked for is not next", runName(run.ID))
+		return
+	}
+	w.ensure(next.At.Equal(after.PlannedAt) && next.Slot.Equal(after.Slot) && string(next.Source) == after.Source,
+		"after run %s the governor says %s by %s, the row %s by %s", runName(run.ID), next.At, next.Source, after.PlannedAt, after.Source)
+	w.ensure(string(past.NextSteps) == "null" && len(next.Steps) == 1 || sameSteps(next.Steps, past.NextSteps), "the replay after run %s took other steps", runName(run.ID))
+	w.sane(in, after)
+}
+
+// anchorAfter is the grid point that the schedule counts from: the due time, or the actual start where that was more than 1 s late.
+func anchorAfter(spec endpoints.Spec, run runs.Run, before *schedule) time.Time {
+	byPlan := run.Attempt > 1 || spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll
+	if byPlan || run.StartedAt.Sub(before.PlannedAt) <= time.Second {
+		return run.ScheduledFor
+	}
+	return run.StartedAt.Truncate(time.Millisecond)
+}
+
+// judgeRetry judges another attempt of one due time.
+func (w *world) judgeRetry(run runs.Run, spec endpoints.Spec, before, after *schedule, next governor.Decision) {
+	w.t.Helper()
+	w.reach("retry")
+	w.ensure(after.Attempt == run.Attempt+1 && after.Slot.Equal(run.ScheduledFor), "run %s is tried again as another", runName(run.ID))
+	w.ensure(run.Outcome.Retryable() && run.Attempt < spec.Retry.MaxAttempts, "run %s is tried again against the policy", runName(run.ID))
+	w.ensure(!run.Outcome.MaybeSent || spec.IdempotentMethod() || spec.Idempotent, "run %s is sent again and may have arrived", runName(run.ID))
+	w.ensure(!before.PausedUntil.After(w.now()), "run %s is tried again while paused", runName(run.ID))
+	w.ensure(after.PlannedAt.Before(next.At), "run %s is tried again at %s, past the next due time %s", runName(run.ID), after.PlannedAt, next.At)
+	bound := notBefore(run, spec, w.now().Add(spec.Retry.MaxBackoff+time.Millisecond))
+	w.ensure(!after.PlannedAt.Before(notBefore(run, spec, w.now())), "run %s is tried again at %s, too soon", runName(run.ID), after.PlannedAt)
+	w.ensure(!after.PlannedAt.After(bound), "run %s is tried again at %s", runName(run.ID), after.PlannedAt)
+	w.ensure(after.FailureCount == before.FailureCount, "an attempt that is tried again counted as a failure")
+}
+
+// mustRetry reports whether the policy leaves no choice but to try again, however the wait was drawn.
+func mustRetry(run runs.Run, spec endpoints.Spec, s *schedule, now time.Time, next governor.Decision) bool {
+	if !run.Outcome.Retryable() || run.Attempt >= spec.Retry.MaxAttempts || s.PausedUntil.After(now) || !s.ManualAt.IsZero() {
+		return false
+	}
+	if run.Outcome.MaybeSent && !spec.IdempotentMethod() && !spec.Idempotent {
+		return false
+	}
+	return notBefore(run, spec, now.Add(spec.Retry.MaxBackoff)).Before(next.At)
+}
+
+// notBefore moves an instant to where another attempt may come: when the target asked for it, and the minimum after the last start.
+func notBefore(run runs.Run, spec endpoints.Spec, at time.Time) time.Time {
+	at = later(at, run.Outcome.RetryAfter)
+	if spec.MinInterval > 0 {
+		at = later(at, run.StartedAt.Add(spec.MinInterval+time.Millisecond-1).Truncate(time.Millisecond))
+	}
+	return at
+}

@@ -1,0 +1,192 @@
+// Command mutate tests the simulation: it seeds one bug after the other into a copy of the tree, runs the simulation on it, and
+// tells which bugs were caught. Each bug is a patch in test/sim/mutants whose first line says what it breaks. Run it from the top of
+// the module:
+//
+//	go run ./test/sim/mutate [-run REGEXP] [-checks N]
+//
+// Its exit code is 1 where a bug was missed or a patch is out of date.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	mutants = "test/sim/mutants"
+	// cleanChecks is how many cases the tree must pass before any bug is seeded.
+	cleanChecks = 200
+)
+
+func main() {
+	pattern := flag.String("run", "", "only the patches whose name matches")
+	checks := flag.Int("checks", 2000, "how many cases the simulation has for each bug")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	missed, err := mutateAll(ctx, *pattern, *checks)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+	}
+	if err != nil || missed > 0 {
+		stop()
+		os.Exit(1) //nolint:gocritic // The deferred call was made by hand.
+	}
+}
+
+// mutateAll tries every patch whose name matches and prints a row for each. It returns how many were not caught.
+func mutateAll(ctx context.Context, pattern string, checks int) (missed int, err error) {
+	match, err := regexp.Compile(pattern)
+	if err != nil {
+		return 0, fmt.Errorf("reading -run: %w", err)
+	}
+	patches, err := filepath.Glob(filepath.Join(mutants, "*.patch"))
+	if err != nil {
+		return 0, err
+	}
+	patches = slices.DeleteFunc(patches, func(path string) bool { return !match.MatchString(filepath.Base(path)) })
+	dir, err := os.MkdirTemp("", "rubato-mutate-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := copyTree(".", dir); err != nil {
+		return 0, fmt.Errorf("copying the tree: %w", err)
+	}
+	m := mutator{dir: dir}
+	if clean := m.simulate(ctx, min(checks, cleanChecks)); clean.verdict != survived {
+		return 0, fmt.Errorf("the tree fails without any bug:\n%s", clean.output)
+	}
+	fmt.Println("| bug | verdict | cases | seconds | what caught it |\n| --- | --- | --- | --- | --- |")
+	caughtCount := 0
+	for _, path := range patches {
+		r := m.try(ctx, path, checks)
+		if ctx.Err() != nil {
+			return missed, ctx.Err()
+		}
+		fmt.Println(r.row(path))
+		if r.verdict == caught {
+			caughtCount++
+		} else {
+			missed++
+		}
+	}
+	fmt.Printf("\n%d of %d bugs caught, each within %d cases\n", caughtCount, len(patches), checks)
+	return missed, nil
+}
+
+type verdict string
+
+const (
+	caught   verdict = "caught"
+	survived verdict = "MISSED"
+	stale    verdict = "PATCH OUT OF DATE"
+	broken   verdict = "DOES NOT BUILD"
+)
+
+// result is what became of one bug.
+type result struct {
+	verdict verdict
+	cases   int    // after how many the simulation failed
+	why     string // what it said
+	took    time.Duration
+	output  string
+}
+
+func (r result) row(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), ".patch")
+	return fmt.Sprintf("| %s | %s | %d | %.1f | %s |", name, r.verdict, r.cases, r.took.Seconds(), r.why)
+}
+
+// mutator works in a copy of the tree.
+type mutator struct {
+	dir string
+}
+
+// try seeds one bug, runs the simulation, and takes the bug out again.
+func (m mutator) try(ctx context.Context, path string, checks int) result {
+	patch, err := filepath.Abs(path)
+	if err != nil {
+		return result{verdict: stale, why: err.Error()}
+	}
+	if out, err := m.command(ctx, "git", "apply", patch); err != nil {
+		return result{verdict: stale, why: firstLine(out)}
+	}
+	r := m.simulate(ctx, checks)
+	if out, err := m.command(ctx, "git", "apply", "--reverse", patch); err != nil {
+		return result{verdict: stale, why: "cannot be taken out again: " + firstLine(out)}
+	}
+	return r
+}
+
+var failure = regexp.MustCompile(`(?:failed|panic) after (\d+) tests: (?:at [^:]+:\d+:[^:]+: )?(.*)`)
+
+// simulate runs the simulation once. Failures are not made smaller: that they are there is enough.
+func (m mutator) simulate(ctx context.Context, checks int) result {
+	began := time.Now()
+	out, err := m.command(ctx, "go", "test", "./test/sim", "-run", "^TestEveryMoveIsLegal$", "-count=1", "-timeout=10m",
+		"-rapid.nofailfile", "-rapid.shrinktime=1ns", "-rapid.checks="+strconv.Itoa(checks))
+	r := result{verdict: survived, took: time.Since(began), output: out}
+	if err == nil {
+		return r
+	}
+	if !strings.Contains(out, "--- FAIL: TestEveryMoveIsLegal") {
+		r.verdict, r.why = broken, firstLine(out)
+		return r
+	}
+	r.verdict = caught
+	if found := failure.FindStringSubmatch(out); found != nil {
+		r.cases, _ = strconv.Atoi(found[1]) // The expression lets only digits through.
+		r.why = strings.TrimSpace(found[2])
+	}
+	return r
+}
+
+// command runs a program in the copy. The copy lies in no repository, and must not look like it does.
+func (m mutator) command(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = m.dir
+	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(m.dir), "GOFLAGS=-buildvcs=false")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}
+
+// copyTree copies what builds: every file outside folders that are hidden or hold binaries.
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); path != from && (strings.HasPrefix(name, ".") || name == "bin") {
+				return filepath.SkipDir
+			}
+			return os.MkdirAll(filepath.Join(to, path), 0o750)
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, path), raw, 0o600)
+	})
+}

@@ -1,0 +1,161 @@
+package sim
+
+import (
+	"encoding/json"
+	"maps"
+	"time"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+)
+
+// hintsAfter returns the hints of an endpoint once a call is over.
+func (w *world) hintsAfter(id endpoints.ID, c *changes) map[string]*hint {
+	probe := newMirror()
+	probe.hints[id] = map[string]*hint{}
+	maps.Copy(probe.hints[id], w.mirror.hints[id])
+	for _, h := range c.hints {
+		probe.applyHint(h)
+	}
+	return probe.hints[id]
+}
+
+// inputOf gathers what a decision is a function of from rows.
+func inputOf(id endpoints.ID, spec endpoints.Spec, s *schedule, hints map[string]*hint, now time.Time, cause governor.Cause) governor.Input {
+	in := governor.Input{
+		EndpointID: id, Now: now, Cause: cause, Anchor: s.Anchor, StartAt: spec.StartAt, CatchUp: spec.CatchUp,
+		Baseline: governor.Baseline{Interval: spec.BaselineInterval}, Failures: s.FailureCount,
+		Min: spec.MinInterval, Max: spec.MaxInterval, LastSlot: s.LastSlot, RetryAfter: s.RetryAfter, PausedUntil: s.PausedUntil,
+		Jitter: spec.Jitter,
+	}
+	if cron, err := spec.ParseCron(id); err == nil && cron != nil {
+		in.Baseline.Cron = cron
+	}
+	if h := hints["interval"]; h != nil {
+		in.IntervalHint = &governor.IntervalHint{Interval: time.Duration(h.IntervalMs) * time.Millisecond, ExpiresAt: h.ExpiresAt, Reason: h.Reason}
+	}
+	if h := hints["one-shot"]; h != nil {
+		in.OneShot = &governor.OneShotHint{At: h.RunAt, ExpiresAt: h.ExpiresAt, Reason: h.Reason}
+	}
+	return in
+}
+
+// recordedInput reads the input that the ledger keeps. What it leaves out follows from the version, and the reasons of hints from
+// their rows.
+func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[string]*hint) (governor.Input, error) {
+	var kept struct {
+		Now          time.Time      `json:"now"`
+		Cause        governor.Cause `json:"cause"`
+		Anchor       time.Time      `json:"anchor"`
+		FailureCount int            `json:"failureCount"`
+		LastSlot     time.Time      `json:"lastSlot"`
+		PausedUntil  time.Time      `json:"pausedUntil"`
+		RetryAfter   time.Time      `json:"retryAfter"`
+		Hints        struct {
+			Interval *struct {
+				IntervalMs int64     `json:"intervalMs"`
+				ExpiresAt  time.Time `json:"expiresAt"`
+			} `json:"interval"`
+			OneShot *struct {
+				At        time.Time `json:"at"`
+				ExpiresAt time.Time `json:"expiresAt"`
+			} `json:"oneShot"`
+		} `json:"hints"`
+	}
+	if err := json.Unmarshal(raw, &kept); err != nil {
+		return governor.Input{}, err
+	}
+	s := &schedule{
+		Anchor: kept.Anchor, FailureCount: kept.FailureCount, LastSlot: kept.LastSlot, PausedUntil: kept.PausedUntil, RetryAfter: kept.RetryAfter,
+	}
+	replayed := map[string]*hint{}
+	if h := kept.Hints.Interval; h != nil {
+		replayed["interval"] = &hint{IntervalMs: h.IntervalMs, ExpiresAt: h.ExpiresAt, Reason: reasonOf(hints["interval"])}
+	}
+	if h := kept.Hints.OneShot; h != nil {
+		replayed["one-shot"] = &hint{RunAt: h.At, ExpiresAt: h.ExpiresAt, Reason: reasonOf(hints["one-shot"])}
+	}
+	return inputOf(id, spec, s, replayed, kept.Now, kept.Cause), nil
+}
+
+func reasonOf(h *hint) string {
+	if h == nil {
+		return ""
+	}
+	return h.Reason
+}
+
+// sameSteps compares a trace with one that was stored.
+func sameSteps(steps []governor.Step, stored []byte) bool {
+	var kept []governor.Step
+	if stored == nil || json.Unmarshal(stored, &kept) != nil || len(kept) != len(steps) {
+		return false
+	}
+	for i := range steps {
+		if kept[i].Rule != steps[i].Rule || !kept[i].At.Equal(steps[i].At) || kept[i].Why != steps[i].Why {
+			return false
+		}
+	}
+	return true
+}
+
+// sane judges a plan by what its rules promise, without asking the governor. Jitter moves a candidate by less than its bound.
+func (w *world) sane(in governor.Input, s *schedule) {
+	w.t.Helper()
+	id, at := endpoints.ID(s.EndpointID), s.PlannedAt
+	paused := in.PausedUntil.After(in.Now)
+	w.ensure(!at.Before(in.Now), "%s is planned before now", short(id))
+	w.ensure(!paused || !at.Before(in.PausedUntil), "%s is planned inside its pause", short(id)) // I15
+	if !in.Anchor.IsZero() {                                                                     // I12
+		w.ensure(in.Min <= 0 || !at.Before(in.Anchor.Add(in.Min)), "%s is planned %s after its anchor, the minimum is %s", short(id), at.Sub(in.Anchor), in.Min)
+		w.ensure(in.Max <= 0 || paused || !at.After(later(in.Now, in.Anchor.Add(in.Max))), "%s is planned %s after its anchor, the maximum is %s", short(id), at.Sub(in.Anchor), in.Max)
+	}
+	if s.Source == string(governor.SourceAIInterval) { // I13
+		w.ensure(in.IntervalHint != nil && in.IntervalHint.ExpiresAt.After(in.Now), "an expired interval hint planned %s", short(id))
+		w.reach("plan by an interval hint")
+	}
+	if s.Source == string(governor.SourceAIOneShot) {
+		w.ensure(in.OneShot != nil && in.OneShot.ExpiresAt.After(in.Now) && in.OneShot.At.After(in.LastSlot), "an expired or used one-shot hint planned %s", short(id))
+		w.reach("plan by a one-shot hint")
+	}
+	if in.Baseline.Cron == nil && !paused {
+		want := expected(in)
+		w.ensure(!at.Before(want) && !at.After(want.Add(max(0, in.Jitter-1))), "%s is planned at %s by %s, the rules say %s (%+v)", short(id), at, s.Source, want, in)
+	}
+}
+
+// expected is the due time of an interval endpoint that is not paused, by the rules, without jitter.
+func expected(in governor.Input) time.Time {
+	every := in.Baseline.Interval
+	for range min(in.Failures, 5) {
+		every *= 2
+	}
+	if h := in.IntervalHint; h != nil && h.ExpiresAt.After(in.Now) {
+		every = h.Interval
+	}
+	at := in.Anchor.Add(every)
+	if in.Anchor.IsZero() {
+		at = later(in.Now, in.StartAt)
+	}
+	wins := in.OneShot != nil && in.OneShot.ExpiresAt.After(in.Now) && in.OneShot.At.After(in.LastSlot) && in.OneShot.At.Before(at)
+	if wins {
+		at = in.OneShot.At
+	}
+	at = later(at, in.RetryAfter)
+	if at.Before(in.Now) {
+		at = in.Now
+		if !wins && in.Cause == governor.CauseFinish {
+			at = in.Now.Add(every)
+		}
+	}
+	if in.Anchor.IsZero() {
+		return at
+	}
+	if in.Min > 0 {
+		at = later(at, in.Anchor.Add(in.Min))
+	}
+	if in.Max > 0 {
+		at = earlier(at, in.Anchor.Add(in.Max))
+	}
+	return later(at, in.Now)
+}

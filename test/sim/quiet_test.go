@@ -1,0 +1,66 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// quiet ends a case now and then by letting everything be well: then no run stays live and no endpoint stays overdue.
+func (w *world) quiet(t *rapid.T) {
+	if !chance(t, 30, "quiet end") {
+		return
+	}
+	if w.offset < w.ahead { // What was locked under a clock that ran ahead is locked until then.
+		w.offset = w.ahead
+		w.jumps++
+	}
+	for _, p := range slices.Clone(w.workers) {
+		w.healOne(p)
+		w.kill(p)
+	}
+	for range 18 {
+		w.pass(25 * time.Second)
+		w.do(w.takeOverCall())
+		w.do(w.listCall())
+		for _, run := range w.sweeper.listed {
+			w.do(w.settleCall(run))
+		}
+		w.sweeper.listed = nil
+		w.serve(w.workers[0])
+		if w.calm() && w.elapsed-w.sweeper.watching >= settlePeriod {
+			w.reach("quiet end")
+			return
+		}
+	}
+	w.fail("after %s of quiet a run is still live, or an endpoint overdue", 18*25*time.Second)
+}
+
+// serve lets a worker run whatever is due, with a target that answers at once.
+func (w *world) serve(p *worker) {
+	w.do(w.beatCall(p, "active"))
+	w.do(w.claimCall(p, 10))
+	list := w.due(p)
+	if len(list) == 0 {
+		return
+	}
+	w.do(w.startCall(p, list))
+	for _, e := range slices.Clone(p.running) {
+		w.transmit(p, e)
+		w.end(p, e, success())
+	}
+	if len(p.results) > 0 {
+		w.do(w.finishCall(p, batchOf(p.results), 0))
+	}
+}
+
+// calm reports whether nothing is live and nothing that nobody holds is overdue.
+func (w *world) calm() bool {
+	for _, s := range w.mirror.schedules {
+		if !s.PlannedAt.After(w.now()) {
+			return false
+		}
+	}
+	return len(w.mirror.live) == 0
+}

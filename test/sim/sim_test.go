@@ -1,0 +1,86 @@
+// Package sim drives the whole life of runs on a real Postgres under a time of its own: workers that obey the holder's rules, a
+// sweeper, users and a target act in an order that chance draws, with every fault that the promises name, and after every call the
+// rows that it changed are judged against a model of the legal moves.
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The size of a run where the flags of rapid do not say: over 10,000 steps.
+const (
+	defaultChecks = "200"
+	defaultSteps  = "100"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for name, value := range map[string]string{"rapid.checks": defaultChecks, "rapid.steps": defaultSteps} {
+		if given[name] {
+			continue
+		}
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// TestEveryMoveIsLegal is the simulation.
+func TestEveryMoveIsLegal(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	steps := 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := b.newWorld(t)
+		for range rapid.IntRange(1, 3).Draw(t, "endpoints") {
+			w.do(w.registerCall(drawSpec(t)))
+		}
+		actions := w.actions()
+		for name, action := range actions {
+			if name != "" {
+				actions[name] = func(t *rapid.T) { action(t); steps++ }
+			}
+		}
+		t.Repeat(actions)
+		w.quiet(t)
+	})
+	t.Logf("%d steps in %d cases reached:%s", steps, b.cases, table(b.reached))
+	if steps < 10_000 || t.Failed() { // A short run proves nothing about what is rare.
+		return
+	}
+	for _, what := range sometimes() {
+		if b.reached[what] == 0 {
+			t.Errorf("the simulation never reached: %s", what)
+		}
+	}
+}
+
+// sometimes names what must happen in every run of full size: a simulation that stops reaching a state proves nothing about it.
+func sometimes() []string {
+	return []string{
+		"start", "request", "start refused", "start unknown", "start expired", "start of another attempt", "claim unknown",
+		"claim of an expired lock", "release", "heartbeat", "take-over", "settlement refused", "finish unknown", "late answer", "kept claim",
+		"lock lost by its holder", "retry", "one-shot consumed", "plan by an interval hint", "plan by a one-shot hint",
+		"change while a run is live", "run succeeded", "run failed", "run timed_out", "run lost", "run skipped", "jump", "echo", "race passed",
+		"race waited", "quiet end", "twin", "start taken back", "stale",
+	}
+}
+
+func table(counts map[string]int) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(&b, "\n%8d %s", counts[name], name)
+	}
+	return b.String()
+}

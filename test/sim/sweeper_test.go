@@ -1,0 +1,119 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"rubato/internal/runs"
+	"rubato/internal/zombie"
+)
+
+// sweeper is what all sweepers together know: what was listed as lost, and since when the database was reached without a gap.
+type sweeper struct {
+	listed   []runs.Run
+	signal   zombie.Signal // by which they were listed
+	watching time.Duration
+}
+
+func (w *world) listCall() *call {
+	signal := zombie.Signal{StaleAfter: staleAfter, TrustSilence: w.elapsed-w.sweeper.watching >= settlePeriod}
+	var list []runs.Run
+	return &call{
+		name: "list of lost runs",
+		run: func(ctx context.Context, s *stores) (err error) {
+			list, err = s.sweeps.ListLost(ctx, signal, 100)
+			slices.SortFunc(list, func(a, b runs.Run) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+			return err
+		},
+		judge: func(c *changes) {
+			w.nothing("a list of lost runs", c)
+			for _, run := range list {
+				w.judgeLost(run, signal)
+			}
+		},
+		answer: func() {
+			for i := range list {
+				list[i].Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true}
+			}
+			w.sweeper.listed, w.sweeper.signal = list, signal
+		},
+	}
+}
+
+// judgeLost holds that a run is lost only on a positive signal.
+func (w *world) judgeLost(run runs.Run, signal zombie.Signal) {
+	w.t.Helper()
+	now, l := w.now(), w.mirror.live[run.EndpointID]
+	w.ensure(l != nil && runs.ID(l.RunID) == run.ID && l.Token == run.ClaimToken, "run %s is lost and was not live", runName(run.ID))
+	w.ensure(l.LockedUntil.Before(now), "run %s is lost under a lock until %s", runName(run.ID), l.LockedUntil) // I10
+	row := w.mirror.workers[l.WorkerID]
+	gone := row == nil || row.State == "inactive" || signal.TrustSilence && row.HeartbeatAt.Add(signal.StaleAfter).Before(now)
+	w.ensure(gone || l.DeadlineAt.Add(5*time.Second).Before(now), "run %s is lost without a signal", runName(run.ID))
+}
+
+func (w *world) settleCall(run runs.Run) *call {
+	var settled bool
+	signal := w.sweeper.signal
+	return &call{
+		name: "settlement of run " + runName(run.ID),
+		run: func(ctx context.Context, s *stores) (err error) {
+			settled, err = s.sweeps.Settle(ctx, signal, run)
+			return err
+		},
+		judge: func(c *changes) {
+			w.only("a settlement", c, "live_runs", "runs", "schedules", "hints")
+			w.ensure(settled == (len(c.live) == 1) && len(c.live) == len(c.history), "a settlement ended %d runs and told %t", len(c.live), settled)
+			if !settled {
+				w.reach("settlement refused")
+				return
+			}
+			l := c.live[0].before
+			w.ensure(c.live[0].after == nil && runs.ID(l.RunID) == run.ID && l.Token == run.ClaimToken, "a settlement ended another run")
+			w.judgeLost(run, signal)
+			w.judgeEnd(run, false, c)
+		},
+	}
+}
+
+// sweep lists lost runs, or settles one that was listed some time ago.
+func (w *world) sweep(t *rapid.T) {
+	if len(w.sweeper.listed) == 0 || chance(t, 30, "list again") {
+		w.do(w.listCall())
+		return
+	}
+	run := w.sweeper.listed[0]
+	w.sweeper.listed = w.sweeper.listed[1:]
+	c := w.settleCall(run)
+	w.remember(c)
+	w.do(c)
+}
+
+// doubt settles a run that was listed so long ago that all of it may have changed since.
+func (w *world) doubt(t *rapid.T) {
+	p := pick(t, "holder", w.workers, func(p *worker) bool { return len(p.running) > 0 })
+	e := p.running[0]
+	w.sweeper.signal = zombie.Signal{StaleAfter: staleAfter, TrustSilence: w.elapsed-w.sweeper.watching >= settlePeriod}
+	w.do(w.settleCall(runs.Run{
+		ID: e.started.RunID, EndpointID: e.started.EndpointID, TenantID: e.started.TenantID, ScheduledFor: e.claim.Slot,
+		Attempt: e.claim.Attempt, Source: e.claim.Source, ClaimToken: e.claim.Token, WorkerID: p.id, StartedAt: e.started.StartedAt,
+		Outcome: runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true},
+	}))
+}
+
+func (w *world) takeOverCall() *call {
+	var freed int
+	return &call{
+		name: "take-over",
+		run: func(ctx context.Context, s *stores) (err error) {
+			freed, err = s.sweeps.TakeOver(ctx, silentWorker)
+			return err
+		},
+		judge: func(c *changes) { w.judgeTakeOver(silentWorker, freed, c) },
+	}
+}
+
+func (w *world) takeOver(*rapid.T) { w.do(w.takeOverCall()) }

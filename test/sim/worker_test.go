@@ -1,0 +1,287 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/runs"
+)
+
+// slots is how many requests a worker has under way at once.
+const slots = 4
+
+// worker is a worker process as a step function. It obeys the holder's rules: a start that was not sent within a second is not
+// sent; a run whose lock is over on its own clock, less a margin, is cancelled and writes nothing; a finished answer is kept until it
+// is written.
+type worker struct {
+	id      uuid.UUID
+	sampled int  // the jumps of the database's clock that its own view of the time has seen
+	known   bool // whether it has seen that clock at all
+	ahead   time.Duration
+	frozen  bool
+	cut     bool // from the database
+
+	queue   []claims.Claim
+	targets map[[16]byte]dispatch.Target
+	running []*execution
+	results []result
+}
+
+// result is an answer on its way into the history.
+type result struct {
+	run   runs.Run
+	owner *execution
+}
+
+// execution is a started run in the hands of its worker. Instants are readings of the monotonic clock.
+type execution struct {
+	claim    claims.Claim
+	started  dispatch.Started
+	spec     endpoints.Spec
+	asked    time.Duration // when its start was sent to the database
+	deadline time.Duration
+	ends     time.Duration // its lock, for the holder; 0: needs no heartbeats
+	jumps    int           // of the database's clock, at its start
+	seen     int           // those that the worker had noticed by then
+	request  *request
+}
+
+func (w *world) newWorker() *worker {
+	w.ids++
+	var id uuid.UUID
+	id[0], id[6], id[8] = 0xaa, 0x70, 0x80
+	binary.BigEndian.PutUint32(id[12:], w.ids)
+	me := &worker{id: id, targets: map[[16]byte]dispatch.Target{}}
+	w.do(w.beatCall(me, "active"))
+	return me
+}
+
+// now is what a worker takes the database's time to be.
+func (p *worker) now(w *world) time.Time { return epoch.Add(w.elapsed + p.ahead) }
+
+// awake reports whether the process gets to do anything, reachable whether the database hears it.
+func (p *worker) awake() bool     { return !p.frozen }
+func (p *worker) reachable() bool { return !p.frozen && !p.cut }
+
+func (w *world) beatCall(by *worker, state string) *call {
+	return &call{
+		name: "beat " + short(by.id) + " " + state,
+		run: func(ctx context.Context, s *stores) error {
+			return s.executions.Beat(ctx, dispatch.Presence{ID: by.id, Name: "sim", Version: "v0", State: state, Slots: slots, Busy: len(by.running)})
+		},
+		judge: func(c *changes) {
+			w.only("a beat", c, "workers")
+			w.ensure(len(c.workers) == 1 && c.workers[0].after.ID == by.id && c.workers[0].after.HeartbeatAt.Equal(w.now()), "a beat stamped another row")
+		},
+	}
+}
+
+func (w *world) claimCall(by *worker, limit int) *call {
+	r := claims.Request{Worker: by.id, Limit: limit, Horizon: horizon, LockTTL: lockTTL}
+	var list []claims.Claim
+	var now time.Time
+	return &call{
+		name: "claim by " + short(by.id),
+		run: func(ctx context.Context, s *stores) (err error) {
+			list, now, err = s.claims.ClaimDue(ctx, r)
+			slices.SortFunc(list, func(a, b claims.Claim) int { return bytes.Compare(a.EndpointID[:], b.EndpointID[:]) })
+			return err
+		},
+		judge: func(c *changes) { w.judgeClaim(by, r, list, c) },
+		answer: func() {
+			by.known, by.sampled, by.ahead = true, w.jumps, now.Sub(epoch)-w.elapsed
+			w.take(by, list)
+		},
+	}
+}
+
+// take puts claims into the queue with what they call, and gives back those whose target cannot be had.
+func (w *world) take(by *worker, list []claims.Claim) {
+	if len(list) == 0 {
+		return
+	}
+	found := map[[16]byte]dispatch.Target{}
+	w.do(&call{
+		name: "targets for " + short(by.id),
+		run: func(ctx context.Context, s *stores) (err error) {
+			found, err = s.executions.Targets(ctx, list)
+			return err
+		},
+		judge: func(c *changes) { w.nothing("reading targets", c) },
+	})
+	var lost []claims.Claim
+	for _, c := range list {
+		if target, is := found[c.EndpointID]; is { // A newer claim of an endpoint voids the older one.
+			by.queue = slices.DeleteFunc(by.queue, sameEndpoint(c))
+			by.queue, by.targets[c.EndpointID] = append(by.queue, c), target
+		} else {
+			lost = append(lost, c)
+		}
+	}
+	if len(lost) > 0 {
+		w.do(w.releaseCall(by, lost))
+	}
+}
+
+func (w *world) releaseCall(by *worker, list []claims.Claim) *call {
+	return &call{
+		name: "release by " + short(by.id),
+		run: func(ctx context.Context, s *stores) error {
+			_, err := s.claims.Release(ctx, by.id, list)
+			return err
+		},
+		judge: func(c *changes) { w.judgeRelease(by, list, c) },
+	}
+}
+
+// due takes what has come due out of the queue, as far as slots are free.
+func (w *world) due(by *worker) []claims.Claim {
+	var list, rest []claims.Claim
+	free := slots - len(by.running) - len(by.results)
+	for _, c := range by.queue {
+		if by.known && len(list) < free && !c.PlannedAt.After(by.now(w)) {
+			list = append(list, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	by.queue = rest
+	return list
+}
+
+func sameEndpoint(c claims.Claim) func(claims.Claim) bool {
+	return func(other claims.Claim) bool { return other.EndpointID == c.EndpointID }
+}
+
+func (w *world) startCall(by *worker, list []claims.Claim) *call {
+	starts := make([]dispatch.Start, len(list))
+	for i, c := range list {
+		starts[i] = dispatch.Start{
+			Claim: c, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt), Execution: by.targets[c.EndpointID].Spec.MaxExecutionTime,
+		}
+	}
+	asked, seen := w.elapsed, by.sampled // A copy that arrives later goes by the view that it was sent by.
+	var told []dispatch.Started
+	return &call{
+		name: "start by " + short(by.id),
+		run: func(ctx context.Context, s *stores) (err error) {
+			told, err = s.executions.Start(ctx, by.id, starts, lockTTL)
+			slices.SortFunc(told, func(a, b dispatch.Started) int { return bytes.Compare(a.EndpointID[:], b.EndpointID[:]) })
+			return err
+		},
+		judge: func(c *changes) { w.judgeStart(by, seen, starts, told, c) },
+		answer: func() {
+			for _, s := range told {
+				w.launch(by, startOf(starts, s.RunID).Claim, s, asked)
+			}
+		},
+	}
+}
+
+// launch begins an execution. The request leaves in a step of its own, so that a freeze can come between.
+func (w *world) launch(by *worker, c claims.Claim, s dispatch.Started, asked time.Duration) {
+	e := &execution{claim: c, started: s, spec: by.targets[c.EndpointID].Spec, asked: asked, jumps: w.jumps, seen: by.sampled}
+	e.deadline = w.elapsed + e.spec.MaxExecutionTime
+	if ttl := s.LockedUntil.Sub(s.StartedAt); ttl < e.spec.MaxExecutionTime {
+		e.ends = asked + ttl - lockMargin
+	}
+	by.running = append(by.running, e)
+}
+
+// end hands the outcome of an execution to the finisher.
+func (w *world) end(by *worker, e *execution, o runs.Outcome) {
+	w.wire.close(e.request, w.elapsed)
+	w.forget(by, e)
+	by.results = append(by.results, result{owner: e, run: runs.Run{
+		ID: e.started.RunID, EndpointID: e.started.EndpointID, TenantID: e.started.TenantID, ScheduledFor: e.claim.Slot,
+		Attempt: e.claim.Attempt, Source: e.claim.Source, ClaimToken: e.claim.Token, WorkerID: by.id,
+		StartedAt: e.started.StartedAt, FinishedAt: e.started.StartedAt.Add(w.elapsed - e.asked), Outcome: o,
+	}})
+}
+
+func (w *world) forget(by *worker, e *execution) {
+	by.running = slices.DeleteFunc(by.running, func(other *execution) bool { return other == e })
+}
+
+func (w *world) heartbeatCall(by *worker) *call {
+	var held []claims.Held
+	for _, e := range by.running {
+		if e.ends > 0 {
+			held = append(held, claims.Held{RunID: e.started.RunID, Token: e.claim.Token})
+		}
+	}
+	asked := w.elapsed
+	var kept [][16]byte
+	return &call{
+		name: "heartbeat by " + short(by.id),
+		run: func(ctx context.Context, s *stores) (err error) {
+			kept, err = s.claims.ExtendLocks(ctx, by.id, held, lockTTL)
+			return err
+		},
+		judge: func(c *changes) { w.judgeHeartbeat(by, held, kept, c) },
+		answer: func() {
+			for _, e := range slices.Clone(by.running) {
+				h := claims.Held{RunID: e.started.RunID, Token: e.claim.Token}
+				switch {
+				case !slices.Contains(held, h):
+				case !slices.Contains(kept, [16]byte(e.started.RunID)):
+					w.loseLock(by, e, w.elapsed)
+				case asked < e.ends:
+					e.ends = asked + lockTTL - lockMargin
+				}
+			}
+		},
+	}
+}
+
+// loseLock cancels a request. Whoever settles the run writes its record.
+func (w *world) loseLock(by *worker, e *execution, at time.Duration) {
+	w.note("%s lost the lock of run %s", short(by.id), runName(e.started.RunID))
+	w.wire.close(e.request, at)
+	w.forget(by, e)
+	w.reach("lock lost by its holder")
+}
+
+func (w *world) finishCall(by *worker, batch []runs.Run, keep time.Duration) *call {
+	f := dispatch.Finish{Worker: by.id, Runs: batch, Keep: keep, LockTTL: lockTTL}
+	var done dispatch.Finished
+	return &call{
+		name: "finish by " + short(by.id),
+		run: func(ctx context.Context, s *stores) (err error) {
+			done, err = s.executions.Finish(ctx, f)
+			slices.SortFunc(done.Kept, func(a, b claims.Claim) int { return bytes.Compare(a.EndpointID[:], b.EndpointID[:]) })
+			return err
+		},
+		judge: func(c *changes) { w.judgeFinish(f, done, c) },
+		answer: func() {
+			by.results = slices.DeleteFunc(by.results, func(r result) bool { return runOf(batch, r.run.ID) != nil })
+			w.take(by, done.Kept)
+		},
+	}
+}
+
+// watch lets a process notice what its monotonic clock says: locks and deadlines that are over. One that was frozen sees all of it
+// at once when it wakes.
+func (w *world) watch(by *worker) {
+	if !by.awake() {
+		return
+	}
+	for _, e := range slices.Clone(by.running) {
+		if e.ends > 0 && w.elapsed >= e.ends+watchPeriod {
+			w.loseLock(by, e, e.ends+watchPeriod)
+			continue
+		}
+		if e.request != nil && w.elapsed >= min(e.deadline, e.request.timeout) {
+			w.wire.close(e.request, min(e.deadline, e.request.timeout))
+			w.end(by, e, runs.Outcome{Status: runs.TimedOut, Reason: runs.Timeout, MaybeSent: true})
+		}
+	}
+}
