@@ -35,6 +35,15 @@ fuzz: ## Run each fuzz test for FUZZTIME (30s)
 		done; \
 	done
 
+.PHONY: chaos
+chaos: ## Kill, freeze and cut off real programs for long, and print the guarantee card
+	RUBATO_CHAOS=long go test -timeout 60m -count=1 -v ./test/chaos
+
+.PHONY: sim
+sim: ## Simulate a million steps, then prove that seeded bugs are found
+	go test ./test/sim -run EveryMoveIsLegal -v -timeout 3h -rapid.checks=12000
+	go run ./test/sim/mutate
+
 .PHONY: cover
 cover: ## Show what tests reach, by function
 	go test -coverpkg ./internal/... -coverprofile cover.out ./...
