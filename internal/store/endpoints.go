@@ -115,6 +115,9 @@ func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []dbsqlc.End
 	if err != nil {
 		return nil, err
 	}
+	if err := s.db.attachLive(ctx, tx, ids, found); err != nil {
+		return nil, err
+	}
 	list := make([]*endpoints.Endpoint, 0, len(rows))
 	for _, row := range rows {
 		e, err := endpointOf(row)

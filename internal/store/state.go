@@ -9,8 +9,8 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// states reads endpoints as they stand: configuration, schedule, hints and live run. Whoever wants to replan them holds their rows
-// locked already, by an earlier statement. An endpoint without a schedule (archived) is left out, and one whose stored
+// states reads endpoints as they stand: configuration, schedule and hints; live runs are for attachLive. Whoever wants to replan them
+// holds their rows locked already, by an earlier statement. An endpoint without a schedule (archived) is left out, and one whose stored
 // configuration cannot be used comes with the fault.
 func (db *DB) states(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
 	rows, err := db.q.ScheduleGetMany(ctx, tx, ids)
@@ -39,11 +39,11 @@ func (db *DB) states(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) (map[[
 		e.State = stateOf(row)
 		found[row.EndpointID] = &e
 	}
-	return found, faults, db.attach(ctx, tx, ids, found)
+	return found, faults, db.attachHints(ctx, tx, ids, found)
 }
 
-// attach adds hints and live runs.
-func (db *DB) attach(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte, found map[[16]byte]*endpoints.Endpoint) error {
+// attachHints adds the hints in force.
+func (db *DB) attachHints(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte, found map[[16]byte]*endpoints.Endpoint) error {
 	hints, err := db.q.HintGetMany(ctx, tx, ids)
 	if err != nil {
 		return fmt.Errorf("reading the hints of %d endpoints: %w", len(ids), err)
@@ -53,6 +53,11 @@ func (db *DB) attach(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte, found 
 			attachHint(&e.State, row)
 		}
 	}
+	return nil
+}
+
+// attachLive adds live runs. A finish has no use for them: it has just ended them.
+func (db *DB) attachLive(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte, found map[[16]byte]*endpoints.Endpoint) error {
 	live, err := db.q.LiveRunGetMany(ctx, tx, ids)
 	if err != nil {
 		return fmt.Errorf("reading the live runs of %d endpoints: %w", len(ids), err)
