@@ -76,6 +76,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, a.status)
 	require.Contains(t, s.logs.String(), "nil map")
 	require.NotContains(t, string(a.body), "nil map")
+	require.Contains(t, s.metrics(), "\nrubato_panics_total{where=\"request\"} 1\n")
 }
 
 func TestUserErrorsAreNotLogged(t *testing.T) {
@@ -104,6 +105,16 @@ func TestHealth(t *testing.T) {
 	s.ready = errors.New("no connection to db.internal")
 	a := s.call("GET", "/readyz", "")
 	require.Equal(t, http.StatusServiceUnavailable, a.status)
+	require.NotContains(t, string(a.body), "db.internal")
+	s.ready = &errs.Error{
+		Code: errs.Unavailable, Reason: "not_ready", Message: "not now",
+		Fields: []errs.Field{{Field: "database", Code: "not_ready", Message: "the database does not answer, since noon"}},
+		Err:    errors.New("no connection to db.internal"),
+	}
+	a = s.call("GET", "/readyz", "")
+	require.Equal(t, http.StatusServiceUnavailable, a.status)
+	require.Contains(t, string(a.body), `"field":"database"`)
+	require.Contains(t, string(a.body), "the database does not answer, since noon")
 	require.NotContains(t, string(a.body), "db.internal")
 	require.Equal(t, "ok", s.call("GET", "/healthz", "").is(http.StatusOK)["status"])
 	require.Equal(t, api.OpenAPI(), string(s.call("GET", "/openapi.yaml", "").body))
