@@ -40,7 +40,7 @@ func documented(t *testing.T) map[string]metric {
 	m := standard()
 	for _, row := range tableRow.FindAllStringSubmatch(string(read(t, "docs/operations.md")), -1) {
 		one := metric{kind: row[2], labels: map[string][]string{}}
-		for _, cell := range strings.SplitSeq(row[3], "; ") {
+		for cell := range strings.SplitSeq(row[3], "; ") {
 			found := tableLabel.FindStringSubmatch(cell)
 			if found == nil {
 				require.Empty(t, strings.TrimSpace(cell), row[1])
@@ -99,7 +99,7 @@ func used(t *testing.T, metrics map[string]metric, expr string) []string {
 	}
 	require.NotEmpty(t, names, "%s looks at nothing", expr)
 	for _, group := range grouping.FindAllStringSubmatch(rest, -1) {
-		for _, label := range strings.SplitSeq(group[2], ",") {
+		for label := range strings.SplitSeq(group[2], ",") {
 			require.Contains(t, labels, strings.TrimSpace(label), "%s: no metric in it has this label", expr)
 		}
 	}
