@@ -24,13 +24,15 @@ func TestRequestsAreCountedByRouteAndClass(t *testing.T) {
 	series := strings.Count(s.metrics(), "\nrubato_http_requests_total{")
 	require.Contains(t, s.metrics(), `rubato_http_requests_total{method="POST",route="/v1/endpoints/{id}/pause",status="5xx"} 0`)
 
+	id := s.register(minimal)
+	s.call("GET", "/v1/endpoints/"+id, "")
 	s.call("GET", "/v1/endpoints/"+strings.Repeat("x", 50), "")
-	s.call("POST", "/v1/endpoints", minimal)
 	s.call("GET", "/healthz", "")
-	s.call("GET", "/nowhere/ep_1", "")
+	s.call("GET", "/secret/"+id, "")
 	s.call("BREW", "/v1/endpoints", "")
 
 	for _, want := range []string{
+		`{method="GET",route="/v1/endpoints/{id}",status="2xx"} 1`,
 		`{method="GET",route="/v1/endpoints/{id}",status="4xx"} 1`,
 		`{method="POST",route="/v1/endpoints",status="2xx"} 1`,
 		`{method="GET",route="/healthz",status="2xx"} 1`,
@@ -38,6 +40,8 @@ func TestRequestsAreCountedByRouteAndClass(t *testing.T) {
 	} {
 		require.Contains(t, s.metrics(), "\nrubato_http_requests_total"+want+"\n")
 	}
-	require.Contains(t, s.metrics(), "\nrubato_http_request_duration_seconds_count 5\n")
+	require.Contains(t, s.metrics(), "\nrubato_http_request_duration_seconds_count 6\n")
+	require.NotContains(t, s.metrics(), id)
+	require.NotContains(t, s.metrics(), "BREW")
 	require.Equal(t, series, strings.Count(s.metrics(), "\nrubato_http_requests_total{"), "every series was there before it counted")
 }

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -118,40 +117,4 @@ func TestHealth(t *testing.T) {
 	require.NotContains(t, string(a.body), "db.internal")
 	require.Equal(t, "ok", s.call("GET", "/healthz", "").is(http.StatusOK)["status"])
 	require.Equal(t, api.OpenAPI(), string(s.call("GET", "/openapi.yaml", "").body))
-}
-
-func TestMetrics(t *testing.T) {
-	t.Parallel()
-	s := newService(t)
-	id := s.register(minimal)
-	s.call("GET", "/v1/endpoints/"+id, "")
-	s.call("GET", "/v1/endpoints/"+id, "")
-	s.call("GET", "/secret/"+id, "")
-	s.call("BREW", "/v1/endpoints", "")
-	text := exposition(t, s)
-	require.Contains(t, text, `{method="GET",route="/v1/runs/{id}",status="500"} 0`, "every route is there from the start")
-	require.Contains(t, text, `{method="GET",route="/v1/endpoints/{id}",status="200"} 2`)
-	require.Contains(t, text, `{method="POST",route="/v1/endpoints",status="201"} 1`)
-	require.Contains(t, text, `{method="other",route="other",status="404"} 1`)
-	require.Contains(t, text, `{method="other",route="other",status="405"} 1`)
-	require.NotContains(t, text, id)
-	require.NotContains(t, text, "BREW")
-}
-
-// exposition returns the metrics as lines of labels and values.
-func exposition(t *testing.T, s *service) string {
-	t.Helper()
-	families, err := s.registry.Gather()
-	require.NoError(t, err)
-	var b strings.Builder
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			labels := []string{}
-			for _, l := range m.GetLabel() {
-				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
-			}
-			fmt.Fprintf(&b, "%s{%s} %v\n", family.GetName(), strings.Join(labels, ","), m.GetCounter().GetValue())
-		}
-	}
-	return b.String()
 }
