@@ -40,13 +40,14 @@ func (a API) Run(ctx context.Context) error {
 	if err := c.ensureKey(ctx, "bootstrap", a.Settings.API.BootstrapKey); err != nil {
 		return err
 	}
-	admin, err := c.admin(ctx, c.db.Ping)
+	health := telemetry.NewHealth(a.Logger, c.databaseAnswers())
+	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err
 	}
 	tell(a.Started, addressesOf(l, admin))
 	a.Logger.Info("the API server serves", "url", baseURL(l.Addr()), "version", telemetry.Version())
-	return serveWhile(ctx, admin, c.publicServer(l, c.db.Ping).run)
+	return serveWhile(ctx, admin, health, c.publicServer(l, health).run)
 }
 
 // ensureKey makes sure that an admin key exists, where one is named.
@@ -62,21 +63,22 @@ func (c *core) ensureKey(ctx context.Context, name, key string) error {
 }
 
 // publicServer returns the server of the API's own listener, which serves the metrics too.
-func (c *core) publicServer(l net.Listener, ready func(context.Context) error) *server {
+func (c *core) publicServer(l net.Listener, health *telemetry.Health) *server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
-	mux.Handle("/", c.api(ready))
+	mux.Handle("/", c.api(health))
 	return newServer(l, mux, c.logger)
 }
 
-// serveWhile runs work, and the admin server beside it from its begin to its end: a program that drains still tells how it does.
-func serveWhile(ctx context.Context, admin *server, work func(context.Context) error) error {
-	if admin == nil {
-		return work(ctx)
-	}
+// serveWhile runs work, and beside it, from its begin to its end, the admin server and the checks of health: a program that drains
+// still tells how it does. admin may be nil.
+func serveWhile(ctx context.Context, admin *server, health *telemetry.Health, work func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	watched, done := context.WithCancel(context.WithoutCancel(ctx))
-	group.Go(func() error { return admin.run(watched) })
+	if admin != nil {
+		group.Go(func() error { return admin.run(watched) })
+	}
+	group.Go(func() error { health.Run(watched); return nil })
 	group.Go(func() error {
 		defer done()
 		return work(ctx)

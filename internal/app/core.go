@@ -50,6 +50,7 @@ func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 		return nil, err
 	}
 	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db}
+	c.registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err := c.awaitDatabase(ctx); err != nil {
 		db.Close()
 		return nil, err
@@ -98,12 +99,12 @@ func (c *core) checkSchema(ctx context.Context) error {
 }
 
 // api returns the handler of the REST API.
-func (c *core) api(ready func(context.Context) error) *httpapi.Server {
+func (c *core) api(health *telemetry.Health) *httpapi.Server {
 	return httpapi.New(httpapi.Config{
 		Endpoints:  c.endpoints(),
 		Runs:       store.NewRuns(c.db),
 		Auth:       auth.NewAuthenticator(store.NewKeys(c.db)),
-		Ready:      ready,
+		Ready:      readiness(health),
 		Logger:     c.logger,
 		Registerer: c.registry,
 	})
@@ -120,7 +121,7 @@ func (c *core) egress() *egress.Client {
 }
 
 // admin returns the server of the admin listener, or nil where the settings want none.
-func (c *core) admin(ctx context.Context, ready func(context.Context) error) (*server, error) {
+func (c *core) admin(ctx context.Context, health *telemetry.Health) (*server, error) {
 	if c.settings.Admin.Listen == "" {
 		return nil, nil //nolint:nilnil // No admin listener is a choice, not an error.
 	}
@@ -128,7 +129,7 @@ func (c *core) admin(ctx context.Context, ready func(context.Context) error) (*s
 	if err != nil {
 		return nil, err
 	}
-	return newServer(l, telemetry.Admin(c.registry, ready), c.logger), nil
+	return newServer(l, telemetry.Admin(c.registry, health), c.logger), nil
 }
 
 // hostname names this machine for people; it decides nothing.

@@ -74,18 +74,28 @@ func TestProgramThatIsStoppedWhileItStartsHasNotFailed(t *testing.T) {
 
 func TestHealthCheckAsksTheAdminListener(t *testing.T) {
 	t.Parallel()
-	var fault error
-	admin := httptest.NewServer(telemetry.Admin(prometheus.NewRegistry(), func(context.Context) error { return fault }))
-	defer admin.Close()
-	address := strings.TrimPrefix(admin.URL, "http://")
+	admin := serveHealth(t, nil)
+	address := strings.TrimPrefix(admin, "http://")
 
 	require.NoError(t, CheckReady(t.Context(), address))
 	_, port, _ := strings.Cut(address, ":")
 	require.NoError(t, CheckReady(t.Context(), ":"+port), "an address on every interface is asked on the loopback one")
-	fault = errors.New("no claim has succeeded for 5s")
-	require.EqualError(t, CheckReady(t.Context(), address), "not ready: no claim has succeeded for 5s")
 	require.ErrorContains(t, CheckReady(t.Context(), "127.0.0.1:0"), "no fixed port")
-	require.Equal(t, http.StatusServiceUnavailable, statusOf(t, admin.URL+"/readyz"))
+
+	sick := serveHealth(t, errors.New("no claim has succeeded for 3s"))
+	err := CheckReady(t.Context(), strings.TrimPrefix(sick, "http://"))
+	require.ErrorContains(t, err, "not ready: claims: no claim has succeeded for 3s, since 20")
+	require.Equal(t, http.StatusServiceUnavailable, statusOf(t, sick+"/readyz"))
+}
+
+// serveHealth serves an admin listener with one check, and returns its URL.
+func serveHealth(t *testing.T, fault error) string {
+	t.Helper()
+	claims := telemetry.Check{Name: "claims", Ask: func(context.Context) error { return fault }}
+	health := telemetry.NewHealth(slog.New(slog.DiscardHandler), claims)
+	admin := httptest.NewServer(telemetry.Admin(prometheus.NewRegistry(), health))
+	t.Cleanup(admin.Close)
+	return admin.URL
 }
 
 func statusOf(t *testing.T, url string) int {

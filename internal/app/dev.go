@@ -15,6 +15,7 @@ import (
 	"rubato/internal/auth"
 	"rubato/internal/config"
 	"rubato/internal/devpg"
+	"rubato/internal/telemetry"
 )
 
 const (
@@ -96,17 +97,12 @@ func (d Dev) Run(ctx context.Context) error {
 func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credentials) error {
 	loops := c.loops()
 	defer loops.client.Close()
-	ready := func(ctx context.Context) error {
-		if err := c.db.Ping(ctx); err != nil {
-			return err
-		}
-		return loops.worker.Ready(ctx)
-	}
-	admin, err := c.admin(ctx, ready)
+	health := telemetry.NewHealth(c.logger, append(loops.worker.Checks(), c.databaseAnswers())...)
+	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err
 	}
-	return serveWhile(ctx, admin, func(ctx context.Context) error {
+	return serveWhile(ctx, admin, health, func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
 		if d.Demo { // Before anything runs: an endpoint of an earlier start still leads to where that one's target was.
 			target, err := c.openDemo(ctx, access.Key)
@@ -115,7 +111,7 @@ func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credenti
 			}
 			group.Go(func() error { return target.run(ctx) })
 		}
-		group.Go(func() error { return c.publicServer(l, ready).run(ctx) })
+		group.Go(func() error { return c.publicServer(l, health).run(ctx) })
 		group.Go(func() error { return loops.run(ctx) })
 		group.Go(func() error {
 			if awaitReady(ctx, access.URL) {

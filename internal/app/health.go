@@ -2,16 +2,45 @@ package app
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"time"
+
+	"rubato/internal/errs"
+	"rubato/internal/telemetry"
 )
 
 // healthTimeout is how long a program may take to say that it is ready.
 const healthTimeout = 2 * time.Second
+
+// databaseAnswers is the check of an API server. A worker is judged by its claims instead: they need the database, and a statement
+// of its own would wait behind them for a connection.
+func (c *core) databaseAnswers() telemetry.Check {
+	return telemetry.Check{Name: "database", Ask: c.db.Ping, Means: "the database does not answer"}
+}
+
+// readiness tells the REST API whether the program is ready, as an error that may be shown: each check that does not hold is a field.
+func readiness(health *telemetry.Health) func(context.Context) error {
+	return func(ctx context.Context) error {
+		report := health.Report(ctx)
+		if report.Ready() {
+			return nil
+		}
+		told := errs.New(errs.Unavailable, "not_ready", "the server is not ready; try again")
+		for _, c := range report.Checks {
+			if !c.OK {
+				message := c.Error + ", since " + c.Since.Format(time.RFC3339)
+				told.Fields = append(told.Fields, errs.Field{Field: c.Name, Code: "not_ready", Message: message})
+			}
+		}
+		return told
+	}
+}
 
 // CheckReady asks the program whose admin listener has an address whether it is ready. It is what a container without a shell runs
 // as its health check. The error says why not.
@@ -26,9 +55,18 @@ func CheckReady(ctx context.Context, adminListen string) error {
 	case err != nil:
 		return fmt.Errorf("asking whether the program is ready: %w", err)
 	case status != http.StatusOK:
-		return fmt.Errorf("%s", text)
+		return errors.New(unready(text))
 	}
 	return nil
+}
+
+// unready words the report of a program that is not ready. What is no report speaks for itself.
+func unready(text string) string {
+	var report telemetry.Report
+	if err := json.Unmarshal([]byte(text), &report); err != nil || report.Status == "" {
+		return text
+	}
+	return report.String()
 }
 
 // probe gets a URL and returns the first words of the answer.
@@ -43,6 +81,6 @@ func probe(ctx context.Context, url string) (status int, text string, err error)
 		return 0, "", err
 	}
 	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<10))
+	body, err := io.ReadAll(io.LimitReader(res.Body, 4<<10))
 	return res.StatusCode, strings.TrimSpace(string(body)), err
 }

@@ -15,6 +15,7 @@ import (
 	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/store"
+	"rubato/internal/telemetry"
 )
 
 // settings returns those of a program with port 0 everywhere.
@@ -206,7 +207,7 @@ func TestAdminServerLivesAsLongAsTheWorkItWatches(t *testing.T) {
 	admin := newServer(l, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(t.Context())
 
-	err = serveWhile(ctx, admin, func(ctx context.Context) error {
+	err = serveWhile(ctx, admin, telemetry.NewHealth(slog.New(slog.DiscardHandler)), func(ctx context.Context) error {
 		stop()
 		<-ctx.Done()
 		require.Equal(t, http.StatusNotFound, statusOf(t, baseURL(l.Addr())), "it still answers while the work drains") //nolint:contextcheck // The work's own context has ended.

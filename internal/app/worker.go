@@ -34,13 +34,14 @@ func (w Worker) Run(ctx context.Context) error {
 	defer c.close()
 	loops := c.loops()
 	defer loops.client.Close()
-	admin, err := c.admin(ctx, loops.worker.Ready)
+	health := telemetry.NewHealth(w.Logger, loops.worker.Checks()...)
+	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err
 	}
 	tell(w.Started, addressesOf(nil, admin))
 	w.Logger.Info("the worker works", "slots", w.Settings.Worker.Slots, "version", telemetry.Version())
-	return serveWhile(ctx, admin, loops.run)
+	return serveWhile(ctx, admin, health, loops.run)
 }
 
 // loops is what makes a process a worker.

@@ -73,6 +73,18 @@ func (h *Heartbeater) Run(ctx context.Context) {
 	}
 }
 
+// Lag returns how long ago the lock was granted or extended that is furthest behind: below a third of a lock and a moment where all
+// is well, zero where no run needs heartbeats.
+func (h *Heartbeater) Lag() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var lag time.Duration
+	for _, l := range h.locks {
+		lag = max(lag, h.ttl-lockMargin-time.Until(l.ends))
+	}
+	return lag
+}
+
 // beat extends every lock in one statement and cancels the runs whose lock did not come back.
 func (h *Heartbeater) beat(ctx context.Context) error {
 	held := h.held()

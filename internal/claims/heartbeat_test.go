@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -299,4 +300,38 @@ func TestMetricsHaveEveryLabelFromTheStart(t *testing.T) {
 	problems, err := testutil.GatherAndLint(registry)
 	require.NoError(t, err)
 	require.Empty(t, problems)
+}
+
+func TestLagIsThatOfTheLockFurthestBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+			if away.Load() {
+				return nil, errors.New("the database is away")
+			}
+			return keepAll(ctx, held)
+		}}
+		h := runHeart(t, store)
+		defer h.stop()
+		require.Zero(t, h.Lag(), "there is no lock to extend")
+
+		h.hold(t, 1)
+		time.Sleep(ttl/3 - time.Second)
+		require.Equal(t, ttl/3-time.Second, h.Lag())
+		h.hold(t, 2)
+		require.Equal(t, ttl/3-time.Second, h.Lag(), "a fresh lock does not hide an old one")
+		time.Sleep(2 * time.Second)
+		require.Equal(t, time.Second, h.Lag(), "one heartbeat has extended both")
+
+		away.Store(true)
+		time.Sleep(ttl / 2)
+		require.Equal(t, time.Second+ttl/2, h.Lag())
+		away.Store(false)
+		time.Sleep(2 * time.Second)
+		require.LessOrEqual(t, h.Lag(), 2*time.Second)
+		h.Drop([16]byte{1})
+		h.Drop([16]byte{2})
+		require.Zero(t, h.Lag())
+	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"rubato/internal/governor"
 	"rubato/internal/runs"
+	"rubato/internal/telemetry"
 )
 
 // metrics counts what a worker does.
@@ -52,9 +53,7 @@ func newMetrics(r prometheus.Registerer, slots int) *metrics {
 		}, []string{"state"}),
 		waiting: f.NewGauge(prometheus.GaugeOpts{Name: "rubato_dispatch_waiting", Help: "Claims that wait for their due time."}),
 		skew:    f.NewGauge(prometheus.GaugeOpts{Name: "rubato_clock_skew_seconds", Help: "How far the worker's wall clock is ahead of the database's."}),
-		panics: f.NewCounter(prometheus.CounterOpts{
-			Name: "rubato_panics_total", Help: "Panics that were contained.", ConstLabels: prometheus.Labels{"where": "run"},
-		}),
+		panics:  telemetry.Panics(r, telemetry.InRun),
 	}
 	for _, status := range runs.Statuses()[1:] {
 		for _, reason := range runs.Reasons() {

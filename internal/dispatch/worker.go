@@ -9,7 +9,6 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -166,18 +165,4 @@ func (w *Worker) Wake(due time.Time) {
 	if now, known := w.clock.now(); !known || !due.After(now.Add(w.cfg.Rules.Horizon)) {
 		w.claimer.Wake()
 	}
-}
-
-// Ready returns nil while the worker does its work: it has not begun to drain, and the database answered a claim lately.
-func (w *Worker) Ready(context.Context) error {
-	if w.draining.Load() {
-		return errors.New("the worker is draining")
-	}
-	if _, known := w.clock.now(); !known {
-		return errors.New("the database has not answered a claim yet")
-	}
-	if silent := w.clock.age(w.lastSeen.Load()); silent > 3*w.cfg.PollInterval+time.Second {
-		return fmt.Errorf("no claim has succeeded for %s", silent.Round(time.Second))
-	}
-	return nil
 }

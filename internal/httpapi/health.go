@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	contractfile "rubato/api"
@@ -14,9 +15,12 @@ func (s *Server) GetHealth(context.Context, api.GetHealthRequestObject) (api.Get
 	return api.GetHealth200JSONResponse{Status: "ok"}, nil
 }
 
-// GetReadiness answers whether the server can do its work.
+// GetReadiness answers whether the server can do its work. Where it cannot, the problem names what is missing, if that may be shown.
 func (s *Server) GetReadiness(ctx context.Context, _ api.GetReadinessRequestObject) (api.GetReadinessResponseObject, error) {
 	if err := s.ready(ctx); err != nil {
+		if told, is := errors.AsType[*errs.Error](err); is && told.Code == errs.Unavailable {
+			return nil, told
+		}
 		return nil, errs.Wrap(err, errs.Unavailable, "the server is not ready; try again")
 	}
 	return api.GetReadiness200JSONResponse{Status: "ready"}, nil

@@ -42,6 +42,7 @@ func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 			case http.ErrAbortHandler: // The server wants this one back.
 				panic(p)
 			default:
+				s.metrics.panics.Inc()
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 			}
 		}()

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -76,6 +75,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, a.status)
 	require.Contains(t, s.logs.String(), "nil map")
 	require.NotContains(t, string(a.body), "nil map")
+	require.Contains(t, s.metrics(), "\nrubato_panics_total{where=\"request\"} 1\n")
 }
 
 func TestUserErrorsAreNotLogged(t *testing.T) {
@@ -105,42 +105,16 @@ func TestHealth(t *testing.T) {
 	a := s.call("GET", "/readyz", "")
 	require.Equal(t, http.StatusServiceUnavailable, a.status)
 	require.NotContains(t, string(a.body), "db.internal")
+	s.ready = &errs.Error{
+		Code: errs.Unavailable, Reason: "not_ready", Message: "not now",
+		Fields: []errs.Field{{Field: "database", Code: "not_ready", Message: "the database does not answer, since noon"}},
+		Err:    errors.New("no connection to db.internal"),
+	}
+	a = s.call("GET", "/readyz", "")
+	require.Equal(t, http.StatusServiceUnavailable, a.status)
+	require.Contains(t, string(a.body), `"field":"database"`)
+	require.Contains(t, string(a.body), "the database does not answer, since noon")
+	require.NotContains(t, string(a.body), "db.internal")
 	require.Equal(t, "ok", s.call("GET", "/healthz", "").is(http.StatusOK)["status"])
 	require.Equal(t, api.OpenAPI(), string(s.call("GET", "/openapi.yaml", "").body))
-}
-
-func TestMetrics(t *testing.T) {
-	t.Parallel()
-	s := newService(t)
-	id := s.register(minimal)
-	s.call("GET", "/v1/endpoints/"+id, "")
-	s.call("GET", "/v1/endpoints/"+id, "")
-	s.call("GET", "/secret/"+id, "")
-	s.call("BREW", "/v1/endpoints", "")
-	text := exposition(t, s)
-	require.Contains(t, text, `{method="GET",route="/v1/runs/{id}",status="500"} 0`, "every route is there from the start")
-	require.Contains(t, text, `{method="GET",route="/v1/endpoints/{id}",status="200"} 2`)
-	require.Contains(t, text, `{method="POST",route="/v1/endpoints",status="201"} 1`)
-	require.Contains(t, text, `{method="other",route="other",status="404"} 1`)
-	require.Contains(t, text, `{method="other",route="other",status="405"} 1`)
-	require.NotContains(t, text, id)
-	require.NotContains(t, text, "BREW")
-}
-
-// exposition returns the metrics as lines of labels and values.
-func exposition(t *testing.T, s *service) string {
-	t.Helper()
-	families, err := s.registry.Gather()
-	require.NoError(t, err)
-	var b strings.Builder
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			labels := []string{}
-			for _, l := range m.GetLabel() {
-				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
-			}
-			fmt.Fprintf(&b, "%s{%s} %v\n", family.GetName(), strings.Join(labels, ","), m.GetCounter().GetValue())
-		}
-	}
-	return b.String()
 }

@@ -1,17 +1,13 @@
 package telemetry
 
 import (
-	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/pprof"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
-
-// readyTimeout bounds a readiness check. It is shorter than the second or more that probes usually wait.
-const readyTimeout = 900 * time.Millisecond
 
 // Metrics returns a handler that serves everything in the registry.
 func Metrics(r *prometheus.Registry) http.Handler {
@@ -19,12 +15,12 @@ func Metrics(r *prometheus.Registry) http.Handler {
 }
 
 // Admin returns the handler of the admin listener: /metrics, /healthz, /readyz and /debug/pprof/. It asks for no key, so the
-// listener must not be public. ready tells why the program cannot do its work, or nil.
-func Admin(r *prometheus.Registry, ready func(context.Context) error) http.Handler {
+// listener must not be public.
+func Admin(r *prometheus.Registry, health *Health) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", Metrics(r))
-	mux.HandleFunc("GET /healthz", healthy)
-	mux.HandleFunc("GET /readyz", readiness(ready))
+	mux.HandleFunc("GET /healthz", alive)
+	mux.Handle("GET /readyz", health)
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -33,24 +29,16 @@ func Admin(r *prometheus.Registry, ready func(context.Context) error) http.Handl
 	return mux
 }
 
-// healthy answers as long as the process answers at all.
-func healthy(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") }
-
-func readiness(ready func(context.Context) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-		defer cancel()
-		if err := ready(ctx); err != nil {
-			answer(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
-			return
-		}
-		answer(w, http.StatusOK, "ready")
-	}
+// alive answers as long as the process answers at all.
+func alive(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, struct {
+		Status string `json:"status"`
+	}{"ok"})
 }
 
-func answer(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text + "\n")) // A prober that went away needs no answer.
+	_ = json.NewEncoder(w).Encode(body) // A prober that went away needs no answer.
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 )
 
@@ -45,11 +43,11 @@ func TestLogLinesAreTextWhereAsked(t *testing.T) {
 
 func TestAdminServesMetricsHealthAndProfiles(t *testing.T) {
 	t.Parallel()
-	admin := Admin(NewRegistry(), func(context.Context) error { return nil })
+	admin := Admin(NewRegistry(), NewHealth(slog.New(slog.DiscardHandler)))
 	for path, want := range map[string]string{
 		"/metrics":      "rubato_build_info{version=",
-		"/healthz":      "ok\n",
-		"/readyz":       "ready\n",
+		"/healthz":      `{"status":"ok"}`,
+		"/readyz":       `{"status":"ready","checks":[]}`,
 		"/debug/pprof/": "goroutine",
 	} {
 		answer := get(admin, path)
@@ -59,25 +57,6 @@ func TestAdminServesMetricsHealthAndProfiles(t *testing.T) {
 	require.Contains(t, get(admin, "/metrics").Body.String(), "go_goroutines")
 	require.Contains(t, get(admin, "/metrics").Body.String(), "go_build_info")
 	require.Equal(t, http.StatusNotFound, get(admin, "/").Code)
-}
-
-func TestAdminSaysWhyItIsNotReadyAndStaysHealthy(t *testing.T) {
-	t.Parallel()
-	admin := Admin(prometheus.NewRegistry(), func(context.Context) error { return errors.New("the database is away") })
-
-	ready := get(admin, "/readyz")
-	require.Equal(t, http.StatusServiceUnavailable, ready.Code)
-	require.Equal(t, "not ready: the database is away\n", ready.Body.String())
-	require.Equal(t, http.StatusOK, get(admin, "/healthz").Code)
-}
-
-func TestReadinessCheckThatHangsIsNotReady(t *testing.T) {
-	t.Parallel()
-	admin := Admin(prometheus.NewRegistry(), func(ctx context.Context) error {
-		<-ctx.Done()
-		return ctx.Err()
-	})
-	require.Equal(t, http.StatusServiceUnavailable, get(admin, "/readyz").Code)
 }
 
 func TestVersionTellsReleaseElseCommit(t *testing.T) {

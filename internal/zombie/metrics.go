@@ -5,6 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"rubato/internal/runs"
+	"rubato/internal/telemetry"
 )
 
 // metrics counts what the sweeper does.
@@ -35,9 +36,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		stolen: f.NewCounter(prometheus.CounterOpts{
 			Name: "rubato_claims_stolen_total", Help: "Claims taken over from workers that went silent before they started them.",
 		}),
-		panics: f.NewCounter(prometheus.CounterOpts{
-			Name: "rubato_panics_total", Help: "Panics that were contained.", ConstLabels: prometheus.Labels{"where": "sweep"},
-		}),
+		panics: telemetry.Panics(r, telemetry.InSweep),
 	}
 	m.settled.WithLabelValues(string(runs.WorkerLost))
 	for _, sweep := range []string{"take_over", "lost", "history"} {

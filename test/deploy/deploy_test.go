@@ -3,9 +3,11 @@ package deploy
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,12 +25,14 @@ type composeFile struct {
 	Name        string             `yaml:"name"`
 	Program     any                `yaml:"x-program"`
 	Database    any                `yaml:"x-database"`
+	Daemon      any                `yaml:"x-daemon"`
 	Healthcheck any                `yaml:"x-healthcheck"`
 	Services    map[string]service `yaml:"services"`
 	Volumes     map[string]any     `yaml:"volumes"`
 }
 
 type service struct {
+	Profiles        []string                     `yaml:"profiles"`
 	Image           string                       `yaml:"image"`
 	Build           string                       `yaml:"build"`
 	Restart         string                       `yaml:"restart"`
@@ -53,6 +57,9 @@ type healthcheck struct {
 	Retries     int      `yaml:"retries"`
 	StartPeriod string   `yaml:"start_period"`
 }
+
+// ours reports whether a service is a program of Rubato.
+func (s service) ours() bool { return s.Image == "rubato" }
 
 func readCompose(t *testing.T) composeFile {
 	t.Helper()
@@ -84,7 +91,7 @@ func TestComposeRunsEveryProgram(t *testing.T) {
 	t.Parallel()
 	c := readCompose(t)
 
-	require.Len(t, c.Services, 4)
+	require.ElementsMatch(t, []string{"postgres", "migrate", "api", "scheduler-worker", "prometheus", "grafana"}, slices.Collect(maps.Keys(c.Services)))
 	require.Contains(t, c.Services, "postgres")
 	require.Equal(t, []string{"migrate", "up"}, c.Services["migrate"].Command)
 	require.Equal(t, []string{"/api"}, c.Services["api"].Entrypoint)
@@ -92,12 +99,13 @@ func TestComposeRunsEveryProgram(t *testing.T) {
 	require.Equal(t, 2, c.Services["scheduler-worker"].Deploy.Replicas)
 	require.Regexp(t, `^postgres:1[5-9]$`, c.Services["postgres"].Image)
 	for name, s := range c.Services {
-		if name != "postgres" {
+		if s.ours() {
 			require.Equal(t, "rubato", s.Image, name)
 			require.Equal(t, ".", s.Build, name)
 			require.True(t, s.ReadOnly, "%s writes nothing", name)
 			require.Equal(t, []string{"ALL"}, s.CapDrop, name)
 			require.NotEmpty(t, s.SecurityOpt, name)
+			require.Empty(t, s.Profiles, "%s is part of every installation", name)
 		}
 		require.NotEmpty(t, s.Restart, name)
 	}
@@ -106,7 +114,7 @@ func TestComposeRunsEveryProgram(t *testing.T) {
 func TestComposeGivesEveryProgramAnEnvironmentThatItAccepts(t *testing.T) {
 	t.Parallel()
 	for name, s := range readCompose(t).Services {
-		if name == "postgres" {
+		if !s.ours() {
 			continue
 		}
 		cfg, err := config.Load(s.environ(), config.Program{Required: []string{config.DatabaseURL}})
@@ -120,17 +128,17 @@ func TestComposeGivesEveryProgramAnEnvironmentThatItAccepts(t *testing.T) {
 	}
 }
 
-func TestComposeExposesTheAPIOnLoopbackOnly(t *testing.T) {
+func TestComposeExposesOnLoopbackOnly(t *testing.T) {
 	t.Parallel()
-	for name, s := range readCompose(t).Services {
-		if name != "api" {
-			require.Empty(t, s.Ports, name)
-			continue
-		}
-		require.Equal(t, []string{"127.0.0.1:8080:8080"}, s.Ports)
-		require.Equal(t, ":8080", s.Environment[config.Listen])
-		require.NotEmpty(t, s.Environment["RUBATO_BOOTSTRAP_API_KEY"])
+	ports := map[string][]string{
+		"api": {"127.0.0.1:8080:8080"}, "prometheus": {"127.0.0.1:9091:9090"}, "grafana": {"127.0.0.1:3000:3000"},
 	}
+	c := readCompose(t)
+	for name, s := range c.Services {
+		require.Equal(t, ports[name], s.Ports, name)
+	}
+	require.Equal(t, ":8080", c.Services["api"].Environment[config.Listen])
+	require.NotEmpty(t, c.Services["api"].Environment["RUBATO_BOOTSTRAP_API_KEY"])
 }
 
 func TestComposeStartsThingsInOrderAndWatchesThem(t *testing.T) {
@@ -140,6 +148,7 @@ func TestComposeStartsThingsInOrderAndWatchesThem(t *testing.T) {
 		"migrate":          {"postgres": "service_healthy"},
 		"api":              {"migrate": "service_completed_successfully"},
 		"scheduler-worker": {"migrate": "service_completed_successfully"},
+		"grafana":          {"prometheus": "service_healthy"},
 	}
 	for name, s := range c.Services {
 		for on, how := range s.DependsOn {
@@ -148,7 +157,13 @@ func TestComposeStartsThingsInOrderAndWatchesThem(t *testing.T) {
 		}
 		require.Len(t, s.DependsOn, len(conditions[name]), name)
 		for _, v := range s.Volumes {
-			volume, _, _ := strings.Cut(v, ":")
+			volume, at, _ := strings.Cut(v, ":")
+			if file, ours := strings.CutPrefix(volume, "./"); ours {
+				_, err := os.Stat(filepath.Join(root, file))
+				require.NoError(t, err, name)
+				require.True(t, strings.HasSuffix(at, ":ro"), "%s writes into the repository", name)
+				continue
+			}
 			require.Contains(t, c.Volumes, volume)
 		}
 		if name == "migrate" {

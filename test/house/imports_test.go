@@ -57,7 +57,7 @@ func importRules() []rule {
 			"internal/dispatch",
 			[]string{
 				"internal/claims", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor",
-				"internal/runs",
+				"internal/runs", "internal/telemetry",
 			},
 			"a run is carried out without knowing what the database is",
 		},
@@ -75,7 +75,7 @@ func importRules() []rule {
 			"internal/httpapi",
 			[]string{
 				"api", "internal/auth", "internal/endpoints", "internal/errs", "internal/governor", "internal/httpapi/api",
-				"internal/runs",
+				"internal/runs", "internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database",
 		},
@@ -86,13 +86,13 @@ func importRules() []rule {
 			"internal/store",
 			[]string{
 				"internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/governor",
-				"internal/runs", "internal/schedule", "internal/store/dbsqlc", "internal/zombie", "migrations",
+				"internal/runs", "internal/schedule", "internal/store/dbsqlc", "internal/telemetry", "internal/zombie", "migrations",
 			},
 			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
 		},
 		{"internal/store/dbsqlc", nil, "generated from SQL"},
 		{"internal/telemetry", nil, "logs and metrics take values"},
-		{"internal/zombie", []string{"internal/runs"}, "the sweeper settles runs and knows nothing of how they are carried out"},
+		{"internal/zombie", []string{"internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
 	}
 }
 

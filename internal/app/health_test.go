@@ -1,0 +1,207 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/config"
+	"rubato/internal/endpoints"
+	"rubato/internal/store"
+	"rubato/internal/telemetry"
+)
+
+// link is a way to the database that a test can cut.
+type link struct {
+	url string // of the database, through the link
+	to  string // the socket of the database
+	at  string // where the link begins
+
+	mu       sync.Mutex
+	listener net.Listener // nil while cut
+	conns    []net.Conn
+	copies   sync.WaitGroup
+}
+
+func newLink(t *testing.T, database string) *link {
+	t.Helper()
+	u, err := url.Parse(database)
+	require.NoError(t, err)
+	l := &link{to: u.Query().Get("host") + "/.s.PGSQL.5432", at: "127.0.0.1:0"} // A private Postgres listens on a socket.
+	l.mend(t)
+	t.Cleanup(func() {
+		l.cut()
+		l.copies.Wait()
+	})
+	u.Host, u.RawQuery = l.at, "sslmode=disable"
+	l.url = u.String()
+	return l
+}
+
+// mend makes the link, where it was at first.
+func (l *link) mend(t *testing.T) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", l.at)
+	require.NoError(t, err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.listener, l.at = listener, listener.Addr().String()
+	l.copies.Go(func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			l.join(near)
+		}
+	})
+}
+
+// join copies between a client and the database until one of them hangs up or the link is cut.
+func (l *link) join(near net.Conn) {
+	far, err := new(net.Dialer).DialContext(context.Background(), "unix", l.to)
+	if err != nil {
+		_ = near.Close()
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, near, far)
+	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
+		l.copies.Go(func() {
+			_, _ = io.Copy(way[0], way[1])
+			_ = way[0].Close()
+		})
+	}
+}
+
+// cut ends every connection and refuses others.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.listener.Close()
+	for _, conn := range l.conns {
+		_ = conn.Close()
+	}
+	l.conns = nil
+}
+
+// reportOf returns what /readyz of an admin listener says.
+func reportOf(t *testing.T, admin string) telemetry.Report {
+	t.Helper()
+	var report telemetry.Report
+	require.NoError(t, json.Unmarshal([]byte(bodyOf(t, admin+"/readyz")), &report))
+	return report
+}
+
+// TestReadinessFollowsTheDatabase cuts a worker and an API server off, and requires that they say so within three polls, say since
+// when, go on living, and are ready again within three polls of the end.
+func TestReadinessFollowsTheDatabase(t *testing.T) {
+	t.Parallel()
+	const poll = 2 * time.Second
+	database := newLink(t, migrated(t))
+	cfg := settings(t, database.url, "RUBATO_POLL_INTERVAL=2s")
+	discard := slog.New(slog.DiscardHandler)
+	worker := background(t, func(ctx context.Context, started func(Addresses)) error {
+		return Worker{Settings: cfg, Logger: discard, Started: started}.Run(ctx)
+	})
+	api := background(t, func(ctx context.Context, started func(Addresses)) error {
+		return API{Settings: cfg, Logger: discard, Started: started}.Run(ctx)
+	})
+	listeners := []string{worker.Admin, api.Admin, api.API}
+	all := func(status int) func() bool {
+		return func() bool {
+			for _, url := range listeners {
+				if statusOf(t, url+"/readyz") != status {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	require.Eventually(t, all(http.StatusOK), 30*time.Second, 20*time.Millisecond)
+	require.True(t, containsLine(bodyOf(t, worker.Admin+"/metrics"), "rubato_database_up 1"))
+
+	cut := time.Now()
+	database.cut()
+	require.Eventually(t, all(http.StatusServiceUnavailable), 3*poll+time.Second, 20*time.Millisecond, "it is not ready within three polls")
+	for admin, check := range map[string]string{worker.Admin: "claims", api.Admin: "database"} {
+		report := reportOf(t, admin)
+		require.Equal(t, telemetry.NotReady, report.Status)
+		for _, c := range report.Checks {
+			require.Equal(t, c.Name != check, c.OK, c.Name)
+			if c.Name == check {
+				require.WithinRange(t, c.Since, cut.Add(-time.Second), time.Now())
+			}
+		}
+	}
+	require.Contains(t, bodyOf(t, api.API+"/readyz"), `"field":"database"`)
+	for _, url := range listeners {
+		require.Equal(t, http.StatusOK, statusOf(t, url+"/healthz"), "the process is well")
+	}
+	require.Eventually(t, func() bool {
+		text := bodyOf(t, worker.Admin+"/metrics")
+		return containsLine(text, "rubato_database_up 0") && !containsLine(text, "rubato_schedule_due 0")
+	}, 30*time.Second, 100*time.Millisecond, "what it cannot read it does not tell")
+
+	database.mend(t)
+	require.Eventually(t, all(http.StatusOK), 3*poll, 20*time.Millisecond, "it is ready within three polls")
+}
+
+// TestADrainingWorkerIsNotReadyAndStillTells looks at a worker between its signal and its end.
+func TestADrainingWorkerIsNotReadyAndStillTells(t *testing.T) {
+	t.Parallel()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(entered)
+		<-leave
+	}))
+	defer target.Close()
+	cfg := settings(t, migrated(t), "RUBATO_SHUTDOWN_GRACE=30s", "RUBATO_EGRESS_ALLOW=127.0.0.0/8")
+	register(t, cfg, target.URL)
+	news, ended := make(chan Addresses, 1), make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		ended <- Worker{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Started: func(a Addresses) { news <- a }}.Run(ctx)
+	}()
+	admin := (<-news).Admin
+	<-entered
+
+	stop()
+
+	require.Eventually(t, func() bool {
+		report := reportOf(t, admin)
+		return !report.Ready() && report.Checks[0] == (telemetry.CheckState{
+			Name: "draining", Since: report.Checks[0].Since, Error: "the worker is draining",
+		})
+	}, 30*time.Second, 20*time.Millisecond)
+	require.Equal(t, http.StatusOK, statusOf(t, admin+"/healthz"))
+	close(leave)
+	require.NoError(t, <-ended)
+}
+
+// register stores an endpoint that is due at once.
+func register(t *testing.T, cfg config.Config, url string) {
+	t.Helper()
+	c, err := openCore(t.Context(), cfg, slog.New(slog.DiscardHandler), 1)
+	require.NoError(t, err)
+	defer c.close()
+	spec := endpoints.Defaults()
+	spec.Name, spec.URL, spec.BaselineInterval = "probe", url, time.Hour
+	_, _, err = c.endpoints().Register(t.Context(), endpoints.Actor{TenantID: store.DefaultTenant, Name: "tester"}, spec)
+	require.NoError(t, err)
+}
+
+func containsLine(text, line string) bool { return slices.Contains(strings.Split(text, "\n"), line) }

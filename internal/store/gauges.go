@@ -1,0 +1,58 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/store/dbsqlc"
+	"rubato/internal/telemetry"
+)
+
+const (
+	// gaugeRows bounds how many due endpoints are counted: past it the number says "very many", and counting on would cost time.
+	gaugeRows = 10_000
+	// gaugeSilence is how long a worker may be unheard of before it counts as silent: three of the beats that it gives every 2 s.
+	gaugeSilence = 6 * time.Second
+)
+
+// Gauges reads what metrics tell of the database. It implements telemetry.DatabaseReader.
+type Gauges struct {
+	db *DB
+}
+
+var _ telemetry.DatabaseReader = (*Gauges)(nil)
+
+// NewGauges returns the reader of a database's metrics.
+func NewGauges(db *DB) *Gauges { return &Gauges{db: db} }
+
+// ReadDatabase implements telemetry.DatabaseReader. It sees one state of the database and takes some milliseconds however many
+// endpoints are registered.
+func (g *Gauges) ReadDatabase(ctx context.Context) (state telemetry.DatabaseState, err error) {
+	err = g.db.snapshot(ctx, func(tx pgx.Tx) error {
+		schedule, err := g.db.q.ScheduleGauge(ctx, tx, dbsqlc.ScheduleGaugeParams{Now: g.db.now(), MaxRows: gaugeRows})
+		if err != nil {
+			return fmt.Errorf("counting due endpoints: %w", err)
+		}
+		workers, err := g.db.q.WorkerGauge(ctx, tx, dbsqlc.WorkerGaugeParams{Now: g.db.now(), SilentMs: gaugeSilence.Milliseconds()})
+		if err != nil {
+			return fmt.Errorf("counting workers: %w", err)
+		}
+		oldest, err := g.db.q.SnapshotGauge(ctx, tx)
+		if err != nil {
+			return fmt.Errorf("looking for the oldest snapshot: %w", err)
+		}
+		state = telemetry.DatabaseState{
+			Due: schedule.Due, OldestDue: seconds(schedule.OldestSeconds), OldestSnapshot: seconds(oldest), Workers: map[string]int64{},
+		}
+		for _, row := range workers {
+			state.Workers[row.State] = row.Workers
+		}
+		return nil
+	})
+	return state, err
+}
+
+func seconds(s float64) time.Duration { return max(0, time.Duration(s*float64(time.Second))) }

@@ -1,0 +1,137 @@
+package store_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/store"
+	"rubato/internal/store/dbsqlc"
+	"rubato/internal/telemetry"
+)
+
+func (b *bundle) gauges(t *testing.T) telemetry.DatabaseState {
+	t.Helper()
+	state, err := store.NewGauges(b.db).ReadDatabase(t.Context())
+	require.NoError(t, err)
+	return state
+}
+
+func TestDueIsWhatNobodyHasClaimed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	require.Zero(t, b.gauges(t).Due)
+	require.Zero(t, b.gauges(t).OldestDue)
+
+	late := b.register(t, func(s *endpoints.Spec) { s.StartAt = now.Add(time.Minute) })
+	b.register(t, func(s *endpoints.Spec) { s.StartAt = now.Add(2 * time.Minute) })
+	b.register(t, func(s *endpoints.Spec) { s.StartAt = now.Add(time.Hour) })
+	require.Zero(t, b.gauges(t).Due, "none is due yet")
+
+	now = b.at(now.Add(3 * time.Minute))
+	state := b.gauges(t)
+	require.EqualValues(t, 2, state.Due)
+	require.Equal(t, 2*time.Minute, state.OldestDue)
+
+	c := b.claimUpTo(t, worker{1}, 1, 0)[0]
+	require.Equal(t, [16]byte(late.ID), c.EndpointID)
+	state = b.gauges(t)
+	require.EqualValues(t, 1, state.Due, "a claimed one waits in its worker")
+	require.Equal(t, time.Minute, state.OldestDue)
+
+	b.at(now.Add(2 * time.Minute)) // The lock is over, and nothing was started.
+	state = b.gauges(t)
+	require.EqualValues(t, 2, state.Due)
+	require.Equal(t, 4*time.Minute, state.OldestDue, "it has waited since its due time, not since the end of the lock")
+}
+
+func TestALiveRunIsNotDue(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.register(t, func(s *endpoints.Spec) { s.StartAt, s.MaxExecutionTime = now, 30*time.Minute })
+	me := worker{1}
+	c := b.claimOne(t, me)
+	require.Len(t, b.start(t, me, c), 1)
+
+	b.at(now.Add(10 * time.Minute)) // Far past the lock of the claim.
+
+	require.Zero(t, b.gauges(t).Due)
+	require.Zero(t, b.gauges(t).OldestDue)
+}
+
+func TestWorkersAreCountedAsTheyAreHeardOf(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	beat := func(id byte, state string) {
+		require.NoError(t, b.executions.Beat(t.Context(), dispatch.Presence{ID: [16]byte{id}, Name: "host", Version: "v1", State: state, Slots: 1}))
+	}
+	beat(1, "active")
+	beat(2, "inactive")
+	b.at(now.Add(5 * time.Second))
+	beat(3, "draining")
+	require.Equal(t, map[string]int64{"active": 1, "draining": 1, "inactive": 1}, b.gauges(t).Workers)
+
+	b.at(now.Add(7 * time.Second))
+	require.Equal(t, map[string]int64{"silent": 1, "draining": 1, "inactive": 1}, b.gauges(t).Workers)
+}
+
+func TestOldestSnapshotIsThatOfAnOpenTransaction(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	require.Less(t, b.gauges(t).OldestSnapshot, 5*time.Second)
+
+	tx, err := b.pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "SELECT count(*) FROM schedules")
+	require.NoError(t, err)
+	var began time.Time
+	require.NoError(t, tx.QueryRow(t.Context(), "SELECT now()").Scan(&began))
+	age := func() time.Duration { return b.gauges(t).OldestSnapshot }
+	require.Eventually(t, func() bool { return age() > 500*time.Millisecond }, 10*time.Second, 50*time.Millisecond)
+	require.LessOrEqual(t, age(), query[time.Duration](t, b, "SELECT clock_timestamp() - $1::timestamptz", began))
+
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Eventually(t, func() bool { return age() < 500*time.Millisecond }, 10*time.Second, 50*time.Millisecond)
+}
+
+// TestGaugesStayCheap holds the count of due endpoints to its index and to its bound, with more due than it counts.
+func TestGaugesStayCheap(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fill(t, 20_000, noon().Add(-100*24*time.Hour))
+	b.exec(t, "ANALYZE schedules, endpoints, live_runs")
+	require.EqualValues(t, 10_000, b.gauges(t).Due, "counted up to its bound")
+
+	captured := &captureRow{}
+	_, err := dbsqlc.New().ScheduleGauge(t.Context(), captured, dbsqlc.ScheduleGaugeParams{MaxRows: 200})
+	require.ErrorIs(t, err, errCaptured)
+	rows, err := b.pool.Query(t.Context(), "EXPLAIN "+captured.sql, captured.args...)
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	plan := strings.Join(lines, "\n")
+	require.Contains(t, plan, "Index Scan using schedules_due on schedules")
+	require.NotContains(t, plan, "Sort")
+	require.NotContains(t, plan, "Seq Scan on schedules")
+}
+
+// captureRow takes a statement that asks for one row, in place of a database.
+type captureRow struct{ capture }
+
+func (c *captureRow) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
+	c.sql, c.args = sql, args
+	return noRow{}
+}
+
+type noRow struct{}
+
+func (noRow) Scan(...any) error { return errCaptured }

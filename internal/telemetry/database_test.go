@@ -1,0 +1,131 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+)
+
+// fakeDatabase answers with what a test says.
+type fakeDatabase struct {
+	state DatabaseState
+	err   error
+	hangs bool
+	reads int
+}
+
+func (f *fakeDatabase) ReadDatabase(ctx context.Context) (DatabaseState, error) {
+	f.reads++
+	if f.hangs {
+		<-ctx.Done()
+		return DatabaseState{}, ctx.Err()
+	}
+	return f.state, f.err
+}
+
+func TestDatabaseIsToldInNumbers(t *testing.T) {
+	t.Parallel()
+	database := NewDatabase(&fakeDatabase{state: DatabaseState{
+		Due: 3, OldestDue: 1500 * time.Millisecond, Workers: map[string]int64{"active": 2, "silent": 1}, OldestSnapshot: time.Hour,
+	}}, slog.New(slog.DiscardHandler))
+
+	require.NoError(t, testutil.CollectAndCompare(database, strings.NewReader(`
+# HELP rubato_database_oldest_snapshot_seconds Age of the oldest transaction in the database that keeps vacuum from removing old rows.
+# TYPE rubato_database_oldest_snapshot_seconds gauge
+rubato_database_oldest_snapshot_seconds 3600
+# HELP rubato_database_up 1 where the database answered the last look at it; while it is 0, the other metrics read from it are absent.
+# TYPE rubato_database_up gauge
+rubato_database_up 1
+# HELP rubato_schedule_due Endpoints that are due and that nobody has claimed, counted up to 10000.
+# TYPE rubato_schedule_due gauge
+rubato_schedule_due 3
+# HELP rubato_schedule_oldest_due_seconds How long ago the endpoint was planned that has waited longest to be claimed; 0 where none waits.
+# TYPE rubato_schedule_oldest_due_seconds gauge
+rubato_schedule_oldest_due_seconds 1.5
+# HELP rubato_workers Workers by state; silent ones have told nothing for 6 s and never said goodbye.
+# TYPE rubato_workers gauge
+rubato_workers{state="active"} 2
+rubato_workers{state="draining"} 0
+rubato_workers{state="inactive"} 0
+rubato_workers{state="silent"} 1
+`)))
+}
+
+func TestScrapesShareOneLookAtTheDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		reader := &fakeDatabase{}
+		database := NewDatabase(reader, slog.New(slog.DiscardHandler))
+		for range 10 { // Two scrapers, each once a second.
+			var scrapes sync.WaitGroup
+			for range 2 {
+				scrapes.Go(func() { testutil.CollectAndCount(database) })
+			}
+			scrapes.Wait()
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, 2, reader.reads)
+	})
+}
+
+func TestDatabaseThatIsAwayLeavesNoOldNumbers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		reader := &fakeDatabase{state: DatabaseState{Due: 3}}
+		database := NewDatabase(reader, slog.New(slog.NewTextHandler(&log, nil)))
+		require.Equal(t, 8, testutil.CollectAndCount(database))
+
+		reader.err = errors.New("no connection")
+		for range 3 {
+			time.Sleep(readLife)
+			require.Equal(t, 1, testutil.CollectAndCount(database))
+			require.NoError(t, testutil.CollectAndCompare(database, strings.NewReader(
+				"# HELP rubato_database_up 1 where the database answered the last look at it; while it is 0, the other metrics read from it are absent.\n"+
+					"# TYPE rubato_database_up gauge\nrubato_database_up 0\n")))
+		}
+		require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("no connection")), "an outage is told once")
+
+		reader.err = nil
+		time.Sleep(readLife)
+		require.Equal(t, 8, testutil.CollectAndCount(database))
+	})
+}
+
+func TestScrapeDoesNotHangWithTheDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		database := NewDatabase(&fakeDatabase{hangs: true}, slog.New(slog.DiscardHandler))
+		began := time.Now()
+		require.Equal(t, 1, testutil.CollectAndCount(database))
+		require.Equal(t, readTimeout, time.Since(began))
+		require.Equal(t, 1, testutil.CollectAndCount(database))
+		require.Equal(t, readTimeout, time.Since(began), "the next scrape does not wait again")
+	})
+}
+
+func TestPlacesShareOneVectorOfPanics(t *testing.T) {
+	t.Parallel()
+	r := prometheus.NewRegistry()
+	Panics(r, InSweep).Inc()
+	Panics(r, InSweep).Inc()
+	Panics(r, InRun).Inc()
+
+	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
+# HELP rubato_panics_total Panics that were contained, by where.
+# TYPE rubato_panics_total counter
+rubato_panics_total{where="request"} 0
+rubato_panics_total{where="run"} 1
+rubato_panics_total{where="sweep"} 2
+`)))
+}
