@@ -160,6 +160,30 @@ func (p *process) wait(t *testing.T) {
 	}
 }
 
+// listen makes a worker hear messages until the test ends. It returns when it does.
+func (b *bundle) listen(t *testing.T, p *process) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended, listening := make(chan struct{}), make(chan struct{}, 100)
+	go func() {
+		defer close(ended)
+		store.NewListener(b.url, slog.New(slog.DiscardHandler)).Run(ctx, listened{p, listening})
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	receive(t, listening)
+}
+
+// listened hands messages on to a worker and tells that some came.
+type listened struct {
+	*process
+	told chan struct{}
+}
+
+func (l listened) CancelRequested(worker [16]byte) {
+	l.process.CancelRequested(worker)
+	l.told <- struct{}{}
+}
+
 // counter returns the value of a counter, summed over its labels.
 func (p *process) counter(t *testing.T, name string) float64 {
 	t.Helper()
