@@ -38,6 +38,7 @@ type bundle struct {
 	service    *endpoints.Service
 	claims     *store.Claims
 	executions *store.Executions
+	runs       *store.Runs
 }
 
 func setup(t *testing.T) *bundle {
@@ -54,7 +55,7 @@ func setup(t *testing.T) *bundle {
 	t.Cleanup(pool.Close)
 	return &bundle{
 		url: url, pool: pool, service: endpoints.NewService(store.NewEndpoints(db), anyTarget{}),
-		claims: store.NewClaims(db), executions: store.NewExecutions(db),
+		claims: store.NewClaims(db), executions: store.NewExecutions(db), runs: store.NewRuns(db),
 	}
 }
 
@@ -164,7 +165,7 @@ func (p *process) wait(t *testing.T) {
 func (b *bundle) listen(t *testing.T, p *process) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	ended, listening := make(chan struct{}), make(chan struct{}, 100)
+	ended, listening := make(chan struct{}), make(chan struct{}, 1)
 	go func() {
 		defer close(ended)
 		store.NewListener(b.url, slog.New(slog.DiscardHandler)).Run(ctx, listened{p, listening})
@@ -181,7 +182,10 @@ type listened struct {
 
 func (l listened) CancelRequested(worker [16]byte) {
 	l.process.CancelRequested(worker)
-	l.told <- struct{}{}
+	select {
+	case l.told <- struct{}{}:
+	default:
+	}
 }
 
 // counter returns the value of a counter, summed over its labels.

@@ -25,6 +25,7 @@ type hooked struct {
 	dispatch.Executions
 	targets func(map[[16]byte]dispatch.Target)
 	start   func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
+	cancels func(next func() ([]dispatch.Cancel, error)) ([]dispatch.Cancel, error)
 	finish  func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error)
 }
 
@@ -50,6 +51,14 @@ func (h *hooked) Finish(ctx context.Context, f dispatch.Finish) (dispatch.Finish
 		return next(f)
 	}
 	return h.finish(f, next)
+}
+
+func (h *hooked) Cancels(ctx context.Context, worker [16]byte) ([]dispatch.Cancel, error) {
+	next := func() ([]dispatch.Cancel, error) { return h.Executions.Cancels(ctx, worker) }
+	if h.cancels == nil {
+		return next()
+	}
+	return h.cancels(next)
 }
 
 // with makes a worker use hooks.
