@@ -212,7 +212,7 @@ func TestACancelAgainstAnAnswerHasOneEnd(t *testing.T) {
 	for n := range count {
 		id, err := runs.ParseID(receive(t, target.arrived).Header.Get("Rubato-Run-Id"))
 		require.NoError(t, err)
-		time.AfterFunc(time.Duration(n%12)*5*time.Millisecond, func() { target.letGo <- struct{}{} })
+		time.AfterFunc(time.Duration((n%12)*(n%12))*300*time.Microsecond, func() { target.letGo <- struct{}{} })
 		if err := b.cancel(t, id); err != nil {
 			require.Equal(t, errs.Conflict, errs.CodeOf(err), "%v", err)
 			refused++

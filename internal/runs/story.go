@@ -9,7 +9,7 @@ import (
 // EventKind says what happened to a run.
 type EventKind string
 
-// The kinds. The first two and the last follow from the run itself; the others are kept as events of their own.
+// The kinds. Claimed, started and finished follow from the run itself; the others are kept as rows of run_events, whose check names them.
 const (
 	EventClaimed         EventKind = "claimed"          // a worker took the due time
 	EventStarted         EventKind = "started"          // the start was committed; the request left at once after
@@ -22,11 +22,6 @@ const (
 // EventKinds returns every kind, in the order in which a run may meet them.
 func EventKinds() []EventKind {
 	return []EventKind{EventClaimed, EventStarted, EventCancelRequested, EventSettled, EventFinished, EventLateResult}
-}
-
-// Kept reports whether events of this kind are rows of their own.
-func (k EventKind) Kept() bool {
-	return k == EventCancelRequested || k == EventSettled || k == EventLateResult
 }
 
 // MaxEvents bounds the events that are read of one run. A run has a handful; only answers that come again and again have no bound of
