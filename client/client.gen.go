@@ -909,6 +909,7 @@ type Run struct {
 
 // RunEvent Something that happened to a run. Fields that its kind does not have are absent.
 type RunEvent struct {
+	// At Database time; of finished what the worker measured, some milliseconds early at worst.
 	At time.Time `json:"at"`
 
 	// Author Of cancel_requested the name of the key that asked, of settled the sweeper.
@@ -1441,7 +1442,7 @@ type ClientInterface interface {
 
 	// ListRunEvents Read the story of a run
 	//
-	// What happened to it, in the order of time, at most 1003 events. Other kinds may be added.
+	// What happened to it, in the order in which it happened, at most 1003 events. Other kinds may be added.
 	//
 	// Corresponds with GET /v1/runs/{id}/events (the `ListRunEvents` operationId).
 	ListRunEvents(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1985,7 +1986,7 @@ func (c *Client) CancelRun(ctx context.Context, id RunID, body CancelRunJSONRequ
 
 // ListRunEvents Read the story of a run
 //
-// What happened to it, in the order of time, at most 1003 events. Other kinds may be added.
+// What happened to it, in the order in which it happened, at most 1003 events. Other kinds may be added.
 //
 // Corresponds with GET /v1/runs/{id}/events (the `ListRunEvents` operationId).
 func (c *Client) ListRunEvents(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3438,7 +3439,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListRunEventsWithResponse Read the story of a run
 	//
-	// What happened to it, in the order of time, at most 1003 events. Other kinds may be added.
+	// What happened to it, in the order in which it happened, at most 1003 events. Other kinds may be added.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -6308,7 +6309,7 @@ func (c *ClientWithResponses) CancelRunWithResponse(ctx context.Context, id RunI
 
 // ListRunEventsWithResponse Read the story of a run
 //
-// What happened to it, in the order of time, at most 1003 events. Other kinds may be added.
+// What happened to it, in the order in which it happened, at most 1003 events. Other kinds may be added.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -53,7 +53,7 @@ type Reader interface {
 	List(ctx context.Context, f Filter) ([]Run, error)
 	// Get returns one run of a tenant with its captured body. The error is [errs.NotFound] when the tenant has no such run.
 	Get(ctx context.Context, tenant [16]byte, id ID) (Run, error)
-	// Events returns the story of one run of a tenant, in the order of time: at most [MaxEvents] events beside those that every run
+	// Events returns the story of one run of a tenant, in the order in which it happened: at most [MaxEvents] events beside those that every run
 	// has. The error is [errs.NotFound] when the tenant has no such run.
 	Events(ctx context.Context, tenant [16]byte, id ID) ([]Event, error)
 }

@@ -19,7 +19,8 @@ const (
 	EventLateResult      EventKind = "late_result"      // an answer came after the run had been settled; it changed nothing
 )
 
-// EventKinds returns every kind, in the order in which a run may meet them.
+// EventKinds returns every kind, in the order in which a run meets them: a request for its end or a settlement needs the live run, and
+// only an answer to a run that is over is late.
 func EventKinds() []EventKind {
 	return []EventKind{EventClaimed, EventStarted, EventCancelRequested, EventSettled, EventFinished, EventLateResult}
 }
@@ -30,7 +31,7 @@ const MaxEvents = 1000
 
 // Event is something that happened to a run. Fields that its kind does not have are zero.
 type Event struct {
-	At         time.Time // database time, except that the end of a run is its start and what its worker measured
+	At         time.Time // database time; the end of a run is its start and what its worker measured, some ms early at worst
 	Kind       EventKind
 	Author     string   // cancel_requested: the name of the key; settled: the sweeper
 	Why        string   // cancel_requested: what the author gave as a reason; settled: what spoke for the run being lost
@@ -43,7 +44,8 @@ type Event struct {
 	Decision   Decision // finished: what follows
 }
 
-// Story puts together what happened to a run, in the order of time: what follows from the run, and the events that were kept.
+// Story puts together what happened to a run, in the order in which it happened: what follows from the run, and the events that were
+// kept. Kinds come before instants, since two clocks do not agree to the millisecond.
 func Story(run Run, kept []Event) []Event {
 	var story []Event
 	if !run.ClaimedAt.IsZero() {
@@ -61,7 +63,7 @@ func Story(run Run, kept []Event) []Event {
 	story = append(story, kept...)
 	order := EventKinds()
 	slices.SortStableFunc(story, func(a, b Event) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)))
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), a.At.Compare(b.At))
 	})
 	return story
 }

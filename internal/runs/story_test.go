@@ -9,8 +9,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestAStoryIsInTheOrderOfTime has every kind of event, some at the same instant and kept in another order.
-func TestAStoryIsInTheOrderOfTime(t *testing.T) {
+// TestAStoryIsInTheOrderInWhichItHappened has every kind of event, kept in another order, and an end that a worker measured too early.
+func TestAStoryIsInTheOrderInWhichItHappened(t *testing.T) {
 	t.Parallel()
 	at := func(s int) time.Time { return time.Date(2030, 1, 1, 0, 0, s, 0, time.UTC) }
 	run := runs.Run{
@@ -19,14 +19,16 @@ func TestAStoryIsInTheOrderOfTime(t *testing.T) {
 		Decision: runs.Decision{NextRunAt: at(9), Source: "manual"},
 	}
 	kept := []runs.Event{
-		{At: at(5), Kind: runs.EventLateResult}, {At: at(4), Kind: runs.EventSettled}, {At: at(2), Kind: runs.EventCancelRequested},
+		{At: at(6), Kind: runs.EventLateResult}, {At: at(5), Kind: runs.EventLateResult}, {At: at(4), Kind: runs.EventSettled},
+		{At: at(5), Kind: runs.EventCancelRequested},
 	}
 	story := runs.Story(run, kept)
 	var kinds []runs.EventKind
 	for _, e := range story {
 		kinds = append(kinds, e.Kind)
 	}
-	require.Equal(t, runs.EventKinds(), kinds)
+	require.Equal(t, append(runs.EventKinds(), runs.EventLateResult), kinds)
+	require.True(t, story[5].At.Before(story[6].At))
 	require.Equal(t, int64(7), story[0].ClaimToken)
 	require.Equal(t, "gone", story[4].Error)
 	require.Equal(t, run.Decision, story[4].Decision)

@@ -908,6 +908,7 @@ type Run struct {
 
 // RunEvent Something that happened to a run. Fields that its kind does not have are absent.
 type RunEvent struct {
+	// At Database time; of finished what the worker measured, some milliseconds early at worst.
 	At time.Time `json:"at"`
 
 	// Author Of cancel_requested the name of the key that asked, of settled the sweeper.
