@@ -58,10 +58,10 @@ func (w *Worker) CancelRequested(worker [16]byte) {
 	}
 }
 
-// errCanceled is the cause of the end of a request that somebody asked to cancel.
-type errCanceled struct{ Cancel }
+// canceledError is the cause of the end of a request that somebody asked to cancel.
+type canceledError struct{ Cancel }
 
-func (e *errCanceled) Error() string {
+func (e *canceledError) Error() string {
 	text := "canceled by " + e.Author
 	if e.Reason != "" {
 		text += ": " + e.Reason
@@ -88,7 +88,7 @@ type flight struct {
 
 func (f *flight) end(c Cancel) {
 	f.canceled = true
-	f.cancel(&errCanceled{c})
+	f.cancel(&canceledError{c})
 }
 
 func newUnderway() *underway {
@@ -136,6 +136,6 @@ func (u *underway) size() int {
 }
 
 // unsent is the outcome of a run that was cancelled before its request could leave.
-func unsent(c *errCanceled) runs.Outcome {
+func unsent(c *canceledError) runs.Outcome {
 	return runs.Outcome{Status: runs.Canceled, Reason: runs.CanceledByUser, Error: fmt.Sprintf("nothing was sent: %s", c)}
 }

@@ -65,20 +65,16 @@ func TestACanceledRunHangsUpAndEnds(t *testing.T) {
 			b := setup(t)
 			target := startHanging(t)
 			e := b.register(t, target.Target, func(s *endpoints.Spec) { s.Retry.MaxAttempts = 3 })
-			var looked atomic.Int32
-			p := b.work(t, b.looking(&looked))
+			p := b.work(t, nil)
 			bystander := b.work(t, nil)
 			if listen {
 				b.listen(t, p)
 				b.listen(t, bystander)
 			}
 			id := receive(t, target.arrived)
-			before := looked.Load()
 			require.NoError(t, b.cancel(t, id))
-			require.NoError(t, b.cancel(t, id), "asking again is no error")
 			require.Equal(t, id, receive(t, target.gone))
 			b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'canceled' AND reason_code = 'canceled_by_user' AND error = 'canceled by tester: wrong dates'")
-			require.Greater(t, looked.Load(), before)
 			p.stop(t)
 			bystander.stop(t)
 

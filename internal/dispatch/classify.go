@@ -49,7 +49,7 @@ func verdict(ctx context.Context, reason egress.Reason) (runs.Status, runs.Reaso
 	case egress.Timeout:
 		return runs.TimedOut, runs.Timeout
 	case egress.Canceled:
-		if _, is := errors.AsType[*errCanceled](context.Cause(ctx)); is {
+		if _, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
 			return runs.Canceled, runs.CanceledByUser
 		}
 		if errors.Is(context.Cause(ctx), errShutdown) {

@@ -42,7 +42,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	}
 	defer w.underway.enter(s.RunID, &flight{token: b.claim.Token, cancel: cancel})()
 	failpoint.Hit(failpoint.BeforeSend)
-	if canceled, is := errors.AsType[*errCanceled](context.Cause(ctx)); is {
+	if canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
 		return unsent(canceled), true
 	}
 	if late := time.Since(sent); late > sendLimit {

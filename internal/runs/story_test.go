@@ -19,7 +19,9 @@ func TestAStoryIsInTheOrderInWhichItHappened(t *testing.T) {
 		Decision: runs.Decision{NextRunAt: at(9), Source: "manual"},
 	}
 	kept := []runs.Event{
-		{At: at(6), Kind: runs.EventLateResult}, {At: at(5), Kind: runs.EventLateResult}, {At: at(4), Kind: runs.EventSettled},
+		{At: at(6), Kind: runs.EventLateResult},
+		{At: at(5), Kind: runs.EventLateResult},
+		{At: at(4), Kind: runs.EventSettled},
 		{At: at(5), Kind: runs.EventCancelRequested},
 	}
 	story := runs.Story(run, kept)

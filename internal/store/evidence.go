@@ -23,7 +23,7 @@ func (s *Sweeps) evidence(ctx context.Context, tx pgx.Tx, run runs.Run) (string,
 	if err != nil {
 		return "", fmt.Errorf("reading what became of run %s: %w", run.ID, err)
 	}
-	sign := ""
+	var sign string
 	switch {
 	case seen.State == nil:
 		sign = "its worker is not known any more"
