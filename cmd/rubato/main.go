@@ -34,7 +34,7 @@ type cli struct {
 	Dev       devCmd       `cmd:"" help:"Run everything on this machine: API server, worker and a private Postgres."`
 	Endpoints endpointsCmd `cmd:"" help:"Register endpoints and look after them."`
 	Hints     hintsCmd     `cmd:"" help:"Propose another tempo, within an endpoint's bounds."`
-	Runs      runsCmd      `cmd:"" help:"Look at what ran."`
+	Runs      runsCmd      `cmd:"" help:"Look at what ran, and end what runs."`
 	Explain   explainCmd   `cmd:"" help:"Decide offline when endpoints would run: one JSON object per line in, one decision per line out."`
 	Migrate   migrateCmd   `cmd:"" help:"Prepare the database that DATABASE_URL names."`
 	Audit     auditCmd     `cmd:"" help:"Check the guarantees against the history of the database that DATABASE_URL names. Only reads."`

@@ -32,12 +32,16 @@ func TestOffline(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/offline", RequireExplicitExec: true, RequireUniqueNames: true})
 }
 
-// The scripts share one server, and a target for their endpoints to call: TARGET/ok answers 200, TARGET/bad 500.
+// The scripts share one server, and a target for their endpoints to call: TARGET/ok answers 200, TARGET/bad 500, TARGET/hang when the
+// caller has gone.
 func TestAgainstAServer(t *testing.T) {
 	t.Parallel()
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/bad" {
+		switch r.URL.Path {
+		case "/bad":
 			w.WriteHeader(http.StatusInternalServerError)
+		case "/hang":
+			<-r.Context().Done()
 		}
 		_, _ = w.Write([]byte("hello"))
 	}))

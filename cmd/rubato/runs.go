@@ -14,9 +14,11 @@ import (
 
 // runsCmd is `rubato runs`.
 type runsCmd struct {
-	List  runsListCmd  `cmd:"" help:"Print runs, the newest due time first."`
-	Get   runsGetCmd   `cmd:"" help:"Print one run with its answer and the decision that followed."`
-	Watch runsWatchCmd `cmd:"" help:"Print runs as they finish, until interrupted."`
+	List   runsListCmd   `cmd:"" help:"Print runs, the newest due time first."`
+	Get    runsGetCmd    `cmd:"" help:"Print one run with its answer and the decision that followed."`
+	Events runsEventsCmd `cmd:"" help:"Print what happened to one run, from its claim to its end."`
+	Cancel runsCancelCmd `cmd:"" help:"End a run in progress; its endpoint goes on with its next due time."`
+	Watch  runsWatchCmd  `cmd:"" help:"Print runs as they finish, until interrupted."`
 }
 
 type runsListCmd struct {

@@ -38,6 +38,7 @@ type bundle struct {
 	service    *endpoints.Service
 	claims     *store.Claims
 	executions *store.Executions
+	runs       *store.Runs
 }
 
 func setup(t *testing.T) *bundle {
@@ -54,7 +55,7 @@ func setup(t *testing.T) *bundle {
 	t.Cleanup(pool.Close)
 	return &bundle{
 		url: url, pool: pool, service: endpoints.NewService(store.NewEndpoints(db), anyTarget{}),
-		claims: store.NewClaims(db), executions: store.NewExecutions(db),
+		claims: store.NewClaims(db), executions: store.NewExecutions(db), runs: store.NewRuns(db),
 	}
 }
 
@@ -157,6 +158,33 @@ func (p *process) wait(t *testing.T) {
 		require.NoError(t, err)
 	case <-time.After(patience):
 		t.Fatal("the worker does not stop")
+	}
+}
+
+// listen makes a worker hear messages until the test ends. It returns when it does.
+func (b *bundle) listen(t *testing.T, p *process) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended, listening := make(chan struct{}), make(chan struct{}, 1)
+	go func() {
+		defer close(ended)
+		store.NewListener(b.url, slog.New(slog.DiscardHandler)).Run(ctx, listened{p, listening})
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	receive(t, listening)
+}
+
+// listened hands messages on to a worker and tells that some came.
+type listened struct {
+	*process
+	told chan struct{}
+}
+
+func (l listened) CancelRequested(worker [16]byte) {
+	l.process.CancelRequested(worker)
+	select {
+	case l.told <- struct{}{}:
+	default:
 	}
 }
 

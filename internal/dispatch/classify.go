@@ -26,6 +26,9 @@ func classify(ctx context.Context, t Target, answer egress.Response, err error, 
 		o.MaybeSent = fault.Sent
 		o.Error = fault.Error()
 		o.Status, o.Reason = verdict(ctx, fault.Reason)
+		if o.Status == runs.Canceled {
+			o.Error = context.Cause(ctx).Error() // Who and why says more than where.
+		}
 		return o
 	}
 	o.Status, o.Reason = runs.Failed, runs.HTTPStatus
@@ -46,6 +49,9 @@ func verdict(ctx context.Context, reason egress.Reason) (runs.Status, runs.Reaso
 	case egress.Timeout:
 		return runs.TimedOut, runs.Timeout
 	case egress.Canceled:
+		if _, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
+			return runs.Canceled, runs.CanceledByUser
+		}
 		if errors.Is(context.Cause(ctx), errShutdown) {
 			return runs.Lost, runs.Shutdown
 		}

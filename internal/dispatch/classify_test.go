@@ -42,6 +42,7 @@ func TestAFailedCallIsClassifiedByItsReason(t *testing.T) {
 		"RedirectLimit":        {egress.RedirectLimit, nil, runs.Failed, runs.RedirectLimit},
 		"RedirectDenied":       {egress.RedirectDenied, nil, runs.Failed, runs.RedirectDenied},
 		"Shutdown":             {egress.Canceled, errShutdown, runs.Lost, runs.Shutdown},
+		"CanceledByUser":       {egress.Canceled, &canceledError{Cancel{Author: "ada"}}, runs.Canceled, runs.CanceledByUser},
 		"DeadlineOfExecution":  {egress.Canceled, context.DeadlineExceeded, runs.TimedOut, runs.Timeout},
 		"ReasonThatWeKnowNoOf": {egress.Reason("new"), nil, runs.Lost, runs.InternalError},
 	} {

@@ -40,7 +40,11 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 		w.beats.Hold(claims.NewLock(held, sent, ttl, cancel))
 		defer w.beats.Drop(s.RunID)
 	}
+	defer w.underway.enter(s.RunID, &flight{token: b.claim.Token, cancel: cancel})()
 	failpoint.Hit(failpoint.BeforeSend)
+	if canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
+		return unsent(canceled), true
+	}
 	if late := time.Since(sent); late > sendLimit {
 		return runs.Outcome{
 			Status: runs.Skipped, Reason: runs.StartExpired,

@@ -43,9 +43,11 @@ type Finish struct {
 
 // Finished tells what a Finish did.
 type Finished struct {
-	Kept    []claims.Claim    // next due times that stay with the worker, under new tokens
-	Late    []runs.ID         // runs that somebody else had settled: their answers came too late
-	Decided []governor.Source // what decided the next due times
+	Kept []claims.Claim // next due times that stay with the worker, under new tokens
+	Late []runs.ID      // runs that somebody else had settled: their answers came too late
+	// Repeated are runs that an earlier attempt of the same finish had recorded, whose answer got lost. Kept and Decided tell of them too.
+	Repeated []runs.ID
+	Decided  []governor.Source // what decided the next due times
 }
 
 // Presence is what a worker tells about itself.
@@ -56,4 +58,12 @@ type Presence struct {
 	State   string // active, draining or inactive
 	Slots   int
 	Busy    int
+}
+
+// Cancel is what somebody asked of a live run: its end.
+type Cancel struct {
+	RunID  runs.ID
+	Token  int64 // the fence of the run
+	Author string
+	Reason string // may be empty
 }

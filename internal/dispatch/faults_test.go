@@ -25,6 +25,7 @@ type hooked struct {
 	dispatch.Executions
 	targets func(map[[16]byte]dispatch.Target)
 	start   func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
+	cancels func(next func() ([]dispatch.Cancel, error)) ([]dispatch.Cancel, error)
 	finish  func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error)
 }
 
@@ -50,6 +51,14 @@ func (h *hooked) Finish(ctx context.Context, f dispatch.Finish) (dispatch.Finish
 		return next(f)
 	}
 	return h.finish(f, next)
+}
+
+func (h *hooked) Cancels(ctx context.Context, worker [16]byte) ([]dispatch.Cancel, error) {
+	next := func() ([]dispatch.Cancel, error) { return h.Executions.Cancels(ctx, worker) }
+	if h.cancels == nil {
+		return next()
+	}
+	return h.cancels(next)
 }
 
 // with makes a worker use hooks.
@@ -86,7 +95,7 @@ func TestAFinishIsTriedAgainUntilTheDatabaseIsBack(t *testing.T) {
 func TestAFinishWhoseCommitIsUnknownChangesNothingTwice(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	e := b.register(t, answering(t), nil)
+	e := b.register(t, answering(t), func(s *endpoints.Spec) { s.BaselineInterval = time.Second })
 	var tries atomic.Int32
 	p := b.work(t, b.with(&hooked{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
 		done, err := next(f)
@@ -95,10 +104,17 @@ func TestAFinishWhoseCommitIsUnknownChangesNothingTwice(t *testing.T) {
 		}
 		return done, err
 	}}))
-	b.await(t, 1, "SELECT count(*) FROM run_events WHERE kind = 'late_result'")
+	b.await(t, 3, "SELECT least(3, count(*)) FROM runs WHERE status = 'succeeded'")
 	p.stop(t)
-	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'succeeded'"))
-	require.Equal(t, e.State.Due.At.Add(time.Hour), b.state(t, e).Due.At)
+	grid := query[[]time.Time](t, b, "SELECT array_agg(scheduled_for ORDER BY id) FROM runs")
+	for i, slot := range grid {
+		require.Equal(t, e.State.Due.Slot.Add(time.Duration(i)*time.Second), slot.UTC())
+	}
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM run_events"), "its own record makes no answer late")
+	require.Zero(t, p.counter(t, "rubato_runs_late_results_total"))
+	require.InDelta(t, len(grid), p.counter(t, "rubato_runs_finished_total"), 0, "each is counted once")
+	require.InDelta(t, len(grid), p.counter(t, "rubato_governor_decisions_total"), 0)
+	require.InDelta(t, 1, p.counter(t, "rubato_claims_claimed_total"), 0, "the claim that the lost answer told of is not lost")
 }
 
 func TestAWorkerThatCannotRecordStopsAllTheSame(t *testing.T) {

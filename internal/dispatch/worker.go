@@ -3,7 +3,7 @@
 //
 // One loop per step, one file per loop: claims.Claimer claims into the queue; the starter takes what is due out of it, commits the
 // starts and hands each run to a goroutine of its own; the finisher writes the results; claims.Heartbeater extends the locks of
-// long runs; presence tells the others that this worker lives. Loops pass values and hold no database state that matters: the
+// long runs; presence tells the others that this worker lives; the cancel loop ends what users want ended. Loops pass values and hold no database state that matters: the
 // database is authoritative, every statement is fenced by the claim token, and what comes back decides.
 package dispatch
 
@@ -33,6 +33,8 @@ type Executions interface {
 	Finish(ctx context.Context, f Finish) (Finished, error)
 	// Beat registers the worker, or tells that it lives.
 	Beat(ctx context.Context, p Presence) error
+	// Cancels returns the live runs of a worker that somebody asked to cancel.
+	Cancels(ctx context.Context, worker [16]byte) ([]Cancel, error)
 }
 
 // Config says what a worker works with. Fields without a default are required.
@@ -52,16 +54,17 @@ type Config struct {
 
 // Worker runs endpoints. Use New, then Run once.
 type Worker struct {
-	cfg     Config
-	id      [16]byte
-	clock   *clock
-	queue   *queue
-	busy    atomic.Int64 // slots taken
-	claimer *claims.Claimer
-	beats   *claims.Heartbeater
-	results chan runs.Run
-	metrics *metrics
-	logger  *slog.Logger
+	cfg      Config
+	id       [16]byte
+	clock    *clock
+	queue    *queue
+	busy     atomic.Int64 // slots taken
+	underway *underway
+	claimer  *claims.Claimer
+	beats    *claims.Heartbeater
+	results  chan runs.Run
+	metrics  *metrics
+	logger   *slog.Logger
 
 	draining atomic.Bool
 	lastSeen atomic.Int64 // when the database last answered a claim, as a mark of the clock
@@ -72,7 +75,7 @@ type Worker struct {
 // New returns a worker that does nothing until Run.
 func New(cfg Config) *Worker {
 	w := &Worker{
-		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(),
+		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(), underway: newUnderway(),
 		results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer, cfg.Slots),
 	}
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
@@ -102,6 +105,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Go(func() { w.startLoop(ctx, work) })
 	keep.Go(func() { w.beats.Run(records) })
 	keep.Go(func() { w.presenceLoop(records) })
+	keep.Go(func() { w.cancelLoop(records) })
 	finished := make(chan struct{})
 	go func() { defer close(finished); w.finishLoop(records) }()
 

@@ -1,8 +1,6 @@
 package dispatch_test
 
 import (
-	"context"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 	"rubato/internal/dispatch"
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
-	"rubato/internal/store"
 )
 
 // TestRunsStartOnTimeAndNeverEarly spreads due times over a second and compares the arrivals with them: database and target share
@@ -159,17 +156,7 @@ func TestAWorkerHearsWhatComesDueAndFindsItWithoutHearing(t *testing.T) {
 			p := b.work(t, func(cfg *dispatch.Config) { cfg.PollInterval = tc.poll })
 			b.await(t, 1, "SELECT count(*) FROM workers")
 			if tc.listen {
-				ctx, stop := context.WithCancel(t.Context())
-				ended, listening := make(chan struct{}), make(chan struct{}, 100)
-				go func() {
-					defer close(ended)
-					store.NewListener(b.url, slog.New(slog.DiscardHandler)).Run(ctx, func(due time.Time) {
-						p.Wake(due)
-						listening <- struct{}{}
-					})
-				}()
-				receive(t, listening)
-				t.Cleanup(func() { stop(); <-ended })
+				b.listen(t, p)
 			}
 			b.register(t, target.Target, nil)
 			receive(t, target.arrived)

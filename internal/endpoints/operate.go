@@ -70,6 +70,9 @@ func (s *Service) ResetFailures(ctx context.Context, by Actor, id ID) (*Endpoint
 	})
 }
 
+// CheckReason returns what is wrong with the reason that somebody gives for an operation, as an [errs.Invalid] about the field reason.
+func CheckReason(reason string) error { return errs.InvalidFields(checkReason(reason)) }
+
 func checkReason(reason string) []errs.Field {
 	switch {
 	case len([]rune(reason)) > maxReason:

@@ -22,6 +22,7 @@ func everyRoute(endpoint, run string) []route {
 	bodies := map[string]string{
 		"createEndpoint": minimal, "patchEndpoint": `{"name":"q"}`, "pauseEndpoint": `{"reason":"r"}`, "explain": `{"baselineIntervalMs":1000}`,
 		"putIntervalHint": `{"intervalMs":5000,"ttlMs":60000}`, "putOneShotHint": `{"inMs":1000,"ttlMs":60000}`,
+		"cancelRun": `{"reason":"r"}`,
 	}
 	doc := loadContract()
 	var list []route
@@ -40,7 +41,7 @@ func everyRoute(endpoint, run string) []route {
 			switch op.OperationID {
 			case "createEndpoint":
 				r.success = http.StatusCreated
-			case "runEndpoint":
+			case "runEndpoint", "cancelRun":
 				r.success = http.StatusAccepted
 			case "archiveEndpoint":
 				r.success = http.StatusNoContent
@@ -54,13 +55,13 @@ func everyRoute(endpoint, run string) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute("", "")
-	require.Len(t, routes, 21)
+	require.Len(t, routes, 23)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()
 			s := newService(t, samples())
 			id := s.register(minimal)
-			r := routeOf(r.id, id, samples()[0].ID.String())
+			r := routeOf(r.id, id, samples()[3].ID.String()) // The live run, so that it can be canceled.
 			require.Equal(t, r.success, s.call(r.method, r.path, r.body).status)
 		})
 	}
@@ -76,7 +77,7 @@ func TestKeys(t *testing.T) {
 	s := newService(t, samples())
 	id := s.register(minimal)
 	writes := s.store.writes
-	for _, r := range everyRoute(id, samples()[0].ID.String()) {
+	for _, r := range everyRoute(id, samples()[3].ID.String()) {
 		t.Run(r.id, func(t *testing.T) {
 			if r.public {
 				require.Equal(t, r.success, s.call(r.method, r.path, "", withKey("")).status)

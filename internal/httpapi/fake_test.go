@@ -133,7 +133,7 @@ func (m *memory) LastDecision(_ context.Context, tenant [16]byte, id endpoints.I
 	return m.decisions[id], err
 }
 
-// history is a runs.Reader without a database.
+// history is httpapi.Runs without a database.
 type history []runs.Run
 
 func (h history) List(_ context.Context, f runs.Filter) ([]runs.Run, error) {
@@ -157,6 +157,36 @@ func (h history) Get(_ context.Context, tenant [16]byte, id runs.ID) (runs.Run, 
 		}
 	}
 	return runs.Run{}, errs.New(errs.NotFound, "", "there is no such run")
+}
+
+func (h history) Events(ctx context.Context, tenant [16]byte, id runs.ID) ([]runs.Event, error) {
+	r, err := h.Get(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	var kept []runs.Event
+	if !r.CancelRequestedAt.IsZero() {
+		kept = append(kept, runs.Event{At: r.CancelRequestedAt, Kind: runs.EventCancelRequested, Author: r.Outcome.ContentType, Why: r.Outcome.Error})
+	}
+	return runs.Story(r, kept), nil
+}
+
+// Cancel keeps author and reason where a live run has nothing else to say.
+func (h history) Cancel(ctx context.Context, c runs.Cancel) (runs.Run, error) {
+	r, err := h.Get(ctx, c.TenantID, c.RunID)
+	switch {
+	case err != nil:
+		return runs.Run{}, err
+	case r.Outcome.Status.Terminal():
+		return runs.Run{}, errs.New(errs.Conflict, "run_finished", "run "+c.RunID.String()+" is over ("+string(r.Outcome.Status)+")")
+	}
+	i := slices.IndexFunc(h, func(r runs.Run) bool { return r.ID == c.RunID })
+	if h[i].CancelRequestedAt.IsZero() {
+		h[i].CancelRequestedAt, h[i].Outcome.ContentType, h[i].Outcome.Error = now, c.Author, c.Reason
+	}
+	answer := h[i]
+	answer.Outcome.ContentType, answer.Outcome.Error = "", ""
+	return answer, nil
 }
 
 // keyring is an auth.Store of fixed keys.

@@ -21,9 +21,7 @@ func runAnswer(r runs.Run) (api.Run, error) {
 		ClaimedAt: shown(r.ClaimedAt), StartedAt: shown(r.StartedAt), FinishedAt: shown(r.FinishedAt),
 		ContentType: optional(o.ContentType), Error: optional(o.Error),
 	}
-	if r.WorkerID != [16]byte{} {
-		out.WorkerID = new("wk_" + uuid.UUID(r.WorkerID).String())
-	}
+	out.WorkerID, out.CancelRequestedAt = workerName(r.WorkerID), shown(r.CancelRequestedAt)
 	if !r.StartedAt.IsZero() {
 		out.StartLagMs = new(millis(r.StartedAt.Sub(r.ScheduledFor)))
 	}
@@ -31,15 +29,29 @@ func runAnswer(r runs.Run) (api.Run, error) {
 		out.DurationMs = new(millis(r.FinishedAt.Sub(r.StartedAt)))
 		showExchange(&out, o)
 	}
-	if r.Decision.Source == "" {
-		return out, nil
+	decision, err := runDecision(r.Decision)
+	out.Decision = decision
+	return out, err
+}
+
+// workerName returns a worker as users see it, nil where there is none.
+func workerName(id [16]byte) *string {
+	if id == [16]byte{} {
+		return nil
 	}
-	steps, err := stepsOf(r.Decision)
+	return new("wk_" + uuid.UUID(id).String())
+}
+
+// runDecision returns the decision of a finish as users see it, nil where nothing follows.
+func runDecision(d runs.Decision) (*api.Decision, error) {
+	if d.Source == "" {
+		return nil, nil //nolint:nilnil // No decision is no error.
+	}
+	steps, err := stepsOf(d)
 	if err != nil {
-		return api.Run{}, err
+		return nil, err
 	}
-	out.Decision = new(decisionAnswer(r.Decision.NextRunAt, governor.Source(r.Decision.Source), steps))
-	return out, nil
+	return new(decisionAnswer(d.NextRunAt, governor.Source(d.Source), steps)), nil
 }
 
 // showExchange fills in what is known of the exchange with the target.

@@ -23,6 +23,12 @@ const (
 	MaxHeaderBytes    = 64 << 10
 )
 
+// Runs is what serving runs needs.
+type Runs interface {
+	runs.Reader
+	runs.Canceler
+}
+
 // Config is what a server serves.
 type Config struct {
 	Auth       *auth.Authenticator
@@ -30,7 +36,7 @@ type Config struct {
 	Logger     *slog.Logger
 	Ready      func(context.Context) error // nil answer: the server can do its work
 	Registerer prometheus.Registerer
-	Runs       runs.Reader
+	Runs       Runs
 }
 
 // Server is the REST API. It is safe for concurrent use.
@@ -42,7 +48,7 @@ type Server struct {
 	ready     func(context.Context) error
 	router    *echo.Echo
 	rules     *rules
-	runs      runs.Reader
+	runs      Runs
 }
 
 var (

@@ -23,8 +23,10 @@ type Run struct {
 	ClaimedAt    time.Time
 	StartedAt    time.Time // when the start was committed; the request left at once after
 	FinishedAt   time.Time // zero while running
-	Outcome      Outcome
-	Decision     Decision // what the finish decided; zero while running
+	// CancelRequestedAt is when somebody asked for the end of the run while it was live. Only a live run tells; later its story does.
+	CancelRequestedAt time.Time
+	Outcome           Outcome
+	Decision          Decision // what the finish decided; zero while running
 }
 
 // Decision is what the governor decided at the finish of a run. Steps is its trace as stored; null where the one step was the
@@ -51,4 +53,7 @@ type Reader interface {
 	List(ctx context.Context, f Filter) ([]Run, error)
 	// Get returns one run of a tenant with its captured body. The error is [errs.NotFound] when the tenant has no such run.
 	Get(ctx context.Context, tenant [16]byte, id ID) (Run, error)
+	// Events returns the story of one run of a tenant, in the order in which it happened: at most [MaxEvents] events beside those that every run
+	// has. The error is [errs.NotFound] when the tenant has no such run.
+	Events(ctx context.Context, tenant [16]byte, id ID) ([]Event, error)
 }

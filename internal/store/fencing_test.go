@@ -119,7 +119,11 @@ func TestAFinishTwiceIsRecordedOnce(t *testing.T) {
 	b.register(t, nil)
 	me := worker{1}
 	run := b.runOne(t, me)
-	require.Len(t, b.finish(t, me, 0, run).Late, 1)
+	again := b.finish(t, me, 0, run)
+	require.Empty(t, again.Late, "what a worker has recorded itself is not late")
+	require.Equal(t, []runs.ID{run.ID}, again.Repeated)
+	require.Len(t, again.Decided, 1)
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM run_events"))
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs"))
 }
 

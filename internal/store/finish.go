@@ -21,7 +21,7 @@ import (
 func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispatch.Finished, err error) {
 	finish := func() error {
 		return s.db.tx(ctx, func(tx pgx.Tx) error {
-			ours, late, err := s.end(ctx, tx, f.Runs)
+			ours, gone, err := s.end(ctx, tx, f.Runs)
 			if err != nil {
 				return err
 			}
@@ -29,15 +29,15 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 			if err := b.settle(ctx, tx); err != nil {
 				return err
 			}
-			done = dispatch.Finished{Kept: b.kept, Late: late, Decided: b.decided}
-			return nil
+			done = dispatch.Finished{Kept: b.kept, Decided: b.decided}
+			return s.recall(ctx, tx, gone, &done)
 		})
 	}
 	return done, s.db.withPartitions(ctx, f.Runs, finish)
 }
 
-// end takes the live rows of runs away, and tells which runs were still the caller's to finish.
-func (s *Executions) end(ctx context.Context, tx pgx.Tx, list []runs.Run) (ours []runs.Run, late []runs.ID, err error) {
+// end takes the live rows of runs away, and tells which runs were still the caller's to finish and which were gone.
+func (s *Executions) end(ctx context.Context, tx pgx.Tx, list []runs.Run) (ours, gone []runs.Run, err error) {
 	params := dbsqlc.LiveRunFinishParams{}
 	for _, run := range list {
 		params.RunIds = append(params.RunIds, run.ID)
@@ -58,24 +58,9 @@ func (s *Executions) end(ctx context.Context, tx pgx.Tx, list []runs.Run) (ours 
 			ours = append(ours, run)
 			continue
 		}
-		late = append(late, run.ID)
-		if err := s.late(ctx, tx, run); err != nil {
-			return nil, nil, err
-		}
+		gone = append(gone, run)
 	}
-	return ours, late, nil
-}
-
-// late keeps the story of an answer that came after its run had been settled.
-func (s *Executions) late(ctx context.Context, tx pgx.Tx, run runs.Run) error {
-	detail := fmt.Appendf(nil, `{"status":%q,"reasonCode":%q,"statusCode":%d}`, run.Outcome.Status, run.Outcome.Reason, run.Outcome.StatusCode)
-	err := s.db.q.RunEventInsert(ctx, tx, dbsqlc.RunEventInsertParams{
-		RunID: run.ID, ScheduledFor: run.ScheduledFor, Kind: "late_result", Detail: detail,
-	})
-	if err != nil {
-		return fmt.Errorf("recording the late answer to run %s: %w", run.ID, err)
-	}
-	return nil
+	return ours, gone, nil
 }
 
 // batch is runs whose live rows are gone, on their way into the history, with what they lead to. A finish and a settlement write

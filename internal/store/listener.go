@@ -7,15 +7,18 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
 	channelDue    = "rubato_due"
+	channelCancel = "rubato_cancel"
 	relistenAfter = time.Second
 )
 
-// Listener hears when something comes due. It is a help against waiting, nothing more: whoever misses a message finds the same by
+// Listener hears when something comes due, and when a run is to be cancelled. It is a help against waiting, nothing more: whoever misses a message finds the same by
 // polling.
 type Listener struct {
 	url    string
@@ -27,15 +30,23 @@ func NewListener(url string, logger *slog.Logger) *Listener {
 	return &Listener{url: url, logger: logger.With("component", "listener")}
 }
 
-// Run calls wake for every message, with the instant that something came due at, until ctx ends. It reconnects by itself, and calls
-// wake with the zero instant when it does, for what it may have missed.
-func (l *Listener) Run(ctx context.Context, wake func(due time.Time)) {
+// Hearer is who wants to know. Its methods must not block.
+type Hearer interface {
+	// Wake says that something came due at an instant.
+	Wake(due time.Time)
+	// CancelRequested says that a run of a worker is to be cancelled.
+	CancelRequested(worker [16]byte)
+}
+
+// Run tells of every message until ctx ends. It reconnects by itself, and then tells the zero instant and the zero worker, for what it
+// may have missed.
+func (l *Listener) Run(ctx context.Context, to Hearer) {
 	for ctx.Err() == nil {
-		err := l.listen(ctx, wake)
+		err := l.listen(ctx, to)
 		if ctx.Err() != nil {
 			return
 		}
-		l.logger.Warn("listening for due endpoints was cut; polling goes on, listening again in a second", "error", err)
+		l.logger.Warn("listening for messages was cut; polling goes on, listening again in a second", "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(relistenAfter):
@@ -43,7 +54,7 @@ func (l *Listener) Run(ctx context.Context, wake func(due time.Time)) {
 	}
 }
 
-func (l *Listener) listen(ctx context.Context, wake func(due time.Time)) error {
+func (l *Listener) listen(ctx context.Context, to Hearer) error {
 	conn, err := pgx.Connect(ctx, l.url)
 	if err != nil {
 		return fmt.Errorf("connecting: %w", redactURL(err))
@@ -53,20 +64,34 @@ func (l *Listener) listen(ctx context.Context, wake func(due time.Time)) error {
 		defer cancel()
 		_ = conn.Close(closing) // The connection is given up either way.
 	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+channelDue); err != nil {
+	if _, err := conn.Exec(ctx, "LISTEN "+channelDue+"; LISTEN "+channelCancel); err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
-	wake(time.Time{})
+	to.Wake(time.Time{})
+	to.CancelRequested([16]byte{})
 	for {
 		message, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return fmt.Errorf("waiting for a message: %w", err)
 		}
-		due, err := strconv.ParseInt(message.Payload, 10, 64)
-		if err != nil {
-			l.logger.Warn("a message on the channel of due endpoints cannot be read", "error", err)
-			continue
+		if err := pass(message, to); err != nil {
+			l.logger.Warn("a message cannot be read", "channel", message.Channel, "error", err)
 		}
-		wake(time.UnixMilli(due))
 	}
+}
+
+// pass tells what a message says.
+func pass(message *pgconn.Notification, to Hearer) error {
+	if message.Channel == channelCancel {
+		worker, err := uuid.Parse(message.Payload)
+		if err == nil {
+			to.CancelRequested(worker)
+		}
+		return err
+	}
+	due, err := strconv.ParseInt(message.Payload, 10, 64)
+	if err == nil {
+		to.Wake(time.UnixMilli(due))
+	}
+	return err
 }

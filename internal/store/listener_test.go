@@ -17,13 +17,14 @@ func TestTheListenerHearsWhatComesDueAndSurvivesACut(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx, stop := context.WithCancel(t.Context())
-	heard := make(chan time.Time, 100)
+	heard, canceled := make(chan time.Time, 100), make(chan [16]byte, 100)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		store.NewListener(b.url, slog.New(slog.DiscardHandler)).Run(ctx, func(due time.Time) { heard <- due })
+		store.NewListener(b.url, slog.New(slog.DiscardHandler)).Run(ctx, ears{heard, canceled})
 	}()
 	require.Zero(t, <-heard, "listening begins with a wake-up for what was missed")
+	require.Zero(t, <-canceled, "and with a look at what is to be cancelled")
 
 	start := noon().AddDate(0, 0, 2)
 	b.register(t, func(s *endpoints.Spec) { s.StartAt = start })
@@ -31,9 +32,22 @@ func TestTheListenerHearsWhatComesDueAndSurvivesACut(t *testing.T) {
 	b.exec(t, "SELECT pg_notify('rubato_due', 'soon')")
 	e := b.register(t, nil)
 	require.Equal(t, e.State.Due.At, (<-heard).UTC(), "what cannot be read is passed over")
+	b.exec(t, "SELECT pg_notify('rubato_cancel', 'everybody')")
+	b.exec(t, "SELECT pg_notify('rubato_cancel', $1)", "09000000-0000-0000-0000-000000000000")
+	require.Equal(t, [16]byte{9}, <-canceled)
 
 	b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()")
 	require.Zero(t, <-heard, "after a cut it listens again, and says that something may have been missed")
+	require.Zero(t, <-canceled)
 	stop()
 	<-ended
 }
+
+// ears hands on what a listener tells.
+type ears struct {
+	due      chan time.Time
+	canceled chan [16]byte
+}
+
+func (e ears) Wake(due time.Time)              { e.due <- due }
+func (e ears) CancelRequested(worker [16]byte) { e.canceled <- worker }

@@ -82,19 +82,9 @@ func (s *Runs) finished(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.R
 // Get implements runs.Reader.
 func (s *Runs) Get(ctx context.Context, tenant [16]byte, id runs.ID) (run runs.Run, err error) {
 	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
-		row, err := s.db.q.RunGet(ctx, tx, dbsqlc.RunGetParams{ID: id, ScheduledFor: id.Slot(), TenantID: tenant})
-		if missing(err) {
-			live, err := s.db.q.LiveRunGet(ctx, tx, dbsqlc.LiveRunGetParams{RunID: id, TenantID: tenant})
-			if missing(err) {
-				return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no run %s", id))
-			}
-			run = liveRunOf(live)
+		if run, err = s.get(ctx, tx, tenant, id); err != nil || !run.Outcome.Status.Terminal() {
 			return err
 		}
-		if err != nil {
-			return fmt.Errorf("reading run %s: %w", id, err)
-		}
-		run = runOf(row)
 		body, err := s.db.q.RunBodyGet(ctx, tx, dbsqlc.RunBodyGetParams{RunID: id, ScheduledFor: id.Slot()})
 		if missing(err) { // Nothing was captured, or retention has taken it.
 			return nil
@@ -103,6 +93,25 @@ func (s *Runs) Get(ctx context.Context, tenant [16]byte, id runs.ID) (run runs.R
 		return err
 	})
 	return run, err
+}
+
+// get reads one run without its body, live or over.
+func (s *Runs) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id runs.ID) (runs.Run, error) {
+	row, err := s.db.q.RunGet(ctx, tx, dbsqlc.RunGetParams{ID: id, ScheduledFor: id.Slot(), TenantID: tenant})
+	if err == nil {
+		return runOf(row), nil
+	}
+	if !missing(err) {
+		return runs.Run{}, fmt.Errorf("reading run %s: %w", id, err)
+	}
+	live, err := s.db.q.LiveRunGet(ctx, tx, dbsqlc.LiveRunGetParams{RunID: id, TenantID: tenant})
+	if missing(err) {
+		return runs.Run{}, errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no run %s", id))
+	}
+	if err != nil {
+		return runs.Run{}, fmt.Errorf("reading live run %s: %w", id, err)
+	}
+	return liveRunOf(live), nil
 }
 
 func missing(err error) bool { return err != nil && errs.CodeOf(translate(err)) == errs.NotFound }
@@ -135,7 +144,7 @@ func liveRunOf(row dbsqlc.LiveRun) runs.Run {
 	return runs.Run{
 		ID: row.RunID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt),
 		Source: row.Source, ClaimToken: row.ClaimToken, WorkerID: row.WorkerID, ClaimedAt: row.ClaimedAt, StartedAt: row.StartedAt,
-		Outcome: runs.Outcome{Status: runs.Running},
+		CancelRequestedAt: instant(row.CancelRequestedAt), Outcome: runs.Outcome{Status: runs.Running},
 	}
 }
 

@@ -84,6 +84,10 @@ func (s *Sweeps) ListLost(ctx context.Context, signal zombie.Signal, limit int) 
 func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run) (settled bool, err error) {
 	settle := func() error {
 		return s.db.tx(ctx, func(tx pgx.Tx) error {
+			why, err := s.evidence(ctx, tx, run)
+			if err != nil {
+				return err
+			}
 			rows, err := s.db.q.LiveRunSettle(ctx, tx, dbsqlc.LiveRunSettleParams{
 				RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(),
 				DistrustSilence: !signal.TrustSilence, StaleAfterMs: signal.StaleAfter.Milliseconds(),
@@ -93,6 +97,9 @@ func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run)
 				return err
 			}
 			if run.FinishedAt, err = s.db.decisionTime(ctx, tx); err != nil {
+				return err
+			}
+			if err := s.settled(ctx, tx, run, why); err != nil {
 				return err
 			}
 			b := &batch{db: s.db, runs: []runs.Run{run}}

@@ -105,9 +105,18 @@ func (w *world) judgeFinish(f dispatch.Finish, done dispatch.Finished, c *change
 		w.judgeEnd(*run, f.Keep > 0, c)
 	}
 	for _, run := range f.Runs {
-		w.ensure(ended[run.ID] != late(done, run.ID), "run %s was ended: %t, told as late: %t", runName(run.ID), ended[run.ID], late(done, run.ID))
-		if !ended[run.ID] {
-			w.ensure(w.mirror.history[run.ID] != nil, "the answer to run %s is late, and nobody settled it", runName(run.ID)) // I20
+		past := w.mirror.history[run.ID]
+		switch {
+		case ended[run.ID]:
+			w.ensure(!late(done, run.ID) && !repeated(done, run.ID), "run %s was ended, and told as ended before", runName(run.ID))
+		case repeated(done, run.ID):
+			w.ensure(!late(done, run.ID), "run %s is told as repeated and as late", runName(run.ID))
+			own := past != nil && past.Token == run.ClaimToken && past.Status == run.Outcome.Status && past.Reason == run.Outcome.Reason
+			w.ensure(own, "run %s is told as recorded before, and is not", runName(run.ID))
+			w.reach("repeated finish")
+		default:
+			w.ensure(late(done, run.ID), "run %s was not ended, and nobody was told", runName(run.ID))
+			w.ensure(past != nil, "the answer to run %s is late, and nobody settled it", runName(run.ID)) // I20
 			w.reach("late answer")
 		}
 	}
@@ -119,11 +128,26 @@ func (w *world) judgeFinish(f dispatch.Finish, done dispatch.Finished, c *change
 			w.reach("kept claim")
 		}
 	}
+	for _, c := range done.Kept {
+		if s := w.mirror.schedules[endpoints.ID(c.EndpointID)]; repeatedEndpoint(f, done, c.EndpointID) {
+			w.ensure(s != nil && s.Token == c.Token && s.ClaimedBy != nil && *s.ClaimedBy == f.Worker, "a repeated finish told of a claim that is void")
+			kept++
+		}
+	}
 	w.ensure(len(done.Kept) == kept, "a finish kept %d claims and told of %d", kept, len(done.Kept))
 }
 
 func late(done dispatch.Finished, id runs.ID) bool {
 	return slices.Contains(done.Late, id)
+}
+
+func repeated(done dispatch.Finished, id runs.ID) bool {
+	return slices.Contains(done.Repeated, id)
+}
+
+// repeatedEndpoint reports whether a run of an endpoint is among those that an earlier attempt of a finish had recorded.
+func repeatedEndpoint(f dispatch.Finish, done dispatch.Finished, id [16]byte) bool {
+	return slices.ContainsFunc(f.Runs, func(run runs.Run) bool { return run.EndpointID == id && repeated(done, run.ID) })
 }
 
 func runOf(list []runs.Run, id runs.ID) *runs.Run {

@@ -198,6 +198,36 @@ func (e Rule) Valid() bool {
 	}
 }
 
+// Defines values for RunEventKind.
+const (
+	RunEventKindCancelRequested RunEventKind = "cancel_requested"
+	RunEventKindClaimed         RunEventKind = "claimed"
+	RunEventKindFinished        RunEventKind = "finished"
+	RunEventKindLateResult      RunEventKind = "late_result"
+	RunEventKindSettled         RunEventKind = "settled"
+	RunEventKindStarted         RunEventKind = "started"
+)
+
+// Valid indicates whether the value is a known member of the RunEventKind enum.
+func (e RunEventKind) Valid() bool {
+	switch e {
+	case RunEventKindCancelRequested:
+		return true
+	case RunEventKindClaimed:
+		return true
+	case RunEventKindFinished:
+		return true
+	case RunEventKindLateResult:
+		return true
+	case RunEventKindSettled:
+		return true
+	case RunEventKindStarted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RunStatus.
 const (
 	RunStatusCanceled  RunStatus = "canceled"
@@ -268,6 +298,12 @@ func (e Source) Valid() bool {
 	default:
 		return false
 	}
+}
+
+// CancelRequest Why.
+type CancelRequest struct {
+	// Reason Kept with the run.
+	Reason *string `json:"reason,omitempty"`
 }
 
 // CatchUp What a cron does about occurrences that passed while nothing ran: one run for all, none, or each (at most 100, none older than a day).
@@ -823,6 +859,9 @@ type Run struct {
 	// BodyBase64 The same, where it is not text.
 	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
 
+	// CancelRequestedAt When somebody asked to cancel it; only while it is live, later its events tell.
+	CancelRequestedAt *time.Time `json:"cancelRequestedAt,omitempty"`
+
 	// ClaimToken The fence; it only grows.
 	ClaimToken  int64      `json:"claimToken"`
 	ClaimedAt   *time.Time `json:"claimedAt,omitempty"`
@@ -867,6 +906,53 @@ type Run struct {
 	WorkerID  *string `json:"workerId,omitempty"`
 }
 
+// RunEvent Something that happened to a run. Fields that its kind does not have are absent.
+type RunEvent struct {
+	// At Database time; of finished what the worker measured, some milliseconds early at worst.
+	At time.Time `json:"at"`
+
+	// Author Of cancel_requested the name of the key that asked, of settled the sweeper.
+	Author *string `json:"author,omitempty"`
+
+	// ClaimToken Of claimed and late_result the fence.
+	ClaimToken *int64 `json:"claimToken,omitempty"`
+
+	// Decision When it runs next, and every rule that applied, in order.
+	Decision *Decision `json:"decision,omitempty"`
+	Error    *string   `json:"error,omitempty"`
+
+	// Kind `claimed`: a worker took the due time. `started`: the start was committed, and the request left at once after.
+	// `cancel_requested`: somebody asked to cancel the run. `settled`: the sweeper ended the run for a worker that was gone.
+	// `finished`: the run is over, and what follows was decided. `late_result`: an answer came after the run had been settled; it
+	// changed nothing.
+	Kind       RunEventKind `json:"kind"`
+	ReasonCode *string      `json:"reasonCode,omitempty"`
+
+	// Status `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
+	// tell is left. `skipped` means that due times passed without a request.
+	Status *RunStatus `json:"status,omitempty"`
+
+	// StatusCode Of the target's answer.
+	StatusCode *int32 `json:"statusCode,omitempty"`
+
+	// Why Of cancel_requested the reason that its author gave, of settled what spoke for the run being lost.
+	Why *string `json:"why,omitempty"`
+
+	// WorkerID The worker that did it; of settled the one that was gone, of late_result the one that sent the answer.
+	WorkerID *string `json:"workerId,omitempty"`
+}
+
+// RunEventKind `claimed`: a worker took the due time. `started`: the start was committed, and the request left at once after.
+// `cancel_requested`: somebody asked to cancel the run. `settled`: the sweeper ended the run for a worker that was gone.
+// `finished`: the run is over, and what follows was decided. `late_result`: an answer came after the run had been settled; it
+// changed nothing.
+type RunEventKind string
+
+// RunEventList defines model for RunEventList.
+type RunEventList struct {
+	Items []RunEvent `json:"items"`
+}
+
 // RunList defines model for RunList.
 type RunList struct {
 	Items []Run `json:"items"`
@@ -903,6 +989,9 @@ type From = time.Time
 
 // Limit defines model for Limit.
 type Limit = int32
+
+// RunID defines model for RunID.
+type RunID = string
 
 // Status `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
 // tell is left. `skipped` means that due times passed without a request.
@@ -1037,6 +1126,9 @@ type PauseEndpointJSONRequestBody = PauseRequest
 // ExplainJSONRequestBody defines body for Explain for application/json ContentType.
 type ExplainJSONRequestBody = ExplainInput
 
+// CancelRunJSONRequestBody defines body for CancelRun for application/json ContentType.
+type CancelRunJSONRequestBody = CancelRequest
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 	// GetHealth Whether the process is alive
@@ -1101,7 +1193,13 @@ type ServerInterface interface {
 	ListRuns(ctx echo.Context, params ListRunsParams) error
 	// GetRun Read a run, with what was kept of the answer's body
 	// (GET /v1/runs/{id})
-	GetRun(ctx echo.Context, id string) error
+	GetRun(ctx echo.Context, id RunID) error
+	// CancelRun Cancel a live run
+	// (POST /v1/runs/{id}/cancel)
+	CancelRun(ctx echo.Context, id RunID) error
+	// ListRunEvents Read the story of a run
+	// (GET /v1/runs/{id}/events)
+	ListRunEvents(ctx echo.Context, id RunID) error
 }
 
 // ServerInterfaceWrapper converts echo contexts to parameters.
@@ -1538,7 +1636,7 @@ func (w *ServerInterfaceWrapper) ListRuns(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetRun(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id string
+	var id RunID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -1547,6 +1645,38 @@ func (w *ServerInterfaceWrapper) GetRun(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetRun(ctx, id)
+	return err
+}
+
+// CancelRun converts echo context to params.
+func (w *ServerInterfaceWrapper) CancelRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CancelRun(ctx, id)
+	return err
+}
+
+// ListRunEvents converts echo context to params.
+func (w *ServerInterfaceWrapper) ListRunEvents(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListRunEvents(ctx, id)
 	return err
 }
 
@@ -1614,6 +1744,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/endpoints/:id/runs", wrapper.ListEndpointRuns, options.OperationMiddlewares["listEndpointRuns"]...)
 	router.GET(options.BaseURL+"/v1/runs", wrapper.ListRuns, options.OperationMiddlewares["listRuns"]...)
 	router.GET(options.BaseURL+"/v1/runs/:id", wrapper.GetRun, options.OperationMiddlewares["getRun"]...)
+	router.POST(options.BaseURL+"/v1/runs/:id/cancel", wrapper.CancelRun, options.OperationMiddlewares["cancelRun"]...)
+	router.GET(options.BaseURL+"/v1/runs/:id/events", wrapper.ListRunEvents, options.OperationMiddlewares["listRunEvents"]...)
 	router.POST(options.BaseURL+"/v1/explain", wrapper.Explain, options.OperationMiddlewares["explain"]...)
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealth, options.OperationMiddlewares["getHealth"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadiness, options.OperationMiddlewares["getReadiness"]...)
@@ -4466,7 +4598,7 @@ func (response ListRuns503ApplicationProblemPlusJSONResponse) VisitListRunsRespo
 }
 
 type GetRunRequestObject struct {
-	ID string `json:"id"`
+	ID RunID `json:"id"`
 }
 
 type GetRunResponseObject interface {
@@ -4589,6 +4721,317 @@ func (response GetRun503ApplicationProblemPlusJSONResponse) VisitGetRunResponse(
 	return err
 }
 
+type CancelRunRequestObject struct {
+	ID   RunID `json:"id"`
+	Body *CancelRunJSONRequestBody
+}
+
+type CancelRunResponseObject interface {
+	VisitCancelRunResponse(w http.ResponseWriter) error
+}
+
+type CancelRun202JSONResponse Run
+
+func (response CancelRun202JSONResponse) VisitCancelRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelRun400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response CancelRun400ApplicationProblemPlusJSONResponse) VisitCancelRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelRun401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response CancelRun401ApplicationProblemPlusJSONResponse) VisitCancelRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelRun403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response CancelRun403ApplicationProblemPlusJSONResponse) VisitCancelRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelRun404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response CancelRun404ApplicationProblemPlusJSONResponse) VisitCancelRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelRun409ApplicationProblemPlusJSONResponse Problem
+
+func (response CancelRun409ApplicationProblemPlusJSONResponse) VisitCancelRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelRun413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response CancelRun413ApplicationProblemPlusJSONResponse) VisitCancelRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelRun415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response CancelRun415ApplicationProblemPlusJSONResponse) VisitCancelRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelRun422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response CancelRun422ApplicationProblemPlusJSONResponse) VisitCancelRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelRun500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response CancelRun500ApplicationProblemPlusJSONResponse) VisitCancelRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelRun503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response CancelRun503ApplicationProblemPlusJSONResponse) VisitCancelRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunEventsRequestObject struct {
+	ID RunID `json:"id"`
+}
+
+type ListRunEventsResponseObject interface {
+	VisitListRunEventsResponse(w http.ResponseWriter) error
+}
+
+type ListRunEvents200JSONResponse RunEventList
+
+func (response ListRunEvents200JSONResponse) VisitListRunEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunEvents400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListRunEvents400ApplicationProblemPlusJSONResponse) VisitListRunEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunEvents401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListRunEvents401ApplicationProblemPlusJSONResponse) VisitListRunEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunEvents403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListRunEvents403ApplicationProblemPlusJSONResponse) VisitListRunEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunEvents404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ListRunEvents404ApplicationProblemPlusJSONResponse) VisitListRunEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunEvents500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListRunEvents500ApplicationProblemPlusJSONResponse) VisitListRunEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunEvents503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListRunEvents503ApplicationProblemPlusJSONResponse) VisitListRunEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
 	// GetHealth Whether the process is alive
@@ -4654,6 +5097,12 @@ type StrictServerInterface interface {
 	// GetRun Read a run, with what was kept of the answer's body
 	// (GET /v1/runs/{id})
 	GetRun(ctx context.Context, request GetRunRequestObject) (GetRunResponseObject, error)
+	// CancelRun Cancel a live run
+	// (POST /v1/runs/{id}/cancel)
+	CancelRun(ctx context.Context, request CancelRunRequestObject) (CancelRunResponseObject, error)
+	// ListRunEvents Read the story of a run
+	// (GET /v1/runs/{id}/events)
+	ListRunEvents(ctx context.Context, request ListRunEventsRequestObject) (ListRunEventsResponseObject, error)
 }
 
 type StrictHandlerFunc func(ctx echo.Context, request any) (any, error)
@@ -5330,7 +5779,7 @@ func (sh *strictHandler) ListRuns(ctx echo.Context, params ListRunsParams) error
 }
 
 // GetRun operation middleware
-func (sh *strictHandler) GetRun(ctx echo.Context, id string) error {
+func (sh *strictHandler) GetRun(ctx echo.Context, id RunID) error {
 	var request GetRunRequestObject
 
 	request.ID = id
@@ -5348,6 +5797,82 @@ func (sh *strictHandler) GetRun(ctx echo.Context, id string) error {
 		return err
 	} else if validResponse, ok := response.(GetRunResponseObject); ok {
 		return validResponse.VisitGetRunResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CancelRun operation middleware
+func (sh *strictHandler) CancelRun(ctx echo.Context, id RunID) error {
+	var request CancelRunRequestObject
+
+	request.ID = id
+
+	var body CancelRunJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelRun(ctx.Request().Context(), request.(CancelRunRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelRun")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CancelRunResponseObject); ok {
+		return validResponse.VisitCancelRunResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListRunEvents operation middleware
+func (sh *strictHandler) ListRunEvents(ctx echo.Context, id RunID) error {
+	var request ListRunEventsRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListRunEvents(ctx.Request().Context(), request.(ListRunEventsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListRunEvents")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListRunEventsResponseObject); ok {
+		return validResponse.VisitListRunEventsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

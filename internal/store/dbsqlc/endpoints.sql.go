@@ -406,7 +406,7 @@ func (q *Queries) EndpointUpdate(ctx context.Context, db DBTX, arg EndpointUpdat
 }
 
 const liveRunGetMany = `-- name: LiveRunGetMany :many
-SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until
+SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
 FROM live_runs
 WHERE endpoint_id = ANY ($1::uuid[])
 `
@@ -433,6 +433,9 @@ func (q *Queries) LiveRunGetMany(ctx context.Context, db DBTX, endpointIds []UUI
 			&i.StartedAt,
 			&i.DeadlineAt,
 			&i.LockedUntil,
+			&i.CancelRequestedAt,
+			&i.CancelRequestedBy,
+			&i.CancelReason,
 		); err != nil {
 			return nil, err
 		}

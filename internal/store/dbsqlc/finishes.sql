@@ -9,6 +9,35 @@ WHERE l.run_id = done.run_id
   AND l.claim_token = done.token
 RETURNING l.run_id, l.claimed_at;
 
+-- name: RunListOwn :many
+-- Which of these runs the history holds as an earlier attempt of the same finish wrote them: by run, token, worker and outcome. What a
+-- settlement wrote for the worker differs in the reason.
+WITH done AS (
+    SELECT unnest(sqlc.arg('run_ids')::uuid[]) AS run_id,
+           unnest(sqlc.arg('scheduled_for')::timestamptz[]) AS scheduled_for,
+           unnest(sqlc.arg('tokens')::bigint[]) AS token,
+           unnest(sqlc.arg('statuses')::text[]) AS status,
+           unnest(sqlc.arg('reasons')::text[]) AS reason
+)
+SELECT r.id, coalesce(r.next_source, '')::text AS next_source
+FROM done
+         JOIN runs r ON r.id = done.run_id AND r.scheduled_for = done.scheduled_for
+WHERE r.claim_token = done.token
+  AND r.worker_id = sqlc.arg('worker_id')::uuid
+  AND r.status = done.status
+  AND r.reason_code = done.reason;
+
+-- name: ScheduleListKept :many
+-- The claims that the finish of a run left with its worker and that were not started: under the very token that followed the run's.
+WITH done AS (
+    SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
+)
+SELECT s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.due_at AS locked_until
+FROM done
+         JOIN schedules s ON s.endpoint_id = done.endpoint_id AND s.claim_token = done.token + 1
+WHERE s.claimed_by = sqlc.arg('worker_id')::uuid
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id);
+
 -- name: LiveRunListLost :many
 -- Live runs that nothing will ever update: the lock ran out in database time, and either the deadline has passed by 5 s or the
 -- worker has been silent for stale_after or has said goodbye.
@@ -23,6 +52,14 @@ WHERE l.locked_until < clock.now
     OR (NOT sqlc.arg('distrust_silence')::boolean AND w.heartbeat_at + sqlc.arg('stale_after_ms')::bigint * interval '1 ms' < clock.now))
 ORDER BY l.locked_until
 LIMIT sqlc.arg('max_rows')::int;
+
+-- name: LiveRunEvidence :one
+-- What speaks for a live run being lost, for its story; LiveRunSettle decides.
+SELECT l.locked_until, l.deadline_at, l.deadline_at + interval '5 s' < clock.now AS overdue, w.state, w.heartbeat_at
+FROM live_runs l
+         LEFT JOIN workers w ON w.id = l.worker_id,
+     (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
+WHERE l.run_id = @run_id;
 
 -- name: LiveRunSettle :execrows
 -- Ends a live run that was found lost, by run and token, if the whole condition still holds: no heartbeat has extended its lock

@@ -10,6 +10,41 @@ import (
 	"time"
 )
 
+const liveRunEvidence = `-- name: LiveRunEvidence :one
+SELECT l.locked_until, l.deadline_at, l.deadline_at + interval '5 s' < clock.now AS overdue, w.state, w.heartbeat_at
+FROM live_runs l
+         LEFT JOIN workers w ON w.id = l.worker_id,
+     (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock
+WHERE l.run_id = $2
+`
+
+type LiveRunEvidenceParams struct {
+	Now   *time.Time
+	RunID UUID
+}
+
+type LiveRunEvidenceRow struct {
+	LockedUntil time.Time
+	DeadlineAt  time.Time
+	Overdue     bool
+	State       *string
+	HeartbeatAt *time.Time
+}
+
+// What speaks for a live run being lost, for its story; LiveRunSettle decides.
+func (q *Queries) LiveRunEvidence(ctx context.Context, db DBTX, arg LiveRunEvidenceParams) (LiveRunEvidenceRow, error) {
+	row := db.QueryRow(ctx, liveRunEvidence, arg.Now, arg.RunID)
+	var i LiveRunEvidenceRow
+	err := row.Scan(
+		&i.LockedUntil,
+		&i.DeadlineAt,
+		&i.Overdue,
+		&i.State,
+		&i.HeartbeatAt,
+	)
+	return i, err
+}
+
 const liveRunFinish = `-- name: LiveRunFinish :many
 WITH done AS (
     SELECT unnest($1::uuid[]) AS run_id, unnest($2::bigint[]) AS token
@@ -53,7 +88,7 @@ func (q *Queries) LiveRunFinish(ctx context.Context, db DBTX, arg LiveRunFinishP
 }
 
 const liveRunListLost = `-- name: LiveRunListLost :many
-SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until
+SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until, l.cancel_requested_at, l.cancel_requested_by, l.cancel_reason
 FROM live_runs l
          LEFT JOIN workers w ON w.id = l.worker_id,
      (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock
@@ -102,6 +137,9 @@ func (q *Queries) LiveRunListLost(ctx context.Context, db DBTX, arg LiveRunListL
 			&i.StartedAt,
 			&i.DeadlineAt,
 			&i.LockedUntil,
+			&i.CancelRequestedAt,
+			&i.CancelRequestedBy,
+			&i.CancelReason,
 		); err != nil {
 			return nil, err
 		}
@@ -150,6 +188,66 @@ func (q *Queries) LiveRunSettle(ctx context.Context, db DBTX, arg LiveRunSettleP
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const runListOwn = `-- name: RunListOwn :many
+WITH done AS (
+    SELECT unnest($2::uuid[]) AS run_id,
+           unnest($3::timestamptz[]) AS scheduled_for,
+           unnest($4::bigint[]) AS token,
+           unnest($5::text[]) AS status,
+           unnest($6::text[]) AS reason
+)
+SELECT r.id, coalesce(r.next_source, '')::text AS next_source
+FROM done
+         JOIN runs r ON r.id = done.run_id AND r.scheduled_for = done.scheduled_for
+WHERE r.claim_token = done.token
+  AND r.worker_id = $1::uuid
+  AND r.status = done.status
+  AND r.reason_code = done.reason
+`
+
+type RunListOwnParams struct {
+	WorkerID     UUID
+	RunIds       []UUID
+	ScheduledFor []time.Time
+	Tokens       []int64
+	Statuses     []string
+	Reasons      []string
+}
+
+type RunListOwnRow struct {
+	ID         UUID
+	NextSource string
+}
+
+// Which of these runs the history holds as an earlier attempt of the same finish wrote them: by run, token, worker and outcome. What a
+// settlement wrote for the worker differs in the reason.
+func (q *Queries) RunListOwn(ctx context.Context, db DBTX, arg RunListOwnParams) ([]RunListOwnRow, error) {
+	rows, err := db.Query(ctx, runListOwn,
+		arg.WorkerID,
+		arg.RunIds,
+		arg.ScheduledFor,
+		arg.Tokens,
+		arg.Statuses,
+		arg.Reasons,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunListOwnRow
+	for rows.Next() {
+		var i RunListOwnRow
+		if err := rows.Scan(&i.ID, &i.NextSource); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const scheduleFinish = `-- name: ScheduleFinish :many
@@ -260,6 +358,64 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 			&i.ClaimToken,
 			&i.DueAt,
 			&i.ClaimedBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const scheduleListKept = `-- name: ScheduleListKept :many
+WITH done AS (
+    SELECT unnest($2::uuid[]) AS endpoint_id, unnest($3::bigint[]) AS token
+)
+SELECT s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.due_at AS locked_until
+FROM done
+         JOIN schedules s ON s.endpoint_id = done.endpoint_id AND s.claim_token = done.token + 1
+WHERE s.claimed_by = $1::uuid
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
+`
+
+type ScheduleListKeptParams struct {
+	WorkerID    UUID
+	EndpointIds []UUID
+	Tokens      []int64
+}
+
+type ScheduleListKeptRow struct {
+	EndpointID  UUID
+	ClaimToken  int64
+	Slot        time.Time
+	PlannedAt   time.Time
+	Attempt     int16
+	Source      string
+	Version     int64
+	LockedUntil time.Time
+}
+
+// The claims that the finish of a run left with its worker and that were not started: under the very token that followed the run's.
+func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleListKeptParams) ([]ScheduleListKeptRow, error) {
+	rows, err := db.Query(ctx, scheduleListKept, arg.WorkerID, arg.EndpointIds, arg.Tokens)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ScheduleListKeptRow
+	for rows.Next() {
+		var i ScheduleListKeptRow
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.ClaimToken,
+			&i.Slot,
+			&i.PlannedAt,
+			&i.Attempt,
+			&i.Source,
+			&i.Version,
+			&i.LockedUntil,
 		); err != nil {
 			return nil, err
 		}

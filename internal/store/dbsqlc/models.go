@@ -72,18 +72,21 @@ type Hint struct {
 }
 
 type LiveRun struct {
-	EndpointID  UUID
-	RunID       UUID
-	TenantID    UUID
-	Slot        time.Time
-	Attempt     int16
-	Source      string
-	ClaimToken  int64
-	WorkerID    UUID
-	ClaimedAt   time.Time
-	StartedAt   time.Time
-	DeadlineAt  time.Time
-	LockedUntil time.Time
+	EndpointID        UUID
+	RunID             UUID
+	TenantID          UUID
+	Slot              time.Time
+	Attempt           int16
+	Source            string
+	ClaimToken        int64
+	WorkerID          UUID
+	ClaimedAt         time.Time
+	StartedAt         time.Time
+	DeadlineAt        time.Time
+	LockedUntil       time.Time
+	CancelRequestedAt *time.Time
+	CancelRequestedBy *string
+	CancelReason      *string
 }
 
 type Run struct {

@@ -39,8 +39,15 @@ SELECT unnest(sqlc.arg('run_ids')::uuid[]),
        unnest(sqlc.arg('bodies')::bytea[]);
 
 -- name: RunEventInsert :exec
-INSERT INTO run_events (run_id, scheduled_for, kind, detail)
-VALUES (@run_id, @scheduled_for, @kind, @detail);
+INSERT INTO run_events (run_id, scheduled_for, at, kind, detail)
+VALUES (@run_id, @scheduled_for, coalesce(sqlc.narg('at')::timestamptz, clock_timestamp()), @kind, @detail);
+
+-- name: RunEventList :many
+SELECT at, kind, detail
+FROM run_events
+WHERE run_id = @run_id AND scheduled_for = @scheduled_for
+ORDER BY at
+LIMIT sqlc.arg('max_rows')::int;
 
 -- name: RunList :many
 -- The bounds on scheduled_for let whole days be left out: an ID carries its due time.

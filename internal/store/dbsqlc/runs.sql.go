@@ -37,7 +37,7 @@ func (q *Queries) HistoryDropBefore(ctx context.Context, db DBTX, arg HistoryDro
 }
 
 const liveRunGet = `-- name: LiveRunGet :one
-SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until
+SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
 FROM live_runs
 WHERE run_id = $1 AND tenant_id = $2
 `
@@ -63,12 +63,15 @@ func (q *Queries) LiveRunGet(ctx context.Context, db DBTX, arg LiveRunGetParams)
 		&i.StartedAt,
 		&i.DeadlineAt,
 		&i.LockedUntil,
+		&i.CancelRequestedAt,
+		&i.CancelRequestedBy,
+		&i.CancelReason,
 	)
 	return i, err
 }
 
 const liveRunList = `-- name: LiveRunList :many
-SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until
+SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
 FROM live_runs
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
@@ -117,6 +120,9 @@ func (q *Queries) LiveRunList(ctx context.Context, db DBTX, arg LiveRunListParam
 			&i.StartedAt,
 			&i.DeadlineAt,
 			&i.LockedUntil,
+			&i.CancelRequestedAt,
+			&i.CancelRequestedBy,
+			&i.CancelReason,
 		); err != nil {
 			return nil, err
 		}
@@ -177,13 +183,14 @@ func (q *Queries) RunBodyInsert(ctx context.Context, db DBTX, arg RunBodyInsertP
 }
 
 const runEventInsert = `-- name: RunEventInsert :exec
-INSERT INTO run_events (run_id, scheduled_for, kind, detail)
-VALUES ($1, $2, $3, $4)
+INSERT INTO run_events (run_id, scheduled_for, at, kind, detail)
+VALUES ($1, $2, coalesce($3::timestamptz, clock_timestamp()), $4, $5)
 `
 
 type RunEventInsertParams struct {
 	RunID        UUID
 	ScheduledFor time.Time
+	At           *time.Time
 	Kind         string
 	Detail       json.RawMessage
 }
@@ -192,10 +199,51 @@ func (q *Queries) RunEventInsert(ctx context.Context, db DBTX, arg RunEventInser
 	_, err := db.Exec(ctx, runEventInsert,
 		arg.RunID,
 		arg.ScheduledFor,
+		arg.At,
 		arg.Kind,
 		arg.Detail,
 	)
 	return err
+}
+
+const runEventList = `-- name: RunEventList :many
+SELECT at, kind, detail
+FROM run_events
+WHERE run_id = $1 AND scheduled_for = $2
+ORDER BY at
+LIMIT $3::int
+`
+
+type RunEventListParams struct {
+	RunID        UUID
+	ScheduledFor time.Time
+	MaxRows      int32
+}
+
+type RunEventListRow struct {
+	At     time.Time
+	Kind   string
+	Detail json.RawMessage
+}
+
+func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListParams) ([]RunEventListRow, error) {
+	rows, err := db.Query(ctx, runEventList, arg.RunID, arg.ScheduledFor, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunEventListRow
+	for rows.Next() {
+		var i RunEventListRow
+		if err := rows.Scan(&i.At, &i.Kind, &i.Detail); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const runGet = `-- name: RunGet :one

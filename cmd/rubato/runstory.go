@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"rubato/client"
+)
+
+// runArg names a run.
+type runArg struct {
+	serverFlag
+
+	ID string `arg:"" name:"run" help:"The id of the run (run_...)."`
+}
+
+type (
+	runsEventsCmd struct{ runArg }
+	runsCancelCmd struct {
+		runArg
+
+		Reason string `help:"Why, for others to read."`
+	}
+)
+
+// Run asks for the end of a run.
+func (cmd *runsCancelCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.CancelRunWithResponse(ctx, cmd.ID, client.CancelRequest{Reason: given(cmd.Reason)}))
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(raw)
+	}
+	return s.say("%s is being canceled", cmd.ID)
+}
+
+// Run prints the story of a run.
+func (cmd *runsEventsCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.ListRunEventsWithResponse(ctx, cmd.ID))
+	if err != nil {
+		return err
+	}
+	return list(s, raw, []string{"AT", "WHAT", "BY", "DETAIL"}, func(e client.RunEvent) []string {
+		return []string{instant(&e.At), string(e.Kind), dash(eventAuthor(e)), dash(eventDetail(e))}
+	})
+}
+
+// eventAuthor says who it was.
+func eventAuthor(e client.RunEvent) string {
+	if e.Author != nil {
+		return *e.Author
+	}
+	return text(e.WorkerID)
+}
+
+// eventDetail puts together what an event has to say, on one line.
+func eventDetail(e client.RunEvent) string {
+	var parts []string
+	if e.ClaimToken != nil {
+		parts = append(parts, "fence "+strconv.FormatInt(*e.ClaimToken, 10))
+	}
+	if e.Status != nil {
+		parts = append(parts, strings.TrimSpace(string(*e.Status)+" "+text(e.ReasonCode)))
+	}
+	for _, part := range []string{statusText(e.StatusCode), text(e.Error), text(e.Why)} {
+		if part != "" {
+			parts = append(parts, strings.Join(strings.Fields(part), " "))
+		}
+	}
+	if d := e.Decision; d != nil {
+		parts = append(parts, "next run "+dash(instant(d.NextRunAt))+", "+string(d.Source))
+	}
+	return strings.Join(parts, "; ")
+}

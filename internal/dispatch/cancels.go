@@ -1,0 +1,141 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"rubato/internal/runs"
+)
+
+// cancelPeriod is how often a worker with runs under way looks whether somebody asked to cancel one of them: as often as it tells that it
+// lives. Messages make it look at once; the period is for those that got lost.
+const cancelPeriod = presencePeriod
+
+// cancelLoop cancels the runs that somebody asked to, until ctx ends.
+func (w *Worker) cancelLoop(ctx context.Context) {
+	ticker := time.NewTicker(cancelPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.underway.asked: // Also without a run under way: the start of one may be on its way here.
+		case <-ticker.C:
+			if w.underway.size() == 0 {
+				continue
+			}
+		}
+		if err := w.applyCancels(ctx); err != nil && ctx.Err() == nil {
+			w.logger.Warn("looking for runs to cancel failed; looking again in 2 s", "error", err)
+		}
+	}
+}
+
+// applyCancels cancels what the database says is to be cancelled.
+func (w *Worker) applyCancels(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cancelPeriod)
+	defer cancel()
+	list, err := w.cfg.Executions.Cancels(ctx, w.id)
+	if err != nil {
+		return err
+	}
+	for _, c := range w.underway.apply(list) {
+		w.logger.Info("canceling a run that somebody asked to", "run_id", c.RunID.String(), "author", c.Author)
+	}
+	return nil
+}
+
+// CancelRequested says that a run of a worker is to be cancelled; the zero worker is any. It never blocks.
+func (w *Worker) CancelRequested(worker [16]byte) {
+	if worker != w.id && worker != [16]byte{} {
+		return
+	}
+	select {
+	case w.underway.asked <- struct{}{}:
+	default:
+	}
+}
+
+// canceledError is the cause of the end of a request that somebody asked to cancel.
+type canceledError struct{ Cancel }
+
+func (e *canceledError) Error() string {
+	text := "canceled by " + e.Author
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return text
+}
+
+// underway holds the runs whose requests may be cancelled: those between their start and their answer. It is safe for concurrent use.
+type underway struct {
+	asked chan struct{} // told when somebody asked to cancel
+
+	mu   sync.Mutex
+	runs map[runs.ID]*flight
+	// early holds what was asked for last of runs that are not here: over, or not here yet.
+	early map[runs.ID]Cancel
+}
+
+// flight is a run under way: its fence, and how to end its request.
+type flight struct {
+	token    int64
+	cancel   context.CancelCauseFunc
+	canceled bool
+}
+
+func (f *flight) end(c Cancel) {
+	f.canceled = true
+	f.cancel(&canceledError{c})
+}
+
+func newUnderway() *underway {
+	return &underway{asked: make(chan struct{}, 1), runs: map[runs.ID]*flight{}}
+}
+
+// enter takes in a run, cancelled at once where that was asked for before it came. leave forgets it.
+func (u *underway) enter(id runs.ID, f *flight) (leave func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.runs[id] = f
+	if c, early := u.early[id]; early && c.Token == f.token {
+		f.end(c)
+	}
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		delete(u.runs, id)
+	}
+}
+
+// apply cancels the runs of a list that are under way under the token it names, and returns those that it had not cancelled before.
+func (u *underway) apply(list []Cancel) (canceled []Cancel) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	early := map[runs.ID]Cancel{}
+	for _, c := range list {
+		f, here := u.runs[c.RunID]
+		switch {
+		case !here:
+			early[c.RunID] = c
+		case f.token == c.Token && !f.canceled:
+			f.end(c)
+			canceled = append(canceled, c)
+		}
+	}
+	u.early = early
+	return canceled
+}
+
+func (u *underway) size() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.runs)
+}
+
+// unsent is the outcome of a run that was cancelled before its request could leave.
+func unsent(c *canceledError) runs.Outcome {
+	return runs.Outcome{Status: runs.Canceled, Reason: runs.CanceledByUser, Error: fmt.Sprintf("nothing was sent: %s", c)}
+}

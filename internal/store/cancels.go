@@ -1,0 +1,76 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/dispatch"
+	"rubato/internal/errs"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+)
+
+var _ runs.Canceler = (*Runs)(nil)
+
+// Cancel implements runs.Canceler. It locks the live row, so that a finish comes either before it, and the run is over, or after it, and
+// finds the request in the story.
+func (s *Runs) Cancel(ctx context.Context, c runs.Cancel) (run runs.Run, err error) {
+	day := runs.Run{ID: c.RunID, ScheduledFor: c.RunID.Slot()}
+	return run, s.db.withPartitions(ctx, []runs.Run{day}, func() error {
+		return s.db.tx(ctx, func(tx pgx.Tx) error {
+			live, err := s.db.q.LiveRunLock(ctx, tx, dbsqlc.LiveRunLockParams{RunID: c.RunID, TenantID: c.TenantID})
+			if missing(err) {
+				return s.notLive(ctx, tx, c)
+			}
+			if err != nil {
+				return fmt.Errorf("locking live run %s: %w", c.RunID, err)
+			}
+			run = liveRunOf(live)
+			if run.CancelRequestedAt.IsZero() {
+				if err := s.requestCancel(ctx, tx, c, &run); err != nil {
+					return err
+				}
+			}
+			return s.db.q.CancelNotify(ctx, tx, run.WorkerID) // Again for a request that is there already: its message may have got lost.
+		})
+	})
+}
+
+// requestCancel writes the request into the live row and the story of a run.
+func (s *Runs) requestCancel(ctx context.Context, tx pgx.Tx, c runs.Cancel, run *runs.Run) error {
+	at, err := s.db.q.LiveRunCancel(ctx, tx, dbsqlc.LiveRunCancelParams{
+		RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), Author: storable(c.Author), Reason: storable(c.Reason),
+	})
+	if err != nil { // Also where no row came back: the row is locked and was looked at.
+		return fmt.Errorf("asking for the end of run %s: %w", run.ID, err)
+	}
+	run.CancelRequestedAt = at
+	return s.db.addEvent(ctx, tx, *run, runs.Event{At: at, Kind: runs.EventCancelRequested, Author: c.Author, Why: c.Reason})
+}
+
+// notLive says why there is nothing to cancel.
+func (s *Runs) notLive(ctx context.Context, tx pgx.Tx, c runs.Cancel) error {
+	run, err := s.get(ctx, tx, c.TenantID, c.RunID)
+	if err != nil {
+		return err
+	}
+	if !run.Outcome.Status.Terminal() { // It started between the two statements.
+		return errs.New(errs.Unavailable, "", fmt.Sprintf("run %s has started this very moment; try again", c.RunID))
+	}
+	return errs.New(errs.Conflict, "run_finished", fmt.Sprintf("run %s is over (%s, %s) and cannot be canceled", c.RunID, run.Outcome.Status, run.Outcome.Reason))
+}
+
+// Cancels implements dispatch.Executions.
+func (s *Executions) Cancels(ctx context.Context, worker [16]byte) ([]dispatch.Cancel, error) {
+	rows, err := s.db.q.LiveRunListCanceled(ctx, s.db.pool, worker)
+	if err != nil {
+		return nil, fmt.Errorf("looking for runs to cancel: %w", translate(err))
+	}
+	list := make([]dispatch.Cancel, len(rows))
+	for i, row := range rows {
+		list[i] = dispatch.Cancel{RunID: row.RunID, Token: row.ClaimToken, Author: row.Author, Reason: row.Reason}
+	}
+	return list, nil
+}

@@ -1,0 +1,330 @@
+package store_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+	"rubato/internal/zombie"
+)
+
+func cancelOf(id runs.ID) runs.Cancel {
+	return runs.Cancel{TenantID: tenant.TenantID, RunID: id, Author: tenant.Name, Reason: "wrong dates"}
+}
+
+// canceled returns the run of a start that its worker cancelled because somebody asked to.
+func canceled(by worker, run runs.Run) runs.Run {
+	run.Outcome = runs.Outcome{Status: runs.Canceled, Reason: runs.CanceledByUser, MaybeSent: true, Error: "canceled by tester: wrong dates"}
+	return run
+}
+
+func (b *bundle) cancels(t *testing.T, by worker) []dispatch.Cancel {
+	t.Helper()
+	list, err := b.executions.Cancels(t.Context(), by)
+	require.NoError(t, err)
+	return list
+}
+
+func (b *bundle) story(t *testing.T, id runs.ID) []runs.Event {
+	t.Helper()
+	story, err := b.runs.Events(t.Context(), tenant.TenantID, id)
+	require.NoError(t, err)
+	return story
+}
+
+// TestACancelIsForTheHolderAlone asks twice for the end of a run: the first request stays, and only the run's worker hears of it.
+func TestACancelIsForTheHolderAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	e := b.register(t, nil)
+	other := b.register(t, nil)
+	me, bystander := worker{1}, worker{2}
+	list := b.claim(t, me, horizon)
+	require.Len(t, b.start(t, me, list...), 2)
+	conn, err := pgx.Connect(t.Context(), b.url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	_, err = conn.Exec(t.Context(), "LISTEN rubato_cancel")
+	require.NoError(t, err)
+	id := runs.NewID(e.State.Due.Slot, e.ID, 1)
+	require.Empty(t, b.cancels(t, me))
+
+	b.at(now.Add(time.Second))
+	run, err := b.runs.Cancel(t.Context(), cancelOf(id))
+	require.NoError(t, err)
+	require.Equal(t, runs.Running, run.Outcome.Status)
+	require.Equal(t, now.Add(time.Second), run.CancelRequestedAt)
+	b.at(now.Add(2 * time.Second))
+	again := cancelOf(id)
+	again.Author, again.Reason = "somebody else", "me too"
+	run, err = b.runs.Cancel(t.Context(), again)
+	require.NoError(t, err)
+	require.Equal(t, now.Add(time.Second), run.CancelRequestedAt)
+	require.Empty(t, cmp.Diff(run, b.run(t, id)), "the answer is the run as it stands")
+
+	token := query[int64](t, b, "SELECT claim_token FROM live_runs WHERE run_id = $1", [16]byte(id))
+	require.Equal(t, []dispatch.Cancel{{RunID: id, Token: token, Author: "tester", Reason: "wrong dates"}}, b.cancels(t, me))
+	require.Empty(t, b.cancels(t, bystander))
+	for range 2 {
+		message, err := conn.WaitForNotification(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "01000000-0000-0000-0000-000000000000", message.Payload)
+	}
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM run_events"))
+	require.Zero(t, b.run(t, runs.NewID(other.State.Due.Slot, other.ID, 1)).CancelRequestedAt, "no other run is touched")
+	require.Equal(t, 2, query[int](t, b, "SELECT count(*) FROM live_runs"), "a request ends nothing by itself")
+}
+
+// TestACanceledRunEndsLikeAnyOther follows a request to the end: the failure count stays, nothing is tried again, and the endpoint goes on.
+func TestACanceledRunEndsLikeAnyOther(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	e := b.register(t, func(s *endpoints.Spec) { s.Retry.MaxAttempts = 2 })
+	c, s := b.startOne(t, worker{1})
+	b.finish(t, worker{1}, 0, fail(worker{1}, c, s))
+	b.at(b.get(t, e.ID).State.Due.At)
+	c, s = b.startOne(t, worker{1})
+	b.finish(t, worker{1}, 0, fail(worker{1}, c, s))
+	require.Equal(t, 1, b.get(t, e.ID).State.FailureCount)
+
+	b.at(b.get(t, e.ID).State.Due.At)
+	c, s = b.startOne(t, worker{1})
+	_, err := b.runs.Cancel(t.Context(), cancelOf(s.RunID))
+	require.NoError(t, err)
+	run := canceled(worker{1}, succeed(worker{1}, c, s))
+	require.Empty(t, b.finish(t, worker{1}, 0, run).Late)
+
+	state := b.get(t, e.ID).State
+	require.Equal(t, 1, state.FailureCount, "neither a failure nor a success")
+	require.Equal(t, 1, state.Due.Attempt, "not tried again")
+	require.Equal(t, c.Slot.Add(2*time.Minute), state.Due.At, "and the backoff goes on")
+	require.Empty(t, b.cancels(t, worker{1}))
+	require.Greater(t, state.Due.At, now)
+
+	_, err = b.runs.Cancel(t.Context(), cancelOf(s.RunID))
+	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+	require.ErrorContains(t, err, "is over (canceled, canceled_by_user)")
+	var refused *errs.Error
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, "run_finished", refused.Reason)
+
+	var kinds []runs.EventKind
+	for _, event := range b.story(t, s.RunID) {
+		kinds = append(kinds, event.Kind)
+	}
+	require.Equal(t, []runs.EventKind{runs.EventClaimed, runs.EventStarted, runs.EventCancelRequested, runs.EventFinished}, kinds)
+}
+
+func TestOnlyALiveRunOfTheTenantCanBeCanceled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, nil)
+	c, s := b.startOne(t, worker{1})
+	foreign := cancelOf(s.RunID)
+	foreign.TenantID = [16]byte{7}
+	_, err := b.runs.Cancel(t.Context(), foreign)
+	require.Equal(t, errs.NotFound, errs.CodeOf(err))
+	_, err = b.runs.Events(t.Context(), foreign.TenantID, s.RunID)
+	require.Equal(t, errs.NotFound, errs.CodeOf(err))
+	require.Empty(t, b.cancels(t, worker{1}))
+	unknown := runs.NewID(c.Slot, c.EndpointID, 2)
+	_, err = b.runs.Cancel(t.Context(), cancelOf(unknown))
+	require.Equal(t, errs.NotFound, errs.CodeOf(err))
+	_, err = b.runs.Events(t.Context(), tenant.TenantID, unknown)
+	require.Equal(t, errs.NotFound, errs.CodeOf(err))
+
+	b.finish(t, worker{1}, 0, succeed(worker{1}, c, s))
+	_, err = b.runs.Cancel(t.Context(), foreign)
+	require.Equal(t, errs.NotFound, errs.CodeOf(err), "who must not see a run does not learn that it is over")
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM run_events"))
+}
+
+// TestACancelAgainstAFinishHasOneEnd lets both come at once, again and again. Either the cancel comes first, and is in the story, or the
+// finish, and the cancel is refused; there is one end each time.
+func TestACancelAgainstAFinishHasOneEnd(t *testing.T) {
+	t.Parallel()
+	const rounds = 250
+	b := setup(t)
+	now := noon()
+	e := b.register(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Second })
+	asked, refused := 0, 0
+	for round := range rounds {
+		b.at(now.Add(time.Duration(round) * time.Minute))
+		c, s := b.startOne(t, worker{1})
+		var done dispatch.Finished
+		var asking, finishing error
+		var both sync.WaitGroup
+		begin := make(chan struct{})
+		both.Go(func() {
+			<-begin
+			_, asking = b.runs.Cancel(t.Context(), cancelOf(s.RunID))
+		})
+		both.Go(func() {
+			<-begin
+			done, finishing = b.executions.Finish(t.Context(), dispatch.Finish{Worker: worker{1}, Runs: []runs.Run{succeed(worker{1}, c, s)}, LockTTL: time.Minute})
+		})
+		close(begin)
+		both.Wait()
+
+		require.NoError(t, finishing)
+		require.Empty(t, done.Late)
+		events := query[int](t, b, "SELECT count(*) FROM run_events WHERE run_id = $1", [16]byte(s.RunID))
+		if asking == nil {
+			asked++
+			require.Equal(t, 1, events)
+		} else {
+			refused++
+			require.Equal(t, errs.Conflict, errs.CodeOf(asking), "%v", asking)
+			require.Zero(t, events)
+		}
+		require.Equal(t, runs.Succeeded, b.run(t, s.RunID).Outcome.Status)
+		require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))
+	}
+	require.Equal(t, rounds, query[int](t, b, "SELECT count(*) FROM runs"))
+	require.Zero(t, b.get(t, e.ID).State.FailureCount)
+	t.Logf("%d asked before the end, %d came after it", asked, refused)
+}
+
+// TestARunThatWasToBeCanceledIsLostWithItsWorker has nobody left who could cancel it.
+func TestARunThatWasToBeCanceledIsLostWithItsWorker(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	e := b.register(t, nil)
+	c, s := b.startOne(t, worker{1})
+	_, err := b.runs.Cancel(t.Context(), cancelOf(s.RunID))
+	require.NoError(t, err)
+	require.Empty(t, b.lost(t, doubting), "a request is no sign that the worker is gone")
+	settledAt := b.at(s.LockedUntil.Add(5*time.Second + time.Millisecond))
+	b.settleAll(t, 1)
+	require.Len(t, b.finish(t, worker{1}, 0, canceled(worker{1}, succeed(worker{1}, c, s))).Late, 1)
+
+	require.Equal(t, runs.Lost, b.run(t, s.RunID).Outcome.Status)
+	require.Zero(t, b.get(t, e.ID).State.FailureCount)
+	stored := b.run(t, s.RunID)
+	want := []runs.Event{
+		{At: stored.ClaimedAt, Kind: runs.EventClaimed, WorkerID: worker{1}, ClaimToken: c.Token},
+		{At: stored.StartedAt, Kind: runs.EventStarted, WorkerID: worker{1}},
+		{At: stored.StartedAt, Kind: runs.EventCancelRequested, Author: "tester", Why: "wrong dates"},
+		{
+			At: stored.FinishedAt, Kind: runs.EventSettled, Author: "sweeper", WorkerID: worker{1}, Status: runs.Lost, Reason: runs.WorkerLost,
+			Why: fmt.Sprintf("its lock ran out at %s, and its worker is not known any more", s.LockedUntil.Format("2006-01-02T15:04:05.000Z")),
+		},
+		{
+			At: stored.FinishedAt, Kind: runs.EventFinished, WorkerID: worker{1}, Status: runs.Lost, Reason: runs.WorkerLost, Error: "lost",
+			Decision: stored.Decision,
+		},
+		{
+			At: settledAt, Kind: runs.EventLateResult, WorkerID: worker{1}, ClaimToken: c.Token, Status: runs.Canceled, Reason: runs.CanceledByUser,
+		},
+	}
+	require.Empty(t, cmp.Diff(want, b.story(t, s.RunID)))
+}
+
+// TestASettlementSaysWhatSpokeForIt has each sign that a worker is gone.
+func TestASettlementSaysWhatSpokeForIt(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		state   string
+		silence time.Duration
+		age     time.Duration
+		why     string
+	}{
+		"Goodbye":  {"inactive", time.Second, 2 * time.Minute, "its worker has said goodbye"},
+		"Deadline": {"active", time.Second, time.Hour + 6*time.Second, "its execution should have ended at 2"},
+		"Silence":  {"active", 2 * time.Minute, 3 * time.Minute, "its worker was last heard of at 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			started := b.at(noon())
+			b.register(t, nil)
+			starts := startsOf([]claims.Claim{b.claimOne(t, worker{1})})
+			starts[0].Execution = time.Hour
+			_, err := b.executions.Start(t.Context(), worker{1}, starts, time.Minute)
+			require.NoError(t, err)
+			now := b.at(started.Add(tc.age))
+			b.beat(t, worker{1}, tc.state, now.Add(-tc.silence))
+			signal := zombie.Signal{StaleAfter: 90 * time.Second, TrustSilence: true}
+			list := b.lost(t, signal)
+			require.Len(t, list, 1)
+			settled, err := b.sweeps.Settle(t.Context(), signal, list[0])
+			require.NoError(t, err)
+			require.True(t, settled)
+			story := b.story(t, list[0].ID)
+			require.Equal(t, runs.EventSettled, story[2].Kind)
+			require.Contains(t, story[2].Why, tc.why)
+			again, err := b.sweeps.Settle(t.Context(), signal, list[0])
+			require.NoError(t, err)
+			require.False(t, again)
+			require.Len(t, b.story(t, list[0].ID), 4, "one settlement, one event")
+		})
+	}
+}
+
+// TestARepeatedFinishBringsBackWhatTheFirstHadKept loses the answer of a finish that kept the next claim.
+func TestARepeatedFinishBringsBackWhatTheFirstHadKept(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.register(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Second })
+	me := worker{1}
+	c, s := b.startOne(t, me)
+	run := succeed(me, c, s)
+	lost := b.finish(t, me, horizon, run)
+	require.Len(t, lost.Kept, 1)
+
+	again := b.finish(t, me, 0, run)
+	require.Empty(t, again.Late)
+	require.Equal(t, []runs.ID{s.RunID}, again.Repeated)
+	require.Equal(t, []governor.Source{governor.SourceBaselineInterval}, again.Decided)
+	require.Empty(t, cmp.Diff(lost.Kept, again.Kept))
+
+	for name, spoil := range map[string]func(*runs.Run){
+		"AnotherOutcome": func(r *runs.Run) { r.Outcome.Status = runs.Failed },
+		"AnotherReason":  func(r *runs.Run) { r.Outcome.Reason = runs.Timeout },
+		"AnotherToken":   func(r *runs.Run) { r.ClaimToken-- },
+		"AnotherWorker":  func(r *runs.Run) { r.WorkerID = worker{2} },
+	} {
+		other := run
+		spoil(&other)
+		done := b.finish(t, other.WorkerID, horizon, other)
+		require.Len(t, done.Late, 1, "%s is not its own record", name)
+		require.Empty(t, done.Repeated)
+		require.Empty(t, done.Kept)
+	}
+
+	b.at(now.Add(time.Second))
+	require.Len(t, b.start(t, me, again.Kept...), 1)
+	require.Empty(t, b.finish(t, me, 0, run).Kept, "what has started is not handed out again")
+}
+
+// TestAKeptClaimThatWentElsewhereIsNotHandedBack lets another worker take what a lost answer told of.
+func TestAKeptClaimThatWentElsewhereIsNotHandedBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	b.register(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Second })
+	me, other := worker{1}, worker{2}
+	c, s := b.startOne(t, me)
+	run := succeed(me, c, s)
+	kept := b.finish(t, me, horizon, run).Kept
+	b.at(kept[0].LockedUntil.Add(time.Millisecond))
+	b.claimOne(t, other)
+	again := b.finish(t, me, horizon, run)
+	require.Equal(t, []runs.ID{s.RunID}, again.Repeated)
+	require.Empty(t, again.Kept)
+}

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+)
+
+// eventDetail is what a row of run_events holds beside its time and kind. Rows that an earlier release wrote have fewer members.
+type eventDetail struct {
+	Author     string      `json:"author,omitempty"`
+	Why        string      `json:"why,omitempty"`
+	WorkerID   *uuid.UUID  `json:"workerId,omitempty"`
+	ClaimToken int64       `json:"claimToken,omitempty"`
+	Status     runs.Status `json:"status,omitempty"`
+	ReasonCode runs.Reason `json:"reasonCode,omitempty"`
+	StatusCode int         `json:"statusCode,omitempty"`
+}
+
+// addEvent keeps something that happened to a run. A zero At means now.
+func (db *DB) addEvent(ctx context.Context, tx pgx.Tx, run runs.Run, e runs.Event) error {
+	d := eventDetail{
+		Author: storable(e.Author), Why: storable(e.Why), ClaimToken: e.ClaimToken, Status: e.Status, ReasonCode: e.Reason, StatusCode: e.StatusCode,
+	}
+	if e.WorkerID != [16]byte{} {
+		d.WorkerID = new(uuid.UUID(e.WorkerID))
+	}
+	detail, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("encoding the event %s of run %s: %w", e.Kind, run.ID, err)
+	}
+	at := db.now()
+	if !e.At.IsZero() {
+		at = &e.At
+	}
+	err = db.q.RunEventInsert(ctx, tx, dbsqlc.RunEventInsertParams{
+		RunID: run.ID, ScheduledFor: run.ScheduledFor, At: at, Kind: string(e.Kind), Detail: detail,
+	})
+	if err != nil {
+		return fmt.Errorf("recording the event %s of run %s: %w", e.Kind, run.ID, err)
+	}
+	return nil
+}
+
+// Events implements runs.Reader.
+func (s *Runs) Events(ctx context.Context, tenant [16]byte, id runs.ID) (story []runs.Event, err error) {
+	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
+		run, err := s.get(ctx, tx, tenant, id)
+		if err != nil {
+			return err
+		}
+		rows, err := s.db.q.RunEventList(ctx, tx, dbsqlc.RunEventListParams{RunID: id, ScheduledFor: run.ScheduledFor, MaxRows: runs.MaxEvents})
+		if err != nil {
+			return fmt.Errorf("reading the events of run %s: %w", id, err)
+		}
+		kept := make([]runs.Event, len(rows))
+		for i, row := range rows {
+			if kept[i], err = eventOf(row); err != nil {
+				return fmt.Errorf("reading the events of run %s: %w", id, err)
+			}
+		}
+		story = runs.Story(run, kept)
+		return nil
+	})
+	return story, err
+}
+
+func eventOf(row dbsqlc.RunEventListRow) (runs.Event, error) {
+	var d eventDetail
+	if err := json.Unmarshal(row.Detail, &d); err != nil {
+		return runs.Event{}, fmt.Errorf("the detail of the event %s at %s: %w", row.Kind, row.At.Format(time.RFC3339Nano), err)
+	}
+	e := runs.Event{
+		At: row.At, Kind: runs.EventKind(row.Kind), Author: d.Author, Why: d.Why, ClaimToken: d.ClaimToken,
+		Status: d.Status, Reason: d.ReasonCode, StatusCode: d.StatusCode,
+	}
+	if d.WorkerID != nil {
+		e.WorkerID = *d.WorkerID
+	}
+	return e, nil
+}
+
+// late keeps the story of an answer that came after its run had been settled.
+func (s *Executions) late(ctx context.Context, tx pgx.Tx, run runs.Run) error {
+	return s.db.addEvent(ctx, tx, run, runs.Event{
+		Kind: runs.EventLateResult, WorkerID: run.WorkerID, ClaimToken: run.ClaimToken,
+		Status: run.Outcome.Status, Reason: run.Outcome.Reason, StatusCode: run.Outcome.StatusCode,
+	})
+}

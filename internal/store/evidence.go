@@ -1,0 +1,48 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+)
+
+// sweeperName is the author of settlements.
+const sweeperName = "sweeper"
+
+// evidence says in words what speaks for a live run being lost; nothing where it is not live any more.
+func (s *Sweeps) evidence(ctx context.Context, tx pgx.Tx, run runs.Run) (string, error) {
+	seen, err := s.db.q.LiveRunEvidence(ctx, tx, dbsqlc.LiveRunEvidenceParams{RunID: run.ID, Now: s.db.now()})
+	if missing(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading what became of run %s: %w", run.ID, err)
+	}
+	var sign string
+	switch {
+	case seen.State == nil:
+		sign = "its worker is not known any more"
+	case *seen.State == "inactive":
+		sign = "its worker has said goodbye"
+	case seen.Overdue:
+		sign = "its execution should have ended at " + clockTime(seen.DeadlineAt)
+	default:
+		sign = "its worker was last heard of at " + clockTime(instant(seen.HeartbeatAt))
+	}
+	return fmt.Sprintf("its lock ran out at %s, and %s", clockTime(seen.LockedUntil), sign), nil
+}
+
+func clockTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// settled keeps in the story of a run that the sweeper ended it, and what spoke for that.
+func (s *Sweeps) settled(ctx context.Context, tx pgx.Tx, run runs.Run, why string) error {
+	return s.db.addEvent(ctx, tx, run, runs.Event{
+		At: run.FinishedAt, Kind: runs.EventSettled, Author: sweeperName, Why: why, WorkerID: run.WorkerID,
+		Status: run.Outcome.Status, Reason: run.Outcome.Reason,
+	})
+}

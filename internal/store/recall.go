@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+)
+
+// recall says what became of runs that were not live any more when their worker came to finish them. Either an earlier attempt of this
+// very finish was committed and its answer got lost on the way: then what it had kept and decided is told now. Or somebody else had
+// settled the run: then the answer is late.
+func (s *Executions) recall(ctx context.Context, tx pgx.Tx, gone []runs.Run, done *dispatch.Finished) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	own, err := s.own(ctx, tx, gone)
+	if err != nil {
+		return err
+	}
+	kept := dbsqlc.ScheduleListKeptParams{WorkerID: gone[0].WorkerID}
+	for _, run := range gone {
+		source, recorded := own[run.ID]
+		if !recorded {
+			done.Late = append(done.Late, run.ID)
+			if err := s.late(ctx, tx, run); err != nil {
+				return err
+			}
+			continue
+		}
+		done.Repeated = append(done.Repeated, run.ID)
+		if source != "" { // Empty: the endpoint was archived, and nothing follows.
+			done.Decided = append(done.Decided, governor.Source(source))
+		}
+		kept.EndpointIds = append(kept.EndpointIds, run.EndpointID)
+		kept.Tokens = append(kept.Tokens, run.ClaimToken)
+	}
+	return s.kept(ctx, tx, kept, done)
+}
+
+// own returns which of the runs their worker has recorded itself, with the source of what follows each.
+func (s *Executions) own(ctx context.Context, tx pgx.Tx, list []runs.Run) (map[runs.ID]string, error) {
+	params := dbsqlc.RunListOwnParams{WorkerID: list[0].WorkerID}
+	for _, run := range list {
+		params.RunIds = append(params.RunIds, run.ID)
+		params.ScheduledFor = append(params.ScheduledFor, run.ScheduledFor)
+		params.Tokens = append(params.Tokens, run.ClaimToken)
+		params.Statuses = append(params.Statuses, string(run.Outcome.Status))
+		params.Reasons = append(params.Reasons, string(run.Outcome.Reason))
+	}
+	rows, err := s.db.q.RunListOwn(ctx, tx, params)
+	if err != nil {
+		return nil, fmt.Errorf("looking for an earlier record of %d runs: %w", len(list), err)
+	}
+	own := make(map[runs.ID]string, len(rows))
+	for _, row := range rows {
+		own[row.ID] = row.NextSource
+	}
+	return own, nil
+}
+
+// kept adds the claims that finishes left with their worker, which has not heard of them.
+func (s *Executions) kept(ctx context.Context, tx pgx.Tx, params dbsqlc.ScheduleListKeptParams, done *dispatch.Finished) error {
+	if len(params.EndpointIds) == 0 {
+		return nil
+	}
+	rows, err := s.db.q.ScheduleListKept(ctx, tx, params)
+	if err != nil {
+		return fmt.Errorf("looking for the claims that %d finishes kept: %w", len(params.EndpointIds), err)
+	}
+	for _, row := range rows {
+		done.Kept = append(done.Kept, claims.Claim{
+			EndpointID: row.EndpointID, Token: row.ClaimToken, Slot: row.Slot, PlannedAt: row.PlannedAt, Attempt: int(row.Attempt),
+			Source: row.Source, Version: row.Version, LockedUntil: row.LockedUntil,
+		})
+	}
+	return nil
+}
