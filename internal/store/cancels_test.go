@@ -312,19 +312,25 @@ func TestARepeatedFinishBringsBackWhatTheFirstHadKept(t *testing.T) {
 	require.Empty(t, b.finish(t, me, 0, run).Kept, "what has started is not handed out again")
 }
 
-// TestAKeptClaimThatWentElsewhereIsNotHandedBack lets another worker take what a lost answer told of.
-func TestAKeptClaimThatWentElsewhereIsNotHandedBack(t *testing.T) {
+// TestAKeptClaimThatWasTakenSinceIsNotHandedBack lets a worker claim what a lost answer told of: another one, or the same, which then
+// holds it under a newer token already.
+func TestAKeptClaimThatWasTakenSinceIsNotHandedBack(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.at(noon())
-	b.register(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Second })
-	me, other := worker{1}, worker{2}
-	c, s := b.startOne(t, me)
-	run := succeed(me, c, s)
-	kept := b.finish(t, me, horizon, run).Kept
-	b.at(kept[0].LockedUntil.Add(time.Millisecond))
-	b.claimOne(t, other)
-	again := b.finish(t, me, horizon, run)
-	require.Equal(t, []runs.ID{s.RunID}, again.Repeated)
-	require.Empty(t, again.Kept)
+	me := worker{1}
+	for name, taker := range map[string]worker{"ByAnother": {2}, "ByTheSame": me} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.at(noon())
+			b.register(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Second })
+			c, s := b.startOne(t, me)
+			run := succeed(me, c, s)
+			kept := b.finish(t, me, horizon, run).Kept
+			b.at(kept[0].LockedUntil.Add(time.Millisecond))
+			b.claimOne(t, taker)
+			again := b.finish(t, me, horizon, run)
+			require.Equal(t, []runs.ID{s.RunID}, again.Repeated)
+			require.Empty(t, again.Kept)
+		})
+	}
 }
