@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,8 @@ import (
 
 // Executions is what running needs of the database. Every method is one transaction.
 type Executions interface {
+	// Own returns which of these starts are live in the worker's hands, for one that was not told.
+	Own(ctx context.Context, worker [16]byte, list []Start) ([]Started, error)
 	// Targets returns what the claims are to call, at the version that each claim names.
 	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]Target, error)
 	// Start makes live runs of claims whose time has come. It returns those whose token was unchanged; no other may be sent.
@@ -57,6 +60,7 @@ type Worker struct {
 	id      [16]byte
 	clock   *clock
 	queue   *queue
+	backlog backlog
 	busy    atomic.Int64 // slots taken
 	claimer *claims.Claimer
 	beats   *claims.Heartbeater
@@ -101,6 +105,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var intake, keep sync.WaitGroup
 	intake.Go(func() { w.claimer.Run(ctx) })
 	intake.Go(func() { w.startLoop(ctx, work) })
+	intake.Go(func() { w.backlogLoop(ctx) })
 	keep.Go(func() { w.beats.Run(records) })
 	keep.Go(func() { w.presenceLoop(records) })
 	finished := make(chan struct{})
@@ -148,9 +153,12 @@ func (w *Worker) awaitRuns(endWork context.CancelCauseFunc) {
 	}
 }
 
-// release gives back every claim that was not started, so that others can take it at once.
+// release gives back every claim that was not started, so that others can take it at once, and ends the runs that did start although
+// their starts were answered by nothing.
 func (w *Worker) release(ctx context.Context) {
-	list := w.queue.clear()
+	queued := w.queue.clear()
+	unread, unreturned := w.backlog.take()
+	list := slices.Concat(claimsOf(queued), unread, unreturned)
 	if len(list) == 0 {
 		return
 	}
@@ -158,6 +166,13 @@ func (w *Worker) release(ctx context.Context) {
 	defer cancel()
 	if _, err := w.cfg.Claims.Release(ctx, w.id, list); err != nil {
 		w.logger.Warn("releasing claims failed; their locks will run out instead", "claims", len(list), "error", err)
+	}
+	unsent, err := w.unsent(ctx, queued)
+	if err != nil {
+		w.logger.Warn("starts whose answers were lost stay in doubt; others settle them", "error", err)
+	}
+	if len(unsent) > 0 {
+		w.record(ctx, unsent)
 	}
 }
 
@@ -168,7 +183,8 @@ func (w *Worker) Wake(due time.Time) {
 	}
 }
 
-// Ready returns nil while the worker does its work: it has not begun to drain, and the database answered a claim lately.
+// Ready returns nil while the worker does its work: it has not begun to drain, the database answered a claim lately, and its signs of
+// life arrive.
 func (w *Worker) Ready(context.Context) error {
 	if w.draining.Load() {
 		return errors.New("the worker is draining")
@@ -179,5 +195,5 @@ func (w *Worker) Ready(context.Context) error {
 	if silent := w.clock.age(w.lastSeen.Load()); silent > 3*w.cfg.PollInterval+time.Second {
 		return fmt.Errorf("no claim has succeeded for %s", silent.Round(time.Second))
 	}
-	return nil
+	return w.beats.Pulse().Err()
 }

@@ -20,6 +20,9 @@ import (
 // doubting is what a sweeper goes by that has not watched for long.
 var doubting = zombie.Signal{StaleAfter: 90 * time.Second}
 
+// silent is whose claims are taken over.
+var silent = zombie.Silence{For: 6 * time.Second, Reach: 71 * time.Second}
+
 // run reads a run of the default tenant.
 func (b *bundle) run(t *testing.T, id runs.ID) runs.Run {
 	t.Helper()
@@ -31,10 +34,15 @@ func (b *bundle) run(t *testing.T, id runs.ID) runs.Run {
 // lost lists lost runs, marked as the sweeper marks them.
 func (b *bundle) lost(t *testing.T, signal zombie.Signal) []runs.Run {
 	t.Helper()
-	list, err := b.sweeps.ListLost(t.Context(), signal, 100)
-	require.NoError(t, err)
-	for i := range list {
-		list[i].Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true, Error: "lost"}
+	var list []runs.Run
+	for _, byDeadline := range []bool{true, false} {
+		found, err := b.sweeps.ListLost(t.Context(), zombie.Search{Signal: signal, ByDeadline: byDeadline, Limit: 100})
+		require.NoError(t, err)
+		for _, l := range found {
+			require.Equal(t, byDeadline, l.Reason == zombie.Deadline)
+			l.Run.Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true, Error: "lost"}
+			list = append(list, l.Run)
+		}
 	}
 	return list
 }
@@ -103,7 +111,7 @@ func TestALiveRunIsLostOnlyOnAPositiveSignal(t *testing.T) {
 				b.beat(t, me, tc.state, now.Add(-tc.silence))
 			}
 			if tc.takeOver {
-				_, err := b.sweeps.TakeOver(t.Context(), 6*time.Second)
+				_, err := b.sweeps.TakeOver(t.Context(), silent)
 				require.NoError(t, err)
 			}
 
@@ -273,7 +281,7 @@ func TestClaimsOfASilentWorkerAreTakenOver(t *testing.T) {
 	require.Len(t, started, 1)
 	b.beat(t, me, "active", now)
 	takeOver := func() int {
-		n, err := b.sweeps.TakeOver(t.Context(), 6*time.Second)
+		n, err := b.sweeps.TakeOver(t.Context(), silent)
 		require.NoError(t, err)
 		return n
 	}
@@ -292,7 +300,7 @@ func TestClaimsOfASilentWorkerAreTakenOver(t *testing.T) {
 	b.at(now.Add(2 * time.Minute))
 	require.Len(t, b.claim(t, me, horizon), 3, "a worker that comes back works again")
 	require.Equal(t, "active", query[string](t, b, "SELECT state FROM workers WHERE id = $1", [16]byte(me)))
-	b.at(now.Add(3 * time.Minute))
+	b.at(now.Add(2*time.Minute + 30*time.Second))
 	require.Equal(t, 3, takeOver(), "and is watched again")
 }
 
@@ -304,7 +312,7 @@ func TestClaimsThatADepartedWorkerLeftAreTakenOver(t *testing.T) {
 	b.claimOne(t, worker{1})
 	b.beat(t, worker{1}, "inactive", now)
 	b.at(now.Add(7 * time.Second))
-	n, err := b.sweeps.TakeOver(t.Context(), 6*time.Second)
+	n, err := b.sweeps.TakeOver(t.Context(), silent)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	b.claimOne(t, worker{2})

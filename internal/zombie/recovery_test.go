@@ -128,8 +128,8 @@ func (p *passes) KeepHistory(ctx context.Context, r zombie.Retention) (int, erro
 	return p.Sweeps.KeepHistory(ctx, r)
 }
 
-func (p *passes) TakeOver(ctx context.Context, silent time.Duration) (int, error) {
-	n, err := p.Sweeps.TakeOver(ctx, silent)
+func (p *passes) TakeOver(ctx context.Context, q zombie.Silence) (int, error) {
+	n, err := p.Sweeps.TakeOver(ctx, q)
 	p.freed.Add(int32(n))
 	return n, err
 }

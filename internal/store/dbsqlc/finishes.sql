@@ -9,37 +9,6 @@ WHERE l.run_id = done.run_id
   AND l.claim_token = done.token
 RETURNING l.run_id, l.claimed_at;
 
--- name: LiveRunListLost :many
--- Live runs that nothing will ever update: the lock ran out in database time, and either the deadline has passed by 5 s or the
--- worker has been silent for stale_after or has said goodbye.
-SELECT l.*
-FROM live_runs l
-         LEFT JOIN workers w ON w.id = l.worker_id,
-     (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
-WHERE l.locked_until < clock.now
-  AND (l.deadline_at + interval '5 s' < clock.now
-    OR w.id IS NULL
-    OR w.state = 'inactive'
-    OR (NOT sqlc.arg('distrust_silence')::boolean AND w.heartbeat_at + sqlc.arg('stale_after_ms')::bigint * interval '1 ms' < clock.now))
-ORDER BY l.locked_until
-LIMIT sqlc.arg('max_rows')::int;
-
--- name: LiveRunSettle :execrows
--- Ends a live run that was found lost, by run and token, if the whole condition still holds: no heartbeat has extended its lock
--- meanwhile, and its worker has not spoken up.
-DELETE
-FROM live_runs l USING (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
-WHERE l.run_id = sqlc.arg('run_id')
-  AND l.claim_token = sqlc.arg('token')
-  AND l.locked_until < clock.now
-  AND (l.deadline_at + interval '5 s' < clock.now
-    OR NOT EXISTS (SELECT 1
-                   FROM workers w
-                   WHERE w.id = l.worker_id
-                     AND w.state <> 'inactive'
-                     AND (sqlc.arg('distrust_silence')::boolean
-                       OR w.heartbeat_at + sqlc.arg('stale_after_ms')::bigint * interval '1 ms' >= clock.now)));
-
 -- name: ScheduleLock :exec
 -- Locks rows in one order, so that two batches cannot wait for each other. Whoever reads the state of an endpoint in order to
 -- replan it does so in a later statement, whose snapshot sees what the previous holder committed.
