@@ -6,15 +6,16 @@ SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper')) AS alone,
 
 -- name: ScheduleClampLocks :execrows
 -- Brings back the locks of claims that end later than any that could be granted now: they were granted by a clock that has been set
--- back since. 5 s more than that is left alone, so that two statements at once cannot disagree.
+-- back since. 10 s more than that is left alone: it is longer than a sweep lasts, so a lock that was granted since this statement read
+-- the clock is not one of them.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), ahead AS MATERIALIZED (
     SELECT s.endpoint_id
     FROM schedules s, clock
     WHERE s.claimed_by IS NOT NULL
-      AND s.due_at > clock.now + sqlc.arg('lock_ttl_ms')::int * interval '1 ms' + interval '5 s'
-      AND s.due_at > greatest(clock.now, s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms' + interval '5 s'
+      AND s.due_at > clock.now + sqlc.arg('lock_ttl_ms')::int * interval '1 ms' + interval '10 s'
+      AND s.due_at > greatest(clock.now, s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms' + interval '10 s'
     LIMIT sqlc.arg('max_rows')::int
     FOR UPDATE OF s SKIP LOCKED
 )
@@ -36,8 +37,8 @@ SET claimed_at   = least(l.claimed_at, clock.now),
     locked_until = least(l.locked_until, clock.now + least(sqlc.arg('lock_ttl_ms')::int * interval '1 ms',
                                                            l.deadline_at - l.started_at + interval '5 s'))
 FROM clock
-WHERE l.started_at > clock.now + interval '5 s'
-   OR l.locked_until > clock.now + sqlc.arg('lock_ttl_ms')::int * interval '1 ms' + interval '5 s';
+WHERE l.started_at > clock.now + interval '10 s'
+   OR l.locked_until > clock.now + sqlc.arg('lock_ttl_ms')::int * interval '1 ms' + interval '10 s';
 
 -- name: WorkerClampBeats :execrows
 -- The same for workers: one that has died would else be heard of until the clock has come as far as it was.
@@ -47,7 +48,7 @@ WITH clock AS MATERIALIZED (
 UPDATE workers w
 SET heartbeat_at = clock.now
 FROM clock
-WHERE w.heartbeat_at > clock.now + interval '5 s';
+WHERE w.heartbeat_at > clock.now + interval '10 s';
 
 -- name: ScheduleListStuck :many
 -- Claims whose locks have been over for long and which nobody has taken since.

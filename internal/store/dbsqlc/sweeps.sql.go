@@ -21,8 +21,8 @@ SET claimed_at   = least(l.claimed_at, clock.now),
     locked_until = least(l.locked_until, clock.now + least($1::int * interval '1 ms',
                                                            l.deadline_at - l.started_at + interval '5 s'))
 FROM clock
-WHERE l.started_at > clock.now + interval '5 s'
-   OR l.locked_until > clock.now + $1::int * interval '1 ms' + interval '5 s'
+WHERE l.started_at > clock.now + interval '10 s'
+   OR l.locked_until > clock.now + $1::int * interval '1 ms' + interval '10 s'
 `
 
 type LiveRunClampLocksParams struct {
@@ -297,8 +297,8 @@ WITH clock AS MATERIALIZED (
     SELECT s.endpoint_id
     FROM schedules s, clock
     WHERE s.claimed_by IS NOT NULL
-      AND s.due_at > clock.now + $1::int * interval '1 ms' + interval '5 s'
-      AND s.due_at > greatest(clock.now, s.planned_at) + least(s.lock_ms, $1::int) * interval '1 ms' + interval '5 s'
+      AND s.due_at > clock.now + $1::int * interval '1 ms' + interval '10 s'
+      AND s.due_at > greatest(clock.now, s.planned_at) + least(s.lock_ms, $1::int) * interval '1 ms' + interval '10 s'
     LIMIT $3::int
     FOR UPDATE OF s SKIP LOCKED
 )
@@ -315,7 +315,8 @@ type ScheduleClampLocksParams struct {
 }
 
 // Brings back the locks of claims that end later than any that could be granted now: they were granted by a clock that has been set
-// back since. 5 s more than that is left alone, so that two statements at once cannot disagree.
+// back since. 10 s more than that is left alone: it is longer than a sweep lasts, so a lock that was granted since this statement read
+// the clock is not one of them.
 func (q *Queries) ScheduleClampLocks(ctx context.Context, db DBTX, arg ScheduleClampLocksParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleClampLocks, arg.LockTtlMs, arg.Now, arg.MaxRows)
 	if err != nil {
@@ -428,7 +429,7 @@ WITH clock AS MATERIALIZED (
 UPDATE workers w
 SET heartbeat_at = clock.now
 FROM clock
-WHERE w.heartbeat_at > clock.now + interval '5 s'
+WHERE w.heartbeat_at > clock.now + interval '10 s'
 `
 
 // The same for workers: one that has died would else be heard of until the clock has come as far as it was.
