@@ -229,7 +229,6 @@ func (c *capture) Query(_ context.Context, sql string, args ...any) (pgx.Rows, e
 	return nil, errCaptured
 }
 
-func (c *capture) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	c.sql, c.args = sql, args
+func (c *capture) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
 	return pgconn.CommandTag{}, errCaptured
 }

@@ -62,8 +62,15 @@ func (s *Sweeps) TakeOver(ctx context.Context, q zombie.Silence) (freed int, err
 	return freed, nil
 }
 
-// takeOver frees the claims of one worker, if it is silent still.
+// takeOver frees the claims of one worker, if it is silent still. They are looked for before anything is locked: all starts wait for
+// the rest.
 func (s *Sweeps) takeOver(ctx context.Context, id [16]byte, q zombie.Silence) (freed int, err error) {
+	claimed, err := s.db.q.ScheduleListClaimed(ctx, s.db.sweeps, dbsqlc.ScheduleListClaimedParams{
+		WorkerID: id, Now: s.db.now(), ReachMs: q.Reach.Milliseconds(),
+	})
+	if err != nil {
+		return 0, translate(err)
+	}
 	err = s.tx(ctx, func(tx pgx.Tx) error {
 		if err := s.db.q.StartsExclude(ctx, tx); err != nil { // Its last start may be in flight.
 			return err
@@ -72,9 +79,7 @@ func (s *Sweeps) takeOver(ctx context.Context, id [16]byte, q zombie.Silence) (f
 		if err != nil || still == 0 { // It spoke up meanwhile.
 			return err
 		}
-		rows, err := s.db.q.ScheduleTakeOver(ctx, tx, dbsqlc.ScheduleTakeOverParams{
-			WorkerID: id, Now: s.db.now(), ReachMs: q.Reach.Milliseconds(),
-		})
+		rows, err := s.db.q.ScheduleTakeOver(ctx, tx, dbsqlc.ScheduleTakeOverParams{WorkerID: id, EndpointIds: claimed})
 		freed = int(rows)
 		return s.wake(ctx, tx, rows, err)
 	})

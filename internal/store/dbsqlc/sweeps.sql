@@ -12,10 +12,10 @@ WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), ahead AS MATERIALIZED (
     SELECT s.endpoint_id
-    FROM schedules s, clock
+    FROM schedules s
     WHERE s.claimed_by IS NOT NULL
-      AND s.due_at > clock.now + sqlc.arg('lock_ttl_ms')::int * interval '1 ms' + interval '10 s'
-      AND s.due_at > greatest(clock.now, s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms' + interval '10 s'
+      AND s.due_at > (SELECT now FROM clock) + sqlc.arg('lock_ttl_ms')::int * interval '1 ms' + interval '10 s'
+      AND s.due_at > greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms' + interval '10 s'
     LIMIT sqlc.arg('max_rows')::int
     FOR UPDATE OF s SKIP LOCKED
 )
@@ -52,9 +52,12 @@ WHERE w.heartbeat_at > clock.now + interval '10 s';
 
 -- name: ScheduleListStuck :many
 -- Claims whose locks have been over for long and which nobody has taken since.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+)
 SELECT s.endpoint_id
 FROM schedules s
-WHERE s.due_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('stuck_ms')::bigint * interval '1 ms'
+WHERE s.due_at < (SELECT now FROM clock) - sqlc.arg('stuck_ms')::bigint * interval '1 ms'
   AND s.claimed_by IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
 ORDER BY s.due_at

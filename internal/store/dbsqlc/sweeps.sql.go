@@ -295,10 +295,10 @@ WITH clock AS MATERIALIZED (
     SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
 ), ahead AS MATERIALIZED (
     SELECT s.endpoint_id
-    FROM schedules s, clock
+    FROM schedules s
     WHERE s.claimed_by IS NOT NULL
-      AND s.due_at > clock.now + $1::int * interval '1 ms' + interval '10 s'
-      AND s.due_at > greatest(clock.now, s.planned_at) + least(s.lock_ms, $1::int) * interval '1 ms' + interval '10 s'
+      AND s.due_at > (SELECT now FROM clock) + $1::int * interval '1 ms' + interval '10 s'
+      AND s.due_at > greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $1::int) * interval '1 ms' + interval '10 s'
     LIMIT $3::int
     FOR UPDATE OF s SKIP LOCKED
 )
@@ -350,24 +350,27 @@ func (q *Queries) ScheduleFreeStuck(ctx context.Context, db DBTX, arg ScheduleFr
 }
 
 const scheduleListStuck = `-- name: ScheduleListStuck :many
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
+)
 SELECT s.endpoint_id
 FROM schedules s
-WHERE s.due_at < coalesce($1::timestamptz, clock_timestamp()) - $2::bigint * interval '1 ms'
+WHERE s.due_at < (SELECT now FROM clock) - $1::bigint * interval '1 ms'
   AND s.claimed_by IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
 ORDER BY s.due_at
-LIMIT $3::int
+LIMIT $2::int
 `
 
 type ScheduleListStuckParams struct {
-	Now     *time.Time
 	StuckMs int64
 	MaxRows int32
+	Now     *time.Time
 }
 
 // Claims whose locks have been over for long and which nobody has taken since.
 func (q *Queries) ScheduleListStuck(ctx context.Context, db DBTX, arg ScheduleListStuckParams) ([]UUID, error) {
-	rows, err := db.Query(ctx, scheduleListStuck, arg.Now, arg.StuckMs, arg.MaxRows)
+	rows, err := db.Query(ctx, scheduleListStuck, arg.StuckMs, arg.MaxRows, arg.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -30,13 +30,22 @@ SET freed_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
 WHERE id = @id
   AND heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms';
 
+-- name: ScheduleListClaimed :many
+-- What a silent or departed worker claimed. The locks of its claims end within reach_ms, so this looks through that stretch of the due
+-- index only: an index on claimed_by would cost every claim and every finish. Claims whose locks are over need nobody to free them.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+)
+SELECT s.endpoint_id
+FROM schedules s
+WHERE s.due_at > (SELECT now FROM clock)
+  AND s.due_at <= (SELECT now FROM clock) + sqlc.arg('reach_ms')::bigint * interval '1 ms'
+  AND s.claimed_by = sqlc.arg('worker_id')::uuid;
+
 -- name: ScheduleTakeOver :execrows
--- Frees what a silent or departed worker claimed and never started. It is safe although the worker may be alive: the token rises,
--- so it cannot start them any more. The locks of its claims end within reach_ms, so it looks through that stretch of the due index
--- only: an index on claimed_by would cost every claim and every finish. Claims whose locks are over need nobody to free them.
+-- Frees what it never started. It is safe although the worker may be alive: the token rises, so it cannot start them any more.
 UPDATE schedules s
 SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
-WHERE s.claimed_by = sqlc.arg('worker_id')::uuid
-  AND s.due_at > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
-  AND s.due_at <= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + sqlc.arg('reach_ms')::bigint * interval '1 ms'
+WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
+  AND s.claimed_by = sqlc.arg('worker_id')::uuid
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id);

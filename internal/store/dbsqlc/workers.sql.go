@@ -10,26 +10,61 @@ import (
 	"time"
 )
 
+const scheduleListClaimed = `-- name: ScheduleListClaimed :many
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
+)
+SELECT s.endpoint_id
+FROM schedules s
+WHERE s.due_at > (SELECT now FROM clock)
+  AND s.due_at <= (SELECT now FROM clock) + $1::bigint * interval '1 ms'
+  AND s.claimed_by = $2::uuid
+`
+
+type ScheduleListClaimedParams struct {
+	ReachMs  int64
+	WorkerID UUID
+	Now      *time.Time
+}
+
+// What a silent or departed worker claimed. The locks of its claims end within reach_ms, so this looks through that stretch of the due
+// index only: an index on claimed_by would cost every claim and every finish. Claims whose locks are over need nobody to free them.
+func (q *Queries) ScheduleListClaimed(ctx context.Context, db DBTX, arg ScheduleListClaimedParams) ([]UUID, error) {
+	rows, err := db.Query(ctx, scheduleListClaimed, arg.ReachMs, arg.WorkerID, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UUID
+	for rows.Next() {
+		var endpoint_id UUID
+		if err := rows.Scan(&endpoint_id); err != nil {
+			return nil, err
+		}
+		items = append(items, endpoint_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const scheduleTakeOver = `-- name: ScheduleTakeOver :execrows
 UPDATE schedules s
 SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
-WHERE s.claimed_by = $1::uuid
-  AND s.due_at > coalesce($2::timestamptz, clock_timestamp())
-  AND s.due_at <= coalesce($2::timestamptz, clock_timestamp()) + $3::bigint * interval '1 ms'
+WHERE s.endpoint_id = ANY ($1::uuid[])
+  AND s.claimed_by = $2::uuid
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
 `
 
 type ScheduleTakeOverParams struct {
-	WorkerID UUID
-	Now      *time.Time
-	ReachMs  int64
+	EndpointIds []UUID
+	WorkerID    UUID
 }
 
-// Frees what a silent or departed worker claimed and never started. It is safe although the worker may be alive: the token rises,
-// so it cannot start them any more. The locks of its claims end within reach_ms, so it looks through that stretch of the due index
-// only: an index on claimed_by would cost every claim and every finish. Claims whose locks are over need nobody to free them.
+// Frees what it never started. It is safe although the worker may be alive: the token rises, so it cannot start them any more.
 func (q *Queries) ScheduleTakeOver(ctx context.Context, db DBTX, arg ScheduleTakeOverParams) (int64, error) {
-	result, err := db.Exec(ctx, scheduleTakeOver, arg.WorkerID, arg.Now, arg.ReachMs)
+	result, err := db.Exec(ctx, scheduleTakeOver, arg.EndpointIds, arg.WorkerID)
 	if err != nil {
 		return 0, err
 	}
