@@ -72,7 +72,7 @@ func (w *world) judgeLost(run runs.Run, signal zombie.Signal) {
 	believed := signal.TrustSilence || l.LockedUntil.Add(signal.Valve).Before(now)
 	gone := row == nil || row.State == "inactive" || believed && row.HeartbeatAt.Add(signal.StaleAfter).Before(now)
 	beats := row != nil && row.State != "inactive" && !row.HeartbeatAt.Add(silentWorker).Before(now)
-	overdue := l.DeadlineAt.Add(5*time.Second).Before(now) && !(signal.ClockStepped && beats)
+	overdue := l.DeadlineAt.Add(5*time.Second).Before(now) && (!signal.ClockStepped || !beats)
 	w.ensure(gone || overdue, "run %s is lost without a signal", runName(run.ID))
 }
 
