@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -267,11 +268,13 @@ func TestSignsOfLifeWaitForNobody(t *testing.T) {
 		return query[int](t, b, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == all
 	}, 30*time.Second, 5*time.Millisecond)
 
-	kept, err := b.claims.ExtendLocks(t.Context(), worker{1}, []claims.Held{{RunID: s.RunID, Token: c.Token}}, time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	kept, err := b.claims.ExtendLocks(ctx, worker{1}, []claims.Held{{RunID: s.RunID, Token: c.Token}}, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, kept, 1)
-	require.NoError(t, b.executions.Beat(t.Context(), dispatch.Presence{ID: worker{1}, Name: "host", Version: "v1", State: "active", Slots: 4}))
-	_, err = b.sweeps.Clock(t.Context())
+	require.NoError(t, b.executions.Beat(ctx, dispatch.Presence{ID: worker{1}, Name: "host", Version: "v1", State: "active", Slots: 4}))
+	_, err = b.sweeps.Clock(ctx)
 	require.NoError(t, err)
 	require.NoError(t, tx.Rollback(t.Context()))
 	for range all {

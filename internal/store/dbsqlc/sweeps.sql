@@ -51,14 +51,18 @@ FROM clock
 WHERE w.heartbeat_at > clock.now + interval '10 s';
 
 -- name: ScheduleListStuck :many
--- Claims whose locks have been over for long and which nobody has taken since.
+-- Claims whose locks have been over for long and which nobody has taken since. It walks the due index from its oldest end, and no
+-- further than 10,000 rows: where more than that is overdue for so long, claims are the least of all worries.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 )
 SELECT s.endpoint_id
-FROM schedules s
-WHERE s.due_at < (SELECT now FROM clock) - sqlc.arg('stuck_ms')::bigint * interval '1 ms'
-  AND s.claimed_by IS NOT NULL
+FROM (SELECT o.endpoint_id, o.due_at, o.claimed_by
+      FROM schedules o
+      WHERE o.due_at < (SELECT now FROM clock) - sqlc.arg('stuck_ms')::bigint * interval '1 ms'
+      ORDER BY o.due_at
+      LIMIT 10000) s
+WHERE s.claimed_by IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
 ORDER BY s.due_at
 LIMIT sqlc.arg('max_rows')::int;
