@@ -75,6 +75,8 @@ func (c *core) loops() *loops {
 			Interval:      s.SweepInterval,
 			StaleAfter:    s.StaleAfter,
 			Settle:        s.Settle,
+			Horizon:       s.Horizon,
+			LockTTL:       s.LockTTL,
 			RunRetention:  s.RunRetention,
 			BodyRetention: s.BodyRetention,
 			Logger:        c.logger,

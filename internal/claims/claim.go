@@ -15,6 +15,7 @@ type Claim struct {
 	Source      string
 	Version     int64 // of the endpoint's configuration
 	LockedUntil time.Time
+	Expired     bool // taken from a worker whose lock had run out
 }
 
 // Rules are the numbers that claiming follows.
@@ -28,8 +29,9 @@ type Store interface {
 	// ClaimDue takes up to limit endpoints that come due within the horizon, oldest first, for a worker. It also returns the
 	// database's time.
 	ClaimDue(ctx context.Context, r Request) ([]Claim, time.Time, error)
-	// Release gives back claims that were not started, claimable at their planned time. Claims that were revoked or started
-	// meanwhile are left alone; it returns how many were given back.
+	// Release gives back claims that were not started, claimable at their planned time and under a higher token: a start of them that
+	// is still on its way does not start. Claims that were revoked or started meanwhile are left alone; it returns how many were
+	// given back.
 	Release(ctx context.Context, worker [16]byte, list []Claim) (int, error)
 	// ExtendLocks moves on the locks of runs that are still the worker's and not over, by a whole LockTTL from now, and
 	// returns the runs.

@@ -85,7 +85,7 @@ func (c *Claimer) claimOnce(ctx context.Context) (full bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("claiming up to %d due endpoints: %w", limit, err)
 	}
-	c.cfg.Metrics.claimed(len(list), time.Since(sent))
+	c.cfg.Metrics.claimed(list, time.Since(sent))
 	c.cfg.Taker.Take(list, now, sent)
 	return limit > 0 && len(list) == limit, nil
 }

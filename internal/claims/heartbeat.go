@@ -20,6 +20,7 @@ type Heartbeater struct {
 	ttl     time.Duration
 	logger  *slog.Logger
 	metrics *Metrics
+	pulse   *Pulse
 
 	mu    sync.Mutex
 	locks map[[16]byte]*Lock // by run
@@ -27,8 +28,13 @@ type Heartbeater struct {
 
 // NewHeartbeater returns a heartbeater for the locks of one worker.
 func NewHeartbeater(worker [16]byte, store Store, ttl time.Duration, logger *slog.Logger, metrics *Metrics) *Heartbeater {
-	return &Heartbeater{worker: worker, store: store, ttl: ttl, logger: logger, metrics: metrics, locks: map[[16]byte]*Lock{}}
+	return &Heartbeater{
+		worker: worker, store: store, ttl: ttl, logger: logger, metrics: metrics, pulse: NewPulse(logger), locks: map[[16]byte]*Lock{},
+	}
 }
+
+// Pulse returns the pulse of the worker whose locks these are. Whoever gives other signs of life tells it how they went.
+func (h *Heartbeater) Pulse() *Pulse { return h.pulse }
 
 // Hold begins to extend a lock.
 func (h *Heartbeater) Hold(l *Lock) {
@@ -62,6 +68,9 @@ func (h *Heartbeater) Run(ctx context.Context) {
 			beating.Go(func() { beats <- h.beat(ctx) })
 		case err := <-beats:
 			next := period
+			if err == nil || ctx.Err() == nil {
+				h.pulse.Beat(SignOfRuns, err)
+			}
 			if err != nil && ctx.Err() == nil {
 				h.logger.Warn("heartbeat failed; trying again in a second", "error", err)
 				next = min(heartbeatRetry, period)

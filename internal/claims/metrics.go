@@ -10,6 +10,7 @@ import (
 // Metrics counts what claiming does.
 type Metrics struct {
 	total      prometheus.Counter
+	expired    prometheus.Counter
 	batch      prometheus.Histogram
 	seconds    prometheus.Histogram
 	locksLost  *prometheus.CounterVec
@@ -22,6 +23,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		total: f.NewCounter(prometheus.CounterOpts{
 			Name: "rubato_claims_claimed_total", Help: "Endpoints claimed.",
+		}),
+		expired: f.NewCounter(prometheus.CounterOpts{
+			Name: "rubato_claims_lock_expired_total", Help: "Endpoints claimed from a worker that let its lock run out without a start.",
 		}),
 		batch: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "rubato_claims_batch_size", Help: "Endpoints per claim.", Buckets: []float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500},
@@ -45,9 +49,14 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-func (m *Metrics) claimed(n int, took time.Duration) {
-	m.total.Add(float64(n))
-	m.batch.Observe(float64(n))
+func (m *Metrics) claimed(list []Claim, took time.Duration) {
+	m.total.Add(float64(len(list)))
+	m.batch.Observe(float64(len(list)))
+	for _, c := range list {
+		if c.Expired {
+			m.expired.Inc()
+		}
+	}
 	m.seconds.Observe(took.Seconds())
 }
 

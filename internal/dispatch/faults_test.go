@@ -23,13 +23,20 @@ var errAway = errs.New(errs.Unavailable, "", "the database is away")
 // hooked is the real store with its steps open to faults; nil hooks let through.
 type hooked struct {
 	dispatch.Executions
+	read    func() error // before targets are read
 	targets func(map[[16]byte]dispatch.Target)
+	own     func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
 	start   func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
 	cancels func(next func() ([]dispatch.Cancel, error)) ([]dispatch.Cancel, error)
 	finish  func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error)
 }
 
 func (h *hooked) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]dispatch.Target, error) {
+	if h.read != nil {
+		if err := h.read(); err != nil {
+			return nil, err
+		}
+	}
 	found, err := h.Executions.Targets(ctx, list)
 	if h.targets != nil {
 		h.targets(found)
@@ -43,6 +50,14 @@ func (h *hooked) Start(ctx context.Context, worker [16]byte, list []dispatch.Sta
 		return next()
 	}
 	return h.start(next)
+}
+
+func (h *hooked) Own(ctx context.Context, worker [16]byte, list []dispatch.Start) ([]dispatch.Started, error) {
+	next := func() ([]dispatch.Started, error) { return h.Executions.Own(ctx, worker, list) }
+	if h.own == nil {
+		return next()
+	}
+	return h.own(next)
 }
 
 func (h *hooked) Finish(ctx context.Context, f dispatch.Finish) (dispatch.Finished, error) {
@@ -224,25 +239,124 @@ func TestAStartThatFailsSendsNothingAndIsTriedAgain(t *testing.T) {
 	require.Len(t, target.Requests(), 1)
 }
 
-// TestAStartWhoseCommitIsUnknownIsNotSent loses the reply of the commit: the live run waits for its settlement.
+// TestAStartWhoseCommitIsUnknownIsNotSent loses the reply of the first commit: the next start is refused, and the worker, which alone
+// knows that nothing was sent, ends the run at once.
 func TestAStartWhoseCommitIsUnknownIsNotSent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	e := b.register(t, target, nil)
+	var tries, asked atomic.Int32
+	h := &hooked{
+		start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+			started, err := next()
+			if tries.Add(1) == 1 {
+				return nil, errAway
+			}
+			return started, err
+		},
+		own: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+			if asked.Add(1) == 1 {
+				return nil, errAway
+			}
+			return next()
+		},
+	}
+	p := b.work(t, b.with(h))
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'start_expired'")
+	p.stop(t)
+	require.EqualValues(t, 3, tries.Load(), "the start, its retry, and another because the database could not be asked what was live")
+	require.Empty(t, target.Requests())
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))
+	state := b.state(t, e)
+	require.Zero(t, state.FailureCount)
+	require.True(t, state.Due.At.After(e.State.Due.At), "the next due time is planned")
+}
+
+// TestADrainingWorkerEndsWhatItNeverHeardOf loses the reply of a commit, and stops the worker before it can try again.
+func TestADrainingWorkerEndsWhatItNeverHeardOf(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	b.register(t, target, nil)
+	p := b.work(t, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+		if _, err := next(); err != nil {
+			return nil, err
+		}
+		return nil, errAway
+	}}))
+	b.await(t, 1, "SELECT count(*) FROM live_runs")
+	p.stop(t)
+	require.Empty(t, target.Requests())
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'start_expired'"))
+}
+
+// TestAClaimIsKeptWhileItsTargetCannotBeRead has the database fail after the claim, for longer than one try.
+func TestAClaimIsKeptWhileItsTargetCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := answering(t)
 	b.register(t, target, nil)
 	var tries atomic.Int32
-	p := b.work(t, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
-		if _, err := next(); err != nil {
-			return nil, err
+	p := b.work(t, b.with(&hooked{read: func() error {
+		if tries.Add(1) <= 2 {
+			return errAway
 		}
-		tries.Add(1)
-		return nil, errAway
+		return nil
 	}}))
-	b.await(t, 1, "SELECT count(*) FROM live_runs")
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
 	p.stop(t)
-	require.EqualValues(t, 1, tries.Load())
-	require.Empty(t, target.Requests())
-	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM live_runs"))
+	require.EqualValues(t, 3, tries.Load())
+	require.Equal(t, 1, query[int](t, b, "SELECT claim_token::int FROM runs"), "it is the same claim all the time")
+}
+
+// failingRelease fails to give claims back for a while.
+type failingRelease struct {
+	claims.Store
+	tries atomic.Int32
+}
+
+func (f *failingRelease) Release(ctx context.Context, worker [16]byte, list []claims.Claim) (int, error) {
+	if f.tries.Add(1) <= 2 {
+		return 0, errAway
+	}
+	return f.Store.Release(ctx, worker, list)
+}
+
+// TestAClaimIsGivenBackUntilItIsTaken has the database fail while a claim without a target is given back.
+func TestAClaimIsGivenBackUntilItIsTaken(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, answering(t), nil)
+	failing := &failingRelease{Store: b.claims}
+	var hidden atomic.Bool
+	p := b.work(t, func(cfg *dispatch.Config) {
+		b.with(&hooked{targets: func(found map[[16]byte]dispatch.Target) {
+			if hidden.CompareAndSwap(false, true) {
+				clear(found)
+			}
+		}})(cfg)
+		cfg.Claims = failing
+	})
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	p.stop(t)
+	require.GreaterOrEqual(t, failing.tries.Load(), int32(3))
+	require.Equal(t, 3, query[int](t, b, "SELECT claim_token::int FROM runs"), "claimed, given back, and claimed again")
+}
+
+// TestAVersionRaisedByHandIsMended raises the version of an endpoint alone, past the API: it is neither lost nor claimed for ever.
+func TestAVersionRaisedByHandIsMended(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	e := b.register(t, target, nil)
+	b.exec(t, "UPDATE endpoints SET version = version + 7")
+	p := b.work(t, nil)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	p.stop(t)
+	require.Equal(t, e.Version+7, query[int64](t, b, "SELECT version FROM schedules"))
+	require.LessOrEqual(t, query[int](t, b, "SELECT claim_token::int FROM runs"), 4, "one claim that led to nothing, and one that ran")
 }
 
 // TestAStoppedProcessSendsNothingWhenItWakes puts more than a second between the commit of a start and its first byte.

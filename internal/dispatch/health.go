@@ -18,6 +18,7 @@ func (w *Worker) Checks() []telemetry.Check {
 		{Name: "draining", Ask: w.notDraining},
 		{Name: "claims", Ask: w.claiming},
 		{Name: "heartbeats", Ask: w.extending},
+		{Name: "pulse", Ask: func(context.Context) error { return w.beats.Pulse().Err() }},
 	}
 }
 

@@ -19,10 +19,10 @@ const (
 // Room returns how many claims the worker can take now, and how far ahead. It implements claims.Taker.
 func (w *Worker) Room() (limit int, horizon time.Duration) {
 	free := w.cfg.Slots - int(w.busy.Load())
-	if free <= 0 {
+	if free <= 0 || w.beats.Pulse().Err() != nil {
 		return 0, 0
 	}
-	if room := w.cfg.Slots*queueFactor - w.queue.size(); room > 0 {
+	if room := w.cfg.Slots*queueFactor - w.queue.size() - w.backlog.waiting(); room > 0 {
 		return room, w.cfg.Rules.Horizon
 	}
 	return free, 0 // The queue is full of what comes later: take only what is due already.
@@ -42,12 +42,13 @@ func (w *Worker) Take(list []claims.Claim, now, sent time.Time) {
 	w.enqueue(ctx, list)
 }
 
-// enqueue looks up what claims call and puts them into the queue. A claim whose target cannot be had is given back.
+// enqueue looks up what claims call and puts them into the queue. A claim whose target is gone is given back; while targets cannot be
+// read the claims are kept, as long as they hold.
 func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
-	targets, err := w.cfg.Executions.Targets(ctx, list)
-	if err != nil {
-		w.logger.Warn("reading what to call failed; giving the claims back", "claims", len(list), "error", err)
+	if len(list) == 0 {
+		return
 	}
+	targets, err := w.cfg.Executions.Targets(ctx, list)
 	ready := make([]waiting, 0, len(list))
 	var lost []claims.Claim
 	for _, c := range list {
@@ -58,6 +59,11 @@ func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 		}
 	}
 	w.queue.add(ready)
+	if err != nil {
+		w.logger.Warn("reading what to call failed; trying again while the claims hold", "claims", len(lost), "error", err)
+		w.backlog.read(lost)
+		return
+	}
 	w.giveBack(ctx, lost)
 }
 
@@ -66,13 +72,14 @@ func (w *Worker) giveBack(ctx context.Context, list []claims.Claim) {
 		return
 	}
 	if _, err := w.cfg.Claims.Release(ctx, w.id, list); err != nil {
-		w.logger.Warn("giving claims back failed; their locks will run out instead", "claims", len(list), "error", err)
+		w.logger.Warn("giving claims back failed; trying again while they hold", "claims", len(list), "error", err)
+		w.backlog.giveBack(list)
 	}
 }
 
 // keepHorizon returns how close a next due time must be to stay with this worker, and zero where it has no room for more.
 func (w *Worker) keepHorizon() time.Duration {
-	if w.draining.Load() || w.queue.size() >= w.cfg.Slots*queueFactor/2 {
+	if w.draining.Load() || w.beats.Pulse().Err() != nil || w.queue.size() >= w.cfg.Slots*queueFactor/2 {
 		return 0
 	}
 	return w.cfg.Rules.Horizon

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 	"time"
+
+	"rubato/internal/claims"
 )
 
 // presencePeriod is how often a worker tells that it lives. Others take over what it never started after three times as long.
@@ -30,8 +32,11 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 		}
 		w.metrics.observe(int(w.busy.Load()), w.cfg.Slots, w.queue.size())
 		limited, cancel := context.WithTimeout(ctx, presencePeriod)
-		if err := w.announce(limited, state); err != nil && ctx.Err() == nil {
-			w.logger.Warn("telling that the worker lives failed", "error", err)
+		if err := w.announce(limited, state); err == nil || ctx.Err() == nil {
+			w.beats.Pulse().Beat(claims.SignOfWorker, err)
+			if err != nil {
+				w.logger.Warn("telling that the worker lives failed", "error", err)
+			}
 		}
 		cancel()
 	}

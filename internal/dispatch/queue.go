@@ -10,8 +10,9 @@ import (
 
 // waiting is a claim in the queue, with what it is going to call.
 type waiting struct {
-	claim  claims.Claim
-	target Target
+	claim    claims.Claim
+	target   Target
+	doubtful bool // a start of it was answered by nothing: the run may be live
 }
 
 // queue holds the claims that wait for their due time, the next one first. It is safe for concurrent use.
@@ -76,10 +77,10 @@ func (q *queue) size() int {
 }
 
 // clear takes out everything.
-func (q *queue) clear() []claims.Claim {
+func (q *queue) clear() []waiting {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	list := claimsOf(q.heap)
+	list := q.heap
 	q.heap = nil
 	return list
 }

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"rubato/internal/runs"
@@ -67,12 +68,8 @@ func (w *Worker) startDue(ctx, work context.Context) bool {
 // startBatch commits the starts of a batch and sends what came back. A batch that could not be committed goes back into the queue:
 // its claims hold until their locks are over, and a second start of what did start after all is refused.
 func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
-	starts := make([]Start, len(batch))
 	byEndpoint := make(map[[16]byte]waiting, len(batch))
-	for i, b := range batch {
-		starts[i] = Start{
-			Claim: b.claim, RunID: runs.NewID(b.claim.Slot, b.claim.EndpointID, b.claim.Attempt), Execution: b.target.Spec.MaxExecutionTime,
-		}
+	for _, b := range batch {
 		if b.claim.Token > byEndpoint[b.claim.EndpointID].claim.Token { // Of two claims of one endpoint the earlier is void.
 			byEndpoint[b.claim.EndpointID] = b
 		}
@@ -81,10 +78,13 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 	defer cancel()
 
 	sent := time.Now()
-	started, err := w.cfg.Executions.Start(ctx, w.id, starts, w.cfg.Rules.LockTTL)
+	started, err := w.cfg.Executions.Start(ctx, w.id, startsOf(batch), w.cfg.Rules.LockTTL)
 	if err != nil {
-		// Whether the commit arrived is unknown, so nothing is sent. What did start is settled when its lock runs out.
+		// Whether the commit arrived is unknown, so nothing is sent. What did start is found when the next start of it is refused.
 		w.logger.Warn("starting failed; keeping the claims and trying again", "claims", len(batch), "error", err)
+		for i := range batch {
+			batch[i].doubtful = true
+		}
 		w.queue.put(batch)
 		return false
 	}
@@ -93,7 +93,20 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 	for _, s := range started {
 		w.launch(work, byEndpoint[s.EndpointID], s, at)
 	}
+	if err := w.refused(ctx, notIn(batch, started)); err != nil {
+		w.logger.Warn("a start whose answer was lost stays in doubt; asking again", "error", err)
+		return false
+	}
 	return true
+}
+
+// notIn returns what of a batch did not start.
+func notIn(batch []waiting, started []Started) []waiting {
+	ours := make(map[runs.ID]bool, len(started))
+	for _, s := range started {
+		ours[s.RunID] = true
+	}
+	return slices.DeleteFunc(batch, func(b waiting) bool { return ours[runID(b.claim)] })
 }
 
 // commit is when a statement that starts runs was sent and answered, on this process's clock. The database read its own clock in
@@ -107,10 +120,7 @@ func (w *Worker) launch(work context.Context, b waiting, s Started, at commit) {
 	w.busy.Add(1)
 	w.metrics.started.Inc()
 	w.running.Go(func() {
-		run := runs.Run{
-			ID: s.RunID, EndpointID: s.EndpointID, TenantID: s.TenantID, ScheduledFor: b.claim.Slot, Attempt: b.claim.Attempt,
-			Source: b.claim.Source, ClaimToken: b.claim.Token, WorkerID: w.id, StartedAt: s.StartedAt,
-		}
+		run := w.runOf(b.claim, s)
 		outcome, recorded := w.execute(work, b, s, at.sent)
 		if !recorded { // The lock is lost: whoever holds it now writes the record.
 			w.free()
@@ -143,5 +153,7 @@ func (w *Worker) spill(ctx context.Context) {
 	w.logger.Warn("all slots are taken by slow targets; giving overdue claims back", "claims", len(late), "slots", w.cfg.Slots)
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
-	w.giveBack(ctx, claimsOf(late))
+	if err := w.refused(ctx, late); err != nil {
+		w.logger.Warn("a start whose answer was lost stays in doubt; asking again", "error", err)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,8 @@ import (
 
 // Executions is what running needs of the database. Every method is one transaction.
 type Executions interface {
+	// Own returns which of these starts are live in the worker's hands, for one that was not told.
+	Own(ctx context.Context, worker [16]byte, list []Start) ([]Started, error)
 	// Targets returns what the claims are to call, at the version that each claim names.
 	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]Target, error)
 	// Start makes live runs of claims whose time has come. It returns those whose token was unchanged; no other may be sent.
@@ -58,6 +61,7 @@ type Worker struct {
 	id       [16]byte
 	clock    *clock
 	queue    *queue
+	backlog  backlog
 	busy     atomic.Int64 // slots taken
 	underway *underway
 	claimer  *claims.Claimer
@@ -103,6 +107,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var intake, keep sync.WaitGroup
 	intake.Go(func() { w.claimer.Run(ctx) })
 	intake.Go(func() { w.startLoop(ctx, work) })
+	intake.Go(func() { w.backlogLoop(ctx) })
 	keep.Go(func() { w.beats.Run(records) })
 	keep.Go(func() { w.presenceLoop(records) })
 	keep.Go(func() { w.cancelLoop(records) })
@@ -151,9 +156,12 @@ func (w *Worker) awaitRuns(endWork context.CancelCauseFunc) {
 	}
 }
 
-// release gives back every claim that was not started, so that others can take it at once.
+// release gives back every claim that was not started, so that others can take it at once, and ends the runs that did start although
+// their starts were answered by nothing.
 func (w *Worker) release(ctx context.Context) {
-	list := w.queue.clear()
+	queued := w.queue.clear()
+	unread, unreturned := w.backlog.take()
+	list := slices.Concat(claimsOf(queued), unread, unreturned)
 	if len(list) == 0 {
 		return
 	}
@@ -161,6 +169,13 @@ func (w *Worker) release(ctx context.Context) {
 	defer cancel()
 	if _, err := w.cfg.Claims.Release(ctx, w.id, list); err != nil {
 		w.logger.Warn("releasing claims failed; their locks will run out instead", "claims", len(list), "error", err)
+	}
+	unsent, err := w.unsent(ctx, queued)
+	if err != nil {
+		w.logger.Warn("starts whose answers were lost stay in doubt; others settle them", "error", err)
+	}
+	if len(unsent) > 0 {
+		w.record(ctx, unsent)
 	}
 }
 

@@ -1,6 +1,8 @@
 package dispatch_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -245,4 +247,48 @@ func TestWorkersThatComeAndGoLoseNothing(t *testing.T) {
 	}
 	require.Equal(t, query[int](t, b, "SELECT count(*) FROM runs"), len(target.PerRun()))
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs WHERE status <> 'succeeded'"))
+}
+
+// mute is a store whose signs of life do not arrive while it is on. Everything else does.
+type mute struct {
+	dispatch.Executions
+	on     atomic.Bool
+	failed atomic.Int32
+}
+
+func (m *mute) Beat(ctx context.Context, p dispatch.Presence) error {
+	if m.on.Load() {
+		m.failed.Add(1)
+		return errAway
+	}
+	return m.Executions.Beat(ctx, p)
+}
+
+// TestAWorkerWhoseSignsOfLifeDoNotArriveClaimsNothing lets them fail, in an otherwise sound database, until the worker is not ready:
+// what comes due then waits until one has succeeded.
+func TestAWorkerWhoseSignsOfLifeDoNotArriveClaimsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	m := &mute{Executions: b.executions}
+	asked := &counting{Store: b.claims, empty: make(chan struct{}, 10_000)}
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Executions, cfg.Claims = m, asked })
+	require.Eventually(t, func() bool { return p.Ready(t.Context()) == nil }, patience, 5*time.Millisecond)
+	m.on.Store(true)
+	require.Eventually(t, func() bool { return p.Ready(t.Context()) != nil }, patience, 5*time.Millisecond)
+	require.ErrorContains(t, p.Ready(t.Context()), "presence of the worker has failed")
+	require.EqualValues(t, 3, m.failed.Load(), "two are not enough")
+	b.register(t, target, nil)
+	p.Wake(time.Now())
+	for len(asked.empty) > 0 {
+		<-asked.empty
+	}
+	for range 5 { // Claims that ask for nothing.
+		receive(t, asked.empty)
+	}
+	require.Zero(t, query[int](t, b, "SELECT claim_token::int FROM schedules"))
+	m.on.Store(false)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	require.NoError(t, p.Ready(t.Context()))
+	p.stop(t)
 }

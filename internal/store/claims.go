@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"rubato/internal/claims"
 	"rubato/internal/store/dbsqlc"
 )
@@ -32,7 +34,7 @@ func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 	for i, row := range rows {
 		list[i] = claims.Claim{
 			EndpointID: row.EndpointID, Token: row.ClaimToken, Slot: row.Slot, PlannedAt: row.PlannedAt, Attempt: int(row.Attempt),
-			Source: row.Source, Version: row.Version, LockedUntil: row.LockedUntil,
+			Source: row.Source, Version: row.Version, LockedUntil: row.LockedUntil, Expired: row.Expired,
 		}
 	}
 	now, err := s.clock(ctx, rows)
@@ -48,21 +50,29 @@ func (s *Claims) clock(ctx context.Context, rows []dbsqlc.ScheduleClaimDueRow) (
 	return now, translate(err)
 }
 
-// Release implements claims.Store.
+// Release implements claims.Store. No start is in flight meanwhile: one that has seen the claim and not committed yet would come to life
+// under a token that the release has raised.
 func (s *Claims) Release(ctx context.Context, worker [16]byte, list []claims.Claim) (int, error) {
 	params := dbsqlc.ScheduleReleaseParams{WorkerID: worker}
 	for _, c := range list {
 		params.EndpointIds = append(params.EndpointIds, c.EndpointID)
 		params.Tokens = append(params.Tokens, c.Token)
 	}
-	rows, err := s.db.q.ScheduleRelease(ctx, s.db.pool, params)
+	var rows int64
+	err := s.db.tx(ctx, func(tx pgx.Tx) (err error) {
+		if err := s.db.q.StartsExclude(ctx, tx); err != nil {
+			return fmt.Errorf("waiting for starts in flight: %w", err)
+		}
+		rows, err = s.db.q.ScheduleRelease(ctx, tx, params)
+		return err
+	})
 	if err != nil {
-		return 0, fmt.Errorf("releasing %d claims: %w", len(list), translate(err))
+		return 0, fmt.Errorf("releasing %d claims: %w", len(list), err)
 	}
 	return int(rows), nil
 }
 
-// ExtendLocks implements claims.Store.
+// ExtendLocks implements claims.Store. It has connections that nothing but signs of life uses.
 func (s *Claims) ExtendLocks(ctx context.Context, worker [16]byte, held []claims.Held, ttl time.Duration) ([][16]byte, error) {
 	params := dbsqlc.LiveRunExtendLocksParams{
 		WorkerID: worker, LockTtlMs: int32(ttl.Milliseconds()), Now: s.db.now(), //nolint:gosec // Minutes at most.
@@ -71,6 +81,6 @@ func (s *Claims) ExtendLocks(ctx context.Context, worker [16]byte, held []claims
 		params.RunIds = append(params.RunIds, h.RunID)
 		params.Tokens = append(params.Tokens, h.Token)
 	}
-	kept, err := s.db.q.LiveRunExtendLocks(ctx, s.db.pool, params)
+	kept, err := s.db.q.LiveRunExtendLocks(ctx, s.db.vital, params)
 	return kept, translate(err)
 }

@@ -20,15 +20,23 @@ import (
 // Config says which database to use. Zero fields mean their defaults.
 type Config struct {
 	URL             string
-	MaxConns        int32  // default 10: two cores of a database are busy with fewer
+	MaxConns        int32  // default 10: two cores of a database are busy with fewer. Signs of life and sweeps have others of their own
 	ApplicationName string // shown in pg_stat_activity; default "rubato"
 	// Now stands in for the database's clock, for simulations of time; nil, as in every program, means the database's own.
 	Now func() time.Time
 }
 
-// DB is a pool of connections to one database.
+const (
+	vitalConns = 2 // one for the heartbeats of runs, one for the worker's own
+	sweepConns = 2 // one holds the sweeper's lock, the other sweeps
+)
+
+// DB is a set of pools of connections to one database. The small ones connect when they are first used: a program that runs no worker
+// never does.
 type DB struct {
 	pool    *pgxpool.Pool
+	vital   *pgxpool.Pool // for signs of life alone, which must not wait behind anything
+	sweeps  *pgxpool.Pool // for the sweeper alone
 	q       *dbsqlc.Queries
 	configs *configs
 	now     func() *time.Time // nil in its answer means the database's clock
@@ -54,15 +62,34 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	params["idle_in_transaction_session_timeout"] = "10000" // A client that stands still must not keep rows locked.
 	pc.ConnConfig.ConnectTimeout = 5 * time.Second
 	pc.AfterConnect = useUTC
-	pool, err := pgxpool.NewWithConfig(ctx, pc)
-	if err != nil {
+	db := &DB{q: dbsqlc.New(), configs: newConfigs(), now: func() *time.Time { return nil }}
+	if err := db.connect(ctx, pc); err != nil {
 		return nil, fmt.Errorf("opening the database pool: %w", redactURL(err))
 	}
-	db := &DB{pool: pool, q: dbsqlc.New(), configs: newConfigs(), now: func() *time.Time { return nil }}
 	if cfg.Now != nil {
 		db.now = func() *time.Time { return new(cfg.Now()) }
 	}
 	return db, nil
+}
+
+// connect prepares the pools, each of its own size.
+func (db *DB) connect(ctx context.Context, pc *pgxpool.Config) error {
+	main := pc.MaxConns
+	for _, p := range []struct {
+		pool  **pgxpool.Pool
+		conns int32
+	}{{&db.pool, main}, {&db.vital, vitalConns}, {&db.sweeps, sweepConns}} {
+		own := pc.Copy()
+		own.MaxConns = p.conns
+		own.MinConns, own.MinIdleConns = min(own.MinConns, p.conns), min(own.MinIdleConns, p.conns)
+		pool, err := pgxpool.NewWithConfig(ctx, own)
+		if err != nil {
+			db.Close()
+			return err
+		}
+		*p.pool = pool
+	}
+	return nil
 }
 
 // useUTC makes the driver return instants in UTC rather than in the machine's zone.
@@ -76,7 +103,13 @@ func useUTC(_ context.Context, conn *pgx.Conn) error {
 }
 
 // Close closes every connection and waits for those in use.
-func (db *DB) Close() { db.pool.Close() }
+func (db *DB) Close() {
+	for _, pool := range []*pgxpool.Pool{db.pool, db.vital, db.sweeps} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+}
 
 // Ping returns nil when the database answers.
 func (db *DB) Ping(ctx context.Context) error { return translate(db.pool.Ping(ctx)) }

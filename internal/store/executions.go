@@ -34,6 +34,9 @@ func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]
 		return nil, translate(err)
 	}
 	targets := make(map[[16]byte]dispatch.Target, len(loaded))
+	if err := s.syncVersions(ctx, list, loaded); err != nil {
+		return nil, err
+	}
 	for id, c := range loaded {
 		if c.fault == nil {
 			targets[id] = c.target
@@ -112,7 +115,7 @@ func (s *Executions) Start(ctx context.Context, worker [16]byte, list []dispatch
 
 // Beat implements dispatch.Executions.
 func (s *Executions) Beat(ctx context.Context, p dispatch.Presence) error {
-	return translate(s.db.q.WorkerBeat(ctx, s.db.pool, dbsqlc.WorkerBeatParams{
+	return translate(s.db.q.WorkerBeat(ctx, s.db.vital, dbsqlc.WorkerBeatParams{
 		ID: p.ID, Name: p.Name, Version: p.Version, State: p.State, Now: s.db.now(), Slots: int32(p.Slots), Busy: int32(p.Busy), //nolint:gosec // Thousands at most.
 	}))
 }

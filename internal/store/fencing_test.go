@@ -217,7 +217,7 @@ func TestTokensOnlyGrow(t *testing.T) {
 	grown("another claim")
 	_, err = b.claims.Release(t.Context(), me, []claims.Claim{c})
 	require.NoError(t, err)
-	require.Equal(t, last, query[int64](t, b, "SELECT claim_token FROM schedules"), "a release never lowers the token")
+	grown("release")
 	b.claimOne(t, me)
 	grown("claim after a release")
 }

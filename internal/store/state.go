@@ -25,12 +25,15 @@ func (db *DB) states(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) (map[[
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := db.loadCurrent(ctx, tx, versions, loaded); err != nil {
+		return nil, nil, err
+	}
 	found := make(map[[16]byte]*endpoints.Endpoint, len(rows))
 	faults := map[[16]byte]error{}
 	for _, row := range rows {
 		c := loaded[row.EndpointID]
 		if c == nil {
-			return nil, nil, fmt.Errorf("the schedule of endpoint %s is at version %d and its configuration is not", endpoints.ID(row.EndpointID), row.Version)
+			return nil, nil, fmt.Errorf("endpoint %s has a schedule and no configuration", endpoints.ID(row.EndpointID))
 		}
 		if c.fault != nil {
 			faults[row.EndpointID] = c.fault

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/zombie"
 )
@@ -22,10 +21,10 @@ var _ zombie.Store = (*Sweeps)(nil)
 // NewSweeps returns the store of the sweeper.
 func NewSweeps(db *DB) *Sweeps { return &Sweeps{db: db} }
 
-// Alone implements zombie.Store.
+// Alone implements zombie.Turns.
 func (s *Sweeps) Alone(ctx context.Context, sweep func(context.Context) error) (bool, error) {
 	var alone bool
-	err := s.db.tx(ctx, func(tx pgx.Tx) error {
+	err := s.tx(ctx, func(tx pgx.Tx) error {
 		lock, err := s.db.q.SweepLock(ctx, tx)
 		alone = lock.Alone
 		if err != nil || !alone {
@@ -36,28 +35,26 @@ func (s *Sweeps) Alone(ctx context.Context, sweep func(context.Context) error) (
 	return alone, err
 }
 
-// TakeOver implements zombie.Store.
-func (s *Sweeps) TakeOver(ctx context.Context, silent time.Duration) (freed int, err error) {
-	workers, err := s.db.q.WorkerListSilent(ctx, s.db.pool, dbsqlc.WorkerListSilentParams{Now: s.db.now(), SilentMs: silent.Milliseconds()})
+// Clock implements zombie.Turns.
+func (s *Sweeps) Clock(ctx context.Context) (time.Time, error) {
+	now, err := s.db.q.Clock(ctx, s.db.sweeps, s.db.now())
+	return now, translate(err)
+}
+
+// tx runs act in one transaction on a connection of the sweeper's own.
+func (s *Sweeps) tx(ctx context.Context, act func(tx pgx.Tx) error) error {
+	return translate(pgx.BeginFunc(ctx, s.db.sweeps, act))
+}
+
+// TakeOver implements zombie.Workers.
+func (s *Sweeps) TakeOver(ctx context.Context, q zombie.Silence) (freed int, err error) {
+	workers, err := s.db.q.WorkerListSilent(ctx, s.db.sweeps, dbsqlc.WorkerListSilentParams{Now: s.db.now(), SilentMs: q.For.Milliseconds()})
 	if err != nil {
 		return 0, translate(err)
 	}
 	for _, id := range workers {
-		err := s.db.tx(ctx, func(tx pgx.Tx) error {
-			if err := s.db.q.StartsExclude(ctx, tx); err != nil { // Its last start may be in flight.
-				return err
-			}
-			still, err := s.db.q.WorkerFree(ctx, tx, dbsqlc.WorkerFreeParams{ID: id, Now: s.db.now(), SilentMs: silent.Milliseconds()})
-			if err != nil || still == 0 { // It spoke up meanwhile.
-				return err
-			}
-			rows, err := s.db.q.ScheduleTakeOver(ctx, tx, id)
-			freed += int(rows)
-			if err != nil || rows == 0 {
-				return err
-			}
-			return s.db.q.ScheduleNotify(ctx, tx, 0)
-		})
+		n, err := s.takeOver(ctx, id, q)
+		freed += n
 		if err != nil {
 			return freed, fmt.Errorf("taking over from worker %x: %w", id, err)
 		}
@@ -65,68 +62,65 @@ func (s *Sweeps) TakeOver(ctx context.Context, silent time.Duration) (freed int,
 	return freed, nil
 }
 
-// ListLost implements zombie.Store.
-func (s *Sweeps) ListLost(ctx context.Context, signal zombie.Signal, limit int) ([]runs.Run, error) {
-	rows, err := s.db.q.LiveRunListLost(ctx, s.db.pool, dbsqlc.LiveRunListLostParams{
-		Now: s.db.now(), DistrustSilence: !signal.TrustSilence, StaleAfterMs: signal.StaleAfter.Milliseconds(), MaxRows: int32(limit), //nolint:gosec // 100.
+// takeOver frees the claims of one worker, if it is silent still. They are looked for before anything is locked: all starts wait for
+// the rest.
+func (s *Sweeps) takeOver(ctx context.Context, id [16]byte, q zombie.Silence) (freed int, err error) {
+	claimed, err := s.db.q.ScheduleListClaimed(ctx, s.db.sweeps, dbsqlc.ScheduleListClaimedParams{
+		WorkerID: id, Now: s.db.now(), ReachMs: q.Reach.Milliseconds(),
 	})
 	if err != nil {
-		return nil, translate(err)
+		return 0, translate(err)
 	}
-	list := make([]runs.Run, len(rows))
-	for i, row := range rows {
-		list[i] = liveRunOf(row)
+	err = s.tx(ctx, func(tx pgx.Tx) error {
+		if err := s.db.q.StartsExclude(ctx, tx); err != nil { // Its last start may be in flight.
+			return err
+		}
+		still, err := s.db.q.WorkerFree(ctx, tx, dbsqlc.WorkerFreeParams{ID: id, Now: s.db.now(), SilentMs: q.For.Milliseconds()})
+		if err != nil || still == 0 { // It spoke up meanwhile.
+			return err
+		}
+		rows, err := s.db.q.ScheduleTakeOver(ctx, tx, dbsqlc.ScheduleTakeOverParams{WorkerID: id, EndpointIds: claimed})
+		freed = int(rows)
+		return s.wake(ctx, tx, rows, err)
+	})
+	if err != nil {
+		return 0, err
 	}
-	return list, nil
+	return freed, nil
 }
 
-// Settle implements zombie.Store.
-func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run) (settled bool, err error) {
-	settle := func() error {
-		return s.db.tx(ctx, func(tx pgx.Tx) error {
-			why, err := s.evidence(ctx, tx, run)
-			if err != nil {
-				return err
-			}
-			rows, err := s.db.q.LiveRunSettle(ctx, tx, dbsqlc.LiveRunSettleParams{
-				RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(),
-				DistrustSilence: !signal.TrustSilence, StaleAfterMs: signal.StaleAfter.Milliseconds(),
-			})
-			settled = rows > 0
-			if err != nil || !settled { // Its lock was extended, its worker spoke up, or it finished: left alone.
-				return err
-			}
-			if run.FinishedAt, err = s.db.decisionTime(ctx, tx); err != nil {
-				return err
-			}
-			if err := s.settled(ctx, tx, run, why); err != nil {
-				return err
-			}
-			b := &batch{db: s.db, runs: []runs.Run{run}}
-			return b.settle(ctx, tx)
-		})
+// wake tells workers, at the commit, that claims came free.
+func (s *Sweeps) wake(ctx context.Context, tx pgx.Tx, freed int64, err error) error {
+	if err != nil || freed == 0 {
+		return err
 	}
-	return settled, s.db.withPartitions(ctx, []runs.Run{run}, settle)
+	return s.db.q.ScheduleNotify(ctx, tx, 0)
 }
 
-// KeepHistory implements zombie.Store.
+// Retire implements zombie.Workers.
+func (s *Sweeps) Retire(ctx context.Context, silent time.Duration) (int, error) {
+	rows, err := s.db.q.WorkerRetire(ctx, s.db.sweeps, dbsqlc.WorkerRetireParams{Now: s.db.now(), SilentMs: silent.Milliseconds()})
+	return int(rows), translate(err)
+}
+
+// KeepHistory implements zombie.History.
 func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped int, err error) {
-	now, err := s.db.q.Clock(ctx, s.db.pool, s.db.now())
+	now, err := s.db.q.Clock(ctx, s.db.sweeps, s.db.now())
 	if err != nil {
 		return 0, translate(err)
 	}
 	for ahead := range r.DaysAhead + 1 {
-		if err := s.db.q.HistoryCreateDay(ctx, s.db.pool, now.AddDate(0, 0, ahead)); err != nil {
+		if err := s.db.q.HistoryCreateDay(ctx, s.db.sweeps, now.AddDate(0, 0, ahead)); err != nil {
 			return 0, fmt.Errorf("making the history ready %d days ahead: %w", ahead, translate(err))
 		}
 	}
 	for parent, keep := range map[string]time.Duration{"runs": r.Runs, "run_events": r.Runs, "run_bodies": r.Bodies} {
-		n, err := s.db.q.HistoryDropBefore(ctx, s.db.pool, dbsqlc.HistoryDropBeforeParams{Parent: parent, Day: now.Add(-keep)})
+		n, err := s.db.q.HistoryDropBefore(ctx, s.db.sweeps, dbsqlc.HistoryDropBeforeParams{Parent: parent, Day: now.Add(-keep)})
 		if err != nil {
 			return dropped, fmt.Errorf("dropping old days of %s: %w", parent, translate(err))
 		}
 		dropped += int(n)
 	}
-	_, err = s.db.q.WorkerForget(ctx, s.db.pool, dbsqlc.WorkerForgetParams{Now: s.db.now(), GoneMs: r.Runs.Milliseconds()})
+	_, err = s.db.q.WorkerForget(ctx, s.db.sweeps, dbsqlc.WorkerForgetParams{Now: s.db.now(), GoneMs: r.Runs.Milliseconds()})
 	return dropped, translate(err)
 }

@@ -20,6 +20,9 @@ import (
 // doubting is what a sweeper goes by that has not watched for long.
 var doubting = zombie.Signal{StaleAfter: 90 * time.Second}
 
+// silent is whose claims are taken over.
+var silent = zombie.Silence{For: 6 * time.Second, Reach: 71 * time.Second}
+
 // run reads a run of the default tenant.
 func (b *bundle) run(t *testing.T, id runs.ID) runs.Run {
 	t.Helper()
@@ -31,12 +34,27 @@ func (b *bundle) run(t *testing.T, id runs.ID) runs.Run {
 // lost lists lost runs, marked as the sweeper marks them.
 func (b *bundle) lost(t *testing.T, signal zombie.Signal) []runs.Run {
 	t.Helper()
-	list, err := b.sweeps.ListLost(t.Context(), signal, 100)
-	require.NoError(t, err)
-	for i := range list {
-		list[i].Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true, Error: "lost"}
+	var list []runs.Run
+	for _, byDeadline := range []bool{true, false} {
+		found, err := b.sweeps.ListLost(t.Context(), zombie.Search{Signal: signal, ByDeadline: byDeadline, Limit: 100})
+		require.NoError(t, err)
+		for _, l := range found {
+			require.Equal(t, byDeadline, l.Reason == zombie.Deadline)
+			l.Run.Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true, Error: "lost"}
+			list = append(list, l.Run)
+		}
 	}
 	return list
+}
+
+// live returns the one live run.
+func (b *bundle) live(t *testing.T) runs.Run {
+	t.Helper()
+	list, err := b.runs.List(t.Context(), runs.Filter{TenantID: tenant.TenantID, Status: runs.Running, Limit: 2})
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	list[0].Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true, Error: "lost"}
+	return list[0]
 }
 
 // settleAll settles what is lost without belief in silence; there must be so many.
@@ -64,6 +82,8 @@ func (b *bundle) beat(t *testing.T, by worker, state string, at time.Time) {
 func TestALiveRunIsLostOnlyOnAPositiveSignal(t *testing.T) {
 	t.Parallel()
 	trusting := zombie.Signal{StaleAfter: 90 * time.Second, TrustSilence: true}
+	valved := zombie.Signal{StaleAfter: 90 * time.Second, Valve: 5 * time.Minute}
+	stepped := zombie.Signal{StaleAfter: 90 * time.Second, ClockStepped: true}
 	lockOver := time.Minute + time.Millisecond
 	for _, tc := range []struct {
 		name     string
@@ -85,6 +105,12 @@ func TestALiveRunIsLostOnlyOnAPositiveSignal(t *testing.T) {
 		{name: "WorkerSaidGoodbye", age: lockOver, state: "inactive", silence: time.Second, signal: doubting, lost: true},
 		{name: "WorkerIsDrainingOnly", age: lockOver, state: "draining", silence: time.Second, signal: trusting},
 		{name: "WorkerIsUnknown", age: lockOver, signal: doubting, lost: true},
+		{name: "ValveIsShut", age: 6 * time.Minute, state: "active", silence: 6 * time.Minute, signal: valved},
+		{name: "ValveIsOpen", age: 6*time.Minute + time.Millisecond, state: "active", silence: 6 * time.Minute, signal: valved, lost: true},
+		{name: "ValveIsOpenButWorkerAlive", age: 50 * time.Minute, state: "active", silence: time.Second, signal: valved},
+		{name: "DeadlineOfAWorkerThatBeatsAfterAStep", age: 2 * time.Hour, state: "active", silence: 6 * time.Second, signal: stepped},
+		{name: "DeadlineOfASilentWorkerAfterAStep", age: 2 * time.Hour, state: "active", silence: 7 * time.Second, signal: stepped, lost: true},
+		{name: "DeadlineOfADepartedWorkerAfterAStep", age: 2 * time.Hour, state: "inactive", silence: time.Second, signal: stepped, lost: true},
 		{name: "DeadlinePassedButNotTheSlack", age: time.Hour + 5*time.Second, state: "active", silence: time.Second, signal: doubting},
 		{name: "DeadlineAndSlackPassed", age: time.Hour + 5*time.Second + time.Millisecond, state: "active", silence: time.Second, signal: doubting, lost: true},
 	} {
@@ -103,13 +129,16 @@ func TestALiveRunIsLostOnlyOnAPositiveSignal(t *testing.T) {
 				b.beat(t, me, tc.state, now.Add(-tc.silence))
 			}
 			if tc.takeOver {
-				_, err := b.sweeps.TakeOver(t.Context(), 6*time.Second)
+				_, err := b.sweeps.TakeOver(t.Context(), silent)
 				require.NoError(t, err)
 			}
 
 			list := b.lost(t, tc.signal)
 			if !tc.lost {
 				require.Empty(t, list)
+				settled, err := b.sweeps.Settle(t.Context(), tc.signal, b.live(t))
+				require.NoError(t, err)
+				require.False(t, settled, "nor is it settled by who listed it before")
 				return
 			}
 			require.Len(t, list, 1)
@@ -273,7 +302,7 @@ func TestClaimsOfASilentWorkerAreTakenOver(t *testing.T) {
 	require.Len(t, started, 1)
 	b.beat(t, me, "active", now)
 	takeOver := func() int {
-		n, err := b.sweeps.TakeOver(t.Context(), 6*time.Second)
+		n, err := b.sweeps.TakeOver(t.Context(), silent)
 		require.NoError(t, err)
 		return n
 	}
@@ -292,7 +321,7 @@ func TestClaimsOfASilentWorkerAreTakenOver(t *testing.T) {
 	b.at(now.Add(2 * time.Minute))
 	require.Len(t, b.claim(t, me, horizon), 3, "a worker that comes back works again")
 	require.Equal(t, "active", query[string](t, b, "SELECT state FROM workers WHERE id = $1", [16]byte(me)))
-	b.at(now.Add(3 * time.Minute))
+	b.at(now.Add(2*time.Minute + 30*time.Second))
 	require.Equal(t, 3, takeOver(), "and is watched again")
 }
 
@@ -304,7 +333,7 @@ func TestClaimsThatADepartedWorkerLeftAreTakenOver(t *testing.T) {
 	b.claimOne(t, worker{1})
 	b.beat(t, worker{1}, "inactive", now)
 	b.at(now.Add(7 * time.Second))
-	n, err := b.sweeps.TakeOver(t.Context(), 6*time.Second)
+	n, err := b.sweeps.TakeOver(t.Context(), silent)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	b.claimOne(t, worker{2})
@@ -348,4 +377,80 @@ func TestASettlementCountsWhatChangedMeanwhile(t *testing.T) {
 	after := b.get(t, e.ID)
 	require.Equal(t, now.Add(time.Hour), after.State.Due.At)
 	require.Equal(t, governor.SourcePaused, after.State.Due.Source)
+}
+
+// TestWhatIsPassedOverIsNotListed keeps a row that cannot be mended from those behind it.
+func TestWhatIsPassedOverIsNotListed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	for range 3 {
+		b.register(t, func(s *endpoints.Spec) { s.StartAt = now })
+	}
+	started := b.start(t, worker{1}, b.claim(t, worker{1}, horizon)...)
+	require.Len(t, started, 3)
+	b.at(now.Add(2 * time.Minute))
+	for _, byDeadline := range []bool{true, false} {
+		if !byDeadline {
+			b.exec(t, "UPDATE live_runs SET deadline_at = $1", now.Add(time.Hour))
+		}
+		list, err := b.sweeps.ListLost(t.Context(), zombie.Search{
+			Signal: doubting, ByDeadline: byDeadline, Limit: 100, Except: [][16]byte{started[0].RunID, started[2].RunID},
+		})
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.Equal(t, started[1].RunID, list[0].Run.ID)
+	}
+}
+
+func TestASurveyCountsWhatSilenceWouldSettle(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	silent, sound, gone := worker{1}, worker{2}, worker{3}
+	for _, by := range []worker{silent, silent, sound, gone} {
+		b.register(t, func(s *endpoints.Spec) { s.StartAt = now })
+		starts := startsOf(b.claim(t, by, horizon))
+		starts[0].Execution = time.Hour
+		started, err := b.executions.Start(t.Context(), by, starts, time.Minute)
+		require.NoError(t, err)
+		require.Len(t, started, 1)
+	}
+	later := b.at(now.Add(10 * time.Minute))
+	b.beat(t, silent, "active", later.Add(-91*time.Second))
+	b.beat(t, sound, "active", later)
+	b.beat(t, gone, "inactive", now)
+	survey := func() zombie.Survey {
+		s, err := b.sweeps.Survey(t.Context(), 90*time.Second)
+		require.NoError(t, err)
+		return s
+	}
+	require.Equal(t, zombie.Survey{Live: 4, Silent: 2}, survey())
+	b.at(now.Add(time.Hour + 6*time.Second))
+	require.Equal(t, zombie.Survey{Live: 4}, survey(), "what is past its deadline needs no silence")
+}
+
+func TestASilentWorkerRetiresOnceItsRunsAreSettled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.register(t, func(s *endpoints.Spec) { s.StartAt = now })
+	c, s := b.startOne(t, worker{1})
+	b.beat(t, worker{1}, "active", now)
+	b.beat(t, worker{2}, "draining", now)
+	b.beat(t, worker{3}, "active", now.Add(time.Second))
+	retire := func() int {
+		n, err := b.sweeps.Retire(t.Context(), 3*time.Minute)
+		require.NoError(t, err)
+		return n
+	}
+	b.at(now.Add(3 * time.Minute))
+	require.Zero(t, retire())
+	b.at(now.Add(3*time.Minute + time.Millisecond))
+	require.Equal(t, 1, retire(), "the second; the first has left a run, the third spoke later")
+	b.finish(t, worker{1}, 0, succeed(worker{1}, c, s))
+	require.Equal(t, 1, retire())
+	require.Equal(t, 2, query[int](t, b, "SELECT count(*) FROM workers WHERE state = 'inactive'"))
+	b.beat(t, worker{1}, "active", now.Add(3*time.Minute))
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM workers WHERE state = 'inactive'"), "a worker that comes back is back")
 }

@@ -4,7 +4,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"rubato/internal/runs"
 	"rubato/internal/telemetry"
 )
 
@@ -15,6 +14,9 @@ type metrics struct {
 	last    prometheus.Gauge
 	leader  prometheus.Gauge
 	stolen  prometheus.Counter
+	clamped prometheus.Counter
+	freed   prometheus.Counter
+	held    prometheus.Gauge
 	panics  prometheus.Counter
 }
 
@@ -22,7 +24,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
 	m := &metrics{
 		settled: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "rubato_zombie_settled_total", Help: "Runs settled because nothing would ever have updated them.",
+			Name: "rubato_zombie_settled_total", Help: "Runs settled because nothing would ever have updated them, by what said so.",
 		}, []string{"reason"}),
 		errors: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "rubato_zombie_errors_total", Help: "Sweeps, or rows of a sweep, that failed.",
@@ -36,10 +38,21 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		stolen: f.NewCounter(prometheus.CounterOpts{
 			Name: "rubato_claims_stolen_total", Help: "Claims taken over from workers that went silent before they started them.",
 		}),
+		clamped: f.NewCounter(prometheus.CounterOpts{
+			Name: "rubato_zombie_locks_clamped_total", Help: "Locks and signs of life brought back that a clock ahead had left in the future.",
+		}),
+		freed: f.NewCounter(prometheus.CounterOpts{
+			Name: "rubato_zombie_claims_freed_total", Help: "Claims freed that nobody had taken for long after their locks were over.",
+		}),
+		held: f.NewGauge(prometheus.GaugeOpts{
+			Name: "rubato_zombie_held_back_runs", Help: "Silent runs that are not settled because they are too many at once to believe.",
+		}),
 		panics: telemetry.Panics(r, telemetry.InSweep),
 	}
-	m.settled.WithLabelValues(string(runs.WorkerLost))
-	for _, sweep := range []string{"take_over", "lost", "history"} {
+	for _, reason := range Reasons() {
+		m.settled.WithLabelValues(string(reason))
+	}
+	for _, sweep := range sweepNames() {
 		m.errors.WithLabelValues(sweep)
 	}
 	return m
@@ -57,5 +70,12 @@ func (m *metrics) leads(alone bool) {
 	m.leader.Set(0)
 	if alone {
 		m.leader.Set(1)
+	}
+}
+
+func (m *metrics) holds(held bool, silent int) {
+	m.held.Set(0)
+	if held {
+		m.held.Set(float64(silent))
 	}
 }

@@ -46,9 +46,14 @@ func (anyTarget) CheckHeader(string, string) *errs.Field { return nil }
 
 func (w *world) at(since time.Duration) { w.clock.Store(new(w.began.Add(since))) }
 
-// setup registers one endpoint that is due and one that is due in 5 s, lets a worker claim both and start the first. The run has 10
-// minutes, its lock one.
+// setup is a world whose run has 10 minutes; its lock has one.
 func setup(t *testing.T) *world {
+	t.Helper()
+	return setupFor(t, 10*time.Minute)
+}
+
+// setupFor registers one endpoint that is due and one that is due in 5 s, lets a worker claim both and start the first.
+func setupFor(t *testing.T, limit time.Duration) *world {
 	t.Helper()
 	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
 		_, err := store.MigrateUp(ctx, url)
@@ -67,7 +72,8 @@ func setup(t *testing.T) *world {
 	for _, later := range []time.Duration{0, 5 * time.Second} {
 		spec := endpoints.Defaults()
 		spec.Name, spec.URL, spec.BaselineInterval = "probe", "http://target.example/", time.Hour
-		spec.MaxExecutionTime, spec.Retry.MaxAttempts = 10*time.Minute, 2
+		spec.MaxExecutionTime, spec.Retry.MaxAttempts = limit, 2
+		spec.Timeout = min(spec.Timeout, limit)
 		spec.StartAt = w.began.Add(later)
 		_, _, err := w.Register(t.Context(), tenant, spec)
 		require.NoError(t, err)
@@ -80,7 +86,7 @@ func setup(t *testing.T) *world {
 		first = list[1]
 	}
 	started, err := w.executions.Start(t.Context(), dead, []dispatch.Start{{
-		Claim: first, RunID: runs.NewID(first.Slot, first.EndpointID, 1), Execution: 10 * time.Minute,
+		Claim: first, RunID: runs.NewID(first.Slot, first.EndpointID, 1), Execution: limit,
 	}}, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, started, 1)
@@ -128,8 +134,8 @@ func (p *passes) KeepHistory(ctx context.Context, r zombie.Retention) (int, erro
 	return p.Sweeps.KeepHistory(ctx, r)
 }
 
-func (p *passes) TakeOver(ctx context.Context, silent time.Duration) (int, error) {
-	n, err := p.Sweeps.TakeOver(ctx, silent)
+func (p *passes) TakeOver(ctx context.Context, q zombie.Silence) (int, error) {
+	n, err := p.Sweeps.TakeOver(ctx, q)
 	p.freed.Add(int32(n))
 	return n, err
 }
@@ -176,7 +182,7 @@ func TestALiveLockIsNeverSettled(t *testing.T) {
 	store := &passes{Sweeps: w.sweeps}
 	s := sweep(t, store, time.Millisecond, time.Nanosecond)
 	defer s.stop()
-	for since := 20 * time.Second; since < 9*time.Minute; since += 50 * time.Second {
+	for since := 9 * time.Second; since < 9*time.Minute; since += 9 * time.Second { // Steps that a sweep under way does not notice.
 		w.at(since)
 		w.heartbeat(t) // It speaks for its run, and its row falls silent.
 		store.more(t, 2)
@@ -222,4 +228,52 @@ func TestADeadlineSettlesWhateverSilenceMeans(t *testing.T) {
 	require.Zero(t, w.count(t, "SELECT count(*) FROM live_runs"))
 	require.Equal(t, 1, w.count(t, "SELECT count(*) FROM runs"))
 	require.InDelta(t, 1, one.value(t, "rubato_zombie_settled_total", "")+other.value(t, "rubato_zombie_settled_total", ""), 0, "once, by one of the two")
+}
+
+// TestLostRunsAreSettledInTheTimesThatAreStated lets the time go on by seconds after a worker's death. A sweep comes every 10 s, so a
+// run must be open to settlement 10 s before the time that is stated.
+func TestLostRunsAreSettledInTheTimesThatAreStated(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ limit, stated time.Duration }{
+		"TenSeconds":  {10 * time.Second, 30 * time.Second},
+		"ThirtySeven": {37 * time.Second, 57 * time.Second},
+		"AMinute":     {time.Minute, 80 * time.Second},
+		"TenMinutes":  {10 * time.Minute, 105 * time.Second},
+		"HalfAnHour":  {30 * time.Minute, 105 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setupFor(t, tc.limit)
+			store := &passes{Sweeps: w.sweeps}
+			s := sweep(t, store, time.Millisecond, time.Nanosecond)
+			defer s.stop()
+			for since := time.Second; since <= tc.stated-interval; since += time.Second {
+				w.at(since)
+				store.more(t, 2)
+				if w.count(t, "SELECT count(*) FROM live_runs") == 0 {
+					require.Greater(t, since, min(tc.limit, time.Minute), "no lock was ended early")
+					return
+				}
+			}
+			t.Fatalf("the run is live %s after its start", tc.stated-interval)
+		})
+	}
+}
+
+// TestAClockThatWasSetBackHoldsNothingUp sets it back by an hour under a dead worker's claim and run: both come free in the times after
+// a sweep that hold for locks that were granted now.
+func TestAClockThatWasSetBackHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	store := &passes{Sweeps: w.sweeps}
+	s := sweep(t, store, time.Millisecond, time.Nanosecond)
+	defer s.stop()
+	store.more(t, 1)
+	w.at(-time.Hour)
+	store.more(t, 2)
+	require.Positive(t, s.value(t, "rubato_zombie_locks_clamped_total", ""))
+	w.at(-time.Hour + 91*time.Second)
+	store.more(t, 3)
+	require.Zero(t, w.count(t, "SELECT count(*) FROM live_runs"))
+	require.Equal(t, 1, w.count(t, "SELECT count(*) FROM runs WHERE status = 'lost'"))
 }

@@ -8,7 +8,12 @@
 // statement that settles repeats the condition with the token that was seen, so a heartbeat that comes in between wins.
 //
 // Silence is believed only by a sweeper that has itself reached the database without a gap for a whole settle period: an outage
-// makes every worker silent. The other signals hold meanwhile, so a run is never left live for ever.
+// makes every worker silent. It is not believed of most of what runs at once, before that has lasted for a settle period too. And after
+// a step of the database's clock a deadline that has passed proves nothing against a worker that beats. None of this means never: the
+// other signals hold meanwhile, and a lock that has been over for ten settle periods ends all doubt.
+//
+// One file holds one sweep. Each has its own time and its own error, takes what is oldest first in bounded batches, and passes over a row
+// that it could not mend before, so that none keeps another from being mended.
 //
 // Every worker process has a sweeper, and each pass runs in one of them at a time. Correctness does not need that: two passes at
 // once settle each run once.
@@ -16,55 +21,21 @@ package zombie
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"rubato/internal/runs"
 )
 
 const (
-	// takeOverPeriod is how often silent workers are looked for: a claim that nobody will start delays a due time.
-	takeOverPeriod = 2 * time.Second
-	// silentWorker is three of the beats that a worker gives every 2 s.
-	silentWorker = 6 * time.Second
-	// sweepLimit bounds a sweep, so that one after a disaster stays short; the next one goes on.
+	// sweepLimit bounds a batch, so that a statement after a disaster stays short.
 	sweepLimit = 100
-	// passTimeout bounds a pass.
-	passTimeout = 30 * time.Second
-	// historyAhead is how many days of history are made ready: enough that a weekend without any sweeper does no harm.
-	historyAhead = 3
+	// sweepTimeout bounds a sweep.
+	sweepTimeout = 8 * time.Second
+	// passTimeout bounds a pass; the database ends one at 90 s.
+	passTimeout = 75 * time.Second
 )
-
-// Store is what sweeping needs of the database.
-type Store interface {
-	// Alone runs sweep unless another sweeper of this database is at it, and reports whether it did.
-	Alone(ctx context.Context, sweep func(context.Context) error) (bool, error)
-	// TakeOver frees the claims of workers that have been silent for so long and never started them; it returns how many.
-	TakeOver(ctx context.Context, silent time.Duration) (int, error)
-	// ListLost returns live runs that nothing will ever update, those longest over first.
-	ListLost(ctx context.Context, signal Signal, limit int) ([]runs.Run, error)
-	// Settle ends a run that was listed as lost, if by the same signal it still is, and plans what follows it like any finish.
-	Settle(ctx context.Context, signal Signal, run runs.Run) (bool, error)
-	// KeepHistory makes days ready and drops those past their retention; it returns how many it dropped.
-	KeepHistory(ctx context.Context, r Retention) (int, error)
-}
-
-// Signal says what counts as a sign that a worker is gone.
-type Signal struct {
-	StaleAfter   time.Duration // silence longer than this
-	TrustSilence bool          // whether silence counts at all
-}
-
-// Retention says how long history is kept.
-type Retention struct {
-	Runs      time.Duration
-	Bodies    time.Duration
-	DaysAhead int
-}
 
 // Config says what a sweeper works with. Every field is required.
 type Config struct {
@@ -72,6 +43,8 @@ type Config struct {
 	Interval      time.Duration // between sweeps
 	StaleAfter    time.Duration // silence after which a worker counts as gone
 	Settle        time.Duration // how long the sweeper watches before it believes in silence
+	Horizon       time.Duration // how far ahead of their due time endpoints are claimed
+	LockTTL       time.Duration // the longest lock that is granted at once
 	RunRetention  time.Duration
 	BodyRetention time.Duration
 	Logger        *slog.Logger
@@ -80,128 +53,112 @@ type Config struct {
 
 // Sweeper mends what dead workers left. Use New, then Run once.
 type Sweeper struct {
-	cfg      Config
-	metrics  *metrics
-	watching time.Time // since when every pass has reached the database; zero: the last one did not
+	cfg     Config
+	metrics *metrics
+	gate    *gate
+	guard   *guard
+	poison  *poison
 }
 
 // New returns a sweeper that does nothing until Run.
 func New(cfg Config) *Sweeper {
 	cfg.Logger = cfg.Logger.With("component", "zombie")
-	return &Sweeper{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
-}
-
-// Run sweeps until ctx ends. Nothing that a sweep meets ends it.
-func (s *Sweeper) Run(ctx context.Context) {
-	takeOver := time.NewTicker(takeOverPeriod)
-	defer takeOver.Stop()
-	sweep := time.NewTicker(s.cfg.Interval)
-	defer sweep.Stop()
-	s.pass(ctx, s.takeOver, s.keepHistory)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-takeOver.C:
-			s.pass(ctx, s.takeOver)
-		case <-sweep.C:
-			s.pass(ctx, s.settleLost, s.keepHistory)
-		}
+	return &Sweeper{
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), gate: newGate(cfg.Settle), guard: &guard{settle: cfg.Settle}, poison: newPoison(),
 	}
 }
 
 // sweep is one kind of mending.
-type sweep func(ctx context.Context) (name string, err error)
+type sweep struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+// The names of the sweeps, as metrics have them.
+const (
+	sweepTakeOver = "take_over"
+	sweepLocks    = "locks"
+	sweepOverdue  = "overdue"
+	sweepLost     = "lost"
+	sweepOrphans  = "orphans"
+	sweepStuck    = "stuck"
+	sweepWorkers  = "workers"
+	sweepHistory  = "history"
+)
+
+func sweepNames() []string {
+	return []string{sweepTakeOver, sweepLocks, sweepOverdue, sweepLost, sweepOrphans, sweepStuck, sweepWorkers, sweepHistory}
+}
+
+// Run sweeps until ctx ends. Nothing that a sweep meets ends it.
+func (s *Sweeper) Run(ctx context.Context) {
+	often := time.NewTicker(takeOverPeriod)
+	defer often.Stop()
+	regular := time.NewTicker(s.cfg.Interval)
+	defer regular.Stop()
+	takeOver, history := sweep{sweepTakeOver, s.takeOver}, sweep{sweepHistory, s.keepHistory}
+	s.pass(ctx, takeOver, history)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-often.C:
+			s.pass(ctx, takeOver)
+		case <-regular.C:
+			// First what the others judge by, then what is surest, last what can wait.
+			s.pass(ctx,
+				sweep{sweepLocks, s.clampLocks}, sweep{sweepOverdue, s.settleOverdue}, sweep{sweepLost, s.settleGone},
+				sweep{sweepOrphans, s.settleOrphans}, sweep{sweepStuck, s.freeStuck}, sweep{sweepWorkers, s.retire}, history)
+		}
+	}
+}
 
 // pass runs sweeps one after the other, unless another sweeper is at it. One that fails does not keep the next from its work.
 func (s *Sweeper) pass(ctx context.Context, sweeps ...sweep) {
 	ctx, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
-	alone, err := s.cfg.Store.Alone(ctx, func(ctx context.Context) error {
+	alone, err := s.turn(ctx, sweeps)
+	s.metrics.leads(alone)
+	if err == nil {
+		return
+	}
+	s.gate.missed()
+	if ctx.Err() == nil {
+		s.cfg.Logger.Warn("a pass of the sweeper failed; the next one tries again", "error", err)
+	}
+}
+
+// turn reads the clock, and sweeps if it is our turn.
+func (s *Sweeper) turn(ctx context.Context, sweeps []sweep) (alone bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	sent := time.Now()
+	now, err := s.cfg.Store.Clock(limited)
+	if err != nil {
+		return false, err
+	}
+	s.gate.reached(now, sent, time.Now())
+	return s.cfg.Store.Alone(ctx, func(ctx context.Context) error {
 		for _, sweep := range sweeps {
 			s.contain(ctx, sweep)
 		}
 		return nil
 	})
-	s.watch(err == nil, time.Now())
-	s.metrics.leads(alone)
-	if err != nil && ctx.Err() == nil {
-		s.cfg.Logger.Warn("a pass of the sweeper failed; the next one tries again", "error", err)
-	}
 }
 
-// watch notes whether a pass reached the database.
-func (s *Sweeper) watch(reached bool, now time.Time) {
-	switch {
-	case !reached:
-		s.watching = time.Time{}
-	case s.watching.IsZero():
-		s.watching = now
-	}
-}
-
-// trustSilence reports whether the sweeper has watched for long enough to believe that a silent worker is gone.
-func (s *Sweeper) trustSilence(now time.Time) bool {
-	return !s.watching.IsZero() && now.Sub(s.watching) >= s.cfg.Settle
-}
-
-// contain runs one sweep and keeps its error or panic from the others.
+// contain runs one sweep in its own time, and keeps its error or panic from the others.
 func (s *Sweeper) contain(ctx context.Context, sweep sweep) {
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.metrics.panics.Inc()
-			s.cfg.Logger.Error("a sweep panicked", "error", fault, "stack", string(debug.Stack()))
+			s.cfg.Logger.Error("a sweep panicked", "sweep", sweep.name, "error", fault, "stack", string(debug.Stack()))
 		}
 	}()
-	name, err := sweep(ctx)
-	s.metrics.swept(name, err)
+	err := sweep.run(ctx)
+	s.metrics.swept(sweep.name, err)
 	if err != nil {
-		s.cfg.Logger.Warn("a sweep failed", "sweep", name, "error", err)
+		s.cfg.Logger.Warn("a sweep failed", "sweep", sweep.name, "error", err)
 	}
-}
-
-func (s *Sweeper) takeOver(ctx context.Context) (string, error) {
-	freed, err := s.cfg.Store.TakeOver(ctx, silentWorker)
-	if freed > 0 {
-		s.metrics.stolen.Add(float64(freed))
-		s.cfg.Logger.Info("took over claims that a silent worker never started", "claims", freed)
-	}
-	return "take_over", err
-}
-
-func (s *Sweeper) keepHistory(ctx context.Context) (string, error) {
-	dropped, err := s.cfg.Store.KeepHistory(ctx, Retention{
-		Runs: s.cfg.RunRetention, Bodies: s.cfg.BodyRetention, DaysAhead: historyAhead,
-	})
-	if dropped > 0 {
-		s.cfg.Logger.Info("dropped days of history past their retention", "partitions", dropped)
-	}
-	return "history", err
-}
-
-// settleLost settles the runs that nothing will ever update. One that cannot be settled does not keep the others.
-func (s *Sweeper) settleLost(ctx context.Context) (string, error) {
-	const name = "lost"
-	signal := Signal{StaleAfter: s.cfg.StaleAfter, TrustSilence: s.trustSilence(time.Now())}
-	list, err := s.cfg.Store.ListLost(ctx, signal, sweepLimit)
-	if err != nil {
-		return name, fmt.Errorf("listing lost runs: %w", err)
-	}
-	for _, run := range list {
-		run.Outcome = runs.Outcome{
-			Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true,
-			Error: "the worker was lost after the run had started; whether the target was reached is unknown",
-		}
-		settled, err := s.cfg.Store.Settle(ctx, signal, run)
-		if err != nil {
-			s.metrics.errors.WithLabelValues(name).Inc()
-			s.cfg.Logger.Warn("settling a lost run failed; going on with the others", "run_id", run.ID.String(), "error", err)
-			continue
-		}
-		if settled {
-			s.metrics.settled.WithLabelValues(string(runs.WorkerLost)).Inc()
-			s.cfg.Logger.Info("settled a run that was lost with its worker", "run_id", run.ID.String(), "claim_token", run.ClaimToken)
-		}
-	}
-	return name, nil
 }

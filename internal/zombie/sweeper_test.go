@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"rubato/internal/errs"
 	"rubato/internal/runs"
 	"rubato/internal/zombie"
 )
@@ -27,22 +30,32 @@ const (
 
 // fakeStore answers by its fields and keeps what it was asked, with the time since the beginning.
 type fakeStore struct {
-	away  func() bool                            // the database cannot be reached
-	other func() bool                            // another sweeper is at it
-	list  func() ([]runs.Run, error)             // what is lost
-	end   func(run runs.Run) (bool, error)       // the settlement
-	free  func() (int, error)                    // the take-over
-	keep  func(ctx context.Context) (int, error) // the history
+	away    func() bool                            // the database cannot be reached
+	other   func() bool                            // another sweeper is at it
+	list    func() ([]zombie.Lost, error)          // what is lost within its deadline
+	end     func(run runs.Run) (bool, error)       // the settlement
+	free    func() (int, error)                    // the take-over
+	keep    func(ctx context.Context) (int, error) // the history
+	late    func() ([]zombie.Lost, error)          // what is past its deadline
+	orphans func() ([]runs.Run, error)             // what no schedule knows
+	clamp   func() (int, error)                    // what lies ahead: claims
+	stuck   func() (int, error)                    // claims that nobody takes
+	retire  func() (int, error)                    // workers that are gone
+	survey  zombie.Survey                          // what is live
+	step    func() time.Duration                   // by how much the database's clock was set
 
 	mu        sync.Mutex
 	began     time.Time
 	takeOvers []time.Duration
 	lists     []time.Duration
 	signals   []zombie.Signal
+	clamps    []time.Duration
+	retired   []time.Duration
+	passed    [][16]byte // over, by the last search
 	histories []time.Duration
 	retention zombie.Retention
 	limit     int
-	silent    time.Duration
+	silent    zombie.Silence
 	settled   []runs.Run
 }
 
@@ -62,26 +75,83 @@ func (s *fakeStore) Alone(ctx context.Context, sweep func(context.Context) error
 	return true, sweep(ctx)
 }
 
-func (s *fakeStore) TakeOver(_ context.Context, silent time.Duration) (int, error) {
+func (s *fakeStore) Clock(context.Context) (time.Time, error) {
+	if s.away != nil && s.away() {
+		return time.Time{}, errors.New("away")
+	}
+	if s.step == nil {
+		return time.Now(), nil
+	}
+	return time.Now().Add(s.step()), nil
+}
+
+func (s *fakeStore) TakeOver(_ context.Context, q zombie.Silence) (int, error) {
 	s.note(&s.takeOvers)
-	s.silent = silent
+	s.silent = q
 	if s.free == nil {
 		return 0, nil
 	}
 	return s.free()
 }
 
-func (s *fakeStore) ListLost(_ context.Context, signal zombie.Signal, limit int) ([]runs.Run, error) {
-	s.note(&s.lists)
-	s.signals, s.limit = append(s.signals, signal), limit
-	if s.list == nil {
-		return nil, nil
+func (s *fakeStore) ListLost(_ context.Context, q zombie.Search) ([]zombie.Lost, error) {
+	s.passed = q.Except
+	if q.ByDeadline {
+		return ask(s.late)
 	}
-	return s.list()
+	s.note(&s.lists)
+	s.signals, s.limit = append(s.signals, q.Signal), q.Limit
+	return ask(s.list)
+}
+
+// ask answers by a field, and with nothing where it is not set.
+func ask[T any](field func() (T, error)) (none T, err error) {
+	if field == nil {
+		return none, nil
+	}
+	return field()
+}
+
+func (s *fakeStore) Survey(context.Context, time.Duration) (zombie.Survey, error) {
+	return s.survey, nil
+}
+
+func (s *fakeStore) ListOrphans(_ context.Context, over time.Duration, _ zombie.Search) ([]runs.Run, error) {
+	if over != settle {
+		return nil, errors.New("an orphan is one after a settle period")
+	}
+	return ask(s.orphans)
+}
+
+func (s *fakeStore) SettleOrphan(_ context.Context, _ time.Duration, run runs.Run) (bool, error) {
+	s.settled = append(s.settled, run)
+	if s.end == nil {
+		return true, nil
+	}
+	return s.end(run)
+}
+
+func (s *fakeStore) ClampClaims(context.Context, time.Duration, int) (int, error) {
+	s.note(&s.clamps)
+	return ask(s.clamp)
+}
+
+func (s *fakeStore) ClampRuns(context.Context, time.Duration) (int, error) { return 0, nil }
+
+func (s *fakeStore) FreeStuck(_ context.Context, over time.Duration, _ int) (int, error) {
+	if over != settle {
+		return 0, errors.New("a claim is stuck after a settle period")
+	}
+	return ask(s.stuck)
+}
+
+func (s *fakeStore) Retire(context.Context, time.Duration) (int, error) {
+	s.note(&s.retired)
+	return ask(s.retire)
 }
 
 func (s *fakeStore) Settle(_ context.Context, signal zombie.Signal, run runs.Run) (bool, error) {
-	if signal != s.signals[len(s.signals)-1] {
+	if s.late == nil && signal != s.signals[len(s.signals)-1] {
 		return false, errors.New("settled by another signal than it was listed by")
 	}
 	s.settled = append(s.settled, run)
@@ -110,7 +180,7 @@ func sweep(t *testing.T, store zombie.Store, every time.Duration, believe time.D
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	s := zombie.New(zombie.Config{
-		Store: store, Interval: every, StaleAfter: stale, Settle: believe, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour,
+		Store: store, Interval: every, StaleAfter: stale, Settle: believe, Horizon: 10 * time.Second, LockTTL: time.Minute, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour,
 		Logger: slog.New(slog.DiscardHandler), Registerer: registry,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -162,7 +232,7 @@ func TestEverySweepHasItsPeriod(t *testing.T) {
 		require.Equal(t, []time.Duration{0, 10 * sec, 20 * sec, 30 * sec}, store.histories, "the history is made ready at once")
 		require.Len(t, store.takeOvers, 16)
 		require.Equal(t, 30*sec, store.takeOvers[15])
-		require.Equal(t, 6*sec, store.silent)
+		require.Equal(t, zombie.Silence{For: 6 * sec, Reach: 71 * sec}, store.silent)
 		require.Equal(t, 100, store.limit)
 		require.Equal(t, zombie.Retention{Runs: 30 * 24 * time.Hour, Bodies: 7 * 24 * time.Hour, DaysAhead: 3}, store.retention)
 		require.InDelta(t, 1, s.value(t, "rubato_zombie_leader", ""), 0)
@@ -207,8 +277,13 @@ func TestNoSweepKeepsAnotherFromItsWork(t *testing.T) {
 	}{
 		"TakeOverFails":  {&fakeStore{free: func() (int, error) { return 0, fault }}, map[string]int{"take_over": 16}, 0},
 		"TakeOverPanics": {&fakeStore{free: func() (int, error) { panic(fault) }}, nil, 16},
-		"ListFails":      {&fakeStore{list: func() ([]runs.Run, error) { return nil, fault }}, map[string]int{"lost": 3}, 0},
-		"ListPanics":     {&fakeStore{list: func() ([]runs.Run, error) { panic(fault) }}, nil, 3},
+		"ListFails":      {&fakeStore{list: func() ([]zombie.Lost, error) { return nil, fault }}, map[string]int{"lost": 3}, 0},
+		"ListPanics":     {&fakeStore{list: func() ([]zombie.Lost, error) { panic(fault) }}, nil, 3},
+		"OverdueFails":   {&fakeStore{late: func() ([]zombie.Lost, error) { return nil, fault }}, map[string]int{"overdue": 3}, 0},
+		"OverduePanics":  {&fakeStore{late: func() ([]zombie.Lost, error) { panic(fault) }}, nil, 3},
+		"OrphansFail":    {&fakeStore{orphans: func() ([]runs.Run, error) { return nil, fault }}, map[string]int{"orphans": 3}, 0},
+		"ClampFails":     {&fakeStore{clamp: func() (int, error) { return 0, fault }}, map[string]int{"locks": 3}, 0},
+		"StuckFails":     {&fakeStore{stuck: func() (int, error) { return 0, fault }}, map[string]int{"stuck": 3}, 0},
 		"HistoryFails":   {&fakeStore{keep: func(context.Context) (int, error) { return 0, fault }}, map[string]int{"history": 4}, 0},
 		"HistoryPanics":  {&fakeStore{keep: func(context.Context) (int, error) { panic(fault) }}, nil, 4},
 	} {
@@ -218,7 +293,7 @@ func TestNoSweepKeepsAnotherFromItsWork(t *testing.T) {
 				require.Len(t, tc.store.takeOvers, 16)
 				require.Len(t, tc.store.lists, 3)
 				require.Len(t, tc.store.histories, 4)
-				for _, sweep := range []string{"take_over", "lost", "history"} {
+				for _, sweep := range []string{"take_over", "locks", "overdue", "lost", "orphans", "stuck", "workers", "history"} {
 					require.InDelta(t, tc.errors[sweep], s.value(t, "rubato_zombie_errors_total", sweep), 0, sweep)
 				}
 				require.InDelta(t, tc.panics, s.value(t, "rubato_panics_total", ""), 0)
@@ -229,9 +304,12 @@ func TestNoSweepKeepsAnotherFromItsWork(t *testing.T) {
 
 func TestARunThatCannotBeSettledKeepsNoOther(t *testing.T) {
 	t.Parallel()
-	list := []runs.Run{{ClaimToken: 1}, {ClaimToken: 2}, {ClaimToken: 3}, {ClaimToken: 4}}
+	var list []zombie.Lost
+	for token := range int64(4) {
+		list = append(list, zombie.Lost{Run: runs.Run{ID: runs.ID{byte(token + 1)}, ClaimToken: token + 1}, Reason: zombie.Goodbye})
+	}
 	store := &fakeStore{
-		list: func() ([]runs.Run, error) { return list, nil },
+		list: func() ([]zombie.Lost, error) { return list, nil },
 		end: func(run runs.Run) (bool, error) {
 			switch run.ClaimToken {
 			case 1:
@@ -251,7 +329,210 @@ func TestARunThatCannotBeSettledKeepsNoOther(t *testing.T) {
 			require.True(t, run.Outcome.MaybeSent, "nobody knows that it was not")
 		}
 		require.InDelta(t, 2, s.value(t, "rubato_zombie_settled_total", ""), 0)
+		require.InDelta(t, 2, s.value(t, "rubato_zombie_settled_total", "goodbye"), 0)
 		require.InDelta(t, 1, s.value(t, "rubato_zombie_errors_total", "lost"), 0)
+	})
+}
+
+// TestWhatCannotBeSettledIsPassedOverForAWhile has a full batch of poison in front of one run that can be settled.
+func TestWhatCannotBeSettledIsPassedOverForAWhile(t *testing.T) {
+	t.Parallel()
+	sound := runs.ID{255}
+	settled := time.Duration(0)
+	store := &fakeStore{}
+	store.list = func() ([]zombie.Lost, error) { // As the database does it: the oldest, without those that are passed over.
+		var list []zombie.Lost
+		for n := range byte(100) {
+			if id := (runs.ID{n, 1}); !slices.Contains(store.passed, [16]byte(id)) {
+				list = append(list, zombie.Lost{Run: runs.Run{ID: id}, Reason: zombie.Goodbye})
+			}
+		}
+		if len(list) < 100 && settled == 0 {
+			list = append(list, zombie.Lost{Run: runs.Run{ID: sound}, Reason: zombie.Goodbye})
+		}
+		return list, nil
+	}
+	store.end = func(run runs.Run) (bool, error) {
+		if run.ID == sound {
+			settled = time.Since(store.began)
+			return true, nil
+		}
+		return false, errors.New("poison")
+	}
+	bubble(t, store, 2*time.Minute, func(t *testing.T, s *sweeping) {
+		require.Equal(t, 10*time.Second, settled, "in the pass that found the poison")
+		require.InDelta(t, 200, s.value(t, "rubato_zombie_errors_total", "lost"), 0, "poison is tried again after a minute")
+	})
+}
+
+// TestADatabaseThatGoesAwayPoisonsNothing ends a sweep at once, and passes nothing over in the next.
+func TestADatabaseThatGoesAwayPoisonsNothing(t *testing.T) {
+	t.Parallel()
+	store := &fakeStore{
+		list: func() ([]zombie.Lost, error) {
+			return []zombie.Lost{{Run: runs.Run{ID: runs.ID{1}}, Reason: zombie.Goodbye}, {Run: runs.Run{ID: runs.ID{2}}, Reason: zombie.Goodbye}}, nil
+		},
+		end: func(runs.Run) (bool, error) { return false, errs.New(errs.Unavailable, "", "the database is away") },
+	}
+	bubble(t, store, 21*time.Second, func(t *testing.T, _ *sweeping) {
+		require.Len(t, store.settled, 2, "one in each of two passes")
+		require.Empty(t, store.passed)
+	})
+}
+
+// TestADisasterIsSettledInOnePass lists three batches, the last of which is not full.
+func TestADisasterIsSettledInOnePass(t *testing.T) {
+	t.Parallel()
+	left := 250
+	store := &fakeStore{}
+	store.late = func() ([]zombie.Lost, error) {
+		list := make([]zombie.Lost, min(left, 100))
+		for i := range list {
+			list[i] = zombie.Lost{Run: runs.Run{ID: runs.ID{byte(i), byte(left)}}, Reason: zombie.Deadline}
+		}
+		left -= len(list)
+		return list, nil
+	}
+	bubble(t, store, 11*time.Second, func(t *testing.T, s *sweeping) {
+		require.InDelta(t, 250, s.value(t, "rubato_zombie_settled_total", "deadline"), 0)
+	})
+}
+
+// TestMassesAreNotBelievedAtOnce lets 60 of 100 runs fall silent at once, in the eyes of a sweeper that believes in silence: nothing is
+// settled by silence before that has lasted for a settle period.
+func TestMassesAreNotBelievedAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		survey zombie.Survey
+		held   bool
+	}{
+		"MostOfMany": {zombie.Survey{Live: 100, Silent: 60}, true},
+		"AllOfMany":  {zombie.Survey{Live: 21, Silent: 21}, true},
+		"HalfOfMany": {zombie.Survey{Live: 100, Silent: 50}, false},
+		"AllOfFew":   {zombie.Survey{Live: 20, Silent: 20}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := &fakeStore{survey: tc.survey}
+			bubble(t, store, 2*settle+30*time.Second, func(t *testing.T, s *sweeping) {
+				for i, at := range store.lists {
+					believed := at >= settle && (!tc.held || at >= 2*settle)
+					require.Equal(t, believed, store.signals[i].TrustSilence, "after %s", at)
+					require.Equal(t, 10*settle, store.signals[i].Valve, "which no guard shuts")
+				}
+				require.Zero(t, s.value(t, "rubato_zombie_held_back_runs", ""), "in the end it is believed")
+			})
+		})
+	}
+}
+
+func TestHeldBackRunsAreToldOf(t *testing.T) {
+	t.Parallel()
+	store := &fakeStore{survey: zombie.Survey{Live: 100, Silent: 60}}
+	bubble(t, store, settle+10*time.Second, func(t *testing.T, s *sweeping) {
+		require.InDelta(t, 60, s.value(t, "rubato_zombie_held_back_runs", ""), 0)
+	})
+}
+
+// TestMassesThatPassAreForgotten lets the masses be there for a moment, twice: each time the wait begins anew.
+func TestMassesThatPassAreForgotten(t *testing.T) {
+	t.Parallel()
+	store := &fakeStore{survey: zombie.Survey{Live: 100, Silent: 60}}
+	store.stuck = func() (int, error) { // Asked after the settlement, once in every pass.
+		store.survey.Silent = 60
+		if since := time.Since(store.began); since > 250*time.Second && since < 265*time.Second {
+			store.survey.Silent = 0
+		}
+		return 0, nil
+	}
+	bubble(t, store, 500*time.Second, func(t *testing.T, _ *sweeping) {
+		for i, at := range store.lists {
+			require.Equal(t, at == 270*time.Second || at >= 280*time.Second+settle, store.signals[i].TrustSilence, "after %s", at)
+		}
+	})
+}
+
+// TestAStepOfTheClockIsNoSilence sets the database's clock in the middle: for a settle period neither silence nor a deadline counts, and
+// locks that lie ahead are looked for.
+func TestAStepOfTheClockIsNoSilence(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]time.Duration{"Ahead": time.Hour, "Back": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := &fakeStore{}
+			store.step = func() time.Duration {
+				if time.Since(store.began) >= 301*time.Second {
+					return by
+				}
+				return 0
+			}
+			bubble(t, store, 600*time.Second, func(t *testing.T, _ *sweeping) {
+				for i, at := range store.lists {
+					after := at > 302*time.Second && at < 302*time.Second+settle
+					require.Equal(t, after, store.signals[i].ClockStepped, "after %s", at)
+					require.Equal(t, at >= settle && !after, store.signals[i].TrustSilence, "after %s", at)
+				}
+				require.Equal(t, []time.Duration{10 * time.Second, 310 * time.Second}, store.clamps, "once at the start, once after the step")
+			})
+		})
+	}
+}
+
+func TestDriftIsNoStep(t *testing.T) {
+	t.Parallel()
+	store := &fakeStore{}
+	store.step = func() time.Duration { return time.Since(store.began) / 1000 }
+	bubble(t, store, time.Hour, func(t *testing.T, _ *sweeping) {
+		require.True(t, store.signals[len(store.signals)-1].TrustSilence)
+		require.Len(t, store.clamps, 1)
+	})
+}
+
+func TestLocksAheadAreBroughtBackUntilThereAreNone(t *testing.T) {
+	t.Parallel()
+	left := 2500
+	store := &fakeStore{clamp: func() (int, error) {
+		n := min(left, 1000)
+		left -= n
+		return n, nil
+	}}
+	bubble(t, store, 21*time.Second, func(t *testing.T, s *sweeping) {
+		require.Len(t, store.clamps, 3)
+		require.InDelta(t, 2500, s.value(t, "rubato_zombie_locks_clamped_total", ""), 0)
+	})
+}
+
+func TestWorkersRetireOnlyWhenSilenceIsBelieved(t *testing.T) {
+	t.Parallel()
+	store := &fakeStore{}
+	bubble(t, store, 201*time.Second, func(t *testing.T, _ *sweeping) {
+		require.Equal(t, []time.Duration{180 * time.Second, 190 * time.Second, 200 * time.Second}, store.retired)
+	})
+}
+
+func TestOrphansAndStuckClaimsAreCounted(t *testing.T) {
+	t.Parallel()
+	store := &fakeStore{
+		orphans: func() ([]runs.Run, error) { return []runs.Run{{ID: runs.ID{1}}}, nil },
+		stuck:   func() (int, error) { return 3, nil },
+	}
+	bubble(t, store, 11*time.Second, func(t *testing.T, s *sweeping) {
+		require.InDelta(t, 1, s.value(t, "rubato_zombie_settled_total", "orphaned"), 0)
+		require.InDelta(t, 3, s.value(t, "rubato_zombie_claims_freed_total", ""), 0)
+		require.Equal(t, "no schedule knew the run any more; whether the target was reached is unknown", store.settled[0].Outcome.Error)
+	})
+}
+
+func TestMetricsHaveEveryLabelFromTheStart(t *testing.T) {
+	t.Parallel()
+	store := &fakeStore{}
+	bubble(t, store, time.Second, func(t *testing.T, s *sweeping) {
+		for name, values := range map[string]int{"rubato_zombie_settled_total": 5, "rubato_zombie_errors_total": 8} {
+			count, err := testutil.GatherAndCount(s.registry, name)
+			require.NoError(t, err)
+			require.Equal(t, values, count, name)
+		}
+		require.Positive(t, s.value(t, "rubato_zombie_last_sweep_timestamp_seconds", ""))
 	})
 }
 

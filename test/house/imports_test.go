@@ -92,7 +92,7 @@ func importRules() []rule {
 		},
 		{"internal/store/dbsqlc", nil, "generated from SQL"},
 		{"internal/telemetry", nil, "logs and metrics take values"},
-		{"internal/zombie", []string{"internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
+		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
 	}
 }
 

@@ -31,6 +31,8 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"heal":          w.heal,
 		"sweep":         w.sweep,
 		"take over":     w.takeOver,
+		"clamp":         w.clamp,
+		"tidy":          w.tidy,
 		"change":        w.change,
 		"change more":   w.change,
 		"register":      w.register,
@@ -128,7 +130,8 @@ func (w *world) start(t *rapid.T) {
 	c := w.startCall(p, list)
 	w.remember(c)
 	switch {
-	case p.cut: // Neither the start nor the release arrives: the locks run out.
+	case p.cut: // The start does not arrive, and will be tried again.
+		w.unheard(p, list)
 		return
 	case chance(t, 10, "stuck"): // Arrives later, as an echo; the worker has given up by then.
 		w.do(w.releaseCall(p, list))
@@ -137,7 +140,7 @@ func (w *world) start(t *rapid.T) {
 	w.send(c)
 	if chance(t, 10, "answer lost") {
 		w.reach("start unknown")
-		w.do(w.releaseCall(p, list))
+		w.unheard(p, list)
 		return
 	}
 	w.hear(c)

@@ -42,7 +42,7 @@ func (w *world) kill(p *worker) {
 // drainWorker stops a worker in order: it gives back what it has not started, gives up what runs, writes that down and says goodbye.
 func (w *world) drainWorker(p *worker) {
 	if len(p.queue) > 0 {
-		w.do(w.releaseCall(p, p.queue))
+		w.refused(p, p.starts(p.queue))
 	}
 	for _, e := range slices.Clone(p.running) {
 		w.end(p, e, runs.Outcome{Status: runs.Lost, Reason: runs.Shutdown, MaybeSent: e.request != nil})
@@ -73,6 +73,7 @@ func (w *world) jump(t *rapid.T) {
 	w.offset += by + 7*time.Millisecond
 	w.ahead = max(w.ahead, w.offset)
 	w.jumps++
+	w.sweeper.watching, w.sweeper.stepped = w.elapsed, w.elapsed
 	w.note("the database's clock is set by %s", by)
 	w.reach("jump")
 }

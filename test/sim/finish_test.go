@@ -56,6 +56,7 @@ func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liv
 	w.ensure(l.Token == asked.Claim.Token && s.Token == l.Token, "run %s was started under token %d; the schedule has %d", runName(run), l.Token, s.Token)
 	w.ensure(s.ClaimedBy != nil && *s.ClaimedBy == by.id && l.WorkerID == by.id, "run %s was started without a claim", runName(run))
 	w.ensure(s.DueAt.After(now), "run %s was started after the lock of its claim", runName(run))
+	w.ensure(!s.PlannedAt.After(now.Add(startSlack)), "run %s was started %s early by the database's clock", runName(run), s.PlannedAt.Sub(now)) // I7
 	w.ensure(l.Slot.Equal(s.Slot) && l.Attempt == s.Attempt, "run %s stands for another due time than the plan", runName(run))
 	w.ensure(run == runs.NewID(l.Slot, l.EndpointID, l.Attempt), "run %s has another's ID", runName(run))
 	lock := min(asked.Execution+5*time.Second, lockTTL)

@@ -15,6 +15,7 @@ func (w *world) quiet(t *rapid.T) {
 	if w.offset < w.ahead { // What was locked under a clock that ran ahead is locked until then.
 		w.offset = w.ahead
 		w.jumps++
+		w.sweeper.watching, w.sweeper.stepped = w.elapsed, w.elapsed
 	}
 	for _, p := range slices.Clone(w.workers) {
 		w.healOne(p)
@@ -23,6 +24,7 @@ func (w *world) quiet(t *rapid.T) {
 	for range 18 {
 		w.pass(25 * time.Second)
 		w.do(w.takeOverCall())
+		w.do(w.clampCall())
 		w.do(w.listCall())
 		for _, run := range w.sweeper.listed {
 			w.do(w.settleCall(run))

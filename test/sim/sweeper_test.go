@@ -17,15 +17,33 @@ type sweeper struct {
 	listed   []runs.Run
 	signal   zombie.Signal // by which they were listed
 	watching time.Duration
+	stepped  time.Duration // when the database's clock was set last; longer ago than anything: never
+}
+
+// believes returns what may be believed now.
+func (w *world) believes() zombie.Signal {
+	return zombie.Signal{
+		StaleAfter: staleAfter, TrustSilence: w.elapsed-w.sweeper.watching >= settlePeriod,
+		ClockStepped: w.elapsed-w.sweeper.stepped < settlePeriod, Valve: 10 * settlePeriod,
+	}
 }
 
 func (w *world) listCall() *call {
-	signal := zombie.Signal{StaleAfter: staleAfter, TrustSilence: w.elapsed-w.sweeper.watching >= settlePeriod}
+	signal := w.believes()
 	var list []runs.Run
 	return &call{
 		name: "list of lost runs",
 		run: func(ctx context.Context, s *stores) (err error) {
-			list, err = s.sweeps.ListLost(ctx, signal, 100)
+			list = nil
+			for _, byDeadline := range []bool{true, false} {
+				found, err := s.sweeps.ListLost(ctx, zombie.Search{Signal: signal, ByDeadline: byDeadline, Limit: 100})
+				if err != nil {
+					return err
+				}
+				for _, l := range found {
+					list = append(list, l.Run)
+				}
+			}
 			slices.SortFunc(list, func(a, b runs.Run) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 			return err
 		},
@@ -51,8 +69,11 @@ func (w *world) judgeLost(run runs.Run, signal zombie.Signal) {
 	w.ensure(l != nil && runs.ID(l.RunID) == run.ID && l.Token == run.ClaimToken, "run %s is lost and was not live", runName(run.ID))
 	w.ensure(l.LockedUntil.Before(now), "run %s is lost under a lock until %s", runName(run.ID), l.LockedUntil) // I10
 	row := w.mirror.workers[l.WorkerID]
-	gone := row == nil || row.State == "inactive" || signal.TrustSilence && row.HeartbeatAt.Add(signal.StaleAfter).Before(now)
-	w.ensure(gone || l.DeadlineAt.Add(5*time.Second).Before(now), "run %s is lost without a signal", runName(run.ID))
+	believed := signal.TrustSilence || l.LockedUntil.Add(signal.Valve).Before(now)
+	gone := row == nil || row.State == "inactive" || believed && row.HeartbeatAt.Add(signal.StaleAfter).Before(now)
+	beats := row != nil && row.State != "inactive" && !row.HeartbeatAt.Add(silentWorker).Before(now)
+	overdue := l.DeadlineAt.Add(5*time.Second).Before(now) && (!signal.ClockStepped || !beats)
+	w.ensure(gone || overdue, "run %s is lost without a signal", runName(run.ID))
 }
 
 func (w *world) settleCall(run runs.Run) *call {
@@ -96,7 +117,7 @@ func (w *world) sweep(t *rapid.T) {
 func (w *world) doubt(t *rapid.T) {
 	p := pick(t, "holder", w.workers, func(p *worker) bool { return len(p.running) > 0 })
 	e := p.running[0]
-	w.sweeper.signal = zombie.Signal{StaleAfter: staleAfter, TrustSilence: w.elapsed-w.sweeper.watching >= settlePeriod}
+	w.sweeper.signal = w.believes()
 	w.do(w.settleCall(runs.Run{
 		ID: e.started.RunID, EndpointID: e.started.EndpointID, TenantID: e.started.TenantID, ScheduledFor: e.claim.Slot,
 		Attempt: e.claim.Attempt, Source: e.claim.Source, ClaimToken: e.claim.Token, WorkerID: p.id, StartedAt: e.started.StartedAt,
@@ -109,7 +130,7 @@ func (w *world) takeOverCall() *call {
 	return &call{
 		name: "take-over",
 		run: func(ctx context.Context, s *stores) (err error) {
-			freed, err = s.sweeps.TakeOver(ctx, silentWorker)
+			freed, err = s.sweeps.TakeOver(ctx, zombie.Silence{For: silentWorker, Reach: lockReach})
 			return err
 		},
 		judge: func(c *changes) { w.judgeTakeOver(silentWorker, freed, c) },

@@ -30,6 +30,7 @@ type worker struct {
 	cut     bool // from the database
 
 	queue   []claims.Claim
+	doubts  []claims.Claim // whose starts were answered by nothing
 	targets map[[16]byte]dispatch.Target
 	running []*execution
 	results []result
@@ -162,12 +163,7 @@ func sameEndpoint(c claims.Claim) func(claims.Claim) bool {
 }
 
 func (w *world) startCall(by *worker, list []claims.Claim) *call {
-	starts := make([]dispatch.Start, len(list))
-	for i, c := range list {
-		starts[i] = dispatch.Start{
-			Claim: c, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt), Execution: by.targets[c.EndpointID].Spec.MaxExecutionTime,
-		}
-	}
+	starts := by.starts(list)
 	asked, seen := w.elapsed, by.sampled // A copy that arrives later goes by the view that it was sent by.
 	var told []dispatch.Started
 	return &call{
@@ -182,6 +178,7 @@ func (w *world) startCall(by *worker, list []claims.Claim) *call {
 			for _, s := range told {
 				w.launch(by, startOf(starts, s.RunID).Claim, s, asked)
 			}
+			w.refused(by, slices.DeleteFunc(slices.Clone(starts), func(s dispatch.Start) bool { return toldOf(told, s.RunID) }))
 		},
 	}
 }

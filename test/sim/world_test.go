@@ -29,6 +29,9 @@ const (
 	silentWorker = 6 * time.Second
 	staleAfter   = 90 * time.Second
 	settlePeriod = 180 * time.Second
+	lockReach    = horizon + lockTTL + time.Second
+	lockSlack    = 10 * time.Second      // by which a lock may lie further ahead than any that is granted now
+	startSlack   = 50 * time.Millisecond // by which a start may be early
 )
 
 // epoch is when every case begins, in database time. Nothing depends on the day on which the test runs.
@@ -157,7 +160,7 @@ func (b *bench) newWorld(t *rapid.T) *world {
 	w := &world{
 		bench: b, t: t, ctx: context.Background(), mirror: newMirror(), model: map[endpoints.ID]*intent{}, wire: newWire(),
 	}
-	w.sweeper.watching = -settlePeriod // Until something blinds it, it believes in silence.
+	w.sweeper.watching, w.sweeper.stepped = -settlePeriod, -settlePeriod // Until something blinds it, it believes in silence.
 	b.world = w
 	b.cases++
 	b.clear()

@@ -6,7 +6,7 @@
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
-    SELECT s.endpoint_id
+    SELECT s.endpoint_id, s.claimed_by IS NOT NULL AS expired
     FROM schedules s
     WHERE s.due_at <= (SELECT now FROM clock) + sqlc.arg('horizon_ms')::bigint * interval '1 ms'
       AND (s.claimed_by IS NULL
@@ -22,16 +22,16 @@ SET claim_token = s.claim_token + 1,
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
 WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due))
 RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
-    s.due_at AS locked_until;
+    s.due_at AS locked_until, (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due WHERE expired)))::boolean AS expired;
 
 -- name: ScheduleRelease :execrows
--- Gives back claims that were not started, as they were before: claimable at their planned time. A claim that was revoked or
--- started meanwhile is left alone.
+-- Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
+-- that arrives late does not start. A claim that was revoked or started meanwhile is left alone.
 WITH given AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
 )
 UPDATE schedules s
-SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at
+SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
 FROM given
 WHERE s.endpoint_id = given.endpoint_id
   AND s.claim_token = given.token

@@ -76,7 +76,7 @@ const scheduleClaimDue = `-- name: ScheduleClaimDue :many
 WITH clock AS MATERIALIZED (
     SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
-    SELECT s.endpoint_id
+    SELECT s.endpoint_id, s.claimed_by IS NOT NULL AS expired
     FROM schedules s
     WHERE s.due_at <= (SELECT now FROM clock) + $4::bigint * interval '1 ms'
       AND (s.claimed_by IS NULL
@@ -92,7 +92,7 @@ SET claim_token = s.claim_token + 1,
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
 WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due))
 RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
-    s.due_at AS locked_until
+    s.due_at AS locked_until, (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due WHERE expired)))::boolean AS expired
 `
 
 type ScheduleClaimDueParams struct {
@@ -113,6 +113,7 @@ type ScheduleClaimDueRow struct {
 	Version     int64
 	ClaimedAt   time.Time
 	LockedUntil time.Time
+	Expired     bool
 }
 
 // Takes the endpoints that come due within the horizon, oldest first, for one worker. A row that is already claimed can be taken
@@ -144,6 +145,7 @@ func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleCla
 			&i.Version,
 			&i.ClaimedAt,
 			&i.LockedUntil,
+			&i.Expired,
 		); err != nil {
 			return nil, err
 		}
@@ -160,7 +162,7 @@ WITH given AS (
     SELECT unnest($2::uuid[]) AS endpoint_id, unnest($3::bigint[]) AS token
 )
 UPDATE schedules s
-SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at
+SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
 FROM given
 WHERE s.endpoint_id = given.endpoint_id
   AND s.claim_token = given.token
@@ -174,8 +176,8 @@ type ScheduleReleaseParams struct {
 	Tokens      []int64
 }
 
-// Gives back claims that were not started, as they were before: claimable at their planned time. A claim that was revoked or
-// started meanwhile is left alone.
+// Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
+// that arrives late does not start. A claim that was revoked or started meanwhile is left alone.
 func (q *Queries) ScheduleRelease(ctx context.Context, db DBTX, arg ScheduleReleaseParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleRelease, arg.WorkerID, arg.EndpointIds, arg.Tokens)
 	if err != nil {

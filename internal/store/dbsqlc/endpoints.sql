@@ -89,3 +89,15 @@ SELECT pg_notify('rubato_due', sqlc.arg('due_ms')::bigint::text);
 SELECT *
 FROM live_runs
 WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[]);
+
+-- name: ScheduleSyncVersion :execrows
+-- Brings schedules to the version of their configuration, where somebody has raised that by hand: no worker could find what they call
+-- otherwise. Their rows are locked, and no start is in flight. The plan stays until the next finish decides by the new configuration.
+UPDATE schedules s
+SET version = e.version, lock_ms = e.max_execution_time_ms + 5000, claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+    due_at = s.planned_at
+FROM endpoints e
+WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
+  AND e.id = s.endpoint_id
+  AND e.version <> s.version
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id);

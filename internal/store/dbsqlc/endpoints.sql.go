@@ -628,3 +628,24 @@ func (q *Queries) ScheduleReplan(ctx context.Context, db DBTX, arg ScheduleRepla
 	}
 	return result.RowsAffected(), nil
 }
+
+const scheduleSyncVersion = `-- name: ScheduleSyncVersion :execrows
+UPDATE schedules s
+SET version = e.version, lock_ms = e.max_execution_time_ms + 5000, claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+    due_at = s.planned_at
+FROM endpoints e
+WHERE s.endpoint_id = ANY ($1::uuid[])
+  AND e.id = s.endpoint_id
+  AND e.version <> s.version
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
+`
+
+// Brings schedules to the version of their configuration, where somebody has raised that by hand: no worker could find what they call
+// otherwise. Their rows are locked, and no start is in flight. The plan stays until the next finish decides by the new configuration.
+func (q *Queries) ScheduleSyncVersion(ctx context.Context, db DBTX, endpointIds []UUID) (int64, error) {
+	result, err := db.Exec(ctx, scheduleSyncVersion, endpointIds)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}

@@ -8,8 +8,9 @@ SELECT pg_advisory_xact_lock_shared(hashtext('rubato.starts'));
 SELECT pg_advisory_xact_lock(hashtext('rubato.starts'));
 
 -- name: LiveRunStart :many
--- Starts claims whose time has come: a live row for each one whose token is unchanged and whose lock is not over. What does not
--- come back was revoked, or has a live run, and must not be sent.
+-- Starts claims whose time has come: a live row for each one whose token is unchanged, whose lock is not over, and which is due up to
+-- 50 ms from now, whatever the worker takes the time to be. What does not come back was revoked, has a live run, or is early by a clock
+-- that was set back, and must not be sent.
 WITH wanted AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
            unnest(sqlc.arg('tokens')::bigint[]) AS token,
@@ -29,8 +30,20 @@ FROM wanted w
          CROSS JOIN clock
 WHERE s.claimed_by = sqlc.arg('worker_id')::uuid
   AND s.due_at > clock.now
+  AND s.planned_at <= clock.now + interval '50 ms'
 ON CONFLICT DO NOTHING
 RETURNING endpoint_id, run_id, tenant_id, started_at, locked_until;
+
+-- name: LiveRunListOwn :many
+-- Which of these runs are live in the hands of this worker, under these tokens: for a worker that has not heard what became of their
+-- start.
+WITH asked AS (
+    SELECT unnest(sqlc.arg('run_ids')::uuid[]) AS run_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
+)
+SELECT l.endpoint_id, l.run_id, l.tenant_id, l.started_at, l.locked_until
+FROM live_runs l
+         JOIN asked ON asked.run_id = l.run_id AND asked.token = l.claim_token
+WHERE l.worker_id = sqlc.arg('worker_id')::uuid;
 
 -- name: LiveRunTakeBack :many
 -- Takes back starts whose token has changed after all. An insert that waits for the end of an earlier live run of its endpoint goes

@@ -10,6 +10,58 @@ import (
 	"time"
 )
 
+const liveRunListOwn = `-- name: LiveRunListOwn :many
+WITH asked AS (
+    SELECT unnest($2::uuid[]) AS run_id, unnest($3::bigint[]) AS token
+)
+SELECT l.endpoint_id, l.run_id, l.tenant_id, l.started_at, l.locked_until
+FROM live_runs l
+         JOIN asked ON asked.run_id = l.run_id AND asked.token = l.claim_token
+WHERE l.worker_id = $1::uuid
+`
+
+type LiveRunListOwnParams struct {
+	WorkerID UUID
+	RunIds   []UUID
+	Tokens   []int64
+}
+
+type LiveRunListOwnRow struct {
+	EndpointID  UUID
+	RunID       UUID
+	TenantID    UUID
+	StartedAt   time.Time
+	LockedUntil time.Time
+}
+
+// Which of these runs are live in the hands of this worker, under these tokens: for a worker that has not heard what became of their
+// start.
+func (q *Queries) LiveRunListOwn(ctx context.Context, db DBTX, arg LiveRunListOwnParams) ([]LiveRunListOwnRow, error) {
+	rows, err := db.Query(ctx, liveRunListOwn, arg.WorkerID, arg.RunIds, arg.Tokens)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LiveRunListOwnRow
+	for rows.Next() {
+		var i LiveRunListOwnRow
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.RunID,
+			&i.TenantID,
+			&i.StartedAt,
+			&i.LockedUntil,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const liveRunStart = `-- name: LiveRunStart :many
 WITH wanted AS (
     SELECT unnest($3::uuid[]) AS endpoint_id,
@@ -30,6 +82,7 @@ FROM wanted w
          CROSS JOIN clock
 WHERE s.claimed_by = $2::uuid
   AND s.due_at > clock.now
+  AND s.planned_at <= clock.now + interval '50 ms'
 ON CONFLICT DO NOTHING
 RETURNING endpoint_id, run_id, tenant_id, started_at, locked_until
 `
@@ -52,8 +105,9 @@ type LiveRunStartRow struct {
 	LockedUntil time.Time
 }
 
-// Starts claims whose time has come: a live row for each one whose token is unchanged and whose lock is not over. What does not
-// come back was revoked, or has a live run, and must not be sent.
+// Starts claims whose time has come: a live row for each one whose token is unchanged, whose lock is not over, and which is due up to
+// 50 ms from now, whatever the worker takes the time to be. What does not come back was revoked, has a live run, or is early by a clock
+// that was set back, and must not be sent.
 func (q *Queries) LiveRunStart(ctx context.Context, db DBTX, arg LiveRunStartParams) ([]LiveRunStartRow, error) {
 	rows, err := db.Query(ctx, liveRunStart,
 		arg.LockTtlMs,

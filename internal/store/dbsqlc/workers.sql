@@ -1,9 +1,11 @@
 -- name: WorkerBeat :exec
--- Registers a worker or stamps its row. A worker that was thought dead comes back by its next beat.
+-- Registers a worker or stamps its row. A worker that was thought dead comes back by its next beat, whatever the clock said when its
+-- claims were taken over.
 INSERT INTO workers (id, name, version, state, slots, busy, started_at, heartbeat_at)
 VALUES (@id, @name, @version, @state, @slots, @busy, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
         coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()))
-ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, heartbeat_at = excluded.heartbeat_at;
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, heartbeat_at = excluded.heartbeat_at,
+                               freed_at = NULL;
 
 -- name: WorkerForget :execrows
 -- Removes the rows of workers that have been gone for so long that nothing refers to them any more.
@@ -28,16 +30,22 @@ SET freed_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
 WHERE id = @id
   AND heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms';
 
+-- name: ScheduleListClaimed :many
+-- What a silent or departed worker claimed. The locks of its claims end within reach_ms, so this looks through that stretch of the due
+-- index only: an index on claimed_by would cost every claim and every finish. Claims whose locks are over need nobody to free them.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+)
+SELECT s.endpoint_id
+FROM schedules s
+WHERE s.due_at > (SELECT now FROM clock)
+  AND s.due_at <= (SELECT now FROM clock) + sqlc.arg('reach_ms')::bigint * interval '1 ms'
+  AND s.claimed_by = sqlc.arg('worker_id')::uuid;
+
 -- name: ScheduleTakeOver :execrows
--- Frees what a silent or departed worker claimed and never started. It is safe although the worker may be alive: the token rises,
--- so it cannot start them any more.
+-- Frees what it never started. It is safe although the worker may be alive: the token rises, so it cannot start them any more.
 UPDATE schedules s
 SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
-WHERE s.claimed_by = sqlc.arg('worker_id')::uuid
+WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
+  AND s.claimed_by = sqlc.arg('worker_id')::uuid
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id);
-
--- name: SweepLock :one
--- Tries to become the one sweeper of the database for as long as the transaction lasts. The sweeps work on other connections, so
--- this one may stand idle for a whole pass.
-SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper')) AS alone,
-       set_config('idle_in_transaction_session_timeout', '60000', true)::text AS idle_limit;

@@ -10,47 +10,73 @@ import (
 	"time"
 )
 
+const scheduleListClaimed = `-- name: ScheduleListClaimed :many
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
+)
+SELECT s.endpoint_id
+FROM schedules s
+WHERE s.due_at > (SELECT now FROM clock)
+  AND s.due_at <= (SELECT now FROM clock) + $1::bigint * interval '1 ms'
+  AND s.claimed_by = $2::uuid
+`
+
+type ScheduleListClaimedParams struct {
+	ReachMs  int64
+	WorkerID UUID
+	Now      *time.Time
+}
+
+// What a silent or departed worker claimed. The locks of its claims end within reach_ms, so this looks through that stretch of the due
+// index only: an index on claimed_by would cost every claim and every finish. Claims whose locks are over need nobody to free them.
+func (q *Queries) ScheduleListClaimed(ctx context.Context, db DBTX, arg ScheduleListClaimedParams) ([]UUID, error) {
+	rows, err := db.Query(ctx, scheduleListClaimed, arg.ReachMs, arg.WorkerID, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UUID
+	for rows.Next() {
+		var endpoint_id UUID
+		if err := rows.Scan(&endpoint_id); err != nil {
+			return nil, err
+		}
+		items = append(items, endpoint_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const scheduleTakeOver = `-- name: ScheduleTakeOver :execrows
 UPDATE schedules s
 SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
-WHERE s.claimed_by = $1::uuid
+WHERE s.endpoint_id = ANY ($1::uuid[])
+  AND s.claimed_by = $2::uuid
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
 `
 
-// Frees what a silent or departed worker claimed and never started. It is safe although the worker may be alive: the token rises,
-// so it cannot start them any more.
-func (q *Queries) ScheduleTakeOver(ctx context.Context, db DBTX, workerID UUID) (int64, error) {
-	result, err := db.Exec(ctx, scheduleTakeOver, workerID)
+type ScheduleTakeOverParams struct {
+	EndpointIds []UUID
+	WorkerID    UUID
+}
+
+// Frees what it never started. It is safe although the worker may be alive: the token rises, so it cannot start them any more.
+func (q *Queries) ScheduleTakeOver(ctx context.Context, db DBTX, arg ScheduleTakeOverParams) (int64, error) {
+	result, err := db.Exec(ctx, scheduleTakeOver, arg.EndpointIds, arg.WorkerID)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const sweepLock = `-- name: SweepLock :one
-SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper')) AS alone,
-       set_config('idle_in_transaction_session_timeout', '60000', true)::text AS idle_limit
-`
-
-type SweepLockRow struct {
-	Alone     bool
-	IdleLimit string
-}
-
-// Tries to become the one sweeper of the database for as long as the transaction lasts. The sweeps work on other connections, so
-// this one may stand idle for a whole pass.
-func (q *Queries) SweepLock(ctx context.Context, db DBTX) (SweepLockRow, error) {
-	row := db.QueryRow(ctx, sweepLock)
-	var i SweepLockRow
-	err := row.Scan(&i.Alone, &i.IdleLimit)
-	return i, err
-}
-
 const workerBeat = `-- name: WorkerBeat :exec
 INSERT INTO workers (id, name, version, state, slots, busy, started_at, heartbeat_at)
 VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::timestamptz, clock_timestamp()),
         coalesce($7::timestamptz, clock_timestamp()))
-ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, heartbeat_at = excluded.heartbeat_at
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, heartbeat_at = excluded.heartbeat_at,
+                               freed_at = NULL
 `
 
 type WorkerBeatParams struct {
@@ -63,7 +89,8 @@ type WorkerBeatParams struct {
 	Now     *time.Time
 }
 
-// Registers a worker or stamps its row. A worker that was thought dead comes back by its next beat.
+// Registers a worker or stamps its row. A worker that was thought dead comes back by its next beat, whatever the clock said when its
+// claims were taken over.
 func (q *Queries) WorkerBeat(ctx context.Context, db DBTX, arg WorkerBeatParams) error {
 	_, err := db.Exec(ctx, workerBeat,
 		arg.ID,

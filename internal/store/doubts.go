@@ -1,0 +1,29 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"rubato/internal/dispatch"
+	"rubato/internal/store/dbsqlc"
+)
+
+// Own implements dispatch.Executions.
+func (s *Executions) Own(ctx context.Context, worker [16]byte, list []dispatch.Start) ([]dispatch.Started, error) {
+	params := dbsqlc.LiveRunListOwnParams{WorkerID: worker}
+	for _, l := range list {
+		params.RunIds = append(params.RunIds, l.RunID)
+		params.Tokens = append(params.Tokens, l.Claim.Token)
+	}
+	rows, err := s.db.q.LiveRunListOwn(ctx, s.db.pool, params)
+	if err != nil {
+		return nil, fmt.Errorf("looking for %d starts: %w", len(list), translate(err))
+	}
+	found := make([]dispatch.Started, len(rows))
+	for i, row := range rows {
+		found[i] = dispatch.Started{
+			EndpointID: row.EndpointID, TenantID: row.TenantID, RunID: row.RunID, StartedAt: row.StartedAt, LockedUntil: row.LockedUntil,
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/store/dbsqlc"
+)
+
+// ClampClaims implements zombie.Locks.
+func (s *Sweeps) ClampClaims(ctx context.Context, ttl time.Duration, limit int) (int, error) {
+	rows, err := s.db.q.ScheduleClampLocks(ctx, s.db.sweeps, dbsqlc.ScheduleClampLocksParams{
+		Now: s.db.now(), LockTtlMs: int32(ttl.Milliseconds()), MaxRows: int32(limit), //nolint:gosec // Minutes and thousands at most.
+	})
+	return int(rows), translate(err)
+}
+
+// ClampRuns implements zombie.Locks.
+func (s *Sweeps) ClampRuns(ctx context.Context, ttl time.Duration) (int, error) {
+	live, err := s.db.q.LiveRunClampLocks(ctx, s.db.sweeps, dbsqlc.LiveRunClampLocksParams{
+		Now: s.db.now(), LockTtlMs: int32(ttl.Milliseconds()), //nolint:gosec // Minutes at most.
+	})
+	if err != nil {
+		return 0, fmt.Errorf("bringing back the locks of live runs: %w", translate(err))
+	}
+	beats, err := s.db.q.WorkerClampBeats(ctx, s.db.sweeps, s.db.now())
+	if err != nil {
+		return int(live), fmt.Errorf("bringing back the signs of life of workers: %w", translate(err))
+	}
+	return int(live + beats), nil
+}
+
+// FreeStuck implements zombie.Locks.
+func (s *Sweeps) FreeStuck(ctx context.Context, over time.Duration, limit int) (freed int, err error) {
+	found, err := s.db.q.ScheduleListStuck(ctx, s.db.sweeps, dbsqlc.ScheduleListStuckParams{
+		Now: s.db.now(), StuckMs: over.Milliseconds(), MaxRows: int32(limit), //nolint:gosec // 100.
+	})
+	if err != nil || len(found) == 0 {
+		return 0, translate(err)
+	}
+	err = s.tx(ctx, func(tx pgx.Tx) error {
+		if err := s.db.q.StartsExclude(ctx, tx); err != nil {
+			return fmt.Errorf("waiting for starts in flight: %w", err)
+		}
+		if err := s.db.q.ScheduleLock(ctx, tx, found); err != nil {
+			return fmt.Errorf("locking %d schedules: %w", len(found), err)
+		}
+		rows, err := s.db.q.ScheduleFreeStuck(ctx, tx, dbsqlc.ScheduleFreeStuckParams{
+			Now: s.db.now(), StuckMs: over.Milliseconds(), EndpointIds: found,
+		})
+		freed = int(rows)
+		return s.wake(ctx, tx, rows, err)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return freed, nil
+}

@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+	"rubato/internal/zombie"
+)
+
+// never is a valve that stays shut.
+const never = 100 * 365 * 24 * time.Hour
+
+// valve returns for how long a lock must be over, in milliseconds, until silence counts in any case.
+func valve(signal zombie.Signal) int64 {
+	if signal.Valve <= 0 {
+		return never.Milliseconds()
+	}
+	return signal.Valve.Milliseconds()
+}
+
+// except makes sure that a list of IDs is not null, of which nothing is different.
+func except(ids [][16]byte) [][16]byte {
+	if ids == nil {
+		return [][16]byte{}
+	}
+	return ids
+}
+
+// ListLost implements zombie.Runs.
+func (s *Sweeps) ListLost(ctx context.Context, q zombie.Search) ([]zombie.Lost, error) {
+	rows, err := s.db.q.LiveRunListLost(ctx, s.db.sweeps, dbsqlc.LiveRunListLostParams{
+		Now: s.db.now(), ByDeadline: q.ByDeadline, DistrustDeadlines: q.Signal.ClockStepped, DistrustSilence: !q.Signal.TrustSilence,
+		StaleAfterMs: q.Signal.StaleAfter.Milliseconds(), ValveMs: valve(q.Signal),
+		ExceptIds: except(q.Except), MaxRows: int32(q.Limit), //nolint:gosec // 100.
+	})
+	if err != nil {
+		return nil, translate(err)
+	}
+	list := make([]zombie.Lost, len(rows))
+	for i, row := range rows {
+		list[i] = zombie.Lost{Run: liveRunOf(row.LiveRun), Reason: zombie.Reason(row.Signal)}
+	}
+	return list, nil
+}
+
+// Settle implements zombie.Runs.
+func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run) (settled bool, err error) {
+	return s.settle(ctx, run, func(tx pgx.Tx) (int64, error) {
+		return s.db.q.LiveRunSettle(ctx, tx, dbsqlc.LiveRunSettleParams{
+			RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), DistrustDeadlines: signal.ClockStepped,
+			DistrustSilence: !signal.TrustSilence, StaleAfterMs: signal.StaleAfter.Milliseconds(), ValveMs: valve(signal),
+		})
+	})
+}
+
+// settle ends a run and plans what follows it. Where end ends nothing the run is left alone: its lock was extended, its worker spoke
+// up, or it finished.
+func (s *Sweeps) settle(ctx context.Context, run runs.Run, end func(tx pgx.Tx) (int64, error)) (settled bool, err error) {
+	err = s.db.withPartitions(ctx, []runs.Run{run}, func() error {
+		return s.tx(ctx, func(tx pgx.Tx) error {
+			why, err := s.evidence(ctx, tx, run)
+			if err != nil {
+				return err
+			}
+			rows, err := end(tx)
+			settled = rows > 0
+			if err != nil || !settled {
+				return err
+			}
+			if run.FinishedAt, err = s.db.decisionTime(ctx, tx); err != nil {
+				return err
+			}
+			if err := s.settled(ctx, tx, run, why); err != nil {
+				return err
+			}
+			b := &batch{db: s.db, runs: []runs.Run{run}}
+			return b.settle(ctx, tx)
+		})
+	})
+	return settled && err == nil, err
+}
+
+// Survey implements zombie.Runs.
+func (s *Sweeps) Survey(ctx context.Context, staleAfter time.Duration) (zombie.Survey, error) {
+	row, err := s.db.q.LiveRunSurvey(ctx, s.db.sweeps, dbsqlc.LiveRunSurveyParams{Now: s.db.now(), StaleAfterMs: staleAfter.Milliseconds()})
+	return zombie.Survey{Live: int(row.Live), Silent: int(row.Silent)}, translate(err)
+}
+
+// ListOrphans implements zombie.Runs.
+func (s *Sweeps) ListOrphans(ctx context.Context, over time.Duration, q zombie.Search) ([]runs.Run, error) {
+	rows, err := s.db.q.LiveRunListOrphans(ctx, s.db.sweeps, dbsqlc.LiveRunListOrphansParams{
+		Now: s.db.now(), OverMs: over.Milliseconds(), ExceptIds: except(q.Except), MaxRows: int32(q.Limit), //nolint:gosec // 100.
+	})
+	if err != nil {
+		return nil, translate(err)
+	}
+	list := make([]runs.Run, len(rows))
+	for i, row := range rows {
+		list[i] = liveRunOf(row)
+	}
+	return list, nil
+}
+
+// SettleOrphan implements zombie.Runs. The endpoint's next token is above the orphan's, which a target may have seen.
+func (s *Sweeps) SettleOrphan(ctx context.Context, over time.Duration, run runs.Run) (bool, error) {
+	return s.settle(ctx, run, func(tx pgx.Tx) (int64, error) {
+		rows, err := s.db.q.LiveRunSettleOrphan(ctx, tx, dbsqlc.LiveRunSettleOrphanParams{
+			RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), OverMs: over.Milliseconds(),
+		})
+		if err != nil || rows == 0 {
+			return 0, err
+		}
+		err = s.db.q.ScheduleRaiseToken(ctx, tx, dbsqlc.ScheduleRaiseTokenParams{EndpointID: run.EndpointID, Token: run.ClaimToken})
+		if err != nil {
+			return 0, fmt.Errorf("raising the token of endpoint %x: %w", run.EndpointID, err)
+		}
+		return rows, nil
+	})
+}

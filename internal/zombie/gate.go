@@ -1,0 +1,52 @@
+package zombie
+
+import "time"
+
+const (
+	// clockStep is a disagreement between the database's clock and ours, beyond what measuring it takes, that no drift explains.
+	clockStep = 2 * time.Second
+	// valveFactor is after how many settle periods a lock that is over is enough, whatever the gate and the guard say.
+	valveFactor = 10
+)
+
+// gate decides what may be believed. Silence counts only for a sweeper that has itself reached the database without a gap for a whole
+// settle period: an outage makes every worker silent. A step of the database's clock makes silence and passed deadlines out of nothing,
+// so after one the period begins anew.
+type gate struct {
+	settle   time.Duration
+	base     time.Time     // anchors the monotonic readings
+	watching time.Time     // since when every pass has reached the database; zero: the last one did not
+	stepped  time.Time     // when a step of the clock was seen last; zero: never
+	zero     time.Time     // the database's time at base; zero: unknown
+	error    time.Duration // how far zero may be off
+	clamp    bool          // locks may lie in the future: nobody has looked since the start or the last step
+}
+
+func newGate(settle time.Duration) *gate {
+	return &gate{settle: settle, base: time.Now(), clamp: true}
+}
+
+// reached takes in that the database read its clock as now between sent and received.
+func (g *gate) reached(now, sent, received time.Time) {
+	zero, r := now.Add(-received.Sub(g.base)), received.Sub(sent)
+	if !g.zero.IsZero() && zero.Sub(g.zero).Abs() > g.error+r+clockStep {
+		g.watching, g.stepped, g.clamp = time.Time{}, received, true
+	}
+	if g.watching.IsZero() {
+		g.watching = received
+	}
+	g.zero, g.error = zero, r
+}
+
+// missed takes in that the database could not be reached.
+func (g *gate) missed() { g.watching = time.Time{} }
+
+// signal returns what may be believed now.
+func (g *gate) signal(now time.Time, staleAfter time.Duration) Signal {
+	return Signal{
+		StaleAfter:   staleAfter,
+		TrustSilence: !g.watching.IsZero() && now.Sub(g.watching) >= g.settle,
+		ClockStepped: !g.stepped.IsZero() && now.Sub(g.stepped) < g.settle,
+		Valve:        valveFactor * g.settle,
+	}
+}

@@ -1,0 +1,23 @@
+package zombie
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// takeOverPeriod is how often silent workers are looked for: a claim that nobody will start delays a due time.
+	takeOverPeriod = 2 * time.Second
+	// silentWorker is three of the beats that a worker gives every 2 s.
+	silentWorker = 6 * time.Second
+)
+
+// takeOver frees what silent workers claimed and never started.
+func (s *Sweeper) takeOver(ctx context.Context) error {
+	freed, err := s.cfg.Store.TakeOver(ctx, Silence{For: silentWorker, Reach: s.cfg.Horizon + s.cfg.LockTTL + time.Second})
+	if freed > 0 {
+		s.metrics.stolen.Add(float64(freed))
+		s.cfg.Logger.Info("took over claims that a silent worker never started", "claims", freed)
+	}
+	return err
+}
