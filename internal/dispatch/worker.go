@@ -26,14 +26,19 @@ import (
 
 // Executions is what running needs of the database. Every method is one transaction.
 type Executions interface {
-	// Own returns which of these starts are live in the worker's hands, for one that was not told.
-	Own(ctx context.Context, worker [16]byte, list []Start) ([]Started, error)
+	Contact
 	// Targets returns what the claims are to call, at the version that each claim names.
 	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]Target, error)
 	// Start makes live runs of claims whose time has come. It returns those whose token was unchanged; no other may be sent.
 	Start(ctx context.Context, worker [16]byte, list []Start, ttl time.Duration) ([]Started, error)
+	// Own returns which of these starts are live in the worker's hands, for one that was not told.
+	Own(ctx context.Context, worker [16]byte, list []Start) ([]Started, error)
 	// Finish records finished runs and plans what follows. Answers to runs that were settled by somebody else change nothing.
 	Finish(ctx context.Context, f Finish) (Finished, error)
+}
+
+// Contact is how a worker and everybody else hear of each other.
+type Contact interface {
 	// Beat registers the worker, or tells that it lives.
 	Beat(ctx context.Context, p Presence) error
 	// Cancels returns the live runs of a worker that somebody asked to cancel.
