@@ -46,6 +46,7 @@ type Finished struct {
 	Kept    []claims.Claim    // next due times that stay with the worker, under new tokens
 	Late    []runs.ID         // runs that somebody else had settled: their answers came too late
 	Decided []governor.Source // what decided the next due times
+	Skipped []endpoints.Skip  // due times that passed without a run, and are recorded now
 }
 
 // Presence is what a worker tells about itself.

@@ -231,7 +231,10 @@ func TestWorkedSkips(t *testing.T) {
 			s.note()
 		}, []string{"1m0s to 5m0s: 5 pause_skipped"}},
 		"AnotherAttempt": {
-			func(s *endpoints.Spec) { s.BaselineInterval, s.Retry.MaxAttempts = minute, 2; s.Retry.Backoff, s.Retry.MaxBackoff = time.Second, time.Second },
+			func(s *endpoints.Spec) {
+				s.BaselineInterval, s.Retry.MaxAttempts = minute, 2
+				s.Retry.Backoff, s.Retry.MaxBackoff = time.Second, time.Second
+			},
 			func(t *testing.T, s *story) {
 				s.execute(t, 0, 10*time.Second, failed)
 				s.execute(t, 11*time.Second, 130*time.Second, nil)

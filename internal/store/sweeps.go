@@ -82,6 +82,8 @@ func (s *Sweeps) ListLost(ctx context.Context, signal zombie.Signal, limit int) 
 
 // Settle implements zombie.Store.
 func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run) (settled bool, err error) {
+	var skipped []time.Time
+	days := func() []time.Time { return append(runDays([]runs.Run{run}), skipped...) }
 	settle := func() error {
 		return s.db.tx(ctx, func(tx pgx.Tx) error {
 			rows, err := s.db.q.LiveRunSettle(ctx, tx, dbsqlc.LiveRunSettleParams{
@@ -96,10 +98,12 @@ func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run)
 				return err
 			}
 			b := &batch{db: s.db, runs: []runs.Run{run}}
-			return b.settle(ctx, tx)
+			err = b.settle(ctx, tx)
+			skipped = daysOf(b.skipped)
+			return err
 		})
 	}
-	return settled, s.db.withPartitions(ctx, []runs.Run{run}, settle)
+	return settled, s.db.withPartitions(ctx, days, settle)
 }
 
 // KeepHistory implements zombie.Store.

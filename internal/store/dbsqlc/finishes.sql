@@ -67,6 +67,7 @@ WITH next AS (
            unnest(sqlc.arg('last_status')::text[]) AS last_status,
            unnest(sqlc.arg('last_started_at')::timestamptz[]) AS last_started_at,
            unnest(sqlc.arg('last_finished_at')::timestamptz[]) AS last_finished_at,
+           unnest(sqlc.arg('accounted_until')::timestamptz[]) AS accounted_until,
            unnest(sqlc.arg('keep')::boolean[]) AS keep
 ), clock AS MATERIALIZED (
     SELECT sqlc.arg('now')::timestamptz AS now
@@ -85,6 +86,7 @@ SET planned_at       = next.planned_at,
     last_status      = next.last_status,
     last_started_at  = next.last_started_at,
     last_finished_at = next.last_finished_at,
+    accounted_until  = next.accounted_until,
     claim_token      = s.claim_token + 1,
     claimed_by       = CASE WHEN next.keep THEN sqlc.arg('worker_id')::uuid END,
     claimed_at       = CASE WHEN next.keep THEN clock.now END,

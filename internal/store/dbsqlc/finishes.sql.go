@@ -168,9 +168,10 @@ WITH next AS (
            unnest($14::text[]) AS last_status,
            unnest($15::timestamptz[]) AS last_started_at,
            unnest($16::timestamptz[]) AS last_finished_at,
-           unnest($17::boolean[]) AS keep
+           unnest($17::timestamptz[]) AS accounted_until,
+           unnest($18::boolean[]) AS keep
 ), clock AS MATERIALIZED (
-    SELECT $18::timestamptz AS now
+    SELECT $19::timestamptz AS now
 )
 UPDATE schedules s
 SET planned_at       = next.planned_at,
@@ -186,6 +187,7 @@ SET planned_at       = next.planned_at,
     last_status      = next.last_status,
     last_started_at  = next.last_started_at,
     last_finished_at = next.last_finished_at,
+    accounted_until  = next.accounted_until,
     claim_token      = s.claim_token + 1,
     claimed_by       = CASE WHEN next.keep THEN $1::uuid END,
     claimed_at       = CASE WHEN next.keep THEN clock.now END,
@@ -214,6 +216,7 @@ type ScheduleFinishParams struct {
 	LastStatus     []string
 	LastStartedAt  []time.Time
 	LastFinishedAt []time.Time
+	AccountedUntil []time.Time
 	Keep           []bool
 	Now            time.Time
 }
@@ -245,6 +248,7 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		arg.LastStatus,
 		arg.LastStartedAt,
 		arg.LastFinishedAt,
+		arg.AccountedUntil,
 		arg.Keep,
 		arg.Now,
 	)
