@@ -77,8 +77,9 @@ func (b *bundle) at(now time.Time) time.Time {
 	return now
 }
 
-// noon returns an instant of today that the prepared days of history hold, so that tests can move both ways from it.
-func noon() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour) }
+// noon returns an instant of tomorrow: the prepared days of history hold it, tests can move both ways from it, and what was registered
+// by the real clock is due by then, whatever the hour.
+func noon() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Add(36 * time.Hour) }
 
 // exec runs a statement past the stores and returns how many rows it changed.
 func (b *bundle) exec(t *testing.T, sql string, args ...any) int64 {
