@@ -17,9 +17,14 @@ func runAnswer(r runs.Run) (api.Run, error) {
 	out := api.Run{
 		ID: r.ID.String(), EndpointID: endpoints.ID(r.EndpointID).String(), Status: api.RunStatus(o.Status),
 		ReasonCode: optional(string(o.Reason)), ScheduledFor: r.ScheduledFor.UTC(),
-		Attempt: int32(r.Attempt), Source: api.Source(r.Source), ClaimToken: r.ClaimToken, //nolint:gosec // At most 10.
+		Attempt: int32(r.Attempt), Source: api.Source(r.Source), //nolint:gosec // At most 10.
 		ClaimedAt: shown(r.ClaimedAt), StartedAt: shown(r.StartedAt), FinishedAt: shown(r.FinishedAt),
 		ContentType: optional(o.ContentType), Error: optional(o.Error),
+	}
+	if s := r.Skipped; s != nil {
+		out.Skipped = &api.SkippedDueTimes{From: s.From.UTC(), To: s.To.UTC(), Count: s.Count}
+	} else {
+		out.ClaimToken = new(r.ClaimToken)
 	}
 	if r.WorkerID != [16]byte{} {
 		out.WorkerID = new("wk_" + uuid.UUID(r.WorkerID).String())
