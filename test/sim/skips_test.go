@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"rubato/internal/endpoints"
@@ -38,7 +40,7 @@ func (w *world) judgeSkips(id endpoints.ID, before, after *schedule, c *changes)
 		w.ensure(s.SkippedFrom.After(since), "a due time of %s is accounted for twice: %s was skipped, all up to %s were", short(id), s.SkippedFrom, since)
 		w.ensure(!s.Slot.After(w.decided()), "a due time of %s was skipped before it passed", short(id))
 		if w.jumps == 0 {
-			w.ensure(!w.ran(id, s), "a due time of %s from %s to %s has run and is skipped", short(id), s.SkippedFrom, s.Slot)
+			w.ensure(!w.ran(id, s, c), "a due time of %s from %s to %s has run and is skipped", short(id), s.SkippedFrom, s.Slot)
 		}
 		since = s.Slot
 		w.reach(string(s.Reason))
@@ -50,8 +52,12 @@ func (w *world) judgeSkips(id endpoints.ID, before, after *schedule, c *changes)
 }
 
 // ran reports whether a run stands for a due time within a skip. What somebody asked for stands for none.
-func (w *world) ran(id endpoints.ID, s *pastRun) bool {
-	for _, r := range w.mirror.history {
+func (w *world) ran(id endpoints.ID, s *pastRun, c *changes) bool {
+	list := slices.Collect(maps.Values(w.mirror.history))
+	for _, r := range c.history {
+		list = append(list, r.after)
+	}
+	for _, r := range list {
 		if endpoints.ID(r.EndpointID) == id && r.Source != "manual" && !r.Slot.Before(s.SkippedFrom) && !r.Slot.After(s.Slot) {
 			return true
 		}
