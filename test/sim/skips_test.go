@@ -58,6 +58,9 @@ func (w *world) ran(id endpoints.ID, s *pastRun, c *changes) bool {
 		list = append(list, r.after)
 	}
 	for _, r := range list {
+		if r.Slot.Equal(s.FinishedAt) { // Planned at once in the very millisecond in which that became a record.
+			continue
+		}
 		if endpoints.ID(r.EndpointID) == id && r.Source != "manual" && !r.Slot.Before(s.SkippedFrom) && !r.Slot.After(s.Slot) {
 			return true
 		}
@@ -80,6 +83,9 @@ func (w *world) judgePassed(id endpoints.ID, c *changes) {
 	w.t.Helper()
 	before, after := c.schedules[0].before, c.schedules[0].after
 	if before == nil || w.jumps > 0 || before.Source == "manual" || before.Attempt > 1 || before.Slot.After(w.decided()) || w.catchesUp(id, after) {
+		return
+	}
+	if !before.Slot.After(before.Accounted) { // Planned at once in the millisecond up to which all is on record, so it stands for none.
 		return
 	}
 	atOnce := after.Source != "manual" && after.Slot.Equal(w.decided())
