@@ -88,14 +88,29 @@ const (
 	day    = 24 * time.Hour
 )
 
-// TestWorkedSkips lists what is recorded as skipped. Every story begins on a full hour, at the first due time of an interval.
-func TestWorkedSkips(t *testing.T) {
+// worked is a story, and what is recorded as skipped in it. Every story begins on a full hour, at the first due time of an interval.
+type worked struct {
+	edit func(*endpoints.Spec)
+	tell func(*testing.T, *story)
+	want []string
+}
+
+func requireWorked(t *testing.T, cases map[string]worked) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &story{bundle: setup(t, tc.edit)}
+			tc.tell(t, s)
+			require.Equal(t, tc.want, noted(s.skips))
+		})
+	}
+}
+
+// TestSkipsUnderARun lists what passes while the endpoint's own run is live, by the catch-up policies too.
+func TestSkipsUnderARun(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		edit func(*endpoints.Spec)
-		tell func(*testing.T, *story)
-		want []string
-	}{
+	requireWorked(t, map[string]worked{
 		"OnTimeNothing": {interval(minute), func(t *testing.T, s *story) {
 			for n := range 5 * time.Duration(1) {
 				s.execute(t, n*minute, n*minute+59*time.Second, nil)
@@ -127,9 +142,31 @@ func TestWorkedSkips(t *testing.T) {
 			s.execute(t, 17*minute+time.Second, 17*minute+2*time.Second, nil)
 			s.execute(t, 20*minute, 21*minute, nil)
 		}, nil},
-		"CronAllBeyondItsBounds": {cron("*/5 * * * *", governor.CatchUpAll), func(t *testing.T, s *story) {
-			s.execute(t, 5*minute+2*day, 5*minute+2*day, nil) // 100 of the 576 that were missed have their turn.
-		}, []string{"10m0s to 39h45m0s: 476 misfire_skipped"}},
+		"AnotherAttempt": {
+			func(s *endpoints.Spec) {
+				s.BaselineInterval, s.Retry.MaxAttempts = minute, 2
+				s.Retry.Backoff, s.Retry.MaxBackoff = time.Second, time.Second
+			},
+			func(t *testing.T, s *story) {
+				s.execute(t, 0, 10*time.Second, failed)
+				s.execute(t, 11*time.Second, 130*time.Second, nil)
+			}, []string{"1m0s to 2m0s: 2 overlap_skipped"}},
+		"AMaximumPlansAtOnce": {func(s *endpoints.Spec) { s.BaselineInterval, s.MaxInterval = 10*minute, 3*minute }, func(t *testing.T, s *story) {
+			s.execute(t, 0, 7*minute, nil) // At once, in place of the one at 6m.
+			s.execute(t, 7*minute, 8*minute, nil)
+		}, []string{"3m0s to 3m0s: 1 overlap_skipped"}},
+		"Backoff": {interval(minute), func(t *testing.T, s *story) {
+			s.execute(t, 0, 90*time.Second, failed) // The next due time is 2m by the failure: 1m is none.
+			s.execute(t, 2*minute, 2*minute+time.Second, failed)
+			s.execute(t, 6*minute, 6*minute+time.Second, nil)
+		}, nil},
+	})
+}
+
+// TestSkipsInAPause lists what passes while an endpoint is paused.
+func TestSkipsInAPause(t *testing.T) {
+	t.Parallel()
+	requireWorked(t, map[string]worked{
 		"AnEveryDayCronPausedByHand": {cron("0 2 * * *", governor.CatchUpOnce), func(t *testing.T, s *story) {
 			s.pause(t, minute, 0)
 			s.resume(t, 3*day)
@@ -152,6 +189,46 @@ func TestWorkedSkips(t *testing.T) {
 			s.execute(t, 0, 25*minute, nil)
 			s.resume(t, 45*minute) // The run at once stands for 40.
 		}, []string{"10m0s to 10m0s: 1 overlap_skipped", "20m0s to 20m0s: 1 overlap_skipped", "30m0s to 30m0s: 1 pause_skipped"}},
+		"APauseAndThenAnOutage": {interval(10 * minute), func(t *testing.T, s *story) {
+			s.execute(t, 0, time.Second, nil)
+			s.pause(t, minute, hour)
+			s.execute(t, 2*hour+5*minute, 2*hour+6*minute, nil)
+		}, []string{"10m0s to 50m0s: 5 pause_skipped", "1h10m0s to 2h0m0s: 6 misfire_skipped"}},
+		"ARunAskedForDuringAPause": {interval(10 * minute), func(t *testing.T, s *story) {
+			s.execute(t, 0, time.Second, nil)
+			s.pause(t, minute, 0)
+			s.at(25 * minute)
+			_, err := s.RunNow(t.Context(), actor, s.id)
+			require.NoError(t, err)
+			s.note()
+			s.execute(t, 25*minute, 37*minute, nil) // The schedule counts from it.
+		}, []string{"10m0s to 20m0s: 2 pause_skipped", "35m0s to 35m0s: 1 overlap_skipped"}},
+		"AnArchive": {interval(minute), func(t *testing.T, s *story) {
+			s.execute(t, 0, time.Second, nil)
+			s.pause(t, 30*time.Second, 0)
+			s.at(5 * minute)
+			require.NoError(t, s.Archive(t.Context(), actor, s.id))
+			s.note()
+		}, []string{"1m0s to 5m0s: 5 pause_skipped"}},
+		"CronAllPausedAndResumed": {cron("*/5 * * * *", governor.CatchUpAll), func(t *testing.T, s *story) {
+			s.pause(t, minute, 0)
+			s.at(12 * minute) // A change in between decides nothing about what the resume will catch up on.
+			_, err := s.ResetFailures(t.Context(), actor, s.id)
+			require.NoError(t, err)
+			s.note()
+			s.resume(t, 17*minute)
+			require.True(t, s.endpoint().State.Due.At.Equal(start.Add(20*minute)), "one that never ran has nothing to catch up on")
+		}, []string{"5m0s to 15m0s: 3 pause_skipped"}},
+	})
+}
+
+// TestSkipsThatNobodyRan lists what passes while nobody is there, and what changes make of it.
+func TestSkipsThatNobodyRan(t *testing.T) {
+	t.Parallel()
+	requireWorked(t, map[string]worked{
+		"CronAllBeyondItsBounds": {cron("*/5 * * * *", governor.CatchUpAll), func(t *testing.T, s *story) {
+			s.execute(t, 5*minute+2*day, 5*minute+2*day, nil) // 100 of the 576 that were missed have their turn.
+		}, []string{"10m0s to 39h45m0s: 476 misfire_skipped"}},
 		"AWholeOutage": {interval(minute), func(t *testing.T, s *story) {
 			s.execute(t, hour, hour+time.Second, nil) // The first due time, an hour late: it counts from there.
 			s.execute(t, hour+minute, hour+minute+time.Second, nil)
@@ -159,11 +236,6 @@ func TestWorkedSkips(t *testing.T) {
 		"AnOutageAndThenAnOverrun": {interval(minute), func(t *testing.T, s *story) {
 			s.execute(t, 10*minute+30*time.Second, 12*minute, nil)
 		}, []string{"1m0s to 10m0s: 10 misfire_skipped", "11m30s to 11m30s: 1 overlap_skipped"}},
-		"APauseAndThenAnOutage": {interval(10 * minute), func(t *testing.T, s *story) {
-			s.execute(t, 0, time.Second, nil)
-			s.pause(t, minute, hour)
-			s.execute(t, 2*hour+5*minute, 2*hour+6*minute, nil)
-		}, []string{"10m0s to 50m0s: 5 pause_skipped", "1h10m0s to 2h0m0s: 6 misfire_skipped"}},
 		"ThirtyDaysOfEverySecond": {interval(time.Second), func(t *testing.T, s *story) {
 			s.execute(t, 30*day, 30*day+time.Millisecond, nil)
 		}, []string{"1s to 720h0m0s: 2592000 misfire_skipped"}},
@@ -187,11 +259,6 @@ func TestWorkedSkips(t *testing.T) {
 			// 10, 15 and 20 by the hint, which is over at 17; then hourly.
 			s.execute(t, 3*hour, 3*hour+time.Second, nil)
 		}, []string{"10m0s to 2h20m0s: 5 misfire_skipped"}},
-		"Backoff": {interval(minute), func(t *testing.T, s *story) {
-			s.execute(t, 0, 90*time.Second, failed) // The next due time is 2m by the failure: 1m is none.
-			s.execute(t, 2*minute, 2*minute+time.Second, failed)
-			s.execute(t, 6*minute, 6*minute+time.Second, nil)
-		}, nil},
 		"AMinimum": {func(s *endpoints.Spec) { s.BaselineInterval, s.MinInterval = 45*time.Second, minute }, func(t *testing.T, s *story) {
 			s.execute(t, 10*minute, 10*minute+time.Second, nil)
 		}, []string{"1m0s to 10m0s: 10 misfire_skipped"}},
@@ -203,15 +270,6 @@ func TestWorkedSkips(t *testing.T) {
 			s.execute(t, 0, time.Second, func(f *endpoints.Finished) { failed(f); f.RetryAfter = start.Add(10 * minute) })
 			s.execute(t, 10*minute, 11*minute, nil)
 		}, nil},
-		"ARunAskedForDuringAPause": {interval(10 * minute), func(t *testing.T, s *story) {
-			s.execute(t, 0, time.Second, nil)
-			s.pause(t, minute, 0)
-			s.at(25 * minute)
-			_, err := s.RunNow(t.Context(), actor, s.id)
-			require.NoError(t, err)
-			s.note()
-			s.execute(t, 25*minute, 37*minute, nil) // The schedule counts from it.
-		}, []string{"10m0s to 20m0s: 2 pause_skipped", "35m0s to 35m0s: 1 overlap_skipped"}},
 		"AnEditInTheMiddle": {interval(minute), func(t *testing.T, s *story) {
 			s.execute(t, 0, time.Second, nil)
 			s.at(10*minute + 30*time.Second)
@@ -223,41 +281,5 @@ func TestWorkedSkips(t *testing.T) {
 			s.note()
 			require.Equal(t, start.Add(hour), s.endpoint().State.Due.At)
 		}, []string{"1m0s to 10m0s: 10 misfire_skipped"}},
-		"AnArchive": {interval(minute), func(t *testing.T, s *story) {
-			s.execute(t, 0, time.Second, nil)
-			s.pause(t, 30*time.Second, 0)
-			s.at(5 * minute)
-			require.NoError(t, s.Archive(t.Context(), actor, s.id))
-			s.note()
-		}, []string{"1m0s to 5m0s: 5 pause_skipped"}},
-		"AnotherAttempt": {
-			func(s *endpoints.Spec) {
-				s.BaselineInterval, s.Retry.MaxAttempts = minute, 2
-				s.Retry.Backoff, s.Retry.MaxBackoff = time.Second, time.Second
-			},
-			func(t *testing.T, s *story) {
-				s.execute(t, 0, 10*time.Second, failed)
-				s.execute(t, 11*time.Second, 130*time.Second, nil)
-			}, []string{"1m0s to 2m0s: 2 overlap_skipped"}},
-		"AMaximumPlansAtOnce": {func(s *endpoints.Spec) { s.BaselineInterval, s.MaxInterval = 10*minute, 3*minute }, func(t *testing.T, s *story) {
-			s.execute(t, 0, 7*minute, nil) // At once, in place of the one at 6m.
-			s.execute(t, 7*minute, 8*minute, nil)
-		}, []string{"3m0s to 3m0s: 1 overlap_skipped"}},
-		"CronAllPausedAndResumed": {cron("*/5 * * * *", governor.CatchUpAll), func(t *testing.T, s *story) {
-			s.pause(t, minute, 0)
-			s.at(12 * minute) // A change in between decides nothing about what the resume will catch up on.
-			_, err := s.ResetFailures(t.Context(), actor, s.id)
-			require.NoError(t, err)
-			s.note()
-			s.resume(t, 17*minute)
-			require.True(t, s.endpoint().State.Due.At.Equal(start.Add(20*minute)), "one that never ran has nothing to catch up on")
-		}, []string{"5m0s to 15m0s: 3 pause_skipped"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := &story{bundle: setup(t, tc.edit)}
-			tc.tell(t, s)
-			require.Equal(t, tc.want, noted(s.skips))
-		})
-	}
+	})
 }
