@@ -150,8 +150,7 @@ func (e *endpoint) lastIn(r *run, at, until time.Time) time.Time {
 	if e.cron != nil {
 		return until // A record ends with a slot.
 	}
-	every := e.after(r, at).Sub(at)
-	return at.Add(until.Sub(at) / every * every)
+	return until.Add(-(until.Sub(at) % e.after(r, at).Sub(at)))
 }
 
 func earlier(a, b time.Time) time.Time {

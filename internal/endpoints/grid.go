@@ -67,8 +67,7 @@ func baselineGrid(in governor.Input, cron *schedule.Cron) grid {
 
 // last returns the last point of a grid that has an end.
 func (g grid) last() time.Time {
-	steps := max(1, (g.ends.Sub(g.from)+g.every-1)/g.every)
-	return g.from.Add(steps * g.every)
+	return g.notAfter(laterOf(g.ends, g.from.Add(1)).Add(g.every - 1))
 }
 
 // span returns the points in (after, until] as one skip without a reason; a count of 0: there are none.
@@ -91,11 +90,16 @@ func (g grid) span(after, until time.Time) Skip {
 
 // steps counts an interval.
 func (g grid) steps(after, until time.Time) Skip {
-	first, last := after.Sub(g.from)/g.every+1, until.Sub(g.from)/g.every
-	if last < first {
+	first, last := g.notAfter(after).Add(g.every), g.notAfter(until)
+	if last.Before(first) {
 		return Skip{}
 	}
-	return Skip{From: g.from.Add(first * g.every), To: g.from.Add(last * g.every), Count: int64(last-first) + 1, Source: g.source}
+	return Skip{From: first, To: last, Count: int64(last.Sub(first)/g.every) + 1, Source: g.source}
+}
+
+// notAfter returns the last point of an interval that is not after an instant, from being one of them; the instant is not before it.
+func (g grid) notAfter(at time.Time) time.Time {
+	return at.Add(-(at.Sub(g.from) % g.every))
 }
 
 // occurrences counts a cron.

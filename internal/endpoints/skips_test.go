@@ -112,8 +112,8 @@ func TestSkipsUnderARun(t *testing.T) {
 	t.Parallel()
 	requireWorked(t, map[string]worked{
 		"OnTimeNothing": {interval(minute), func(t *testing.T, s *story) {
-			for n := range 5 * time.Duration(1) {
-				s.execute(t, n*minute, n*minute+59*time.Second, nil)
+			for due := time.Duration(0); due < 5*minute; due += minute {
+				s.execute(t, due, due+59*time.Second, nil)
 			}
 		}, nil},
 		"OverrunOfOne": {interval(minute), func(t *testing.T, s *story) {
@@ -150,7 +150,9 @@ func TestSkipsUnderARun(t *testing.T) {
 			func(t *testing.T, s *story) {
 				s.execute(t, 0, 10*time.Second, failed)
 				s.execute(t, 11*time.Second, 130*time.Second, nil)
-			}, []string{"1m0s to 2m0s: 2 overlap_skipped"}},
+			},
+			[]string{"1m0s to 2m0s: 2 overlap_skipped"},
+		},
 		"AMaximumPlansAtOnce": {func(s *endpoints.Spec) { s.BaselineInterval, s.MaxInterval = 10*minute, 3*minute }, func(t *testing.T, s *story) {
 			s.execute(t, 0, 7*minute, nil) // At once, in place of the one at 6m.
 			s.execute(t, 7*minute, 8*minute, nil)
@@ -262,10 +264,13 @@ func TestSkipsThatNobodyRan(t *testing.T) {
 		"AMinimum": {func(s *endpoints.Spec) { s.BaselineInterval, s.MinInterval = 45*time.Second, minute }, func(t *testing.T, s *story) {
 			s.execute(t, 10*minute, 10*minute+time.Second, nil)
 		}, []string{"1m0s to 10m0s: 10 misfire_skipped"}},
-		"ACronWithAMinimum": {func(s *endpoints.Spec) { cron("* * * * *", governor.CatchUpOnce)(s); s.MinInterval = 150 * time.Second },
+		"ACronWithAMinimum": {
+			func(s *endpoints.Spec) { cron("* * * * *", governor.CatchUpOnce)(s); s.MinInterval = 150 * time.Second },
 			func(t *testing.T, s *story) {
 				s.execute(t, minute+10*minute, 12*minute, nil)
-			}, []string{"3m30s to 11m0s: 4 misfire_skipped"}},
+			},
+			[]string{"3m30s to 11m0s: 4 misfire_skipped"},
+		},
 		"WhatTheTargetAskedFor": {interval(minute), func(t *testing.T, s *story) {
 			s.execute(t, 0, time.Second, func(f *endpoints.Finished) { failed(f); f.RetryAfter = start.Add(10 * minute) })
 			s.execute(t, 10*minute, 11*minute, nil)

@@ -52,7 +52,7 @@ func (c *Cron) countWithin(s stretch, from, to int64) int64 {
 
 // count returns how many readings in [from, to) match.
 func (p *pattern) count(from, to int64) int64 {
-	first, last := from-floorMod(from, daySeconds), to-floorMod(to, daySeconds)
+	first, last := from-sinceMidnight(from), to-sinceMidnight(to)
 	n := p.countDays(first, last) * int64(p.countClock(daySeconds))
 	n -= p.countDays(first, first+daySeconds) * int64(p.countClock(int(from-first)))
 	return n + p.countDays(last, last+daySeconds)*int64(p.countClock(int(to-last)))
