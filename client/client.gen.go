@@ -849,9 +849,9 @@ type RetryInput struct {
 // Rule A rule of the governor that applied, `retry` of the retry policy, or `manual` for a run that somebody asked for.
 type Rule string
 
-// Run One attempt to call an endpoint.
+// Run One attempt to call an endpoint, or the record of due times that passed without one. The latter has the status skipped and says in `skipped` which due times those were; it has no worker, claim or start.
 type Run struct {
-	// Attempt Counted from 1 for every due time.
+	// Attempt Counted from 1 for every due time; 0 where there was none.
 	Attempt int32 `json:"attempt"`
 
 	// Body The head of the answer's body, where it is text. Only when one run is read.
@@ -864,7 +864,7 @@ type Run struct {
 	CancelRequestedAt *time.Time `json:"cancelRequestedAt,omitempty"`
 
 	// ClaimToken The fence; it only grows.
-	ClaimToken  int64      `json:"claimToken"`
+	ClaimToken  *int64     `json:"claimToken,omitempty"`
 	ClaimedAt   *time.Time `json:"claimedAt,omitempty"`
 	ContentType *string    `json:"contentType,omitempty"`
 
@@ -881,14 +881,17 @@ type Run struct {
 	// Phases Where the time went. A phase that did not happen is 0.
 	Phases *Phases `json:"phases,omitempty"`
 
-	// ReasonCode Why: http_status, timeout, dns_error, connect_error and so on.
+	// ReasonCode Why: http_status, timeout, dns_error, connect_error and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run.
 	ReasonCode *string `json:"reasonCode,omitempty"`
 
 	// ResponseBytes Bytes of body read.
 	ResponseBytes *int64 `json:"responseBytes,omitempty"`
 
-	// ScheduledFor The due time that it stands for.
+	// ScheduledFor The due time that it stands for; of skipped due times the last one.
 	ScheduledFor time.Time `json:"scheduledFor"`
+
+	// Skipped Due times, one after the other, that passed without a run.
+	Skipped *SkippedDueTimes `json:"skipped,omitempty"`
 
 	// Source What set the due time.
 	Source Source `json:"source"`
@@ -965,6 +968,18 @@ type RunList struct {
 // RunStatus `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
 // tell is left. `skipped` means that due times passed without a request.
 type RunStatus string
+
+// SkippedDueTimes Due times, one after the other, that passed without a run.
+type SkippedDueTimes struct {
+	// Count How many they are. It is exact, but for a cron with minIntervalMs or maxIntervalMs and more than 20,000 of them: then there were at least so many.
+	Count int64 `json:"count"`
+
+	// From The first of them.
+	From time.Time `json:"from"`
+
+	// To The last of them.
+	To time.Time `json:"to"`
+}
 
 // Source What set the due time.
 type Source string

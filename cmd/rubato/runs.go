@@ -43,6 +43,9 @@ func answered(r client.Run) string {
 	if r.StatusCode != nil {
 		return strconv.Itoa(int(*r.StatusCode))
 	}
+	if s := r.Skipped; s != nil && s.Count > 1 {
+		return fmt.Sprintf("%s, %d since %s", text(r.ReasonCode), s.Count, instant(&s.From))
+	}
 	return dash(text(r.ReasonCode))
 }
 
@@ -126,6 +129,7 @@ func (s *session) printRun(raw json.RawMessage) error {
 		{"answer", statusText(r.StatusCode)},
 		{"error", text(r.Error)},
 		{"due", instant(&r.ScheduledFor)},
+		{"skipped", skippedText(r.Skipped)},
 		{"started", instant(r.StartedAt)},
 		{"finished", instant(r.FinishedAt)},
 		{"lag", took(r.StartLagMs)},
@@ -140,6 +144,14 @@ func (s *session) printRun(raw json.RawMessage) error {
 		facts = append(facts, traceFacts(d.Steps)...)
 	}
 	return s.facts(facts)
+}
+
+// skippedText says which due times passed without a run.
+func skippedText(s *client.SkippedDueTimes) string {
+	if s == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d, from %s to %s", s.Count, instant(&s.From), instant(&s.To))
 }
 
 func statusText(code *int32) string {

@@ -79,6 +79,7 @@ func (s *state) judge() Report {
 		a.checkRuns(e)
 		a.checkPauses(e)
 		a.checkChain(e)
+		a.checkSlots(e)
 	}
 	a.checkRequests()
 	a.report.Lateness = percentiles(a.lateness)

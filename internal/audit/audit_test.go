@@ -153,6 +153,51 @@ func TestBreachesInTheDatabaseAreFound(t *testing.T) {
 	})
 }
 
+// TestSlotsThatAreNotAccountedForAreFound breaks what is recorded of the slots that passed without a run.
+func TestSlotsThatAreNotAccountedForAreFound(t *testing.T) {
+	t.Parallel()
+	requireFound(t, map[string]breach{
+		"AnOverrunWithoutARecord": {
+			func(s *story) {
+				s.overrun()
+				s.exec("DELETE FROM runs WHERE attempt = 0")
+			},
+			[]audit.Invariant{audit.OneRecord},
+		},
+		"APauseWithoutARecord": {
+			func(s *story) {
+				s.skip(2, 2)
+				s.exec("DELETE FROM runs WHERE attempt = 0")
+				s.decide("pause", s.slot(1).Add(time.Second), s.slot(3))
+			},
+			[]audit.Invariant{audit.OneRecord},
+		},
+		"ARecordBesideTheDueTimeThatWasLost": {
+			func(s *story) {
+				s.skip(2, 2)
+				s.exec("UPDATE runs SET skipped_from = skipped_from + interval '1 ms', scheduled_for = scheduled_for + interval '1 ms' WHERE attempt = 0")
+			},
+			[]audit.Invariant{audit.NoLostDueTime},
+		},
+		"ARunOfASkippedDueTime": {
+			func(s *story) {
+				s.skip(2, 2)
+				s.exec("UPDATE runs SET skipped_from = $1 WHERE attempt = 0", s.slot(1))
+			},
+			[]audit.Invariant{audit.OneRecord},
+		},
+		"ADueTimeInTwoRecords": {
+			func(s *story) {
+				s.overrun()
+				s.exec(`
+					INSERT INTO runs SELECT (json_populate_record(r, json_build_object('id', gen_random_uuid(), 'skipped_from', scheduled_for, 'skipped_count', 1))).*
+					FROM runs r WHERE attempt = 0`)
+			},
+			[]audit.Invariant{audit.OneRecord},
+		},
+	})
+}
+
 func TestBreachesThatATargetSawAreFound(t *testing.T) {
 	t.Parallel()
 	requireFound(t, map[string]breach{
@@ -216,8 +261,14 @@ func TestExcusesCount(t *testing.T) {
 			s.freezes = []audit.Freeze{{WorkerID: s.worker, From: s.slot(1), To: s.slot(2)}}
 		},
 		"ADueTimeRecordedAsSkipped": func(s *story) {
-			s.exec("UPDATE runs SET status = 'skipped', reason_code = 'overlap_skipped', next_run_at = NULL WHERE id = $1", s.id(2))
-			s.requests = s.requests[:0]
+			s.skip(2, 2)
+		},
+		"AnOverrunThatIsRecorded": func(s *story) {
+			s.overrun()
+		},
+		"APauseThatIsRecorded": func(s *story) {
+			s.skip(2, 2)
+			s.decide("pause", s.slot(1).Add(time.Second), s.slot(3))
 		},
 		"ADueTimeThatAChangeReplaced": func(s *story) {
 			s.exec("DELETE FROM runs WHERE id = $1", s.id(2))

@@ -72,7 +72,7 @@ func (a *auditor) checkLink(e *endpoint, r *run, plans []plan) {
 		}
 	}
 	due := plans[0].due
-	if e.recorded(due, r.Slot) {
+	if e.recorded(due) {
 		return
 	}
 	a.report.breach(NoLostDueTime, e.id, r.ID, fmt.Sprintf("the due time %s was decided; the next run stands for %s and started at %s",
@@ -91,15 +91,14 @@ func (a *auditor) checkPlanned(e *endpoint, last *run, plans []plan) {
 			return
 		}
 	}
-	if e.recorded(plans[0].due, e.schedule.Slot) {
+	if e.recorded(plans[0].due) {
 		return
 	}
 	a.report.breach(NoLostDueTime, e.id, last.ID, fmt.Sprintf("the run decided %s; the schedule plans %s",
 		clock(plans[0].due), clock(e.schedule.PlannedAt)))
 }
 
-// recorded reports whether a due time is recorded as skipped: by a row for it, or for a range that begins with or after it and ends
-// before the next run.
-func (e *endpoint) recorded(due, next time.Time) bool {
-	return slices.ContainsFunc(e.skipped, func(at time.Time) bool { return !at.Before(due) && !at.After(next) })
+// recorded reports whether a due time stands in a record of skipped ones. Jitter plans a run after its due time, by less than its bound.
+func (e *endpoint) recorded(due time.Time) bool {
+	return slices.ContainsFunc(e.skipped, func(s skip) bool { return !due.Before(s.From) && !due.After(s.To.Add(e.jitter)) })
 }

@@ -24,6 +24,7 @@ const (
 	NoStaleSend    Invariant = "no_stale_send"    // no request leaves once its run is over
 	NoOverlap      Invariant = "no_overlap"       // executions of an endpoint overlap only where a worker stood still
 	NoLostDueTime  Invariant = "no_lost_due_time" // every due time leads to a run or is recorded as skipped
+	OneRecord      Invariant = "one_record"       // every slot of a schedule has a run or stands in one record
 	NoneOverdue    Invariant = "none_overdue"     // no due time waits for ever
 	NoneStuck      Invariant = "none_stuck"       // no run stays live past its lock
 	NoFalseReap    Invariant = "no_false_reap"    // no run is settled while its lock holds
@@ -43,6 +44,7 @@ func Invariants() []Promise {
 		{NoStaleSend, "No request leaves after its run has ended."},
 		{NoOverlap, "Two requests of an endpoint overlap only where a worker was frozen, and then the later one has the higher fence."},
 		{NoLostDueTime, "Every due time leads to a run or is recorded as skipped."},
+		{OneRecord, "Every slot of a schedule has a run or stands in exactly one record of skipped ones."},
 		{NoneOverdue, "No due time waits for ever."},
 		{NoneStuck, "No run stays live after its lock is over."},
 		{NoFalseReap, "No run is settled as lost while its lock holds."},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"rubato/internal/endpoints"
 	"rubato/internal/runs"
 )
 
@@ -27,12 +28,31 @@ type endpoint struct {
 	id        [16]byte
 	version   int64
 	min       time.Duration
+	max       time.Duration
 	jitter    time.Duration
-	schedule  *schedule // nil: archived
-	runs      []*run    // over, by fence
+	interval  time.Duration // of the baseline; 0: a cron
+	cron      cron          // nil: an interval, or an expression that cannot be read
+	catchesUp bool          // runs each occurrence that it missed
+	hinted    bool          // a hint was in force in the window
+	schedule  *schedule     // nil: archived
+	runs      []*run        // over, by fence
 	live      []*run
-	skipped   []time.Time // due times that are recorded as such
-	decisions []decision  // outside a finish, by time
+	skipped   []skip     // by time
+	decisions []decision // outside a finish, by time
+}
+
+// cron is a schedule that names its due times.
+type cron interface {
+	Next(after time.Time) time.Time
+}
+
+// skip is a record of due times that passed without a run.
+type skip struct {
+	ID         runs.ID
+	From, To   time.Time
+	Count      int64
+	Reason     runs.Reason
+	RecordedAt time.Time
 }
 
 type schedule struct {
@@ -58,6 +78,7 @@ type run struct {
 	Reason     runs.Reason
 	NextRunAt  *time.Time
 	Version    int64
+	Failures   int       // in a row, after it
 	Deadline   time.Time // live runs only, as is the lock
 	Lock       time.Time
 }
@@ -106,21 +127,32 @@ func (s *state) endpoint(id [16]byte) *endpoint {
 
 func (s *state) readEndpoints(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `
-		SELECT e.id, e.version, e.min_interval_ms, e.jitter_ms, s.planned_at, s.slot, s.claim_token,
-		       coalesce(s.paused_until > clock_timestamp(), false)
+		SELECT e.id, e.version, e.min_interval_ms, e.max_interval_ms, e.jitter_ms, e.baseline_interval_ms, e.baseline_cron, e.timezone,
+		       e.dst_gap, e.dst_overlap, e.catch_up, s.planned_at, s.slot, s.claim_token,
+		       coalesce(s.paused_until > clock_timestamp(), false),
+		       EXISTS (SELECT 1 FROM hints h WHERE h.endpoint_id = e.id AND coalesce(h.ended_at, h.expires_at) >= $1)
 		FROM endpoints e
-		         LEFT JOIN schedules s ON s.endpoint_id = e.id`)
+		         LEFT JOIN schedules s ON s.endpoint_id = e.id`, s.since)
 	if err != nil {
 		return err
 	}
 	var id [16]byte
-	var version, least, jitter int64
+	var version, least, most, jitter, interval int64
+	var spec endpoints.Spec
 	var planned, slot *time.Time
 	var token *int64
-	var paused bool
-	_, err = pgx.ForEachRow(rows, []any{&id, &version, &least, &jitter, &planned, &slot, &token, &paused}, func() error {
+	var paused, hinted bool
+	fields := []any{
+		&id, &version, &least, &most, &jitter, &interval, &spec.BaselineCron, &spec.Timezone, &spec.DST.Gap, &spec.DST.Overlap, &spec.CatchUp,
+		&planned, &slot, &token, &paused, &hinted,
+	}
+	_, err = pgx.ForEachRow(rows, fields, func() error {
 		e := s.endpoint(id)
-		e.version, e.min, e.jitter = version, time.Duration(least)*time.Millisecond, time.Duration(jitter)*time.Millisecond
+		e.version, e.min, e.max, e.jitter, e.interval = version, ms(least), ms(most), ms(jitter), ms(interval)
+		e.catchesUp, e.hinted = spec.BaselineCron != "" && spec.CatchUp == "all", hinted
+		if c, err := spec.ParseCron(id); err == nil && c != nil {
+			e.cron = c
+		}
 		if planned != nil {
 			e.schedule = &schedule{PlannedAt: planned.UTC(), Slot: slot.UTC(), Token: *token, Paused: paused}
 		}
@@ -129,11 +161,13 @@ func (s *state) readEndpoints(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
 // readRuns reads the history by fence. A row that records due times without a run is no execution.
 func (s *state) readRuns(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `
 		SELECT id, endpoint_id, scheduled_for, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status,
-		       reason_code, next_run_at, version
+		       reason_code, next_run_at, version, failure_count, skipped_from, coalesce(skipped_count, 0)
 		FROM runs
 		WHERE scheduled_for >= $1
 		ORDER BY endpoint_id, claim_token, started_at`, s.since)
@@ -141,14 +175,18 @@ func (s *state) readRuns(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	var r run
+	var from *time.Time
+	var count int64
 	fields := []any{
 		&r.ID, &r.EndpointID, &r.Slot, &r.Attempt, &r.Source, &r.Token, &r.WorkerID, &r.ClaimedAt, &r.StartedAt, &r.FinishedAt,
-		&r.Status, &r.Reason, &r.NextRunAt, &r.Version,
+		&r.Status, &r.Reason, &r.NextRunAt, &r.Version, &r.Failures, &from, &count,
 	}
 	_, err = pgx.ForEachRow(rows, fields, func() error {
 		one, e := r, s.endpoint(r.EndpointID)
-		if one.Status == runs.Skipped && one.Reason != runs.StartExpired {
-			e.skipped = append(e.skipped, one.Slot.UTC())
+		if from != nil {
+			e.skipped = append(e.skipped, skip{
+				ID: r.ID, From: from.UTC(), To: r.Slot.UTC(), Count: count, Reason: r.Reason, RecordedAt: r.FinishedAt.UTC(),
+			})
 			return nil
 		}
 		e.runs = append(e.runs, &one)

@@ -86,6 +86,29 @@ func (s *story) run(n int) {
 	})
 }
 
+// skip records the n-th to the m-th due time as skipped, in place of their runs.
+func (s *story) skip(n, m int) {
+	s.t.Helper()
+	for i := n; i <= m; i++ {
+		s.exec("DELETE FROM runs WHERE id = $1", s.id(i))
+	}
+	s.requests = s.requests[:0]
+	s.exec(`
+		INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at,
+		                  status, reason_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, version,
+		                  failure_count, skipped_from, skipped_count)
+		VALUES ($1, $2, $3, '00000000-0000-0000-0000-000000000001', 0, 'baseline-interval', 0, gen_random_uuid(), $5, $5, $5, 'skipped',
+		        'overlap_skipped', 0, 0, 0, 0, 0, 0, false, 1, 0, $4, $6)`,
+		runs.NewID(s.slot(m), s.endpoint, 0), s.slot(m), s.endpoint, s.slot(n), s.slot(m).Add(time.Second), m-n+1)
+}
+
+// overrun lets the run of the second due time last until after the third, which is recorded as skipped.
+func (s *story) overrun() {
+	s.t.Helper()
+	s.skip(2, 2)
+	s.exec("UPDATE runs SET finished_at = $2, next_run_at = $3 WHERE id = $1", s.id(1), s.slot(2).Add(time.Second), s.slot(3))
+}
+
 // live adds a live run of the due time after the last one, whose lock ends some time from now.
 func (s *story) live(lock time.Duration) {
 	s.t.Helper()

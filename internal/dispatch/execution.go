@@ -48,6 +48,7 @@ type Finished struct {
 	// Repeated are runs that an earlier attempt of the same finish had recorded, whose answer got lost. Kept and Decided tell of them too.
 	Repeated []runs.ID
 	Decided  []governor.Source // what decided the next due times
+	Skipped  []endpoints.Skip  // due times that passed without a run, and are recorded now
 }
 
 // Presence is what a worker tells about itself.

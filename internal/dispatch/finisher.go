@@ -103,6 +103,9 @@ func (w *Worker) finish(ctx context.Context, batch []runs.Run) error {
 		w.metrics.finished(run)
 	}
 	w.metrics.late.Add(float64(len(late)))
+	for _, s := range done.Skipped {
+		w.metrics.skipped(s)
+	}
 	for _, source := range done.Decided {
 		w.metrics.decisions.WithLabelValues(string(source)).Inc()
 	}

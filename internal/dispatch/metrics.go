@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/runs"
 	"rubato/internal/telemetry"
@@ -29,7 +30,7 @@ func newMetrics(r prometheus.Registerer, slots int) *metrics {
 	m := &metrics{
 		started: f.NewCounter(prometheus.CounterOpts{Name: "rubato_runs_started_total", Help: "Runs started."}),
 		ended: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "rubato_runs_finished_total", Help: "Runs finished.",
+			Name: "rubato_runs_finished_total", Help: "Runs finished, and due times that a finish found to have passed without a run.",
 		}, []string{"status", "reason"}),
 		duration: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "rubato_runs_duration_seconds", Help: "From the start of a run to its end.",
@@ -76,4 +77,9 @@ func (m *metrics) observe(busy, slots, waiting int) {
 func (m *metrics) finished(run runs.Run) {
 	m.ended.WithLabelValues(string(run.Outcome.Status), string(run.Outcome.Reason)).Inc()
 	m.duration.Observe(run.FinishedAt.Sub(run.StartedAt).Seconds())
+}
+
+// skipped counts due times that passed without a run, each of them.
+func (m *metrics) skipped(s endpoints.Skip) {
+	m.ended.WithLabelValues(string(runs.Skipped), string(s.Reason)).Add(float64(s.Count))
 }

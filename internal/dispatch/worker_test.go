@@ -292,3 +292,17 @@ func TestAWorkerWhoseSignsOfLifeDoNotArriveClaimsNothing(t *testing.T) {
 	require.NoError(t, p.Ready(t.Context()))
 	p.stop(t)
 }
+
+// TestSkippedDueTimesAreCounted has an hourly endpoint that nobody ran for five hours and a half.
+func TestSkippedDueTimesAreCounted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
+	e := b.register(t, target, nil)
+	b.exec(t, "UPDATE endpoints SET created_at = created_at - interval '5 h 30 min'")
+	b.exec(t, "UPDATE schedules SET due_at = due_at - interval '5 h 30 min', planned_at = planned_at - interval '5 h 30 min', slot = slot - interval '5 h 30 min'")
+	p := b.work(t, nil)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE endpoint_id = $1 AND skipped_count = 5 AND reason_code = 'misfire_skipped'", [16]byte(e.ID))
+	p.stop(t)
+	require.InDelta(t, 6, p.counter(t, "rubato_runs_finished_total"), 0, "one run, and five due times without one")
+}

@@ -23,6 +23,9 @@ type Endpoint struct {
 	ArchivedAt time.Time // zero: not archived
 	Spec       Spec
 	State      State
+	// Unrecorded is due times that the change or finish at hand found to have passed without a run: whoever stores what it left
+	// also records them, in the same transaction.
+	Unrecorded []Skip
 	// Cron is the parsed baseline of Spec, for callers that keep it between decisions; nil: parsed when needed.
 	Cron *schedule.Cron
 }
@@ -41,6 +44,8 @@ type State struct {
 	OneShotHint  *Hint
 	Running      *Running // the live run; nil: none
 	LastRun      *LastRun // nil: never ran
+	// AccountedUntil is the instant up to which every due time has a run or is recorded as skipped; zero: up to LastSlot.
+	AccountedUntil time.Time
 }
 
 // Due is a planned run.

@@ -53,8 +53,10 @@ const (
 )
 
 // AfterRun takes a run that just ended into the state and plans what follows: another attempt of the same due time where the
-// retry policy allows it, else what the governor decides. It also forgets the hints and the request for a run that it consumed.
+// retry policy allows it, else what the governor decides. It also forgets the hints and the request for a run that it consumed, and
+// finds the due times that passed without a run.
 func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
+	before := *e
 	s := &e.State
 	s.Running = nil
 	s.LastSlot = run.Slot
@@ -89,6 +91,7 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 			Rule: "retry", At: due.At, Why: fmt.Sprintf("attempt %d of %d for the same due time", due.Attempt, e.Spec.Retry.MaxAttempts),
 		})}
 	}
+	e.account(now, &before, &run, &decided)
 	return decided, nil
 }
 
@@ -99,8 +102,7 @@ func (e *Endpoint) anchorAfter(run Finished) time.Time {
 	if e.State.Due.Slot.Equal(run.Slot) {
 		planned = e.State.Due.At
 	}
-	catchingUp := e.Spec.BaselineCron != "" && e.Spec.CatchUp == governor.CatchUpAll
-	if run.Attempt > 1 || catchingUp || run.StartedAt.Sub(planned) <= lateStart {
+	if run.Attempt > 1 || e.catchesUp() || run.StartedAt.Sub(planned) <= lateStart {
 		return run.Slot
 	}
 	return run.StartedAt.Truncate(time.Millisecond)
@@ -139,6 +141,9 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 		Baseline: governor.Baseline{Interval: e.Spec.BaselineInterval}, CatchUp: e.Spec.CatchUp, Failures: s.FailureCount,
 		Min: e.Spec.MinInterval, Max: e.Spec.MaxInterval, LastSlot: s.LastSlot,
 		RetryAfter: s.RetryAfter, PausedUntil: s.PausedUntil, Jitter: e.Spec.Jitter,
+	}
+	if e.catchesUp() {
+		in.Accounted = s.AccountedUntil
 	}
 	if cron != nil { // A nil *Cron in the interface would not be a nil interface.
 		in.Baseline.Cron = cron

@@ -10,6 +10,7 @@ import (
 // row that was written past the API can come to this.
 func (e *Endpoint) Quarantine(now time.Time, fault error) Recorded {
 	s := &e.State
+	s.AccountedUntil, e.Unrecorded = e.accountedUntil(), nil // Once it is mended, its schedule tells what passed since.
 	s.PausedUntil, s.PauseReason = indefinitely, "quarantined: "+fault.Error()
 	s.ManualAt = time.Time{}
 	s.Due = Due{At: indefinitely, Slot: indefinitely, Attempt: 1, Source: governor.SourcePaused}

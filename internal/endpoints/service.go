@@ -117,8 +117,10 @@ func (s *Service) Edit(ctx context.Context, by Actor, id ID, version int64, edit
 func (s *Service) Archive(ctx context.Context, by Actor, id ID) error {
 	_, err := s.store.Change(ctx, by.TenantID, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
 		if !e.Archived() {
+			before := *e
 			e.ArchivedAt, e.UpdatedAt = now, now
 			e.Version++
+			e.account(now, &before, before.liveRun(), nil)
 		}
 		return nil, nil //nolint:nilnil // An archived endpoint has no next due time, so there is no decision.
 	})
@@ -131,16 +133,19 @@ func (s *Service) change(ctx context.Context, by Actor, id ID, cause string, edi
 		if e.Archived() {
 			return nil, errs.New(errs.Conflict, "endpoint_archived", "the endpoint is archived and cannot be changed; register a new one")
 		}
+		before := *e
 		if err := edit(e, now); err != nil {
 			return nil, err
 		}
-		if e.State.Running != nil { // The change only records itself; the finish of the live run decides.
+		if run := before.liveRun(); run != nil { // The change only records itself; the finish of the live run decides.
+			e.account(now, &before, run, nil)
 			return nil, nil
 		}
 		planned, err := e.Replan(now)
 		if err != nil {
 			return nil, err
 		}
+		e.account(now, &before, nil, &planned)
 		planned.Cause, planned.Author = cause, by.Name
 		return &planned, nil
 	})

@@ -69,6 +69,7 @@ type Input struct {
 	LastSlot     time.Time     // the last due time already served; a one-shot at or before it has been used
 	RetryAfter   time.Time     // the instant that the target asked to wait for
 	PausedUntil  time.Time     // paused strictly before it; Indefinite or later: until somebody resumes
+	Accounted    time.Time     // occurrences up to it are on record as run or skipped, so none of them is caught up on; zero: none is
 	Jitter       time.Duration // bound of the offset that spreads endpoints, exclusive; not positive: none
 }
 
@@ -80,6 +81,7 @@ func (in Input) bounded() Input {
 	in.LastSlot = bound(in.LastSlot)
 	in.RetryAfter = bound(in.RetryAfter)
 	in.PausedUntil = bound(in.PausedUntil)
+	in.Accounted = bound(in.Accounted)
 	return in
 }
 

@@ -69,6 +69,14 @@ func (p *plan) whyCatchUp(oldest time.Time) string {
 	return "overdue: catching up, oldest first, on " + p.instant(oldest)
 }
 
+// whyNothingLeft words why no missed occurrence is caught up on.
+func (p *plan) whyNothingLeft() string {
+	if p.in.Accounted.After(p.in.Now.Add(-catchUpReach)) {
+		return "overdue: everything missed is on record as skipped"
+	}
+	return "overdue: everything missed is over " + catchUpReach.String() + " old and skipped"
+}
+
 // whyJitter words the offset that was added.
 func (p *plan) whyJitter(shift time.Duration) string {
 	return shift.String() + " later, of less than " + p.in.Jitter.String()

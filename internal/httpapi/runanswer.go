@@ -17,11 +17,16 @@ func runAnswer(r runs.Run) (api.Run, error) {
 	out := api.Run{
 		ID: r.ID.String(), EndpointID: endpoints.ID(r.EndpointID).String(), Status: api.RunStatus(o.Status),
 		ReasonCode: optional(string(o.Reason)), ScheduledFor: r.ScheduledFor.UTC(),
-		Attempt: int32(r.Attempt), Source: api.Source(r.Source), ClaimToken: r.ClaimToken, //nolint:gosec // At most 10.
+		Attempt: int32(r.Attempt), Source: api.Source(r.Source), //nolint:gosec // At most 10.
 		ClaimedAt: shown(r.ClaimedAt), StartedAt: shown(r.StartedAt), FinishedAt: shown(r.FinishedAt),
 		ContentType: optional(o.ContentType), Error: optional(o.Error),
 	}
 	out.WorkerID, out.CancelRequestedAt = workerName(r.WorkerID), shown(r.CancelRequestedAt)
+	if s := r.Skipped; s != nil {
+		out.Skipped = &api.SkippedDueTimes{From: s.From.UTC(), To: s.To.UTC(), Count: s.Count}
+	} else {
+		out.ClaimToken = new(r.ClaimToken)
+	}
 	if !r.StartedAt.IsZero() {
 		out.StartLagMs = new(millis(r.StartedAt.Sub(r.ScheduledFor)))
 	}

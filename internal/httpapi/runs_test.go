@@ -41,6 +41,9 @@ func samples() history {
 			r.Outcome.Phases = runs.Phases{DNS: time.Millisecond, Connect: 2 * time.Millisecond, Wait: 246500 * time.Microsecond}
 		}
 	}
+	skipped.ID, skipped.Attempt, skipped.ClaimToken = runs.NewID(skipped.ScheduledFor, endpoint, 0), 0, 0
+	skipped.Outcome.Reason, skipped.FinishedAt = runs.OverlapSkipped, skipped.ScheduledFor.Add(20*time.Second)
+	skipped.Skipped = &runs.Skips{From: skipped.ScheduledFor.Add(-20 * time.Second), To: skipped.ScheduledFor, Count: 3}
 	ok.Outcome.Body, ok.Outcome.ResponseBytes = []byte("grüße\x00"), 8
 	ok.Decision = runs.Decision{NextRunAt: governor.Indefinite, Source: "paused", Steps: steps}
 	failed.Outcome.Body, failed.Outcome.Truncated, failed.Outcome.StatusCode = []byte{0xff, 0xfe}, true, 503

@@ -35,7 +35,8 @@ func (o Outcome) Retryable() bool {
 		return true
 	case HTTPStatus:
 		return o.Status == Failed && (o.StatusCode >= 500 || o.StatusCode == 429)
-	case TLSError, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied, StartExpired, CanceledByUser, InternalError:
+	case TLSError, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied, StartExpired, CanceledByUser, InternalError,
+		OverlapSkipped, PauseSkipped, MisfireSkipped:
 		return false
 	default:
 		return false

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Run is one attempt to call an endpoint, live or over. Instants are UTC; those that do not apply are zero.
+// Run is one attempt to call an endpoint, live or over, or the record of due times that passed without one. Instants are UTC; those that do not apply are zero.
 type Run struct {
 	ID           ID
 	EndpointID   [16]byte
@@ -27,6 +27,14 @@ type Run struct {
 	CancelRequestedAt time.Time
 	Outcome           Outcome
 	Decision          Decision // what the finish decided; zero while running
+	Skipped           *Skips   // due times that passed without a run, the last of which is ScheduledFor; nil: this is a run
+}
+
+// Skips is due times of an endpoint, one after the other, that passed without a run. The row that records them has attempt 0, and
+// of the instants it has FinishedAt alone: when it was recorded.
+type Skips struct {
+	From, To time.Time // the first and the last of them
+	Count    int64     // exact; of a cron with clamps and more than 20,000 due times at least so many
 }
 
 // Decision is what the governor decided at the finish of a run. Steps is its trace as stored; null where the one step was the

@@ -114,6 +114,7 @@ func TestEveryOutcomeHasAMeaning(t *testing.T) {
 		runs.WorkerLost: true, runs.LockLost: true, runs.Shutdown: true,
 		runs.TLSError: false, runs.ProtocolError: false, runs.RedirectLimit: false, runs.RedirectDenied: false, runs.EgressDenied: false,
 		runs.StartExpired: false, runs.CanceledByUser: false, runs.InternalError: false,
+		runs.OverlapSkipped: false, runs.PauseSkipped: false, runs.MisfireSkipped: false,
 	}
 	require.Len(t, runs.Reasons(), len(retryable))
 	for _, reason := range runs.Reasons() {

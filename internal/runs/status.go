@@ -49,13 +49,16 @@ const (
 	StartExpired   Reason = "start_expired"   // too late after its start was committed: never sent
 	Shutdown       Reason = "shutdown"        // the worker stopped before the answer came
 	CanceledByUser Reason = "canceled_by_user"
-	InternalError  Reason = "internal_error" // a fault of ours kept the request from being sent
+	InternalError  Reason = "internal_error"  // a fault of ours kept the request from being sent
+	OverlapSkipped Reason = "overlap_skipped" // due while the endpoint's own run was still live
+	PauseSkipped   Reason = "pause_skipped"   // due while the endpoint was paused
+	MisfireSkipped Reason = "misfire_skipped" // due, and nobody ran it in time
 )
 
 // Reasons returns every reason.
 func Reasons() []Reason {
 	return []Reason{
 		HTTPStatus, Timeout, DNSError, ConnectError, TLSError, ConnectionLost, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied,
-		WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError,
+		WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError, OverlapSkipped, PauseSkipped, MisfireSkipped,
 	}
 }

@@ -34,7 +34,7 @@ func (p *pattern) neverFires() bool {
 
 // next returns the first matching reading in [from, to).
 func (p *pattern) next(from, to int64) (reading int64, ok bool) {
-	today := from - floorMod(from, daySeconds)
+	today := from - sinceMidnight(from)
 	day, ok := p.nextDay(today, to)
 	if ok && day == today {
 		if clock, found := p.nextClock(int(from - today)); found {
@@ -111,5 +111,5 @@ func monthLength(year int, month time.Month) int {
 	return 31
 }
 
-// floorMod returns the remainder of n that has the sign of m.
-func floorMod(n, m int64) int64 { return ((n % m) + m) % m }
+// sinceMidnight returns the seconds of a reading, or of an instant in UTC, since its midnight; also before 1970.
+func sinceMidnight(n int64) int64 { return ((n % daySeconds) + daySeconds) % daySeconds }

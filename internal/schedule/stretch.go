@@ -29,7 +29,7 @@ func stretchAt(zone *time.Location, instant int64) stretch {
 	if s.end <= instant {
 		// The standard library takes every year for 365 days long where it extrapolates rules, and so ends the last stretch of a leap
 		// year before its last day (by UTC), on which no rule changes a clock.
-		s.end = instant - floorMod(instant, daySeconds) + daySeconds
+		s.end = instant - sinceMidnight(instant) + daySeconds
 	}
 	return s
 }

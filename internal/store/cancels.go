@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,8 +18,8 @@ var _ runs.Canceler = (*Runs)(nil)
 // Cancel implements runs.Canceler. It locks the live row, so that a finish comes either before it, and the run is over, or after it, and
 // finds the request in the story.
 func (s *Runs) Cancel(ctx context.Context, c runs.Cancel) (run runs.Run, err error) {
-	day := runs.Run{ID: c.RunID, ScheduledFor: c.RunID.Slot()}
-	return run, s.db.withPartitions(ctx, []runs.Run{day}, func() error {
+	days := func() []time.Time { return []time.Time{dayOf(c.RunID.Slot())} }
+	return run, s.db.withPartitions(ctx, days, func() error {
 		return s.db.tx(ctx, func(tx pgx.Tx) error {
 			live, err := s.db.q.LiveRunLock(ctx, tx, dbsqlc.LiveRunLockParams{RunID: c.RunID, TenantID: c.TenantID})
 			if missing(err) {

@@ -136,7 +136,7 @@ func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []dbsqlc.End
 func (s *Endpoints) Change(
 	ctx context.Context, tenant [16]byte, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
 ) (changed *endpoints.Endpoint, err error) {
-	err = s.db.tx(ctx, func(tx pgx.Tx) error {
+	locked := func(tx pgx.Tx) error {
 		// First no start may be in flight, then no finish: in this order nobody waits in a circle, and the statements after
 		// see what both committed.
 		if err := s.db.q.StartsExclude(ctx, tx); err != nil {
@@ -158,8 +158,9 @@ func (s *Endpoints) Change(
 			return err
 		}
 		return s.write(ctx, tx, now, &before, changed, planned)
-	})
-	if err != nil {
+	}
+	days := func() []time.Time { return skipDays(changed) }
+	if err := s.db.withPartitions(ctx, days, func() error { return s.db.tx(ctx, locked) }); err != nil {
 		return nil, err
 	}
 	return changed, nil
@@ -173,6 +174,9 @@ func (s *Endpoints) write(ctx context.Context, tx pgx.Tx, now time.Time, before,
 	if err := s.writeHints(ctx, tx, now, before, after); err != nil {
 		return err
 	}
+	if err := s.db.recordSkips(ctx, tx, now, after); err != nil {
+		return err
+	}
 	if after.Archived() {
 		_, err := s.db.q.ScheduleDelete(ctx, tx, after.ID)
 		return err
@@ -182,6 +186,7 @@ func (s *Endpoints) write(ctx context.Context, tx pgx.Tx, now time.Time, before,
 			EndpointID: after.ID, Version: after.Version, LockMs: lockMs(after.Spec), FailureCount: int32(after.State.FailureCount), //nolint:gosec // Counts runs.
 			PausedUntil: optional(after.State.PausedUntil), PauseReason: optionalText(after.State.PauseReason),
 			ManualAt: optional(after.State.ManualAt), RetryAfter: optional(after.State.RetryAfter),
+			AccountedUntil: optional(after.State.AccountedUntil),
 		})
 		return oneRow(rows, err, "recording a change", after.ID)
 	}

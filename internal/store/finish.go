@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
@@ -19,6 +18,8 @@ import (
 
 // Finish implements dispatch.Executions.
 func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispatch.Finished, err error) {
+	var skipped []time.Time
+	days := func() []time.Time { return append(runDays(f.Runs), skipped...) }
 	finish := func() error {
 		return s.db.tx(ctx, func(tx pgx.Tx) error {
 			ours, gone, err := s.end(ctx, tx, f.Runs)
@@ -26,14 +27,16 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 				return err
 			}
 			b := &batch{db: s.db, worker: f.Worker, keep: f.Keep, lockTTL: f.LockTTL, runs: ours}
-			if err := b.settle(ctx, tx); err != nil {
+			err = b.settle(ctx, tx)
+			skipped = daysOf(b.skipped)
+			if err != nil {
 				return err
 			}
-			done = dispatch.Finished{Kept: b.kept, Decided: b.decided}
+			done = dispatch.Finished{Kept: b.kept, Decided: b.decided, Skipped: b.skipped}
 			return s.recall(ctx, tx, gone, &done)
 		})
 	}
-	return done, s.db.withPartitions(ctx, f.Runs, finish)
+	return done, s.db.withPartitions(ctx, days, finish)
 }
 
 // end takes the live rows of runs away, and tells which runs were still the caller's to finish and which were gone.
@@ -77,6 +80,7 @@ type batch struct {
 	plans   map[[16]byte]*endpoints.Endpoint
 	kept    []claims.Claim
 	decided []governor.Source
+	skipped []endpoints.Skip
 }
 
 // settle decides what follows each run and writes everything.
@@ -127,6 +131,8 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 		}
 	}
 	b.history.add(run, e.Version, e.State.FailureCount, &decided)
+	b.history.addSkips(e, now)
+	b.skipped = append(b.skipped, e.Unrecorded...)
 	b.decided = append(b.decided, decided.Due.Source)
 	b.plan(e, now)
 	return nil
@@ -149,6 +155,7 @@ func (b *batch) plan(e *endpoints.Endpoint, now time.Time) {
 	n.LastStatus = append(n.LastStatus, s.LastRun.Status)
 	n.LastStartedAt = append(n.LastStartedAt, s.LastRun.StartedAt)
 	n.LastFinishedAt = append(n.LastFinishedAt, s.LastRun.FinishedAt)
+	n.AccountedUntil = append(n.AccountedUntil, s.AccountedUntil)
 	n.Keep = append(n.Keep, b.keep > 0 && s.Due.At.Before(now.Add(b.keep)))
 	b.plans[e.ID] = e
 }
@@ -194,22 +201,4 @@ func finishedOf(run runs.Run) endpoints.Finished {
 		f.Verdict = endpoints.Failure
 	}
 	return f
-}
-
-// withPartitions runs write, and once more with the days of the runs made ready when the history had no place for one of them.
-func (db *DB) withPartitions(ctx context.Context, list []runs.Run, write func() error) error {
-	err := write()
-	if pg, found := errors.AsType[*pgconn.PgError](err); !found || !noPartition(pg) {
-		return err
-	}
-	days := map[time.Time]bool{}
-	for _, run := range list {
-		days[run.ScheduledFor.UTC().Truncate(24*time.Hour)] = true
-	}
-	for day := range days {
-		if err := db.q.HistoryCreateDay(ctx, db.pool, day); err != nil {
-			return fmt.Errorf("making the history ready for %s: %w", day.Format(time.DateOnly), translate(err))
-		}
-	}
-	return write()
 }

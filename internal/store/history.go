@@ -47,6 +47,12 @@ func (h *history) add(run runs.Run, version int64, failures int, decided *endpoi
 	r.Errors = append(r.Errors, storable(o.Error))
 	r.Versions = append(r.Versions, version)
 	r.FailureCounts = append(r.FailureCounts, int32(failures)) //nolint:gosec // Counts runs.
+	var skipped runs.Skips
+	if run.Skipped != nil {
+		skipped = *run.Skipped
+	}
+	r.SkippedFrom = append(r.SkippedFrom, skipped.From)
+	r.SkippedCounts = append(r.SkippedCounts, skipped.Count)
 	h.addDecision(decided)
 	if len(o.Body) > 0 {
 		b := &h.bodies

@@ -16,6 +16,7 @@ type ledgerEntry struct {
 	LastSlot     *time.Time     `json:"lastSlot,omitempty"`
 	PausedUntil  *time.Time     `json:"pausedUntil,omitempty"`
 	RetryAfter   *time.Time     `json:"retryAfter,omitempty"`
+	Accounted    *time.Time     `json:"accountedUntil,omitempty"`
 	Hints        *ledgerHints   `json:"hints,omitempty"`
 }
 
@@ -33,7 +34,7 @@ type ledgerHint struct {
 func ledgerInput(in governor.Input) ledgerEntry {
 	entry := ledgerEntry{
 		Now: in.Now, Cause: in.Cause, Anchor: optional(in.Anchor), FailureCount: in.Failures, LastSlot: optional(in.LastSlot),
-		PausedUntil: optional(in.PausedUntil), RetryAfter: optional(in.RetryAfter),
+		PausedUntil: optional(in.PausedUntil), RetryAfter: optional(in.RetryAfter), Accounted: optional(in.Accounted),
 	}
 	if in.IntervalHint == nil && in.OneShot == nil {
 		return entry

@@ -125,7 +125,7 @@ func given[T ~[16]byte](id T) *[16]byte {
 }
 
 func runOf(row dbsqlc.Run) runs.Run {
-	return runs.Run{
+	run := runs.Run{
 		ID: row.ID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.ScheduledFor, Attempt: int(row.Attempt),
 		Source: row.Source, ClaimToken: row.ClaimToken, WorkerID: row.WorkerID,
 		ClaimedAt: row.ClaimedAt, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
@@ -138,6 +138,11 @@ func runOf(row dbsqlc.Run) runs.Run {
 		},
 		Decision: runs.Decision{NextRunAt: instant(row.NextRunAt), Source: text(row.NextSource), Steps: row.NextSteps},
 	}
+	if row.SkippedFrom != nil { // Nobody claimed or started it.
+		run.Skipped = &runs.Skips{From: *row.SkippedFrom, To: row.ScheduledFor, Count: *row.SkippedCount}
+		run.WorkerID, run.ClaimedAt, run.StartedAt = [16]byte{}, time.Time{}, time.Time{}
+	}
+	return run
 }
 
 func liveRunOf(row dbsqlc.LiveRun) runs.Run {

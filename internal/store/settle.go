@@ -61,7 +61,9 @@ func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run)
 // settle ends a run and plans what follows it. Where end ends nothing the run is left alone: its lock was extended, its worker spoke
 // up, or it finished.
 func (s *Sweeps) settle(ctx context.Context, run runs.Run, end func(tx pgx.Tx) (int64, error)) (settled bool, err error) {
-	err = s.db.withPartitions(ctx, []runs.Run{run}, func() error {
+	var skipped []time.Time
+	days := func() []time.Time { return append(runDays([]runs.Run{run}), skipped...) }
+	err = s.db.withPartitions(ctx, days, func() error {
 		return s.tx(ctx, func(tx pgx.Tx) error {
 			why, err := s.evidence(ctx, tx, run)
 			if err != nil {
@@ -79,7 +81,9 @@ func (s *Sweeps) settle(ctx context.Context, run runs.Run, end func(tx pgx.Tx) (
 				return err
 			}
 			b := &batch{db: s.db, runs: []runs.Run{run}}
-			return b.settle(ctx, tx)
+			err = b.settle(ctx, tx)
+			skipped = daysOf(b.skipped)
+			return err
 		})
 	})
 	return settled && err == nil, err

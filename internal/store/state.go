@@ -90,7 +90,7 @@ func stateOf(row dbsqlc.Schedule) endpoints.State {
 		Due:    endpoints.Due{At: row.PlannedAt, Slot: row.Slot, Attempt: int(row.Attempt), Source: governor.Source(row.Source)},
 		Anchor: instant(row.Anchor), LastSlot: instant(row.LastSlot), FailureCount: int(row.FailureCount),
 		PausedUntil: instant(row.PausedUntil), PauseReason: text(row.PauseReason),
-		ManualAt: instant(row.ManualAt), RetryAfter: instant(row.RetryAfter),
+		ManualAt: instant(row.ManualAt), RetryAfter: instant(row.RetryAfter), AccountedUntil: instant(row.AccountedUntil),
 	}
 	if row.LastStatus != nil {
 		s.LastRun = &endpoints.LastRun{

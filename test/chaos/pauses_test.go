@@ -43,7 +43,7 @@ func (p *pausing) resume(ctx context.Context, id string) error {
 	var late int
 	err := p.pool.QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM live_runs WHERE endpoint_id = substr($1, 4)::uuid AND started_at > $2)
-		     + (SELECT count(*) FROM runs WHERE endpoint_id = substr($1, 4)::uuid AND started_at > $2)`, id, p.since[id]).Scan(&late)
+		     + (SELECT count(*) FROM runs WHERE endpoint_id = substr($1, 4)::uuid AND started_at > $2 AND attempt > 0)`, id, p.since[id]).Scan(&late)
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,7 @@ type (
 		ManualAt     time.Time  `json:"manual_at"`
 		RetryAfter   time.Time  `json:"retry_after"`
 		LastSlot     time.Time  `json:"last_slot"`
+		Accounted    time.Time  `json:"accounted_until"`
 	}
 	liveRun struct {
 		EndpointID  uuid.UUID `json:"endpoint_id"`
@@ -93,6 +94,8 @@ type (
 		NextSource   string          `json:"next_source"`
 		NextSteps    json.RawMessage `json:"next_steps"`
 		FailureCount int             `json:"failure_count"`
+		SkippedFrom  time.Time       `json:"skipped_from"`
+		SkippedCount int64           `json:"skipped_count"`
 	}
 	hint struct {
 		ID         int64     `json:"id"`
@@ -132,6 +135,7 @@ type changes struct {
 	schedules []change[schedule]
 	live      []change[liveRun]
 	history   []change[pastRun]
+	skips     []*pastRun // rows of the same table that are no runs
 	hints     []change[hint]
 	decisions []change[decision]
 	workers   []change[workerRow]
@@ -165,7 +169,12 @@ func (c *changes) add(table string, before, after *string) error {
 	case "live_runs":
 		return decode(&c.live, before, after)
 	case "runs":
-		return decode(&c.history, before, after)
+		err := decode(&c.history, before, after)
+		if n := len(c.history) - 1; err == nil && c.history[n].before == nil && c.history[n].after.Attempt == 0 {
+			c.skips = append(c.skips, c.history[n].after)
+			c.history = c.history[:n]
+		}
+		return err
 	case "hints":
 		return decode(&c.hints, before, after)
 	case "decisions":
@@ -211,6 +220,7 @@ type mirror struct {
 	workers   map[uuid.UUID]*workerRow
 	started   map[endpoints.ID]*liveRun // the last start
 	succeeded map[slotKey]runs.ID
+	skipped   map[endpoints.ID][]*pastRun // in the order in which they were recorded
 }
 
 type slotKey struct {
@@ -229,6 +239,7 @@ func newMirror() *mirror {
 		schedules: map[endpoints.ID]*schedule{}, live: map[endpoints.ID]*liveRun{}, history: map[runs.ID]*pastRun{},
 		hints: map[endpoints.ID]map[string]*hint{}, ledger: map[endpoints.ID]ledger{}, workers: map[uuid.UUID]*workerRow{},
 		started: map[endpoints.ID]*liveRun{}, succeeded: map[slotKey]runs.ID{},
+		skipped: map[endpoints.ID][]*pastRun{},
 	}
 }
 
@@ -245,6 +256,10 @@ func (m *mirror) apply(c *changes) {
 		if r.after != nil && !r.after.NextRunAt.IsZero() {
 			m.ledger[endpoints.ID(r.after.EndpointID)] = ledger{at: r.after.NextRunAt, source: r.after.NextSource}
 		}
+	}
+	for _, s := range c.skips {
+		id := endpoints.ID(s.EndpointID)
+		m.skipped[id] = append(m.skipped[id], s)
 	}
 	for _, d := range c.decisions {
 		if d.after != nil {

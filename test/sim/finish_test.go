@@ -94,7 +94,7 @@ func (w *world) keepsMinimum(id endpoints.ID, l *liveRun) {
 // judgeFinish is the move from live to over. Late answers change nothing.
 func (w *world) judgeFinish(f dispatch.Finish, done dispatch.Finished, c *changes) {
 	w.t.Helper()
-	w.only("a finish", c, "live_runs", "runs", "schedules", "hints")
+	w.only("a finish", c, "live_runs", "runs", "schedules", "hints", "skips")
 	w.ensure(len(c.live) == len(c.history), "a finish ended %d runs and kept %d", len(c.live), len(c.history))
 	ended := map[runs.ID]bool{}
 	for _, l := range c.live {
@@ -183,8 +183,10 @@ func (w *world) judgeEnd(run runs.Run, keeps bool, c *changes) {
 	}
 	if before == nil {
 		w.ensure(after == nil && past.NextRunAt.IsZero(), "an archived endpoint was planned")
+		w.ensure(len(skipsOf(id, c)) == 0, "an archived endpoint has due times")
 		return
 	}
+	w.judgeSkips(id, before, after, c)
 	w.ensure(after != nil, "run %s ended and nothing follows", runName(run.ID))
 	w.ensure(before.Slot.Equal(run.ScheduledFor) && before.Attempt == run.Attempt, "run %s ended, planned was another", runName(run.ID))
 	w.ensure(after.Token == before.Token+1, "the end of run %s did not raise the token", runName(run.ID))
@@ -227,6 +229,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 
 	now := w.now().Add(999 * time.Microsecond).Truncate(time.Millisecond)
 	in := inputOf(id, spec, &want, hints, now, governor.CauseFinish)
+	w.judgeOverrun(in, before, after, c)
 	next := governor.Decide(in)
 	if after.Attempt > 1 {
 		if !want.ManualAt.IsZero() { // What somebody asked for is the next due time, also where the clock was set back since.

@@ -41,7 +41,7 @@ func (w *world) lawful(c *changes) {
 // nothing fails the case where a call changed a row although it must not have.
 func (w *world) nothing(name string, c *changes) {
 	w.t.Helper()
-	n := len(c.schedules) + len(c.live) + len(c.history) + len(c.hints) + len(c.decisions) + len(c.workers)
+	n := len(c.schedules) + len(c.live) + len(c.history) + len(c.skips) + len(c.hints) + len(c.decisions) + len(c.workers)
 	w.ensure(n == 0, "%s changed %d rows", name, n)
 }
 
@@ -50,7 +50,7 @@ func (w *world) only(name string, c *changes, tables ...string) {
 	w.t.Helper()
 	counts := map[string]int{
 		"schedules": len(c.schedules), "live_runs": len(c.live), "runs": len(c.history), "hints": len(c.hints),
-		"decisions": len(c.decisions), "workers": len(c.workers),
+		"decisions": len(c.decisions), "workers": len(c.workers), "skips": len(c.skips),
 	}
 	for _, table := range tables {
 		delete(counts, table)
@@ -188,9 +188,10 @@ func (w *world) judgeTakeOver(silent time.Duration, freed int, c *changes) {
 // judgeChange is what a user does: a replan that revokes every claim, or a record while a run is live.
 func (w *world) judgeChange(id endpoints.ID, cause string, c *changes) {
 	w.t.Helper()
-	w.only(cause, c, "schedules", "hints", "decisions")
+	w.only(cause, c, "schedules", "hints", "decisions", "skips")
 	w.ensure(len(c.schedules) == 1, "%s changed %d schedules", cause, len(c.schedules))
 	before, after := c.schedules[0].before, c.schedules[0].after
+	w.judgeSkips(id, before, after, c)
 	if cause == "archive" {
 		w.ensure(after == nil && len(c.decisions) == 0, "an archived endpoint has a schedule")
 		return
@@ -209,15 +210,22 @@ func (w *world) judgeChange(id endpoints.ID, cause string, c *changes) {
 	d := c.decisions[0].after
 	w.ensure(d.Cause == cause, "%s is in the ledger as %s", cause, d.Cause)
 	w.ensure(d.NextRunAt.Equal(after.PlannedAt) && d.NextSource == after.Source, "%s of %s planned other than it decided", cause, short(id))
-	w.replay(id, d, after, c)
+	w.replay(id, d, c)
+	w.judgePassed(id, c)
 }
 
 // replay decides again on the input that a decision recorded, and on what the rows say that it was.
-func (w *world) replay(id endpoints.ID, d *decision, s *schedule, c *changes) {
+func (w *world) replay(id endpoints.ID, d *decision, c *changes) {
 	w.t.Helper()
+	before, s := c.schedules[0].before, c.schedules[0].after
 	spec := w.specOf(id, d.Version)
 	hints := w.hintsAfter(id, c)
-	in := inputOf(id, spec, s, hints, d.DecidedAt, governor.CauseReplan)
+	asked := *s // What the decision knew of, which is all but what it has accounted for itself.
+	asked.Accounted = time.Time{}
+	if before != nil {
+		asked.Accounted = before.Accounted
+	}
+	in := inputOf(id, spec, &asked, hints, d.DecidedAt, governor.CauseReplan)
 	w.ensure(d.DecidedAt.Sub(w.now()) >= 0 && d.DecidedAt.Sub(w.now()) < time.Millisecond, "a decision of %s at %s", w.now(), d.DecidedAt)
 	recorded, err := recordedInput(id, spec, d.Input, hints)
 	w.ensure(err == nil, "reading the input of a decision: %v", err)

@@ -28,6 +28,9 @@ func inputOf(id endpoints.ID, spec endpoints.Spec, s *schedule, hints map[string
 		Min: spec.MinInterval, Max: spec.MaxInterval, LastSlot: s.LastSlot, RetryAfter: s.RetryAfter, PausedUntil: s.PausedUntil,
 		Jitter: spec.Jitter,
 	}
+	if spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll {
+		in.Accounted = s.Accounted
+	}
 	if cron, err := spec.ParseCron(id); err == nil && cron != nil {
 		in.Baseline.Cron = cron
 	}
@@ -51,6 +54,7 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 		LastSlot     time.Time      `json:"lastSlot"`
 		PausedUntil  time.Time      `json:"pausedUntil"`
 		RetryAfter   time.Time      `json:"retryAfter"`
+		Accounted    time.Time      `json:"accountedUntil"`
 		Hints        struct {
 			Interval *struct {
 				IntervalMs int64     `json:"intervalMs"`
@@ -67,6 +71,7 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 	}
 	s := &schedule{
 		Anchor: kept.Anchor, FailureCount: kept.FailureCount, LastSlot: kept.LastSlot, PausedUntil: kept.PausedUntil, RetryAfter: kept.RetryAfter,
+		Accounted: kept.Accounted,
 	}
 	replayed := map[string]*hint{}
 	if h := kept.Hints.Interval; h != nil {

@@ -74,6 +74,8 @@ func sometimes() []string {
 		"lock lost by its holder", "retry", "one-shot consumed", "plan by an interval hint", "plan by a one-shot hint",
 		"change while a run is live", "run succeeded", "run failed", "run timed_out", "run lost", "run skipped", "jump", "echo", "race passed",
 		"race waited", "quiet end", "twin", "start taken back", "stale", "clamp", "doubt ended", "stuck claim freed", "worker retired",
+		"race waited", "quiet end", "twin", "start taken back", "stale",
+		"overlap_skipped", "pause_skipped", "misfire_skipped", "due time dropped", "due time passed under a run",
 	}
 }
 

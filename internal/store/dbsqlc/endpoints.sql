@@ -66,14 +66,14 @@ VALUES (@endpoint_id, @planned_at, @planned_at, @slot, 0, @version, @lock_ms, @a
 UPDATE schedules
 SET due_at = @planned_at, planned_at = @planned_at, slot = @slot, attempt = @attempt, source = @source, version = @version,
     lock_ms = @lock_ms, failure_count = @failure_count, paused_until = @paused_until, pause_reason = @pause_reason,
-    manual_at = @manual_at, retry_after = @retry_after, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL
+    manual_at = @manual_at, retry_after = @retry_after, accounted_until = @accounted_until, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL
 WHERE endpoint_id = @endpoint_id;
 
 -- name: ScheduleRecord :execrows
 -- Records a change while a run is live: its finish will replan.
 UPDATE schedules
 SET version = @version, lock_ms = @lock_ms, failure_count = @failure_count, paused_until = @paused_until,
-    pause_reason = @pause_reason, manual_at = @manual_at, retry_after = @retry_after
+    pause_reason = @pause_reason, manual_at = @manual_at, retry_after = @retry_after, accounted_until = @accounted_until
 WHERE endpoint_id = @endpoint_id;
 
 -- name: ScheduleDelete :execrows

@@ -462,7 +462,7 @@ func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, endpointID UUID) 
 }
 
 const scheduleGetMany = `-- name: ScheduleGetMany :many
-SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason
+SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 `
@@ -499,6 +499,7 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 			&i.LastStartedAt,
 			&i.LastFinishedAt,
 			&i.PauseReason,
+			&i.AccountedUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -551,19 +552,20 @@ func (q *Queries) ScheduleNotify(ctx context.Context, db DBTX, dueMs int64) erro
 const scheduleRecord = `-- name: ScheduleRecord :execrows
 UPDATE schedules
 SET version = $1, lock_ms = $2, failure_count = $3, paused_until = $4,
-    pause_reason = $5, manual_at = $6, retry_after = $7
-WHERE endpoint_id = $8
+    pause_reason = $5, manual_at = $6, retry_after = $7, accounted_until = $8
+WHERE endpoint_id = $9
 `
 
 type ScheduleRecordParams struct {
-	Version      int64
-	LockMs       int32
-	FailureCount int32
-	PausedUntil  *time.Time
-	PauseReason  *string
-	ManualAt     *time.Time
-	RetryAfter   *time.Time
-	EndpointID   UUID
+	Version        int64
+	LockMs         int32
+	FailureCount   int32
+	PausedUntil    *time.Time
+	PauseReason    *string
+	ManualAt       *time.Time
+	RetryAfter     *time.Time
+	AccountedUntil *time.Time
+	EndpointID     UUID
 }
 
 // Records a change while a run is live: its finish will replan.
@@ -576,6 +578,7 @@ func (q *Queries) ScheduleRecord(ctx context.Context, db DBTX, arg ScheduleRecor
 		arg.PauseReason,
 		arg.ManualAt,
 		arg.RetryAfter,
+		arg.AccountedUntil,
 		arg.EndpointID,
 	)
 	if err != nil {
@@ -588,23 +591,24 @@ const scheduleReplan = `-- name: ScheduleReplan :execrows
 UPDATE schedules
 SET due_at = $1, planned_at = $1, slot = $2, attempt = $3, source = $4, version = $5,
     lock_ms = $6, failure_count = $7, paused_until = $8, pause_reason = $9,
-    manual_at = $10, retry_after = $11, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL
-WHERE endpoint_id = $12
+    manual_at = $10, retry_after = $11, accounted_until = $12, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL
+WHERE endpoint_id = $13
 `
 
 type ScheduleReplanParams struct {
-	PlannedAt    time.Time
-	Slot         time.Time
-	Attempt      int16
-	Source       string
-	Version      int64
-	LockMs       int32
-	FailureCount int32
-	PausedUntil  *time.Time
-	PauseReason  *string
-	ManualAt     *time.Time
-	RetryAfter   *time.Time
-	EndpointID   UUID
+	PlannedAt      time.Time
+	Slot           time.Time
+	Attempt        int16
+	Source         string
+	Version        int64
+	LockMs         int32
+	FailureCount   int32
+	PausedUntil    *time.Time
+	PauseReason    *string
+	ManualAt       *time.Time
+	RetryAfter     *time.Time
+	AccountedUntil *time.Time
+	EndpointID     UUID
 }
 
 // Puts a new plan in force and revokes every claim.
@@ -621,6 +625,7 @@ func (q *Queries) ScheduleReplan(ctx context.Context, db DBTX, arg ScheduleRepla
 		arg.PauseReason,
 		arg.ManualAt,
 		arg.RetryAfter,
+		arg.AccountedUntil,
 		arg.EndpointID,
 	)
 	if err != nil {

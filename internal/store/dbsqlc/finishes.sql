@@ -65,6 +65,7 @@ WITH next AS (
            unnest(sqlc.arg('last_status')::text[]) AS last_status,
            unnest(sqlc.arg('last_started_at')::timestamptz[]) AS last_started_at,
            unnest(sqlc.arg('last_finished_at')::timestamptz[]) AS last_finished_at,
+           unnest(sqlc.arg('accounted_until')::timestamptz[]) AS accounted_until,
            unnest(sqlc.arg('keep')::boolean[]) AS keep
 ), clock AS MATERIALIZED (
     SELECT sqlc.arg('now')::timestamptz AS now
@@ -78,6 +79,7 @@ SET planned_at       = next.planned_at,
     failure_count    = next.failure_count,
     manual_at        = nullif(next.manual_at, '0001-01-01 00:00:00+00'),
     retry_after      = nullif(next.retry_after, '0001-01-01 00:00:00+00'),
+    accounted_until  = next.accounted_until,
     last_slot        = next.last_slot,
     last_attempt     = next.last_attempt,
     last_status      = next.last_status,

@@ -128,9 +128,10 @@ WITH next AS (
            unnest($14::text[]) AS last_status,
            unnest($15::timestamptz[]) AS last_started_at,
            unnest($16::timestamptz[]) AS last_finished_at,
-           unnest($17::boolean[]) AS keep
+           unnest($17::timestamptz[]) AS accounted_until,
+           unnest($18::boolean[]) AS keep
 ), clock AS MATERIALIZED (
-    SELECT $18::timestamptz AS now
+    SELECT $19::timestamptz AS now
 )
 UPDATE schedules s
 SET planned_at       = next.planned_at,
@@ -141,6 +142,7 @@ SET planned_at       = next.planned_at,
     failure_count    = next.failure_count,
     manual_at        = nullif(next.manual_at, '0001-01-01 00:00:00+00'),
     retry_after      = nullif(next.retry_after, '0001-01-01 00:00:00+00'),
+    accounted_until  = next.accounted_until,
     last_slot        = next.last_slot,
     last_attempt     = next.last_attempt,
     last_status      = next.last_status,
@@ -174,6 +176,7 @@ type ScheduleFinishParams struct {
 	LastStatus     []string
 	LastStartedAt  []time.Time
 	LastFinishedAt []time.Time
+	AccountedUntil []time.Time
 	Keep           []bool
 	Now            time.Time
 }
@@ -205,6 +208,7 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		arg.LastStatus,
 		arg.LastStartedAt,
 		arg.LastFinishedAt,
+		arg.AccountedUntil,
 		arg.Keep,
 		arg.Now,
 	)

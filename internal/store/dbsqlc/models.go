@@ -117,6 +117,8 @@ type Run struct {
 	NextSteps     json.RawMessage
 	Version       int64
 	FailureCount  int32
+	SkippedFrom   *time.Time
+	SkippedCount  *int64
 }
 
 type Schedule struct {
@@ -142,4 +144,5 @@ type Schedule struct {
 	LastStartedAt  *time.Time
 	LastFinishedAt *time.Time
 	PauseReason    *string
+	AccountedUntil *time.Time
 }

@@ -1,8 +1,9 @@
 -- name: RunInsert :exec
--- Adds finished runs to the history. An instant of the year 1, an empty text and a status code of 0 mean none.
+-- Adds finished runs, and due times that were skipped, to the history. An instant of the year 1, an empty text, a status code of 0 and
+-- a count of 0 mean none.
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
-                  truncated, error, next_run_at, next_source, next_steps, version, failure_count)
+                  truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count)
 SELECT unnest(sqlc.arg('ids')::uuid[]),
        unnest(sqlc.arg('scheduled_for')::timestamptz[]),
        unnest(sqlc.arg('endpoint_ids')::uuid[]),
@@ -29,7 +30,9 @@ SELECT unnest(sqlc.arg('ids')::uuid[]),
        nullif(unnest(sqlc.arg('next_sources')::text[]), ''),
        nullif(unnest(sqlc.arg('next_steps')::text[]), '')::jsonb,
        unnest(sqlc.arg('versions')::bigint[]),
-       unnest(sqlc.arg('failure_counts')::int[]);
+       unnest(sqlc.arg('failure_counts')::int[]),
+       nullif(unnest(sqlc.arg('skipped_from')::timestamptz[]), '0001-01-01 00:00:00+00'),
+       nullif(unnest(sqlc.arg('skipped_counts')::bigint[]), 0);
 
 -- name: RunBodyInsert :exec
 INSERT INTO run_bodies (run_id, scheduled_for, content_type, body)

@@ -247,7 +247,7 @@ func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListPar
 }
 
 const runGet = `-- name: RunGet :one
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count
+SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count
 FROM runs
 WHERE id = $1 AND scheduled_for = $2 AND tenant_id = $3
 `
@@ -289,6 +289,8 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (Run, e
 		&i.NextSteps,
 		&i.Version,
 		&i.FailureCount,
+		&i.SkippedFrom,
+		&i.SkippedCount,
 	)
 	return i, err
 }
@@ -296,7 +298,7 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (Run, e
 const runInsert = `-- name: RunInsert :exec
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
-                  truncated, error, next_run_at, next_source, next_steps, version, failure_count)
+                  truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count)
 SELECT unnest($1::uuid[]),
        unnest($2::timestamptz[]),
        unnest($3::uuid[]),
@@ -323,7 +325,9 @@ SELECT unnest($1::uuid[]),
        nullif(unnest($24::text[]), ''),
        nullif(unnest($25::text[]), '')::jsonb,
        unnest($26::bigint[]),
-       unnest($27::int[])
+       unnest($27::int[]),
+       nullif(unnest($28::timestamptz[]), '0001-01-01 00:00:00+00'),
+       nullif(unnest($29::bigint[]), 0)
 `
 
 type RunInsertParams struct {
@@ -354,9 +358,12 @@ type RunInsertParams struct {
 	NextSteps     []string
 	Versions      []int64
 	FailureCounts []int32
+	SkippedFrom   []time.Time
+	SkippedCounts []int64
 }
 
-// Adds finished runs to the history. An instant of the year 1, an empty text and a status code of 0 mean none.
+// Adds finished runs, and due times that were skipped, to the history. An instant of the year 1, an empty text, a status code of 0 and
+// a count of 0 mean none.
 func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) error {
 	_, err := db.Exec(ctx, runInsert,
 		arg.Ids,
@@ -386,6 +393,8 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 		arg.NextSteps,
 		arg.Versions,
 		arg.FailureCounts,
+		arg.SkippedFrom,
+		arg.SkippedCounts,
 	)
 	return err
 }
@@ -427,7 +436,7 @@ func (q *Queries) RunLastDecision(ctx context.Context, db DBTX, endpointID UUID)
 }
 
 const runList = `-- name: RunList :many
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count
+SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count
 FROM runs
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
@@ -495,6 +504,8 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]Ru
 			&i.NextSteps,
 			&i.Version,
 			&i.FailureCount,
+			&i.SkippedFrom,
+			&i.SkippedCount,
 		); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,161 @@
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"rubato/internal/runs"
+)
+
+// maxDoublings is the bound of the backoff, which doubles the interval for every failure in a row.
+const maxDoublings = 5
+
+// checkSlots generates the slots of a schedule from one run to the next and looks for each of them, and for slots that stand in two
+// records or in a record and a run. Where a hint, a clamp, jitter or a change had a hand in it, the history alone does not tell what
+// the slots were, so only what is certain is generated.
+func (a *auditor) checkSlots(e *endpoint) {
+	slices.SortFunc(e.skipped, func(x, y skip) int { return cmp.Or(x.To.Compare(y.To), x.From.Compare(y.From)) })
+	a.checkRecords(e)
+	for i := 0; i+1 < len(e.runs); i++ {
+		r, next := e.runs[i], e.runs[i+1]
+		if !e.plain(r) || !e.plain(next) || next.Slot.Equal(r.Slot) {
+			continue
+		}
+		changes := e.changesBetween(r, next)
+		switch {
+		case len(changes) == 0:
+			a.checkSlotsUnder(e, r, next)
+		case len(changes) == 1 && changes[0].Cause == "pause" && !changes[0].At.Before(r.FinishedAt):
+			a.checkPausedSlots(e, r, next, changes[0])
+		}
+	}
+}
+
+// checkRecords holds the records of skipped slots apart from each other and from runs. A run that somebody asked for stands for none.
+func (a *auditor) checkRecords(e *endpoint) {
+	for i, s := range e.skipped {
+		a.report.looked(OneRecord)
+		if i > 0 && !s.From.After(e.skipped[i-1].To) {
+			a.report.breach(OneRecord, e.id, s.ID, fmt.Sprintf("the slots from %s to %s overlap with those up to %s of record %s",
+				clock(s.From), clock(s.To), clock(e.skipped[i-1].To), e.skipped[i-1].ID))
+		}
+		if s.Count == 1 && !s.From.Equal(s.To) || s.From.After(s.To) {
+			a.report.breach(OneRecord, e.id, s.ID, fmt.Sprintf("%d slots from %s to %s", s.Count, clock(s.From), clock(s.To)))
+		}
+	}
+	for _, r := range e.all() {
+		at, found := e.record(r.Slot)
+		if r.Source == "manual" || !found || at.RecordedAt.Equal(r.Slot) { // Planned at once in the millisecond that became a record.
+			continue
+		}
+		a.report.breach(OneRecord, e.id, r.ID, fmt.Sprintf("the slot %s has a run and is recorded as skipped by %s", clock(r.Slot), at.ID))
+	}
+}
+
+// record returns the record that a slot stands in.
+func (e *endpoint) record(slot time.Time) (skip, bool) {
+	i, _ := slices.BinarySearchFunc(e.skipped, slot, func(s skip, at time.Time) int { return s.To.Compare(at) })
+	if i == len(e.skipped) || slot.Before(e.skipped[i].From) {
+		return skip{}, false
+	}
+	return e.skipped[i], true
+}
+
+// plain reports whether the baseline alone leads from a run to the next.
+func (e *endpoint) plain(r *run) bool {
+	if e.hinted || e.jitter > 0 || r.Version != e.version || r.Attempt != 1 || r.Source == "manual" || r.Source == "retry-after" {
+		return false
+	}
+	if e.cron != nil {
+		return e.min <= time.Second && e.max == 0
+	}
+	return e.interval > 0 && e.min <= e.interval && (e.max == 0 || e.max >= e.interval<<maxDoublings)
+}
+
+func (e *endpoint) changesBetween(r, next *run) []decision {
+	var list []decision
+	for _, d := range e.decisions {
+		if !d.At.Before(r.ClaimedAt) && !d.At.After(next.StartedAt) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// anchor is what the schedule counts from after a run.
+func (e *endpoint) anchor(r *run) time.Time {
+	if e.catchesUp || r.StartedAt.Sub(r.Slot) <= lateStart {
+		return r.Slot
+	}
+	return r.StartedAt.Truncate(time.Millisecond)
+}
+
+// after returns the slot that follows a point that the schedule counts from, by what was in force after a run.
+func (e *endpoint) after(r *run, at time.Time) time.Time {
+	if e.cron != nil {
+		return e.cron.Next(at)
+	}
+	return at.Add(e.interval << min(max(r.Failures, 0), maxDoublings))
+}
+
+// checkSlotsUnder looks for the slots that passed before a run ended. One that missed some may have been planned at once, for the
+// last of them. What catches up has its turn, so only what lies before that is missed.
+func (a *auditor) checkSlotsUnder(e *endpoint, r, next *run) {
+	if next.Slot.Before(r.FinishedAt) && !e.catchesUp { // A run that was planned at once never stands for the past.
+		return
+	}
+	missing := e.missing(r, e.anchor(r), earlier(r.FinishedAt, next.Slot.Add(-1)))
+	a.report.looked(OneRecord)
+	planned := e.cron != nil && !e.catchesUp && !e.cron.Next(next.Slot.Add(-time.Second)).Equal(next.Slot)
+	if len(missing) == 0 || planned && len(missing) == 1 && e.after(r, missing[0]).After(next.Slot) {
+		return
+	}
+	a.report.breach(OneRecord, e.id, r.ID, fmt.Sprintf("the slot %s passed before the end of the run at %s without a record",
+		clock(missing[0]), clock(r.FinishedAt)))
+}
+
+// checkPausedSlots looks for the slots in a pause that ended by itself.
+func (a *auditor) checkPausedSlots(e *endpoint, r, next *run, pause decision) {
+	if next.Slot.Before(pause.NextRunAt) || r.Status == runs.Lost {
+		return
+	}
+	a.report.looked(OneRecord)
+	from := e.anchor(r)
+	for at := e.after(r, from); !at.After(pause.At) && at.Before(pause.NextRunAt); at = e.after(r, from) {
+		from = at
+	}
+	if missing := e.missing(r, from, pause.NextRunAt.Add(-1)); len(missing) > 0 {
+		a.report.breach(OneRecord, e.id, r.ID, fmt.Sprintf("the slot %s passed in the pause from %s to %s without a record",
+			clock(missing[0]), clock(pause.At), clock(pause.NextRunAt)))
+	}
+}
+
+// missing returns the first two slots after a point, and not after another, that stand in no record. It steps over what is recorded.
+func (e *endpoint) missing(r *run, from, until time.Time) []time.Time {
+	var list []time.Time
+	for at := e.after(r, from); !at.IsZero() && !at.After(until) && len(list) < 2; at = e.after(r, at) {
+		if s, found := e.record(at); found {
+			at = e.lastIn(r, at, s.To)
+			continue
+		}
+		list = append(list, at)
+	}
+	return list
+}
+
+// lastIn returns the last slot up to an instant.
+func (e *endpoint) lastIn(r *run, at, until time.Time) time.Time {
+	if e.cron != nil {
+		return until // A record ends with a slot.
+	}
+	return until.Add(-(until.Sub(at) % e.after(r, at).Sub(at)))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,205 @@
+package endpoints
+
+import (
+	"time"
+
+	"rubato/internal/governor"
+)
+
+// SkipReason says why due times passed without a run. It is the reason code of the row that records them.
+type SkipReason string
+
+// The reasons.
+const (
+	OverlapSkipped SkipReason = "overlap_skipped" // the endpoint's own run was still live
+	PauseSkipped   SkipReason = "pause_skipped"   // the endpoint was paused
+	MisfireSkipped SkipReason = "misfire_skipped" // nobody ran it in time: no worker, no database, or a change that came first
+)
+
+// Skip is due times of an endpoint, one after the other, that passed without a run.
+type Skip struct {
+	From, To time.Time // the first and the last of them
+	Count    int64     // exact; of a cron with clamps and more than 20,000 due times at least so many
+	Reason   SkipReason
+	Source   governor.Source // what set the first of them
+}
+
+func (s *Skip) add(at time.Time) {
+	if s.Count == 0 {
+		s.From = at
+	}
+	s.To = at
+	s.Count++
+}
+
+// account finds the due times that passed up to now while the endpoint stood as before, and that no run stands for or will stand for.
+// It leaves them in Unrecorded and moves AccountedUntil on. Run is the one that is live or has just ended; nil: none. Decided is what
+// was decided at now; nil: nothing, because a run is live or the endpoint is archived.
+//
+// A run that is planned at once because due times have passed stands for the last of them. One that somebody asked for stands for
+// none of them. A schedule that cannot be used has no due times; the one that takes its place answers for them.
+func (e *Endpoint) account(now time.Time, before *Endpoint, run *Finished, decided *Recorded) {
+	e.Unrecorded = nil
+	since := before.accountedUntil()
+	e.State.AccountedUntil = since
+	if e.defers(now, before, decided) {
+		return
+	}
+	until, accounted, atOnce := now, now, false
+	if decided != nil && decided.Due.Source != governor.SourceManual && decided.Due.Attempt == 1 {
+		switch slot := decided.Due.Slot; {
+		case slot.Equal(now):
+			accounted, atOnce = now.Add(-time.Millisecond), true
+		case slot.Before(now): // It catches up, and what comes after has its turn yet.
+			accounted = slot.Add(-time.Millisecond)
+			until = accounted
+		}
+	}
+	p := passage{before: before, since: since, until: until}
+	if err := p.collect(now, run, decided); err != nil {
+		return
+	}
+	if atOnce {
+		p.dropLast()
+	}
+	e.State.AccountedUntil = laterOf(since, accounted)
+	e.Unrecorded = p.merged()
+}
+
+// accountedUntil returns the instant up to which every due time is accounted for. Rows that an earlier release wrote have none.
+func (e *Endpoint) accountedUntil() time.Time {
+	return laterOf(laterOf(e.State.AccountedUntil, e.State.LastSlot), e.CreatedAt.Add(-time.Millisecond))
+}
+
+// liveRun returns what the account needs to know of the live run; nil: none is live.
+func (e *Endpoint) liveRun() *Finished {
+	r := e.State.Running
+	if r == nil {
+		return nil
+	}
+	return &Finished{Slot: r.Slot, Attempt: r.Attempt, Manual: e.State.runningManual(), StartedAt: r.StartedAt}
+}
+
+// defers reports whether the account waits for a later decision, which may yet catch up on everything that passed: while a run is
+// live or a pause holds, nobody knows how that will end.
+func (e *Endpoint) defers(now time.Time, before *Endpoint, decided *Recorded) bool {
+	if !e.catchesUp() || !before.catchesUp() || e.Archived() || !e.Spec.sameCron(before.Spec) {
+		return false
+	}
+	return decided == nil || e.PausedAt(now) && decided.Due.Source != governor.SourceManual
+}
+
+func (e *Endpoint) catchesUp() bool {
+	return e.Spec.BaselineCron != "" && e.Spec.CatchUp == governor.CatchUpAll
+}
+
+func (s Spec) sameCron(other Spec) bool {
+	return s.BaselineCron == other.BaselineCron && s.Timezone == other.Timezone && s.DST == other.DST
+}
+
+// passage gathers the due times of an endpoint that passed in (since, until].
+type passage struct {
+	before  *Endpoint
+	since   time.Time
+	until   time.Time
+	found   []Skip
+	shorten func() Skip // the last of those found, without its last due time
+}
+
+// collect finds what passed while nothing ran, and then what passed under a run.
+func (p *passage) collect(now time.Time, run *Finished, decided *Recorded) error {
+	if run == nil {
+		return p.wait(p.until, false)
+	}
+	begun := p.since // Attempts of one due time are one run in this: the time between them is under way too.
+	if run.Attempt <= 1 {
+		begun = laterOf(run.StartedAt.Truncate(time.Millisecond), run.Slot)
+		if err := p.wait(earlierOf(p.until, begun), true); err != nil {
+			return err
+		}
+	}
+	in, err := p.before.input(now, governor.CauseFinish)
+	in.Anchor = p.before.anchorAfter(*run)
+	if decided != nil { // What the decision found to have passed: the run itself may have changed the tempo.
+		in = decided.Input
+	}
+	p.take(in, span{laterOf(p.since, begun), p.until}, OverlapSkipped)
+	return err
+}
+
+// wait finds what passed up to an instant while nothing ran. The due time that was planned is among it unless it is served.
+func (p *passage) wait(until time.Time, served bool) error {
+	s := p.before.State
+	in, err := p.before.input(laterOf(p.since, p.before.CreatedAt), governor.CauseFinish)
+	if err != nil {
+		return err
+	}
+	// What the target asked for has moved the due times before it.
+	from := laterOf(p.since, s.RetryAfter.Add(-time.Millisecond))
+	resumed := s.PausedUntil.Add(-time.Millisecond)
+	if s.Due.Source == governor.SourceManual {
+		p.take(in, span{from, earlierOf(until, resumed)}, PauseSkipped)
+		p.take(in, span{laterOf(from, resumed), until}, MisfireSkipped)
+		return nil
+	}
+	due := s.Due.Slot
+	p.take(in, span{from, earlierOf(earlierOf(until, resumed), due.Add(-time.Millisecond))}, PauseSkipped)
+	if due.After(until) {
+		return nil
+	}
+	if due.After(p.since) && !served {
+		p.found = append(p.found, Skip{From: due, To: due, Count: 1, Reason: MisfireSkipped, Source: s.Due.Source})
+		p.shorten = func() Skip { return Skip{} }
+	}
+	in.Anchor, in.Now = due, due
+	p.take(in, span{laterOf(p.since, due), until}, MisfireSkipped)
+	return nil
+}
+
+// span is the time after one instant and up to another.
+type span struct{ after, until time.Time }
+
+// take adds the due times that follow the anchor of the input and lie within a span.
+func (p *passage) take(in governor.Input, within span, reason SkipReason) {
+	if !within.until.After(within.after) {
+		return
+	}
+	for _, g := range grids(in) {
+		s := g.span(within.after, within.until)
+		if s.Count == 0 {
+			continue
+		}
+		s.Reason = reason
+		p.found = append(p.found, s)
+		p.shorten = func() Skip {
+			short := g.span(within.after, s.To.Add(-time.Millisecond))
+			short.Reason = reason
+			return short
+		}
+	}
+}
+
+// dropLast leaves out the last due time.
+func (p *passage) dropLast() {
+	if len(p.found) == 0 {
+		return
+	}
+	p.found = p.found[:len(p.found)-1]
+	if short := p.shorten(); short.Count > 0 {
+		p.found = append(p.found, short)
+	}
+}
+
+// merged returns what was found, with what follows each other for one reason as one.
+func (p *passage) merged() []Skip {
+	var list []Skip
+	for _, s := range p.found {
+		if n := len(list); n > 0 && list[n-1].Reason == s.Reason {
+			list[n-1].To = s.To
+			list[n-1].Count += s.Count
+			continue
+		}
+		list = append(list, s)
+	}
+	return list
+}

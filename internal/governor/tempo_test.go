@@ -1,0 +1,50 @@
+package governor_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"rubato/internal/governor"
+)
+
+// TestTempoIsHowFarApartDueTimesAre lets every run succeed at its due time and end at once: the decision after it is a tempo away.
+func TestTempoIsHowFarApartDueTimesAre(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInput(t)
+		in.Anchor, in.Jitter, in.RetryAfter, in.PausedUntil, in.OneShot = T, 0, time.Time{}, time.Time{}, nil
+		tempo, d := governor.Tempo(in), governor.Decide(in)
+		if tempo == 0 {
+			require.NotNil(t, in.Baseline.Cron)
+			require.Equal(t, governor.RuleBaselineCron, d.Steps[0].Rule)
+			return
+		}
+		require.Equal(t, tempo, d.At.Sub(T))
+	})
+}
+
+func TestTempoFollowsAHintWhileItIsFresh(t *testing.T) {
+	t.Parallel()
+	in := governor.Input{Now: T, Baseline: every(time.Minute), Failures: 3, IntervalHint: hintEvery(5*time.Second, time.Nanosecond)}
+	require.Equal(t, 5*time.Second, governor.Tempo(in))
+	in.Now = at(time.Nanosecond)
+	require.Equal(t, 8*time.Minute, governor.Tempo(in), "one that expires exactly now is over")
+	in.Max = 4 * time.Minute
+	require.Equal(t, 4*time.Minute, governor.Tempo(in))
+	in.Baseline = on(daily(2))
+	require.Zero(t, governor.Tempo(in), "a cron names its due times")
+}
+
+// TestCatchUpAllLeavesOutWhatIsOnRecord has missed five occurrences, and three of them are recorded as skipped.
+func TestCatchUpAllLeavesOutWhatIsOnRecord(t *testing.T) {
+	t.Parallel()
+	in := governor.Input{Now: at(5*time.Minute + time.Second), Anchor: T, Baseline: on(grid(time.Minute)), CatchUp: governor.CatchUpAll}
+	require.Equal(t, at(time.Minute), governor.Decide(in).Slot)
+	in.Accounted = at(3 * time.Minute)
+	require.Equal(t, at(4*time.Minute), governor.Decide(in).Slot)
+	in.Accounted = at(5*time.Minute + time.Second)
+	require.Equal(t, at(6*time.Minute), governor.Decide(in).Slot, "nothing is left to catch up on")
+}

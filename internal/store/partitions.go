@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"rubato/internal/runs"
+)
+
+// withPartitions runs write, and again with the history made ready for the days that it needs while there is no place for one of them.
+// What a write records may depend on what it finds, so the days are asked for after it failed, and a second time.
+func (db *DB) withPartitions(ctx context.Context, days func() []time.Time, write func() error) error {
+	err := write()
+	for range 2 {
+		if pg, found := errors.AsType[*pgconn.PgError](err); !found || !noPartition(pg) {
+			return err
+		}
+		made := map[time.Time]bool{}
+		for _, day := range days() {
+			if made[day] {
+				continue
+			}
+			made[day] = true
+			if err := db.q.HistoryCreateDay(ctx, db.pool, day); err != nil {
+				return fmt.Errorf("making the history ready for %s: %w", day.Format(time.DateOnly), translate(err))
+			}
+		}
+		err = write()
+	}
+	return err
+}
+
+// runDays returns the days of history that runs belong to.
+func runDays(list []runs.Run) []time.Time {
+	days := make([]time.Time, len(list))
+	for i, run := range list {
+		days[i] = dayOf(run.ScheduledFor)
+	}
+	return days
+}
+
+func dayOf(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
