@@ -26,7 +26,7 @@ const (
 	NoLostDueTime  Invariant = "no_lost_due_time" // every due time leads to a run or is recorded as skipped
 	NoneOverdue    Invariant = "none_overdue"     // no due time waits for ever
 	NoneStuck      Invariant = "none_stuck"       // no run stays live past its lock
-	NoFalseReap    Invariant = "no_false_reap"    // no run is settled while its lock holds
+	NoFalseReap    Invariant = "no_false_reap"    // no run is settled while its lock holds, or its worker still has its request open
 	MinGap         Invariant = "min_gap"          // starts are never closer than the least interval
 	PauseHolds     Invariant = "pause_holds"      // nothing starts while an endpoint is paused
 )

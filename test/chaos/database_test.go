@@ -80,7 +80,7 @@ func TestPartitionedWorker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStack(t, nil)
-			l := newLink(t, s.socket())
+			l := newLink(t, socketOf(t, s.cluster))
 			victim := s.startWorker(map[string]string{"DATABASE_URL": s.through(l), "RUBATO_DATABASE_DIRECT_URL": s.cluster.URL()})
 			s.startWorker(nil)
 			s.register(load{n: 20, path: "20", every: time.Second, limit: 2 * time.Second})
@@ -93,7 +93,7 @@ func TestPartitionedWorker(t *testing.T) {
 			eventually(t, "the partitioned worker's runs to be settled", func() bool {
 				return s.count("SELECT count(*) FROM live_runs WHERE worker_id = $1", victim.id) == 0
 			})
-			l.restore()
+			l.restore(t)
 			back := time.Now()
 			broke, held := l.felt()
 			require.Positive(t, broke+held, "the link was not in use")
@@ -112,7 +112,7 @@ func TestPartitionedWorker(t *testing.T) {
 func TestLostNotifications(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
-	l := newLink(t, s.socket())
+	l := newLink(t, socketOf(t, s.cluster))
 	for range 2 {
 		s.startWorker(map[string]string{"RUBATO_DATABASE_DIRECT_URL": s.through(l)})
 	}
@@ -127,5 +127,5 @@ func TestLostNotifications(t *testing.T) {
 		name: "NOTIFY lost", fault: "nothing comes through to the listeners", fired: fmt.Sprintf("%d messages held", held), ended: time.Now(),
 	})
 	require.LessOrEqual(t, r.Lateness.Max, int64(2000), "a poll finds what is due within its interval")
-	l.restore()
+	l.restore(t)
 }
