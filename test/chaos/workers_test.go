@@ -76,6 +76,7 @@ func TestFrozenWorker(t *testing.T) {
 		return sum
 	}
 	eventually(t, "the requests to be open", func() bool { return s.target.open() >= 8 })
+	frozen := time.Now()
 	s.freeze(victim, 2*lockTTL, func() {
 		eventually(t, "the frozen worker's runs to be settled", func() bool {
 			return s.count("SELECT count(*) FROM live_runs WHERE worker_id = $1", victim.id) == 0
@@ -86,12 +87,15 @@ func TestFrozenWorker(t *testing.T) {
 	woken := time.Now()
 	pass(3 * time.Second)
 	require.Equal(t, before, history(), "the woken worker changed what had been settled")
+	require.Positive(t, victim.metric(t, "rubato_claims_lock_lost_total{cause=\"expired\"}")+victim.metric(t, "rubato_claims_lock_lost_total{cause=\"revoked\"}"),
+		"the woken worker did not let go")
 
 	r := s.conclude(verdict{
 		name: "frozen worker", fault: "SIGSTOP for twice the lock, then SIGCONT", fired: "stood still for " + (2 * lockTTL).String(), ended: woken,
 	})
 	require.Positive(t, r.Counts.Excused, "the fault was to make an overlap that only a fence can refuse")
 	require.Equal(t, r.Counts.Overlaps, r.Counts.Excused)
+	require.Zero(t, s.took(victim, frozen), "a target that looks at the fence accepted an old request")
 }
 
 // Replacing every worker, one after the other, loses nothing and delays nothing by more than two seconds.
