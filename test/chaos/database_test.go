@@ -17,16 +17,19 @@ func (s *stack) outage(how syscall.Signal, d time.Duration) {
 	pid, err := s.cluster.Pid()
 	require.NoError(s.t, err)
 	require.NoError(s.t, syscall.Kill(pid, how))
-	eventually(s.t, "Postgres to be away", func() bool {
-		conn, err := pgx.Connect(s.t.Context(), s.cluster.URL())
-		if err == nil {
-			_ = conn.Close(s.t.Context())
-		}
-		return err != nil
-	})
+	eventually(s.t, "Postgres to be away", func() bool { return !s.connects() })
 	pass(d)
 	require.NoError(s.t, s.cluster.Restart(s.t.Context()))
 	s.pool.Reset()
+}
+
+// connects reports whether Postgres accepts a connection.
+func (s *stack) connects() bool {
+	conn, err := pgx.Connect(s.t.Context(), s.cluster.URL())
+	if err == nil {
+		_ = conn.Close(s.t.Context())
+	}
+	return err == nil
 }
 
 // A database that is away for less than a lock lasts costs nothing: what was in flight is recorded when it returns, nobody is taken

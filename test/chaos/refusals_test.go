@@ -75,7 +75,7 @@ func refused(t *testing.T, cluster *devpg.Cluster, name string, r refusal) {
 
 	began := time.Now()
 	end := r.begin(s)
-	s.awaitRefusal(r)
+	s.awaitRefusal(r.state)
 	pass(max(0, hold-time.Since(began)))
 	s.requireAlive()
 	if !r.some {
@@ -116,11 +116,11 @@ func (s *stack) admin(statements ...string) {
 }
 
 // awaitRefusal waits until a worker tells of the refusal in its own log.
-func (s *stack) awaitRefusal(r refusal) {
+func (s *stack) awaitRefusal(state string) {
 	s.t.Helper()
-	eventually(s.t, "a worker to meet SQLSTATE "+r.state, func() bool {
+	eventually(s.t, "a worker to meet SQLSTATE "+state, func() bool {
 		for _, w := range s.workers {
-			if strings.Contains(w.tail(1_000_000), "SQLSTATE "+r.state) {
+			if strings.Contains(w.tail(1_000_000), "SQLSTATE "+state) {
 				return true
 			}
 		}
