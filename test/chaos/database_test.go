@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"syscall"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/devpg/devpgtest"
 )
 
 // outage stops Postgres by a signal for a time and brings it back.
@@ -32,6 +35,20 @@ func (s *stack) connects() bool {
 	return err == nil
 }
 
+// lasting returns settings under which locks last for so long, and what depends on it fits.
+func lasting(ttl time.Duration) map[string]string {
+	return map[string]string{
+		"RUBATO_LOCK_TTL": ttl.String(), "RUBATO_STALE_AFTER": (ttl + time.Second).String(), "RUBATO_SETTLE": (ttl + 2*time.Second).String(),
+	}
+}
+
+// slowRuns puts so many runs in flight that the target answers after an outage of some length, each with its limit.
+func (s *stack) slowRuns(n int, outage, limit time.Duration) {
+	s.t.Helper()
+	s.register(load{n: n, path: fmt.Sprint((outage + 3*time.Second).Milliseconds()), every: time.Second, limit: limit, noSpread: true})
+	eventually(s.t, "the slow runs to be in flight", func() bool { return s.target.open() >= n })
+}
+
 // A database that is away for less than a lock lasts costs nothing: what was in flight is recorded when it returns, nobody is taken
 // for dead because of the silence, and soon everything is on schedule again.
 func TestDatabaseOutage(t *testing.T) {
@@ -41,28 +58,83 @@ func TestDatabaseOutage(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %s", name, outage), func(t *testing.T) {
 				t.Parallel()
 				ttl := 3*outage + 3*time.Second
-				s := newStack(t, map[string]string{
-					"RUBATO_LOCK_TTL": ttl.String(), "RUBATO_STALE_AFTER": (ttl + time.Second).String(),
-					"RUBATO_SETTLE": (ttl + 2*time.Second).String(),
-				})
+				s := newStack(t, lasting(ttl))
 				s.startWorkers(2)
 				s.register(load{n: 30, path: "20", every: time.Second, limit: ttl})
-				slow := size().slow
-				s.register(load{n: slow, path: fmt.Sprint((outage + 3*time.Second).Milliseconds()), every: time.Second, limit: ttl, noSpread: true})
-				eventually(t, "the slow runs to be in flight", func() bool { return s.target.open() >= slow })
+				s.slowRuns(size().slow, outage, ttl)
 				s.outage(how, outage)
 				back := time.Now()
-
-				r := s.conclude(verdict{
+				s.requireAlive()
+				s.requireHarmless(back, verdict{
 					name: fmt.Sprintf("Postgres away for %s, %s", outage, name), fault: "stopped by a signal, then started again",
-					fired: fmt.Sprintf("connections refused, %d slow runs in flight", slow), ended: back,
+					fired: fmt.Sprintf("connections refused, %d slow runs in flight", size().slow), ended: back,
 				})
-				require.Zero(t, s.lostAfterSending(), "the outage was shorter than the locks")
-				require.Zero(t, r.Counts.Overlaps)
-				require.LessOrEqual(t, s.recovered(back), 10*time.Second, "an endpoint came back on schedule too late")
 			})
 		}
 	}
+}
+
+// requireHarmless concludes a fault that was shorter than the locks: it cost nothing but time.
+func (s *stack) requireHarmless(back time.Time, v verdict) {
+	s.t.Helper()
+	s.awaitReady(true)
+	r := s.conclude(v)
+	require.Zero(s.t, s.lostAfterSending(), "the outage was shorter than the locks")
+	require.Zero(s.t, s.unrecorded(), "an answer was thrown away")
+	require.Zero(s.t, r.Counts.Overlaps)
+	require.Zero(s.t, r.Counts.LateAnswers)
+	require.LessOrEqual(s.t, s.recovered(back), 10*time.Second, "an endpoint came back on schedule too late")
+}
+
+// The database fails over: the server is gone at once, every connection with it, and for a while nothing listens where it was.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	refused := size().failover
+	ttl := 2*refused + 15*time.Second
+	cluster := devpgtest.Cluster(t)
+	l := newLink(t, socketOf(t, cluster))
+	env := lasting(ttl)
+	env["DATABASE_URL"] = through(t, cluster, l)
+	s := newStackOn(t, cluster, env)
+	s.startWorkers(2)
+	s.register(load{n: 30, path: "20", every: time.Second, limit: ttl})
+	s.slowRuns(size().slow/2, refused, ttl)
+	broken, _ := l.felt()
+	l.refuse()
+	s.outage(syscall.SIGQUIT, refused)
+	_, err := net.Dial("tcp", l.address())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	s.requireAlive()
+	s.awaitReady(false)
+	l.restore(t)
+	back := time.Now()
+	broke, _ := l.felt()
+	require.Greater(t, broke, broken, "no connection was ended")
+	s.requireHarmless(back, verdict{
+		name: "failover", fault: "connections refused for " + refused.String(), ended: back,
+		fired: fmt.Sprintf("%d connections ended, %d slow runs in flight", broke-broken, size().slow/2),
+	})
+}
+
+// An outage that outlasts the locks costs the runs in flight, and no more: each worker ends its requests before its locks are over,
+// so that nothing overlaps with them, and soon after the return everything is on schedule again.
+func TestOutageOutlastsLocks(t *testing.T) {
+	t.Parallel()
+	outage := max(2*lockTTL, size().failover)
+	s := newStack(t, nil)
+	s.startWorkers(2)
+	s.register(load{n: 30, path: "20", every: time.Second, limit: 2 * time.Second})
+	const limit = lockTTL + 2*time.Second // Heartbeats would carry these runs to their end.
+	s.slowRuns(size().slow, limit-4*time.Second, limit)
+	s.outage(syscall.SIGQUIT, outage)
+	back := time.Now()
+	s.requireAlive()
+	r := s.conclude(verdict{
+		name: "an outage longer than the locks", fault: fmt.Sprintf("Postgres away for %s, locks of %s", outage, lockTTL), ended: back,
+		fired: fmt.Sprintf("connections refused, %d slow runs in flight", size().slow),
+	})
+	require.Zero(t, r.Counts.Overlaps)
+	require.LessOrEqual(t, s.recovered(back), 10*time.Second, "an endpoint came back on schedule too late")
 }
 
 // lostAfterSending returns how many runs are lost whose request the target saw. A start whose commit was cut off before the answer

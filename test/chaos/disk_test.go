@@ -25,12 +25,13 @@ func smallDisk(t *testing.T) (dir string, ok bool) {
 	var owner syscall.Stat_t
 	require.NoError(t, syscall.Stat(dir, &owner))
 	options := fmt.Sprintf("size=%d,mode=0755,uid=%d,gid=%d", diskSize, owner.Uid, owner.Gid)
-	if err := syscall.Mount("rubato-chaos", dir, "tmpfs", 0, options); err != nil {
-		require.True(t, errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSYS), "%v", err)
+	unmount, err := mountMemory(dir, options)
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, errors.ErrUnsupported) {
 		t.Logf("no disk can be mounted here (%v): that Postgres answers 53100 to every write has to do", err)
 		return "", false
 	}
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unmount()) })
 	return dir, true
 }
 
