@@ -134,6 +134,8 @@ func TestOutageOutlastsLocks(t *testing.T) {
 		fired: fmt.Sprintf("connections refused, %d slow runs in flight", size().slow),
 	})
 	require.Zero(t, r.Counts.Overlaps)
+	require.GreaterOrEqual(t, r.Counts.Statuses["lost"], size().slow, "the locks outlasted the outage, so nothing can tell")
+	require.LessOrEqual(t, r.Counts.Settled.Max, (max(limit, outage) + 20*time.Second).Milliseconds(), "a run in hand was settled too late")
 	require.LessOrEqual(t, s.recovered(back), 10*time.Second, "an endpoint came back on schedule too late")
 }
 
@@ -148,10 +150,11 @@ func (s *stack) lostAfterSending() int {
 	return s.count("SELECT count(*) FROM runs WHERE status = 'lost' AND id::text = ANY ($1)", seen)
 }
 
-// A worker whose link to the database is cut or stalled ends its requests before anybody else may run their endpoints.
+// A worker whose link to the database is cut, stalled, or deaf to answers, so that it cannot know what became of its statements, ends
+// its requests before anybody else may run their endpoints.
 func TestPartitionedWorker(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]func(*link){"cut": (*link).cut, "stalled": (*link).stall} {
+	for name, fault := range map[string]func(*link){"cut": (*link).cut, "stalled": (*link).stall, "without answers": (*link).deafen} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStack(t, nil)

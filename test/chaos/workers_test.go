@@ -98,6 +98,42 @@ func TestFrozenWorker(t *testing.T) {
 	require.Zero(t, s.took(victim, frozen), "a target that looks at the fence accepted an old request")
 }
 
+// A first SIGTERM gives back what has not started and waits for the requests under way; a second one ends the worker at once. What it
+// had in hand is settled like that of any dead worker, and what it had not started is delayed by neither.
+func TestSecondSignalStopsNow(t *testing.T) {
+	t.Parallel()
+	const grace = 45 * time.Second
+	s := newStack(t, nil)
+	hurried := s.startWorker(map[string]string{"RUBATO_SHUTDOWN_GRACE": grace.String()})
+	s.register(load{n: 8, path: "40000", every: time.Second, limit: grace, noSpread: true})
+	eventually(t, "requests to be open", func() bool { return s.target.open() >= 8 })
+	s.startWorker(nil)
+	s.register(load{n: 40, path: "20", every: time.Second, limit: 2 * time.Second})
+	pass(size().settled)
+
+	hurried.signal(t, syscall.SIGTERM)
+	hurried.logged(t, "draining")
+	eventually(t, "the draining worker to give back what it has not started", func() bool {
+		return s.count(`SELECT count(*) FROM schedules s WHERE claimed_by = $1 AND NOT EXISTS
+			(SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)`, hurried.id) == 0
+	})
+	require.False(t, hurried.ready(t), "a draining worker must say so")
+	require.Equal(t, 8, s.openOf(hurried), "the first signal ended a request")
+	again := time.Now()
+	hurried.signal(t, syscall.SIGTERM)
+	hurried.gone(t)
+	require.Less(t, time.Since(again), grace/3, "the second signal did not stop the worker")
+	require.False(t, hurried.cmd.ProcessState.Success())
+
+	r := s.conclude(verdict{
+		name: "second SIGTERM", fault: "while requests are open", fired: "ended at once, with 8 requests open", ended: again,
+	})
+	require.Zero(t, r.Counts.Overlaps)
+	require.GreaterOrEqual(t, r.Counts.Statuses["lost"], 8)
+	require.LessOrEqual(t, r.Lateness.Max, int64(2000), "a due time was delayed")
+	require.LessOrEqual(t, r.Counts.Settled.Max, (grace + 20*time.Second).Milliseconds(), "a run in hand was settled too late")
+}
+
 // Replacing every worker, one after the other, loses nothing and delays nothing by more than two seconds.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
