@@ -31,13 +31,16 @@ import (
 	"rubato/internal/store"
 )
 
+// horizon is how far ahead workers claim.
+const horizon = 3 * time.Second
+
 // lockTTL is the shortest lock that the settings allow, so that a fault outlasts it soon.
 const lockTTL = 6 * time.Second
 
 // settings are those of every program unless a scenario says otherwise: short durations that fit each other.
 func settings() map[string]string {
 	return map[string]string{
-		"RUBATO_HORIZON": "3s", "RUBATO_POLL_INTERVAL": "500ms", "RUBATO_LOCK_TTL": lockTTL.String(), "RUBATO_STALE_AFTER": "8s",
+		"RUBATO_HORIZON": horizon.String(), "RUBATO_POLL_INTERVAL": "500ms", "RUBATO_LOCK_TTL": lockTTL.String(), "RUBATO_STALE_AFTER": "8s",
 		"RUBATO_SETTLE": "10s", "RUBATO_SWEEP_INTERVAL": "1s", "RUBATO_SHUTDOWN_GRACE": "5s", "RUBATO_SLOTS": "256",
 		"RUBATO_EGRESS_ALLOW": "127.0.0.0/8", "RUBATO_ADMIN_LISTEN": "127.0.0.1:0", "RUBATO_LOG_FORMAT": "text",
 	}
@@ -55,7 +58,8 @@ type stack struct {
 	api      *client.Client
 	target   *target
 	workers  []*worker
-	ids      []string // of the endpoints
+	ids      []string      // of the endpoints
+	longest  time.Duration // limit of an execution
 	freezes  []audit.Freeze
 }
 
@@ -189,6 +193,7 @@ func (s *stack) register(l load) {
 	if l.method == "" {
 		l.method = client.MethodGET
 	}
+	s.longest = max(s.longest, l.limit)
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(s.t.Context())
 	group.SetLimit(8)

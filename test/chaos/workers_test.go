@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"rubato/client"
@@ -32,29 +34,57 @@ func TestKilledWorkers(t *testing.T) {
 	s.usual(size().endpoints)
 	pass(size().settled)
 
-	kills, hit := 0, 0
-	for end := time.Now().Add(size().killing); time.Now().Before(end); kills++ {
+	var kills []time.Time
+	hit := 0
+	for end := time.Now().Add(size().killing); time.Now().Before(end); {
 		n := rand.IntN(len(s.workers))
 		victim := s.workers[n]
 		hit += s.count("SELECT count(*) FROM live_runs WHERE worker_id = $1", victim.id)
 		victim.signal(t, syscall.SIGKILL)
 		require.True(t, victim.killed(t))
+		kills = append(kills, time.Now())
 		s.workers = slices.Delete(s.workers, n, n+1)
 		s.startWorker(nil)
 		pass(2 * time.Second)
 	}
-	require.Positive(t, kills)
 	require.Positive(t, hit, "no worker was killed with a run in hand")
 
 	r := s.conclude(verdict{
-		name: "kill -9 at random", fault: "a random worker every 2 s", fired: fmt.Sprintf("%d kills, %d runs in hand", kills, hit), ended: time.Now(),
+		name: "kill -9 at random", fault: "a random worker every 2 s", fired: fmt.Sprintf("%d kills, %d runs in hand", len(kills), hit), ended: time.Now(),
 	})
+	t.Logf("the latest starts:\n%s", s.latest(10, kills))
 	require.Positive(t, r.Counts.Statuses["lost"])
 	require.Zero(t, r.Counts.Overlaps)
-	// One death delays a waiting claim by 10 s at most. Where kills follow each other, whoever takes it over may be the next to die.
+	// One death delays a waiting claim by 10 s at most. Where kills follow each other, whoever takes it over may be the next to die
+	// before it has started it, and the claim waits for the silence of both.
 	require.LessOrEqual(t, r.Lateness.P99, int64(10_000), "waiting claims were taken over too late")
 	require.LessOrEqual(t, r.Lateness.Max, int64(20_000), "a waiting claim was taken over too late")
 	require.LessOrEqual(t, r.Counts.Settled.Max, (longRun + 20*time.Second).Milliseconds(), "a run in hand was settled too late")
+}
+
+// latest tells of the latest starts where their time went: until the last claim, and from there to the start, and how many workers
+// died meanwhile.
+func (s *stack) latest(n int, kills []time.Time) string {
+	s.t.Helper()
+	rows, err := s.pool.Query(s.t.Context(), `
+		SELECT scheduled_for, claimed_at, started_at FROM runs WHERE attempt = 1 AND status <> 'skipped'
+		ORDER BY started_at - scheduled_for DESC LIMIT $1`, n)
+	require.NoError(s.t, err)
+	var text strings.Builder
+	var due, claimed, started time.Time
+	_, err = pgx.ForEachRow(rows, []any{&due, &claimed, &started}, func() error {
+		deaths := 0
+		for _, at := range kills {
+			if at.After(due.Add(-horizon)) && at.Before(started) {
+				deaths++
+			}
+		}
+		_, err := fmt.Fprintf(&text, "due %s, claimed %s later, started %s after that; %d deaths from the horizon to the start\n",
+			due.Format("15:04:05.000"), claimed.Sub(due).Round(time.Millisecond), started.Sub(claimed).Round(time.Millisecond), deaths)
+		return err
+	})
+	require.NoError(s.t, err)
+	return text.String()
 }
 
 // A worker that stands still for twice its lock changes nothing when it wakes. A request that was open meanwhile may overlap with
