@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"rubato/client"
 	"rubato/internal/devpg/devpgtest"
 )
 
@@ -184,6 +185,37 @@ func TestPartitionedWorker(t *testing.T) {
 			require.Positive(t, r.Counts.Statuses["lost"])
 		})
 	}
+}
+
+// A commit whose answer gets lost has happened, and the program that sent it cannot know. A start of that kind is never sent, a finish
+// is tried again and changes nothing more, and no answer of a target is thrown away.
+func TestUnknownCommits(t *testing.T) {
+	t.Parallel()
+	cluster := devpgtest.Cluster(t)
+	l := newLink(t, socketOf(t, cluster))
+	env := lasting(20 * time.Second)
+	env["DATABASE_URL"] = through(t, cluster, l)
+	s := newStackOn(t, cluster, env)
+	s.startWorkers(2)
+	const limit = 5 * time.Second
+	s.register(load{n: 40, path: "20", every: time.Second, limit: limit})
+	s.register(load{n: 20, path: "700", every: time.Second, limit: limit, method: client.MethodPOST})
+	s.awaitReady(true)
+	l.loseCommits(true)
+	pass(size().fault * 2)
+	l.loseCommits(false)
+	back := time.Now()
+	require.Greater(t, l.lostCommits(), 10)
+	s.requireAlive()
+
+	r := s.conclude(verdict{
+		name: "commits of unknown end", fault: "the answer to every tenth commit is lost, with its connection",
+		fired: fmt.Sprintf("%d answers lost", l.lostCommits()), ended: back,
+	})
+	require.Zero(t, s.lostAfterSending(), "a run that was sent was given up")
+	require.Zero(t, s.unrecorded(), "an answer was thrown away")
+	require.Zero(t, r.Counts.Overlaps)
+	require.LessOrEqual(t, r.Counts.Settled.Max, (limit + 20*time.Second).Milliseconds(), "a start that was never sent was settled too late")
 }
 
 // Messages are a help against waiting, nothing more: without them the next poll finds what came due.

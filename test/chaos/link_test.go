@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"bytes"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
@@ -20,6 +22,9 @@ type link struct {
 	down     bool
 	conns    map[net.Conn]struct{}
 	broke    int // connections that a cut ended
+	lossy    bool
+	doomed   map[net.Conn]bool // to Postgres, whose next answer gets lost
+	lost     int               // answers to commits that got lost
 	wg       sync.WaitGroup
 }
 
@@ -32,7 +37,7 @@ type gate struct {
 
 func newLink(t *testing.T, upstream string) *link {
 	t.Helper()
-	l := &link{upstream: upstream, conns: map[net.Conn]struct{}{}, requests: newGate(), replies: newGate()}
+	l := &link{upstream: upstream, conns: map[net.Conn]struct{}{}, doomed: map[net.Conn]bool{}, requests: newGate(), replies: newGate()}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	l.at = listener.Addr().String()
@@ -88,6 +93,10 @@ func (l *link) pass(from, to net.Conn, g *gate) {
 	for {
 		n, err := from.Read(buffer)
 		<-g.opened()
+		if l.loses(from) {
+			break
+		}
+		l.doom(to, buffer[:n])
 		if n > 0 {
 			if _, err := to.Write(buffer[:n]); err != nil {
 				break
@@ -103,6 +112,41 @@ func (l *link) pass(from, to net.Conn, g *gate) {
 	defer l.mu.Unlock()
 	delete(l.conns, from)
 	delete(l.conns, to)
+}
+
+// doom notes that Postgres gets a commit whose answer is to be lost: one in ten while the link is lossy.
+func (l *link) doom(to net.Conn, chunk []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lossy && bytes.Contains(chunk, []byte("commit\x00")) && rand.IntN(10) == 0 {
+		l.doomed[to] = true
+	}
+}
+
+// loses reports whether what a connection said is lost, and the connection with it.
+func (l *link) loses(from net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.doomed[from] {
+		delete(l.doomed, from)
+		l.lost++
+		return true
+	}
+	return false
+}
+
+// loseCommits loses the answer to every tenth commit from now on, or to none.
+func (l *link) loseCommits(lossy bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lossy = lossy
+}
+
+// lostCommits returns to how many commits the answer got lost.
+func (l *link) lostCommits() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
 }
 
 // cut ends every connection, and every new one at once.
