@@ -126,6 +126,37 @@ func TestFrozenAtEveryMoment(t *testing.T) {
 	require.Positive(t, s.refusedStarts(victims), "no late start came, so nothing can tell whether it would be refused")
 }
 
+// A worker that stands still between the commit of a start and the first byte, for longer than the second that a start is good for but
+// less than its lock, does not send: its endpoint may have been paused meanwhile.
+func TestPausedBetweenStartAndSend(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, lasting(30*time.Second))
+	s.register(load{n: 20, path: "20", every: time.Second, limit: 20 * time.Second})
+	held := s.startWorker(map[string]string{"FAILPOINTS": string(failpoint.BeforeSend) + "=stop@30"})
+	eventually(t, "the worker to stand still", func() bool { return held.stopped(t) })
+	require.True(t, held.failpointFired())
+	rows, err := s.pool.Query(t.Context(), "SELECT run_id::text FROM live_runs WHERE worker_id = $1", held.id)
+	require.NoError(t, err)
+	open, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	s.pauseAll()
+	seen := len(s.target.requests()) // What had left before has arrived by now.
+	pass(2 * time.Second)
+	held.signal(t, contSignal)
+	woken := time.Now()
+
+	r := s.conclude(verdict{
+		name: "paused between start and send", fault: "SIGSTOP for 2 s after a start, a pause meanwhile", ended: woken,
+		fired: fmt.Sprintf("%d starts not sent", len(open)),
+	})
+	require.NotEmpty(t, open)
+	require.Zero(t, r.Counts.Overlaps)
+	require.GreaterOrEqual(t, s.count("SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'start_expired'"), 1)
+	for _, request := range s.target.requests()[seen:] {
+		require.Failf(t, "a request was sent after the pause", "%+v", request)
+	}
+}
+
 // history returns a sum of each finished run of some workers, by its ID.
 func (s *stack) history(of []victim) map[string]string {
 	s.t.Helper()
