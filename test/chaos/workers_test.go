@@ -28,7 +28,9 @@ func (s *stack) usual(n int) {
 
 // Workers that are killed at random leave nothing behind that is not mended, and what they had in hand is never called twice.
 func TestKilledWorkers(t *testing.T) {
-	t.Parallel()
+	if !long() { // The long form is as much as a small machine bears.
+		t.Parallel()
+	}
 	s := newStack(t, nil)
 	s.startWorkers(size().workers)
 	s.usual(size().endpoints)
