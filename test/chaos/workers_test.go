@@ -64,6 +64,46 @@ func TestKilledWorkers(t *testing.T) {
 	require.LessOrEqual(t, r.Counts.Settled.Max, (longRun + 20*time.Second).Milliseconds(), "a run in hand was settled too late")
 }
 
+// What a killed worker had claimed and not started waits for its silence, not for its locks, which last longer here: it starts 10 s
+// after it was due at the latest. Each death is over before the next, so that no claim meets two.
+func TestClaimsOfTheDead(t *testing.T) {
+	t.Parallel()
+	const limit, apart = 15 * time.Second, 12 * time.Second
+	s := newStack(t, lasting(time.Minute))
+	s.startWorkers(3)
+	s.register(load{n: 60, path: "20", every: time.Second, limit: limit})
+	pass(size().settled)
+	var kills []time.Time
+	waiting := 0
+	for range 1 + int(size().killing/(30*time.Second)) {
+		victim := s.workers[0]
+		eventually(t, "a worker to have claims that wait", func() bool { return s.waiting(victim) > 4 })
+		waiting += s.waiting(victim)
+		victim.signal(t, syscall.SIGKILL)
+		require.True(t, victim.killed(t))
+		kills = append(kills, time.Now())
+		s.workers = s.workers[1:]
+		s.startWorker(nil)
+		pass(apart)
+	}
+
+	r := s.conclude(verdict{
+		name: "claims of the dead", fault: "kill -9 of a worker with claims that wait, under long locks",
+		fired: fmt.Sprintf("%d kills, %d claims that waited", len(kills), waiting), ended: kills[len(kills)-1],
+	})
+	t.Logf("the latest starts:\n%s", s.latest(5, kills))
+	require.Zero(t, r.Counts.Overlaps)
+	require.Greater(t, r.Lateness.Max, int64(2000), "nothing waited for a dead worker, so nothing can tell")
+	require.LessOrEqual(t, r.Lateness.Max, int64(10_000), "a waiting claim was taken over too late")
+}
+
+// waiting returns how many claims a worker holds and has not started.
+func (s *stack) waiting(w *worker) int {
+	s.t.Helper()
+	return s.count(`SELECT count(*) FROM schedules s
+		WHERE claimed_by = $1 AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)`, w.id)
+}
+
 // latest tells of the latest starts where their time went: until the last claim, and from there to the start, and how many workers
 // died meanwhile.
 func (s *stack) latest(n int, kills []time.Time) string {
@@ -146,8 +186,7 @@ func TestSecondSignalStopsNow(t *testing.T) {
 	hurried.signal(t, syscall.SIGTERM)
 	hurried.logged(t, "draining")
 	eventually(t, "the draining worker to give back what it has not started", func() bool {
-		return s.count(`SELECT count(*) FROM schedules s WHERE claimed_by = $1 AND NOT EXISTS
-			(SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)`, hurried.id) == 0
+		return s.count("SELECT count(*) FROM schedules WHERE claimed_by = $1", hurried.id) == 8 && s.openOf(hurried) == 8
 	})
 	require.False(t, hurried.ready(t), "a draining worker must say so")
 	require.Equal(t, 8, s.openOf(hurried), "the first signal ended a request")
