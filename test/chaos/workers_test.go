@@ -27,8 +27,8 @@ func (s *stack) usual(n int) {
 }
 
 // Workers that are killed at random leave nothing behind that is not mended, and what they had in hand is never called twice.
-func TestKilledWorkers(t *testing.T) {
-	if !long() { // The long form is as much as a small machine bears.
+func TestKilledWorkers(t *testing.T) { //nolint:paralleltest // The long form is as much as a small machine bears.
+	if !long() {
 		t.Parallel()
 	}
 	s := newStack(t, nil)
