@@ -36,8 +36,8 @@ fuzz: ## Run each fuzz test for FUZZTIME (30s)
 	done
 
 .PHONY: chaos
-chaos: ## Kill, freeze and cut off real programs for long, and print the guarantee card
-	RUBATO_CHAOS=long go test -timeout 60m -count=1 -v ./test/chaos
+chaos: ## Break the real programs in every way, for long, and print the guarantee card; CARD=FILE.md keeps it, and its JSON beside it
+	RUBATO_CHAOS=long RUBATO_CHAOS_CARD=$(if $(CARD),$(abspath $(CARD))) go test -timeout 90m -count=1 -v ./test/chaos
 
 .PHONY: sim
 sim: ## Simulate a million steps, then prove that seeded bugs are found

@@ -242,6 +242,13 @@ func TestBreachesThatATargetSawAreFound(t *testing.T) {
 			},
 			[]audit.Invariant{audit.NoOverlap},
 		},
+		"SettledWithItsRequestOpen": {
+			func(s *story) {
+				s.exec("UPDATE runs SET status = 'lost', reason_code = 'worker_lost', finished_at = started_at + interval '7 s' WHERE id = $1", s.id(1))
+				s.requests[1].Ended = s.slot(1).Add(8 * time.Second)
+			},
+			[]audit.Invariant{audit.NoFalseReap},
+		},
 		"OverlapThatTheFenceCannotTell": {
 			func(s *story) {
 				s.requests[1].Ended, s.requests[2].Fence = s.slot(2).Add(time.Second), 3
@@ -285,6 +292,11 @@ func TestExcusesCount(t *testing.T) {
 		},
 		"ASettlementAfterTheLock": func(s *story) {
 			s.exec("UPDATE runs SET status = 'lost', reason_code = 'worker_lost', finished_at = started_at + interval '8 s' WHERE id = $1", s.id(1))
+		},
+		"ASettlementUnderAFrozenWorker": func(s *story) {
+			s.exec("UPDATE runs SET status = 'lost', reason_code = 'worker_lost', finished_at = started_at + interval '7 s' WHERE id = $1", s.id(1))
+			s.requests[1].Ended = s.slot(1).Add(8 * time.Second)
+			s.freezes = []audit.Freeze{{WorkerID: s.worker, From: s.slot(1), To: s.slot(2)}}
 		},
 		"ALateAnswer": func(s *story) {
 			s.exec(`INSERT INTO run_events (run_id, scheduled_for, kind, detail) VALUES ($1, $2, 'late_result', '{}')`, s.id(0), s.slot(0))

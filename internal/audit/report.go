@@ -27,7 +27,7 @@ const (
 	OneRecord      Invariant = "one_record"       // every slot of a schedule has a run or stands in one record
 	NoneOverdue    Invariant = "none_overdue"     // no due time waits for ever
 	NoneStuck      Invariant = "none_stuck"       // no run stays live past its lock
-	NoFalseReap    Invariant = "no_false_reap"    // no run is settled while its lock holds
+	NoFalseReap    Invariant = "no_false_reap"    // no run is settled while its lock holds, or its worker still has its request open
 	MinGap         Invariant = "min_gap"          // starts are never closer than the least interval
 	PauseHolds     Invariant = "pause_holds"      // nothing starts while an endpoint is paused
 )

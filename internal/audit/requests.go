@@ -49,6 +49,9 @@ func ReadLog(r io.Reader) ([]Request, error) {
 // onItsWay is how long a request may wait at its target before the target sees it: its sender may have given up meanwhile.
 const onItsWay = time.Second
 
+// letGo is how long a target may take to notice that a worker has ended a request. A worker lets go a second before its lock is over.
+const letGo = 500 * time.Millisecond
+
 // seen is a request with the run that it is of.
 type seen struct {
 	Request
@@ -80,12 +83,25 @@ func (a *auditor) checkRequests() {
 		if late := q.Arrived.Sub(r.FinishedAt); !r.FinishedAt.IsZero() && late > onItsWay {
 			a.report.breach(NoStaleSend, r.EndpointID, id, fmt.Sprintf("arrived %s after its run had ended as %s at %s", brief(late), r.Status, clock(r.FinishedAt)))
 		}
+		a.checkHeld(seen{q, id, r})
 	}
 	a.countPerRun(perRun, perEndpoint)
 	for endpoint, list := range perEndpoint {
 		slices.SortFunc(list, func(x, y seen) int { return x.Arrived.Compare(y.Arrived) })
 		a.checkOverlaps(endpoint, list)
 		a.checkAccepted(endpoint, list)
+	}
+}
+
+// checkHeld looks for a run that was settled under a worker that still had its request open: a lock that held.
+func (a *auditor) checkHeld(q seen) {
+	if q.run.Status != runs.Lost || q.run.Reason != runs.WorkerLost {
+		return
+	}
+	a.report.looked(NoFalseReap)
+	if (q.Ended.IsZero() || q.Ended.Sub(q.run.FinishedAt) > letGo) && !a.frozen(q) {
+		a.report.breach(NoFalseReap, q.run.EndpointID, q.id, fmt.Sprintf("settled at %s; its request was open until %s",
+			clock(q.run.FinishedAt), clock(q.Ended)))
 	}
 }
 

@@ -111,6 +111,9 @@ func (w *Worker) finish(ctx context.Context, batch []runs.Run) error {
 	}
 	if len(done.Kept) > 0 {
 		w.enqueue(limited, done.Kept)
+		if w.draining.Load() { // The drain began while this was written, and may have given back what waited already.
+			w.release(limited)
+		}
 	}
 	return nil
 }

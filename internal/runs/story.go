@@ -45,7 +45,8 @@ type Event struct {
 }
 
 // Story puts together what happened to a run, in the order in which it happened: what follows from the run, and the events that were
-// kept. Kinds come before instants, since two clocks do not agree to the millisecond.
+// kept. Kinds come before instants, since two clocks do not agree to the millisecond. Nothing happened to due times that passed without
+// a run: their story is empty.
 func Story(run Run, kept []Event) []Event {
 	var story []Event
 	if !run.ClaimedAt.IsZero() {
@@ -54,7 +55,7 @@ func Story(run Run, kept []Event) []Event {
 	if !run.StartedAt.IsZero() {
 		story = append(story, Event{At: run.StartedAt, Kind: EventStarted, WorkerID: run.WorkerID})
 	}
-	if o := run.Outcome; o.Status.Terminal() && !run.FinishedAt.IsZero() {
+	if o := run.Outcome; o.Status.Terminal() && !run.FinishedAt.IsZero() && run.Skipped == nil {
 		story = append(story, Event{
 			At: run.FinishedAt, Kind: EventFinished, WorkerID: run.WorkerID, Status: o.Status, Reason: o.Reason,
 			StatusCode: o.StatusCode, Error: o.Error, Decision: run.Decision,

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"syscall"
 	"testing"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"rubato/client"
+	"rubato/internal/devpg/devpgtest"
 )
 
 // outage stops Postgres by a signal for a time and brings it back.
@@ -17,16 +21,33 @@ func (s *stack) outage(how syscall.Signal, d time.Duration) {
 	pid, err := s.cluster.Pid()
 	require.NoError(s.t, err)
 	require.NoError(s.t, syscall.Kill(pid, how))
-	eventually(s.t, "Postgres to be away", func() bool {
-		conn, err := pgx.Connect(s.t.Context(), s.cluster.URL())
-		if err == nil {
-			_ = conn.Close(s.t.Context())
-		}
-		return err != nil
-	})
+	eventually(s.t, "Postgres to be away", func() bool { return !s.connects() })
 	pass(d)
 	require.NoError(s.t, s.cluster.Restart(s.t.Context()))
 	s.pool.Reset()
+}
+
+// connects reports whether Postgres accepts a connection.
+func (s *stack) connects() bool {
+	conn, err := pgx.Connect(s.t.Context(), s.cluster.URL())
+	if err == nil {
+		_ = conn.Close(s.t.Context())
+	}
+	return err == nil
+}
+
+// lasting returns settings under which locks last for so long, and what depends on it fits.
+func lasting(ttl time.Duration) map[string]string {
+	return map[string]string{
+		"RUBATO_LOCK_TTL": ttl.String(), "RUBATO_STALE_AFTER": (ttl + time.Second).String(), "RUBATO_SETTLE": (ttl + 2*time.Second).String(),
+	}
+}
+
+// slowRuns puts so many runs in flight that the target answers after an outage of some length, each with its limit.
+func (s *stack) slowRuns(n int, outage, limit time.Duration) {
+	s.t.Helper()
+	s.register(load{n: n, path: fmt.Sprint((outage + 3*time.Second).Milliseconds()), every: time.Second, limit: limit, noSpread: true})
+	eventually(s.t, "the slow runs to be in flight", func() bool { return s.target.open() >= n })
 }
 
 // A database that is away for less than a lock lasts costs nothing: what was in flight is recorded when it returns, nobody is taken
@@ -38,28 +59,85 @@ func TestDatabaseOutage(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %s", name, outage), func(t *testing.T) {
 				t.Parallel()
 				ttl := 3*outage + 3*time.Second
-				s := newStack(t, map[string]string{
-					"RUBATO_LOCK_TTL": ttl.String(), "RUBATO_STALE_AFTER": (ttl + time.Second).String(),
-					"RUBATO_SETTLE": (ttl + 2*time.Second).String(),
-				})
+				s := newStack(t, lasting(ttl))
 				s.startWorkers(2)
 				s.register(load{n: 30, path: "20", every: time.Second, limit: ttl})
-				slow := size().slow
-				s.register(load{n: slow, path: fmt.Sprint((outage + 3*time.Second).Milliseconds()), every: time.Second, limit: ttl, noSpread: true})
-				eventually(t, "the slow runs to be in flight", func() bool { return s.target.open() >= slow })
+				s.slowRuns(size().slow, outage, ttl)
 				s.outage(how, outage)
 				back := time.Now()
-
-				r := s.conclude(verdict{
+				s.requireAlive()
+				s.requireHarmless(back, verdict{
 					name: fmt.Sprintf("Postgres away for %s, %s", outage, name), fault: "stopped by a signal, then started again",
-					fired: fmt.Sprintf("connections refused, %d slow runs in flight", slow), ended: back,
+					fired: fmt.Sprintf("connections refused, %d slow runs in flight", size().slow), ended: back,
 				})
-				require.Zero(t, s.lostAfterSending(), "the outage was shorter than the locks")
-				require.Zero(t, r.Counts.Overlaps)
-				require.LessOrEqual(t, s.recovered(back), 10*time.Second, "an endpoint came back on schedule too late")
 			})
 		}
 	}
+}
+
+// requireHarmless concludes a fault that was shorter than the locks: it cost nothing but time.
+func (s *stack) requireHarmless(back time.Time, v verdict) {
+	s.t.Helper()
+	s.awaitReady(true)
+	r := s.conclude(v)
+	require.Zero(s.t, s.lostAfterSending(), "the outage was shorter than the locks")
+	require.Zero(s.t, s.unrecorded(), "an answer was thrown away")
+	require.Zero(s.t, r.Counts.Overlaps)
+	require.Zero(s.t, r.Counts.LateAnswers)
+	require.LessOrEqual(s.t, s.recovered(back), 10*time.Second, "an endpoint came back on schedule too late")
+}
+
+// The database fails over: the server is gone at once, every connection with it, and for a while nothing listens where it was.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	refused := size().failover
+	ttl := 2*refused + 15*time.Second
+	cluster := devpgtest.Cluster(t)
+	l := newLink(t, socketOf(t, cluster))
+	env := lasting(ttl)
+	env["DATABASE_URL"] = through(t, cluster, l)
+	s := newStackOn(t, cluster, env)
+	s.startWorkers(2)
+	s.register(load{n: 30, path: "20", every: time.Second, limit: ttl})
+	s.slowRuns(size().slow/2, refused, ttl)
+	broken, _ := l.felt()
+	l.refuse()
+	s.outage(syscall.SIGQUIT, refused)
+	_, err := net.Dial("tcp", l.address())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	s.requireAlive()
+	s.awaitReady(false)
+	l.restore(t)
+	back := time.Now()
+	broke, _ := l.felt()
+	require.Greater(t, broke, broken, "no connection was ended")
+	s.requireHarmless(back, verdict{
+		name: "failover", fault: "connections refused for " + refused.String(), ended: back,
+		fired: fmt.Sprintf("%d connections ended, %d slow runs in flight", broke-broken, size().slow/2),
+	})
+}
+
+// An outage that outlasts the locks costs the runs in flight, and no more: each worker ends its requests before its locks are over,
+// so that nothing overlaps with them, and soon after the return everything is on schedule again.
+func TestOutageOutlastsLocks(t *testing.T) {
+	t.Parallel()
+	outage := max(2*lockTTL, size().failover)
+	s := newStack(t, nil)
+	s.startWorkers(2)
+	s.register(load{n: 30, path: "20", every: time.Second, limit: 2 * time.Second})
+	const limit = lockTTL + 2*time.Second // Heartbeats would carry these runs to their end.
+	s.slowRuns(size().slow, limit-4*time.Second, limit)
+	s.outage(syscall.SIGQUIT, outage)
+	back := time.Now()
+	s.requireAlive()
+	r := s.conclude(verdict{
+		name: "an outage longer than the locks", fault: fmt.Sprintf("Postgres away for %s, locks of %s", outage, lockTTL), ended: back,
+		fired: fmt.Sprintf("connections refused, %d slow runs in flight", size().slow),
+	})
+	require.Zero(t, r.Counts.Overlaps)
+	require.GreaterOrEqual(t, r.Counts.Statuses["lost"], size().slow, "the locks outlasted the outage, so nothing can tell")
+	require.LessOrEqual(t, r.Counts.Settled.Max, (max(limit, outage) + 20*time.Second).Milliseconds(), "a run in hand was settled too late")
+	require.LessOrEqual(t, s.recovered(back), 10*time.Second, "an endpoint came back on schedule too late")
 }
 
 // lostAfterSending returns how many runs are lost whose request the target saw. A start whose commit was cut off before the answer
@@ -73,14 +151,15 @@ func (s *stack) lostAfterSending() int {
 	return s.count("SELECT count(*) FROM runs WHERE status = 'lost' AND id::text = ANY ($1)", seen)
 }
 
-// A worker whose link to the database is cut or stalled ends its requests before anybody else may run their endpoints.
+// A worker whose link to the database is cut, stalled, or deaf to answers, so that it cannot know what became of its statements, ends
+// its requests before anybody else may run their endpoints.
 func TestPartitionedWorker(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]func(*link){"cut": (*link).cut, "stalled": (*link).stall} {
+	for name, fault := range map[string]func(*link){"cut": (*link).cut, "stalled": (*link).stall, "without answers": (*link).deafen} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStack(t, nil)
-			l := newLink(t, s.socket())
+			l := newLink(t, socketOf(t, s.cluster))
 			victim := s.startWorker(map[string]string{"DATABASE_URL": s.through(l), "RUBATO_DATABASE_DIRECT_URL": s.cluster.URL()})
 			s.startWorker(nil)
 			s.register(load{n: 20, path: "20", every: time.Second, limit: 2 * time.Second})
@@ -93,7 +172,7 @@ func TestPartitionedWorker(t *testing.T) {
 			eventually(t, "the partitioned worker's runs to be settled", func() bool {
 				return s.count("SELECT count(*) FROM live_runs WHERE worker_id = $1", victim.id) == 0
 			})
-			l.restore()
+			l.restore(t)
 			back := time.Now()
 			broke, held := l.felt()
 			require.Positive(t, broke+held, "the link was not in use")
@@ -108,11 +187,42 @@ func TestPartitionedWorker(t *testing.T) {
 	}
 }
 
+// A commit whose answer gets lost has happened, and the program that sent it cannot know. A start of that kind is never sent, a finish
+// is tried again and changes nothing more, and no answer of a target is thrown away.
+func TestUnknownCommits(t *testing.T) {
+	t.Parallel()
+	cluster := devpgtest.Cluster(t)
+	l := newLink(t, socketOf(t, cluster))
+	env := lasting(20 * time.Second)
+	env["DATABASE_URL"] = through(t, cluster, l)
+	s := newStackOn(t, cluster, env)
+	s.startWorkers(2)
+	const limit = 5 * time.Second
+	s.register(load{n: 40, path: "20", every: time.Second, limit: limit})
+	s.register(load{n: 20, path: "700", every: time.Second, limit: limit, method: client.MethodPOST})
+	s.awaitReady(true)
+	l.loseCommits(true)
+	pass(size().fault * 2)
+	l.loseCommits(false)
+	back := time.Now()
+	require.Greater(t, l.lostCommits(), 10)
+	s.requireAlive()
+
+	r := s.conclude(verdict{
+		name: "commits of unknown end", fault: "the answer to every tenth commit is lost, with its connection",
+		fired: fmt.Sprintf("%d answers lost", l.lostCommits()), ended: back,
+	})
+	require.Zero(t, s.lostAfterSending(), "a run that was sent was given up")
+	require.Zero(t, s.unrecorded(), "an answer was thrown away")
+	require.Zero(t, r.Counts.Overlaps)
+	require.LessOrEqual(t, r.Counts.Settled.Max, (limit + 20*time.Second).Milliseconds(), "a start that was never sent was settled too late")
+}
+
 // Messages are a help against waiting, nothing more: without them the next poll finds what came due.
 func TestLostNotifications(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
-	l := newLink(t, s.socket())
+	l := newLink(t, socketOf(t, s.cluster))
 	for range 2 {
 		s.startWorker(map[string]string{"RUBATO_DATABASE_DIRECT_URL": s.through(l)})
 	}
@@ -127,5 +237,5 @@ func TestLostNotifications(t *testing.T) {
 		name: "NOTIFY lost", fault: "nothing comes through to the listeners", fired: fmt.Sprintf("%d messages held", held), ended: time.Now(),
 	})
 	require.LessOrEqual(t, r.Lateness.Max, int64(2000), "a poll finds what is due within its interval")
-	l.restore()
+	l.restore(t)
 }

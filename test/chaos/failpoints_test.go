@@ -1,65 +1,200 @@
 package chaos
 
 import (
+	"crypto/md5"
+	"encoding/hex"
 	"fmt"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/audit"
 	"rubato/internal/failpoint"
 )
 
-// armed starts a worker for each failpoint, which does something at the second hit, beside one that goes on.
-func (s *stack) armed(action string) []*worker {
+// sent is the moment that no failpoint can name: the target has the request, and the worker waits for the answer.
+const sent failpoint.Point = "sent"
+
+// victim is a worker that a fault meets at one moment of a run's life.
+type victim struct {
+	*worker
+	moment failpoint.Point
+}
+
+// victims starts a worker for each moment, beside one that goes on. Each has a failpoint that does something at its second hit, but
+// for the one that is to meet its fault while a request is open.
+func (s *stack) victims(action string) []victim {
 	s.t.Helper()
-	var list []*worker
+	list := []victim{{s.startWorker(nil), sent}}
 	for _, p := range failpoint.Points() {
-		list = append(list, s.startWorker(map[string]string{"FAILPOINTS": fmt.Sprintf("%s=%s@2", p, action)}))
+		list = append(list, victim{s.startWorker(map[string]string{"FAILPOINTS": fmt.Sprintf("%s=%s@2", p, action)}), p})
 	}
 	s.startWorker(nil)
 	return list
 }
 
+// meet waits until the fault has met a worker; the one whose request must be open is sent the signal here.
+func (s *stack) meet(v victim, fault syscall.Signal, met func(victim) bool) {
+	s.t.Helper()
+	if v.moment == sent {
+		eventually(s.t, "a request of a worker to be open", func() bool { return s.openOf(v.worker) > 0 })
+		v.signal(s.t, fault)
+	}
+	eventually(s.t, fmt.Sprintf("%v to meet a worker at %s", fault, v.moment), func() bool { return met(v) })
+	require.True(s.t, v.moment == sent || v.failpointFired(), "%s", v.moment)
+	require.True(s.t, v.moment != sent || s.openOf(v.worker) > 0 || fault == syscall.SIGKILL, "the request was over before the fault")
+}
+
+// openOf returns how many requests of a worker are open at the target.
+func (s *stack) openOf(w *worker) int {
+	s.t.Helper()
+	var open []uuid.UUID
+	for _, r := range s.target.requests() {
+		if id, err := uuid.Parse(strings.TrimPrefix(r.RunID, "run_")); err == nil && r.Ended.IsZero() {
+			open = append(open, id)
+		}
+	}
+	return s.count("SELECT count(*) FROM live_runs WHERE worker_id = $1 AND run_id = ANY ($2)", w.id, open)
+}
+
 // A worker that is killed at any moment of a run's life leaves a run that is settled once, and no due time without a record.
-func TestKilledAtEveryPoint(t *testing.T) {
+func TestKilledAtEveryMoment(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
-	victims := s.armed("kill")
+	victims := s.victims("kill")
 	s.register(load{n: 60, path: "20", every: time.Second, limit: 2 * time.Second})
-	for i, w := range victims {
-		require.True(t, w.killed(t), "%s", failpoint.Points()[i])
-		require.True(t, w.failpointFired())
+	s.register(load{n: 10, path: "900", every: time.Second, limit: 2 * time.Second})
+	for _, v := range victims {
+		s.meet(v, syscall.SIGKILL, func(v victim) bool {
+			select {
+			case <-v.ended:
+				return v.killed(t)
+			default:
+				return false
+			}
+		})
 	}
 
 	r := s.conclude(verdict{
-		name: "kill -9 at each failpoint", fault: "kill at the second hit", fired: fmt.Sprintf("%d of %d points", len(victims), len(victims)), ended: time.Now(),
+		name: "kill -9 at each moment", fault: "of a run's life", fired: fmt.Sprintf("%d of %d moments", len(victims), len(victims)), ended: time.Now(),
 	})
 	require.Zero(t, r.Counts.Overlaps)
+	require.Positive(t, r.Counts.Statuses["lost"])
 }
 
-// A worker that stands still at any moment of a run's life for twice its lock sends and writes nothing old when it wakes.
-func TestFrozenAtEveryPoint(t *testing.T) {
+// A worker that stands still at any moment of a run's life for twice its lock sends and writes nothing old when it wakes: its late
+// starts, heartbeats and finishes change no row.
+func TestFrozenAtEveryMoment(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
-	victims := s.armed("stop")
-	s.register(load{n: 20, path: "20", every: time.Second, limit: 2 * time.Second})
-	s.register(load{n: 40, path: "20", every: time.Second, limit: 45 * time.Second}) // Their locks live on heartbeats.
+	victims := s.victims("stop")
+	s.register(load{n: 30, path: "20", every: time.Second, limit: 2 * time.Second})
+	s.register(load{n: 30, path: "20", every: time.Second, limit: 45 * time.Second}) // Their locks live on heartbeats.
+	s.register(load{n: 10, path: "900", every: time.Second, limit: 45 * time.Second})
 	began := time.Now()
-	for i, w := range victims {
-		eventually(t, "the worker to stand still at "+string(failpoint.Points()[i]), func() bool { return w.stopped(t) })
-		require.True(t, w.failpointFired())
+	for _, v := range victims {
+		s.meet(v, stopSignal, func(v victim) bool { return v.stopped(t) })
 	}
 	pass(2 * lockTTL)
-	for _, w := range victims {
-		require.True(t, w.stopped(t))
-		w.signal(t, contSignal)
-		s.freezes = append(s.freezes, audit.Freeze{WorkerID: w.id, From: began, To: time.Now().Add(time.Second)})
+	for _, v := range victims {
+		require.True(t, v.stopped(t))
+		eventually(t, "the frozen worker's runs to be settled", func() bool {
+			return s.count("SELECT count(*) FROM live_runs WHERE worker_id = $1", v.id) == 0
+		})
+	}
+	before := s.history(victims)
+	woken := time.Now()
+	for _, v := range victims {
+		v.signal(t, contSignal)
+		s.freezes = append(s.freezes, audit.Freeze{WorkerID: v.id, From: began, To: time.Now().Add(time.Second)})
 	}
 
-	s.conclude(verdict{
-		name: "frozen at each failpoint", fault: "SIGSTOP at the second hit, for twice the lock", fired: fmt.Sprintf("%d of %d points", len(victims), len(victims)),
-		ended: time.Now(),
+	r := s.conclude(verdict{
+		name: "frozen at each moment", fault: "SIGSTOP for twice the lock, then SIGCONT", fired: fmt.Sprintf("%d of %d moments", len(victims), len(victims)),
+		ended: woken,
 	})
+	after := s.history(victims)
+	for run, row := range before {
+		require.Equal(t, row, after[run], "run %s was changed by a worker that woke", run)
+	}
+	require.Positive(t, r.Counts.LateAnswers, "no late finish came, so nothing can tell whether it would change anything")
+	require.Positive(t, s.refusedStarts(victims), "no late start came, so nothing can tell whether it would be refused")
+}
+
+// A worker that stands still between the commit of a start and the first byte, for longer than the second that a start is good for but
+// less than its lock, does not send: its endpoint may have been paused meanwhile.
+func TestPausedBetweenStartAndSend(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, lasting(30*time.Second))
+	s.register(load{n: 20, path: "20", every: time.Second, limit: 20 * time.Second})
+	held := s.startWorker(map[string]string{"FAILPOINTS": string(failpoint.BeforeSend) + "=stop@30"})
+	eventually(t, "the worker to stand still", func() bool { return held.stopped(t) })
+	require.True(t, held.failpointFired())
+	rows, err := s.pool.Query(t.Context(), "SELECT run_id::text FROM live_runs WHERE worker_id = $1", held.id)
+	require.NoError(t, err)
+	open, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	s.pauseAll()
+	seen := len(s.target.requests()) // What had left before has arrived by now.
+	pass(2 * time.Second)
+	held.signal(t, contSignal)
+	woken := time.Now()
+
+	r := s.conclude(verdict{
+		name: "paused between start and send", fault: "SIGSTOP for 2 s after a start, a pause meanwhile", ended: woken,
+		fired: fmt.Sprintf("%d starts not sent", len(open)),
+	})
+	require.NotEmpty(t, open)
+	require.Zero(t, r.Counts.Overlaps)
+	require.GreaterOrEqual(t, s.count("SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'start_expired'"), 1)
+	for _, request := range s.target.requests()[seen:] {
+		require.Failf(t, "a request was sent after the pause", "%+v", request)
+	}
+}
+
+// history returns a sum of each finished run of some workers, by its ID.
+func (s *stack) history(of []victim) map[string]string {
+	s.t.Helper()
+	var ids [][16]byte
+	for _, v := range of {
+		ids = append(ids, v.id)
+	}
+	rows, err := s.pool.Query(s.t.Context(), "SELECT r.id::text, r::text FROM runs r WHERE r.worker_id = ANY ($1)", ids)
+	require.NoError(s.t, err)
+	sums := map[string]string{}
+	var id, row string
+	_, err = pgx.ForEachRow(rows, []any{&id, &row}, func() error {
+		sum := md5.Sum([]byte(row))
+		sums[id] = hex.EncodeToString(sum[:])
+		return nil
+	})
+	require.NoError(s.t, err)
+	return sums
+}
+
+// refusedStarts returns how many starts the fence has refused to some workers.
+func (s *stack) refusedStarts(of []victim) (n int) {
+	s.t.Helper()
+	for _, v := range of {
+		n += int(v.metric(s.t, "rubato_runs_duplicates_prevented_total"))
+	}
+	return n
+}
+
+// took returns how many requests of a worker took effect that were open at an instant.
+func (s *stack) took(w *worker, openAt time.Time) (n int) {
+	s.t.Helper()
+	mine := s.history([]victim{{worker: w}})
+	for _, r := range s.target.requests() {
+		id, err := uuid.Parse(strings.TrimPrefix(r.RunID, "run_"))
+		if _, his := mine[id.String()]; err == nil && his && r.Accepted && r.Arrived.Before(openAt) && r.Ended.After(openAt) {
+			n++
+		}
+	}
+	return n
 }

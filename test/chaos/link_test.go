@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"bytes"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
@@ -8,40 +10,58 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// link is what lies between one worker and Postgres: it passes bytes on until it is cut or stalled.
+// link is what lies between programs and Postgres: it passes bytes on until it is cut, refused, stalled or deaf.
 type link struct {
-	listener net.Listener
 	upstream string // a Unix socket
+	at       string // where programs connect
 
-	mu    sync.Mutex
-	gate  chan struct{} // closed while bytes pass
-	down  bool
-	conns map[net.Conn]struct{}
-	broke int // connections that a cut ended
-	held  int // chunks that a stall held up
-	wg    sync.WaitGroup
+	mu       sync.Mutex
+	listener net.Listener // nil while connections are refused
+	requests *gate
+	replies  *gate
+	down     bool
+	conns    map[net.Conn]struct{}
+	broke    int // connections that a cut ended
+	lossy    bool
+	doomed   map[net.Conn]bool // to Postgres, whose next answer gets lost
+	lost     int               // answers to commits that got lost
+	wg       sync.WaitGroup
+}
+
+// gate lets the bytes of one direction pass while it is open.
+type gate struct {
+	mu   sync.Mutex
+	open chan struct{} // closed while bytes pass
+	held int           // chunks that were held up
 }
 
 func newLink(t *testing.T, upstream string) *link {
 	t.Helper()
-	l := &link{upstream: upstream, conns: map[net.Conn]struct{}{}, gate: make(chan struct{})}
-	close(l.gate)
-	var err error
-	l.listener, err = net.Listen("tcp", "127.0.0.1:0")
+	l := &link{upstream: upstream, conns: map[net.Conn]struct{}{}, doomed: map[net.Conn]bool{}, requests: newGate(), replies: newGate()}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	l.wg.Go(l.accept)
+	l.at = listener.Addr().String()
+	l.serve(listener)
 	t.Cleanup(func() {
-		_ = l.listener.Close()
-		l.cut()
-		l.restore()
+		l.refuse()
+		l.requests.lift()
+		l.replies.lift()
 		l.wg.Wait()
 	})
 	return l
 }
 
-func (l *link) accept() {
+// serve accepts connections until the listener is closed.
+func (l *link) serve(listener net.Listener) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.listener, l.down = listener, false
+	l.wg.Go(func() { l.accept(listener) })
+}
+
+func (l *link) accept(listener net.Listener) {
 	for {
-		client, err := l.listener.Accept()
+		client, err := listener.Accept()
 		if err != nil {
 			return
 		}
@@ -50,8 +70,8 @@ func (l *link) accept() {
 			_ = client.Close()
 			continue
 		}
-		l.wg.Go(func() { l.pass(client, server) })
-		l.wg.Go(func() { l.pass(server, client) })
+		l.wg.Go(func() { l.pass(client, server, l.requests) })
+		l.wg.Go(func() { l.pass(server, client, l.replies) })
 	}
 }
 
@@ -67,12 +87,16 @@ func (l *link) keep(client, server net.Conn) bool {
 	return true
 }
 
-// pass copies one direction. While the link is stalled neither bytes nor the end of a connection come through.
-func (l *link) pass(from, to net.Conn) {
+// pass copies one direction. While its gate is shut neither bytes nor the end of a connection come through.
+func (l *link) pass(from, to net.Conn, g *gate) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
-		<-l.open()
+		<-g.opened()
+		if l.loses(from) {
+			break
+		}
+		l.doom(to, buffer[:n])
 		if n > 0 {
 			if _, err := to.Write(buffer[:n]); err != nil {
 				break
@@ -90,19 +114,42 @@ func (l *link) pass(from, to net.Conn) {
 	delete(l.conns, to)
 }
 
-// open returns a channel that is closed as soon as bytes pass.
-func (l *link) open() <-chan struct{} {
+// doom notes that Postgres gets a commit whose answer is to be lost: one in ten while the link is lossy.
+func (l *link) doom(to net.Conn, chunk []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	select {
-	case <-l.gate:
-	default:
-		l.held++
+	if l.lossy && bytes.Contains(chunk, []byte("commit\x00")) && rand.IntN(10) == 0 {
+		l.doomed[to] = true
 	}
-	return l.gate
 }
 
-// cut ends every connection and refuses new ones.
+// loses reports whether what a connection said is lost, and the connection with it.
+func (l *link) loses(from net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.doomed[from] {
+		delete(l.doomed, from)
+		l.lost++
+		return true
+	}
+	return false
+}
+
+// loseCommits loses the answer to every tenth commit from now on, or to none.
+func (l *link) loseCommits(lossy bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lossy = lossy
+}
+
+// lostCommits returns to how many commits the answer got lost.
+func (l *link) lostCommits() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
+}
+
+// cut ends every connection, and every new one at once.
 func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,22 +160,39 @@ func (l *link) cut() {
 	}
 }
 
-// stall holds up every byte from now on; connections stay open.
-func (l *link) stall() {
+// refuse ends every connection and refuses new ones: nothing listens any more.
+func (l *link) refuse() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.gate = make(chan struct{})
+	if l.listener != nil {
+		_ = l.listener.Close()
+	}
+	l.listener = nil
+	l.mu.Unlock()
+	l.cut()
 }
 
+// stall holds up every byte from now on; connections stay open.
+func (l *link) stall() {
+	l.requests.shut()
+	l.replies.shut()
+}
+
+// deafen holds up what Postgres answers; what it is told comes through.
+func (l *link) deafen() { l.replies.shut() }
+
 // restore lets everything pass again.
-func (l *link) restore() {
+func (l *link) restore(t *testing.T) {
+	t.Helper()
+	l.requests.lift()
+	l.replies.lift()
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	refusing := l.listener == nil
 	l.down = false
-	select {
-	case <-l.gate:
-	default:
-		close(l.gate)
+	l.mu.Unlock()
+	if refusing {
+		listener, err := net.Listen("tcp", l.at)
+		require.NoError(t, err)
+		l.serve(listener)
 	}
 }
 
@@ -136,8 +200,48 @@ func (l *link) restore() {
 func (l *link) felt() (broke, held int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.broke, l.held
+	return l.broke, l.requests.kept() + l.replies.kept()
 }
 
-// address returns host and port of the worker's end.
-func (l *link) address() string { return l.listener.Addr().String() }
+// address returns host and port of the programs' end.
+func (l *link) address() string { return l.at }
+
+func newGate() *gate {
+	g := &gate{open: make(chan struct{})}
+	close(g.open)
+	return g
+}
+
+// opened returns a channel that is closed as soon as bytes pass.
+func (g *gate) opened() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.open:
+	default:
+		g.held++
+	}
+	return g.open
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = make(chan struct{})
+}
+
+func (g *gate) lift() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.open:
+	default:
+		close(g.open)
+	}
+}
+
+func (g *gate) kept() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.held
+}

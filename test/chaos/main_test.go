@@ -4,10 +4,12 @@
 //
 // The short form is what `go test` runs. RUBATO_CHAOS=long runs every fault longer and with more endpoints, RUBATO_CHAOS_RACE=1
 // builds the programs with the race detector, and RUBATO_CHAOS_CARD names a file for the guarantee card, in Markdown, with the same
-// as JSON beside it.
+// as JSON beside it. Scenarios spend their time waiting, so more of them run at once than the machine has cores, unless -parallel
+// says otherwise.
 package chaos
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -43,6 +45,13 @@ func run(m *testing.M) int {
 		panic(fmt.Sprintf("building the programs: %v", err))
 	}
 	binaries = dir
+	flag.Parse()
+	if whole() { // One scenario needs a second build, and would wait for it later.
+		go func() { _, _ = wrongBuild() }()
+	}
+	if err := crowd(); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	if err := deck.write(os.Getenv("RUBATO_CHAOS_CARD")); err != nil {
 		fmt.Fprintf(os.Stderr, "writing the guarantee card: %v\n", err)
@@ -51,12 +60,33 @@ func run(m *testing.M) int {
 	return code
 }
 
+// whole reports whether every scenario runs, so far as the flags tell.
+func whole() bool {
+	run := flag.Lookup("test.run")
+	return run == nil || run.Value.String() == ""
+}
+
+// together is how many scenarios run at once: in the short form each needs little of the machine.
+const together = 4
+
+// crowd lets scenarios run beside each other, as many as the form of the suite bears.
+func crowd() error {
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if chosen || long() {
+		return nil
+	}
+	return flag.Set("test.parallel", fmt.Sprint(together))
+}
+
 // scale is how much a form of the suite does.
 type scale struct {
 	endpoints int // of the usual load
 	workers   int
 	killing   time.Duration   // how long workers are killed for
 	outages   []time.Duration // of the database
+	failover  time.Duration   // for which connections are refused
+	fault     time.Duration   // for which a database refuses to work
 	slow      int             // runs in flight during an outage
 	settled   time.Duration   // how long things run undisturbed before a fault
 	pauses    int             // calls that pause or resume
@@ -68,10 +98,11 @@ func size() scale {
 	if long() {
 		return scale{
 			endpoints: 2000, workers: 4, killing: time.Minute, outages: []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute},
-			slow: 200, settled: 15 * time.Second, pauses: 10_000,
+			failover: time.Minute, fault: 30 * time.Second, slow: 200, settled: 15 * time.Second, pauses: 10_000,
 		}
 	}
 	return scale{
-		endpoints: 60, workers: 4, killing: 12 * time.Second, outages: []time.Duration{5 * time.Second}, slow: 20, settled: 3 * time.Second, pauses: 1500,
+		endpoints: 60, workers: 4, killing: 12 * time.Second, outages: []time.Duration{5 * time.Second},
+		failover: 3 * time.Second, fault: 5 * time.Second, slow: 200, settled: 3 * time.Second, pauses: 500,
 	}
 }

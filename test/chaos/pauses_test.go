@@ -4,22 +4,38 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"rubato/client"
+	"rubato/internal/audit"
 )
 
-// pausing pauses and resumes endpoints that nobody else does, and notes when each was paused, in database time.
+// wireTolerance is how much later than the return of a pause call a target may see a request. A worker sends within a second of the
+// start that the pause found committed, and the target may take a moment to see it.
+const wireTolerance = 1500 * time.Millisecond
+
+// pausing pauses and resumes endpoints that nobody else does, and notes for how long each was paused.
 type pausing struct {
 	*stack
 	ids    []string
-	since  map[string]time.Time // when the pause call returned, of those that are paused
-	pauses int
+	since  map[string]pause // those that are paused
+	over   []pause
 	broken []string
+}
+
+// pause is a time in which an endpoint was paused, from the return of one call to the beginning of the other.
+type pause struct {
+	endpoint string
+	began    time.Time // by the target's clock
+	ended    time.Time // likewise
+	returned time.Time // the beginning in database time
 }
 
 // step pauses or resumes one endpoint at random.
@@ -28,69 +44,110 @@ func (p *pausing) step(ctx context.Context) error {
 	if _, paused := p.since[id]; paused {
 		return p.resume(ctx, id)
 	}
-	p.pauses++
 	if _, err := answer[client.Endpoint](p.api.PauseEndpoint(ctx, id, client.PauseEndpointJSONRequestBody{})); err != nil {
 		return err
 	}
-	var returned time.Time
-	err := p.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&returned)
-	p.since[id] = returned
+	one := pause{endpoint: id, began: time.Now()}
+	err := p.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&one.returned)
+	p.since[id] = one
 	return err
 }
 
 // resume looks for a run that started after the pause call had returned, and ends the pause.
 func (p *pausing) resume(ctx context.Context, id string) error {
+	one := p.since[id]
 	var late int
 	err := p.pool.QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM live_runs WHERE endpoint_id = substr($1, 4)::uuid AND started_at > $2)
-		     + (SELECT count(*) FROM runs WHERE endpoint_id = substr($1, 4)::uuid AND started_at > $2 AND attempt > 0)`, id, p.since[id]).Scan(&late)
+		     + (SELECT count(*) FROM runs WHERE endpoint_id = substr($1, 4)::uuid AND started_at > $2 AND attempt > 0)`, id, one.returned).Scan(&late)
 	if err != nil {
 		return err
 	}
 	if late > 0 {
-		p.broken = append(p.broken, fmt.Sprintf("%d runs of %s started after %s", late, id, p.since[id]))
+		p.broken = append(p.broken, fmt.Sprintf("%d runs of %s started after %s", late, id, one.returned))
 	}
 	delete(p.since, id)
+	one.ended = time.Now()
+	p.over = append(p.over, one)
 	_, err = answer[client.Endpoint](p.api.ResumeEndpoint(ctx, id))
 	return err
 }
 
-// However often endpoints are paused and resumed while they run, nothing starts once a pause call has returned.
+// calls makes so many calls, and then ends every pause.
+func (p *pausing) calls(ctx context.Context, n int) error {
+	for range n {
+		if err := p.step(ctx); err != nil {
+			return err
+		}
+	}
+	for id := range p.since {
+		if err := p.resume(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arrivals returns how long after the beginning of a pause each request arrived that came within one.
+func (s *stack) arrivals(pauses []pause) []time.Duration {
+	s.t.Helper()
+	rows, err := s.pool.Query(s.t.Context(), "SELECT id, endpoint_id FROM runs")
+	require.NoError(s.t, err)
+	endpointOf := map[string]string{}
+	var run, endpoint uuid.UUID
+	_, err = pgx.ForEachRow(rows, []any{&run, &endpoint}, func() error {
+		endpointOf["run_"+run.String()] = "ep_" + endpoint.String()
+		return nil
+	})
+	require.NoError(s.t, err)
+	byEndpoint := map[string][]time.Time{}
+	for _, r := range s.target.requests() {
+		byEndpoint[endpointOf[r.RunID]] = append(byEndpoint[endpointOf[r.RunID]], r.Arrived)
+	}
+	var late []time.Duration
+	for _, p := range pauses {
+		require.NotEmpty(s.t, byEndpoint[p.endpoint], "%s never ran", p.endpoint)
+		for _, at := range byEndpoint[p.endpoint] {
+			if at.After(p.began) && at.Before(p.ended) {
+				late = append(late, at.Sub(p.began))
+			}
+		}
+	}
+	return late
+}
+
+// However often endpoints are paused and resumed while they run, nothing starts once a pause call has returned: not by the database's
+// clock, and by the target's no later than a start that was committed before takes to arrive.
 func TestPausesUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
 	s.startWorkers(2)
 	s.register(load{n: 40, path: "20", every: time.Second, limit: 2 * time.Second})
+	eventually(t, "every endpoint to run", func() bool { return s.count("SELECT count(DISTINCT endpoint_id) FROM runs") >= len(s.ids) })
 
 	const parts = 4
 	var list []*pausing
 	group, ctx := errgroup.WithContext(t.Context())
-	for part := range parts {
-		p := &pausing{stack: s, ids: s.ids[part*10 : part*10+10], since: map[string]time.Time{}}
+	for ids := range slices.Chunk(s.ids, len(s.ids)/parts) {
+		p := &pausing{stack: s, ids: ids, since: map[string]pause{}}
 		list = append(list, p)
-		group.Go(func() error {
-			for range size().pauses / parts {
-				if err := p.step(ctx); err != nil {
-					return err
-				}
-			}
-			for id := range p.since {
-				if err := p.resume(ctx, id); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		group.Go(func() error { return p.calls(ctx, size().pauses/parts) })
 	}
 	require.NoError(t, group.Wait())
-	pauses := 0
+	var pauses []pause
 	for _, p := range list {
 		require.Empty(t, p.broken)
-		pauses += p.pauses
+		pauses = append(pauses, p.over...)
 	}
+	require.GreaterOrEqual(t, 2*len(pauses), size().pauses)
 
 	r := s.conclude(verdict{
-		name: "pauses under load", fault: "endpoints are paused and resumed at random", fired: fmt.Sprintf("%d pauses", pauses), ended: time.Now(),
+		name: "pauses under load", fault: "endpoints are paused and resumed at random", ended: time.Now(),
+		fired: fmt.Sprintf("%d calls, %d pauses", 2*len(pauses), len(pauses)),
 	})
 	require.Zero(t, r.Counts.Statuses["lost"])
+	require.GreaterOrEqual(t, r.Check(audit.PauseHolds).Checked, len(pauses))
+	for _, late := range s.arrivals(pauses) {
+		require.LessOrEqual(t, late, wireTolerance, "a request arrived long after the pause call had returned")
+	}
 }

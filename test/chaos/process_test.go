@@ -29,10 +29,11 @@ type process struct {
 }
 
 // start starts a program with an environment that holds nothing but env.
-func start(t *testing.T, name string, env []string) *process {
+func start(t *testing.T, program string, env []string) *process {
 	t.Helper()
+	name := filepath.Base(program)
 	p := &process{name: name, ended: make(chan struct{})}
-	p.cmd = exec.Command(filepath.Join(binaries, name))
+	p.cmd = exec.Command(program)
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
 	log, err := p.cmd.StderrPipe()
 	require.NoError(t, err)

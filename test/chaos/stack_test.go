@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,13 +31,16 @@ import (
 	"rubato/internal/store"
 )
 
+// horizon is how far ahead workers claim.
+const horizon = 3 * time.Second
+
 // lockTTL is the shortest lock that the settings allow, so that a fault outlasts it soon.
 const lockTTL = 6 * time.Second
 
 // settings are those of every program unless a scenario says otherwise: short durations that fit each other.
 func settings() map[string]string {
 	return map[string]string{
-		"RUBATO_HORIZON": "3s", "RUBATO_POLL_INTERVAL": "500ms", "RUBATO_LOCK_TTL": lockTTL.String(), "RUBATO_STALE_AFTER": "8s",
+		"RUBATO_HORIZON": horizon.String(), "RUBATO_POLL_INTERVAL": "500ms", "RUBATO_LOCK_TTL": lockTTL.String(), "RUBATO_STALE_AFTER": "8s",
 		"RUBATO_SETTLE": "10s", "RUBATO_SWEEP_INTERVAL": "1s", "RUBATO_SHUTDOWN_GRACE": "5s", "RUBATO_SLOTS": "256",
 		"RUBATO_EGRESS_ALLOW": "127.0.0.0/8", "RUBATO_ADMIN_LISTEN": "127.0.0.1:0", "RUBATO_LOG_FORMAT": "text",
 	}
@@ -46,15 +50,17 @@ const adminKey = "an-admin-key-of-the-chaos"
 
 // stack is a whole installation: Postgres, an API server, workers, and a target.
 type stack struct {
-	t       *testing.T
-	env     map[string]string
-	cluster *devpg.Cluster
-	pool    *pgxpool.Pool // the test's own look at the database
-	api     *client.Client
-	target  *target
-	workers []*worker
-	ids     []string // of the endpoints
-	freezes []audit.Freeze
+	t        *testing.T
+	env      map[string]string
+	programs string // the directory of the worker's program
+	cluster  *devpg.Cluster
+	pool     *pgxpool.Pool // the test's own look at the database
+	api      *client.Client
+	target   *target
+	workers  []*worker
+	ids      []string      // of the endpoints
+	longest  time.Duration // limit of an execution
+	freezes  []audit.Freeze
 }
 
 // worker is a scheduler-worker with the ID under which the database knows it.
@@ -62,21 +68,27 @@ type worker struct {
 	*process
 	id     [16]byte
 	report string // where its failpoints tell
+	admin  string // base URL of its admin listener
 }
 
 // newStack starts everything but the workers. Settings override those of every program.
 func newStack(t *testing.T, override map[string]string) *stack {
 	t.Helper()
-	s := &stack{t: t, env: settings(), cluster: devpgtest.Cluster(t), target: newTarget(t)}
+	return newStackOn(t, devpgtest.Cluster(t), override)
+}
+
+// newStackOn does so on a Postgres of the scenario's own.
+func newStackOn(t *testing.T, cluster *devpg.Cluster, override map[string]string) *stack {
+	t.Helper()
+	s := &stack{t: t, env: settings(), programs: binaries, cluster: cluster, target: newTarget(t)}
 	maps.Copy(s.env, override)
 	_, err := store.MigrateUp(t.Context(), s.cluster.URL())
 	require.NoError(t, err)
 	s.pool, err = pgxpool.New(t.Context(), s.cluster.URL())
 	require.NoError(t, err)
 	t.Cleanup(s.pool.Close)
-	server := start(t, "api", s.environ(map[string]string{
-		"DATABASE_URL": s.cluster.URL(), "RUBATO_LISTEN": "127.0.0.1:0", "RUBATO_BOOTSTRAP_API_KEY": adminKey,
-	}))
+	s.env["DATABASE_URL"] = cmp.Or(s.env["DATABASE_URL"], s.cluster.URL())
+	server := start(t, filepath.Join(binaries, "api"), s.environ(map[string]string{"RUBATO_LISTEN": "127.0.0.1:0", "RUBATO_BOOTSTRAP_API_KEY": adminKey}))
 	line := server.logged(t, "the API server serves")
 	_, at, found := strings.Cut(line, "url=")
 	require.True(t, found, line)
@@ -104,9 +116,10 @@ func (s *stack) startWorker(more map[string]string) *worker {
 	s.t.Helper()
 	before := s.workerIDs()
 	w := &worker{report: filepath.Join(s.t.TempDir(), "failpoints")}
-	env := map[string]string{"DATABASE_URL": s.cluster.URL(), "FAILPOINTS_REPORT": w.report}
+	env := map[string]string{"FAILPOINTS_REPORT": w.report, "RUBATO_ADMIN_LISTEN": freeAddress(s.t)}
 	maps.Copy(env, more)
-	w.process = start(s.t, "scheduler-worker", s.environ(env))
+	w.process = start(s.t, filepath.Join(s.programs, "scheduler-worker"), s.environ(env))
+	w.admin = "http://" + env["RUBATO_ADMIN_LISTEN"]
 	eventually(s.t, "a worker to register", func() bool {
 		for _, id := range s.workerIDs() {
 			if !slices.Contains(before, id) {
@@ -137,17 +150,21 @@ func (s *stack) workerIDs() [][16]byte {
 }
 
 // through returns the URL of the database by way of a link.
-func (s *stack) through(l *link) string {
-	u, err := url.Parse(s.cluster.URL())
-	require.NoError(s.t, err)
+func (s *stack) through(l *link) string { return through(s.t, s.cluster, l) }
+
+func through(t *testing.T, cluster *devpg.Cluster, l *link) string {
+	t.Helper()
+	u, err := url.Parse(cluster.URL())
+	require.NoError(t, err)
 	u.Host, u.RawQuery = l.address(), "sslmode=disable"
 	return u.String()
 }
 
-// socket returns the Unix socket of the database.
-func (s *stack) socket() string {
-	u, err := url.Parse(s.cluster.URL())
-	require.NoError(s.t, err)
+// socketOf returns the Unix socket of a Postgres.
+func socketOf(t *testing.T, cluster *devpg.Cluster) string {
+	t.Helper()
+	u, err := url.Parse(cluster.URL())
+	require.NoError(t, err)
 	return filepath.Join(u.Query().Get("host"), ".s.PGSQL.5432")
 }
 
@@ -161,6 +178,7 @@ type load struct {
 	timeout  time.Duration // of a request; zero: the limit
 	method   client.Method // empty: GET
 	noSpread bool          // every one has the same interval
+	body     string        // of a request
 }
 
 // register registers endpoints and remembers them.
@@ -175,6 +193,7 @@ func (s *stack) register(l load) {
 	if l.method == "" {
 		l.method = client.MethodGET
 	}
+	s.longest = max(s.longest, l.limit)
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(s.t.Context())
 	group.SetLimit(8)
@@ -187,7 +206,7 @@ func (s *stack) register(l load) {
 			spec := client.EndpointSpec{
 				Name: fmt.Sprintf("%s %d", l.path, n), URL: fmt.Sprintf("%s/%s/%s", l.base, l.path, uuid.NewString()), Method: &l.method,
 				BaselineIntervalMs: new(every.Milliseconds()), MinIntervalMs: new(l.every.Milliseconds()),
-				TimeoutMs: new(l.timeout.Milliseconds()), MaxExecutionTimeMs: new(l.limit.Milliseconds()),
+				TimeoutMs: new(l.timeout.Milliseconds()), MaxExecutionTimeMs: new(l.limit.Milliseconds()), Body: &l.body,
 			}
 			e, err := answer[client.Endpoint](s.api.CreateEndpoint(ctx, spec))
 			mu.Lock()

@@ -14,7 +14,7 @@ import (
 )
 
 // target is a service that Rubato calls. It keeps every request with when it came and when it was over, and guards its effects by
-// the fence: of each path it lets only a request take effect whose fence is above the last one that did.
+// the fence: of each path it lets only a request take effect whose fence is above every other that it has seen so far.
 //
 // A path says how long an answer takes, in milliseconds: /20/name. Requests end early when their client goes away, and when
 // release is called; /hang/name ends no other way.
@@ -25,7 +25,7 @@ type target struct {
 
 	mu       sync.Mutex
 	log      []*audit.Request
-	fences   map[string]int64 // the highest that took effect, by path
+	fences   map[string]int64 // the highest seen, by path
 	rejected int
 }
 
@@ -40,7 +40,11 @@ func newTarget(t *testing.T) *target {
 }
 
 func (tgt *target) serve(w http.ResponseWriter, r *http.Request) {
-	entry := tgt.arrive(r.Header)
+	entry, current := tgt.arrive(r)
+	if !current {
+		w.WriteHeader(http.StatusConflict)
+		return
+	}
 	_, _ = io.Copy(io.Discard, r.Body) // Only then does the server notice a client that goes away.
 	wait, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	ms, err := strconv.Atoi(wait)
@@ -62,13 +66,19 @@ func (tgt *target) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// arrive keeps a request.
-func (tgt *target) arrive(h http.Header) *audit.Request {
-	entry := requestOf(h)
+// arrive keeps a request, and reports whether its fence is above every other of its path. If not, that is its end.
+func (tgt *target) arrive(r *http.Request) (entry *audit.Request, current bool) {
+	entry = requestOf(r.Header)
 	tgt.mu.Lock()
 	defer tgt.mu.Unlock()
 	tgt.log = append(tgt.log, entry)
-	return entry
+	if entry.Fence <= tgt.fences[r.URL.Path] {
+		tgt.rejected++
+		entry.Ended = entry.Arrived
+		return entry, false
+	}
+	tgt.fences[r.URL.Path] = entry.Fence
+	return entry, true
 }
 
 // requestOf reads what a request tells about its run.
@@ -80,7 +90,7 @@ func requestOf(h http.Header) *audit.Request {
 	return entry
 }
 
-// end notes that a request is over, and reports whether it took effect.
+// end notes that a request is over, and reports whether it took effect: not when a higher fence has come meanwhile.
 func (tgt *target) end(entry *audit.Request, path string, gone bool) bool {
 	tgt.mu.Lock()
 	defer tgt.mu.Unlock()
@@ -88,11 +98,10 @@ func (tgt *target) end(entry *audit.Request, path string, gone bool) bool {
 	if gone {
 		return false
 	}
-	if entry.Fence <= tgt.fences[path] {
+	if entry.Fence < tgt.fences[path] {
 		tgt.rejected++
 		return false
 	}
-	tgt.fences[path] = entry.Fence
 	entry.Accepted = true
 	return true
 }

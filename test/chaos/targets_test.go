@@ -6,7 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -38,11 +40,21 @@ func TestHungTarget(t *testing.T) {
 type moment string
 
 const (
-	afterHeader moment = "header" // the request is there, nothing is answered
-	afterFirst  moment = "reuse"  // the second request of a connection that worked
-	afterStatus moment = "status" // in the middle of the answer
-	byReset     moment = "reset"  // with a reset instead of an end
+	atOnce      moment = "at once" // before a byte is read
+	halfway     moment = "halfway" // in the middle of the request
+	afterHeader moment = "request" // the request is there, nothing is answered
+	afterFirst  moment = "reuse"   // the second request of a connection that worked
+	whileIdle   moment = "idle"    // between two requests
+	afterStatus moment = "answer"  // in the middle of the answer
+	byReset     moment = "reset"   // with a reset instead of an end
 )
+
+func moments() []moment {
+	return []moment{atOnce, halfway, afterHeader, afterFirst, whileIdle, afterStatus, byReset}
+}
+
+// idleFor is how long a connection is kept that dies between two requests: about as long as it takes until the next one.
+const idleFor = 990 * time.Millisecond
 
 // dying is a target whose connections die at one moment. It keeps every request.
 type dying struct {
@@ -52,7 +64,7 @@ type dying struct {
 
 	mu    sync.Mutex
 	log   []audit.Request
-	ended int // connections that died with a request in them
+	ended int // connections that died at the moment
 }
 
 func newDying(t *testing.T, when moment) *dying {
@@ -77,44 +89,67 @@ func newDying(t *testing.T, when moment) *dying {
 func (d *dying) serve(conn net.Conn) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(patience)) // A connection that nobody uses any more ends too.
+	if d.when == atOnce {
+		d.died()
+		return
+	}
 	reader := bufio.NewReader(conn)
 	for n := 1; ; n++ {
 		r, err := http.ReadRequest(reader)
 		if err != nil {
+			if d.when == whileIdle && n > 1 {
+				d.died()
+			}
 			return
 		}
 		entry := requestOf(r.Header)
-		_, _ = io.Copy(io.Discard, r.Body)
-		dies := d.when != afterFirst || n > 1
+		body := io.Reader(r.Body)
+		if d.when == halfway {
+			body = io.LimitReader(r.Body, int64(len(dyingBody)/2))
+		}
+		_, _ = io.Copy(io.Discard, body)
 		entry.Ended = time.Now().UTC()
-		d.keep(*entry, dies)
-		if dies {
+		d.keep(*entry)
+		if d.dies(n) {
+			d.died()
 			d.die(conn)
 			return
 		}
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		if d.when == whileIdle {
+			_ = conn.SetReadDeadline(time.Now().Add(idleFor))
+		}
 	}
 }
+
+// dies reports whether a connection dies with its n-th request.
+func (d *dying) dies(n int) bool { return d.when != whileIdle && (d.when != afterFirst || n > 1) }
+
+// dyingBody is more than goes over a connection at once, so that half of it is not all of it.
+var dyingBody = strings.Repeat("x", 200<<10)
 
 func (d *dying) die(conn net.Conn) {
 	switch d.when {
 	case afterStatus:
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(1000)+"\r\n\r\nhalf of")
-	case byReset:
+	case byReset, halfway:
 		if tcp, is := conn.(*net.TCPConn); is {
 			_ = tcp.SetLinger(0)
 		}
-	case afterHeader, afterFirst:
+	case atOnce, whileIdle, afterHeader, afterFirst:
 	}
 }
 
-func (d *dying) keep(entry audit.Request, dies bool) {
+func (d *dying) keep(entry audit.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.log = append(d.log, entry)
-	if dies {
-		d.ended++
-	}
+}
+
+func (d *dying) died() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended++
 }
 
 func (d *dying) seen() (log []audit.Request, ended int) {
@@ -123,22 +158,28 @@ func (d *dying) seen() (log []audit.Request, ended int) {
 	return append([]audit.Request(nil), d.log...), d.ended
 }
 
-// Whenever a connection dies, exactly one request of each run has been on the wire: none is sent again behind its back.
+// Whenever a connection dies, exactly one request of each run has been on the wire: none is sent again behind its back. Connections
+// speak HTTP/1.1 and are kept.
 func TestDyingConnections(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
 	s.startWorkers(2)
 	var targets []*dying
-	for _, when := range []moment{afterHeader, afterFirst, afterStatus, byReset} {
+	for _, when := range moments() {
 		d := newDying(t, when)
 		targets = append(targets, d)
 		for _, method := range []client.Method{client.MethodGET, client.MethodPOST} {
-			s.register(load{
-				n: 8, path: string(when), base: "http://" + d.Addr().String(), every: time.Second, limit: 2 * time.Second, method: method, noSpread: true,
-			})
+			l := load{
+				n: 8, path: url.PathEscape(string(when)), base: "http://" + d.Addr().String(), every: time.Second, limit: 2 * time.Second, method: method,
+				noSpread: true,
+			}
+			if method == client.MethodPOST {
+				l.body = dyingBody
+			}
+			s.register(l)
 		}
 	}
-	pass(8 * time.Second)
+	pass(8*time.Second + size().killing/2)
 	s.awaitOnSchedule()
 	s.quiesce()
 	var all []audit.Request

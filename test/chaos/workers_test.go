@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"rubato/client"
@@ -25,36 +27,106 @@ func (s *stack) usual(n int) {
 }
 
 // Workers that are killed at random leave nothing behind that is not mended, and what they had in hand is never called twice.
-func TestKilledWorkers(t *testing.T) {
-	t.Parallel()
+func TestKilledWorkers(t *testing.T) { //nolint:paralleltest // The long form is as much as a small machine bears.
+	if !long() {
+		t.Parallel()
+	}
 	s := newStack(t, nil)
 	s.startWorkers(size().workers)
 	s.usual(size().endpoints)
 	pass(size().settled)
 
-	kills, hit := 0, 0
-	for end := time.Now().Add(size().killing); time.Now().Before(end); kills++ {
+	var kills []time.Time
+	hit := 0
+	for end := time.Now().Add(size().killing); time.Now().Before(end); {
 		n := rand.IntN(len(s.workers))
 		victim := s.workers[n]
 		hit += s.count("SELECT count(*) FROM live_runs WHERE worker_id = $1", victim.id)
 		victim.signal(t, syscall.SIGKILL)
 		require.True(t, victim.killed(t))
+		kills = append(kills, time.Now())
 		s.workers = slices.Delete(s.workers, n, n+1)
 		s.startWorker(nil)
 		pass(2 * time.Second)
 	}
-	require.Positive(t, kills)
 	require.Positive(t, hit, "no worker was killed with a run in hand")
 
 	r := s.conclude(verdict{
-		name: "kill -9 at random", fault: "a random worker every 2 s", fired: fmt.Sprintf("%d kills, %d runs in hand", kills, hit), ended: time.Now(),
+		name: "kill -9 at random", fault: "a random worker every 2 s", fired: fmt.Sprintf("%d kills, %d runs in hand", len(kills), hit), ended: time.Now(),
 	})
+	t.Logf("the latest starts:\n%s", s.latest(10, kills))
 	require.Positive(t, r.Counts.Statuses["lost"])
 	require.Zero(t, r.Counts.Overlaps)
-	// One death delays a waiting claim by 10 s at most. Where kills follow each other, whoever takes it over may be the next to die.
+	// One death delays a waiting claim by 10 s at most. Where kills follow each other, whoever takes it over may be the next to die
+	// before it has started it, and the claim waits for the silence of both.
 	require.LessOrEqual(t, r.Lateness.P99, int64(10_000), "waiting claims were taken over too late")
 	require.LessOrEqual(t, r.Lateness.Max, int64(20_000), "a waiting claim was taken over too late")
 	require.LessOrEqual(t, r.Counts.Settled.Max, (longRun + 20*time.Second).Milliseconds(), "a run in hand was settled too late")
+}
+
+// What a killed worker had claimed and not started waits for its silence, not for its locks, which last longer here: it starts 10 s
+// after it was due at the latest. Each death is over before the next, so that no claim meets two.
+func TestClaimsOfTheDead(t *testing.T) {
+	t.Parallel()
+	const limit, apart = 15 * time.Second, 12 * time.Second
+	s := newStack(t, lasting(time.Minute))
+	s.startWorkers(3)
+	s.register(load{n: 60, path: "20", every: time.Second, limit: limit})
+	pass(size().settled)
+	var kills []time.Time
+	waiting := 0
+	for range 1 + int(size().killing/(30*time.Second)) {
+		victim := s.workers[0]
+		eventually(t, "a worker to have claims that wait", func() bool { return s.waiting(victim) > 4 })
+		waiting += s.waiting(victim)
+		victim.signal(t, syscall.SIGKILL)
+		require.True(t, victim.killed(t))
+		kills = append(kills, time.Now())
+		s.workers = s.workers[1:]
+		s.startWorker(nil)
+		pass(apart)
+	}
+
+	r := s.conclude(verdict{
+		name: "claims of the dead", fault: "kill -9 of a worker with claims that wait, under long locks",
+		fired: fmt.Sprintf("%d kills, %d claims that waited", len(kills), waiting), ended: kills[len(kills)-1],
+	})
+	t.Logf("the latest starts:\n%s", s.latest(5, kills))
+	require.Zero(t, r.Counts.Overlaps)
+	require.Greater(t, r.Lateness.Max, int64(2000), "nothing waited for a dead worker, so nothing can tell")
+	require.LessOrEqual(t, r.Lateness.Max, int64(10_000), "a waiting claim was taken over too late")
+}
+
+// waiting returns how many claims a worker holds and has not started.
+func (s *stack) waiting(w *worker) int {
+	s.t.Helper()
+	return s.count(`SELECT count(*) FROM schedules s
+		WHERE claimed_by = $1 AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)`, w.id)
+}
+
+// latest tells of the latest starts where their time went: until the last claim, and from there to the start, and how many workers
+// died meanwhile.
+func (s *stack) latest(n int, kills []time.Time) string {
+	s.t.Helper()
+	rows, err := s.pool.Query(s.t.Context(), `
+		SELECT scheduled_for, claimed_at, started_at FROM runs WHERE attempt = 1 AND status <> 'skipped'
+		ORDER BY started_at - scheduled_for DESC LIMIT $1`, n)
+	require.NoError(s.t, err)
+	var text strings.Builder
+	var due, claimed, started time.Time
+	_, err = pgx.ForEachRow(rows, []any{&due, &claimed, &started}, func() error {
+		deaths := 0
+		for _, at := range kills {
+			if at.After(due.Add(-horizon)) && at.Before(started) {
+				deaths++
+			}
+		}
+		_, err := fmt.Fprintf(&text, "due %s, claimed %s later, started %s after that; %d deaths from the horizon to the start\n",
+			due.Format("15:04:05.000"), claimed.Sub(due).Round(time.Millisecond), started.Sub(claimed).Round(time.Millisecond), deaths)
+		return err
+	})
+	require.NoError(s.t, err)
+	return text.String()
 }
 
 // A worker that stands still for twice its lock changes nothing when it wakes. A request that was open meanwhile may overlap with
@@ -76,6 +148,7 @@ func TestFrozenWorker(t *testing.T) {
 		return sum
 	}
 	eventually(t, "the requests to be open", func() bool { return s.target.open() >= 8 })
+	frozen := time.Now()
 	s.freeze(victim, 2*lockTTL, func() {
 		eventually(t, "the frozen worker's runs to be settled", func() bool {
 			return s.count("SELECT count(*) FROM live_runs WHERE worker_id = $1", victim.id) == 0
@@ -86,12 +159,50 @@ func TestFrozenWorker(t *testing.T) {
 	woken := time.Now()
 	pass(3 * time.Second)
 	require.Equal(t, before, history(), "the woken worker changed what had been settled")
+	require.Positive(t, victim.metric(t, "rubato_claims_lock_lost_total{cause=\"expired\"}")+victim.metric(t, "rubato_claims_lock_lost_total{cause=\"revoked\"}"),
+		"the woken worker did not let go")
 
 	r := s.conclude(verdict{
 		name: "frozen worker", fault: "SIGSTOP for twice the lock, then SIGCONT", fired: "stood still for " + (2 * lockTTL).String(), ended: woken,
 	})
 	require.Positive(t, r.Counts.Excused, "the fault was to make an overlap that only a fence can refuse")
 	require.Equal(t, r.Counts.Overlaps, r.Counts.Excused)
+	require.Zero(t, s.took(victim, frozen), "a target that looks at the fence accepted an old request")
+}
+
+// A first SIGTERM gives back what has not started and waits for the requests under way; a second one ends the worker at once. What it
+// had in hand is settled like that of any dead worker, and what it had not started is delayed by neither.
+func TestSecondSignalStopsNow(t *testing.T) {
+	t.Parallel()
+	const grace = 45 * time.Second
+	s := newStack(t, nil)
+	hurried := s.startWorker(map[string]string{"RUBATO_SHUTDOWN_GRACE": grace.String()})
+	s.register(load{n: 8, path: "40000", every: time.Second, limit: grace, noSpread: true})
+	eventually(t, "requests to be open", func() bool { return s.target.open() >= 8 })
+	s.startWorker(nil)
+	s.register(load{n: 40, path: "20", every: time.Second, limit: 2 * time.Second})
+	pass(size().settled)
+
+	hurried.signal(t, syscall.SIGTERM)
+	hurried.logged(t, "draining")
+	eventually(t, "the draining worker to give back what it has not started", func() bool {
+		return s.count("SELECT count(*) FROM schedules WHERE claimed_by = $1", hurried.id) == 8 && s.openOf(hurried) == 8
+	})
+	require.False(t, hurried.ready(t), "a draining worker must say so")
+	require.Equal(t, 8, s.openOf(hurried), "the first signal ended a request")
+	again := time.Now()
+	hurried.signal(t, syscall.SIGTERM)
+	hurried.gone(t)
+	require.Less(t, time.Since(again), grace/3, "the second signal did not stop the worker")
+	require.False(t, hurried.cmd.ProcessState.Success())
+
+	r := s.conclude(verdict{
+		name: "second SIGTERM", fault: "while requests are open", fired: "ended at once, with 8 requests open", ended: again,
+	})
+	require.Zero(t, r.Counts.Overlaps)
+	require.GreaterOrEqual(t, r.Counts.Statuses["lost"], 8)
+	require.LessOrEqual(t, r.Lateness.Max, int64(2000), "a due time was delayed")
+	require.LessOrEqual(t, r.Counts.Settled.Max, (grace + 20*time.Second).Milliseconds(), "a run in hand was settled too late")
 }
 
 // Replacing every worker, one after the other, loses nothing and delays nothing by more than two seconds.
