@@ -46,7 +46,12 @@ func (a API) Run(ctx context.Context) error {
 	}
 	tell(a.Started, addressesOf(l, admin))
 	a.Logger.Info("the API server serves", "url", baseURL(l.Addr()), "version", telemetry.Version())
-	return serveWhile(ctx, admin, c.publicServer(l, c.db.Ping).run)
+	return serveWhile(ctx, admin, func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { return c.publicServer(l, c.db.Ping).run(ctx) })
+		group.Go(func() error { c.forgetAnswers(ctx); return nil })
+		return group.Wait()
+	})
 }
 
 // ensureKey makes sure that an admin key exists, where one is named.

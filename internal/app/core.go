@@ -99,10 +99,17 @@ func (c *core) checkSchema(ctx context.Context) error {
 
 // api returns the handler of the REST API.
 func (c *core) api(ready func(context.Context) error) *httpapi.Server {
+	keys := store.NewKeys(c.db)
+	authenticator := auth.NewAuthenticator(keys)
 	return httpapi.New(httpapi.Config{
 		Endpoints:  c.endpoints(),
 		Runs:       store.NewRuns(c.db),
-		Auth:       auth.NewAuthenticator(store.NewKeys(c.db)),
+		Auth:       authenticator,
+		Keys:       auth.NewKeyring(keys, authenticator),
+		Audit:      store.NewAuditLog(c.db),
+		Once:       store.NewIdempotency(c.db),
+		Rate:       c.settings.API.Rate,
+		Origins:    c.settings.API.Origins,
 		Ready:      ready,
 		Logger:     c.logger,
 		Registerer: c.registry,
@@ -128,7 +135,9 @@ func (c *core) admin(ctx context.Context, ready func(context.Context) error) (*s
 	if err != nil {
 		return nil, err
 	}
-	return newServer(l, telemetry.Admin(c.registry, ready), c.logger), nil
+	admin := newServer(l, telemetry.Admin(c.registry, ready), c.logger)
+	admin.http.WriteTimeout = adminWriteTimeout
+	return admin, nil
 }
 
 // hostname names this machine for people; it decides nothing.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"slices"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -16,6 +17,8 @@ type input struct {
 	malformed []errs.Field // make it a 400
 	missing   []errs.Field // say it better than the domain, which sees a zero
 	unwanted  []errs.Field // for fields that the domain finds nothing wrong with
+
+	sum [sha256.Size]byte // of the text
 }
 
 // readInput reads a body against its schema. The error is an [errs.Malformed] where it is no JSON object.
