@@ -25,6 +25,8 @@ type memory struct {
 	mu        sync.Mutex
 	endpoints map[endpoints.ID]*endpoints.Endpoint
 	decisions map[endpoints.ID]endpoints.Recorded
+	keys      map[auth.KeyID]auth.Key
+	entries   []auditlog.Entry
 	writes    int
 	err       error // what every method fails with
 }
@@ -32,7 +34,9 @@ type memory struct {
 var _ endpoints.Store = (*memory)(nil)
 
 func newMemory() *memory {
-	return &memory{endpoints: map[endpoints.ID]*endpoints.Endpoint{}, decisions: map[endpoints.ID]endpoints.Recorded{}}
+	return &memory{
+		endpoints: map[endpoints.ID]*endpoints.Endpoint{}, decisions: map[endpoints.ID]endpoints.Recorded{}, keys: map[auth.KeyID]auth.Key{},
+	}
 }
 
 func (m *memory) Create(_ context.Context, _ auditlog.Act, create func(time.Time) (*endpoints.Endpoint, endpoints.Recorded, error)) error {
