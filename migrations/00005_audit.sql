@@ -11,16 +11,15 @@ CREATE INDEX retired_secrets_key ON retired_secrets (key_id);
 CREATE INDEX api_keys_tenant ON api_keys (tenant_id, id DESC);
 
 -- The identity of an entry of the audit log: a UUIDv8 of its instant in microseconds and of chance, so that the order of identities is
--- that of time, and a range of time is a range of identities. The last 8 bytes are filled with fill where that is not null.
+-- that of time, and a range of time is a range of identities.
 -- +goose StatementBegin
-CREATE FUNCTION audit_log_id(at timestamptz, fill integer) RETURNS uuid
+CREATE FUNCTION audit_log_id(at timestamptz) RETURNS uuid
     LANGUAGE sql VOLATILE AS
 $$
 SELECT encode(
     substring(int8send(micros / 1000) FROM 3)
         || substring(int4send(32768 | (micros % 1000)::integer) FROM 3) -- 32768: the version, 8
-        || CASE WHEN fill IS NULL THEN set_bit(set_bit(substring(uuid_send(gen_random_uuid()) FROM 9), 7, 1), 6, 0)
-                ELSE decode(repeat(lpad(to_hex(fill), 2, '0'), 8), 'hex') END,
+        || set_bit(set_bit(substring(uuid_send(gen_random_uuid()) FROM 9), 7, 1), 6, 0), -- the variant
     'hex')::uuid
 FROM (SELECT (extract(EPOCH FROM at) * 1000000)::bigint AS micros) AS instant
 $$;
@@ -79,5 +78,5 @@ CREATE INDEX idempotency_keys_expiry ON idempotency_keys (expires_at);
 -- +goose Down
 DROP TABLE idempotency_keys, audit_log, retired_secrets;
 DROP FUNCTION audit_log_keep();
-DROP FUNCTION audit_log_id(timestamptz, integer);
+DROP FUNCTION audit_log_id(timestamptz);
 DROP INDEX api_keys_tenant;

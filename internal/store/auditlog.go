@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,9 +23,18 @@ func NewAuditLog(db *DB) *AuditLog { return &AuditLog{db: db} }
 // List returns the entries that a filter selects, the newest first.
 func (s *AuditLog) List(ctx context.Context, f auditlog.Filter) ([]auditlog.Entry, error) {
 	params := dbsqlc.AuditListParams{
-		TenantID: f.TenantID, From: optional(f.From), To: optional(f.To), ObjectID: optionalText(f.ObjectID),
+		TenantID: f.TenantID, BeforeID: auditlog.LastID(), ObjectID: optionalText(f.ObjectID),
 		ObjectKind: optionalText(string(f.Kind)), Action: optionalText(string(f.Action)), MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
-		KeyID: optionalID(f.KeyID), BeforeID: optionalID(f.Before),
+		KeyID: optionalID(f.KeyID),
+	}
+	if !f.From.IsZero() {
+		params.FromID = auditlog.FirstID(f.From)
+	}
+	if !f.To.IsZero() {
+		params.BeforeID = auditlog.FirstID(f.To)
+	}
+	if f.Before != (auditlog.ID{}) && bytes.Compare(f.Before[:], params.BeforeID[:]) < 0 {
+		params.BeforeID = f.Before
 	}
 	rows, err := s.db.q.AuditList(ctx, s.db.pool, params)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 const auditInsert = `-- name: AuditInsert :exec
 INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)
-SELECT audit_log_id(instant.at, NULL), $1, instant.at, $2, $3, $4, $5, $6,
+SELECT audit_log_id(instant.at), $1, instant.at, $2, $3, $4, $5, $6,
        $7, $8, $9, $10
 FROM (SELECT coalesce($11::timestamptz, clock_timestamp()) AS at) AS instant
 `
@@ -54,22 +54,20 @@ const auditList = `-- name: AuditList :many
 SELECT id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address
 FROM audit_log
 WHERE tenant_id = $1
-  AND ($2::uuid IS NULL OR id < $2)
-  AND ($3::timestamptz IS NULL OR id >= audit_log_id($3, 0))
-  AND ($4::timestamptz IS NULL OR id < audit_log_id($4, 0))
-  AND ($5::text IS NULL OR object_id = $5)
-  AND ($6::text IS NULL OR object_kind = $6)
-  AND ($7::uuid IS NULL OR key_id = $7)
-  AND ($8::text IS NULL OR action = $8)
+  AND id >= $2::uuid
+  AND id < $3::uuid
+  AND ($4::text IS NULL OR object_id = $4)
+  AND ($5::text IS NULL OR object_kind = $5)
+  AND ($6::uuid IS NULL OR key_id = $6)
+  AND ($7::text IS NULL OR action = $7)
 ORDER BY id DESC
-LIMIT $9
+LIMIT $8
 `
 
 type AuditListParams struct {
 	TenantID   UUID
-	BeforeID   *UUID
-	From       *time.Time
-	To         *time.Time
+	FromID     UUID
+	BeforeID   UUID
 	ObjectID   *string
 	ObjectKind *string
 	KeyID      *UUID
@@ -81,9 +79,8 @@ type AuditListParams struct {
 func (q *Queries) AuditList(ctx context.Context, db DBTX, arg AuditListParams) ([]AuditLog, error) {
 	rows, err := db.Query(ctx, auditList,
 		arg.TenantID,
+		arg.FromID,
 		arg.BeforeID,
-		arg.From,
-		arg.To,
 		arg.ObjectID,
 		arg.ObjectKind,
 		arg.KeyID,
