@@ -48,7 +48,8 @@ func importRules() []rule {
 			[]string{"internal/endpoints", "internal/runs"},
 			"it believes neither the programs nor the store, so it reads the tables for itself",
 		},
-		{"internal/auth", []string{"internal/errs"}, "keys are judged without knowing where they are kept or who asks"},
+		{"internal/auditlog", nil, "what an entry says does not depend on what is changed or where it is kept"},
+		{"internal/auth", []string{"internal/auditlog", "internal/errs"}, "keys are judged without knowing where they are kept or who asks"},
 		{"internal/claims", nil, "the rules of the lock stand alone, so that they can be read alone"},
 		{"internal/config", nil, "settings are values; who uses them is not their business"},
 		{"internal/devpg", nil, "a Postgres for development knows no Rubato"},
@@ -65,7 +66,7 @@ func importRules() []rule {
 		{"internal/egress/egresstest", nil, "hostile targets for tests"},
 		{
 			"internal/endpoints",
-			[]string{"internal/errs", "internal/governor", "internal/schedule"},
+			[]string{"internal/auditlog", "internal/errs", "internal/governor", "internal/schedule"},
 			"the domain asks the governor; it reads no clock and knows no database",
 		},
 		{"internal/errs", nil, "what crosses every border depends on nothing"},
@@ -74,19 +75,20 @@ func importRules() []rule {
 		{
 			"internal/httpapi",
 			[]string{
-				"api", "internal/auth", "internal/endpoints", "internal/errs", "internal/governor", "internal/httpapi/api",
-				"internal/runs",
+				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/governor",
+				"internal/httpapi/api", "internal/idempotency", "internal/runs",
 			},
 			"handlers translate between the contract and the domain; they know no database",
 		},
 		{"internal/httpapi/api", nil, "generated from the contract"},
+		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
 		{"internal/runs", []string{"internal/errs"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{
 			"internal/store",
 			[]string{
-				"internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/governor",
-				"internal/runs", "internal/schedule", "internal/store/dbsqlc", "internal/zombie", "migrations",
+				"internal/auditlog", "internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs",
+				"internal/governor", "internal/idempotency", "internal/runs", "internal/schedule", "internal/store/dbsqlc", "internal/zombie", "migrations",
 			},
 			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
 		},
