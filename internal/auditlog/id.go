@@ -20,7 +20,7 @@ func (id ID) String() string { return idPrefix + uuid.UUID(id).String() }
 func FirstID(at time.Time) ID {
 	var id ID
 	micros := max(at.UnixMicro(), 0)
-	binary.BigEndian.PutUint64(id[:], uint64(micros/1000)<<16|8<<12|uint64(micros%1000)) //nolint:gosec // Not negative.
+	binary.BigEndian.PutUint64(id[:], uint64(micros/1000)<<16|8<<12|uint64(micros%1000))
 	return id
 }
 
