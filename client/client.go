@@ -47,3 +47,12 @@ func (p *Problem) Error() string {
 	}
 	return b.String()
 }
+
+// WithIdempotencyKey returns an editor for one POST, which names it by a text of the caller's own, such as a UUID, for 24 hours: sent
+// again with the same key it is answered with the same answer and done once.
+func WithIdempotencyKey(key string) RequestEditorFn {
+	return func(_ context.Context, r *http.Request) error {
+		r.Header.Set("Idempotency-Key", key)
+		return nil
+	}
+}

@@ -47,7 +47,12 @@ func (a API) Run(ctx context.Context) error {
 	}
 	tell(a.Started, addressesOf(l, admin))
 	a.Logger.Info("the API server serves", "url", baseURL(l.Addr()), "version", telemetry.Version())
-	return serveWhile(ctx, admin, health, c.publicServer(l, health).run)
+	return serveWhile(ctx, admin, health, func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { return c.publicServer(l, health).run(ctx) })
+		group.Go(func() error { c.forgetAnswers(ctx); return nil })
+		return group.Wait()
+	})
 }
 
 // ensureKey makes sure that an admin key exists, where one is named.

@@ -100,10 +100,17 @@ func (c *core) checkSchema(ctx context.Context) error {
 
 // api returns the handler of the REST API.
 func (c *core) api(health *telemetry.Health) *httpapi.Server {
+	keys := store.NewKeys(c.db)
+	authenticator := auth.NewAuthenticator(keys)
 	return httpapi.New(httpapi.Config{
 		Endpoints:  c.endpoints(),
 		Runs:       store.NewRuns(c.db),
-		Auth:       auth.NewAuthenticator(store.NewKeys(c.db)),
+		Auth:       authenticator,
+		Keys:       auth.NewKeyring(keys, authenticator),
+		Audit:      store.NewAuditLog(c.db),
+		Once:       store.NewIdempotency(c.db),
+		Rate:       c.settings.API.Rate,
+		Origins:    c.settings.API.Origins,
 		Ready:      readiness(health),
 		Logger:     c.logger,
 		Registerer: c.registry,
@@ -129,7 +136,9 @@ func (c *core) admin(ctx context.Context, health *telemetry.Health) (*server, er
 	if err != nil {
 		return nil, err
 	}
-	return newServer(l, telemetry.Admin(c.registry, health), c.logger), nil
+	admin := newServer(l, telemetry.Admin(c.registry, health), c.logger)
+	admin.http.WriteTimeout = adminWriteTimeout
+	return admin, nil
 }
 
 // hostname names this machine for people; it decides nothing.

@@ -56,7 +56,7 @@ func (c *core) openDemo(ctx context.Context, key string) (*server, error) {
 	}
 	who, err := store.NewKeys(c.db).FindKey(ctx, auth.Hash(key))
 	if err == nil {
-		by := endpoints.Actor{TenantID: who.TenantID, Name: who.Name}
+		by := endpoints.Actor{TenantID: who.TenantID, KeyID: who.KeyID, Name: who.Name}
 		err = registerDemo(ctx, c.endpoints(), by, baseURL(l.Addr()))
 	}
 	if err != nil {

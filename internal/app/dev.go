@@ -113,6 +113,7 @@ func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credenti
 		}
 		group.Go(func() error { return c.publicServer(l, health).run(ctx) })
 		group.Go(func() error { return loops.run(ctx) })
+		group.Go(func() error { c.forgetAnswers(ctx); return nil })
 		group.Go(func() error {
 			if awaitReady(ctx, access.URL) {
 				tell(d.Ready, access)

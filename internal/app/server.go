@@ -19,6 +19,12 @@ const (
 
 	// idleTimeout is how long a connection is kept between requests.
 	idleTimeout = 2 * time.Minute
+
+	// adminWriteTimeout is for the admin listener, where a profile may be taken for some minutes.
+	adminWriteTimeout = 10 * time.Minute
+
+	// maxStreams bounds the requests that one HTTP/2 connection has under way.
+	maxStreams = 100
 )
 
 // server serves one listener.
@@ -40,12 +46,21 @@ func listen(ctx context.Context, setting, address string) (net.Listener, error) 
 }
 
 // newServer returns a server that has not begun to serve. It owns the listener.
+//
+// It speaks HTTP/2 without TLS to clients that begin with it, such as proxies: whoever ends TLS before us need not fall back to
+// HTTP/1.1. There is no upgrade in mid-connection.
 func newServer(l net.Listener, h http.Handler, logger *slog.Logger) *server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
 	return &server{listener: l, http: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: httpapi.ReadHeaderTimeout,
 		ReadTimeout:       httpapi.ReadTimeout,
+		WriteTimeout:      httpapi.WriteTimeout,
 		IdleTimeout:       idleTimeout,
+		Protocols:         protocols,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		MaxHeaderBytes:    httpapi.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // Broken handshakes and the like: the clients' business.
 	}}

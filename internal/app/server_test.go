@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/httpapi"
 )
 
 func TestBusyPortNamesTheSetting(t *testing.T) {
@@ -91,4 +93,47 @@ func TestBaseURLCanBeReached(t *testing.T) {
 		require.Equal(t, want, baseURL(tcp))
 	}
 	require.Equal(t, "127.0.0.1:85", reachable(":85"))
+}
+
+func TestServerBoundsEverythingThatClientsCanDrag(t *testing.T) {
+	t.Parallel()
+	l, err := listen(t.Context(), "test", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	s := newServer(l, http.NotFoundHandler(), slog.New(slog.DiscardHandler)).http
+	require.Equal(t, httpapi.ReadHeaderTimeout, s.ReadHeaderTimeout)
+	require.Equal(t, httpapi.ReadTimeout, s.ReadTimeout)
+	require.Equal(t, httpapi.WriteTimeout, s.WriteTimeout)
+	require.Equal(t, idleTimeout, s.IdleTimeout)
+	require.Equal(t, httpapi.MaxHeaderBytes, s.MaxHeaderBytes)
+	require.Equal(t, maxStreams, s.HTTP2.MaxConcurrentStreams)
+}
+
+func TestServerSpeaksBothVersionsOfHTTP(t *testing.T) {
+	t.Parallel()
+	l, err := listen(t.Context(), "test", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := newServer(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }), slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	for want, set := range map[string]func(*http.Protocols){
+		"HTTP/1.1": func(p *http.Protocols) { p.SetHTTP1(true) },
+		"HTTP/2.0": func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) },
+	} {
+		protocols := new(http.Protocols)
+		set(protocols)
+		transport := &http.Transport{Protocols: protocols}
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, baseURL(l.Addr()), nil)
+		require.NoError(t, err)
+		response, err := transport.RoundTrip(r)
+		require.NoError(t, err, want)
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, want, string(text))
+		transport.CloseIdleConnections()
+	}
+	stop()
+	require.NoError(t, <-ended)
 }

@@ -18,7 +18,7 @@ type Scope string
 const (
 	Read  Scope = "read"  // see everything of the tenant
 	Write Scope = "write" // register, edit and operate endpoints
-	Admin Scope = "admin" // administer keys
+	Admin Scope = "admin" // administer keys, read the audit log
 )
 
 // rank orders scopes; anything unknown is 0 and allows nothing.

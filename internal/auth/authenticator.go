@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"crypto/sha256"
+	"maps"
 	"sync"
 	"time"
 
@@ -24,7 +25,7 @@ const (
 // Store finds keys.
 type Store interface {
 	// FindKey returns who the key with a hash stands for. The error is an [errs.NotFound] where no such key exists, or where it
-	// expired or was revoked.
+	// expired or was revoked. It notes that the key was used, to the minute.
 	FindKey(ctx context.Context, hash [sha256.Size]byte) (Principal, error)
 }
 
@@ -56,6 +57,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 	if p, ok := a.recall(hash); ok {
 		return p, nil
 	}
+	asked := time.Now() // The answer is as old as the question: trust must not last longer for a slow database.
 	p, err := a.store.FindKey(ctx, hash)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound && err != nil:
@@ -63,7 +65,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 	case err != nil:
 		return Principal{}, err
 	}
-	a.remember(hash, p)
+	a.remember(hash, p, asked)
 	return p, nil
 }
 
@@ -77,10 +79,16 @@ func (a *Authenticator) recall(hash [sha256.Size]byte) (Principal, bool) {
 	return found.principal, true
 }
 
-func (a *Authenticator) remember(hash [sha256.Size]byte, p Principal) {
+// Forget makes the authenticator ask the store about a key again. Other processes go on trusting it for at most 5 s.
+func (a *Authenticator) Forget(key KeyID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := time.Now()
+	maps.DeleteFunc(a.trusted, func(_ [sha256.Size]byte, t trustedKey) bool { return t.principal.KeyID == key })
+}
+
+func (a *Authenticator) remember(hash [sha256.Size]byte, p Principal, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if len(a.trusted) >= maxTrusted {
 		a.forget(now)
 	}

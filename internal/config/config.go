@@ -33,8 +33,10 @@ type Database struct {
 
 // API is what the API server needs.
 type API struct {
-	Listen       string // host:port; port 0 takes a free one
-	BootstrapKey string // an admin key that is made sure to exist; empty: none
+	Listen       string   // host:port; port 0 takes a free one
+	BootstrapKey string   // an admin key that is made sure to exist; empty: none
+	Rate         int      // requests a second that one key may send; 0: any number
+	Origins      []string // whose scripts may read answers (CORS); empty: nobody's
 }
 
 // Admin is the listener for metrics, health and profiles.

@@ -20,7 +20,7 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 
 	require.NoError(t, err)
 	want := Config{
-		API:   API{Listen: ":8080"},
+		API:   API{Listen: ":8080", Rate: 500},
 		Admin: Admin{Listen: "127.0.0.1:9090"},
 		Worker: Worker{
 			Slots: 256, Horizon: 10 * time.Second, PollInterval: time.Second, LockTTL: time.Minute,
@@ -41,6 +41,8 @@ func TestLoadReadsEveryName(t *testing.T) {
 		"RUBATO_LISTEN=0.0.0.0:80",
 		"RUBATO_ADMIN_LISTEN=:0",
 		"RUBATO_BOOTSTRAP_API_KEY=first-key-of-all",
+		"RUBATO_API_RATE=20",
+		"RUBATO_CORS_ORIGINS=https://console.example.com, http://localhost:3000",
 		"RUBATO_URL=https://rubato.example/",
 		"RUBATO_API_KEY=key-of-the-client",
 		"RUBATO_EGRESS_ALLOW=127.0.0.0/8, fd00::1/8",
@@ -63,10 +65,13 @@ func TestLoadReadsEveryName(t *testing.T) {
 	require.NoError(t, err)
 	want := Config{
 		Database: Database{URL: "postgres://u:p@pooler/rubato", DirectURL: "postgresql://u:p@db/rubato"},
-		API:      API{Listen: "0.0.0.0:80", BootstrapKey: "first-key-of-all"},
-		Admin:    Admin{Listen: ":0"},
-		Client:   Client{URL: "https://rubato.example", Key: "key-of-the-client"},
-		Egress:   Egress{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}},
+		API: API{
+			Listen: "0.0.0.0:80", BootstrapKey: "first-key-of-all", Rate: 20,
+			Origins: []string{"https://console.example.com", "http://localhost:3000"},
+		},
+		Admin:  Admin{Listen: ":0"},
+		Client: Client{URL: "https://rubato.example", Key: "key-of-the-client"},
+		Egress: Egress{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}},
 		Worker: Worker{
 			Slots: 7, Horizon: 11 * time.Second, PollInterval: 500 * time.Millisecond, LockTTL: 61 * time.Second,
 			StaleAfter: 91 * time.Second, Settle: 181 * time.Second, SweepInterval: 12 * time.Second,

@@ -87,6 +87,33 @@ func count(target *int, value string) error {
 	return nil
 }
 
+// maxRate is more than a server can answer.
+const maxRate = 100_000
+
+func rate(target *int, value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 || n > maxRate {
+		return fmt.Errorf("must be a whole number from 0 (no limit) to %d", maxRate)
+	}
+	*target = n
+	return nil
+}
+
+// origins reads origins as browsers send them: scheme and host, and the port where it is not the scheme's own. There is no wildcard.
+func origins(target *[]string, value string) error {
+	var list []string
+	for part := range strings.SplitSeq(value, ",") {
+		origin := strings.TrimSpace(part)
+		u, err := url.Parse(origin)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Scheme+"://"+u.Host != origin || strings.ToLower(origin) != origin || strings.Contains(u.Host, "*") {
+			return errors.New("must be origins such as https://console.example.com, in lower case and separated by commas")
+		}
+		list = append(list, origin)
+	}
+	*target = list
+	return nil
+}
+
 func level(target *slog.Level, value string) error {
 	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
 		if strings.EqualFold(value, l.String()) {

@@ -68,6 +68,16 @@ func settings() []Setting {
 			show: func(c Config) string { return c.API.BootstrapKey },
 		},
 		{
+			Name: "RUBATO_API_RATE", Default: "500", Doc: "how many requests a second one key may send to one API server, ten seconds' worth at once; 0: any number",
+			set:  func(c *Config, v string) error { return rate(&c.API.Rate, v) },
+			show: func(c Config) string { return strconv.Itoa(c.API.Rate) },
+		},
+		{
+			Name: "RUBATO_CORS_ORIGINS", Doc: "comma-separated origins whose scripts may read answers, such as https://console.example.com; nobody's unless set",
+			set:  func(c *Config, v string) error { return origins(&c.API.Origins, v) },
+			show: func(c Config) string { return strings.Join(c.API.Origins, ",") },
+		},
+		{
 			Name: ServerURL, Doc: "the server that the command line talks to; a running dev server unless set",
 			set:  func(c *Config, v string) error { return serverURL(&c.Client.URL, v) },
 			show: func(c Config) string { return c.Client.URL },

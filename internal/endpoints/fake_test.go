@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 )
@@ -24,7 +25,7 @@ type memory struct {
 	ledger []endpoints.Recorded
 }
 
-func (m *memory) Create(_ context.Context, create func(time.Time) (*endpoints.Endpoint, endpoints.Recorded, error)) error {
+func (m *memory) Create(_ context.Context, _ auditlog.Act, create func(time.Time) (*endpoints.Endpoint, endpoints.Recorded, error)) error {
 	e, planned, err := create(m.now)
 	if err != nil {
 		return err
@@ -48,9 +49,9 @@ func (m *memory) List(context.Context, endpoints.Filter) ([]*endpoints.Endpoint,
 }
 
 func (m *memory) Change(
-	ctx context.Context, tenant [16]byte, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
+	ctx context.Context, act auditlog.Act, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
 ) (*endpoints.Endpoint, error) {
-	e, _, err := m.Get(ctx, tenant, id)
+	e, _, err := m.Get(ctx, act.By.TenantID, id)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/errs"
 	"rubato/internal/governor"
 )
@@ -11,16 +12,16 @@ import (
 // Store keeps endpoints. Every method is one transaction, scoped by tenant: another tenant's endpoint is [errs.NotFound].
 type Store interface {
 	// Create stores the endpoint that create returns for the database's time, with the decision that plans its first run.
-	// The error is an [errs.Conflict] where the tenant already has the key.
-	Create(ctx context.Context, create func(now time.Time) (*Endpoint, Recorded, error)) error
+	// The error is an [errs.Conflict] where the tenant already has the key. The audit log tells of the act.
+	Create(ctx context.Context, act auditlog.Act, create func(now time.Time) (*Endpoint, Recorded, error)) error
 	// Get returns one endpoint and the database's time.
 	Get(ctx context.Context, tenant [16]byte, id ID) (*Endpoint, time.Time, error)
 	// List returns the endpoints that a filter selects, by descending ID, and the database's time.
 	List(ctx context.Context, f Filter) ([]*Endpoint, time.Time, error)
 	// Change locks an endpoint against starts and finishes, lets change edit it at the database's time, and stores what
 	// it left. With a decision, every claim of the endpoint is revoked and the new due time is in force when Change
-	// returns; without one the change only records itself.
-	Change(ctx context.Context, tenant [16]byte, id ID, change func(e *Endpoint, now time.Time) (*Recorded, error)) (*Endpoint, error)
+	// returns; without one the change only records itself. The audit log tells of the act.
+	Change(ctx context.Context, act auditlog.Act, id ID, change func(e *Endpoint, now time.Time) (*Recorded, error)) (*Endpoint, error)
 	// LastDecision returns the decision that set the due time now in force.
 	LastDecision(ctx context.Context, tenant [16]byte, id ID) (Recorded, error)
 }
@@ -36,11 +37,8 @@ type Filter struct {
 	Limit    int    // at most so many; must be positive
 }
 
-// Actor is who asks: a tenant, and the name that the ledger keeps.
-type Actor struct {
-	TenantID [16]byte
-	Name     string
-}
+// Actor is who asks; the ledger keeps the name.
+type Actor = auditlog.Actor
 
 // Service is what may be done to endpoints. It is safe for concurrent use.
 type Service struct {
@@ -65,7 +63,7 @@ func (s *Service) Register(ctx context.Context, by Actor, spec Spec) (*Endpoint,
 	}
 	var stored *Endpoint
 	var warnings []errs.Field
-	err := s.store.Create(ctx, func(now time.Time) (*Endpoint, Recorded, error) {
+	err := s.store.Create(ctx, auditlog.Act{By: by, Action: "register"}, func(now time.Time) (*Endpoint, Recorded, error) {
 		stored = &Endpoint{ID: id, TenantID: by.TenantID, Version: 1, CreatedAt: now, UpdatedAt: now, Spec: spec}
 		planned, err := stored.Replan(now)
 		planned.Cause, planned.Author = "register", by.Name
@@ -115,7 +113,7 @@ func (s *Service) Edit(ctx context.Context, by Actor, id ID, version int64, edit
 
 // Archive takes an endpoint out of service for good; its history stays. Archiving twice is no error.
 func (s *Service) Archive(ctx context.Context, by Actor, id ID) error {
-	_, err := s.store.Change(ctx, by.TenantID, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
+	_, err := s.store.Change(ctx, auditlog.Act{By: by, Action: "archive"}, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
 		if !e.Archived() {
 			before := *e
 			e.ArchivedAt, e.UpdatedAt = now, now
@@ -129,7 +127,7 @@ func (s *Service) Archive(ctx context.Context, by Actor, id ID) error {
 
 // change edits an endpoint in service and replans it, unless a run is live: its finish replans.
 func (s *Service) change(ctx context.Context, by Actor, id ID, cause string, edit func(*Endpoint, time.Time) error) (*Endpoint, error) {
-	return s.store.Change(ctx, by.TenantID, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
+	return s.store.Change(ctx, auditlog.Act{By: by, Action: auditlog.Action(cause)}, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
 		if e.Archived() {
 			return nil, errs.New(errs.Conflict, "endpoint_archived", "the endpoint is archived and cannot be changed; register a new one")
 		}

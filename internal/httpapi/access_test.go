@@ -13,14 +13,19 @@ import (
 // route is an operation of the contract as a request.
 type route struct {
 	id, method, path, body string
-	public, writes         bool
+	public                 bool
+	scope                  string
 	success                int
 }
 
+// ids are what the placeholders of routes stand for.
+type ids struct{ endpoint, run, key string }
+
 // everyRoute returns all operations of the contract, with the ids put in and a body that is accepted.
-func everyRoute(endpoint, run string) []route {
+func everyRoute(is ids) []route {
 	bodies := map[string]string{
 		"createEndpoint": minimal, "patchEndpoint": `{"name":"q"}`, "pauseEndpoint": `{"reason":"r"}`, "explain": `{"baselineIntervalMs":1000}`,
+		"createKey": `{"name":"k","scopes":["read"]}`, "rotateKey": `{"overlapMs":1000}`,
 		"putIntervalHint": `{"intervalMs":5000,"ttlMs":60000}`, "putOneShotHint": `{"inMs":1000,"ttlMs":60000}`,
 		"cancelRun": `{"reason":"r"}`,
 	}
@@ -29,21 +34,25 @@ func everyRoute(endpoint, run string) []route {
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths.Map())) {
 		for method, op := range doc.Paths.Value(path).Operations() {
 			r := route{id: op.OperationID, method: method, body: bodies[op.OperationID], success: http.StatusOK}
-			id := endpoint
-			if strings.HasPrefix(path, "/v1/runs") {
-				id = run
+			id := is.endpoint
+			switch {
+			case strings.HasPrefix(path, "/v1/runs"):
+				id = is.run
+			case strings.HasPrefix(path, "/v1/keys"):
+				id = is.key
 			}
-			r.path = strings.Replace(path, "{id}", id, 1)
+			r.path, r.scope = strings.Replace(path, "{id}", id, 1), "read"
 			if op.Security != nil {
-				r.public = len(*op.Security) == 0
-				r.writes = !r.public && (*op.Security)[0]["bearer"][0] == "write"
+				if r.public = len(*op.Security) == 0; !r.public {
+					r.scope = (*op.Security)[0]["bearer"][0]
+				}
 			}
 			switch op.OperationID {
-			case "createEndpoint":
+			case "createEndpoint", "createKey":
 				r.success = http.StatusCreated
 			case "runEndpoint", "cancelRun":
 				r.success = http.StatusAccepted
-			case "archiveEndpoint":
+			case "archiveEndpoint", "revokeKey":
 				r.success = http.StatusNoContent
 			}
 			list = append(list, r)
@@ -54,30 +63,36 @@ func everyRoute(endpoint, run string) []route {
 
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
-	routes := everyRoute("", "")
-	require.Len(t, routes, 23)
+	routes := everyRoute(ids{})
+	require.Len(t, routes, 29)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()
 			s := newService(t, samples())
-			id := s.register(minimal)
-			r := routeOf(r.id, id, samples()[3].ID.String()) // The live run, so that it can be canceled.
-			require.Equal(t, r.success, s.call(r.method, r.path, r.body).status)
+			r := routeOf(r.id, ids{s.register(minimal), samples()[3].ID.String(), s.makeKey("read")}) // The live run, so that it can be canceled.
+			require.Equal(t, r.success, s.call(r.method, r.path, r.body, withKey(adminKey)).status)
 		})
 	}
 }
 
-func routeOf(operation, endpoint, run string) route {
-	routes := everyRoute(endpoint, run)
+// makeKey returns the id of a new key.
+func (s *service) makeKey(scope string) string {
+	s.t.Helper()
+	body := `{"name":"k","scopes":["` + scope + `"]}`
+	return s.call("POST", "/v1/keys", body, withKey(adminKey)).is(http.StatusCreated)["id"].(string) //nolint:forcetypeassert // The contract was checked.
+}
+
+func routeOf(operation string, is ids) route {
+	routes := everyRoute(is)
 	return routes[slices.IndexFunc(routes, func(r route) bool { return r.id == operation })]
 }
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	s := newService(t, samples())
-	id := s.register(minimal)
+	is := ids{s.register(minimal), samples()[3].ID.String(), s.makeKey("read")}
 	writes := s.store.writes
-	for _, r := range everyRoute(id, samples()[3].ID.String()) {
+	for _, r := range everyRoute(is) {
 		t.Run(r.id, func(t *testing.T) {
 			if r.public {
 				require.Equal(t, r.success, s.call(r.method, r.path, "", withKey("")).status)
@@ -99,13 +114,18 @@ func TestKeys(t *testing.T) {
 				require.Equal(t, http.StatusUnauthorized, a.status, name)
 				require.Equal(t, "Bearer", a.header.Get("WWW-Authenticate"))
 			}
-			a := s.call(r.method, r.path, r.body, withKey(readKey))
-			if r.writes {
-				require.Equal(t, http.StatusForbidden, a.status)
-				require.Equal(t, "insufficient_scope", a.problem().Code)
-				require.Contains(t, a.problem().Detail, "write")
-			} else {
-				require.Equal(t, r.success, a.status, "%s", a.body)
+			for _, key := range []string{readKey, writeKey} {
+				if r.scope == "write" && key == writeKey { // It may, and would write.
+					continue
+				}
+				switch a := s.call(r.method, r.path, r.body, withKey(key)); {
+				case r.scope != "read":
+					require.Equal(t, http.StatusForbidden, a.status)
+					require.Equal(t, "insufficient_scope", a.problem().Code)
+					require.Contains(t, a.problem().Detail, r.scope)
+				default:
+					require.Equal(t, r.success, a.status, "%s", a.body)
+				}
 			}
 		})
 	}
@@ -116,22 +136,25 @@ func TestKeys(t *testing.T) {
 func TestTenantsAreIsolated(t *testing.T) {
 	t.Parallel()
 	s := newService(t, samples())
-	id := s.register(minimal)
-	const unknown = "ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
-	const unknownRun = "run_0193466f-2a10-8c3e-9d41-5a2f6c7d8e90"
-	known := everyRoute(id, samples()[0].ID.String())
+	mine := ids{s.register(minimal), samples()[0].ID.String(), s.makeKey("read")}
+	unknown := ids{
+		"ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90", "run_0193466f-2a10-8c3e-9d41-5a2f6c7d8e90", "key_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90",
+	}
 	writes := s.store.writes
 	sameID := withHeader("X-Request-Id", "r1")
-	for _, r := range known {
-		if !strings.Contains(r.path, "ep_") && !strings.Contains(r.path, "run_") {
+	for _, r := range everyRoute(mine) {
+		if !strings.Contains(r.path, "_0") {
 			continue
 		}
 		theirs := s.call(r.method, r.path, r.body, withKey(otherKey), sameID)
-		missing := routeOf(r.id, unknown, unknownRun)
+		missing := routeOf(r.id, unknown)
 		none := s.call(missing.method, missing.path, missing.body, withKey(otherKey), sameID)
 		require.Equal(t, http.StatusNotFound, theirs.status, r.id)
 		require.Equal(t, string(none.body), string(theirs.body), r.id)
 	}
+	id := mine.endpoint
+	require.Empty(t, s.call("GET", "/v1/keys", "", withKey(otherKey)).is(http.StatusOK)["items"])
+	require.Empty(t, s.call("GET", "/v1/audit", "", withKey(otherKey)).is(http.StatusOK)["items"])
 	require.Empty(t, s.call("GET", "/v1/endpoints", "", withKey(otherKey)).is(http.StatusOK)["items"])
 	require.Empty(t, s.call("GET", "/v1/runs", "", withKey(otherKey)).is(http.StatusOK)["items"])
 	require.Equal(t, http.StatusNotFound, s.call("GET", "/v1/runs?endpointId="+id, "", withKey(otherKey)).status)

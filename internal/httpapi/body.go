@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"mime"
@@ -48,10 +49,20 @@ func inputFrom(c echo.Context, op *operation) (*input, error) {
 	if err != nil {
 		return nil, errs.Wrap(err, errs.Malformed, "the body ended before it was complete")
 	}
+	in, err := parsed(text, r.Header, op)
+	if err != nil {
+		return nil, err
+	}
+	in.sum = sha256.Sum256(text)
+	return in, nil
+}
+
+// parsed reads the text of a body.
+func parsed(text []byte, header http.Header, op *operation) (*input, error) {
 	if len(text) == 0 && !op.required {
 		return &input{value: map[string]any{}}, nil
 	}
-	if err := checkMedia(r.Header, op); err != nil {
+	if err := checkMedia(header, op); err != nil {
 		return nil, err
 	}
 	if op.body != nil {

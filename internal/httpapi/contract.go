@@ -19,6 +19,9 @@ type operation struct {
 	route    string // as the contract writes it: /v1/endpoints/{id}
 	scope    auth.Scope
 	public   bool // needs no key
+	once     bool // takes an Idempotency-Key
+	secret   bool // answers with a secret
+	streams  bool // its body or its answer is a stream
 	body     *openapi3.Schema
 	required bool // the body must be there
 	types    []string
@@ -50,6 +53,7 @@ var contract = sync.OnceValue(func() *rules {
 			op.method, op.route = method, route
 			op.addQuery(item.Parameters)
 			op.addQuery(described.Parameters)
+			op.once = described.Parameters.GetByInAndName(openapi3.ParameterInHeader, idempotencyKey) != nil
 			r.operations[method+" "+pattern(route)] = op
 		}
 	}
@@ -70,9 +74,21 @@ func newOperation(doc *openapi3.T, described *openapi3.Operation) *operation {
 		for media, content := range described.RequestBody.Value.Content {
 			op.types = append(op.types, media)
 			op.body = content.Schema.Value
+			op.streams = op.streams || isStream(media)
+		}
+	}
+	for _, response := range described.Responses.Map() {
+		for media, content := range response.Value.Content {
+			op.streams = op.streams || isStream(media)
+			op.secret = op.secret || content.Schema != nil && content.Schema.Value.Properties["secret"] != nil
 		}
 	}
 	return op
+}
+
+// isStream reports whether a media type is one that goes on for as long as there is something to tell.
+func isStream(media string) bool {
+	return media == "text/event-stream" || media == "application/x-ndjson"
 }
 
 func (op *operation) addQuery(parameters openapi3.Parameters) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
@@ -24,6 +25,8 @@ type memory struct {
 	mu        sync.Mutex
 	endpoints map[endpoints.ID]*endpoints.Endpoint
 	decisions map[endpoints.ID]endpoints.Recorded
+	keys      map[auth.KeyID]auth.Key
+	entries   []auditlog.Entry
 	writes    int
 	err       error // what every method fails with
 }
@@ -31,10 +34,12 @@ type memory struct {
 var _ endpoints.Store = (*memory)(nil)
 
 func newMemory() *memory {
-	return &memory{endpoints: map[endpoints.ID]*endpoints.Endpoint{}, decisions: map[endpoints.ID]endpoints.Recorded{}}
+	return &memory{
+		endpoints: map[endpoints.ID]*endpoints.Endpoint{}, decisions: map[endpoints.ID]endpoints.Recorded{}, keys: map[auth.KeyID]auth.Key{},
+	}
 }
 
-func (m *memory) Create(_ context.Context, create func(time.Time) (*endpoints.Endpoint, endpoints.Recorded, error)) error {
+func (m *memory) Create(_ context.Context, _ auditlog.Act, create func(time.Time) (*endpoints.Endpoint, endpoints.Recorded, error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.err != nil {
@@ -109,11 +114,11 @@ func selects(f endpoints.Filter, e *endpoints.Endpoint) bool {
 }
 
 func (m *memory) Change(
-	_ context.Context, tenant [16]byte, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
+	_ context.Context, act auditlog.Act, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
 ) (*endpoints.Endpoint, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e, err := m.find(tenant, id)
+	e, err := m.find(act.By.TenantID, id)
 	if err != nil {
 		return nil, err
 	}

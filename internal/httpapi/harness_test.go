@@ -28,6 +28,7 @@ import (
 const (
 	readKey  = "rbt_reader"
 	writeKey = "rbt_writer"
+	adminKey = "rbt_admin"
 	otherKey = "rbt_other_tenant"
 )
 
@@ -36,6 +37,7 @@ type service struct {
 	t        *testing.T
 	server   *httpapi.Server
 	store    *memory
+	once     *answers
 	runs     history
 	logs     *bytes.Buffer
 	registry *prometheus.Registry
@@ -45,19 +47,32 @@ type service struct {
 
 func newService(t *testing.T, runs ...history) *service {
 	t.Helper()
-	s := &service{t: t, store: newMemory(), logs: new(bytes.Buffer), registry: prometheus.NewRegistry(), contract: contractRouter()}
+	return newServiceWith(t, httpapi.Config{}, runs...)
+}
+
+// newServiceWith is newService with some settings.
+func newServiceWith(t *testing.T, settings httpapi.Config, runs ...history) *service {
+	t.Helper()
+	s := &service{t: t, store: newMemory(), once: newAnswers(), logs: new(bytes.Buffer), registry: prometheus.NewRegistry(), contract: contractRouter()}
 	for _, h := range runs {
 		s.runs = append(s.runs, h...)
 	}
 	tenant, other := [16]byte{1}, [16]byte{2}
+	authenticator := auth.NewAuthenticator(keyring{
+		auth.Hash(readKey):  {TenantID: tenant, KeyID: [16]byte{1}, Name: "reader", Scopes: []auth.Scope{auth.Read}},
+		auth.Hash(writeKey): {TenantID: tenant, KeyID: [16]byte{2}, Name: "writer", Scopes: []auth.Scope{auth.Write}},
+		auth.Hash(adminKey): {TenantID: tenant, KeyID: [16]byte{3}, Name: "admin", Scopes: []auth.Scope{auth.Admin}},
+		auth.Hash(otherKey): {TenantID: other, KeyID: [16]byte{4}, Name: "other", Scopes: []auth.Scope{auth.Admin}},
+	})
 	s.server = httpapi.New(httpapi.Config{
-		Auth: auth.NewAuthenticator(keyring{
-			auth.Hash(readKey):  {TenantID: tenant, Name: "reader", Scopes: []auth.Scope{auth.Read}},
-			auth.Hash(writeKey): {TenantID: tenant, Name: "writer", Scopes: []auth.Scope{auth.Write}},
-			auth.Hash(otherKey): {TenantID: other, Name: "other", Scopes: []auth.Scope{auth.Admin}},
-		}),
+		Audit:      trail{s.store},
+		Auth:       authenticator,
+		Keys:       auth.NewKeyring(s.store, authenticator),
+		Once:       s.once,
+		Origins:    settings.Origins,
+		Rate:       settings.Rate,
 		Endpoints:  endpoints.NewService(s.store, targets{}),
-		Logger:     slog.New(slog.NewTextHandler(s.logs, nil)),
+		Logger:     slog.New(slog.NewTextHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Ready:      func(context.Context) error { return s.ready },
 		Registerer: s.registry,
 		Runs:       s.runs,

@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"slices"
+	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -16,6 +18,8 @@ type input struct {
 	malformed []errs.Field // make it a 400
 	missing   []errs.Field // say it better than the domain, which sees a zero
 	unwanted  []errs.Field // for fields that the domain finds nothing wrong with
+
+	sum [sha256.Size]byte // of the text
 }
 
 // readInput reads a body against its schema. The error is an [errs.Malformed] where it is no JSON object.
@@ -45,9 +49,9 @@ func (in *input) refuse(err error) error {
 	}
 	fields := slices.Concat(in.malformed, in.missing)
 	found := slices.Concat(errs.FieldsOf(err), in.unwanted)
-	named, bad := paths(fields), paths(fields, found)
+	named, bad, short := paths(fields), paths(fields, found), in.short()
 	for _, f := range found {
-		if named.cover(f.Field) || in.follows(f, bad) {
+		if named.cover(f.Field) || short[f.Field] || in.follows(f, bad) {
 			continue
 		}
 		fields = append(fields, f)
@@ -80,6 +84,17 @@ func (s pathSet) cover(path string) bool {
 		}
 	}
 	return s[path]
+}
+
+// short returns the arrays that lack items because those cannot be read, so that nobody complains of what is left of them.
+func (in *input) short() pathSet {
+	set := pathSet{}
+	for _, f := range in.malformed {
+		if array, _, item := strings.Cut(f.Field, "["); item {
+			set[array] = true
+		}
+	}
+	return set
 }
 
 // follows reports whether a complaint only follows from another bad field, which the domain saw the default of.

@@ -3,35 +3,24 @@ package httpapi
 import (
 	"maps"
 	"slices"
-	"strings"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/errs"
 )
 
-// mask is shown in place of a secret. It is no legal value of a header, so that an answer that is sent back cannot overwrite the
-// secret by the mask.
-const mask = "***"
-
-// secretWords are what the names of headers that carry secrets tend to hold.
-func secretWords() []string {
-	return []string{"auth", "cookie", "key", "token", "secret", "password", "passwd", "credential", "signature", "session"}
-}
+// mask is shown in place of a secret.
+const mask = auditlog.Mask
 
 // masked returns headers for an answer.
 func masked(headers map[string]string) map[string]string {
 	out := make(map[string]string, len(headers))
 	for name, value := range headers {
-		if secret(name) {
+		if auditlog.Secret(name) {
 			value = mask
 		}
 		out[name] = value
 	}
 	return out
-}
-
-func secret(name string) bool {
-	name = strings.ToLower(name)
-	return slices.ContainsFunc(secretWords(), func(word string) bool { return strings.Contains(name, word) })
 }
 
 // refuseMask adds a complaint about every header of the input whose value is the mask.

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"log/slog"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"rubato/internal/auth"
 	"rubato/internal/telemetry"
 )
 
@@ -51,7 +54,7 @@ func newMetrics(registerer prometheus.Registerer, r *rules) *metrics {
 // route, and which one it was stands in the log.
 func classOf(status int) string { return strconv.Itoa(status/100) + "xx" }
 
-// count counts a request once it is answered.
+// count counts a request once it is answered, and logs it.
 func (s *Server) count(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		began := time.Now()
@@ -62,10 +65,42 @@ func (s *Server) count(next echo.HandlerFunc) echo.HandlerFunc {
 		if op := s.operation(c); op != nil {
 			route, method = op.route, op.method
 		}
+		took := time.Since(began)
 		s.metrics.requests.WithLabelValues(route, method, classOf(c.Response().Status)).Inc()
 		if !strings.HasPrefix(c.Response().Header().Get(echo.HeaderContentType), eventStream) {
-			s.metrics.duration.Observe(time.Since(began).Seconds())
+			s.metrics.duration.Observe(took.Seconds())
 		}
+		s.logAccess(c, route, took)
 		return nil
+	}
+}
+
+// logAccess writes one line about a request: its route, never its path or query, and its key's ID, never the key. What asks whether
+// the server is well is of no interest by itself.
+func (s *Server) logAccess(c echo.Context, route string, took time.Duration) {
+	level := slog.LevelInfo
+	if op := s.operation(c); op != nil && op.public {
+		level = slog.LevelDebug
+	}
+	ctx := c.Request().Context()
+	from := callOf(ctx)
+	attrs := []slog.Attr{
+		slog.String("request_id", from.id), slog.String("method", methodOf(c)), slog.String("route", route),
+		slog.Int("status", c.Response().Status), slog.Duration("duration", took), slog.Int64("bytes", c.Response().Size),
+		slog.String("remote_address", from.peer),
+	}
+	if p := principalOf(ctx); p.KeyID != [16]byte{} {
+		attrs = append(attrs, slog.String("key_id", auth.KeyID(p.KeyID).String()))
+	}
+	s.logger.LogAttrs(ctx, level, "request answered", attrs...)
+}
+
+// methodOf returns the method of a request where it is one of HTTP's own; anything else is for nobody's log.
+func methodOf(c echo.Context) string {
+	switch method := c.Request().Method; method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return method
+	default:
+		return other
 	}
 }

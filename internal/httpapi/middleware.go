@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"net"
 	"net/http"
 	"regexp"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -28,7 +30,51 @@ func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
 		header := c.Response().Header()
 		header.Set(echo.HeaderXRequestID, id)
 		header.Set("Cache-Control", "no-store") // Answers hold a tenant's data.
+		header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		header.Set("Referrer-Policy", "no-referrer")
 		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("X-Frame-Options", "DENY")
+		r := c.Request()
+		c.SetRequest(r.WithContext(context.WithValue(r.Context(), callKey{}, call{id: id, peer: peer(r.RemoteAddr)})))
+		return next(c)
+	}
+}
+
+// call is what is known of a request before anybody has looked into it.
+type call struct {
+	id   string
+	peer string // the address that it comes from; headers that claim another one are not believed
+}
+
+type callKey struct{}
+
+func callOf(ctx context.Context) call {
+	found, _ := ctx.Value(callKey{}).(call) // Every request has one: see identify.
+	return found
+}
+
+// peer returns an address without its port.
+func peer(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return host
+}
+
+// bound gives every request an end, except for those whose answers or bodies are streams: the listener's timeouts are lifted for them.
+func (s *Server) bound(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		op := s.operation(c)
+		if op != nil && op.streams {
+			connection := http.NewResponseController(c.Response())
+			_ = connection.SetWriteDeadline(time.Time{}) // A connection without deadlines needs no lifting.
+			_ = connection.SetReadDeadline(time.Time{})
+			return next(c)
+		}
+		ctx, cancel := context.WithTimeout(c.Request().Context(), requestTimeout)
+		defer cancel()
+		c.SetRequest(c.Request().WithContext(ctx))
 		return next(c)
 	}
 }
@@ -91,8 +137,9 @@ func principalOf(ctx context.Context) auth.Principal {
 	return p
 }
 
-// actorOf returns who asks, as the ledger keeps it.
+// actorOf returns who asks, as the ledger and the audit log keep it.
 func actorOf(ctx context.Context) endpoints.Actor {
 	p := principalOf(ctx)
-	return endpoints.Actor{TenantID: p.TenantID, Name: p.Name}
+	from := callOf(ctx)
+	return endpoints.Actor{TenantID: p.TenantID, KeyID: p.KeyID, Name: p.Name, RequestID: from.id, RemoteAddress: from.peer}
 }

@@ -124,8 +124,8 @@ func TestArchivedEndpointsDoNothing(t *testing.T) {
 	s := newService(t)
 	id := s.register(minimal)
 	s.call("DELETE", "/v1/endpoints/"+id, "").is(http.StatusNoContent)
-	for _, r := range everyRoute(id, "") {
-		if r.writes && strings.Contains(r.path, id) && r.id != "archiveEndpoint" {
+	for _, r := range everyRoute(ids{endpoint: id}) {
+		if r.scope == "write" && strings.Contains(r.path, id) && r.id != "archiveEndpoint" {
 			a := s.call(r.method, r.path, r.body)
 			require.Equal(t, http.StatusConflict, a.status, r.id)
 			require.Equal(t, "endpoint_archived", a.problem().Code)

@@ -20,7 +20,11 @@ import (
 const (
 	ReadHeaderTimeout = 5 * time.Second
 	ReadTimeout       = 15 * time.Second
+	WriteTimeout      = 30 * time.Second // from the end of the header; streams are exempt
 	MaxHeaderBytes    = 64 << 10
+
+	// requestTimeout ends whatever a request waits for, early enough to say so.
+	requestTimeout = 20 * time.Second
 )
 
 // Runs is what serving runs needs.
@@ -31,9 +35,14 @@ type Runs interface {
 
 // Config is what a server serves.
 type Config struct {
+	Audit      AuditLog
 	Auth       *auth.Authenticator
 	Endpoints  *endpoints.Service
+	Keys       *auth.Keyring
 	Logger     *slog.Logger
+	Once       Once
+	Origins    []string                    // whose scripts may read answers (CORS); nil: nobody's
+	Rate       int                         // requests a second that a key may send; 0: any number
 	Ready      func(context.Context) error // nil answer: the server can do its work
 	Registerer prometheus.Registerer
 	Runs       Runs
@@ -41,10 +50,15 @@ type Config struct {
 
 // Server is the REST API. It is safe for concurrent use.
 type Server struct {
+	audit     AuditLog
 	auth      *auth.Authenticator
 	endpoints *endpoints.Service
+	keys      *auth.Keyring
+	limiter   *limiter
 	logger    *slog.Logger
 	metrics   *metrics
+	once      Once
+	origins   []string
 	ready     func(context.Context) error
 	router    *echo.Echo
 	rules     *rules
@@ -59,9 +73,14 @@ var (
 // New returns a server. It does no I/O and starts nothing.
 func New(c Config) *Server {
 	s := &Server{
+		audit:     c.Audit,
 		auth:      c.Auth,
 		endpoints: c.Endpoints,
+		keys:      c.Keys,
+		limiter:   newLimiter(c.Rate),
 		logger:    c.Logger.With("component", "httpapi"),
+		once:      c.Once,
+		origins:   c.Origins,
 		ready:     c.Ready,
 		router:    echo.New(),
 		rules:     contract(),
@@ -69,7 +88,10 @@ func New(c Config) *Server {
 	}
 	s.metrics = newMetrics(c.Registerer, s.rules)
 	s.router.HTTPErrorHandler = s.fail
-	s.router.Use(s.identify, s.count, s.recoverPanics, s.authenticate, s.checkQuery, s.readBody)
+	s.router.Use(
+		s.identify, s.compress, s.count, s.recoverPanics, s.share, s.bound,
+		s.authenticate, s.limit, s.checkQuery, s.readBody, s.doOnce,
+	)
 	api.RegisterHandlers(s.router, api.NewStrictHandler(s, nil))
 	return s
 }

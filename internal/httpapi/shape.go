@@ -49,6 +49,10 @@ func (s *shape) check(path string, schema *openapi3.Schema, value any) (left any
 		if schema.Type.Includes(openapi3.TypeString) {
 			return s.text(path, schema, v)
 		}
+	case []any:
+		if schema.Type.Includes(openapi3.TypeArray) {
+			return s.array(path, schema, v), true
+		}
 	case *object:
 		if schema.Type.Includes(openapi3.TypeObject) {
 			return s.object(path, schema, v), true
@@ -82,6 +86,16 @@ func (s *shape) text(path string, schema *openapi3.Schema, v string) (any, bool)
 		s.unwanted = append(s.unwanted, errs.Field{Field: path, Code: codeCharacters, Message: "must not hold the character U+0000"})
 	}
 	return v, true
+}
+
+func (s *shape) array(path string, schema *openapi3.Schema, items []any) []any {
+	left := make([]any, 0, len(items))
+	for i, item := range items {
+		if v, ok := s.check(path+"["+strconv.Itoa(i)+"]", schema.Items.Value, item); ok {
+			left = append(left, v)
+		}
+	}
+	return left
 }
 
 func (s *shape) object(path string, schema *openapi3.Schema, o *object) map[string]any {
@@ -172,6 +186,8 @@ func wanted(schema *openapi3.Schema, nullable bool) string {
 		name = "a whole number"
 	case schema.Type.Includes(openapi3.TypeObject):
 		name = "an object"
+	case schema.Type.Includes(openapi3.TypeArray):
+		name = "an array"
 	default:
 		name = "a string"
 	}

@@ -116,7 +116,12 @@ func (db *DB) Ping(ctx context.Context) error { return translate(db.pool.Ping(ct
 
 // tx runs act in one transaction (read committed). Errors come translated.
 func (db *DB) tx(ctx context.Context, act func(tx pgx.Tx) error) error {
-	return translate(pgx.BeginFunc(ctx, db.pool, act))
+	return translate(pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
+		if err := act(tx); err != nil {
+			return err
+		}
+		return db.execute(ctx, tx)
+	}))
 }
 
 // decisionTime returns the database's time in whole milliseconds, as every due time is.

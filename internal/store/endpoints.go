@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/governor"
@@ -30,7 +31,9 @@ var _ endpoints.Store = (*Endpoints)(nil)
 func NewEndpoints(db *DB) *Endpoints { return &Endpoints{db: db} }
 
 // Create implements endpoints.Store.
-func (s *Endpoints) Create(ctx context.Context, create func(now time.Time) (*endpoints.Endpoint, endpoints.Recorded, error)) error {
+func (s *Endpoints) Create(
+	ctx context.Context, act auditlog.Act, create func(now time.Time) (*endpoints.Endpoint, endpoints.Recorded, error),
+) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
 		now, err := s.db.decisionTime(ctx, tx)
 		if err != nil {
@@ -50,7 +53,10 @@ func (s *Endpoints) Create(ctx context.Context, create func(now time.Time) (*end
 		if err != nil {
 			return fmt.Errorf("inserting the schedule of endpoint %s: %w", e.ID, err)
 		}
-		return s.db.decided(ctx, tx, e, planned)
+		if err := s.db.decided(ctx, tx, e, planned); err != nil {
+			return err
+		}
+		return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: e.Object(), After: e.Redacted()})
 	})
 }
 
@@ -134,7 +140,7 @@ func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []dbsqlc.End
 
 // Change implements endpoints.Store.
 func (s *Endpoints) Change(
-	ctx context.Context, tenant [16]byte, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
+	ctx context.Context, act auditlog.Act, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
 ) (changed *endpoints.Endpoint, err error) {
 	locked := func(tx pgx.Tx) error {
 		// First no start may be in flight, then no finish: in this order nobody waits in a circle, and the statements after
@@ -145,19 +151,22 @@ func (s *Endpoints) Change(
 		if err := s.db.q.ScheduleLock(ctx, tx, [][16]byte{id}); err != nil {
 			return fmt.Errorf("locking the schedule of endpoint %s: %w", id, err)
 		}
-		if changed, err = s.get(ctx, tx, tenant, id); err != nil {
+		if changed, err = s.get(ctx, tx, act.By.TenantID, id); err != nil {
 			return err
 		}
 		now, err := s.db.decisionTime(ctx, tx)
 		if err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
-		before := *changed
+		before, shown := *changed, changed.Redacted()
 		planned, err := change(changed, now)
 		if err != nil {
 			return err
 		}
-		return s.write(ctx, tx, now, &before, changed, planned)
+		if err := s.write(ctx, tx, now, &before, changed, planned); err != nil {
+			return err
+		}
+		return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: changed.Object(), Before: shown, After: changed.Redacted()})
 	}
 	days := func() []time.Time { return skipDays(changed) }
 	if err := s.db.withPartitions(ctx, days, func() error { return s.db.tx(ctx, locked) }); err != nil {

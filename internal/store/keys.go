@@ -33,22 +33,15 @@ func (s *Keys) FindKey(ctx context.Context, hash [32]byte) (auth.Principal, erro
 	if err != nil {
 		return auth.Principal{}, fmt.Errorf("looking up an API key: %w", translate(err))
 	}
-	scopes := make([]auth.Scope, len(row.Scopes))
-	for i, scope := range row.Scopes {
-		scopes[i] = auth.Scope(scope)
-	}
-	return auth.Principal{TenantID: row.TenantID, KeyID: row.ID, Name: row.Name, Scopes: scopes}, nil
+	return auth.Principal{TenantID: row.TenantID, KeyID: row.ID, Name: row.Name, Scopes: scopesOf(row.Scopes)}, nil
 }
 
-// EnsureKey makes sure that the default tenant has a key. One that was revoked stays revoked.
+// EnsureKey makes sure that the default tenant has a key. One that was revoked stays revoked, and a secret that
+// was rotated away stays away.
 func (s *Keys) EnsureKey(ctx context.Context, p auth.Params) error {
 	hash := auth.Hash(p.Key)
-	scopes := make([]string, len(p.Scopes))
-	for i, scope := range p.Scopes {
-		scopes[i] = string(scope)
-	}
 	err := s.db.q.KeyEnsure(ctx, s.db.pool, dbsqlc.KeyEnsureParams{
-		ID: uuid.Must(uuid.NewV7()), TenantID: DefaultTenant, Name: p.Name, Prefix: auth.Prefix(p.Key), Hash: hash[:], Scopes: scopes,
+		ID: uuid.Must(uuid.NewV7()), TenantID: DefaultTenant, Name: p.Name, Prefix: auth.Prefix(p.Key), Hash: hash[:], Scopes: texts(p.Scopes),
 	})
 	if err != nil {
 		return fmt.Errorf("making sure of the API key %q: %w", p.Name, translate(err))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
@@ -108,8 +109,10 @@ type registrar struct {
 }
 
 // Create implements endpoints.Store.
-func (r *registrar) Create(ctx context.Context, create func(time.Time) (*endpoints.Endpoint, endpoints.Recorded, error)) error {
-	return r.Store.Create(ctx, func(now time.Time) (*endpoints.Endpoint, endpoints.Recorded, error) {
+func (r *registrar) Create(
+	ctx context.Context, act auditlog.Act, create func(time.Time) (*endpoints.Endpoint, endpoints.Recorded, error),
+) error {
+	return r.Store.Create(ctx, act, func(now time.Time) (*endpoints.Endpoint, endpoints.Recorded, error) {
 		e, drafted, err := create(now)
 		if err != nil {
 			return nil, endpoints.Recorded{}, err

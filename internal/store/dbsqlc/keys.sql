@@ -1,12 +1,90 @@
 -- name: KeyFind :one
+-- Who a secret stands for: the current one of a key, or one that was rotated away and is still good. The use is noted at most once a
+-- minute, and never by waiting for somebody else.
+WITH found AS (
+    SELECT k.id, k.tenant_id, k.name, k.scopes
+    FROM api_keys AS k
+    WHERE k.id = coalesce((SELECT id FROM api_keys WHERE hash = sqlc.arg('hash')::bytea),
+                          (SELECT key_id FROM retired_secrets AS r WHERE r.hash = sqlc.arg('hash')::bytea AND valid_until > now()))
+      AND revoked_at IS NULL
+      AND (expires_at IS NULL OR expires_at > now())
+), stamped AS (
+    UPDATE api_keys AS u
+    SET last_used_at = now()
+    WHERE u.id IN (SELECT s.id
+                   FROM api_keys AS s
+                   WHERE s.id IN (SELECT id FROM found)
+                     AND (s.last_used_at IS NULL OR s.last_used_at < now() - interval '1 minute')
+                   FOR UPDATE SKIP LOCKED)
+)
 SELECT id, tenant_id, name, scopes
-FROM api_keys
-WHERE hash = @hash
-  AND revoked_at IS NULL
-  AND (expires_at IS NULL OR expires_at > now());
+FROM found;
 
 -- name: KeyEnsure :exec
--- Makes sure that a key exists; a key that was revoked stays revoked.
+-- Makes sure that a key exists; a key that was revoked stays revoked, and a secret that was rotated away stays away.
 INSERT INTO api_keys (id, tenant_id, name, prefix, hash, scopes)
-VALUES (@id, @tenant_id, @name, @prefix, @hash, @scopes)
+SELECT @id, @tenant_id, @name, @prefix, @hash, sqlc.arg('scopes')::text[]
+WHERE NOT EXISTS (SELECT FROM retired_secrets AS r WHERE r.hash = @hash)
 ON CONFLICT (hash) DO NOTHING;
+
+-- name: KeysLock :exec
+-- Lets one change of a tenant's keys at a time go on.
+SELECT FROM tenants WHERE id = @tenant_id FOR NO KEY UPDATE;
+
+-- name: KeyInsert :exec
+INSERT INTO api_keys (id, tenant_id, name, prefix, hash, scopes, created_at, expires_at)
+VALUES (@id, @tenant_id, @name, @prefix, @hash, @scopes, @created_at, @expires_at);
+
+-- name: KeyGet :one
+SELECT id, tenant_id, name, prefix, scopes, created_at, expires_at, last_used_at, revoked_at
+FROM api_keys
+WHERE id = @id
+  AND tenant_id = @tenant_id;
+
+-- name: KeyList :many
+SELECT id, tenant_id, name, prefix, scopes, created_at, expires_at, last_used_at, revoked_at
+FROM api_keys
+WHERE tenant_id = @tenant_id
+  AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
+  AND (sqlc.arg('state')::text = ''
+    OR sqlc.arg('state') = CASE WHEN revoked_at IS NOT NULL THEN 'revoked'
+                                WHEN expires_at <= coalesce(sqlc.narg('now')::timestamptz, now()) THEN 'expired'
+                                ELSE 'active' END)
+ORDER BY id DESC
+LIMIT sqlc.arg('max_rows');
+
+-- name: KeyCountAdmins :one
+-- How many keys with the scope admin are in force beside one.
+SELECT count(*)
+FROM api_keys
+WHERE tenant_id = @tenant_id
+  AND id <> @id
+  AND 'admin' = ANY (scopes)
+  AND revoked_at IS NULL
+  AND (expires_at IS NULL OR expires_at > sqlc.arg('now')::timestamptz);
+
+-- name: KeyRevoke :execrows
+UPDATE api_keys
+SET revoked_at = sqlc.arg('now')::timestamptz
+WHERE id = @id
+  AND tenant_id = @tenant_id
+  AND revoked_at IS NULL;
+
+-- name: SecretRetire :execrows
+-- Keeps the current secret of a key as one that is good for a while yet, and lets no older one outlive it.
+WITH older AS (
+    UPDATE retired_secrets
+    SET valid_until = least(valid_until, sqlc.arg('valid_until')::timestamptz)
+    WHERE key_id = @key_id
+)
+INSERT INTO retired_secrets (hash, key_id, valid_until)
+SELECT hash, id, sqlc.arg('valid_until')::timestamptz
+FROM api_keys
+WHERE id = @key_id;
+
+-- name: KeyRotate :execrows
+UPDATE api_keys
+SET hash = @hash, prefix = @prefix
+WHERE id = @id
+  AND tenant_id = @tenant_id
+  AND revoked_at IS NULL;

@@ -7,11 +7,37 @@ package dbsqlc
 
 import (
 	"context"
+	"time"
 )
+
+const keyCountAdmins = `-- name: KeyCountAdmins :one
+SELECT count(*)
+FROM api_keys
+WHERE tenant_id = $1
+  AND id <> $2
+  AND 'admin' = ANY (scopes)
+  AND revoked_at IS NULL
+  AND (expires_at IS NULL OR expires_at > $3::timestamptz)
+`
+
+type KeyCountAdminsParams struct {
+	TenantID UUID
+	ID       UUID
+	Now      time.Time
+}
+
+// How many keys with the scope admin are in force beside one.
+func (q *Queries) KeyCountAdmins(ctx context.Context, db DBTX, arg KeyCountAdminsParams) (int64, error) {
+	row := db.QueryRow(ctx, keyCountAdmins, arg.TenantID, arg.ID, arg.Now)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
 
 const keyEnsure = `-- name: KeyEnsure :exec
 INSERT INTO api_keys (id, tenant_id, name, prefix, hash, scopes)
-VALUES ($1, $2, $3, $4, $5, $6)
+SELECT $1, $2, $3, $4, $5, $6::text[]
+WHERE NOT EXISTS (SELECT FROM retired_secrets AS r WHERE r.hash = $5)
 ON CONFLICT (hash) DO NOTHING
 `
 
@@ -24,7 +50,7 @@ type KeyEnsureParams struct {
 	Scopes   []string
 }
 
-// Makes sure that a key exists; a key that was revoked stays revoked.
+// Makes sure that a key exists; a key that was revoked stays revoked, and a secret that was rotated away stays away.
 func (q *Queries) KeyEnsure(ctx context.Context, db DBTX, arg KeyEnsureParams) error {
 	_, err := db.Exec(ctx, keyEnsure,
 		arg.ID,
@@ -38,11 +64,24 @@ func (q *Queries) KeyEnsure(ctx context.Context, db DBTX, arg KeyEnsureParams) e
 }
 
 const keyFind = `-- name: KeyFind :one
+WITH found AS (
+    SELECT k.id, k.tenant_id, k.name, k.scopes
+    FROM api_keys AS k
+    WHERE k.id = coalesce((SELECT id FROM api_keys WHERE hash = $1::bytea),
+                          (SELECT key_id FROM retired_secrets AS r WHERE r.hash = $1::bytea AND valid_until > now()))
+      AND revoked_at IS NULL
+      AND (expires_at IS NULL OR expires_at > now())
+), stamped AS (
+    UPDATE api_keys AS u
+    SET last_used_at = now()
+    WHERE u.id IN (SELECT s.id
+                   FROM api_keys AS s
+                   WHERE s.id IN (SELECT id FROM found)
+                     AND (s.last_used_at IS NULL OR s.last_used_at < now() - interval '1 minute')
+                   FOR UPDATE SKIP LOCKED)
+)
 SELECT id, tenant_id, name, scopes
-FROM api_keys
-WHERE hash = $1
-  AND revoked_at IS NULL
-  AND (expires_at IS NULL OR expires_at > now())
+FROM found
 `
 
 type KeyFindRow struct {
@@ -52,6 +91,8 @@ type KeyFindRow struct {
 	Scopes   []string
 }
 
+// Who a secret stands for: the current one of a key, or one that was rotated away and is still good. The use is noted at most once a
+// minute, and never by waiting for somebody else.
 func (q *Queries) KeyFind(ctx context.Context, db DBTX, hash []byte) (KeyFindRow, error) {
 	row := db.QueryRow(ctx, keyFind, hash)
 	var i KeyFindRow
@@ -62,4 +103,230 @@ func (q *Queries) KeyFind(ctx context.Context, db DBTX, hash []byte) (KeyFindRow
 		&i.Scopes,
 	)
 	return i, err
+}
+
+const keyGet = `-- name: KeyGet :one
+SELECT id, tenant_id, name, prefix, scopes, created_at, expires_at, last_used_at, revoked_at
+FROM api_keys
+WHERE id = $1
+  AND tenant_id = $2
+`
+
+type KeyGetParams struct {
+	ID       UUID
+	TenantID UUID
+}
+
+type KeyGetRow struct {
+	ID         UUID
+	TenantID   UUID
+	Name       string
+	Prefix     string
+	Scopes     []string
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
+	LastUsedAt *time.Time
+	RevokedAt  *time.Time
+}
+
+func (q *Queries) KeyGet(ctx context.Context, db DBTX, arg KeyGetParams) (KeyGetRow, error) {
+	row := db.QueryRow(ctx, keyGet, arg.ID, arg.TenantID)
+	var i KeyGetRow
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.Name,
+		&i.Prefix,
+		&i.Scopes,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.LastUsedAt,
+		&i.RevokedAt,
+	)
+	return i, err
+}
+
+const keyInsert = `-- name: KeyInsert :exec
+INSERT INTO api_keys (id, tenant_id, name, prefix, hash, scopes, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+`
+
+type KeyInsertParams struct {
+	ID        UUID
+	TenantID  UUID
+	Name      string
+	Prefix    string
+	Hash      []byte
+	Scopes    []string
+	CreatedAt time.Time
+	ExpiresAt *time.Time
+}
+
+func (q *Queries) KeyInsert(ctx context.Context, db DBTX, arg KeyInsertParams) error {
+	_, err := db.Exec(ctx, keyInsert,
+		arg.ID,
+		arg.TenantID,
+		arg.Name,
+		arg.Prefix,
+		arg.Hash,
+		arg.Scopes,
+		arg.CreatedAt,
+		arg.ExpiresAt,
+	)
+	return err
+}
+
+const keyList = `-- name: KeyList :many
+SELECT id, tenant_id, name, prefix, scopes, created_at, expires_at, last_used_at, revoked_at
+FROM api_keys
+WHERE tenant_id = $1
+  AND ($2::uuid IS NULL OR id < $2)
+  AND ($3::text = ''
+    OR $3 = CASE WHEN revoked_at IS NOT NULL THEN 'revoked'
+                                WHEN expires_at <= coalesce($4::timestamptz, now()) THEN 'expired'
+                                ELSE 'active' END)
+ORDER BY id DESC
+LIMIT $5
+`
+
+type KeyListParams struct {
+	TenantID UUID
+	Before   *UUID
+	State    string
+	Now      *time.Time
+	MaxRows  int32
+}
+
+type KeyListRow struct {
+	ID         UUID
+	TenantID   UUID
+	Name       string
+	Prefix     string
+	Scopes     []string
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
+	LastUsedAt *time.Time
+	RevokedAt  *time.Time
+}
+
+func (q *Queries) KeyList(ctx context.Context, db DBTX, arg KeyListParams) ([]KeyListRow, error) {
+	rows, err := db.Query(ctx, keyList,
+		arg.TenantID,
+		arg.Before,
+		arg.State,
+		arg.Now,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []KeyListRow
+	for rows.Next() {
+		var i KeyListRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Name,
+			&i.Prefix,
+			&i.Scopes,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.LastUsedAt,
+			&i.RevokedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const keyRevoke = `-- name: KeyRevoke :execrows
+UPDATE api_keys
+SET revoked_at = $1::timestamptz
+WHERE id = $2
+  AND tenant_id = $3
+  AND revoked_at IS NULL
+`
+
+type KeyRevokeParams struct {
+	Now      time.Time
+	ID       UUID
+	TenantID UUID
+}
+
+func (q *Queries) KeyRevoke(ctx context.Context, db DBTX, arg KeyRevokeParams) (int64, error) {
+	result, err := db.Exec(ctx, keyRevoke, arg.Now, arg.ID, arg.TenantID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const keyRotate = `-- name: KeyRotate :execrows
+UPDATE api_keys
+SET hash = $1, prefix = $2
+WHERE id = $3
+  AND tenant_id = $4
+  AND revoked_at IS NULL
+`
+
+type KeyRotateParams struct {
+	Hash     []byte
+	Prefix   string
+	ID       UUID
+	TenantID UUID
+}
+
+func (q *Queries) KeyRotate(ctx context.Context, db DBTX, arg KeyRotateParams) (int64, error) {
+	result, err := db.Exec(ctx, keyRotate,
+		arg.Hash,
+		arg.Prefix,
+		arg.ID,
+		arg.TenantID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const keysLock = `-- name: KeysLock :exec
+SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE
+`
+
+// Lets one change of a tenant's keys at a time go on.
+func (q *Queries) KeysLock(ctx context.Context, db DBTX, tenantID UUID) error {
+	_, err := db.Exec(ctx, keysLock, tenantID)
+	return err
+}
+
+const secretRetire = `-- name: SecretRetire :execrows
+WITH older AS (
+    UPDATE retired_secrets
+    SET valid_until = least(valid_until, $1::timestamptz)
+    WHERE key_id = $2
+)
+INSERT INTO retired_secrets (hash, key_id, valid_until)
+SELECT hash, id, $1::timestamptz
+FROM api_keys
+WHERE id = $2
+`
+
+type SecretRetireParams struct {
+	ValidUntil time.Time
+	KeyID      UUID
+}
+
+// Keeps the current secret of a key as one that is good for a while yet, and lets no older one outlive it.
+func (q *Queries) SecretRetire(ctx context.Context, db DBTX, arg SecretRetireParams) (int64, error) {
+	result, err := db.Exec(ctx, secretRetire, arg.ValidUntil, arg.KeyID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

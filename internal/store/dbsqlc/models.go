@@ -9,6 +9,21 @@ import (
 	"time"
 )
 
+type AuditLog struct {
+	ID            UUID
+	TenantID      UUID
+	At            time.Time
+	KeyID         *UUID
+	Actor         string
+	Action        string
+	ObjectKind    string
+	ObjectID      string
+	Before        json.RawMessage
+	After         json.RawMessage
+	RequestID     string
+	RemoteAddress string
+}
+
 type Decision struct {
 	ID         int64
 	EndpointID UUID

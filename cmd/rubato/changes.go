@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"rubato/client"
+)
+
+// changesCmd is `rubato changes`.
+type changesCmd struct {
+	serverFlag
+
+	Object string    `placeholder:"ID" help:"Only changes of the object with this id, such as ep_... or key_...."`
+	Kind   string    `help:"Only changes of this kind of object: endpoint, key or run."`
+	By     string    `placeholder:"KEY" help:"Only changes by the key with this id (key_...)."`
+	Action string    `help:"Only this action, such as register, edit, pause or revoke."`
+	From   time.Time `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Only changes at this time or later."`
+	To     time.Time `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Only changes before this time."`
+	Limit  int32     `default:"50" help:"At most so many."`
+	Cursor string    `help:"Where the last list ended."`
+}
+
+// Run prints who changed what.
+func (cmd *changesCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.ListAuditWithResponse(ctx, &client.ListAuditParams{
+		Object: given(cmd.Object), Kind: given(cmd.Kind), Actor: given(cmd.By), Action: given(cmd.Action),
+		From: since(cmd.From), To: since(cmd.To), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+	}))
+	if err != nil {
+		return err
+	}
+	return list(s, raw, []string{"WHEN", "WHO", "DID", "TO", "FIELDS", "FROM"}, func(e client.AuditEntry) []string {
+		return []string{instant(&e.At), e.Actor.Name, e.Action, e.ObjectID, dash(changed(e)), dash(text(e.RemoteAddress))}
+	})
+}
+
+// changed returns the names of what a change changed; what was made or removed has changed as a whole.
+func changed(e client.AuditEntry) string {
+	if e.Before == nil || e.After == nil {
+		return ""
+	}
+	names := map[string]bool{}
+	for _, members := range []map[string]any{*e.Before, *e.After} {
+		for name := range members {
+			names[name] = true
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(names)), ",")
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"rubato/client"
+)
+
+// keysCmd is `rubato keys`.
+type keysCmd struct {
+	Create keysCreateCmd `cmd:"" help:"Make an API key and print its secret, this once."`
+	List   keysListCmd   `cmd:"" help:"Print API keys, the newest first, without secrets."`
+	Rotate keysRotateCmd `cmd:"" help:"Give an API key a new secret and print it, this once."`
+	Revoke keysRevokeCmd `cmd:"" help:"End an API key. It stops within 5 s."`
+}
+
+type (
+	keysCreateCmd struct {
+		serverFlag
+
+		Name    string        `required:"" help:"What people call it; the author of what it changes."`
+		Scope   []string      `required:"" enum:"read,write,admin" help:"What it may do: read, write or admin, each including those before it."`
+		Expires time.Time     `format:"2006-01-02T15:04:05Z07:00" xor:"end" placeholder:"TIME" help:"When it ends, such as 2027-01-01T00:00:00Z. Default: never."`
+		For     time.Duration `xor:"end" placeholder:"DURATION" help:"How long it lasts, such as 720h."`
+	}
+	keysListCmd struct {
+		serverFlag
+
+		State  string `enum:",active,expired,revoked" default:"" help:"Only those that are active, expired or revoked."`
+		Limit  int32  `default:"50" help:"At most so many."`
+		Cursor string `help:"Where the last list ended."`
+	}
+	keysRotateCmd struct {
+		serverFlag
+
+		Key     string        `arg:"" help:"The id of the key (key_...)."`
+		Overlap time.Duration `placeholder:"DURATION" help:"How long the secret before stays good, up to 24h. Default: not at all."`
+	}
+	keysRevokeCmd struct {
+		serverFlag
+
+		Key string `arg:"" help:"The id of the key (key_...)."`
+	}
+)
+
+// Run makes a key.
+func (cmd *keysCreateCmd) Run(ctx context.Context, s *session) error {
+	body := client.KeySpec{Name: cmd.Name}
+	for _, scope := range cmd.Scope {
+		body.Scopes = append(body.Scopes, client.Scope(scope))
+	}
+	if cmd.For > 0 {
+		cmd.Expires = time.Now().Add(cmd.For)
+	}
+	body.ExpiresAt = since(cmd.Expires)
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.CreateKeyWithResponse(ctx, body))
+	if err != nil {
+		return err
+	}
+	return s.printSecret(raw)
+}
+
+// Run gives a key a new secret.
+func (cmd *keysRotateCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.RotateKeyWithResponse(ctx, cmd.Key, client.KeyRotation{OverlapMs: new(cmd.Overlap.Milliseconds())}))
+	if err != nil {
+		return err
+	}
+	return s.printSecret(raw)
+}
+
+// printSecret prints a key with its secret.
+func (s *session) printSecret(raw json.RawMessage) error {
+	if s.json {
+		return s.print(raw)
+	}
+	var k client.KeyWithSecret
+	if err := decode(raw, &k); err != nil {
+		return err
+	}
+	return s.facts([][2]string{
+		{"id", k.ID},
+		{"name", k.Name},
+		{"scopes", scopes(k.Scopes)},
+		{"expires", instant(k.ExpiresAt)},
+		{"secret", k.Secret},
+		{"", "keep it now: it is shown this once"},
+	})
+}
+
+// Run lists keys.
+func (cmd *keysListCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.ListKeysWithResponse(ctx, &client.ListKeysParams{
+		State: given(client.KeyState(cmd.State)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+	}))
+	if err != nil {
+		return err
+	}
+	header := []string{"NAME", "SCOPES", "STATE", "PREFIX", "LAST USED", "EXPIRES", "ID"}
+	return list(s, raw, header, func(k client.Key) []string {
+		return []string{
+			k.Name, scopes(k.Scopes), string(k.State), dash(k.Prefix), dash(instant(k.LastUsedAt)), dash(instant(k.ExpiresAt)), k.ID,
+		}
+	})
+}
+
+func scopes(given []client.Scope) string {
+	texts := make([]string, 0, len(given))
+	for _, scope := range given {
+		texts = append(texts, string(scope))
+	}
+	return strings.Join(texts, ",")
+}
+
+// Run revokes a key.
+func (cmd *keysRevokeCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	if _, err := r.read(r.api.RevokeKeyWithResponse(ctx, cmd.Key)); err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(map[string]string{"revoked": cmd.Key})
+	}
+	return s.say("%s is revoked", cmd.Key)
+}

@@ -1,0 +1,82 @@
+// Package auditlog knows what the log of changes says: who did what to which object, and what became of it. It keeps nothing; whoever
+// stores a change stores its entry in the same transaction.
+package auditlog
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Actor is who asks: a tenant, a key of it, and the request that the key was sent with.
+type Actor struct {
+	TenantID      [16]byte
+	KeyID         [16]byte // zero: no key, but a part of the system
+	Name          string   // of the key
+	RequestID     string   // empty: no request
+	RemoteAddress string   // of the peer, without its port; empty: no request
+}
+
+// Action says what was done.
+type Action string
+
+// The actions on keys. Those on endpoints are called as the causes of decisions are.
+const (
+	Create  Action = "create"
+	Rotate  Action = "rotate"
+	Revoke  Action = "revoke"
+	Archive Action = "archive"
+)
+
+// Act is an action and who does it.
+type Act struct {
+	By     Actor
+	Action Action
+}
+
+// Kind is a kind of object.
+type Kind string
+
+// The kinds of objects.
+const (
+	Endpoint Kind = "endpoint"
+	Key      Kind = "key"
+	Run      Kind = "run"
+)
+
+// Object is what was changed.
+type Object struct {
+	Kind Kind
+	ID   string // as users see it
+}
+
+// Change is an entry that is to be written.
+type Change struct {
+	Act
+	Object
+
+	Before map[string]any // its JSON before the change, secrets redacted; nil: it was not there
+	After  map[string]any // its JSON after the change, secrets redacted; nil: it is gone
+}
+
+// Entry is one change on record. Before and After hold the members that changed.
+type Entry struct {
+	ID     ID
+	At     time.Time
+	By     Actor
+	Action Action
+	Object Object
+	Before json.RawMessage // nil: it was not there
+	After  json.RawMessage // nil: it is gone
+}
+
+// Filter selects entries of one tenant. Zero fields do not filter.
+type Filter struct {
+	TenantID [16]byte
+	Kind     Kind
+	ObjectID string
+	KeyID    [16]byte // of the actor
+	Action   Action
+	From, To time.Time // from the first on, before the second
+	Before   ID        // only entries whose ID sorts below: the cursor of a list
+	Limit    int       // at most so many; must be positive
+}

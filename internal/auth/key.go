@@ -1,0 +1,147 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/errs"
+)
+
+// KeyID names a key for ever. It is a UUIDv7, so keys sort by when they were made.
+type KeyID [16]byte
+
+const idPrefix = "key_"
+
+// ParseKeyID reads the form that String writes. A text that no ID has names nothing: the error is an [errs.NotFound]. What is no text
+// at all is an [errs.Malformed].
+func ParseKeyID(s string) (KeyID, error) {
+	const example = "; a key id looks like key_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
+	raw, found := strings.CutPrefix(s, idPrefix)
+	u, err := uuid.Parse(raw)
+	switch {
+	case found && err == nil && len(raw) == 36:
+		return KeyID(u), nil
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
+		return KeyID{}, errs.New(errs.Malformed, "invalid_id", "the id cannot be read"+example)
+	default:
+		return KeyID{}, errs.New(errs.NotFound, "not_found", "there is no such key"+example)
+	}
+}
+
+// String returns the ID as users see it: key_ and the UUID in its canonical form.
+func (id KeyID) String() string { return idPrefix + uuid.UUID(id).String() }
+
+// KeyState says whether a key is good for anything.
+type KeyState string
+
+// The states of keys.
+const (
+	KeyActive  KeyState = "active"
+	KeyExpired KeyState = "expired"
+	KeyRevoked KeyState = "revoked"
+)
+
+// Key is what may be known of a key. Zero instants mean "never".
+type Key struct {
+	ID         KeyID
+	TenantID   [16]byte
+	Name       string
+	Prefix     string // of its secret, to tell keys apart; may be empty
+	Scopes     []Scope
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+	LastUsedAt time.Time // to the minute
+	RevokedAt  time.Time
+}
+
+// StateAt returns the state of the key at an instant.
+func (k Key) StateAt(now time.Time) KeyState {
+	switch {
+	case !k.RevokedAt.IsZero():
+		return KeyRevoked
+	case !k.ExpiresAt.IsZero() && !k.ExpiresAt.After(now):
+		return KeyExpired
+	default:
+		return KeyActive
+	}
+}
+
+// Object returns the key as the audit log names it.
+func (k Key) Object() auditlog.Object { return auditlog.Object{Kind: auditlog.Key, ID: k.ID.String()} }
+
+// Redacted returns the key as the audit log keeps it: without its secret.
+func (k Key) Redacted() map[string]any {
+	return auditlog.Without(map[string]any{
+		"name": k.Name, "prefix": k.Prefix, "scopes": k.Scopes, "expiresAt": instant(k.ExpiresAt), "revokedAt": instant(k.RevokedAt),
+	}, "", nil)
+}
+
+func instant(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// Secret is a fresh secret on its way to the store, which keeps its hash.
+type Secret struct {
+	Hash    [sha256.Size]byte
+	Prefix  string
+	Overlap time.Duration // how long the secret before it stays good
+}
+
+// KeyRequest is a key as it is asked for.
+type KeyRequest struct {
+	Name      string
+	Scopes    []Scope
+	ExpiresAt time.Time // zero: never
+}
+
+const (
+	maxName    = 255 // characters
+	maxOverlap = 24 * time.Hour
+)
+
+// Check returns what Create would refuse at an instant, as an [errs.Invalid], and writes nothing.
+func (r KeyRequest) Check(now time.Time) error {
+	var bad []errs.Field
+	complain := func(field, code, message string) {
+		bad = append(bad, errs.Field{Field: field, Code: code, Message: message})
+	}
+	switch {
+	case strings.TrimSpace(r.Name) == "":
+		complain("name", "required", "must hold a name that tells people what the key is for")
+	case utf8.RuneCountInString(r.Name) > maxName:
+		complain("name", "too_long", "must be at most 255 characters long")
+	case strings.ContainsFunc(r.Name, func(c rune) bool { return !unicode.IsPrint(c) }) || strings.TrimSpace(r.Name) != r.Name:
+		complain("name", "invalid_characters", "must be one line of readable text, without blanks at its ends")
+	}
+	if len(r.Scopes) == 0 {
+		complain("scopes", "required", "must hold at least one of read, write, admin")
+	}
+	for i, scope := range r.Scopes {
+		if !scope.Valid() || slices.Contains(r.Scopes[:i], scope) {
+			complain("scopes", "invalid_value", "must hold each of read, write, admin at most once, and nothing else")
+			break
+		}
+	}
+	if !r.ExpiresAt.IsZero() && (!r.ExpiresAt.After(now) || r.ExpiresAt.Year() >= 2200) {
+		complain("expiresAt", "out_of_range", "must lie in the future and before the year 2200; leave it out for a key that does not expire")
+	}
+	return errs.InvalidFields(bad)
+}
+
+// CheckOverlap returns what Rotate would refuse, as an [errs.Invalid], and writes nothing.
+func CheckOverlap(overlap time.Duration) error {
+	if overlap >= 0 && overlap <= maxOverlap {
+		return nil
+	}
+	return errs.InvalidFields([]errs.Field{{Field: "overlapMs", Code: "out_of_range", Message: "must be 0 to 86400000 (a day)"}})
+}

@@ -1,0 +1,42 @@
+package httpapi
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+
+	"rubato/internal/idempotency"
+)
+
+// seal encrypts an answer that holds a secret under the secret of the key that asked. The database never sees that one, so what it
+// keeps is worthless without it.
+func seal(body []byte, a idempotency.Attempt, asker string) []byte {
+	lock := locker(asker)
+	nonce := make([]byte, lock.NonceSize())
+	_, _ = rand.Read(nonce) // It never fails.
+	return lock.Seal(nonce, nonce, body, a.Hash[:])
+}
+
+// unseal is the inverse of seal. It fails for another asker.
+func unseal(sealed []byte, a idempotency.Attempt, asker string) ([]byte, error) {
+	lock := locker(asker)
+	if len(sealed) < lock.NonceSize() {
+		return nil, errors.New("a sealed answer is too short")
+	}
+	return lock.Open(nil, sealed[:lock.NonceSize()], sealed[lock.NonceSize():], a.Hash[:])
+}
+
+func locker(asker string) cipher.AEAD {
+	key := sha256.Sum256([]byte("rubato kept answer\x00" + asker))
+	block, err := aes.NewCipher(key[:])
+	if err != nil { // 32 bytes are a key.
+		panic(err)
+	}
+	lock, err := cipher.NewGCM(block)
+	if err != nil { // AES fits.
+		panic(err)
+	}
+	return lock
+}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/store/dbsqlc"
+)
+
+// AuditLog reads the log of changes. It implements httpapi.AuditLog.
+type AuditLog struct {
+	db *DB
+}
+
+// NewAuditLog returns the reader of the log of changes.
+func NewAuditLog(db *DB) *AuditLog { return &AuditLog{db: db} }
+
+// List returns the entries that a filter selects, the newest first.
+func (s *AuditLog) List(ctx context.Context, f auditlog.Filter) ([]auditlog.Entry, error) {
+	params := dbsqlc.AuditListParams{
+		TenantID: f.TenantID, BeforeID: auditlog.LastID(), ObjectID: optionalText(f.ObjectID),
+		ObjectKind: optionalText(string(f.Kind)), Action: optionalText(string(f.Action)), MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+		KeyID: optionalID(f.KeyID),
+	}
+	if !f.From.IsZero() {
+		params.FromID = auditlog.FirstID(f.From)
+	}
+	if !f.To.IsZero() {
+		params.BeforeID = auditlog.FirstID(f.To)
+	}
+	if f.Before != (auditlog.ID{}) && bytes.Compare(f.Before[:], params.BeforeID[:]) < 0 {
+		params.BeforeID = f.Before
+	}
+	rows, err := s.db.q.AuditList(ctx, s.db.pool, params)
+	if err != nil {
+		return nil, fmt.Errorf("listing the audit log: %w", translate(err))
+	}
+	list := make([]auditlog.Entry, 0, len(rows))
+	for _, row := range rows {
+		list = append(list, entryOf(row))
+	}
+	return list, nil
+}
+
+func entryOf(row dbsqlc.AuditLog) auditlog.Entry {
+	e := auditlog.Entry{
+		ID: row.ID, At: row.At, Action: auditlog.Action(row.Action),
+		By:     auditlog.Actor{TenantID: row.TenantID, Name: row.Actor, RequestID: row.RequestID, RemoteAddress: row.RemoteAddress},
+		Object: auditlog.Object{Kind: auditlog.Kind(row.ObjectKind), ID: row.ObjectID},
+		Before: row.Before, After: row.After,
+	}
+	if row.KeyID != nil {
+		e.By.KeyID = *row.KeyID
+	}
+	return e
+}
+
+// audited notes a change in the transaction that makes it. Everything that changes what users see calls it.
+func (db *DB) audited(ctx context.Context, tx pgx.Tx, c auditlog.Change) error {
+	before, after := auditlog.Diff(c.Before, c.After)
+	err := db.q.AuditInsert(ctx, tx, dbsqlc.AuditInsertParams{
+		TenantID: c.By.TenantID, KeyID: optionalID(c.By.KeyID), Actor: c.By.Name, Action: string(c.Action),
+		ObjectKind: string(c.Kind), ObjectID: c.ID, Before: members(before), After: members(after),
+		RequestID: c.By.RequestID, RemoteAddress: c.By.RemoteAddress, Now: db.now(),
+	})
+	if err != nil {
+		return fmt.Errorf("noting the %s of %s in the audit log: %w", c.Action, c.ID, err)
+	}
+	return nil
+}
+
+// members encodes the members of an object, which are texts, numbers and the like and cannot fail.
+func members(m map[string]any) json.RawMessage {
+	if m == nil {
+		return nil
+	}
+	raw, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func optionalID(id [16]byte) *[16]byte {
+	if id == ([16]byte{}) {
+		return nil
+	}
+	return &id
+}

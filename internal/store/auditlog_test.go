@@ -1,0 +1,158 @@
+package store_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
+	"rubato/internal/store"
+)
+
+// logged returns the entries of the bundle's tenant, the newest first.
+func logged(t *testing.T, b *bundle, edit func(*auditlog.Filter)) []auditlog.Entry {
+	t.Helper()
+	f := auditlog.Filter{TenantID: tenant.TenantID, Limit: 100}
+	if edit != nil {
+		edit(&f)
+	}
+	list, err := store.NewAuditLog(b.db).List(t.Context(), f)
+	require.NoError(t, err)
+	return list
+}
+
+func TestEveryChangeOfAnEndpointIsLogged(t *testing.T) {
+	t.Parallel()
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			e := b.register(t, nil)
+			before := len(logged(t, b, nil))
+			change(b, t, e.ID)
+			list := logged(t, b, nil)
+			require.Len(t, list, before+1)
+			require.Equal(t, e.Object(), list[0].Object)
+			require.Equal(t, tenant.Name, list[0].By.Name)
+			require.NotNil(t, list[0].Before)
+			require.NotNil(t, list[0].After)
+		})
+	}
+}
+
+func TestTheLogTellsWhatChangedAndNoSecret(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, func(s *endpoints.Spec) {
+		s.Headers = map[string]string{"Authorization": "canary-one", "X-Shop": "berlin"}
+		s.URL, s.Body, s.Method = "http://target.example/?token=canary-two&page=2", "canary-three", "POST"
+	})
+	made := logged(t, b, nil)[0]
+	require.Nil(t, made.Before)
+	require.EqualValues(t, "register", made.Action)
+	require.NotContains(t, string(made.After), "canary")
+	require.Contains(t, string(made.After), "page=2")
+	require.Contains(t, string(made.After), "berlin")
+
+	b.edit(t, e.ID, func(s *endpoints.Spec) {
+		s.Name, s.Headers["Authorization"] = "renamed", "canary-four"
+	})
+	edited := logged(t, b, nil)[0]
+	var old, fresh map[string]any
+	require.NoError(t, json.Unmarshal(edited.Before, &old))
+	require.NoError(t, json.Unmarshal(edited.After, &fresh))
+	hidden := map[string]any{"Authorization": "***", "X-Shop": "berlin"}
+	require.Equal(t, map[string]any{"name": "probe", "headers": hidden}, old, "a secret that changed is seen to have changed, and no more")
+	require.Equal(t, map[string]any{"name": "renamed", "headers": hidden}, fresh)
+}
+
+func TestARefusedChangeIsNotLogged(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	_, err := b.service.Pause(t.Context(), tenant, e.ID, time.Unix(1, 0), "")
+	require.Error(t, err)
+	_, _, err = b.service.Edit(t.Context(), tenant, e.ID, 99, func(s endpoints.Spec) (endpoints.Spec, error) { return s, nil })
+	require.Error(t, err)
+	require.Len(t, logged(t, b, nil), 1)
+}
+
+func TestTheLogOnlyGrows(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, nil)
+	for _, sql := range []string{"UPDATE audit_log SET actor = 'nobody'", "DELETE FROM audit_log", "TRUNCATE audit_log"} {
+		_, err := b.pool.Exec(t.Context(), sql)
+		require.ErrorContains(t, err, "append-only", sql)
+	}
+}
+
+func TestTheLogIsFilteredAndOrdered(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	one, two := b.register(t, nil), b.register(t, nil)
+	changes["Pause"](b, t, one.ID)
+	changes["Resume"](b, t, one.ID)
+	changes["Pause"](b, t, two.ID)
+	all := logged(t, b, nil)
+	require.Len(t, all, 5)
+	for i := range all[1:] {
+		require.Positive(t, all[i].At.Compare(all[i+1].At), "newest first")
+	}
+	count := func(edit func(*auditlog.Filter)) int { return len(logged(t, b, edit)) }
+	require.Equal(t, 3, count(func(f *auditlog.Filter) { f.ObjectID = one.ID.String() }))
+	require.Equal(t, 2, count(func(f *auditlog.Filter) { f.Action = "pause" }))
+	require.Equal(t, 5, count(func(f *auditlog.Filter) { f.Kind = auditlog.Endpoint }))
+	require.Zero(t, count(func(f *auditlog.Filter) { f.Kind = auditlog.Key }))
+	require.Zero(t, count(func(f *auditlog.Filter) { f.KeyID = [16]byte{1} }))
+	require.Equal(t, 3, count(func(f *auditlog.Filter) { f.From = all[2].At }), "from is included")
+	require.Equal(t, 2, count(func(f *auditlog.Filter) { f.To = all[2].At }), "to is not")
+	require.Equal(t, 2, count(func(f *auditlog.Filter) { f.Before = all[2].ID }))
+	require.Zero(t, count(func(f *auditlog.Filter) { f.TenantID = [16]byte{9} }))
+}
+
+// A list of a long log reads what it shows and no more.
+func TestListsOfTheLogFollowAnIndex(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.exec(t, `INSERT INTO audit_log (id, tenant_id, at, actor, action, object_kind, object_id, request_id, remote_address)
+		SELECT audit_log_id(now() - n * interval '1 s'), $1, now() - n * interval '1 s', 'a', 'edit', 'endpoint', 'ep_' || n % 100, '', ''
+		FROM generate_series(1, 20000) AS n`, tenant.TenantID)
+	b.exec(t, "ANALYZE audit_log")
+	first, last := auditlog.FirstID(time.Now().Add(-time.Hour)), auditlog.FirstID(time.Now().Add(-59*time.Minute))
+	for where, args := range map[string][]any{
+		"id < $2":                    {auditlog.LastID()},
+		"id >= $2 AND id < $3":       {first, last},
+		"id < $2 AND object_id = $3": {auditlog.LastID(), "ep_7"},
+	} {
+		rows, err := b.pool.Query(t.Context(), "EXPLAIN SELECT * FROM audit_log WHERE tenant_id = $1 AND "+where+" ORDER BY id DESC LIMIT 50",
+			append([]any{tenant.TenantID}, args...)...)
+		require.NoError(t, err)
+		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		text := strings.Join(plan, "\n")
+		require.Regexp(t, `Index Cond: \(.*id [<>]`, text, where)
+		require.NotContains(t, text, "Sort", where)
+		require.NotContains(t, text, "Bitmap", where)
+	}
+}
+
+// The identity that the schema makes of an instant lies where that of the code says.
+func TestIdentitiesOfTheLogAreThoseOfTheirInstants(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	at := time.Date(2026, 11, 21, 10, 0, 0, 123_456_000, time.UTC)
+	made := auditlog.ID(query[[16]byte](t, b, "SELECT audit_log_id($1)", at))
+	low, high := auditlog.FirstID(at), auditlog.FirstID(at.Add(time.Microsecond))
+	require.Positive(t, bytes.Compare(made[:], low[:]))
+	require.Negative(t, bytes.Compare(made[:], high[:]))
+	require.Equal(t, uuid.Version(8), uuid.UUID(made).Version())
+	require.Equal(t, uuid.RFC4122, uuid.UUID(made).Variant())
+}

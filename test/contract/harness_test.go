@@ -1,0 +1,332 @@
+// Package contract holds a real API server on a real Postgres against the contract that it serves: every route, both ways, in the name
+// of its tenant and of another one.
+package contract
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"rubato/api"
+	"rubato/internal/app"
+	"rubato/internal/auth"
+	"rubato/internal/config"
+	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/runs"
+	"rubato/internal/store"
+)
+
+const (
+	adminKey = "rbt_admin_of_the_default_tenant"
+	otherKey = "rbt_admin_of_another_tenant"
+)
+
+// world is a server with two tenants.
+type world struct {
+	url    string
+	pool   *pgxpool.Pool // for looking past the server
+	keys   map[string]string
+	client *http.Client
+}
+
+func setup(t *testing.T) *world {
+	t.Helper()
+	database := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := store.MigrateUp(ctx, url)
+		return err
+	}})
+	pool, err := pgxpool.New(t.Context(), database)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	w := &world{url: serve(t, database), pool: pool, keys: map[string]string{"admin": adminKey}, client: new(http.Client)}
+	t.Cleanup(w.client.CloseIdleConnections)
+	w.addTenant(t)
+	for _, scope := range []string{"read", "write"} {
+		made := w.call(t, "POST", "/v1/keys", `{"name":"`+scope+`","scopes":["`+scope+`"]}`)
+		w.keys[scope], _ = made.is(t, http.StatusCreated)["secret"].(string)
+	}
+	return w
+}
+
+// serve runs an API server until the test ends and returns its URL.
+func serve(t *testing.T, database string) string {
+	t.Helper()
+	settings, err := config.Load([]string{
+		"DATABASE_URL=" + database, "RUBATO_LISTEN=127.0.0.1:0", "RUBATO_ADMIN_LISTEN=127.0.0.1:0",
+		"RUBATO_BOOTSTRAP_API_KEY=" + adminKey, "RUBATO_API_RATE=0",
+	}, config.Program{})
+	require.NoError(t, err)
+	started, ended := make(chan app.Addresses, 1), make(chan error, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		ended <- app.API{Settings: settings, Logger: slog.New(slog.DiscardHandler), Started: func(a app.Addresses) { started <- a }}.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, app.Interrupted(ctx, <-ended))
+	})
+	select {
+	case a := <-started:
+		return a.API
+	case err := <-ended:
+		ended <- err
+		require.FailNow(t, "the server ended before it served", "%v", err)
+		return ""
+	}
+}
+
+// addTenant makes another tenant with a key that may do everything.
+func (w *world) addTenant(t *testing.T) {
+	t.Helper()
+	hash := auth.Hash(otherKey)
+	_, err := w.pool.Exec(t.Context(), `
+		WITH made AS (INSERT INTO tenants (id, name) VALUES (gen_random_uuid(), 'other') RETURNING id)
+		INSERT INTO api_keys (id, tenant_id, name, prefix, hash, scopes) SELECT gen_random_uuid(), id, 'other', '', $1, '{admin}' FROM made`, hash[:])
+	require.NoError(t, err)
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+type problem struct {
+	Code   string
+	Errors []struct{ Field, Code, Message string }
+}
+
+func (a *answer) problem(t *testing.T) problem {
+	t.Helper()
+	var p problem
+	require.NoError(t, json.Unmarshal(a.body, &p), "%s", a.body)
+	return p
+}
+
+// is requires a status and returns the answer as JSON.
+func (a *answer) is(t *testing.T, status int) map[string]any {
+	t.Helper()
+	require.Equal(t, status, a.status, "%s", a.body)
+	var v map[string]any
+	if len(a.body) > 0 {
+		require.NoError(t, json.Unmarshal(a.body, &v))
+	}
+	return v
+}
+
+// change changes a request before it is sent.
+type change func(*http.Request)
+
+func key(secret string) change {
+	return func(r *http.Request) {
+		r.Header.Del("Authorization")
+		if secret != "" {
+			r.Header.Set("Authorization", "Bearer "+secret)
+		}
+	}
+}
+
+func header(name, value string) change { return func(r *http.Request) { r.Header.Set(name, value) } }
+
+// call sends a request with the key of an admin, and JSON where there is a body, and holds the answer against the contract.
+func (w *world) call(t *testing.T, method, path, body string, changes ...change) *answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, w.url+path, strings.NewReader(body))
+	require.NoError(t, err)
+	key(adminKey)(r)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for _, change := range changes {
+		change(r)
+	}
+	response, err := w.client.Do(r)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	a := &answer{status: response.StatusCode, header: response.Header, body: text}
+	r.URL.Scheme, r.URL.Host = "", "" // The contract's server is wherever it is served.
+	conforms(t, r, a)
+	if a.status < http.StatusBadRequest {
+		accepts(t, r, body)
+	}
+	return a
+}
+
+// conforms requires that the contract names the status of an answer, and that the answer has the shape that it gives.
+func conforms(t *testing.T, r *http.Request, a *answer) {
+	t.Helper()
+	require.NotEmpty(t, a.header.Get("X-Request-Id"))
+	route, params, err := router().FindRoute(r)
+	require.NoError(t, err, "%s %s", r.Method, r.URL)
+	err = openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
+		Status:                 a.status, Header: a.header, Body: io.NopCloser(bytes.NewReader(a.body)),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	})
+	require.NoError(t, err, "%s %s: %d %s", r.Method, r.URL, a.status, a.body)
+}
+
+// accepts requires that a request which the server accepted is one that the contract allows.
+func accepts(t *testing.T, r *http.Request, body string) {
+	t.Helper()
+	route, params, err := router().FindRoute(r)
+	require.NoError(t, err)
+	sent := r.Clone(t.Context())
+	sent.Body = io.NopCloser(strings.NewReader(body))
+	require.NoError(t, openapi3filter.ValidateRequest(t.Context(), &openapi3filter.RequestValidationInput{
+		Request: sent, PathParams: params, Route: route,
+		Options: &openapi3filter.Options{MultiError: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc},
+	}), "%s %s: %.300s", r.Method, r.URL, body)
+}
+
+var contract = sync.OnceValue(func() *openapi3.T {
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI()))
+	if err != nil {
+		panic(err)
+	}
+	return doc
+})
+
+var router = sync.OnceValue(func() routers.Router {
+	found, err := legacy.NewRouter(contract())
+	if err != nil {
+		panic(err)
+	}
+	return found
+})
+
+// operation is one operation of the contract.
+type operation struct {
+	*openapi3.Operation
+
+	method, route string
+	path          *openapi3.PathItem
+}
+
+func operations() []operation {
+	var list []operation
+	doc := contract()
+	for _, route := range slices.Sorted(maps.Keys(doc.Paths.Map())) {
+		item := doc.Paths.Value(route)
+		for _, method := range slices.Sorted(maps.Keys(item.Operations())) {
+			list = append(list, operation{item.Operations()[method], method, route, item})
+		}
+	}
+	return list
+}
+
+// scope returns the scope that an operation needs, empty where it needs no key.
+func (o operation) scope() string {
+	security := contract().Security
+	if o.Security != nil {
+		security = *o.Security
+	}
+	if len(security) == 0 {
+		return ""
+	}
+	return security[0]["bearer"][0]
+}
+
+// streams reports whether an operation answers, or is asked, for as long as there is something to tell.
+func (o operation) streams() bool {
+	stream := func(c openapi3.Content) bool {
+		return c["text/event-stream"] != nil || c["application/x-ndjson"] != nil
+	}
+	for _, r := range o.Responses.Map() {
+		if stream(r.Value.Content) {
+			return true
+		}
+	}
+	return o.RequestBody != nil && stream(o.RequestBody.Value.Content)
+}
+
+// examples returns the bodies that the contract shows for an operation; one empty body where it takes none.
+func (o operation) examples(t *testing.T) []string {
+	t.Helper()
+	if o.RequestBody == nil {
+		return []string{""}
+	}
+	var list []string
+	for _, content := range o.RequestBody.Value.Content {
+		values := []any{content.Example}
+		for _, name := range slices.Sorted(maps.Keys(content.Examples)) {
+			values = append(values, content.Examples[name].Value.Value)
+		}
+		for _, value := range values {
+			if value == nil {
+				continue
+			}
+			text, err := json.Marshal(value)
+			require.NoError(t, err)
+			list = append(list, string(text))
+		}
+	}
+	require.NotEmpty(t, list, "%s has no example of a request", o.OperationID)
+	return list
+}
+
+const minimal = `{"name":"p","url":"https://api.example.com/","baselineIntervalMs":60000}`
+
+// object returns the id of a fresh object of the kind that a route is about; empty where the route has no id.
+func (w *world) object(t *testing.T, o operation) string {
+	t.Helper()
+	switch {
+	case !strings.Contains(o.route, "{id}"):
+		return ""
+	case strings.HasPrefix(o.route, "/v1/endpoints/"):
+		return w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
+	case strings.HasPrefix(o.route, "/v1/keys/"):
+		return w.call(t, "POST", "/v1/keys", `{"name":"k","scopes":["read"]}`).is(t, http.StatusCreated)["id"].(string)
+	case strings.HasPrefix(o.route, "/v1/runs/"):
+		return w.run(t)
+	default:
+		require.FailNow(t, "no object", "say in object how to make what %s is about", o.route)
+		return ""
+	}
+}
+
+// run returns the id of a finished run.
+func (w *world) run(t *testing.T) string {
+	t.Helper()
+	endpoint, now := uuid.New(), time.Now()
+	id := runs.NewID(now, endpoint, 1)
+	_, err := w.pool.Exec(t.Context(), `
+		INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
+		                  finished_at, status, reason_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated,
+		                  version, failure_count)
+		VALUES ($1, $2, $3, $4, 1, 'baseline-interval', 1, $3, $2, $2, $2, 'succeeded', 'ok', 0, 0, 0, 0, 0, 0, false, 1, 0)`,
+		[16]byte(id), now.UTC().Truncate(time.Millisecond), endpoint, store.DefaultTenant)
+	require.NoError(t, err)
+	return id.String()
+}
+
+// at returns the path of an operation for an object; other placeholders get the example of the contract.
+func (o operation) at(id string) string {
+	path := strings.Replace(o.route, "{id}", id, 1)
+	for _, p := range append(slices.Clone(o.path.Parameters), o.Parameters...) {
+		if example, is := p.Value.Example.(string); is && p.Value.In == openapi3.ParameterInPath {
+			path = strings.Replace(path, "{"+p.Value.Name+"}", example, 1)
+		}
+	}
+	return path
+}

@@ -1,0 +1,109 @@
+package contract
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// state returns a digest of everything that the database holds, beside when keys were last used.
+func (w *world) state(t *testing.T) map[string]string {
+	t.Helper()
+	rows, err := w.pool.Query(t.Context(), `
+		SELECT relname::text FROM pg_class
+		WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'goose_db_version'`)
+	require.NoError(t, err)
+	var tables []string
+	for rows.Next() {
+		var name string
+		require.NoError(t, rows.Scan(&name))
+		tables = append(tables, name)
+	}
+	require.NoError(t, rows.Err())
+	require.Contains(t, tables, "audit_log")
+	state := map[string]string{}
+	for _, table := range tables {
+		var digest string
+		require.NoError(t, w.pool.QueryRow(t.Context(), `
+			SELECT coalesce(md5(string_agg(row, ',' ORDER BY row)), 'empty')
+			FROM (SELECT (to_jsonb(t) - 'last_used_at')::text AS row FROM `+table+` AS t) AS rows`).Scan(&digest))
+		state[table] = digest
+	}
+	return state
+}
+
+// TestOtherTenantsAreOutOfReach asks every route that is about an object for one of another tenant: the answer is the one for an object
+// that does not exist, and nothing is written.
+func TestOtherTenantsAreOutOfReach(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	asked := 0
+	for _, o := range operations() {
+		if !strings.Contains(o.route, "{id}") || o.streams() {
+			continue
+		}
+		asked++
+		t.Run(o.OperationID, func(t *testing.T) {
+			id := w.object(t, o)
+			body := ""
+			if o.method != http.MethodGet && o.method != http.MethodDelete {
+				body = o.examples(t)[0]
+			}
+			before := w.state(t)
+			same := header("X-Request-Id", "same")
+			for _, more := range []change{same, header("If-Match", `"1"`), header("If-Match", "*"), header("X-Tenant-Id", "00000000-0000-0000-0000-000000000001")} {
+				theirs := w.call(t, o.method, o.at(id), body, key(otherKey), more, same)
+				none := w.call(t, o.method, o.at(o.unknown()), body, key(otherKey), more, same)
+				require.Equal(t, http.StatusNotFound, theirs.status, "%s", theirs.body)
+				require.Equal(t, strings.ReplaceAll(string(none.body), o.unknown(), id), string(theirs.body))
+			}
+			require.Equal(t, before, w.state(t))
+		})
+	}
+	require.Greater(t, asked, 10)
+}
+
+// TestListsShowOneTenantAlone asks every list in the name of another tenant.
+func TestListsShowOneTenantAlone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	endpoint := w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
+	run := w.run(t)
+	lists := 0
+	for _, o := range operations() {
+		if o.method != http.MethodGet || o.scope() == "" || strings.Contains(o.route, "{") || o.streams() {
+			continue
+		}
+		mine := w.call(t, "GET", o.route, "").is(t, http.StatusOK)
+		if _, list := mine["items"]; !list {
+			continue
+		}
+		lists++
+		theirs := w.call(t, "GET", o.route, "", key(otherKey))
+		require.NotContains(t, string(theirs.body), endpoint, o.OperationID)
+		require.NotContains(t, string(theirs.body), run, o.OperationID)
+		if o.OperationID != "listKeys" { // The other tenant has a key, of course.
+			require.Empty(t, theirs.is(t, http.StatusOK)["items"], o.OperationID)
+			require.NotEmpty(t, mine["items"], o.OperationID)
+		}
+		w.otherCursors(t, o)
+	}
+	require.GreaterOrEqual(t, lists, 4)
+	require.Equal(t, http.StatusNotFound, w.call(t, "GET", "/v1/runs?endpointId="+endpoint, "", key(otherKey)).status)
+	require.Empty(t, w.call(t, "GET", "/v1/audit?object="+endpoint, "", key(otherKey)).is(t, http.StatusOK)["items"])
+	require.Len(t, w.call(t, "GET", "/v1/keys", "", key(otherKey)).is(t, http.StatusOK)["items"], 1)
+}
+
+// otherCursors requires that a cursor of one tenant is none for another.
+func (w *world) otherCursors(t *testing.T, o operation) {
+	t.Helper()
+	cursor, more := w.call(t, "GET", o.route+"?limit=1", "").is(t, http.StatusOK)["nextCursor"].(string)
+	if !more {
+		return
+	}
+	w.call(t, "GET", o.route+"?limit=1&cursor="+cursor, "").is(t, http.StatusOK)
+	stolen := w.call(t, "GET", o.route+"?limit=1&cursor="+cursor, "", key(otherKey))
+	require.Equal(t, "invalid_cursor", stolen.problem(t).Code, o.OperationID)
+}

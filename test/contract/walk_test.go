@@ -1,0 +1,245 @@
+package contract
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/require"
+)
+
+// elsewhere are the statuses that internal/httpapi provokes on every route, because a healthy server does not give them.
+func elsewhere() []int {
+	return []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
+}
+
+// provoke makes an operation answer with a status that no general case does, for a fresh object.
+type provoke func(w *world, t *testing.T, o operation, id string) *answer
+
+// provocations is how each remaining documented status is reached. Who documents another one adds how it comes about.
+func provocations() map[string]map[int]provoke {
+	archived := map[int]provoke{http.StatusConflict: onArchived}
+	once := map[int]provoke{http.StatusConflict: onArchived, http.StatusUnprocessableEntity: withUsedKey}
+	return map[string]map[int]provoke{
+		"createEndpoint": {http.StatusConflict: withTakenKey, http.StatusUnprocessableEntity: withBody(`{"name":""}`)},
+		"patchEndpoint": {
+			http.StatusConflict:            onArchived,
+			http.StatusPreconditionFailed:  withBody(`{"name":"q"}`, header("If-Match", `"99"`)),
+			http.StatusUnprocessableEntity: withBody(`{"name":""}`),
+		},
+		"pauseEndpoint":   {http.StatusConflict: onArchived, http.StatusUnprocessableEntity: withBody(`{"until":"1999-01-01T00:00:00Z"}`)},
+		"putIntervalHint": {http.StatusConflict: onArchived, http.StatusUnprocessableEntity: withBody(`{"intervalMs":1}`)},
+		"putOneShotHint":  {http.StatusConflict: onArchived, http.StatusUnprocessableEntity: withBody(`{}`)},
+		"resumeEndpoint":  once,
+		"resetFailures":   once,
+		"runEndpoint":     once,
+		"clearHints":      archived,
+		"explain":         {http.StatusUnprocessableEntity: withBody(`{}`)},
+		"createKey":       {http.StatusConflict: withLostAnswer, http.StatusUnprocessableEntity: withBody(`{"name":""}`)},
+		"rotateKey":       {http.StatusConflict: onRevoked, http.StatusUnprocessableEntity: withBody(`{"overlapMs":-1}`)},
+		"revokeKey":       {http.StatusConflict: lastAdmin},
+		"listEndpointRuns": {
+			http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+				return w.call(t, o.method, o.at("ep_x"), "")
+			},
+		},
+		"listRuns": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+			return w.call(t, o.method, o.route+"?endpointId="+unknown("ep_"), "")
+		}},
+	}
+}
+
+func withBody(body string, changes ...change) provoke {
+	return func(w *world, t *testing.T, o operation, id string) *answer {
+		return w.call(t, o.method, o.at(id), body, changes...)
+	}
+}
+
+func onArchived(w *world, t *testing.T, o operation, id string) *answer {
+	w.call(t, "DELETE", "/v1/endpoints/"+id, "").is(t, http.StatusNoContent)
+	return w.call(t, o.method, o.at(id), o.examples(t)[0])
+}
+
+func onRevoked(w *world, t *testing.T, o operation, id string) *answer {
+	w.call(t, "DELETE", "/v1/keys/"+id, "").is(t, http.StatusNoContent)
+	return w.call(t, o.method, o.at(id), "")
+}
+
+func lastAdmin(w *world, t *testing.T, o operation, _ string) *answer {
+	for _, k := range w.call(t, "GET", "/v1/keys", "").is(t, http.StatusOK)["items"].([]any) {
+		if k := k.(map[string]any); slices.Contains(k["scopes"].([]any), any("admin")) {
+			return w.call(t, o.method, o.at(k["id"].(string)), "")
+		}
+	}
+	return nil
+}
+
+func withTakenKey(w *world, t *testing.T, o operation, _ string) *answer {
+	body := strings.Replace(minimal, `{`, `{"key":"taken",`, 1)
+	w.call(t, o.method, o.route, body).is(t, http.StatusCreated)
+	return w.call(t, o.method, o.route, body)
+}
+
+// withUsedKey asks under an Idempotency-Key that was used for another object.
+func withUsedKey(w *world, t *testing.T, o operation, id string) *answer {
+	used := header("Idempotency-Key", "used-for-"+o.OperationID)
+	require.Less(t, w.call(t, o.method, o.at(w.object(t, o)), "", used).status, http.StatusBadRequest)
+	return w.call(t, o.method, o.at(id), "", used)
+}
+
+// withLostAnswer asks under an Idempotency-Key whose request was carried out by a server that died before it kept the answer.
+func withLostAnswer(w *world, t *testing.T, o operation, _ string) *answer {
+	used := header("Idempotency-Key", "lost")
+	w.call(t, o.method, o.route, o.examples(t)[0], used).is(t, http.StatusCreated)
+	_, err := w.pool.Exec(t.Context(), "UPDATE idempotency_keys SET status = NULL, locked_until = now()")
+	require.NoError(t, err)
+	return w.call(t, o.method, o.route, o.examples(t)[0], used)
+}
+
+// unknown returns an id that no object has.
+func unknown(prefix string) string { return prefix + "0193466f-2a10-7c3e-9d41-5a2f6c7d8e90" }
+
+func (o operation) unknown() string {
+	for route, prefix := range map[string]string{"/v1/keys": "key_", "/v1/runs": "run_"} {
+		if strings.HasPrefix(o.route, route) {
+			return unknown(prefix)
+		}
+	}
+	return unknown("ep_")
+}
+
+// TestEveryRouteKeepsTheContract asks every route for everything that the contract says of it. Each answer must have a status that is
+// documented and its shape, and each documented status must have been seen.
+func TestEveryRouteKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, o := range operations() {
+		t.Run(o.OperationID, func(t *testing.T) {
+			if o.streams() {
+				return // Its own tests read streams.
+			}
+			seen := elsewhere()
+			note := func(a *answer, want int) {
+				t.Helper()
+				require.Equal(t, want, a.status, "%s", a.body)
+				seen = append(seen, a.status)
+			}
+			w.walkAnswers(t, o, &seen)
+			if o.scope() != "" {
+				w.walkAccess(t, o, note)
+			}
+			w.walkRefusals(t, o, note)
+			for status, provoke := range provocations()[o.OperationID] {
+				note(provoke(w, t, o, w.object(t, o)), status)
+			}
+			for text := range o.Responses.Map() {
+				status, err := strconv.Atoi(text)
+				require.NoError(t, err)
+				require.Contains(t, seen, status, "%s documents a status that was never answered: add how it comes about to provocations", o.OperationID)
+			}
+		})
+	}
+}
+
+// walkAnswers sends every example of the contract, which must succeed.
+func (w *world) walkAnswers(t *testing.T, o operation, seen *[]int) {
+	t.Helper()
+	for _, body := range o.examples(t) {
+		a := w.call(t, o.method, o.at(w.object(t, o)), body)
+		require.Less(t, a.status, http.StatusBadRequest, "an example of the contract is refused: %s: %s", body, a.body)
+		*seen = append(*seen, a.status)
+	}
+	if o.RequestBody != nil {
+		for media := range o.RequestBody.Value.Content {
+			a := w.call(t, o.method, o.at(w.object(t, o)), o.examples(t)[0], header("Content-Type", media))
+			require.Less(t, a.status, http.StatusBadRequest, "%s: %s", media, a.body)
+		}
+	}
+}
+
+// walkAccess sends what no key, a wrong key and a key with too narrow a scope may not.
+func (w *world) walkAccess(t *testing.T, o operation, note func(*answer, int)) {
+	t.Helper()
+	id, body := w.object(t, o), o.examples(t)[0]
+	before := w.state(t)
+	note(w.call(t, o.method, o.at(id), body, key("")), http.StatusUnauthorized)
+	note(w.call(t, o.method, o.at(id), body, key("rbt_wrong")), http.StatusUnauthorized)
+	narrower := map[string][]string{"read": nil, "write": {"read"}, "admin": {"read", "write"}}[o.scope()]
+	for _, scope := range narrower {
+		note(w.call(t, o.method, o.at(id), body, key(w.keys[scope])), http.StatusForbidden)
+	}
+	require.Equal(t, before, w.state(t), "a refusal wrote something")
+	if len(narrower) == 0 { // There is a key without any scope only past the API.
+		note(w.call(t, o.method, o.at(id), body, key(w.scopeless(t))), http.StatusForbidden)
+	}
+}
+
+// scopeless makes a key that may do nothing.
+func (w *world) scopeless(t *testing.T) string {
+	t.Helper()
+	made := w.call(t, "POST", "/v1/keys", `{"name":"none","scopes":["read"]}`).is(t, http.StatusCreated)
+	_, err := w.pool.Exec(t.Context(), "UPDATE api_keys SET scopes = '{}' WHERE prefix = $1", made["prefix"])
+	require.NoError(t, err)
+	return made["secret"].(string)
+}
+
+// walkRefusals sends what every route refuses in the same way.
+func (w *world) walkRefusals(t *testing.T, o operation, note func(*answer, int)) {
+	t.Helper()
+	id, body := w.object(t, o), o.examples(t)[0]
+	before := w.state(t)
+	a := w.call(t, o.method, o.at(id)+"?unknown=1", body)
+	note(a, http.StatusBadRequest)
+	require.Equal(t, "unknown_parameter", a.problem(t).Errors[0].Code)
+	if id != "" {
+		note(w.call(t, o.method, o.at(o.unknown()), body), http.StatusNotFound)
+		note(w.call(t, o.method, o.at("%ff"), body), http.StatusBadRequest)
+	}
+	if o.method != http.MethodGet && o.method != http.MethodDelete {
+		w.walkBodies(t, o, id, note)
+	}
+	require.Equal(t, before, w.state(t), "a refusal wrote something")
+}
+
+func (w *world) walkBodies(t *testing.T, o operation, id string, note func(*answer, int)) {
+	t.Helper()
+	for body, code := range map[string]string{
+		`{"unknownField":1}`: "unknown_field", `{"a":1,"a":1}`: "", `[]`: "", `{`: "", `{}{}`: "", "\xff": "", "null": "",
+	} {
+		a := w.call(t, o.method, o.at(id), body)
+		note(a, http.StatusBadRequest)
+		if code != "" {
+			require.Equal(t, code, a.problem(t).Errors[0].Code)
+		}
+	}
+	note(w.call(t, o.method, o.at(id), strings.Repeat(" ", 600<<10)), http.StatusRequestEntityTooLarge)
+	note(w.call(t, o.method, o.at(id), "{}", header("Content-Type", "application/yaml")), http.StatusUnsupportedMediaType)
+	note(w.call(t, o.method, o.at(id), "{}", header("Content-Encoding", "gzip")), http.StatusUnsupportedMediaType)
+}
+
+// TestEveryErrorOfTheContractIsAProblem: no route documents an error in another form.
+func TestEveryErrorOfTheContractIsAProblem(t *testing.T) {
+	t.Parallel()
+	for _, o := range operations() {
+		for status, r := range o.Responses.Map() {
+			if status < "400" {
+				continue
+			}
+			content := r.Value.Content["application/problem+json"]
+			require.NotNil(t, content, "%s %s", o.OperationID, status)
+			require.Equal(t, "#/components/schemas/Problem", content.Schema.Ref)
+			require.Len(t, r.Value.Content, 1)
+		}
+		if o.scope() != "" {
+			for _, status := range []string{"401", "403", "429", "500", "503"} {
+				require.NotNil(t, o.Responses.Value(status), "%s does not document %s, which every route with a key may answer", o.OperationID, status)
+			}
+		}
+		if o.method == http.MethodPost && (o.scope() == "write" || o.scope() == "admin") && !o.streams() {
+			require.NotNil(t, o.Parameters.GetByInAndName(openapi3.ParameterInHeader, "Idempotency-Key"), "%s takes no Idempotency-Key", o.OperationID)
+		}
+	}
+}
