@@ -40,31 +40,37 @@ func (b Burst) Run(ctx context.Context) (_ Report, err error) {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, l.close(context.WithoutCancel(ctx))) }()
-	work := workload{Jobs: b.Endpoints}
-	list := []contender{{contenderRubato, func(ctx context.Context) (Measure, error) { return l.burst(ctx, b.Endpoints, b.Workers) }}}
-	if !b.Alone {
-		list = b.Contest.around(l, list[0], work)
-	}
-	r, err := b.Contest.hold(ctx, l, list)
-	r.Command, r.Config = "burst", map[string]any{"endpoints": b.Endpoints, "workers": b.Workers, "rounds": b.Rounds, "callers": b.Callers, "settings": b.Settings}
+	r, err := b.Contest.hold(ctx, l, workload{Jobs: b.Endpoints}, func(ctx context.Context) (Measure, error) {
+		return l.burst(ctx, b.Endpoints, b.Workers)
+	})
+	r.Command, r.Config["endpoints"], r.Config["workers"] = "burst", b.Endpoints, b.Workers
 	return r, err
 }
 
-// around returns the contenders of a round, Rubato in their midst.
-func (c Contest) around(l *lab, rubato contender, w workload) []contender {
-	rivals := func(r rival) contender {
-		return contender{r.name, func(ctx context.Context) (Measure, error) { return r.perform(ctx, l, w) }}
+// contenders returns who takes part in a round, and why others do not.
+func (c Contest) contenders(ctx context.Context, l *lab, w workload, rubato func(ctx context.Context) (Measure, error)) ([]contender, []string) {
+	list, notes := []contender{{contenderRubato, rubato}}, []string(nil)
+	if c.Alone {
+		return list, notes
 	}
-	var list []contender
+	add := func(r rival) {
+		list = append(list, contender{r.name, func(ctx context.Context) (Measure, error) { return r.perform(ctx, l, w) }})
+	}
 	if w.Spacing == 0 { // The bare client knows no due times.
-		list = append(list, rivals(bareClient(c.Callers)))
+		add(bareClient(c.Callers))
 	}
-	list = append(list, rivals(idealPipeline(c.Callers)), rubato)
-	return list
+	add(idealPipeline(c.Callers))
+	if r, absent := l.river(ctx, c.Callers); absent == "" {
+		add(r)
+	} else {
+		notes = append(notes, absent)
+	}
+	return list, notes
 }
 
-// hold lets every contender have its turn in every round.
-func (c Contest) hold(ctx context.Context, l *lab, list []contender) (Report, error) {
+// hold lets every contender have its turn with a workload in every round.
+func (c Contest) hold(ctx context.Context, l *lab, w workload, rubato func(ctx context.Context) (Measure, error)) (Report, error) {
+	list, notes := c.contenders(ctx, l, w, rubato)
 	rounds := map[string][]Measure{}
 	for n := range c.Rounds {
 		for _, who := range list {
@@ -73,13 +79,16 @@ func (c Contest) hold(ctx context.Context, l *lab, list []contender) (Report, er
 			if err != nil {
 				return Report{}, fmt.Errorf("round %d of %s: %w", n+1, who.name, err)
 			}
-			l.Progress.Say("  %.0f runs/s, lag %.1f / %.1f ms, %.3f CPU s per 1000", m.RunsPerSecond, m.StartLagMs.P50, m.StartLagMs.P99,
+			l.Progress.Say("  %.0f runs/s, lag p50 %.1f, p99 %.1f ms, %.3f CPU s per 1000", m.RunsPerSecond, m.StartLagMs.P50, m.StartLagMs.P99,
 				m.CPU.Worker+m.CPU.Postgres)
 			rounds[who.name] = append(rounds[who.name], m)
 		}
 	}
 	machine, err := l.machine(ctx)
-	return reportOf(rounds, machine), err
+	r := reportOf(rounds, machine)
+	r.Notes = notes
+	r.Config = map[string]any{"rounds": c.Rounds, "callers": c.Callers, "settings": c.Settings, "postgres": serverSettings()}
+	return r, err
 }
 
 // burst lets endpoints of Rubato come due at one instant.
