@@ -39,7 +39,7 @@ func bareClient(callers int) rival {
 
 func idealPipeline(callers int) rival {
 	return rival{
-		name: contenderIdeal, table: "ideal_jobs", done: "SELECT count(*) FROM ideal_jobs WHERE finished_at IS NOT NULL",
+		name: contenderIdeal, table: "ideal_runs", done: "SELECT count(*) FROM ideal_runs",
 		callers: callers, lead: pipelineAhead + time.Second, fill: fillPipeline,
 		start: func(ctx context.Context, l *lab, t task) (*process, error) { return l.start(ctx, roleIdeal, t, nil) },
 	}

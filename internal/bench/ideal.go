@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -25,18 +24,24 @@ const (
 	pipelineRecorders = 3
 )
 
-// pipelineSchema is all that the ideal pipeline keeps: one row per job, rewritten in place. fillfactor leaves room for that.
+// pipelineSchema is all that the ideal pipeline keeps: a row per job, rewritten in place, for which fillfactor leaves room, and a row
+// per run.
 const pipelineSchema = `
 CREATE TABLE ideal_jobs (
-    id          integer PRIMARY KEY,
-    due_at      timestamptz NOT NULL, -- claimable from this instant on
-    planned_at  timestamptz NOT NULL,
-    url         text NOT NULL,
-    status_code smallint,
-    started_at  timestamptz,
-    finished_at timestamptz
+    id         integer PRIMARY KEY,
+    due_at     timestamptz NOT NULL, -- claimable from this instant on
+    planned_at timestamptz NOT NULL,
+    url        text NOT NULL
 ) WITH (fillfactor = 70);
-CREATE INDEX ideal_jobs_due ON ideal_jobs (due_at)`
+CREATE INDEX ideal_jobs_due ON ideal_jobs (due_at);
+CREATE TABLE ideal_runs (
+    job_id      integer NOT NULL,
+    planned_at  timestamptz NOT NULL,
+    status_code smallint NOT NULL,
+    started_at  timestamptz NOT NULL,
+    finished_at timestamptz NOT NULL,
+    PRIMARY KEY (job_id, planned_at)
+)`
 
 const (
 	pipelineClaim = `
@@ -45,11 +50,11 @@ WHERE id = ANY (ARRAY(SELECT id FROM ideal_jobs WHERE due_at <= clock_timestamp(
                       ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED))
 RETURNING id, planned_at, url`
 
+	pipelineReplan = `
+UPDATE ideal_jobs SET due_at = planned_at + interval '1 year', planned_at = planned_at + interval '1 year' WHERE id = ANY ($1::int[])`
+
 	pipelineRecord = `
-UPDATE ideal_jobs j SET due_at = j.planned_at + interval '1 year', planned_at = j.planned_at + interval '1 year',
-    status_code = r.status_code, started_at = r.started_at, finished_at = r.finished_at
-FROM unnest($1::int[], $2::smallint[], $3::timestamptz[], $4::timestamptz[]) AS r (id, status_code, started_at, finished_at)
-WHERE j.id = r.id`
+INSERT INTO ideal_runs SELECT * FROM unnest($1::int[], $2::timestamptz[], $3::smallint[], $4::timestamptz[], $5::timestamptz[])`
 )
 
 // fillPipeline makes the table of the ideal pipeline and a row for each job.
@@ -69,14 +74,15 @@ func fillPipeline(ctx context.Context, d *database, t task) error {
 
 // outcome is how a call ended.
 type outcome struct {
-	n                 int
+	job
+
 	status            int
 	started, finished time.Time
 }
 
 // pipeline is the least that a durable scheduler on Postgres can do: claim due rows in batches, call each at its due time, record the
-// results in batches. It fences nothing, notices no dead worker, decides nothing, guards no address and keeps no history: what is
-// slower than this pays for those.
+// results and plan what follows in batches. It fences nothing, notices no dead worker, decides nothing and guards no address: what
+// is slower than this pays for those.
 type pipeline struct {
 	task    task
 	pool    *pgxpool.Pool
@@ -190,7 +196,7 @@ func (p *pipeline) callLoop(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			p.results <- outcome{n: j.n, status: status, started: started, finished: time.Now()}
+			p.results <- outcome{job: j, status: status, started: started, finished: time.Now()}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -224,18 +230,18 @@ func (p *pipeline) recordLoop(ctx context.Context) error {
 	}
 }
 
+// record writes a batch in one transaction, sent in one piece.
 func (p *pipeline) record(ctx context.Context, batch []outcome) error {
 	ids, statuses := make([]int32, len(batch)), make([]int16, len(batch))
-	started, finished := make([]time.Time, len(batch)), make([]time.Time, len(batch))
+	planned, started, finished := make([]time.Time, len(batch)), make([]time.Time, len(batch)), make([]time.Time, len(batch))
 	for i, o := range batch {
 		ids[i], statuses[i] = int32(o.n), int16(o.status) //nolint:gosec // Counted from zero; three digits.
-		started[i], finished[i] = o.started, o.finished
+		planned[i], started[i], finished[i] = o.due, o.started, o.finished
 	}
-	tag, err := p.pool.Exec(ctx, pipelineRecord, ids, statuses, started, finished)
-	if err == nil && int(tag.RowsAffected()) != len(batch) {
-		err = errors.New("some rows are not there")
-	}
-	if err != nil {
+	var both pgx.Batch
+	both.Queue(pipelineReplan, ids)
+	both.Queue(pipelineRecord, ids, planned, statuses, started, finished)
+	if err := p.pool.SendBatch(ctx, &both).Close(); err != nil {
 		return fmt.Errorf("recording %d results: %w", len(batch), err)
 	}
 	return nil
