@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/mattn/go-isatty"
 
@@ -12,7 +13,8 @@ import (
 
 // benchCmd is `rubato bench`.
 type benchCmd struct {
-	Burst benchBurstCmd `cmd:"" help:"Many endpoints come due at one instant: runs per second."`
+	Burst  benchBurstCmd  `cmd:"" help:"Many endpoints come due at one instant: runs per second."`
+	Steady benchSteadyCmd `cmd:"" help:"Calls at a steady rate: how late they start."`
 }
 
 // benchHost holds the flags of every bench.
@@ -60,6 +62,35 @@ func (cmd *benchBurstCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	report, err := bench.Burst{Contest: c, Endpoints: cmd.Endpoints, Workers: cmd.Workers}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return s.report(report)
+}
+
+// benchSteadyCmd is `rubato bench steady`.
+type benchSteadyCmd struct {
+	benchHost
+
+	Rate    int           `default:"200" help:"Calls a second."`
+	For     time.Duration `default:"20s" help:"How long it is watched."`
+	Every   time.Duration `default:"12s" help:"Interval of the endpoints; beyond the horizon of 10 s every run is claimed anew."`
+	Workers int           `default:"1" help:"How many workers."`
+	Find    bool          `help:"First look for the highest rate with a lag p99 of at most 50 ms, from --rate upwards, and measure there."`
+	Gap     int           `placeholder:"N" help:"Instead, watch N endpoints with an interval of 1 s: how even the gaps between their calls are."`
+}
+
+// Run measures and prints.
+func (cmd *benchSteadyCmd) Run(ctx context.Context, s *session) error {
+	c, err := cmd.contest(s)
+	if err != nil {
+		return err
+	}
+	run := bench.Steady{Contest: c, Rate: max(1, cmd.Rate), For: cmd.For, Every: cmd.Every, Workers: cmd.Workers, Find: cmd.Find}.Run
+	if cmd.Gap > 0 {
+		run = bench.Gap{Contest: c, Endpoints: cmd.Gap, Every: time.Second, For: cmd.For}.Run
+	}
+	report, err := run(ctx)
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"rubato/client"
 )
 
 // Contest says what a bench of several contenders is made of.
@@ -99,76 +97,10 @@ func (l *lab) burst(ctx context.Context, n, workers int) (Measure, error) {
 			return Measure{}, err
 		}
 		defer func() { err = errors.Join(err, in.close(ctx)) }()
-		warm := max(200, n/20)
-		rate, err := in.warm(ctx, warm)
-		if err != nil {
-			return Measure{}, err
-		}
-		w := workload{Jobs: n, Due: soon(stretch * in.lead(n, rate))}
-		if err := in.fill(ctx, w, once); err != nil {
-			return Measure{}, err
-		}
-		if err := in.startWorkers(ctx, workers, warm); err != nil {
+		w := workload{Jobs: n}
+		if err := in.begin(ctx, start{work: &w, endpoints: n, every: once, workers: workers, stretch: stretch}); err != nil {
 			return Measure{}, err
 		}
 		return l.watch(ctx, in.watch(w))
 	})
-}
-
-// startTime is how long workers may take to start and to run what warms them up.
-const startTime = 4 * time.Second
-
-// lead returns how long before the first due time endpoints must begin to be registered: as long as that takes at a rate, half as much
-// again, and the time that workers need before the first claim.
-func (in *installation) lead(n int, rate float64) time.Duration {
-	return time.Duration(1.5*float64(n)/rate*float64(time.Second)) + in.settings.Worker.Horizon + startTime
-}
-
-// warm registers endpoints that run as soon as there are workers, and returns how many can be registered in a second. What is
-// measured later finds connections, caches and plans as they are in a program that has run for a while.
-func (in *installation) warm(ctx context.Context, n int) (rate float64, err error) {
-	r, err := in.registrar(registerConns)
-	if err != nil {
-		return 0, err
-	}
-	done, err := r.register(ctx, n, func(i int) client.EndpointSpec {
-		return in.db.lab.endpoint(groupWarm, i, once, time.Time{})
-	})
-	return float64(n) / done.span.Seconds(), err
-}
-
-// fill registers an endpoint for each job of a workload.
-func (in *installation) fill(ctx context.Context, w workload, every time.Duration) error {
-	r, err := in.registrar(registerConns)
-	if err != nil {
-		return err
-	}
-	_, err = r.register(ctx, w.Jobs, func(i int) client.EndpointSpec {
-		return in.db.lab.endpoint(groupPlain, i, every, w.dueOf(i))
-	})
-	return errors.Join(err, in.db.settle(ctx))
-}
-
-// watch returns how to watch a workload of endpoints that come due once.
-func (in *installation) watch(w workload) watch {
-	done := "SELECT count(*) FROM runs WHERE scheduled_for >= $1 AND scheduled_for < $2"
-	out := watch{
-		name: contenderRubato, group: groupPlain, work: w, parts: in.parts(), patience: patienceFor(w),
-		begin:    w.Due.Add(-in.settings.Worker.Horizon - time.Second),
-		done:     func(ctx context.Context) (int, error) { return in.db.number(ctx, done, w.Due, w.end()) },
-		finished: func(ctx context.Context) (time.Time, error) { return in.db.lastCommit(ctx, "runs") },
-	}
-	if in.db.lab.Profiles != "" {
-		out.during = func(ctx context.Context) error { return in.profile(ctx, in.db.name, profileSpan(w)) }
-	}
-	return out
-}
-
-// profileSpan returns how long a workload is profiled: as long as it will take at the speed that is aimed at.
-func profileSpan(w workload) time.Duration {
-	const aim = 8000 // runs a second, in a burst
-	if w.Spacing == 0 {
-		return time.Duration(w.Jobs) * time.Second / aim
-	}
-	return w.end().Sub(w.Due)
 }

@@ -22,8 +22,7 @@ func contenders() []string {
 // rival is a contender other than Rubato: a process that does a workload from a table of its own.
 type rival struct {
 	name    string
-	table   string // whose rows are its records; empty: it keeps none
-	done    string // counts the records
+	records records // of no table: it keeps none
 	callers int
 	lead    time.Duration // how long before the first due time it starts
 	fill    func(ctx context.Context, d *database, t task) error
@@ -39,7 +38,7 @@ func bareClient(callers int) rival {
 
 func idealPipeline(callers int) rival {
 	return rival{
-		name: contenderIdeal, table: "ideal_runs", done: "SELECT count(*) FROM ideal_runs",
+		name: contenderIdeal, records: records{"ideal_runs", "planned_at >= $1 AND planned_at < $2"},
 		callers: callers, lead: pipelineAhead + time.Second, fill: fillPipeline,
 		start: func(ctx context.Context, l *lab, t task) (*process, error) { return l.start(ctx, roleIdeal, t, nil) },
 	}
@@ -50,7 +49,7 @@ const fillRate = 10_000
 
 // perform lets a rival do a workload whose first due time is yet to be chosen.
 func (r rival) perform(ctx context.Context, l *lab, w workload) (Measure, error) {
-	lead := r.lead + 2*time.Second + time.Duration(w.Jobs)*time.Second/fillRate
+	lead := r.lead + 5*time.Second + time.Duration(w.Jobs)*time.Second/fillRate
 	return persistently(l, r.name, func(stretch time.Duration) (Measure, error) {
 		w.Due = soon(stretch * lead)
 		return r.attempt(ctx, l, w)
@@ -73,9 +72,13 @@ func (r rival) attempt(ctx context.Context, l *lab, w workload) (_ Measure, err 
 	t := task{workload: w, Target: l.sink.target(groupPlain, 0), Callers: r.callers}
 	t.Target = t.Target[:len(t.Target)-1] // Without the number.
 	watched := watch{
-		name: r.name, group: groupPlain, work: w, begin: w.Due.Add(-r.lead / 2), parts: l.parts(), patience: patienceFor(w),
+		name: r.name, group: groupPlain, work: w, parts: l.parts(), patience: patienceFor(w),
+		ready: w.Due.Add(-r.lead / 2), begin: w.Due.Add(-r.lead / 2),
 	}
-	if r.table == "" {
+	if w.Spacing > 0 { // What goes on evenly has no begin and no end of its own.
+		watched.begin, watched.until = w.Due, w.end()
+	}
+	if r.records.table == "" {
 		watched.parts.postgres = 0
 		watched.done = l.sink.count
 		watched.finished = func(context.Context) (time.Time, error) { return time.Time{}, nil }
@@ -89,8 +92,8 @@ func (r rival) attempt(ctx context.Context, l *lab, w workload) (_ Measure, err 
 		if err := errors.Join(r.fill(ctx, d, t), d.settle(ctx)); err != nil {
 			return Measure{}, err
 		}
-		watched.done = func(ctx context.Context) (int, error) { return d.number(ctx, r.done) }
-		watched.finished = func(ctx context.Context) (time.Time, error) { return d.lastCommit(ctx, r.table) }
+		watched.done = func(ctx context.Context) (int, error) { return d.count(ctx, r.records, w) }
+		watched.finished = func(ctx context.Context) (time.Time, error) { return d.lastCommit(ctx, r.records, w) }
 	}
 	if time.Now().After(w.Due.Add(-r.lead)) {
 		return Measure{}, errTooLate

@@ -150,21 +150,32 @@ func (d *database) drop(ctx context.Context) error {
 	return nil
 }
 
-// number returns one number that the database knows.
-func (d *database) number(ctx context.Context, sql string, args ...any) (n int, err error) {
-	if err := d.pool.QueryRow(ctx, sql, args...).Scan(&n); err != nil {
-		return 0, fmt.Errorf("asking the database %s: %w", d.name, err)
+// records says where a contender writes what it has done.
+type records struct {
+	table string
+	where string // which of its rows are of the workload, from $1 on and before $2
+}
+
+// count returns how many records are committed.
+func (d *database) count(ctx context.Context, r records, w workload) (n int, err error) {
+	err = d.pool.QueryRow(ctx, "SELECT count(*) FROM "+r.table+" WHERE "+r.where, w.Due, w.end()).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("counting what is done in %s: %w", r.table, err)
 	}
 	return n, nil
 }
 
-// lastCommit returns when the newest version of the rows of a table was committed.
-func (d *database) lastCommit(ctx context.Context, table string) (at time.Time, err error) {
-	err = d.pool.QueryRow(ctx, "SELECT max(pg_xact_commit_timestamp(xmin)) FROM "+table).Scan(&at)
+// lastCommit returns when the last record was committed, the zero time where there is none.
+func (d *database) lastCommit(ctx context.Context, r records, w workload) (time.Time, error) {
+	var at *time.Time
+	err := d.pool.QueryRow(ctx, "SELECT max(pg_xact_commit_timestamp(xmin)) FROM "+r.table+" WHERE "+r.where, w.Due, w.end()).Scan(&at)
 	if err != nil {
-		return at, fmt.Errorf("asking when %s was last written: %w", table, err)
+		return time.Time{}, fmt.Errorf("asking when %s was last written: %w", r.table, err)
 	}
-	return at, nil
+	if at == nil {
+		return time.Time{}, nil
+	}
+	return *at, nil
 }
 
 // Machine says what numbers were measured on.

@@ -1,6 +1,10 @@
 package bench
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // Report is what a bench found out. Its own numbers are Rubato's; the contenders' stand beside them.
 type Report struct {
@@ -10,8 +14,10 @@ type Report struct {
 
 	Ceilings   Ceilings             `json:"ceilings"`
 	Peers      Peers                `json:"peers"`
-	Contenders map[string]Measure   `json:"contenders"` // medians, Rubato included
-	Rounds     map[string][]Measure `json:"rounds"`     // what the medians are of
+	Contenders map[string]Measure   `json:"contenders"`           // medians, Rubato included
+	Rounds     map[string][]Measure `json:"rounds"`               // what the medians are of
+	GapErrorMs *Spread              `json:"gapErrorMs,omitempty"` // how far the time between two calls of an endpoint is from its interval
+	Search     *Search              `json:"search,omitempty"`
 	Config     map[string]any       `json:"config"`
 	Machine    Machine              `json:"machine"`
 	Notes      []string             `json:"notes,omitempty"` // what was left out, and why
@@ -66,5 +72,36 @@ func (r Report) Tables() []Table {
 			fmt.Sprint(m.Missing),
 		})
 	}
-	return []Table{t}
+	tables := []Table{t}
+	if r.GapErrorMs != nil {
+		tables = append(tables, spreadTable("gap error, ms", map[string]Spread{"": *r.GapErrorMs}))
+	}
+	if r.Search != nil {
+		tables = append(tables, r.Search.table())
+	}
+	return tables
 }
+
+// spreadTable shows spreads by name.
+func spreadTable(title string, spreads map[string]Spread) Table {
+	t := Table{Title: title, Header: []string{"", "P50", "P90", "P99", "MAX"}}
+	for _, name := range slices.Sorted(maps.Keys(spreads)) {
+		s := spreads[name]
+		t.Rows = append(t.Rows, []string{name, figure(s.P50), figure(s.P90), figure(s.P99), figure(s.Max)})
+	}
+	return t
+}
+
+func (s Search) table() Table {
+	t := Table{
+		Title:  fmt.Sprintf("highest rate with a lag p99 of at most %.0f ms: %d/s", s.LimitMs, s.HighestRate),
+		Header: []string{"RATE", "LAG P99 ms", "KEPT"},
+	}
+	for _, trial := range s.Trials {
+		t.Rows = append(t.Rows, []string{fmt.Sprint(trial.Rate), figure(trial.P99Ms), fmt.Sprint(trial.Kept)})
+	}
+	return t
+}
+
+// figure writes a number of milliseconds.
+func figure(ms float64) string { return fmt.Sprintf("%.2f", ms) }

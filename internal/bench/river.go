@@ -29,7 +29,7 @@ func (l *lab) river(ctx context.Context, callers int) (_ rival, absent string) {
 		return startProcess(ctx, command{name: "river", path: program, task: t})
 	}
 	return rival{
-		name: contenderRiver, table: "river_job", done: "SELECT count(*) FROM river_job WHERE state = 'completed'",
+		name: contenderRiver, records: records{"river_job", "state = 'completed' AND scheduled_at >= $1 AND scheduled_at < $2"},
 		callers: callers, lead: riverLead,
 		fill: func(ctx context.Context, _ *database, t task) error {
 			p, err := start(ctx, t, "fill")

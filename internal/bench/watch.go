@@ -15,7 +15,8 @@ type watch struct {
 	name  string // for progress and profiles
 	group byte   // of the arrivals that count
 	work  workload
-	begin time.Time // when accounts are opened; before the first claim
+	ready time.Time // by when the preparation must be over: before the first claim
+	begin time.Time // when accounts are opened
 	until time.Time // when accounts are closed; zero: when everything is done
 	parts parts
 	// patience is how long after the last due time everything must be done; what is not counts as missing.
@@ -25,6 +26,7 @@ type watch struct {
 	finished func(ctx context.Context) (time.Time, error)
 	// during is called at the first due time, beside the watching; nil: nothing is.
 	during func(ctx context.Context) error
+	seen   func(arrivals) // gets what came; nil: nobody asks
 }
 
 // parts names the processes that every installation and contender shares.
@@ -38,7 +40,7 @@ func (l *lab) parts() parts {
 
 // watch lets a workload happen and returns what it was like.
 func (l *lab) watch(ctx context.Context, w watch) (Measure, error) {
-	if time.Now().After(w.begin) {
+	if time.Now().After(w.ready) {
 		return Measure{}, errTooLate
 	}
 	if _, err := l.sink.take(ctx); err != nil { // What came before does not count.
@@ -70,6 +72,9 @@ func (l *lab) watch(ctx context.Context, w watch) (Measure, error) {
 		return Measure{}, err
 	}
 	o.came = arrivals(came).of(w.group, o.from, o.to)
+	if w.seen != nil {
+		w.seen(o.came)
+	}
 	if o.finished.IsZero() && len(o.came) > 0 { // Nothing is recorded: it is over when the last request has come.
 		o.finished = o.came.last()
 	}
