@@ -15,6 +15,7 @@ import (
 type benchCmd struct {
 	Burst  benchBurstCmd  `cmd:"" help:"Many endpoints come due at one instant: runs per second."`
 	Steady benchSteadyCmd `cmd:"" help:"Calls at a steady rate: how late they start."`
+	Scale  benchScaleCmd  `cmd:"" help:"More workers, more endpoints: throughput, and what a claim takes."`
 }
 
 // benchHost holds the flags of every bench.
@@ -91,6 +92,40 @@ func (cmd *benchSteadyCmd) Run(ctx context.Context, s *session) error {
 		run = bench.Gap{Contest: c, Endpoints: cmd.Gap, Every: time.Second, For: cmd.For}.Run
 	}
 	report, err := run(ctx)
+	if err != nil {
+		return err
+	}
+	return s.report(report)
+}
+
+// benchScaleCmd is `rubato bench scale`.
+type benchScaleCmd struct {
+	benchHost
+
+	Endpoints  int           `default:"20000" help:"How many come due in each burst."`
+	Workers    []int         `default:"1,2,4,8" help:"Numbers of workers to run a burst with."`
+	Bursts     bool          `default:"true" negatable:"" help:"Run the bursts."`
+	Claims     bool          `default:"true" negatable:"" help:"Measure the claim statement."`
+	Registered []int         `default:"10000,100000,1000000" help:"Claims: how many endpoints there are."`
+	Claimed    []int         `default:"800,10000" help:"Claims: how many of them are claimed and not finished."`
+	Claimers   []int         `default:"1,2,4,8" help:"Claims: how many claim at once."`
+	For        time.Duration `default:"3s" help:"Claims: how long each is measured."`
+}
+
+// Run measures and prints.
+func (cmd *benchScaleCmd) Run(ctx context.Context, s *session) error {
+	c, err := cmd.contest(s)
+	if err != nil {
+		return err
+	}
+	scale := bench.Scale{Contest: c, Endpoints: cmd.Endpoints}
+	if cmd.Bursts {
+		scale.Workers = cmd.Workers
+	}
+	if cmd.Claims {
+		scale.Claims = bench.Claims{Registered: cmd.Registered, Claimed: cmd.Claimed, Claimers: cmd.Claimers, For: cmd.For}
+	}
+	report, err := scale.Run(ctx)
 	if err != nil {
 		return err
 	}

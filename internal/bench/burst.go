@@ -85,8 +85,13 @@ func (c Contest) hold(ctx context.Context, l *lab, w workload, rubato func(ctx c
 	machine, err := l.machine(ctx)
 	r := reportOf(rounds, machine)
 	r.Notes = notes
-	r.Config = map[string]any{"rounds": c.Rounds, "callers": c.Callers, "settings": c.Settings, "postgres": serverSettings()}
+	r.Config = c.config(l)
 	return r, err
+}
+
+// config tells what numbers were measured with.
+func (c Contest) config(l *lab) map[string]any {
+	return map[string]any{"rounds": c.Rounds, "callers": c.Callers, "settings": l.Settings, "postgres": serverSettings()}
 }
 
 // burst lets endpoints of Rubato come due at one instant.

@@ -18,6 +18,8 @@ type Report struct {
 	Rounds     map[string][]Measure `json:"rounds"`               // what the medians are of
 	GapErrorMs *Spread              `json:"gapErrorMs,omitempty"` // how far the time between two calls of an endpoint is from its interval
 	Search     *Search              `json:"search,omitempty"`
+	Scale      []ScalePoint         `json:"scale,omitempty"`
+	Claims     []ClaimPoint         `json:"claims,omitempty"`
 	Config     map[string]any       `json:"config"`
 	Machine    Machine              `json:"machine"`
 	Notes      []string             `json:"notes,omitempty"` // what was left out, and why
@@ -56,30 +58,68 @@ type Table struct {
 
 // Tables returns the report for people.
 func (r Report) Tables() []Table {
-	t := Table{
-		Title:  r.Command,
-		Header: []string{"", "RUNS/S", "LAG P50", "P99", "MAX ms", "CPU s/1000: WORKER", "POSTGRES", "SINK", "MEMORY MiB", "EARLY", "TWICE", "MISSING"},
+	var tables []Table
+	if contest := r.contest(); len(contest.Rows) > 0 {
+		tables = append(tables, contest)
 	}
-	for _, name := range contenders() {
-		m, took := r.Contenders[name]
-		if !took {
-			continue
-		}
-		t.Rows = append(t.Rows, []string{
-			name, fmt.Sprintf("%.0f", m.RunsPerSecond), fmt.Sprintf("%.2f", m.StartLagMs.P50), fmt.Sprintf("%.2f", m.StartLagMs.P99),
-			fmt.Sprintf("%.2f", m.StartLagMs.Max), fmt.Sprintf("%.4f", m.CPU.Worker), fmt.Sprintf("%.4f", m.CPU.Postgres),
-			fmt.Sprintf("%.4f", m.CPU.Sink), fmt.Sprintf("%.1f", m.PeakMemoryMiB), fmt.Sprint(m.EarlyStarts), fmt.Sprint(m.Duplicates),
-			fmt.Sprint(m.Missing),
-		})
+	if len(r.Scale) > 0 {
+		tables = append(tables, scaleTable(r.Scale))
 	}
-	tables := []Table{t}
+	if len(r.Claims) > 0 {
+		tables = append(tables, claimTable(r.Claims))
+	}
 	if r.GapErrorMs != nil {
-		tables = append(tables, spreadTable("gap error, ms", map[string]Spread{"": *r.GapErrorMs}))
+		tables = append(tables, spreadTable("gap error, ms", map[string]Spread{contenderRubato: *r.GapErrorMs}))
 	}
 	if r.Search != nil {
 		tables = append(tables, r.Search.table())
 	}
 	return tables
+}
+
+// contest shows the contenders.
+func (r Report) contest() Table {
+	t := Table{Title: r.Command, Header: append([]string{""}, measureHeader()...)}
+	for _, name := range contenders() {
+		if m, took := r.Contenders[name]; took {
+			t.Rows = append(t.Rows, append([]string{name}, m.row()...))
+		}
+	}
+	return t
+}
+
+func scaleTable(points []ScalePoint) Table {
+	t := Table{Title: "bursts with several workers", Header: append([]string{"WORKERS"}, measureHeader()...)}
+	for _, p := range points {
+		t.Rows = append(t.Rows, append([]string{fmt.Sprint(p.Workers)}, p.row()...))
+	}
+	return t
+}
+
+func claimTable(points []ClaimPoint) Table {
+	t := Table{
+		Title:  fmt.Sprintf("claims of %d, ms", claimLimit),
+		Header: []string{"REGISTERED", "CLAIMED", "CLAIMERS", "OLD SNAPSHOT", "P50", "P90", "P99", "MAX", "STATEMENTS"},
+	}
+	for _, p := range points {
+		t.Rows = append(t.Rows, []string{
+			fmt.Sprint(p.Registered), fmt.Sprint(p.Claimed), fmt.Sprint(p.Claimers), fmt.Sprint(p.Snapshot),
+			figure(p.Milli.P50), figure(p.Milli.P90), figure(p.Milli.P99), figure(p.Milli.Max), fmt.Sprint(p.Statements),
+		})
+	}
+	return t
+}
+
+func measureHeader() []string {
+	return []string{"RUNS/S", "LAG P50", "P99", "MAX ms", "CPU s/1000: WORKER", "POSTGRES", "SINK", "MEMORY MiB", "EARLY", "TWICE", "MISSING"}
+}
+
+func (m Measure) row() []string {
+	return []string{
+		fmt.Sprintf("%.0f", m.RunsPerSecond), figure(m.StartLagMs.P50), figure(m.StartLagMs.P99), figure(m.StartLagMs.Max),
+		fmt.Sprintf("%.4f", m.CPU.Worker), fmt.Sprintf("%.4f", m.CPU.Postgres), fmt.Sprintf("%.4f", m.CPU.Sink),
+		fmt.Sprintf("%.1f", m.PeakMemoryMiB), fmt.Sprint(m.EarlyStarts), fmt.Sprint(m.Duplicates), fmt.Sprint(m.Missing),
+	}
 }
 
 // spreadTable shows spreads by name.
