@@ -16,6 +16,7 @@ type benchCmd struct {
 	Burst  benchBurstCmd  `cmd:"" help:"Many endpoints come due at one instant: runs per second."`
 	Steady benchSteadyCmd `cmd:"" help:"Calls at a steady rate: how late they start."`
 	Scale  benchScaleCmd  `cmd:"" help:"More workers, more endpoints: throughput, and what a claim takes."`
+	Mixed  benchMixedCmd  `cmd:"" help:"What shares a worker: hanging targets, tenants, runs at once, registrations, idle cost, memory."`
 }
 
 // benchHost holds the flags of every bench.
@@ -126,6 +127,38 @@ func (cmd *benchScaleCmd) Run(ctx context.Context, s *session) error {
 		scale.Claims = bench.Claims{Registered: cmd.Registered, Claimed: cmd.Claimed, Claimers: cmd.Claimers, For: cmd.For}
 	}
 	report, err := scale.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return s.report(report)
+}
+
+// benchMixedCmd is `rubato bench mixed`.
+type benchMixedCmd struct {
+	benchHost
+
+	Rate       int           `default:"200" help:"Calls a second that must not be disturbed."`
+	For        time.Duration `default:"20s" help:"How long they are watched."`
+	Hanging    int           `default:"200" help:"Endpoints that hang until their timeout."`
+	Backlog    int           `default:"10000" help:"Due endpoints of one tenant while another has one."`
+	RunNow     int           `default:"200" help:"Runs that are asked for at once."`
+	Register   int           `default:"4000" help:"Endpoints that are registered one by one."`
+	Conns      int           `default:"16" help:"Connections that register."`
+	Registered int           `default:"100000" help:"Endpoints of an installation that has nothing to do. A million takes minutes to fill in."`
+	InFlight   int           `default:"1000" help:"Requests under way in its worker when memory is read."`
+	IdleFor    time.Duration `default:"20s" help:"How long it is watched doing nothing."`
+}
+
+// Run measures and prints.
+func (cmd *benchMixedCmd) Run(ctx context.Context, s *session) error {
+	c, err := cmd.contest(s)
+	if err != nil {
+		return err
+	}
+	report, err := bench.Mixed{
+		Contest: c, Rate: max(1, cmd.Rate), For: cmd.For, Hanging: cmd.Hanging, Backlog: cmd.Backlog, RunNow: cmd.RunNow,
+		Register: cmd.Register, Conns: max(1, cmd.Conns), Registered: max(1, cmd.Registered), InFlight: cmd.InFlight, IdleFor: cmd.IdleFor,
+	}.Run(ctx)
 	if err != nil {
 		return err
 	}

@@ -96,16 +96,24 @@ func (c Contest) config(l *lab) map[string]any {
 
 // burst lets endpoints of Rubato come due at one instant.
 func (l *lab) burst(ctx context.Context, n, workers int) (Measure, error) {
+	return l.burstBeside(ctx, start{endpoints: n, workers: workers}, beside{})
+}
+
+// burstBeside lets endpoints come due at one instant, and something else happen beside.
+func (l *lab) burstBeside(ctx context.Context, s start, other beside) (Measure, error) {
 	return persistently(l, contenderRubato, func(stretch time.Duration) (_ Measure, err error) {
 		in, err := l.install(ctx, nil)
 		if err != nil {
 			return Measure{}, err
 		}
 		defer func() { err = errors.Join(err, in.close(ctx)) }()
-		w := workload{Jobs: n}
-		if err := in.begin(ctx, start{work: &w, endpoints: n, every: once, workers: workers, stretch: stretch}); err != nil {
+		w := workload{Jobs: s.endpoints}
+		s.work, s.every, s.stretch, s.extra = &w, once, stretch, other.extra
+		if err := in.begin(ctx, s); err != nil {
 			return Measure{}, err
 		}
-		return l.watch(ctx, in.watch(w))
+		watched := in.watch(w)
+		watched.seen = other.seen
+		return l.watch(ctx, watched)
 	})
 }

@@ -28,17 +28,17 @@ func (g Gap) Run(ctx context.Context) (_ Report, err error) {
 	g.Alone = true
 	var spreads []Spread
 	r, err := g.hold(ctx, l, s.workload(), func(ctx context.Context) (Measure, error) {
-		s.seen = func(list arrivals) { spreads = append(spreads, spreadOf(list.gapErrors(g.Every))) }
+		s.seen = func(list arrivals) { spreads = append(spreads, spreadOf(list.gapErrors(groupPlain, g.Every))) }
 		return l.steady(ctx, s)
 	})
-	r.Command, r.GapErrorMs = "steady --gap", medianSpread(spreads)
+	r.Command, r.GapErrorMs = "steady --gap", new(medianSpread(spreads))
 	r.Config["endpoints"], r.Config["intervalMs"], r.Config["seconds"] = g.Endpoints, g.Every.Milliseconds(), g.For.Seconds()
 	return r, err
 }
 
 // gapErrors returns by how much the time between two calls of an endpoint that follow each other differs from its interval.
-func (list arrivals) gapErrors(every time.Duration) []time.Duration {
-	sorted := slices.Clone(list)
+func (list arrivals) gapErrors(group byte, every time.Duration) []time.Duration {
+	sorted := slices.DeleteFunc(slices.Clone(list), func(a arrival) bool { return a.Group != group })
 	slices.SortFunc(sorted, func(a, b arrival) int { return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.At, b.At)) })
 	var errs []time.Duration
 	for i := 1; i < len(sorted); i++ {
@@ -49,8 +49,9 @@ func (list arrivals) gapErrors(every time.Duration) []time.Duration {
 	return errs
 }
 
-func medianSpread(list []Spread) *Spread {
-	return &Spread{
+// medianSpread returns the median of each number.
+func medianSpread(list []Spread) Spread {
+	return Spread{
 		P50: median(list, func(s Spread) float64 { return s.P50 }),
 		P90: median(list, func(s Spread) float64 { return s.P90 }),
 		P99: median(list, func(s Spread) float64 { return s.P99 }),

@@ -20,6 +20,7 @@ type Report struct {
 	Search     *Search              `json:"search,omitempty"`
 	Scale      []ScalePoint         `json:"scale,omitempty"`
 	Claims     []ClaimPoint         `json:"claims,omitempty"`
+	Mixed      *MixedReport         `json:"mixed,omitempty"`
 	Config     map[string]any       `json:"config"`
 	Machine    Machine              `json:"machine"`
 	Notes      []string             `json:"notes,omitempty"` // what was left out, and why
@@ -70,6 +71,9 @@ func (r Report) Tables() []Table {
 	}
 	if r.GapErrorMs != nil {
 		tables = append(tables, spreadTable("gap error, ms", map[string]Spread{contenderRubato: *r.GapErrorMs}))
+	}
+	if r.Mixed != nil {
+		tables = append(tables, r.Mixed.tables()...)
 	}
 	if r.Search != nil {
 		tables = append(tables, r.Search.table())

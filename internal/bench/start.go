@@ -13,7 +13,8 @@ type start struct {
 	endpoints int       // one for each of the first due times
 	every     time.Duration
 	workers   int
-	stretch   time.Duration // how much of the foreseen time there is
+	stretch   time.Duration                                                 // how much of the foreseen time there is
+	extra     func(ctx context.Context, in *installation, w workload) error // prepares what happens beside it; nil: nothing does
 }
 
 // begin registers endpoints whose due times are those of a workload, and starts the workers, warmed up.
@@ -26,6 +27,11 @@ func (in *installation) begin(ctx context.Context, s start) error {
 	s.work.Due = soon(s.stretch * in.lead(s.endpoints, rate))
 	if err := in.fill(ctx, s); err != nil {
 		return err
+	}
+	if s.extra != nil {
+		if err := s.extra(ctx, in, *s.work); err != nil {
+			return err
+		}
 	}
 	return in.startWorkers(ctx, s.workers, warm)
 }

@@ -19,7 +19,16 @@ type Steady struct {
 	Workers int
 	Find    bool // look for the highest rate whose lag stays below FindLag, from Rate upwards
 
-	seen func(arrivals) // gets what came in the span that was watched; nil: nobody asks
+	beside
+}
+
+// beyondHorizon is an interval that the horizon does not reach: every run is claimed anew.
+const beyondHorizon = 12 * time.Second
+
+// beside is what happens beside a workload.
+type beside struct {
+	extra func(ctx context.Context, in *installation, w workload) error // prepares it, before the workers start; nil: nothing does
+	seen  func(arrivals)                                                // gets everything that came; nil: nobody asks
 }
 
 // FindLag is the lag that 99 of 100 calls keep at the highest rate.
@@ -64,7 +73,7 @@ func (l *lab) steady(ctx context.Context, s Steady) (Measure, error) {
 		}
 		defer func() { err = errors.Join(err, in.close(ctx)) }()
 		w := s.workload()
-		if err := in.begin(ctx, start{work: &w, endpoints: s.endpoints(), every: s.Every, workers: s.Workers, stretch: stretch}); err != nil {
+		if err := in.begin(ctx, start{work: &w, endpoints: s.endpoints(), every: s.Every, workers: s.Workers, stretch: stretch, extra: s.extra}); err != nil {
 			return Measure{}, err
 		}
 		watched := in.watch(w)

@@ -26,7 +26,7 @@ type watch struct {
 	finished func(ctx context.Context) (time.Time, error)
 	// during is called at the first due time, beside the watching; nil: nothing is.
 	during func(ctx context.Context) error
-	seen   func(arrivals) // gets what came; nil: nobody asks
+	seen   func(arrivals) // gets everything that came; nil: nobody asks
 }
 
 // parts names the processes that every installation and contender shares.
@@ -73,7 +73,7 @@ func (l *lab) watch(ctx context.Context, w watch) (Measure, error) {
 	}
 	o.came = arrivals(came).of(w.group, o.from, o.to)
 	if w.seen != nil {
-		w.seen(o.came)
+		w.seen(came)
 	}
 	if o.finished.IsZero() && len(o.came) > 0 { // Nothing is recorded: it is over when the last request has come.
 		o.finished = o.came.last()
