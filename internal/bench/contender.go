@@ -24,6 +24,7 @@ type rival struct {
 	name    string
 	records records // of no table: it keeps none
 	callers int
+	prepare time.Duration // what its database needs beside the jobs
 	lead    time.Duration // how long before the first due time it starts
 	fill    func(ctx context.Context, d *database, t task) error
 	start   func(ctx context.Context, l *lab, t task) (*process, error)
@@ -39,7 +40,7 @@ func bareClient(callers int) rival {
 func idealPipeline(callers int) rival {
 	return rival{
 		name: contenderIdeal, records: records{"ideal_runs", "planned_at >= $1 AND planned_at < $2"},
-		callers: callers, lead: pipelineAhead + time.Second, fill: fillPipeline,
+		callers: callers, prepare: time.Second, lead: pipelineAhead + time.Second, fill: fillPipeline,
 		start: func(ctx context.Context, l *lab, t task) (*process, error) { return l.start(ctx, roleIdeal, t, nil) },
 	}
 }
@@ -49,7 +50,7 @@ const fillRate = 10_000
 
 // perform lets a rival do a workload whose first due time is yet to be chosen.
 func (r rival) perform(ctx context.Context, l *lab, w workload) (Measure, error) {
-	lead := r.lead + 5*time.Second + time.Duration(w.Jobs)*time.Second/fillRate
+	lead := r.prepare + r.lead + time.Duration(w.Jobs)*time.Second/fillRate
 	return persistently(l, r.name, func(stretch time.Duration) (Measure, error) {
 		w.Due = soon(stretch * lead)
 		return r.attempt(ctx, l, w)

@@ -30,7 +30,7 @@ func (l *lab) river(ctx context.Context, callers int) (_ rival, absent string) {
 	}
 	return rival{
 		name: contenderRiver, records: records{"river_job", "state = 'completed' AND scheduled_at >= $1 AND scheduled_at < $2"},
-		callers: callers, lead: riverLead,
+		callers: callers, prepare: 5 * time.Second, lead: riverLead,
 		fill: func(ctx context.Context, _ *database, t task) error {
 			p, err := start(ctx, t, "fill")
 			if err != nil {
