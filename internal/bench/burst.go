@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // Contest says what a bench of several contenders is made of.
@@ -38,7 +37,7 @@ func (b Burst) Run(ctx context.Context) (_ Report, err error) {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, l.close(context.WithoutCancel(ctx))) }()
-	r, err := b.Contest.hold(ctx, l, workload{Jobs: b.Endpoints}, func(ctx context.Context) (Measure, error) {
+	r, err := b.hold(ctx, l, workload{Jobs: b.Endpoints}, func(ctx context.Context) (Measure, error) {
 		return l.burst(ctx, b.Endpoints, b.Workers)
 	})
 	r.Command, r.Config["endpoints"], r.Config["workers"] = "burst", b.Endpoints, b.Workers
@@ -101,7 +100,7 @@ func (l *lab) burst(ctx context.Context, n, workers int) (Measure, error) {
 
 // burstBeside lets endpoints come due at one instant, and something else happen beside.
 func (l *lab) burstBeside(ctx context.Context, s start, other beside) (Measure, error) {
-	return persistently(l, contenderRubato, func(stretch time.Duration) (_ Measure, err error) {
+	return persistently(l, contenderRubato, func(stretch int) (_ Measure, err error) {
 		in, err := l.install(ctx, nil)
 		if err != nil {
 			return Measure{}, err

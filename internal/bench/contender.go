@@ -51,16 +51,16 @@ const fillRate = 10_000
 // perform lets a rival do a workload whose first due time is yet to be chosen.
 func (r rival) perform(ctx context.Context, l *lab, w workload) (Measure, error) {
 	lead := r.prepare + r.lead + time.Duration(w.Jobs)*time.Second/fillRate
-	return persistently(l, r.name, func(stretch time.Duration) (Measure, error) {
-		w.Due = soon(stretch * lead)
+	return persistently(l, r.name, func(stretch int) (Measure, error) {
+		w.Due = soon(time.Duration(stretch) * lead)
 		return r.attempt(ctx, l, w)
 	})
 }
 
 // persistently tries again when the preparation took longer than was foreseen, and has it stretch the time that it foresees.
-func persistently[T any](l *lab, name string, try func(stretch time.Duration) (T, error)) (T, error) {
+func persistently[T any](l *lab, name string, try func(stretch int) (T, error)) (T, error) {
 	const most = 4
-	for stretch := time.Duration(1); ; stretch *= 2 {
+	for stretch := 1; ; stretch *= 2 {
 		m, err := try(stretch)
 		if !errors.Is(err, errTooLate) || stretch == most {
 			return m, err

@@ -32,8 +32,10 @@ func TestAMeasureCountsWhatWentWrong(t *testing.T) {
 	m := observation{
 		from: begin, finished: begin.Add(2 * time.Second), expected: 5, completed: 4,
 		came: arrivals{
-			{Run: 1, At: at(time.Millisecond), Due: at(0)}, {Run: 1, At: at(time.Second), Due: at(0)},
-			{Run: 2, At: at(-time.Millisecond), Due: at(0)}, {Run: 3, At: at(0), Due: at(0)},
+			{Run: 1, At: at(time.Millisecond), Due: at(0)},
+			{Run: 1, At: at(time.Second), Due: at(0)},
+			{Run: 2, At: at(-time.Millisecond), Due: at(0)},
+			{Run: 3, At: at(0), Due: at(0)},
 		},
 		used: usage{worker: time.Second, postgres: 2 * time.Second, sink: 4 * time.Second},
 	}.measure()
@@ -60,8 +62,10 @@ func TestMediansForgiveSlownessAndNoFault(t *testing.T) {
 func TestGapErrorsAreOfOneEndpoint(t *testing.T) {
 	t.Parallel()
 	list := arrivals{
-		{Group: groupPlain, N: 1, At: int64(3 * time.Second)}, {Group: groupPlain, N: 2, At: int64(1500 * time.Millisecond)},
-		{Group: groupPlain, N: 1, At: int64(time.Second)}, {Group: groupPlain, N: 2, At: int64(2400 * time.Millisecond)},
+		{Group: groupPlain, N: 1, At: int64(3 * time.Second)},
+		{Group: groupPlain, N: 2, At: int64(1500 * time.Millisecond)},
+		{Group: groupPlain, N: 1, At: int64(time.Second)},
+		{Group: groupPlain, N: 2, At: int64(2400 * time.Millisecond)},
 		{Group: groupWarm, N: 1, At: int64(2 * time.Second)},
 	}
 	require.ElementsMatch(t, []time.Duration{time.Second, 100 * time.Millisecond}, list.gapErrors(groupPlain, time.Second))

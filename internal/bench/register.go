@@ -83,7 +83,7 @@ func (r *registrar) register(ctx context.Context, n int, specOf func(n int) clie
 }
 
 func (r *registrar) create(ctx context.Context, spec client.EndpointSpec) (string, error) {
-	res, err := r.api.CreateEndpoint(ctx, spec)
+	res, err := r.api.CreateEndpoint(ctx, spec) //nolint:bodyclose // readAnswer closes it.
 	if err != nil {
 		return "", err
 	}

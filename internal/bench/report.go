@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // Report is what a bench found out. Its own numbers are Rubato's; the contenders' stand beside them.
@@ -107,7 +108,7 @@ func claimTable(points []ClaimPoint) Table {
 	}
 	for _, p := range points {
 		t.Rows = append(t.Rows, []string{
-			fmt.Sprint(p.Registered), fmt.Sprint(p.Claimed), fmt.Sprint(p.Claimers), fmt.Sprint(p.Snapshot),
+			fmt.Sprint(p.Registered), fmt.Sprint(p.Claimed), fmt.Sprint(p.Claimers), strconv.FormatBool(p.Snapshot),
 			figure(p.Milli.P50), figure(p.Milli.P90), figure(p.Milli.P99), figure(p.Milli.Max), fmt.Sprint(p.Statements),
 		})
 	}
@@ -142,7 +143,7 @@ func (s Search) table() Table {
 		Header: []string{"RATE", "LAG P99 ms", "KEPT"},
 	}
 	for _, trial := range s.Trials {
-		t.Rows = append(t.Rows, []string{fmt.Sprint(trial.Rate), figure(trial.P99Ms), fmt.Sprint(trial.Kept)})
+		t.Rows = append(t.Rows, []string{fmt.Sprint(trial.Rate), figure(trial.P99Ms), strconv.FormatBool(trial.Kept)})
 	}
 	return t
 }

@@ -13,7 +13,7 @@ type start struct {
 	endpoints int       // one for each of the first due times
 	every     time.Duration
 	workers   int
-	stretch   time.Duration                                                 // how much of the foreseen time there is
+	stretch   int                                                           // how much of the foreseen time there is
 	extra     func(ctx context.Context, in *installation, w workload) error // prepares what happens beside it; nil: nothing does
 }
 
@@ -24,7 +24,7 @@ func (in *installation) begin(ctx context.Context, s start) error {
 	if err != nil {
 		return err
 	}
-	s.work.Due = soon(s.stretch * in.lead(s.endpoints, rate))
+	s.work.Due = soon(time.Duration(s.stretch) * in.lead(s.endpoints, rate))
 	if err := in.fill(ctx, s); err != nil {
 		return err
 	}

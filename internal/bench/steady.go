@@ -48,7 +48,7 @@ func (s Steady) Run(ctx context.Context) (_ Report, err error) {
 		}
 		s.Rate = max(1, found.HighestRate)
 	}
-	r, err := s.Contest.hold(ctx, l, s.workload(), func(ctx context.Context) (Measure, error) { return l.steady(ctx, s) })
+	r, err := s.hold(ctx, l, s.workload(), func(ctx context.Context) (Measure, error) { return l.steady(ctx, s) })
 	r.Command, r.Search = "steady", found
 	r.Config["rate"], r.Config["seconds"], r.Config["intervalMs"], r.Config["workers"] = s.Rate, s.For.Seconds(), s.Every.Milliseconds(), s.Workers
 	return r, err
@@ -66,7 +66,7 @@ func (s Steady) endpoints() int {
 
 // steady lets endpoints of Rubato come due one after another.
 func (l *lab) steady(ctx context.Context, s Steady) (Measure, error) {
-	return persistently(l, contenderRubato, func(stretch time.Duration) (_ Measure, err error) {
+	return persistently(l, contenderRubato, func(stretch int) (_ Measure, err error) {
 		in, err := l.install(ctx, nil)
 		if err != nil {
 			return Measure{}, err

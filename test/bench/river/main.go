@@ -180,4 +180,3 @@ func work(ctx context.Context, pool *pgxpool.Pool, t task, stop <-chan struct{})
 	defer cancel()
 	return client.StopAndCancel(ending)
 }
-
