@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"rubato/client"
@@ -80,6 +81,25 @@ func (in *installation) startWorkers(ctx context.Context, n, warm int) error {
 		return fmt.Errorf("waiting for the workers to warm up: %w", err)
 	}
 	return nil
+}
+
+// failures counts the runs of a workload that did not succeed, by status and reason. A machine that is too busy shows here: a worker
+// does not send what it could not send in time.
+func (d *database) failures(ctx context.Context, w workload) (map[string]int, error) {
+	rows, err := d.pool.Query(ctx, `
+		SELECT status || ' ' || reason_code, count(*)::int FROM runs
+		WHERE status <> 'succeeded' AND scheduled_for >= $1 AND scheduled_for < $2 GROUP BY 1`, w.Due, w.end())
+	if err != nil {
+		return nil, fmt.Errorf("asking what failed: %w", err)
+	}
+	counts := map[string]int{}
+	var reason string
+	var n int
+	_, err = pgx.ForEachRow(rows, []any{&reason, &n}, func() error { counts[reason] = n; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("asking what failed: %w", err)
+	}
+	return counts, nil
 }
 
 // parts names the processes whose CPU time counts. The API server has nothing to do while runs are watched.

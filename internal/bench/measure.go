@@ -12,12 +12,14 @@ type Measure struct {
 	StartLagMs    Spread  `json:"startLagMs"`    // from the due time to the request at the sink, by the sink's clock
 	CPU           CPU     `json:"cpuSecondsPer1000"`
 	PeakMemoryMiB float64 `json:"peakMemoryMiB"` // of the largest worker, or of the contender
-	Completed     int     `json:"completed"`     // runs whose record is committed
+	Completed     int     `json:"completed"`     // runs that succeeded and whose record is committed
 	Missing       int     `json:"missing"`       // due times without a request
-	EarlyStarts   int     `json:"earlyStarts"`   // requests before their due time
-	Duplicates    int     `json:"duplicates"`    // requests beyond the first of a run
-	Seconds       float64 `json:"seconds"`       // the span that RunsPerSecond is of
-	StartLag      []Bar   `json:"startLagHistogram,omitempty"`
+	// Failures are the runs that did not succeed, by status and reason. Each was tried again or is missing.
+	Failures    map[string]int `json:"failures,omitempty"`
+	EarlyStarts int            `json:"earlyStarts"` // requests before their due time
+	Duplicates  int            `json:"duplicates"`  // requests beyond the first of a run
+	Seconds     float64        `json:"seconds"`     // the span that RunsPerSecond is of
+	StartLag    []Bar          `json:"startLagHistogram,omitempty"`
 }
 
 // CPU is how many seconds of CPU time a thousand runs took.
@@ -80,6 +82,12 @@ func medianOf(rounds []Measure) Measure {
 		m.EarlyStarts += r.EarlyStarts
 		m.Duplicates += r.Duplicates
 		m.Missing += r.Missing
+		for reason, n := range r.Failures {
+			if m.Failures == nil {
+				m.Failures = map[string]int{}
+			}
+			m.Failures[reason] += n
+		}
 	}
 	m.StartLag = sumOf(rounds)
 	return m

@@ -52,10 +52,11 @@ func TestMediansForgiveSlownessAndNoFault(t *testing.T) {
 	m := medianOf([]Measure{
 		{RunsPerSecond: 1, EarlyStarts: 1, StartLag: []Bar{{BelowMs: 1, Count: 2}}},
 		{RunsPerSecond: 900, Duplicates: 1, StartLag: []Bar{{BelowMs: 0, Count: 1}, {BelowMs: 0.5, Count: 1}}},
-		{RunsPerSecond: 10, Missing: 3, StartLag: []Bar{{BelowMs: 1, Count: 1}}},
+		{RunsPerSecond: 10, Missing: 3, Failures: map[string]int{"lost worker_lost": 2}, StartLag: []Bar{{BelowMs: 1, Count: 1}}},
 	})
 	require.InDelta(t, 10, m.RunsPerSecond, 1e-9)
 	require.Equal(t, []int{1, 1, 3}, []int{m.EarlyStarts, m.Duplicates, m.Missing})
+	require.Equal(t, map[string]int{"lost worker_lost": 2}, m.Failures)
 	require.Equal(t, []Bar{{BelowMs: 0.5, Count: 1}, {BelowMs: 1, Count: 3}, {BelowMs: 0, Count: 1}}, m.StartLag)
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Report is what a bench found out. Its own numbers are Rubato's; the contenders' stand beside them.
@@ -116,7 +117,19 @@ func claimTable(points []ClaimPoint) Table {
 }
 
 func measureHeader() []string {
-	return []string{"RUNS/S", "LAG P50", "P99", "MAX ms", "CPU s/1000: WORKER", "POSTGRES", "SINK", "MEMORY MiB", "EARLY", "TWICE", "MISSING"}
+	return []string{"RUNS/S", "LAG P50", "P99", "MAX ms", "CPU s/1000: WORKER", "POSTGRES", "SINK", "MEMORY MiB", "EARLY", "TWICE", "MISSING", "FAILED"}
+}
+
+// failed tells what failed, and why.
+func (m Measure) failed() string {
+	if len(m.Failures) == 0 {
+		return "0"
+	}
+	var list []string
+	for _, reason := range slices.Sorted(maps.Keys(m.Failures)) {
+		list = append(list, fmt.Sprintf("%d %s", m.Failures[reason], reason))
+	}
+	return strings.Join(list, ", ")
 }
 
 func (m Measure) row() []string {
@@ -124,6 +137,7 @@ func (m Measure) row() []string {
 		fmt.Sprintf("%.0f", m.RunsPerSecond), figure(m.StartLagMs.P50), figure(m.StartLagMs.P99), figure(m.StartLagMs.Max),
 		fmt.Sprintf("%.4f", m.CPU.Worker), fmt.Sprintf("%.4f", m.CPU.Postgres), fmt.Sprintf("%.4f", m.CPU.Sink),
 		fmt.Sprintf("%.1f", m.PeakMemoryMiB), fmt.Sprint(m.EarlyStarts), fmt.Sprint(m.Duplicates), fmt.Sprint(m.Missing),
+		m.failed(),
 	}
 }
 

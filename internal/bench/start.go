@@ -74,11 +74,12 @@ func (in *installation) warm(ctx context.Context, n int) (rate float64, err erro
 
 // watch returns how to watch a workload. The worker looks a horizon ahead, so its accounts are opened before that.
 func (in *installation) watch(w workload) watch {
-	done := records{"runs", "scheduled_for >= $1 AND scheduled_for < $2"}
+	done := records{"runs", "status = 'succeeded' AND scheduled_for >= $1 AND scheduled_for < $2"}
 	first := w.Due.Add(-in.settings.Worker.Horizon - time.Second)
 	out := watch{
 		name: contenderRubato, group: groupPlain, work: w, ready: first, begin: first, parts: in.parts(), patience: patienceFor(w),
 		done:     func(ctx context.Context) (int, error) { return in.db.count(ctx, done, w) },
+		failures: func(ctx context.Context) (map[string]int, error) { return in.db.failures(ctx, w) },
 		finished: func(ctx context.Context) (time.Time, error) { return in.db.lastCommit(ctx, done, w) },
 	}
 	if w.Spacing > 0 { // What goes on evenly has no begin and no end of its own.

@@ -24,6 +24,8 @@ type watch struct {
 	// done counts the runs whose record is committed; finished tells when the last one was.
 	done     func(ctx context.Context) (int, error)
 	finished func(ctx context.Context) (time.Time, error)
+	// failures counts the runs that did not succeed by their reason; nil: the contender ends with the first one.
+	failures func(ctx context.Context) (map[string]int, error)
 	// during is called at the first due time, beside the watching; nil: nothing is.
 	during func(ctx context.Context) error
 	seen   func(arrivals) // gets everything that came; nil: nobody asks
@@ -78,7 +80,11 @@ func (l *lab) watch(ctx context.Context, w watch) (Measure, error) {
 	if o.finished.IsZero() && len(o.came) > 0 { // Nothing is recorded: it is over when the last request has come.
 		o.finished = o.came.last()
 	}
-	return o.measure(), nil
+	m := o.measure()
+	if w.failures != nil {
+		m.Failures, err = w.failures(ctx)
+	}
+	return m, err
 }
 
 // beside calls during at the first due time.
