@@ -2,8 +2,7 @@
 // It is a module of its own, so that Rubato does not depend on it.
 //
 // Its first line of standard input is the task, as JSON; it runs until standard input ends. In the mode "fill" it makes River's tables
-// and inserts the jobs, each scheduled at its due time; in the mode "work" it works them. Settings are those that gave River the best
-// numbers on two cores; docs/performance.md tells which others were tried.
+// and inserts the jobs, each scheduled at its due time; in the mode "work" it works them.
 package main
 
 import (
@@ -25,7 +24,7 @@ import (
 )
 
 const (
-	// maxWorkers is how many jobs one client works at once, and with it how many it may fetch at once.
+	// maxWorkers is how many jobs one client works at once, and with it how many it may fetch at once: large fetches are cheap ones.
 	maxWorkers = 1000
 	// fetchCooldown and fetchPoll are how soon after a fetch the next one may follow, and how often one is made anyway.
 	fetchCooldown = 5 * time.Millisecond
