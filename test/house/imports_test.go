@@ -32,7 +32,7 @@ func importRules() []rule {
 		{"cmd/scheduler-worker", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{
 			"cmd/rubato",
-			[]string{"client", "internal/app", "internal/config"},
+			[]string{"client", "internal/app", "internal/bench", "internal/config"},
 			"the command line talks to a server as any other client does",
 		},
 		{
@@ -50,6 +50,11 @@ func importRules() []rule {
 		},
 		{"internal/auditlog", nil, "what an entry says does not depend on what is changed or where it is kept"},
 		{"internal/auth", []string{"internal/auditlog", "internal/errs"}, "keys are judged without knowing where they are kept or who asks"},
+		{
+			"internal/bench",
+			[]string{"client", "internal/app", "internal/claims", "internal/config", "internal/devpg", "internal/store"},
+			"it starts the programs as processes and calls their API; the claim statement alone it measures by itself",
+		},
 		{"internal/claims", nil, "the rules of the lock stand alone, so that they can be read alone"},
 		{"internal/config", nil, "settings are values; who uses them is not their business"},
 		{"internal/devpg", nil, "a Postgres for development knows no Rubato"},
@@ -107,9 +112,9 @@ func owners() []rule {
 		{
 			"github.com/jackc/pgx/",
 			[]string{
-				"internal/audit", "internal/devpg", "internal/devpg/devpgtest", "internal/store", "internal/store/dbsqlc",
+				"internal/audit", "internal/bench", "internal/devpg", "internal/devpg/devpgtest", "internal/store", "internal/store/dbsqlc",
 			},
-			"only the store knows SQL, beside the private Postgres itself and those who check the store",
+			"only the store knows SQL, beside the private Postgres itself and those who check and measure the store",
 		},
 		{"database/sql", []string{"internal/store"}, "only the store knows SQL"},
 		{"github.com/pressly/goose/", []string{"internal/store"}, "only the store changes the schema"},

@@ -1,0 +1,118 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Contest says what a bench of several contenders is made of.
+type Contest struct {
+	Host
+
+	Rounds  int    // each contender runs once in each; the medians are reported
+	Callers int    // connections that the ceilings call over
+	Alone   bool   // leave the contenders out
+	River   string // path of the program that runs River; empty: it is left out
+}
+
+// Burst lets many endpoints come due at one instant.
+type Burst struct {
+	Contest
+
+	Endpoints int
+	Workers   int
+}
+
+// contender does a round in its own way.
+type contender struct {
+	name    string
+	perform func(ctx context.Context) (Measure, error)
+}
+
+// Run measures.
+func (b Burst) Run(ctx context.Context) (_ Report, err error) {
+	l, err := openLab(ctx, b.Host)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, l.close(context.WithoutCancel(ctx))) }()
+	r, err := b.hold(ctx, l, workload{Jobs: b.Endpoints}, func(ctx context.Context) (Measure, error) {
+		return l.burst(ctx, b.Endpoints, b.Workers)
+	})
+	r.Command, r.Config["endpoints"], r.Config["workers"] = "burst", b.Endpoints, b.Workers
+	return r, err
+}
+
+// contenders returns who takes part in a round, and why others do not.
+func (c Contest) contenders(ctx context.Context, l *lab, w workload, rubato func(ctx context.Context) (Measure, error)) ([]contender, []string) {
+	list, notes := []contender{{contenderRubato, rubato}}, []string(nil)
+	if c.Alone {
+		return list, notes
+	}
+	add := func(r rival) {
+		list = append(list, contender{r.name, func(ctx context.Context) (Measure, error) { return r.perform(ctx, l, w) }})
+	}
+	if w.Spacing == 0 { // The bare client knows no due times.
+		add(bareClient(c.Callers))
+	}
+	add(idealPipeline(c.Callers))
+	if r, absent := l.river(ctx, c.Callers); absent == "" {
+		add(r)
+	} else {
+		notes = append(notes, absent)
+	}
+	return list, notes
+}
+
+// hold lets every contender have its turn with a workload in every round.
+func (c Contest) hold(ctx context.Context, l *lab, w workload, rubato func(ctx context.Context) (Measure, error)) (Report, error) {
+	list, notes := c.contenders(ctx, l, w, rubato)
+	rounds := map[string][]Measure{}
+	for n := range c.Rounds {
+		for _, who := range list {
+			l.Progress.Say("round %d of %d: %s", n+1, c.Rounds, who.name)
+			m, err := who.perform(ctx)
+			if err != nil {
+				return Report{}, fmt.Errorf("round %d of %s: %w", n+1, who.name, err)
+			}
+			l.Progress.Say("  %.0f runs/s, lag p50 %.1f, p99 %.1f ms, %.3f CPU s per 1000", m.RunsPerSecond, m.StartLagMs.P50, m.StartLagMs.P99,
+				m.CPU.Worker+m.CPU.Postgres)
+			rounds[who.name] = append(rounds[who.name], m)
+		}
+	}
+	machine, err := l.machine(ctx)
+	r := reportOf(rounds, machine)
+	r.Notes = notes
+	r.Config = c.config(l)
+	return r, err
+}
+
+// config tells what numbers were measured with.
+func (c Contest) config(l *lab) map[string]any {
+	return map[string]any{"rounds": c.Rounds, "callers": c.Callers, "settings": l.Settings, "postgres": serverSettings()}
+}
+
+// burst lets endpoints of Rubato come due at one instant.
+func (l *lab) burst(ctx context.Context, n, workers int) (Measure, error) {
+	return l.burstBeside(ctx, start{endpoints: n, workers: workers}, beside{})
+}
+
+// burstBeside lets endpoints come due at one instant, and something else happen beside.
+func (l *lab) burstBeside(ctx context.Context, s start, other beside) (Measure, error) {
+	return persistently(l, contenderRubato, func(stretch int) (_ Measure, err error) {
+		in, err := l.install(ctx, nil)
+		if err != nil {
+			return Measure{}, err
+		}
+		defer func() { err = errors.Join(err, in.close(ctx)) }()
+		w := workload{Jobs: s.endpoints}
+		s.work, s.every, s.stretch, s.extra = &w, once, stretch, other.extra
+		if err := in.begin(ctx, s); err != nil {
+			return Measure{}, err
+		}
+		watched := in.watch(w)
+		watched.seen = other.seen
+		return l.watch(ctx, watched)
+	})
+}

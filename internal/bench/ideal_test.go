@@ -1,0 +1,49 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/devpg/devpgtest"
+)
+
+func TestTheIdealPipelineDoesTheWork(t *testing.T) {
+	t.Parallel()
+	s, url := startSink(t)
+	cluster := devpgtest.Cluster(t)
+	pool, err := pgxpool.New(t.Context(), cluster.URL())
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	w := workload{Jobs: 1200, Due: time.Now().Add(time.Second).Truncate(time.Millisecond), Spacing: 250 * time.Microsecond}
+	work := task{workload: w, Database: cluster.URL(), Target: url + "/p/", Callers: 8}
+	require.NoError(t, fillPipeline(t.Context(), &database{name: "test", pool: pool}, work))
+	text, err := json.Marshal(work)
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	ended, told := make(chan error, 1), make(chan news, 1)
+	go func() {
+		ended <- pipelineFrom(ctx, text, func(n news) error { told <- n; return nil })
+	}()
+	require.Eventually(t, func() bool {
+		var n int
+		err := pool.QueryRow(t.Context(), "SELECT count(*) FROM ideal_runs WHERE status_code = 200").Scan(&n)
+		return err == nil && n == w.Jobs
+	}, 60*time.Second, 10*time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.Len(t, told, 1)
+
+	came := arrivals(s.take()).of(groupPlain, w.Due, w.end())
+	require.Len(t, came, w.Jobs)
+	require.Zero(t, came.duplicates())
+	require.Zero(t, came.early())
+	var waiting int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM ideal_jobs WHERE due_at < now() + interval '1 day'").Scan(&waiting))
+	require.Zero(t, waiting, "every job has its next due time")
+}

@@ -1,0 +1,252 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"rubato/client"
+)
+
+// Mixed watches what shares a worker and must not disturb each other, and what the rest of the product costs.
+type Mixed struct {
+	Contest
+
+	Rate       int           // of the calls that must not be disturbed, a second
+	For        time.Duration // how long they are watched
+	Hanging    int           // endpoints that hang until their timeout
+	Backlog    int           // due endpoints of one tenant while another has one
+	RunNow     int           // runs that are asked for at once
+	Register   int           // endpoints that are registered one by one
+	Conns      int           // over so many connections
+	Registered int           // endpoints of an installation that has nothing to do
+	InFlight   int           // requests under way in its worker when memory is read
+	IdleFor    time.Duration // how long it is watched doing nothing
+}
+
+// MixedReport is what [Mixed] found out.
+type MixedReport struct {
+	Isolation     Isolation     `json:"isolation"`
+	Tenants       Tenants       `json:"tenants"`
+	RunNowMs      Spread        `json:"runNowMs"` // from the call to the request at the sink
+	Registrations Registrations `json:"registrations"`
+	Idle          Idle          `json:"idle"`
+	Memory        Memory        `json:"memory"`
+}
+
+// Isolation compares the lag of calls with and without neighbours that hang.
+type Isolation struct {
+	Hanging  int     `json:"hanging"`
+	Without  Spread  `json:"withoutMs"`
+	With     Spread  `json:"withMs"`
+	RatioP50 float64 `json:"ratioP50"`
+	RatioP99 float64 `json:"ratioP99"`
+}
+
+// Tenants tells how long the one due endpoint of a tenant waits while another tenant has many.
+type Tenants struct {
+	Backlog int     `json:"backlog"`
+	LagMs   float64 `json:"lagMs"`
+}
+
+// Registrations tells how fast endpoints are registered one by one.
+type Registrations struct {
+	Conns     int     `json:"connections"`
+	PerSecond float64 `json:"perSecond"`
+	Milli     Spread  `json:"ms"`
+}
+
+// Idle tells what an installation costs that has nothing to do.
+type Idle struct {
+	Registered int     `json:"registered"`
+	Percent    float64 `json:"percentOfCore"` // worker and Postgres
+	Worker     float64 `json:"workerPercent"`
+	Postgres   float64 `json:"postgresPercent"`
+}
+
+// Memory tells what a worker's memory peaks at.
+type Memory struct {
+	Registered int     `json:"registered"`
+	InFlight   int     `json:"inFlight"`
+	PeakMiB    float64 `json:"peakMiB"`
+}
+
+// Run measures each part in every round.
+func (x Mixed) Run(ctx context.Context) (_ Report, err error) {
+	l, err := openLab(ctx, x.Host)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, l.close(context.WithoutCancel(ctx))) }()
+	var rounds []MixedReport
+	var measures []Measure
+	for n := range x.Rounds {
+		l.Progress.Say("round %d of %d", n+1, x.Rounds)
+		m, alone, err := x.round(ctx, l)
+		if err != nil {
+			return Report{}, err
+		}
+		rounds, measures = append(rounds, m), append(measures, alone)
+	}
+	machine, err := l.machine(ctx)
+	r := reportOf(map[string][]Measure{contenderRubato: measures}, machine)
+	r.Command, r.Config = "mixed", x.config(l)
+	r.Config["rate"], r.Config["seconds"] = x.Rate, x.For.Seconds()
+	mixed := medianMixed(rounds)
+	r.Mixed, r.PeakMemoryMiB = &mixed, mixed.Memory.PeakMiB
+	return r, err
+}
+
+// round goes through the parts once. It also returns the measure of the calls without neighbours.
+func (x Mixed) round(ctx context.Context, l *lab) (out MixedReport, alone Measure, err error) {
+	if alone, err = x.isolation(ctx, l, &out.Isolation); err != nil {
+		return out, alone, fmt.Errorf("isolation: %w", err)
+	}
+	if out.Tenants, err = x.tenants(ctx, l); err != nil {
+		return out, alone, fmt.Errorf("tenants: %w", err)
+	}
+	if err = x.calls(ctx, l, &out); err != nil {
+		return out, alone, err
+	}
+	if err = x.quiet(ctx, l, &out); err != nil {
+		return out, alone, fmt.Errorf("an idle installation: %w", err)
+	}
+	return out, alone, nil
+}
+
+// The times of endpoints that hang: they take their slots nearly all the time, and fail all the time without being called more rarely.
+const (
+	hangTimeout  = 5 * time.Second
+	hangInterval = 6 * time.Second
+)
+
+// isolation watches calls alone and then beside endpoints that hang.
+func (x Mixed) isolation(ctx context.Context, l *lab, out *Isolation) (alone Measure, err error) {
+	s := Steady{Rate: x.Rate, For: x.For, Every: beyondHorizon, Workers: 1}
+	l.Progress.Say("isolation: %d calls a second alone", x.Rate)
+	if alone, err = l.steady(ctx, s); err != nil {
+		return alone, err
+	}
+	l.Progress.Say("  lag p50 %.2f ms, p99 %.2f ms; now with %d that hang", alone.StartLagMs.P50, alone.StartLagMs.P99, x.Hanging)
+	s.extra = func(ctx context.Context, in *installation, w workload) error {
+		return in.hang(ctx, x.Hanging, w.Due.Add(-hangTimeout))
+	}
+	beside, err := l.steady(ctx, s)
+	if err != nil {
+		return alone, err
+	}
+	l.Progress.Say("  lag p50 %.2f ms, p99 %.2f ms", beside.StartLagMs.P50, beside.StartLagMs.P99)
+	*out = Isolation{
+		Hanging: x.Hanging, Without: alone.StartLagMs, With: beside.StartLagMs,
+		RatioP50: ratio(beside.StartLagMs.P50, alone.StartLagMs.P50), RatioP99: ratio(beside.StartLagMs.P99, alone.StartLagMs.P99),
+	}
+	return alone, nil
+}
+
+// ratio returns a/b, 0 where there is no b.
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+// hang registers endpoints that hang until their timeout, the first time at an instant.
+func (in *installation) hang(ctx context.Context, n int, first time.Time) error {
+	r, err := in.registrar(registerConns)
+	if err != nil {
+		return err
+	}
+	_, err = r.register(ctx, n, func(i int) client.EndpointSpec {
+		spec := in.db.lab.endpoint(groupHang, i, hangInterval, first)
+		spec.TimeoutMs, spec.MaxIntervalMs = new(hangTimeout.Milliseconds()), new(hangInterval.Milliseconds())
+		return spec
+	})
+	return err
+}
+
+// tenants lets many endpoints of one tenant and one of another come due together.
+func (x Mixed) tenants(ctx context.Context, l *lab) (Tenants, error) {
+	l.Progress.Say("tenants: one endpoint of one while another has %d due", x.Backlog)
+	out := Tenants{Backlog: x.Backlog}
+	other := beside{
+		extra: func(ctx context.Context, in *installation, w workload) error {
+			return in.registerForAnother(ctx, w.Due)
+		},
+		seen: func(list arrivals) {
+			for _, a := range list {
+				if a.Group == groupOther {
+					out.LagMs = milliseconds(a.lag())
+				}
+			}
+		},
+	}
+	_, err := l.burstBeside(ctx, start{endpoints: x.Backlog, workers: 1}, other)
+	if err == nil && out.LagMs == 0 {
+		err = errors.New("the endpoint of the other tenant was never called")
+	}
+	return out, err
+}
+
+// registerForAnother makes a second tenant and registers one endpoint of it.
+func (in *installation) registerForAnother(ctx context.Context, due time.Time) error {
+	const key = "a-key-of-another-tenant"
+	_, err := in.db.pool.Exec(ctx, `
+		WITH t AS (INSERT INTO tenants (id, name) VALUES (gen_random_uuid(), 'another') RETURNING id)
+		INSERT INTO api_keys (id, tenant_id, name, prefix, hash, scopes)
+		SELECT gen_random_uuid(), id, 'bench', 'a-key-of', sha256(convert_to($1, 'UTF8')), ARRAY['admin'] FROM t`, key)
+	if err != nil {
+		return fmt.Errorf("making another tenant: %w", err)
+	}
+	r, err := newRegistrar(in.api.news.Serves.API, key, 1, in.db.lab.Progress)
+	if err != nil {
+		return err
+	}
+	_, err = r.register(ctx, 1, func(int) client.EndpointSpec { return in.db.lab.endpoint(groupOther, 0, once, due) })
+	return err
+}
+
+// medianMixed returns the median of each number.
+func medianMixed(rounds []MixedReport) MixedReport {
+	spread := func(of func(MixedReport) Spread) Spread {
+		list := make([]Spread, len(rounds))
+		for i, r := range rounds {
+			list[i] = of(r)
+		}
+		return medianSpread(list)
+	}
+	number := func(of func(MixedReport) float64) float64 { return median(rounds, of) }
+	out := rounds[0] // For what is equal in every round.
+	out.Isolation.Without = spread(func(r MixedReport) Spread { return r.Isolation.Without })
+	out.Isolation.With = spread(func(r MixedReport) Spread { return r.Isolation.With })
+	out.Isolation.RatioP50 = number(func(r MixedReport) float64 { return r.Isolation.RatioP50 })
+	out.Isolation.RatioP99 = number(func(r MixedReport) float64 { return r.Isolation.RatioP99 })
+	out.Tenants.LagMs = number(func(r MixedReport) float64 { return r.Tenants.LagMs })
+	out.RunNowMs = spread(func(r MixedReport) Spread { return r.RunNowMs })
+	out.Registrations.PerSecond = number(func(r MixedReport) float64 { return r.Registrations.PerSecond })
+	out.Registrations.Milli = spread(func(r MixedReport) Spread { return r.Registrations.Milli })
+	out.Idle.Percent = number(func(r MixedReport) float64 { return r.Idle.Percent })
+	out.Idle.Worker = number(func(r MixedReport) float64 { return r.Idle.Worker })
+	out.Idle.Postgres = number(func(r MixedReport) float64 { return r.Idle.Postgres })
+	out.Memory.PeakMiB = number(func(r MixedReport) float64 { return r.Memory.PeakMiB })
+	return out
+}
+
+// tables show the figures that have one number or two.
+func (m MixedReport) tables() []Table {
+	facts := [][]string{
+		{"another tenant's endpoint beside a backlog", fmt.Sprint(m.Tenants.Backlog), figure(m.Tenants.LagMs) + " ms late"},
+		{"registrations", fmt.Sprintf("%d connections", m.Registrations.Conns), fmt.Sprintf("%.0f/s", m.Registrations.PerSecond)},
+		{"idle, endpoints registered", fmt.Sprint(m.Idle.Registered), fmt.Sprintf("%.2f %% of a core", m.Idle.Percent)},
+		{"memory of a worker, in flight", fmt.Sprint(m.Memory.InFlight), fmt.Sprintf("%.1f MiB", m.Memory.PeakMiB)},
+		{"lag beside hanging endpoints, p50 and p99", fmt.Sprint(m.Isolation.Hanging), fmt.Sprintf("%.2fx, %.2fx", m.Isolation.RatioP50, m.Isolation.RatioP99)},
+	}
+	return []Table{
+		spreadTable("how long it takes, ms", map[string]Spread{
+			"call, alone": m.Isolation.Without, "call, beside hanging ones": m.Isolation.With, "run now": m.RunNowMs,
+			"register": m.Registrations.Milli,
+		}),
+		{Title: "and", Header: []string{"WHAT", "WITH", "FIGURE"}, Rows: facts},
+	}
+}

@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Scale watches how throughput and claims behave as there are more workers and more endpoints.
+type Scale struct {
+	Contest
+
+	Endpoints int   // of the burst that each number of workers runs
+	Workers   []int // empty: no bursts
+	Claims    Claims
+}
+
+// ScalePoint is a burst with a number of workers.
+type ScalePoint struct {
+	Workers int `json:"workers"`
+
+	Measure
+}
+
+// Run measures. Only Rubato takes part.
+func (s Scale) Run(ctx context.Context) (_ Report, err error) {
+	l, err := openLab(ctx, s.Host)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, l.close(context.WithoutCancel(ctx))) }()
+	rounds := map[int][]Measure{}
+	for n := range s.Rounds {
+		for _, workers := range s.Workers {
+			l.Progress.Say("round %d of %d: a burst with %d workers", n+1, s.Rounds, workers)
+			m, err := l.burst(ctx, s.Endpoints, workers)
+			if err != nil {
+				return Report{}, fmt.Errorf("a burst with %d workers: %w", workers, err)
+			}
+			l.Progress.Say("  %.0f runs/s, %d duplicates, %d missing", m.RunsPerSecond, m.Duplicates, m.Missing)
+			rounds[workers] = append(rounds[workers], m)
+		}
+	}
+	machine, err := l.machine(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Command: "scale", Machine: machine, Config: s.config(l)}
+	r.Config["endpoints"], r.Config["workers"], r.Config["registered"] = s.Endpoints, s.Workers, s.Claims.Registered
+	for _, workers := range s.Workers {
+		r.Scale = append(r.Scale, ScalePoint{Workers: workers, Measure: medianOf(rounds[workers])})
+	}
+	if len(r.Scale) > 0 {
+		r.Measure = r.Scale[0].Measure
+	}
+	r.Claims, err = s.Claims.measure(ctx, l)
+	return r, err
+}
+
+// Claims says how the claim statement is measured: by claimers that do nothing but claim, and give each claim a new due time as the
+// end of its run would.
+type Claims struct {
+	Registered []int         // how many endpoints there are; empty: claims are not measured
+	Claimed    []int         // how many of them are claimed and not finished
+	Claimers   []int         // how many claim at once
+	For        time.Duration // how long each is measured
+}
+
+// ClaimPoint is the claim statement under one load.
+type ClaimPoint struct {
+	Registered int    `json:"registered"`
+	Claimed    int    `json:"claimed"`
+	Claimers   int    `json:"claimers"`
+	Snapshot   bool   `json:"snapshot"` // an old snapshot was held open meanwhile, as a backup does
+	Statements int    `json:"statements"`
+	Milli      Spread `json:"ms"`
+}
+
+// measure goes through every load. Those that would claim more than half of what there is are left out.
+func (c Claims) measure(ctx context.Context, l *lab) ([]ClaimPoint, error) {
+	var points []ClaimPoint
+	for _, registered := range c.Registered {
+		list, err := c.measureSize(ctx, l, registered)
+		if err != nil {
+			return nil, fmt.Errorf("claiming among %d endpoints: %w", registered, err)
+		}
+		points = append(points, list...)
+	}
+	return points, nil
+}
+
+func (c Claims) measureSize(ctx context.Context, l *lab, registered int) (points []ClaimPoint, err error) {
+	l.Progress.Say("claims: filling in %d endpoints", registered)
+	in, err := l.install(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, in.close(ctx)) }()
+	if err := in.multiply(ctx, registered, overdue); err != nil {
+		return nil, err
+	}
+	for _, claimed := range c.Claimed {
+		for _, claimers := range c.Claimers {
+			for _, snapshot := range []bool{false, true} {
+				if claimed > registered/2 {
+					continue
+				}
+				point := ClaimPoint{Registered: registered, Claimed: claimed, Claimers: claimers, Snapshot: snapshot}
+				if err := in.claims(ctx, &point, c.For); err != nil {
+					return nil, err
+				}
+				l.Progress.Say("  %d claimed, %d claimers, snapshot %t: p50 %.2f ms, p99 %.2f ms", claimed, claimers, snapshot, point.Milli.P50, point.Milli.P99)
+				points = append(points, point)
+			}
+		}
+	}
+	return points, nil
+}

@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Steady calls at a rate for a while, each call at a due time that is known beforehand.
+type Steady struct {
+	Contest
+
+	Rate int           // calls a second
+	For  time.Duration // how long it is watched
+	// Every is the interval of the endpoints. One that is longer than the horizon lets every run be claimed, a shorter one lets
+	// workers keep their endpoints.
+	Every   time.Duration
+	Workers int
+	Find    bool // look for the highest rate whose lag stays below FindLag, from Rate upwards
+
+	beside
+}
+
+// beyondHorizon is an interval that the horizon does not reach: every run is claimed anew.
+const beyondHorizon = 12 * time.Second
+
+// beside is what happens beside a workload.
+type beside struct {
+	extra func(ctx context.Context, in *installation, w workload) error // prepares it, before the workers start; nil: nothing does
+	seen  func(arrivals)                                                // gets everything that came; nil: nobody asks
+}
+
+// FindLag is the lag that 99 of 100 calls keep at the highest rate.
+const FindLag = 50 * time.Millisecond
+
+// Run measures.
+func (s Steady) Run(ctx context.Context) (_ Report, err error) {
+	l, err := openLab(ctx, s.Host)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, l.close(context.WithoutCancel(ctx))) }()
+	var found *Search
+	if s.Find {
+		if found, err = s.find(ctx, l); err != nil {
+			return Report{}, err
+		}
+		s.Rate = max(1, found.HighestRate)
+	}
+	r, err := s.hold(ctx, l, s.workload(), func(ctx context.Context) (Measure, error) { return l.steady(ctx, s) })
+	r.Command, r.Search = "steady", found
+	r.Config["rate"], r.Config["seconds"], r.Config["intervalMs"], r.Config["workers"] = s.Rate, s.For.Seconds(), s.Every.Milliseconds(), s.Workers
+	return r, err
+}
+
+// workload returns the due times that are watched.
+func (s Steady) workload() workload {
+	return workload{Jobs: int(float64(s.Rate) * s.For.Seconds()), Spacing: time.Second / time.Duration(s.Rate)}
+}
+
+// endpoints returns how many endpoints make the rate: fewer than an interval needs where none comes due twice.
+func (s Steady) endpoints() int {
+	return int(float64(s.Rate) * min(s.Every, s.For).Seconds())
+}
+
+// steady lets endpoints of Rubato come due one after another.
+func (l *lab) steady(ctx context.Context, s Steady) (Measure, error) {
+	return persistently(l, contenderRubato, func(stretch int) (_ Measure, err error) {
+		in, err := l.install(ctx, nil)
+		if err != nil {
+			return Measure{}, err
+		}
+		defer func() { err = errors.Join(err, in.close(ctx)) }()
+		w := s.workload()
+		if err := in.begin(ctx, start{work: &w, endpoints: s.endpoints(), every: s.Every, workers: s.Workers, stretch: stretch, extra: s.extra}); err != nil {
+			return Measure{}, err
+		}
+		watched := in.watch(w)
+		watched.seen = s.seen
+		return l.watch(ctx, watched)
+	})
+}
+
+// Search is how the highest rate was found.
+type Search struct {
+	HighestRate int     `json:"highestRate"` // calls a second whose p99 lag stays below the limit; 0: even the first rate was too high
+	LimitMs     float64 `json:"limitMs"`
+	Trials      []Trial `json:"trials"`
+}
+
+// Trial is one rate that was tried.
+type Trial struct {
+	Rate  int     `json:"rate"`
+	P99Ms float64 `json:"p99Ms"`
+	Kept  bool    `json:"kept"` // every call came, and 99 of 100 within the limit
+}
+
+// find doubles the rate until the lag is too long, and then halves the distance twice.
+func (s Steady) find(ctx context.Context, l *lab) (*Search, error) {
+	const halvings = 2
+	out := &Search{LimitMs: milliseconds(FindLag)}
+	try := func(rate int) (bool, error) {
+		l.Progress.Say("trying %d calls a second", rate)
+		s.Rate = rate
+		m, err := l.steady(ctx, s)
+		if err != nil {
+			return false, fmt.Errorf("trying %d calls a second: %w", rate, err)
+		}
+		kept := m.Missing == 0 && m.StartLagMs.P99 <= out.LimitMs
+		l.Progress.Say("  lag p99 %.1f ms, %d missing", m.StartLagMs.P99, m.Missing)
+		out.Trials = append(out.Trials, Trial{Rate: rate, P99Ms: m.StartLagMs.P99, Kept: kept})
+		return kept, nil
+	}
+	low, high := 0, s.Rate
+	for {
+		kept, err := try(high)
+		if err != nil {
+			return nil, err
+		}
+		if !kept {
+			break
+		}
+		low, high = high, 2*high
+	}
+	for range halvings {
+		middle := (low + high) / 2
+		kept, err := try(max(1, middle))
+		if err != nil {
+			return nil, err
+		}
+		if kept {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	out.HighestRate = low
+	return out, nil
+}

@@ -1,0 +1,147 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// program is the rubato command, built once.
+var program string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "rubato-smoke-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	program = filepath.Join(dir, "rubato")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./cmd/rubato")
+	build.Dir = "../.."
+	build.Stdout, build.Stderr = os.Stdout, os.Stderr
+	if err := build.Run(); err != nil {
+		panic(fmt.Sprintf("building the rubato command: %v", err))
+	}
+	return m.Run()
+}
+
+// measure is what every contender reports.
+type measure struct {
+	RunsPerSecond float64
+	StartLagMs    struct{ P50, P99 float64 }
+	CPU           map[string]float64 `json:"cpuSecondsPer1000"`
+	PeakMemoryMiB float64
+	Completed     int
+	Missing       int
+	EarlyStarts   int
+	Duplicates    int
+}
+
+// report is what a bench prints.
+type report struct {
+	measure
+
+	Command    string
+	Ceilings   map[string]float64
+	Peers      map[string]float64
+	Contenders map[string]measure
+	GapErrorMs map[string]float64
+	Claims     []struct {
+		Registered, Claimed, Claimers, Statements int
+		Snapshot                                  bool
+	}
+	Mixed *struct {
+		Isolation     struct{ RatioP99 float64 }
+		Tenants       struct{ LagMs float64 }
+		RunNowMs      struct{ P99 float64 }
+		Registrations struct{ PerSecond float64 }
+		Memory        struct{ PeakMiB float64 }
+	}
+	Machine map[string]any
+	Notes   []string
+}
+
+// bench runs a command outside the source tree and returns its report. A short horizon keeps the wait for the first claim short.
+func bench(t *testing.T, args ...string) report {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), program, append(append([]string{"bench"}, args...), "-o", "json", "--set", "RUBATO_HORIZON=1s")...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = t.TempDir(), &out, &errs
+	require.NoError(t, cmd.Run(), "%s", errs.String())
+	var r report
+	decoder := json.NewDecoder(&out)
+	require.NoError(t, decoder.Decode(&r))
+	require.False(t, decoder.More(), "more than one object on standard output")
+	require.NotContains(t, errs.String(), "\r", "progress bars are for terminals")
+	return r
+}
+
+// requireWhole fails unless everything ran, once, and not before its time.
+func requireWhole(t *testing.T, m measure, runs int) {
+	t.Helper()
+	require.Equal(t, runs, m.Completed, "%+v", m)
+	require.Zero(t, m.Missing)
+	require.Zero(t, m.EarlyStarts)
+	require.Zero(t, m.Duplicates)
+	require.Positive(t, m.RunsPerSecond)
+	require.Positive(t, m.StartLagMs.P99)
+	require.GreaterOrEqual(t, m.StartLagMs.P99, m.StartLagMs.P50)
+}
+
+func TestABurstIsWhole(t *testing.T) {
+	t.Parallel()
+	const endpoints = 200
+	r := bench(t, "burst", "--endpoints", fmt.Sprint(endpoints))
+
+	require.Equal(t, "burst", r.Command)
+	requireWhole(t, r.measure, endpoints)
+	for _, name := range []string{"bareClient", "idealPipeline", "rubato"} {
+		requireWhole(t, r.Contenders[name], endpoints)
+	}
+	require.Equal(t, r.Contenders["bareClient"].RunsPerSecond, r.Ceilings["bareClientPerSecond"])
+	require.Equal(t, r.Contenders["idealPipeline"].RunsPerSecond, r.Ceilings["idealPipelinePerSecond"])
+	require.Positive(t, r.CPU["worker"]+r.CPU["postgres"])
+	require.Positive(t, r.PeakMemoryMiB)
+	require.NotEmpty(t, r.Machine["postgres"])
+	require.Len(t, r.Notes, 1, "River is not to be had outside the source tree, and that is said")
+	require.Empty(t, r.Peers)
+}
+
+func TestGapsAndClaimsAreMeasured(t *testing.T) {
+	t.Parallel()
+	gaps := bench(t, "steady", "--gap", "10", "--for", "3s")
+	requireWhole(t, gaps.measure, 30)
+	require.Contains(t, gaps.GapErrorMs, "p99")
+
+	claims := bench(t, "scale", "--no-bursts", "--registered", "2000", "--claimed", "400,4000", "--claimers", "1,2", "--for", "200ms")
+	require.Len(t, claims.Claims, 4, "4,000 of 2,000 cannot be claimed")
+	for _, c := range claims.Claims {
+		require.Equal(t, 2000, c.Registered)
+		require.Positive(t, c.Statements)
+	}
+}
+
+func TestNeighboursAreMeasured(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("RUBATO_BENCH") != "long" {
+		return // A minute of waiting; the other tests start the same processes.
+	}
+	r := bench(t, "mixed", "--for", "3s", "--rate", "50", "--hanging", "10", "--backlog", "200", "--run-now", "10", "--register", "50",
+		"--registered", "500", "--in-flight", "50", "--idle-for", "1s")
+
+	require.NotNil(t, r.Mixed)
+	requireWhole(t, r.measure, 150)
+	require.Positive(t, r.Mixed.Isolation.RatioP99)
+	require.Positive(t, r.Mixed.Tenants.LagMs)
+	require.Positive(t, r.Mixed.RunNowMs.P99)
+	require.Positive(t, r.Mixed.Registrations.PerSecond)
+	require.Positive(t, r.Mixed.Memory.PeakMiB)
+}
