@@ -13,8 +13,8 @@ import (
 const (
 	defaultTimeout   = 30 * time.Second // of an exchange whose request names none
 	idleConnTimeout  = 90 * time.Second // how long an unused connection is kept
-	idleConns        = 1024             // how many unused connections are kept in all
-	idleConnsPerHost = 64               // and for one host
+	idleConns        = 4096             // how many unused connections are kept in all
+	idleConnsPerHost = 1024             // and for one host
 	maxHeaderBytes   = 64 << 10         // of an answer, interim answers included
 )
 

@@ -91,7 +91,7 @@ func parse(row dbsqlc.Endpoint) *config {
 	if c.target.Success, err = endpoints.ParseSuccess(e.Spec.Success); err != nil {
 		c.fault = err
 	}
-	c.target.Spec = e.Spec
+	c.target.TenantID, c.target.Spec = e.TenantID, e.Spec
 	c.target.Header = make(http.Header, len(e.Spec.Headers))
 	for name, value := range e.Spec.Headers {
 		c.target.Header.Set(name, value)

@@ -17,17 +17,28 @@ func (db *DB) states(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) (map[[
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading %d schedules: %w", len(ids), err)
 	}
-	versions := make(map[[16]byte]int64, len(rows))
-	for _, row := range rows {
+	hints, err := db.q.HintGetMany(ctx, tx, ids)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the hints of %d endpoints: %w", len(ids), err)
+	}
+	return db.assemble(ctx, tx, rows, hints)
+}
+
+// assemble joins schedules and hints with the configurations that they are for.
+func (db *DB) assemble(
+	ctx context.Context, tx dbsqlc.DBTX, schedules []dbsqlc.Schedule, hints []dbsqlc.Hint,
+) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
+	versions := make(map[[16]byte]int64, len(schedules))
+	for _, row := range schedules {
 		versions[row.EndpointID] = row.Version
 	}
 	loaded, err := db.load(ctx, tx, versions)
 	if err != nil {
 		return nil, nil, err
 	}
-	found := make(map[[16]byte]*endpoints.Endpoint, len(rows))
+	found := make(map[[16]byte]*endpoints.Endpoint, len(schedules))
 	faults := map[[16]byte]error{}
-	for _, row := range rows {
+	for _, row := range schedules {
 		c := loaded[row.EndpointID]
 		if c == nil {
 			return nil, nil, fmt.Errorf("the schedule of endpoint %s is at version %d and its configuration is not", endpoints.ID(row.EndpointID), row.Version)
@@ -39,21 +50,12 @@ func (db *DB) states(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) (map[[
 		e.State = stateOf(row)
 		found[row.EndpointID] = &e
 	}
-	return found, faults, db.attachHints(ctx, tx, ids, found)
-}
-
-// attachHints adds the hints in force.
-func (db *DB) attachHints(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte, found map[[16]byte]*endpoints.Endpoint) error {
-	hints, err := db.q.HintGetMany(ctx, tx, ids)
-	if err != nil {
-		return fmt.Errorf("reading the hints of %d endpoints: %w", len(ids), err)
-	}
 	for _, row := range hints {
 		if e := found[row.EndpointID]; e != nil {
 			attachHint(&e.State, row)
 		}
 	}
-	return nil
+	return found, faults, nil
 }
 
 // attachLive adds live runs. A finish has no use for them: it has just ended them.

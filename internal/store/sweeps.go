@@ -85,7 +85,7 @@ func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run)
 	settle := func() error {
 		return s.db.tx(ctx, func(tx pgx.Tx) error {
 			rows, err := s.db.q.LiveRunSettle(ctx, tx, dbsqlc.LiveRunSettleParams{
-				RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(),
+				EndpointID: run.EndpointID, RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(),
 				DistrustSilence: !signal.TrustSilence, StaleAfterMs: signal.StaleAfter.Milliseconds(),
 			})
 			settled = rows > 0
@@ -96,6 +96,9 @@ func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run)
 				return err
 			}
 			b := &batch{db: s.db, runs: []runs.Run{run}}
+			if err := pipeline(ctx, tx, b.reads(ctx, [][16]byte{run.EndpointID})...); err != nil {
+				return err
+			}
 			return b.settle(ctx, tx)
 		})
 	}

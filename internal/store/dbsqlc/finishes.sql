@@ -1,11 +1,14 @@
 -- name: LiveRunFinish :many
--- Ends live runs by run and token. What does not come back was settled by somebody else first.
+-- Ends live runs by endpoint, run and token. What does not come back was settled by somebody else first.
 WITH done AS (
-    SELECT unnest(sqlc.arg('run_ids')::uuid[]) AS run_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
+    SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
+           unnest(sqlc.arg('run_ids')::uuid[]) AS run_id,
+           unnest(sqlc.arg('tokens')::bigint[]) AS token
 )
 DELETE
 FROM live_runs l USING done
-WHERE l.run_id = done.run_id
+WHERE l.endpoint_id = done.endpoint_id
+  AND l.run_id = done.run_id
   AND l.claim_token = done.token
 RETURNING l.run_id, l.claimed_at;
 
@@ -29,7 +32,8 @@ LIMIT sqlc.arg('max_rows')::int;
 -- meanwhile, and its worker has not spoken up.
 DELETE
 FROM live_runs l USING (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
-WHERE l.run_id = sqlc.arg('run_id')
+WHERE l.endpoint_id = sqlc.arg('endpoint_id')
+  AND l.run_id = sqlc.arg('run_id')
   AND l.claim_token = sqlc.arg('token')
   AND l.locked_until < clock.now
   AND (l.deadline_at + interval '5 s' < clock.now
@@ -40,10 +44,11 @@ WHERE l.run_id = sqlc.arg('run_id')
                      AND (sqlc.arg('distrust_silence')::boolean
                        OR w.heartbeat_at + sqlc.arg('stale_after_ms')::bigint * interval '1 ms' >= clock.now)));
 
--- name: ScheduleLock :exec
--- Locks rows in one order, so that two batches cannot wait for each other. Whoever reads the state of an endpoint in order to
--- replan it does so in a later statement, whose snapshot sees what the previous holder committed.
-SELECT 1
+-- name: ScheduleLock :many
+-- Locks rows in one order, so that two batches cannot wait for each other, and returns them as they are once they are locked: a row
+-- that had to be waited for comes as the previous holder left it. What else belongs to the state of an endpoint is read in later
+-- statements, whose snapshots see what that holder committed.
+SELECT *
 FROM schedules
 WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
 ORDER BY endpoint_id

@@ -12,18 +12,22 @@ import (
 
 const liveRunFinish = `-- name: LiveRunFinish :many
 WITH done AS (
-    SELECT unnest($1::uuid[]) AS run_id, unnest($2::bigint[]) AS token
+    SELECT unnest($1::uuid[]) AS endpoint_id,
+           unnest($2::uuid[]) AS run_id,
+           unnest($3::bigint[]) AS token
 )
 DELETE
 FROM live_runs l USING done
-WHERE l.run_id = done.run_id
+WHERE l.endpoint_id = done.endpoint_id
+  AND l.run_id = done.run_id
   AND l.claim_token = done.token
 RETURNING l.run_id, l.claimed_at
 `
 
 type LiveRunFinishParams struct {
-	RunIds []UUID
-	Tokens []int64
+	EndpointIds []UUID
+	RunIds      []UUID
+	Tokens      []int64
 }
 
 type LiveRunFinishRow struct {
@@ -31,9 +35,9 @@ type LiveRunFinishRow struct {
 	ClaimedAt time.Time
 }
 
-// Ends live runs by run and token. What does not come back was settled by somebody else first.
+// Ends live runs by endpoint, run and token. What does not come back was settled by somebody else first.
 func (q *Queries) LiveRunFinish(ctx context.Context, db DBTX, arg LiveRunFinishParams) ([]LiveRunFinishRow, error) {
-	rows, err := db.Query(ctx, liveRunFinish, arg.RunIds, arg.Tokens)
+	rows, err := db.Query(ctx, liveRunFinish, arg.EndpointIds, arg.RunIds, arg.Tokens)
 	if err != nil {
 		return nil, err
 	}
@@ -116,20 +120,22 @@ func (q *Queries) LiveRunListLost(ctx context.Context, db DBTX, arg LiveRunListL
 const liveRunSettle = `-- name: LiveRunSettle :execrows
 DELETE
 FROM live_runs l USING (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock
-WHERE l.run_id = $2
-  AND l.claim_token = $3
+WHERE l.endpoint_id = $2
+  AND l.run_id = $3
+  AND l.claim_token = $4
   AND l.locked_until < clock.now
   AND (l.deadline_at + interval '5 s' < clock.now
     OR NOT EXISTS (SELECT 1
                    FROM workers w
                    WHERE w.id = l.worker_id
                      AND w.state <> 'inactive'
-                     AND ($4::boolean
-                       OR w.heartbeat_at + $5::bigint * interval '1 ms' >= clock.now)))
+                     AND ($5::boolean
+                       OR w.heartbeat_at + $6::bigint * interval '1 ms' >= clock.now)))
 `
 
 type LiveRunSettleParams struct {
 	Now             *time.Time
+	EndpointID      UUID
 	RunID           UUID
 	Token           int64
 	DistrustSilence bool
@@ -141,6 +147,7 @@ type LiveRunSettleParams struct {
 func (q *Queries) LiveRunSettle(ctx context.Context, db DBTX, arg LiveRunSettleParams) (int64, error) {
 	result, err := db.Exec(ctx, liveRunSettle,
 		arg.Now,
+		arg.EndpointID,
 		arg.RunID,
 		arg.Token,
 		arg.DistrustSilence,
@@ -271,17 +278,56 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 	return items, nil
 }
 
-const scheduleLock = `-- name: ScheduleLock :exec
-SELECT 1
+const scheduleLock = `-- name: ScheduleLock :many
+SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 ORDER BY endpoint_id
 FOR UPDATE
 `
 
-// Locks rows in one order, so that two batches cannot wait for each other. Whoever reads the state of an endpoint in order to
-// replan it does so in a later statement, whose snapshot sees what the previous holder committed.
-func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID) error {
-	_, err := db.Exec(ctx, scheduleLock, endpointIds)
-	return err
+// Locks rows in one order, so that two batches cannot wait for each other, and returns them as they are once they are locked: a row
+// that had to be waited for comes as the previous holder left it. What else belongs to the state of an endpoint is read in later
+// statements, whose snapshots see what that holder committed.
+func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID) ([]Schedule, error) {
+	rows, err := db.Query(ctx, scheduleLock, endpointIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Schedule
+	for rows.Next() {
+		var i Schedule
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.DueAt,
+			&i.PlannedAt,
+			&i.Slot,
+			&i.ClaimToken,
+			&i.ClaimedBy,
+			&i.ClaimedAt,
+			&i.Version,
+			&i.LockMs,
+			&i.Attempt,
+			&i.Source,
+			&i.Anchor,
+			&i.FailureCount,
+			&i.PausedUntil,
+			&i.ManualAt,
+			&i.RetryAfter,
+			&i.LastSlot,
+			&i.LastAttempt,
+			&i.LastStatus,
+			&i.LastStartedAt,
+			&i.LastFinishedAt,
+			&i.PauseReason,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
