@@ -10,10 +10,11 @@ import (
 	"rubato/internal/runs"
 )
 
-// Target is what a run calls: the configuration of an endpoint at one version, ready for use.
+// Target is what a run calls: the configuration of an endpoint at one version, ready for use. Many runs share it, so nothing of it
+// may be changed.
 type Target struct {
 	TenantID [16]byte
-	Spec     endpoints.Spec
+	Spec     *endpoints.Spec
 	Header   http.Header
 	Success  *endpoints.SuccessRule
 }

@@ -23,12 +23,12 @@ var errAway = errs.New(errs.Unavailable, "", "the database is away")
 // hooked is the real store with its steps open to faults; nil hooks let through.
 type hooked struct {
 	dispatch.Executions
-	targets func(map[[16]byte]dispatch.Target)
+	targets func(map[[16]byte]*dispatch.Target)
 	start   func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
 	finish  func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error)
 }
 
-func (h *hooked) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]dispatch.Target, error) {
+func (h *hooked) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*dispatch.Target, error) {
 	found, err := h.Executions.Targets(ctx, list)
 	if h.targets != nil {
 		h.targets(found)
@@ -163,7 +163,7 @@ func TestAPanicEndsOneRunOnly(t *testing.T) {
 	b := setup(t)
 	target := answering(t)
 	sick, sound := b.register(t, target, nil), b.register(t, target, nil)
-	p := b.work(t, b.with(&hooked{targets: func(found map[[16]byte]dispatch.Target) {
+	p := b.work(t, b.with(&hooked{targets: func(found map[[16]byte]*dispatch.Target) {
 		if broken, here := found[sick.ID]; here {
 			broken.Success = nil
 			found[sick.ID] = broken

@@ -11,7 +11,7 @@ import (
 // waiting is a claim in the queue, with what it is going to call.
 type waiting struct {
 	claim  claims.Claim
-	target Target
+	target *Target
 	taken  time.Time // into the queue, on this process's clock
 }
 

@@ -27,7 +27,7 @@ import (
 // Executions is what running needs of the database. Every method is one transaction.
 type Executions interface {
 	// Targets returns what the claims are to call, at the version that each claim names.
-	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]Target, error)
+	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*Target, error)
 	// Start makes live runs of claims whose time has come. It returns those whose token was unchanged; no other may be sent.
 	Start(ctx context.Context, worker [16]byte, list []Start, ttl time.Duration) ([]Started, error)
 	// Finish records finished runs and plans what follows. Answers to runs that were settled by somebody else change nothing.

@@ -107,8 +107,8 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 		return Response{}, x.fail(ctx, &fault{reason: EgressDenied, err: refusal{violation}}, false)
 	}
 	x.hop = first
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(max(r.Timeout, 0), defaultTimeout))
-	defer cancel()
+	ctx, x.cancel = context.WithTimeout(ctx, cmp.Or(max(r.Timeout, 0), defaultTimeout))
+	defer x.cancel()
 	return x.run(ctx, limits{body: max(r.MaxBody, 0), redirects: r.MaxRedirects})
 }
 

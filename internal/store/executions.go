@@ -24,7 +24,7 @@ var _ dispatch.Executions = (*Executions)(nil)
 func NewExecutions(db *DB) *Executions { return &Executions{db: db} }
 
 // Targets implements dispatch.Executions.
-func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]dispatch.Target, error) {
+func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*dispatch.Target, error) {
 	versions := make(map[[16]byte]int64, len(list))
 	for _, c := range list {
 		versions[c.EndpointID] = c.Version
@@ -33,10 +33,10 @@ func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]
 	if err != nil {
 		return nil, translate(err)
 	}
-	targets := make(map[[16]byte]dispatch.Target, len(loaded))
+	targets := make(map[[16]byte]*dispatch.Target, len(loaded))
 	for id, c := range loaded {
 		if c.fault == nil {
-			targets[id] = c.target
+			targets[id] = &c.target
 			continue
 		}
 		if err := s.quarantine(ctx, id); err != nil {

@@ -80,7 +80,7 @@ func setup(t *testing.T) *world {
 		first = list[1]
 	}
 	started, err := w.executions.Start(t.Context(), dead, []dispatch.Start{{
-		Claim: first, RunID: runs.NewID(first.Slot, first.EndpointID, 1), Execution: 10 * time.Minute,
+		Claim: first, TenantID: store.DefaultTenant, RunID: runs.NewID(first.Slot, first.EndpointID, 1), Execution: 10 * time.Minute,
 	}}, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, started, 1)

@@ -30,7 +30,7 @@ type worker struct {
 	cut     bool // from the database
 
 	queue   []claims.Claim
-	targets map[[16]byte]dispatch.Target
+	targets map[[16]byte]*dispatch.Target
 	running []*execution
 	results []result
 }
@@ -59,7 +59,7 @@ func (w *world) newWorker() *worker {
 	var id uuid.UUID
 	id[0], id[6], id[8] = 0xaa, 0x70, 0x80
 	binary.BigEndian.PutUint32(id[12:], w.ids)
-	me := &worker{id: id, targets: map[[16]byte]dispatch.Target{}}
+	me := &worker{id: id, targets: map[[16]byte]*dispatch.Target{}}
 	w.do(w.beatCall(me, "active"))
 	return me
 }
@@ -108,7 +108,7 @@ func (w *world) take(by *worker, list []claims.Claim) {
 	if len(list) == 0 {
 		return
 	}
-	found := map[[16]byte]dispatch.Target{}
+	found := map[[16]byte]*dispatch.Target{}
 	w.do(&call{
 		name: "targets for " + short(by.id),
 		run: func(ctx context.Context, s *stores) (err error) {
@@ -165,7 +165,8 @@ func (w *world) startCall(by *worker, list []claims.Claim) *call {
 	starts := make([]dispatch.Start, len(list))
 	for i, c := range list {
 		starts[i] = dispatch.Start{
-			Claim: c, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt), Execution: by.targets[c.EndpointID].Spec.MaxExecutionTime,
+			Claim: c, TenantID: by.targets[c.EndpointID].TenantID, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt),
+			Execution: by.targets[c.EndpointID].Spec.MaxExecutionTime,
 		}
 	}
 	asked, seen := w.elapsed, by.sampled // A copy that arrives later goes by the view that it was sent by.
@@ -188,7 +189,7 @@ func (w *world) startCall(by *worker, list []claims.Claim) *call {
 
 // launch begins an execution. The request leaves in a step of its own, so that a freeze can come between.
 func (w *world) launch(by *worker, c claims.Claim, s dispatch.Started, asked time.Duration) {
-	e := &execution{claim: c, started: s, spec: by.targets[c.EndpointID].Spec, asked: asked, jumps: w.jumps, seen: by.sampled}
+	e := &execution{claim: c, started: s, spec: *by.targets[c.EndpointID].Spec, asked: asked, jumps: w.jumps, seen: by.sampled}
 	e.deadline = w.elapsed + e.spec.MaxExecutionTime
 	if ttl := s.LockedUntil.Sub(s.StartedAt); ttl < e.spec.MaxExecutionTime {
 		e.ends = asked + ttl - lockMargin
