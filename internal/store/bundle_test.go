@@ -77,8 +77,9 @@ func (b *bundle) at(now time.Time) time.Time {
 	return now
 }
 
-// noon returns an instant of today that the prepared days of history hold, so that tests can move both ways from it.
-func noon() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour) }
+// noon returns an instant that the prepared days of history hold, so that tests can move both ways from it. It is tomorrow's: what was
+// registered by the real clock is due then, at whatever hour the tests run.
+func noon() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Add(36 * time.Hour) }
 
 // exec runs a statement past the stores and returns how many rows it changed.
 func (b *bundle) exec(t *testing.T, sql string, args ...any) int64 {
