@@ -38,8 +38,11 @@ type cli struct {
 	Explain   explainCmd   `cmd:"" help:"Decide offline when endpoints would run: one JSON object per line in, one decision per line out."`
 	Migrate   migrateCmd   `cmd:"" help:"Prepare the database that DATABASE_URL names."`
 	Audit     auditCmd     `cmd:"" help:"Check the guarantees against the history of the database that DATABASE_URL names. Only reads."`
+	Bench     benchCmd     `cmd:"" help:"Measure Rubato on this machine, beside what the machine can do at best. Needs nothing but this program."`
 	Config    configCmd    `cmd:"" help:"Print the settings in force, secrets hidden."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
+
+	BenchProcess benchProcessCmd `cmd:"" hidden:"" help:"Be a part of a bench."`
 }
 
 // serverFlag is another name of --server, after RUBATO_URL, for commands that have no other URL to name.

@@ -1,0 +1,110 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The contenders, in the order in which a round goes through them.
+const (
+	contenderBare   = "bareClient"
+	contenderIdeal  = "idealPipeline"
+	contenderRubato = "rubato"
+	contenderRiver  = "river"
+)
+
+func contenders() []string {
+	return []string{contenderBare, contenderIdeal, contenderRubato, contenderRiver}
+}
+
+// rival is a contender other than Rubato: a process that does a workload from a table of its own.
+type rival struct {
+	name    string
+	table   string // whose rows are its records; empty: it keeps none
+	done    string // counts the records
+	callers int
+	lead    time.Duration // how long before the first due time it starts
+	fill    func(ctx context.Context, d *database, t task) error
+	start   func(ctx context.Context, l *lab, t task) (*process, error)
+}
+
+func bareClient(callers int) rival {
+	return rival{
+		name: contenderBare, callers: callers, lead: time.Second,
+		start: func(ctx context.Context, l *lab, t task) (*process, error) { return l.start(ctx, roleBare, t, nil) },
+	}
+}
+
+func idealPipeline(callers int) rival {
+	return rival{
+		name: contenderIdeal, table: "ideal_jobs", done: "SELECT count(*) FROM ideal_jobs WHERE finished_at IS NOT NULL",
+		callers: callers, lead: pipelineAhead + time.Second, fill: fillPipeline,
+		start: func(ctx context.Context, l *lab, t task) (*process, error) { return l.start(ctx, roleIdeal, t, nil) },
+	}
+}
+
+// fillRate is how many jobs a second can be prepared at least; a round whose preparation is slower is repeated with a longer lead.
+const fillRate = 10_000
+
+// perform lets a rival do a workload whose first due time is yet to be chosen.
+func (r rival) perform(ctx context.Context, l *lab, w workload) (Measure, error) {
+	lead := r.lead + 2*time.Second + time.Duration(w.Jobs)*time.Second/fillRate
+	return persistently(l, r.name, func(stretch time.Duration) (Measure, error) {
+		w.Due = soon(stretch * lead)
+		return r.attempt(ctx, l, w)
+	})
+}
+
+// persistently tries again when the preparation took longer than was foreseen, and has it stretch the time that it foresees.
+func persistently[T any](l *lab, name string, try func(stretch time.Duration) (T, error)) (T, error) {
+	const most = 4
+	for stretch := time.Duration(1); ; stretch *= 2 {
+		m, err := try(stretch)
+		if !errors.Is(err, errTooLate) || stretch == most {
+			return m, err
+		}
+		l.Progress.Say("  the preparation of %s took too long; again, with twice the time for it", name)
+	}
+}
+
+func (r rival) attempt(ctx context.Context, l *lab, w workload) (_ Measure, err error) {
+	t := task{workload: w, Target: l.sink.target(groupPlain, 0), Callers: r.callers}
+	t.Target = t.Target[:len(t.Target)-1] // Without the number.
+	watched := watch{
+		name: r.name, group: groupPlain, work: w, begin: w.Due.Add(-r.lead / 2), parts: l.parts(), patience: patienceFor(w),
+	}
+	if r.table == "" {
+		watched.parts.postgres = 0
+		watched.done = l.sink.count
+		watched.finished = func(context.Context) (time.Time, error) { return time.Time{}, nil }
+	} else {
+		d, err := l.newDatabase(ctx)
+		if err != nil {
+			return Measure{}, err
+		}
+		defer func() { err = errors.Join(err, d.drop(ctx)) }()
+		t.Database = d.url()
+		if err := errors.Join(r.fill(ctx, d, t), d.settle(ctx)); err != nil {
+			return Measure{}, err
+		}
+		watched.done = func(ctx context.Context) (int, error) { return d.number(ctx, r.done) }
+		watched.finished = func(ctx context.Context) (time.Time, error) { return d.lastCommit(ctx, r.table) }
+	}
+	if time.Now().After(w.Due.Add(-r.lead)) {
+		return Measure{}, errTooLate
+	}
+	p, err := r.start(ctx, l, t)
+	if err != nil {
+		return Measure{}, fmt.Errorf("starting %s: %w", r.name, err)
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	watched.parts.workers = []*process{p}
+	return l.watch(ctx, watched)
+}
+
+// patienceFor returns how long after its last due time a workload must be done: at 200 runs a second, which any contender exceeds.
+func patienceFor(w workload) time.Duration {
+	return 20*time.Second + time.Duration(w.Jobs)*time.Second/200
+}

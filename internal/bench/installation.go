@@ -1,0 +1,157 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"rubato/client"
+	"rubato/internal/config"
+	"rubato/internal/store"
+)
+
+// once is the interval of endpoints that must not come due a second time while they are watched.
+const once = 300 * 24 * time.Hour
+
+// installation is Rubato on a database of its own: an API server and workers.
+type installation struct {
+	db       *database
+	settings config.Config
+	environ  []string
+	api      *process
+	workers  []*process
+}
+
+// install makes a database, prepares it and starts the API server.
+func (l *lab) install(ctx context.Context, more map[string]string) (_ *installation, err error) {
+	db, err := l.newDatabase(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in := &installation{db: db}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, in.close(ctx))
+		}
+	}()
+	in.environ = l.environ(db, more)
+	if in.settings, err = config.Load(in.environ, config.Program{}); err != nil {
+		return nil, err
+	}
+	if _, err := store.MigrateUp(ctx, db.url()); err != nil {
+		return nil, fmt.Errorf("preparing the database %s: %w", db.name, err)
+	}
+	in.api, err = l.start(ctx, roleAPI, nil, append(in.environ, "RUBATO_BOOTSTRAP_API_KEY="+adminKey))
+	return in, err
+}
+
+// registrar returns who registers endpoints.
+func (in *installation) registrar(conns int) (*registrar, error) {
+	return newRegistrar(in.api.news.Serves.API, adminKey, conns, in.db.lab.Progress)
+}
+
+// startWorkers starts workers and waits until they claim, and have run what warms them up.
+func (in *installation) startWorkers(ctx context.Context, n, warm int) error {
+	for range n {
+		w, err := in.db.lab.start(ctx, roleWorker, nil, in.environ)
+		if err != nil {
+			return err
+		}
+		in.workers = append(in.workers, w)
+	}
+	for _, w := range in.workers {
+		if err := poll(ctx, startPatience, func() (bool, error) {
+			_, err := fetch(ctx, "GET", w.news.Serves.Admin+"/readyz")
+			return err == nil, w.alive()
+		}); err != nil {
+			return fmt.Errorf("waiting for a worker to claim: %w", err)
+		}
+	}
+	err := poll(ctx, startPatience, func() (bool, error) {
+		came, err := in.db.lab.sink.count(ctx)
+		return came >= warm, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the workers to warm up: %w", err)
+	}
+	return nil
+}
+
+// parts names the processes whose CPU time counts. The API server has nothing to do while runs are watched.
+func (in *installation) parts() parts {
+	p := in.db.lab.parts()
+	p.workers = in.workers
+	return p
+}
+
+// close stops everything and drops the database.
+func (in *installation) close(ctx context.Context) error {
+	var stopping errgroup.Group
+	for _, p := range in.workers {
+		stopping.Go(p.stop)
+	}
+	if in.api != nil {
+		stopping.Go(in.api.stop)
+	}
+	return errors.Join(stopping.Wait(), in.db.drop(ctx))
+}
+
+// profile takes a CPU profile of each worker for a span, and the allocations until then.
+func (in *installation) profile(ctx context.Context, name string, span time.Duration) error {
+	dir := in.db.lab.Profiles
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // Profiles are no secret.
+		return fmt.Errorf("making the directory for profiles: %w", err)
+	}
+	var group errgroup.Group
+	for n, w := range in.workers {
+		group.Go(func() error {
+			for kind, query := range map[string]string{"cpu": fmt.Sprintf("profile?seconds=%.0f", max(1, span.Seconds())), "allocs": "allocs"} {
+				text, err := fetch(ctx, "GET", w.news.Serves.Admin+"/debug/pprof/"+query)
+				if err != nil {
+					return fmt.Errorf("taking a profile of a worker: %w", err)
+				}
+				file := filepath.Join(dir, fmt.Sprintf("%s-worker%d.%s.pprof", name, n+1, kind))
+				if err := os.WriteFile(file, text, 0o644); err != nil { //nolint:gosec // Likewise.
+					return fmt.Errorf("keeping a profile: %w", err)
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// endpoint describes an endpoint on the sink that comes due first at an instant.
+func (l *lab) endpoint(group byte, n int, every time.Duration, first time.Time) client.EndpointSpec {
+	spec := client.EndpointSpec{
+		Name: fmt.Sprintf("bench %c %d", group, n), URL: l.sink.target(group, n), BaselineIntervalMs: new(every.Milliseconds()),
+	}
+	if !first.IsZero() {
+		spec.StartAt = &first
+	}
+	return spec
+}
+
+// errImpatient means that something did not happen in time.
+var errImpatient = errors.New("it did not happen in time")
+
+// poll asks until it is answered yes; the error is [errImpatient] when patience ends first.
+func poll(ctx context.Context, patience time.Duration, ask func() (bool, error)) error {
+	const pause = 25 * time.Millisecond
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errImpatient)
+	defer cancel()
+	for {
+		done, err := ask()
+		if done || err != nil {
+			return err
+		}
+		if !await(ctx, time.Now().Add(pause)) {
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// riverSource is where the program that runs River lies in the source tree.
+const riverSource = "test/bench/river"
+
+// riverLead is how long before the first due time River starts: it moves jobs that come due within 5 s to its queue every 5 s, and
+// elects a leader for that first.
+const riverLead = 14 * time.Second
+
+// river returns River as a contender, or why it is left out.
+func (l *lab) river(ctx context.Context, callers int) (_ rival, absent string) {
+	program, err := l.buildRiver(ctx)
+	if err != nil {
+		return rival{}, "River is left out: " + err.Error()
+	}
+	start := func(ctx context.Context, t task, mode string) (*process, error) {
+		t.Mode = mode
+		return startProcess(ctx, command{name: "river", path: program, task: t})
+	}
+	return rival{
+		name: contenderRiver, table: "river_job", done: "SELECT count(*) FROM river_job WHERE state = 'completed'",
+		callers: callers, lead: riverLead,
+		fill: func(ctx context.Context, _ *database, t task) error {
+			p, err := start(ctx, t, "fill")
+			if err != nil {
+				return err
+			}
+			return p.stop()
+		},
+		start: func(ctx context.Context, _ *lab, t task) (*process, error) { return start(ctx, t, "work") },
+	}, ""
+}
+
+// buildRiver builds the program that runs River. It is a module of its own: what the product needs is not to be more than it needs.
+func (l *lab) buildRiver(ctx context.Context) (string, error) {
+	source, err := findUp(riverSource)
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(l.dir, "river")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".") //nolint:gosec // The path is ours.
+	build.Dir = source
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building it failed: %w: %s", err, firstLineOf(string(out)))
+	}
+	return program, nil
+}
+
+// findUp returns a directory of the source tree that the working directory is in.
+func findUp(name string) (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("finding the source tree: %w", err)
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil {
+			return path, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("run this in the source tree, where " + name + " is")
+		}
+	}
+}
+
+func firstLineOf(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}

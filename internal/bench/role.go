@@ -1,0 +1,110 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"rubato/internal/app"
+	"rubato/internal/config"
+)
+
+// The roles of the processes that a bench starts.
+const (
+	roleAPI    = "api"
+	roleWorker = "worker"
+	roleSink   = "sink"
+	roleIdeal  = "ideal"
+	roleBare   = "bare"
+)
+
+// news is a line that a process writes to its standard output for the bench that started it.
+type news struct {
+	Serves  app.Addresses `json:"serves,omitzero"`
+	Target  string        `json:"target,omitempty"`  // of a sink: where requests go
+	Control string        `json:"control,omitempty"` // of a sink: where questions go
+}
+
+// Role is a process of a bench: it does one part, and ends when its standard input does, which is when the bench wants it to or is
+// gone itself.
+type Role struct {
+	Name    string
+	Environ []string
+	Stdin   io.Reader // its first line is the part's task as JSON; programs of the product have none
+	Stdout  io.Writer // news, one JSON object a line
+	Stderr  io.Writer // the log
+}
+
+// Run plays the role.
+func (r Role) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	in := bufio.NewReader(r.Stdin)
+	task, err := in.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("reading the task of the %s: %w", r.Name, err)
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel()
+	}()
+	return app.Interrupted(ctx, r.play(ctx, task))
+}
+
+func (r Role) play(ctx context.Context, task []byte) error {
+	switch r.Name {
+	case roleAPI, roleWorker:
+		return r.program(ctx)
+	case roleSink:
+		return serveSink(ctx, r.tell)
+	case roleIdeal:
+		return pipelineFrom(ctx, task, r.tell)
+	case roleBare:
+		return bareFrom(ctx, task, r.tell)
+	default:
+		return fmt.Errorf("no process of a bench is called %q", r.Name)
+	}
+}
+
+// program runs a program of the product, as its daemon does.
+func (r Role) program(ctx context.Context) error {
+	settings, err := config.Load(r.Environ, config.Program{Required: []string{config.DatabaseURL}})
+	if err != nil {
+		return err
+	}
+	logger := app.NewLogger(r.Stderr, settings.Log)
+	started := func(a app.Addresses) { r.report(logger, a) }
+	if r.Name == roleAPI {
+		return app.API{Settings: settings, Logger: logger, Started: started}.Run(ctx)
+	}
+	return app.Worker{Settings: settings, Logger: logger, Started: started}.Run(ctx)
+}
+
+func (r Role) report(logger *slog.Logger, a app.Addresses) {
+	if err := r.tell(news{Serves: a}); err != nil {
+		logger.Error("the bench does not listen", "error", err)
+	}
+}
+
+func (r Role) tell(n news) error {
+	line, err := json.Marshal(n)
+	if err == nil {
+		_, err = r.Stdout.Write(append(line, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("telling the bench: %w", err)
+	}
+	return nil
+}
+
+// taskOf reads a task.
+func taskOf[T any](text []byte) (task T, err error) {
+	if err := json.Unmarshal(text, &task); err != nil {
+		return task, errors.Join(errors.New("reading the task of a process"), err)
+	}
+	return task, nil
+}
