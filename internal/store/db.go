@@ -54,7 +54,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	params["enable_hashjoin"] = "off"
 	params["enable_mergejoin"] = "off"
 	params["enable_seqscan"] = "off"
-	params["plan_cache_mode"] = "force_generic_plan"
+	params["plan_cache_mode"] = "force_custom_plan"
 	params["idle_in_transaction_session_timeout"] = "10000" // A client that stands still must not keep rows locked.
 	pc.ConnConfig.ConnectTimeout = 5 * time.Second
 	pc.AfterConnect = useUTC

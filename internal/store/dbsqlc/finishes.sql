@@ -1,15 +1,16 @@
 -- name: LiveRunFinish :many
--- Ends live runs by endpoint, run and token. What does not come back was settled by somebody else first.
-WITH done AS (
-    SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
-           unnest(sqlc.arg('run_ids')::uuid[]) AS run_id,
-           unnest(sqlc.arg('tokens')::bigint[]) AS token
-)
+-- Ends live runs by endpoint, run and token. What does not come back was settled by somebody else first. The rows are looked up one by
+-- one, by their key; see LiveRunStart.
 DELETE
-FROM live_runs l USING done
-WHERE l.endpoint_id = done.endpoint_id
-  AND l.run_id = done.run_id
-  AND l.claim_token = done.token
+FROM live_runs l
+WHERE l.endpoint_id = ANY (ARRAY(
+    SELECT w.endpoint_id
+    FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
+                 unnest(sqlc.arg('run_ids')::uuid[]) AS run_id,
+                 unnest(sqlc.arg('tokens')::bigint[]) AS token) w
+             CROSS JOIN LATERAL (SELECT f.run_id, f.claim_token FROM live_runs f WHERE f.endpoint_id = w.endpoint_id OFFSET 0) found
+    WHERE found.run_id = w.run_id
+      AND found.claim_token = w.token))
 RETURNING l.run_id, l.claimed_at;
 
 -- name: LiveRunListLost :many

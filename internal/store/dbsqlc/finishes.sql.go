@@ -11,16 +11,16 @@ import (
 )
 
 const liveRunFinish = `-- name: LiveRunFinish :many
-WITH done AS (
-    SELECT unnest($1::uuid[]) AS endpoint_id,
-           unnest($2::uuid[]) AS run_id,
-           unnest($3::bigint[]) AS token
-)
 DELETE
-FROM live_runs l USING done
-WHERE l.endpoint_id = done.endpoint_id
-  AND l.run_id = done.run_id
-  AND l.claim_token = done.token
+FROM live_runs l
+WHERE l.endpoint_id = ANY (ARRAY(
+    SELECT w.endpoint_id
+    FROM (SELECT unnest($1::uuid[]) AS endpoint_id,
+                 unnest($2::uuid[]) AS run_id,
+                 unnest($3::bigint[]) AS token) w
+             CROSS JOIN LATERAL (SELECT f.run_id, f.claim_token FROM live_runs f WHERE f.endpoint_id = w.endpoint_id OFFSET 0) found
+    WHERE found.run_id = w.run_id
+      AND found.claim_token = w.token))
 RETURNING l.run_id, l.claimed_at
 `
 
@@ -35,7 +35,8 @@ type LiveRunFinishRow struct {
 	ClaimedAt time.Time
 }
 
-// Ends live runs by endpoint, run and token. What does not come back was settled by somebody else first.
+// Ends live runs by endpoint, run and token. What does not come back was settled by somebody else first. The rows are looked up one by
+// one, by their key; see LiveRunStart.
 func (q *Queries) LiveRunFinish(ctx context.Context, db DBTX, arg LiveRunFinishParams) ([]LiveRunFinishRow, error) {
 	rows, err := db.Query(ctx, liveRunFinish, arg.EndpointIds, arg.RunIds, arg.Tokens)
 	if err != nil {
