@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // SetNow makes every statement that depends on time take at for the database's time. The zero instant gives the database its own
 // clock back. It must not be called while statements run.
@@ -10,3 +13,11 @@ func (db *DB) SetNow(at time.Time) {
 
 // Translate is translate.
 func Translate(err error) error { return translate(err) }
+
+// Statement is statement.
+type Statement = statement
+
+// Pipeline is pipeline through the pool.
+func (db *DB) Pipeline(ctx context.Context, statements ...Statement) error {
+	return pipeline(ctx, db.pool, statements...)
+}
