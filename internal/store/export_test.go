@@ -2,7 +2,11 @@ package store
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // SetNow makes every statement that depends on time take at for the database's time. The zero instant gives the database its own
@@ -20,4 +24,18 @@ type Statement = statement
 // Pipeline is pipeline through the pool.
 func (db *DB) Pipeline(ctx context.Context, statements ...Statement) error {
 	return pipeline(ctx, db.pool, statements...)
+}
+
+// Explain returns the plan that a statement gets on the connections of the hot path.
+func (db *DB) Explain(ctx context.Context, s Statement) (string, error) {
+	r := &recorder{}
+	if err := s(r); !errors.Is(err, errRecorded) {
+		return "", err
+	}
+	rows, err := db.pool.Query(ctx, "EXPLAIN "+r.sql, r.args...)
+	if err != nil {
+		return "", err
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return strings.Join(lines, "\n"), err
 }
