@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,10 +31,11 @@ type ClaimerConfig struct {
 	Metrics      *Metrics
 }
 
-// Claimer claims what comes due: every poll interval, at once when it is woken, and again at once while batches come back full.
+// Claimer claims what comes due: every poll interval, at once when it is woken, and again at once while more is due than a claim took.
 type Claimer struct {
 	cfg  ClaimerConfig
 	wake chan struct{}
+	more atomic.Bool // the last claim may have left something behind
 }
 
 // NewClaimer returns a claimer that does nothing until Run.
@@ -49,30 +51,55 @@ func (c *Claimer) Wake() {
 	}
 }
 
-// Run claims until ctx ends. A claim that fails is logged and tried again at the next poll.
-func (c *Claimer) Run(ctx context.Context) {
-	for ctx.Err() == nil {
-		full, err := c.claimOnce(ctx)
-		if err != nil && ctx.Err() == nil {
-			c.cfg.Logger.Warn("claiming failed; trying again at the next poll", "error", err)
-		}
-		if full {
-			continue
-		}
-		pause := time.NewTimer(c.jittered())
-		select {
-		case <-ctx.Done():
-		case <-c.wake:
-		case <-pause.C:
-		}
-		pause.Stop()
+// Refill tells that the taker has room again. It asks for a claim at once where the last one left something behind.
+func (c *Claimer) Refill() {
+	if c.more.Load() {
+		c.Wake()
 	}
 }
 
+// Run claims until ctx ends. A claim that fails is logged and tried again at the next poll.
+func (c *Claimer) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		more, err := c.claimOnce(ctx)
+		if err != nil && ctx.Err() == nil {
+			c.cfg.Logger.Warn("claiming failed; trying again at the next poll", "error", err)
+		}
+		c.more.Store(more)
+		if !more || !c.room() {
+			c.pause(ctx)
+		}
+	}
+}
+
+// pause returns at the next poll, or before it when a claim is wanted and there is room for one.
+func (c *Claimer) pause(ctx context.Context) {
+	poll := time.NewTimer(c.jittered())
+	defer poll.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-poll.C:
+			return
+		case <-c.wake:
+			if c.room() {
+				return
+			}
+			c.more.Store(true) // Whoever woke it meant it: it claims when there is room.
+		}
+	}
+}
+
+func (c *Claimer) room() bool {
+	limit, _ := c.cfg.Taker.Room()
+	return limit > 0
+}
+
 // claimOnce claims one batch and reports whether it came back full, which means that more may be due. It asks also while there is no
-// room: the answer tells the database's time, and that the database is there. The end of ctx does not cut it short: a claim whose
+// room: the answer tells the database's time, and that the database is there; whether more is due then is unknown. The end of ctx does not cut it short: a claim whose
 // answer nobody reads keeps its endpoints from everybody until its lock is over.
-func (c *Claimer) claimOnce(ctx context.Context) (full bool, err error) {
+func (c *Claimer) claimOnce(ctx context.Context) (more bool, err error) {
 	room, horizon := c.cfg.Taker.Room()
 	limit := max(0, min(room, maxBatch))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Rules.LockTTL/4) // A longer claim eats up its own lock.
@@ -87,7 +114,7 @@ func (c *Claimer) claimOnce(ctx context.Context) (full bool, err error) {
 	}
 	c.cfg.Metrics.claimed(list, time.Since(sent))
 	c.cfg.Taker.Take(list, now, sent)
-	return limit > 0 && len(list) == limit, nil
+	return len(list) == limit, nil
 }
 
 // jittered spreads the polls of many workers, so that they do not all ask at one instant.

@@ -84,7 +84,18 @@ type fakeTaker struct {
 	sent  []time.Time
 }
 
-func (k *fakeTaker) Room() (int, time.Duration) { return k.room, k.horizon }
+func (k *fakeTaker) Room() (int, time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.room, k.horizon
+}
+
+// has gives the taker room for so many.
+func (k *fakeTaker) has(room int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.room = room
+}
 
 func (k *fakeTaker) Take(list []claims.Claim, _, sent time.Time) {
 	k.mu.Lock()
@@ -184,6 +195,60 @@ func TestFullBatchesGoOnAtOnce(t *testing.T) {
 		require.Equal(t, 3, store.asked(), "500, 500 and the rest")
 		require.Equal(t, 500, store.requests[0].Limit)
 		stop()
+	})
+}
+
+// TestARefillTakesWhatTheLastClaimLeftBehind fills a taker, so that a claim ends although more is due, and then makes room.
+func TestARefillTakesWhatTheLastClaimLeftBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		taker := &fakeTaker{room: 3, horizon: time.Second}
+		due := 5
+		store := &fakeStore{claim: func(_ context.Context, r claims.Request) ([]claims.Claim, error) {
+			got := min(due, r.Limit)
+			due -= got
+			taker.has(0)
+			return make([]claims.Claim, got), nil
+		}}
+		c, stop := runClaimer(t, store, taker)
+		defer stop()
+		synctest.Wait()
+		require.Equal(t, 1, store.asked(), "there is no room for a second claim")
+
+		c.Refill()
+		synctest.Wait()
+		require.Equal(t, 1, store.asked(), "there is still none")
+
+		taker.has(3)
+		c.Refill()
+		synctest.Wait()
+		require.Equal(t, 2, store.asked(), "it claims at once, long before the next poll")
+		require.Zero(t, due)
+
+		taker.has(3)
+		c.Refill()
+		synctest.Wait()
+		require.Equal(t, 2, store.asked(), "the last claim found less than it could take: nothing was left behind")
+	})
+}
+
+func TestAWakeWithoutRoomIsHeardWhenThereIsRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		taker := &fakeTaker{room: 3, horizon: time.Second}
+		store := &fakeStore{}
+		c, stop := runClaimer(t, store, taker)
+		defer stop()
+		synctest.Wait()
+		taker.has(0)
+		c.Wake()
+		synctest.Wait()
+		require.Equal(t, 1, store.asked())
+
+		taker.has(1)
+		c.Refill()
+		synctest.Wait()
+		require.Equal(t, 2, store.asked())
 	})
 }
 

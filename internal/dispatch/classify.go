@@ -11,7 +11,7 @@ import (
 )
 
 // classify says what an exchange means. now is database time, for the instant that a Retry-After names.
-func classify(ctx context.Context, t Target, answer egress.Response, err error, now time.Time) runs.Outcome {
+func classify(ctx context.Context, t *Target, answer egress.Response, err error, now time.Time) runs.Outcome {
 	o := runs.Outcome{
 		StatusCode:    answer.StatusCode,
 		Phases:        phases(answer.Phases),
@@ -55,7 +55,7 @@ func verdict(ctx context.Context, reason egress.Reason) (runs.Status, runs.Reaso
 		if errors.Is(context.Cause(ctx), errShutdown) {
 			return runs.Lost, runs.Shutdown
 		}
-		return runs.TimedOut, runs.Timeout // The deadline of the execution.
+		return runs.TimedOut, runs.Timeout
 	case egress.DNSError, egress.ConnectError, egress.TLSError, egress.EgressDenied, egress.ProtocolError, egress.ConnectionLost,
 		egress.RedirectLimit, egress.RedirectDenied:
 		return runs.Failed, runs.Reason(reason) // Both packages use the field's standard codes; a test holds them together.

@@ -55,7 +55,7 @@ func TestAFailedCallIsClassifiedByItsReason(t *testing.T) {
 			}
 			for _, sent := range []bool{false, true} {
 				err := &egress.Error{Reason: tc.reason, Sent: sent, Phases: egress.Phases{DNS: time.Second}}
-				o := classify(ctx, Target{Success: rule(t, "2xx")}, egress.Response{}, err, start)
+				o := classify(ctx, &Target{Success: rule(t, "2xx")}, egress.Response{}, err, start)
 				require.Equal(t, tc.status, o.Status)
 				require.Equal(t, tc.want, o.Reason)
 				require.Equal(t, sent, o.MaybeSent)
@@ -109,7 +109,7 @@ func TestAnAnswerIsClassifiedByTheRuleOfItsEndpoint(t *testing.T) {
 			header.Set("Retry-After", tc.header)
 		}
 		answer := egress.Response{StatusCode: tc.code, Header: header, Body: []byte("body"), Truncated: true, Phases: egress.Phases{Wait: time.Second}}
-		got := classify(t.Context(), Target{Success: rule(t, tc.rule)}, answer, nil, start)
+		got := classify(t.Context(), &Target{Success: rule(t, tc.rule)}, answer, nil, start)
 		want := runs.Outcome{
 			Status: tc.status, Reason: runs.HTTPStatus, MaybeSent: true, StatusCode: tc.code, Phases: runs.Phases{Wait: time.Second},
 			ResponseBytes: 4, Truncated: true, ContentType: "text/plain", Body: []byte("body"), RetryAfter: tc.retryAfter,
@@ -127,7 +127,7 @@ func TestARequestSaysWhatItStandsFor(t *testing.T) {
 		spec := endpoints.Defaults()
 		spec.URL, spec.Method, spec.Body, spec.FollowRedirects = "http://target.example/x", "POST", "payload", 3
 		spec.Timeout = 5 * time.Second
-		b := waiting{claim: c, target: Target{Spec: spec, Header: http.Header{"X-One": {"1"}}}}
+		b := waiting{claim: c, target: &Target{Spec: &spec, Header: http.Header{"X-One": {"1"}}}}
 		return request(b, Started{RunID: runs.NewID(slot, c.EndpointID, attempt)})
 	}
 	first := build(1, 41)

@@ -32,9 +32,6 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	}()
 	ctx, cancel := context.WithCancelCause(work)
 	defer cancel(nil)
-	ctx, stop := context.WithTimeoutCause(ctx, b.target.Spec.MaxExecutionTime, context.DeadlineExceeded)
-	defer stop()
-
 	if ttl := s.LockedUntil.Sub(s.StartedAt); claims.Outlasts(b.target.Spec.MaxExecutionTime, ttl) {
 		held := claims.Held{RunID: s.RunID, Token: b.claim.Token}
 		w.beats.Hold(claims.NewLock(held, sent, ttl, cancel))
@@ -54,7 +51,9 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	if now, known := w.clock.now(); known {
 		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
 	}
-	answer, err := w.cfg.Egress.Do(ctx, request(b, s))
+	r := request(b, s)
+	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
+	answer, err := w.cfg.Egress.Do(ctx, r)
 	failpoint.Hit(failpoint.Answered)
 	if errors.Is(context.Cause(ctx), claims.ErrLockLost) {
 		return runs.Outcome{}, false

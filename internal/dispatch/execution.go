@@ -10,16 +10,19 @@ import (
 	"rubato/internal/runs"
 )
 
-// Target is what a run calls: the configuration of an endpoint at one version, ready for use.
+// Target is what a run calls: the configuration of an endpoint at one version, ready for use. Many runs share it, so nothing of it
+// may be changed.
 type Target struct {
-	Spec    endpoints.Spec
-	Header  http.Header
-	Success *endpoints.SuccessRule
+	TenantID [16]byte
+	Spec     *endpoints.Spec
+	Header   http.Header
+	Success  *endpoints.SuccessRule
 }
 
 // Start asks for the start of a claim.
 type Start struct {
 	Claim     claims.Claim
+	TenantID  [16]byte
 	RunID     runs.ID
 	Execution time.Duration // limit of the execution
 }

@@ -24,14 +24,14 @@ var errAway = errs.New(errs.Unavailable, "", "the database is away")
 type hooked struct {
 	dispatch.Executions
 	read    func() error // before targets are read
-	targets func(map[[16]byte]dispatch.Target)
+	targets func(map[[16]byte]*dispatch.Target)
 	own     func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
 	start   func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
 	cancels func(next func() ([]dispatch.Cancel, error)) ([]dispatch.Cancel, error)
 	finish  func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error)
 }
 
-func (h *hooked) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]dispatch.Target, error) {
+func (h *hooked) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*dispatch.Target, error) {
 	if h.read != nil {
 		if err := h.read(); err != nil {
 			return nil, err
@@ -194,7 +194,7 @@ func TestAPanicEndsOneRunOnly(t *testing.T) {
 	b := setup(t)
 	target := answering(t)
 	sick, sound := b.register(t, target, nil), b.register(t, target, nil)
-	p := b.work(t, b.with(&hooked{targets: func(found map[[16]byte]dispatch.Target) {
+	p := b.work(t, b.with(&hooked{targets: func(found map[[16]byte]*dispatch.Target) {
 		if broken, here := found[sick.ID]; here {
 			broken.Success = nil
 			found[sick.ID] = broken
@@ -332,7 +332,7 @@ func TestAClaimIsGivenBackUntilItIsTaken(t *testing.T) {
 	failing := &failingRelease{Store: b.claims}
 	var hidden atomic.Bool
 	p := b.work(t, func(cfg *dispatch.Config) {
-		b.with(&hooked{targets: func(found map[[16]byte]dispatch.Target) {
+		b.with(&hooked{targets: func(found map[[16]byte]*dispatch.Target) {
 			if hidden.CompareAndSwap(false, true) {
 				clear(found)
 			}

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"rubato/internal/errs"
@@ -11,33 +12,49 @@ import (
 )
 
 const (
-	finishBatch    = 200                    // trials show no gain from larger batches
+	finishBatch    = 250                    // trials show no gain from larger batches
+	finishLinger   = 2 * time.Millisecond   // how long a result waits for others to share its commit
+	finishWriters  = 3                      // how many batches are written at once
 	finishWait     = 10 * time.Second       // how long one record may take before it is tried again
 	finishRetryMin = 100 * time.Millisecond // doubles up to finishRetryMax
 	finishRetryMax = time.Second
 )
 
-// finishLoop records results until there are no more or ctx ends. While one batch is written, the next one gathers.
+// finishLoop records results until there are no more or ctx ends. While some batches are written, the next one gathers.
 func (w *Worker) finishLoop(ctx context.Context) {
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	writers := make(chan struct{}, finishWriters)
 	for first := range w.results {
-		batch := []runs.Run{first}
-	gather:
-		for len(batch) < finishBatch {
-			select {
-			case run, open := <-w.results:
-				if !open {
-					break gather
-				}
-				batch = append(batch, run)
-			default:
-				break gather
+		batch := w.gather(first)
+		writers <- struct{}{}
+		writing.Go(func() {
+			defer func() { <-writers }()
+			w.record(ctx, batch)
+			for range batch {
+				w.free()
 			}
-		}
-		w.record(ctx, batch)
-		for range batch {
-			w.free()
+		})
+	}
+}
+
+// gather adds to a result those that come with it or shortly after. A run that is alone does not wait.
+func (w *Worker) gather(first runs.Run) []runs.Run {
+	batch := []runs.Run{first}
+	linger := time.NewTimer(finishLinger)
+	defer linger.Stop()
+	for len(batch) < min(finishBatch, int(w.busy.Load())) {
+		select {
+		case run, open := <-w.results:
+			if !open {
+				return batch
+			}
+			batch = append(batch, run)
+		case <-linger.C:
+			return batch
 		}
 	}
+	return batch
 }
 
 // record writes a batch, for as long as it takes: an answer that was received is not thrown away because the database is away.

@@ -12,6 +12,9 @@ const (
 	// queueFactor bounds the claims that wait, in slots: a slot serves several short runs within the horizon, but a worker
 	// must not hoard what others could start.
 	queueFactor = 8
+	// overdueLimit is how long an overdue claim may have waited here before the worker takes no more: what it holds already is
+	// all that it can start soon, and others may have free slots.
+	overdueLimit = 250 * time.Millisecond
 	// hoardLimit is how long all slots may be taken before overdue claims are given back for others to take.
 	hoardLimit = 2 * time.Second
 )
@@ -19,13 +22,16 @@ const (
 // Room returns how many claims the worker can take now, and how far ahead. It implements claims.Taker.
 func (w *Worker) Room() (limit int, horizon time.Duration) {
 	free := w.cfg.Slots - int(w.busy.Load())
-	if free <= 0 || w.beats.Pulse().Err() != nil {
+	if w.beats.Pulse().Err() != nil || free <= 0 && w.clock.age(w.lastFree.Load()) > overdueLimit {
+		return 0, 0 // Slow targets hold all slots, or nobody hears of this worker: what is claimed now would only wait.
+	}
+	if now, known := w.clock.now(); known && w.queue.waited(now) > overdueLimit {
 		return 0, 0
 	}
 	if room := w.cfg.Slots*queueFactor - w.queue.size() - w.backlog.waiting(); room > 0 {
 		return room, w.cfg.Rules.Horizon
 	}
-	return free, 0 // The queue is full of what comes later: take only what is due already.
+	return max(free, 0), 0 // The queue is full of what comes later: take only what is due already.
 }
 
 // Take puts claims into the queue. It implements claims.Taker.
@@ -53,7 +59,7 @@ func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 	var lost []claims.Claim
 	for _, c := range list {
 		if target, found := targets[c.EndpointID]; found {
-			ready = append(ready, waiting{claim: c, target: target})
+			ready = append(ready, waiting{claim: c, target: target, taken: time.Now()})
 		} else {
 			lost = append(lost, c) // Edited or archived since: its token is void already.
 		}

@@ -11,8 +11,9 @@ import (
 // waiting is a claim in the queue, with what it is going to call.
 type waiting struct {
 	claim    claims.Claim
-	target   Target
-	doubtful bool // a start of it was answered by nothing: the run may be live
+	target   *Target
+	taken    time.Time // into the queue, on this process's clock
+	doubtful bool      // a start of it was answered by nothing: the run may be live
 }
 
 // queue holds the claims that wait for their due time, the next one first. It is safe for concurrent use.
@@ -67,6 +68,16 @@ func (q *queue) next() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return q.heap[0].claim.PlannedAt, true
+}
+
+// waited returns how long the first claim has been here, where it was planned no later than now.
+func (q *queue) waited(now time.Time) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.heap) == 0 || q.heap[0].claim.PlannedAt.After(now) {
+		return 0
+	}
+	return time.Since(q.heap[0].taken)
 }
 
 // size returns how many claims wait.

@@ -73,7 +73,9 @@ func (w *Worker) runOf(c claims.Claim, s Started) runs.Run {
 func startsOf(list []waiting) []Start {
 	starts := make([]Start, len(list))
 	for i, b := range list {
-		starts[i] = Start{Claim: b.claim, RunID: runID(b.claim), Execution: b.target.Spec.MaxExecutionTime}
+		starts[i] = Start{
+			Claim: b.claim, TenantID: b.target.TenantID, RunID: runID(b.claim), Execution: b.target.Spec.MaxExecutionTime,
+		}
 	}
 	return starts
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"rubato/internal/runs"
@@ -16,10 +17,22 @@ const (
 	idleWait   = time.Second            // how often the starter looks although nothing told it to
 	startWait  = 5 * time.Second        // how long the commit of starts may take before it has failed
 	startRetry = 200 * time.Millisecond // how long the starter waits after that
+	startBatch = 250                    // trials show no gain from larger batches
+	// startWriters is how many batches of starts are committed at once: while one waits for the disk, the next one is sent.
+	startWriters = 2
+	// startLead is how long before its due time a start may be committed, so that the request can leave at the due time itself. Its
+	// bound comes from what a pause may promise: no request leaves later than this after the pause.
+	startLead = 20 * time.Millisecond
+	// startWake is how long before the due time of the first claim its batch is gathered: the time that a commit takes on a busy
+	// database. What lies between it and startLead shares the commit.
+	startWake = 8 * time.Millisecond
 )
 
-// startLoop starts claims at their due time until ctx ends. Requests run under work.
+// startLoop starts claims for their due time until ctx ends. Requests run under work.
 func (w *Worker) startLoop(ctx, work context.Context) {
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	writers := make(chan struct{}, startWriters)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -29,12 +42,24 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 		case <-w.queue.changed:
 		case <-timer.C:
 		}
-		if w.startDue(ctx, work) {
-			w.spill(ctx)
-			timer.Reset(w.untilNext())
-		} else {
-			timer.Reset(startRetry)
+		for batch := w.nextBatch(); len(batch) > 0; batch = w.nextBatch() {
+			select {
+			case writers <- struct{}{}:
+			case <-ctx.Done():
+				w.putBack(batch)
+				return
+			}
+			writing.Go(func() {
+				defer func() { <-writers }()
+				if !w.startBatch(ctx, work, batch) { // The database is away: the next try is not at once.
+					sleep(ctx, startRetry)
+					w.queue.poke()
+				}
+			})
 		}
+		w.claimer.Refill()
+		w.spill(ctx)
+		timer.Reset(w.untilNext())
 	}
 }
 
@@ -44,29 +69,28 @@ func (w *Worker) untilNext() time.Duration {
 	if !found || int(w.busy.Load()) >= w.cfg.Slots {
 		return idleWait
 	}
-	return min(max(w.clock.until(next), 0), idleWait)
+	return min(max(w.clock.until(next)-startWake, 0), idleWait)
 }
 
-// startDue starts everything that is due, as far as slots are free, and reports whether the database went along.
-func (w *Worker) startDue(ctx, work context.Context) bool {
-	for ctx.Err() == nil {
-		now, known := w.clock.now()
-		if !known {
-			return true
-		}
-		batch := w.queue.due(now, w.cfg.Slots-int(w.busy.Load()))
-		if len(batch) == 0 {
-			return true
-		}
-		if !w.startBatch(ctx, work, batch) {
-			return false
-		}
+// nextBatch takes out of the queue what is to be started next, as far as slots are free, and takes their slots.
+func (w *Worker) nextBatch() []waiting {
+	now, known := w.clock.now()
+	if next, found := w.queue.next(); !known || !found || next.Sub(now) > startWake {
+		return nil
 	}
-	return true
+	batch := w.queue.due(now.Add(startLead), min(w.cfg.Slots-int(w.busy.Load()), startBatch))
+	w.busy.Add(int64(len(batch)))
+	return batch
 }
 
-// startBatch commits the starts of a batch and sends what came back. A batch that could not be committed goes back into the queue:
-// its claims hold until their locks are over, and a second start of what did start after all is refused.
+// putBack returns claims to the queue, and their slots.
+func (w *Worker) putBack(batch []waiting) {
+	w.queue.put(batch)
+	w.busy.Add(-int64(len(batch)))
+}
+
+// startBatch commits the starts of a batch, whose slots are taken, and sends what came back. A batch that could not be committed goes
+// back into the queue: its claims hold until their locks are over, and a second start of what did start after all is refused.
 func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 	byEndpoint := make(map[[16]byte]waiting, len(batch))
 	for _, b := range batch {
@@ -85,13 +109,17 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 		for i := range batch {
 			batch[i].doubtful = true
 		}
-		w.queue.put(batch)
+		w.putBack(batch)
 		return false
 	}
-	at := commit{sent: sent, answered: time.Now()}
-	w.metrics.refused.Add(float64(len(batch) - len(started)))
+	refused := len(batch) - len(started)
+	w.metrics.refused.Add(float64(refused))
+	w.busy.Add(-int64(refused))
 	for _, s := range started {
-		w.launch(work, byEndpoint[s.EndpointID], s, at)
+		w.launch(work, byEndpoint[s.EndpointID], s, sent)
+	}
+	if refused == 0 {
+		return true
 	}
 	if err := w.refused(ctx, notIn(batch, started)); err != nil {
 		w.logger.Warn("a start whose answer was lost stays in doubt; asking again", "error", err)
@@ -109,27 +137,39 @@ func notIn(batch []waiting, started []Started) []waiting {
 	return slices.DeleteFunc(batch, func(b waiting) bool { return ours[runID(b.claim)] })
 }
 
-// commit is when a statement that starts runs was sent and answered, on this process's clock. The database read its own clock in
-// between: counting from when it was sent never makes a lock too long, counting from the answer never makes an end too late.
-type commit struct {
-	sent, answered time.Time
-}
-
-// launch takes a slot and runs one execution on a goroutine of its own.
-func (w *Worker) launch(work context.Context, b waiting, s Started, at commit) {
-	w.busy.Add(1)
+// launch runs one execution, whose slot is taken, on a goroutine of its own. sent is when the statement that started it was sent:
+// counting the lock from there never makes it too long.
+func (w *Worker) launch(work context.Context, b waiting, s Started, sent time.Time) {
 	w.metrics.started.Inc()
 	w.running.Go(func() {
+		sleep(work, w.clock.until(b.claim.PlannedAt))
 		run := w.runOf(b.claim, s)
-		outcome, recorded := w.execute(work, b, s, at.sent)
+		if now, _ := w.clock.now(); now.After(run.StartedAt) {
+			run.StartedAt = now
+		}
+		began := time.Now()
+		outcome, recorded := w.execute(work, b, s, sent)
 		if !recorded { // The lock is lost: whoever holds it now writes the record.
 			w.free()
 			return
 		}
 		run.Outcome = outcome
-		run.FinishedAt = s.StartedAt.Add(time.Since(at.answered))
+		run.FinishedAt = run.StartedAt.Add(time.Since(began))
 		w.results <- run
 	})
+}
+
+// sleep returns after d, or when ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // free gives a slot back.

@@ -28,7 +28,7 @@ import (
 type Executions interface {
 	Contact
 	// Targets returns what the claims are to call, at the version that each claim names.
-	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]Target, error)
+	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*Target, error)
 	// Start makes live runs of claims whose time has come. It returns those whose token was unchanged; no other may be sent.
 	Start(ctx context.Context, worker [16]byte, list []Start, ttl time.Duration) ([]Started, error)
 	// Own returns which of these starts are live in the worker's hands, for one that was not told.

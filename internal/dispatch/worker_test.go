@@ -58,6 +58,35 @@ func TestRunsStartOnTimeAndNeverEarly(t *testing.T) {
 	require.InDelta(t, count, p.counter(t, "rubato_runs_finished_total"), 0)
 }
 
+// TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt looks at the live row from within the statement that makes it, and at the target.
+func TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	due := time.Now().Add(time.Second).Truncate(time.Millisecond)
+	b.register(t, target, func(s *endpoints.Spec) { s.StartAt = due })
+	type start struct{ committed, took time.Time }
+	committed := make(chan start, 1)
+	p := b.work(t, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+		list, err := next()
+		if len(list) == 1 {
+			committed <- start{committed: query[time.Time](t, b, "SELECT clock_timestamp()"), took: list[0].StartedAt}
+		}
+		return list, err
+	}}))
+	s := receive(t, committed)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	p.stop(t)
+
+	require.WithinRange(t, s.took, due, due.Add(patience), "by its record the run starts at its due time")
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs WHERE started_at < scheduled_for"))
+	if s.committed.After(due) { // A machine that stands still for longer than the lead cannot show it.
+		t.Logf("the commit came %s after the due time", s.committed.Sub(due))
+		return
+	}
+	require.True(t, s.took.Equal(due), "%s", s.took)
+}
+
 // TestAnEndpointOfOneSecondStaysOnItsGrid relies on claims that a finish keeps.
 func TestAnEndpointOfOneSecondStaysOnItsGrid(t *testing.T) {
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 const (
 	defaultTimeout   = 30 * time.Second // of an exchange whose request names none
 	idleConnTimeout  = 90 * time.Second // how long an unused connection is kept
-	idleConns        = 1024             // how many unused connections are kept in all
-	idleConnsPerHost = 64               // and for one host
+	idleConns        = 4096             // how many unused connections are kept in all
+	idleConnsPerHost = 1024             // and for one host
 	maxHeaderBytes   = 64 << 10         // of an answer, interim answers included
 )
 
@@ -107,8 +107,8 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 		return Response{}, x.fail(ctx, &fault{reason: EgressDenied, err: refusal{violation}}, false)
 	}
 	x.hop = first
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(max(r.Timeout, 0), defaultTimeout))
-	defer cancel()
+	ctx, x.cancel = context.WithTimeout(ctx, cmp.Or(max(r.Timeout, 0), defaultTimeout))
+	defer x.cancel()
 	return x.run(ctx, limits{body: max(r.MaxBody, 0), redirects: r.MaxRedirects})
 }
 

@@ -28,7 +28,8 @@ type limits struct {
 type exchange struct {
 	client *Client
 	meta   http.Header
-	hop    hop // the request under way
+	hop    hop                // the request under way
+	cancel context.CancelFunc // ends the whole exchange
 	began  time.Time
 	phases Phases
 	sent   bool
@@ -58,8 +59,11 @@ func (x *exchange) run(ctx context.Context, lim limits) (Response, error) {
 
 // visit makes one hop. It returns the hop that must follow, or nil where the answer is the final one.
 func (x *exchange) visit(ctx context.Context, lim limits, followed int) (Response, *hop, error) {
-	hopCtx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	hopCtx, cancel := ctx, x.cancel
+	if lim.redirects > 0 { // Giving up the rest of this answer must not end what follows it.
+		hopCtx, cancel = context.WithCancel(ctx)
+		defer cancel()
+	}
 	answer, at, err := x.send(hopCtx)
 	if err != nil {
 		at.watch.addTo(&x.phases)

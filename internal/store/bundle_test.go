@@ -147,7 +147,7 @@ func (b *bundle) claimOne(t *testing.T, by worker) claims.Claim {
 func startsOf(list []claims.Claim) []dispatch.Start {
 	starts := make([]dispatch.Start, len(list))
 	for i, c := range list {
-		starts[i] = dispatch.Start{Claim: c, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt), Execution: time.Minute}
+		starts[i] = dispatch.Start{Claim: c, TenantID: store.DefaultTenant, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt), Execution: time.Minute}
 	}
 	return starts
 }

@@ -23,7 +23,7 @@ func NewClaims(db *DB) *Claims { return &Claims{db: db} }
 
 // ClaimDue implements claims.Store.
 func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
-	rows, err := s.db.q.ScheduleClaimDue(ctx, s.db.pool, dbsqlc.ScheduleClaimDueParams{
+	rows, err := s.db.q.ScheduleClaimDue(ctx, s.db.hot, dbsqlc.ScheduleClaimDueParams{
 		WorkerID: r.Worker, LockTtlMs: int32(r.LockTTL.Milliseconds()), Now: s.db.now(), //nolint:gosec // Minutes at most.
 		HorizonMs: r.Horizon.Milliseconds(), MaxRows: int32(r.Limit), //nolint:gosec // Bounded by the caller.
 	})
@@ -46,7 +46,7 @@ func (s *Claims) clock(ctx context.Context, rows []dbsqlc.ScheduleClaimDueRow) (
 	if len(rows) > 0 {
 		return rows[0].ClaimedAt, nil
 	}
-	now, err := s.db.q.Clock(ctx, s.db.pool, s.db.now())
+	now, err := s.db.q.Clock(ctx, s.db.hot, s.db.now())
 	return now, translate(err)
 }
 

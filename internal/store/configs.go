@@ -12,8 +12,10 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// maxConfigs bounds the cache; at 2 KiB each it stays around 200 MiB at the very worst.
-const maxConfigs = 100_000
+const (
+	maxConfigBytes = 24 << 20 // of configurations that are kept: about 12,000 of ordinary size
+	configBytes    = 2 << 10  // of one, beside its long texts
+)
 
 // config is an endpoint's configuration at one version, parsed and ready for use. It is shared and never changed.
 type config struct {
@@ -22,14 +24,22 @@ type config struct {
 	fault    error // why it cannot be used: a row that no API call could have written
 }
 
-// configs caches configurations by endpoint. A version never changes, so an entry is right as long as its version is the one that
-// is asked for.
-type configs struct {
-	mu   sync.Mutex
-	byID map[[16]byte]*config
+// size returns about how much memory it takes.
+func (c *config) size() int {
+	return configBytes + len(c.endpoint.Spec.Body) + len(c.endpoint.Spec.Description) + len(c.endpoint.Spec.URL)
 }
 
-func newConfigs() *configs { return &configs{byID: map[[16]byte]*config{}} }
+// configs caches configurations by endpoint. A version never changes, so an entry is right as long as its version is the one that
+// is asked for. There are two generations: when the young one is full, the old one is forgotten and the young one ages. What is in use
+// moves to the young one whenever it is found in the old one.
+type configs struct {
+	mu    sync.Mutex
+	young map[[16]byte]*config
+	old   map[[16]byte]*config
+	bytes int // of the young ones
+}
+
+func newConfigs() *configs { return &configs{young: map[[16]byte]*config{}} }
 
 // load returns the configurations of endpoints at the versions asked for. Those that have another version by now are left out.
 func (db *DB) load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]int64) (map[[16]byte]*config, error) {
@@ -58,7 +68,7 @@ func (c *configs) find(versions map[[16]byte]int64) (found map[[16]byte]*config,
 	defer c.mu.Unlock()
 	found = make(map[[16]byte]*config, len(versions))
 	for id, version := range versions {
-		if known := c.byID[id]; known != nil && known.endpoint.Version == version {
+		if known := c.get(id); known != nil && known.endpoint.Version == version {
 			found[id] = known
 		} else {
 			missing = append(missing, id)
@@ -67,15 +77,30 @@ func (c *configs) find(versions map[[16]byte]int64) (found map[[16]byte]*config,
 	return found, missing
 }
 
+func (c *configs) get(id [16]byte) *config {
+	if known := c.young[id]; known != nil {
+		return known
+	}
+	known := c.old[id]
+	if known != nil {
+		c.add(known)
+	}
+	return known
+}
+
 func (c *configs) put(fresh []*config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.byID)+len(fresh) > maxConfigs {
-		clear(c.byID) // Rare, and refilled in a few statements: not worth an order of eviction.
-	}
 	for _, f := range fresh {
-		c.byID[f.endpoint.ID] = f
+		c.add(f)
 	}
+}
+
+func (c *configs) add(fresh *config) {
+	if c.bytes += fresh.size(); c.bytes > maxConfigBytes/2 {
+		c.old, c.young, c.bytes = c.young, map[[16]byte]*config{}, fresh.size()
+	}
+	c.young[fresh.endpoint.ID] = fresh
 }
 
 // parse makes a row ready for use.
@@ -91,7 +116,7 @@ func parse(row dbsqlc.Endpoint) *config {
 	if c.target.Success, err = endpoints.ParseSuccess(e.Spec.Success); err != nil {
 		c.fault = err
 	}
-	c.target.Spec = e.Spec
+	c.target.TenantID, c.target.Spec = e.TenantID, &c.endpoint.Spec
 	c.target.Header = make(http.Header, len(e.Spec.Headers))
 	for name, value := range e.Spec.Headers {
 		c.target.Header.Set(name, value)

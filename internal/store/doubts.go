@@ -12,10 +12,11 @@ import (
 func (s *Executions) Own(ctx context.Context, worker [16]byte, list []dispatch.Start) ([]dispatch.Started, error) {
 	params := dbsqlc.LiveRunListOwnParams{WorkerID: worker}
 	for _, l := range list {
+		params.EndpointIds = append(params.EndpointIds, l.Claim.EndpointID)
 		params.RunIds = append(params.RunIds, l.RunID)
 		params.Tokens = append(params.Tokens, l.Claim.Token)
 	}
-	rows, err := s.db.q.LiveRunListOwn(ctx, s.db.pool, params)
+	rows, err := s.db.q.LiveRunListOwn(ctx, s.db.hot, params)
 	if err != nil {
 		return nil, fmt.Errorf("looking for %d starts: %w", len(list), translate(err))
 	}

@@ -148,7 +148,7 @@ func (s *Endpoints) Change(
 		if err := s.db.q.StartsExclude(ctx, tx); err != nil {
 			return fmt.Errorf("waiting for starts in flight: %w", err)
 		}
-		if err := s.db.q.ScheduleLock(ctx, tx, [][16]byte{id}); err != nil {
+		if _, err := s.db.q.ScheduleLock(ctx, tx, [][16]byte{id}); err != nil {
 			return fmt.Errorf("locking the schedule of endpoint %s: %w", id, err)
 		}
 		if changed, err = s.get(ctx, tx, act.By.TenantID, id); err != nil {

@@ -24,22 +24,22 @@ var _ dispatch.Executions = (*Executions)(nil)
 func NewExecutions(db *DB) *Executions { return &Executions{db: db} }
 
 // Targets implements dispatch.Executions.
-func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]dispatch.Target, error) {
+func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*dispatch.Target, error) {
 	versions := make(map[[16]byte]int64, len(list))
 	for _, c := range list {
 		versions[c.EndpointID] = c.Version
 	}
-	loaded, err := s.db.load(ctx, s.db.pool, versions)
+	loaded, err := s.db.load(ctx, s.db.hot, versions)
 	if err != nil {
 		return nil, translate(err)
 	}
-	targets := make(map[[16]byte]dispatch.Target, len(loaded))
+	targets := make(map[[16]byte]*dispatch.Target, len(loaded))
 	if err := s.syncVersions(ctx, list, loaded); err != nil {
 		return nil, err
 	}
 	for id, c := range loaded {
 		if c.fault == nil {
-			targets[id] = c.target
+			targets[id] = &c.target
 			continue
 		}
 		if err := s.quarantine(ctx, id); err != nil {
@@ -52,7 +52,7 @@ func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]
 // quarantine takes an endpoint out of the way whose stored configuration cannot be used.
 func (s *Executions) quarantine(ctx context.Context, id [16]byte) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
-		if err := s.db.q.ScheduleLock(ctx, tx, [][16]byte{id}); err != nil {
+		if _, err := s.db.q.ScheduleLock(ctx, tx, [][16]byte{id}); err != nil {
 			return fmt.Errorf("locking a schedule: %w", err)
 		}
 		found, faults, err := s.db.states(ctx, tx, [][16]byte{id})
@@ -71,35 +71,32 @@ func (s *Executions) quarantine(ctx context.Context, id [16]byte) error {
 	})
 }
 
-// Start implements dispatch.Executions.
+// Start implements dispatch.Executions. Its statements travel together and are one transaction.
 func (s *Executions) Start(ctx context.Context, worker [16]byte, list []dispatch.Start, ttl time.Duration) ([]dispatch.Started, error) {
 	params := dbsqlc.LiveRunStartParams{WorkerID: worker, LockTtlMs: ttl.Milliseconds(), Now: s.db.now()}
 	for _, l := range list {
 		params.EndpointIds = append(params.EndpointIds, l.Claim.EndpointID)
+		params.TenantIds = append(params.TenantIds, l.TenantID)
 		params.Tokens = append(params.Tokens, l.Claim.Token)
 		params.RunIds = append(params.RunIds, l.RunID)
 		params.ExecutionMs = append(params.ExecutionMs, l.Execution.Milliseconds())
 	}
 	var rows []dbsqlc.LiveRunStartRow
 	var revoked [][16]byte
-	err := s.db.tx(ctx, func(tx pgx.Tx) (err error) {
-		if err := s.db.q.StartsShare(ctx, tx); err != nil {
-			return fmt.Errorf("waiting for a replan in flight: %w", err)
-		}
-		if rows, err = s.db.q.LiveRunStart(ctx, tx, params); err != nil {
-			return fmt.Errorf("starting %d runs: %w", len(list), err)
-		}
-		ours := make([][16]byte, len(rows)) // Only what this transaction inserted: another's row may have the same run ID.
-		for i, row := range rows {
-			ours[i] = row.RunID
-		}
-		if revoked, err = s.db.q.LiveRunTakeBack(ctx, tx, ours); err != nil {
-			return fmt.Errorf("checking the tokens of %d starts: %w", len(rows), err)
-		}
-		return nil
-	})
+	err := pipeline(ctx, s.db.hot,
+		func(q dbsqlc.DBTX) error { return s.db.q.StartsShare(ctx, q) },
+		func(q dbsqlc.DBTX) (err error) {
+			rows, err = s.db.q.LiveRunStart(ctx, q, params)
+			return err
+		},
+		func(q dbsqlc.DBTX) (err error) {
+			revoked, err = s.db.q.LiveRunTakeBack(ctx, q, dbsqlc.LiveRunTakeBackParams{
+				EndpointIds: params.EndpointIds, RunIds: params.RunIds, Tokens: params.Tokens, WorkerID: worker,
+			})
+			return err
+		})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("starting %d runs: %w", len(list), translate(err))
 	}
 	started := make([]dispatch.Started, 0, len(rows))
 	for _, row := range rows {

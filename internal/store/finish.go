@@ -21,12 +21,12 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 	var skipped []time.Time
 	days := func() []time.Time { return append(runDays(f.Runs), skipped...) }
 	finish := func() error {
-		return s.db.tx(ctx, func(tx pgx.Tx) error {
-			ours, gone, err := s.end(ctx, tx, f.Runs)
+		return s.db.hotTx(ctx, func(tx pgx.Tx) error {
+			b := &batch{db: s.db, worker: f.Worker, keep: f.Keep, lockTTL: f.LockTTL}
+			gone, err := s.end(ctx, tx, b, f.Runs)
 			if err != nil {
 				return err
 			}
-			b := &batch{db: s.db, worker: f.Worker, keep: f.Keep, lockTTL: f.LockTTL, runs: ours}
 			err = b.settle(ctx, tx)
 			skipped = daysOf(b.skipped)
 			if err != nil {
@@ -39,41 +39,52 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 	return done, s.db.withPartitions(ctx, days, finish)
 }
 
-// end takes the live rows of runs away, and tells which runs were still the caller's to finish and which were gone.
-func (s *Executions) end(ctx context.Context, tx pgx.Tx, list []runs.Run) (ours, gone []runs.Run, err error) {
+// end takes the live rows of runs away and reads what their settlement needs, in one round trip. Those that were still the caller's
+// to finish are in the batch afterwards; those that were gone come back.
+func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch, list []runs.Run) (gone []runs.Run, err error) {
 	params := dbsqlc.LiveRunFinishParams{}
 	for _, run := range list {
+		params.EndpointIds = append(params.EndpointIds, run.EndpointID)
 		params.RunIds = append(params.RunIds, run.ID)
 		params.Tokens = append(params.Tokens, run.ClaimToken)
 	}
-	rows, err := s.db.q.LiveRunFinish(ctx, tx, params)
-	if err != nil {
-		return nil, nil, fmt.Errorf("ending %d live runs: %w", len(list), err)
+	var rows []dbsqlc.LiveRunFinishRow
+	end := func(q dbsqlc.DBTX) (err error) {
+		rows, err = s.db.q.LiveRunFinish(ctx, q, params)
+		return err
+	}
+	if err := pipeline(ctx, tx, append([]statement{end}, b.reads(ctx, params.EndpointIds)...)...); err != nil {
+		return nil, fmt.Errorf("ending %d live runs: %w", len(list), err)
 	}
 	claimed := make(map[runs.ID]time.Time, len(rows))
 	for _, row := range rows {
 		claimed[row.RunID] = row.ClaimedAt
 	}
+	b.runs = make([]runs.Run, 0, len(rows))
 	for _, run := range list {
 		at, live := claimed[run.ID]
-		if live {
-			run.ClaimedAt = at
-			ours = append(ours, run)
+		if !live {
+			gone = append(gone, run)
 			continue
 		}
-		gone = append(gone, run)
+		run.ClaimedAt = at
+		b.runs = append(b.runs, run)
 	}
-	return ours, gone, nil
+	return gone, nil
 }
 
 // batch is runs whose live rows are gone, on their way into the history, with what they lead to. A finish and a settlement write
-// their runs in this same way.
+// their runs in this same way: the statements of reads, then settle.
 type batch struct {
 	db      *DB
 	worker  [16]byte      // who keeps what comes due close by
 	keep    time.Duration // how close; zero: nothing is kept
 	lockTTL time.Duration
 	runs    []runs.Run
+
+	now       time.Time // of the decisions
+	schedules []dbsqlc.Schedule
+	hints     []dbsqlc.Hint
 
 	next    dbsqlc.ScheduleFinishParams
 	history history
@@ -83,23 +94,31 @@ type batch struct {
 	skipped []endpoints.Skip
 }
 
+// reads returns the statements that lock the schedules of endpoints and read what decisions about them need. Their order counts:
+// what is read after the lock is what the previous holder of a row committed.
+func (b *batch) reads(ctx context.Context, ids [][16]byte) []statement {
+	return []statement{
+		func(q dbsqlc.DBTX) (err error) {
+			b.schedules, err = b.db.q.ScheduleLock(ctx, q, ids)
+			return err
+		},
+		func(q dbsqlc.DBTX) (err error) {
+			b.now, err = b.db.decisionTime(ctx, q)
+			return err
+		},
+		func(q dbsqlc.DBTX) (err error) {
+			b.hints, err = b.db.q.HintGetMany(ctx, q, ids)
+			return err
+		},
+	}
+}
+
 // settle decides what follows each run and writes everything.
 func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 	if len(b.runs) == 0 {
 		return nil
 	}
-	ids := make([][16]byte, len(b.runs))
-	for i, run := range b.runs {
-		ids[i] = run.EndpointID
-	}
-	if err := b.db.q.ScheduleLock(ctx, tx, ids); err != nil {
-		return fmt.Errorf("locking %d schedules: %w", len(ids), err)
-	}
-	now, err := b.db.decisionTime(ctx, tx)
-	if err != nil {
-		return fmt.Errorf("reading the database's time: %w", err)
-	}
-	found, faults, err := b.db.states(ctx, tx, ids)
+	found, faults, err := b.db.assemble(ctx, tx, b.schedules, b.hints)
 	if err != nil {
 		return err
 	}
@@ -110,36 +129,36 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 			b.history.add(run, 0, 0, nil)
 			continue
 		}
-		if err := b.decide(ctx, tx, e, run, now, faults[run.EndpointID]); err != nil {
+		if err := b.decide(ctx, tx, e, run, faults[run.EndpointID]); err != nil {
 			return err
 		}
 	}
-	return b.write(ctx, tx, now)
+	return b.write(ctx, tx)
 }
 
 // decide plans what follows one run.
-func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, run runs.Run, now time.Time, fault error) error {
+func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, run runs.Run, fault error) error {
 	oneShot := e.State.OneShotHint
-	decided, err := e.AfterRun(now, finishedOf(run))
+	decided, err := e.AfterRun(b.now, finishedOf(run))
 	if fault = errors.Join(fault, err); fault != nil {
 		b.history.add(run, e.Version, e.State.FailureCount, nil)
-		return b.db.quarantine(ctx, tx, e, now, fault)
+		return b.db.quarantine(ctx, tx, e, b.now, fault)
 	}
 	if oneShot != nil && e.State.OneShotHint == nil {
-		if err := b.db.q.HintEnd(ctx, tx, dbsqlc.HintEndParams{EndpointID: e.ID, Kind: hintOneShot, EndedAt: now}); err != nil {
+		if err := b.db.q.HintEnd(ctx, tx, dbsqlc.HintEndParams{EndpointID: e.ID, Kind: hintOneShot, EndedAt: b.now}); err != nil {
 			return fmt.Errorf("consuming the one-shot hint of endpoint %s: %w", e.ID, err)
 		}
 	}
 	b.history.add(run, e.Version, e.State.FailureCount, &decided)
-	b.history.addSkips(e, now)
+	b.history.addSkips(e, b.now)
 	b.skipped = append(b.skipped, e.Unrecorded...)
 	b.decided = append(b.decided, decided.Due.Source)
-	b.plan(e, now)
+	b.plan(e)
 	return nil
 }
 
 // plan adds the next due time of an endpoint to the update.
-func (b *batch) plan(e *endpoints.Endpoint, now time.Time) {
+func (b *batch) plan(e *endpoints.Endpoint) {
 	s, n := e.State, &b.next
 	n.EndpointIds = append(n.EndpointIds, e.ID)
 	n.PlannedAt = append(n.PlannedAt, s.Due.At)
@@ -156,17 +175,21 @@ func (b *batch) plan(e *endpoints.Endpoint, now time.Time) {
 	n.LastStartedAt = append(n.LastStartedAt, s.LastRun.StartedAt)
 	n.LastFinishedAt = append(n.LastFinishedAt, s.LastRun.FinishedAt)
 	n.AccountedUntil = append(n.AccountedUntil, s.AccountedUntil)
-	n.Keep = append(n.Keep, b.keep > 0 && s.Due.At.Before(now.Add(b.keep)))
+	n.Keep = append(n.Keep, b.keep > 0 && s.Due.At.Before(b.now.Add(b.keep)))
 	b.plans[e.ID] = e
 }
 
-// write writes schedules and history.
-func (b *batch) write(ctx context.Context, tx pgx.Tx, now time.Time) error {
-	b.next.WorkerID, b.next.Now = b.worker, now
+// write writes schedules and history, in one round trip.
+func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
+	b.next.WorkerID, b.next.Now = b.worker, b.now
 	b.next.LockTtlMs = int32(b.lockTTL.Milliseconds()) //nolint:gosec // Minutes at most.
-	rows, err := b.db.q.ScheduleFinish(ctx, tx, b.next)
-	if err != nil {
-		return fmt.Errorf("planning %d endpoints: %w", len(b.next.EndpointIds), err)
+	var rows []dbsqlc.ScheduleFinishRow
+	statements := append([]statement{func(q dbsqlc.DBTX) (err error) {
+		rows, err = b.db.q.ScheduleFinish(ctx, q, b.next)
+		return err
+	}}, b.history.writes(ctx, b.db.q)...)
+	if err := pipeline(ctx, tx, statements...); err != nil {
+		return fmt.Errorf("planning %d endpoints and recording %d runs: %w", len(b.next.EndpointIds), len(b.runs), err)
 	}
 	if len(rows) != len(b.next.EndpointIds) {
 		return fmt.Errorf("planning %d endpoints changed %d rows", len(b.next.EndpointIds), len(rows))
@@ -176,7 +199,7 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx, now time.Time) error {
 			b.kept = append(b.kept, claimOf(b.plans[row.EndpointID], row))
 		}
 	}
-	return b.history.write(ctx, tx, b.db.q)
+	return nil
 }
 
 func claimOf(e *endpoints.Endpoint, row dbsqlc.ScheduleFinishRow) claims.Claim {

@@ -3,11 +3,8 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/endpoints"
 	"rubato/internal/runs"
@@ -81,18 +78,13 @@ func (h *history) addDecision(decided *endpoints.Recorded) {
 	h.rows.NextSteps = append(h.rows.NextSteps, steps)
 }
 
-// write inserts what was gathered.
-func (h *history) write(ctx context.Context, tx pgx.Tx, q *dbsqlc.Queries) error {
-	if err := q.RunInsert(ctx, tx, h.rows); err != nil {
-		return fmt.Errorf("inserting %d runs: %w", len(h.rows.Ids), err)
+// writes returns the statements that insert what was gathered.
+func (h *history) writes(ctx context.Context, q *dbsqlc.Queries) []statement {
+	list := []statement{func(tx dbsqlc.DBTX) error { return q.RunInsert(ctx, tx, h.rows) }}
+	if len(h.bodies.RunIds) > 0 {
+		list = append(list, func(tx dbsqlc.DBTX) error { return q.RunBodyInsert(ctx, tx, h.bodies) })
 	}
-	if len(h.bodies.RunIds) == 0 {
-		return nil
-	}
-	if err := q.RunBodyInsert(ctx, tx, h.bodies); err != nil {
-		return fmt.Errorf("inserting %d bodies: %w", len(h.bodies.RunIds), err)
-	}
-	return nil
+	return list
 }
 
 // micros returns whole microseconds, bounded by what the column holds (35 min; a run ends before).

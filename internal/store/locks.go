@@ -45,7 +45,7 @@ func (s *Sweeps) FreeStuck(ctx context.Context, over time.Duration, limit int) (
 		if err := s.db.q.StartsExclude(ctx, tx); err != nil {
 			return fmt.Errorf("waiting for starts in flight: %w", err)
 		}
-		if err := s.db.q.ScheduleLock(ctx, tx, found); err != nil {
+		if _, err := s.db.q.ScheduleLock(ctx, tx, found); err != nil {
 			return fmt.Errorf("locking %d schedules: %w", len(found), err)
 		}
 		rows, err := s.db.q.ScheduleFreeStuck(ctx, tx, dbsqlc.ScheduleFreeStuckParams{

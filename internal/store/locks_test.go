@@ -2,11 +2,9 @@ package store_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/claims"
@@ -329,13 +327,8 @@ func TestSweepsWalkTheDueIndex(t *testing.T) {
 			return err
 		},
 	} {
-		captured := &capture{}
-		require.ErrorIs(t, ask(captured), errCaptured)
-		rows, err := b.pool.Query(t.Context(), "EXPLAIN "+captured.sql, captured.args...)
-		require.NoError(t, err)
-		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		require.NoError(t, err)
-		plan := fmt.Sprintln(lines)
+		plan, err := b.db.ExplainPlainly(t.Context(), ask)
+		require.NoError(t, err, name)
 		require.Contains(t, plan, "schedules_due", name)
 		require.NotContains(t, plan, "Seq Scan on schedules", name)
 	}

@@ -48,6 +48,7 @@ func (s *Executions) recall(ctx context.Context, tx pgx.Tx, gone []runs.Run, don
 func (s *Executions) own(ctx context.Context, tx pgx.Tx, list []runs.Run) (map[runs.ID]string, error) {
 	params := dbsqlc.RunListOwnParams{WorkerID: list[0].WorkerID}
 	for _, run := range list {
+		params.TenantIds = append(params.TenantIds, run.TenantID)
 		params.RunIds = append(params.RunIds, run.ID)
 		params.ScheduledFor = append(params.ScheduledFor, run.ScheduledFor)
 		params.Tokens = append(params.Tokens, run.ClaimToken)

@@ -52,7 +52,7 @@ func (s *Sweeps) ListLost(ctx context.Context, q zombie.Search) ([]zombie.Lost, 
 func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run) (settled bool, err error) {
 	return s.settle(ctx, run, func(tx pgx.Tx) (int64, error) {
 		return s.db.q.LiveRunSettle(ctx, tx, dbsqlc.LiveRunSettleParams{
-			RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), DistrustDeadlines: signal.ClockStepped,
+			EndpointID: run.EndpointID, RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), DistrustDeadlines: signal.ClockStepped,
 			DistrustSilence: !signal.TrustSilence, StaleAfterMs: signal.StaleAfter.Milliseconds(), ValveMs: valve(signal),
 		})
 	})
@@ -81,6 +81,9 @@ func (s *Sweeps) settle(ctx context.Context, run runs.Run, end func(tx pgx.Tx) (
 				return err
 			}
 			b := &batch{db: s.db, runs: []runs.Run{run}}
+			if err := pipeline(ctx, tx, b.reads(ctx, [][16]byte{run.EndpointID})...); err != nil {
+				return err
+			}
 			err = b.settle(ctx, tx)
 			skipped = daysOf(b.skipped)
 			return err
@@ -114,7 +117,7 @@ func (s *Sweeps) ListOrphans(ctx context.Context, over time.Duration, q zombie.S
 func (s *Sweeps) SettleOrphan(ctx context.Context, over time.Duration, run runs.Run) (bool, error) {
 	return s.settle(ctx, run, func(tx pgx.Tx) (int64, error) {
 		rows, err := s.db.q.LiveRunSettleOrphan(ctx, tx, dbsqlc.LiveRunSettleOrphanParams{
-			RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), OverMs: over.Milliseconds(),
+			EndpointID: run.EndpointID, RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), OverMs: over.Milliseconds(),
 		})
 		if err != nil || rows == 0 {
 			return 0, err

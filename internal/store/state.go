@@ -17,8 +17,19 @@ func (db *DB) states(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) (map[[
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading %d schedules: %w", len(ids), err)
 	}
-	versions := make(map[[16]byte]int64, len(rows))
-	for _, row := range rows {
+	hints, err := db.q.HintGetMany(ctx, tx, ids)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the hints of %d endpoints: %w", len(ids), err)
+	}
+	return db.assemble(ctx, tx, rows, hints)
+}
+
+// assemble joins schedules and hints with the configurations that they are for.
+func (db *DB) assemble(
+	ctx context.Context, tx dbsqlc.DBTX, schedules []dbsqlc.Schedule, hints []dbsqlc.Hint,
+) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
+	versions := make(map[[16]byte]int64, len(schedules))
+	for _, row := range schedules {
 		versions[row.EndpointID] = row.Version
 	}
 	loaded, err := db.load(ctx, tx, versions)
@@ -28,9 +39,9 @@ func (db *DB) states(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) (map[[
 	if err := db.loadCurrent(ctx, tx, versions, loaded); err != nil {
 		return nil, nil, err
 	}
-	found := make(map[[16]byte]*endpoints.Endpoint, len(rows))
+	found := make(map[[16]byte]*endpoints.Endpoint, len(schedules))
 	faults := map[[16]byte]error{}
-	for _, row := range rows {
+	for _, row := range schedules {
 		c := loaded[row.EndpointID]
 		if c == nil {
 			return nil, nil, fmt.Errorf("endpoint %s has a schedule and no configuration", endpoints.ID(row.EndpointID))
@@ -42,21 +53,12 @@ func (db *DB) states(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) (map[[
 		e.State = stateOf(row)
 		found[row.EndpointID] = &e
 	}
-	return found, faults, db.attachHints(ctx, tx, ids, found)
-}
-
-// attachHints adds the hints in force.
-func (db *DB) attachHints(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte, found map[[16]byte]*endpoints.Endpoint) error {
-	hints, err := db.q.HintGetMany(ctx, tx, ids)
-	if err != nil {
-		return fmt.Errorf("reading the hints of %d endpoints: %w", len(ids), err)
-	}
 	for _, row := range hints {
 		if e := found[row.EndpointID]; e != nil {
 			attachHint(&e.State, row)
 		}
 	}
-	return nil
+	return found, faults, nil
 }
 
 // attachLive adds live runs. A finish has no use for them: it has just ended them.

@@ -29,7 +29,7 @@ func (s *Executions) syncVersions(ctx context.Context, list []claims.Claim, load
 		if err := s.db.q.StartsExclude(ctx, tx); err != nil {
 			return fmt.Errorf("waiting for starts in flight: %w", err)
 		}
-		if err := s.db.q.ScheduleLock(ctx, tx, missing); err != nil {
+		if _, err := s.db.q.ScheduleLock(ctx, tx, missing); err != nil {
 			return fmt.Errorf("locking %d schedules: %w", len(missing), err)
 		}
 		mended, err := s.db.q.ScheduleSyncVersion(ctx, tx, missing)

@@ -86,7 +86,7 @@ func setupFor(t *testing.T, limit time.Duration) *world {
 		first = list[1]
 	}
 	started, err := w.executions.Start(t.Context(), dead, []dispatch.Start{{
-		Claim: first, RunID: runs.NewID(first.Slot, first.EndpointID, 1), Execution: limit,
+		Claim: first, TenantID: store.DefaultTenant, RunID: runs.NewID(first.Slot, first.EndpointID, 1), Execution: limit,
 	}}, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, started, 1)

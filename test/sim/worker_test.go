@@ -31,7 +31,7 @@ type worker struct {
 
 	queue   []claims.Claim
 	doubts  []claims.Claim // whose starts were answered by nothing
-	targets map[[16]byte]dispatch.Target
+	targets map[[16]byte]*dispatch.Target
 	running []*execution
 	results []result
 }
@@ -60,7 +60,7 @@ func (w *world) newWorker() *worker {
 	var id uuid.UUID
 	id[0], id[6], id[8] = 0xaa, 0x70, 0x80
 	binary.BigEndian.PutUint32(id[12:], w.ids)
-	me := &worker{id: id, targets: map[[16]byte]dispatch.Target{}}
+	me := &worker{id: id, targets: map[[16]byte]*dispatch.Target{}}
 	w.do(w.beatCall(me, "active"))
 	return me
 }
@@ -109,7 +109,7 @@ func (w *world) take(by *worker, list []claims.Claim) {
 	if len(list) == 0 {
 		return
 	}
-	found := map[[16]byte]dispatch.Target{}
+	found := map[[16]byte]*dispatch.Target{}
 	w.do(&call{
 		name: "targets for " + short(by.id),
 		run: func(ctx context.Context, s *stores) (err error) {
@@ -185,7 +185,7 @@ func (w *world) startCall(by *worker, list []claims.Claim) *call {
 
 // launch begins an execution. The request leaves in a step of its own, so that a freeze can come between.
 func (w *world) launch(by *worker, c claims.Claim, s dispatch.Started, asked time.Duration) {
-	e := &execution{claim: c, started: s, spec: by.targets[c.EndpointID].Spec, asked: asked, jumps: w.jumps, seen: by.sampled}
+	e := &execution{claim: c, started: s, spec: *by.targets[c.EndpointID].Spec, asked: asked, jumps: w.jumps, seen: by.sampled}
 	e.deadline = w.elapsed + e.spec.MaxExecutionTime
 	if ttl := s.LockedUntil.Sub(s.StartedAt); ttl < e.spec.MaxExecutionTime {
 		e.ends = asked + ttl - lockMargin

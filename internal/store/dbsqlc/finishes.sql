@@ -1,19 +1,24 @@
 -- name: LiveRunFinish :many
--- Ends live runs by run and token. What does not come back was settled by somebody else first.
-WITH done AS (
-    SELECT unnest(sqlc.arg('run_ids')::uuid[]) AS run_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
-)
+-- Ends live runs by endpoint, run and token. What does not come back was settled by somebody else first. The rows are looked up one by
+-- one, by their key; see LiveRunStart.
 DELETE
-FROM live_runs l USING done
-WHERE l.run_id = done.run_id
-  AND l.claim_token = done.token
+FROM live_runs l
+WHERE l.endpoint_id = ANY (ARRAY(
+    SELECT w.endpoint_id
+    FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
+                 unnest(sqlc.arg('run_ids')::uuid[]) AS run_id,
+                 unnest(sqlc.arg('tokens')::bigint[]) AS token) w
+             CROSS JOIN LATERAL (SELECT f.run_id, f.claim_token FROM live_runs f WHERE f.endpoint_id = w.endpoint_id OFFSET 0) found
+    WHERE found.run_id = w.run_id
+      AND found.claim_token = w.token))
 RETURNING l.run_id, l.claimed_at;
 
 -- name: RunListOwn :many
 -- Which of these runs the history holds as an earlier attempt of the same finish wrote them: by run, token, worker and outcome. What a
 -- settlement wrote for the worker differs in the reason.
 WITH done AS (
-    SELECT unnest(sqlc.arg('run_ids')::uuid[]) AS run_id,
+    SELECT unnest(sqlc.arg('tenant_ids')::uuid[]) AS tenant_id,
+           unnest(sqlc.arg('run_ids')::uuid[]) AS run_id,
            unnest(sqlc.arg('scheduled_for')::timestamptz[]) AS scheduled_for,
            unnest(sqlc.arg('tokens')::bigint[]) AS token,
            unnest(sqlc.arg('statuses')::text[]) AS status,
@@ -21,7 +26,7 @@ WITH done AS (
 )
 SELECT r.id, coalesce(r.next_source, '')::text AS next_source
 FROM done
-         JOIN runs r ON r.id = done.run_id AND r.scheduled_for = done.scheduled_for
+         JOIN runs r ON r.tenant_id = done.tenant_id AND r.id = done.run_id AND r.scheduled_for = done.scheduled_for
 WHERE r.claim_token = done.token
   AND r.worker_id = sqlc.arg('worker_id')::uuid
   AND r.status = done.status
@@ -38,10 +43,11 @@ FROM done
 WHERE s.claimed_by = sqlc.arg('worker_id')::uuid
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id);
 
--- name: ScheduleLock :exec
--- Locks rows in one order, so that two batches cannot wait for each other. Whoever reads the state of an endpoint in order to
--- replan it does so in a later statement, whose snapshot sees what the previous holder committed.
-SELECT 1
+-- name: ScheduleLock :many
+-- Locks rows in one order, so that two batches cannot wait for each other, and returns them as they are once they are locked: a row
+-- that had to be waited for comes as the previous holder left it. What else belongs to the state of an endpoint is read in later
+-- statements, whose snapshots see what that holder committed.
+SELECT *
 FROM schedules
 WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
 ORDER BY endpoint_id

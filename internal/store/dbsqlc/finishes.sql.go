@@ -11,19 +11,23 @@ import (
 )
 
 const liveRunFinish = `-- name: LiveRunFinish :many
-WITH done AS (
-    SELECT unnest($1::uuid[]) AS run_id, unnest($2::bigint[]) AS token
-)
 DELETE
-FROM live_runs l USING done
-WHERE l.run_id = done.run_id
-  AND l.claim_token = done.token
+FROM live_runs l
+WHERE l.endpoint_id = ANY (ARRAY(
+    SELECT w.endpoint_id
+    FROM (SELECT unnest($1::uuid[]) AS endpoint_id,
+                 unnest($2::uuid[]) AS run_id,
+                 unnest($3::bigint[]) AS token) w
+             CROSS JOIN LATERAL (SELECT f.run_id, f.claim_token FROM live_runs f WHERE f.endpoint_id = w.endpoint_id OFFSET 0) found
+    WHERE found.run_id = w.run_id
+      AND found.claim_token = w.token))
 RETURNING l.run_id, l.claimed_at
 `
 
 type LiveRunFinishParams struct {
-	RunIds []UUID
-	Tokens []int64
+	EndpointIds []UUID
+	RunIds      []UUID
+	Tokens      []int64
 }
 
 type LiveRunFinishRow struct {
@@ -31,9 +35,10 @@ type LiveRunFinishRow struct {
 	ClaimedAt time.Time
 }
 
-// Ends live runs by run and token. What does not come back was settled by somebody else first.
+// Ends live runs by endpoint, run and token. What does not come back was settled by somebody else first. The rows are looked up one by
+// one, by their key; see LiveRunStart.
 func (q *Queries) LiveRunFinish(ctx context.Context, db DBTX, arg LiveRunFinishParams) ([]LiveRunFinishRow, error) {
-	rows, err := db.Query(ctx, liveRunFinish, arg.RunIds, arg.Tokens)
+	rows, err := db.Query(ctx, liveRunFinish, arg.EndpointIds, arg.RunIds, arg.Tokens)
 	if err != nil {
 		return nil, err
 	}
@@ -54,15 +59,16 @@ func (q *Queries) LiveRunFinish(ctx context.Context, db DBTX, arg LiveRunFinishP
 
 const runListOwn = `-- name: RunListOwn :many
 WITH done AS (
-    SELECT unnest($2::uuid[]) AS run_id,
-           unnest($3::timestamptz[]) AS scheduled_for,
-           unnest($4::bigint[]) AS token,
-           unnest($5::text[]) AS status,
-           unnest($6::text[]) AS reason
+    SELECT unnest($2::uuid[]) AS tenant_id,
+           unnest($3::uuid[]) AS run_id,
+           unnest($4::timestamptz[]) AS scheduled_for,
+           unnest($5::bigint[]) AS token,
+           unnest($6::text[]) AS status,
+           unnest($7::text[]) AS reason
 )
 SELECT r.id, coalesce(r.next_source, '')::text AS next_source
 FROM done
-         JOIN runs r ON r.id = done.run_id AND r.scheduled_for = done.scheduled_for
+         JOIN runs r ON r.tenant_id = done.tenant_id AND r.id = done.run_id AND r.scheduled_for = done.scheduled_for
 WHERE r.claim_token = done.token
   AND r.worker_id = $1::uuid
   AND r.status = done.status
@@ -71,6 +77,7 @@ WHERE r.claim_token = done.token
 
 type RunListOwnParams struct {
 	WorkerID     UUID
+	TenantIds    []UUID
 	RunIds       []UUID
 	ScheduledFor []time.Time
 	Tokens       []int64
@@ -88,6 +95,7 @@ type RunListOwnRow struct {
 func (q *Queries) RunListOwn(ctx context.Context, db DBTX, arg RunListOwnParams) ([]RunListOwnRow, error) {
 	rows, err := db.Query(ctx, runListOwn,
 		arg.WorkerID,
+		arg.TenantIds,
 		arg.RunIds,
 		arg.ScheduledFor,
 		arg.Tokens,
@@ -293,17 +301,57 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 	return items, nil
 }
 
-const scheduleLock = `-- name: ScheduleLock :exec
-SELECT 1
+const scheduleLock = `-- name: ScheduleLock :many
+SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 ORDER BY endpoint_id
 FOR UPDATE
 `
 
-// Locks rows in one order, so that two batches cannot wait for each other. Whoever reads the state of an endpoint in order to
-// replan it does so in a later statement, whose snapshot sees what the previous holder committed.
-func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID) error {
-	_, err := db.Exec(ctx, scheduleLock, endpointIds)
-	return err
+// Locks rows in one order, so that two batches cannot wait for each other, and returns them as they are once they are locked: a row
+// that had to be waited for comes as the previous holder left it. What else belongs to the state of an endpoint is read in later
+// statements, whose snapshots see what that holder committed.
+func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID) ([]Schedule, error) {
+	rows, err := db.Query(ctx, scheduleLock, endpointIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Schedule
+	for rows.Next() {
+		var i Schedule
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.DueAt,
+			&i.PlannedAt,
+			&i.Slot,
+			&i.ClaimToken,
+			&i.ClaimedBy,
+			&i.ClaimedAt,
+			&i.Version,
+			&i.LockMs,
+			&i.Attempt,
+			&i.Source,
+			&i.Anchor,
+			&i.FailureCount,
+			&i.PausedUntil,
+			&i.ManualAt,
+			&i.RetryAfter,
+			&i.LastSlot,
+			&i.LastAttempt,
+			&i.LastStatus,
+			&i.LastStartedAt,
+			&i.LastFinishedAt,
+			&i.PauseReason,
+			&i.AccountedUntil,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

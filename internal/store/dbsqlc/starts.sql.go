@@ -11,19 +11,19 @@ import (
 )
 
 const liveRunListOwn = `-- name: LiveRunListOwn :many
-WITH asked AS (
-    SELECT unnest($2::uuid[]) AS run_id, unnest($3::bigint[]) AS token
-)
 SELECT l.endpoint_id, l.run_id, l.tenant_id, l.started_at, l.locked_until
-FROM live_runs l
-         JOIN asked ON asked.run_id = l.run_id AND asked.token = l.claim_token
-WHERE l.worker_id = $1::uuid
+FROM (SELECT unnest($1::uuid[]) AS endpoint_id,
+             unnest($2::uuid[]) AS run_id,
+             unnest($3::bigint[]) AS token) asked
+         JOIN live_runs l ON l.endpoint_id = asked.endpoint_id AND l.run_id = asked.run_id AND l.claim_token = asked.token
+WHERE l.worker_id = $4::uuid
 `
 
 type LiveRunListOwnParams struct {
-	WorkerID UUID
-	RunIds   []UUID
-	Tokens   []int64
+	EndpointIds []UUID
+	RunIds      []UUID
+	Tokens      []int64
+	WorkerID    UUID
 }
 
 type LiveRunListOwnRow struct {
@@ -37,7 +37,12 @@ type LiveRunListOwnRow struct {
 // Which of these runs are live in the hands of this worker, under these tokens: for a worker that has not heard what became of their
 // start.
 func (q *Queries) LiveRunListOwn(ctx context.Context, db DBTX, arg LiveRunListOwnParams) ([]LiveRunListOwnRow, error) {
-	rows, err := db.Query(ctx, liveRunListOwn, arg.WorkerID, arg.RunIds, arg.Tokens)
+	rows, err := db.Query(ctx, liveRunListOwn,
+		arg.EndpointIds,
+		arg.RunIds,
+		arg.Tokens,
+		arg.WorkerID,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -63,24 +68,27 @@ func (q *Queries) LiveRunListOwn(ctx context.Context, db DBTX, arg LiveRunListOw
 }
 
 const liveRunStart = `-- name: LiveRunStart :many
-WITH wanted AS (
-    SELECT unnest($3::uuid[]) AS endpoint_id,
-           unnest($4::bigint[]) AS token,
-           unnest($5::uuid[]) AS run_id,
-           unnest($6::bigint[]) AS execution_ms
-), clock AS MATERIALIZED (
-    SELECT coalesce($7::timestamptz, clock_timestamp()) AS now
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($8::timestamptz, clock_timestamp()) AS now
 )
 INSERT INTO live_runs (endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at,
                        deadline_at, locked_until)
-SELECT s.endpoint_id, w.run_id, e.tenant_id, s.slot, s.attempt, s.source, s.claim_token, s.claimed_by, s.claimed_at, clock.now,
-       clock.now + w.execution_ms * interval '1 ms',
-       clock.now + least(w.execution_ms + 5000, $1::bigint) * interval '1 ms'
-FROM wanted w
-         JOIN schedules s ON s.endpoint_id = w.endpoint_id AND s.claim_token = w.token
-         JOIN endpoints e ON e.id = s.endpoint_id
+SELECT s.endpoint_id, w.run_id, w.tenant_id, s.slot, s.attempt, s.source, s.claim_token, s.claimed_by, s.claimed_at,
+       greatest(clock.now, s.planned_at),
+       greatest(clock.now, s.planned_at) + w.execution_ms * interval '1 ms',
+       greatest(clock.now, s.planned_at) + least(w.execution_ms + 5000, $1::bigint) * interval '1 ms'
+FROM (SELECT unnest($2::uuid[]) AS endpoint_id,
+             unnest($3::uuid[]) AS tenant_id,
+             unnest($4::bigint[]) AS token,
+             unnest($5::uuid[]) AS run_id,
+             unnest($6::bigint[]) AS execution_ms) w
          CROSS JOIN clock
-WHERE s.claimed_by = $2::uuid
+         CROSS JOIN LATERAL (SELECT f.endpoint_id, f.planned_at, f.slot, f.attempt, f.source, f.claim_token, f.claimed_by, f.claimed_at, f.due_at
+                             FROM schedules f
+                             WHERE f.endpoint_id = w.endpoint_id
+                             OFFSET 0) s
+WHERE s.claim_token = w.token
+  AND s.claimed_by = $7::uuid
   AND s.due_at > clock.now
   AND s.planned_at <= clock.now + interval '50 ms'
 ON CONFLICT DO NOTHING
@@ -89,11 +97,12 @@ RETURNING endpoint_id, run_id, tenant_id, started_at, locked_until
 
 type LiveRunStartParams struct {
 	LockTtlMs   int64
-	WorkerID    UUID
 	EndpointIds []UUID
+	TenantIds   []UUID
 	Tokens      []int64
 	RunIds      []UUID
 	ExecutionMs []int64
+	WorkerID    UUID
 	Now         *time.Time
 }
 
@@ -107,15 +116,18 @@ type LiveRunStartRow struct {
 
 // Starts claims whose time has come: a live row for each one whose token is unchanged, whose lock is not over, and which is due up to
 // 50 ms from now, whatever the worker takes the time to be. What does not come back was revoked, has a live run, or is early by a clock
-// that was set back, and must not be sent.
+// that was set back, and must not be sent. A start may be committed a little before its due time, so that the request can leave at the
+// due time itself; the run counts from there. The rows are looked up one by one, by their key: a planner that takes few rows to be
+// claimed would otherwise read all that are, once for each start.
 func (q *Queries) LiveRunStart(ctx context.Context, db DBTX, arg LiveRunStartParams) ([]LiveRunStartRow, error) {
 	rows, err := db.Query(ctx, liveRunStart,
 		arg.LockTtlMs,
-		arg.WorkerID,
 		arg.EndpointIds,
+		arg.TenantIds,
 		arg.Tokens,
 		arg.RunIds,
 		arg.ExecutionMs,
+		arg.WorkerID,
 		arg.Now,
 	)
 	if err != nil {
@@ -144,17 +156,38 @@ func (q *Queries) LiveRunStart(ctx context.Context, db DBTX, arg LiveRunStartPar
 
 const liveRunTakeBack = `-- name: LiveRunTakeBack :many
 DELETE
-FROM live_runs l USING schedules s
-WHERE l.run_id = ANY ($1::uuid[])
-  AND s.endpoint_id = l.endpoint_id
-  AND s.claim_token <> l.claim_token
+FROM live_runs l
+WHERE l.endpoint_id = ANY (ARRAY(
+    SELECT w.endpoint_id
+    FROM (SELECT unnest($1::uuid[]) AS endpoint_id,
+                 unnest($2::uuid[]) AS run_id,
+                 unnest($3::bigint[]) AS token) w
+             CROSS JOIN LATERAL (SELECT f.run_id, f.claim_token, f.worker_id FROM live_runs f WHERE f.endpoint_id = w.endpoint_id OFFSET 0) live
+             CROSS JOIN LATERAL (SELECT f.claim_token FROM schedules f WHERE f.endpoint_id = w.endpoint_id OFFSET 0) s
+    WHERE live.run_id = w.run_id
+      AND live.claim_token = w.token
+      AND live.worker_id = $4::uuid
+      AND s.claim_token <> w.token))
 RETURNING l.run_id
 `
 
+type LiveRunTakeBackParams struct {
+	EndpointIds []UUID
+	RunIds      []UUID
+	Tokens      []int64
+	WorkerID    UUID
+}
+
 // Takes back starts whose token has changed after all. An insert that waits for the end of an earlier live run of its endpoint goes
-// on with the snapshot from before that run's finish; only a later statement sees the token that the finish has raised.
-func (q *Queries) LiveRunTakeBack(ctx context.Context, db DBTX, runIds []UUID) ([]UUID, error) {
-	rows, err := db.Query(ctx, liveRunTakeBack, runIds)
+// on with the snapshot from before that run's finish; only a later statement sees the token that the finish has raised. The token of
+// a run that is under way never changes, so only what was just started can be found here.
+func (q *Queries) LiveRunTakeBack(ctx context.Context, db DBTX, arg LiveRunTakeBackParams) ([]UUID, error) {
+	rows, err := db.Query(ctx, liveRunTakeBack,
+		arg.EndpointIds,
+		arg.RunIds,
+		arg.Tokens,
+		arg.WorkerID,
+	)
 	if err != nil {
 		return nil, err
 	}

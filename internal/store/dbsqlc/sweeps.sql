@@ -109,14 +109,15 @@ SELECT l.locked_until, l.deadline_at, l.deadline_at + interval '5 s' < clock.now
 FROM live_runs l
          LEFT JOIN workers w ON w.id = l.worker_id,
      (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
-WHERE l.run_id = @run_id;
+WHERE l.endpoint_id = @endpoint_id AND l.run_id = @run_id;
 
 -- name: LiveRunSettle :execrows
 -- Ends a live run that was found lost, by run and token, if the whole condition still holds: no heartbeat has extended its lock
 -- meanwhile, and its worker has not spoken up.
 DELETE
 FROM live_runs l USING (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
-WHERE l.run_id = sqlc.arg('run_id')
+WHERE l.endpoint_id = sqlc.arg('endpoint_id')
+  AND l.run_id = sqlc.arg('run_id')
   AND l.claim_token = sqlc.arg('token')
   AND l.locked_until < clock.now
   AND ((l.deadline_at + interval '5 s' < clock.now
@@ -157,7 +158,8 @@ LIMIT sqlc.arg('max_rows')::int;
 -- Ends such a run, by run and token, if it still is one.
 DELETE
 FROM live_runs l
-WHERE l.run_id = sqlc.arg('run_id')
+WHERE l.endpoint_id = sqlc.arg('endpoint_id')
+  AND l.run_id = sqlc.arg('run_id')
   AND l.claim_token = sqlc.arg('token')
   AND l.locked_until < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('over_ms')::bigint * interval '1 ms'
   AND NOT EXISTS (SELECT 1 FROM schedules s WHERE s.endpoint_id = l.endpoint_id AND s.claim_token = l.claim_token);

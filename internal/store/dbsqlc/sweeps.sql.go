@@ -45,12 +45,13 @@ SELECT l.locked_until, l.deadline_at, l.deadline_at + interval '5 s' < clock.now
 FROM live_runs l
          LEFT JOIN workers w ON w.id = l.worker_id,
      (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock
-WHERE l.run_id = $2
+WHERE l.endpoint_id = $2 AND l.run_id = $3
 `
 
 type LiveRunEvidenceParams struct {
-	Now   *time.Time
-	RunID UUID
+	Now        *time.Time
+	EndpointID UUID
+	RunID      UUID
 }
 
 type LiveRunEvidenceRow struct {
@@ -63,7 +64,7 @@ type LiveRunEvidenceRow struct {
 
 // What speaks for a live run being lost, for its story; LiveRunSettle decides.
 func (q *Queries) LiveRunEvidence(ctx context.Context, db DBTX, arg LiveRunEvidenceParams) (LiveRunEvidenceRow, error) {
-	row := db.QueryRow(ctx, liveRunEvidence, arg.Now, arg.RunID)
+	row := db.QueryRow(ctx, liveRunEvidence, arg.Now, arg.EndpointID, arg.RunID)
 	var i LiveRunEvidenceRow
 	err := row.Scan(
 		&i.LockedUntil,
@@ -229,11 +230,12 @@ func (q *Queries) LiveRunListOrphans(ctx context.Context, db DBTX, arg LiveRunLi
 const liveRunSettle = `-- name: LiveRunSettle :execrows
 DELETE
 FROM live_runs l USING (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock
-WHERE l.run_id = $2
-  AND l.claim_token = $3
+WHERE l.endpoint_id = $2
+  AND l.run_id = $3
+  AND l.claim_token = $4
   AND l.locked_until < clock.now
   AND ((l.deadline_at + interval '5 s' < clock.now
-    AND NOT ($4::boolean
+    AND NOT ($5::boolean
         AND EXISTS (SELECT 1
                     FROM workers w
                     WHERE w.id = l.worker_id AND w.state <> 'inactive' AND w.heartbeat_at + interval '6 s' >= clock.now)))
@@ -241,13 +243,14 @@ WHERE l.run_id = $2
                    FROM workers w
                    WHERE w.id = l.worker_id
                      AND w.state <> 'inactive'
-                     AND (w.heartbeat_at + $5::bigint * interval '1 ms' >= clock.now
-                       OR ($6::boolean
-                           AND l.locked_until + $7::bigint * interval '1 ms' >= clock.now))))
+                     AND (w.heartbeat_at + $6::bigint * interval '1 ms' >= clock.now
+                       OR ($7::boolean
+                           AND l.locked_until + $8::bigint * interval '1 ms' >= clock.now))))
 `
 
 type LiveRunSettleParams struct {
 	Now               *time.Time
+	EndpointID        UUID
 	RunID             UUID
 	Token             int64
 	DistrustDeadlines bool
@@ -261,6 +264,7 @@ type LiveRunSettleParams struct {
 func (q *Queries) LiveRunSettle(ctx context.Context, db DBTX, arg LiveRunSettleParams) (int64, error) {
 	result, err := db.Exec(ctx, liveRunSettle,
 		arg.Now,
+		arg.EndpointID,
 		arg.RunID,
 		arg.Token,
 		arg.DistrustDeadlines,
@@ -277,22 +281,25 @@ func (q *Queries) LiveRunSettle(ctx context.Context, db DBTX, arg LiveRunSettleP
 const liveRunSettleOrphan = `-- name: LiveRunSettleOrphan :execrows
 DELETE
 FROM live_runs l
-WHERE l.run_id = $1
-  AND l.claim_token = $2
-  AND l.locked_until < coalesce($3::timestamptz, clock_timestamp()) - $4::bigint * interval '1 ms'
+WHERE l.endpoint_id = $1
+  AND l.run_id = $2
+  AND l.claim_token = $3
+  AND l.locked_until < coalesce($4::timestamptz, clock_timestamp()) - $5::bigint * interval '1 ms'
   AND NOT EXISTS (SELECT 1 FROM schedules s WHERE s.endpoint_id = l.endpoint_id AND s.claim_token = l.claim_token)
 `
 
 type LiveRunSettleOrphanParams struct {
-	RunID  UUID
-	Token  int64
-	Now    *time.Time
-	OverMs int64
+	EndpointID UUID
+	RunID      UUID
+	Token      int64
+	Now        *time.Time
+	OverMs     int64
 }
 
 // Ends such a run, by run and token, if it still is one.
 func (q *Queries) LiveRunSettleOrphan(ctx context.Context, db DBTX, arg LiveRunSettleOrphanParams) (int64, error) {
 	result, err := db.Exec(ctx, liveRunSettleOrphan,
+		arg.EndpointID,
 		arg.RunID,
 		arg.Token,
 		arg.Now,

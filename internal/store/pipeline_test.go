@@ -1,0 +1,76 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/errs"
+	"rubato/internal/store"
+	"rubato/internal/store/dbsqlc"
+)
+
+func TestAPipelineIsOneTransaction(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	insert := func(name string) store.Statement {
+		return func(q dbsqlc.DBTX) error {
+			_, err := q.Exec(t.Context(), "INSERT INTO tenants (id, name) VALUES (gen_random_uuid(), $1)", name)
+			return err
+		}
+	}
+
+	err := b.db.Pipeline(t.Context(), insert("first"), insert(""), insert("third"))
+
+	require.Equal(t, errs.Invalid, errs.CodeOf(store.Translate(err)), "the second has no name: %v", err)
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM tenants WHERE name IN ('first', 'third')"))
+	require.NoError(t, b.db.Pipeline(t.Context(), insert("first"), insert("third")))
+	require.Equal(t, 2, query[int](t, b, "SELECT count(*) FROM tenants WHERE name IN ('first', 'third')"))
+}
+
+// TestAStatementOfAPipelineSeesWhatWasCommittedBeforeItBegan lets the first statement wait for a lock. What the lock's holder commits
+// before it lets go is seen by the second, or a start could not trust what it reads after it has waited for a pause.
+func TestAStatementOfAPipelineSeesWhatWasCommittedBeforeItBegan(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(7)")
+	require.NoError(t, err)
+
+	var name string
+	done := make(chan error, 1)
+	go func() {
+		done <- b.db.Pipeline(t.Context(),
+			func(q dbsqlc.DBTX) error {
+				_, err := q.Exec(t.Context(), "SELECT pg_advisory_xact_lock(7)")
+				return err
+			},
+			func(q dbsqlc.DBTX) error {
+				return q.QueryRow(t.Context(), "SELECT name FROM tenants WHERE id = $1", store.DefaultTenant).Scan(&name)
+			})
+	}()
+	require.Eventually(t, func() bool {
+		return query[int](t, b, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = 7") == 1
+	}, 30*time.Second, 5*time.Millisecond, "the pipeline waits for the lock")
+	_, err = tx.Exec(t.Context(), "UPDATE tenants SET name = 'renamed'")
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(t.Context()))
+
+	require.NoError(t, <-done)
+	require.Equal(t, "renamed", name)
+}
+
+func TestAPipelineTellsOfARowThatIsMissing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var name string
+	err := b.db.Pipeline(t.Context(), func(q dbsqlc.DBTX) error {
+		return q.QueryRow(t.Context(), "SELECT name FROM tenants WHERE name = 'nobody'").Scan(&name)
+	})
+	require.ErrorIs(t, err, pgx.ErrNoRows)
+}

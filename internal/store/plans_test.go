@@ -1,0 +1,96 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/store"
+	"rubato/internal/store/dbsqlc"
+)
+
+// TestPlansOfTheHotPathReadByKey looks at the plans of what a worker does for every run, while thousands of endpoints are claimed and a
+// thousand runs are live. The planner has seen none of it: its statistics are from when the tables were empty, or there are none.
+func TestPlansOfTheHotPathReadByKey(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]string{"NeverAnalyzed": "SELECT 1", "AnalyzedWhenEmpty": "ANALYZE"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.exec(t, "ALTER TABLE schedules SET (autovacuum_enabled = off)")
+			b.exec(t, "ALTER TABLE live_runs SET (autovacuum_enabled = off)")
+			b.exec(t, prepare)
+			now := b.at(noon())
+			const claimed = 5000
+			b.fill(t, claimed, now.Add(-claimed*time.Second))
+			me := worker{1}
+			list := b.claimUpTo(t, me, claimed, 0)
+			require.Len(t, b.start(t, me, list[:1000]...), 1000)
+			for statement, plan := range b.hotPlans(t, me, list[:250]) {
+				require.NotRegexp(t, `Seq Scan on (schedules|live_runs)|schedules_due|Hash|Merge`, plan, statement)
+				requireLookups(t, statement, plan)
+			}
+		})
+	}
+}
+
+// requireLookups requires that a plan uses keys, and each of them to look rows up rather than to read a table in its order.
+func requireLookups(t *testing.T, statement, plan string) {
+	t.Helper()
+	lines := strings.Split(plan, "\n")
+	found := false
+	for i, line := range lines {
+		if strings.Contains(line, "_pkey") {
+			found = true
+			require.Contains(t, lines[min(i+1, len(lines)-1)], "Index Cond", "%s:\n%s", statement, plan)
+		}
+	}
+	require.True(t, found, "%s uses no key:\n%s", statement, plan)
+}
+
+// hotPlans returns the plan of each statement of a start and a finish.
+func (b *bundle) hotPlans(t *testing.T, me worker, list []claims.Claim) map[string]string {
+	t.Helper()
+	q := dbsqlc.New()
+	ctx := t.Context()
+	var ids, runIDs [][16]byte
+	var tokens, executions []int64
+	for _, s := range startsOf(list) {
+		ids, runIDs, tokens = append(ids, s.Claim.EndpointID), append(runIDs, s.RunID), append(tokens, s.Claim.Token)
+		executions = append(executions, s.Execution.Milliseconds())
+	}
+	statements := map[string]store.Statement{
+		"start": func(tx dbsqlc.DBTX) error {
+			_, err := q.LiveRunStart(ctx, tx, dbsqlc.LiveRunStartParams{
+				EndpointIds: ids, TenantIds: ids, Tokens: tokens, RunIds: runIDs, ExecutionMs: executions, WorkerID: me, LockTtlMs: 60_000,
+			})
+			return err
+		},
+		"take back": func(tx dbsqlc.DBTX) error {
+			_, err := q.LiveRunTakeBack(ctx, tx, dbsqlc.LiveRunTakeBackParams{EndpointIds: ids, RunIds: runIDs, Tokens: tokens, WorkerID: me})
+			return err
+		},
+		"finish": func(tx dbsqlc.DBTX) error {
+			_, err := q.LiveRunFinish(ctx, tx, dbsqlc.LiveRunFinishParams{EndpointIds: ids, RunIds: runIDs, Tokens: tokens})
+			return err
+		},
+		"lock": func(tx dbsqlc.DBTX) error {
+			_, err := q.ScheduleLock(ctx, tx, ids)
+			return err
+		},
+		"plan": func(tx dbsqlc.DBTX) error {
+			_, err := q.ScheduleFinish(ctx, tx, dbsqlc.ScheduleFinishParams{EndpointIds: ids, WorkerID: me, Now: noon()})
+			return err
+		},
+	}
+	plans := make(map[string]string, len(statements))
+	for name, s := range statements {
+		plan, err := b.db.Explain(ctx, s)
+		require.NoError(t, err, name)
+		plans[name] = plan
+	}
+	return plans
+}
