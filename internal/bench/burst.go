@@ -40,8 +40,11 @@ func (b Burst) Run(ctx context.Context) (_ Report, err error) {
 	r, err := b.hold(ctx, l, workload{Jobs: b.Endpoints}, func(ctx context.Context) (Measure, error) {
 		return l.burst(ctx, b.Endpoints, b.Workers)
 	})
+	if err != nil {
+		return Report{}, err
+	}
 	r.Command, r.Config["endpoints"], r.Config["workers"] = "burst", b.Endpoints, b.Workers
-	return r, err
+	return r, nil
 }
 
 // contenders returns who takes part in a round, and why others do not.

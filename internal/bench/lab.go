@@ -218,6 +218,7 @@ func (l *lab) environ(d *database, more map[string]string) []string {
 		"DATABASE_URL": d.url(), "RUBATO_ADMIN_LISTEN": loopback, "RUBATO_LISTEN": loopback,
 		"RUBATO_EGRESS_ALLOW": "127.0.0.0/8", "RUBATO_LOG_LEVEL": "warn", "RUBATO_LOG_FORMAT": "text",
 		"RUBATO_SHUTDOWN_GRACE": "2s", // what hangs at the end is of no interest
+		"RUBATO_API_RATE":       "0",  // everything is registered with one key
 	}
 	maps.Copy(env, more)
 	for _, pair := range l.Settings {

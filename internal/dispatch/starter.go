@@ -78,7 +78,11 @@ func (w *Worker) nextBatch() []waiting {
 	if next, found := w.queue.next(); !known || !found || next.Sub(now) > startWake {
 		return nil
 	}
-	batch := w.queue.due(now.Add(startLead), min(w.cfg.Slots-int(w.busy.Load()), startBatch))
+	free := w.cfg.Slots - int(w.busy.Load())
+	if free > 0 {
+		w.lastFree.Store(w.clock.mark())
+	}
+	batch := w.queue.due(now.Add(startLead), min(free, startBatch))
 	w.busy.Add(int64(len(batch)))
 	return batch
 }

@@ -3,9 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/claims"
 	"rubato/internal/store/dbsqlc"
@@ -52,24 +51,33 @@ func (s *Claims) clock(ctx context.Context, rows []dbsqlc.ScheduleClaimDueRow) (
 
 // Release implements claims.Store. No start is in flight meanwhile: one that has seen the claim and not committed yet would come to life
 // under a token that the release has raised.
-func (s *Claims) Release(ctx context.Context, worker [16]byte, list []claims.Claim) (int, error) {
+func (s *Claims) Release(ctx context.Context, worker [16]byte, list []claims.Claim) (released int, err error) {
+	for part := range slices.Chunk(list, releaseBatch) {
+		rows, err := s.release(ctx, worker, part)
+		released += int(rows)
+		if err != nil {
+			return released, fmt.Errorf("releasing %d claims: %w", len(list), translate(err))
+		}
+	}
+	return released, nil
+}
+
+// releaseBatch is how many claims are given back at once: every start waits for it.
+const releaseBatch = 500
+
+func (s *Claims) release(ctx context.Context, worker [16]byte, list []claims.Claim) (rows int64, err error) {
 	params := dbsqlc.ScheduleReleaseParams{WorkerID: worker}
 	for _, c := range list {
 		params.EndpointIds = append(params.EndpointIds, c.EndpointID)
 		params.Tokens = append(params.Tokens, c.Token)
 	}
-	var rows int64
-	err := s.db.tx(ctx, func(tx pgx.Tx) (err error) {
-		if err := s.db.q.StartsExclude(ctx, tx); err != nil {
-			return fmt.Errorf("waiting for starts in flight: %w", err)
-		}
-		rows, err = s.db.q.ScheduleRelease(ctx, tx, params)
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("releasing %d claims: %w", len(list), err)
-	}
-	return int(rows), nil
+	err = pipeline(ctx, s.db.hot,
+		func(q dbsqlc.DBTX) error { return s.db.q.StartsExclude(ctx, q) },
+		func(q dbsqlc.DBTX) (err error) {
+			rows, err = s.db.q.ScheduleRelease(ctx, q, params)
+			return err
+		})
+	return rows, err
 }
 
 // ExtendLocks implements claims.Store. It has connections that nothing but signs of life uses.

@@ -81,6 +81,10 @@ func (b *bundle) hotPlans(t *testing.T, me worker, list []claims.Claim) map[stri
 			_, err := q.ScheduleLock(ctx, tx, ids)
 			return err
 		},
+		"release": func(tx dbsqlc.DBTX) error {
+			_, err := q.ScheduleRelease(ctx, tx, dbsqlc.ScheduleReleaseParams{EndpointIds: ids, Tokens: tokens, WorkerID: me})
+			return err
+		},
 		"plan": func(tx dbsqlc.DBTX) error {
 			_, err := q.ScheduleFinish(ctx, tx, dbsqlc.ScheduleFinishParams{EndpointIds: ids, WorkerID: me, Now: noon()})
 			return err
