@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -138,7 +139,7 @@ func (h *Heartbeater) settle(asked []Held, kept [][16]byte, sent time.Time) {
 		case extended[a.RunID]:
 			l.extend(sent, h.ttl)
 		default:
-			h.lose(l, "revoked")
+			h.lose(l, ErrLockLost)
 		}
 	}
 }
@@ -149,13 +150,17 @@ func (h *Heartbeater) endOver(now time.Time) {
 	defer h.mu.Unlock()
 	for _, l := range h.locks {
 		if l.over(now) {
-			h.lose(l, "expired")
+			h.lose(l, ErrLockOver)
 		}
 	}
 }
 
-func (h *Heartbeater) lose(l *Lock, cause string) {
-	l.cancel(ErrLockLost)
+func (h *Heartbeater) lose(l *Lock, cause error) {
+	l.cancel(cause)
 	delete(h.locks, l.RunID)
-	h.metrics.lost(cause)
+	if errors.Is(cause, ErrLockOver) {
+		h.metrics.lost("expired")
+		return
+	}
+	h.metrics.lost("revoked")
 }

@@ -55,7 +55,13 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
 	answer, err := w.cfg.Egress.Do(ctx, r)
 	failpoint.Hit(failpoint.Answered)
-	if errors.Is(context.Cause(ctx), claims.ErrLockLost) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, claims.ErrLockOver): // Only this worker knows; where somebody has settled the run, its word changes nothing.
+		return runs.Outcome{
+			Status: runs.Lost, Reason: runs.LockLost, MaybeSent: true,
+			Error: "the lock could not be extended while the request was under way, so it was hung up; whether the target acted is unknown",
+		}, true
+	case errors.Is(cause, claims.ErrLockLost):
 		return runs.Outcome{}, false
 	}
 	now, _ := w.clock.now()

@@ -220,6 +220,34 @@ func TestALockThatIsLostEndsTheRequest(t *testing.T) {
 	require.InDelta(t, 1, p.counter(t, "rubato_claims_lock_lost_total"), 0)
 }
 
+// cutOff is a store whose heartbeats do not arrive.
+type cutOff struct{ claims.Store }
+
+func (cutOff) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duration) ([][16]byte, error) {
+	return nil, errAway
+}
+
+// TestALockThatIsOverForItsHolderIsOnRecordAtOnce lets the heartbeats fail, and nothing else. Nobody but the worker can know that the
+// request has ended, so it says so: the endpoint need not wait for the deadline of the run.
+func TestALockThatIsOverForItsHolderIsOnRecordAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	gone := make(chan struct{})
+	target := egresstest.Start(t, func(c *egresstest.Conn) {
+		if _, ok := c.Next(); ok {
+			c.AwaitHangup()
+			close(gone)
+		}
+	})
+	b.register(t, target, func(s *endpoints.Spec) { s.Timeout, s.MaxExecutionTime = 10*time.Minute, 10*time.Minute })
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL, cfg.Claims = 3*time.Second, cutOff{b.claims} })
+	receive(t, gone)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'lock_lost' AND failure_count = 0")
+	b.await(t, 0, "SELECT count(*) FROM live_runs")
+	p.stop(t)
+	require.Len(t, target.Requests(), 1)
+}
+
 // TestALongRunKeepsItsLock outlives its first lock twice.
 func TestALongRunKeepsItsLock(t *testing.T) {
 	t.Parallel()

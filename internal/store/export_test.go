@@ -49,3 +49,6 @@ func explain(ctx context.Context, pool *pgxpool.Pool, s Statement) (string, erro
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	return strings.Join(lines, "\n"), err
 }
+
+// SetStandstill sets how long a sweeper may stand still.
+func (s *Sweeps) SetStandstill(d time.Duration) { s.standstill = d }

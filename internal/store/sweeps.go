@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,28 +12,54 @@ import (
 	"rubato/internal/zombie"
 )
 
+// standstill is how long a sweeper may stand still before another gets its turn.
+const standstill = 5 * time.Second
+
 // Sweeps finds and mends what dead workers left. It implements zombie.Store.
 type Sweeps struct {
-	db *DB
+	db         *DB
+	standstill time.Duration
 }
 
 var _ zombie.Store = (*Sweeps)(nil)
 
 // NewSweeps returns the store of the sweeper.
-func NewSweeps(db *DB) *Sweeps { return &Sweeps{db: db} }
+func NewSweeps(db *DB) *Sweeps { return &Sweeps{db: db, standstill: standstill} }
 
 // Alone implements zombie.Turns.
 func (s *Sweeps) Alone(ctx context.Context, sweep func(context.Context) error) (bool, error) {
 	var alone bool
 	err := s.tx(ctx, func(tx pgx.Tx) error {
-		lock, err := s.db.q.SweepLock(ctx, tx)
+		lock, err := s.db.q.SweepLock(ctx, tx, s.standstill.Milliseconds())
 		alone = lock.Alone
 		if err != nil || !alone {
 			return err
 		}
-		return sweep(ctx) // On other connections: what one sweep commits stays, whatever becomes of the lock.
+		return s.whileHeld(ctx, tx, sweep)
 	})
 	return alone, err
+}
+
+// whileHeld runs sweep on other connections, so that what one sweep commits stays whatever becomes of the lock, and keeps the
+// connection that holds the lock from being idle. When that is lost, the sweep is told to end.
+func (s *Sweeps) whileHeld(ctx context.Context, tx pgx.Tx, sweep func(context.Context) error) error {
+	sweeping, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- sweep(sweeping) }()
+	stir := time.NewTicker(s.standstill / 5)
+	defer stir.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-stir.C:
+			if _, err := s.db.q.Clock(ctx, tx, nil); err != nil {
+				cancel()
+				return errors.Join(fmt.Errorf("holding the sweeper's lock: %w", err), <-done)
+			}
+		}
+	}
 }
 
 // Clock implements zombie.Turns.

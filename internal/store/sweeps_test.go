@@ -454,3 +454,44 @@ func TestASilentWorkerRetiresOnceItsRunsAreSettled(t *testing.T) {
 	b.beat(t, worker{1}, "active", now.Add(3*time.Minute))
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM workers WHERE state = 'inactive'"), "a worker that comes back is back")
 }
+
+// TestASweeperThatStandsStillLosesItsTurn has one take the lock and do nothing more, as a stopped process does, and one that sweeps for
+// longer than that.
+func TestASweeperThatStandsStillLosesItsTurn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.sweeps.SetStandstill(200 * time.Millisecond)
+	sweepers := func() bool {
+		alone, err := b.sweeps.Alone(t.Context(), func(context.Context) error { return nil })
+		return err == nil && alone
+	}
+	stopped, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = stopped.Rollback(context.WithoutCancel(t.Context())) }()
+	lock, err := dbsqlc.New().SweepLock(t.Context(), stopped, 200)
+	require.NoError(t, err)
+	require.True(t, lock.Alone)
+	require.False(t, sweepers())
+	require.Eventually(t, sweepers, 30*time.Second, 10*time.Millisecond)
+
+	alone, err := b.sweeps.Alone(t.Context(), func(ctx context.Context) error {
+		_, err := b.pool.Exec(ctx, "SELECT pg_sleep(1)")
+		require.False(t, sweepers(), "it is at work")
+		return err
+	})
+	require.NoError(t, err)
+	require.True(t, alone)
+}
+
+// TestASweepEndsWithItsLock cuts the connection that holds the lock while a sweep is under way.
+func TestASweepEndsWithItsLock(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.sweeps.SetStandstill(200 * time.Millisecond)
+	_, err := b.sweeps.Alone(t.Context(), func(ctx context.Context) error {
+		b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	require.ErrorIs(t, err, context.Canceled)
+}

@@ -33,7 +33,7 @@ const (
 	sweepLimit = 100
 	// sweepTimeout bounds a sweep.
 	sweepTimeout = 8 * time.Second
-	// passTimeout bounds a pass; the database ends one at 90 s.
+	// passTimeout bounds a pass.
 	passTimeout = 75 * time.Second
 )
 

@@ -71,7 +71,7 @@ func sometimes() []string {
 	return []string{
 		"start", "request", "start refused", "start unknown", "start expired", "start of another attempt", "claim unknown",
 		"claim of an expired lock", "release", "heartbeat", "take-over", "settlement refused", "finish unknown", "late answer", "repeated finish", "kept claim",
-		"lock lost by its holder", "retry", "one-shot consumed", "plan by an interval hint", "plan by a one-shot hint",
+		"lock over for its holder", "retry", "one-shot consumed", "plan by an interval hint", "plan by a one-shot hint",
 		"change while a run is live", "run succeeded", "run failed", "run timed_out", "run lost", "run skipped", "jump", "echo", "race passed",
 		"race waited", "quiet end", "twin", "start taken back", "stale", "clamp", "doubt ended", "stuck claim freed", "worker retired",
 		"race waited", "quiet end", "twin", "start taken back", "stale",

@@ -230,7 +230,7 @@ func (w *world) heartbeatCall(by *worker) *call {
 				switch {
 				case !slices.Contains(held, h):
 				case !slices.Contains(kept, [16]byte(e.started.RunID)):
-					w.loseLock(by, e, w.elapsed)
+					w.loseLock(by, e)
 				case asked < e.ends:
 					e.ends = asked + lockTTL - lockMargin
 				}
@@ -239,10 +239,10 @@ func (w *world) heartbeatCall(by *worker) *call {
 	}
 }
 
-// loseLock cancels a request. Whoever settles the run writes its record.
-func (w *world) loseLock(by *worker, e *execution, at time.Duration) {
+// loseLock cancels a request. Whoever settled the run has written its record.
+func (w *world) loseLock(by *worker, e *execution) {
 	w.note("%s lost the lock of run %s", short(by.id), runName(e.started.RunID))
-	w.wire.close(e.request, at)
+	w.wire.close(e.request, w.elapsed)
 	w.forget(by, e)
 	w.reach("lock lost by its holder")
 }
@@ -273,7 +273,9 @@ func (w *world) watch(by *worker) {
 	}
 	for _, e := range slices.Clone(by.running) {
 		if e.ends > 0 && w.elapsed >= e.ends+watchPeriod {
-			w.loseLock(by, e, e.ends+watchPeriod)
+			w.wire.close(e.request, e.ends+watchPeriod)
+			w.end(by, e, runs.Outcome{Status: runs.Lost, Reason: runs.LockLost, MaybeSent: true})
+			w.reach("lock over for its holder")
 			continue
 		}
 		if e.request != nil && w.elapsed >= min(e.deadline, e.request.timeout) {

@@ -1,8 +1,8 @@
 -- name: SweepLock :one
--- Tries to become the one sweeper of the database for as long as the transaction lasts. The sweeps work on other connections, so
--- this one may stand idle for a whole pass.
+-- Tries to become the one sweeper of the database for as long as the transaction lasts. The sweeps work on other connections; a sweeper
+-- that stands still, and so leaves this one idle, loses its turn.
 SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper')) AS alone,
-       set_config('idle_in_transaction_session_timeout', '90000', true)::text AS idle_limit;
+       set_config('idle_in_transaction_session_timeout', sqlc.arg('idle_ms')::bigint::text, true)::text AS idle_limit;
 
 -- name: ScheduleClampLocks :execrows
 -- Brings back the locks of claims that end later than any that could be granted now: they were granted by a clock that has been set

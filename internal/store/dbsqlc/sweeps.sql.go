@@ -460,7 +460,7 @@ func (q *Queries) ScheduleRaiseToken(ctx context.Context, db DBTX, arg ScheduleR
 
 const sweepLock = `-- name: SweepLock :one
 SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper')) AS alone,
-       set_config('idle_in_transaction_session_timeout', '90000', true)::text AS idle_limit
+       set_config('idle_in_transaction_session_timeout', $1::bigint::text, true)::text AS idle_limit
 `
 
 type SweepLockRow struct {
@@ -468,10 +468,10 @@ type SweepLockRow struct {
 	IdleLimit string
 }
 
-// Tries to become the one sweeper of the database for as long as the transaction lasts. The sweeps work on other connections, so
-// this one may stand idle for a whole pass.
-func (q *Queries) SweepLock(ctx context.Context, db DBTX) (SweepLockRow, error) {
-	row := db.QueryRow(ctx, sweepLock)
+// Tries to become the one sweeper of the database for as long as the transaction lasts. The sweeps work on other connections; a sweeper
+// that stands still, and so leaves this one idle, loses its turn.
+func (q *Queries) SweepLock(ctx context.Context, db DBTX, idleMs int64) (SweepLockRow, error) {
+	row := db.QueryRow(ctx, sweepLock, idleMs)
 	var i SweepLockRow
 	err := row.Scan(&i.Alone, &i.IdleLimit)
 	return i, err
