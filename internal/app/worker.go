@@ -90,6 +90,7 @@ func (c *core) loops() *loops {
 func (l *loops) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.worker.Run(ctx) })
+	group.Go(func() error { tendHeap(ctx); return nil })
 	group.Go(func() error { l.sweeper.Run(ctx); return nil })
 	group.Go(func() error { l.listener.Run(ctx, l.worker); return nil })
 	return group.Wait()

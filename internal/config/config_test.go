@@ -23,7 +23,7 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 		API:   API{Listen: ":8080", Rate: 500},
 		Admin: Admin{Listen: "127.0.0.1:9090"},
 		Worker: Worker{
-			Slots: 256, Horizon: 10 * time.Second, PollInterval: time.Second, LockTTL: time.Minute,
+			Slots: 512, Horizon: 10 * time.Second, PollInterval: time.Second, LockTTL: time.Minute,
 			StaleAfter: 90 * time.Second, Settle: 3 * time.Minute, SweepInterval: 10 * time.Second,
 			ShutdownGrace: 30 * time.Second, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour,
 		},

@@ -93,7 +93,7 @@ func settings() []Setting {
 			show: func(c Config) string { return joined(c.Egress.Allow) },
 		},
 		{
-			Name: "RUBATO_SLOTS", Default: "256", Doc: "how many runs one worker has in progress at once",
+			Name: "RUBATO_SLOTS", Default: "512", Doc: "how many runs one worker has in progress at once",
 			set:  func(c *Config, v string) error { return count(&c.Worker.Slots, v) },
 			show: func(c Config) string { return strconv.Itoa(c.Worker.Slots) },
 		},

@@ -14,6 +14,7 @@ import (
 	"rubato/internal/errs"
 	"rubato/internal/governor"
 	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
 	"rubato/internal/zombie"
 )
 
