@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -50,6 +51,9 @@ func (s *Endpoints) Create(ctx context.Context, create func(now time.Time) (*end
 		if err != nil {
 			return fmt.Errorf("inserting the schedule of endpoint %s: %w", e.ID, err)
 		}
+		if err := s.db.tell(ctx, tx, now, nil, e); err != nil {
+			return err
+		}
 		return s.db.decided(ctx, tx, e, planned)
 	})
 }
@@ -82,9 +86,12 @@ func (s *Endpoints) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id endp
 
 // List implements endpoints.Store.
 func (s *Endpoints) List(ctx context.Context, f endpoints.Filter) (list []*endpoints.Endpoint, now time.Time, err error) {
-	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
+	err = s.db.list(ctx, func(tx pgx.Tx) error {
 		params := dbsqlc.EndpointListParams{
 			TenantID: f.TenantID, Now: s.db.now(), Key: optionalText(f.Key), Name: optionalText(f.Name), State: f.State, MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+		}
+		if f.NamePrefix != "" {
+			params.NameLike = new(likePrefix(f.NamePrefix))
 		}
 		if f.Before != (endpoints.ID{}) {
 			params.Before = (*[16]byte)(&f.Before)
@@ -103,6 +110,11 @@ func (s *Endpoints) List(ctx context.Context, f endpoints.Filter) (list []*endpo
 		return err
 	})
 	return list, now, err
+}
+
+// likePrefix returns the pattern that texts with a prefix match.
+func likePrefix(prefix string) string {
+	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(prefix) + "%"
 }
 
 // withStates joins configurations with where their schedules stand, in the order of the rows.
@@ -137,13 +149,8 @@ func (s *Endpoints) Change(
 	ctx context.Context, tenant [16]byte, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
 ) (changed *endpoints.Endpoint, err error) {
 	err = s.db.tx(ctx, func(tx pgx.Tx) error {
-		// First no start may be in flight, then no finish: in this order nobody waits in a circle, and the statements after
-		// see what both committed.
-		if err := s.db.q.StartsExclude(ctx, tx); err != nil {
-			return fmt.Errorf("waiting for starts in flight: %w", err)
-		}
-		if err := s.db.q.ScheduleLock(ctx, tx, [][16]byte{id}); err != nil {
-			return fmt.Errorf("locking the schedule of endpoint %s: %w", id, err)
+		if err := s.lock(ctx, tx, []endpoints.ID{id}); err != nil {
+			return err
 		}
 		if changed, err = s.get(ctx, tx, tenant, id); err != nil {
 			return err
@@ -157,7 +164,10 @@ func (s *Endpoints) Change(
 		if err != nil {
 			return err
 		}
-		return s.write(ctx, tx, now, &before, changed, planned)
+		if err := s.write(ctx, tx, now, &before, changed, planned); err != nil {
+			return err
+		}
+		return s.db.tell(ctx, tx, now, &before, changed)
 	})
 	if err != nil {
 		return nil, err

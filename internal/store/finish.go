@@ -89,6 +89,7 @@ type batch struct {
 
 	next    dbsqlc.ScheduleFinishParams
 	history history
+	events  events
 	plans   map[[16]byte]*endpoints.Endpoint
 	kept    []claims.Claim
 	decided []governor.Source
@@ -140,6 +141,7 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 		if err := b.db.q.HintEnd(ctx, tx, dbsqlc.HintEndParams{EndpointID: e.ID, Kind: hintOneShot, EndedAt: now}); err != nil {
 			return fmt.Errorf("consuming the one-shot hint of endpoint %s: %w", e.ID, err)
 		}
+		b.events.add(e.TenantID, now, hintNews(e.ID, hintOneShot, oneShot, nil))
 	}
 	b.history.add(run, e.Version, e.State.FailureCount, &decided)
 	b.decided = append(b.decided, decided.Due.Source)
@@ -183,6 +185,9 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx, now time.Time) error {
 		if row.ClaimedBy != nil {
 			b.kept = append(b.kept, claimOf(b.plans[row.EndpointID], row))
 		}
+	}
+	if err := b.events.write(ctx, tx, b.db); err != nil {
+		return err
 	}
 	return b.history.write(ctx, tx, b.db.q)
 }

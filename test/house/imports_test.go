@@ -70,12 +70,13 @@ func importRules() []rule {
 		},
 		{"internal/errs", nil, "what crosses every border depends on nothing"},
 		{"internal/failpoint", nil, "moments at which a test may break a process; absent from ordinary builds"},
+		{"internal/feed", []string{"internal/errs", "internal/runs"}, "what is told does not depend on where it is kept or how it is sent"},
 		{"internal/governor", nil, "a decision depends on its input alone"},
 		{
 			"internal/httpapi",
 			[]string{
-				"api", "internal/auth", "internal/endpoints", "internal/errs", "internal/governor", "internal/httpapi/api",
-				"internal/runs",
+				"api", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
+				"internal/httpapi/api", "internal/runs",
 			},
 			"handlers translate between the contract and the domain; they know no database",
 		},
@@ -85,8 +86,8 @@ func importRules() []rule {
 		{
 			"internal/store",
 			[]string{
-				"internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/governor",
-				"internal/runs", "internal/schedule", "internal/store/dbsqlc", "internal/zombie", "migrations",
+				"internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/feed",
+				"internal/governor", "internal/runs", "internal/schedule", "internal/store/dbsqlc", "internal/zombie", "migrations",
 			},
 			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
 		},

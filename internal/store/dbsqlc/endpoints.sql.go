@@ -230,14 +230,15 @@ WHERE e.tenant_id = $1
   AND ($2::uuid IS NULL OR e.id < $2)
   AND ($3::text IS NULL OR e.key = $3)
   AND ($4::text IS NULL OR e.name = $4)
-  AND ($5::jsonb IS NULL OR e.labels @> $5)
-  AND CASE $6::text
+  AND ($5::text IS NULL OR e.name LIKE $5)
+  AND ($6::jsonb IS NULL OR e.labels @> $6)
+  AND CASE $7::text
           WHEN 'archived' THEN e.archived_at IS NOT NULL
-          WHEN 'paused' THEN e.archived_at IS NULL AND s.paused_until > coalesce($7::timestamptz, clock_timestamp())
-          WHEN 'active' THEN e.archived_at IS NULL AND coalesce(s.paused_until <= coalesce($7::timestamptz, clock_timestamp()), true)
+          WHEN 'paused' THEN e.archived_at IS NULL AND s.paused_until > coalesce($8::timestamptz, clock_timestamp())
+          WHEN 'active' THEN e.archived_at IS NULL AND coalesce(s.paused_until <= coalesce($8::timestamptz, clock_timestamp()), true)
           ELSE e.archived_at IS NULL END
 ORDER BY e.id DESC
-LIMIT $8::int
+LIMIT $9::int
 `
 
 type EndpointListParams struct {
@@ -245,6 +246,7 @@ type EndpointListParams struct {
 	Before   *UUID
 	Key      *string
 	Name     *string
+	NameLike *string
 	Labels   json.RawMessage
 	State    string
 	Now      *time.Time
@@ -257,6 +259,7 @@ func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListPar
 		arg.Before,
 		arg.Key,
 		arg.Name,
+		arg.NameLike,
 		arg.Labels,
 		arg.State,
 		arg.Now,
@@ -442,6 +445,17 @@ func (q *Queries) LiveRunGetMany(ctx context.Context, db DBTX, endpointIds []UUI
 		return nil, err
 	}
 	return items, nil
+}
+
+const planForValues = `-- name: PlanForValues :exec
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true)
+`
+
+// Makes the rest of the transaction plan each statement for the values at hand: a plan for any values of a list's filters could use no
+// index that depends on which of them are given.
+func (q *Queries) PlanForValues(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, planForValues)
+	return err
 }
 
 const scheduleDelete = `-- name: ScheduleDelete :execrows

@@ -114,6 +114,7 @@ type Run struct {
 	NextSteps     json.RawMessage
 	Version       int64
 	FailureCount  int32
+	Txid          *int64
 }
 
 type Schedule struct {

@@ -199,7 +199,7 @@ func (q *Queries) RunEventInsert(ctx context.Context, db DBTX, arg RunEventInser
 }
 
 const runGet = `-- name: RunGet :one
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count
+SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, txid
 FROM runs
 WHERE id = $1 AND scheduled_for = $2 AND tenant_id = $3
 `
@@ -241,6 +241,7 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (Run, e
 		&i.NextSteps,
 		&i.Version,
 		&i.FailureCount,
+		&i.Txid,
 	)
 	return i, err
 }
@@ -379,7 +380,7 @@ func (q *Queries) RunLastDecision(ctx context.Context, db DBTX, endpointID UUID)
 }
 
 const runList = `-- name: RunList :many
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count
+SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, txid
 FROM runs
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
@@ -447,6 +448,7 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]Ru
 			&i.NextSteps,
 			&i.Version,
 			&i.FailureCount,
+			&i.Txid,
 		); err != nil {
 			return nil, err
 		}
