@@ -63,10 +63,13 @@ func (c *core) ensureKey(ctx context.Context, name, key string) error {
 
 // publicServer returns the server of the API's own listener, which serves the metrics too.
 func (c *core) publicServer(l net.Listener, ready func(context.Context) error) *server {
+	api := c.api(ready)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
-	mux.Handle("/", c.api(ready))
-	return newServer(l, mux, c.logger)
+	mux.Handle("/", api)
+	s := newServer(l, mux, c.logger)
+	s.http.RegisterOnShutdown(api.Drain)
+	return s
 }
 
 // serveWhile runs work, and the admin server beside it from its begin to its end: a program that drains still tells how it does.

@@ -100,7 +100,9 @@ func (c *core) checkSchema(ctx context.Context) error {
 // api returns the handler of the REST API.
 func (c *core) api(ready func(context.Context) error) *httpapi.Server {
 	return httpapi.New(httpapi.Config{
+		Bulk:       endpoints.NewBulk(store.NewEndpoints(c.db), newTargets(c.settings.Egress.Allow)),
 		Endpoints:  c.endpoints(),
+		Feed:       store.NewFeed(c.db),
 		Runs:       store.NewRuns(c.db),
 		Auth:       auth.NewAuthenticator(store.NewKeys(c.db)),
 		Ready:      ready,

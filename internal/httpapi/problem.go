@@ -129,7 +129,7 @@ func (s *Server) fail(err error, c echo.Context) {
 	switch p.Status {
 	case http.StatusUnauthorized:
 		header.Set("WWW-Authenticate", "Bearer")
-	case http.StatusServiceUnavailable:
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		header.Set("Retry-After", retryAfter)
 	}
 	if err := c.Blob(int(p.Status), problemType, body); err != nil {

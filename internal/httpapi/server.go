@@ -11,6 +11,7 @@ import (
 
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
+	"rubato/internal/feed"
 	"rubato/internal/httpapi/api"
 	"rubato/internal/runs"
 )
@@ -26,7 +27,9 @@ const (
 // Config is what a server serves.
 type Config struct {
 	Auth       *auth.Authenticator
+	Bulk       *endpoints.Bulk
 	Endpoints  *endpoints.Service
+	Feed       feed.Reader
 	Logger     *slog.Logger
 	Ready      func(context.Context) error // nil answer: the server can do its work
 	Registerer prometheus.Registerer
@@ -36,13 +39,19 @@ type Config struct {
 // Server is the REST API. It is safe for concurrent use.
 type Server struct {
 	auth      *auth.Authenticator
+	bulk      *endpoints.Bulk
+	drain     context.CancelFunc
 	endpoints *endpoints.Service
+	feed      feed.Reader
+	imports   *limiter
 	logger    *slog.Logger
 	metrics   *metrics
 	ready     func(context.Context) error
 	router    *echo.Echo
 	rules     *rules
 	runs      runs.Reader
+	serving   context.Context //nolint:containedctx // Ends when the server drains; see Drain.
+	watches   *limiter
 }
 
 var (
@@ -54,13 +63,18 @@ var (
 func New(c Config) *Server {
 	s := &Server{
 		auth:      c.Auth,
+		bulk:      c.Bulk,
 		endpoints: c.Endpoints,
+		feed:      c.Feed,
+		imports:   newLimiter(maxImportsPerKey, maxImports, "too many imports run at the moment; try again when one has ended"),
 		logger:    c.Logger.With("component", "httpapi"),
 		ready:     c.Ready,
 		router:    echo.New(),
 		rules:     contract(),
 		runs:      c.Runs,
+		watches:   newLimiter(maxWatchesPerKey, maxWatches, "too many clients watch events at the moment; close one first"),
 	}
+	s.serving, s.drain = context.WithCancel(context.Background())
 	s.metrics = newMetrics(c.Registerer, s.rules)
 	s.router.HTTPErrorHandler = s.fail
 	s.router.Use(s.identify, s.count, s.recoverPanics, s.authenticate, s.checkQuery, s.readBody)

@@ -27,8 +27,24 @@ func (b *bundle) watch(t *testing.T, types ...feed.Type) *reader {
 	return &reader{bundle: b, q: feed.Query{TenantID: tenant.TenantID, After: head, Limit: 100, Types: types}}
 }
 
+// settled waits until every transaction that began before is over, those of other tests in the same server too.
+func (b *bundle) settled(t *testing.T) {
+	t.Helper()
+	last := query[int64](t, b, "SELECT pg_current_xact_id()::text::bigint")
+	require.Eventually(t, func() bool {
+		head, _, err := store.NewFeed(b.db).Head(t.Context())
+		return err == nil && head.TxID > last
+	}, 30*time.Second, 5*time.Millisecond)
+}
+
 // next reads to the end of the feed, in pages.
 func (r *reader) next(t *testing.T) []feed.Event {
+	t.Helper()
+	r.settled(t)
+	return r.pages(t)
+}
+
+func (r *reader) pages(t *testing.T) []feed.Event {
 	t.Helper()
 	var all []feed.Event
 	for {
@@ -143,7 +159,7 @@ func TestNothingTurnsUpBeforeAPlaceThatWasReached(t *testing.T) {
 	_, err = tx.Exec(t.Context(), slow, tenant.TenantID)
 	require.NoError(t, err)
 	e := b.register(t, nil)
-	require.Empty(t, r.next(t), "the transaction in front is not over")
+	require.Empty(t, r.pages(t), "the transaction in front is not over")
 	require.NoError(t, tx.Commit(t.Context()))
 
 	got := r.next(t)
