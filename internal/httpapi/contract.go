@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -94,5 +95,7 @@ func (op *operation) addQuery(parameters openapi3.Parameters) {
 
 var placeholder = regexp.MustCompile(`\{(\w+)\}`)
 
-// pattern returns the router's form of a route.
-func pattern(route string) string { return placeholder.ReplaceAllString(route, ":$1") }
+// pattern returns the router's form of a route, in which a colon of its own is escaped.
+func pattern(route string) string {
+	return placeholder.ReplaceAllString(strings.ReplaceAll(route, ":", `\:`), ":$1")
+}

@@ -79,6 +79,11 @@ func New(c Config) *Server {
 	s.router.HTTPErrorHandler = s.fail
 	s.router.Use(s.identify, s.count, s.recoverPanics, s.authenticate, s.checkQuery, s.readBody)
 	api.RegisterHandlers(s.router, api.NewStrictHandler(s, nil))
+	for _, route := range s.router.Routes() {
+		if s.rules.operations[route.Method+" "+route.Path] == nil { // Nobody would check keys there. Every test would meet this one.
+			panic("the contract does not know the route " + route.Method + " " + route.Path)
+		}
+	}
 	return s
 }
 
