@@ -17,8 +17,8 @@ var _ endpoints.BulkStore = (*Endpoints)(nil)
 func (s *Endpoints) Find(
 	ctx context.Context, tenant [16]byte, ids []endpoints.ID, keys []string,
 ) (found []*endpoints.Endpoint, now time.Time, err error) {
-	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
-		rows, err := s.db.q.EndpointFindMany(ctx, tx, dbsqlc.EndpointFindManyParams{TenantID: tenant, Ids: rawIDs(ids), Keys: given0(keys)})
+	err = s.db.list(ctx, func(tx pgx.Tx) error {
+		rows, err := s.find(ctx, tx, tenant, ids, keys)
 		if err != nil {
 			return fmt.Errorf("looking up %d ids and %d keys: %w", len(ids), len(keys), err)
 		}
@@ -31,20 +31,36 @@ func (s *Endpoints) Find(
 	return found, now, err
 }
 
+// find reads the rows of endpoints by ID and by key, each once.
+func (s *Endpoints) find(ctx context.Context, tx pgx.Tx, tenant [16]byte, ids []endpoints.ID, keys []string) (rows []dbsqlc.Endpoint, err error) {
+	if len(ids) > 0 {
+		rows, err = s.db.q.EndpointFindByIDs(ctx, tx, dbsqlc.EndpointFindByIDsParams{TenantID: tenant, Ids: rawIDs(ids)})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(keys) == 0 {
+		return rows, nil
+	}
+	known := make(map[[16]byte]bool, len(rows))
+	for _, row := range rows {
+		known[row.ID] = true
+	}
+	byKey, err := s.db.q.EndpointFindByKeys(ctx, tx, dbsqlc.EndpointFindByKeysParams{TenantID: tenant, Keys: keys})
+	for _, row := range byKey {
+		if !known[row.ID] {
+			rows = append(rows, row)
+		}
+	}
+	return rows, err
+}
+
 func rawIDs(ids []endpoints.ID) [][16]byte {
 	raw := make([][16]byte, len(ids))
 	for i, id := range ids {
 		raw[i] = id
 	}
 	return raw
-}
-
-// given0 returns an empty list for none, which SQL tells from null.
-func given0(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
 }
 
 // CreateMany implements endpoints.BulkStore. It waits for nobody but those who take the same keys at this moment: no start can be in
@@ -99,7 +115,7 @@ func (s *Endpoints) ChangeMany(
 		if err := s.lock(ctx, tx, ids); err != nil {
 			return err
 		}
-		found, err := s.db.q.EndpointFindMany(ctx, tx, dbsqlc.EndpointFindManyParams{TenantID: tenant, Ids: rawIDs(ids), Keys: []string{}})
+		found, err := s.find(ctx, tx, tenant, ids, nil)
 		if err != nil {
 			return fmt.Errorf("reading %d endpoints: %w", len(ids), err)
 		}

@@ -119,6 +119,9 @@ func likePrefix(prefix string) string {
 
 // withStates joins configurations with where their schedules stand, in the order of the rows.
 func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []dbsqlc.Endpoint) ([]*endpoints.Endpoint, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
 	ids := make([][16]byte, len(rows))
 	for i, row := range rows {
 		ids[i] = row.ID

@@ -1,10 +1,18 @@
--- name: EndpointFindMany :many
--- The endpoints in service that have one of the IDs or keys.
+-- name: EndpointFindByIDs :many
+-- Those that are in service.
 SELECT *
-FROM endpoints e
-WHERE e.tenant_id = @tenant_id
-  AND e.archived_at IS NULL
-  AND (e.id = ANY (sqlc.arg('ids')::uuid[]) OR e.key = ANY (sqlc.arg('keys')::text[]));
+FROM endpoints
+WHERE id = ANY (sqlc.arg('ids')::uuid[])
+  AND tenant_id = @tenant_id
+  AND archived_at IS NULL;
+
+-- name: EndpointFindByKeys :many
+-- Those that are in service.
+SELECT *
+FROM endpoints
+WHERE tenant_id = @tenant_id
+  AND key = ANY (sqlc.arg('keys')::text[])
+  AND archived_at IS NULL;
 
 -- name: EndpointInsertMany :many
 -- Adds endpoints, and leaves out those whose key somebody else has taken. They come sorted by key, so that two batches that wait for

@@ -44,23 +44,90 @@ func (q *Queries) DecisionInsertMany(ctx context.Context, db DBTX, arg DecisionI
 	return err
 }
 
-const endpointFindMany = `-- name: EndpointFindMany :many
+const endpointFindByIDs = `-- name: EndpointFindByIDs :many
 SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent
-FROM endpoints e
-WHERE e.tenant_id = $1
-  AND e.archived_at IS NULL
-  AND (e.id = ANY ($2::uuid[]) OR e.key = ANY ($3::text[]))
+FROM endpoints
+WHERE id = ANY ($1::uuid[])
+  AND tenant_id = $2
+  AND archived_at IS NULL
 `
 
-type EndpointFindManyParams struct {
-	TenantID UUID
+type EndpointFindByIDsParams struct {
 	Ids      []UUID
+	TenantID UUID
+}
+
+// Those that are in service.
+func (q *Queries) EndpointFindByIDs(ctx context.Context, db DBTX, arg EndpointFindByIDsParams) ([]Endpoint, error) {
+	rows, err := db.Query(ctx, endpointFindByIDs, arg.Ids, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Endpoint
+	for rows.Next() {
+		var i Endpoint
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Version,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ArchivedAt,
+			&i.Key,
+			&i.Name,
+			&i.Description,
+			&i.Labels,
+			&i.URL,
+			&i.Method,
+			&i.Headers,
+			&i.Body,
+			&i.BaselineCron,
+			&i.BaselineIntervalMs,
+			&i.Timezone,
+			&i.DstGap,
+			&i.DstOverlap,
+			&i.StartAt,
+			&i.CatchUp,
+			&i.MinIntervalMs,
+			&i.MaxIntervalMs,
+			&i.JitterMs,
+			&i.TimeoutMs,
+			&i.MaxExecutionTimeMs,
+			&i.MaxResponseKb,
+			&i.FollowRedirects,
+			&i.Success,
+			&i.RetryMaxAttempts,
+			&i.RetryBackoffMs,
+			&i.RetryMaxBackoffMs,
+			&i.Idempotent,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const endpointFindByKeys = `-- name: EndpointFindByKeys :many
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent
+FROM endpoints
+WHERE tenant_id = $1
+  AND key = ANY ($2::text[])
+  AND archived_at IS NULL
+`
+
+type EndpointFindByKeysParams struct {
+	TenantID UUID
 	Keys     []string
 }
 
-// The endpoints in service that have one of the IDs or keys.
-func (q *Queries) EndpointFindMany(ctx context.Context, db DBTX, arg EndpointFindManyParams) ([]Endpoint, error) {
-	rows, err := db.Query(ctx, endpointFindMany, arg.TenantID, arg.Ids, arg.Keys)
+// Those that are in service.
+func (q *Queries) EndpointFindByKeys(ctx context.Context, db DBTX, arg EndpointFindByKeysParams) ([]Endpoint, error) {
+	rows, err := db.Query(ctx, endpointFindByKeys, arg.TenantID, arg.Keys)
 	if err != nil {
 		return nil, err
 	}
