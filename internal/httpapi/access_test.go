@@ -22,6 +22,7 @@ func everyRoute(endpoint, run string) []route {
 	bodies := map[string]string{
 		"createEndpoint": minimal, "patchEndpoint": `{"name":"q"}`, "pauseEndpoint": `{"reason":"r"}`, "explain": `{"baselineIntervalMs":1000}`,
 		"putIntervalHint": `{"intervalMs":5000,"ttlMs":60000}`, "putOneShotHint": `{"inMs":1000,"ttlMs":60000}`,
+		"putEndpointByKey": minimal, "importEndpoints": minimal,
 	}
 	doc := loadContract()
 	var list []route
@@ -32,13 +33,13 @@ func everyRoute(endpoint, run string) []route {
 			if strings.HasPrefix(path, "/v1/runs") {
 				id = run
 			}
-			r.path = strings.Replace(path, "{id}", id, 1)
+			r.path = strings.NewReplacer("{id}", id, "{key}", "any").Replace(path)
 			if op.Security != nil {
 				r.public = len(*op.Security) == 0
 				r.writes = !r.public && (*op.Security)[0]["bearer"][0] == "write"
 			}
 			switch op.OperationID {
-			case "createEndpoint":
+			case "createEndpoint", "putEndpointByKey":
 				r.success = http.StatusCreated
 			case "runEndpoint":
 				r.success = http.StatusAccepted
@@ -54,11 +55,12 @@ func everyRoute(endpoint, run string) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute("", "")
-	require.Len(t, routes, 21)
+	require.Len(t, routes, 25)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()
 			s := newService(t, samples())
+			s.server.Drain() // Streams that would go on end at once.
 			id := s.register(minimal)
 			r := routeOf(r.id, id, samples()[0].ID.String())
 			require.Equal(t, r.success, s.call(r.method, r.path, r.body).status)
@@ -74,6 +76,7 @@ func routeOf(operation, endpoint, run string) route {
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	s := newService(t, samples())
+	s.server.Drain() // Streams that would go on end at once.
 	id := s.register(minimal)
 	writes := s.store.writes
 	for _, r := range everyRoute(id, samples()[0].ID.String()) {
