@@ -46,7 +46,7 @@ func (s *Server) export(ctx context.Context, w http.ResponseWriter, f endpoints.
 			return err
 		}
 		if err := answer.write(text); err != nil {
-			panic(http.ErrAbortHandler) // The client has gone or does not read.
+			return nil //nolint:nilerr // The client has gone or does not read, and the stream gives it up.
 		}
 		if len(found) < f.Limit {
 			return nil
@@ -54,7 +54,8 @@ func (s *Server) export(ctx context.Context, w http.ResponseWriter, f endpoints.
 		f.Before = found[len(found)-1].ID
 		if found, _, err = s.endpoints.List(ctx, f); err != nil {
 			s.logger.WarnContext(ctx, "export broken off", "error", err)
-			panic(http.ErrAbortHandler) // An answer that just ended would look whole.
+			answer.broken.Store(true) // An answer that just ended would look whole.
+			return nil
 		}
 	}
 }

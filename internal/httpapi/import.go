@@ -76,7 +76,7 @@ func (m *importer) run(ctx context.Context, w http.ResponseWriter, body io.Reade
 	closed := m.out.close()
 	switch {
 	case closed != nil: // The client is not there to be told.
-		panic(http.ErrAbortHandler)
+		answer.broken.Store(true)
 	case errs.CodeOf(err) == errs.Internal && err != nil && ctx.Err() == nil:
 		m.server.logger.ErrorContext(ctx, "import broken off", "line", m.counts.NextLine, "error", err)
 	}

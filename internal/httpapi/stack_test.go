@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
@@ -25,12 +26,14 @@ import (
 
 // stack is a server that listens, over a Postgres of its own.
 type stack struct {
-	t      *testing.T
-	api    *httpapi.Server
-	url    string
-	db     *store.DB
-	client *http.Client
-	logs   *bytes.Buffer
+	t   *testing.T
+	api *httpapi.Server
+	url string
+	db  *store.DB
+
+	database string
+	client   *http.Client
+	logs     *bytes.Buffer
 }
 
 func newStack(t testing.TB) *stack {
@@ -47,7 +50,7 @@ func newStack(t testing.TB) *stack {
 		auth.Hash(readKey):  {TenantID: store.DefaultTenant, KeyID: [16]byte{2}, Name: "reader", Scopes: []auth.Scope{auth.Read}},
 	}
 	kept := store.NewEndpoints(db)
-	s := &stack{db: db, client: &http.Client{Transport: &http.Transport{}}, logs: new(bytes.Buffer)}
+	s := &stack{db: db, database: url, client: &http.Client{Transport: &http.Transport{}}, logs: new(bytes.Buffer)}
 	s.api = httpapi.New(httpapi.Config{
 		Auth: auth.NewAuthenticator(keys), Endpoints: endpoints.NewService(kept, targets{}), Bulk: endpoints.NewBulk(kept, targets{}),
 		Feed: store.NewFeed(db), Runs: store.NewRuns(db), Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
@@ -64,6 +67,15 @@ func newStack(t testing.TB) *stack {
 		s.t = test
 	}
 	return s
+}
+
+// pool returns connections for statements of the test's own.
+func (s *stack) pool(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), s.database)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
 }
 
 func (s *stack) request(t testing.TB, method, path string, body io.Reader, changes ...request) *http.Request {

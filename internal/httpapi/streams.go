@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -69,6 +70,7 @@ func (s *Server) whileServing(ctx context.Context) (context.Context, context.Can
 type stream struct {
 	w          http.ResponseWriter
 	controller *http.ResponseController
+	broken     atomic.Bool // the client did not take something
 }
 
 // openStream prepares an answer of a media type. Nothing is sent before the first write.
@@ -82,11 +84,21 @@ func openStream(w http.ResponseWriter, media string) *stream {
 // tests without a connection, have none.
 func (s *stream) write(text []byte) error {
 	_ = s.controller.SetWriteDeadline(time.Now().Add(writeTimeout))
-	if _, err := s.w.Write(text); err != nil {
-		return err
+	_, err := s.w.Write(text)
+	if err == nil {
+		err = s.controller.Flush()
 	}
-	return s.controller.Flush()
+	if err != nil {
+		s.broken.Store(true)
+	}
+	return err
 }
 
-// close gives the connection back as it was, for the next request on it.
-func (s *stream) close() { _ = s.controller.SetWriteDeadline(time.Time{}) }
+// close gives the connection back as it was, for the next request on it. A connection whose client does not read is given up: the
+// server would wait for it to take what is left.
+func (s *stream) close() {
+	if s.broken.Load() {
+		panic(http.ErrAbortHandler)
+	}
+	_ = s.controller.SetWriteDeadline(time.Time{})
+}
