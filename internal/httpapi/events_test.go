@@ -304,7 +304,8 @@ func TestStreamsEndWhenTheServerDrains(t *testing.T) {
 func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	start := s.watch(t, "", "").last
+	first := s.watch(t, "", "")
+	first.close()
 	s.register(t, hourly)
 	// 30 MB are more than any socket buffers.
 	_, err := s.pool(t).Exec(t.Context(), `INSERT INTO events (tenant_id, endpoint_id, at, kind, detail)
@@ -314,7 +315,7 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
 	require.NoError(t, err)
 	defer conn.Close()
-	_, err = fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nLast-Event-ID: %s\r\n\r\n", readKey, start)
+	_, err = fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nLast-Event-ID: %s\r\n\r\n", readKey, first.last)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { // Once the server has given up, a write is answered by a reset.
 		_, err := conn.Write([]byte("x"))
