@@ -99,7 +99,7 @@ func (s *Endpoints) List(ctx context.Context, f endpoints.Filter) (list []*endpo
 		if len(f.Labels) > 0 {
 			params.Labels = object(f.Labels)
 		}
-		rows, err := s.db.q.EndpointList(ctx, tx, params)
+		rows, err := s.rows(ctx, tx, params)
 		if err != nil {
 			return fmt.Errorf("listing endpoints: %w", err)
 		}
@@ -110,6 +110,16 @@ func (s *Endpoints) List(ctx context.Context, f endpoints.Filter) (list []*endpo
 		return err
 	})
 	return list, now, err
+}
+
+// rows reads the configurations of a list.
+func (s *Endpoints) rows(ctx context.Context, tx dbsqlc.DBTX, p dbsqlc.EndpointListParams) ([]dbsqlc.Endpoint, error) {
+	if p.State != "paused" {
+		return s.db.q.EndpointList(ctx, tx, p)
+	}
+	return s.db.q.EndpointListPaused(ctx, tx, dbsqlc.EndpointListPausedParams{
+		TenantID: p.TenantID, Now: p.Now, Before: p.Before, Key: p.Key, Name: p.Name, NameLike: p.NameLike, Labels: p.Labels, MaxRows: p.MaxRows,
+	})
 }
 
 // likePrefix returns the pattern that texts with a prefix match.
