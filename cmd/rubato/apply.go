@@ -67,7 +67,7 @@ func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endp
 		return nil, err
 	}
 	defer func() { _ = answer.Close() }()
-	var plan []step
+	plan := make([]step, 0, len(wanted))
 	var faults []string
 	summary, err := readResults(answer, func(result client.ImportResult, _ json.RawMessage) error {
 		file := wanted[result.Line-1]

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"rubato/client"
 )
@@ -98,13 +99,14 @@ func (s *session) printResult(r client.ImportResult, raw json.RawMessage) error 
 }
 
 func lineFault(e *client.LineError) string {
-	text := e.Detail
+	var text strings.Builder
+	text.WriteString(e.Detail)
 	if e.Errors != nil {
 		for _, f := range *e.Errors {
-			text += "\n  " + f.Field + ": " + f.Message
+			text.WriteString("\n  " + f.Field + ": " + f.Message)
 		}
 	}
-	return text
+	return text.String()
 }
 
 func (s *session) printSummary(summary client.ImportSummary) error {

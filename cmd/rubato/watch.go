@@ -34,7 +34,7 @@ func (cmd *runsWatchCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	w := &watcher{remote: r, left: cmd.Count, print: s.printFinished}
+	w := &watcher{remote: r, left: cmd.Count, show: s.printFinished}
 	w.params.Types = new(string(client.EventTypeRunFinished))
 	if cmd.Endpoint != "" {
 		id, err := r.endpointID(ctx, cmd.Endpoint)
@@ -51,7 +51,7 @@ type watcher struct {
 	remote *remote
 	params client.WatchEventsParams
 	left   int // runs to print; 0: no end
-	print  func(finished) error
+	show   func(finished) error
 }
 
 // finished is a run that is over, as it was read.
@@ -69,7 +69,7 @@ func (w *watcher) run(ctx context.Context) error {
 		refused, is := errors.AsType[*client.Problem](err)
 		switch {
 		case errors.Is(err, errEnough), ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // An end that was asked for.
 		case is && refused.Status < 500 || tries == watchTries || w.params.LastEventID == nil:
 			return err
 		case began:
@@ -137,7 +137,7 @@ func (w *watcher) told(data string) error {
 	if err := decode(f.raw, &f.run); err != nil {
 		return err
 	}
-	if err := w.print(f); err != nil {
+	if err := w.show(f); err != nil {
 		return err
 	}
 	if w.left--; w.left == 0 {

@@ -25,7 +25,7 @@ func TestWatchGoesOnAfterACut(t *testing.T) {
 	r, err := (&remote{url: server.URL, key: "any"}).open()
 	require.NoError(t, err)
 	var printed []string
-	w := &watcher{remote: r, left: 2, print: func(f finished) error {
+	w := &watcher{remote: r, left: 2, show: func(f finished) error {
 		printed = append(printed, f.run.ID)
 		return nil
 	}}

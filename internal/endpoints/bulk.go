@@ -119,16 +119,7 @@ type step struct {
 // returns how many.
 func (s *step) plan(ctx context.Context, pending []int) (int, error) {
 	pending = s.distinct(pending)
-	var ids []ID
-	var keys []string
-	for _, i := range pending {
-		if u := s.list[i]; u.ID != (ID{}) {
-			ids = append(ids, u.ID)
-		}
-		if u := s.list[i]; u.Key != "" {
-			keys = append(keys, u.Key)
-		}
-	}
+	ids, keys := s.names(pending)
 	stored, now, err := s.bulk.store.Find(ctx, s.by.TenantID, ids, keys)
 	if err != nil {
 		return 0, err
@@ -158,6 +149,19 @@ func (s *step) plan(ctx context.Context, pending []int) (int, error) {
 		s.decide(i, now)
 	}
 	return len(pending), nil
+}
+
+// names returns the IDs and keys that upserts name.
+func (s *step) names(pending []int) (ids []ID, keys []string) {
+	for _, i := range pending {
+		if u := s.list[i]; u.ID != (ID{}) {
+			ids = append(ids, u.ID)
+		}
+		if u := s.list[i]; u.Key != "" {
+			keys = append(keys, u.Key)
+		}
+	}
+	return ids, keys
 }
 
 // distinct returns the first of the pending upserts up to one that names what another of them names.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"rubato/internal/errs"
@@ -76,12 +77,7 @@ type Query struct {
 
 // Asks reports whether the query wants events of a type.
 func (q Query) Asks(t Type) bool {
-	for _, asked := range q.Types {
-		if asked == t {
-			return true
-		}
-	}
-	return len(q.Types) == 0
+	return len(q.Types) == 0 || slices.Contains(q.Types, t)
 }
 
 // Page is what a query found.
@@ -118,7 +114,7 @@ func (p Place) String() string {
 	raw = binary.BigEndian.AppendUint64(raw, uint64(p.TxID))   //nolint:gosec // Read back as it is.
 	raw = binary.BigEndian.AppendUint64(raw, uint64(p.Change)) //nolint:gosec // Read back as it is.
 	raw = append(raw, p.Run[:]...)
-	raw = binary.BigEndian.AppendUint64(raw, uint64(p.At.UnixMilli())) //nolint:gosec // Read back as it is.
+	raw = binary.BigEndian.AppendUint64(raw, uint64(p.At.UnixMilli()))
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 

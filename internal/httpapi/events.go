@@ -84,7 +84,7 @@ func (w *watch) filter(ctx context.Context, p api.WatchEventsParams) error {
 }
 
 func typeNames() string {
-	var names []string
+	names := make([]string, 0, len(feed.Types()))
 	for _, t := range feed.Types() {
 		names = append(names, string(t))
 	}
@@ -124,7 +124,7 @@ func (w *watch) run(ctx context.Context, answer http.ResponseWriter) error {
 	defer stream.close()
 	// A place from the start on: who is cut off before the first event can resume too.
 	if err := w.send(stream, fmt.Appendf(nil, "retry: 1000\nid: %s\n\n", w.q.After)); err != nil {
-		return nil //nolint:nilerr // The client has gone.
+		return nil // The client has gone.
 	}
 	poll := time.NewTicker(eventPoll)
 	defer poll.Stop()

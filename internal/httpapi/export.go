@@ -46,7 +46,7 @@ func (s *Server) export(ctx context.Context, w http.ResponseWriter, f endpoints.
 			return err
 		}
 		if err := answer.write(text); err != nil {
-			return nil //nolint:nilerr // The client has gone or does not read, and the stream gives it up.
+			return nil // The client has gone or does not read, and the stream gives it up.
 		}
 		if len(found) < f.Limit {
 			return nil

@@ -26,7 +26,7 @@ func TestImportCreatesReplacesAndFailsLineByLine(t *testing.T) {
 		`{"key":"bad","name":"","url":"ftp://a.example/","baselineIntervalMs":1}`,
 		`{"name":`,
 		`[]`,
-		`{"id":"run_1","name":"x","url":"https://a.example/","baselineIntervalMs":60000,"nmae":1}`,
+		`{"id":"run_1","name":"x","url":"https://a.example/","baselineIntervalMs":60000,"url2":1}`,
 		strings.Repeat("x", 600<<10),
 		`{"name":"keyless","url":"https://a.example/","baselineCron":"0 9 * * *"}`,
 	}, "\n"))
@@ -52,7 +52,7 @@ func TestImportCreatesReplacesAndFailsLineByLine(t *testing.T) {
 		"5 failed invalid_fields name:required baselineIntervalMs:out_of_range url:url_scheme",
 		"6 failed invalid_json",
 		"7 failed invalid_json",
-		"8 failed malformed_fields nmae:unknown_field id:invalid_id",
+		"8 failed malformed_fields url2:unknown_field id:invalid_id",
 		"9 failed line_too_long",
 		"10 created ",
 	}, all)

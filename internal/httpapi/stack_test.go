@@ -36,15 +36,15 @@ type stack struct {
 	logs     *bytes.Buffer
 }
 
-func newStack(t testing.TB) *stack {
-	t.Helper()
-	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+func newStack(tb testing.TB) *stack {
+	tb.Helper()
+	url := devpgtest.NewDatabase(tb, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
 		_, err := store.MigrateUp(ctx, url)
 		return err
 	}})
-	db, err := store.Open(t.Context(), store.Config{URL: url})
-	require.NoError(t, err)
-	t.Cleanup(db.Close)
+	db, err := store.Open(tb.Context(), store.Config{URL: url})
+	require.NoError(tb, err)
+	tb.Cleanup(db.Close)
 	keys := keyring{
 		auth.Hash(writeKey): {TenantID: store.DefaultTenant, KeyID: [16]byte{1}, Name: "writer", Scopes: []auth.Scope{auth.Write}},
 		auth.Hash(readKey):  {TenantID: store.DefaultTenant, KeyID: [16]byte{2}, Name: "reader", Scopes: []auth.Scope{auth.Read}},
@@ -59,11 +59,11 @@ func newStack(t testing.TB) *stack {
 	server := httptest.NewUnstartedServer(s.api)
 	server.Config.ReadTimeout, server.Config.ReadHeaderTimeout = httpapi.ReadTimeout, httpapi.ReadHeaderTimeout
 	server.Start()
-	t.Cleanup(server.Close)
-	t.Cleanup(s.api.Drain)
-	t.Cleanup(s.client.CloseIdleConnections)
+	tb.Cleanup(server.Close)
+	tb.Cleanup(s.api.Drain)
+	tb.Cleanup(s.client.CloseIdleConnections)
 	s.url = server.URL
-	if test, ok := t.(*testing.T); ok {
+	if test, ok := tb.(*testing.T); ok {
 		s.t = test
 	}
 	return s
@@ -78,10 +78,10 @@ func (s *stack) pool(t *testing.T) *pgxpool.Pool {
 	return pool
 }
 
-func (s *stack) request(t testing.TB, method, path string, body io.Reader, changes ...request) *http.Request {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, body)
-	require.NoError(t, err)
+func (s *stack) request(tb testing.TB, method, path string, body io.Reader, changes ...request) *http.Request {
+	tb.Helper()
+	r, err := http.NewRequestWithContext(tb.Context(), method, s.url+path, body)
+	require.NoError(tb, err)
 	withKey(writeKey)(r)
 	r.Header.Set("Content-Type", "application/json")
 	for _, change := range changes {
@@ -91,13 +91,13 @@ func (s *stack) request(t testing.TB, method, path string, body io.Reader, chang
 }
 
 // call returns the status, the header and the whole body of an answer.
-func (s *stack) call(t testing.TB, method, path, body string, changes ...request) *answer {
-	t.Helper()
-	response, err := s.client.Do(s.request(t, method, path, strings.NewReader(body), changes...))
-	require.NoError(t, err)
+func (s *stack) call(tb testing.TB, method, path, body string, changes ...request) *answer {
+	tb.Helper()
+	response, err := s.client.Do(s.request(tb, method, path, strings.NewReader(body), changes...))
+	require.NoError(tb, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return &answer{t: s.t, status: response.StatusCode, header: response.Header, body: text}
 }
 
@@ -125,28 +125,28 @@ type result struct {
 	}
 }
 
-func (s *stack) imports(t testing.TB, query, body string) imported {
-	t.Helper()
-	a := s.call(t, "POST", "/v1/endpoints:import"+query, body, asLines)
-	require.Equal(t, http.StatusOK, a.status, "%s", a.body)
-	return readImport(t, a.body)
+func (s *stack) imports(tb testing.TB, query, body string) imported {
+	tb.Helper()
+	a := s.call(tb, "POST", "/v1/endpoints:import"+query, body, asLines)
+	require.Equal(tb, http.StatusOK, a.status, "%s", a.body)
+	return readImport(tb, a.body)
 }
 
-func readImport(t testing.TB, text []byte) imported {
-	t.Helper()
+func readImport(tb testing.TB, text []byte) imported {
+	tb.Helper()
 	var got imported
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		if bytes.Contains(lines.Bytes(), []byte(`"summary":{`)) {
-			require.NoError(t, json.Unmarshal(lines.Bytes(), &got.summary))
+			require.NoError(tb, json.Unmarshal(lines.Bytes(), &got.summary))
 			continue
 		}
 		var r result
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &r), "%s", lines.Text())
+		require.NoError(tb, json.Unmarshal(lines.Bytes(), &r), "%s", lines.Text())
 		got.results = append(got.results, r)
 	}
-	require.NoError(t, lines.Err())
+	require.NoError(tb, lines.Err())
 	return got
 }
 

@@ -86,9 +86,9 @@ func TestListsShowTheFieldsThatAreAskedFor(t *testing.T) {
 	list := raw("/v1/runs?fields=status,%20id&limit=1").is(http.StatusOK)
 	require.Len(t, list["items"].([]any)[0], 2) //nolint:forcetypeassert // Fails loudly.
 	require.NotEmpty(t, list["nextCursor"])
-	a := s.call("GET", "/v1/endpoints?fields=id,nmae", "")
+	a := s.call("GET", "/v1/endpoints?fields=id,url2", "")
 	require.Equal(t, http.StatusBadRequest, a.status)
-	require.Contains(t, a.problem().Errors[0].Message, `"nmae" is no field`)
+	require.Contains(t, a.problem().Errors[0].Message, `"url2" is no field`)
 	require.Contains(t, a.problem().Errors[0].Message, "nextRunAt")
 	require.Equal(t, http.StatusBadRequest, s.call("GET", "/v1/runs?fields=", "").status)
 	require.Equal(t, http.StatusBadRequest, s.call("GET", "/v1/endpoints/"+id+"/runs?fields=url", "").status)

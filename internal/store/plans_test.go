@@ -40,13 +40,13 @@ func (b *bundle) crowd(t *testing.T) {
 
 // node is a part of a plan as the database describes it.
 type node struct {
-	Type     string  `json:"Node Type"`
-	Relation string  `json:"Relation Name"`
-	Removed  float64 `json:"Rows Removed by Filter"`
-	Recheck  float64 `json:"Rows Removed by Index Recheck"`
-	Rows     float64 `json:"Actual Rows"`
-	Loops    float64 `json:"Actual Loops"`
-	Plans    []node  `json:"Plans"`
+	Type     string  `json:"Node Type"`                     //nolint:tagliatelle // The database names it so.
+	Relation string  `json:"Relation Name"`                 //nolint:tagliatelle // The database names it so.
+	Removed  float64 `json:"Rows Removed by Filter"`        //nolint:tagliatelle // The database names it so.
+	Recheck  float64 `json:"Rows Removed by Index Recheck"` //nolint:tagliatelle // The database names it so.
+	Rows     float64 `json:"Actual Rows"`                   //nolint:tagliatelle // The database names it so.
+	Loops    float64 `json:"Actual Loops"`                  //nolint:tagliatelle // The database names it so.
+	Plans    []node  `json:"Plans"`                         //nolint:tagliatelle // The database names it so.
 }
 
 // each visits a plan and all that is below it.
@@ -92,7 +92,7 @@ func TestListsReadNoMoreThanTheyReturn(t *testing.T) {
 	}
 	for name, s := range map[string]store.Statement{
 		"Endpoints":         list(func(*dbsqlc.EndpointListParams) {}),
-		"EndpointsPage":     list(func(p *dbsqlc.EndpointListParams) { p.Before = (*dbsqlc.UUID)(&half) }),
+		"EndpointsPage":     list(func(p *dbsqlc.EndpointListParams) { p.Before = &half }),
 		"EndpointsKey":      list(func(p *dbsqlc.EndpointListParams) { p.Key = new("key-77") }),
 		"EndpointsName":     list(func(p *dbsqlc.EndpointListParams) { p.Name = new("name-77") }),
 		"EndpointsPrefix":   list(func(p *dbsqlc.EndpointListParams) { p.NameLike = new("name-777%") }),
@@ -102,11 +102,11 @@ func TestListsReadNoMoreThanTheyReturn(t *testing.T) {
 		"EndpointsArchived": list(func(p *dbsqlc.EndpointListParams) { p.State = "archived" }),
 		"EndpointsPaused":   list(func(p *dbsqlc.EndpointListParams) { p.State = "paused" }),
 		"Runs":              runs(func(*dbsqlc.RunListParams) {}),
-		"RunsPage":          runs(func(p *dbsqlc.RunListParams) { p.Before = (*dbsqlc.UUID)(&half) }),
+		"RunsPage":          runs(func(p *dbsqlc.RunListParams) { p.Before = &half }),
 		"RunsFailed":        runs(func(p *dbsqlc.RunListParams) { p.Status = new("failed") }),
-		"RunsOfEndpoint":    runs(func(p *dbsqlc.RunListParams) { p.EndpointID = (*dbsqlc.UUID)(&e) }),
+		"RunsOfEndpoint":    runs(func(p *dbsqlc.RunListParams) { p.EndpointID = &e }),
 		"RunsFailedOfOne": runs(func(p *dbsqlc.RunListParams) {
-			p.EndpointID, p.Status = (*dbsqlc.UUID)(&e), new("failed")
+			p.EndpointID, p.Status = &e, new("failed")
 		}),
 		"RunsOfADay": runs(func(p *dbsqlc.RunListParams) {
 			p.FromAt, p.ToAt = new(noon().Truncate(24*time.Hour)), new(noon().Truncate(24*time.Hour).AddDate(0, 0, 1))
