@@ -69,10 +69,13 @@ func (c *core) ensureKey(ctx context.Context, name, key string) error {
 
 // publicServer returns the server of the API's own listener, which serves the metrics too.
 func (c *core) publicServer(l net.Listener, health *telemetry.Health) *server {
+	api := c.api(health)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
-	mux.Handle("/", c.api(health))
-	return newServer(l, mux, c.logger)
+	mux.Handle("/", api)
+	s := newServer(l, mux, c.logger)
+	s.http.RegisterOnShutdown(api.Drain)
+	return s
 }
 
 // serveWhile runs work, and beside it, from its begin to its end, the admin server and the checks of health: a program that drains

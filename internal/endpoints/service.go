@@ -32,9 +32,12 @@ type Filter struct {
 	Labels   map[string]string // all of them must match
 	Key      string
 	Name     string // exact
-	State    string // active, paused or archived; empty: all but archived
-	Before   ID     // only endpoints whose ID sorts below: the cursor of a list
-	Limit    int    // at most so many; must be positive
+
+	NamePrefix string // how the name begins
+
+	State  string // active, paused or archived; empty: all but archived
+	Before ID     // only endpoints whose ID sorts below: the cursor of a list
+	Limit  int    // at most so many; must be positive
 }
 
 // Actor is who asks; the ledger keeps the name.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/feed"
 	"rubato/internal/runs"
 )
 
@@ -136,6 +138,54 @@ func (m *memory) LastDecision(_ context.Context, tenant [16]byte, id endpoints.I
 	defer m.mu.Unlock()
 	_, err := m.find(tenant, id)
 	return m.decisions[id], err
+}
+
+func (m *memory) Find(_ context.Context, tenant [16]byte, ids []endpoints.ID, keys []string) ([]*endpoints.Endpoint, time.Time, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found []*endpoints.Endpoint
+	for id, e := range m.endpoints {
+		named := slices.Contains(ids, id) || e.Spec.Key != "" && slices.Contains(keys, e.Spec.Key)
+		if named && e.TenantID == tenant && !e.Archived() {
+			found = append(found, new(*e))
+		}
+	}
+	return found, now, m.err
+}
+
+func (m *memory) CreateMany(_ context.Context, _ [16]byte, create func(time.Time) ([]endpoints.New, error)) ([]endpoints.ID, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all, err := create(now)
+	for _, n := range all {
+		m.keep(n.Endpoint, &n.Planned)
+	}
+	return nil, errors.Join(m.err, err)
+}
+
+func (m *memory) ChangeMany(
+	_ context.Context, _ [16]byte, ids []endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, bool),
+) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		e := new(*m.endpoints[id])
+		if planned, keep := change(e, now); keep {
+			m.keep(e, planned)
+		}
+	}
+	return m.err
+}
+
+// quiet is a feed in which nothing happens.
+type quiet struct{}
+
+func (quiet) Head(context.Context) (feed.Place, time.Time, error) {
+	return feed.Place{TxID: 1, At: now}, now, nil
+}
+
+func (quiet) Read(_ context.Context, q feed.Query) (feed.Page, error) {
+	return feed.Page{Next: q.After}, nil
 }
 
 // history is httpapi.Runs without a database.

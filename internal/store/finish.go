@@ -77,6 +77,7 @@ type batch struct {
 
 	next    dbsqlc.ScheduleFinishParams
 	history history
+	events  events
 	plans   map[[16]byte]*endpoints.Endpoint
 	kept    []claims.Claim
 	decided []governor.Source
@@ -129,6 +130,7 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 		if err := b.db.q.HintEnd(ctx, tx, dbsqlc.HintEndParams{EndpointID: e.ID, Kind: hintOneShot, EndedAt: now}); err != nil {
 			return fmt.Errorf("consuming the one-shot hint of endpoint %s: %w", e.ID, err)
 		}
+		b.events.add(e.TenantID, now, hintNews(e.ID, hintOneShot, oneShot, nil))
 	}
 	b.history.add(run, e.Version, e.State.FailureCount, &decided)
 	b.history.addSkips(e, now)
@@ -175,6 +177,9 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx, now time.Time) error {
 		if row.ClaimedBy != nil {
 			b.kept = append(b.kept, claimOf(b.plans[row.EndpointID], row))
 		}
+	}
+	if err := b.events.write(ctx, tx, b.db); err != nil {
+		return err
 	}
 	return b.history.write(ctx, tx, b.db.q)
 }

@@ -71,11 +71,12 @@ func importRules() []rule {
 		},
 		{"internal/errs", nil, "what crosses every border depends on nothing"},
 		{"internal/failpoint", nil, "moments at which a test may break a process; absent from ordinary builds"},
+		{"internal/feed", []string{"internal/errs", "internal/runs"}, "what is told does not depend on where it is kept or how it is sent"},
 		{"internal/governor", nil, "a decision depends on its input alone"},
 		{
 			"internal/httpapi",
 			[]string{
-				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/governor",
+				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
 				"internal/httpapi/api", "internal/idempotency", "internal/runs", "internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database",
@@ -88,7 +89,7 @@ func importRules() []rule {
 			"internal/store",
 			[]string{
 				"internal/auditlog", "internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/governor", "internal/idempotency", "internal/runs", "internal/schedule", "internal/store/dbsqlc",
+				"internal/feed", "internal/governor", "internal/idempotency", "internal/runs", "internal/schedule", "internal/store/dbsqlc",
 				"internal/telemetry", "internal/zombie", "migrations",
 			},
 			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
