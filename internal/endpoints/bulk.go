@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/errs"
 )
 
@@ -20,11 +21,11 @@ type BulkStore interface {
 	// Find returns the endpoints in service that have one of the IDs or keys, in no order, and the database's time.
 	Find(ctx context.Context, tenant [16]byte, ids []ID, keys []string) ([]*Endpoint, time.Time, error)
 	// CreateMany stores the endpoints that create returns for the database's time, each with the decision that plans its first
-	// run. It leaves out those whose key somebody has taken, and returns their IDs.
-	CreateMany(ctx context.Context, tenant [16]byte, create func(now time.Time) ([]New, error)) (taken []ID, err error)
+	// run. It leaves out those whose key somebody has taken, and returns their IDs. The audit log tells of the act for each.
+	CreateMany(ctx context.Context, act auditlog.Act, create func(now time.Time) ([]New, error)) (taken []ID, err error)
 	// ChangeMany is [Store].Change for many. An endpoint whose change returns keep false stays as it is; one that is no longer in
 	// service is not offered.
-	ChangeMany(ctx context.Context, tenant [16]byte, ids []ID, change func(e *Endpoint, now time.Time) (planned *Recorded, keep bool)) error
+	ChangeMany(ctx context.Context, act auditlog.Act, ids []ID, change func(e *Endpoint, now time.Time) (planned *Recorded, keep bool)) error
 }
 
 // New is an endpoint that is to be stored, and the decision that plans its first run.
@@ -256,7 +257,7 @@ func compareKeys(a, b *Endpoint) int {
 
 // create stores new endpoints in one transaction.
 func (s *step) create(ctx context.Context, list []int) error {
-	taken, err := s.bulk.store.CreateMany(ctx, s.by.TenantID, func(now time.Time) ([]New, error) {
+	taken, err := s.bulk.store.CreateMany(ctx, auditlog.Act{By: s.by, Action: causeRegister}, func(now time.Time) ([]New, error) {
 		all := make([]New, 0, len(list))
 		for _, i := range list {
 			e := s.out[i].Endpoint
@@ -268,7 +269,7 @@ func (s *step) create(ctx context.Context, list []int) error {
 			if err != nil {
 				return nil, err
 			}
-			planned.Cause, planned.Author = "register", s.by.Name
+			planned.Cause, planned.Author = causeRegister, s.by.Name
 			s.out[i].Warnings = e.Warnings(now)
 			all = append(all, New{Endpoint: e, Planned: planned})
 		}
@@ -294,7 +295,7 @@ func (s *step) change(ctx context.Context, list []int) error {
 		byID[ids[n]] = i
 	}
 	done := make(map[int]Outcome, len(list))
-	err := s.bulk.store.ChangeMany(ctx, s.by.TenantID, ids, func(e *Endpoint, now time.Time) (*Recorded, bool) {
+	err := s.bulk.store.ChangeMany(ctx, auditlog.Act{By: s.by, Action: causeEdit}, ids, func(e *Endpoint, now time.Time) (*Recorded, bool) {
 		i := byID[e.ID]
 		out, planned := s.edit(i, e, now)
 		done[i] = out
@@ -319,18 +320,15 @@ func (s *step) edit(i int, e *Endpoint, now time.Time) (Outcome, *Recorded) {
 	if len(out.Changes) == 0 {
 		return Outcome{Done: Unchanged, Endpoint: e, Warnings: e.Warnings(now)}, nil
 	}
+	before := *e
 	e.Spec, e.Cron, e.UpdatedAt = spec, nil, now
 	e.Version++
 	out.Warnings = e.Warnings(now)
-	if e.State.Running != nil { // The change only records itself; the finish of the live run decides.
-		return out, nil
-	}
-	planned, err := e.Replan(now)
+	planned, err := e.follow(now, &before, causeEdit, s.by)
 	if err != nil {
 		return Outcome{Done: Failed, Endpoint: e, Err: err}, nil
 	}
-	planned.Cause, planned.Author = "edit", s.by.Name
-	return out, &planned
+	return out, planned
 }
 
 func (s *step) refuse(i int, err error) { s.out[i] = Outcome{Done: Failed, Err: err} }

@@ -153,7 +153,7 @@ func (m *memory) Find(_ context.Context, tenant [16]byte, ids []endpoints.ID, ke
 	return found, now, m.err
 }
 
-func (m *memory) CreateMany(_ context.Context, _ [16]byte, create func(time.Time) ([]endpoints.New, error)) ([]endpoints.ID, error) {
+func (m *memory) CreateMany(_ context.Context, _ auditlog.Act, create func(time.Time) ([]endpoints.New, error)) ([]endpoints.ID, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all, err := create(now)
@@ -164,7 +164,7 @@ func (m *memory) CreateMany(_ context.Context, _ [16]byte, create func(time.Time
 }
 
 func (m *memory) ChangeMany(
-	_ context.Context, _ [16]byte, ids []endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, bool),
+	_ context.Context, _ auditlog.Act, ids []endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, bool),
 ) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -228,7 +228,7 @@ func (h history) Events(ctx context.Context, tenant [16]byte, id runs.ID) ([]run
 
 // Cancel keeps author and reason where a live run has nothing else to say.
 func (h history) Cancel(ctx context.Context, c runs.Cancel) (runs.Run, error) {
-	r, err := h.Get(ctx, c.TenantID, c.RunID)
+	r, err := h.Get(ctx, c.By.TenantID, c.RunID)
 	switch {
 	case err != nil:
 		return runs.Run{}, err
@@ -237,7 +237,7 @@ func (h history) Cancel(ctx context.Context, c runs.Cancel) (runs.Run, error) {
 	}
 	i := slices.IndexFunc(h, func(r runs.Run) bool { return r.ID == c.RunID })
 	if h[i].CancelRequestedAt.IsZero() {
-		h[i].CancelRequestedAt, h[i].Outcome.ContentType, h[i].Outcome.Error = now, c.Author, c.Reason
+		h[i].CancelRequestedAt, h[i].Outcome.ContentType, h[i].Outcome.Error = now, c.By.Name, c.Reason
 	}
 	answer := h[i]
 	answer.Outcome.ContentType, answer.Outcome.Error = "", ""

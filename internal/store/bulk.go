@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
 	"rubato/internal/store/dbsqlc"
 )
@@ -66,7 +67,7 @@ func rawIDs(ids []endpoints.ID) [][16]byte {
 // CreateMany implements endpoints.BulkStore. It waits for nobody but those who take the same keys at this moment: no start can be in
 // flight for an endpoint that nobody knows.
 func (s *Endpoints) CreateMany(
-	ctx context.Context, tenant [16]byte, create func(now time.Time) ([]endpoints.New, error),
+	ctx context.Context, act auditlog.Act, create func(now time.Time) ([]endpoints.New, error),
 ) (taken []endpoints.ID, err error) {
 	err = s.db.tx(ctx, func(tx pgx.Tx) error {
 		taken = nil
@@ -78,7 +79,7 @@ func (s *Endpoints) CreateMany(
 		if err != nil {
 			return err
 		}
-		rows := dbsqlc.EndpointInsertManyParams{TenantID: tenant, Now: now}
+		rows := dbsqlc.EndpointInsertManyParams{TenantID: act.By.TenantID, Now: now}
 		for _, n := range all {
 			addColumns(&rows, n.Endpoint)
 		}
@@ -96,26 +97,26 @@ func (s *Endpoints) CreateMany(
 				taken = append(taken, n.Endpoint.ID)
 				continue
 			}
-			b.created(n)
-			if err := b.decided(n.Endpoint, n.Planned); err != nil {
+			if err := b.created(n, now); err != nil {
 				return err
 			}
-			b.events.add(tenant, now, newsOf(nil, n.Endpoint))
 		}
-		return b.write(ctx, tx, s.db)
+		return b.write(ctx, tx, s.db, act)
 	})
 	return taken, err
 }
 
 // ChangeMany implements endpoints.BulkStore.
 func (s *Endpoints) ChangeMany(
-	ctx context.Context, tenant [16]byte, ids []endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, bool),
+	ctx context.Context, act auditlog.Act, ids []endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, bool),
 ) error {
-	return s.db.tx(ctx, func(tx pgx.Tx) error {
+	var days []time.Time // that what passed without a run belongs to
+	locked := func(tx pgx.Tx) error {
+		days = nil
 		if err := s.lock(ctx, tx, ids); err != nil {
 			return err
 		}
-		found, err := s.find(ctx, tx, tenant, ids, nil)
+		found, err := s.find(ctx, tx, act.By.TenantID, ids, nil)
 		if err != nil {
 			return fmt.Errorf("reading %d endpoints: %w", len(ids), err)
 		}
@@ -127,19 +128,21 @@ func (s *Endpoints) ChangeMany(
 		if err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
-		b := bulk{edits: edits{now: now, tenant: tenant}}
+		b := bulk{edits: edits{now: now, tenant: act.By.TenantID}}
 		for _, e := range list {
 			before := *e
 			planned, keep := change(e, now)
 			if !keep {
 				continue
 			}
+			days = append(days, skipDays(e)...)
 			if err := b.changed(&before, e, planned); err != nil {
 				return err
 			}
 		}
-		return b.write(ctx, tx, s.db)
-	})
+		return b.write(ctx, tx, s.db, act)
+	}
+	return s.db.withPartitions(ctx, func() []time.Time { return days }, func() error { return s.db.tx(ctx, locked) })
 }
 
 // lock keeps starts and finishes of endpoints out: first no start may be in flight, then no finish. In this order nobody waits in a

@@ -8,8 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/runs"
 )
 
 func (b *bundle) bulk() *endpoints.Bulk { return endpoints.NewBulk(b.endpoints, anyTarget{}) }
@@ -238,4 +240,60 @@ func TestOnlyBulkEditsKeepStartsOut(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond, "the edit waits for the start")
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.Equal(t, endpoints.Updated, <-ended)
+}
+
+// TestBulkIsLoggedAsSingleChangesAre registers and edits two endpoints each way: apart from the identities the entries are the same.
+func TestBulkIsLoggedAsSingleChangesAre(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	edit := func(s *endpoints.Spec) { s.Name, s.Headers = "renamed", map[string]string{"Authorization": "canary"} }
+	first := wanted("", nil)
+	spec, err := first.Want(nil)
+	require.NoError(t, err)
+	single := b.register(t, func(s *endpoints.Spec) { *s = spec })
+	out := b.upsert(t, endpoints.Mode{}, wanted("", nil), wanted("", nil))
+	b.at(now.Add(time.Second))
+	b.edit(t, single.ID, edit)
+	outside := logged(t, b, func(f *auditlog.Filter) { f.ObjectID = single.ID.String() })
+	var edits []endpoints.Upsert
+	for _, o := range out {
+		u := wanted("", edit)
+		u.ID = o.Endpoint.ID
+		edits = append(edits, u)
+	}
+	b.upsert(t, endpoints.Mode{}, edits...)
+	b.upsert(t, endpoints.Mode{}, edits...)
+
+	for _, o := range out {
+		list := logged(t, b, func(f *auditlog.Filter) { f.ObjectID = o.Endpoint.ID.String() })
+		require.Len(t, list, 2, "what changes nothing is not logged")
+		for i, entry := range list {
+			require.Equal(t, o.Endpoint.Object(), entry.Object)
+			entry.ID, entry.Object = outside[i].ID, outside[i].Object
+			require.Equal(t, outside[i], entry)
+		}
+		require.NotContains(t, string(list[0].After), "canary")
+	}
+}
+
+// TestBulkEditRecordsWhatPassed edits endpoints that nobody has run for forty days, on a day that the history is not ready for.
+func TestBulkEditRecordsWhatPassed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	idle := b.register(t, func(s *endpoints.Spec) { s.Key = "idle" })
+	live := b.register(t, func(s *endpoints.Spec) { s.Key = "live" })
+	b.start(t, worker{1}, b.claim(t, worker{1}, horizon)[:2]...)
+	b.exec(t, "DELETE FROM live_runs WHERE endpoint_id = $1", [16]byte(idle.ID))
+	late := b.at(now.AddDate(0, 0, 40).Add(time.Second))
+	hourly := func(s *endpoints.Spec) { s.BaselineInterval = time.Hour }
+
+	b.upsert(t, endpoints.Mode{}, wanted("idle", hourly), wanted("live", hourly))
+
+	require.Equal(t, []runs.Run{record(idle, runs.MisfireSkipped, now, late.Add(-61*time.Second), late, 40*24*60)}, b.skips(t, idle.ID),
+		"the run at once stands for the last one")
+	require.Equal(t, []runs.Run{record(live, runs.OverlapSkipped, now.Add(time.Minute), late.Add(-time.Second), late, 40*24*60)}, b.skips(t, live.ID))
+	require.Equal(t, late, b.get(t, live.ID).State.AccountedUntil)
+	require.Equal(t, late.Add(-time.Millisecond), b.get(t, idle.ID).State.AccountedUntil, "the run at once is accounted for when it ends")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
 	"rubato/internal/store/dbsqlc"
 )
@@ -17,7 +18,9 @@ type bulk struct {
 	schedules dbsqlc.ScheduleInsertManyParams
 	edits     edits
 	decisions dbsqlc.DecisionInsertManyParams
+	history   history // due times that passed without a run
 	events    events
+	trail     trail
 	soonest   time.Time // the earliest due time that was planned
 }
 
@@ -32,8 +35,8 @@ type edits struct {
 	records  dbsqlc.ScheduleRecordManyParams
 }
 
-// created takes in the schedule of an endpoint that was inserted.
-func (b *bulk) created(n endpoints.New) {
+// created takes in the schedule of an endpoint that was inserted, and what is told of it.
+func (b *bulk) created(n endpoints.New, now time.Time) error {
 	e, p, due := n.Endpoint, &b.schedules, n.Planned.Due
 	p.EndpointIds = append(p.EndpointIds, e.ID)
 	p.PlannedAt = append(p.PlannedAt, due.At)
@@ -41,6 +44,9 @@ func (b *bulk) created(n endpoints.New) {
 	p.LockMs = append(p.LockMs, lockMs(e.Spec))
 	p.Source = append(p.Source, string(due.Source))
 	p.Anchor = append(p.Anchor, e.State.Anchor)
+	b.events.add(e.TenantID, now, newsOf(nil, e))
+	b.trail.add(e.Object(), nil, e.Redacted())
+	return b.decided(e, n.Planned)
 }
 
 // changed takes in an edit, and the plan that follows from it; nil where a run is live.
@@ -49,10 +55,13 @@ func (b *bulk) changed(before, after *endpoints.Endpoint, planned *endpoints.Rec
 	addColumns(&c.rows, after)
 	c.versions = append(c.versions, before.Version)
 	b.events.add(c.tenant, c.now, newsOf(before, after))
+	b.trail.add(after.Object(), before.Redacted(), after.Redacted())
+	b.history.addSkips(after, c.now)
 	if planned == nil {
 		c.records.EndpointIds = append(c.records.EndpointIds, after.ID)
 		c.records.Version = append(c.records.Version, after.Version)
 		c.records.LockMs = append(c.records.LockMs, lockMs(after.Spec))
+		c.records.AccountedUntil = append(c.records.AccountedUntil, after.State.AccountedUntil)
 		return nil
 	}
 	r, due := &c.replans, planned.Due
@@ -63,6 +72,7 @@ func (b *bulk) changed(before, after *endpoints.Endpoint, planned *endpoints.Rec
 	r.Source = append(r.Source, string(due.Source))
 	r.Version = append(r.Version, after.Version)
 	r.LockMs = append(r.LockMs, lockMs(after.Spec))
+	r.AccountedUntil = append(r.AccountedUntil, after.State.AccountedUntil)
 	return b.decided(after, *planned)
 }
 
@@ -92,8 +102,8 @@ func (b *bulk) decided(e *endpoints.Endpoint, r endpoints.Recorded) error {
 	return nil
 }
 
-// write writes what was gathered, and wakes workers once.
-func (b *bulk) write(ctx context.Context, tx pgx.Tx, db *DB) error {
+// write writes what was gathered of an act, and wakes workers once.
+func (b *bulk) write(ctx context.Context, tx pgx.Tx, db *DB, act auditlog.Act) error {
 	if len(b.schedules.EndpointIds) > 0 {
 		if err := db.q.ScheduleInsertMany(ctx, tx, b.schedules); err != nil {
 			return fmt.Errorf("inserting %d schedules: %w", len(b.schedules.EndpointIds), err)
@@ -102,7 +112,7 @@ func (b *bulk) write(ctx context.Context, tx pgx.Tx, db *DB) error {
 	if err := b.edits.write(ctx, tx, db); err != nil {
 		return err
 	}
-	if err := b.events.write(ctx, tx, db); err != nil {
+	if err := b.told(ctx, tx, db, act); err != nil {
 		return err
 	}
 	if len(b.decisions.EndpointIds) == 0 {
@@ -112,6 +122,19 @@ func (b *bulk) write(ctx context.Context, tx pgx.Tx, db *DB) error {
 		return fmt.Errorf("recording %d decisions: %w", len(b.decisions.EndpointIds), err)
 	}
 	return db.q.ScheduleNotify(ctx, tx, b.soonest.UnixMilli())
+}
+
+// told writes what others may read of the act: skipped due times, events, the audit log.
+func (b *bulk) told(ctx context.Context, tx pgx.Tx, db *DB, act auditlog.Act) error {
+	if len(b.history.rows.Ids) > 0 {
+		if err := b.history.write(ctx, tx, db.q); err != nil {
+			return err
+		}
+	}
+	if err := b.events.write(ctx, tx, db); err != nil {
+		return err
+	}
+	return b.trail.write(ctx, tx, db, act)
 }
 
 func (c *edits) write(ctx context.Context, tx pgx.Tx, db *DB) error {

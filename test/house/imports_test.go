@@ -83,7 +83,7 @@ func importRules() []rule {
 		},
 		{"internal/httpapi/api", nil, "generated from the contract"},
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
-		{"internal/runs", []string{"internal/errs"}, "what a run is does not depend on who runs it"},
+		{"internal/runs", []string{"internal/auditlog", "internal/errs"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{
 			"internal/store",

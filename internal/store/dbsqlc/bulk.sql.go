@@ -423,21 +423,27 @@ func (q *Queries) ScheduleInsertMany(ctx context.Context, db DBTX, arg ScheduleI
 
 const scheduleRecordMany = `-- name: ScheduleRecordMany :execrows
 UPDATE schedules s
-SET version = n.version, lock_ms = n.lock_ms
+SET version = n.version, lock_ms = n.lock_ms, accounted_until = n.accounted_until
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::bigint[]) AS version,
-             unnest($3::int[]) AS lock_ms) n
+             unnest($3::int[]) AS lock_ms, unnest($4::timestamptz[]) AS accounted_until) n
 WHERE s.endpoint_id = n.endpoint_id
 `
 
 type ScheduleRecordManyParams struct {
-	EndpointIds []UUID
-	Version     []int64
-	LockMs      []int32
+	EndpointIds    []UUID
+	Version        []int64
+	LockMs         []int32
+	AccountedUntil []time.Time
 }
 
 // Records edits of endpoints that have a live run: its finish will replan.
 func (q *Queries) ScheduleRecordMany(ctx context.Context, db DBTX, arg ScheduleRecordManyParams) (int64, error) {
-	result, err := db.Exec(ctx, scheduleRecordMany, arg.EndpointIds, arg.Version, arg.LockMs)
+	result, err := db.Exec(ctx, scheduleRecordMany,
+		arg.EndpointIds,
+		arg.Version,
+		arg.LockMs,
+		arg.AccountedUntil,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -447,22 +453,23 @@ func (q *Queries) ScheduleRecordMany(ctx context.Context, db DBTX, arg ScheduleR
 const scheduleReplanMany = `-- name: ScheduleReplanMany :execrows
 UPDATE schedules s
 SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, source = n.source, version = n.version,
-    lock_ms = n.lock_ms, claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
+    lock_ms = n.lock_ms, accounted_until = n.accounted_until, claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::timestamptz[]) AS planned_at,
              unnest($3::timestamptz[]) AS slot, unnest($4::smallint[]) AS attempt,
              unnest($5::text[]) AS source, unnest($6::bigint[]) AS version,
-             unnest($7::int[]) AS lock_ms) n
+             unnest($7::int[]) AS lock_ms, unnest($8::timestamptz[]) AS accounted_until) n
 WHERE s.endpoint_id = n.endpoint_id
 `
 
 type ScheduleReplanManyParams struct {
-	EndpointIds []UUID
-	PlannedAt   []time.Time
-	Slot        []time.Time
-	Attempt     []int16
-	Source      []string
-	Version     []int64
-	LockMs      []int32
+	EndpointIds    []UUID
+	PlannedAt      []time.Time
+	Slot           []time.Time
+	Attempt        []int16
+	Source         []string
+	Version        []int64
+	LockMs         []int32
+	AccountedUntil []time.Time
 }
 
 // Puts new plans in force after edits, and revokes every claim.
@@ -475,6 +482,7 @@ func (q *Queries) ScheduleReplanMany(ctx context.Context, db DBTX, arg ScheduleR
 		arg.Source,
 		arg.Version,
 		arg.LockMs,
+		arg.AccountedUntil,
 	)
 	if err != nil {
 		return 0, err
