@@ -69,7 +69,7 @@ func TestEveryOperationIsRouted(t *testing.T) {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()
 			s := newService(t, samples())
-			s.server.Drain()                                                                            // Streams that would go on end at once.
+			s.server.Drain()                                                                          // Streams that would go on end at once.
 			r := routeOf(r.id, ids{s.register(minimal), samples()[3].ID.String(), s.makeKey("read")}) // The live run, so that it can be canceled.
 			require.Equal(t, r.success, s.call(r.method, r.path, r.body, withKey(adminKey)).status)
 		})

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"rubato/internal/claims"
 	"rubato/internal/auditlog"
+	"rubato/internal/claims"
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
