@@ -99,11 +99,11 @@ type Reader interface {
 // Place is a point in the order of events.
 type Place struct {
 	TxID int64
-	// Changes of a transaction come before its runs. Change is the number of the last one that was told; Run, where it is not zero, the
-	// last run, with all changes told.
-	Change int64
-	Run    [16]byte
-	At     time.Time // about when it was, in milliseconds, to tell a place that is too old
+	// Changes of a transaction come before its runs, and runs come in rows. Row is the number of the change that was told last, or, where
+	// Run is not zero, of the row of runs: then Run is the last of that row that was told, and so were all changes.
+	Row int64
+	Run [16]byte
+	At  time.Time // about when it was, in milliseconds, to tell a place that is too old
 }
 
 const placeSize = 8 + 8 + 16 + 8
@@ -111,8 +111,8 @@ const placeSize = 8 + 8 + 16 + 8
 // String returns the place as watchers send it back.
 func (p Place) String() string {
 	raw := make([]byte, 0, placeSize)
-	raw = binary.BigEndian.AppendUint64(raw, uint64(p.TxID))   //nolint:gosec // Read back as it is.
-	raw = binary.BigEndian.AppendUint64(raw, uint64(p.Change)) //nolint:gosec // Read back as it is.
+	raw = binary.BigEndian.AppendUint64(raw, uint64(p.TxID)) //nolint:gosec // Read back as it is.
+	raw = binary.BigEndian.AppendUint64(raw, uint64(p.Row))  //nolint:gosec // Read back as it is.
 	raw = append(raw, p.Run[:]...)
 	raw = binary.BigEndian.AppendUint64(raw, uint64(p.At.UnixMilli()))
 	return base64.RawURLEncoding.EncodeToString(raw)
@@ -125,10 +125,10 @@ func ParsePlace(text string) (Place, error) {
 		return Place{}, errs.New(errs.Malformed, "invalid_event_id", "the event id cannot be read; send the id of an event, or none")
 	}
 	p := Place{
-		TxID:   int64(binary.BigEndian.Uint64(raw)),     //nolint:gosec // A negative one lies before everything.
-		Change: int64(binary.BigEndian.Uint64(raw[8:])), //nolint:gosec // A negative one lies before everything.
-		Run:    [16]byte(raw[16:32]),
-		At:     time.UnixMilli(int64(binary.BigEndian.Uint64(raw[32:]))).UTC(), //nolint:gosec // Judged by whoever resumes.
+		TxID: int64(binary.BigEndian.Uint64(raw)),     //nolint:gosec // A negative one lies before everything.
+		Row:  int64(binary.BigEndian.Uint64(raw[8:])), //nolint:gosec // A negative one lies before everything.
+		Run:  [16]byte(raw[16:32]),
+		At:   time.UnixMilli(int64(binary.BigEndian.Uint64(raw[32:]))).UTC(), //nolint:gosec // Judged by whoever resumes.
 	}
 	return p, nil
 }

@@ -127,7 +127,7 @@ func (b *bulk) write(ctx context.Context, tx pgx.Tx, db *DB, act auditlog.Act) e
 // told writes what others may read of the act: skipped due times, events, the audit log.
 func (b *bulk) told(ctx context.Context, tx pgx.Tx, db *DB, act auditlog.Act) error {
 	if len(b.history.rows.Ids) > 0 {
-		if err := b.history.write(ctx, tx, db.q); err != nil {
+		if err := b.history.write(ctx, tx, db); err != nil {
 			return err
 		}
 	}

@@ -41,10 +41,17 @@ func RunsStatement(p dbsqlc.RunListParams) Statement {
 	return c.Statement
 }
 
-// NewsStatement returns what a look at the feed asks the database.
-func NewsStatement(p dbsqlc.RunNewsParams) Statement {
+// NewsStatement returns what a look at the feed asks the database first.
+func NewsStatement(p dbsqlc.RunNewsListParams) Statement {
 	var c capture
-	_, _ = dbsqlc.New().RunNews(context.Background(), &c, p)
+	_, _ = dbsqlc.New().RunNewsList(context.Background(), &c, p)
+	return c.Statement
+}
+
+// FindStatement returns what a look at the feed asks the database about the runs that it found.
+func FindStatement(p dbsqlc.RunFindParams) Statement {
+	var c capture
+	_, _ = dbsqlc.New().RunFind(context.Background(), &c, p)
 	return c.Statement
 }
 

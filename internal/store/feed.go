@@ -41,7 +41,7 @@ func (s *Feed) Head(ctx context.Context) (place feed.Place, now time.Time, err e
 }
 
 // before returns the place in front of a transaction.
-func before(txid int64, at time.Time) feed.Place { return feed.Place{TxID: txid, Change: -1, At: at} }
+func before(txid int64, at time.Time) feed.Place { return feed.Place{TxID: txid, Row: -1, At: at} }
 
 // Read implements feed.Reader.
 func (s *Feed) Read(ctx context.Context, q feed.Query) (page feed.Page, err error) {
@@ -83,16 +83,18 @@ func (l look) read(ctx context.Context, page *feed.Page) error {
 	if err != nil {
 		return err
 	}
-	finished, err := l.finished(ctx)
+	finished, end, err := l.finished(ctx)
 	if err != nil {
 		return err
 	}
 	page.Events = slices.Concat(changes, finished)
 	slices.SortFunc(page.Events, func(a, b feed.Event) int { return comparePlaces(a.Place, b.Place) })
-	for _, part := range [][]feed.Event{changes, finished} {
-		if len(part) == l.q.Limit { // There may be more of this sort; nothing later may be told before it.
-			cut(page, part[len(part)-1].Place)
-		}
+	// Where there may be more of one sort, nothing later of the other one may be told before it.
+	if len(changes) == l.q.Limit {
+		cut(page, changes[len(changes)-1].Place)
+	}
+	if end != nil {
+		cut(page, *end)
 	}
 	if l.q.Asks(feed.RunStarted) {
 		page.Live, err = l.live(ctx)
@@ -102,7 +104,15 @@ func (l look) read(ctx context.Context, page *feed.Page) error {
 
 // comparePlaces orders what belongs to one transaction as a Place says: changes, then runs.
 func comparePlaces(a, b feed.Place) int {
-	return cmp.Or(cmp.Compare(a.TxID, b.TxID), slices.Compare(a.Run[:], b.Run[:]), cmp.Compare(a.Change, b.Change))
+	return cmp.Or(cmp.Compare(a.TxID, b.TxID), cmp.Compare(sort(a), sort(b)), cmp.Compare(a.Row, b.Row), slices.Compare(a.Run[:], b.Run[:]))
+}
+
+// sort returns which sort of what belongs to a transaction a place lies in.
+func sort(p feed.Place) int {
+	if p.Run == ([16]byte{}) {
+		return 0
+	}
+	return 1
 }
 
 func (l look) changes(ctx context.Context) ([]feed.Event, error) {
@@ -115,7 +125,7 @@ func (l look) changes(ctx context.Context) ([]feed.Event, error) {
 	if len(kinds) == 0 {
 		return nil, nil
 	}
-	after := l.q.After.Change
+	after := l.q.After.Row
 	if l.q.After.Run != ([16]byte{}) { // Its changes were told before its runs.
 		after = math.MaxInt64
 	}
@@ -129,7 +139,7 @@ func (l look) changes(ctx context.Context) ([]feed.Event, error) {
 	list := make([]feed.Event, len(rows))
 	for i, row := range rows {
 		list[i] = feed.Event{
-			Type: feed.Type(row.Kind), At: row.At, EndpointID: row.EndpointID, Place: feed.Place{TxID: row.Txid, Change: row.ID, At: row.At},
+			Type: feed.Type(row.Kind), At: row.At, EndpointID: row.EndpointID, Place: feed.Place{TxID: row.Txid, Row: row.ID, At: row.At},
 		}
 		if err := readDetail(&list[i], row.Detail); err != nil {
 			return nil, fmt.Errorf("reading event %d: %w", row.ID, err)
@@ -145,23 +155,70 @@ func readDetail(e *feed.Event, raw json.RawMessage) error {
 	return json.Unmarshal(raw, &e.Change)
 }
 
-func (l look) finished(ctx context.Context) ([]feed.Event, error) {
+// finished returns runs that are over, and the place up to which they are told; nil where there are no more.
+func (l look) finished(ctx context.Context) ([]feed.Event, *feed.Place, error) {
 	if !l.q.Asks(feed.RunFinished) && !l.q.Asks(feed.RunStarted) {
-		return nil, nil
+		return nil, nil, nil
 	}
-	rows, err := l.db.q.RunNews(ctx, l.tx, dbsqlc.RunNewsParams{
-		TenantID: l.q.TenantID, AfterTxid: l.q.After.TxID, AfterID: l.q.After.Run, Until: l.until, EndpointID: given(l.q.EndpointID),
-		MaxRows: int32(l.q.Limit), //nolint:gosec // Hundreds.
+	var after int64 // No row: all runs of the transaction are news.
+	if l.q.After.Run != ([16]byte{}) {
+		after = l.q.After.Row
+	}
+	limit := l.q.Limit + 1 // The first row may have been told to its end.
+	rows, err := l.db.q.RunNewsList(ctx, l.tx, dbsqlc.RunNewsListParams{
+		TenantID: l.q.TenantID, AfterTxid: l.q.After.TxID, AfterID: after, Until: l.until, MaxRows: int32(limit), //nolint:gosec // Hundreds.
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading runs that finished: %w", err)
+		return nil, nil, fmt.Errorf("reading which runs finished: %w", err)
 	}
-	list := make([]feed.Event, len(rows))
-	for i, row := range rows {
-		run := runOf(row)
-		list[i] = feed.Event{
-			Type: feed.RunFinished, At: run.FinishedAt, EndpointID: run.EndpointID, Run: &run,
-			Place: feed.Place{TxID: *row.Txid, Run: run.ID, At: run.FinishedAt}, // The bounds leave out rows without one.
+	places, end := l.places(rows)
+	if len(rows) == limit && end == nil {
+		last := rows[limit-1]
+		end = &feed.Place{TxID: last.Txid, Row: last.ID, Run: [16]byte(slices.Repeat([]byte{0xff}, 16)), At: last.At}
+	}
+	list, err := l.runsAt(ctx, places)
+	return list, end, err
+}
+
+// places returns where the runs of some rows that are asked for lie, and the last place where there may be more behind it.
+func (l look) places(rows []dbsqlc.RunNewsListRow) (places []feed.Place, end *feed.Place) {
+	for _, row := range rows {
+		for i, id := range row.RunIds {
+			place := feed.Place{TxID: row.Txid, Row: row.ID, Run: id, At: row.At}
+			other := l.q.EndpointID != ([16]byte{}) && row.EndpointIds[i] != l.q.EndpointID
+			if other || comparePlaces(place, l.q.After) <= 0 {
+				continue
+			}
+			if places = append(places, place); len(places) == l.q.Limit {
+				return places, &place
+			}
+		}
+	}
+	return places, nil
+}
+
+// runsAt returns the events that runs finished. One whose day retention has taken is left out.
+func (l look) runsAt(ctx context.Context, places []feed.Place) ([]feed.Event, error) {
+	if len(places) == 0 {
+		return nil, nil
+	}
+	p := dbsqlc.RunFindParams{TenantID: l.q.TenantID}
+	for _, place := range places {
+		p.Ids = append(p.Ids, place.Run)
+		p.ScheduledFor = append(p.ScheduledFor, runs.ID(place.Run).Slot())
+	}
+	rows, err := l.db.q.RunFind(ctx, l.tx, p)
+	if err != nil {
+		return nil, fmt.Errorf("reading %d runs that finished: %w", len(places), err)
+	}
+	found := make(map[[16]byte]runs.Run, len(rows))
+	for _, row := range rows {
+		found[row.ID] = runOf(row)
+	}
+	list := make([]feed.Event, 0, len(rows))
+	for _, place := range places {
+		if run, there := found[place.Run]; there {
+			list = append(list, feed.Event{Type: feed.RunFinished, At: run.FinishedAt, EndpointID: run.EndpointID, Run: &run, Place: place})
 		}
 	}
 	return list, nil

@@ -1,14 +1,17 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/claims"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/feed"
+	"rubato/internal/runs"
 	"rubato/internal/store"
 	"rubato/internal/zombie"
 )
@@ -214,6 +217,60 @@ func TestFeedGoesOnFromEveryEvent(t *testing.T) {
 	require.Empty(t, r.next(t), "another tenant is told nothing")
 }
 
+// TestALargeBatchIsToldInPages finishes more runs at once than a row of news names.
+func TestALargeBatchIsToldInPages(t *testing.T) {
+	t.Parallel()
+	const many = 120
+	b := setup(t)
+	b.at(noon())
+	var list []endpoints.Upsert
+	for i := range many {
+		list = append(list, wanted(fmt.Sprint("n", i), nil))
+	}
+	b.upsert(t, endpoints.Mode{}, list...)
+	r := b.watch(t, feed.RunFinished)
+	start := r.q.After
+	claimed := b.claim(t, worker{1}, horizon)
+	byRun := map[[16]byte]claims.Claim{}
+	for i, s := range startsOf(claimed) {
+		byRun[s.RunID] = claimed[i]
+	}
+	var ended []runs.Run
+	for _, s := range b.start(t, worker{1}, claimed...) {
+		ended = append(ended, succeed(worker{1}, byRun[s.RunID], s))
+	}
+	b.finish(t, worker{1}, 0, ended...)
+	all := r.next(t)
+	require.Len(t, all, many)
+	require.Equal(t, 3, query[int](t, b, "SELECT count(*) FROM run_news"))
+
+	for _, limit := range []int{7, 49, 50, 51, many, many + 1} {
+		r.q.After, r.q.Limit = start, limit
+		require.Equal(t, all, r.pages(t), "pages of %d", limit)
+	}
+	for _, at := range []int{0, 49, 50, 99, many - 1} {
+		r.q.After, r.q.Limit = all[at].Place, 10
+		require.Equal(t, all[at+1:], append([]feed.Event{}, r.pages(t)...), "after event %d", at)
+		r.q.After, r.q.Limit, r.q.EndpointID = start, 1, all[at].EndpointID // Most rows hold nothing of the endpoint.
+		require.Equal(t, all[at:at+1], r.pages(t), "of the endpoint of event %d", at)
+		r.q.EndpointID = [16]byte{}
+	}
+}
+
+// TestWhatPassedWithoutARunIsNoNews: a pause that ends leaves a record in the history, and no run has finished.
+func TestWhatPassedWithoutARunIsNoNews(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	e := b.register(t, nil)
+	r := b.watch(t, feed.RunFinished)
+	changes["Pause"](b, t, e.ID)
+	b.at(now.Add(time.Hour))
+	changes["Resume"](b, t, e.ID)
+	require.NotEmpty(t, b.skips(t, e.ID))
+	require.Empty(t, r.next(t))
+}
+
 func TestPlaceOfAnotherDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -235,7 +292,12 @@ func TestOldEventsAreForgotten(t *testing.T) {
 	b.at(noon())
 	b.register(t, nil)
 	require.EqualValues(t, 2, query[int64](t, b, "SELECT count(*) FROM events"))
+	c := b.claimUpTo(t, worker{1}, 1, horizon)[0]
+	b.finish(t, worker{1}, 0, succeed(worker{1}, c, b.start(t, worker{1}, c)[0]))
+	b.exec(t, "INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids) SELECT tenant_id, at - interval '25 h', run_ids, endpoint_ids FROM run_news")
 	_, err := b.sweeps.KeepHistory(t.Context(), zombie.Retention{Runs: 30 * 24 * time.Hour, Bodies: 24 * time.Hour})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, query[int64](t, b, "SELECT count(*) FROM events"))
+	require.EqualValues(t, 1, query[int64](t, b, "SELECT count(*) FROM run_news"))
+	require.Equal(t, noon(), query[time.Time](t, b, "SELECT at FROM run_news").UTC())
 }

@@ -181,7 +181,7 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	if err := b.events.write(ctx, tx, b.db); err != nil {
 		return err
 	}
-	return b.history.write(ctx, tx, b.db.q)
+	return b.history.write(ctx, tx, b.db)
 }
 
 func claimOf(e *endpoints.Endpoint, row dbsqlc.ScheduleFinishRow) claims.Claim {

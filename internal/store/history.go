@@ -1,12 +1,15 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/endpoints"
@@ -81,15 +84,48 @@ func (h *history) addDecision(decided *endpoints.Recorded) {
 	h.rows.NextSteps = append(h.rows.NextSteps, steps)
 }
 
-// write inserts what was gathered.
-func (h *history) write(ctx context.Context, tx pgx.Tx, q *dbsqlc.Queries) error {
-	if err := q.RunInsert(ctx, tx, h.rows); err != nil {
+// newsSize is how many runs a row of news names: as many as leave it in its page.
+const newsSize = 50
+
+// tell makes news of the runs that were gathered. What passed without a run is none.
+func (h *history) tell() {
+	r := &h.rows
+	byTenant := map[[16]byte][]int{}
+	for i, tenant := range r.TenantIds {
+		if r.SkippedCounts[i] == 0 {
+			byTenant[tenant] = append(byTenant[tenant], i)
+		}
+	}
+	for tenant, list := range byTenant {
+		slices.SortFunc(list, func(i, j int) int { return bytes.Compare(r.Ids[i][:], r.Ids[j][:]) }) // Their order for those who watch.
+		for part := range slices.Chunk(list, newsSize) {
+			r.NewsTenants = append(r.NewsTenants, tenant)
+			r.NewsRuns = append(r.NewsRuns, array(r.Ids, part))
+			r.NewsEndpoints = append(r.NewsEndpoints, array(r.EndpointIds, part))
+		}
+	}
+}
+
+// array returns some of the UUIDs as the text of an array.
+func array(all [][16]byte, part []int) string {
+	names := make([]string, len(part))
+	for n, i := range part {
+		names[n] = uuid.UUID(all[i]).String()
+	}
+	return "{" + strings.Join(names, ",") + "}"
+}
+
+// write inserts what was gathered, and tells of it at the commit.
+func (h *history) write(ctx context.Context, tx pgx.Tx, db *DB) error {
+	h.tell()
+	h.rows.Now = db.now()
+	if err := db.q.RunInsert(ctx, tx, h.rows); err != nil {
 		return fmt.Errorf("inserting %d runs: %w", len(h.rows.Ids), err)
 	}
 	if len(h.bodies.RunIds) == 0 {
 		return nil
 	}
-	if err := q.RunBodyInsert(ctx, tx, h.bodies); err != nil {
+	if err := db.q.RunBodyInsert(ctx, tx, h.bodies); err != nil {
 		return fmt.Errorf("inserting %d bodies: %w", len(h.bodies.RunIds), err)
 	}
 	return nil

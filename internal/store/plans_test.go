@@ -35,6 +35,8 @@ func (b *bundle) crowd(t *testing.T) {
 		SELECT gen_random_uuid(), $1::timestamptz + n * interval '100 ms', e.id, e.tenant_id, 1, 'manual', 1, e.id, $1, $1, $1,
 		       CASE WHEN n % 1000 = 0 THEN 'failed' ELSE 'succeeded' END, 'x', 0, 0, 0, 0, 0, 0, false, 1, 0
 		FROM generate_series(1, 60000) n, LATERAL (SELECT * FROM endpoints WHERE key = 'key-' || (1 + n % 20)) e`, noon())
+	b.exec(t, `INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
+		SELECT tenant_id, $1, ARRAY[id], ARRAY[endpoint_id] FROM runs`, noon())
 	b.exec(t, "ANALYZE")
 }
 
@@ -90,6 +92,10 @@ func TestListsReadNoMoreThanTheyReturn(t *testing.T) {
 		edit(&p)
 		return store.RunsStatement(p)
 	}
+	found := dbsqlc.RunFindParams{
+		TenantID: own, Ids: query[[][16]byte](t, b, "SELECT array_agg(id) FROM (SELECT id FROM runs ORDER BY scheduled_for LIMIT 500) r"),
+		ScheduledFor: query[[]time.Time](t, b, "SELECT array_agg(scheduled_for) FROM (SELECT scheduled_for FROM runs ORDER BY scheduled_for LIMIT 500) r"),
+	}
 	for name, s := range map[string]store.Statement{
 		"Endpoints":         list(func(*dbsqlc.EndpointListParams) {}),
 		"EndpointsPage":     list(func(p *dbsqlc.EndpointListParams) { p.Before = &half }),
@@ -111,11 +117,12 @@ func TestListsReadNoMoreThanTheyReturn(t *testing.T) {
 		"RunsOfADay": runs(func(p *dbsqlc.RunListParams) {
 			p.FromAt, p.ToAt = new(noon().Truncate(24*time.Hour)), new(noon().Truncate(24*time.Hour).AddDate(0, 0, 1))
 		}),
-		"News": store.NewsStatement(dbsqlc.RunNewsParams{TenantID: own, AfterTxid: 1, Until: 1 << 40, MaxRows: 500}),
+		"News":     store.NewsStatement(dbsqlc.RunNewsListParams{TenantID: own, AfterTxid: 1, Until: 1 << 40, MaxRows: 501}),
+		"NewsRuns": store.FindStatement(found),
 	} {
 		plan, text := b.explain(t, s)
 		plan.each(func(n node) {
-			large := n.Relation == "endpoints" || n.Relation == "schedules" || strings.HasPrefix(n.Relation, "runs")
+			large := n.Relation == "endpoints" || n.Relation == "schedules" || strings.HasPrefix(n.Relation, "run")
 			if n.Type == "Seq Scan" && large && n.Rows+n.Removed > 0 {
 				t.Errorf("%s reads all of %s:\n%s", name, n.Relation, text)
 			}

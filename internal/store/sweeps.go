@@ -131,13 +131,14 @@ func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped i
 
 // forgetEvents removes the events that nobody may resume from any more.
 func (s *Sweeps) forgetEvents(ctx context.Context, before time.Time) error {
-	for {
-		rows, err := s.db.q.EventDropBefore(ctx, s.db.sweeps, before)
-		if err != nil {
-			return fmt.Errorf("forgetting old events: %w", translate(err))
-		}
-		if rows == 0 {
-			return nil
+	for _, forget := range []func(context.Context, dbsqlc.DBTX, time.Time) (int64, error){s.db.q.EventDropBefore, s.db.q.RunNewsDropBefore} {
+		for more := true; more; {
+			rows, err := forget(ctx, s.db.sweeps, before)
+			if err != nil {
+				return fmt.Errorf("forgetting old events: %w", translate(err))
+			}
+			more = rows > 0
 		}
 	}
+	return nil
 }

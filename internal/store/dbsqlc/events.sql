@@ -22,21 +22,35 @@ WHERE tenant_id = @tenant_id
 ORDER BY txid, id
 LIMIT sqlc.arg('max_rows')::int;
 
--- name: RunNews :many
--- Runs that finished between a place and the head.
-SELECT *
-FROM runs
+-- name: RunNewsList :many
+-- Names of runs that finished, from a place to the head. A row may have been told in part.
+SELECT id, txid, at, run_ids, endpoint_ids
+FROM run_news
 WHERE tenant_id = @tenant_id
-  AND status <> 'skipped' -- What passed without a run is no run.
-  AND txid >= sqlc.arg('after_txid')::bigint
-  AND (txid > sqlc.arg('after_txid')::bigint OR id > sqlc.arg('after_id')::uuid)
+  AND (txid, id) >= (sqlc.arg('after_txid')::bigint, sqlc.arg('after_id')::bigint)
   AND txid < sqlc.arg('until')::bigint
-  AND (sqlc.narg('endpoint_id')::uuid IS NULL OR endpoint_id = sqlc.narg('endpoint_id'))
 ORDER BY txid, id
 LIMIT sqlc.arg('max_rows')::int;
 
+-- name: RunFind :many
+-- Runs of the history by their names, in no order. An ID carries its due time, so each is looked for on its day alone.
+SELECT r.*
+FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('scheduled_for')::timestamptz[]) AS scheduled_for) n
+JOIN runs r ON r.id = n.id AND r.scheduled_for = n.scheduled_for
+WHERE r.tenant_id = @tenant_id;
+
 -- name: EventDropBefore :execrows
--- Forgets what nobody may resume from any more, the oldest first and a bounded number of rows at a time.
+-- Forgets what nobody may resume from any more, out of the oldest rows, a bounded number of them at a time.
 DELETE
 FROM events
-WHERE id IN (SELECT e.id FROM events e WHERE e.at < sqlc.arg('before')::timestamptz ORDER BY e.id LIMIT 10000);
+WHERE id IN (SELECT oldest.id
+             FROM (SELECT e.id, e.at FROM events e ORDER BY e.id LIMIT 10000) oldest
+             WHERE oldest.at < sqlc.arg('before')::timestamptz);
+
+-- name: RunNewsDropBefore :execrows
+-- The same of runs.
+DELETE
+FROM run_news
+WHERE id IN (SELECT oldest.id
+             FROM (SELECT w.id, w.at FROM run_news w ORDER BY w.id LIMIT 10000) oldest
+             WHERE oldest.at < sqlc.arg('before')::timestamptz);

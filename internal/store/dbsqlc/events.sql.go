@@ -14,10 +14,12 @@ import (
 const eventDropBefore = `-- name: EventDropBefore :execrows
 DELETE
 FROM events
-WHERE id IN (SELECT e.id FROM events e WHERE e.at < $1::timestamptz ORDER BY e.id LIMIT 10000)
+WHERE id IN (SELECT oldest.id
+             FROM (SELECT e.id, e.at FROM events e ORDER BY e.id LIMIT 10000) oldest
+             WHERE oldest.at < $1::timestamptz)
 `
 
-// Forgets what nobody may resume from any more, the oldest first and a bounded number of rows at a time.
+// Forgets what nobody may resume from any more, out of the oldest rows, a bounded number of them at a time.
 func (q *Queries) EventDropBefore(ctx context.Context, db DBTX, before time.Time) (int64, error) {
 	result, err := db.Exec(ctx, eventDropBefore, before)
 	if err != nil {
@@ -139,38 +141,22 @@ func (q *Queries) EventList(ctx context.Context, db DBTX, arg EventListParams) (
 	return items, nil
 }
 
-const runNews = `-- name: RunNews :many
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count, txid
-FROM runs
-WHERE tenant_id = $1
-  AND status <> 'skipped' -- What passed without a run is no run.
-  AND txid >= $2::bigint
-  AND (txid > $2::bigint OR id > $3::uuid)
-  AND txid < $4::bigint
-  AND ($5::uuid IS NULL OR endpoint_id = $5)
-ORDER BY txid, id
-LIMIT $6::int
+const runFind = `-- name: RunFind :many
+SELECT r.id, r.scheduled_for, r.endpoint_id, r.tenant_id, r.attempt, r.source, r.claim_token, r.worker_id, r.claimed_at, r.started_at, r.finished_at, r.status, r.reason_code, r.status_code, r.dns_us, r.connect_us, r.tls_us, r.wait_us, r.transfer_us, r.response_bytes, r.truncated, r.error, r.next_run_at, r.next_source, r.next_steps, r.version, r.failure_count, r.skipped_from, r.skipped_count
+FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS scheduled_for) n
+JOIN runs r ON r.id = n.id AND r.scheduled_for = n.scheduled_for
+WHERE r.tenant_id = $3
 `
 
-type RunNewsParams struct {
-	TenantID   UUID
-	AfterTxid  int64
-	AfterID    UUID
-	Until      int64
-	EndpointID *UUID
-	MaxRows    int32
+type RunFindParams struct {
+	Ids          []UUID
+	ScheduledFor []time.Time
+	TenantID     UUID
 }
 
-// Runs that finished between a place and the head.
-func (q *Queries) RunNews(ctx context.Context, db DBTX, arg RunNewsParams) ([]Run, error) {
-	rows, err := db.Query(ctx, runNews,
-		arg.TenantID,
-		arg.AfterTxid,
-		arg.AfterID,
-		arg.Until,
-		arg.EndpointID,
-		arg.MaxRows,
-	)
+// Runs of the history by their names, in no order. An ID carries its due time, so each is looked for on its day alone.
+func (q *Queries) RunFind(ctx context.Context, db DBTX, arg RunFindParams) ([]Run, error) {
+	rows, err := db.Query(ctx, runFind, arg.Ids, arg.ScheduledFor, arg.TenantID)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +194,82 @@ func (q *Queries) RunNews(ctx context.Context, db DBTX, arg RunNewsParams) ([]Ru
 			&i.FailureCount,
 			&i.SkippedFrom,
 			&i.SkippedCount,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const runNewsDropBefore = `-- name: RunNewsDropBefore :execrows
+DELETE
+FROM run_news
+WHERE id IN (SELECT oldest.id
+             FROM (SELECT w.id, w.at FROM run_news w ORDER BY w.id LIMIT 10000) oldest
+             WHERE oldest.at < $1::timestamptz)
+`
+
+// The same of runs.
+func (q *Queries) RunNewsDropBefore(ctx context.Context, db DBTX, before time.Time) (int64, error) {
+	result, err := db.Exec(ctx, runNewsDropBefore, before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const runNewsList = `-- name: RunNewsList :many
+SELECT id, txid, at, run_ids, endpoint_ids
+FROM run_news
+WHERE tenant_id = $1
+  AND (txid, id) >= ($2::bigint, $3::bigint)
+  AND txid < $4::bigint
+ORDER BY txid, id
+LIMIT $5::int
+`
+
+type RunNewsListParams struct {
+	TenantID  UUID
+	AfterTxid int64
+	AfterID   int64
+	Until     int64
+	MaxRows   int32
+}
+
+type RunNewsListRow struct {
+	ID          int64
+	Txid        int64
+	At          time.Time
+	RunIds      []UUID
+	EndpointIds []UUID
+}
+
+// Names of runs that finished, from a place to the head. A row may have been told in part.
+func (q *Queries) RunNewsList(ctx context.Context, db DBTX, arg RunNewsListParams) ([]RunNewsListRow, error) {
+	rows, err := db.Query(ctx, runNewsList,
+		arg.TenantID,
+		arg.AfterTxid,
+		arg.AfterID,
+		arg.Until,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunNewsListRow
+	for rows.Next() {
+		var i RunNewsListRow
+		if err := rows.Scan(
+			&i.ID,
 			&i.Txid,
+			&i.At,
+			&i.RunIds,
+			&i.EndpointIds,
 		); err != nil {
 			return nil, err
 		}

@@ -134,7 +134,6 @@ type Run struct {
 	FailureCount  int32
 	SkippedFrom   *time.Time
 	SkippedCount  *int64
-	Txid          *int64
 }
 
 type Schedule struct {

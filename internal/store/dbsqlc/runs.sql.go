@@ -247,7 +247,7 @@ func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListPar
 }
 
 const runGet = `-- name: RunGet :one
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count, txid
+SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count
 FROM runs
 WHERE id = $1 AND scheduled_for = $2 AND tenant_id = $3
 `
@@ -291,12 +291,16 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (Run, e
 		&i.FailureCount,
 		&i.SkippedFrom,
 		&i.SkippedCount,
-		&i.Txid,
 	)
 	return i, err
 }
 
 const runInsert = `-- name: RunInsert :exec
+WITH told AS (
+    INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
+    SELECT unnest($30::uuid[]), coalesce($31::timestamptz, clock_timestamp()),
+           unnest($32::text[])::uuid[], unnest($33::text[])::uuid[]
+)
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
                   truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count)
@@ -361,10 +365,14 @@ type RunInsertParams struct {
 	FailureCounts []int32
 	SkippedFrom   []time.Time
 	SkippedCounts []int64
+	NewsTenants   []UUID
+	Now           *time.Time
+	NewsRuns      []string
+	NewsEndpoints []string
 }
 
 // Adds finished runs, and due times that were skipped, to the history. An instant of the year 1, an empty text, a status code of 0 and
-// a count of 0 mean none.
+// a count of 0 mean none. Those who watch are told of it at the commit.
 func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) error {
 	_, err := db.Exec(ctx, runInsert,
 		arg.Ids,
@@ -396,6 +404,10 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 		arg.FailureCounts,
 		arg.SkippedFrom,
 		arg.SkippedCounts,
+		arg.NewsTenants,
+		arg.Now,
+		arg.NewsRuns,
+		arg.NewsEndpoints,
 	)
 	return err
 }
@@ -437,7 +449,7 @@ func (q *Queries) RunLastDecision(ctx context.Context, db DBTX, endpointID UUID)
 }
 
 const runList = `-- name: RunList :many
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count, txid
+SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count
 FROM runs
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
@@ -507,7 +519,6 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]Ru
 			&i.FailureCount,
 			&i.SkippedFrom,
 			&i.SkippedCount,
-			&i.Txid,
 		); err != nil {
 			return nil, err
 		}
