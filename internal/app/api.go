@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"rubato/internal/apidocs"
 	"rubato/internal/auth"
 	"rubato/internal/config"
 	"rubato/internal/store"
@@ -67,11 +68,12 @@ func (c *core) ensureKey(ctx context.Context, name, key string) error {
 	return nil
 }
 
-// publicServer returns the server of the API's own listener, which serves the metrics too.
+// publicServer returns the server of the API's own listener, which serves the metrics and the page of the contract too.
 func (c *core) publicServer(l net.Listener, health *telemetry.Health) *server {
 	api := c.api(health)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
+	apidocs.Register(mux)
 	mux.Handle("/", api)
 	s := newServer(l, mux, c.logger)
 	s.http.RegisterOnShutdown(api.Drain)

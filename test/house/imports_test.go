@@ -38,8 +38,9 @@ func importRules() []rule {
 		{
 			"internal/app",
 			[]string{
-				"internal/audit", "internal/auth", "internal/claims", "internal/config", "internal/devpg", "internal/dispatch", "internal/egress",
-				"internal/endpoints", "internal/errs", "internal/httpapi", "internal/store", "internal/telemetry", "internal/zombie",
+				"internal/apidocs", "internal/audit", "internal/auth", "internal/claims", "internal/config", "internal/devpg",
+				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/store",
+				"internal/telemetry", "internal/zombie",
 			},
 			"the one place that knows which parts a program is made of",
 		},
@@ -48,6 +49,7 @@ func importRules() []rule {
 			[]string{"internal/endpoints", "internal/runs"},
 			"it believes neither the programs nor the store, so it reads the tables for itself",
 		},
+		{"internal/apidocs", nil, "a page knows nothing of what it describes"},
 		{"internal/auditlog", nil, "what an entry says does not depend on what is changed or where it is kept"},
 		{"internal/auth", []string{"internal/auditlog", "internal/errs"}, "keys are judged without knowing where they are kept or who asks"},
 		{"internal/claims", nil, "the rules of the lock stand alone, so that they can be read alone"},
