@@ -115,6 +115,66 @@ func (e EndpointState) Valid() bool {
 	}
 }
 
+// Defines values for EventType.
+const (
+	EventTypeEndpointChanged EventType = "endpoint.changed"
+	EventTypeEndpointPaused  EventType = "endpoint.paused"
+	EventTypeEndpointResumed EventType = "endpoint.resumed"
+	EventTypeHintCleared     EventType = "hint.cleared"
+	EventTypeHintSet         EventType = "hint.set"
+	EventTypeRunFinished     EventType = "run.finished"
+	EventTypeRunStarted      EventType = "run.started"
+)
+
+// Valid indicates whether the value is a known member of the EventType enum.
+func (e EventType) Valid() bool {
+	switch e {
+	case EventTypeEndpointChanged:
+		return true
+	case EventTypeEndpointPaused:
+		return true
+	case EventTypeEndpointResumed:
+		return true
+	case EventTypeHintCleared:
+		return true
+	case EventTypeHintSet:
+		return true
+	case EventTypeRunFinished:
+		return true
+	case EventTypeRunStarted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ImportStatus.
+const (
+	ImportStatusCreated   ImportStatus = "created"
+	ImportStatusFailed    ImportStatus = "failed"
+	ImportStatusUnchanged ImportStatus = "unchanged"
+	ImportStatusUpdated   ImportStatus = "updated"
+	ImportStatusValid     ImportStatus = "valid"
+)
+
+// Valid indicates whether the value is a known member of the ImportStatus enum.
+func (e ImportStatus) Valid() bool {
+	switch e {
+	case ImportStatusCreated:
+		return true
+	case ImportStatusFailed:
+		return true
+	case ImportStatusUnchanged:
+		return true
+	case ImportStatusUpdated:
+		return true
+	case ImportStatusValid:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KeyState.
 const (
 	KeyStateActive  KeyState = "active"
@@ -343,6 +403,24 @@ func (e Source) Valid() bool {
 	}
 }
 
+// Defines values for ImportEndpointsParamsDryRun.
+const (
+	ImportEndpointsParamsDryRunFalse ImportEndpointsParamsDryRun = "false"
+	ImportEndpointsParamsDryRunTrue  ImportEndpointsParamsDryRun = "true"
+)
+
+// Valid indicates whether the value is a known member of the ImportEndpointsParamsDryRun enum.
+func (e ImportEndpointsParamsDryRun) Valid() bool {
+	switch e {
+	case ImportEndpointsParamsDryRunFalse:
+		return true
+	case ImportEndpointsParamsDryRunTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // AuditActor Who did it.
 type AuditActor struct {
 	// KeyID Absent: a part of the system.
@@ -513,6 +591,21 @@ type Endpoint struct {
 	Warnings *[]FieldError `json:"warnings,omitempty"`
 }
 
+// EndpointChange What was done to an endpoint.
+type EndpointChange struct {
+	// Action Of `endpoint.changed`: registered, edited or archived.
+	Action *string `json:"action,omitempty"`
+
+	// PausedUntil Of `endpoint.paused`; absent: until somebody resumes.
+	PausedUntil *time.Time `json:"pausedUntil,omitempty"`
+
+	// Reason Of `endpoint.paused`.
+	Reason *string `json:"reason,omitempty"`
+
+	// Version The version of the endpoint's fields since then.
+	Version int64 `json:"version"`
+}
+
 // EndpointList defines model for EndpointList.
 type EndpointList struct {
 	Items []Endpoint `json:"items"`
@@ -666,6 +759,28 @@ type EndpointSpec struct {
 // EndpointState Whether it runs.
 type EndpointState string
 
+// Event Something that happened to an endpoint.
+type Event struct {
+	// At When.
+	At time.Time `json:"at"`
+
+	// Change What was done to an endpoint.
+	Change     *EndpointChange `json:"change,omitempty"`
+	EndpointID string          `json:"endpointId"`
+
+	// Hint The hint that was set or cleared.
+	Hint *HintChange `json:"hint,omitempty"`
+
+	// Run One attempt to call an endpoint, or the record of due times that passed without one. The latter has the status skipped and says in `skipped` which due times those were; it has no worker, claim or start.
+	Run *Run `json:"run,omitempty"`
+
+	// Type What happened.
+	Type EventType `json:"type"`
+}
+
+// EventType What happened.
+type EventType string
+
 // ExplainInput The facts that a decision depends on. Exactly one of baselineCron and baselineIntervalMs.
 type ExplainInput struct {
 	// Anchor The due time of the last run, or its start where it started over 1 s late. Absent: never run.
@@ -746,6 +861,18 @@ type Health struct {
 	Status string `json:"status"`
 }
 
+// HintChange The hint that was set or cleared.
+type HintChange struct {
+	Author     *string    `json:"author,omitempty"`
+	ExpiresAt  *time.Time `json:"expiresAt,omitempty"`
+	IntervalMs *int64     `json:"intervalMs,omitempty"`
+
+	// Kind interval or one-shot.
+	Kind   string     `json:"kind"`
+	Reason *string    `json:"reason,omitempty"`
+	RunAt  *time.Time `json:"runAt,omitempty"`
+}
+
 // Hints The hints that are in force.
 type Hints struct {
 	// Interval Replaces the baseline until it expires.
@@ -759,6 +886,131 @@ type Hints struct {
 type HintsInput struct {
 	Interval *IntervalHintInput `json:"interval,omitempty"`
 	OneShot  *OneShotHintInput  `json:"oneShot,omitempty"`
+}
+
+// ImportCounts What became of the lines.
+type ImportCounts struct {
+	// Complete Every line was answered. False: see error; go on with `from` = `nextLine`.
+	Complete bool  `json:"complete"`
+	Created  int32 `json:"created"`
+	Failed   int32 `json:"failed"`
+
+	// Lines Lines that were answered.
+	Lines int32 `json:"lines"`
+
+	// NextLine The line after the last that was answered.
+	NextLine  int32 `json:"nextLine"`
+	Unchanged int32 `json:"unchanged"`
+	Updated   int32 `json:"updated"`
+	Valid     int32 `json:"valid"`
+}
+
+// ImportLine A line of an import: an EndpointSpec, and the id of the endpoint that it replaces. An id that no endpoint in service has counts as absent.
+type ImportLine struct {
+	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. Exactly one of it and baselineIntervalMs.
+	BaselineCron *string `json:"baselineCron,omitempty"`
+
+	// BaselineIntervalMs Exactly one of it and baselineCron.
+	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
+
+	// Body Sent as it is, up to 256 KiB in UTF-8. Set Content-Type among the headers.
+	Body *string `json:"body,omitempty"`
+
+	// CatchUp Default once.
+	CatchUp *CatchUp `json:"catchUp,omitempty"`
+
+	// Description Free text; the planner reads it as your policy.
+	Description *string   `json:"description,omitempty"`
+	DST         *DSTInput `json:"dst,omitempty"`
+
+	// FollowRedirects How many. Default 0.
+	FollowRedirects *int64 `json:"followRedirects,omitempty"`
+
+	// Headers Sent with every request. Hop-by-hop headers and Host, Content-Length, Rubato-* are refused. Answers mask values of names that look secret, and the mask is refused as a value.
+	Headers *map[string]string `json:"headers,omitempty"`
+
+	// ID Of the endpoint to replace.
+	ID *string `json:"id,omitempty"`
+
+	// Idempotent The request may be sent again although it may have arrived. Default false; GET, HEAD, PUT, DELETE and OPTIONS are so by nature.
+	Idempotent *bool `json:"idempotent,omitempty"`
+
+	// JitterMs Spreads endpoints by a stable offset below this. Default 0.
+	JitterMs *int64 `json:"jitterMs,omitempty"`
+
+	// Key Your own name for it, unique among your endpoints: a-z, 0-9, dot, dash, underscore.
+	Key *string `json:"key,omitempty"`
+
+	// Labels For filters. Keys of 1 to 63 characters, values of up to 255.
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// MaxExecutionTimeMs The deadline of a run. Default 60000.
+	MaxExecutionTimeMs *int64 `json:"maxExecutionTimeMs,omitempty"`
+
+	// MaxIntervalMs Never two starts further apart than this, unless paused.
+	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
+
+	// MaxResponseKb How much of an answer is read and kept. Default 100.
+	MaxResponseKb *int64 `json:"maxResponseKb,omitempty"`
+
+	// Method Default GET.
+	Method *Method `json:"method,omitempty"`
+
+	// MinIntervalMs Never two starts closer than this. At most maxIntervalMs.
+	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
+
+	// Name One line of readable text.
+	Name  string      `json:"name"`
+	Retry *RetryInput `json:"retry,omitempty"`
+
+	// StartAt Holds back the first run.
+	StartAt *time.Time `json:"startAt,omitempty"`
+
+	// Success Statuses and classes that count as success. Default 2xx.
+	Success *string `json:"success,omitempty"`
+
+	// TimeoutMs Of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
+	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
+
+	// Timezone The IANA zone of the cron. Default UTC.
+	Timezone *string `json:"timezone,omitempty"`
+
+	// URL http or https, without user name and password. Addresses that are not public are refused.
+	URL string `json:"url"`
+}
+
+// ImportResult The answer to a line.
+type ImportResult struct {
+	// Changes The fields that differ from what was stored.
+	Changes *[]string `json:"changes,omitempty"`
+
+	// Error Why a line failed.
+	Error *LineError `json:"error,omitempty"`
+
+	// ID Of the endpoint; absent where there is none.
+	ID  *string `json:"id,omitempty"`
+	Key *string `json:"key,omitempty"`
+
+	// Line Counted from 1.
+	Line int32 `json:"line"`
+
+	// Status What became of a line. `valid`: a dry run would have written it.
+	Status ImportStatus `json:"status"`
+
+	// Warnings What is legal but probably not meant.
+	Warnings *[]FieldError `json:"warnings,omitempty"`
+}
+
+// ImportStatus What became of a line. `valid`: a dry run would have written it.
+type ImportStatus string
+
+// ImportSummary The last line of the answer to an import.
+type ImportSummary struct {
+	// Error Why a line failed.
+	Error *LineError `json:"error,omitempty"`
+
+	// Summary What became of the lines.
+	Summary ImportCounts `json:"summary"`
 }
 
 // IntervalHint Replaces the baseline until it expires.
@@ -876,6 +1128,18 @@ type LastRun struct {
 	// Status `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
 	// tell is left. `skipped` means that due times passed without a request.
 	Status RunStatus `json:"status"`
+}
+
+// LineError Why a line failed.
+type LineError struct {
+	// Code Stable; for programs.
+	Code string `json:"code"`
+
+	// Detail For people.
+	Detail string `json:"detail"`
+
+	// Errors Every bad field.
+	Errors *[]FieldError `json:"errors,omitempty"`
 }
 
 // LiveRun The run in progress.
@@ -1163,8 +1427,17 @@ type Cursor = string
 // EndpointID defines model for EndpointID.
 type EndpointID = string
 
+// EndpointKey defines model for EndpointKey.
+type EndpointKey = string
+
+// Fields defines model for Fields.
+type Fields = string
+
 // From defines model for From.
 type From = time.Time
+
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
 
 // KeyID defines model for KeyID.
 type KeyID = string
@@ -1181,6 +1454,9 @@ type Status = RunStatus
 
 // To defines model for To.
 type To = time.Time
+
+// Busy An error (RFC 9457).
+type Busy = Problem
 
 // Conflict An error (RFC 9457).
 type Conflict = Problem
@@ -1256,14 +1532,29 @@ type ListEndpointsParams struct {
 	// Name The exact name.
 	Name *string `form:"name,omitempty" json:"name,omitempty"`
 
+	// NamePrefix How the name begins.
+	NamePrefix *string `form:"namePrefix,omitempty" json:"namePrefix,omitempty"`
+
 	// State Without it, all but archived endpoints.
 	State *EndpointState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Fields Only these members of each item, separated by commas, such as `id,name`; the others are left out, required ones too.
+	Fields *Fields `form:"fields,omitempty" json:"fields,omitempty"`
 
 	// Limit At most so many items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Cursor `nextCursor` of the page before, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// PutEndpointByKeyParams defines parameters for PutEndpointByKey.
+type PutEndpointByKeyParams struct {
+	// IfMatch The `ETag` that the replacement is based on; 412 when the endpoint has another one or does not exist. `*`: only replace.
+	IfMatch *string `json:"If-Match,omitempty"`
+
+	// IfNoneMatch `*`: only create; 412 when the endpoint exists. An `ETag`: not where the endpoint has it.
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // PatchEndpointParams defines parameters for PatchEndpoint.
@@ -1289,11 +1580,56 @@ type ListEndpointRunsParams struct {
 	// To Only runs that were scheduled for before this instant.
 	To *To `form:"to,omitempty" json:"to,omitempty"`
 
+	// Fields Only these members of each item, separated by commas, such as `id,name`; the others are left out, required ones too.
+	Fields *Fields `form:"fields,omitempty" json:"fields,omitempty"`
+
 	// Limit At most so many items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Cursor `nextCursor` of the page before, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ExportEndpointsParams defines parameters for ExportEndpoints.
+type ExportEndpointsParams struct {
+	// Label `key:value`, the key up to the first colon; repeat it to ask for endpoints that have all of several labels.
+	Label *[]string `form:"label,omitempty" json:"label,omitempty"`
+
+	// Key Your own key.
+	Key *string `form:"key,omitempty" json:"key,omitempty"`
+
+	// Name The exact name.
+	Name *string `form:"name,omitempty" json:"name,omitempty"`
+
+	// NamePrefix How the name begins.
+	NamePrefix *string `form:"namePrefix,omitempty" json:"namePrefix,omitempty"`
+
+	// State Without it, all but archived endpoints.
+	State *EndpointState `form:"state,omitempty" json:"state,omitempty"`
+}
+
+// ImportEndpointsParams defines parameters for ImportEndpoints.
+type ImportEndpointsParams struct {
+	// DryRun `true`: check and plan, and write nothing. What would be written is answered as `valid`.
+	DryRun *ImportEndpointsParamsDryRun `form:"dryRun,omitempty" json:"dryRun,omitempty"`
+
+	// From The first line to look at, counted from 1.
+	From *int32 `form:"from,omitempty" json:"from,omitempty"`
+}
+
+// ImportEndpointsParamsDryRun defines parameters for ImportEndpoints.
+type ImportEndpointsParamsDryRun string
+
+// WatchEventsParams defines parameters for WatchEvents.
+type WatchEventsParams struct {
+	// Types Only these types, separated by commas.
+	Types *string `form:"types,omitempty" json:"types,omitempty"`
+
+	// EndpointID Only events of this endpoint.
+	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
+
+	// LastEventID Go on after this event. One that is older than 24 hours is 400.
+	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
 // ListKeysParams defines parameters for ListKeys.
@@ -1322,6 +1658,9 @@ type ListRunsParams struct {
 	// To Only runs that were scheduled for before this instant.
 	To *To `form:"to,omitempty" json:"to,omitempty"`
 
+	// Fields Only these members of each item, separated by commas, such as `id,name`; the others are left out, required ones too.
+	Fields *Fields `form:"fields,omitempty" json:"fields,omitempty"`
+
 	// Limit At most so many items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -1331,6 +1670,9 @@ type ListRunsParams struct {
 
 // CreateEndpointJSONRequestBody defines body for CreateEndpoint for application/json ContentType.
 type CreateEndpointJSONRequestBody = EndpointSpec
+
+// PutEndpointByKeyJSONRequestBody defines body for PutEndpointByKey for application/json ContentType.
+type PutEndpointByKeyJSONRequestBody = EndpointSpec
 
 // PatchEndpointJSONRequestBody defines body for PatchEndpoint for application/json ContentType.
 type PatchEndpointJSONRequestBody = EndpointPatch
@@ -1477,6 +1819,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/endpoints (the `CreateEndpoint` operationId).
 	CreateEndpoint(ctx context.Context, body CreateEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutEndpointByKeyWithBody Create or replace the endpoint that has a key
+	//
+	// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
+	// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /v1/endpoints/by-key/{key} (the `PutEndpointByKey` operationId).
+	PutEndpointByKeyWithBody(ctx context.Context, key EndpointKey, params *PutEndpointByKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutEndpointByKey Create or replace the endpoint that has a key
+	//
+	// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
+	// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /v1/endpoints/by-key/{key} (the `PutEndpointByKey` operationId).
+	PutEndpointByKey(ctx context.Context, key EndpointKey, params *PutEndpointByKeyParams, body PutEndpointByKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ArchiveEndpoint Archive an endpoint
 	//
@@ -1625,6 +1987,47 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 	ListEndpointRuns(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportEndpoints Write endpoints as lines that import takes
+	//
+	// An `ImportLine` for each endpoint, newest first. Values of headers that look secret are `***`, which import takes as: keep the stored
+	// value. Endpoints that are registered meanwhile may be missing; no endpoint comes twice. An answer that broke off ends in the middle
+	// of a line or of the transfer, never as if it were whole.
+	//
+	// Corresponds with GET /v1/endpoints:export (the `ExportEndpoints` operationId).
+	ExportEndpoints(ctx context.Context, params *ExportEndpointsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ImportEndpointsWithBody Create and replace many endpoints
+	//
+	// Takes up to 100,000 lines, each an `ImportLine` of at most 512 KiB, and answers a line for each of them, an `ImportResult`, in the
+	// same order while it goes on, then an `ImportSummary`. Empty lines are passed over. The status is 200 as soon as the first line was read.
+	//
+	// A line with the `id` or the `key` of an endpoint in service replaces that one's fields, as PUT by key does; any other line
+	// creates. A bad line fails alone. Lines are stored in batches, and what was answered is stored. First runs of intervals are spread
+	// over the interval, by a phase that follows from the key, unless the line has a `startAt`; crons keep their grid.
+	//
+	// After a lost connection send the same lines again: those with a key that are stored already come back as `unchanged`. With `from` the
+	// lines before it are passed over, so that nothing is done twice for lines without a key either: go on from the line after the last answer.
+	// This is what an `Idempotency-Key` is elsewhere, and a stream takes none.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/endpoints:import (the `ImportEndpoints` operationId).
+	ImportEndpointsWithBody(ctx context.Context, params *ImportEndpointsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// WatchEvents Watch what happens, as server-sent events
+	//
+	// A stream (`text/event-stream`) of what happens to the tenant's endpoints from now on, in the order of commits. The `event` of a
+	// message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
+	// do by themselves, and nothing of the last 24 hours is missed.
+	//
+	// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; `run.started` may come again
+	// after a resume, and comes together with `run.finished` for runs that are over within half a second. An event is told when
+	// every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
+	// A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
+	//
+	// Corresponds with GET /v1/events (the `WatchEvents` operationId).
+	WatchEvents(ctx context.Context, params *WatchEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ExplainWithBody When would it run next?
 	//
@@ -1845,6 +2248,46 @@ func (c *Client) CreateEndpointWithBody(ctx context.Context, contentType string,
 // Corresponds with POST /v1/endpoints (the `CreateEndpoint` operationId).
 func (c *Client) CreateEndpoint(ctx context.Context, body CreateEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateEndpointRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutEndpointByKeyWithBody Create or replace the endpoint that has a key
+//
+// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
+// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /v1/endpoints/by-key/{key} (the `PutEndpointByKey` operationId).
+func (c *Client) PutEndpointByKeyWithBody(ctx context.Context, key EndpointKey, params *PutEndpointByKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutEndpointByKeyRequestWithBody(c.Server, key, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutEndpointByKey Create or replace the endpoint that has a key
+//
+// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
+// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /v1/endpoints/by-key/{key} (the `PutEndpointByKey` operationId).
+func (c *Client) PutEndpointByKey(ctx context.Context, key EndpointKey, params *PutEndpointByKeyParams, body PutEndpointByKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutEndpointByKeyRequest(c.Server, key, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2173,6 +2616,77 @@ func (c *Client) RunEndpoint(ctx context.Context, id EndpointID, reqEditors ...R
 // Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 func (c *Client) ListEndpointRuns(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListEndpointRunsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportEndpoints Write endpoints as lines that import takes
+//
+// An `ImportLine` for each endpoint, newest first. Values of headers that look secret are `***`, which import takes as: keep the stored
+// value. Endpoints that are registered meanwhile may be missing; no endpoint comes twice. An answer that broke off ends in the middle
+// of a line or of the transfer, never as if it were whole.
+//
+// Corresponds with GET /v1/endpoints:export (the `ExportEndpoints` operationId).
+func (c *Client) ExportEndpoints(ctx context.Context, params *ExportEndpointsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportEndpointsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ImportEndpointsWithBody Create and replace many endpoints
+//
+// Takes up to 100,000 lines, each an `ImportLine` of at most 512 KiB, and answers a line for each of them, an `ImportResult`, in the
+// same order while it goes on, then an `ImportSummary`. Empty lines are passed over. The status is 200 as soon as the first line was read.
+//
+// A line with the `id` or the `key` of an endpoint in service replaces that one's fields, as PUT by key does; any other line
+// creates. A bad line fails alone. Lines are stored in batches, and what was answered is stored. First runs of intervals are spread
+// over the interval, by a phase that follows from the key, unless the line has a `startAt`; crons keep their grid.
+//
+// After a lost connection send the same lines again: those with a key that are stored already come back as `unchanged`. With `from` the
+// lines before it are passed over, so that nothing is done twice for lines without a key either: go on from the line after the last answer.
+// This is what an `Idempotency-Key` is elsewhere, and a stream takes none.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/endpoints:import (the `ImportEndpoints` operationId).
+func (c *Client) ImportEndpointsWithBody(ctx context.Context, params *ImportEndpointsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportEndpointsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// WatchEvents Watch what happens, as server-sent events
+//
+// A stream (`text/event-stream`) of what happens to the tenant's endpoints from now on, in the order of commits. The `event` of a
+// message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
+// do by themselves, and nothing of the last 24 hours is missed.
+//
+// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; `run.started` may come again
+// after a resume, and comes together with `run.finished` for runs that are over within half a second. An event is told when
+// every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
+// A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
+//
+// Corresponds with GET /v1/events (the `WatchEvents` operationId).
+func (c *Client) WatchEvents(ctx context.Context, params *WatchEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewWatchEventsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2719,9 +3233,33 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 
 		}
 
+		if params.NamePrefix != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "namePrefix", *params.NamePrefix, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.State != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Fields != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -2805,6 +3343,79 @@ func NewCreateEndpointRequestWithBody(server string, contentType string, body io
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPutEndpointByKeyRequest calls the generic PutEndpointByKey builder with application/json body
+func NewPutEndpointByKeyRequest(server string, key EndpointKey, params *PutEndpointByKeyParams, body PutEndpointByKeyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutEndpointByKeyRequestWithBody(server, key, params, "application/json", bodyReader)
+}
+
+// NewPutEndpointByKeyRequestWithBody constructs an http.Request for the PutEndpointByKey method, with any body, and a specified content type
+func NewPutEndpointByKeyRequestWithBody(server string, key EndpointKey, params *PutEndpointByKeyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "key", key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/endpoints/by-key/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+	}
 
 	return req, nil
 }
@@ -3393,6 +4004,18 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 
 		}
 
+		if params.Fields != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
@@ -3426,6 +4049,257 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportEndpointsRequest constructs an http.Request for the ExportEndpoints method
+func NewExportEndpointsRequest(server string, params *ExportEndpointsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/endpoints:export")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Label != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "label", *params.Label, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Key != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "key", *params.Key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Name != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "name", *params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NamePrefix != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "namePrefix", *params.NamePrefix, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.State != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewImportEndpointsRequestWithBody constructs an http.Request for the ImportEndpoints method, with any body, and a specified content type
+func NewImportEndpointsRequestWithBody(server string, params *ImportEndpointsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/endpoints:import")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dryRun", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewWatchEventsRequest constructs an http.Request for the WatchEvents method
+func NewWatchEventsRequest(server string, params *WatchEventsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/events")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Types != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "types", *params.Types, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.EndpointID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "endpointId", *params.EndpointID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.LastEventID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Last-Event-ID", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -3780,6 +4654,18 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 
 		}
 
+		if params.Fields != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
@@ -4032,6 +4918,26 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/endpoints (the `CreateEndpoint` operationId).
 	CreateEndpointWithResponse(ctx context.Context, body CreateEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateEndpointResponse, error)
 
+	// PutEndpointByKeyWithBodyWithResponse Create or replace the endpoint that has a key
+	//
+	// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
+	// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /v1/endpoints/by-key/{key} (the `PutEndpointByKey` operationId).
+	PutEndpointByKeyWithBodyWithResponse(ctx context.Context, key EndpointKey, params *PutEndpointByKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutEndpointByKeyResponse, error)
+
+	// PutEndpointByKeyWithResponse Create or replace the endpoint that has a key
+	//
+	// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
+	// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /v1/endpoints/by-key/{key} (the `PutEndpointByKey` operationId).
+	PutEndpointByKeyWithResponse(ctx context.Context, key EndpointKey, params *PutEndpointByKeyParams, body PutEndpointByKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*PutEndpointByKeyResponse, error)
+
 	// ArchiveEndpointWithResponse Archive an endpoint
 	//
 	// It never runs again; its history stays. A run that is live goes on. Archiving twice is no error.
@@ -4197,6 +5103,51 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 	ListEndpointRunsWithResponse(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*ListEndpointRunsResponse, error)
+
+	// ExportEndpointsWithResponse Write endpoints as lines that import takes
+	//
+	// An `ImportLine` for each endpoint, newest first. Values of headers that look secret are `***`, which import takes as: keep the stored
+	// value. Endpoints that are registered meanwhile may be missing; no endpoint comes twice. An answer that broke off ends in the middle
+	// of a line or of the transfer, never as if it were whole.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/endpoints:export (the `ExportEndpoints` operationId).
+	ExportEndpointsWithResponse(ctx context.Context, params *ExportEndpointsParams, reqEditors ...RequestEditorFn) (*ExportEndpointsResponse, error)
+
+	// ImportEndpointsWithBodyWithResponse Create and replace many endpoints
+	//
+	// Takes up to 100,000 lines, each an `ImportLine` of at most 512 KiB, and answers a line for each of them, an `ImportResult`, in the
+	// same order while it goes on, then an `ImportSummary`. Empty lines are passed over. The status is 200 as soon as the first line was read.
+	//
+	// A line with the `id` or the `key` of an endpoint in service replaces that one's fields, as PUT by key does; any other line
+	// creates. A bad line fails alone. Lines are stored in batches, and what was answered is stored. First runs of intervals are spread
+	// over the interval, by a phase that follows from the key, unless the line has a `startAt`; crons keep their grid.
+	//
+	// After a lost connection send the same lines again: those with a key that are stored already come back as `unchanged`. With `from` the
+	// lines before it are passed over, so that nothing is done twice for lines without a key either: go on from the line after the last answer.
+	// This is what an `Idempotency-Key` is elsewhere, and a stream takes none.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/endpoints:import (the `ImportEndpoints` operationId).
+	ImportEndpointsWithBodyWithResponse(ctx context.Context, params *ImportEndpointsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportEndpointsResponse, error)
+
+	// WatchEventsWithResponse Watch what happens, as server-sent events
+	//
+	// A stream (`text/event-stream`) of what happens to the tenant's endpoints from now on, in the order of commits. The `event` of a
+	// message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
+	// do by themselves, and nothing of the last 24 hours is missed.
+	//
+	// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; `run.started` may come again
+	// after a resume, and comes together with `run.finished` for runs that are over within half a second. An event is told when
+	// every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
+	// A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/events (the `WatchEvents` operationId).
+	WatchEventsWithResponse(ctx context.Context, params *WatchEventsParams, reqEditors ...RequestEditorFn) (*WatchEventsResponse, error)
 
 	// ExplainWithBodyWithResponse When would it run next?
 	//
@@ -4830,6 +5781,169 @@ func (r CreateEndpointResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateEndpointResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PutEndpointByKeyResponse200Headers the declared response headers of an HTTP 200 response for PutEndpointByKey
+type PutEndpointByKeyResponse200Headers struct {
+	ETag string
+}
+
+// PutEndpointByKeyResponse201Headers the declared response headers of an HTTP 201 response for PutEndpointByKey
+type PutEndpointByKeyResponse201Headers struct {
+	ETag     string
+	Location string
+}
+
+// PutEndpointByKeyResponse401Headers the declared response headers of an HTTP 401 response for PutEndpointByKey
+type PutEndpointByKeyResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// PutEndpointByKeyResponse429Headers the declared response headers of an HTTP 429 response for PutEndpointByKey
+type PutEndpointByKeyResponse429Headers struct {
+	RateLimit       string
+	RateLimitPolicy string
+	RetryAfter      string
+}
+
+// PutEndpointByKeyResponse503Headers the declared response headers of an HTTP 503 response for PutEndpointByKey
+type PutEndpointByKeyResponse503Headers struct {
+	RetryAfter *string
+}
+
+type PutEndpointByKeyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Endpoint
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Endpoint
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationProblemJSON412 *VersionMismatch
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Invalid
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PutEndpointByKeyResponse200Headers
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *PutEndpointByKeyResponse201Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PutEndpointByKeyResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *PutEndpointByKeyResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PutEndpointByKeyResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutEndpointByKeyResponse) GetJSON200() *Endpoint {
+	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r PutEndpointByKeyResponse) GetJSON201() *Endpoint {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r PutEndpointByKeyResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r PutEndpointByKeyResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r PutEndpointByKeyResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r PutEndpointByKeyResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON412 returns the response for an HTTP 412 `application/problem+json` response
+func (r PutEndpointByKeyResponse) GetApplicationProblemJSON412() *VersionMismatch {
+	return r.ApplicationProblemJSON412
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r PutEndpointByKeyResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r PutEndpointByKeyResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r PutEndpointByKeyResponse) GetApplicationProblemJSON422() *Invalid {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r PutEndpointByKeyResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r PutEndpointByKeyResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r PutEndpointByKeyResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutEndpointByKeyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutEndpointByKeyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutEndpointByKeyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutEndpointByKeyResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6564,6 +7678,313 @@ func (r ListEndpointRunsResponse) ContentType() string {
 	return ""
 }
 
+// ExportEndpointsResponse401Headers the declared response headers of an HTTP 401 response for ExportEndpoints
+type ExportEndpointsResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// ExportEndpointsResponse429Headers the declared response headers of an HTTP 429 response for ExportEndpoints
+type ExportEndpointsResponse429Headers struct {
+	RateLimit       string
+	RateLimitPolicy string
+	RetryAfter      string
+}
+
+// ExportEndpointsResponse503Headers the declared response headers of an HTTP 503 response for ExportEndpoints
+type ExportEndpointsResponse503Headers struct {
+	RetryAfter *string
+}
+
+type ExportEndpointsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ExportEndpointsResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ExportEndpointsResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ExportEndpointsResponse503Headers
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ExportEndpointsResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ExportEndpointsResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ExportEndpointsResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ExportEndpointsResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ExportEndpointsResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ExportEndpointsResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportEndpointsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportEndpointsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportEndpointsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportEndpointsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ImportEndpointsResponse401Headers the declared response headers of an HTTP 401 response for ImportEndpoints
+type ImportEndpointsResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// ImportEndpointsResponse429Headers the declared response headers of an HTTP 429 response for ImportEndpoints
+type ImportEndpointsResponse429Headers struct {
+	RetryAfter string
+}
+
+// ImportEndpointsResponse503Headers the declared response headers of an HTTP 503 response for ImportEndpoints
+type ImportEndpointsResponse503Headers struct {
+	RetryAfter *string
+}
+
+type ImportEndpointsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *Busy
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ImportEndpointsResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ImportEndpointsResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ImportEndpointsResponse503Headers
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ImportEndpointsResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ImportEndpointsResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ImportEndpointsResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r ImportEndpointsResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ImportEndpointsResponse) GetApplicationProblemJSON429() *Busy {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ImportEndpointsResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ImportEndpointsResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ImportEndpointsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ImportEndpointsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ImportEndpointsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ImportEndpointsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// WatchEventsResponse401Headers the declared response headers of an HTTP 401 response for WatchEvents
+type WatchEventsResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// WatchEventsResponse429Headers the declared response headers of an HTTP 429 response for WatchEvents
+type WatchEventsResponse429Headers struct {
+	RetryAfter string
+}
+
+// WatchEventsResponse503Headers the declared response headers of an HTTP 503 response for WatchEvents
+type WatchEventsResponse503Headers struct {
+	RetryAfter *string
+}
+
+type WatchEventsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *Busy
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *WatchEventsResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *WatchEventsResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *WatchEventsResponse503Headers
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r WatchEventsResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r WatchEventsResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r WatchEventsResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r WatchEventsResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r WatchEventsResponse) GetApplicationProblemJSON429() *Busy {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r WatchEventsResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r WatchEventsResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r WatchEventsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r WatchEventsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r WatchEventsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r WatchEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ExplainResponse401Headers the declared response headers of an HTTP 401 response for Explain
 type ExplainResponse401Headers struct {
 	WWWAuthenticate *string
@@ -7536,6 +8957,13 @@ type CancelRunResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// CancelRunResponse429Headers the declared response headers of an HTTP 429 response for CancelRun
+type CancelRunResponse429Headers struct {
+	RateLimit       string
+	RateLimitPolicy string
+	RetryAfter      string
+}
+
 // CancelRunResponse503Headers the declared response headers of an HTTP 503 response for CancelRun
 type CancelRunResponse503Headers struct {
 	RetryAfter *string
@@ -7562,12 +8990,16 @@ type CancelRunResponse struct {
 	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
 	ApplicationProblemJSON422 *Invalid
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
 	ApplicationProblemJSON503 *Unavailable
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *CancelRunResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *CancelRunResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *CancelRunResponse503Headers
 }
@@ -7617,6 +9049,11 @@ func (r CancelRunResponse) GetApplicationProblemJSON422() *Invalid {
 	return r.ApplicationProblemJSON422
 }
 
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CancelRunResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
 // GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
 func (r CancelRunResponse) GetApplicationProblemJSON500() *Internal {
 	return r.ApplicationProblemJSON500
@@ -7661,6 +9098,13 @@ type ListRunEventsResponse401Headers struct {
 	WWWAuthenticate *string
 }
 
+// ListRunEventsResponse429Headers the declared response headers of an HTTP 429 response for ListRunEvents
+type ListRunEventsResponse429Headers struct {
+	RateLimit       string
+	RateLimitPolicy string
+	RetryAfter      string
+}
+
 // ListRunEventsResponse503Headers the declared response headers of an HTTP 503 response for ListRunEvents
 type ListRunEventsResponse503Headers struct {
 	RetryAfter *string
@@ -7679,12 +9123,16 @@ type ListRunEventsResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
 	ApplicationProblemJSON503 *Unavailable
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *ListRunEventsResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ListRunEventsResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
 	Headers503 *ListRunEventsResponse503Headers
 }
@@ -7712,6 +9160,11 @@ func (r ListRunEventsResponse) GetApplicationProblemJSON403() *Forbidden {
 // GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
 func (r ListRunEventsResponse) GetApplicationProblemJSON404() *NotFound {
 	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListRunEventsResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
 }
 
 // GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
@@ -7848,6 +9301,38 @@ func (c *ClientWithResponses) CreateEndpointWithResponse(ctx context.Context, bo
 		return nil, err
 	}
 	return ParseCreateEndpointResponse(rsp)
+}
+
+// PutEndpointByKeyWithBodyWithResponse Create or replace the endpoint that has a key
+//
+// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
+// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /v1/endpoints/by-key/{key} (the `PutEndpointByKey` operationId).
+func (c *ClientWithResponses) PutEndpointByKeyWithBodyWithResponse(ctx context.Context, key EndpointKey, params *PutEndpointByKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutEndpointByKeyResponse, error) {
+	rsp, err := c.PutEndpointByKeyWithBody(ctx, key, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutEndpointByKeyResponse(rsp)
+}
+
+// PutEndpointByKeyWithResponse Create or replace the endpoint that has a key
+//
+// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
+// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /v1/endpoints/by-key/{key} (the `PutEndpointByKey` operationId).
+func (c *ClientWithResponses) PutEndpointByKeyWithResponse(ctx context.Context, key EndpointKey, params *PutEndpointByKeyParams, body PutEndpointByKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*PutEndpointByKeyResponse, error) {
+	rsp, err := c.PutEndpointByKey(ctx, key, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutEndpointByKeyResponse(rsp)
 }
 
 // ArchiveEndpointWithResponse Archive an endpoint
@@ -8122,6 +9607,69 @@ func (c *ClientWithResponses) ListEndpointRunsWithResponse(ctx context.Context, 
 		return nil, err
 	}
 	return ParseListEndpointRunsResponse(rsp)
+}
+
+// ExportEndpointsWithResponse Write endpoints as lines that import takes
+//
+// An `ImportLine` for each endpoint, newest first. Values of headers that look secret are `***`, which import takes as: keep the stored
+// value. Endpoints that are registered meanwhile may be missing; no endpoint comes twice. An answer that broke off ends in the middle
+// of a line or of the transfer, never as if it were whole.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/endpoints:export (the `ExportEndpoints` operationId).
+func (c *ClientWithResponses) ExportEndpointsWithResponse(ctx context.Context, params *ExportEndpointsParams, reqEditors ...RequestEditorFn) (*ExportEndpointsResponse, error) {
+	rsp, err := c.ExportEndpoints(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportEndpointsResponse(rsp)
+}
+
+// ImportEndpointsWithBodyWithResponse Create and replace many endpoints
+//
+// Takes up to 100,000 lines, each an `ImportLine` of at most 512 KiB, and answers a line for each of them, an `ImportResult`, in the
+// same order while it goes on, then an `ImportSummary`. Empty lines are passed over. The status is 200 as soon as the first line was read.
+//
+// A line with the `id` or the `key` of an endpoint in service replaces that one's fields, as PUT by key does; any other line
+// creates. A bad line fails alone. Lines are stored in batches, and what was answered is stored. First runs of intervals are spread
+// over the interval, by a phase that follows from the key, unless the line has a `startAt`; crons keep their grid.
+//
+// After a lost connection send the same lines again: those with a key that are stored already come back as `unchanged`. With `from` the
+// lines before it are passed over, so that nothing is done twice for lines without a key either: go on from the line after the last answer.
+// This is what an `Idempotency-Key` is elsewhere, and a stream takes none.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/endpoints:import (the `ImportEndpoints` operationId).
+func (c *ClientWithResponses) ImportEndpointsWithBodyWithResponse(ctx context.Context, params *ImportEndpointsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportEndpointsResponse, error) {
+	rsp, err := c.ImportEndpointsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportEndpointsResponse(rsp)
+}
+
+// WatchEventsWithResponse Watch what happens, as server-sent events
+//
+// A stream (`text/event-stream`) of what happens to the tenant's endpoints from now on, in the order of commits. The `event` of a
+// message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
+// do by themselves, and nothing of the last 24 hours is missed.
+//
+// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; `run.started` may come again
+// after a resume, and comes together with `run.finished` for runs that are over within half a second. An event is told when
+// every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
+// A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/events (the `WatchEvents` operationId).
+func (c *ClientWithResponses) WatchEventsWithResponse(ctx context.Context, params *WatchEventsParams, reqEditors ...RequestEditorFn) (*WatchEventsResponse, error) {
+	rsp, err := c.WatchEvents(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseWatchEventsResponse(rsp)
 }
 
 // ExplainWithBodyWithResponse When would it run next?
@@ -8829,6 +10377,190 @@ func ParseCreateEndpointResponse(rsp *http.Response) (*CreateEndpointResponse, e
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers CreateEndpointResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePutEndpointByKeyResponse parses an HTTP response from a PutEndpointByKeyWithResponse call
+func ParsePutEndpointByKeyResponse(rsp *http.Response) (*PutEndpointByKeyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutEndpointByKeyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Endpoint
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Endpoint
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest VersionMismatch
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PutEndpointByKeyResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 201:
+		var headers PutEndpointByKeyResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	case rsp.StatusCode == 401:
+		var headers PutEndpointByKeyResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers PutEndpointByKeyResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers PutEndpointByKeyResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -10714,6 +12446,316 @@ func ParseListEndpointRunsResponse(rsp *http.Response) (*ListEndpointRunsRespons
 	return response, nil
 }
 
+// ParseExportEndpointsResponse parses an HTTP response from a ExportEndpointsWithResponse call
+func ParseExportEndpointsResponse(rsp *http.Response) (*ExportEndpointsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportEndpointsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ExportEndpointsResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ExportEndpointsResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers ExportEndpointsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseImportEndpointsResponse parses an HTTP response from a ImportEndpointsWithResponse call
+func ParseImportEndpointsResponse(rsp *http.Response) (*ImportEndpointsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ImportEndpointsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Busy
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ImportEndpointsResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ImportEndpointsResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers ImportEndpointsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseWatchEventsResponse parses an HTTP response from a WatchEventsWithResponse call
+func ParseWatchEventsResponse(rsp *http.Response) (*WatchEventsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &WatchEventsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Busy
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers WatchEventsResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers WatchEventsResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers WatchEventsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseExplainResponse parses an HTTP response from a ExplainWithResponse call
 func ParseExplainResponse(rsp *http.Response) (*ExplainResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11836,6 +13878,13 @@ func ParseCancelRunResponse(rsp *http.Response) (*CancelRunResponse, error) {
 		}
 		response.ApplicationProblemJSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -11863,6 +13912,30 @@ func ParseCancelRunResponse(rsp *http.Response) (*CancelRunResponse, error) {
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers CancelRunResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers CancelRunResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -11927,6 +14000,13 @@ func ParseListRunEventsResponse(rsp *http.Response) (*ListRunEventsResponse, err
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -11954,6 +14034,30 @@ func ParseListRunEventsResponse(rsp *http.Response) (*ListRunEventsResponse, err
 			headers.WWWAuthenticate = &value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ListRunEventsResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListRunEventsResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {

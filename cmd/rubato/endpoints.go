@@ -22,6 +22,9 @@ type endpointsCmd struct {
 	Pause   endpointsPauseCmd   `cmd:"" help:"Stop running an endpoint; a run in progress goes on."`
 	Resume  endpointsResumeCmd  `cmd:"" help:"End a pause at once."`
 	Run     endpointsRunCmd     `cmd:"" help:"Run an endpoint now, beside its schedule."`
+	Apply   endpointsApplyCmd   `cmd:"" help:"Make endpoints as files describe them; the plan is shown first. For example: rubato endpoints apply -f endpoints.yaml"`
+	Export  endpointsExportCmd  `cmd:"" help:"Write endpoints as lines of JSON. For example: rubato endpoints export --label team=shop > endpoints.ndjson"`
+	Import  endpointsImportCmd  `cmd:"" help:"Create and replace many endpoints, one a line. For example: rubato endpoints import -f endpoints.ndjson"`
 	Delete  endpointsDeleteCmd  `cmd:"" help:"Take an endpoint out of service for good; its history stays."`
 }
 
@@ -46,11 +49,12 @@ type (
 	endpointsListCmd   struct {
 		serverFlag
 
-		Label  []string `placeholder:"NAME=VALUE" sep:"none" help:"Only those with this label; may be repeated."`
-		Key    string   `help:"Only the one with this key."`
-		State  string   `enum:",active,paused,archived" default:"" help:"Only those that are active, paused or archived. Default: all but archived."`
-		Limit  int32    `default:"50" help:"At most so many."`
-		Cursor string   `help:"Where the last list ended."`
+		Label      []string `placeholder:"NAME=VALUE" sep:"none" help:"Only those with this label; may be repeated."`
+		Key        string   `help:"Only the one with this key."`
+		NamePrefix string   `help:"Only those whose name begins so."`
+		State      string   `enum:",active,paused,archived" default:"" help:"Only those that are active, paused or archived. Default: all but archived."`
+		Limit      int32    `default:"50" help:"At most so many."`
+		Cursor     string   `help:"Where the last list ended."`
 	}
 )
 
@@ -124,12 +128,12 @@ func (cmd *endpointsListCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	labels, err := cmd.labels()
+	labels, err := labelFilters(cmd.Label)
 	if err != nil {
 		return err
 	}
 	raw, err := r.read(r.api.ListEndpointsWithResponse(ctx, &client.ListEndpointsParams{
-		Label: labels, Key: given(cmd.Key), State: given(client.EndpointState(cmd.State)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+		Label: labels, Key: given(cmd.Key), NamePrefix: given(cmd.NamePrefix), State: given(client.EndpointState(cmd.State)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
 	}))
 	if err != nil {
 		return err
@@ -140,16 +144,16 @@ func (cmd *endpointsListCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// labels returns the labels to filter by as the API writes them.
-func (cmd *endpointsListCmd) labels() (*[]string, error) {
-	if len(cmd.Label) == 0 {
+// labelFilters returns labels to filter by, given as NAME=VALUE, as the API writes them.
+func labelFilters(given []string) (*[]string, error) {
+	if len(given) == 0 {
 		return nil, nil //nolint:nilnil // No label filters by none.
 	}
-	labels := make([]string, 0, len(cmd.Label))
-	for _, label := range cmd.Label {
+	labels := make([]string, 0, len(given))
+	for _, label := range given {
 		name, value, found := strings.Cut(label, "=")
 		if !found {
-			return nil, usageError{fmt.Sprintf("--label %s: write NAME=VALUE", label)}
+			return nil, usageError{fmt.Sprintf("the label %s: write NAME=VALUE", label)}
 		}
 		labels = append(labels, name+":"+value)
 	}

@@ -32,20 +32,30 @@ func TestOffline(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/offline", RequireExplicitExec: true, RequireUniqueNames: true})
 }
 
-// The scripts share one server, and a target for their endpoints to call: TARGET/ok answers 200, TARGET/bad 500, TARGET/hang when the
-// caller has gone.
-func TestAgainstAServer(t *testing.T) {
-	t.Parallel()
+// startTarget serves something to call until the test ends: /ok answers 200, /bad 500, /busy that it is to be left alone for five minutes,
+// /hang when the caller has gone.
+func startTarget(t *testing.T) (url string) {
+	t.Helper()
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/bad":
 			w.WriteHeader(http.StatusInternalServerError)
+		case "/busy":
+			w.Header().Set("Retry-After", "300")
+			w.WriteHeader(http.StatusTooManyRequests)
 		case "/hang":
 			<-r.Context().Done()
 		}
 		_, _ = w.Write([]byte("hello"))
 	}))
 	t.Cleanup(target.Close)
+	return target.URL
+}
+
+// The scripts share one server, and a target for their endpoints to call.
+func TestAgainstAServer(t *testing.T) {
+	t.Parallel()
+	target := startTarget(t)
 	home := t.TempDir()
 	database := newDatabase(t)
 	access := startServer(t, home, database)
@@ -57,7 +67,7 @@ func TestAgainstAServer(t *testing.T) {
 				e.Setenv("SERVER", access.URL)
 				e.Setenv("KEY", access.Key)
 				e.Setenv("DATABASE", database)
-				e.Setenv("TARGET", target.URL)
+				e.Setenv("TARGET", target)
 				return nil
 			},
 		})
@@ -78,6 +88,12 @@ func newDatabase(t *testing.T) string {
 // startServer runs a dev server in this process, as the scripts' own commands find it, until the test ends.
 func startServer(t *testing.T, home, database string) app.Credentials {
 	t.Helper()
+	return startDev(t, home, database, false)
+}
+
+// startDev is startServer with or without the demo.
+func startDev(t *testing.T, home, database string, demo bool) app.Credentials {
+	t.Helper()
 	settings, err := config.Load([]string{"DATABASE_URL=" + database, "RUBATO_LISTEN=127.0.0.1:0"}, app.DevDefaults())
 	require.NoError(t, err)
 	ready := make(chan app.Credentials, 1)
@@ -85,7 +101,7 @@ func startServer(t *testing.T, home, database string) app.Credentials {
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		ended <- app.Dev{
-			Settings: settings, DataDir: filepath.Join(home, "data"), Home: app.FindHome([]string{"XDG_DATA_HOME=" + home}), Logger: slog.New(slog.DiscardHandler),
+			Settings: settings, DataDir: filepath.Join(home, "data"), Demo: demo, Home: app.FindHome([]string{"XDG_DATA_HOME=" + home}), Logger: slog.New(slog.DiscardHandler),
 			Ready: func(c app.Credentials) { ready <- c },
 		}.Run(ctx)
 	}()

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
-	"slices"
+	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -11,72 +14,44 @@ import (
 )
 
 const (
-	// watchOverlap is how far behind the newest finished run another may still turn up: an execution takes up to 30 min, and
-	// those seen running are followed however long they take, so this covers starts that came late.
-	watchOverlap = time.Minute
-	// watchPage is how many runs are asked for at once.
-	watchPage = 500
+	// watchRetry is how long a cut stream waits before it goes on, and watchTries how often it tries: as long as a server takes to
+	// restart.
+	watchRetry = time.Second
+	watchTries = 30
 )
 
 // runsWatchCmd is `rubato runs watch`.
 type runsWatchCmd struct {
 	serverFlag
 
-	Endpoint string        `help:"Only runs of this endpoint: its id or its key."`
-	Count    int           `placeholder:"N" help:"Stop after so many runs."`
-	Every    time.Duration `default:"1s" help:"How often to look."`
+	Endpoint string `help:"Only runs of this endpoint: its id or its key."`
+	Count    int    `placeholder:"N" help:"Stop after so many runs."`
 }
 
 // Run prints runs as they finish, until ctx ends.
 func (cmd *runsWatchCmd) Run(ctx context.Context, s *session) error {
-	if cmd.Every < 10*time.Millisecond {
-		return usageError{"--every must be at least 10ms"}
-	}
 	r, err := s.connect()
 	if err != nil {
 		return err
 	}
-	w := &watcher{remote: r, since: time.Now().Add(-watchOverlap), printed: map[string]time.Time{}}
+	w := &watcher{remote: r, left: cmd.Count, show: s.printFinished}
+	w.params.Types = new(string(client.EventTypeRunFinished))
 	if cmd.Endpoint != "" {
-		if w.endpoint, err = r.endpointID(ctx, cmd.Endpoint); err != nil {
-			return err
-		}
-	}
-	if _, err := w.poll(ctx); err != nil { // What finished before was not asked for.
-		return err
-	}
-	ticker := time.NewTicker(cmd.Every)
-	defer ticker.Stop()
-	for n := 0; cmd.Count == 0 || n < cmd.Count; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		finished, err := w.poll(ctx)
+		id, err := r.endpointID(ctx, cmd.Endpoint)
 		if err != nil {
 			return err
 		}
-		for _, f := range finished {
-			if cmd.Count > 0 && n == cmd.Count {
-				return nil
-			}
-			n++
-			if err := s.printFinished(f); err != nil {
-				return err
-			}
-		}
+		w.params.EndpointID = &id
 	}
-	return nil
+	return w.run(ctx)
 }
 
-// watcher tells which runs finished since it last looked. The API lists runs by due time, not by end, so it looks back as far as
-// the oldest run that it saw running.
+// watcher follows the events of a server, over cuts of the connection.
 type watcher struct {
-	remote   *remote
-	endpoint string // id; empty: all
-	since    time.Time
-	printed  map[string]time.Time // finished runs that were told already, with their due times
+	remote *remote
+	params client.WatchEventsParams
+	left   int // runs to print; 0: no end
+	show   func(finished) error
 }
 
 // finished is a run that is over, as it was read.
@@ -85,84 +60,90 @@ type finished struct {
 	raw json.RawMessage
 }
 
-// poll returns the runs that finished since the last poll, in the order of their ends.
-func (w *watcher) poll(ctx context.Context) ([]finished, error) {
-	listed, err := w.list(ctx)
+// errEnough ends a watch that has printed what was asked for.
+var errEnough = errors.New("enough")
+
+func (w *watcher) run(ctx context.Context) error {
+	for tries := 0; ; tries++ {
+		began, err := w.follow(ctx)
+		refused, is := errors.AsType[*client.Problem](err)
+		switch {
+		case errors.Is(err, errEnough), ctx.Err() != nil:
+			return nil //nolint:nilerr // An end that was asked for.
+		case is && refused.Status < 500 || tries == watchTries || w.params.LastEventID == nil:
+			return err
+		case began:
+			tries = 0
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchRetry):
+		}
+	}
+}
+
+// follow reads one stream to its end, and tells whether there was one.
+func (w *watcher) follow(ctx context.Context) (began bool, err error) {
+	api, err := w.remote.streams()
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	var fresh []finished
-	oldest, newest := time.Now(), w.since
-	for _, f := range listed {
-		due := f.run.ScheduledFor
-		if f.run.Status == client.RunStatusRunning {
-			oldest = earlier(oldest, due)
-			continue
-		}
-		if newest.Before(due) {
-			newest = due
-		}
-		if _, told := w.printed[f.run.ID]; !told {
-			fresh = append(fresh, f)
-			w.printed[f.run.ID] = due
-		}
+	body, err := w.remote.stream(api.WatchEvents(ctx, &w.params))
+	if err != nil {
+		return false, err
 	}
-	if horizon := earlier(oldest, newest.Add(-watchOverlap)); horizon.After(w.since) {
-		w.since = horizon
-	}
-	for id, due := range w.printed {
-		if due.Before(w.since) {
-			delete(w.printed, id)
-		}
-	}
-	slices.SortFunc(fresh, func(a, b finished) int { return compareEnds(a.run, b.run) })
-	return fresh, nil
+	defer func() { _ = body.Close() }()
+	return true, w.read(body)
 }
 
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func compareEnds(a, b client.Run) int {
-	if a.FinishedAt != nil && b.FinishedAt != nil {
-		if c := a.FinishedAt.Compare(*b.FinishedAt); c != 0 {
-			return c
-		}
-	}
-	return strings.Compare(a.ID, b.ID)
-}
-
-// list reads every page of runs that are due since then.
-func (w *watcher) list(ctx context.Context) ([]finished, error) {
-	params := &client.ListRunsParams{From: since(w.since), Limit: new(client.Limit(watchPage)), EndpointID: given(w.endpoint)}
-	var all []finished
-	for {
-		raw, err := w.remote.read(w.remote.api.ListRunsWithResponse(ctx, params))
-		if err != nil {
-			return nil, err
-		}
-		var page struct {
-			Items      []json.RawMessage `json:"items"`
-			NextCursor string            `json:"nextCursor"`
-		}
-		if err := decode(raw, &page); err != nil {
-			return nil, err
-		}
-		for _, item := range page.Items {
-			f := finished{raw: item}
-			if err := decode(item, &f.run); err != nil {
-				return nil, err
+// read handles the messages of a stream: lines of name and value, and an empty one at the end of each.
+func (w *watcher) read(body io.Reader) error {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, 4<<20)
+	var id, data string
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
+		switch name {
+		case "id":
+			id = value
+		case "data":
+			data = value
+		case "":
+			if err := w.told(data); err != nil {
+				return err
 			}
-			all = append(all, f)
+			if id != "" {
+				w.params.LastEventID = new(id)
+			}
+			data = ""
 		}
-		if page.NextCursor == "" {
-			return all, nil
-		}
-		params.Cursor = &page.NextCursor
 	}
+	return fmt.Errorf("the server ended the stream: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
+}
+
+// told prints the run of an event.
+func (w *watcher) told(data string) error {
+	if data == "" {
+		return nil
+	}
+	var event struct {
+		Run json.RawMessage `json:"run"`
+	}
+	if err := decode(json.RawMessage(data), &event); err != nil {
+		return err
+	}
+	f := finished{raw: event.Run}
+	if err := decode(f.raw, &f.run); err != nil {
+		return err
+	}
+	if err := w.show(f); err != nil {
+		return err
+	}
+	if w.left--; w.left == 0 {
+		return errEnough
+	}
+	return nil
 }
 
 // printFinished prints one run on one line.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"rubato/internal/apidocs"
 	"rubato/internal/auth"
 	"rubato/internal/config"
 	"rubato/internal/store"
@@ -67,12 +68,16 @@ func (c *core) ensureKey(ctx context.Context, name, key string) error {
 	return nil
 }
 
-// publicServer returns the server of the API's own listener, which serves the metrics too.
+// publicServer returns the server of the API's own listener, which serves the metrics and the page of the contract too.
 func (c *core) publicServer(l net.Listener, health *telemetry.Health) *server {
+	api := c.api(health)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
-	mux.Handle("/", c.api(health))
-	return newServer(l, mux, c.logger)
+	apidocs.Register(mux)
+	mux.Handle("/", api)
+	s := newServer(l, mux, c.logger)
+	s.http.RegisterOnShutdown(api.Drain)
+	return s
 }
 
 // serveWhile runs work, and beside it, from its begin to its end, the admin server and the checks of health: a program that drains

@@ -103,7 +103,9 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 	keys := store.NewKeys(c.db)
 	authenticator := auth.NewAuthenticator(keys)
 	return httpapi.New(httpapi.Config{
+		Bulk:       endpoints.NewBulk(store.NewEndpoints(c.db), newTargets(c.settings.Egress.Allow)),
 		Endpoints:  c.endpoints(),
+		Feed:       store.NewFeed(c.db),
 		Runs:       store.NewRuns(c.db),
 		Auth:       authenticator,
 		Keys:       auth.NewKeyring(keys, authenticator),

@@ -71,6 +71,8 @@ func TestAPIServesOnBothListeners(t *testing.T) {
 		require.Equal(t, http.StatusOK, statusOf(t, url+"/healthz"), url)
 		require.Equal(t, http.StatusOK, statusOf(t, url+"/metrics"), url)
 	}
+	require.Equal(t, http.StatusOK, statusOf(t, a.API+"/docs"))
+	require.Equal(t, http.StatusOK, statusOf(t, a.API+"/openapi.yaml"), "which the page reads")
 	require.Equal(t, http.StatusUnauthorized, statusOf(t, a.API+"/v1/endpoints"))
 	require.Equal(t, http.StatusNotFound, statusOf(t, a.API+"/debug/pprof/"), "profiles are not public")
 	require.Equal(t, http.StatusOK, statusOf(t, a.Admin+"/debug/pprof/"))

@@ -19,12 +19,13 @@ type Actor struct {
 // Action says what was done.
 type Action string
 
-// The actions on keys. Those on endpoints are called as the causes of decisions are.
+// The actions on keys and runs. Those on endpoints are called as the causes of decisions are.
 const (
 	Create  Action = "create"
 	Rotate  Action = "rotate"
 	Revoke  Action = "revoke"
 	Archive Action = "archive"
+	Cancel  Action = "cancel"
 )
 
 // Act is an action and who does it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/dispatch"
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
@@ -44,7 +45,7 @@ func startHanging(t *testing.T) *hanging {
 // cancel asks for the end of a run, as the API does in a process of its own.
 func (b *bundle) cancel(t *testing.T, id runs.ID) error {
 	t.Helper()
-	_, err := b.runs.Cancel(t.Context(), runs.Cancel{TenantID: store.DefaultTenant, RunID: id, Author: "tester", Reason: "wrong dates"})
+	_, err := b.runs.Cancel(t.Context(), runs.Cancel{By: auditlog.Actor{TenantID: store.DefaultTenant, Name: "tester"}, RunID: id, Reason: "wrong dates"})
 	return err
 }
 

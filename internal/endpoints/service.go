@@ -32,10 +32,19 @@ type Filter struct {
 	Labels   map[string]string // all of them must match
 	Key      string
 	Name     string // exact
-	State    string // active, paused or archived; empty: all but archived
-	Before   ID     // only endpoints whose ID sorts below: the cursor of a list
-	Limit    int    // at most so many; must be positive
+
+	NamePrefix string // how the name begins
+
+	State  string // active, paused or archived; empty: all but archived
+	Before ID     // only endpoints whose ID sorts below: the cursor of a list
+	Limit  int    // at most so many; must be positive
 }
+
+// What both the ledger and the audit log call a registration and an edit.
+const (
+	causeRegister = "register"
+	causeEdit     = "edit"
+)
 
 // Actor is who asks; the ledger keeps the name.
 type Actor = auditlog.Actor
@@ -63,10 +72,10 @@ func (s *Service) Register(ctx context.Context, by Actor, spec Spec) (*Endpoint,
 	}
 	var stored *Endpoint
 	var warnings []errs.Field
-	err := s.store.Create(ctx, auditlog.Act{By: by, Action: "register"}, func(now time.Time) (*Endpoint, Recorded, error) {
+	err := s.store.Create(ctx, auditlog.Act{By: by, Action: causeRegister}, func(now time.Time) (*Endpoint, Recorded, error) {
 		stored = &Endpoint{ID: id, TenantID: by.TenantID, Version: 1, CreatedAt: now, UpdatedAt: now, Spec: spec}
 		planned, err := stored.Replan(now)
-		planned.Cause, planned.Author = "register", by.Name
+		planned.Cause, planned.Author = causeRegister, by.Name
 		warnings = stored.Warnings(now)
 		return stored, planned, err
 	})
@@ -90,7 +99,7 @@ func (s *Service) List(ctx context.Context, f Filter) ([]*Endpoint, time.Time, e
 // the error is an [errs.Precondition].
 func (s *Service) Edit(ctx context.Context, by Actor, id ID, version int64, edit func(Spec) (Spec, error)) (*Endpoint, []errs.Field, error) {
 	var warnings []errs.Field
-	e, err := s.change(ctx, by, id, "edit", func(e *Endpoint, now time.Time) error {
+	e, err := s.change(ctx, by, id, causeEdit, func(e *Endpoint, now time.Time) error {
 		if version != 0 && version != e.Version {
 			return errs.New(errs.Precondition, "version_mismatch", "the endpoint was changed since it was read; read it again and repeat the edit")
 		}
@@ -135,18 +144,24 @@ func (s *Service) change(ctx context.Context, by Actor, id ID, cause string, edi
 		if err := edit(e, now); err != nil {
 			return nil, err
 		}
-		if run := before.liveRun(); run != nil { // The change only records itself; the finish of the live run decides.
-			e.account(now, &before, run, nil)
-			return nil, nil
-		}
-		planned, err := e.Replan(now)
-		if err != nil {
-			return nil, err
-		}
-		e.account(now, &before, nil, &planned)
-		planned.Cause, planned.Author = cause, by.Name
-		return &planned, nil
+		return e.follow(now, &before, cause, by)
 	})
+}
+
+// follow replans an endpoint that was changed from what it was before, and finds the due times that passed until then. While a run is
+// live the change only records itself, and the decision is nil: the finish of the run decides.
+func (e *Endpoint) follow(now time.Time, before *Endpoint, cause string, by Actor) (*Recorded, error) {
+	if run := before.liveRun(); run != nil {
+		e.account(now, before, run, nil)
+		return nil, nil //nolint:nilnil // No decision is no error.
+	}
+	planned, err := e.Replan(now)
+	if err != nil {
+		return nil, err
+	}
+	e.account(now, before, nil, &planned)
+	planned.Cause, planned.Author = cause, by.Name
+	return &planned, nil
 }
 
 // Explain returns the decision now in force.

@@ -27,7 +27,7 @@ func everyRoute(is ids) []route {
 		"createEndpoint": minimal, "patchEndpoint": `{"name":"q"}`, "pauseEndpoint": `{"reason":"r"}`, "explain": `{"baselineIntervalMs":1000}`,
 		"createKey": `{"name":"k","scopes":["read"]}`, "rotateKey": `{"overlapMs":1000}`,
 		"putIntervalHint": `{"intervalMs":5000,"ttlMs":60000}`, "putOneShotHint": `{"inMs":1000,"ttlMs":60000}`,
-		"cancelRun": `{"reason":"r"}`,
+		"cancelRun": `{"reason":"r"}`, "putEndpointByKey": minimal, "importEndpoints": minimal,
 	}
 	doc := loadContract()
 	var list []route
@@ -41,14 +41,14 @@ func everyRoute(is ids) []route {
 			case strings.HasPrefix(path, "/v1/keys"):
 				id = is.key
 			}
-			r.path, r.scope = strings.Replace(path, "{id}", id, 1), "read"
+			r.path, r.scope = strings.NewReplacer("{id}", id, "{key}", "any").Replace(path), "read"
 			if op.Security != nil {
 				if r.public = len(*op.Security) == 0; !r.public {
 					r.scope = (*op.Security)[0]["bearer"][0]
 				}
 			}
 			switch op.OperationID {
-			case "createEndpoint", "createKey":
+			case "createEndpoint", "createKey", "putEndpointByKey":
 				r.success = http.StatusCreated
 			case "runEndpoint", "cancelRun":
 				r.success = http.StatusAccepted
@@ -64,11 +64,12 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 29)
+	require.Len(t, routes, 33)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()
 			s := newService(t, samples())
+			s.server.Drain()                                                                          // Streams that would go on end at once.
 			r := routeOf(r.id, ids{s.register(minimal), samples()[3].ID.String(), s.makeKey("read")}) // The live run, so that it can be canceled.
 			require.Equal(t, r.success, s.call(r.method, r.path, r.body, withKey(adminKey)).status)
 		})
@@ -90,6 +91,7 @@ func routeOf(operation string, is ids) route {
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	s := newService(t, samples())
+	s.server.Drain() // Streams that would go on end at once.
 	is := ids{s.register(minimal), samples()[3].ID.String(), s.makeKey("read")}
 	writes := s.store.writes
 	for _, r := range everyRoute(is) {

@@ -26,6 +26,12 @@ func (s *Server) readBody(next echo.HandlerFunc) echo.HandlerFunc {
 		if op == nil || op.method == http.MethodGet || op.method == http.MethodDelete { // Bodies mean nothing there.
 			return next(c)
 		}
+		if op.lines {
+			if err := checkMedia(c.Request().Header, op); err != nil {
+				return err
+			}
+			return next(c)
+		}
 		in, err := inputFrom(c, op)
 		if err != nil {
 			return err
@@ -75,22 +81,26 @@ func parsed(text []byte, header http.Header, op *operation) (*input, error) {
 	return in, in.refuse(nil)
 }
 
-// checkMedia accepts JSON in UTF-8 that is not compressed.
+// checkMedia accepts JSON, or lines of it where the operation takes those, in UTF-8 that is not compressed.
 func checkMedia(header http.Header, op *operation) error {
 	if encoding := header.Values("Content-Encoding"); len(encoding) > 0 && !slices.Equal(encoding, []string{"identity"}) {
-		return unsupportedMedia("Content-Encoding")
+		return unsupportedMedia("Content-Encoding", op)
 	}
 	media, params, err := mime.ParseMediaType(header.Get(echo.HeaderContentType))
-	known := media == echo.MIMEApplicationJSON || slices.Contains(op.types, media)
+	known := media == echo.MIMEApplicationJSON && !op.lines || slices.Contains(op.types, media)
 	charset, named := params["charset"]
 	if err != nil || !known || named && !strings.EqualFold(charset, "utf-8") || len(header.Values(echo.HeaderContentType)) > 1 {
-		return unsupportedMedia(echo.HeaderContentType)
+		return unsupportedMedia(echo.HeaderContentType, op)
 	}
 	return nil
 }
 
-func unsupportedMedia(header string) error {
-	const detail = "send the body as Content-Type: application/json, in UTF-8 and not compressed"
+func unsupportedMedia(header string, op *operation) error {
+	media := echo.MIMEApplicationJSON
+	if op.lines {
+		media = lineMedia
+	}
+	detail := "send the body as Content-Type: " + media + ", in UTF-8 and not compressed"
 	return &refusal{
 		status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", detail: detail,
 		fields: []errs.Field{{Field: header, Code: "unsupported_media_type", Message: detail}},

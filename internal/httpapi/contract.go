@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -26,12 +27,16 @@ type operation struct {
 	required bool // the body must be there
 	types    []string
 	query    map[string]*openapi3.Parameter
+	lines    bool // the body is lines, which the handler reads
 }
 
 // rules is the contract as it is enforced.
 type rules struct {
 	operations map[string]*operation // by method and the router's pattern, such as "GET /v1/endpoints/:id"
 	explain    *openapi3.Schema
+	importLine *openapi3.Schema
+	endpoint   *openapi3.Schema
+	run        *openapi3.Schema
 }
 
 // contract returns the rules of the embedded contract, parsed once. A contract that cannot be parsed is a fault of the build, which
@@ -46,7 +51,11 @@ var contract = sync.OnceValue(func() *rules {
 	if err := doc.Validate(context.Background()); err != nil {
 		panic(fmt.Errorf("validating the contract: %w", err))
 	}
-	r := &rules{operations: map[string]*operation{}, explain: doc.Components.Schemas["ExplainInput"].Value}
+	schemas := doc.Components.Schemas
+	r := &rules{
+		operations: map[string]*operation{}, explain: schemas["ExplainInput"].Value, importLine: schemas["ImportLine"].Value,
+		endpoint: schemas["Endpoint"].Value, run: schemas["Run"].Value,
+	}
 	for route, item := range doc.Paths.Map() {
 		for method, described := range item.Operations() {
 			op := newOperation(doc, described)
@@ -74,6 +83,7 @@ func newOperation(doc *openapi3.T, described *openapi3.Operation) *operation {
 		for media, content := range described.RequestBody.Value.Content {
 			op.types = append(op.types, media)
 			op.body = content.Schema.Value
+			op.lines = media == lineMedia
 			op.streams = op.streams || isStream(media)
 		}
 	}
@@ -101,5 +111,7 @@ func (op *operation) addQuery(parameters openapi3.Parameters) {
 
 var placeholder = regexp.MustCompile(`\{(\w+)\}`)
 
-// pattern returns the router's form of a route.
-func pattern(route string) string { return placeholder.ReplaceAllString(route, ":$1") }
+// pattern returns the router's form of a route, in which a colon of its own is escaped.
+func pattern(route string) string {
+	return placeholder.ReplaceAllString(strings.ReplaceAll(route, ":", `\:`), ":$1")
+}

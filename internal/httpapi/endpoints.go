@@ -98,19 +98,17 @@ func (s *Server) ArchiveEndpoint(ctx context.Context, r api.ArchiveEndpointReque
 
 // ListEndpoints returns a page of endpoints.
 func (s *Server) ListEndpoints(ctx context.Context, r api.ListEndpointsRequestObject) (api.ListEndpointsResponseObject, error) {
-	p := r.Params
-	labels, err := labelsOf(p.Label)
+	f, err := endpointFilter(ctx, r.Params)
 	if err != nil {
 		return nil, err
 	}
-	f := endpoints.Filter{TenantID: principalOf(ctx).TenantID, Labels: labels, Limit: limitOf(p.Limit) + 1}
-	set(&f.Key, p.Key)
-	set(&f.Name, p.Name)
-	if p.State != nil {
-		f.State = string(*p.State)
+	fields, err := fieldsOf(r.Params.Fields, s.rules.endpoint)
+	if err != nil {
+		return nil, err
 	}
-	digest := filterDigest("endpoints", f.TenantID, labels, f.Key, f.Name, f.State)
-	if f.Before, err = resume(p.Cursor, digest); err != nil {
+	f.Limit = limitOf(r.Params.Limit) + 1
+	digest := filterDigest("endpoints", f.TenantID, f.Labels, f.Key, f.Name, f.NamePrefix, f.State)
+	if f.Before, err = resume(r.Params.Cursor, digest); err != nil {
 		return nil, err
 	}
 	found, now, err := s.endpoints.List(ctx, f)
@@ -125,7 +123,26 @@ func (s *Server) ListEndpoints(ctx context.Context, r api.ListEndpointsRequestOb
 	if more {
 		out.NextCursor = new(cursor(found[len(found)-1].ID, digest))
 	}
+	if fields != nil {
+		return selected{items: out.Items, next: out.NextCursor, fields: fields}, nil
+	}
 	return api.ListEndpoints200JSONResponse(out), nil
+}
+
+// endpointFilter reads the filters of a list.
+func endpointFilter(ctx context.Context, p api.ListEndpointsParams) (endpoints.Filter, error) {
+	labels, err := labelsOf(p.Label)
+	if err != nil {
+		return endpoints.Filter{}, err
+	}
+	f := endpoints.Filter{TenantID: principalOf(ctx).TenantID, Labels: labels}
+	set(&f.Key, p.Key)
+	set(&f.Name, p.Name)
+	set(&f.NamePrefix, p.NamePrefix)
+	if p.State != nil {
+		f.State = string(*p.State)
+	}
+	return f, nil
 }
 
 // labelsOf reads label filters: the key up to the first colon, the value after it.

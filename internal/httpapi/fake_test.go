@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/feed"
 	"rubato/internal/runs"
 )
 
@@ -138,6 +140,54 @@ func (m *memory) LastDecision(_ context.Context, tenant [16]byte, id endpoints.I
 	return m.decisions[id], err
 }
 
+func (m *memory) Find(_ context.Context, tenant [16]byte, ids []endpoints.ID, keys []string) ([]*endpoints.Endpoint, time.Time, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found []*endpoints.Endpoint
+	for id, e := range m.endpoints {
+		named := slices.Contains(ids, id) || e.Spec.Key != "" && slices.Contains(keys, e.Spec.Key)
+		if named && e.TenantID == tenant && !e.Archived() {
+			found = append(found, new(*e))
+		}
+	}
+	return found, now, m.err
+}
+
+func (m *memory) CreateMany(_ context.Context, _ auditlog.Act, create func(time.Time) ([]endpoints.New, error)) ([]endpoints.ID, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all, err := create(now)
+	for _, n := range all {
+		m.keep(n.Endpoint, &n.Planned)
+	}
+	return nil, errors.Join(m.err, err)
+}
+
+func (m *memory) ChangeMany(
+	_ context.Context, _ auditlog.Act, ids []endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, bool),
+) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		e := new(*m.endpoints[id])
+		if planned, keep := change(e, now); keep {
+			m.keep(e, planned)
+		}
+	}
+	return m.err
+}
+
+// quiet is a feed in which nothing happens.
+type quiet struct{}
+
+func (quiet) Head(context.Context) (feed.Place, time.Time, error) {
+	return feed.Place{TxID: 1, At: now}, now, nil
+}
+
+func (quiet) Read(_ context.Context, q feed.Query) (feed.Page, error) {
+	return feed.Page{Next: q.After}, nil
+}
+
 // history is httpapi.Runs without a database.
 type history []runs.Run
 
@@ -178,7 +228,7 @@ func (h history) Events(ctx context.Context, tenant [16]byte, id runs.ID) ([]run
 
 // Cancel keeps author and reason where a live run has nothing else to say.
 func (h history) Cancel(ctx context.Context, c runs.Cancel) (runs.Run, error) {
-	r, err := h.Get(ctx, c.TenantID, c.RunID)
+	r, err := h.Get(ctx, c.By.TenantID, c.RunID)
 	switch {
 	case err != nil:
 		return runs.Run{}, err
@@ -187,7 +237,7 @@ func (h history) Cancel(ctx context.Context, c runs.Cancel) (runs.Run, error) {
 	}
 	i := slices.IndexFunc(h, func(r runs.Run) bool { return r.ID == c.RunID })
 	if h[i].CancelRequestedAt.IsZero() {
-		h[i].CancelRequestedAt, h[i].Outcome.ContentType, h[i].Outcome.Error = now, c.Author, c.Reason
+		h[i].CancelRequestedAt, h[i].Outcome.ContentType, h[i].Outcome.Error = now, c.By.Name, c.Reason
 	}
 	answer := h[i]
 	answer.Outcome.ContentType, answer.Outcome.Error = "", ""

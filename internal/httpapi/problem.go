@@ -129,8 +129,10 @@ func (s *Server) fail(err error, c echo.Context) {
 	switch p.Status {
 	case http.StatusUnauthorized:
 		header.Set("WWW-Authenticate", "Bearer")
-	case http.StatusServiceUnavailable:
-		header.Set("Retry-After", retryAfter)
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		if header.Get("Retry-After") == "" { // Who knows better has said so.
+			header.Set("Retry-After", retryAfter)
+		}
 	}
 	if err := c.Blob(int(p.Status), problemType, body); err != nil {
 		s.logger.DebugContext(c.Request().Context(), "answer not written", "request_id", id, "error", err)

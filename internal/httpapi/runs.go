@@ -23,9 +23,16 @@ func (s *Server) ListRuns(ctx context.Context, r api.ListRunsRequestObject) (api
 		}
 		q.endpoint = &id
 	}
+	fields, err := fieldsOf(p.Fields, s.rules.run)
+	if err != nil {
+		return nil, err
+	}
 	list, err := s.listRuns(ctx, q)
 	if err != nil {
 		return nil, err
+	}
+	if fields != nil {
+		return selected{items: list.Items, next: list.NextCursor, fields: fields}, nil
 	}
 	return api.ListRuns200JSONResponse(*list), nil
 }
@@ -37,11 +44,18 @@ func (s *Server) ListEndpointRuns(ctx context.Context, r api.ListEndpointRunsReq
 		return nil, err
 	}
 	p := r.Params
+	fields, err := fieldsOf(p.Fields, s.rules.run)
+	if err != nil {
+		return nil, err
+	}
 	list, err := s.listRuns(ctx, runQuery{
 		endpoint: &id, status: p.Status, from: p.From, to: p.To, limit: p.Limit, cursor: p.Cursor,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if fields != nil {
+		return selected{items: list.Items, next: list.NextCursor, fields: fields}, nil
 	}
 	return api.ListEndpointRuns200JSONResponse(*list), nil
 }

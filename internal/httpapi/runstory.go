@@ -14,11 +14,10 @@ func (s *Server) CancelRun(ctx context.Context, r api.CancelRunRequestObject) (a
 	if err != nil {
 		return nil, err
 	}
-	by := principalOf(ctx)
-	cancel := runs.Cancel{TenantID: by.TenantID, RunID: id, Author: by.Name}
+	cancel := runs.Cancel{By: actorOf(ctx), RunID: id}
 	set(&cancel.Reason, r.Body.Reason)
 	if err := inputOf(ctx).refuse(endpoints.CheckReason(cancel.Reason)); err != nil {
-		if _, missing := s.runs.Get(ctx, by.TenantID, id); missing != nil { // What is not there takes no advice.
+		if _, missing := s.runs.Get(ctx, cancel.By.TenantID, id); missing != nil { // What is not there takes no advice.
 			return nil, missing
 		}
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
+	"rubato/internal/feed"
 	"rubato/internal/httpapi/api"
 	"rubato/internal/runs"
 )
@@ -37,7 +38,9 @@ type Runs interface {
 type Config struct {
 	Audit      AuditLog
 	Auth       *auth.Authenticator
+	Bulk       *endpoints.Bulk
 	Endpoints  *endpoints.Service
+	Feed       feed.Reader
 	Keys       *auth.Keyring
 	Logger     *slog.Logger
 	Once       Once
@@ -52,7 +55,11 @@ type Config struct {
 type Server struct {
 	audit     AuditLog
 	auth      *auth.Authenticator
+	bulk      *endpoints.Bulk
+	drain     context.CancelFunc
 	endpoints *endpoints.Service
+	feed      feed.Reader
+	imports   *quota
 	keys      *auth.Keyring
 	limiter   *limiter
 	logger    *slog.Logger
@@ -63,6 +70,8 @@ type Server struct {
 	router    *echo.Echo
 	rules     *rules
 	runs      Runs
+	serving   context.Context //nolint:containedctx // Ends when the server drains; see Drain.
+	watches   *quota
 }
 
 var (
@@ -75,7 +84,10 @@ func New(c Config) *Server {
 	s := &Server{
 		audit:     c.Audit,
 		auth:      c.Auth,
+		bulk:      c.Bulk,
 		endpoints: c.Endpoints,
+		feed:      c.Feed,
+		imports:   newQuota(maxImportsPerKey, maxImports, "too many imports run at the moment; try again when one has ended"),
 		keys:      c.Keys,
 		limiter:   newLimiter(c.Rate),
 		logger:    c.Logger.With("component", "httpapi"),
@@ -85,7 +97,9 @@ func New(c Config) *Server {
 		router:    echo.New(),
 		rules:     contract(),
 		runs:      c.Runs,
+		watches:   newQuota(maxWatchesPerKey, maxWatches, "too many clients watch events at the moment; close one first"),
 	}
+	s.serving, s.drain = context.WithCancel(context.Background())
 	s.metrics = newMetrics(c.Registerer, s.rules)
 	s.router.HTTPErrorHandler = s.fail
 	s.router.Use(
@@ -93,6 +107,11 @@ func New(c Config) *Server {
 		s.authenticate, s.limit, s.checkQuery, s.readBody, s.doOnce,
 	)
 	api.RegisterHandlers(s.router, api.NewStrictHandler(s, nil))
+	for _, route := range s.router.Routes() {
+		if s.rules.operations[route.Method+" "+route.Path] == nil { // Nobody would check keys there. Every test would meet this one.
+			panic("the contract does not know the route " + route.Method + " " + route.Path)
+		}
+	}
 	return s
 }
 

@@ -74,6 +74,32 @@ func (db *DB) audited(ctx context.Context, tx pgx.Tx, c auditlog.Change) error {
 	return nil
 }
 
+// trail gathers the entries of one act on many objects, for one insert.
+type trail struct{ rows dbsqlc.AuditInsertManyParams }
+
+// add takes in what became of an object; before is nil for a new one.
+func (l *trail) add(o auditlog.Object, before, after map[string]any) {
+	before, after = auditlog.Diff(before, after)
+	l.rows.Kinds = append(l.rows.Kinds, string(o.Kind))
+	l.rows.Ids = append(l.rows.Ids, o.ID)
+	l.rows.Befores = append(l.rows.Befores, string(members(before)))
+	l.rows.Afters = append(l.rows.Afters, string(members(after)))
+}
+
+// write inserts what was gathered.
+func (l *trail) write(ctx context.Context, tx pgx.Tx, db *DB, act auditlog.Act) error {
+	if len(l.rows.Ids) == 0 {
+		return nil
+	}
+	r := &l.rows
+	r.TenantID, r.KeyID, r.Actor, r.Action = act.By.TenantID, optionalID(act.By.KeyID), act.By.Name, string(act.Action)
+	r.RequestID, r.RemoteAddress, r.Now = act.By.RequestID, act.By.RemoteAddress, db.now()
+	if err := db.q.AuditInsertMany(ctx, tx, *r); err != nil {
+		return fmt.Errorf("noting the %s of %d objects in the audit log: %w", act.Action, len(r.Ids), err)
+	}
+	return nil
+}
+
 // members encodes the members of an object, which are texts, numbers and the like and cannot fail.
 func members(m map[string]any) json.RawMessage {
 	if m == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/dispatch"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
@@ -21,7 +22,7 @@ func (s *Runs) Cancel(ctx context.Context, c runs.Cancel) (run runs.Run, err err
 	days := func() []time.Time { return []time.Time{dayOf(c.RunID.Slot())} }
 	return run, s.db.withPartitions(ctx, days, func() error {
 		return s.db.tx(ctx, func(tx pgx.Tx) error {
-			live, err := s.db.q.LiveRunLock(ctx, tx, dbsqlc.LiveRunLockParams{RunID: c.RunID, TenantID: c.TenantID})
+			live, err := s.db.q.LiveRunLock(ctx, tx, dbsqlc.LiveRunLockParams{RunID: c.RunID, TenantID: c.By.TenantID})
 			if missing(err) {
 				return s.notLive(ctx, tx, c)
 			}
@@ -42,18 +43,25 @@ func (s *Runs) Cancel(ctx context.Context, c runs.Cancel) (run runs.Run, err err
 // requestCancel writes the request into the live row and the story of a run.
 func (s *Runs) requestCancel(ctx context.Context, tx pgx.Tx, c runs.Cancel, run *runs.Run) error {
 	at, err := s.db.q.LiveRunCancel(ctx, tx, dbsqlc.LiveRunCancelParams{
-		RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), Author: storable(c.Author), Reason: storable(c.Reason),
+		RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), Author: storable(c.By.Name), Reason: storable(c.Reason),
 	})
 	if err != nil { // Also where no row came back: the row is locked and was looked at.
 		return fmt.Errorf("asking for the end of run %s: %w", run.ID, err)
 	}
 	run.CancelRequestedAt = at
-	return s.db.addEvent(ctx, tx, *run, runs.Event{At: at, Kind: runs.EventCancelRequested, Author: c.Author, Why: c.Reason})
+	if err := s.db.addEvent(ctx, tx, *run, runs.Event{At: at, Kind: runs.EventCancelRequested, Author: c.By.Name, Why: c.Reason}); err != nil {
+		return err
+	}
+	asked := map[string]any{"cancelRequestedAt": at.UTC().Format(time.RFC3339Nano), "reason": storable(c.Reason)}
+	return s.db.audited(ctx, tx, auditlog.Change{
+		Act: auditlog.Act{By: c.By, Action: auditlog.Cancel}, Object: auditlog.Object{Kind: auditlog.Run, ID: run.ID.String()},
+		Before: map[string]any{}, After: auditlog.Without(asked, ""),
+	})
 }
 
 // notLive says why there is nothing to cancel.
 func (s *Runs) notLive(ctx context.Context, tx pgx.Tx, c runs.Cancel) error {
-	run, err := s.get(ctx, tx, c.TenantID, c.RunID)
+	run, err := s.get(ctx, tx, c.By.TenantID, c.RunID)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
@@ -20,7 +21,7 @@ import (
 )
 
 func cancelOf(id runs.ID) runs.Cancel {
-	return runs.Cancel{TenantID: tenant.TenantID, RunID: id, Author: tenant.Name, Reason: "wrong dates"}
+	return runs.Cancel{By: tenant, RunID: id, Reason: "wrong dates"}
 }
 
 // canceled returns the run of a start that its worker cancelled because somebody asked to.
@@ -68,11 +69,19 @@ func TestACancelIsForTheHolderAlone(t *testing.T) {
 	require.Equal(t, now.Add(time.Second), run.CancelRequestedAt)
 	b.at(now.Add(2 * time.Second))
 	again := cancelOf(id)
-	again.Author, again.Reason = "somebody else", "me too"
+	again.By.Name, again.Reason = "somebody else", "me too"
 	run, err = b.runs.Cancel(t.Context(), again)
 	require.NoError(t, err)
 	require.Equal(t, now.Add(time.Second), run.CancelRequestedAt)
 	require.Empty(t, cmp.Diff(run, b.run(t, id)), "the answer is the run as it stands")
+
+	asked := logged(t, b, func(f *auditlog.Filter) { f.Kind = auditlog.Run })
+	require.Len(t, asked, 1, "the second request changes nothing")
+	require.Equal(t, auditlog.Object{Kind: auditlog.Run, ID: id.String()}, asked[0].Object)
+	require.Equal(t, auditlog.Cancel, asked[0].Action)
+	require.Equal(t, tenant.Name, asked[0].By.Name)
+	require.JSONEq(t, `{}`, string(asked[0].Before))
+	require.JSONEq(t, `{"cancelRequestedAt":"`+now.Add(time.Second).Format(time.RFC3339)+`","reason":"wrong dates"}`, string(asked[0].After))
 
 	token := query[int64](t, b, "SELECT claim_token FROM live_runs WHERE run_id = $1", [16]byte(id))
 	require.Equal(t, []dispatch.Cancel{{RunID: id, Token: token, Author: "tester", Reason: "wrong dates"}}, b.cancels(t, me))
@@ -134,10 +143,10 @@ func TestOnlyALiveRunOfTheTenantCanBeCanceled(t *testing.T) {
 	b.register(t, nil)
 	c, s := b.startOne(t, worker{1})
 	foreign := cancelOf(s.RunID)
-	foreign.TenantID = [16]byte{7}
+	foreign.By.TenantID = [16]byte{7}
 	_, err := b.runs.Cancel(t.Context(), foreign)
 	require.Equal(t, errs.NotFound, errs.CodeOf(err))
-	_, err = b.runs.Events(t.Context(), foreign.TenantID, s.RunID)
+	_, err = b.runs.Events(t.Context(), foreign.By.TenantID, s.RunID)
 	require.Equal(t, errs.NotFound, errs.CodeOf(err))
 	require.Empty(t, b.cancels(t, worker{1}))
 	unknown := runs.NewID(c.Slot, c.EndpointID, 2)

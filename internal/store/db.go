@@ -161,3 +161,13 @@ func (db *DB) decisionTime(ctx context.Context, tx dbsqlc.DBTX) (time.Time, erro
 func (db *DB) snapshot(ctx context.Context, act func(tx pgx.Tx) error) error {
 	return translate(pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, act))
 }
+
+// list is snapshot for a statement whose plan depends on which filters are given.
+func (db *DB) list(ctx context.Context, act func(tx pgx.Tx) error) error {
+	return db.snapshot(ctx, func(tx pgx.Tx) error {
+		if err := db.q.PlanForValues(ctx, tx); err != nil {
+			return fmt.Errorf("asking for plans that know the filters: %w", err)
+		}
+		return act(tx)
+	})
+}

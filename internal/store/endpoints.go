@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,6 +54,9 @@ func (s *Endpoints) Create(
 		if err != nil {
 			return fmt.Errorf("inserting the schedule of endpoint %s: %w", e.ID, err)
 		}
+		if err := s.db.tell(ctx, tx, now, nil, e); err != nil {
+			return err
+		}
 		if err := s.db.decided(ctx, tx, e, planned); err != nil {
 			return err
 		}
@@ -88,9 +92,12 @@ func (s *Endpoints) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id endp
 
 // List implements endpoints.Store.
 func (s *Endpoints) List(ctx context.Context, f endpoints.Filter) (list []*endpoints.Endpoint, now time.Time, err error) {
-	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
+	err = s.db.list(ctx, func(tx pgx.Tx) error {
 		params := dbsqlc.EndpointListParams{
 			TenantID: f.TenantID, Now: s.db.now(), Key: optionalText(f.Key), Name: optionalText(f.Name), State: f.State, MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+		}
+		if f.NamePrefix != "" {
+			params.NameLike = new(likePrefix(f.NamePrefix))
 		}
 		if f.Before != (endpoints.ID{}) {
 			params.Before = (*[16]byte)(&f.Before)
@@ -98,7 +105,7 @@ func (s *Endpoints) List(ctx context.Context, f endpoints.Filter) (list []*endpo
 		if len(f.Labels) > 0 {
 			params.Labels = object(f.Labels)
 		}
-		rows, err := s.db.q.EndpointList(ctx, tx, params)
+		rows, err := s.rows(ctx, tx, params)
 		if err != nil {
 			return fmt.Errorf("listing endpoints: %w", err)
 		}
@@ -111,8 +118,26 @@ func (s *Endpoints) List(ctx context.Context, f endpoints.Filter) (list []*endpo
 	return list, now, err
 }
 
+// rows reads the configurations of a list.
+func (s *Endpoints) rows(ctx context.Context, tx dbsqlc.DBTX, p dbsqlc.EndpointListParams) ([]dbsqlc.Endpoint, error) {
+	if p.State != "paused" {
+		return s.db.q.EndpointList(ctx, tx, p)
+	}
+	return s.db.q.EndpointListPaused(ctx, tx, dbsqlc.EndpointListPausedParams{
+		TenantID: p.TenantID, Now: p.Now, Before: p.Before, Key: p.Key, Name: p.Name, NameLike: p.NameLike, Labels: p.Labels, MaxRows: p.MaxRows,
+	})
+}
+
+// likePrefix returns the pattern that texts with a prefix match.
+func likePrefix(prefix string) string {
+	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(prefix) + "%"
+}
+
 // withStates joins configurations with where their schedules stand, in the order of the rows.
 func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []dbsqlc.Endpoint) ([]*endpoints.Endpoint, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
 	ids := make([][16]byte, len(rows))
 	for i, row := range rows {
 		ids[i] = row.ID
@@ -142,20 +167,15 @@ func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []dbsqlc.End
 func (s *Endpoints) Change(
 	ctx context.Context, act auditlog.Act, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
 ) (changed *endpoints.Endpoint, err error) {
+	var now time.Time
 	locked := func(tx pgx.Tx) error {
-		// First no start may be in flight, then no finish: in this order nobody waits in a circle, and the statements after
-		// see what both committed.
-		if err := s.db.q.StartsExclude(ctx, tx); err != nil {
-			return fmt.Errorf("waiting for starts in flight: %w", err)
-		}
-		if _, err := s.db.q.ScheduleLock(ctx, tx, [][16]byte{id}); err != nil {
-			return fmt.Errorf("locking the schedule of endpoint %s: %w", id, err)
+		if err := s.lock(ctx, tx, []endpoints.ID{id}); err != nil {
+			return err
 		}
 		if changed, err = s.get(ctx, tx, act.By.TenantID, id); err != nil {
 			return err
 		}
-		now, err := s.db.decisionTime(ctx, tx)
-		if err != nil {
+		if now, err = s.db.decisionTime(ctx, tx); err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
 		before, shown := *changed, changed.Redacted()
@@ -166,13 +186,34 @@ func (s *Endpoints) Change(
 		if err := s.write(ctx, tx, now, &before, changed, planned); err != nil {
 			return err
 		}
+		if err := s.db.tell(ctx, tx, now, &before, changed); err != nil {
+			return err
+		}
 		return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: changed.Object(), Before: shown, After: changed.Redacted()})
 	}
 	days := func() []time.Time { return skipDays(changed) }
 	if err := s.db.withPartitions(ctx, days, func() error { return s.db.tx(ctx, locked) }); err != nil {
 		return nil, err
 	}
+	awaitStart(ctx, changed, now)
 	return changed, nil
+}
+
+// maxAhead bounds how long before its due time a start may be committed; see LiveRunStart.
+const maxAhead = 50 * time.Millisecond
+
+// awaitStart waits for the due time of a run whose start was committed a moment ahead of it: once a change has returned, nothing starts
+// that it should have kept from starting.
+func awaitStart(ctx context.Context, e *endpoints.Endpoint, now time.Time) {
+	if e.State.Running == nil || !e.State.Running.StartedAt.After(now) {
+		return
+	}
+	timer := time.NewTimer(min(e.State.Running.StartedAt.Sub(now), maxAhead))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // write stores what a change left.

@@ -88,6 +88,7 @@ type batch struct {
 
 	next    dbsqlc.ScheduleFinishParams
 	history history
+	events  events
 	plans   map[[16]byte]*endpoints.Endpoint
 	kept    []claims.Claim
 	decided []governor.Source
@@ -148,6 +149,7 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 		if err := b.db.q.HintEnd(ctx, tx, dbsqlc.HintEndParams{EndpointID: e.ID, Kind: hintOneShot, EndedAt: b.now}); err != nil {
 			return fmt.Errorf("consuming the one-shot hint of endpoint %s: %w", e.ID, err)
 		}
+		b.events.add(e.TenantID, b.now, hintNews(e.ID, hintOneShot, oneShot, nil))
 	}
 	b.history.add(run, e.Version, e.State.FailureCount, &decided)
 	b.history.addSkips(e, b.now)
@@ -184,10 +186,12 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 	b.next.WorkerID, b.next.Now = b.worker, b.now
 	b.next.LockTtlMs = int32(b.lockTTL.Milliseconds()) //nolint:gosec // Minutes at most.
 	var rows []dbsqlc.ScheduleFinishRow
-	statements := append([]statement{func(q dbsqlc.DBTX) (err error) {
+	statements := []statement{func(q dbsqlc.DBTX) (err error) {
 		rows, err = b.db.q.ScheduleFinish(ctx, q, b.next)
 		return err
-	}}, b.history.writes(ctx, b.db.q)...)
+	}}
+	statements = append(statements, b.history.writes(ctx, b.db)...)
+	statements = append(statements, b.events.writes(ctx, b.db)...)
 	if err := pipeline(ctx, tx, statements...); err != nil {
 		return fmt.Errorf("planning %d endpoints and recording %d runs: %w", len(b.next.EndpointIds), len(b.runs), err)
 	}

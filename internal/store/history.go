@@ -1,10 +1,14 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"rubato/internal/endpoints"
 	"rubato/internal/runs"
@@ -78,11 +82,44 @@ func (h *history) addDecision(decided *endpoints.Recorded) {
 	h.rows.NextSteps = append(h.rows.NextSteps, steps)
 }
 
-// writes returns the statements that insert what was gathered.
-func (h *history) writes(ctx context.Context, q *dbsqlc.Queries) []statement {
-	list := []statement{func(tx dbsqlc.DBTX) error { return q.RunInsert(ctx, tx, h.rows) }}
+// newsSize is how many runs a row of news names: as many as leave it in its page.
+const newsSize = 50
+
+// tell makes news of the runs that were gathered. What passed without a run is none.
+func (h *history) tell() {
+	r := &h.rows
+	byTenant := map[[16]byte][]int{}
+	for i, tenant := range r.TenantIds {
+		if r.SkippedCounts[i] == 0 {
+			byTenant[tenant] = append(byTenant[tenant], i)
+		}
+	}
+	for tenant, list := range byTenant {
+		slices.SortFunc(list, func(i, j int) int { return bytes.Compare(r.Ids[i][:], r.Ids[j][:]) }) // Their order for those who watch.
+		for part := range slices.Chunk(list, newsSize) {
+			r.NewsTenants = append(r.NewsTenants, tenant)
+			r.NewsRuns = append(r.NewsRuns, array(r.Ids, part))
+			r.NewsEndpoints = append(r.NewsEndpoints, array(r.EndpointIds, part))
+		}
+	}
+}
+
+// array returns some of the UUIDs as the text of an array.
+func array(all [][16]byte, part []int) string {
+	names := make([]string, len(part))
+	for n, i := range part {
+		names[n] = uuid.UUID(all[i]).String()
+	}
+	return "{" + strings.Join(names, ",") + "}"
+}
+
+// writes returns the statements that insert what was gathered, and tell of it at the commit.
+func (h *history) writes(ctx context.Context, db *DB) []statement {
+	h.tell()
+	h.rows.Now = db.now()
+	list := []statement{func(tx dbsqlc.DBTX) error { return db.q.RunInsert(ctx, tx, h.rows) }}
 	if len(h.bodies.RunIds) > 0 {
-		list = append(list, func(tx dbsqlc.DBTX) error { return q.RunBodyInsert(ctx, tx, h.bodies) })
+		list = append(list, func(tx dbsqlc.DBTX) error { return db.q.RunBodyInsert(ctx, tx, h.bodies) })
 	}
 	return list
 }

@@ -25,6 +25,9 @@ type sender interface {
 // The generated queries know no pipelines. So each statement is called twice: once to record what it would send, and once more to read
 // what came back.
 func pipeline(ctx context.Context, to sender, statements ...statement) error {
+	if len(statements) == 0 {
+		return nil
+	}
 	batch := &pgx.Batch{}
 	for _, s := range statements {
 		r := &recorder{}

@@ -26,7 +26,7 @@ func NewRuns(db *DB) *Runs { return &Runs{db: db} }
 
 // List implements runs.Reader.
 func (s *Runs) List(ctx context.Context, f runs.Filter) (list []runs.Run, err error) {
-	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
+	err = s.db.list(ctx, func(tx pgx.Tx) error {
 		if f.Status == "" || f.Status == runs.Running {
 			if list, err = s.live(ctx, tx, f); err != nil {
 				return err

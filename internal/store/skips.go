@@ -36,7 +36,7 @@ func (db *DB) recordSkips(ctx context.Context, tx pgx.Tx, now time.Time, e *endp
 	}
 	var h history
 	h.addSkips(e, now)
-	return pipeline(ctx, tx, h.writes(ctx, db.q)...)
+	return pipeline(ctx, tx, h.writes(ctx, db)...)
 }
 
 // skipDays returns the days of history that the due times which a change found to have passed belong to; nil is no endpoint.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"rubato/internal/feed"
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/zombie"
 )
@@ -148,6 +149,23 @@ func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped i
 		}
 		dropped += int(n)
 	}
+	if err := s.forgetEvents(ctx, now.Add(-feed.Window)); err != nil {
+		return dropped, err
+	}
 	_, err = s.db.q.WorkerForget(ctx, s.db.sweeps, dbsqlc.WorkerForgetParams{Now: s.db.now(), GoneMs: r.Runs.Milliseconds()})
 	return dropped, translate(err)
+}
+
+// forgetEvents removes the events that nobody may resume from any more.
+func (s *Sweeps) forgetEvents(ctx context.Context, before time.Time) error {
+	for _, forget := range []func(context.Context, dbsqlc.DBTX, time.Time) (int64, error){s.db.q.EventDropBefore, s.db.q.RunNewsDropBefore} {
+		for more := true; more; {
+			rows, err := forget(ctx, s.db.sweeps, before)
+			if err != nil {
+				return fmt.Errorf("forgetting old events: %w", translate(err))
+			}
+			more = rows > 0
+		}
+	}
+	return nil
 }

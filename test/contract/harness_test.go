@@ -3,6 +3,7 @@
 package contract
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -31,6 +32,11 @@ import (
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/runs"
 	"rubato/internal/store"
+)
+
+const (
+	eventMedia = "text/event-stream"
+	lineMedia  = "application/x-ndjson"
 )
 
 const (
@@ -161,7 +167,7 @@ func (w *world) call(t *testing.T, method, path, body string, changes ...change)
 	response, err := w.client.Do(r)
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
+	text, err := readAnswer(response)
 	require.NoError(t, err)
 	a := &answer{status: response.StatusCode, header: response.Header, body: text}
 	r.URL.Scheme, r.URL.Host = "", "" // The contract's server is wherever it is served.
@@ -170,6 +176,48 @@ func (w *world) call(t *testing.T, method, path, body string, changes ...change)
 		accepts(t, r, body)
 	}
 	return a
+}
+
+// readAnswer reads an answer to its end; of one that never ends, the first message.
+func readAnswer(response *http.Response) ([]byte, error) {
+	if response.Header.Get("Content-Type") != eventMedia {
+		return io.ReadAll(response.Body)
+	}
+	return readMessage(bufio.NewReader(response.Body))
+}
+
+// readMessage reads one message of a stream of events.
+func readMessage(lines *bufio.Reader) (text []byte, err error) {
+	for !bytes.HasSuffix(text, []byte("\n\n")) {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return text, err
+		}
+		text = append(text, line...)
+	}
+	return text, nil
+}
+
+// second returns the second message of a stream of events; the first one is the place that it begins at.
+func (w *world) second(t *testing.T, o operation, changes ...change) string {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	r, err := http.NewRequestWithContext(ctx, o.method, w.url+o.route, http.NoBody)
+	require.NoError(t, err)
+	for _, change := range changes {
+		change(r)
+	}
+	response, err := w.client.Do(r)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	lines := bufio.NewReader(response.Body)
+	_, err = readMessage(lines)
+	require.NoError(t, err)
+	text, err := readMessage(lines)
+	require.NoError(t, err)
+	return string(text)
 }
 
 // conforms requires that the contract names the status of an answer, and that the answer has the shape that it gives.
@@ -208,6 +256,9 @@ var contract = sync.OnceValue(func() *openapi3.T {
 })
 
 var router = sync.OnceValue(func() routers.Router {
+	for _, media := range []string{eventMedia, lineMedia} { // Texts, as far as the contract can say.
+		openapi3filter.RegisterBodyDecoder(media, openapi3filter.PlainBodyDecoder)
+	}
 	found, err := legacy.NewRouter(contract())
 	if err != nil {
 		panic(err)
@@ -250,7 +301,7 @@ func (o operation) scope() string {
 // streams reports whether an operation answers, or is asked, for as long as there is something to tell.
 func (o operation) streams() bool {
 	stream := func(c openapi3.Content) bool {
-		return c["text/event-stream"] != nil || c["application/x-ndjson"] != nil
+		return c[eventMedia] != nil || c[lineMedia] != nil
 	}
 	for _, r := range o.Responses.Map() {
 		if stream(r.Value.Content) {
@@ -258,6 +309,28 @@ func (o operation) streams() bool {
 		}
 	}
 	return o.RequestBody != nil && stream(o.RequestBody.Value.Content)
+}
+
+// lines reports whether an operation is asked by lines.
+func (o operation) lines() bool {
+	return o.RequestBody != nil && o.RequestBody.Value.Content[lineMedia] != nil
+}
+
+// media returns the type of the bodies that an operation takes.
+func (o operation) media() string {
+	if o.lines() {
+		return lineMedia
+	}
+	return "application/json"
+}
+
+// send calls an operation with a body of the media type that it takes.
+func (w *world) send(t *testing.T, o operation, id, body string, changes ...change) *answer {
+	t.Helper()
+	if body != "" {
+		changes = append([]change{header("Content-Type", o.media())}, changes...)
+	}
+	return w.call(t, o.method, o.at(id), body, changes...)
 }
 
 // examples returns the bodies that the contract shows for an operation; one empty body where it takes none.
@@ -274,6 +347,10 @@ func (o operation) examples(t *testing.T) []string {
 		}
 		for _, value := range values {
 			if value == nil {
+				continue
+			}
+			if lines, is := value.(string); is {
+				list = append(list, lines)
 				continue
 			}
 			text, err := json.Marshal(value)
@@ -297,6 +374,8 @@ func (w *world) object(t *testing.T, o operation) string {
 		return w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
 	case strings.HasPrefix(o.route, "/v1/keys/"):
 		return w.call(t, "POST", "/v1/keys", `{"name":"k","scopes":["read"]}`).is(t, http.StatusCreated)["id"].(string)
+	case o.OperationID == "cancelRun":
+		return w.liveRun(t)
 	case strings.HasPrefix(o.route, "/v1/runs/"):
 		return w.run(t)
 	default:
@@ -316,6 +395,20 @@ func (w *world) run(t *testing.T) string {
 		                  version, failure_count)
 		VALUES ($1, $2, $3, $4, 1, 'baseline-interval', 1, $3, $2, $2, $2, 'succeeded', 'ok', 0, 0, 0, 0, 0, 0, false, 1, 0)`,
 		[16]byte(id), now.UTC().Truncate(time.Millisecond), endpoint, store.DefaultTenant)
+	require.NoError(t, err)
+	return id.String()
+}
+
+// liveRun returns the id of a run that is under way.
+func (w *world) liveRun(t *testing.T) string {
+	t.Helper()
+	endpoint, now := uuid.New(), time.Now()
+	id := runs.NewID(now, endpoint, 1)
+	_, err := w.pool.Exec(t.Context(), `
+		INSERT INTO live_runs (endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at,
+		                       deadline_at, locked_until)
+		VALUES ($1, $2, $3, $4, 1, 'baseline-interval', 1, $1, $4, $4, $4, $4)`,
+		endpoint, [16]byte(id), store.DefaultTenant, now.UTC().Truncate(time.Millisecond))
 	require.NoError(t, err)
 	return id.String()
 }

@@ -107,3 +107,68 @@ func (w *world) otherCursors(t *testing.T, o operation) {
 	stolen := w.call(t, "GET", o.route+"?limit=1&cursor="+cursor, "", key(otherKey))
 	require.Equal(t, "invalid_cursor", stolen.problem(t).Code, o.OperationID)
 }
+
+// crossing asks an operation whose route names no object in the name of another tenant, about an endpoint of the first one.
+type crossing func(w *world, t *testing.T, o operation, endpoint string)
+
+// crossings is how each operation that is about more than one object could reach another tenant's.
+func crossings() map[string]crossing {
+	return map[string]crossing{
+		"putEndpointByKey": func(w *world, t *testing.T, o operation, endpoint string) {
+			made := w.call(t, o.method, strings.Replace(o.route, "{key}", "mine", 1), minimal, key(otherKey)).is(t, http.StatusCreated)
+			require.NotEqual(t, endpoint, made["id"], "a key is a name within one tenant")
+		},
+		"exportEndpoints": func(w *world, t *testing.T, o operation, endpoint string) {
+			for _, query := range []string{"", "?key=mine", "?name=p", "?namePrefix=p", "?state=active"} {
+				require.Contains(t, string(w.send(t, o, "", "").body), endpoint)
+				require.NotContains(t, string(w.call(t, o.method, o.route+query, "", key(otherKey)).body), endpoint, query)
+			}
+		},
+		"importEndpoints": func(w *world, t *testing.T, o operation, endpoint string) {
+			for _, name := range []string{`"id":"` + endpoint + `"`, `"key":"mine"`} {
+				a := w.send(t, o, "", strings.Replace(minimal, `{`, `{`+name+`,`, 1)+"\n", key(otherKey))
+				require.NotContains(t, string(a.body), endpoint)
+				require.Regexp(t, `"status":"(created|unchanged)"`, string(a.body), "to this tenant the other one's endpoint is not there")
+			}
+		},
+		"watchEvents": func(w *world, t *testing.T, o operation, endpoint string) {
+			require.Equal(t, http.StatusNotFound, w.call(t, o.method, o.route+"?endpointId="+endpoint, "", key(otherKey)).status)
+			place := strings.Fields(string(w.send(t, o, "", "").body))[3] // "retry: 1000", "id: ..."
+			w.call(t, "POST", "/v1/endpoints/"+endpoint+"/pause", "{}").is(t, http.StatusOK)
+			own := w.call(t, "POST", "/v1/endpoints", minimal, key(otherKey)).is(t, http.StatusCreated)["id"].(string)
+			for secret, sees := range map[string]string{adminKey: endpoint, otherKey: own} {
+				first := w.second(t, o, key(secret), header("Last-Event-ID", place))
+				require.Contains(t, first, sees, "the first event after the same place is the tenant's own")
+			}
+		},
+	}
+}
+
+// TestNoOperationReachesAnotherTenant asks every operation that names no object by its id, and is no list: those have their own tests.
+func TestNoOperationReachesAnotherTenant(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	endpoint := w.call(t, "PUT", "/v1/endpoints/by-key/mine", minimal).is(t, http.StatusCreated)["id"].(string)
+	before := w.endpoint(t, endpoint)
+	asked := 0
+	for _, o := range operations() {
+		cross := crossings()[o.OperationID]
+		if cross == nil {
+			require.False(t, o.streams() || strings.Contains(o.route, "{key}"), "say in crossings how %s could reach another tenant", o.OperationID)
+			continue
+		}
+		asked++
+		t.Run(o.OperationID, func(t *testing.T) { cross(w, t, o, endpoint) })
+	}
+	require.Len(t, crossings(), asked)
+	w.call(t, "POST", "/v1/endpoints/"+endpoint+"/resume", "").is(t, http.StatusOK)
+	require.Equal(t, before, w.endpoint(t, endpoint))
+}
+
+// endpoint returns what the first tenant reads of an endpoint's configuration.
+func (w *world) endpoint(t *testing.T, id string) map[string]any {
+	t.Helper()
+	e := w.call(t, "GET", "/v1/endpoints/"+id, "").is(t, http.StatusOK)
+	delete(e, "nextRunAt") // Pausing and resuming moves it.
+	return e
+}

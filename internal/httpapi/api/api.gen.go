@@ -114,6 +114,66 @@ func (e EndpointState) Valid() bool {
 	}
 }
 
+// Defines values for EventType.
+const (
+	EventTypeEndpointChanged EventType = "endpoint.changed"
+	EventTypeEndpointPaused  EventType = "endpoint.paused"
+	EventTypeEndpointResumed EventType = "endpoint.resumed"
+	EventTypeHintCleared     EventType = "hint.cleared"
+	EventTypeHintSet         EventType = "hint.set"
+	EventTypeRunFinished     EventType = "run.finished"
+	EventTypeRunStarted      EventType = "run.started"
+)
+
+// Valid indicates whether the value is a known member of the EventType enum.
+func (e EventType) Valid() bool {
+	switch e {
+	case EventTypeEndpointChanged:
+		return true
+	case EventTypeEndpointPaused:
+		return true
+	case EventTypeEndpointResumed:
+		return true
+	case EventTypeHintCleared:
+		return true
+	case EventTypeHintSet:
+		return true
+	case EventTypeRunFinished:
+		return true
+	case EventTypeRunStarted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ImportStatus.
+const (
+	ImportStatusCreated   ImportStatus = "created"
+	ImportStatusFailed    ImportStatus = "failed"
+	ImportStatusUnchanged ImportStatus = "unchanged"
+	ImportStatusUpdated   ImportStatus = "updated"
+	ImportStatusValid     ImportStatus = "valid"
+)
+
+// Valid indicates whether the value is a known member of the ImportStatus enum.
+func (e ImportStatus) Valid() bool {
+	switch e {
+	case ImportStatusCreated:
+		return true
+	case ImportStatusFailed:
+		return true
+	case ImportStatusUnchanged:
+		return true
+	case ImportStatusUpdated:
+		return true
+	case ImportStatusValid:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KeyState.
 const (
 	KeyStateActive  KeyState = "active"
@@ -342,6 +402,24 @@ func (e Source) Valid() bool {
 	}
 }
 
+// Defines values for ImportEndpointsParamsDryRun.
+const (
+	ImportEndpointsParamsDryRunFalse ImportEndpointsParamsDryRun = "false"
+	ImportEndpointsParamsDryRunTrue  ImportEndpointsParamsDryRun = "true"
+)
+
+// Valid indicates whether the value is a known member of the ImportEndpointsParamsDryRun enum.
+func (e ImportEndpointsParamsDryRun) Valid() bool {
+	switch e {
+	case ImportEndpointsParamsDryRunFalse:
+		return true
+	case ImportEndpointsParamsDryRunTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // AuditActor Who did it.
 type AuditActor struct {
 	// KeyID Absent: a part of the system.
@@ -512,6 +590,21 @@ type Endpoint struct {
 	Warnings *[]FieldError `json:"warnings,omitempty"`
 }
 
+// EndpointChange What was done to an endpoint.
+type EndpointChange struct {
+	// Action Of `endpoint.changed`: registered, edited or archived.
+	Action *string `json:"action,omitempty"`
+
+	// PausedUntil Of `endpoint.paused`; absent: until somebody resumes.
+	PausedUntil *time.Time `json:"pausedUntil,omitempty"`
+
+	// Reason Of `endpoint.paused`.
+	Reason *string `json:"reason,omitempty"`
+
+	// Version The version of the endpoint's fields since then.
+	Version int64 `json:"version"`
+}
+
 // EndpointList defines model for EndpointList.
 type EndpointList struct {
 	Items []Endpoint `json:"items"`
@@ -665,6 +758,28 @@ type EndpointSpec struct {
 // EndpointState Whether it runs.
 type EndpointState string
 
+// Event Something that happened to an endpoint.
+type Event struct {
+	// At When.
+	At time.Time `json:"at"`
+
+	// Change What was done to an endpoint.
+	Change     *EndpointChange `json:"change,omitempty"`
+	EndpointID string          `json:"endpointId"`
+
+	// Hint The hint that was set or cleared.
+	Hint *HintChange `json:"hint,omitempty"`
+
+	// Run One attempt to call an endpoint, or the record of due times that passed without one. The latter has the status skipped and says in `skipped` which due times those were; it has no worker, claim or start.
+	Run *Run `json:"run,omitempty"`
+
+	// Type What happened.
+	Type EventType `json:"type"`
+}
+
+// EventType What happened.
+type EventType string
+
 // ExplainInput The facts that a decision depends on. Exactly one of baselineCron and baselineIntervalMs.
 type ExplainInput struct {
 	// Anchor The due time of the last run, or its start where it started over 1 s late. Absent: never run.
@@ -745,6 +860,18 @@ type Health struct {
 	Status string `json:"status"`
 }
 
+// HintChange The hint that was set or cleared.
+type HintChange struct {
+	Author     *string    `json:"author,omitempty"`
+	ExpiresAt  *time.Time `json:"expiresAt,omitempty"`
+	IntervalMs *int64     `json:"intervalMs,omitempty"`
+
+	// Kind interval or one-shot.
+	Kind   string     `json:"kind"`
+	Reason *string    `json:"reason,omitempty"`
+	RunAt  *time.Time `json:"runAt,omitempty"`
+}
+
 // Hints The hints that are in force.
 type Hints struct {
 	// Interval Replaces the baseline until it expires.
@@ -758,6 +885,131 @@ type Hints struct {
 type HintsInput struct {
 	Interval *IntervalHintInput `json:"interval,omitempty"`
 	OneShot  *OneShotHintInput  `json:"oneShot,omitempty"`
+}
+
+// ImportCounts What became of the lines.
+type ImportCounts struct {
+	// Complete Every line was answered. False: see error; go on with `from` = `nextLine`.
+	Complete bool  `json:"complete"`
+	Created  int32 `json:"created"`
+	Failed   int32 `json:"failed"`
+
+	// Lines Lines that were answered.
+	Lines int32 `json:"lines"`
+
+	// NextLine The line after the last that was answered.
+	NextLine  int32 `json:"nextLine"`
+	Unchanged int32 `json:"unchanged"`
+	Updated   int32 `json:"updated"`
+	Valid     int32 `json:"valid"`
+}
+
+// ImportLine A line of an import: an EndpointSpec, and the id of the endpoint that it replaces. An id that no endpoint in service has counts as absent.
+type ImportLine struct {
+	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. Exactly one of it and baselineIntervalMs.
+	BaselineCron *string `json:"baselineCron,omitempty"`
+
+	// BaselineIntervalMs Exactly one of it and baselineCron.
+	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
+
+	// Body Sent as it is, up to 256 KiB in UTF-8. Set Content-Type among the headers.
+	Body *string `json:"body,omitempty"`
+
+	// CatchUp Default once.
+	CatchUp *CatchUp `json:"catchUp,omitempty"`
+
+	// Description Free text; the planner reads it as your policy.
+	Description *string   `json:"description,omitempty"`
+	DST         *DSTInput `json:"dst,omitempty"`
+
+	// FollowRedirects How many. Default 0.
+	FollowRedirects *int64 `json:"followRedirects,omitempty"`
+
+	// Headers Sent with every request. Hop-by-hop headers and Host, Content-Length, Rubato-* are refused. Answers mask values of names that look secret, and the mask is refused as a value.
+	Headers *map[string]string `json:"headers,omitempty"`
+
+	// ID Of the endpoint to replace.
+	ID *string `json:"id,omitempty"`
+
+	// Idempotent The request may be sent again although it may have arrived. Default false; GET, HEAD, PUT, DELETE and OPTIONS are so by nature.
+	Idempotent *bool `json:"idempotent,omitempty"`
+
+	// JitterMs Spreads endpoints by a stable offset below this. Default 0.
+	JitterMs *int64 `json:"jitterMs,omitempty"`
+
+	// Key Your own name for it, unique among your endpoints: a-z, 0-9, dot, dash, underscore.
+	Key *string `json:"key,omitempty"`
+
+	// Labels For filters. Keys of 1 to 63 characters, values of up to 255.
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// MaxExecutionTimeMs The deadline of a run. Default 60000.
+	MaxExecutionTimeMs *int64 `json:"maxExecutionTimeMs,omitempty"`
+
+	// MaxIntervalMs Never two starts further apart than this, unless paused.
+	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
+
+	// MaxResponseKb How much of an answer is read and kept. Default 100.
+	MaxResponseKb *int64 `json:"maxResponseKb,omitempty"`
+
+	// Method Default GET.
+	Method *Method `json:"method,omitempty"`
+
+	// MinIntervalMs Never two starts closer than this. At most maxIntervalMs.
+	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
+
+	// Name One line of readable text.
+	Name  string      `json:"name"`
+	Retry *RetryInput `json:"retry,omitempty"`
+
+	// StartAt Holds back the first run.
+	StartAt *time.Time `json:"startAt,omitempty"`
+
+	// Success Statuses and classes that count as success. Default 2xx.
+	Success *string `json:"success,omitempty"`
+
+	// TimeoutMs Of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
+	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
+
+	// Timezone The IANA zone of the cron. Default UTC.
+	Timezone *string `json:"timezone,omitempty"`
+
+	// URL http or https, without user name and password. Addresses that are not public are refused.
+	URL string `json:"url"`
+}
+
+// ImportResult The answer to a line.
+type ImportResult struct {
+	// Changes The fields that differ from what was stored.
+	Changes *[]string `json:"changes,omitempty"`
+
+	// Error Why a line failed.
+	Error *LineError `json:"error,omitempty"`
+
+	// ID Of the endpoint; absent where there is none.
+	ID  *string `json:"id,omitempty"`
+	Key *string `json:"key,omitempty"`
+
+	// Line Counted from 1.
+	Line int32 `json:"line"`
+
+	// Status What became of a line. `valid`: a dry run would have written it.
+	Status ImportStatus `json:"status"`
+
+	// Warnings What is legal but probably not meant.
+	Warnings *[]FieldError `json:"warnings,omitempty"`
+}
+
+// ImportStatus What became of a line. `valid`: a dry run would have written it.
+type ImportStatus string
+
+// ImportSummary The last line of the answer to an import.
+type ImportSummary struct {
+	// Error Why a line failed.
+	Error *LineError `json:"error,omitempty"`
+
+	// Summary What became of the lines.
+	Summary ImportCounts `json:"summary"`
 }
 
 // IntervalHint Replaces the baseline until it expires.
@@ -875,6 +1127,18 @@ type LastRun struct {
 	// Status `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
 	// tell is left. `skipped` means that due times passed without a request.
 	Status RunStatus `json:"status"`
+}
+
+// LineError Why a line failed.
+type LineError struct {
+	// Code Stable; for programs.
+	Code string `json:"code"`
+
+	// Detail For people.
+	Detail string `json:"detail"`
+
+	// Errors Every bad field.
+	Errors *[]FieldError `json:"errors,omitempty"`
 }
 
 // LiveRun The run in progress.
@@ -1162,8 +1426,17 @@ type Cursor = string
 // EndpointID defines model for EndpointID.
 type EndpointID = string
 
+// EndpointKey defines model for EndpointKey.
+type EndpointKey = string
+
+// Fields defines model for Fields.
+type Fields = string
+
 // From defines model for From.
 type From = time.Time
+
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
 
 // KeyID defines model for KeyID.
 type KeyID = string
@@ -1180,6 +1453,9 @@ type Status = RunStatus
 
 // To defines model for To.
 type To = time.Time
+
+// Busy An error (RFC 9457).
+type Busy = Problem
 
 // Conflict An error (RFC 9457).
 type Conflict = Problem
@@ -1255,14 +1531,29 @@ type ListEndpointsParams struct {
 	// Name The exact name.
 	Name *string `form:"name,omitempty" json:"name,omitempty"`
 
+	// NamePrefix How the name begins.
+	NamePrefix *string `form:"namePrefix,omitempty" json:"namePrefix,omitempty"`
+
 	// State Without it, all but archived endpoints.
 	State *EndpointState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Fields Only these members of each item, separated by commas, such as `id,name`; the others are left out, required ones too.
+	Fields *Fields `form:"fields,omitempty" json:"fields,omitempty"`
 
 	// Limit At most so many items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Cursor `nextCursor` of the page before, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// PutEndpointByKeyParams defines parameters for PutEndpointByKey.
+type PutEndpointByKeyParams struct {
+	// IfMatch The `ETag` that the replacement is based on; 412 when the endpoint has another one or does not exist. `*`: only replace.
+	IfMatch *string `json:"If-Match,omitempty"`
+
+	// IfNoneMatch `*`: only create; 412 when the endpoint exists. An `ETag`: not where the endpoint has it.
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // PatchEndpointParams defines parameters for PatchEndpoint.
@@ -1288,11 +1579,56 @@ type ListEndpointRunsParams struct {
 	// To Only runs that were scheduled for before this instant.
 	To *To `form:"to,omitempty" json:"to,omitempty"`
 
+	// Fields Only these members of each item, separated by commas, such as `id,name`; the others are left out, required ones too.
+	Fields *Fields `form:"fields,omitempty" json:"fields,omitempty"`
+
 	// Limit At most so many items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Cursor `nextCursor` of the page before, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ExportEndpointsParams defines parameters for ExportEndpoints.
+type ExportEndpointsParams struct {
+	// Label `key:value`, the key up to the first colon; repeat it to ask for endpoints that have all of several labels.
+	Label *[]string `form:"label,omitempty" json:"label,omitempty"`
+
+	// Key Your own key.
+	Key *string `form:"key,omitempty" json:"key,omitempty"`
+
+	// Name The exact name.
+	Name *string `form:"name,omitempty" json:"name,omitempty"`
+
+	// NamePrefix How the name begins.
+	NamePrefix *string `form:"namePrefix,omitempty" json:"namePrefix,omitempty"`
+
+	// State Without it, all but archived endpoints.
+	State *EndpointState `form:"state,omitempty" json:"state,omitempty"`
+}
+
+// ImportEndpointsParams defines parameters for ImportEndpoints.
+type ImportEndpointsParams struct {
+	// DryRun `true`: check and plan, and write nothing. What would be written is answered as `valid`.
+	DryRun *ImportEndpointsParamsDryRun `form:"dryRun,omitempty" json:"dryRun,omitempty"`
+
+	// From The first line to look at, counted from 1.
+	From *int32 `form:"from,omitempty" json:"from,omitempty"`
+}
+
+// ImportEndpointsParamsDryRun defines parameters for ImportEndpoints.
+type ImportEndpointsParamsDryRun string
+
+// WatchEventsParams defines parameters for WatchEvents.
+type WatchEventsParams struct {
+	// Types Only these types, separated by commas.
+	Types *string `form:"types,omitempty" json:"types,omitempty"`
+
+	// EndpointID Only events of this endpoint.
+	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
+
+	// LastEventID Go on after this event. One that is older than 24 hours is 400.
+	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
 // ListKeysParams defines parameters for ListKeys.
@@ -1321,6 +1657,9 @@ type ListRunsParams struct {
 	// To Only runs that were scheduled for before this instant.
 	To *To `form:"to,omitempty" json:"to,omitempty"`
 
+	// Fields Only these members of each item, separated by commas, such as `id,name`; the others are left out, required ones too.
+	Fields *Fields `form:"fields,omitempty" json:"fields,omitempty"`
+
 	// Limit At most so many items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -1330,6 +1669,9 @@ type ListRunsParams struct {
 
 // CreateEndpointJSONRequestBody defines body for CreateEndpoint for application/json ContentType.
 type CreateEndpointJSONRequestBody = EndpointSpec
+
+// PutEndpointByKeyJSONRequestBody defines body for PutEndpointByKey for application/json ContentType.
+type PutEndpointByKeyJSONRequestBody = EndpointSpec
 
 // PatchEndpointJSONRequestBody defines body for PatchEndpoint for application/json ContentType.
 type PatchEndpointJSONRequestBody = EndpointPatch
@@ -1378,6 +1720,9 @@ type ServerInterface interface {
 	// CreateEndpoint Register an endpoint
 	// (POST /v1/endpoints)
 	CreateEndpoint(ctx echo.Context) error
+	// PutEndpointByKey Create or replace the endpoint that has a key
+	// (PUT /v1/endpoints/by-key/{key})
+	PutEndpointByKey(ctx echo.Context, key EndpointKey, params PutEndpointByKeyParams) error
 	// ArchiveEndpoint Archive an endpoint
 	// (DELETE /v1/endpoints/{id})
 	ArchiveEndpoint(ctx echo.Context, id EndpointID) error
@@ -1417,6 +1762,15 @@ type ServerInterface interface {
 	// ListEndpointRuns List the runs of an endpoint, newest due time first
 	// (GET /v1/endpoints/{id}/runs)
 	ListEndpointRuns(ctx echo.Context, id EndpointID, params ListEndpointRunsParams) error
+	// ExportEndpoints Write endpoints as lines that import takes
+	// (GET /v1/endpoints:export)
+	ExportEndpoints(ctx echo.Context, params ExportEndpointsParams) error
+	// ImportEndpoints Create and replace many endpoints
+	// (POST /v1/endpoints:import)
+	ImportEndpoints(ctx echo.Context, params ImportEndpointsParams) error
+	// WatchEvents Watch what happens, as server-sent events
+	// (GET /v1/events)
+	WatchEvents(ctx echo.Context, params WatchEventsParams) error
 	// Explain When would it run next?
 	// (POST /v1/explain)
 	Explain(ctx echo.Context) error
@@ -1575,11 +1929,25 @@ func (w *ServerInterfaceWrapper) ListEndpoints(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
 	}
 
+	// ------------- Optional query parameter "namePrefix" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namePrefix", ctx.QueryParams(), &params.NamePrefix, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namePrefix: %s", err))
+	}
+
 	// ------------- Optional query parameter "state" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "fields" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "fields", ctx.QueryParams(), &params.Fields, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter fields: %s", err))
 	}
 
 	// ------------- Optional query parameter "limit" -------------
@@ -1607,6 +1975,57 @@ func (w *ServerInterfaceWrapper) CreateEndpoint(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateEndpoint(ctx)
+	return err
+}
+
+// PutEndpointByKey converts echo context to params.
+func (w *ServerInterfaceWrapper) PutEndpointByKey(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "key" -------------
+	var key EndpointKey
+
+	err = runtime.BindStyledParameterWithOptions("simple", "key", ctx.Param("key"), &key, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter key: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutEndpointByKeyParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PutEndpointByKey(ctx, key, params)
 	return err
 }
 
@@ -1865,6 +2284,13 @@ func (w *ServerInterfaceWrapper) ListEndpointRuns(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
 	}
 
+	// ------------- Optional query parameter "fields" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "fields", ctx.QueryParams(), &params.Fields, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter fields: %s", err))
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
@@ -1881,6 +2307,119 @@ func (w *ServerInterfaceWrapper) ListEndpointRuns(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListEndpointRuns(ctx, id, params)
+	return err
+}
+
+// ExportEndpoints converts echo context to params.
+func (w *ServerInterfaceWrapper) ExportEndpoints(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportEndpointsParams
+	// ------------- Optional query parameter "label" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "label", ctx.QueryParams(), &params.Label, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter label: %s", err))
+	}
+
+	// ------------- Optional query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", ctx.QueryParams(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter key: %s", err))
+	}
+
+	// ------------- Optional query parameter "name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "name", ctx.QueryParams(), &params.Name, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Optional query parameter "namePrefix" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namePrefix", ctx.QueryParams(), &params.NamePrefix, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namePrefix: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExportEndpoints(ctx, params)
+	return err
+}
+
+// ImportEndpoints converts echo context to params.
+func (w *ServerInterfaceWrapper) ImportEndpoints(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ImportEndpointsParams
+	// ------------- Optional query parameter "dryRun" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dryRun", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dryRun: %s", err))
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ImportEndpoints(ctx, params)
+	return err
+}
+
+// WatchEvents converts echo context to params.
+func (w *ServerInterfaceWrapper) WatchEvents(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params WatchEventsParams
+	// ------------- Optional query parameter "types" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "types", ctx.QueryParams(), &params.Types, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter types: %s", err))
+	}
+
+	// ------------- Optional query parameter "endpointId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "endpointId", ctx.QueryParams(), &params.EndpointID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter endpointId: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Last-Event-ID, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Last-Event-ID: %s", err))
+		}
+
+		params.LastEventID = &LastEventID
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.WatchEvents(ctx, params)
 	return err
 }
 
@@ -2016,6 +2555,13 @@ func (w *ServerInterfaceWrapper) ListRuns(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
 	}
 
+	// ------------- Optional query parameter "fields" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "fields", ctx.QueryParams(), &params.Fields, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter fields: %s", err))
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
@@ -2149,6 +2695,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/endpoints/:id/resume", wrapper.ResumeEndpoint, options.OperationMiddlewares["resumeEndpoint"]...)
 	router.POST(options.BaseURL+"/v1/endpoints/:id/run", wrapper.RunEndpoint, options.OperationMiddlewares["runEndpoint"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/runs", wrapper.ListEndpointRuns, options.OperationMiddlewares["listEndpointRuns"]...)
+	router.PUT(options.BaseURL+"/v1/endpoints/by-key/:key", wrapper.PutEndpointByKey, options.OperationMiddlewares["putEndpointByKey"]...)
+	router.GET(options.BaseURL+"/v1/endpoints\\:export", wrapper.ExportEndpoints, options.OperationMiddlewares["exportEndpoints"]...)
+	router.POST(options.BaseURL+"/v1/endpoints\\:import", wrapper.ImportEndpoints, options.OperationMiddlewares["importEndpoints"]...)
+	router.GET(options.BaseURL+"/v1/events", wrapper.WatchEvents, options.OperationMiddlewares["watchEvents"]...)
 	router.POST(options.BaseURL+"/v1/explain", wrapper.Explain, options.OperationMiddlewares["explain"]...)
 	router.GET(options.BaseURL+"/v1/keys", wrapper.ListKeys, options.OperationMiddlewares["listKeys"]...)
 	router.POST(options.BaseURL+"/v1/keys", wrapper.CreateKey, options.OperationMiddlewares["createKey"]...)
@@ -2160,6 +2710,15 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/runs/:id/cancel", wrapper.CancelRun, options.OperationMiddlewares["cancelRun"]...)
 	router.GET(options.BaseURL+"/v1/runs/:id/events", wrapper.ListRunEvents, options.OperationMiddlewares["listRunEvents"]...)
 
+}
+
+type BusyResponseHeaders struct {
+	RetryAfter string
+}
+type BusyApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers BusyResponseHeaders
 }
 
 type ConflictApplicationProblemPlusJSONResponse Problem
@@ -2795,6 +3354,240 @@ type CreateEndpoint503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateEndpoint503ApplicationProblemPlusJSONResponse) VisitCreateEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutEndpointByKeyRequestObject struct {
+	Key    EndpointKey `json:"key"`
+	Params PutEndpointByKeyParams
+	Body   *PutEndpointByKeyJSONRequestBody
+}
+
+type PutEndpointByKeyResponseObject interface {
+	VisitPutEndpointByKeyResponse(w http.ResponseWriter) error
+}
+
+type PutEndpointByKey200JSONResponse struct{ EndpointJSONResponse }
+
+func (response PutEndpointByKey200JSONResponse) VisitPutEndpointByKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutEndpointByKey201ResponseHeaders struct {
+	ETag     string
+	Location string
+}
+
+type PutEndpointByKey201JSONResponse struct {
+	Body    Endpoint
+	Headers PutEndpointByKey201ResponseHeaders
+}
+
+func (response PutEndpointByKey201JSONResponse) VisitPutEndpointByKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutEndpointByKey400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response PutEndpointByKey400ApplicationProblemPlusJSONResponse) VisitPutEndpointByKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutEndpointByKey401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response PutEndpointByKey401ApplicationProblemPlusJSONResponse) VisitPutEndpointByKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutEndpointByKey403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response PutEndpointByKey403ApplicationProblemPlusJSONResponse) VisitPutEndpointByKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutEndpointByKey409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response PutEndpointByKey409ApplicationProblemPlusJSONResponse) VisitPutEndpointByKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutEndpointByKey412ApplicationProblemPlusJSONResponse struct {
+	VersionMismatchApplicationProblemPlusJSONResponse
+}
+
+func (response PutEndpointByKey412ApplicationProblemPlusJSONResponse) VisitPutEndpointByKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(412)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutEndpointByKey413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response PutEndpointByKey413ApplicationProblemPlusJSONResponse) VisitPutEndpointByKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutEndpointByKey415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response PutEndpointByKey415ApplicationProblemPlusJSONResponse) VisitPutEndpointByKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutEndpointByKey422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response PutEndpointByKey422ApplicationProblemPlusJSONResponse) VisitPutEndpointByKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutEndpointByKey429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response PutEndpointByKey429ApplicationProblemPlusJSONResponse) VisitPutEndpointByKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutEndpointByKey500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response PutEndpointByKey500ApplicationProblemPlusJSONResponse) VisitPutEndpointByKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutEndpointByKey503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response PutEndpointByKey503ApplicationProblemPlusJSONResponse) VisitPutEndpointByKeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -5165,6 +5958,503 @@ func (response ListEndpointRuns503ApplicationProblemPlusJSONResponse) VisitListE
 	return err
 }
 
+type ExportEndpointsRequestObject struct {
+	Params ExportEndpointsParams
+}
+
+type ExportEndpointsResponseObject interface {
+	VisitExportEndpointsResponse(w http.ResponseWriter) error
+}
+
+type ExportEndpoints200ApplicationXNdjsonResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportEndpoints200ApplicationXNdjsonResponse) VisitExportEndpointsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type ExportEndpoints400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ExportEndpoints400ApplicationProblemPlusJSONResponse) VisitExportEndpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportEndpoints401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ExportEndpoints401ApplicationProblemPlusJSONResponse) VisitExportEndpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportEndpoints403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ExportEndpoints403ApplicationProblemPlusJSONResponse) VisitExportEndpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportEndpoints429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ExportEndpoints429ApplicationProblemPlusJSONResponse) VisitExportEndpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportEndpoints500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ExportEndpoints500ApplicationProblemPlusJSONResponse) VisitExportEndpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportEndpoints503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ExportEndpoints503ApplicationProblemPlusJSONResponse) VisitExportEndpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportEndpointsRequestObject struct {
+	Params ImportEndpointsParams
+	Body   io.Reader
+}
+
+type ImportEndpointsResponseObject interface {
+	VisitImportEndpointsResponse(w http.ResponseWriter) error
+}
+
+type ImportEndpoints200ApplicationXNdjsonResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ImportEndpoints200ApplicationXNdjsonResponse) VisitImportEndpointsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type ImportEndpoints400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ImportEndpoints400ApplicationProblemPlusJSONResponse) VisitImportEndpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportEndpoints401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ImportEndpoints401ApplicationProblemPlusJSONResponse) VisitImportEndpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportEndpoints403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ImportEndpoints403ApplicationProblemPlusJSONResponse) VisitImportEndpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportEndpoints415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response ImportEndpoints415ApplicationProblemPlusJSONResponse) VisitImportEndpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportEndpoints429ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response ImportEndpoints429ApplicationProblemPlusJSONResponse) VisitImportEndpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportEndpoints500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ImportEndpoints500ApplicationProblemPlusJSONResponse) VisitImportEndpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportEndpoints503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ImportEndpoints503ApplicationProblemPlusJSONResponse) VisitImportEndpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WatchEventsRequestObject struct {
+	Params WatchEventsParams
+}
+
+type WatchEventsResponseObject interface {
+	VisitWatchEventsResponse(w http.ResponseWriter) error
+}
+
+type WatchEvents200TextEventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response WatchEvents200TextEventStreamResponse) VisitWatchEventsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type WatchEvents400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response WatchEvents400ApplicationProblemPlusJSONResponse) VisitWatchEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WatchEvents401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response WatchEvents401ApplicationProblemPlusJSONResponse) VisitWatchEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WatchEvents403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response WatchEvents403ApplicationProblemPlusJSONResponse) VisitWatchEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WatchEvents404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response WatchEvents404ApplicationProblemPlusJSONResponse) VisitWatchEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WatchEvents429ApplicationProblemPlusJSONResponse struct {
+	BusyApplicationProblemPlusJSONResponse
+}
+
+func (response WatchEvents429ApplicationProblemPlusJSONResponse) VisitWatchEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WatchEvents500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response WatchEvents500ApplicationProblemPlusJSONResponse) VisitWatchEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WatchEvents503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response WatchEvents503ApplicationProblemPlusJSONResponse) VisitWatchEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ExplainRequestObject struct {
 	Body *ExplainJSONRequestBody
 }
@@ -6608,6 +7898,25 @@ func (response CancelRun422ApplicationProblemPlusJSONResponse) VisitCancelRunRes
 	return err
 }
 
+type CancelRun429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response CancelRun429ApplicationProblemPlusJSONResponse) VisitCancelRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CancelRun500ApplicationProblemPlusJSONResponse struct {
 	InternalApplicationProblemPlusJSONResponse
 }
@@ -6732,6 +8041,25 @@ func (response ListRunEvents404ApplicationProblemPlusJSONResponse) VisitListRunE
 	return err
 }
 
+type ListRunEvents429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListRunEvents429ApplicationProblemPlusJSONResponse) VisitListRunEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListRunEvents500ApplicationProblemPlusJSONResponse struct {
 	InternalApplicationProblemPlusJSONResponse
 }
@@ -6787,6 +8115,9 @@ type StrictServerInterface interface {
 	// CreateEndpoint Register an endpoint
 	// (POST /v1/endpoints)
 	CreateEndpoint(ctx context.Context, request CreateEndpointRequestObject) (CreateEndpointResponseObject, error)
+	// PutEndpointByKey Create or replace the endpoint that has a key
+	// (PUT /v1/endpoints/by-key/{key})
+	PutEndpointByKey(ctx context.Context, request PutEndpointByKeyRequestObject) (PutEndpointByKeyResponseObject, error)
 	// ArchiveEndpoint Archive an endpoint
 	// (DELETE /v1/endpoints/{id})
 	ArchiveEndpoint(ctx context.Context, request ArchiveEndpointRequestObject) (ArchiveEndpointResponseObject, error)
@@ -6826,6 +8157,15 @@ type StrictServerInterface interface {
 	// ListEndpointRuns List the runs of an endpoint, newest due time first
 	// (GET /v1/endpoints/{id}/runs)
 	ListEndpointRuns(ctx context.Context, request ListEndpointRunsRequestObject) (ListEndpointRunsResponseObject, error)
+	// ExportEndpoints Write endpoints as lines that import takes
+	// (GET /v1/endpoints:export)
+	ExportEndpoints(ctx context.Context, request ExportEndpointsRequestObject) (ExportEndpointsResponseObject, error)
+	// ImportEndpoints Create and replace many endpoints
+	// (POST /v1/endpoints:import)
+	ImportEndpoints(ctx context.Context, request ImportEndpointsRequestObject) (ImportEndpointsResponseObject, error)
+	// WatchEvents Watch what happens, as server-sent events
+	// (GET /v1/events)
+	WatchEvents(ctx context.Context, request WatchEventsRequestObject) (WatchEventsResponseObject, error)
 	// Explain When would it run next?
 	// (POST /v1/explain)
 	Explain(ctx context.Context, request ExplainRequestObject) (ExplainResponseObject, error)
@@ -7029,6 +8369,55 @@ func (sh *strictHandler) CreateEndpoint(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(CreateEndpointResponseObject); ok {
 		return validResponse.VisitCreateEndpointResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PutEndpointByKey operation middleware
+func (sh *strictHandler) PutEndpointByKey(ctx echo.Context, key EndpointKey, params PutEndpointByKeyParams) error {
+	var request PutEndpointByKeyRequestObject
+
+	request.Key = key
+	request.Params = params
+
+	var body PutEndpointByKeyJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PutEndpointByKey(ctx.Request().Context(), request.(PutEndpointByKeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutEndpointByKey")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PutEndpointByKeyResponseObject); ok {
+		return validResponse.VisitPutEndpointByKeyResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -7479,6 +8868,83 @@ func (sh *strictHandler) ListEndpointRuns(ctx echo.Context, id EndpointID, param
 		return err
 	} else if validResponse, ok := response.(ListEndpointRunsResponseObject); ok {
 		return validResponse.VisitListEndpointRunsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ExportEndpoints operation middleware
+func (sh *strictHandler) ExportEndpoints(ctx echo.Context, params ExportEndpointsParams) error {
+	var request ExportEndpointsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportEndpoints(ctx.Request().Context(), request.(ExportEndpointsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportEndpoints")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExportEndpointsResponseObject); ok {
+		return validResponse.VisitExportEndpointsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ImportEndpoints operation middleware
+func (sh *strictHandler) ImportEndpoints(ctx echo.Context, params ImportEndpointsParams) error {
+	var request ImportEndpointsRequestObject
+
+	request.Params = params
+
+	request.Body = ctx.Request().Body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ImportEndpoints(ctx.Request().Context(), request.(ImportEndpointsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ImportEndpoints")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ImportEndpointsResponseObject); ok {
+		return validResponse.VisitImportEndpointsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// WatchEvents operation middleware
+func (sh *strictHandler) WatchEvents(ctx echo.Context, params WatchEventsParams) error {
+	var request WatchEventsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.WatchEvents(ctx.Request().Context(), request.(WatchEventsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "WatchEvents")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(WatchEventsResponseObject); ok {
+		return validResponse.VisitWatchEventsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

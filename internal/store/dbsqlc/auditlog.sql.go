@@ -50,6 +50,48 @@ func (q *Queries) AuditInsert(ctx context.Context, db DBTX, arg AuditInsertParam
 	return err
 }
 
+const auditInsertMany = `-- name: AuditInsertMany :exec
+INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)
+SELECT audit_log_id(instant.at), $1, instant.at, $2, $3, $4, n.kind, n.id,
+       nullif(n.before, '')::jsonb, nullif(n.after, '')::jsonb, $5, $6
+FROM (SELECT coalesce($7::timestamptz, clock_timestamp()) AS at) AS instant,
+     (SELECT unnest($8::text[]) AS kind, unnest($9::text[]) AS id,
+             unnest($10::text[]) AS before, unnest($11::text[]) AS after) AS n
+`
+
+type AuditInsertManyParams struct {
+	TenantID      UUID
+	KeyID         *UUID
+	Actor         string
+	Action        string
+	RequestID     string
+	RemoteAddress string
+	Now           *time.Time
+	Kinds         []string
+	Ids           []string
+	Befores       []string
+	Afters        []string
+}
+
+// Notes what one act changed of many objects, in the transaction that makes the changes. An empty text in place of an object means that
+// it was not there.
+func (q *Queries) AuditInsertMany(ctx context.Context, db DBTX, arg AuditInsertManyParams) error {
+	_, err := db.Exec(ctx, auditInsertMany,
+		arg.TenantID,
+		arg.KeyID,
+		arg.Actor,
+		arg.Action,
+		arg.RequestID,
+		arg.RemoteAddress,
+		arg.Now,
+		arg.Kinds,
+		arg.Ids,
+		arg.Befores,
+		arg.Afters,
+	)
+	return err
+}
+
 const auditList = `-- name: AuditList :many
 SELECT id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address
 FROM audit_log

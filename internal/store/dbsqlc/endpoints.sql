@@ -35,6 +35,11 @@ SELECT *
 FROM endpoints
 WHERE id = @id AND tenant_id = @tenant_id;
 
+-- name: PlanForValues :exec
+-- Makes the rest of the transaction plan each statement for the values at hand: a plan for any values of a list's filters could use no
+-- index that depends on which of them are given.
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
+
 -- name: EndpointList :many
 SELECT e.*
 FROM endpoints e
@@ -43,13 +48,30 @@ WHERE e.tenant_id = @tenant_id
   AND (sqlc.narg('before')::uuid IS NULL OR e.id < sqlc.narg('before'))
   AND (sqlc.narg('key')::text IS NULL OR e.key = sqlc.narg('key'))
   AND (sqlc.narg('name')::text IS NULL OR e.name = sqlc.narg('name'))
+  AND (sqlc.narg('name_like')::text IS NULL OR e.name LIKE sqlc.narg('name_like'))
   AND (sqlc.narg('labels')::jsonb IS NULL OR e.labels @> sqlc.narg('labels'))
   AND CASE sqlc.arg('state')::text
           WHEN 'archived' THEN e.archived_at IS NOT NULL
-          WHEN 'paused' THEN e.archived_at IS NULL AND s.paused_until > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
           WHEN 'active' THEN e.archived_at IS NULL AND coalesce(s.paused_until <= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), true)
           ELSE e.archived_at IS NULL END
 ORDER BY e.id DESC
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: EndpointListPaused :many
+-- EndpointList for what is paused: it begins at the few schedules that are.
+SELECT e.*
+FROM schedules s
+         JOIN endpoints e ON e.id = s.endpoint_id
+WHERE s.paused_until IS NOT NULL
+  AND s.paused_until > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
+  AND (sqlc.narg('before')::uuid IS NULL OR s.endpoint_id < sqlc.narg('before'))
+  AND e.tenant_id = @tenant_id
+  AND e.archived_at IS NULL
+  AND (sqlc.narg('key')::text IS NULL OR e.key = sqlc.narg('key'))
+  AND (sqlc.narg('name')::text IS NULL OR e.name = sqlc.narg('name'))
+  AND (sqlc.narg('name_like')::text IS NULL OR e.name LIKE sqlc.narg('name_like'))
+  AND (sqlc.narg('labels')::jsonb IS NULL OR e.labels @> sqlc.narg('labels'))
+ORDER BY s.endpoint_id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: ScheduleGetMany :many

@@ -230,14 +230,14 @@ WHERE e.tenant_id = $1
   AND ($2::uuid IS NULL OR e.id < $2)
   AND ($3::text IS NULL OR e.key = $3)
   AND ($4::text IS NULL OR e.name = $4)
-  AND ($5::jsonb IS NULL OR e.labels @> $5)
-  AND CASE $6::text
+  AND ($5::text IS NULL OR e.name LIKE $5)
+  AND ($6::jsonb IS NULL OR e.labels @> $6)
+  AND CASE $7::text
           WHEN 'archived' THEN e.archived_at IS NOT NULL
-          WHEN 'paused' THEN e.archived_at IS NULL AND s.paused_until > coalesce($7::timestamptz, clock_timestamp())
-          WHEN 'active' THEN e.archived_at IS NULL AND coalesce(s.paused_until <= coalesce($7::timestamptz, clock_timestamp()), true)
+          WHEN 'active' THEN e.archived_at IS NULL AND coalesce(s.paused_until <= coalesce($8::timestamptz, clock_timestamp()), true)
           ELSE e.archived_at IS NULL END
 ORDER BY e.id DESC
-LIMIT $8::int
+LIMIT $9::int
 `
 
 type EndpointListParams struct {
@@ -245,6 +245,7 @@ type EndpointListParams struct {
 	Before   *UUID
 	Key      *string
 	Name     *string
+	NameLike *string
 	Labels   json.RawMessage
 	State    string
 	Now      *time.Time
@@ -257,9 +258,102 @@ func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListPar
 		arg.Before,
 		arg.Key,
 		arg.Name,
+		arg.NameLike,
 		arg.Labels,
 		arg.State,
 		arg.Now,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Endpoint
+	for rows.Next() {
+		var i Endpoint
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Version,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ArchivedAt,
+			&i.Key,
+			&i.Name,
+			&i.Description,
+			&i.Labels,
+			&i.URL,
+			&i.Method,
+			&i.Headers,
+			&i.Body,
+			&i.BaselineCron,
+			&i.BaselineIntervalMs,
+			&i.Timezone,
+			&i.DstGap,
+			&i.DstOverlap,
+			&i.StartAt,
+			&i.CatchUp,
+			&i.MinIntervalMs,
+			&i.MaxIntervalMs,
+			&i.JitterMs,
+			&i.TimeoutMs,
+			&i.MaxExecutionTimeMs,
+			&i.MaxResponseKb,
+			&i.FollowRedirects,
+			&i.Success,
+			&i.RetryMaxAttempts,
+			&i.RetryBackoffMs,
+			&i.RetryMaxBackoffMs,
+			&i.Idempotent,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const endpointListPaused = `-- name: EndpointListPaused :many
+SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.key, e.name, e.description, e.labels, e.url, e.method, e.headers, e.body, e.baseline_cron, e.baseline_interval_ms, e.timezone, e.dst_gap, e.dst_overlap, e.start_at, e.catch_up, e.min_interval_ms, e.max_interval_ms, e.jitter_ms, e.timeout_ms, e.max_execution_time_ms, e.max_response_kb, e.follow_redirects, e.success, e.retry_max_attempts, e.retry_backoff_ms, e.retry_max_backoff_ms, e.idempotent
+FROM schedules s
+         JOIN endpoints e ON e.id = s.endpoint_id
+WHERE s.paused_until IS NOT NULL
+  AND s.paused_until > coalesce($1::timestamptz, clock_timestamp())
+  AND ($2::uuid IS NULL OR s.endpoint_id < $2)
+  AND e.tenant_id = $3
+  AND e.archived_at IS NULL
+  AND ($4::text IS NULL OR e.key = $4)
+  AND ($5::text IS NULL OR e.name = $5)
+  AND ($6::text IS NULL OR e.name LIKE $6)
+  AND ($7::jsonb IS NULL OR e.labels @> $7)
+ORDER BY s.endpoint_id DESC
+LIMIT $8::int
+`
+
+type EndpointListPausedParams struct {
+	Now      *time.Time
+	Before   *UUID
+	TenantID UUID
+	Key      *string
+	Name     *string
+	NameLike *string
+	Labels   json.RawMessage
+	MaxRows  int32
+}
+
+// EndpointList for what is paused: it begins at the few schedules that are.
+func (q *Queries) EndpointListPaused(ctx context.Context, db DBTX, arg EndpointListPausedParams) ([]Endpoint, error) {
+	rows, err := db.Query(ctx, endpointListPaused,
+		arg.Now,
+		arg.Before,
+		arg.TenantID,
+		arg.Key,
+		arg.Name,
+		arg.NameLike,
+		arg.Labels,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -445,6 +539,17 @@ func (q *Queries) LiveRunGetMany(ctx context.Context, db DBTX, endpointIds []UUI
 		return nil, err
 	}
 	return items, nil
+}
+
+const planForValues = `-- name: PlanForValues :exec
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true)
+`
+
+// Makes the rest of the transaction plan each statement for the values at hand: a plan for any values of a list's filters could use no
+// index that depends on which of them are given.
+func (q *Queries) PlanForValues(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, planForValues)
+	return err
 }
 
 const scheduleDelete = `-- name: ScheduleDelete :execrows

@@ -1,6 +1,11 @@
 -- name: RunInsert :exec
 -- Adds finished runs, and due times that were skipped, to the history. An instant of the year 1, an empty text, a status code of 0 and
--- a count of 0 mean none.
+-- a count of 0 mean none. Those who watch are told of it at the commit.
+WITH told AS (
+    INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
+    SELECT unnest(sqlc.arg('news_tenants')::uuid[]), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
+           unnest(sqlc.arg('news_runs')::text[])::uuid[], unnest(sqlc.arg('news_endpoints')::text[])::uuid[]
+)
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
                   truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count)

@@ -296,6 +296,11 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (Run, e
 }
 
 const runInsert = `-- name: RunInsert :exec
+WITH told AS (
+    INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
+    SELECT unnest($30::uuid[]), coalesce($31::timestamptz, clock_timestamp()),
+           unnest($32::text[])::uuid[], unnest($33::text[])::uuid[]
+)
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
                   truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count)
@@ -360,10 +365,14 @@ type RunInsertParams struct {
 	FailureCounts []int32
 	SkippedFrom   []time.Time
 	SkippedCounts []int64
+	NewsTenants   []UUID
+	Now           *time.Time
+	NewsRuns      []string
+	NewsEndpoints []string
 }
 
 // Adds finished runs, and due times that were skipped, to the history. An instant of the year 1, an empty text, a status code of 0 and
-// a count of 0 mean none.
+// a count of 0 mean none. Those who watch are told of it at the commit.
 func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) error {
 	_, err := db.Exec(ctx, runInsert,
 		arg.Ids,
@@ -395,6 +404,10 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 		arg.FailureCounts,
 		arg.SkippedFrom,
 		arg.SkippedCounts,
+		arg.NewsTenants,
+		arg.Now,
+		arg.NewsRuns,
+		arg.NewsEndpoints,
 	)
 	return err
 }

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"rubato/client"
+)
+
+// endpointsApplyCmd is `rubato endpoints apply`.
+type endpointsApplyCmd struct {
+	serverFlag
+
+	File     string   `short:"f" required:"" placeholder:"FILE" help:"Endpoints in YAML or JSON, any number of documents; a folder of such files; or - for the input."`
+	Prune    bool     `help:"Also take out of service what --selector finds and the files do not name."`
+	Selector []string `placeholder:"NAME=VALUE" sep:"none" help:"What --prune looks at: endpoints with this label; may be repeated."`
+	Yes      bool     `short:"y" help:"Do not ask."`
+	DryRun   bool     `help:"Print the plan and do nothing."`
+}
+
+// step is one thing that apply is going to do.
+type step struct {
+	Action  string   `json:"action"` // create, update, unchanged, delete
+	Key     string   `json:"key,omitempty"`
+	ID      string   `json:"id,omitempty"`
+	Changes []string `json:"changes,omitempty"`
+}
+
+// Run shows what differs between files and server, and makes the server follow.
+func (cmd *endpointsApplyCmd) Run(ctx context.Context, s *session) error {
+	switch {
+	case cmd.Prune && len(cmd.Selector) == 0:
+		return usageError{"--prune needs --selector, or it would take out of service everything that the files do not name"}
+	case cmd.File == "-" && !cmd.Yes && !cmd.DryRun:
+		return usageError{"with -f - nobody can be asked: add --yes or --dry-run"}
+	}
+	wanted, err := s.readEndpoints(cmd.File)
+	if err != nil {
+		return err
+	}
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	plan, err := cmd.plan(ctx, r, wanted)
+	if err != nil {
+		return err
+	}
+	if err := s.printPlan(plan, cmd.DryRun); err != nil || cmd.DryRun || !changing(plan) {
+		return err
+	}
+	if !cmd.Yes && !s.confirm() {
+		return usageError{"nothing was done"}
+	}
+	return s.carryOut(ctx, r, wanted, plan)
+}
+
+// plan asks the server what would become of the endpoints.
+func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endpointFile) ([]step, error) {
+	answer, err := r.importLines(ctx, linesOf(wanted), 1, true)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Close() }()
+	plan := make([]step, 0, len(wanted))
+	var faults []string
+	summary, err := readResults(answer, func(result client.ImportResult, _ json.RawMessage) error {
+		file := wanted[result.Line-1]
+		st := step{Key: file.key, ID: text(result.ID)}
+		switch {
+		case result.Error != nil:
+			faults = append(faults, file.where+": "+lineFault(result.Error))
+			return nil
+		case result.Status == client.ImportStatusUnchanged:
+			st.Action = "unchanged"
+		case result.ID == nil:
+			st.Action = "create"
+		default:
+			st.Action = "update"
+			st.Changes = *result.Changes
+		}
+		plan = append(plan, st)
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case summary.Error != nil:
+		return nil, fmt.Errorf("planning: %s", summary.Error.Detail)
+	case len(faults) > 0:
+		return nil, usageError{strings.Join(faults, "\n")}
+	}
+	pruned, err := cmd.prune(ctx, r, wanted)
+	return append(plan, pruned...), err
+}
+
+// prune returns the steps that take out of service what the files do not name.
+func (cmd *endpointsApplyCmd) prune(ctx context.Context, r *remote, wanted []endpointFile) ([]step, error) {
+	if !cmd.Prune {
+		return nil, nil
+	}
+	labels, err := labelFilters(cmd.Selector)
+	if err != nil {
+		return nil, err
+	}
+	api, err := r.streams()
+	if err != nil {
+		return nil, err
+	}
+	body, err := r.stream(api.ExportEndpoints(ctx, &client.ExportEndpointsParams{Label: labels}))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	named := map[string]bool{}
+	for _, w := range wanted {
+		named[w.key] = true
+	}
+	var steps []step
+	lines := json.NewDecoder(body)
+	for lines.More() {
+		var line client.ImportLine
+		if err := lines.Decode(&line); err != nil {
+			return nil, fmt.Errorf("reading the endpoints of the server: %w", err)
+		}
+		if key := text(line.Key); !named[key] {
+			steps = append(steps, step{Action: "delete", Key: key, ID: text(line.ID)})
+		}
+	}
+	return steps, nil
+}
+
+func linesOf(wanted []endpointFile) io.Reader {
+	var text bytes.Buffer
+	for _, w := range wanted {
+		text.Write(w.spec)
+		text.WriteByte('\n')
+	}
+	return &text
+}
+
+func changing(plan []step) bool {
+	for _, st := range plan {
+		if st.Action != "unchanged" {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *session) printPlan(plan []step, dryRun bool) error {
+	if s.json {
+		return s.print(map[string]any{"items": plan, "dryRun": dryRun})
+	}
+	counts := map[string]int{}
+	for _, st := range plan {
+		counts[st.Action]++
+		if st.Action == "unchanged" {
+			continue
+		}
+		name := st.Key
+		if name == "" {
+			name = st.ID
+		}
+		if err := s.say("%-7s %s  %s", st.Action, name, strings.Join(st.Changes, ", ")); err != nil {
+			return err
+		}
+	}
+	return s.say("%d to create, %d to update, %d to delete, %d unchanged", counts["create"], counts["update"], counts["delete"], counts["unchanged"])
+}
+
+// confirm asks whether to go on.
+func (s *session) confirm() bool {
+	_, _ = fmt.Fprint(s.stderr, "Do this? Only yes goes on: ")
+	line, _ := bufio.NewReader(s.stdin).ReadString('\n') // No answer is a no.
+	return strings.TrimSpace(line) == "yes"
+}
+
+// carryOut does what the plan says: first what is there to be, then what is not.
+func (s *session) carryOut(ctx context.Context, r *remote, wanted []endpointFile, plan []step) error {
+	answer, err := r.importLines(ctx, linesOf(wanted), 1, false)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Close() }()
+	summary, err := readResults(answer, func(result client.ImportResult, _ json.RawMessage) error {
+		if result.Error != nil {
+			_, _ = fmt.Fprintf(s.stderr, "%s: %s\n", wanted[result.Line-1].where, lineFault(result.Error))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if summary.Error != nil || summary.Summary.Failed > 0 {
+		return fmt.Errorf("%d endpoints could not be applied, and nothing was deleted; apply again", len(wanted)-int(summary.Summary.Lines-summary.Summary.Failed))
+	}
+	for _, st := range plan {
+		if st.Action != "delete" {
+			continue
+		}
+		if _, err := r.read(r.api.ArchiveEndpointWithResponse(ctx, st.ID)); err != nil {
+			return fmt.Errorf("deleting %s: %w", st.ID, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"rubato/client"
+)
+
+// endpointsExportCmd is `rubato endpoints export`.
+type endpointsExportCmd struct {
+	serverFlag
+
+	Label      []string `placeholder:"NAME=VALUE" sep:"none" help:"Only those with this label; may be repeated."`
+	NamePrefix string   `help:"Only those whose name begins so."`
+	State      string   `enum:",active,paused,archived" default:"" help:"Only those that are active, paused or archived. Default: all but archived."`
+}
+
+// Run writes endpoints as lines that import takes.
+func (cmd *endpointsExportCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	labels, err := labelFilters(cmd.Label)
+	if err != nil {
+		return err
+	}
+	api, err := r.streams()
+	if err != nil {
+		return err
+	}
+	body, err := r.stream(api.ExportEndpoints(ctx, &client.ExportEndpointsParams{
+		Label: labels, NamePrefix: given(cmd.NamePrefix), State: given(client.EndpointState(cmd.State)),
+	}))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	if _, err := io.Copy(s.stdout, body); err != nil {
+		return fmt.Errorf("the export broke off, and what was written is not all of it: %w", err)
+	}
+	return nil
+}
+
+// endpointsImportCmd is `rubato endpoints import`.
+type endpointsImportCmd struct {
+	serverFlag
+
+	File   string `short:"f" required:"" placeholder:"FILE" help:"The lines, one JSON object each, or - for the input."`
+	From   int32  `default:"1" placeholder:"LINE" help:"The first line to send: after an import that broke off, the one that it named."`
+	DryRun bool   `help:"Check and plan, and write nothing."`
+}
+
+// Run imports lines and says what became of those that failed; with JSON, of each.
+func (cmd *endpointsImportCmd) Run(ctx context.Context, s *session) error {
+	lines := s.stdin
+	if cmd.File != "-" {
+		file, err := os.Open(cmd.File)
+		if err != nil {
+			return fmt.Errorf("reading the lines: %w", err)
+		}
+		defer func() { _ = file.Close() }()
+		lines = file
+	}
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	answer, err := r.importLines(ctx, lines, cmd.From, cmd.DryRun)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Close() }()
+	summary, err := readResults(answer, s.printResult)
+	if err != nil {
+		return err
+	}
+	return s.printSummary(summary)
+}
+
+// printResult prints what became of a line, where people want to know.
+func (s *session) printResult(r client.ImportResult, raw json.RawMessage) error {
+	switch {
+	case s.json:
+		return s.printLine(raw)
+	case r.Error != nil:
+		return s.say("line %d failed: %s", r.Line, lineFault(r.Error))
+	default:
+		return nil
+	}
+}
+
+func lineFault(e *client.LineError) string {
+	var text strings.Builder
+	text.WriteString(e.Detail)
+	if e.Errors != nil {
+		for _, f := range *e.Errors {
+			text.WriteString("\n  " + f.Field + ": " + f.Message)
+		}
+	}
+	return text.String()
+}
+
+func (s *session) printSummary(summary client.ImportSummary) error {
+	c := summary.Summary
+	if !s.json {
+		if err := s.say("%d created, %d updated, %d unchanged, %d would be written, %d failed", c.Created, c.Updated, c.Unchanged, c.Valid, c.Failed); err != nil {
+			return err
+		}
+	}
+	switch {
+	case summary.Error != nil:
+		return fmt.Errorf("%s; go on with --from %d", summary.Error.Detail, c.NextLine)
+	case c.Failed > 0:
+		return fmt.Errorf("%d of %d lines failed", c.Failed, c.Lines)
+	default:
+		return nil
+	}
+}
+
+// readResults reads the answer to an import. An answer without a summary broke off.
+func readResults(answer io.Reader, each func(client.ImportResult, json.RawMessage) error) (summary client.ImportSummary, err error) {
+	lines := bufio.NewScanner(answer)
+	lines.Buffer(nil, 4<<20)
+	next, ended := int32(1), false
+	for lines.Scan() {
+		var line struct {
+			client.ImportResult
+			Summary *client.ImportCounts `json:"summary"`
+		}
+		raw := bytes.Clone(lines.Bytes())
+		if err := decode(raw, &line); err != nil {
+			return summary, err
+		}
+		if line.Summary != nil {
+			summary, ended = client.ImportSummary{Summary: *line.Summary, Error: line.Error}, true
+			continue
+		}
+		next = line.Line + 1
+		if err := each(line.ImportResult, raw); err != nil {
+			return summary, err
+		}
+	}
+	if err := errors.Join(lines.Err(), noSummary(ended)); err != nil {
+		return summary, fmt.Errorf("the answer broke off: go on with --from %d: %w", next, err)
+	}
+	return summary, nil
+}
+
+func noSummary(ended bool) error {
+	if ended {
+		return nil
+	}
+	return errors.New("the server sent no summary")
+}

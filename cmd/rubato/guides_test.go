@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+)
+
+const guides = "../../docs/guides"
+
+// A block of shell in a guide, with what it must print: <!-- prints: pattern --> lines right after it.
+var (
+	shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```\n((?:<!-- prints: [^\n]* -->\n)*)")
+	printed    = regexp.MustCompile(`<!-- prints: (.*) -->`)
+)
+
+// TestEveryCommandOfTheGuidesWorks runs the shell of each guide, in the order of the text, against a server with the demo: one script for a
+// guide, in one shell session after the other, so that a variable of a block is there in the next one.
+func TestEveryCommandOfTheGuidesWorks(t *testing.T) {
+	t.Parallel()
+	target := startTarget(t)
+	home := t.TempDir()
+	startDev(t, home, newDatabase(t), true)
+	t.Run("guides", func(t *testing.T) {
+		testscript.Run(t, testscript.Params{
+			Dir: writeScripts(t), RequireExplicitExec: true, RequireUniqueNames: true,
+			Setup: func(e *testscript.Env) error {
+				e.Setenv("XDG_DATA_HOME", home)
+				e.Setenv("TARGET", target)
+				return nil
+			},
+		})
+	})
+}
+
+// writeScripts turns each guide into a script and returns the folder of them.
+func writeScripts(t *testing.T) string {
+	t.Helper()
+	pages, err := filepath.Glob(filepath.Join(guides, "*.md"))
+	require.NoError(t, err)
+	dir := t.TempDir()
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		blocks := shellBlock.FindAllStringSubmatch(string(text), -1)
+		name := strings.TrimSuffix(filepath.Base(page), ".md")
+		if name == "README" {
+			continue
+		}
+		require.Equal(t, strings.Count(string(text), "```sh\n"), len(blocks), page)
+		require.Equal(t, strings.Count(string(text), "<!-- prints"), len(printed.FindAllString(string(text), -1)), page)
+		require.GreaterOrEqual(t, len(blocks), 3, page)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".txtar"), []byte(script(blocks)), 0o600))
+	}
+	return dir
+}
+
+// script returns the script of a guide: each block is sourced after those before it have left their variables.
+func script(blocks [][]string) string {
+	var commands, files strings.Builder
+	for i, block := range blocks {
+		fmt.Fprintf(&commands, "# Block %d.\nexec sh -e block-%d.sh\n", i+1, i+1)
+		for _, pattern := range printed.FindAllStringSubmatch(block[2], -1) {
+			fmt.Fprintf(&commands, "stdout '%s'\n", strings.ReplaceAll(pattern[1], "'", "''"))
+		}
+		fmt.Fprintf(&files, "-- block-%d.sh --\nif [ -e variables ]; then . ./variables; fi\n%sprintf 'run=%%s\\n' \"$run\" > variables\n", i+1, block[1])
+	}
+	return commands.String() + files.String()
+}
+
+// TestGuidesAreListed: whoever opens the folder finds every guide.
+func TestGuidesAreListed(t *testing.T) {
+	t.Parallel()
+	index, err := os.ReadFile(filepath.Join(guides, "README.md"))
+	require.NoError(t, err)
+	pages, err := filepath.Glob(filepath.Join(guides, "*.md"))
+	require.NoError(t, err)
+	require.Greater(t, len(pages), 5)
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" {
+			require.Contains(t, string(index), "("+name+")")
+		}
+	}
+}

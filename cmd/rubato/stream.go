@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"rubato/client"
+)
+
+// streams returns a client for answers that go on for longer than a call may take.
+func (r *remote) streams() (*client.ClientWithResponses, error) {
+	api, err := client.New(r.url, r.key, client.WithHTTPClient(&http.Client{}), client.WithRequestEditorFn(introduce))
+	if err != nil {
+		return nil, usageError{err.Error()}
+	}
+	return api, nil
+}
+
+// stream returns the body of an answer that is read while it comes. One that is not a success is a [*client.Problem].
+func (r *remote) stream(response *http.Response, err error) (io.ReadCloser, error) {
+	if err != nil {
+		return nil, r.unreachable(err)
+	}
+	if response.StatusCode < http.StatusBadRequest {
+		return response.Body, nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, r.unreachable(err)
+	}
+	return nil, client.Refused(response, text)
+}
+
+// importLines sends lines to be imported and returns the answer as it comes.
+func (r *remote) importLines(ctx context.Context, lines io.Reader, from int32, dryRun bool) (io.ReadCloser, error) {
+	api, err := r.streams()
+	if err != nil {
+		return nil, err
+	}
+	params := &client.ImportEndpointsParams{}
+	if from > 1 {
+		params.From = &from
+	}
+	if dryRun {
+		params.DryRun = new(client.ImportEndpointsParamsDryRunTrue)
+	}
+	return r.stream(api.ImportEndpointsWithBody(ctx, params, "application/x-ndjson", lines))
+}

@@ -1,0 +1,31 @@
+package endpoints
+
+import (
+	"reflect"
+	"time"
+)
+
+// Diff returns the names, as the API has them, of the fields that differ between two specs that went through [Spec.Normalize]; nil
+// where they are the same.
+func (s Spec) Diff(other Spec) []string {
+	a, b := reflect.ValueOf(s), reflect.ValueOf(other)
+	var names []string
+	for i := range a.NumField() {
+		if !same(a.Field(i), b.Field(i)) {
+			names = append(names, a.Type().Field(i).Tag.Get("field"))
+		}
+	}
+	return names
+}
+
+// same compares two values of one field: instants as instants, and a map that is absent as an empty one.
+func same(a, b reflect.Value) bool {
+	if t, ok := reflect.TypeAssert[time.Time](a); ok {
+		u, _ := reflect.TypeAssert[time.Time](b) // Both have the type of the field.
+		return t.Equal(u)
+	}
+	if a.Kind() == reflect.Map && a.Len() == 0 && b.Len() == 0 {
+		return true
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
+}

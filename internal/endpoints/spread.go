@@ -1,0 +1,46 @@
+package endpoints
+
+import (
+	"hash/fnv"
+	"time"
+)
+
+// spread gives a new endpoint with an interval a grid of its own, so that many that are registered together do not run together. Its
+// phase follows from the key, or from the ID where it has none: whoever registers it again gets the same one. The governor counts from
+// the grid point before the first run as it would from a run. A cron keeps its grid, and a startAt is what the user asked for.
+func (e *Endpoint) spread(now time.Time) {
+	period := e.Spec.period()
+	if period == 0 || !e.Spec.StartAt.IsZero() {
+		return
+	}
+	phase := time.Duration(e.phase()%uint64(period.Milliseconds())) * time.Millisecond //nolint:gosec // Below the period.
+	late := time.Duration((now.UnixMilli()-phase.Milliseconds())%period.Milliseconds()) * time.Millisecond
+	e.State.Anchor = now.Truncate(time.Millisecond).Add(-late)
+}
+
+// period returns the time between two runs of an interval as the clamps leave it; 0 for a cron.
+func (s Spec) period() time.Duration {
+	if s.BaselineInterval == 0 {
+		return 0
+	}
+	period := max(s.BaselineInterval, s.MinInterval)
+	if s.MaxInterval > 0 {
+		period = min(period, s.MaxInterval)
+	}
+	return period
+}
+
+// phase returns a number that is the same whenever the endpoint is registered, and far apart for keys that are alike.
+func (e *Endpoint) phase() uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write(e.TenantID[:]) // A hash never fails.
+	if e.Spec.Key != "" {
+		_, _ = h.Write([]byte(e.Spec.Key))
+	} else {
+		_, _ = h.Write(e.ID[:])
+	}
+	x := h.Sum64() // FNV leaves the last bytes of alike keys in few bits; mixing brings them to all.
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

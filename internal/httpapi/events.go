@@ -1,0 +1,262 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/feed"
+	"rubato/internal/httpapi/api"
+	"rubato/internal/runs"
+)
+
+const (
+	eventMedia = "text/event-stream"
+
+	eventPage      = 500
+	eventPoll      = 500 * time.Millisecond
+	eventHeartbeat = 15 * time.Second
+)
+
+// WatchEvents streams what happens, until the client or the server goes.
+func (s *Server) WatchEvents(ctx context.Context, r api.WatchEventsRequestObject) (api.WatchEventsResponseObject, error) {
+	w := &watch{server: s, announced: map[runs.ID]bool{}, q: feed.Query{TenantID: principalOf(ctx).TenantID, Limit: eventPage}}
+	if err := w.filter(ctx, r.Params); err != nil {
+		return nil, err
+	}
+	if err := w.resume(ctx, r.Params.LastEventID); err != nil {
+		return nil, err
+	}
+	release, err := s.watches.acquire(principalOf(ctx).KeyID)
+	if err != nil {
+		return nil, err
+	}
+	return watchAnswer(func(answer http.ResponseWriter) error {
+		defer release()
+		return w.run(ctx, answer)
+	}), nil
+}
+
+// watchAnswer writes events.
+type watchAnswer func(w http.ResponseWriter) error
+
+// VisitWatchEventsResponse writes events.
+func (a watchAnswer) VisitWatchEventsResponse(w http.ResponseWriter) error { return a(w) }
+
+// watch is one client that watches.
+type watch struct {
+	server    *Server
+	q         feed.Query
+	resumed   bool
+	looked    bool
+	announced map[runs.ID]bool // runs in progress that the client knows of
+	written   time.Time        // when something was last sent
+}
+
+// filter reads what the client wants to be told of.
+func (w *watch) filter(ctx context.Context, p api.WatchEventsParams) error {
+	if p.Types != nil {
+		for name := range strings.SplitSeq(*p.Types, ",") {
+			t := feed.Type(strings.TrimSpace(name))
+			if !slices.Contains(feed.Types(), t) {
+				return badParameter("types", "invalid_value", fmt.Sprintf("%q is no type; choose among %s", join("", name), typeNames()))
+			}
+			w.q.Types = append(w.q.Types, t)
+		}
+	}
+	if p.EndpointID == nil {
+		return nil
+	}
+	id, err := endpoints.ParseID(*p.EndpointID)
+	if err != nil {
+		return badParameter("endpointId", "invalid_id", "must be an endpoint id, such as ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")
+	}
+	w.q.EndpointID = id
+	_, _, err = w.server.endpoints.Get(ctx, actorOf(ctx), id)
+	return err
+}
+
+func typeNames() string {
+	names := make([]string, 0, len(feed.Types()))
+	for _, t := range feed.Types() {
+		names = append(names, string(t))
+	}
+	return strings.Join(names, ", ")
+}
+
+// resume finds the place to begin at.
+func (w *watch) resume(ctx context.Context, last *string) error {
+	head, now, err := w.server.feed.Head(ctx)
+	if err != nil {
+		return err
+	}
+	w.q.After = head
+	if last == nil || *last == "" {
+		return nil
+	}
+	place, err := feed.ParsePlace(*last)
+	switch {
+	case err != nil:
+		return err
+	case place.At.Before(now.Add(-feed.Window)):
+		return errs.New(errs.Malformed, "event_id_too_old", "events are kept for 24 hours; connect again without Last-Event-ID, and read what you missed from the lists")
+	}
+	probe := w.q
+	probe.After, probe.Limit = place, 1
+	if _, err := w.server.feed.Read(ctx, probe); err != nil { // A place that is none is refused before the stream begins.
+		return err
+	}
+	w.q.After, w.resumed = place, true
+	return nil
+}
+
+func (w *watch) run(ctx context.Context, answer http.ResponseWriter) error {
+	ctx, cancel := w.server.whileServing(ctx)
+	defer cancel()
+	stream := openStream(answer, eventMedia)
+	defer stream.close()
+	// A place from the start on: who is cut off before the first event can resume too.
+	if err := w.send(stream, fmt.Appendf(nil, "retry: 1000\nid: %s\n\n", w.q.After)); err != nil {
+		return nil // The client has gone.
+	}
+	poll := time.NewTicker(eventPoll)
+	defer poll.Stop()
+	for {
+		more, err := w.look(ctx, stream)
+		if err != nil {
+			w.server.logger.DebugContext(ctx, "events ended", "error", err)
+			return nil // The client resumes where it was, here or at another server.
+		}
+		if more {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-poll.C:
+		}
+	}
+}
+
+// look sends what happened since the last look, and tells whether there is more.
+func (w *watch) look(ctx context.Context, stream *stream) (more bool, err error) {
+	page, err := w.server.feed.Read(ctx, w.q)
+	if err != nil {
+		return false, err
+	}
+	text, err := w.text(page)
+	if err != nil {
+		return false, err
+	}
+	w.q.After = page.Next
+	if text == nil && time.Since(w.written) >= eventHeartbeat {
+		text = fmt.Appendf(nil, ": nothing new\nid: %s\n\n", w.q.After)
+	}
+	if text == nil {
+		return page.More, nil
+	}
+	return page.More, w.send(stream, text)
+}
+
+func (w *watch) send(stream *stream, text []byte) error {
+	w.written = time.Now()
+	return stream.write(text)
+}
+
+// text returns the messages for a page; nil for none.
+func (w *watch) text(page feed.Page) ([]byte, error) {
+	var text bytes.Buffer
+	for _, e := range page.Events {
+		if e.Type == feed.RunFinished {
+			if !w.announced[e.Run.ID] && w.q.Asks(feed.RunStarted) {
+				if err := writeEvent(&text, startOf(*e.Run)); err != nil {
+					return nil, err
+				}
+			}
+			delete(w.announced, e.Run.ID)
+		}
+		if !w.q.Asks(e.Type) {
+			continue
+		}
+		if err := writeEvent(&text, e); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.announce(&text, page.Live); err != nil {
+		return nil, err
+	}
+	return text.Bytes(), nil
+}
+
+// announce adds the runs in progress that the client does not know of. Those that began before it connected are no news to it, unless
+// it resumes.
+func (w *watch) announce(text *bytes.Buffer, live []runs.Run) error {
+	for _, run := range live {
+		if w.announced[run.ID] {
+			continue
+		}
+		w.announced[run.ID] = true
+		if !w.looked && !w.resumed {
+			continue
+		}
+		if err := writeEvent(text, startOf(run)); err != nil {
+			return err
+		}
+	}
+	w.looked = true
+	return nil
+}
+
+// startOf returns the event that a run started.
+func startOf(run runs.Run) feed.Event {
+	run.Outcome, run.Decision, run.FinishedAt = runs.Outcome{Status: runs.Running}, runs.Decision{}, time.Time{}
+	return feed.Event{Type: feed.RunStarted, At: run.StartedAt, EndpointID: run.EndpointID, Run: &run}
+}
+
+// writeEvent writes one message.
+func writeEvent(text *bytes.Buffer, e feed.Event) error {
+	answer, err := newsAnswer(e)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("writing an event: %w", err)
+	}
+	if e.Place != (feed.Place{}) {
+		fmt.Fprintf(text, "id: %s\n", e.Place)
+	}
+	fmt.Fprintf(text, "event: %s\ndata: %s\n\n", e.Type, data) // JSON has no line ends of its own.
+	return nil
+}
+
+// newsAnswer returns an event as users see it.
+func newsAnswer(e feed.Event) (api.Event, error) {
+	out := api.Event{Type: api.EventType(e.Type), At: e.At.UTC(), EndpointID: endpoints.ID(e.EndpointID).String()}
+	if e.Run != nil {
+		run, err := runAnswer(*e.Run)
+		if err != nil {
+			return out, err
+		}
+		out.Run = &run
+	}
+	if c := e.Change; c != nil {
+		out.Change = &api.EndpointChange{Version: c.Version, Action: optional(c.Action), PausedUntil: c.PausedUntil, Reason: optional(c.Reason)}
+	}
+	if h := e.Hint; h != nil {
+		out.Hint = &api.HintChange{
+			Kind: h.Kind, RunAt: h.RunAt, ExpiresAt: &h.ExpiresAt, Author: optional(h.Author), Reason: optional(h.Reason),
+		}
+		if h.IntervalMs != 0 {
+			out.Hint.IntervalMs = &h.IntervalMs
+		}
+	}
+	return out, nil
+}

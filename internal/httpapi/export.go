@@ -1,0 +1,90 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/httpapi/api"
+)
+
+// exportPage is how many endpoints are read at once.
+const exportPage = 500
+
+// ExportEndpoints writes endpoints as lines that an import takes.
+func (s *Server) ExportEndpoints(ctx context.Context, r api.ExportEndpointsRequestObject) (api.ExportEndpointsResponseObject, error) {
+	p := r.Params
+	f, err := endpointFilter(ctx, api.ListEndpointsParams{Label: p.Label, Key: p.Key, Name: p.Name, NamePrefix: p.NamePrefix, State: p.State})
+	if err != nil {
+		return nil, err
+	}
+	f.Limit = exportPage
+	found, _, err := s.endpoints.List(ctx, f) // The first page may still be refused.
+	if err != nil {
+		return nil, err
+	}
+	return exportAnswer(func(w http.ResponseWriter) error { return s.export(ctx, w, f, found) }), nil
+}
+
+// exportAnswer writes the answer to an export.
+type exportAnswer func(w http.ResponseWriter) error
+
+// VisitExportEndpointsResponse writes the answer.
+func (a exportAnswer) VisitExportEndpointsResponse(w http.ResponseWriter) error { return a(w) }
+
+func (s *Server) export(ctx context.Context, w http.ResponseWriter, f endpoints.Filter, found []*endpoints.Endpoint) error {
+	answer := openStream(w, lineMedia)
+	defer answer.close()
+	ctx, cancel := s.whileServing(ctx)
+	defer cancel()
+	for {
+		text, err := exportLines(found)
+		if err != nil {
+			return err
+		}
+		if err := answer.write(text); err != nil {
+			return nil // The client has gone or does not read, and the stream gives it up.
+		}
+		if len(found) < f.Limit {
+			return nil
+		}
+		f.Before = found[len(found)-1].ID
+		if found, _, err = s.endpoints.List(ctx, f); err != nil {
+			s.logger.WarnContext(ctx, "export broken off", "error", err)
+			answer.broken.Store(true) // An answer that just ended would look whole.
+			return nil
+		}
+	}
+}
+
+func exportLines(list []*endpoints.Endpoint) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	for _, e := range list {
+		if err := encoder.Encode(exportLine(e)); err != nil {
+			return nil, fmt.Errorf("writing endpoint %s: %w", e.ID, err)
+		}
+	}
+	return text.Bytes(), nil
+}
+
+// exportLine returns an endpoint as an import takes it.
+func exportLine(e *endpoints.Endpoint) api.ImportLine {
+	d := documentOf(e.Spec)
+	line := api.ImportLine{
+		ID: new(e.ID.String()), Key: d.Key, Name: d.Name, Description: d.Description, Labels: d.Labels,
+		URL: d.URL, Method: d.Method, Body: d.Body,
+		BaselineCron: d.BaselineCron, BaselineIntervalMs: d.BaselineIntervalMs, Timezone: d.Timezone, DST: d.DST, StartAt: d.StartAt,
+		CatchUp: d.CatchUp, MinIntervalMs: d.MinIntervalMs, MaxIntervalMs: d.MaxIntervalMs, JitterMs: d.JitterMs,
+		TimeoutMs: d.TimeoutMs, MaxExecutionTimeMs: d.MaxExecutionTimeMs, MaxResponseKb: d.MaxResponseKb,
+		FollowRedirects: d.FollowRedirects, Success: d.Success, Retry: d.Retry, Idempotent: d.Idempotent,
+	}
+	if len(e.Spec.Headers) > 0 {
+		line.Headers = new(masked(e.Spec.Headers))
+	}
+	return line
+}

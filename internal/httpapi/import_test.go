@@ -1,0 +1,249 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestImportCreatesReplacesAndFailsLineByLine(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.call(t, "POST", "/v1/endpoints", `{"key":"old","name":"o","url":"https://a.example/","baselineIntervalMs":60000}`).is(http.StatusCreated)
+	s.call(t, "POST", "/v1/endpoints", `{"key":"same","name":"s","url":"https://a.example/","baselineIntervalMs":60000}`).is(http.StatusCreated)
+
+	got := s.imports(t, "", strings.Join([]string{
+		`{"key":"new","name":"n","url":"https://a.example/","baselineIntervalMs":60000}`,
+		`{"key":"old","name":"o2","url":"https://a.example/","baselineIntervalMs":60000,"timeoutMs":5}`,
+		``,
+		`{"key":"same","name":"s","url":"https://a.example/","baselineIntervalMs":60000}`,
+		`{"key":"bad","name":"","url":"ftp://a.example/","baselineIntervalMs":1}`,
+		`{"name":`,
+		`[]`,
+		`{"id":"run_1","name":"x","url":"https://a.example/","baselineIntervalMs":60000,"url2":1}`,
+		strings.Repeat("x", 600<<10),
+		`{"name":"keyless","url":"https://a.example/","baselineCron":"0 9 * * *"}`,
+	}, "\n"))
+
+	status := func(r result) string {
+		if r.Error == nil {
+			return fmt.Sprintf("%d %s %s", r.Line, r.Status, strings.Join(r.Changes, " "))
+		}
+		fields := ""
+		for _, f := range r.Error.Errors {
+			fields += " " + f.Field + ":" + f.Code
+		}
+		return fmt.Sprintf("%d %s %s%s", r.Line, r.Status, r.Error.Code, fields)
+	}
+	var all []string
+	for _, r := range got.results {
+		all = append(all, status(r))
+	}
+	require.Equal(t, []string{
+		"1 created ",
+		"2 updated name timeoutMs",
+		"4 unchanged ",
+		"5 failed invalid_fields name:required baselineIntervalMs:out_of_range url:url_scheme",
+		"6 failed invalid_json",
+		"7 failed invalid_json",
+		"8 failed malformed_fields url2:unknown_field id:invalid_id",
+		"9 failed line_too_long",
+		"10 created ",
+	}, all)
+	sum := got.summary.Summary
+	require.Equal(t, []int{9, 2, 1, 1, 0, 5, 11}, []int{sum.Lines, sum.Created, sum.Updated, sum.Unchanged, sum.Valid, sum.Failed, sum.NextLine})
+	require.True(t, sum.Complete)
+	require.Nil(t, got.summary.Error)
+	list := s.call(t, "GET", "/v1/endpoints?fields=name,key", "").is(http.StatusOK)
+	require.Len(t, list["items"], 4)
+}
+
+func TestImportOfAnExportChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	full := `{"key":"full","name":"f","url":"https://a.example/?a=1&b=<2>","method":"POST","description":"d","labels":{"team":"x"},` +
+		`"headers":{"Authorization":"Bearer secret","Accept":"*/*"},"body":"{}","baselineCron":"0 9 * * *","timezone":"Europe/Berlin",` +
+		`"dst":{"gap":"skip","overlap":"both"},"startAt":"2030-01-01T00:00:00.123456Z","catchUp":"all","minIntervalMs":1000,` +
+		`"maxIntervalMs":86400000,"jitterMs":10,"timeoutMs":7,"maxExecutionTimeMs":9000,"maxResponseKb":0,"followRedirects":3,` +
+		`"success":"2xx,404","retry":{"maxAttempts":3,"backoffMs":5,"maxBackoffMs":50},"idempotent":true}`
+	s.imports(t, "", full+"\n"+`{"name":"keyless","url":"https://a.example/","baselineIntervalMs":60000}`)
+
+	a := s.call(t, "GET", "/v1/endpoints:export", "", withKey(readKey))
+	require.Equal(t, http.StatusOK, a.status)
+	require.Equal(t, "application/x-ndjson", a.header.Get("Content-Type"))
+	require.Equal(t, 2, bytes.Count(a.body, []byte("\n")))
+	require.NotContains(t, string(a.body), "secret")
+	for _, query := range []string{"?dryRun=true", ""} {
+		got := s.imports(t, query, string(a.body))
+		require.Equal(t, 2, got.summary.Summary.Unchanged, "%s: %+v", query, got.results)
+	}
+	require.Equal(t, 1, bytes.Count(s.call(t, "GET", "/v1/endpoints:export?label=team:x&namePrefix=f", "").body, []byte("\n")))
+
+	// A mask stands for what is stored, and for nothing else.
+	renamed := strings.Replace(string(a.body), `"Accept"`, `"Cookie":"***","Accept"`, 1)
+	got := s.imports(t, "", renamed)
+	require.Equal(t, 1, got.summary.Summary.Failed, "%+v", got.results)
+	elsewhere := newStack(t)
+	got = elsewhere.imports(t, "", string(a.body))
+	require.Equal(t, []int{1, 1}, []int{got.summary.Summary.Created, got.summary.Summary.Failed}, "ids of elsewhere count as absent, a mask does not")
+}
+
+func TestDryRunPlansAndWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.imports(t, "", `{"key":"a","name":"a","url":"https://a.example/","baselineIntervalMs":60000}`)
+	got := s.imports(t, "?dryRun=true", `{"key":"a","name":"b","url":"https://a.example/","baselineIntervalMs":60000}
+{"key":"b","name":"b","url":"https://a.example/","baselineIntervalMs":60000}
+{"key":"c","name":"b"}`)
+	require.Equal(t, "valid", got.results[0].Status)
+	require.Equal(t, []string{"name"}, got.results[0].Changes)
+	require.NotEmpty(t, got.results[0].ID)
+	require.Equal(t, "valid", got.results[1].Status)
+	require.Empty(t, got.results[1].ID)
+	require.Equal(t, "failed", got.results[2].Status)
+	require.Equal(t, 2, got.summary.Summary.Valid)
+	require.Len(t, s.call(t, "GET", "/v1/endpoints?name=a", "").is(http.StatusOK)["items"], 1)
+	require.Empty(t, s.call(t, "GET", "/v1/endpoints?name=b", "").is(http.StatusOK)["items"])
+}
+
+// A client whose connection breaks sends the same body again, from the line after the last answer.
+func TestImportGoesOnWhereItBroke(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	var body strings.Builder
+	for n := range 1200 {
+		fmt.Fprintf(&body, `{"name":"n%d","url":"https://a.example/","baselineIntervalMs":60000}`+"\n", n)
+	}
+	reader, writer := io.Pipe()
+	response, err := s.client.Do(s.request(t, "POST", "/v1/endpoints:import", io.MultiReader(strings.NewReader(body.String()), reader), asLines))
+	require.NoError(t, err, "the answer begins while the body is still sent")
+	first := make([]byte, 20<<10)
+	n, err := io.ReadFull(response.Body, first)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.NoError(t, writer.CloseWithError(io.ErrUnexpectedEOF))
+	last := bytes.LastIndexByte(first[:n], '\n')
+	got := readImport(t, first[:last])
+	next := got.results[len(got.results)-1].Line + 1
+	require.Greater(t, next, 100)
+	count := func() int {
+		return bytes.Count(s.call(t, "GET", "/v1/endpoints:export", "").body, []byte("\n"))
+	}
+	require.Eventually(t, func() bool { return count() >= 1000 }, 30*time.Second, 50*time.Millisecond)
+
+	rest := s.imports(t, fmt.Sprintf("?from=%d", 1001), body.String())
+
+	require.Equal(t, 1001, rest.results[0].Line)
+	require.Equal(t, 200, rest.summary.Summary.Created)
+	require.Equal(t, 1201, rest.summary.Summary.NextLine)
+	require.Equal(t, 1200, count())
+}
+
+// Most clients send the whole body before they read a byte of the answer.
+func TestImportServesClientsThatReadLast(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	line := `{"name":"` + strings.Repeat("n", 300) + `","url":"ftp://a.example/","baselineIntervalMs":1}` + "\n"
+	const lines = 20_000 // 6 MB of answers: more than any socket buffers
+	reader, writer := io.Pipe()
+	answered := make(chan imported, 1)
+	sent := make(chan struct{})
+	go func() {
+		response, err := s.client.Do(s.request(t, "POST", "/v1/endpoints:import", reader, asLines))
+		if err != nil {
+			t.Error(err)
+			close(answered)
+			return
+		}
+		defer response.Body.Close()
+		<-sent
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- readImport(t, text)
+	}()
+	for range lines {
+		_, err := writer.Write([]byte(line))
+		require.NoError(t, err)
+	}
+	require.NoError(t, writer.Close())
+	close(sent)
+	require.Equal(t, lines, within(t, answered).summary.Summary.Failed)
+}
+
+func TestImportEndsWhenTheServerStops(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	reader, writer := io.Pipe()
+	answered := make(chan imported, 1)
+	go func() {
+		response, err := s.client.Do(s.request(t, "POST", "/v1/endpoints:import", reader, asLines))
+		if err != nil {
+			t.Error(err)
+			close(answered)
+			return
+		}
+		defer response.Body.Close()
+		text, _ := io.ReadAll(response.Body)
+		answered <- readImport(t, text)
+	}()
+	line := []byte(`{"name":"n","url":"https://a.example/","baselineIntervalMs":60000}` + "\n")
+	write := func(n int) {
+		for range n {
+			_, _ = writer.Write(line)
+		}
+	}
+	write(600)
+	s.api.Drain()
+	write(600)
+	got := within(t, answered)
+	_ = writer.Close()
+	require.False(t, got.summary.Summary.Complete)
+	require.Equal(t, "unavailable", got.summary.Error.Code)
+	require.Equal(t, len(got.results)+1, got.summary.Summary.NextLine)
+	require.Equal(t, len(got.results), got.summary.Summary.Created, "what was answered is stored")
+}
+
+func TestImportRefusesWhatIsNoLines(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	require.Equal(t, http.StatusUnsupportedMediaType, s.call(t, "POST", "/v1/endpoints:import", "{}").status)
+	require.Equal(t, http.StatusForbidden, s.call(t, "POST", "/v1/endpoints:import", "{}", asLines, withKey(readKey)).status)
+	require.Equal(t, http.StatusBadRequest, s.call(t, "POST", "/v1/endpoints:import?from=0", "{}", asLines).status)
+	require.Equal(t, http.StatusBadRequest, s.call(t, "POST", "/v1/endpoints:import?dryRun=yes", "{}", asLines).status)
+	require.Equal(t, http.StatusNotFound, s.call(t, "POST", "/v1/endpointsimport", "{}", asLines).status)
+	empty := s.imports(t, "", "\n\n")
+	require.True(t, empty.summary.Summary.Complete)
+	require.Zero(t, empty.summary.Summary.Lines)
+}
+
+func TestTooManyLinesAreRefusedAfterThose(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	got := s.imports(t, "", strings.Repeat("\n", 100_000)+`{"name":"n","url":"https://a.example/","baselineIntervalMs":60000}`)
+	require.Equal(t, "too_many_lines", got.summary.Error.Code)
+	require.False(t, got.summary.Summary.Complete)
+	require.Zero(t, got.summary.Summary.Created)
+}
+
+// BenchmarkImport imports 100,000 endpoints with keys and labels.
+func BenchmarkImport(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		s := newStack(b)
+		var body strings.Builder
+		for n := range 100_000 {
+			fmt.Fprintf(&body, `{"key":"k-%d","name":"Endpoint %d","url":"https://a.example/health/%d","baselineIntervalMs":60000,"labels":{"team":"t%d"}}`+"\n", n, n, n, n%50)
+		}
+		b.StartTimer()
+		got := s.imports(b, "", body.String())
+		require.Equal(b, 100_000, got.summary.Summary.Created)
+	}
+}

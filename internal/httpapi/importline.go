@@ -1,0 +1,107 @@
+package httpapi
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/oapi-codegen/runtime"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/httpapi/api"
+)
+
+// maxLineErrors bounds the bad fields of one line: the results of an import wait in memory until they are read.
+const maxLineErrors = 20
+
+// importLine reads a line of an import. What cannot be done with it is an error of its Want.
+func (s *Server) importLine(text []byte) endpoints.Upsert {
+	in, err := readInput(text, s.rules.importLine)
+	if err != nil {
+		return unusable(err)
+	}
+	values := maps.Clone(in.value)
+	named, _ := values["id"].(string) // Absent or null: not named.
+	delete(values, "id")
+	var u endpoints.Upsert
+	if named != "" {
+		if u.ID, err = endpoints.ParseID(named); err != nil {
+			in.malformed = append(in.malformed, errs.Field{Field: "id", Code: "invalid_id", Message: err.Error()})
+		}
+	}
+	var document api.EndpointSpec
+	if err := runtime.BindJSONValue(values, &document); err != nil {
+		return unusable(fmt.Errorf("binding a line: %w", err))
+	}
+	spec := specOf(document)
+	if in.bad() {
+		u = unusable(in.refuse(s.endpoints.Check(spec)))
+		u.Key = ""
+		return u
+	}
+	u.Key = spec.Key
+	u.Want = func(stored *endpoints.Endpoint) (endpoints.Spec, error) { return unmasked(spec, stored) }
+	return u
+}
+
+func unusable(err error) endpoints.Upsert {
+	return endpoints.Upsert{Want: func(*endpoints.Endpoint) (endpoints.Spec, error) { return endpoints.Spec{}, err }}
+}
+
+// unmasked returns a spec whose masked headers have the values that are stored. A mask that stands for nothing stored is refused.
+func unmasked(spec endpoints.Spec, stored *endpoints.Endpoint) (endpoints.Spec, error) {
+	var bad []errs.Field
+	headers := maps.Clone(spec.Headers)
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		if headers[name] != mask {
+			continue
+		}
+		value, known := "", false
+		if stored != nil && auditlog.Secret(name) {
+			value, known = stored.Spec.Headers[name]
+		}
+		if !known {
+			bad = append(bad, errs.Field{
+				Field: join("headers", name), Code: "masked_value",
+				Message: "is the mask that answers show in place of a secret, and no value is stored that it could stand for; send the real value",
+			})
+		}
+		headers[name] = value
+	}
+	spec.Headers = headers
+	return spec, errs.InvalidFields(bad)
+}
+
+// lineError returns what a user may see of why a line failed.
+func lineError(err error) *api.LineError {
+	p := problemOf(err)
+	e := &api.LineError{Code: p.Code, Detail: p.Detail, Errors: p.Errors}
+	if e.Errors != nil && len(*e.Errors) > maxLineErrors {
+		e.Detail += fmt.Sprintf(" (the first %d)", maxLineErrors)
+		e.Errors = new((*e.Errors)[:maxLineErrors])
+	}
+	return e
+}
+
+// lineResult returns the answer to a line.
+func lineResult(line int, u endpoints.Upsert, o endpoints.Outcome, dry bool) api.ImportResult {
+	r := api.ImportResult{Line: int32(line), Status: api.ImportStatus(o.Done), Key: optional(u.Key)} //nolint:gosec // At most 100,000.
+	if dry && (o.Done == endpoints.Created || o.Done == endpoints.Updated) {
+		r.Status = api.ImportStatusValid
+	}
+	if o.Endpoint != nil && (!dry || o.Done != endpoints.Created) {
+		r.ID = new(o.Endpoint.ID.String())
+	}
+	if len(o.Changes) > 0 {
+		r.Changes = &o.Changes
+	}
+	if len(o.Warnings) > 0 {
+		r.Warnings = new(fieldErrors(o.Warnings))
+	}
+	if o.Err != nil {
+		r.Error = lineError(o.Err)
+	}
+	return r
+}

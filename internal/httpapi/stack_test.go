@@ -1,0 +1,163 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/auth"
+	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/endpoints"
+	"rubato/internal/httpapi"
+	"rubato/internal/store"
+)
+
+// stack is a server that listens, over a Postgres of its own.
+type stack struct {
+	t   *testing.T
+	api *httpapi.Server
+	url string
+	db  *store.DB
+
+	database string
+	client   *http.Client
+	logs     *bytes.Buffer
+}
+
+func newStack(tb testing.TB) *stack {
+	tb.Helper()
+	url := devpgtest.NewDatabase(tb, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := store.MigrateUp(ctx, url)
+		return err
+	}})
+	db, err := store.Open(tb.Context(), store.Config{URL: url})
+	require.NoError(tb, err)
+	tb.Cleanup(db.Close)
+	keys := keyring{
+		auth.Hash(writeKey): {TenantID: store.DefaultTenant, KeyID: [16]byte{1}, Name: "writer", Scopes: []auth.Scope{auth.Write}},
+		auth.Hash(readKey):  {TenantID: store.DefaultTenant, KeyID: [16]byte{2}, Name: "reader", Scopes: []auth.Scope{auth.Read}},
+	}
+	kept := store.NewEndpoints(db)
+	s := &stack{db: db, database: url, client: &http.Client{Transport: &http.Transport{}}, logs: new(bytes.Buffer)}
+	s.api = httpapi.New(httpapi.Config{
+		Auth: auth.NewAuthenticator(keys), Endpoints: endpoints.NewService(kept, targets{}), Bulk: endpoints.NewBulk(kept, targets{}),
+		Feed: store.NewFeed(db), Runs: store.NewRuns(db), Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
+		Ready: db.Ping, Registerer: prometheus.NewRegistry(),
+	})
+	server := httptest.NewUnstartedServer(s.api)
+	server.Config.ReadTimeout, server.Config.ReadHeaderTimeout = httpapi.ReadTimeout, httpapi.ReadHeaderTimeout
+	server.Start()
+	tb.Cleanup(server.Close)
+	tb.Cleanup(s.api.Drain)
+	tb.Cleanup(s.client.CloseIdleConnections)
+	s.url = server.URL
+	if test, ok := tb.(*testing.T); ok {
+		s.t = test
+	}
+	return s
+}
+
+// pool returns connections for statements of the test's own.
+func (s *stack) pool(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), s.database)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func (s *stack) request(tb testing.TB, method, path string, body io.Reader, changes ...request) *http.Request {
+	tb.Helper()
+	r, err := http.NewRequestWithContext(tb.Context(), method, s.url+path, body)
+	require.NoError(tb, err)
+	withKey(writeKey)(r)
+	r.Header.Set("Content-Type", "application/json")
+	for _, change := range changes {
+		change(r)
+	}
+	return r
+}
+
+// call returns the status, the header and the whole body of an answer.
+func (s *stack) call(tb testing.TB, method, path, body string, changes ...request) *answer {
+	tb.Helper()
+	response, err := s.client.Do(s.request(tb, method, path, strings.NewReader(body), changes...))
+	require.NoError(tb, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(tb, err)
+	return &answer{t: s.t, status: response.StatusCode, header: response.Header, body: text}
+}
+
+func asLines(r *http.Request) { r.Header.Set("Content-Type", "application/x-ndjson") }
+
+// imported is the answer to an import.
+type imported struct {
+	results []result
+	summary struct {
+		Summary struct {
+			Lines, Created, Updated, Unchanged, Valid, Failed, NextLine int
+			Complete                                                    bool
+		}
+		Error *struct{ Code, Detail string }
+	}
+}
+
+type result struct {
+	Line            int
+	Status, ID, Key string
+	Changes         []string
+	Error           *struct {
+		Code   string
+		Errors []struct{ Field, Code string }
+	}
+}
+
+func (s *stack) imports(tb testing.TB, query, body string) imported {
+	tb.Helper()
+	a := s.call(tb, "POST", "/v1/endpoints:import"+query, body, asLines)
+	require.Equal(tb, http.StatusOK, a.status, "%s", a.body)
+	return readImport(tb, a.body)
+}
+
+func readImport(tb testing.TB, text []byte) imported {
+	tb.Helper()
+	var got imported
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if bytes.Contains(lines.Bytes(), []byte(`"summary":{`)) {
+			require.NoError(tb, json.Unmarshal(lines.Bytes(), &got.summary))
+			continue
+		}
+		var r result
+		require.NoError(tb, json.Unmarshal(lines.Bytes(), &r), "%s", lines.Text())
+		got.results = append(got.results, r)
+	}
+	require.NoError(tb, lines.Err())
+	return got
+}
+
+// within fails the test when something does not happen in time.
+func within[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(30 * time.Second):
+		require.FailNow(t, "it did not happen")
+		panic("unreachable")
+	}
+}

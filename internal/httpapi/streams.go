@@ -1,0 +1,104 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// writeTimeout is how long a client of a stream may take to read what it is sent before it is cut off.
+	writeTimeout = 10 * time.Second
+	// lineTimeout is how long a client of an import may take to send more.
+	lineTimeout = 30 * time.Second
+
+	maxWatchesPerKey = 10
+	maxWatches       = 200 // each asks the database twice a second
+	maxImportsPerKey = 2
+	maxImports       = 8 // each may hold 40 MiB
+)
+
+// quota bounds how many streams of a kind are open, for one key and for all of them.
+type quota struct {
+	perKey, all int
+	busy        string // tells a client what it has too many of
+
+	mu   sync.Mutex
+	keys map[[16]byte]int
+	open int
+}
+
+func newQuota(perKey, all int, busy string) *quota {
+	return &quota{perKey: perKey, all: all, busy: busy, keys: map[[16]byte]int{}}
+}
+
+// acquire counts one more stream of a key. The error is a 429; otherwise release must be called once.
+func (l *quota) acquire(key [16]byte) (release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= l.all || l.keys[key] >= l.perKey {
+		return nil, &refusal{status: http.StatusTooManyRequests, code: "too_many_streams", detail: l.busy}
+	}
+	l.open++
+	l.keys[key]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.open--
+		if l.keys[key]--; l.keys[key] == 0 {
+			delete(l.keys, key)
+		}
+	}, nil
+}
+
+// Drain ends every stream at its next whole line, and those to come at once: a server that stops cannot wait for them.
+func (s *Server) Drain() { s.drain() }
+
+// whileServing returns a context that ends with the request or when the server drains.
+func (s *Server) whileServing(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.serving, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// stream is an answer that is written for as long as it goes on.
+type stream struct {
+	w          http.ResponseWriter
+	controller *http.ResponseController
+	broken     atomic.Bool // the client did not take something
+}
+
+// openStream prepares an answer of a media type. Nothing is sent before the first write.
+func openStream(w http.ResponseWriter, media string) *stream {
+	w.Header().Set("Content-Type", media)
+	w.Header().Set("X-Accel-Buffering", "no") // Asks proxies to pass lines on as they come.
+	return &stream{w: w, controller: http.NewResponseController(w)}
+}
+
+// write sends text at once. A client that does not take it within writeTimeout is an error. Writers that know no deadline, as in
+// tests without a connection, have none.
+func (s *stream) write(text []byte) error {
+	_ = s.controller.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err := s.w.Write(text)
+	if err == nil {
+		err = s.controller.Flush()
+	}
+	if err != nil {
+		s.broken.Store(true)
+	}
+	return err
+}
+
+// close gives the connection back as it was, for the next request on it. A connection whose client does not read is given up: the
+// server would wait for it to take what is left.
+func (s *stream) close() {
+	if s.broken.Load() {
+		panic(http.ErrAbortHandler)
+	}
+	_ = s.controller.SetWriteDeadline(time.Time{})
+}

@@ -1,0 +1,91 @@
+package httpapi
+
+import (
+	"context"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/httpapi/api"
+)
+
+// PutEndpointByKey creates or replaces the endpoint that has a key.
+func (s *Server) PutEndpointByKey(ctx context.Context, r api.PutEndpointByKeyRequestObject) (api.PutEndpointByKeyResponseObject, error) {
+	only, err := conditionOf(r.Params)
+	if err != nil {
+		return nil, err
+	}
+	in, spec := inputOf(ctx), specOf(*r.Body)
+	if spec.Key == "" {
+		spec.Key = text(&r.Key)
+	}
+	if spec.Key != r.Key {
+		in.unwanted = append(in.unwanted, errs.Field{Field: "key", Code: "key_mismatch", Message: "must be the key of the path, or be left out"})
+	}
+	if in.bad() {
+		return nil, in.refuse(s.endpoints.Check(spec))
+	}
+	out, err := s.bulk.Upsert(ctx, actorOf(ctx), []endpoints.Upsert{{Key: spec.Key, Want: func(stored *endpoints.Endpoint) (endpoints.Spec, error) {
+		if err := only.check(stored); err != nil {
+			return endpoints.Spec{}, err
+		}
+		return unmasked(spec, stored)
+	}}}, endpoints.Mode{})
+	if err != nil {
+		return nil, err
+	}
+	return putAnswer(out[0], in)
+}
+
+func putAnswer(o endpoints.Outcome, in *input) (api.PutEndpointByKeyResponseObject, error) {
+	switch o.Done {
+	case endpoints.Failed:
+		return nil, in.refuse(o.Err)
+	case endpoints.Created:
+		return api.PutEndpointByKey201JSONResponse{
+			Body: endpointAnswer(o.Endpoint, o.Endpoint.CreatedAt, o.Warnings),
+			Headers: api.PutEndpointByKey201ResponseHeaders{
+				ETag: etag(o.Endpoint.Version), Location: "/v1/endpoints/" + o.Endpoint.ID.String(),
+			},
+		}, nil
+	case endpoints.Updated, endpoints.Unchanged:
+	}
+	return api.PutEndpointByKey200JSONResponse{EndpointJSONResponse: changed(o.Endpoint, o.Warnings)}, nil
+}
+
+// condition is what If-Match and If-None-Match ask of the endpoint that is there.
+type condition struct {
+	must, mustNot       bool  // be there
+	version, notVersion int64 // 0: any
+}
+
+func conditionOf(p api.PutEndpointByKeyParams) (c condition, err error) {
+	if c.must = p.IfMatch != nil; c.must {
+		if c.version, err = versionOf(p.IfMatch); err != nil {
+			return c, err
+		}
+	}
+	if p.IfNoneMatch == nil {
+		return c, nil
+	}
+	if *p.IfNoneMatch != "*" && !entityTag.MatchString(*p.IfNoneMatch) {
+		return c, badParameter("If-None-Match", "invalid_value", `must be *, or the ETag of a version that is not to be replaced, such as "3"`)
+	}
+	c.notVersion, err = versionOf(p.IfNoneMatch)
+	c.mustNot = *p.IfNoneMatch == "*"
+	return c, err
+}
+
+// check returns an [errs.Precondition] where the endpoint, nil for none, is not as asked.
+func (c condition) check(stored *endpoints.Endpoint) error {
+	switch {
+	case stored == nil && c.must:
+		return errs.New(errs.Precondition, "version_mismatch", "no endpoint has this key; leave If-Match out to create one")
+	case stored == nil:
+		return nil
+	case c.mustNot:
+		return errs.New(errs.Precondition, "endpoint_exists", "an endpoint has this key already; leave If-None-Match out to replace it")
+	case c.version != 0 && c.version != stored.Version || c.notVersion != 0 && c.notVersion == stored.Version:
+		return errs.New(errs.Precondition, "version_mismatch", "the endpoint was changed since it was read; read it again and repeat the edit")
+	}
+	return nil
+}

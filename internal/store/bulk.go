@@ -1,0 +1,158 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
+	"rubato/internal/store/dbsqlc"
+)
+
+var _ endpoints.BulkStore = (*Endpoints)(nil)
+
+// Find implements endpoints.BulkStore.
+func (s *Endpoints) Find(
+	ctx context.Context, tenant [16]byte, ids []endpoints.ID, keys []string,
+) (found []*endpoints.Endpoint, now time.Time, err error) {
+	err = s.db.list(ctx, func(tx pgx.Tx) error {
+		rows, err := s.find(ctx, tx, tenant, ids, keys)
+		if err != nil {
+			return fmt.Errorf("looking up %d ids and %d keys: %w", len(ids), len(keys), err)
+		}
+		if found, err = s.withStates(ctx, tx, rows); err != nil {
+			return err
+		}
+		now, err = s.db.decisionTime(ctx, tx)
+		return err
+	})
+	return found, now, err
+}
+
+// find reads the rows of endpoints by ID and by key, each once.
+func (s *Endpoints) find(ctx context.Context, tx pgx.Tx, tenant [16]byte, ids []endpoints.ID, keys []string) (rows []dbsqlc.Endpoint, err error) {
+	if len(ids) > 0 {
+		rows, err = s.db.q.EndpointFindByIDs(ctx, tx, dbsqlc.EndpointFindByIDsParams{TenantID: tenant, Ids: rawIDs(ids)})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(keys) == 0 {
+		return rows, nil
+	}
+	known := make(map[[16]byte]bool, len(rows))
+	for _, row := range rows {
+		known[row.ID] = true
+	}
+	byKey, err := s.db.q.EndpointFindByKeys(ctx, tx, dbsqlc.EndpointFindByKeysParams{TenantID: tenant, Keys: keys})
+	for _, row := range byKey {
+		if !known[row.ID] {
+			rows = append(rows, row)
+		}
+	}
+	return rows, err
+}
+
+func rawIDs(ids []endpoints.ID) [][16]byte {
+	raw := make([][16]byte, len(ids))
+	for i, id := range ids {
+		raw[i] = id
+	}
+	return raw
+}
+
+// CreateMany implements endpoints.BulkStore. It waits for nobody but those who take the same keys at this moment: no start can be in
+// flight for an endpoint that nobody knows.
+func (s *Endpoints) CreateMany(
+	ctx context.Context, act auditlog.Act, create func(now time.Time) ([]endpoints.New, error),
+) (taken []endpoints.ID, err error) {
+	err = s.db.tx(ctx, func(tx pgx.Tx) error {
+		taken = nil
+		now, err := s.db.decisionTime(ctx, tx)
+		if err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		all, err := create(now)
+		if err != nil {
+			return err
+		}
+		rows := dbsqlc.EndpointInsertManyParams{TenantID: act.By.TenantID, Now: now}
+		for _, n := range all {
+			addColumns(&rows, n.Endpoint)
+		}
+		inserted, err := s.db.q.EndpointInsertMany(ctx, tx, rows)
+		if err != nil {
+			return fmt.Errorf("inserting %d endpoints: %w", len(all), err)
+		}
+		there := make(map[[16]byte]bool, len(inserted))
+		for _, id := range inserted {
+			there[id] = true
+		}
+		var b bulk
+		for _, n := range all {
+			if !there[n.Endpoint.ID] {
+				taken = append(taken, n.Endpoint.ID)
+				continue
+			}
+			if err := b.created(n, now); err != nil {
+				return err
+			}
+		}
+		return b.write(ctx, tx, s.db, act)
+	})
+	return taken, err
+}
+
+// ChangeMany implements endpoints.BulkStore.
+func (s *Endpoints) ChangeMany(
+	ctx context.Context, act auditlog.Act, ids []endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, bool),
+) error {
+	var days []time.Time // that what passed without a run belongs to
+	locked := func(tx pgx.Tx) error {
+		days = nil
+		if err := s.lock(ctx, tx, ids); err != nil {
+			return err
+		}
+		found, err := s.find(ctx, tx, act.By.TenantID, ids, nil)
+		if err != nil {
+			return fmt.Errorf("reading %d endpoints: %w", len(ids), err)
+		}
+		list, err := s.withStates(ctx, tx, found)
+		if err != nil {
+			return err
+		}
+		now, err := s.db.decisionTime(ctx, tx)
+		if err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		b := bulk{edits: edits{now: now, tenant: act.By.TenantID}}
+		for _, e := range list {
+			before := *e
+			planned, keep := change(e, now)
+			if !keep {
+				continue
+			}
+			days = append(days, skipDays(e)...)
+			if err := b.changed(&before, e, planned); err != nil {
+				return err
+			}
+		}
+		return b.write(ctx, tx, s.db, act)
+	}
+	return s.db.withPartitions(ctx, func() []time.Time { return days }, func() error { return s.db.tx(ctx, locked) })
+}
+
+// lock keeps starts and finishes of endpoints out: first no start may be in flight, then no finish. In this order nobody waits in a
+// circle, and the statements after see what both committed.
+func (s *Endpoints) lock(ctx context.Context, tx pgx.Tx, ids []endpoints.ID) error {
+	if err := s.db.q.StartsExclude(ctx, tx); err != nil {
+		return fmt.Errorf("waiting for starts in flight: %w", err)
+	}
+	if _, err := s.db.q.ScheduleLock(ctx, tx, rawIDs(ids)); err != nil {
+		return fmt.Errorf("locking the schedules of %d endpoints: %w", len(ids), err)
+	}
+	return nil
+}

@@ -1,0 +1,299 @@
+package store_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/runs"
+)
+
+func (b *bundle) bulk() *endpoints.Bulk { return endpoints.NewBulk(b.endpoints, anyTarget{}) }
+
+// wanted returns an upsert by key of a plain endpoint, changed by edit.
+func wanted(key string, edit func(*endpoints.Spec)) endpoints.Upsert {
+	return endpoints.Upsert{Key: key, Want: func(*endpoints.Endpoint) (endpoints.Spec, error) {
+		s := endpoints.Defaults()
+		s.Name, s.Key, s.URL, s.BaselineInterval = "bulk", key, "http://target.example/", time.Minute
+		if edit != nil {
+			edit(&s)
+		}
+		return s, nil
+	}}
+}
+
+func (b *bundle) upsert(t *testing.T, mode endpoints.Mode, list ...endpoints.Upsert) []endpoints.Outcome {
+	t.Helper()
+	out, err := b.bulk().Upsert(t.Context(), tenant, list, mode)
+	require.NoError(t, err)
+	require.Len(t, out, len(list))
+	return out
+}
+
+func doneOf(list []endpoints.Outcome) []endpoints.Done {
+	done := make([]endpoints.Done, len(list))
+	for i, o := range list {
+		done[i] = o.Done
+	}
+	return done
+}
+
+func TestBulkCreatesWhatASingleRegistrationWould(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	out := b.upsert(t, endpoints.Mode{}, wanted("one", func(s *endpoints.Spec) {
+		s.Labels, s.Headers = map[string]string{"team": "blue"}, map[string]string{"X-One": "1"}
+		s.StartAt, s.Retry.MaxAttempts, s.Idempotent = now.Add(time.Hour), 3, true
+		s.Description, s.Body, s.Method, s.Jitter = "d", "b", "POST", time.Second
+	}), wanted("", func(s *endpoints.Spec) { s.BaselineInterval, s.BaselineCron = 0, "0 9 * * *" }))
+	require.Equal(t, []endpoints.Done{endpoints.Created, endpoints.Created}, doneOf(out))
+	for _, o := range out {
+		got := b.get(t, o.Endpoint.ID)
+		require.Empty(t, got.Spec.Diff(o.Endpoint.Spec))
+		require.Equal(t, o.Endpoint.State.Due, got.State.Due)
+		last, err := b.service.Explain(t.Context(), tenant, o.Endpoint.ID)
+		require.NoError(t, err)
+		require.Equal(t, "register", last.Cause)
+		require.Equal(t, tenant.Name, last.Author)
+		require.Equal(t, got.State.Due.At, last.Due.At)
+	}
+	require.Equal(t, now.Add(time.Hour), b.get(t, out[0].Endpoint.ID).State.Due.Slot, "without spreading startAt and at-once hold")
+	require.EqualValues(t, out[0].Endpoint.ID, b.claim(t, worker{1}, 2*time.Hour)[0].EndpointID, "and workers may claim it")
+}
+
+func TestBulkReplacesByKeyAndByIDAndLeavesTheSameAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	keyed := b.register(t, func(s *endpoints.Spec) { s.Key = "keyed" })
+	plain := b.register(t, nil)
+	same := b.register(t, func(s *endpoints.Spec) { s.Key, s.Name = "same", "bulk" })
+	gone := b.register(t, func(s *endpoints.Spec) { s.Key = "gone" })
+	require.NoError(t, b.service.Archive(t.Context(), tenant, gone.ID))
+	byID := wanted("", nil)
+	byID.ID = plain.ID
+	claimed := b.claim(t, worker{1}, horizon)
+	require.Len(t, claimed, 3)
+	b.at(now.Add(time.Second))
+
+	list := []endpoints.Upsert{wanted("keyed", nil), byID, wanted("same", nil), wanted("gone", nil)}
+	dry := b.upsert(t, endpoints.Mode{DryRun: true}, list...)
+	require.Equal(t, []string{"name"}, dry[0].Changes)
+	require.Equal(t, int64(1), b.get(t, keyed.ID).Version, "a dry run writes nothing")
+	out := b.upsert(t, endpoints.Mode{Spread: true}, list...)
+
+	want := []endpoints.Done{endpoints.Updated, endpoints.Updated, endpoints.Unchanged, endpoints.Created}
+	require.Equal(t, want, doneOf(dry))
+	require.Equal(t, want, doneOf(out))
+	require.Equal(t, "bulk", b.get(t, keyed.ID).Spec.Name)
+	require.Equal(t, int64(2), b.get(t, keyed.ID).Version)
+	require.Equal(t, "bulk", b.get(t, plain.ID).Spec.Name)
+	require.Equal(t, int64(1), b.get(t, same.ID).Version)
+	require.NotEqual(t, gone.ID, out[3].Endpoint.ID)
+	started := map[[16]byte]bool{}
+	for _, s := range b.start(t, worker{1}, claimed...) {
+		started[s.RunID] = true
+	}
+	require.Len(t, started, 1, "an edit revokes the claim, and only an edit")
+	last, err := b.service.Explain(t.Context(), tenant, keyed.ID)
+	require.NoError(t, err)
+	require.Equal(t, "edit", last.Cause)
+}
+
+func TestBulkEditOfALiveEndpointWaitsForItsFinish(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	e := b.register(t, func(s *endpoints.Spec) { s.Key = "live" })
+	c, s := b.startOne(t, worker{1})
+
+	out := b.upsert(t, endpoints.Mode{}, wanted("live", func(s *endpoints.Spec) { s.BaselineInterval = time.Hour }))
+
+	require.Equal(t, endpoints.Updated, out[0].Done)
+	require.Empty(t, b.finish(t, worker{1}, 0, succeed(worker{1}, c, s)).Late, "the live run keeps its claim")
+	got := b.get(t, e.ID)
+	require.Equal(t, int64(2), got.Version)
+	require.Equal(t, c.Slot.Add(time.Hour), got.State.Due.At, "and its finish plans by the new interval")
+}
+
+func TestBulkSpreadsFirstRunsOverTheInterval(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	var list []endpoints.Upsert
+	for n := range 600 {
+		list = append(list, wanted(fmt.Sprintf("key-%d", n), nil))
+	}
+	cron := wanted("cron", func(s *endpoints.Spec) { s.BaselineInterval, s.BaselineCron = 0, "*/5 * * * *" })
+	at := wanted("at", func(s *endpoints.Spec) { s.StartAt = now.Add(time.Hour) })
+	out := b.upsert(t, endpoints.Mode{Spread: true}, append(list, cron, at)...)
+
+	perTenth := map[int]int{}
+	for _, o := range out[:600] {
+		due := b.get(t, o.Endpoint.ID).State.Due.At
+		require.True(t, due.After(now) && !due.After(now.Add(time.Minute)), "%s", due)
+		perTenth[int(due.Sub(now)/(6*time.Second+1))]++
+	}
+	for tenth := range 10 {
+		require.Greater(t, perTenth[tenth], 30, "the first runs of 600 endpoints over a minute: %v", perTenth)
+	}
+	require.Equal(t, now.Add(5*time.Minute), out[600].Endpoint.State.Due.At, "a cron keeps its grid")
+	require.Equal(t, now.Add(time.Hour), out[601].Endpoint.State.Due.At, "and so does a startAt")
+	phase := out[0].Endpoint.State.Due.At
+	require.NoError(t, b.service.Archive(t.Context(), tenant, out[0].Endpoint.ID))
+	b.at(now.Add(10 * time.Minute))
+	again := b.upsert(t, endpoints.Mode{Spread: true}, list[0])
+	require.Equal(t, phase.Add(10*time.Minute), again[0].Endpoint.State.Due.At, "the phase follows from the key")
+}
+
+// What the store refuses fails alone, also where it is only the database that knows, and what is named twice is done in order.
+func TestBulkFailsAloneAndActsInOrder(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	taken := b.register(t, func(s *endpoints.Spec) { s.Key = "taken" })
+	mover := b.register(t, func(s *endpoints.Spec) { s.Key = "mover" })
+	rename := wanted("taken", nil)
+	rename.ID = mover.ID
+	invalid := wanted("invalid", func(s *endpoints.Spec) { s.Timeout = 2 * time.Minute })
+	refused := endpoints.Upsert{Want: func(*endpoints.Endpoint) (endpoints.Spec, error) {
+		return endpoints.Spec{}, errs.New(errs.Malformed, "no", "no")
+	}}
+	out := b.upsert(t, endpoints.Mode{},
+		wanted("a", nil), invalid, refused, rename, wanted("twice", nil), wanted("twice", func(s *endpoints.Spec) { s.Name = "second" }), wanted("twice", nil), wanted("z", nil))
+
+	require.Equal(t, []endpoints.Done{
+		endpoints.Created, endpoints.Failed, endpoints.Failed, endpoints.Failed, endpoints.Created, endpoints.Updated, endpoints.Updated, endpoints.Created,
+	}, doneOf(out))
+	require.Equal(t, errs.Invalid, errs.CodeOf(out[1].Err))
+	require.Equal(t, errs.Conflict, errs.CodeOf(out[3].Err))
+	require.Equal(t, "mover", b.get(t, mover.ID).Spec.Key)
+	require.Equal(t, "taken", b.get(t, taken.ID).Spec.Key)
+	require.Equal(t, int64(3), b.get(t, out[4].Endpoint.ID).Version)
+}
+
+// Two imports of the same keys, in opposite orders and at the same time, leave one endpoint of each.
+func TestBulksOfTheSameKeysMeet(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const keys = 200
+	var forth, back []endpoints.Upsert
+	for n := range keys {
+		forth = append(forth, wanted(fmt.Sprintf("k%d", n), nil))
+		back = append(back, wanted(fmt.Sprintf("k%d", keys-1-n), nil))
+	}
+	var group sync.WaitGroup
+	counts := make([]map[endpoints.Done]int, 4)
+	for n := range counts {
+		group.Go(func() {
+			list := [][]endpoints.Upsert{forth, back}[n%2]
+			out, err := b.bulk().Upsert(t.Context(), tenant, list, endpoints.Mode{})
+			counts[n] = map[endpoints.Done]int{}
+			for _, o := range out {
+				counts[n][o.Done]++
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	created := 0
+	for _, c := range counts {
+		require.Equal(t, keys, c[endpoints.Created]+c[endpoints.Unchanged], "%v", c)
+		created += c[endpoints.Created]
+	}
+	require.Equal(t, keys, created)
+	require.EqualValues(t, keys, query[int64](t, b, "SELECT count(*) FROM endpoints"))
+	require.EqualValues(t, keys, query[int64](t, b, "SELECT count(*) FROM schedules"))
+	require.EqualValues(t, keys, query[int64](t, b, "SELECT count(*) FROM decisions"))
+}
+
+// A creation does not wait for starts in flight; an edit does.
+func TestOnlyBulkEditsKeepStartsOut(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, func(s *endpoints.Spec) { s.Key = "old" })
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock_shared(hashtext('rubato.starts'))")
+	require.NoError(t, err)
+
+	require.Equal(t, endpoints.Created, b.upsert(t, endpoints.Mode{}, wanted("new", nil))[0].Done)
+	ended := make(chan endpoints.Done, 1)
+	go func() {
+		out, err := b.bulk().Upsert(t.Context(), tenant, []endpoints.Upsert{wanted("old", nil)}, endpoints.Mode{})
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- out[0].Done
+	}()
+	require.Eventually(t, func() bool {
+		return query[int64](t, b, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1
+	}, 10*time.Second, 10*time.Millisecond, "the edit waits for the start")
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Equal(t, endpoints.Updated, <-ended)
+}
+
+// TestBulkIsLoggedAsSingleChangesAre registers and edits two endpoints each way: apart from the identities the entries are the same.
+func TestBulkIsLoggedAsSingleChangesAre(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	edit := func(s *endpoints.Spec) { s.Name, s.Headers = "renamed", map[string]string{"Authorization": "canary"} }
+	first := wanted("", nil)
+	spec, err := first.Want(nil)
+	require.NoError(t, err)
+	single := b.register(t, func(s *endpoints.Spec) { *s = spec })
+	out := b.upsert(t, endpoints.Mode{}, wanted("", nil), wanted("", nil))
+	b.at(now.Add(time.Second))
+	b.edit(t, single.ID, edit)
+	outside := logged(t, b, func(f *auditlog.Filter) { f.ObjectID = single.ID.String() })
+	var edits []endpoints.Upsert
+	for _, o := range out {
+		u := wanted("", edit)
+		u.ID = o.Endpoint.ID
+		edits = append(edits, u)
+	}
+	b.upsert(t, endpoints.Mode{}, edits...)
+	b.upsert(t, endpoints.Mode{}, edits...)
+
+	for _, o := range out {
+		list := logged(t, b, func(f *auditlog.Filter) { f.ObjectID = o.Endpoint.ID.String() })
+		require.Len(t, list, 2, "what changes nothing is not logged")
+		for i, entry := range list {
+			require.Equal(t, o.Endpoint.Object(), entry.Object)
+			entry.ID, entry.Object = outside[i].ID, outside[i].Object
+			require.Equal(t, outside[i], entry)
+		}
+		require.NotContains(t, string(list[0].After), "canary")
+	}
+}
+
+// TestBulkEditRecordsWhatPassed edits endpoints that nobody has run for forty days, on a day that the history is not ready for.
+func TestBulkEditRecordsWhatPassed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	idle := b.register(t, func(s *endpoints.Spec) { s.Key = "idle" })
+	live := b.register(t, func(s *endpoints.Spec) { s.Key = "live" })
+	b.start(t, worker{1}, b.claim(t, worker{1}, horizon)[:2]...)
+	b.exec(t, "DELETE FROM live_runs WHERE endpoint_id = $1", [16]byte(idle.ID))
+	late := b.at(now.AddDate(0, 0, 40).Add(time.Second))
+	hourly := func(s *endpoints.Spec) { s.BaselineInterval = time.Hour }
+
+	b.upsert(t, endpoints.Mode{}, wanted("idle", hourly), wanted("live", hourly))
+
+	require.Equal(t, []runs.Run{record(idle, runs.MisfireSkipped, now, late.Add(-61*time.Second), late, 40*24*60)}, b.skips(t, idle.ID),
+		"the run at once stands for the last one")
+	require.Equal(t, []runs.Run{record(live, runs.OverlapSkipped, now.Add(time.Minute), late.Add(-time.Second), late, 40*24*60)}, b.skips(t, live.ID))
+	require.Equal(t, late, b.get(t, live.ID).State.AccountedUntil)
+	require.Equal(t, late.Add(-time.Millisecond), b.get(t, idle.ID).State.AccountedUntil, "the run at once is accounted for when it ends")
+}

@@ -1,0 +1,134 @@
+package store_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/store"
+	"rubato/internal/store/dbsqlc"
+)
+
+// crowd fills the tables: 100,000 endpoints, of which one in a thousand is archived and one in a thousand paused, and 60,000 runs, of
+// which one in a thousand failed.
+func (b *bundle) crowd(t *testing.T) {
+	t.Helper()
+	b.at(noon())
+	b.register(t, nil)
+	columns := func(table, but string) string {
+		return query[string](t, b, `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+			WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND NOT attname = ANY (string_to_array($2, ','))`, table, but)
+	}
+	rest := columns("endpoints", "id,name,key,labels,archived_at")
+	b.exec(t, `INSERT INTO endpoints (id, name, key, labels, archived_at, `+rest+`)
+		SELECT gen_random_uuid(), 'name-' || n, 'key-' || n, jsonb_build_object('team', 't' || n % 500, 'n', n::text),
+		       CASE WHEN n % 1000 = 0 THEN now() END, `+rest+` FROM endpoints, generate_series(1, 100000) n`)
+	rest = columns("schedules", "endpoint_id,paused_until")
+	b.exec(t, `INSERT INTO schedules (endpoint_id, paused_until, `+rest+`)
+		SELECT e.id, CASE WHEN e.key LIKE '%500' THEN '2199-01-01'::timestamptz END, `+strings.ReplaceAll("s."+rest, ", ", ", s.")+`
+		FROM endpoints e, schedules s WHERE e.archived_at IS NULL AND e.key IS NOT NULL`)
+	b.exec(t, `INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
+			finished_at, status, reason_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, version, failure_count)
+		SELECT gen_random_uuid(), $1::timestamptz + n * interval '100 ms', e.id, e.tenant_id, 1, 'manual', 1, e.id, $1, $1, $1,
+		       CASE WHEN n % 1000 = 0 THEN 'failed' ELSE 'succeeded' END, 'x', 0, 0, 0, 0, 0, 0, false, 1, 0
+		FROM generate_series(1, 60000) n, LATERAL (SELECT * FROM endpoints WHERE key = 'key-' || (1 + n % 20)) e`, noon())
+	b.exec(t, `INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
+		SELECT tenant_id, $1, ARRAY[id], ARRAY[endpoint_id] FROM runs`, noon())
+	b.exec(t, "ANALYZE")
+}
+
+// node is a part of a plan as the database describes it.
+type node struct {
+	Type     string  `json:"Node Type"`                     //nolint:tagliatelle // The database names it so.
+	Relation string  `json:"Relation Name"`                 //nolint:tagliatelle // The database names it so.
+	Removed  float64 `json:"Rows Removed by Filter"`        //nolint:tagliatelle // The database names it so.
+	Recheck  float64 `json:"Rows Removed by Index Recheck"` //nolint:tagliatelle // The database names it so.
+	Rows     float64 `json:"Actual Rows"`                   //nolint:tagliatelle // The database names it so.
+	Loops    float64 `json:"Actual Loops"`                  //nolint:tagliatelle // The database names it so.
+	Plans    []node  `json:"Plans"`                         //nolint:tagliatelle // The database names it so.
+}
+
+// each visits a plan and all that is below it.
+func (n node) each(visit func(node)) {
+	visit(n)
+	for _, below := range n.Plans {
+		below.each(visit)
+	}
+}
+
+// explain carries a statement out as the store does, and returns what the database did for it.
+func (b *bundle) explain(t *testing.T, s store.Asked) (node, string) {
+	t.Helper()
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	_, err = tx.Exec(t.Context(), "SET LOCAL plan_cache_mode = 'force_custom_plan'")
+	require.NoError(t, err)
+	var text []byte
+	require.NoError(t, tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+s.SQL, s.Args...).Scan(&text))
+	var plans []struct{ Plan node }
+	require.NoError(t, json.Unmarshal(text, &plans))
+	return plans[0].Plan, string(text)
+}
+
+// TestListsReadNoMoreThanTheyReturn holds every filter of a list to an index. A page that is found among few may sort them.
+func TestListsReadNoMoreThanTheyReturn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.crowd(t)
+	own := tenant.TenantID
+	half := [16]byte{0x80}
+	e := query[[16]byte](t, b, "SELECT id FROM endpoints WHERE key = 'key-7'")
+	list := func(edit func(*dbsqlc.EndpointListParams)) store.Asked {
+		p := dbsqlc.EndpointListParams{TenantID: own, MaxRows: 51}
+		edit(&p)
+		return store.ListStatement(p)
+	}
+	runs := func(edit func(*dbsqlc.RunListParams)) store.Asked {
+		p := dbsqlc.RunListParams{TenantID: own, MaxRows: 51}
+		edit(&p)
+		return store.RunsStatement(p)
+	}
+	found := dbsqlc.RunFindParams{
+		TenantID: own, Ids: query[[][16]byte](t, b, "SELECT array_agg(id) FROM (SELECT id FROM runs ORDER BY scheduled_for LIMIT 500) r"),
+		ScheduledFor: query[[]time.Time](t, b, "SELECT array_agg(scheduled_for) FROM (SELECT scheduled_for FROM runs ORDER BY scheduled_for LIMIT 500) r"),
+	}
+	for name, s := range map[string]store.Asked{
+		"Endpoints":         list(func(*dbsqlc.EndpointListParams) {}),
+		"EndpointsPage":     list(func(p *dbsqlc.EndpointListParams) { p.Before = &half }),
+		"EndpointsKey":      list(func(p *dbsqlc.EndpointListParams) { p.Key = new("key-77") }),
+		"EndpointsName":     list(func(p *dbsqlc.EndpointListParams) { p.Name = new("name-77") }),
+		"EndpointsPrefix":   list(func(p *dbsqlc.EndpointListParams) { p.NameLike = new("name-777%") }),
+		"EndpointsLabel":    list(func(p *dbsqlc.EndpointListParams) { p.Labels = json.RawMessage(`{"n":"77"}`) }),
+		"EndpointsTeam":     list(func(p *dbsqlc.EndpointListParams) { p.Labels = json.RawMessage(`{"team":"t77"}`) }),
+		"EndpointsActive":   list(func(p *dbsqlc.EndpointListParams) { p.State = "active" }),
+		"EndpointsArchived": list(func(p *dbsqlc.EndpointListParams) { p.State = "archived" }),
+		"EndpointsPaused":   list(func(p *dbsqlc.EndpointListParams) { p.State = "paused" }),
+		"Runs":              runs(func(*dbsqlc.RunListParams) {}),
+		"RunsPage":          runs(func(p *dbsqlc.RunListParams) { p.Before = &half }),
+		"RunsFailed":        runs(func(p *dbsqlc.RunListParams) { p.Status = new("failed") }),
+		"RunsOfEndpoint":    runs(func(p *dbsqlc.RunListParams) { p.EndpointID = &e }),
+		"RunsFailedOfOne": runs(func(p *dbsqlc.RunListParams) {
+			p.EndpointID, p.Status = &e, new("failed")
+		}),
+		"RunsOfADay": runs(func(p *dbsqlc.RunListParams) {
+			p.FromAt, p.ToAt = new(noon().Truncate(24*time.Hour)), new(noon().Truncate(24*time.Hour).AddDate(0, 0, 1))
+		}),
+		"News":     store.NewsStatement(dbsqlc.RunNewsListParams{TenantID: own, AfterTxid: 1, Until: 1 << 40, MaxRows: 501}),
+		"NewsRuns": store.FindStatement(found),
+	} {
+		plan, text := b.explain(t, s)
+		plan.each(func(n node) {
+			large := n.Relation == "endpoints" || n.Relation == "schedules" || strings.HasPrefix(n.Relation, "run")
+			if n.Type == "Seq Scan" && large && n.Rows+n.Removed > 0 {
+				t.Errorf("%s reads all of %s:\n%s", name, n.Relation, text)
+			}
+			if read := (n.Rows + n.Removed + n.Recheck) * n.Loops; large && read > 2000 {
+				t.Errorf("%s reads %.0f rows of %s for a page:\n%s", name, read, n.Relation, text)
+			}
+		})
+	}
+}
