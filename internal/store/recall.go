@@ -24,7 +24,7 @@ func (s *Executions) recall(ctx context.Context, tx pgx.Tx, gone []runs.Run, don
 	if err != nil {
 		return err
 	}
-	kept := dbsqlc.ScheduleListKeptParams{WorkerID: gone[0].WorkerID}
+	kept := dbsqlc.ScheduleListKeptParams{WorkerID: gone[0].WorkerID, Now: s.db.now()}
 	for _, run := range gone {
 		source, recorded := own[run.ID]
 		if !recorded {

@@ -121,19 +121,22 @@ func (w *world) judgeFinish(f dispatch.Finish, done dispatch.Finished, c *change
 			w.reach("late answer")
 		}
 	}
-	kept := 0
+	kept, now := 0, map[[16]byte]bool{} // now: by this very call
 	for _, s := range c.schedules {
 		if s.after.ClaimedBy != nil {
 			kept++
+			now[s.after.EndpointID] = true
 			w.ensure(*s.after.ClaimedBy == f.Worker, "a finish left %s with another worker", short(s.after.EndpointID))
 			w.reach("kept claim")
 		}
 	}
-	for _, c := range done.Kept {
-		if s := w.mirror.schedules[endpoints.ID(c.EndpointID)]; repeatedEndpoint(f, done, c.EndpointID) {
-			w.ensure(s != nil && s.Token == c.Token && s.ClaimedBy != nil && *s.ClaimedBy == f.Worker, "a repeated finish told of a claim that is void")
-			kept++
+	for _, claim := range done.Kept {
+		if now[claim.EndpointID] || !repeatedEndpoint(f, done, claim.EndpointID) {
+			continue
 		}
+		s := w.mirror.schedules[endpoints.ID(claim.EndpointID)]
+		w.ensure(s != nil && s.Token == claim.Token && s.ClaimedBy != nil && *s.ClaimedBy == f.Worker, "a repeated finish told of a claim that is void")
+		kept++
 	}
 	w.ensure(len(done.Kept) == kept, "a finish kept %d claims and told of %d", kept, len(done.Kept))
 }

@@ -33,7 +33,7 @@ WHERE r.claim_token = done.token
   AND r.reason_code = done.reason;
 
 -- name: ScheduleListKept :many
--- The claims that the finish of a run left with its worker and that were not started: under the very token that followed the run's.
+-- The claims that the finish of a run left with its worker and that were not started and whose locks are not over: under the very token that followed the run's.
 WITH done AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
 )
@@ -41,6 +41,7 @@ SELECT s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, 
 FROM done
          JOIN schedules s ON s.endpoint_id = done.endpoint_id AND s.claim_token = done.token + 1
 WHERE s.claimed_by = sqlc.arg('worker_id')::uuid
+  AND s.due_at > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id);
 
 -- name: ScheduleLock :many

@@ -245,17 +245,19 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 
 const scheduleListKept = `-- name: ScheduleListKept :many
 WITH done AS (
-    SELECT unnest($2::uuid[]) AS endpoint_id, unnest($3::bigint[]) AS token
+    SELECT unnest($3::uuid[]) AS endpoint_id, unnest($4::bigint[]) AS token
 )
 SELECT s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.due_at AS locked_until
 FROM done
          JOIN schedules s ON s.endpoint_id = done.endpoint_id AND s.claim_token = done.token + 1
 WHERE s.claimed_by = $1::uuid
+  AND s.due_at > coalesce($2::timestamptz, clock_timestamp())
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
 `
 
 type ScheduleListKeptParams struct {
 	WorkerID    UUID
+	Now         *time.Time
 	EndpointIds []UUID
 	Tokens      []int64
 }
@@ -271,9 +273,14 @@ type ScheduleListKeptRow struct {
 	LockedUntil time.Time
 }
 
-// The claims that the finish of a run left with its worker and that were not started: under the very token that followed the run's.
+// The claims that the finish of a run left with its worker and that were not started and whose locks are not over: under the very token that followed the run's.
 func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleListKeptParams) ([]ScheduleListKeptRow, error) {
-	rows, err := db.Query(ctx, scheduleListKept, arg.WorkerID, arg.EndpointIds, arg.Tokens)
+	rows, err := db.Query(ctx, scheduleListKept,
+		arg.WorkerID,
+		arg.Now,
+		arg.EndpointIds,
+		arg.Tokens,
+	)
 	if err != nil {
 		return nil, err
 	}
