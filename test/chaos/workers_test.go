@@ -188,7 +188,7 @@ func TestSecondSignalStopsNow(t *testing.T) {
 	eventually(t, "the draining worker to give back what it has not started", func() bool {
 		return s.count("SELECT count(*) FROM schedules WHERE claimed_by = $1", hurried.id) == 8 && s.openOf(hurried) == 8
 	})
-	require.False(t, hurried.ready(t), "a draining worker must say so")
+	eventually(t, "the draining worker to say so", func() bool { return !hurried.ready(t) })
 	require.Equal(t, 8, s.openOf(hurried), "the first signal ended a request")
 	again := time.Now()
 	hurried.signal(t, syscall.SIGTERM)
