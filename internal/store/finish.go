@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -186,12 +187,11 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 	b.next.WorkerID, b.next.Now = b.worker, b.now
 	b.next.LockTtlMs = int32(b.lockTTL.Milliseconds()) //nolint:gosec // Minutes at most.
 	var rows []dbsqlc.ScheduleFinishRow
-	statements := []statement{func(q dbsqlc.DBTX) (err error) {
+	plan := func(q dbsqlc.DBTX) (err error) {
 		rows, err = b.db.q.ScheduleFinish(ctx, q, b.next)
 		return err
-	}}
-	statements = append(statements, b.history.writes(ctx, b.db)...)
-	statements = append(statements, b.events.writes(ctx, b.db)...)
+	}
+	statements := slices.Concat([]statement{plan}, b.history.writes(ctx, b.db), b.events.writes(ctx, b.db))
 	if err := pipeline(ctx, tx, statements...); err != nil {
 		return fmt.Errorf("planning %d endpoints and recording %d runs: %w", len(b.next.EndpointIds), len(b.runs), err)
 	}

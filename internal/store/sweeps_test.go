@@ -490,7 +490,11 @@ func TestASweepEndsWithItsLock(t *testing.T) {
 	b := setup(t)
 	b.sweeps.SetStandstill(200 * time.Millisecond)
 	_, err := b.sweeps.Alone(t.Context(), func(ctx context.Context) error {
-		b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+		_, err := b.pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks
+			WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
+		if err != nil {
+			return err
+		}
 		<-ctx.Done()
 		return ctx.Err()
 	})
