@@ -98,3 +98,25 @@ func ExampleNew() {
 	fmt.Println(answer.JSON200.NextRunAt.Format("15:04:05"), answer.JSON200.Source)
 	// Output: 10:01:00 baseline-interval
 }
+
+// A request whose answer got lost is sent again under the same key, and done once.
+func ExampleWithIdempotencyKey() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = fmt.Fprintf(w, `{"runId":"run_of_%s","scheduledFor":"2026-11-21T10:00:00Z"}`, r.Header.Get("Idempotency-Key"))
+	}))
+	defer server.Close()
+	c, err := client.New(server.URL, "rbt_key")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	answer, err := c.RunEndpointWithResponse(context.Background(), "ep_1", client.WithIdempotencyKey("deploy-42"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(answer.JSON202.RunID)
+	// Output: run_of_deploy-42
+}

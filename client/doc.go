@@ -1,5 +1,5 @@
 // Package client is the Go client of the REST API. Types and methods are generated from the contract in api/openapi.yaml; [New] and
-// [Refused] are what is added by hand.
+// [Refused] are what is added by hand, and [WithIdempotencyKey].
 //
 // Every operation has a method ending in WithResponse, whose answer holds the decoded body of each status that the contract knows
 // (JSON200, JSON201 and so on). Whether the server refused is for [Refused] to say:
