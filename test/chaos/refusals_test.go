@@ -66,7 +66,7 @@ func refused(t *testing.T, cluster *devpg.Cluster, name string, r refusal) {
 	env["DATABASE_URL"] = u.String()
 	s := newStackOn(t, cluster, env)
 	s.startWorkers(2)
-	s.register(load{n: 30, path: "20", every: time.Second, limit: ttl})
+	s.register(load{n: 30, path: "20", every: time.Second, limit: ttl, noSpread: r.some}) // At once: some faults need large batches.
 	const slow = 30
 	s.register(load{n: slow, path: fmt.Sprint((hold/2 + time.Second).Milliseconds()), every: time.Second, limit: ttl, noSpread: true})
 	s.awaitReady(true)
