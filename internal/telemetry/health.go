@@ -132,6 +132,8 @@ func (h *Health) note(state *CheckState, c Check, fault error) {
 	if changed := ok != state.OK; first || changed {
 		state.Name, state.OK, state.Since = c.Name, ok, time.Now().UTC().Truncate(time.Millisecond)
 		switch {
+		case !ok && first: // It has only just begun.
+			h.logger.Debug("not ready yet", "check", c.Name, KeyError, fault)
 		case !ok:
 			h.logger.Warn("not ready", "check", c.Name, KeyError, fault)
 		case !first:
