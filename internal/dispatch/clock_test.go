@@ -99,3 +99,15 @@ func TestAMarkMeasuresMonotonicTime(t *testing.T) {
 		require.Equal(t, time.Minute, c.age(mark))
 	})
 }
+
+// TestAStartedRunWaitsNoLongerThanItsLead sets the database's clock back by an hour after a start that was 10 ms ahead.
+func TestAStartedRunWaitsNoLongerThanItsLead(t *testing.T) {
+	t.Parallel()
+	w := &Worker{clock: newClock()}
+	at := time.Now()
+	w.clock.sample(at, at, at)
+	planned := at.Add(10 * time.Millisecond)
+	require.LessOrEqual(t, w.ahead(planned), 10*time.Millisecond)
+	w.clock.sample(at.Add(-time.Hour), at, at)
+	require.Equal(t, startLead, w.ahead(planned))
+}

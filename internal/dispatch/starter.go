@@ -146,7 +146,7 @@ func notIn(batch []waiting, started []Started) []waiting {
 func (w *Worker) launch(work context.Context, b waiting, s Started, sent time.Time) {
 	w.metrics.started.Inc()
 	w.running.Go(func() {
-		sleep(work, w.clock.until(b.claim.PlannedAt))
+		sleep(work, w.ahead(b.claim.PlannedAt))
 		run := w.runOf(b.claim, s)
 		if now, _ := w.clock.now(); now.After(run.StartedAt) {
 			run.StartedAt = now
@@ -161,6 +161,12 @@ func (w *Worker) launch(work context.Context, b waiting, s Started, sent time.Ti
 		run.FinishedAt = run.StartedAt.Add(time.Since(began))
 		w.results <- run
 	})
+}
+
+// ahead returns how long a run that has started waits for its due time. It is never longer than a start may be ahead, also where the
+// database's clock was set back since: the run holds a slot and a lock.
+func (w *Worker) ahead(planned time.Time) time.Duration {
+	return min(w.clock.until(planned), startLead)
 }
 
 // sleep returns after d, or when ctx ends.
