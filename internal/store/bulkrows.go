@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -78,13 +77,9 @@ func (b *bulk) changed(before, after *endpoints.Endpoint, planned *endpoints.Rec
 
 // decided takes in a decision for the ledger.
 func (b *bulk) decided(e *endpoints.Endpoint, r endpoints.Recorded) error {
-	steps, err := json.Marshal(r.Decision.Steps)
+	steps, input, err := encoded(e, r)
 	if err != nil {
-		return fmt.Errorf("encoding the decision for endpoint %s: %w", e.ID, err)
-	}
-	input, err := json.Marshal(ledgerInput(r.Input))
-	if err != nil {
-		return fmt.Errorf("encoding the input of the decision for endpoint %s: %w", e.ID, err)
+		return err
 	}
 	d := &b.decisions
 	d.EndpointIds = append(d.EndpointIds, e.ID)

@@ -2,12 +2,10 @@ package store
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rubato/internal/store/dbsqlc"
@@ -41,11 +39,8 @@ func (db *DB) ExplainPlainly(ctx context.Context, s Statement) (string, error) {
 }
 
 func explain(ctx context.Context, pool *pgxpool.Pool, s Statement) (string, error) {
-	r := &recorder{}
-	if err := s(r); !errors.Is(err, errRecorded) {
-		return "", err
-	}
-	rows, err := pool.Query(ctx, "EXPLAIN "+r.sql, r.args...)
+	a := asked(s)
+	rows, err := pool.Query(ctx, "EXPLAIN "+a.SQL, a.Args...)
 	if err != nil {
 		return "", err
 	}
@@ -62,47 +57,30 @@ type Asked struct {
 	Args []any
 }
 
+// asked returns what a statement would send.
+func asked(s statement) Asked {
+	r := &recorder{}
+	_ = s(r) // It always fails: nothing is sent.
+	return Asked{SQL: r.sql, Args: r.args}
+}
+
 // ListStatement returns what a list of endpoints asks the database.
 func ListStatement(p dbsqlc.EndpointListParams) Asked {
-	var c capture
 	e := NewEndpoints(&DB{q: dbsqlc.New()})
-	_, _ = e.rows(context.Background(), &c, p)
-	return c.Asked
+	return asked(func(q dbsqlc.DBTX) error { _, err := e.rows(context.Background(), q, p); return err })
 }
 
 // RunsStatement returns what a list of runs asks the database.
 func RunsStatement(p dbsqlc.RunListParams) Asked {
-	var c capture
-	_, _ = dbsqlc.New().RunList(context.Background(), &c, p)
-	return c.Asked
+	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunList(context.Background(), q, p); return err })
 }
 
 // NewsStatement returns what a look at the feed asks the database first.
 func NewsStatement(p dbsqlc.RunNewsListParams) Asked {
-	var c capture
-	_, _ = dbsqlc.New().RunNewsList(context.Background(), &c, p)
-	return c.Asked
+	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunNewsList(context.Background(), q, p); return err })
 }
 
 // FindStatement returns what a look at the feed asks the database about the runs that it found.
 func FindStatement(p dbsqlc.RunFindParams) Asked {
-	var c capture
-	_, _ = dbsqlc.New().RunFind(context.Background(), &c, p)
-	return c.Asked
+	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunFind(context.Background(), q, p); return err })
 }
-
-// capture keeps a statement instead of running it.
-type capture struct{ Asked }
-
-var errCaptured = errors.New("captured")
-
-func (c *capture) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
-	return pgconn.CommandTag{}, errCaptured
-}
-
-func (c *capture) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
-	c.Asked = Asked{SQL: sql, Args: args}
-	return nil, errCaptured
-}
-
-func (c *capture) QueryRow(context.Context, string, ...any) pgx.Row { return nil }

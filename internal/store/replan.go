@@ -24,15 +24,22 @@ func (db *DB) replan(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint) erro
 	return oneRow(rows, err, "replanning", e.ID)
 }
 
+// encoded returns the trace of a decision and its input, as the ledger keeps them.
+func encoded(e *endpoints.Endpoint, r endpoints.Recorded) (steps, input json.RawMessage, err error) {
+	if steps, err = json.Marshal(r.Decision.Steps); err != nil {
+		return nil, nil, fmt.Errorf("encoding the decision for endpoint %s: %w", e.ID, err)
+	}
+	if input, err = json.Marshal(ledgerInput(r.Input)); err != nil {
+		return nil, nil, fmt.Errorf("encoding the input of the decision for endpoint %s: %w", e.ID, err)
+	}
+	return steps, input, nil
+}
+
 // decided keeps a decision in the ledger, and tells workers, at the commit, what it made due.
 func (db *DB) decided(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, r endpoints.Recorded) error {
-	steps, err := json.Marshal(r.Decision.Steps)
+	steps, input, err := encoded(e, r)
 	if err != nil {
-		return fmt.Errorf("encoding the decision for endpoint %s: %w", e.ID, err)
-	}
-	input, err := json.Marshal(ledgerInput(r.Input))
-	if err != nil {
-		return fmt.Errorf("encoding the input of the decision for endpoint %s: %w", e.ID, err)
+		return err
 	}
 	err = db.q.DecisionInsert(ctx, tx, dbsqlc.DecisionInsertParams{
 		EndpointID: e.ID, DecidedAt: r.At, Cause: r.Cause, Author: r.Author, Version: r.Version,
