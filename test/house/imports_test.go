@@ -92,6 +92,7 @@ func importRules() []rule {
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
 		{"internal/runs", []string{"internal/auditlog", "internal/errs"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
+		{"internal/secrets", nil, "a secret is sealed and named without knowing where it is kept or who asks"},
 		{
 			"internal/store",
 			[]string{
