@@ -34,7 +34,7 @@ func (w Worker) Run(ctx context.Context) error {
 	defer c.close()
 	loops := c.loops()
 	defer loops.client.Close()
-	health := telemetry.NewHealth(w.Logger, loops.worker.Checks()...)
+	health := telemetry.NewHealth(w.Logger, append(loops.worker.Checks(), c.secretsOpen())...)
 	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err

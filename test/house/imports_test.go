@@ -39,8 +39,8 @@ func importRules() []rule {
 			"internal/app",
 			[]string{
 				"internal/apidocs", "internal/audit", "internal/auth", "internal/claims", "internal/config", "internal/devpg",
-				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/store",
-				"internal/telemetry", "internal/zombie",
+				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/secrets",
+				"internal/signing", "internal/store", "internal/telemetry", "internal/zombie",
 			},
 			"the one place that knows which parts a program is made of",
 		},
@@ -84,7 +84,7 @@ func importRules() []rule {
 			"internal/httpapi",
 			[]string{
 				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
-				"internal/httpapi/api", "internal/idempotency", "internal/runs", "internal/telemetry",
+				"internal/httpapi/api", "internal/idempotency", "internal/runs", "internal/secrets", "internal/signing", "internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database",
 		},
