@@ -42,6 +42,10 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	if canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
 		return unsent(canceled), true
 	}
+	key, refusal := w.unlock(ctx, b, s)
+	if refusal != nil {
+		return *refusal, true
+	}
 	if late := time.Since(sent); late > sendLimit {
 		return runs.Outcome{
 			Status: runs.Skipped, Reason: runs.StartExpired,
@@ -52,6 +56,9 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
 	}
 	r := request(b, s)
+	if err := w.sign(&r, b, s, key); err != nil {
+		return runs.Outcome{Status: runs.Failed, Reason: runs.SigningFailed, Error: "nothing was sent: " + err.Error()}, true
+	}
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
 	answer, err := w.cfg.Egress.Do(ctx, r)
 	failpoint.Hit(failpoint.Answered)
@@ -65,7 +72,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 		return runs.Outcome{}, false
 	}
 	now, _ := w.clock.now()
-	return classify(ctx, b.target, answer, err, now), true
+	return key.hide(classify(ctx, b.target, answer, err, now)), true
 }
 
 // request builds the request of a run.

@@ -17,7 +17,11 @@ type Target struct {
 	Spec     *endpoints.Spec
 	Header   http.Header
 	Success  *endpoints.SuccessRule
+	Secrets  []string // names of the secrets that its requests need
 }
+
+// unlocks reports whether a run needs the secrets or the signing keys of its tenant.
+func (t *Target) unlocks() bool { return len(t.Secrets) > 0 || t.Spec.Sign }
 
 // Start asks for the start of a claim.
 type Start struct {
@@ -25,6 +29,7 @@ type Start struct {
 	TenantID  [16]byte
 	RunID     runs.ID
 	Execution time.Duration // limit of the execution
+	Secrets   bool          // the run needs to know which version the secrets of its tenant have
 }
 
 // Started is a live run. Instants are database time.
@@ -34,6 +39,9 @@ type Started struct {
 	RunID       runs.ID
 	StartedAt   time.Time
 	LockedUntil time.Time
+	// SecretsVersion is the version of the tenant's secrets that the run goes by, where its Start asked: no change of them that had
+	// returned before the start was committed is missing from it.
+	SecretsVersion int64
 }
 
 // Finish asks for the record of finished runs.

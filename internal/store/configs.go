@@ -121,6 +121,7 @@ func parse(row dbsqlc.Endpoint) *config {
 	for name, value := range e.Spec.Headers {
 		c.target.Header.Set(name, value)
 	}
+	c.target.Secrets = secretNames(&c.endpoint.Spec)
 	return c
 }
 

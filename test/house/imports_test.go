@@ -65,7 +65,7 @@ func importRules() []rule {
 			"internal/dispatch",
 			[]string{
 				"internal/claims", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor",
-				"internal/runs", "internal/telemetry",
+				"internal/runs", "internal/secrets", "internal/signing", "internal/telemetry",
 			},
 			"a run is carried out without knowing what the database is",
 		},
