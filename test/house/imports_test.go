@@ -103,6 +103,7 @@ func importRules() []rule {
 		},
 		{"internal/store/dbsqlc", nil, "generated from SQL"},
 		{"internal/telemetry", nil, "logs and metrics take values"},
+		{"internal/template", nil, "what a template yields depends on its text and its values alone"},
 		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
 	}
 }
