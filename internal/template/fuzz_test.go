@@ -73,7 +73,7 @@ func holds(t *testing.T, field template.Field, text, got string) {
 	t.Helper()
 	switch field {
 	case template.URL:
-		literal := text[:strings.Index(text, template.Open)]
+		literal, _, _ := strings.Cut(text, template.Open)
 		plain, err := url.Parse(literal)
 		if err != nil {
 			return

@@ -178,7 +178,8 @@ func TestEveryFaultOfATextIsNamed(t *testing.T) {
 	_, faults := template.Parse("{{a}} {{run.id}}\n{{run.id | b}} {{endpoint.labels.c}}{{'x}}", template.Options{})
 	var places []string
 	for _, f := range faults {
-		places = append(places, f.Error()[:strings.Index(f.Error(), ":")])
+		place, _, _ := strings.Cut(f.Error(), ":")
+		places = append(places, place)
 	}
 	require.Equal(t, []string{"line 1, column 3", "line 2, column 12", "line 2, column 16", "line 2, column 39"}, places)
 }

@@ -113,8 +113,9 @@ func lookUp(name string) (word, bool) {
 
 // known lists the vocabulary for people.
 func known() string {
-	var names []string
-	for _, w := range vocabulary() {
+	words := vocabulary()
+	names := make([]string, 0, len(words))
+	for _, w := range words {
 		names = append(names, w.name)
 	}
 	return strings.Join(names, ", ") + `, endpoint.labels.NAME and secret "NAME"`

@@ -92,12 +92,14 @@ func importRules() []rule {
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
 		{"internal/runs", []string{"internal/auditlog", "internal/errs"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
+		{"internal/secrets", []string{"internal/auditlog", "internal/errs"}, "a secret is sealed and named without knowing where it is kept or who asks"},
+		{"internal/signing", []string{"internal/auditlog", "internal/errs", "internal/secrets"}, "what is signed does not depend on who sends it or where keys are kept"},
 		{
 			"internal/store",
 			[]string{
 				"internal/auditlog", "internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/feed", "internal/governor", "internal/idempotency", "internal/runs", "internal/schedule", "internal/store/dbsqlc",
-				"internal/telemetry", "internal/zombie", "migrations",
+				"internal/feed", "internal/governor", "internal/idempotency", "internal/runs", "internal/schedule", "internal/secrets",
+				"internal/signing", "internal/store/dbsqlc", "internal/telemetry", "internal/zombie", "migrations",
 			},
 			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
 		},
