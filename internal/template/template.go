@@ -117,3 +117,14 @@ func (t *Template) Sole() string {
 	}
 	return t.parts[0].action.secret
 }
+
+// Sample returns the text with something in place of every action.
+func (t *Template) Sample(something string) string {
+	var out strings.Builder
+	for _, p := range t.parts {
+		if out.WriteString(p.literal); p.action != nil {
+			out.WriteString(something)
+		}
+	}
+	return out.String()
+}
