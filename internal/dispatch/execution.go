@@ -8,6 +8,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/runs"
+	"rubato/internal/template"
 )
 
 // Target is what a run calls: the configuration of an endpoint at one version, ready for use. Many runs share it, so nothing of it
@@ -15,7 +16,9 @@ import (
 type Target struct {
 	TenantID [16]byte
 	Spec     *endpoints.Spec
-	Header   http.Header
+	URL      string           // with the parameters of the query
+	Header   http.Header      // as configured
+	Shape    *endpoints.Shape // what a run fills in; nil: nothing, every run sends the same
 	Success  *endpoints.SuccessRule
 }
 
@@ -25,6 +28,7 @@ type Start struct {
 	TenantID  [16]byte
 	RunID     runs.ID
 	Execution time.Duration // limit of the execution
+	Last      bool          // the run needs to know of the one before
 }
 
 // Started is a live run. Instants are database time.
@@ -34,6 +38,7 @@ type Started struct {
 	RunID       runs.ID
 	StartedAt   time.Time
 	LockedUntil time.Time
+	Last        template.Last // the run before, where its Start asked
 }
 
 // Finish asks for the record of finished runs.

@@ -81,7 +81,7 @@ func ParseShape(s *Spec) (*Shape, []errs.Field) {
 		}
 	}
 	if len(p.bad) > 0 {
-		shape.fault = errs.InvalidFields(p.bad)
+		shape.fault = fmt.Errorf("%s: %s", p.bad[0].Field, p.bad[0].Message)
 	}
 	return shape, p.bad
 }
@@ -182,9 +182,6 @@ func withQuery(target string, query map[string]string) string {
 	}
 	return out.String()
 }
-
-// BrokenShape returns the shape of an endpoint whose stored configuration cannot be parsed.
-func BrokenShape(fault error) *Shape { return &Shape{fault: fault} }
 
 // Render fills in the values of a run. The error names the field and the place, and shows no value.
 func (s *Shape) Render(v *template.Values) (Request, error) {

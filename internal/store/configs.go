@@ -121,6 +121,9 @@ func parse(row dbsqlc.Endpoint) *config {
 	for name, value := range e.Spec.Headers {
 		c.target.Header.Set(name, value)
 	}
+	// Where a stored template cannot be parsed, which no API call of this release could have written, its runs say so.
+	c.target.Shape, _ = endpoints.ParseShape(&c.endpoint.Spec)
+	c.target.URL = c.endpoint.Spec.Target()
 	return c
 }
 
