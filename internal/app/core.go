@@ -17,6 +17,8 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/httpapi"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
 )
@@ -39,17 +41,22 @@ type core struct {
 	logger   *slog.Logger
 	registry *prometheus.Registry
 	db       *store.DB
+	keyring  *secrets.Keyring
 }
 
 // openCore opens the database and waits until it answers.
 func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, conns int32) (*core, error) {
+	keyring, err := keyringOf(settings.Secrets)
+	if err != nil {
+		return nil, err
+	}
 	db, err := store.Open(ctx, store.Config{
 		URL: settings.Database.URL, MaxConns: conns, ApplicationName: product,
 	})
 	if err != nil {
 		return nil, err
 	}
-	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db}
+	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, keyring: keyring}
 	c.registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err := c.awaitDatabase(ctx); err != nil {
 		db.Close()
@@ -107,6 +114,8 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 		Endpoints:  c.endpoints(),
 		Feed:       store.NewFeed(c.db),
 		Runs:       store.NewRuns(c.db),
+		Secrets:    secrets.NewService(store.NewSecrets(c.db), c.keyring),
+		Signing:    signing.NewService(store.NewSecrets(c.db), c.keyring),
 		Auth:       authenticator,
 		Keys:       auth.NewKeyring(keys, authenticator),
 		Audit:      store.NewAuditLog(c.db),

@@ -22,6 +22,7 @@ const (
 	settle       = "RUBATO_SETTLE"
 	sweep        = "RUBATO_SWEEP_INTERVAL"
 	Grace        = "RUBATO_SHUTDOWN_GRACE"
+	SecretKeys   = "RUBATO_SECRET_KEYS"
 	LogLevel     = "RUBATO_LOG_LEVEL"
 	LogFormat    = "RUBATO_LOG_FORMAT"
 )
@@ -91,6 +92,11 @@ func settings() []Setting {
 			Name: "RUBATO_EGRESS_ALLOW", Doc: "comma-separated prefixes that may be called although private, such as 10.1.0.0/16",
 			set:  func(c *Config, v string) error { return prefixes(&c.Egress.Allow, v) },
 			show: func(c Config) string { return joined(c.Egress.Allow) },
+		},
+		{
+			Name: SecretKeys, Doc: "keys that secrets are encrypted under, the newest first, as id:base64 of 32 random bytes, comma-separated; without one secrets cannot be kept", Secret: true,
+			set:  func(c *Config, v string) error { return secretKeys(&c.Secrets.Keys, v) },
+			show: func(c Config) string { return shownKeys(c.Secrets.Keys) },
 		},
 		{
 			Name: "RUBATO_SLOTS", Default: "512", Doc: "how many runs one worker has in progress at once",

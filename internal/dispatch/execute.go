@@ -51,7 +51,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	}
 	w.look(r, answer.StatusCode)
 	now, _ := w.clock.now()
-	return classify(ctx, b.target, answer, err, now), true
+	return r.hide(classify(ctx, b.target, answer, err, now)), true
 }
 
 // lockEnded returns how a run ends whose lock is over. recorded is false where somebody else knows, and writes the record.

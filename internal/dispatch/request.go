@@ -29,6 +29,7 @@ const (
 // outgoing is a request that may leave.
 type outgoing struct {
 	egress.Request
+	unlocked
 
 	grant *oauth2.Grant // of the access token that it carries; nil: none
 	token string
@@ -36,18 +37,24 @@ type outgoing struct {
 
 // prepare returns the request of a run, or how the run ends because there is none to send.
 func (w *Worker) prepare(ctx context.Context, b waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
-	r, limit := outgoing{Request: request(b, s)}, sendLimit
-	if shape := b.target.Shape; shape != nil {
-		grant, err := fill(&r.Request, b, s, nil)
-		if err != nil {
-			return outgoing{}, &runs.Outcome{Status: runs.Failed, Reason: runs.TemplateFailed, Error: "nothing was sent: " + err.Error()}
+	key, refusal := w.unlock(ctx, b, s)
+	if refusal != nil {
+		return outgoing{}, refusal
+	}
+	r, limit := outgoing{Request: request(b, s), unlocked: key}, sendLimit
+	if b.target.Shape != nil {
+		if err := r.fill(b, s); err != nil {
+			return outgoing{}, notSent(runs.TemplateFailed, err)
 		}
-		if grant != nil {
-			limit += tokenLimit
-			if refusal := w.authorize(ctx, &r, *grant, b.target.Spec.MaxExecutionTime-time.Since(sent)); refusal != nil {
-				return outgoing{}, refusal
-			}
+	}
+	if r.grant != nil {
+		limit += tokenLimit
+		if refusal := w.authorize(ctx, &r, b.target.Spec.MaxExecutionTime-time.Since(sent)); refusal != nil {
+			return outgoing{}, refusal
 		}
+	}
+	if err := w.sign(&r.Request, b, s, key); err != nil {
+		return outgoing{}, notSent(runs.SigningFailed, err)
 	}
 	if late := time.Since(sent); late > limit {
 		return outgoing{}, &runs.Outcome{
@@ -56,6 +63,11 @@ func (w *Worker) prepare(ctx context.Context, b waiting, s Started, sent time.Ti
 		}
 	}
 	return r, nil
+}
+
+// notSent is how a run ends whose request could not be made.
+func notSent(reason runs.Reason, err error) *runs.Outcome {
+	return &runs.Outcome{Status: runs.Failed, Reason: reason, Error: "nothing was sent: " + err.Error()}
 }
 
 // request builds the request of a run as it is configured, with what Rubato says about itself.
@@ -82,21 +94,25 @@ func request(b waiting, s Started) egress.Request {
 	}
 }
 
-// fill puts the values of a run into its request. It returns the grant of the access token that the request needs, if any.
-func fill(r *egress.Request, b waiting, s Started, set *secrets.Set) (*oauth2.Grant, error) {
-	shaped, err := b.target.Shape.Render(valuesOf(b, s, set))
+// fill puts the values of a run into its request.
+func (r *outgoing) fill(b waiting, s Started) error {
+	shaped, err := b.target.Shape.Render(valuesOf(b, s, r.set))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r.URL, r.Body = shaped.URL, []byte(shaped.Body)
 	r.Header = maps.Clone(r.Header) // All runs share the configured one.
 	for name, value := range shaped.Header {
 		r.Header[name] = []string{value}
 	}
-	if shaped.OAuth2 == nil {
-		return nil, nil //nolint:nilnil // No grant is no error.
+	r.values = append(r.values, shaped.Sensitive...)
+	if g := shaped.OAuth2; g != nil {
+		r.grant = &oauth2.Grant{
+			TenantID: s.TenantID, TokenURL: g.TokenURL, ClientID: g.ClientID, ClientSecret: g.ClientSecret,
+			Audience: g.Audience, Scopes: g.Scopes,
+		}
 	}
-	return grantOf(s.TenantID, *shaped.OAuth2), nil
+	return nil
 }
 
 // valuesOf returns what the templates of a run may speak of.
@@ -112,27 +128,21 @@ func valuesOf(b waiting, s Started, set *secrets.Set) *template.Values {
 	}
 }
 
-func grantOf(tenant [16]byte, g endpoints.Grant) *oauth2.Grant {
-	return &oauth2.Grant{
-		TenantID: tenant, TokenURL: g.TokenURL, ClientID: g.ClientID, ClientSecret: g.ClientSecret, Audience: g.Audience, Scopes: g.Scopes,
-	}
-}
-
 // authorize puts an access token into a request, and returns how the run ends where there is none in time.
-func (w *Worker) authorize(ctx context.Context, r *outgoing, g oauth2.Grant, left time.Duration) *runs.Outcome {
+func (w *Worker) authorize(ctx context.Context, r *outgoing, left time.Duration) *runs.Outcome {
 	limited, cancel := context.WithTimeout(ctx, min(tokenLimit, left))
 	defer cancel()
-	token, err := w.tokens.Token(limited, g)
+	token, err := w.tokens.Token(limited, *r.grant)
 	switch canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); {
 	case is:
 		return new(unsent(canceled))
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), errShutdown):
 		return &runs.Outcome{Status: runs.Lost, Reason: runs.Shutdown, Error: "nothing was sent: the worker stopped before there was an access token"}
 	case err != nil:
-		return &runs.Outcome{Status: runs.Failed, Reason: runs.AuthFailed, Error: "nothing was sent: " + err.Error()}
+		return notSent(runs.AuthFailed, err)
 	}
 	r.Header["Authorization"] = []string{"Bearer " + token}
-	r.grant, r.token = &g, token
+	r.token, r.values = token, append(r.values, token)
 	return nil
 }
 

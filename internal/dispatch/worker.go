@@ -57,6 +57,7 @@ type Config struct {
 	Claims       claims.Store
 	Executions   Executions
 	Egress       *egress.Client
+	Secrets      Secrets
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer
 }

@@ -185,7 +185,8 @@ func (s *Shape) renderAuth(r *renderer, out *Request) {
 		if strings.Contains(username, ":") && r.err == nil {
 			r.err = errors.New("auth.username: a value holds a colon, which RFC 7617 does not allow")
 		}
-		out.Header["Authorization"] = "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password))
+		credentials := base64.StdEncoding.EncodeToString([]byte(username + ":" + password))
+		out.Header["Authorization"], out.Sensitive = "Basic "+credentials, []string{credentials}
 	case AuthBearer:
 		out.Header["Authorization"] = "Bearer " + text("token", a.Token)
 	case AuthAPIKey:

@@ -41,6 +41,8 @@ type Request struct {
 	Body      string
 	ClientKey string // PEM; empty: none
 	OAuth2    *Grant // a token is to be got first; nil: none
+	// Sensitive are texts in it that were made of secrets and are not those themselves. They must not be shown or stored.
+	Sensitive []string
 }
 
 // Grant asks for a token by the client credentials grant.

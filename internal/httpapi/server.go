@@ -14,6 +14,8 @@ import (
 	"rubato/internal/feed"
 	"rubato/internal/httpapi/api"
 	"rubato/internal/runs"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
 )
 
 // The bounds that a listener serving the API should set. No request has a body that takes long to send, and no header that we
@@ -49,6 +51,8 @@ type Config struct {
 	Ready      func(context.Context) error // nil answer: the server can do its work
 	Registerer prometheus.Registerer
 	Runs       Runs
+	Secrets    *secrets.Service
+	Signing    *signing.Service
 }
 
 // Server is the REST API. It is safe for concurrent use.
@@ -70,7 +74,9 @@ type Server struct {
 	router    *echo.Echo
 	rules     *rules
 	runs      Runs
+	secrets   *secrets.Service
 	serving   context.Context //nolint:containedctx // Ends when the server drains; see Drain.
+	signing   *signing.Service
 	watches   *quota
 }
 
@@ -97,6 +103,8 @@ func New(c Config) *Server {
 		router:    echo.New(),
 		rules:     contract(),
 		runs:      c.Runs,
+		secrets:   c.Secrets,
+		signing:   c.Signing,
 		watches:   newQuota(maxWatchesPerKey, maxWatches, "too many clients watch events at the moment; close one first"),
 	}
 	s.serving, s.drain = context.WithCancel(context.Background())

@@ -37,7 +37,7 @@ func (o Outcome) Retryable() bool {
 	case HTTPStatus:
 		return o.Status == Failed && (o.StatusCode >= 500 || o.StatusCode == 429)
 	case TLSError, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied, TemplateFailed, StartExpired, CanceledByUser, InternalError,
-		OverlapSkipped, PauseSkipped, MisfireSkipped:
+		OverlapSkipped, PauseSkipped, MisfireSkipped, SecretsUnavailable, SigningFailed:
 		return false
 	default:
 		return false

@@ -29,7 +29,7 @@ type Secret struct {
 	CreatedAt   time.Time
 	CreatedBy   string // name of the API key
 	UpdatedAt   time.Time
-	UpdatedBy   string // name of the API key
+	UpdatedBy   string    // name of the API key
 	LastUsedAt  time.Time // to the minute
 	LastUsedBy  [16]byte  // the endpoint
 	UsedBy      int       // how many endpoints refer to it

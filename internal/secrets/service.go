@@ -68,7 +68,9 @@ func (s *Service) Get(ctx context.Context, by auditlog.Actor, name string) (Secr
 }
 
 // List returns secrets without their values, by name.
-func (s *Service) List(ctx context.Context, f Filter) ([]Secret, error) { return s.store.ListSecrets(ctx, f) }
+func (s *Service) List(ctx context.Context, f Filter) ([]Secret, error) {
+	return s.store.ListSecrets(ctx, f)
+}
 
 // Delete removes a secret. While endpoints refer to it that is an [errs.Conflict] that names some of them, unless force is set: then
 // their runs fail until the secret is there again.

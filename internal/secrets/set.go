@@ -25,7 +25,9 @@ type signingKey struct {
 }
 
 // NewSet returns a set of values by their names. It keeps the map.
-func NewSet(version int64, values map[string]Text) *Set { return &Set{version: version, values: values} }
+func NewSet(version int64, values map[string]Text) *Set {
+	return &Set{version: version, values: values}
+}
 
 // Version counts the changes of the tenant's secrets; zero where there never was one.
 func (s *Set) Version() int64 {

@@ -54,6 +54,9 @@ func (s *Endpoints) Create(
 		if err != nil {
 			return fmt.Errorf("inserting the schedule of endpoint %s: %w", e.ID, err)
 		}
+		if err := s.db.refer(ctx, tx, e.TenantID, referral{after: e}); err != nil {
+			return err
+		}
 		if err := s.db.tell(ctx, tx, now, nil, e); err != nil {
 			return err
 		}
@@ -252,7 +255,10 @@ func (s *Endpoints) writeConfig(ctx context.Context, tx pgx.Tx, before, after *e
 	}
 	row := rowOf(after)
 	rows, err := s.db.q.EndpointUpdate(ctx, tx, updateOf(row, before.Version))
-	return oneRow(rows, err, "updating", after.ID)
+	if err := oneRow(rows, err, "updating", after.ID); err != nil {
+		return err
+	}
+	return s.db.refer(ctx, tx, after.TenantID, referral{before, after})
 }
 
 func (s *Endpoints) writeHints(ctx context.Context, tx pgx.Tx, now time.Time, before, after *endpoints.Endpoint) error {

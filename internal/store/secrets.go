@@ -159,6 +159,9 @@ func (s *Secrets) DeleteSecret(ctx context.Context, by auditlog.Actor, name stri
 		return noSecret(name)
 	}
 	return s.change(ctx, by.TenantID, func(tx pgx.Tx) error {
+		if err := s.db.q.StartsExclude(ctx, tx); err != nil { // Before the row, as whoever edits an endpoint locks them.
+			return fmt.Errorf("waiting for starts in flight: %w", err)
+		}
 		_, err := s.db.q.SecretLock(ctx, tx, dbsqlc.SecretLockParams{TenantID: by.TenantID, Name: name})
 		if missing(err) {
 			return noSecret(name)
