@@ -17,6 +17,8 @@ import (
 	"rubato/internal/errs"
 	"rubato/internal/feed"
 	"rubato/internal/runs"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
 )
 
 // now is the database's time in these tests. It lies ahead of any real clock, because answers to writes look at that one.
@@ -28,6 +30,9 @@ type memory struct {
 	endpoints map[endpoints.ID]*endpoints.Endpoint
 	decisions map[endpoints.ID]endpoints.Recorded
 	keys      map[auth.KeyID]auth.Key
+	secrets   map[string]secrets.Secret
+	signing   map[signing.KeyID]signing.Key
+	sealed    []secrets.Sealed // everything that was stored sealed
 	entries   []auditlog.Entry
 	writes    int
 	err       error // what every method fails with
@@ -38,6 +43,7 @@ var _ endpoints.Store = (*memory)(nil)
 func newMemory() *memory {
 	return &memory{
 		endpoints: map[endpoints.ID]*endpoints.Endpoint{}, decisions: map[endpoints.ID]endpoints.Recorded{}, keys: map[auth.KeyID]auth.Key{},
+		secrets: standingSecrets(), signing: standingSigningKeys(),
 	}
 }
 

@@ -51,12 +51,12 @@ const (
 	StartExpired   Reason = "start_expired"   // too late after its start was committed: never sent
 	Shutdown       Reason = "shutdown"        // the worker stopped before the answer came
 	CanceledByUser Reason = "canceled_by_user"
-	InternalError  Reason = "internal_error"  // a fault of ours kept the request from being sent
+	InternalError  Reason = "internal_error" // a fault of ours kept the request from being sent
 	// SecretsUnavailable is skipped: the tenant's secrets could not be read, so nothing was sent.
 	SecretsUnavailable Reason = "secrets_unavailable"
 	// SigningFailed is failed: the request could not be signed, so nothing was sent. It counts against the endpoint, which asks for what
 	// cannot be had.
-	SigningFailed Reason = "signing_failed"
+	SigningFailed  Reason = "signing_failed"
 	OverlapSkipped Reason = "overlap_skipped" // due while the endpoint's own run was still live
 	PauseSkipped   Reason = "pause_skipped"   // due while the endpoint was paused
 	MisfireSkipped Reason = "misfire_skipped" // due, and nobody ran it in time

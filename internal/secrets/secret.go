@@ -68,7 +68,7 @@ func (r Request) Check() error {
 		bad = append(bad, errs.Field{Field: field, Code: code, Message: message})
 	}
 	if !ValidName(r.Name) {
-		complain("name", "invalid_format", "must be up to 100 lower-case letters, digits, dots, hyphens and underscores, the first a letter or a digit")
+		complain("name", "name_invalid", "must be up to 100 lower-case letters, digits, dots, hyphens and underscores, the first a letter or a digit")
 	}
 	switch size := len(r.Value.Reveal()); {
 	case size == 0:
