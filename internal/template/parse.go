@@ -1,6 +1,7 @@
 package template
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -127,10 +128,13 @@ func (p *parser) secret(a *action) (token, bool) {
 	a.name, a.secret = "secret "+quote(of.text), of.text
 	a.value = func(v *Values) (value, error) {
 		if v.Secrets == nil {
-			return value{}, fmt.Errorf("secret %s: there are no secrets here", quote(of.text))
+			return value{}, errors.New("is not there: no secrets are known here")
 		}
 		found, err := v.Secrets.Secret(of.text)
-		return value{kind: text, text: found, known: true}, err
+		if err != nil {
+			return value{}, &vaultError{err}
+		}
+		return value{kind: text, text: found, known: true}, nil
 	}
 	return p.next(), true
 }

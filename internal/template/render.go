@@ -35,14 +35,20 @@ func (t *Template) Render(v *Values, limit int) (string, error) {
 	return out.String(), nil
 }
 
-// fail places an error.
+// fail places an error, and names the value that it is about, unless it does so itself.
 func (a *action) fail(err error) *Error {
 	message := a.name + " " + err.Error()
-	if a.secret != "" && len(a.filters) == 0 {
-		message = err.Error()
+	if own, is := errors.AsType[*vaultError](err); is {
+		message = own.Error()
 	}
 	return &Error{Line: a.at.line, Column: a.at.column, Message: message, Err: err}
 }
+
+// vaultError is what [Secrets] says: it names the secret.
+type vaultError struct{ err error }
+
+func (e *vaultError) Error() string { return e.err.Error() }
+func (e *vaultError) Unwrap() error { return e.err }
 
 // written returns what stands in place of an action.
 func (t *Template) written(p part, v *Values) (string, error) {

@@ -221,7 +221,7 @@ func TestWhatCannotStandIsRefused(t *testing.T) {
 	_, err := parse(t, `{{secret "none"}}`, template.Text).Render(values(), 100)
 	require.ErrorIs(t, err, errNoSecret)
 	_, err = parse(t, `{{secret "none"}}`, template.Text).Render(&template.Values{}, 100)
-	require.ErrorContains(t, err, `secret "none": there are no secrets here`)
+	require.ErrorContains(t, err, `secret "none" is not there: no secrets are known here`)
 }
 
 func TestWhatATemplateSpeaksOfIsTold(t *testing.T) {
