@@ -8,6 +8,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/runs"
+	"rubato/internal/template"
 )
 
 // Target is what a run calls: the configuration of an endpoint at one version, ready for use. Many runs share it, so nothing of it
@@ -15,7 +16,9 @@ import (
 type Target struct {
 	TenantID [16]byte
 	Spec     *endpoints.Spec
-	Header   http.Header
+	URL      string           // with the parameters of the query
+	Header   http.Header      // as configured
+	Shape    *endpoints.Shape // what a run fills in; nil: nothing, every run sends the same
 	Success  *endpoints.SuccessRule
 	Secrets  []string // names of the secrets that its requests need
 }
@@ -29,6 +32,7 @@ type Start struct {
 	TenantID  [16]byte
 	RunID     runs.ID
 	Execution time.Duration // limit of the execution
+	Last      bool          // the run needs to know of the one before
 	Secrets   bool          // the run needs to know which version the secrets of its tenant have
 }
 
@@ -39,6 +43,7 @@ type Started struct {
 	RunID       runs.ID
 	StartedAt   time.Time
 	LockedUntil time.Time
+	Last        template.Last // the run before, where its Start asked
 	// SecretsVersion is the version of the tenant's secrets that the run goes by, where its Start asked: no change of them that had
 	// returned before the start was committed is missing from it.
 	SecretsVersion int64

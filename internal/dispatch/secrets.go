@@ -26,8 +26,8 @@ const secretsWait = sendLimit
 // unlocked is what a run knows that nobody else may: the secrets of its tenant, and how to hide those that it uses. The zero value, of
 // a run that uses none, hides nothing.
 type unlocked struct {
-	set  *secrets.Set
-	mask *secrets.Mask
+	set    *secrets.Set
+	values []string // what the run uses, and what was made of it
 }
 
 // unlock returns what a run may know, or how the run ends because that cannot be read. It asks nobody for a run that needs nothing.
@@ -54,7 +54,7 @@ func (w *Worker) unlock(ctx context.Context, b waiting, s Started) (unlocked, *r
 		}
 	}
 	w.cfg.Secrets.Used(s.TenantID, b.target.Secrets, s.EndpointID)
-	return unlocked{set: set, mask: secrets.NewMask(values...)}, nil
+	return unlocked{set: set, values: values}, nil
 }
 
 func (w *Worker) secretsAt(ctx context.Context, s Started) (*secrets.Set, error) {
@@ -89,11 +89,12 @@ func (w *Worker) sign(r *egress.Request, b waiting, s Started, u unlocked) error
 
 // hide returns an outcome without the secrets that the run used: a target may echo what it was sent.
 func (u unlocked) hide(o runs.Outcome) runs.Outcome {
-	if u.mask == nil {
+	mask := secrets.NewMask(u.values...)
+	if mask == nil {
 		return o
 	}
-	o.Body = u.mask.Body(o.Body, o.Truncated)
-	o.Error = u.mask.Text(o.Error)
-	o.ContentType = u.mask.Text(o.ContentType)
+	o.Body = mask.Body(o.Body, o.Truncated)
+	o.Error = mask.Text(o.Error)
+	o.ContentType = mask.Text(o.ContentType)
 	return o
 }

@@ -21,6 +21,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/egress"
+	"rubato/internal/oauth2"
 	"rubato/internal/runs"
 )
 
@@ -72,6 +73,7 @@ type Worker struct {
 	underway *underway
 	claimer  *claims.Claimer
 	beats    *claims.Heartbeater
+	tokens   *oauth2.Cache
 	results  chan runs.Run
 	metrics  *metrics
 	logger   *slog.Logger
@@ -86,7 +88,7 @@ type Worker struct {
 func New(cfg Config) *Worker {
 	w := &Worker{
 		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(), underway: newUnderway(),
-		results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer, cfg.Slots),
+		tokens: oauth2.New(cfg.Egress), results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer, cfg.Slots),
 	}
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
 	counts := claims.NewMetrics(cfg.Registerer)
@@ -126,6 +128,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Wait()
 	w.release(records)
 	w.awaitRuns(endWork)
+	w.tokens.Close()
 
 	close(w.results)
 	select {

@@ -44,6 +44,8 @@ const (
 	RedirectLimit  Reason = "redirect_limit"  // one redirect more than the endpoint follows
 	RedirectDenied Reason = "redirect_denied" // a redirect to where no call may go
 	EgressDenied   Reason = "egress_denied"   // the guard refused the address
+	TemplateFailed Reason = "template_failed" // a template of the request could not be filled in: never sent
+	AuthFailed     Reason = "auth_failed"     // no access token for the request: never sent
 	WorkerLost     Reason = "worker_lost"     // the worker went silent or said goodbye
 	LockLost       Reason = "lock_lost"       // the worker lost its lock and cancelled the request
 	StartExpired   Reason = "start_expired"   // too late after its start was committed: never sent
@@ -64,7 +66,7 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		HTTPStatus, Timeout, DNSError, ConnectError, TLSError, ConnectionLost, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied,
-		WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError, OverlapSkipped, PauseSkipped, MisfireSkipped,
-		SecretsUnavailable, SigningFailed,
+		TemplateFailed, AuthFailed, WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError, OverlapSkipped,
+		PauseSkipped, MisfireSkipped, SecretsUnavailable, SigningFailed,
 	}
 }
