@@ -10,20 +10,21 @@ import (
 
 // The names that code asks for by name; every other is in the list only.
 const (
-	DatabaseURL  = "DATABASE_URL"
-	Listen       = "RUBATO_LISTEN"
-	AdminListen  = "RUBATO_ADMIN_LISTEN"
-	ServerURL    = "RUBATO_URL"
-	APIKey       = "RUBATO_API_KEY"
-	horizon      = "RUBATO_HORIZON"
-	pollInterval = "RUBATO_POLL_INTERVAL"
-	lockTTL      = "RUBATO_LOCK_TTL"
-	staleAfter   = "RUBATO_STALE_AFTER"
-	settle       = "RUBATO_SETTLE"
-	sweep        = "RUBATO_SWEEP_INTERVAL"
-	Grace        = "RUBATO_SHUTDOWN_GRACE"
-	LogLevel     = "RUBATO_LOG_LEVEL"
-	LogFormat    = "RUBATO_LOG_FORMAT"
+	DatabaseURL   = "DATABASE_URL"
+	PublicMetrics = "RUBATO_PUBLIC_METRICS"
+	Listen        = "RUBATO_LISTEN"
+	AdminListen   = "RUBATO_ADMIN_LISTEN"
+	ServerURL     = "RUBATO_URL"
+	APIKey        = "RUBATO_API_KEY"
+	horizon       = "RUBATO_HORIZON"
+	pollInterval  = "RUBATO_POLL_INTERVAL"
+	lockTTL       = "RUBATO_LOCK_TTL"
+	staleAfter    = "RUBATO_STALE_AFTER"
+	settle        = "RUBATO_SETTLE"
+	sweep         = "RUBATO_SWEEP_INTERVAL"
+	Grace         = "RUBATO_SHUTDOWN_GRACE"
+	LogLevel      = "RUBATO_LOG_LEVEL"
+	LogFormat     = "RUBATO_LOG_FORMAT"
 )
 
 // Setting is one name that may be set.
@@ -78,6 +79,16 @@ func settings() []Setting {
 			show: func(c Config) string { return strings.Join(c.API.Origins, ",") },
 		},
 		{
+			Name: "RUBATO_TRUSTED_PROXIES", Doc: "comma-separated prefixes of the proxies in front of the API, such as 10.0.0.0/8, whose X-Forwarded-For is believed; nobody's unless set",
+			set:  func(c *Config, v string) error { return prefixes(&c.API.Proxies, v) },
+			show: func(c Config) string { return joined(c.API.Proxies) },
+		},
+		{
+			Name: PublicMetrics, Default: "false", Doc: "true: the API's own listener serves /metrics too, to everybody who reaches it",
+			set:  func(c *Config, v string) error { return choice(&c.API.Metrics, v) },
+			show: func(c Config) string { return strconv.FormatBool(c.API.Metrics) },
+		},
+		{
 			Name: ServerURL, Doc: "the server that the command line talks to; a running dev server unless set",
 			set:  func(c *Config, v string) error { return serverURL(&c.Client.URL, v) },
 			show: func(c Config) string { return c.Client.URL },
@@ -99,7 +110,7 @@ func settings() []Setting {
 		},
 	}
 	list = append(list, durations()...)
-	return append(
+	list = append(
 		list,
 		Setting{
 			Name: LogLevel, Default: "info", Doc: "the least level that is logged: debug, info, warn or error",
@@ -112,6 +123,7 @@ func settings() []Setting {
 			show: func(c Config) string { return string(c.Log.Format) },
 		},
 	)
+	return append(list, traces()...)
 }
 
 // durations returns the settings of the worker that are durations, with the bounds of each. How they must fit each other is in
@@ -144,6 +156,8 @@ func durations() []Setting {
 			span{day, 3660 * day}, func(w *Worker) *time.Duration { return &w.RunRetention }),
 		field("RUBATO_BODY_RETENTION", "168h", "how long captured answers are kept; whole days are dropped",
 			span{day, 3660 * day}, func(w *Worker) *time.Duration { return &w.BodyRetention }),
+		field("RUBATO_AUDIT_RETENTION", "8760h", "how long the audit log is kept",
+			span{day, 36600 * day}, func(w *Worker) *time.Duration { return &w.AuditRetention }),
 	}
 }
 
