@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -29,22 +28,15 @@ const operated = 200
 // operations does things to endpoints at a rate, beside calls at another.
 func (x Mixed) operations(ctx context.Context, l *lab) (Operations, error) {
 	l.Progress.Say("operations: %d a second beside %d calls a second", x.Operate, x.Rate)
-	done := make(chan error, 1)
 	var o *operator
 	s := Steady{Rate: x.Rate, For: x.For, Every: beyondHorizon, Workers: 1}
-	s.extra = func(prepare context.Context, in *installation, w workload) (err error) {
-		if o, err = in.operator(prepare, x.Operate); err != nil {
-			return err
-		}
-		done = make(chan error, 1)
-		go func() { done <- o.run(ctx, w.Due, int(float64(x.Operate)*x.For.Seconds())) }()
-		return nil
+	s.extra = func(ctx context.Context, in *installation, _ workload) (err error) {
+		o, err = in.operator(ctx, x.Operate)
+		return err
 	}
+	s.during = func(ctx context.Context) error { return o.run(ctx, int(float64(x.Operate)*x.For.Seconds())) }
 	m, err := l.steady(ctx, s)
 	if err != nil {
-		return Operations{}, err
-	}
-	if err := <-done; err != nil {
 		return Operations{}, err
 	}
 	out := o.report()
@@ -74,16 +66,17 @@ func (in *installation) operator(ctx context.Context, rate int) (*operator, erro
 	return &operator{api: r.api, ids: made.ids, rate: rate}, err
 }
 
-// run does n things from an instant on, each at its time, however long the one before takes.
-func (o *operator) run(ctx context.Context, from time.Time, n int) error {
+// run does n things, each at its time, however long the one before takes.
+func (o *operator) run(ctx context.Context, n int) error {
 	group, ctx := errgroup.WithContext(ctx)
+	from := time.Now()
 	for i := range n {
 		if !await(ctx, from.Add(time.Duration(i)*time.Second/time.Duration(o.rate))) {
 			break
 		}
 		group.Go(func() error { return o.once(ctx, i) })
 	}
-	return errors.Join(group.Wait(), context.Cause(ctx))
+	return group.Wait()
 }
 
 // once does one thing: a run, a pause, a resume and a hint of each endpoint in turn.
