@@ -12,6 +12,13 @@ import (
 	"rubato/client"
 )
 
+// endpointsEditCmds are the commands of `rubato endpoints` that change one.
+type endpointsEditCmds struct {
+	Edit          endpointsEditCmd          `cmd:"" help:"Change some fields of an endpoint. For example: rubato endpoints edit shop --set timeoutMs=5000"`
+	Put           endpointsPutCmd           `cmd:"" help:"Make the endpoint of a key as a JSON file describes it, new or not."`
+	ResetFailures endpointsResetFailuresCmd `cmd:"" help:"Forget the failures in a row of an endpoint, and with them its backoff."`
+}
+
 // endpointsEditCmd is `rubato endpoints edit`.
 type endpointsEditCmd struct {
 	endpointArg

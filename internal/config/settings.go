@@ -73,42 +73,31 @@ func settings() []Setting {
 			set:  func(c *Config, v string) error { return rate(&c.API.Rate, v) },
 			show: func(c Config) string { return strconv.Itoa(c.API.Rate) },
 		},
-		{
-			Name: "RUBATO_CORS_ORIGINS", Doc: "comma-separated origins whose scripts may read answers, such as https://console.example.com; nobody's unless set",
-			set:  func(c *Config, v string) error { return origins(&c.API.Origins, v) },
-			show: func(c Config) string { return strings.Join(c.API.Origins, ",") },
-		},
-		{
-			Name: "RUBATO_TRUSTED_PROXIES", Doc: "comma-separated prefixes of the proxies in front of the API, such as 10.0.0.0/8, whose X-Forwarded-For is believed; nobody's unless set",
-			set:  func(c *Config, v string) error { return prefixes(&c.API.Proxies, v) },
-			show: func(c Config) string { return joined(c.API.Proxies) },
-		},
-		{
-			Name: PublicMetrics, Default: "false", Doc: "true: the API's own listener serves /metrics too, to everybody who reaches it",
-			set:  func(c *Config, v string) error { return choice(&c.API.Metrics, v) },
-			show: func(c Config) string { return strconv.FormatBool(c.API.Metrics) },
-		},
-		{
+	}
+	list = append(list, public()...)
+	list = append(
+		list,
+		Setting{
 			Name: ServerURL, Doc: "the server that the command line talks to; a running dev server unless set",
 			set:  func(c *Config, v string) error { return serverURL(&c.Client.URL, v) },
 			show: func(c Config) string { return c.Client.URL },
 		},
-		{
+		Setting{
 			Name: APIKey, Doc: "the key of the command line; rubato dev also serves it", Secret: true,
 			set:  func(c *Config, v string) error { return key(&c.Client.Key, v) },
 			show: func(c Config) string { return c.Client.Key },
 		},
-		{
+		Setting{
 			Name: "RUBATO_EGRESS_ALLOW", Doc: "comma-separated prefixes that may be called although private, such as 10.1.0.0/16",
 			set:  func(c *Config, v string) error { return prefixes(&c.Egress.Allow, v) },
 			show: func(c Config) string { return joined(c.Egress.Allow) },
 		},
-		{
+		Setting{
 			Name: "RUBATO_SLOTS", Default: "512", Doc: "how many runs one worker has in progress at once",
 			set:  func(c *Config, v string) error { return count(&c.Worker.Slots, v) },
 			show: func(c Config) string { return strconv.Itoa(c.Worker.Slots) },
 		},
-	}
+	)
 	list = append(list, durations()...)
 	list = append(
 		list,
@@ -124,6 +113,27 @@ func settings() []Setting {
 		},
 	)
 	return append(list, traces()...)
+}
+
+// public returns the settings of who may see what of the API server.
+func public() []Setting {
+	return []Setting{
+		{
+			Name: "RUBATO_CORS_ORIGINS", Doc: "comma-separated origins whose scripts may read answers, such as https://console.example.com; nobody's unless set",
+			set:  func(c *Config, v string) error { return origins(&c.API.Origins, v) },
+			show: func(c Config) string { return strings.Join(c.API.Origins, ",") },
+		},
+		{
+			Name: "RUBATO_TRUSTED_PROXIES", Doc: "comma-separated prefixes of the proxies in front of the API, such as 10.0.0.0/8, whose X-Forwarded-For is believed; nobody's unless set",
+			set:  func(c *Config, v string) error { return prefixes(&c.API.Proxies, v) },
+			show: func(c Config) string { return joined(c.API.Proxies) },
+		},
+		{
+			Name: PublicMetrics, Default: "false", Doc: "true: the API's own listener serves /metrics too, to everybody who reaches it",
+			set:  func(c *Config, v string) error { return choice(&c.API.Metrics, v) },
+			show: func(c Config) string { return strconv.FormatBool(c.API.Metrics) },
+		},
+	}
 }
 
 // durations returns the settings of the worker that are durations, with the bounds of each. How they must fit each other is in

@@ -16,6 +16,7 @@ import (
 	"rubato/internal/feed"
 	"rubato/internal/httpapi/api"
 	"rubato/internal/runs"
+	"rubato/internal/stats"
 )
 
 // The bounds that a listener serving the API should set. No request has a body that takes long to send, and no header that we
@@ -52,6 +53,7 @@ type Config struct {
 	Ready      func(context.Context) error // nil answer: the server can do its work
 	Registerer prometheus.Registerer
 	Runs       Runs
+	Stats      stats.Reader
 	Tracers    trace.TracerProvider // makes spans of requests; nil: nobody collects them
 }
 
@@ -77,6 +79,7 @@ type Server struct {
 	runs      Runs
 	tracer    trace.Tracer    // nil: nobody collects traces
 	serving   context.Context //nolint:containedctx // Ends when the server drains; see Drain.
+	stats     stats.Reader
 	watches   *quota
 }
 
@@ -104,6 +107,7 @@ func New(c Config) *Server {
 		router:    echo.New(),
 		rules:     contract(),
 		runs:      c.Runs,
+		stats:     c.Stats,
 		watches:   newQuota(maxWatchesPerKey, maxWatches, "too many clients watch events at the moment; close one first"),
 	}
 	if c.Tracers != nil {
