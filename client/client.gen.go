@@ -1200,8 +1200,11 @@ type Hints struct {
 
 // HintsInput defines model for HintsInput.
 type HintsInput struct {
+	// Interval Another tempo for a while.
 	Interval *IntervalHintInput `json:"interval,omitempty"`
-	OneShot  *OneShotHintInput  `json:"oneShot,omitempty"`
+
+	// OneShot One run at an instant.
+	OneShot *OneShotHintInput `json:"oneShot,omitempty"`
 }
 
 // ImportCounts What became of the lines.
@@ -1839,8 +1842,8 @@ type SuccessRule struct {
 	Op   *SuccessRuleOp  `json:"op,omitempty"`
 	Type SuccessRuleType `json:"type"`
 
-	// Value Of header, body and json: what to compare with: a text, a number, true, false or null.
-	Value interface{} `json:"value,omitempty"`
+	// Value Of header, body and json: what to compare with.
+	Value any `json:"value,omitempty"`
 }
 
 // SuccessRuleOp How a rule compares. `matches` is RE2.
@@ -2526,8 +2529,8 @@ type ClientInterface interface {
 	// message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
 	// do by themselves, and nothing of the last 24 hours is missed.
 	//
-	// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; `run.started` may come again
-	// after a resume, and comes together with `run.finished` for runs that are over within half a second. An event is told when
+	// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; a `run.started` that lies
+	// within 5 s before the one that was told last may come again after a resume, and one comes together with `run.finished` for runs that are over within half a second. An event is told when
 	// every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
 	// A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
 	//
@@ -3216,8 +3219,8 @@ func (c *Client) ImportEndpointsWithBody(ctx context.Context, params *ImportEndp
 // message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
 // do by themselves, and nothing of the last 24 hours is missed.
 //
-// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; `run.started` may come again
-// after a resume, and comes together with `run.finished` for runs that are over within half a second. An event is told when
+// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; a `run.started` that lies
+// within 5 s before the one that was told last may come again after a resume, and one comes together with `run.finished` for runs that are over within half a second. An event is told when
 // every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
 // A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
 //
@@ -5808,8 +5811,8 @@ type ClientWithResponsesInterface interface {
 	// message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
 	// do by themselves, and nothing of the last 24 hours is missed.
 	//
-	// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; `run.started` may come again
-	// after a resume, and comes together with `run.finished` for runs that are over within half a second. An event is told when
+	// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; a `run.started` that lies
+	// within 5 s before the one that was told last may come again after a resume, and one comes together with `run.finished` for runs that are over within half a second. An event is told when
 	// every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
 	// A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
 	//
@@ -10684,8 +10687,8 @@ func (c *ClientWithResponses) ImportEndpointsWithBodyWithResponse(ctx context.Co
 // message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
 // do by themselves, and nothing of the last 24 hours is missed.
 //
-// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; `run.started` may come again
-// after a resume, and comes together with `run.finished` for runs that are over within half a second. An event is told when
+// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; a `run.started` that lies
+// within 5 s before the one that was told last may come again after a resume, and one comes together with `run.finished` for runs that are over within half a second. An event is told when
 // every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
 // A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
 //

@@ -40,7 +40,7 @@ func importRules() []rule {
 			[]string{
 				"internal/apidocs", "internal/audit", "internal/auth", "internal/claims", "internal/config", "internal/devpg",
 				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/store",
-				"internal/telemetry", "internal/zombie",
+				"internal/telemetry", "internal/tracing", "internal/zombie",
 			},
 			"the one place that knows which parts a program is made of",
 		},
@@ -105,6 +105,11 @@ func importRules() []rule {
 		},
 		{"internal/store/dbsqlc", nil, "generated from SQL"},
 		{"internal/telemetry", nil, "logs and metrics take values"},
+		{
+			"internal/tracing",
+			[]string{"internal/claims", "internal/dispatch", "internal/egress", "internal/endpoints", "internal/runs"},
+			"it stands around what it follows; what it follows does not know it",
+		},
 		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
 	}
 }
@@ -125,6 +130,8 @@ func owners() []rule {
 		{"github.com/pressly/goose/", []string{"internal/store"}, "only the store changes the schema"},
 		{module + "internal/store/dbsqlc", []string{"internal/store"}, "rows stay in the store"},
 		{"github.com/alecthomas/kong", []string{"cmd/rubato"}, "only the rubato command has commands"},
+		{"go.opentelemetry.io/otel/sdk", []string{"internal/tracing"}, "one place decides which traces are made and where they go"},
+		{"github.com/exaring/otelpgx", []string{"internal/store"}, "only the store knows SQL"},
 		{"code.dny.dev/ssrf", []string{"internal/egress"}, "one place judges addresses"},
 		{"github.com/stretchr/testify", nil, "a program must not carry test code"},
 		{"pgregory.net/rapid", nil, "a program must not carry test code"},

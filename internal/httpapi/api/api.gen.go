@@ -1199,8 +1199,11 @@ type Hints struct {
 
 // HintsInput defines model for HintsInput.
 type HintsInput struct {
+	// Interval Another tempo for a while.
 	Interval *IntervalHintInput `json:"interval,omitempty"`
-	OneShot  *OneShotHintInput  `json:"oneShot,omitempty"`
+
+	// OneShot One run at an instant.
+	OneShot *OneShotHintInput `json:"oneShot,omitempty"`
 }
 
 // ImportCounts What became of the lines.
@@ -1838,8 +1841,8 @@ type SuccessRule struct {
 	Op   *SuccessRuleOp  `json:"op,omitempty"`
 	Type SuccessRuleType `json:"type"`
 
-	// Value Of header, body and json: what to compare with: a text, a number, true, false or null.
-	Value interface{} `json:"value,omitempty"`
+	// Value Of header, body and json: what to compare with.
+	Value any `json:"value,omitempty"`
 }
 
 // SuccessRuleOp How a rule compares. `matches` is RE2.
