@@ -66,6 +66,9 @@ func TestWhatARunFillsInIsJudgedAtRegistration(t *testing.T) {
 		"QueryNotUTF8":    {func(s *spec) { s.Query = map[string]string{"q": "\xff"} }, "query.q invalid_characters"},
 		"QueryOfAnything": {func(s *spec) { s.Query = map[string]string{"a b&c=ü": "\n\x00#?&"} }, ""},
 
+		"RedirectsOfASecret": {func(s *spec) { s.FollowRedirects, s.Body = 1, "x "+ref }, "followRedirects redirect_leaks"},
+		"RedirectsOfOthers":  {func(s *spec) { s.FollowRedirects, s.Body = 1, "x {{run.id}}" }, ""},
+
 		"AuthBasic":         {auth(a{Type: "basic", Username: "ada", Password: ref}), ""},
 		"AuthBearer":        {auth(a{Type: "bearer", Token: ref}), ""},
 		"AuthAPIKey":        {auth(a{Type: "apiKey", Header: "X-Api-Key", Value: "Key " + ref}), ""},
