@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"rubato/internal/egress"
@@ -81,9 +82,8 @@ func (w *Worker) sign(r *egress.Request, b waiting, s Started, u unlocked) error
 	if err != nil {
 		return fmt.Errorf("signing the request: %w", err)
 	}
-	for name, values := range proof {
-		r.Meta[name] = values
-	}
+	r.Header = maps.Clone(r.Header) // Not Meta: a redirect to another host drops credentials of these only.
+	maps.Copy(r.Header, proof)
 	return nil
 }
 

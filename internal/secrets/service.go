@@ -79,8 +79,12 @@ func (s *Service) Delete(ctx context.Context, by auditlog.Actor, name string, fo
 		if force || count == 0 {
 			return nil
 		}
+		who := fmt.Sprintf("%d endpoints refer", count)
+		if count == 1 {
+			who = "1 endpoint refers"
+		}
 		return errs.New(errs.Conflict, "secret_in_use", fmt.Sprintf(
-			"%d endpoints refer to the secret, such as %s; change them first, or delete it with force=true and let their runs fail",
-			count, strings.Join(some, ", ")))
+			"%s to the secret, such as %s; change what refers to it first, or delete it with force=true and let the runs fail",
+			who, strings.Join(some, ", ")))
 	})
 }
