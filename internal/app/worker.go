@@ -13,6 +13,7 @@ import (
 	"rubato/internal/secrets"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
+	"rubato/internal/tracing"
 	"rubato/internal/zombie"
 )
 
@@ -61,7 +62,7 @@ func (c *core) loops() *loops {
 	return &loops{
 		client: client,
 		vault:  vault,
-		worker: dispatch.New(dispatch.Config{
+		worker: dispatch.New(c.traced(dispatch.Config{
 			Name:         hostname(),
 			Version:      telemetry.Version(),
 			Slots:        s.Slots,
@@ -74,21 +75,32 @@ func (c *core) loops() *loops {
 			Secrets:      vault,
 			Logger:       c.logger,
 			Registerer:   c.registry,
-		}),
+		})),
 		sweeper: zombie.New(zombie.Config{
-			Store:         store.NewSweeps(c.db),
-			Interval:      s.SweepInterval,
-			StaleAfter:    s.StaleAfter,
-			Settle:        s.Settle,
-			Horizon:       s.Horizon,
-			LockTTL:       s.LockTTL,
-			RunRetention:  s.RunRetention,
-			BodyRetention: s.BodyRetention,
-			Logger:        c.logger,
-			Registerer:    c.registry,
+			Store:          store.NewSweeps(c.db),
+			Interval:       s.SweepInterval,
+			StaleAfter:     s.StaleAfter,
+			Settle:         s.Settle,
+			Horizon:        s.Horizon,
+			LockTTL:        s.LockTTL,
+			RunRetention:   s.RunRetention,
+			BodyRetention:  s.BodyRetention,
+			AuditRetention: s.AuditRetention,
+			Logger:         c.logger,
+			Registerer:     c.registry,
 		}),
 		listener: store.NewListener(c.settings.Database.DirectURL, c.logger),
 	}
+}
+
+// traced returns a worker's configuration with traces of its runs, where somebody collects them.
+func (c *core) traced(cfg dispatch.Config) dispatch.Config {
+	if c.traces == nil {
+		return cfg
+	}
+	follow := tracing.NewRuns(c.traces, cfg.Executions)
+	cfg.Claims, cfg.Executions, cfg.Tracer = tracing.NewClaims(c.traces, cfg.Claims), follow, follow
+	return cfg
 }
 
 // run works until ctx ends and the worker has drained.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rubato/internal/claims"
+	"rubato/internal/egress"
 	"rubato/internal/failpoint"
 	"rubato/internal/runs"
 )
@@ -44,7 +45,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
 	}
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
-	answer, err := w.cfg.Egress.Do(ctx, r.Request)
+	answer, err := w.send(ctx, s.RunID, r.Request)
 	failpoint.Hit(failpoint.Answered)
 	if outcome, recorded, over := lockEnded(ctx, true); over {
 		return outcome, recorded
@@ -67,4 +68,18 @@ func lockEnded(ctx context.Context, maybeSent bool) (outcome runs.Outcome, recor
 	default:
 		return runs.Outcome{}, false, errors.Is(cause, claims.ErrLockLost)
 	}
+}
+
+// send sends the request of a run, and tells the tracer of it where there is one.
+func (w *Worker) send(ctx context.Context, id runs.ID, r egress.Request) (egress.Response, error) {
+	if w.cfg.Tracer == nil {
+		return w.cfg.Egress.Do(ctx, r)
+	}
+	traceparent, done := w.cfg.Tracer.Request(id, r)
+	if traceparent != "" {
+		r.Meta.Set("Traceparent", traceparent)
+	}
+	answer, err := w.cfg.Egress.Do(ctx, r)
+	done(answer, err)
+	return answer, err
 }

@@ -84,6 +84,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Keys:       auth.NewKeyring(s.store, authenticator),
 		Once:       s.once,
 		Origins:    settings.Origins,
+		Proxies:    settings.Proxies,
 		Rate:       settings.Rate,
 		Endpoints:  endpoints.NewService(s.store, targets{}),
 		Feed:       quiet{},
@@ -93,6 +94,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Runs:       s.runs,
 		Secrets:    secrets.NewService(s.store, ring),
 		Signing:    signing.NewService(s.store, ring),
+		Stats:      numbers{},
 	})
 	return s
 }

@@ -40,7 +40,7 @@ func importRules() []rule {
 			[]string{
 				"internal/apidocs", "internal/audit", "internal/auth", "internal/claims", "internal/config", "internal/devpg",
 				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/secrets",
-				"internal/signing", "internal/store", "internal/telemetry", "internal/zombie",
+				"internal/signing", "internal/store", "internal/telemetry", "internal/tracing", "internal/zombie",
 			},
 			"the one place that knows which parts a program is made of",
 		},
@@ -84,7 +84,8 @@ func importRules() []rule {
 			"internal/httpapi",
 			[]string{
 				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
-				"internal/httpapi/api", "internal/idempotency", "internal/runs", "internal/secrets", "internal/signing", "internal/telemetry",
+				"internal/httpapi/api", "internal/idempotency", "internal/runs", "internal/secrets", "internal/signing", "internal/stats",
+				"internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database",
 		},
@@ -95,18 +96,25 @@ func importRules() []rule {
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{"internal/secrets", []string{"internal/auditlog", "internal/errs"}, "a secret is sealed and named without knowing where it is kept or who asks"},
 		{"internal/signing", []string{"internal/auditlog", "internal/errs", "internal/secrets"}, "what is signed does not depend on who sends it or where keys are kept"},
+		{"internal/stats", nil, "numbers are told the same whoever reads them and wherever they are kept"},
 		{
 			"internal/store",
 			[]string{
 				"internal/auditlog", "internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs",
 				"internal/feed", "internal/governor", "internal/idempotency", "internal/runs", "internal/schedule", "internal/secrets",
-				"internal/signing", "internal/store/dbsqlc", "internal/telemetry", "internal/template", "internal/zombie", "migrations",
+				"internal/signing", "internal/stats", "internal/store/dbsqlc", "internal/telemetry", "internal/template", "internal/zombie",
+				"migrations",
 			},
 			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
 		},
 		{"internal/store/dbsqlc", nil, "generated from SQL"},
 		{"internal/telemetry", nil, "logs and metrics take values"},
 		{"internal/template", nil, "what a template yields depends on its text and its values alone"},
+		{
+			"internal/tracing",
+			[]string{"internal/claims", "internal/dispatch", "internal/egress", "internal/endpoints", "internal/runs"},
+			"it stands around what it follows; what it follows does not know it",
+		},
 		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
 	}
 }
@@ -127,6 +135,8 @@ func owners() []rule {
 		{"github.com/pressly/goose/", []string{"internal/store"}, "only the store changes the schema"},
 		{module + "internal/store/dbsqlc", []string{"internal/store"}, "rows stay in the store"},
 		{"github.com/alecthomas/kong", []string{"cmd/rubato"}, "only the rubato command has commands"},
+		{"go.opentelemetry.io/otel/sdk", []string{"internal/tracing"}, "one place decides which traces are made and where they go"},
+		{"github.com/exaring/otelpgx", []string{"internal/store"}, "only the store knows SQL"},
 		{"code.dny.dev/ssrf", []string{"internal/egress"}, "one place judges addresses"},
 		{"github.com/stretchr/testify", nil, "a program must not carry test code"},
 		{"pgregory.net/rapid", nil, "a program must not carry test code"},
