@@ -165,7 +165,7 @@ func TestWhatTheTargetEchoesIsMaskedBeforeItIsStored(t *testing.T) {
 			}
 			got := r.Header.Get("X-Token")
 			pad := strings.Repeat("x", 1024-len(got)-20)
-			if !c.Write(egresstest.OK(got+" "+pad+strings.Repeat(got, 3))) {
+			if !c.Write(egresstest.OK(got + " " + pad + strings.Repeat(got, 3))) {
 				return
 			}
 		}
