@@ -42,8 +42,8 @@ type core struct {
 	logger   *slog.Logger
 	registry *prometheus.Registry
 	db       *store.DB
-	keyring  *secrets.Keyring
 	traces   *tracing.Provider // nil: nobody collects traces
+	keyring  *secrets.Keyring
 }
 
 // openCore opens the database and waits until it answers.
@@ -62,7 +62,7 @@ func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 	if err != nil {
 		return nil, errors.Join(err, traces.Close(ctx))
 	}
-	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, keyring: keyring, traces: traces}
+	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, traces: traces, keyring: keyring}
 	c.registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err := c.awaitDatabase(ctx); err != nil {
 		c.close()
@@ -132,9 +132,9 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 		Endpoints:  c.endpoints(),
 		Feed:       store.NewFeed(c.db),
 		Runs:       store.NewRuns(c.db),
+		Stats:      store.NewStats(c.db),
 		Secrets:    secrets.NewService(store.NewSecrets(c.db), c.keyring),
 		Signing:    signing.NewService(store.NewSecrets(c.db), c.keyring),
-		Stats:      store.NewStats(c.db),
 		Auth:       authenticator,
 		Keys:       auth.NewKeyring(keys, authenticator),
 		Audit:      store.NewAuditLog(c.db),

@@ -23,9 +23,9 @@ const (
 	settle        = "RUBATO_SETTLE"
 	sweep         = "RUBATO_SWEEP_INTERVAL"
 	Grace         = "RUBATO_SHUTDOWN_GRACE"
-	SecretKeys    = "RUBATO_SECRET_KEYS"
 	LogLevel      = "RUBATO_LOG_LEVEL"
 	LogFormat     = "RUBATO_LOG_FORMAT"
+	SecretKeys    = "RUBATO_SECRET_KEYS"
 )
 
 // Setting is one name that may be set.

@@ -66,8 +66,8 @@ type Config struct {
 	Claims       claims.Store
 	Executions   Executions
 	Egress       *egress.Client
-	Secrets      Secrets
 	Tracer       Tracer // nil: nobody collects traces
+	Secrets      Secrets
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer
 }

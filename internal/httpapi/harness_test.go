@@ -92,9 +92,9 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Ready:      func(context.Context) error { return s.ready },
 		Registerer: s.registry,
 		Runs:       s.runs,
+		Stats:      numbers{},
 		Secrets:    secrets.NewService(s.store, ring),
 		Signing:    signing.NewService(s.store, ring),
-		Stats:      numbers{},
 	})
 	return s
 }

@@ -55,10 +55,10 @@ type Config struct {
 	Ready      func(context.Context) error // nil answer: the server can do its work
 	Registerer prometheus.Registerer
 	Runs       Runs
-	Secrets    *secrets.Service
-	Signing    *signing.Service
 	Stats      stats.Reader
 	Tracers    trace.TracerProvider // makes spans of requests; nil: nobody collects them
+	Secrets    *secrets.Service
+	Signing    *signing.Service
 }
 
 // Server is the REST API. It is safe for concurrent use.
@@ -81,11 +81,11 @@ type Server struct {
 	router    *echo.Echo
 	rules     *rules
 	runs      Runs
-	secrets   *secrets.Service
+	tracer    trace.Tracer    // nil: nobody collects traces
 	serving   context.Context //nolint:containedctx // Ends when the server drains; see Drain.
-	signing   *signing.Service
-	tracer    trace.Tracer // nil: nobody collects traces
 	stats     stats.Reader
+	secrets   *secrets.Service
+	signing   *signing.Service
 	watches   *quota
 }
 
@@ -113,9 +113,9 @@ func New(c Config) *Server {
 		router:    echo.New(),
 		rules:     contract(),
 		runs:      c.Runs,
+		stats:     c.Stats,
 		secrets:   c.Secrets,
 		signing:   c.Signing,
-		stats:     c.Stats,
 		watches:   newQuota(maxWatchesPerKey, maxWatches, "too many clients watch events at the moment; close one first"),
 	}
 	if c.Tracers != nil {

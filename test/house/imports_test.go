@@ -94,9 +94,9 @@ func importRules() []rule {
 		{"internal/oauth2", []string{"internal/egress"}, "a token is got by the guarded call, and belongs to no run"},
 		{"internal/runs", []string{"internal/auditlog", "internal/errs"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
+		{"internal/stats", nil, "numbers are told the same whoever reads them and wherever they are kept"},
 		{"internal/secrets", []string{"internal/auditlog", "internal/errs"}, "a secret is sealed and named without knowing where it is kept or who asks"},
 		{"internal/signing", []string{"internal/auditlog", "internal/errs", "internal/secrets"}, "what is signed does not depend on who sends it or where keys are kept"},
-		{"internal/stats", nil, "numbers are told the same whoever reads them and wherever they are kept"},
 		{
 			"internal/store",
 			[]string{
@@ -109,12 +109,12 @@ func importRules() []rule {
 		},
 		{"internal/store/dbsqlc", nil, "generated from SQL"},
 		{"internal/telemetry", nil, "logs and metrics take values"},
-		{"internal/template", nil, "what a template yields depends on its text and its values alone"},
 		{
 			"internal/tracing",
 			[]string{"internal/claims", "internal/dispatch", "internal/egress", "internal/endpoints", "internal/runs"},
 			"it stands around what it follows; what it follows does not know it",
 		},
+		{"internal/template", nil, "what a template yields depends on its text and its values alone"},
 		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
 	}
 }
