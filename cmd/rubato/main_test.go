@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -33,7 +35,7 @@ func TestOffline(t *testing.T) {
 }
 
 // startTarget serves something to call until the test ends: /ok answers 200, /bad 500, /busy that it is to be left alone for five minutes,
-// /hang when the caller has gone.
+// /hang when the caller has gone, /echo with what it was asked, /token with an access token.
 func startTarget(t *testing.T) (url string) {
 	t.Helper()
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,6 +47,14 @@ func startTarget(t *testing.T) (url string) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		case "/hang":
 			<-r.Context().Done()
+		case "/token":
+			_, _ = w.Write([]byte(`{"access_token":"an-access-token","token_type":"Bearer","expires_in":3600}`))
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, "/echo") {
+			asked, _ := io.ReadAll(r.Body)
+			_, _ = fmt.Fprintf(w, "%s %s\nAuthorization: %s\n%s\n", r.Method, r.RequestURI, r.Header.Get("Authorization"), asked)
+			return
 		}
 		_, _ = w.Write([]byte("hello"))
 	}))

@@ -36,6 +36,13 @@ func reaches() map[string]reach {
 		object   = `{"name":"p","url":"https://p.example/","baselineIntervalMs":60000}`
 	)
 	return map[string]reach{
+		"createSigningKey":  {args: "signing-keys create"},
+		"deleteSecret":      {args: "secrets delete payment"},
+		"deleteSigningKey":  {args: "signing-keys delete sgk_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
+		"getSecret":         {args: "secrets get payment"},
+		"listSecrets":       {args: "secrets list"},
+		"listSigningKeys":   {args: "signing-keys list"},
+		"putSecret":         {args: "secrets set payment", stdin: "value"},
 		"archiveEndpoint":   {args: "endpoints delete " + endpoint},
 		"cancelRun":         {args: "runs cancel " + run},
 		"clearHints":        {args: "hints clear " + endpoint},

@@ -15,6 +15,7 @@ import (
 // secretsCmd is `rubato secrets`.
 type secretsCmd struct {
 	Set    secretsSetCmd    `cmd:"" help:"Store a secret, or give it another value, read from standard input or a file. Never from the command line, which others can see."`
+	Get    secretsGetCmd    `cmd:"" help:"Print one secret, without its value."`
 	List   secretsListCmd   `cmd:"" help:"Print secrets by name, without their values."`
 	Delete secretsDeleteCmd `cmd:"" help:"Delete a secret."`
 	Rekey  secretsRekeyCmd  `cmd:"" help:"Encrypt everything under the newest of RUBATO_SECRET_KEYS, in the database that DATABASE_URL names. Other programs may go on meanwhile."`
@@ -28,6 +29,11 @@ type (
 		FromFile    string  `placeholder:"FILE" help:"Where the value is. Default: standard input."`
 		KeepNewline bool    `help:"Keep a line end after the value, which is left out otherwise."`
 		Description *string `placeholder:"TEXT" help:"What it is for. Default: as it is."`
+	}
+	secretsGetCmd struct {
+		serverFlag
+
+		Name string `arg:"" help:"Its name."`
 	}
 	secretsListCmd struct {
 		serverFlag
@@ -104,6 +110,30 @@ func withoutLineEnd(text []byte) []byte {
 		}
 	}
 	return text
+}
+
+// Run prints a secret without its value.
+func (cmd *secretsGetCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.GetSecretWithResponse(ctx, cmd.Name))
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(raw)
+	}
+	var x client.Secret
+	if err := decode(raw, &x); err != nil {
+		return err
+	}
+	return s.facts([][2]string{
+		{"name", x.Name}, {"description", dash(x.Description)}, {"version", strconv.FormatInt(x.Version, 10)},
+		{"used by", strconv.Itoa(int(x.UsedBy)) + " endpoints"}, {"last used", dash(instant(x.LastUsedAt))},
+		{"updated", instant(&x.UpdatedAt)}, {"by", x.UpdatedBy},
+	})
 }
 
 // Run lists secrets.

@@ -100,7 +100,7 @@ func (r *outgoing) fill(b waiting, s Started) error {
 	if err != nil {
 		return err
 	}
-	r.URL, r.Body = shaped.URL, []byte(shaped.Body)
+	r.URL, r.Body, r.Credentials = shaped.URL, []byte(shaped.Body), b.target.Shape.Credentials()
 	r.Header = maps.Clone(r.Header) // All runs share the configured one.
 	for name, value := range shaped.Header {
 		r.Header[name] = []string{value}

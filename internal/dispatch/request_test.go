@@ -264,3 +264,26 @@ func TestAWaitForATokenEndsWithTheRun(t *testing.T) {
 	require.Zero(t, target.Conns())
 	p.stop(t)
 }
+
+// TestSecretsStayWithTheirHost: a header that holds a secret under an unsuspicious name does not follow a redirect to another port.
+func TestSecretsStayWithTheirHost(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	know := b.lockedAway(t, map[string]string{"one": "value-of-one", "two": "value-of-two"})
+	other := answering(t)
+	target := egresstest.Start(t, egresstest.Answer(egresstest.Redirect("307 Temporary Redirect", other.URL()+"/elsewhere")))
+	b.register(t, target, func(s *endpoints.Spec) {
+		s.FollowRedirects = 1
+		s.Headers = map[string]string{"X-Odd": `{{secret "one"}}`, "X-Plain": "{{run.attempt}}"}
+		s.Auth = &endpoints.Auth{Type: endpoints.AuthAPIKey, Header: "X-Strange", Value: `{{secret "two"}}`}
+	})
+	b.work(t, know)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+
+	first, second := target.Requests()[0].Header, other.Requests()[0].Header
+	require.Equal(t, "value-of-one", first.Get("X-Odd"))
+	require.Equal(t, "value-of-two", first.Get("X-Strange"))
+	require.Empty(t, second.Get("X-Odd"))
+	require.Empty(t, second.Get("X-Strange"))
+	require.Equal(t, "1", second.Get("X-Plain"))
+}

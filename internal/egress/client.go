@@ -46,6 +46,7 @@ type Request struct {
 	Timeout      time.Duration // of the whole exchange, redirects and the answer's body included; zero means 30 s
 	MaxBody      int64         // bytes of the answer's body, decompressed, that are read and kept; zero keeps none
 	MaxRedirects int           // redirects that are followed; zero makes a redirect the answer itself
+	Credentials  []string      // names of headers that must not follow a redirect to another host, besides those that look like it
 }
 
 // Response is the answer of a target. Beside an error it holds as much of the answer as came: StatusCode is zero where
@@ -101,7 +102,7 @@ func (c *Client) Close() {
 // Do makes the call that r describes and returns the answer, whatever its status. The error is nil or an [*Error]; where an
 // answer had begun, the Response beside the error holds what came of it. A body longer than MaxBody is no error.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
-	x := &exchange{client: c, meta: r.Meta, began: time.Now()}
+	x := &exchange{client: c, meta: r.Meta, credentials: r.Credentials, began: time.Now()}
 	first, violation := c.admit(r)
 	if violation != nil {
 		return Response{}, x.fail(ctx, &fault{reason: EgressDenied, err: refusal{violation}}, false)

@@ -28,6 +28,9 @@ type limits struct {
 type exchange struct {
 	client *Client
 	meta   http.Header
+
+	credentials []string // see Request
+
 	hop    hop                // the request under way
 	cancel context.CancelFunc // ends the whole exchange
 	began  time.Time

@@ -53,6 +53,16 @@ func (v *Validator) checkTarget(s *Spec, shape *Shape) []errs.Field {
 	return nil
 }
 
+// checkRedirects refuses what would hand a secret to whomever the target names: headers stay behind, a body does not.
+func checkRedirects(s *Spec, shape *Shape) []errs.Field {
+	if s.FollowRedirects == 0 || shape == nil || shape.body == nil || len(shape.body.Secrets()) == 0 {
+		return nil
+	}
+	return []errs.Field{{
+		Field: "followRedirects", Code: "redirect_leaks", Message: "must be 0 where the body holds a secret: a redirect would carry it to another host",
+	}}
+}
+
 // sampleOf returns a text with something in place of every value.
 func sampleOf(parsed *template.Template, literal string) string {
 	if parsed == nil {

@@ -32,6 +32,10 @@ type Shape struct {
 	clientKey *template.Template
 	auth      map[string]*template.Template // by the name of the field
 	fault     error                         // why nothing can be sent
+
+	secrets     []string // that it names, sorted, each once
+	credentials []string // see Credentials
+	last        bool     // it speaks of the run before
 }
 
 // Request is what a run sends, with its values filled in.
@@ -85,6 +89,7 @@ func ParseShape(s *Spec) (*Shape, []errs.Field) {
 	if len(p.bad) > 0 {
 		shape.fault = fmt.Errorf("%s: %s", p.bad[0].Field, p.bad[0].Message)
 	}
+	shape.survey()
 	return shape, p.bad
 }
 
@@ -277,37 +282,31 @@ func (s *Shape) fields() map[string]*template.Template {
 	return all
 }
 
-// Secrets returns the names of the secrets that a run needs, sorted, each once.
-func (s *Shape) Secrets() []string {
-	var names []string
+// survey notes what the templates need, so that no run has to look.
+func (s *Shape) survey() {
 	for _, parsed := range s.fields() {
-		names = append(names, parsed.Secrets()...)
+		s.secrets = append(s.secrets, parsed.Secrets()...)
+		s.last = s.last || parsed.UsesLast()
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// UsesLast reports whether a run needs to know of the one before.
-func (s *Shape) UsesLast() bool {
-	for _, parsed := range s.fields() {
-		if parsed.UsesLast() {
-			return true
-		}
-	}
-	return false
-}
-
-// Credentials returns the names of the headers that hold secrets, in their canonical form: they are not for other hosts.
-func (s *Shape) Credentials() []string {
-	var names []string
 	for name, parsed := range s.headers {
 		if len(parsed.Secrets()) > 0 {
-			names = append(names, http.CanonicalHeaderKey(name))
+			s.credentials = append(s.credentials, http.CanonicalHeaderKey(name))
 		}
 	}
-	if s.spec != nil && s.spec.Auth != nil {
-		names = append(names, s.spec.Auth.header())
+	if s.spec.Auth != nil {
+		s.credentials = append(s.credentials, s.spec.Auth.header())
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	slices.Sort(s.secrets)
+	slices.Sort(s.credentials)
+	s.secrets, s.credentials = slices.Compact(s.secrets), slices.Compact(s.credentials)
 }
+
+// Secrets returns the names of the secrets that a run needs, sorted, each once. It must not be changed.
+func (s *Shape) Secrets() []string { return s.secrets }
+
+// UsesLast reports whether a run needs to know of the one before.
+func (s *Shape) UsesLast() bool { return s.last }
+
+// Credentials returns the names of the headers that hold secrets, in their canonical form: they are not for other hosts. It must not
+// be changed.
+func (s *Shape) Credentials() []string { return s.credentials }

@@ -82,7 +82,7 @@ func (v *Validator) request(s Spec) []errs.Field {
 	for _, f := range bad {
 		broken[f.Field] = true
 	}
-	more := slices.Concat(v.checkTarget(&s, shape), checkQuery(&s), v.checkAuth(&s), v.headers(s, shape))
+	more := slices.Concat(v.checkTarget(&s, shape), checkQuery(&s), v.checkAuth(&s), v.headers(s, shape), checkRedirects(&s, shape))
 	for _, f := range more {
 		if !broken[f.Field] { // What cannot be parsed is judged no further.
 			bad = append(bad, f)

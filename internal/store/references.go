@@ -12,8 +12,9 @@ import (
 
 // secretNames returns the secrets that a spec names, sorted, each once.
 func secretNames(s *endpoints.Spec) []string {
-	var names []string
-	for _, r := range s.References() {
+	references := s.References()
+	names := make([]string, 0, len(references))
+	for _, r := range references {
 		names = append(names, r.Secret)
 	}
 	slices.Sort(names)

@@ -120,9 +120,9 @@ func TestReferenceToAnUnknownSecretIsRefusedByFieldAndName(t *testing.T) {
 	require.Equal(t, errs.Invalid, errs.CodeOf(err))
 	fields := errs.FieldsOf(err)
 	require.Len(t, fields, 2)
-	require.Equal(t, "headers.X-B secret_unknown", fields[0].Field+" "+fields[0].Code)
-	require.Contains(t, fields[0].Message, `"missing"`)
-	require.Equal(t, "body secret_unknown", fields[1].Field+" "+fields[1].Code)
+	require.Equal(t, "body secret_unknown", fields[0].Field+" "+fields[0].Code)
+	require.Equal(t, "headers.X-B secret_unknown", fields[1].Field+" "+fields[1].Code)
+	require.Contains(t, fields[1].Message, `"missing"`)
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM endpoints"))
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM secret_references"))
 }

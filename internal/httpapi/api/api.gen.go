@@ -619,7 +619,7 @@ type AuditList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// Auth How calls prove who is calling: by password (RFC 7617), by token (RFC 6750), by a header of the target's own, or by OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in the clear.
+// Auth How calls prove who is calling: by password (RFC 7617), by token (RFC 6750), by a header of the target's own, or by OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in the clear. Each type knows the fields that name it; a header of the same name beside it is refused.
 type Auth struct {
 	// Audience Of oauth2.
 	Audience *string `json:"audience,omitempty"`
@@ -742,7 +742,7 @@ type Decision struct {
 type Endpoint struct {
 	ArchivedAt *time.Time `json:"archivedAt,omitempty"`
 
-	// Auth How calls prove who is calling: by password (RFC 7617), by token (RFC 6750), by a header of the target's own, or by OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in the clear.
+	// Auth How calls prove who is calling: by password (RFC 7617), by token (RFC 6750), by a header of the target's own, or by OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in the clear. Each type knows the fields that name it; a header of the same name beside it is refused.
 	Auth               *Auth   `json:"auth,omitempty"`
 	BaselineCron       *string `json:"baselineCron,omitempty"`
 	BaselineIntervalMs *int64  `json:"baselineIntervalMs,omitempty"`
@@ -869,7 +869,7 @@ type EndpointPatch struct {
 	// BaselineIntervalMs Exactly one of it and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Sent as it is, up to 256 KiB in UTF-8. Set Content-Type among the headers.
+	// Body Up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
 	Body *string `json:"body,omitempty"`
 
 	// CatchUp Default once.
@@ -964,7 +964,7 @@ type EndpointSpec struct {
 	// BaselineIntervalMs Exactly one of it and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Sent as it is, up to 256 KiB in UTF-8. Set Content-Type among the headers.
+	// Body Up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
 	Body *string `json:"body,omitempty"`
 
 	// CatchUp Default once.
@@ -980,7 +980,7 @@ type EndpointSpec struct {
 	// FollowRedirects How many. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
-	// Headers Sent with every request. Hop-by-hop headers and Host, Content-Length, Rubato-* are refused. Answers mask values of names that look secret, and the mask is refused as a value.
+	// Headers Sent with every request. Values may hold templates. Hop-by-hop headers and Host, Content-Length, Rubato-* are refused. Answers mask values of names that look secret, and the mask is refused as a value.
 	Headers *map[string]string `json:"headers,omitempty"`
 
 	// Idempotent The request may be sent again although it may have arrived. Default false; GET, HEAD, PUT, DELETE and OPTIONS are so by nature.
@@ -1016,7 +1016,7 @@ type EndpointSpec struct {
 	// Planner Default act.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
-	// Query Parameters that are added to the URL, in the order of their names.
+	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
 
 	// Redact What is hidden in an answer before it is stored.
@@ -1045,7 +1045,7 @@ type EndpointSpec struct {
 	Timezone *string `json:"timezone,omitempty"`
 	TLS      *TLS    `json:"tls,omitempty"`
 
-	// URL http or https, without user name and password. Addresses that are not public are refused.
+	// URL http or https, without user name and password. Addresses that are not public are refused. Path and query may hold templates such as {{run.id}}; scheme, host and port are literal.
 	URL string `json:"url"`
 }
 
@@ -1233,7 +1233,7 @@ type ImportLine struct {
 	// BaselineIntervalMs Exactly one of it and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Sent as it is, up to 256 KiB in UTF-8. Set Content-Type among the headers.
+	// Body Up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
 	Body *string `json:"body,omitempty"`
 
 	// CatchUp Default once.
@@ -1249,7 +1249,7 @@ type ImportLine struct {
 	// FollowRedirects How many. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
-	// Headers Sent with every request. Hop-by-hop headers and Host, Content-Length, Rubato-* are refused. Answers mask values of names that look secret, and the mask is refused as a value.
+	// Headers Sent with every request. Values may hold templates. Hop-by-hop headers and Host, Content-Length, Rubato-* are refused. Answers mask values of names that look secret, and the mask is refused as a value.
 	Headers *map[string]string `json:"headers,omitempty"`
 
 	// ID Of the endpoint to replace.
@@ -1288,7 +1288,7 @@ type ImportLine struct {
 	// Planner Default act.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
-	// Query Parameters that are added to the URL, in the order of their names.
+	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
 
 	// Redact What is hidden in an answer before it is stored.
@@ -1317,7 +1317,7 @@ type ImportLine struct {
 	Timezone *string `json:"timezone,omitempty"`
 	TLS      *TLS    `json:"tls,omitempty"`
 
-	// URL http or https, without user name and password. Addresses that are not public are refused.
+	// URL http or https, without user name and password. Addresses that are not public are refused. Path and query may hold templates such as {{run.id}}; scheme, host and port are literal.
 	URL string `json:"url"`
 }
 
