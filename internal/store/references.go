@@ -12,8 +12,9 @@ import (
 
 // secretNames returns the secrets that a spec names, sorted, each once.
 func secretNames(s *endpoints.Spec) []string {
-	var names []string
-	for _, r := range s.References() {
+	list := s.References()
+	names := make([]string, 0, len(list))
+	for _, r := range list {
 		names = append(names, r.Secret)
 	}
 	slices.Sort(names)
