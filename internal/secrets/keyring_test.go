@@ -37,8 +37,10 @@ func TestWhatIsSealedIsOpenedAtItsPlaceAlone(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, value, opened.Reveal())
 		for _, elsewhere := range []Place{
-			{Tenant: [16]byte{2}, Kind: Named, Name: "token"}, {Tenant: [16]byte{1}, Kind: Signing, Name: "token"},
-			{Tenant: [16]byte{1}, Kind: Named, Name: "tokens"}, {Tenant: [16]byte{1}, Kind: Named},
+			{Tenant: [16]byte{2}, Kind: Named, Name: "token"},
+			{Tenant: [16]byte{1}, Kind: Signing, Name: "token"},
+			{Tenant: [16]byte{1}, Kind: Named, Name: "tokens"},
+			{Tenant: [16]byte{1}, Kind: Named},
 		} {
 			_, err := r.Open(elsewhere, sealed)
 			require.ErrorIs(t, err, ErrUnreadable)

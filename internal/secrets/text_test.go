@@ -25,7 +25,7 @@ func TestTextIsShownByNoVerb(t *testing.T) {
 		f map[string]Text
 	}{text, &text, []Text{text}, map[string]Text{"x": text}, text, map[string]Text{"x": text}}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "% x", "%#x", "%10.3s", "%d", "%t", "%c", "%U", "%e", "%T", "%!"} {
-		for _, value := range []any{text, &text, wrapped, &wrapped, fmt.Errorf("sending %s: %v", text, text)} { //nolint:errorlint // The verbs are what is tested.
+		for _, value := range []any{text, &text, wrapped, &wrapped, fmt.Errorf("sending %s: %v", text, text)} {
 			shown := fmt.Sprintf(verb, value)
 			require.NotContains(t, shown, canary, verb)
 			require.NotContains(t, shown, fmt.Sprintf("%x", canary), verb)

@@ -116,7 +116,7 @@ func interpreter(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("NOT TESTED: %s is not installed, so the example of the guide for it was not run", name)
+		t.Skipf("NOT TESTED: %s is not installed, so the example of the guide for it was not run", name) //nolint:forbidigo // Interpreters of other languages are no part of what a developer of this one has.
 	}
 	return path
 }
