@@ -48,7 +48,7 @@ func (s instant) ClaimDue(context.Context, claims.Request) ([]claims.Claim, time
 	return nil, time.Time{}, s.err
 }
 
-func record(t testing.TB, sampler sdktrace.Sampler) (*Provider, *tracetest.InMemoryExporter) {
+func record(t *testing.T, sampler sdktrace.Sampler) (*Provider, *tracetest.InMemoryExporter) {
 	t.Helper()
 	out := tracetest.NewInMemoryExporter()
 	p := newProvider(sampler, resource.Empty(), sdktrace.WithSyncer(out))
