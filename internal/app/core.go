@@ -17,6 +17,8 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/httpapi"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
 	"rubato/internal/tracing"
@@ -41,10 +43,15 @@ type core struct {
 	registry *prometheus.Registry
 	db       *store.DB
 	traces   *tracing.Provider // nil: nobody collects traces
+	keyring  *secrets.Keyring
 }
 
 // openCore opens the database and waits until it answers.
 func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, conns int32) (*core, error) {
+	keyring, err := keyringOf(settings.Secrets)
+	if err != nil {
+		return nil, err
+	}
 	traces, err := openTraces(ctx, settings.Trace, logger)
 	if err != nil {
 		return nil, err
@@ -55,7 +62,7 @@ func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 	if err != nil {
 		return nil, errors.Join(err, traces.Close(ctx))
 	}
-	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, traces: traces}
+	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, traces: traces, keyring: keyring}
 	c.registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err := c.awaitDatabase(ctx); err != nil {
 		c.close(ctx)
@@ -127,6 +134,8 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 		Feed:       store.NewFeed(c.db),
 		Runs:       store.NewRuns(c.db),
 		Stats:      store.NewStats(c.db),
+		Secrets:    secrets.NewService(store.NewSecrets(c.db), c.keyring),
+		Signing:    signing.NewService(store.NewSecrets(c.db), c.keyring),
 		Auth:       authenticator,
 		Keys:       auth.NewKeyring(keys, authenticator),
 		Audit:      store.NewAuditLog(c.db),

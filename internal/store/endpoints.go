@@ -47,7 +47,7 @@ func (s *Endpoints) Create(
 		if err := together(ctx, tx, func(tx pgx.Tx) error { return s.insert(ctx, tx, act, e, planned) }); err != nil {
 			return fmt.Errorf("inserting endpoint %s: %w", e.ID, err)
 		}
-		return nil
+		return s.db.refer(ctx, tx, e.TenantID, referral{after: e})
 	})
 }
 
@@ -261,7 +261,10 @@ func (s *Endpoints) writeConfig(ctx context.Context, tx pgx.Tx, before, after *e
 	}
 	row := rowOf(after)
 	rows, err := s.db.q.EndpointUpdate(ctx, tx, updateOf(row, before.Version))
-	return oneRow(rows, err, "updating", after.ID)
+	if err := oneRow(rows, err, "updating", after.ID); err != nil {
+		return err
+	}
+	return s.db.refer(ctx, tx, after.TenantID, referral{before, after})
 }
 
 func (s *Endpoints) writeHints(ctx context.Context, tx pgx.Tx, now time.Time, before, after *endpoints.Endpoint) error {

@@ -39,8 +39,8 @@ func importRules() []rule {
 			"internal/app",
 			[]string{
 				"internal/apidocs", "internal/audit", "internal/auth", "internal/claims", "internal/config", "internal/devpg",
-				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/store",
-				"internal/telemetry", "internal/tracing", "internal/zombie",
+				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/secrets",
+				"internal/signing", "internal/store", "internal/telemetry", "internal/tracing", "internal/zombie",
 			},
 			"the one place that knows which parts a program is made of",
 		},
@@ -65,7 +65,7 @@ func importRules() []rule {
 			"internal/dispatch",
 			[]string{
 				"internal/claims", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor",
-				"internal/runs", "internal/telemetry",
+				"internal/oauth2", "internal/runs", "internal/secrets", "internal/signing", "internal/telemetry", "internal/template",
 			},
 			"a run is carried out without knowing what the database is",
 		},
@@ -73,7 +73,7 @@ func importRules() []rule {
 		{"internal/egress/egresstest", nil, "hostile targets for tests"},
 		{
 			"internal/endpoints",
-			[]string{"internal/auditlog", "internal/errs", "internal/governor", "internal/schedule"},
+			[]string{"internal/auditlog", "internal/errs", "internal/governor", "internal/schedule", "internal/template"},
 			"the domain asks the governor; it reads no clock and knows no database",
 		},
 		{"internal/errs", nil, "what crosses every border depends on nothing"},
@@ -84,22 +84,26 @@ func importRules() []rule {
 			"internal/httpapi",
 			[]string{
 				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
-				"internal/httpapi/api", "internal/idempotency", "internal/runs", "internal/stats", "internal/telemetry",
+				"internal/httpapi/api", "internal/idempotency", "internal/runs", "internal/secrets", "internal/signing", "internal/stats",
+				"internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database",
 		},
 		{"internal/httpapi/api", nil, "generated from the contract"},
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
+		{"internal/oauth2", []string{"internal/egress"}, "a token is got by the guarded call, and belongs to no run"},
 		{"internal/runs", []string{"internal/auditlog", "internal/errs"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{"internal/stats", nil, "numbers are told the same whoever reads them and wherever they are kept"},
+		{"internal/secrets", []string{"internal/auditlog", "internal/errs"}, "a secret is sealed and named without knowing where it is kept or who asks"},
+		{"internal/signing", []string{"internal/auditlog", "internal/errs", "internal/secrets"}, "what is signed does not depend on who sends it or where keys are kept"},
 		{
 			"internal/store",
 			[]string{
 				"internal/auditlog", "internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/feed", "internal/governor", "internal/idempotency", "internal/runs", "internal/schedule", "internal/stats",
-				"internal/store/dbsqlc",
-				"internal/telemetry", "internal/zombie", "migrations",
+				"internal/feed", "internal/governor", "internal/idempotency", "internal/runs", "internal/schedule", "internal/secrets",
+				"internal/signing", "internal/stats", "internal/store/dbsqlc", "internal/telemetry", "internal/template", "internal/zombie",
+				"migrations",
 			},
 			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
 		},
@@ -110,6 +114,7 @@ func importRules() []rule {
 			[]string{"internal/claims", "internal/dispatch", "internal/egress", "internal/endpoints", "internal/runs"},
 			"it stands around what it follows; what it follows does not know it",
 		},
+		{"internal/template", nil, "what a template yields depends on its text and its values alone"},
 		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
 	}
 }
