@@ -15,6 +15,7 @@ import (
 // secretsCmd is `rubato secrets`.
 type secretsCmd struct {
 	Set    secretsSetCmd    `cmd:"" help:"Store a secret, or give it another value, read from standard input or a file. Never from the command line, which others can see."`
+	Get    secretsGetCmd    `cmd:"" help:"Print what is known of a secret, without its value."`
 	List   secretsListCmd   `cmd:"" help:"Print secrets by name, without their values."`
 	Delete secretsDeleteCmd `cmd:"" help:"Delete a secret."`
 	Rekey  secretsRekeyCmd  `cmd:"" help:"Encrypt everything under the newest of RUBATO_SECRET_KEYS, in the database that DATABASE_URL names. Other programs may go on meanwhile."`
