@@ -37,7 +37,7 @@ func (a API) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.close(ctx)
 	if err := c.ensureKey(ctx, "bootstrap", a.Settings.API.BootstrapKey); err != nil {
 		return err
 	}

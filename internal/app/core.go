@@ -65,15 +65,16 @@ func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, traces: traces, keyring: keyring}
 	c.registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err := c.awaitDatabase(ctx); err != nil {
-		c.close()
+		c.close(ctx)
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *core) close() {
+// close ends what the programs share. The end of ctx does not cut it short.
+func (c *core) close(ctx context.Context) {
 	c.db.Close()
-	if err := c.traces.Close(context.Background()); err != nil {
+	if err := c.traces.Close(ctx); err != nil {
 		c.logger.Warn("the last traces are lost", telemetry.KeyError, err)
 	}
 }

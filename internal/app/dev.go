@@ -85,7 +85,7 @@ func (d Dev) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.close(ctx)
 	if err := errors.Join(c.ensureKey(ctx, "dev", access.Key), c.ensureKey(ctx, "bootstrap", d.Settings.API.BootstrapKey)); err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (r Rekey) Run(ctx context.Context) (done int, failed []string, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	defer c.close()
+	defer c.close(ctx)
 	pass, err := c.keyring.Rekey(ctx, store.NewSecrets(c.db))
 	if errors.Is(err, secrets.ErrNoKeys) {
 		return 0, nil, fmt.Errorf("%s is not set: %w", config.SecretKeys, err)

@@ -33,7 +33,7 @@ func (w Worker) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.close(ctx)
 	loops := c.loops()
 	defer loops.client.Close()
 	health := telemetry.NewHealth(w.Logger, append(loops.worker.Checks(), c.secretsOpen())...)

@@ -177,14 +177,11 @@ func (s *Endpoints) Change(
 ) (changed *endpoints.Endpoint, err error) {
 	var now time.Time
 	locked := func(tx pgx.Tx) error {
-		if err := s.lock(ctx, tx, []endpoints.ID{id}); err != nil {
+		if now, err = s.lockNow(ctx, tx, id); err != nil {
 			return err
 		}
 		if changed, err = s.get(ctx, tx, act.By.TenantID, id); err != nil {
 			return err
-		}
-		if now, err = s.db.decisionTime(ctx, tx); err != nil {
-			return fmt.Errorf("reading the database's time: %w", err)
 		}
 		before, shown := *changed, changed.Redacted()
 		planned, err := change(changed, now)
@@ -377,4 +374,22 @@ func oneRow(rows int64, err error, act string, id endpoints.ID) error {
 		return fmt.Errorf("%s endpoint %s changed %d rows instead of one", act, id, rows)
 	}
 	return nil
+}
+
+// lockNow does what lock does for one endpoint, and reads the time at which it has, in one round trip: all starts wait meanwhile.
+func (s *Endpoints) lockNow(ctx context.Context, tx pgx.Tx, id endpoints.ID) (now time.Time, err error) {
+	err = pipeline(ctx, tx,
+		func(q dbsqlc.DBTX) error { return s.db.q.StartsExclude(ctx, q) },
+		func(q dbsqlc.DBTX) error {
+			_, err := s.db.q.ScheduleLock(ctx, q, [][16]byte{id})
+			return err
+		},
+		func(q dbsqlc.DBTX) (err error) {
+			now, err = s.db.decisionTime(ctx, q)
+			return err
+		})
+	if err != nil {
+		return now, fmt.Errorf("locking the schedule of endpoint %s: %w", id, err)
+	}
+	return now, nil
 }
