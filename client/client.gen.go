@@ -1593,6 +1593,12 @@ type Run struct {
 	// BodyDigest A fingerprint of the body as it was kept (64-bit FNV-1a, in hexadecimal), to tell whether the answer changed; absent where no body came. It stays with the run when the body is gone.
 	BodyDigest *string `json:"bodyDigest,omitempty"`
 
+	// BodyTail The end of the body, where it was longer than its head and responseTailKb asks for it. Only when one run is read.
+	BodyTail *string `json:"bodyTail,omitempty"`
+
+	// BodyTailBase64 The same, where it is not text.
+	BodyTailBase64 *[]byte `json:"bodyTailBase64,omitempty"`
+
 	// CancelRequestedAt When somebody asked to cancel it; only while it is live, later its events tell.
 	CancelRequestedAt *time.Time `json:"cancelRequestedAt,omitempty"`
 
@@ -1617,7 +1623,7 @@ type Run struct {
 	// ReasonCode Why: http_status, timeout, dns_error, connect_error and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run.
 	ReasonCode *string `json:"reasonCode,omitempty"`
 
-	// ResponseBytes Bytes of body read.
+	// ResponseBytes Bytes of body read, decompressed: those between head and tail included.
 	ResponseBytes *int64 `json:"responseBytes,omitempty"`
 
 	// ScheduledFor The due time that it stands for; of skipped due times the last one.

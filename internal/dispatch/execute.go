@@ -52,6 +52,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
 	}
 	r := request(b, s)
+	b.target.ask(&r)
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
 	answer, err := w.cfg.Egress.Do(ctx, r)
 	failpoint.Hit(failpoint.Answered)
@@ -88,6 +89,7 @@ func request(b waiting, s Started) egress.Request {
 		Body:         []byte(spec.Body),
 		Timeout:      spec.Timeout,
 		MaxBody:      int64(spec.MaxResponseKB) << 10,
+		MaxTail:      int64(spec.ResponseTailKB) << 10,
 		MaxRedirects: spec.FollowRedirects,
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"rubato/internal/claims"
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
+	"rubato/internal/redact"
 	"rubato/internal/runs"
+	"rubato/internal/success"
 )
 
 // Target is what a run calls: the configuration of an endpoint at one version, ready for use. Many runs share it, so nothing of it
@@ -17,6 +19,10 @@ type Target struct {
 	Spec     *endpoints.Spec
 	Header   http.Header
 	Success  *endpoints.SuccessRule
+	Rules    *success.Set // beside Success; nil: none
+	Redact   *redact.Set  // of what is stored; nil: nothing but what always is
+	// Asks is what a conditional request names; nil: the endpoint's requests are not conditional. With empty validators nothing is known yet.
+	Asks *runs.Validators
 }
 
 // Start asks for the start of a claim.

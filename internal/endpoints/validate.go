@@ -53,7 +53,7 @@ func (v *Validator) Check(id ID, s Spec) error {
 	for _, f := range bad {
 		named[f.Field] = true
 	}
-	for _, f := range append(v.request(s), timing(id, s)...) {
+	for _, f := range slices.Concat(v.request(s), timing(id, s), answers(s)) {
 		if !named[f.Field] { // A field that is bad by itself needs no second complaint from a rule between fields.
 			bad = append(bad, f)
 		}

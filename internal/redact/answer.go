@@ -24,9 +24,22 @@ func (s *Set) Header(header map[string][]string) map[string][]string {
 	return shown
 }
 
+// Value returns the first value of a header, by its canonical name, as it may be shown; empty where there is none.
+func (s *Set) Value(header map[string][]string, name string) string {
+	values := header[name]
+	switch {
+	case len(values) == 0:
+		return ""
+	case s.hides(name):
+		return Mask
+	default:
+		return s.Text(values[0])
+	}
+}
+
 // hides reports whether a header, by its canonical name, is hidden.
 func (s *Set) hides(name string) bool {
-	return name == "Www-Authenticate" || name == "Proxy-Authenticate" || auditlog.Secret(name) || s != nil && s.headers[name]
+	return auditlog.Secret(name) || s != nil && s.headers[name] // WWW-Authenticate, Set-Cookie and the like tell of secrets by their names.
 }
 
 // Text returns a text of an answer, such as an error that quotes it, without what patterns find.

@@ -99,6 +99,8 @@ func issue(issues *cel.Issues) string {
 
 func (c celCheck) String() string { return fmt.Sprintf("cel %q", cut(c.text, maxFound)) }
 
+func (c celCheck) looksAtBody() bool { return c.uses["body"] || c.uses["json"] }
+
 func (c celCheck) holds(a *Answer) (bool, string) {
 	input, why := c.input(a)
 	if why != "" {

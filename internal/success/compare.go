@@ -164,6 +164,8 @@ func (r Rule) textual(s subject) (check, []Problem) {
 
 func (c textCheck) String() string { return fmt.Sprintf("%s %s", c.subject, c.comparison) }
 
+func (c textCheck) looksAtBody() bool { return c.subject == bodySubject{} }
+
 func (c textCheck) holds(a *Answer) (bool, string) {
 	text, whole, why := c.subject.find(a)
 	switch {
@@ -199,6 +201,8 @@ func (r Rule) json() (check, []Problem) {
 }
 
 func (c jsonCheck) String() string { return fmt.Sprintf("json %s %s", c.path, c.comparison) }
+
+func (jsonCheck) looksAtBody() bool { return true }
 
 func (c jsonCheck) holds(a *Answer) (bool, string) {
 	doc, err := a.document()
@@ -240,6 +244,8 @@ type latencyCheck time.Duration
 func (c latencyCheck) String() string {
 	return fmt.Sprintf("latency is at most %d ms", time.Duration(c).Milliseconds())
 }
+
+func (latencyCheck) looksAtBody() bool { return false }
 
 func (c latencyCheck) holds(a *Answer) (bool, string) {
 	if a.Latency <= time.Duration(c) {

@@ -73,15 +73,14 @@ type Problem struct {
 type check interface {
 	// holds judges an answer. found is words for people, of any length and unescaped.
 	holds(a *Answer) (ok bool, found string)
+	// looksAtBody reports whether it matters to the rule what the body is.
+	looksAtBody() bool
 	// String returns the rule in words.
 	String() string
 }
 
 // Set is rules that were parsed. It is safe for concurrent use.
-type Set struct {
-	checks []check
-	body   bool // one of them looks at the body
-}
+type Set struct{ checks []check }
 
 // Parse reads rules. A nil Set of no rules is satisfied by every answer. Every field that is bad is a problem.
 func Parse(rules []Rule) (*Set, []Problem) {
@@ -97,7 +96,6 @@ func Parse(rules []Rule) (*Set, []Problem) {
 			bad = append(bad, p)
 		}
 		set.checks = append(set.checks, parsed)
-		set.body = set.body || rule.NeedsBody()
 	}
 	if len(bad) > 0 {
 		return nil, bad
@@ -105,8 +103,19 @@ func Parse(rules []Rule) (*Set, []Problem) {
 	return set, nil
 }
 
-// NeedsBody reports whether the rule looks at the body.
-func (r Rule) NeedsBody() bool { return r.Type == Body || r.Type == JSON }
+// LookAtBody returns the indexes of the rules that look at the body.
+func (s *Set) LookAtBody() []int {
+	if s == nil {
+		return nil
+	}
+	var list []int
+	for i, c := range s.checks {
+		if c.looksAtBody() {
+			list = append(list, i)
+		}
+	}
+	return list
+}
 
 func (r Rule) parse() (check, []Problem) {
 	bad := r.strangers()
