@@ -1,6 +1,7 @@
 package jsonpath
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,8 +18,6 @@ const (
 	maxSegments = 32   // of a path
 	// maxSteps is how many places of a document one search may look at: each value of the largest document a few times.
 	maxSteps = 4 * MaxValues
-	// patternSteps is what a filter with a pattern counts for: the library compiles the pattern each time.
-	patternSteps = 200
 )
 
 // ErrTooMuch is the end of a search that would look at too many places.
@@ -46,7 +45,7 @@ func Parse(text string) (*Path, error) {
 	for _, segment := range p.segments {
 		for _, selector := range segment.Selectors() {
 			if f, is := selector.(*spec.FilterSelector); is && !cheap(f) {
-				return nil, errors.New("must have filters that look at single places below @, such as [?@.state == 'open']; no $, .., * or slice in a filter")
+				return nil, errors.New("must have filters that look at single places below @, such as [?@.state == 'open']; no $, .., *, slice or pattern in a filter")
 			}
 		}
 	}
@@ -72,10 +71,12 @@ func (p *Path) String() string { return p.text }
 
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 
-// cheap reports whether a filter costs the same for every value that it judges: it looks at single places below that value alone.
+// cheap reports whether a filter costs the same for every value that it judges: it looks at single places below that value alone. Patterns
+// are refused because the library compiles them anew for every value, and may take them from the document.
 func cheap(f *spec.FilterSelector) bool {
 	rest := strings.TrimPrefix(quoted.ReplaceAllString(f.String(), "_"), "?")
-	return !strings.ContainsAny(rest, "$*?:") && !strings.Contains(rest, "..")
+	return !strings.ContainsAny(rest, "$*?:") && !strings.Contains(rest, "..") &&
+		!strings.Contains(rest, "match(") && !strings.Contains(rest, "search(")
 }
 
 // place is where a value stands: in a member or an element of its holder, or nowhere, where it is the document itself.
@@ -97,7 +98,8 @@ func (p place) put(value any) {
 }
 
 // Find returns the values at the places that the path names: strings, json.Number, booleans, nil, []any and map[string]any, which are
-// the document's own. Of an object they come in the order of the members' names. The error is [ErrTooMuch].
+// the document's own. Of an object they come in the order of the members' names. The error is [ErrTooMuch], or
+// a fault of a filter.
 func (p *Path) Find(d *Document) ([]any, error) {
 	places, err := p.places(d)
 	if err != nil {
@@ -110,7 +112,7 @@ func (p *Path) Find(d *Document) ([]any, error) {
 	return values, nil
 }
 
-// Replace puts value in every place that the path names, and returns how many there were. The error is [ErrTooMuch]; then nothing was
+// Replace puts value in every place that the path names, and returns how many there were. With an error, such as [ErrTooMuch], nothing was
 // replaced.
 func (p *Path) Replace(d *Document, value any) (int, error) {
 	places, err := p.places(d)
@@ -130,7 +132,8 @@ func (p *Path) Replace(d *Document, value any) (int, error) {
 // search is one walk through a document.
 type search struct {
 	root any
-	left int // places that may still be looked at
+	left int // places that may still be looked at; below zero the search is over
+	err  error
 }
 
 func (p *Path) places(d *Document) ([]place, error) {
@@ -141,7 +144,7 @@ func (p *Path) places(d *Document) ([]place, error) {
 		for _, from := range at {
 			s.segment(&next, segment, from)
 			if s.left < 0 {
-				return nil, ErrTooMuch
+				return nil, cmp.Or(s.err, ErrTooMuch)
 			}
 		}
 		at = next
@@ -217,15 +220,21 @@ func (s *search) slice(to *[]place, sel spec.SliceSelector, list []any) {
 }
 
 func (s *search) filter(to *[]place, f *spec.FilterSelector, value any) {
-	cost := 1
-	if text := f.String(); strings.Contains(text, "match(") || strings.Contains(text, "search(") {
-		cost = patternSteps
-	}
 	s.children(value, func(child place) {
-		if s.left -= cost; s.left >= 0 && f.Eval(child.value, s.root) {
+		if s.passes(f, child.value) {
 			s.add(to, child)
 		}
 	})
+}
+
+// passes evaluates a filter. A fault of the library ends the search: what is not found might have had to be hidden.
+func (s *search) passes(f *spec.FilterSelector, value any) (ok bool) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			s.err, s.left = fmt.Errorf("evaluating the filter %s: %v", f, fault), -1
+		}
+	}()
+	return f.Eval(value, s.root)
 }
 
 // children calls visit with every member or element of a value, until there is nothing left to spend.

@@ -59,7 +59,7 @@ func compileCEL(text string) (check, []Problem) {
 	if message := badPattern(compiled.NativeRep().Expr()); message != "" {
 		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: message}}
 	}
-	program, err := env.Program(compiled, cel.CostLimit(costLimit))
+	program, err := env.Program(compiled, cel.CostLimit(costLimit), cel.CostTracking(prices{}))
 	if err != nil {
 		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: "cannot be used: " + err.Error()}}
 	}

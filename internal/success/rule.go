@@ -176,11 +176,10 @@ func (r Rule) header() (check, []Problem) {
 }
 
 func (r Rule) latency() (check, []Problem) {
-	limit := time.Duration(r.MaxLatencyMs) * time.Millisecond
-	if r.MaxLatencyMs < 1 || limit > maxLatency {
+	if r.MaxLatencyMs < 1 || r.MaxLatencyMs > maxLatency.Milliseconds() {
 		return nil, []Problem{{Field: "maxLatencyMs", Code: "out_of_range", Message: "must be from 1 to 1800000 (milliseconds)"}}
 	}
-	return latencyCheck(limit), nil
+	return latencyCheck(r.MaxLatencyMs) * latencyCheck(time.Millisecond), nil
 }
 
 // op returns the comparison of the rule, with its default.
