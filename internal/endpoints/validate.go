@@ -196,7 +196,7 @@ func bound(e validator.FieldError) (code, message string) {
 		limit, err := time.ParseDuration(e.Param())
 		must(err)
 		return "out_of_range", fmt.Sprintf("must be %s%d (milliseconds)", word, limit.Milliseconds())
-	case e.Kind() == reflect.Map:
+	case e.Kind() == reflect.Map || e.Kind() == reflect.Slice:
 		return "too_many", "must have " + word + e.Param() + " entries"
 	case e.Kind() == reflect.String && e.Tag() == "max":
 		return "too_long", "must be " + word + e.Param() + " characters long"
