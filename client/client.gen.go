@@ -788,7 +788,9 @@ type Endpoint struct {
 	NextRunAt *time.Time `json:"nextRunAt"`
 
 	// NextSource What set the due time.
-	NextSource  *Source `json:"nextSource,omitempty"`
+	NextSource *Source `json:"nextSource,omitempty"`
+
+	// PauseReason Why, in the words of whoever paused it. A target pauses its endpoint until somebody resumes it when it answers 410, unless that counts as a success, or sends a header `Rubato-Stop` with a reason; answers from another host, after a redirect, do not.
 	PauseReason *string `json:"pauseReason,omitempty"`
 
 	// PausedIndefinitely Paused until somebody resumes.
@@ -876,7 +878,7 @@ type EndpointPatch struct {
 	// CatchUp Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. Default false.
+	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
 	Conditional *bool `json:"conditional,omitempty"`
 
 	// Description Free text; the planner reads it as your policy.
@@ -925,10 +927,10 @@ type EndpointPatch struct {
 	// Query Null removes a parameter.
 	Query *map[string]*string `json:"query,omitempty"`
 
-	// Redact What is hidden in an answer before it is stored.
+	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer is kept beside its head. Default 0.
+	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
@@ -941,7 +943,7 @@ type EndpointPatch struct {
 	// Success Statuses and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
-	// SuccessRules What an answer must satisfy beside `success`: all of them.
+	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
 	// TimeoutMs Of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
@@ -971,7 +973,7 @@ type EndpointSpec struct {
 	// CatchUp Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. Default false.
+	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
 	Conditional *bool `json:"conditional,omitempty"`
 
 	// Description Free text; the planner reads it as your policy.
@@ -1020,10 +1022,10 @@ type EndpointSpec struct {
 	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
 
-	// Redact What is hidden in an answer before it is stored.
+	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer is kept beside its head. Default 0.
+	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
@@ -1036,7 +1038,7 @@ type EndpointSpec struct {
 	// Success Statuses and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
-	// SuccessRules What an answer must satisfy beside `success`: all of them.
+	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
 	// TimeoutMs Of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
@@ -1240,7 +1242,7 @@ type ImportLine struct {
 	// CatchUp Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. Default false.
+	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
 	Conditional *bool `json:"conditional,omitempty"`
 
 	// Description Free text; the planner reads it as your policy.
@@ -1292,10 +1294,10 @@ type ImportLine struct {
 	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
 
-	// Redact What is hidden in an answer before it is stored.
+	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer is kept beside its head. Default 0.
+	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
@@ -1308,7 +1310,7 @@ type ImportLine struct {
 	// Success Statuses and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
-	// SuccessRules What an answer must satisfy beside `success`: all of them.
+	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
 	// TimeoutMs Of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
@@ -1615,17 +1617,17 @@ type RecentRuns struct {
 	Statuses map[string]int64 `json:"statuses"`
 }
 
-// RedactRule What to hide: exactly one of a header, a place in a JSON body, and whatever a pattern finds in a body.
+// RedactRule What to hide: exactly one of a header, a place in a JSON body, and whatever a pattern finds in a body or a header. Where there are rules about places, a body that cannot be read as JSON, because it is none or is longer than maxResponseKb, is hidden as a whole, and JSON is kept rewritten: members by name, without spaces. Where there are patterns, the 512 bytes at a cut are hidden. Headers whose names tell of secrets, such as Set-Cookie, are hidden always.
 type RedactRule struct {
 	Header *string `json:"header,omitempty"`
 
-	// JSONPath RFC 9535.
+	// JSONPath RFC 9535, with filters as in a SuccessRule.
 	JSONPath *string `json:"jsonPath,omitempty"`
 
-	// Pattern RE2.
+	// Pattern RE2; it must not match the empty text.
 	Pattern *string `json:"pattern,omitempty"`
 
-	// Replacement Of what the pattern finds. Default ***.
+	// Replacement Of what the pattern finds, as it stands. Default ***.
 	Replacement *string `json:"replacement,omitempty"`
 }
 
@@ -1665,6 +1667,12 @@ type Run struct {
 	// BodyDigest A fingerprint of the body as it was kept (64-bit FNV-1a, in hexadecimal), to tell whether the answer changed; absent where no body came. It stays with the run when the body is gone.
 	BodyDigest *string `json:"bodyDigest,omitempty"`
 
+	// BodyTail The end of the body, where it was longer than its head and responseTailKb asks for it. Only when one run is read.
+	BodyTail *string `json:"bodyTail,omitempty"`
+
+	// BodyTailBase64 The same, where it is not text.
+	BodyTailBase64 *[]byte `json:"bodyTailBase64,omitempty"`
+
 	// CancelRequestedAt When somebody asked to cancel it; only while it is live, later its events tell.
 	CancelRequestedAt *time.Time `json:"cancelRequestedAt,omitempty"`
 
@@ -1686,10 +1694,10 @@ type Run struct {
 	// Phases Where the time went. A phase that did not happen is 0.
 	Phases *Phases `json:"phases,omitempty"`
 
-	// ReasonCode Why: http_status, timeout, dns_error, connect_error and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run.
+	// ReasonCode Why: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run.
 	ReasonCode *string `json:"reasonCode,omitempty"`
 
-	// ResponseBytes Bytes of body read.
+	// ResponseBytes Bytes of body read, decompressed: those between head and tail included.
 	ResponseBytes *int64 `json:"responseBytes,omitempty"`
 
 	// ScheduledFor The due time that it stands for; of skipped due times the last one.
@@ -1915,19 +1923,19 @@ type Step struct {
 
 // SuccessRule One thing that an answer must satisfy: a header, the body, a place in its JSON, an expression over all of it, or the time that it took.
 type SuccessRule struct {
-	// Expression Of cel: a Common Expression Language expression that is true or false.
+	// Expression Of cel: a Common Expression Language expression that is true or false, over `status`, `headers` (a map by names in lower case), `body` (a text), `json` (the body, read) and `latencyMs`. It is ended at a cost of 1,000,000: about one for a step and one for ten bytes that are looked at. Patterns of `matches` are texts.
 	Expression *string `json:"expression,omitempty"`
 
-	// Header Of header: its name.
+	// Header Of header: its name. Several values of it count as one, joined by a comma.
 	Header *string `json:"header,omitempty"`
 
-	// JSONPath Of json: a JSONPath (RFC 9535).
+	// JSONPath Of json: a JSONPath (RFC 9535), whose filters look at single places below `@` and use no patterns. Every place that it names must satisfy the rule. A body of more than 100,000 values or 64 levels is not read.
 	JSONPath *string `json:"jsonPath,omitempty"`
 
-	// MaxLatencyMs Of latency: how long the exchange may take.
+	// MaxLatencyMs Of latency: how long the exchange may take, from the name of the host to the last byte that is read.
 	MaxLatencyMs *int64 `json:"maxLatencyMs,omitempty"`
 
-	// Op How a rule compares. `matches` is RE2.
+	// Op How a rule compares; by default `equals` where there is a value, else `exists`. `matches` finds a regular expression (RE2) anywhere in a text. The last four compare numbers; a text counts as one where it reads as one and the value is a number. What is not there satisfies no rule, `notEquals` included.
 	Op   *SuccessRuleOp  `json:"op,omitempty"`
 	Type SuccessRuleType `json:"type"`
 
@@ -1935,7 +1943,7 @@ type SuccessRule struct {
 	Value any `json:"value,omitempty"`
 }
 
-// SuccessRuleOp How a rule compares. `matches` is RE2.
+// SuccessRuleOp How a rule compares; by default `equals` where there is a value, else `exists`. `matches` finds a regular expression (RE2) anywhere in a text. The last four compare numbers; a text counts as one where it reads as one and the value is a number. What is not there satisfies no rule, `notEquals` included.
 type SuccessRuleOp string
 
 // SuccessRuleType defines model for SuccessRuleType.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -45,6 +46,15 @@ func startTarget(t *testing.T) (url string) {
 		case "/busy":
 			w.Header().Set("Retry-After", "300")
 			w.WriteHeader(http.StatusTooManyRequests)
+		case "/report": // Its rows are late, and it says so with a success.
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"state":"degraded","rows":0,"user":{"token":"tok_4711"}}`))
+			return
+		case "/feed": // The same all day.
+			http.ServeContent(w, r, "feed.txt", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), strings.NewReader("news of the day"))
+			return
+		case "/retired":
+			w.Header().Set("Rubato-Stop", "moved to /v2")
 		case "/hang":
 			<-r.Context().Done()
 		case "/token":

@@ -108,7 +108,7 @@ func TestAnAnswerIsClassifiedByTheRuleOfItsEndpoint(t *testing.T) {
 		if tc.header != "" {
 			header.Set("Retry-After", tc.header)
 		}
-		answer := egress.Response{StatusCode: tc.code, Header: header, Body: []byte("body"), Truncated: true, Phases: egress.Phases{Wait: time.Second}}
+		answer := egress.Response{StatusCode: tc.code, Header: header, Body: []byte("body"), BytesRead: 4, Truncated: true, Phases: egress.Phases{Wait: time.Second}}
 		got := classify(t.Context(), &Target{Success: rule(t, tc.rule)}, answer, nil, start)
 		want := runs.Outcome{
 			Status: tc.status, Reason: runs.HTTPStatus, MaybeSent: true, StatusCode: tc.code, Phases: runs.Phases{Wait: time.Second},

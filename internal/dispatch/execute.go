@@ -44,6 +44,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	if now, known := w.clock.now(); known {
 		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
 	}
+	b.target.ask(&r.Request)
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
 	answer, err := w.send(ctx, s.RunID, r.Request)
 	failpoint.Hit(failpoint.Answered)

@@ -7,7 +7,9 @@ import (
 	"rubato/internal/claims"
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
+	"rubato/internal/redact"
 	"rubato/internal/runs"
+	"rubato/internal/success"
 	"rubato/internal/template"
 )
 
@@ -20,7 +22,11 @@ type Target struct {
 	Header   http.Header      // as configured
 	Shape    *endpoints.Shape // what a run fills in; nil: nothing, every run sends the same
 	Success  *endpoints.SuccessRule
-	Secrets  []string // names of the secrets that its requests need
+	Rules    *success.Set // beside Success; nil: none
+	Redact   *redact.Set  // of what is stored; nil: nothing but what always is
+	// Asks is what a conditional request names; nil: the endpoint's requests are not conditional. With empty validators nothing is known yet.
+	Asks    *runs.Validators
+	Secrets []string // names of the secrets that its requests need
 }
 
 // unlocks reports whether a run needs the secrets or the signing keys of its tenant.

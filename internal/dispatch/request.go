@@ -90,6 +90,7 @@ func request(b waiting, s Started) egress.Request {
 		Body:         []byte(spec.Body),
 		Timeout:      spec.Timeout,
 		MaxBody:      int64(spec.MaxResponseKB) << 10,
+		MaxTail:      int64(spec.ResponseTailKB) << 10,
 		MaxRedirects: spec.FollowRedirects,
 	}
 }

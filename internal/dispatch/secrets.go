@@ -93,7 +93,9 @@ func (u unlocked) hide(o runs.Outcome) runs.Outcome {
 	if mask == nil {
 		return o
 	}
-	o.Body = mask.Body(o.Body, o.Truncated)
+	o.Body, o.Tail = mask.Body(o.Body, o.Truncated), mask.Body(o.Tail, false)
+	o.BodyDigest = runs.Digest(o.Body)
+	o.Stop = mask.Text(o.Stop)
 	o.Error = mask.Text(o.Error)
 	o.ContentType = mask.Text(o.ContentType)
 	return o

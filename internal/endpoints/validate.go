@@ -53,7 +53,7 @@ func (v *Validator) Check(id ID, s Spec) error {
 	for _, f := range bad {
 		named[f.Field] = true
 	}
-	for _, f := range append(v.request(s), timing(id, s)...) {
+	for _, f := range slices.Concat(v.request(s), timing(id, s), answers(s)) {
 		if !named[f.Field] { // A field that is bad by itself needs no second complaint from a rule between fields.
 			bad = append(bad, f)
 		}
@@ -213,7 +213,7 @@ func bound(e validator.FieldError) (code, message string) {
 		limit, err := time.ParseDuration(e.Param())
 		must(err)
 		return "out_of_range", fmt.Sprintf("must be %s%d (milliseconds)", word, limit.Milliseconds())
-	case e.Kind() == reflect.Map:
+	case e.Kind() == reflect.Map || e.Kind() == reflect.Slice:
 		return "too_many", "must have " + word + e.Param() + " entries"
 	case e.Kind() == reflect.String && e.Tag() == "max":
 		return "too_long", "must be " + word + e.Param() + " characters long"

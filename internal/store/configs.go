@@ -9,6 +9,8 @@ import (
 
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -120,6 +122,9 @@ func parse(row dbsqlc.Endpoint) *config {
 	if c.target.Success, err = endpoints.ParseSuccess(e.Spec.Success); err != nil {
 		c.fault = err
 	}
+	if err := c.judging(); err != nil {
+		c.fault = err
+	}
 	c.target.TenantID, c.target.Spec = e.TenantID, &c.endpoint.Spec
 	c.target.Header = make(http.Header, len(e.Spec.Headers))
 	for name, value := range e.Spec.Headers {
@@ -132,6 +137,18 @@ func parse(row dbsqlc.Endpoint) *config {
 		c.target.Secrets = c.target.Shape.Secrets()
 	}
 	return c
+}
+
+// judging makes what answers are judged by ready for use.
+func (c *config) judging() error {
+	spec := c.endpoint.Spec
+	var bad, more []errs.Field
+	c.target.Rules, bad = spec.ParseRules()
+	c.target.Redact, more = spec.ParseRedact()
+	if spec.Conditional {
+		c.target.Asks = &runs.Validators{Request: spec.RequestDigest()}
+	}
+	return errs.InvalidFields(append(bad, more...))
 }
 
 func textMap(raw json.RawMessage) (map[string]string, error) {

@@ -47,7 +47,7 @@ func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]
 			return targets, err
 		}
 	}
-	return targets, nil
+	return targets, s.attachValidators(ctx, targets)
 }
 
 // quarantine takes an endpoint out of the way whose stored configuration cannot be used.

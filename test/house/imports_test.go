@@ -65,7 +65,8 @@ func importRules() []rule {
 			"internal/dispatch",
 			[]string{
 				"internal/claims", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor",
-				"internal/oauth2", "internal/runs", "internal/secrets", "internal/signing", "internal/telemetry", "internal/template",
+				"internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success",
+				"internal/telemetry", "internal/template",
 			},
 			"a run is carried out without knowing what the database is",
 		},
@@ -73,7 +74,10 @@ func importRules() []rule {
 		{"internal/egress/egresstest", nil, "hostile targets for tests"},
 		{
 			"internal/endpoints",
-			[]string{"internal/auditlog", "internal/errs", "internal/governor", "internal/schedule", "internal/template"},
+			[]string{
+				"internal/auditlog", "internal/errs", "internal/governor", "internal/redact", "internal/schedule", "internal/success",
+				"internal/template",
+			},
 			"the domain asks the governor; it reads no clock and knows no database",
 		},
 		{"internal/errs", nil, "what crosses every border depends on nothing"},
@@ -91,6 +95,8 @@ func importRules() []rule {
 		},
 		{"internal/httpapi/api", nil, "generated from the contract"},
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
+		{"internal/jsonpath", nil, "where something stands in a document does not depend on who asks"},
+		{"internal/redact", []string{"internal/auditlog", "internal/jsonpath"}, "what is hidden does not depend on where the rest is kept"},
 		{"internal/oauth2", []string{"internal/egress"}, "a token is got by the guarded call, and belongs to no run"},
 		{"internal/runs", []string{"internal/auditlog", "internal/errs"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
@@ -108,6 +114,7 @@ func importRules() []rule {
 			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
 		},
 		{"internal/store/dbsqlc", nil, "generated from SQL"},
+		{"internal/success", []string{"internal/jsonpath"}, "an answer is judged by what came, whoever asked for it"},
 		{"internal/telemetry", nil, "logs and metrics take values"},
 		{
 			"internal/tracing",
@@ -131,6 +138,8 @@ func owners() []rule {
 			},
 			"only the store knows SQL, beside the private Postgres itself and those who check and measure the store",
 		},
+		{"cel.dev/cel-go/", []string{"internal/success"}, "expressions of users are evaluated in one place, within its cost limit"},
+		{"github.com/theory/jsonpath", []string{"internal/jsonpath"}, "its own search knows no bounds; jsonpath walks by what it parsed"},
 		{"database/sql", []string{"internal/store"}, "only the store knows SQL"},
 		{"github.com/pressly/goose/", []string{"internal/store"}, "only the store changes the schema"},
 		{module + "internal/store/dbsqlc", []string{"internal/store"}, "rows stay in the store"},
