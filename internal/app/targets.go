@@ -1,8 +1,6 @@
 package app
 
 import (
-	"net/netip"
-
 	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
@@ -13,7 +11,7 @@ type targets struct{ policy *egress.Policy }
 
 var _ endpoints.Targets = targets{}
 
-func newTargets(allow []netip.Prefix) targets { return targets{policy: egress.NewPolicy(allow)} }
+func newTargets(rules egress.Rules) targets { return targets{policy: egress.NewPolicy(rules)} }
 
 // CheckURL implements [endpoints.Targets].
 func (t targets) CheckURL(url string) *errs.Field { return complaint(t.policy.CheckURL(url)) }

@@ -27,7 +27,7 @@ func loopback() []netip.Prefix {
 // setup returns a client that may call test targets, closed when the test ends.
 func setup(t *testing.T) *Client {
 	t.Helper()
-	return setupClient(t, Config{Allow: loopback()}, net.DefaultResolver)
+	return setupClient(t, Config{Rules: Rules{Allow: loopback()}}, net.DefaultResolver)
 }
 
 func setupClient(t *testing.T, cfg Config, resolver *net.Resolver) *Client {
