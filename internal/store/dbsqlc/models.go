@@ -71,6 +71,8 @@ type Endpoint struct {
 	RetryBackoffMs     int64
 	RetryMaxBackoffMs  int64
 	Idempotent         bool
+	Delivery           json.RawMessage
+	Planner            string
 }
 
 type Hint struct {
@@ -134,6 +136,7 @@ type Run struct {
 	FailureCount  int32
 	SkippedFrom   *time.Time
 	SkippedCount  *int64
+	BodyDigest    *int64
 }
 
 type Schedule struct {
