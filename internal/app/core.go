@@ -13,7 +13,6 @@ import (
 
 	"rubato/internal/auth"
 	"rubato/internal/config"
-	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/httpapi"
@@ -39,6 +38,7 @@ type core struct {
 	logger   *slog.Logger
 	registry *prometheus.Registry
 	db       *store.DB
+	own      []string // listeners that the settings do not name, as host:port
 }
 
 // openCore opens the database and waits until it answers.
@@ -103,7 +103,7 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 	keys := store.NewKeys(c.db)
 	authenticator := auth.NewAuthenticator(keys)
 	return httpapi.New(httpapi.Config{
-		Bulk:       endpoints.NewBulk(store.NewEndpoints(c.db), newTargets(c.settings.Egress.Allow)),
+		Bulk:       endpoints.NewBulk(store.NewEndpoints(c.db), c.targets()),
 		Endpoints:  c.endpoints(),
 		Feed:       store.NewFeed(c.db),
 		Runs:       store.NewRuns(c.db),
@@ -120,13 +120,7 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 }
 
 func (c *core) endpoints() *endpoints.Service {
-	return endpoints.NewService(store.NewEndpoints(c.db), newTargets(c.settings.Egress.Allow))
-}
-
-func (c *core) egress() *egress.Client {
-	return egress.New(egress.Config{
-		Allow: c.settings.Egress.Allow, UserAgent: "Rubato/" + telemetry.Version(), MaxConnsPerHost: c.settings.Worker.Slots,
-	})
+	return endpoints.NewService(store.NewEndpoints(c.db), c.targets())
 }
 
 // admin returns the server of the admin listener, or nil where the settings want none.

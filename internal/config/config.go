@@ -8,7 +8,6 @@ package config
 import (
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -48,11 +47,6 @@ type Admin struct {
 type Client struct {
 	URL string // empty: a running dev server is looked for
 	Key string // also the key that a dev server serves
-}
-
-// Egress says what may be called.
-type Egress struct {
-	Allow []netip.Prefix // prefixes that may be called although they are private
 }
 
 // Worker is what the scheduler-worker follows. Its durations fit each other; see relations.go.

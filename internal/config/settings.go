@@ -87,17 +87,9 @@ func settings() []Setting {
 			set:  func(c *Config, v string) error { return key(&c.Client.Key, v) },
 			show: func(c Config) string { return c.Client.Key },
 		},
-		{
-			Name: "RUBATO_EGRESS_ALLOW", Doc: "comma-separated prefixes that may be called although private, such as 10.1.0.0/16",
-			set:  func(c *Config, v string) error { return prefixes(&c.Egress.Allow, v) },
-			show: func(c Config) string { return joined(c.Egress.Allow) },
-		},
-		{
-			Name: "RUBATO_SLOTS", Default: "512", Doc: "how many runs one worker has in progress at once",
-			set:  func(c *Config, v string) error { return count(&c.Worker.Slots, v) },
-			show: func(c Config) string { return strconv.Itoa(c.Worker.Slots) },
-		},
 	}
+	list = append(list, egressSettings()...)
+	list = append(list, slots())
 	list = append(list, durations()...)
 	return append(
 		list,
@@ -112,6 +104,14 @@ func settings() []Setting {
 			show: func(c Config) string { return string(c.Log.Format) },
 		},
 	)
+}
+
+func slots() Setting {
+	return Setting{
+		Name: "RUBATO_SLOTS", Default: "512", Doc: "how many runs one worker has in progress at once",
+		set:  func(c *Config, v string) error { return count(&c.Worker.Slots, v) },
+		show: func(c Config) string { return strconv.Itoa(c.Worker.Slots) },
+	}
 }
 
 // durations returns the settings of the worker that are durations, with the bounds of each. How they must fit each other is in
