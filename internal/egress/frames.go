@@ -11,13 +11,15 @@ const (
 
 	frameData    = 0x0
 	frameGoAway  = 0x7
+	frameLast    = 0x9      // that HTTP/2 itself defines
 	allowance    = 8 << 20  // what a connection may cost before anything was asked of it
 	allowanceMax = 64 << 20 // what it can save up
 	perStream    = 256 << 10
 	perSecond    = 1 << 20
-	controlCost  = 4 << 10 // of a frame that carries no body: all of its work is ours, and none of its bytes are the target's cost
-	dataCost     = 64      // of a frame of a body, besides its bytes
-	readCredit   = 8       // for each byte of a body that its reader took
+	strangeCost  = 64 << 10 // of a frame that HTTP/2 does not define: the transport skips it, and writes a line of log
+	controlCost  = 4 << 10  // of a frame that carries no body: all of its work is ours, and none of its bytes are the target's cost
+	dataCost     = 64       // of a frame of a body, besides its bytes
+	readCredit   = 8        // for each byte of a body that its reader took
 )
 
 // frames watches what a target sends over HTTP/2 and ends the connection where that is not in proportion to what was asked of it.
@@ -87,6 +89,8 @@ func (f *frames) charge() {
 	case kind == frameGoAway:
 		f.away = true
 		f.budget -= controlCost
+	case kind > frameLast:
+		f.budget -= strangeCost
 	default:
 		f.budget -= controlCost
 	}

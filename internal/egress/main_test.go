@@ -3,6 +3,8 @@ package egress
 import (
 	"context"
 	"crypto/tls"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -16,6 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // The transport writes about hostile targets; programs route that to their own log.
 	goleak.VerifyTestMain(m)
 }
 
