@@ -38,6 +38,7 @@ type core struct {
 	logger   *slog.Logger
 	registry *prometheus.Registry
 	db       *store.DB
+	allowed  *allowances
 	own      []string // listeners that the settings do not name, as host:port
 }
 
@@ -50,6 +51,7 @@ func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 		return nil, err
 	}
 	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db}
+	c.allowed = newAllowances(store.NewTenants(db), logger)
 	c.registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err := c.awaitDatabase(ctx); err != nil {
 		db.Close()

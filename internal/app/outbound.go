@@ -24,7 +24,11 @@ func (c *core) egress() *egress.Client {
 }
 
 // targets judges what may be registered.
-func (c *core) targets() targets { return newTargets(c.rules(), c.settings.Egress.AllowSkipVerify) }
+func (c *core) targets() targets {
+	t := newTargets(c.rules(), c.settings.Egress.AllowSkipVerify)
+	t.tenants = c.allowed
+	return t
+}
 
 // rules are whom the settings let us call.
 func (c *core) rules() egress.Rules {

@@ -50,13 +50,15 @@ type loops struct {
 	worker   *dispatch.Worker
 	sweeper  *zombie.Sweeper
 	listener *store.Listener
+	allowed  *allowances
 }
 
 func (c *core) loops() *loops {
 	s := c.settings.Worker
 	client := c.egress()
 	return &loops{
-		client: client,
+		client:  client,
+		allowed: c.allowed,
 		worker: dispatch.New(dispatch.Config{
 			Name:         hostname(),
 			Version:      telemetry.Version(),
@@ -67,6 +69,7 @@ func (c *core) loops() *loops {
 			Claims:       store.NewClaims(c.db),
 			Executions:   store.NewExecutions(c.db),
 			Egress:       client,
+			Allowances:   c.allowed,
 			Logger:       c.logger,
 			Registerer:   c.registry,
 		}),
@@ -88,9 +91,11 @@ func (c *core) loops() *loops {
 
 // run works until ctx ends and the worker has drained.
 func (l *loops) run(ctx context.Context) error {
+	_ = l.allowed.refresh(ctx) // Before anything runs; where it fails now, the loop tells.
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.worker.Run(ctx) })
 	group.Go(func() error { tendHeap(ctx); return nil })
+	group.Go(func() error { l.allowed.run(ctx); return nil })
 	group.Go(func() error { l.sweeper.Run(ctx); return nil })
 	group.Go(func() error { l.listener.Run(ctx, l.worker); return nil })
 	return group.Wait()

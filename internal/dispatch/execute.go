@@ -53,6 +53,9 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	}
 	r := request(b, s)
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
+	if w.cfg.Allowances != nil {
+		r.Allowance = w.cfg.Allowances.Of(b.target.TenantID)
+	}
 	answer, err := w.cfg.Egress.Do(ctx, r)
 	failpoint.Hit(failpoint.Answered)
 	switch cause := context.Cause(ctx); {
@@ -89,5 +92,6 @@ func request(b waiting, s Started) egress.Request {
 		Timeout:      spec.Timeout,
 		MaxBody:      int64(spec.MaxResponseKB) << 10,
 		MaxRedirects: spec.FollowRedirects,
+		TLS:          session(spec.TLS),
 	}
 }

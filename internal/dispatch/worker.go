@@ -56,6 +56,7 @@ type Config struct {
 	Claims       claims.Store
 	Executions   Executions
 	Egress       *egress.Client
+	Allowances   Allowances // what tenants may call besides what everybody may; nil: nothing
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer
 }

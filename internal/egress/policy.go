@@ -81,8 +81,8 @@ func NewPolicy(rules Rules) *Policy {
 	}
 }
 
-// with returns the policy that permits besides what a names.
-func (p *Policy) with(a *Allowance) *Policy {
+// With returns the policy that permits besides what a names.
+func (p *Policy) With(a *Allowance) *Policy {
 	if a == nil {
 		return p
 	}

@@ -82,7 +82,7 @@ func (w *wires) get(setting TLS, a *Allowance) (*wire, error) {
 		return nil, &fault{reason: TLSError, err: err}
 	}
 	d := w.base
-	d.tls, d.policy = cfg, d.policy.with(a)
+	d.tls, d.policy = cfg, d.policy.With(a)
 	made := newWire(d)
 	w.byKey[key] = w.recent.PushFront(&keptWire{key: key, wire: made})
 	if w.recent.Len() > w.size {

@@ -164,3 +164,10 @@ type Schedule struct {
 	PauseReason    *string
 	AccountedUntil *time.Time
 }
+
+type Tenant struct {
+	ID          UUID
+	Name        string
+	CreatedAt   time.Time
+	EgressAllow []string
+}
