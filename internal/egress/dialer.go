@@ -139,14 +139,16 @@ func (d *dialer) connectThrough(ctx context.Context, host, address string) (net.
 	if err != nil {
 		return nil, dialFault(err)
 	}
-	err = errProxy
-	for _, addr := range found {
-		to := net.JoinHostPort(addr.Unmap().String(), port)
-		if denial := d.policy.judge(ctx, d.resolver, host, "tcp", to); denial != "" {
+	for i, addr := range found {
+		found[i] = addr.Unmap()
+		if denial := d.policy.judge(ctx, d.resolver, host, "tcp", net.JoinHostPort(found[i].String(), port)); denial != "" {
 			return nil, denied(denial)
 		}
+	}
+	err = errProxy
+	for _, addr := range found {
 		var c net.Conn
-		if c, err = d.proxy.tunnel(ctx, to); err == nil {
+		if c, err = d.proxy.tunnel(ctx, net.JoinHostPort(addr.String(), port)); err == nil {
 			return c, nil
 		}
 	}
