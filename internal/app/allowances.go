@@ -76,7 +76,7 @@ func allowanceOf(entries []string) *egress.Allowance {
 	for _, entry := range entries {
 		if prefix, err := netip.ParsePrefix(entry); err == nil {
 			out.Prefixes = append(out.Prefixes, prefix.Masked())
-		} else if egress.CheckHostPattern(entry) == nil {
+		} else if egress.ValidHost(entry) {
 			out.Hosts = append(out.Hosts, entry)
 		}
 	}
@@ -87,6 +87,6 @@ func allowanceOf(entries []string) *egress.Allowance {
 func badAllowances(entries []string) []string {
 	return slices.DeleteFunc(slices.Clone(entries), func(entry string) bool {
 		_, err := netip.ParsePrefix(entry)
-		return err == nil || egress.CheckHostPattern(entry) == nil
+		return err == nil || egress.ValidHost(entry)
 	})
 }

@@ -61,7 +61,7 @@ type Policy struct {
 	nat64    netip.Prefix // addresses that carry an IPv4 address in their last four bytes
 }
 
-// NewPolicy returns the policy that follows rules. Entries that name no host or port are left out; see [CheckHostPattern].
+// NewPolicy returns the policy that follows rules. Entries that name no host or port are left out; see [ValidHost].
 func NewPolicy(rules Rules) *Policy {
 	var v4, v6 []netip.Prefix
 	for _, prefix := range deniedPrefixes() {
