@@ -31,8 +31,9 @@ const (
 func DevDefaults() config.Program {
 	return config.Program{Defaults: map[string]string{
 		config.Listen: "127.0.0.1:8080", config.AdminListen: "", config.Grace: "3s",
-		config.LogLevel:  "warn", // Nothing that works should stand between a newcomer and the banner.
-		config.LogFormat: "text",
+		config.PublicMetrics: "true", // There is no admin listener to serve them.
+		config.LogLevel:      "warn", // Nothing that works should stand between a newcomer and the banner.
+		config.LogFormat:     "text",
 	}}
 }
 
@@ -64,6 +65,11 @@ func (d Dev) Run(ctx context.Context) error {
 	access, err := d.credentials(dir, l)
 	if err != nil {
 		return err
+	}
+	if len(d.Settings.Secrets.Keys) == 0 {
+		if d.Settings.Secrets.Keys, err = dir.secretKeys(); err != nil {
+			return err
+		}
 	}
 	tell(d.Listening, access)
 
@@ -98,7 +104,7 @@ func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credenti
 	c.own = append(c.own, l.Addr().String())
 	loops := c.loops()
 	defer loops.client.Close()
-	health := telemetry.NewHealth(c.logger, append(loops.worker.Checks(), c.databaseAnswers())...)
+	health := telemetry.NewHealth(c.logger, append(loops.worker.Checks(), c.databaseAnswers(), c.secretsOpen())...)
 	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +22,9 @@ type Config struct {
 	Client   Client
 	Egress   Egress
 	Worker   Worker
+	Secrets  Secrets
 	Log      Log
+	Trace    Trace
 }
 
 // Database says where Postgres is.
@@ -36,6 +39,9 @@ type API struct {
 	BootstrapKey string   // an admin key that is made sure to exist; empty: none
 	Rate         int      // requests a second that one key may send; 0: any number
 	Origins      []string // whose scripts may read answers (CORS); empty: nobody's
+	// Proxies are the prefixes of proxies whose word about where a request comes from is believed; empty: nobody's.
+	Proxies []netip.Prefix
+	Metrics bool // /metrics is served beside the API, not by the admin listener alone
 }
 
 // Admin is the listener for metrics, health and profiles.
@@ -47,6 +53,17 @@ type Admin struct {
 type Client struct {
 	URL string // empty: a running dev server is looked for
 	Key string // also the key that a dev server serves
+}
+
+// Secrets says how secrets are encrypted.
+type Secrets struct {
+	Keys []SecretKey // the newest first; empty: secrets cannot be kept
+}
+
+// SecretKey is a key that secrets are encrypted under.
+type SecretKey struct {
+	ID    string // stored beside what is encrypted
+	Bytes []byte // 32 of them
 }
 
 // Worker is what the scheduler-worker follows. Its durations fit each other; see relations.go.
@@ -61,6 +78,8 @@ type Worker struct {
 	ShutdownGrace time.Duration // how long runs may go on after the first signal
 	RunRetention  time.Duration // how long history is kept
 	BodyRetention time.Duration // how long captured answers are kept
+	// AuditRetention is how long the audit log is kept.
+	AuditRetention time.Duration
 }
 
 // Log is what is logged, and how.
@@ -115,6 +134,7 @@ func Load(environ []string, p Program) (Config, error) {
 		cfg.Database.DirectURL = cfg.Database.URL
 	}
 	problems = append(problems, misfits(cfg.Worker, broken)...)
+	problems = append(problems, cfg.Trace.unsendable()...)
 	if len(problems) > 0 {
 		return Config{}, &Error{Problems: problems}
 	}

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"strings"
+
 	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 )
@@ -21,4 +23,18 @@ func session(t *endpoints.TLS) *egress.TLS {
 		CACertificates: t.CACertificates, ClientCertificate: t.ClientCertificate, ClientKey: t.ClientKey, ServerName: t.ServerName,
 		MinVersion: t.Version(), SkipVerify: t.SkipVerify,
 	}
+}
+
+// credentials names the headers that hold a secret, whatever they are called: they must not follow a redirect to another host.
+func credentials(s *endpoints.Spec) []string {
+	var names []string
+	if s.Auth != nil && s.Auth.Header != "" {
+		names = append(names, s.Auth.Header)
+	}
+	for name, value := range s.Headers {
+		if strings.Contains(value, "{{") && strings.Contains(value, "secret") {
+			names = append(names, name)
+		}
+	}
+	return names
 }

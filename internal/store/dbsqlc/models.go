@@ -165,9 +165,12 @@ type Schedule struct {
 	AccountedUntil *time.Time
 }
 
-type Tenant struct {
+type SigningKey struct {
 	ID          UUID
-	Name        string
+	TenantID    UUID
+	SealedUnder string
+	Sealed      []byte
 	CreatedAt   time.Time
-	EgressAllow []string
+	CreatedBy   string
+	ExpiresAt   *time.Time
 }

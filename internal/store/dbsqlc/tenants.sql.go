@@ -7,6 +7,7 @@ package dbsqlc
 
 import (
 	"context"
+	"time"
 )
 
 const tenantAllow = `-- name: TenantAllow :execrows
@@ -67,16 +68,23 @@ FROM tenants
 ORDER BY created_at, id
 `
 
+type TenantListRow struct {
+	ID          UUID
+	Name        string
+	CreatedAt   time.Time
+	EgressAllow []string
+}
+
 // Every tenant, oldest first, with what it may call besides what everybody may.
-func (q *Queries) TenantList(ctx context.Context, db DBTX) ([]Tenant, error) {
+func (q *Queries) TenantList(ctx context.Context, db DBTX) ([]TenantListRow, error) {
 	rows, err := db.Query(ctx, tenantList)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Tenant
+	var items []TenantListRow
 	for rows.Next() {
-		var i Tenant
+		var i TenantListRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.Name,
