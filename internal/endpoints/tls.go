@@ -13,7 +13,7 @@ import (
 )
 
 // keyReference is a client key as it may be written: a reference to a secret and nothing around it, so that no key is ever stored here.
-var keyReference = regexp.MustCompile("^\\{\\{-?\\s*secret\\s+(\"[a-z0-9][a-z0-9._-]{0,99}\"|`[a-z0-9][a-z0-9._-]{0,99}`)\\s*-?\\}\\}$")
+var keyReference = regexp.MustCompile(`^\{\{\s*secret\s+"[a-z0-9][a-z0-9._-]{0,99}"\s*\}\}$`)
 
 // hostName is a name that a certificate may have: labels of a name, or an address.
 var hostName = regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$|^[0-9A-Fa-f:.]+$`)

@@ -44,7 +44,7 @@ func TestTLSOfEndpointsIsChecked(t *testing.T) {
 	}{
 		"Nothing":           {endpoints.TLS{}, ""},
 		"Everything":        {endpoints.TLS{CACertificates: good + good, ClientCertificate: good, ClientKey: `{{secret "k"}}`, ServerName: "api.example.com", MinVersion: "1.3"}, ""},
-		"KeyWithSpaces":     {endpoints.TLS{ClientCertificate: good, ClientKey: "{{ secret `client-key` }}"}, ""},
+		"KeyWithSpaces":     {endpoints.TLS{ClientCertificate: good, ClientKey: `{{ secret "client-key" }}`}, ""},
 		"ServerAddress":     {endpoints.TLS{ServerName: "192.0.2.7"}, ""},
 		"CAText":            {endpoints.TLS{CACertificates: "hello"}, "tls.caCertificates pem_invalid"},
 		"CAWithKey":         {endpoints.TLS{CACertificates: good + key}, "tls.caCertificates pem_invalid"},
@@ -55,7 +55,7 @@ func TestTLSOfEndpointsIsChecked(t *testing.T) {
 		"KeyItself":         {endpoints.TLS{ClientCertificate: good, ClientKey: key}, "tls.clientKey secret_required"},
 		"KeyWithText":       {endpoints.TLS{ClientCertificate: good, ClientKey: `x{{secret "k"}}`}, "tls.clientKey secret_required"},
 		"TwoKeys":           {endpoints.TLS{ClientCertificate: good, ClientKey: `{{secret "a"}}{{secret "b"}}`}, "tls.clientKey secret_required"},
-		"OtherFunction":     {endpoints.TLS{ClientCertificate: good, ClientKey: `{{run "id"}}`}, "tls.clientKey secret_required"},
+		"OtherFunction":     {endpoints.TLS{ClientCertificate: good, ClientKey: `{{run.id}}`}, "tls.clientKey secret_required"},
 		"ServerNameSpace":   {endpoints.TLS{ServerName: "a b"}, "tls.serverName invalid_value"},
 		"OldVersion":        {endpoints.TLS{MinVersion: "1.1"}, "tls.minVersion invalid_value"},
 		"SkipVerify":        {endpoints.TLS{SkipVerify: true}, "tls.skipVerify tls_forbidden"},
