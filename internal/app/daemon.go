@@ -6,7 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
+	"log" //nolint:depguard // What libraries write to it is taken in.
 	"log/slog"
 	"text/tabwriter"
 

@@ -30,15 +30,18 @@ func TestStepsHaveLimitsOfTheirOwn(t *testing.T) {
 			Limits{TLS: short}, func(c *egresstest.Conn) { c.AwaitHangup() }, true, TLSError, "no TLS session could be agreed on",
 		},
 		"HeaderStops": {
-			Limits{Header: short}, egresstest.Hold("HTTP/1.1 200 OK\r\nX-A: b\r\n"), false, Timeout,
+			Limits{Header: short},
+			egresstest.Hold("HTTP/1.1 200 OK\r\nX-A: b\r\n"), false, Timeout,
 			"the header of the answer began and was not complete within its time",
 		},
 		"HeaderDrips": {
-			Limits{Header: short}, egresstest.Endless("HTTP/1.1 200 OK\r\nX-A: ", "b", time.Millisecond), false, Timeout,
+			Limits{Header: short},
+			egresstest.Endless("HTTP/1.1 200 OK\r\nX-A: ", "b", time.Millisecond), false, Timeout,
 			"the header of the answer began and was not complete within its time",
 		},
 		"BodyPauses": {
-			Limits{Idle: short}, egresstest.Hold("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), false, Timeout,
+			Limits{Idle: short},
+			egresstest.Hold("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), false, Timeout,
 			"no byte of the answer's body came for longer than it may pause",
 		},
 	}

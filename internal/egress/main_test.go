@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
-	"log"
+	"log" //nolint:depguard // The transport writes to it.
 	"net"
 	"net/http"
 	"net/netip"

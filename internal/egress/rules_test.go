@@ -111,8 +111,10 @@ func TestDenialsAreCountedByTheirRule(t *testing.T) {
 	}, named(t, map[string][]string{"in.test": {"10.0.0.1"}, "meta.test": {"169.254.169.254"}, "us.test": {"127.0.0.1"}}))
 	for _, request := range []Request{
 		get("http://in.test/"), get("http://meta.test/"), get("http://us.test:9/"), get("http://example.com:22/"), get("ftp://example.com/"),
-		{Method: "GET", URL: target.URL(), Header: http.Header{"Host": {"x"}}}, {Method: "TRACE", URL: target.URL()},
-		{Method: "GET", URL: "https://example.com/", TLS: &TLS{SkipVerify: true}}, {Method: "GET", URL: target.URL(), MaxRedirects: 1},
+		{Method: "GET", URL: target.URL(), Header: http.Header{"Host": {"x"}}},
+		{Method: "TRACE", URL: target.URL()},
+		{Method: "GET", URL: "https://example.com/", TLS: &TLS{SkipVerify: true}},
+		{Method: "GET", URL: target.URL(), MaxRedirects: 1},
 	} {
 		_, _ = fails(t, client, request)
 	}

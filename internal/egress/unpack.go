@@ -101,5 +101,5 @@ func (u *unpacking) Close() error {
 		u.gzip = nil
 	}
 	u.err = http.ErrBodyReadAfterClose
-	return u.packed.ReadCloser.Close()
+	return u.packed.Close()
 }

@@ -32,7 +32,7 @@ func Steady(answer string) Script {
 			if _, err := c.conn.Conn.Read(request); err != nil {
 				return
 			}
-			if _, err := c.conn.Conn.Write(reply); err != nil {
+			if _, err := c.conn.Write(reply); err != nil {
 				return
 			}
 		}

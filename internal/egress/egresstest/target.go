@@ -7,7 +7,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"io"
-	"log"
+	"log" //nolint:depguard // The server of the standard library asks for it.
 	"net"
 	"net/http"
 	"slices"
