@@ -44,6 +44,7 @@ type cli struct {
 	Info        serverCmd      `cmd:"" name:"server" help:"Ask a server how it is, and for its contract."`
 	Explain     explainCmd     `cmd:"" help:"Decide offline when endpoints would run: one JSON object per line in, one decision per line out."`
 	Migrate     migrateCmd     `cmd:"" help:"Prepare the database that DATABASE_URL names."`
+	Tenants     tenantsCmd     `cmd:"" help:"Say what tenants may call, in the database that DATABASE_URL names. For operators."`
 	Audit       auditCmd       `cmd:"" help:"Check the guarantees against the history of the database that DATABASE_URL names. Only reads."`
 	Bench       benchCmd       `cmd:"" help:"Measure Rubato on this machine, beside what the machine can do at best. Needs nothing but this program."`
 	Completion  completionCmd  `cmd:"" help:"Print a script that completes commands, for bash, zsh or fish. For example: source <(rubato completion bash)"`

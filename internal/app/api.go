@@ -52,6 +52,7 @@ func (a API) Run(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
 		group.Go(func() error { return c.publicServer(l, health).run(ctx) })
 		group.Go(func() error { c.forgetAnswers(ctx); return nil })
+		group.Go(func() error { c.allowed.run(ctx); return nil })
 		return group.Wait()
 	})
 }

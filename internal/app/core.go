@@ -13,7 +13,6 @@ import (
 
 	"rubato/internal/auth"
 	"rubato/internal/config"
-	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/httpapi"
@@ -42,6 +41,8 @@ type core struct {
 	logger   *slog.Logger
 	registry *prometheus.Registry
 	db       *store.DB
+	allowed  *allowances
+	own      []string          // listeners that the settings do not name, as host:port
 	traces   *tracing.Provider // nil: nobody collects traces
 	keyring  *secrets.Keyring
 }
@@ -63,6 +64,7 @@ func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 		return nil, errors.Join(err, traces.Close(ctx))
 	}
 	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, traces: traces, keyring: keyring}
+	c.allowed = newAllowances(store.NewTenants(db), logger)
 	c.registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err := c.awaitDatabase(ctx); err != nil {
 		c.close(ctx)
@@ -129,7 +131,7 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 	keys := store.NewKeys(c.db)
 	authenticator := auth.NewAuthenticator(keys)
 	return httpapi.New(httpapi.Config{
-		Bulk:       endpoints.NewBulk(store.NewEndpoints(c.db), newTargets(c.settings.Egress.Allow)),
+		Bulk:       endpoints.NewBulk(store.NewEndpoints(c.db), c.targets()),
 		Endpoints:  c.endpoints(),
 		Feed:       store.NewFeed(c.db),
 		Runs:       store.NewRuns(c.db),
@@ -151,13 +153,7 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 }
 
 func (c *core) endpoints() *endpoints.Service {
-	return endpoints.NewService(store.NewEndpoints(c.db), newTargets(c.settings.Egress.Allow))
-}
-
-func (c *core) egress() *egress.Client {
-	return egress.New(egress.Config{
-		Allow: c.settings.Egress.Allow, UserAgent: "Rubato/" + telemetry.Version(), MaxConnsPerHost: c.settings.Worker.Slots,
-	})
+	return endpoints.NewService(store.NewEndpoints(c.db), c.targets())
 }
 
 // admin returns the server of the admin listener, or nil where the settings want none.

@@ -101,6 +101,7 @@ func (d Dev) Run(ctx context.Context) error {
 
 // serve runs every part until ctx ends or one of them fails.
 func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credentials) error {
+	c.own = append(c.own, l.Addr().String())
 	loops := c.loops()
 	defer loops.client.Close()
 	health := telemetry.NewHealth(c.logger, append(loops.worker.Checks(), c.databaseAnswers(), c.secretsOpen())...)

@@ -55,11 +55,6 @@ type Client struct {
 	Key string // also the key that a dev server serves
 }
 
-// Egress says what may be called.
-type Egress struct {
-	Allow []netip.Prefix // prefixes that may be called although they are private
-}
-
 // Secrets says how secrets are encrypted.
 type Secrets struct {
 	Keys []SecretKey // the newest first; empty: secrets cannot be kept
