@@ -1041,7 +1041,7 @@ type IntervalHintRequest struct {
 	// Reason Kept with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// TTLMs How long the hint holds.
+	// TTLMs How long the hint holds, at most a day.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
@@ -1187,7 +1187,7 @@ type OneShotHintRequest struct {
 	// Reason Kept with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// TTLMs How long the hint holds.
+	// TTLMs How long the hint holds, at most a day.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 

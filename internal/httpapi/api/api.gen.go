@@ -1040,7 +1040,7 @@ type IntervalHintRequest struct {
 	// Reason Kept with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// TTLMs How long the hint holds.
+	// TTLMs How long the hint holds, at most a day.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
@@ -1186,7 +1186,7 @@ type OneShotHintRequest struct {
 	// Reason Kept with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// TTLMs How long the hint holds.
+	// TTLMs How long the hint holds, at most a day.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
