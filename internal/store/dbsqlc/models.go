@@ -71,6 +71,8 @@ type Endpoint struct {
 	RetryBackoffMs     int64
 	RetryMaxBackoffMs  int64
 	Idempotent         bool
+	Delivery           json.RawMessage
+	Planner            string
 }
 
 type Hint struct {
