@@ -14,6 +14,8 @@ import (
 
 // endpointsCmd is `rubato endpoints`.
 type endpointsCmd struct {
+	endpointsEditCmds
+
 	Create  endpointsCreateCmd  `cmd:"" help:"Register an endpoint, from flags or from a JSON file."`
 	Get     endpointsGetCmd     `cmd:"" help:"Print one endpoint."`
 	List    endpointsListCmd    `cmd:"" help:"Print endpoints, the newest first."`

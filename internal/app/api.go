@@ -41,7 +41,7 @@ func (a API) Run(ctx context.Context) error {
 	if err := c.ensureKey(ctx, "bootstrap", a.Settings.API.BootstrapKey); err != nil {
 		return err
 	}
-	health := telemetry.NewHealth(a.Logger, c.databaseAnswers())
+	health := telemetry.NewHealth(a.Logger, c.databaseAnswers(), c.secretsOpen())
 	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err
@@ -68,11 +68,14 @@ func (c *core) ensureKey(ctx context.Context, name, key string) error {
 	return nil
 }
 
-// publicServer returns the server of the API's own listener, which serves the metrics and the page of the contract too.
+// publicServer returns the server of the API's own listener, which serves the page of the contract too, and the metrics where the
+// settings say so.
 func (c *core) publicServer(l net.Listener, health *telemetry.Health) *server {
 	api := c.api(health)
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
+	if c.settings.API.Metrics {
+		mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
+	}
 	apidocs.Register(mux)
 	mux.Handle("/", api)
 	s := newServer(l, mux, c.logger)

@@ -17,8 +17,11 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/httpapi"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
+	"rubato/internal/tracing"
 )
 
 const (
@@ -39,26 +42,48 @@ type core struct {
 	logger   *slog.Logger
 	registry *prometheus.Registry
 	db       *store.DB
+	traces   *tracing.Provider // nil: nobody collects traces
+	keyring  *secrets.Keyring
 }
 
 // openCore opens the database and waits until it answers.
 func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, conns int32) (*core, error) {
-	db, err := store.Open(ctx, store.Config{
-		URL: settings.Database.URL, MaxConns: conns, ApplicationName: product,
-	})
+	keyring, err := keyringOf(settings.Secrets)
 	if err != nil {
 		return nil, err
 	}
-	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db}
+	traces, err := openTraces(ctx, settings.Trace, logger)
+	if err != nil {
+		return nil, err
+	}
+	db, err := store.Open(ctx, store.Config{
+		URL: settings.Database.URL, MaxConns: conns, ApplicationName: product, Tracers: traces.Tracers(),
+	})
+	if err != nil {
+		return nil, errors.Join(err, traces.Close(ctx))
+	}
+	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, traces: traces, keyring: keyring}
 	c.registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err := c.awaitDatabase(ctx); err != nil {
-		db.Close()
+		c.close()
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *core) close() { c.db.Close() }
+func (c *core) close() {
+	c.db.Close()
+	if err := c.traces.Close(context.Background()); err != nil {
+		c.logger.Warn("the last traces are lost", telemetry.KeyError, err)
+	}
+}
+
+// openTraces returns what makes traces, nil where the settings name no collector.
+func openTraces(ctx context.Context, t config.Trace, logger *slog.Logger) (*tracing.Provider, error) {
+	return tracing.Open(ctx, tracing.Config{
+		On: t.On(), Endpoint: t.URL(), Sampler: t.Sampler, Ratio: t.SamplerArg, Service: t.Service, Version: telemetry.Version(),
+	}, logger)
+}
 
 // awaitDatabase returns when the database answers and holds our schema.
 func (c *core) awaitDatabase(ctx context.Context) error {
@@ -108,6 +133,8 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 		Feed:       store.NewFeed(c.db),
 		Runs:       store.NewRuns(c.db),
 		Stats:      store.NewStats(c.db),
+		Secrets:    secrets.NewService(store.NewSecrets(c.db), c.keyring),
+		Signing:    signing.NewService(store.NewSecrets(c.db), c.keyring),
 		Auth:       authenticator,
 		Keys:       auth.NewKeyring(keys, authenticator),
 		Audit:      store.NewAuditLog(c.db),
@@ -115,6 +142,8 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 		Planner:    store.NewPlannerReviews(c.db, c.plannerLimits()),
 		Rate:       c.settings.API.Rate,
 		Origins:    c.settings.API.Origins,
+		Proxies:    c.settings.API.Proxies,
+		Tracers:    c.traces.Tracers(),
 		Ready:      readiness(health),
 		Logger:     c.logger,
 		Registerer: c.registry,

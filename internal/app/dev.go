@@ -31,8 +31,9 @@ const (
 func DevDefaults() config.Program {
 	return config.Program{Defaults: map[string]string{
 		config.Listen: "127.0.0.1:8080", config.AdminListen: "", config.Grace: "3s",
-		config.LogLevel:  "warn", // Nothing that works should stand between a newcomer and the banner.
-		config.LogFormat: "text",
+		config.PublicMetrics: "true", // There is no admin listener to serve them.
+		config.LogLevel:      "warn", // Nothing that works should stand between a newcomer and the banner.
+		config.LogFormat:     "text",
 		// The advisor that works without a key costs nothing, and nobody waits for minutes to see a tempo change.
 		config.PlannerAnalyses: "600", config.PlannerSpacing: "3s", config.PlannerDwell: "5s", config.PlannerChanges: "240",
 	}}
@@ -66,6 +67,11 @@ func (d Dev) Run(ctx context.Context) error {
 	access, err := d.credentials(dir, l)
 	if err != nil {
 		return err
+	}
+	if len(d.Settings.Secrets.Keys) == 0 {
+		if d.Settings.Secrets.Keys, err = dir.secretKeys(); err != nil {
+			return err
+		}
 	}
 	tell(d.Listening, access)
 
@@ -103,7 +109,7 @@ func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credenti
 	if err != nil {
 		return err
 	}
-	health := telemetry.NewHealth(c.logger, slices.Concat(loops.worker.Checks(), planner.Checks(), []telemetry.Check{c.databaseAnswers()})...)
+	health := telemetry.NewHealth(c.logger, slices.Concat(loops.worker.Checks(), planner.Checks(), []telemetry.Check{c.databaseAnswers(), c.secretsOpen()})...)
 	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err

@@ -10,8 +10,10 @@ import (
 	"rubato/internal/config"
 	"rubato/internal/dispatch"
 	"rubato/internal/egress"
+	"rubato/internal/secrets"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
+	"rubato/internal/tracing"
 	"rubato/internal/zombie"
 )
 
@@ -34,7 +36,7 @@ func (w Worker) Run(ctx context.Context) error {
 	defer c.close()
 	loops := c.loops()
 	defer loops.client.Close()
-	health := telemetry.NewHealth(w.Logger, loops.worker.Checks()...)
+	health := telemetry.NewHealth(w.Logger, append(loops.worker.Checks(), c.secretsOpen())...)
 	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err
@@ -49,15 +51,18 @@ type loops struct {
 	client   *egress.Client
 	worker   *dispatch.Worker
 	sweeper  *zombie.Sweeper
+	vault    *secrets.Vault
 	listener *store.Listener
 }
 
 func (c *core) loops() *loops {
 	s := c.settings.Worker
 	client := c.egress()
+	vault := secrets.NewVault(store.NewSecrets(c.db), c.keyring, c.logger)
 	return &loops{
 		client: client,
-		worker: dispatch.New(dispatch.Config{
+		vault:  vault,
+		worker: dispatch.New(c.traced(dispatch.Config{
 			Name:         hostname(),
 			Version:      telemetry.Version(),
 			Slots:        s.Slots,
@@ -67,23 +72,35 @@ func (c *core) loops() *loops {
 			Claims:       store.NewClaims(c.db),
 			Executions:   store.NewExecutions(c.db),
 			Egress:       client,
+			Secrets:      vault,
 			Logger:       c.logger,
 			Registerer:   c.registry,
-		}),
+		})),
 		sweeper: zombie.New(zombie.Config{
-			Store:         store.NewSweeps(c.db),
-			Interval:      s.SweepInterval,
-			StaleAfter:    s.StaleAfter,
-			Settle:        s.Settle,
-			Horizon:       s.Horizon,
-			LockTTL:       s.LockTTL,
-			RunRetention:  s.RunRetention,
-			BodyRetention: s.BodyRetention,
-			Logger:        c.logger,
-			Registerer:    c.registry,
+			Store:          store.NewSweeps(c.db),
+			Interval:       s.SweepInterval,
+			StaleAfter:     s.StaleAfter,
+			Settle:         s.Settle,
+			Horizon:        s.Horizon,
+			LockTTL:        s.LockTTL,
+			RunRetention:   s.RunRetention,
+			BodyRetention:  s.BodyRetention,
+			AuditRetention: s.AuditRetention,
+			Logger:         c.logger,
+			Registerer:     c.registry,
 		}),
 		listener: store.NewListener(c.settings.Database.DirectURL, c.logger),
 	}
+}
+
+// traced returns a worker's configuration with traces of its runs, where somebody collects them.
+func (c *core) traced(cfg dispatch.Config) dispatch.Config {
+	if c.traces == nil {
+		return cfg
+	}
+	follow := tracing.NewRuns(c.traces, cfg.Executions)
+	cfg.Claims, cfg.Executions, cfg.Tracer = tracing.NewClaims(c.traces, cfg.Claims), follow, follow
+	return cfg
 }
 
 // run works until ctx ends and the worker has drained.
@@ -91,6 +108,7 @@ func (l *loops) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.worker.Run(ctx) })
 	group.Go(func() error { tendHeap(ctx); return nil })
+	group.Go(func() error { l.vault.Run(ctx); return nil })
 	group.Go(func() error { l.sweeper.Run(ctx); return nil })
 	group.Go(func() error { l.listener.Run(ctx, l.worker); return nil })
 	return group.Wait()

@@ -21,6 +21,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/egress"
+	"rubato/internal/oauth2"
 	"rubato/internal/runs"
 )
 
@@ -45,6 +46,15 @@ type Contact interface {
 	Cancels(ctx context.Context, worker [16]byte) ([]Cancel, error)
 }
 
+// Tracer follows runs for those who collect traces. It must know the runs from their starts.
+type Tracer interface {
+	// Request begins the request of a run. It returns the traceparent that tells the target of it, empty where the run is not known, and
+	// what ends it.
+	Request(id runs.ID, r egress.Request) (traceparent string, done func(egress.Response, error))
+	// Dropped tells that this worker leaves the record of a run to somebody else.
+	Dropped(id runs.ID)
+}
+
 // Config says what a worker works with. Fields without a default are required.
 type Config struct {
 	Name         string // of the machine, for people
@@ -56,6 +66,8 @@ type Config struct {
 	Claims       claims.Store
 	Executions   Executions
 	Egress       *egress.Client
+	Tracer       Tracer // nil: nobody collects traces
+	Secrets      Secrets
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer
 }
@@ -71,6 +83,7 @@ type Worker struct {
 	underway *underway
 	claimer  *claims.Claimer
 	beats    *claims.Heartbeater
+	tokens   *oauth2.Cache
 	results  chan runs.Run
 	metrics  *metrics
 	logger   *slog.Logger
@@ -85,7 +98,7 @@ type Worker struct {
 func New(cfg Config) *Worker {
 	w := &Worker{
 		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(), underway: newUnderway(),
-		results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer, cfg.Slots),
+		tokens: oauth2.New(cfg.Egress), results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer, cfg.Slots),
 	}
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
 	counts := claims.NewMetrics(cfg.Registerer)
@@ -125,6 +138,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Wait()
 	w.release(records)
 	w.awaitRuns(endWork)
+	w.tokens.Close()
 
 	close(w.results)
 	select {

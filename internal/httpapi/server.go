@@ -4,10 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
@@ -15,6 +17,8 @@ import (
 	"rubato/internal/httpapi/api"
 	"rubato/internal/planner"
 	"rubato/internal/runs"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
 	"rubato/internal/stats"
 )
 
@@ -48,11 +52,15 @@ type Config struct {
 	Once       Once
 	Planner    planner.Reviews
 	Origins    []string                    // whose scripts may read answers (CORS); nil: nobody's
+	Proxies    []netip.Prefix              // of proxies whose X-Forwarded-For is believed; nil: nobody's
 	Rate       int                         // requests a second that a key may send; 0: any number
 	Ready      func(context.Context) error // nil answer: the server can do its work
 	Registerer prometheus.Registerer
 	Runs       Runs
 	Stats      stats.Reader
+	Tracers    trace.TracerProvider // makes spans of requests; nil: nobody collects them
+	Secrets    *secrets.Service
+	Signing    *signing.Service
 }
 
 // Server is the REST API. It is safe for concurrent use.
@@ -71,12 +79,16 @@ type Server struct {
 	once      Once
 	origins   []string
 	planner   planner.Reviews
+	proxies   []netip.Prefix
 	ready     func(context.Context) error
 	router    *echo.Echo
 	rules     *rules
 	runs      Runs
+	tracer    trace.Tracer    // nil: nobody collects traces
 	serving   context.Context //nolint:containedctx // Ends when the server drains; see Drain.
 	stats     stats.Reader
+	secrets   *secrets.Service
+	signing   *signing.Service
 	watches   *quota
 }
 
@@ -100,18 +112,24 @@ func New(c Config) *Server {
 		once:      c.Once,
 		origins:   c.Origins,
 		planner:   c.Planner,
+		proxies:   c.Proxies,
 		ready:     c.Ready,
 		router:    echo.New(),
 		rules:     contract(),
 		runs:      c.Runs,
 		stats:     c.Stats,
+		secrets:   c.Secrets,
+		signing:   c.Signing,
 		watches:   newQuota(maxWatchesPerKey, maxWatches, "too many clients watch events at the moment; close one first"),
+	}
+	if c.Tracers != nil {
+		s.tracer = c.Tracers.Tracer("rubato/internal/httpapi")
 	}
 	s.serving, s.drain = context.WithCancel(context.Background())
 	s.metrics = newMetrics(c.Registerer, s.rules)
 	s.router.HTTPErrorHandler = s.fail
 	s.router.Use(
-		s.identify, s.compress, s.count, s.recoverPanics, s.share, s.bound,
+		s.identify, s.traceRequest, s.compress, s.count, s.recoverPanics, s.share, s.bound,
 		s.authenticate, s.limit, s.checkQuery, s.readBody, s.doOnce,
 	)
 	api.RegisterHandlers(s.router, api.NewStrictHandler(s, nil))

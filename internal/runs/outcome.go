@@ -28,16 +28,16 @@ type Phases struct {
 // target.
 func (o Outcome) CountsAsFailure() bool { return o.Status == Failed || o.Status == TimedOut }
 
-// Retryable reports whether the outcome is of a class that another attempt may mend: no connection, no answer in time, a server's
+// Retryable reports whether the outcome is of a class that another attempt may mend: no connection, no access token, no answer in time, a server's
 // error, too many requests, or a run that was lost with its worker.
 func (o Outcome) Retryable() bool {
 	switch o.Reason {
-	case ConnectError, DNSError, ConnectionLost, Timeout, WorkerLost, LockLost, Shutdown:
+	case ConnectError, DNSError, ConnectionLost, Timeout, AuthFailed, WorkerLost, LockLost, Shutdown:
 		return true
 	case HTTPStatus:
 		return o.Status == Failed && (o.StatusCode >= 500 || o.StatusCode == 429)
-	case TLSError, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied, StartExpired, CanceledByUser, InternalError,
-		OverlapSkipped, PauseSkipped, MisfireSkipped:
+	case TLSError, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied, TemplateFailed, StartExpired, CanceledByUser, InternalError,
+		OverlapSkipped, PauseSkipped, MisfireSkipped, SecretsUnavailable, SigningFailed:
 		return false
 	default:
 		return false

@@ -44,12 +44,19 @@ const (
 	RedirectLimit  Reason = "redirect_limit"  // one redirect more than the endpoint follows
 	RedirectDenied Reason = "redirect_denied" // a redirect to where no call may go
 	EgressDenied   Reason = "egress_denied"   // the guard refused the address
+	TemplateFailed Reason = "template_failed" // a template of the request could not be filled in: never sent
+	AuthFailed     Reason = "auth_failed"     // no access token for the request: never sent
 	WorkerLost     Reason = "worker_lost"     // the worker went silent or said goodbye
 	LockLost       Reason = "lock_lost"       // the worker lost its lock and cancelled the request
 	StartExpired   Reason = "start_expired"   // too late after its start was committed: never sent
 	Shutdown       Reason = "shutdown"        // the worker stopped before the answer came
 	CanceledByUser Reason = "canceled_by_user"
-	InternalError  Reason = "internal_error"  // a fault of ours kept the request from being sent
+	InternalError  Reason = "internal_error" // a fault of ours kept the request from being sent
+	// SecretsUnavailable is skipped: the tenant's secrets could not be read, so nothing was sent.
+	SecretsUnavailable Reason = "secrets_unavailable"
+	// SigningFailed is failed: the request could not be signed, so nothing was sent. It counts against the endpoint, which asks for what
+	// cannot be had.
+	SigningFailed  Reason = "signing_failed"
 	OverlapSkipped Reason = "overlap_skipped" // due while the endpoint's own run was still live
 	PauseSkipped   Reason = "pause_skipped"   // due while the endpoint was paused
 	MisfireSkipped Reason = "misfire_skipped" // due, and nobody ran it in time
@@ -59,6 +66,7 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		HTTPStatus, Timeout, DNSError, ConnectError, TLSError, ConnectionLost, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied,
-		WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError, OverlapSkipped, PauseSkipped, MisfireSkipped,
+		TemplateFailed, AuthFailed, WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError, OverlapSkipped,
+		PauseSkipped, MisfireSkipped, SecretsUnavailable, SigningFailed,
 	}
 }

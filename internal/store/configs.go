@@ -26,7 +26,11 @@ type config struct {
 
 // size returns about how much memory it takes.
 func (c *config) size() int {
-	return configBytes + len(c.endpoint.Spec.Body) + len(c.endpoint.Spec.Description) + len(c.endpoint.Spec.URL)
+	size := configBytes + len(c.endpoint.Spec.Body) + len(c.endpoint.Spec.Description) + len(c.endpoint.Spec.URL)
+	if c.target.Shape != nil {
+		size += configBytes + 4*len(c.endpoint.Spec.Body) // What the templates in it take, and a good deal more.
+	}
+	return size
 }
 
 // configs caches configurations by endpoint. A version never changes, so an entry is right as long as its version is the one that
@@ -120,6 +124,12 @@ func parse(row dbsqlc.Endpoint) *config {
 	c.target.Header = make(http.Header, len(e.Spec.Headers))
 	for name, value := range e.Spec.Headers {
 		c.target.Header.Set(name, value)
+	}
+	// Where a stored template cannot be parsed, which no API call of this release could have written, its runs say so.
+	c.target.Shape, _ = endpoints.ParseShape(&c.endpoint.Spec)
+	c.target.URL = c.endpoint.Spec.Target()
+	if c.target.Shape != nil {
+		c.target.Secrets = c.target.Shape.Secrets()
 	}
 	return c
 }

@@ -44,24 +44,32 @@ func (s *Endpoints) Create(
 		if err != nil {
 			return err
 		}
-		if err := s.db.q.EndpointInsert(ctx, tx, dbsqlc.EndpointInsertParams(rowOf(e))); err != nil {
+		if err := together(ctx, tx, func(tx pgx.Tx) error { return s.insert(ctx, tx, act, e, planned) }); err != nil {
 			return fmt.Errorf("inserting endpoint %s: %w", e.ID, err)
 		}
-		err = s.db.q.ScheduleInsert(ctx, tx, dbsqlc.ScheduleInsertParams{
-			EndpointID: e.ID, PlannedAt: planned.Due.At, Slot: planned.Due.Slot, Version: e.Version, LockMs: lockMs(e.Spec),
-			Attempt: int16(planned.Due.Attempt), Source: string(planned.Due.Source), //nolint:gosec // At most 10.
-		})
-		if err != nil {
-			return fmt.Errorf("inserting the schedule of endpoint %s: %w", e.ID, err)
-		}
-		if err := s.db.tell(ctx, tx, now, nil, e); err != nil {
-			return err
-		}
-		if err := s.db.decided(ctx, tx, e, planned); err != nil {
-			return err
-		}
-		return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: e.Object(), After: e.Redacted()})
+		return s.db.refer(ctx, tx, e.TenantID, referral{after: e})
 	})
+}
+
+// insert writes a new endpoint with everything that belongs to it: its plan, the news, the decision and who did it.
+func (s *Endpoints) insert(ctx context.Context, tx pgx.Tx, act auditlog.Act, e *endpoints.Endpoint, planned endpoints.Recorded) error {
+	if err := s.db.q.EndpointInsert(ctx, tx, dbsqlc.EndpointInsertParams(rowOf(e))); err != nil {
+		return err
+	}
+	err := s.db.q.ScheduleInsert(ctx, tx, dbsqlc.ScheduleInsertParams{
+		EndpointID: e.ID, PlannedAt: planned.Due.At, Slot: planned.Due.Slot, Version: e.Version, LockMs: lockMs(e.Spec),
+		Attempt: int16(planned.Due.Attempt), Source: string(planned.Due.Source), //nolint:gosec // At most 10.
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.db.tell(ctx, tx, planned.At, nil, e); err != nil {
+		return err
+	}
+	if err := s.db.decided(ctx, tx, e, planned); err != nil {
+		return err
+	}
+	return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: e.Object(), After: e.Redacted()})
 }
 
 // Get implements endpoints.Store.
@@ -207,10 +215,17 @@ func (s *Endpoints) changeIn(ctx context.Context, tx pgx.Tx, r revision) (change
 	if err := s.write(ctx, tx, now, &before, changed, planned); err != nil {
 		return changed, now, err
 	}
-	if err := s.db.tell(ctx, tx, now, &before, changed); err != nil {
-		return changed, now, err
-	}
-	return changed, now, s.db.audited(ctx, tx, auditlog.Change{Act: r.act, Object: changed.Object(), Before: shown, After: changed.Redacted()})
+	return changed, now, together(ctx, tx, func(tx pgx.Tx) error {
+		if planned != nil && !changed.Archived() {
+			if err := s.db.decided(ctx, tx, changed, *planned); err != nil {
+				return err
+			}
+		}
+		if err := s.db.tell(ctx, tx, now, &before, changed); err != nil {
+			return err
+		}
+		return s.db.audited(ctx, tx, auditlog.Change{Act: r.act, Object: changed.Object(), Before: shown, After: changed.Redacted()})
+	})
 }
 
 // maxAhead bounds how long before its due time a start may be committed; see LiveRunStart.
@@ -230,7 +245,7 @@ func awaitStart(ctx context.Context, e *endpoints.Endpoint, now time.Time) {
 	}
 }
 
-// write stores what a change left.
+// write stores what a change left, except for the decision, which [DB.decided] records.
 func (s *Endpoints) write(ctx context.Context, tx pgx.Tx, now time.Time, before, after *endpoints.Endpoint, planned *endpoints.Recorded) error {
 	if err := s.writeConfig(ctx, tx, before, after); err != nil {
 		return err
@@ -254,10 +269,7 @@ func (s *Endpoints) write(ctx context.Context, tx pgx.Tx, now time.Time, before,
 		})
 		return oneRow(rows, err, "recording a change", after.ID)
 	}
-	if err := s.db.replan(ctx, tx, after); err != nil {
-		return err
-	}
-	return s.db.decided(ctx, tx, after, *planned)
+	return s.db.replan(ctx, tx, after)
 }
 
 func (s *Endpoints) writeConfig(ctx context.Context, tx pgx.Tx, before, after *endpoints.Endpoint) error {
@@ -266,7 +278,10 @@ func (s *Endpoints) writeConfig(ctx context.Context, tx pgx.Tx, before, after *e
 	}
 	row := rowOf(after)
 	rows, err := s.db.q.EndpointUpdate(ctx, tx, updateOf(row, before.Version))
-	return oneRow(rows, err, "updating", after.ID)
+	if err := oneRow(rows, err, "updating", after.ID); err != nil {
+		return err
+	}
+	return s.db.refer(ctx, tx, after.TenantID, referral{before, after})
 }
 
 func (s *Endpoints) writeHints(ctx context.Context, tx pgx.Tx, now time.Time, before, after *endpoints.Endpoint) error {

@@ -41,7 +41,8 @@ func importRules() []rule {
 			[]string{
 				"internal/apidocs", "internal/audit", "internal/auth", "internal/claims", "internal/config", "internal/devpg",
 				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/planner",
-				"internal/planner/heuristic", "internal/store", "internal/telemetry", "internal/zombie",
+				"internal/planner/heuristic", "internal/secrets",
+				"internal/signing", "internal/store", "internal/telemetry", "internal/tracing", "internal/zombie",
 			},
 			"the one place that knows which parts a program is made of",
 		},
@@ -66,7 +67,7 @@ func importRules() []rule {
 			"internal/dispatch",
 			[]string{
 				"internal/claims", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor",
-				"internal/runs", "internal/telemetry",
+				"internal/oauth2", "internal/runs", "internal/secrets", "internal/signing", "internal/telemetry", "internal/template",
 			},
 			"a run is carried out without knowing what the database is",
 		},
@@ -74,7 +75,7 @@ func importRules() []rule {
 		{"internal/egress/egresstest", nil, "hostile targets for tests"},
 		{
 			"internal/endpoints",
-			[]string{"internal/auditlog", "internal/errs", "internal/governor", "internal/schedule"},
+			[]string{"internal/auditlog", "internal/errs", "internal/governor", "internal/schedule", "internal/template"},
 			"the domain asks the governor; it reads no clock and knows no database",
 		},
 		{"internal/errs", nil, "what crosses every border depends on nothing"},
@@ -85,12 +86,14 @@ func importRules() []rule {
 			"internal/httpapi",
 			[]string{
 				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
-				"internal/httpapi/api", "internal/idempotency", "internal/planner", "internal/runs", "internal/stats", "internal/telemetry",
+				"internal/httpapi/api", "internal/idempotency", "internal/planner", "internal/runs", "internal/secrets", "internal/signing", "internal/stats",
+				"internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database",
 		},
 		{"internal/httpapi/api", nil, "generated from the contract"},
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
+		{"internal/oauth2", []string{"internal/egress"}, "a token is got by the guarded call, and belongs to no run"},
 		{
 			"internal/planner",
 			[]string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/runs", "internal/telemetry"},
@@ -100,18 +103,26 @@ func importRules() []rule {
 		{"internal/runs", []string{"internal/auditlog", "internal/errs"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{"internal/stats", nil, "numbers are told the same whoever reads them and wherever they are kept"},
+		{"internal/secrets", []string{"internal/auditlog", "internal/errs"}, "a secret is sealed and named without knowing where it is kept or who asks"},
+		{"internal/signing", []string{"internal/auditlog", "internal/errs", "internal/secrets"}, "what is signed does not depend on who sends it or where keys are kept"},
 		{
 			"internal/store",
 			[]string{
 				"internal/auditlog", "internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/feed", "internal/governor", "internal/idempotency", "internal/planner", "internal/runs", "internal/schedule", "internal/stats",
-				"internal/store/dbsqlc",
-				"internal/telemetry", "internal/zombie", "migrations",
+				"internal/feed", "internal/governor", "internal/idempotency", "internal/planner", "internal/runs", "internal/schedule", "internal/secrets",
+				"internal/signing", "internal/stats", "internal/store/dbsqlc", "internal/telemetry", "internal/template", "internal/zombie",
+				"migrations",
 			},
 			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
 		},
 		{"internal/store/dbsqlc", nil, "generated from SQL"},
 		{"internal/telemetry", nil, "logs and metrics take values"},
+		{
+			"internal/tracing",
+			[]string{"internal/claims", "internal/dispatch", "internal/egress", "internal/endpoints", "internal/runs"},
+			"it stands around what it follows; what it follows does not know it",
+		},
+		{"internal/template", nil, "what a template yields depends on its text and its values alone"},
 		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
 	}
 }
@@ -132,6 +143,8 @@ func owners() []rule {
 		{"github.com/pressly/goose/", []string{"internal/store"}, "only the store changes the schema"},
 		{module + "internal/store/dbsqlc", []string{"internal/store"}, "rows stay in the store"},
 		{"github.com/alecthomas/kong", []string{"cmd/rubato"}, "only the rubato command has commands"},
+		{"go.opentelemetry.io/otel/sdk", []string{"internal/tracing"}, "one place decides which traces are made and where they go"},
+		{"github.com/exaring/otelpgx", []string{"internal/store"}, "only the store knows SQL"},
 		{"code.dny.dev/ssrf", []string{"internal/egress"}, "one place judges addresses"},
 		{"github.com/stretchr/testify", nil, "a program must not carry test code"},
 		{"pgregory.net/rapid", nil, "a program must not carry test code"},
