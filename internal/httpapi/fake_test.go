@@ -17,9 +17,9 @@ import (
 	"rubato/internal/errs"
 	"rubato/internal/feed"
 	"rubato/internal/runs"
-	"rubato/internal/stats"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
+	"rubato/internal/stats"
 )
 
 // now is the database's time in these tests. It lies ahead of any real clock, because answers to writes look at that one.
