@@ -31,6 +31,10 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 			ShutdownGrace: 30 * time.Second, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour,
 			AuditRetention: 365 * 24 * time.Hour,
 		},
+		Planner: Planner{
+			Slots: 4, Poll: time.Second, Timeout: 30 * time.Second, Spacing: 30 * time.Second, Dwell: time.Minute, ChangesPerHour: 12,
+			AnalysesPerHour: 12, Tokens: 5_000_000, TenantTokens: 1_000_000, EndpointTokens: 100_000,
+		},
 		Log:   Log{Level: slog.LevelInfo, Format: FormatAuto},
 		Trace: Trace{Exporter: "otlp", Protocol: "http/protobuf", Sampler: "parentbased_always_on", SamplerArg: 1, Service: "rubato"},
 	}
@@ -71,6 +75,16 @@ func TestLoadReadsEveryName(t *testing.T) {
 		"RUBATO_SHUTDOWN_GRACE=31s",
 		"RUBATO_RUN_RETENTION=721h",
 		"RUBATO_BODY_RETENTION=169h",
+		"RUBATO_PLANNER_SLOTS=5",
+		"RUBATO_PLANNER_POLL=2s",
+		"RUBATO_PLANNER_TIMEOUT=31s",
+		"RUBATO_PLANNER_SPACING=32s",
+		"RUBATO_PLANNER_DWELL=61s",
+		"RUBATO_PLANNER_CHANGES_PER_HOUR=13",
+		"RUBATO_PLANNER_ANALYSES_PER_HOUR=14",
+		"RUBATO_PLANNER_TOKENS=3",
+		"RUBATO_PLANNER_TENANT_TOKENS=2",
+		"RUBATO_PLANNER_ENDPOINT_TOKENS=1",
 		"RUBATO_LOG_LEVEL=WARN",
 		"RUBATO_LOG_FORMAT=json",
 		"RUBATO_TRUSTED_PROXIES=10.0.0.1/8, ::1/128",
@@ -111,6 +125,10 @@ func TestLoadReadsEveryName(t *testing.T) {
 			StaleAfter: 91 * time.Second, Settle: 181 * time.Second, SweepInterval: 12 * time.Second,
 			ShutdownGrace: 31 * time.Second, RunRetention: 721 * time.Hour, BodyRetention: 169 * time.Hour,
 			AuditRetention: 26 * time.Hour,
+		},
+		Planner: Planner{
+			Slots: 5, Poll: 2 * time.Second, Timeout: 31 * time.Second, Spacing: 32 * time.Second, Dwell: 61 * time.Second, ChangesPerHour: 13,
+			AnalysesPerHour: 14, Tokens: 3, TenantTokens: 2, EndpointTokens: 1,
 		},
 		Log: Log{Level: slog.LevelWarn, Format: FormatJSON},
 		Trace: Trace{

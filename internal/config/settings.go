@@ -97,6 +97,7 @@ func settings() []Setting {
 	list = append(list, egressSettings()...)
 	list = append(list, slots())
 	list = append(list, durations()...)
+	list = append(list, plannerSettings()...)
 	list = append(
 		list,
 		Setting{

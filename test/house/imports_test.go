@@ -30,6 +30,7 @@ func importRules() []rule {
 		{"migrations", nil, "the schema is text"},
 		{"cmd/api", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{"cmd/scheduler-worker", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
+		{"cmd/planner", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{
 			"cmd/rubato",
 			[]string{"client", "internal/app", "internal/bench", "internal/config"},
@@ -39,7 +40,8 @@ func importRules() []rule {
 			"internal/app",
 			[]string{
 				"internal/apidocs", "internal/audit", "internal/auth", "internal/claims", "internal/config", "internal/devpg",
-				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/secrets",
+				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/planner",
+				"internal/planner/heuristic", "internal/secrets",
 				"internal/signing", "internal/store", "internal/telemetry", "internal/tracing", "internal/zombie",
 			},
 			"the one place that knows which parts a program is made of",
@@ -88,7 +90,7 @@ func importRules() []rule {
 			"internal/httpapi",
 			[]string{
 				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
-				"internal/httpapi/api", "internal/idempotency", "internal/runs", "internal/secrets", "internal/signing", "internal/stats",
+				"internal/httpapi/api", "internal/idempotency", "internal/planner", "internal/runs", "internal/secrets", "internal/signing", "internal/stats",
 				"internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database",
@@ -98,6 +100,12 @@ func importRules() []rule {
 		{"internal/jsonpath", nil, "where something stands in a document does not depend on who asks"},
 		{"internal/redact", []string{"internal/auditlog", "internal/jsonpath"}, "what is hidden does not depend on where the rest is kept"},
 		{"internal/oauth2", []string{"internal/egress"}, "a token is got by the guarded call, and belongs to no run"},
+		{
+			"internal/planner",
+			[]string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/runs", "internal/telemetry"},
+			"the rails hold whoever advises and wherever sessions are kept",
+		},
+		{"internal/planner/heuristic", []string{"internal/planner"}, "an advisor sees the case and the desk, nothing else"},
 		{"internal/runs", []string{"internal/auditlog", "internal/errs"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{"internal/stats", nil, "numbers are told the same whoever reads them and wherever they are kept"},
@@ -107,7 +115,7 @@ func importRules() []rule {
 			"internal/store",
 			[]string{
 				"internal/auditlog", "internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/feed", "internal/governor", "internal/idempotency", "internal/runs", "internal/schedule", "internal/secrets",
+				"internal/feed", "internal/governor", "internal/idempotency", "internal/planner", "internal/runs", "internal/schedule", "internal/secrets",
 				"internal/signing", "internal/stats", "internal/store/dbsqlc", "internal/telemetry", "internal/template", "internal/zombie",
 				"migrations",
 			},
