@@ -19,6 +19,7 @@ func classify(ctx context.Context, t *Target, answer egress.Response, err error,
 		Truncated:     answer.Truncated,
 		ContentType:   answer.Header.Get("Content-Type"),
 		Body:          answer.Body,
+		BodyDigest:    runs.Digest(answer.Body),
 		MaybeSent:     true,
 	}
 	if fault, failed := errors.AsType[*egress.Error](err); failed {

@@ -112,7 +112,8 @@ func TestAnAnswerIsClassifiedByTheRuleOfItsEndpoint(t *testing.T) {
 		got := classify(t.Context(), &Target{Success: rule(t, tc.rule)}, answer, nil, start)
 		want := runs.Outcome{
 			Status: tc.status, Reason: runs.HTTPStatus, MaybeSent: true, StatusCode: tc.code, Phases: runs.Phases{Wait: time.Second},
-			ResponseBytes: 4, Truncated: true, ContentType: "text/plain", Body: []byte("body"), RetryAfter: tc.retryAfter,
+			ResponseBytes: 4, Truncated: true, ContentType: "text/plain", Body: []byte("body"),
+			BodyDigest: runs.Digest([]byte("body")), RetryAfter: tc.retryAfter,
 		}
 		require.Empty(t, cmp.Diff(want, got), "%d under %q", tc.code, tc.rule)
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -70,6 +71,9 @@ func showExchange(out *api.Run, o runs.Outcome) {
 	}
 	out.ResponseBytes = &o.ResponseBytes
 	out.Truncated = &o.Truncated
+	if o.BodyDigest != 0 {
+		out.BodyDigest = new(fmt.Sprintf("%016x", o.BodyDigest))
+	}
 }
 
 // showBody fills in what was kept of the answer's body: as text where it is text, else in base64.

@@ -45,6 +45,7 @@ func samples() history {
 	skipped.Outcome.Reason, skipped.FinishedAt = runs.OverlapSkipped, skipped.ScheduledFor.Add(20*time.Second)
 	skipped.Skipped = &runs.Skips{From: skipped.ScheduledFor.Add(-20 * time.Second), To: skipped.ScheduledFor, Count: 3}
 	ok.Outcome.Body, ok.Outcome.ResponseBytes = []byte("grüße\x00"), 8
+	ok.Outcome.BodyDigest = 0x00326207b4eb2f34
 	ok.Decision = runs.Decision{NextRunAt: governor.Indefinite, Source: "paused", Steps: steps}
 	failed.Outcome.Body, failed.Outcome.Truncated, failed.Outcome.StatusCode = []byte{0xff, 0xfe}, true, 503
 	failed.Decision = runs.Decision{NextRunAt: at.Add(2 * time.Minute), Source: "baseline-interval"}

@@ -13,6 +13,7 @@ type Outcome struct {
 	Truncated     bool   // the body was longer than the endpoint keeps
 	ContentType   string // of the answer
 	Body          []byte // the head of the answer's body, at most the endpoint's maxResponseKb
+	BodyDigest    uint64 // [Digest] of Body; 0 where no body came, or a program that knew no digests wrote the run
 	Error         string // what went wrong, in words that are safe to show
 	// RetryAfter is the instant that a 429 or 503 asked us to wait for, on the database's clock; zero when it did not.
 	RetryAfter time.Time

@@ -137,6 +137,7 @@ func TestWhatATargetSendsIsStoredWhateverItIs(t *testing.T) {
 	run.Outcome.Body = []byte{0, 0xff, 0xfe, '\n'}
 	run.Outcome.Phases = runs.Phases{DNS: -time.Second, Wait: 400 * time.Hour, Transfer: 1500 * time.Nanosecond}
 	run.Outcome.ResponseBytes, run.Outcome.Truncated = 1<<40, true
+	run.Outcome.BodyDigest = 0xfedcba9876543210 // Above what the column's type calls positive.
 	require.Empty(t, b.finish(t, worker{1}, 0, run).Late)
 
 	stored := b.run(t, run.ID)
@@ -147,6 +148,7 @@ func TestWhatATargetSendsIsStoredWhateverItIs(t *testing.T) {
 	require.Equal(t, time.Duration(1<<31-1)*time.Microsecond, stored.Outcome.Phases.Wait)
 	require.Equal(t, time.Microsecond, stored.Outcome.Phases.Transfer)
 	require.Equal(t, int64(1<<40), stored.Outcome.ResponseBytes)
+	require.Equal(t, uint64(0xfedcba9876543210), stored.Outcome.BodyDigest)
 	require.True(t, stored.Outcome.Truncated)
 }
 

@@ -54,6 +54,7 @@ func (h *history) add(run runs.Run, version int64, failures int, decided *endpoi
 	}
 	r.SkippedFrom = append(r.SkippedFrom, skipped.From)
 	r.SkippedCounts = append(r.SkippedCounts, skipped.Count)
+	r.BodyDigests = append(r.BodyDigests, int64(o.BodyDigest)) //nolint:gosec // 64 bits are 64 bits.
 	h.addDecision(decided)
 	if len(o.Body) > 0 {
 		b := &h.bodies

@@ -135,6 +135,7 @@ func runOf(row dbsqlc.Run) runs.Run {
 				DNS: us(row.DnsUs), Connect: us(row.ConnectUs), TLS: us(row.TlsUs), Wait: us(row.WaitUs), Transfer: us(row.TransferUs),
 			},
 			ResponseBytes: row.ResponseBytes, Truncated: row.Truncated, Error: text(row.Error),
+			BodyDigest: digest(row.BodyDigest),
 		},
 		Decision: runs.Decision{NextRunAt: instant(row.NextRunAt), Source: text(row.NextSource), Steps: row.NextSteps},
 	}
@@ -160,4 +161,11 @@ func statusCode(n *int16) int {
 		return 0
 	}
 	return int(*n)
+}
+
+func digest(n *int64) uint64 {
+	if n == nil {
+		return 0
+	}
+	return uint64(*n) //nolint:gosec // 64 bits are 64 bits.
 }

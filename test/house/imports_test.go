@@ -90,6 +90,12 @@ func importRules() []rule {
 		},
 		{"internal/httpapi/api", nil, "generated from the contract"},
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
+		{
+			"internal/planner",
+			[]string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor", "internal/runs", "internal/telemetry"},
+			"the rails hold whoever advises and wherever sessions are kept",
+		},
+		{"internal/planner/heuristic", []string{"internal/planner"}, "an advisor sees the case and the desk, nothing else"},
 		{"internal/runs", []string{"internal/auditlog", "internal/errs"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{

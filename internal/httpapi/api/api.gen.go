@@ -1040,7 +1040,7 @@ type IntervalHintRequest struct {
 	// Reason Kept with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// TTLMs How long the hint holds.
+	// TTLMs How long the hint holds, at most a day.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
@@ -1186,7 +1186,7 @@ type OneShotHintRequest struct {
 	// Reason Kept with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// TTLMs How long the hint holds.
+	// TTLMs How long the hint holds, at most a day.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
@@ -1282,6 +1282,9 @@ type Run struct {
 
 	// BodyBase64 The same, where it is not text.
 	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
+
+	// BodyDigest A fingerprint of the body as it was kept (64-bit FNV-1a, in hexadecimal), to tell whether the answer changed; absent where no body came. It stays with the run when the body is gone.
+	BodyDigest *string `json:"bodyDigest,omitempty"`
 
 	// CancelRequestedAt When somebody asked to cancel it; only while it is live, later its events tell.
 	CancelRequestedAt *time.Time `json:"cancelRequestedAt,omitempty"`

@@ -134,6 +134,7 @@ type Run struct {
 	FailureCount  int32
 	SkippedFrom   *time.Time
 	SkippedCount  *int64
+	BodyDigest    *int64
 }
 
 type Schedule struct {

@@ -1,6 +1,6 @@
 -- name: RunInsert :exec
--- Adds finished runs, and due times that were skipped, to the history. An instant of the year 1, an empty text, a status code of 0 and
--- a count of 0 mean none. Those who watch are told of it at the commit.
+-- Adds finished runs, and due times that were skipped, to the history. An instant of the year 1, an empty text, a status code of 0, a
+-- count of 0 and a digest of 0 mean none. Those who watch are told of it at the commit.
 WITH told AS (
     INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
     SELECT unnest(sqlc.arg('news_tenants')::uuid[]), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
@@ -8,7 +8,8 @@ WITH told AS (
 )
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
-                  truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count)
+                  truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count,
+                  body_digest)
 SELECT unnest(sqlc.arg('ids')::uuid[]),
        unnest(sqlc.arg('scheduled_for')::timestamptz[]),
        unnest(sqlc.arg('endpoint_ids')::uuid[]),
@@ -37,7 +38,8 @@ SELECT unnest(sqlc.arg('ids')::uuid[]),
        unnest(sqlc.arg('versions')::bigint[]),
        unnest(sqlc.arg('failure_counts')::int[]),
        nullif(unnest(sqlc.arg('skipped_from')::timestamptz[]), '0001-01-01 00:00:00+00'),
-       nullif(unnest(sqlc.arg('skipped_counts')::bigint[]), 0);
+       nullif(unnest(sqlc.arg('skipped_counts')::bigint[]), 0),
+       nullif(unnest(sqlc.arg('body_digests')::bigint[]), 0);
 
 -- name: RunBodyInsert :exec
 INSERT INTO run_bodies (run_id, scheduled_for, content_type, body)

@@ -247,7 +247,7 @@ func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListPar
 }
 
 const runGet = `-- name: RunGet :one
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count
+SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count, body_digest
 FROM runs
 WHERE id = $1 AND scheduled_for = $2 AND tenant_id = $3
 `
@@ -291,6 +291,7 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (Run, e
 		&i.FailureCount,
 		&i.SkippedFrom,
 		&i.SkippedCount,
+		&i.BodyDigest,
 	)
 	return i, err
 }
@@ -298,12 +299,13 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (Run, e
 const runInsert = `-- name: RunInsert :exec
 WITH told AS (
     INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
-    SELECT unnest($30::uuid[]), coalesce($31::timestamptz, clock_timestamp()),
-           unnest($32::text[])::uuid[], unnest($33::text[])::uuid[]
+    SELECT unnest($31::uuid[]), coalesce($32::timestamptz, clock_timestamp()),
+           unnest($33::text[])::uuid[], unnest($34::text[])::uuid[]
 )
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
-                  truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count)
+                  truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count,
+                  body_digest)
 SELECT unnest($1::uuid[]),
        unnest($2::timestamptz[]),
        unnest($3::uuid[]),
@@ -332,7 +334,8 @@ SELECT unnest($1::uuid[]),
        unnest($26::bigint[]),
        unnest($27::int[]),
        nullif(unnest($28::timestamptz[]), '0001-01-01 00:00:00+00'),
-       nullif(unnest($29::bigint[]), 0)
+       nullif(unnest($29::bigint[]), 0),
+       nullif(unnest($30::bigint[]), 0)
 `
 
 type RunInsertParams struct {
@@ -365,14 +368,15 @@ type RunInsertParams struct {
 	FailureCounts []int32
 	SkippedFrom   []time.Time
 	SkippedCounts []int64
+	BodyDigests   []int64
 	NewsTenants   []UUID
 	Now           *time.Time
 	NewsRuns      []string
 	NewsEndpoints []string
 }
 
-// Adds finished runs, and due times that were skipped, to the history. An instant of the year 1, an empty text, a status code of 0 and
-// a count of 0 mean none. Those who watch are told of it at the commit.
+// Adds finished runs, and due times that were skipped, to the history. An instant of the year 1, an empty text, a status code of 0, a
+// count of 0 and a digest of 0 mean none. Those who watch are told of it at the commit.
 func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) error {
 	_, err := db.Exec(ctx, runInsert,
 		arg.Ids,
@@ -404,6 +408,7 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 		arg.FailureCounts,
 		arg.SkippedFrom,
 		arg.SkippedCounts,
+		arg.BodyDigests,
 		arg.NewsTenants,
 		arg.Now,
 		arg.NewsRuns,
@@ -449,7 +454,7 @@ func (q *Queries) RunLastDecision(ctx context.Context, db DBTX, endpointID UUID)
 }
 
 const runList = `-- name: RunList :many
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count
+SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count, body_digest
 FROM runs
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
@@ -519,6 +524,7 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]Ru
 			&i.FailureCount,
 			&i.SkippedFrom,
 			&i.SkippedCount,
+			&i.BodyDigest,
 		); err != nil {
 			return nil, err
 		}
