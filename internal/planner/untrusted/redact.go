@@ -1,34 +1,19 @@
 package untrusted
 
 import (
-	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // Redacted stands where a secret was.
 const Redacted = "[redacted]"
 
-// names are parts of names whose values are nobody's business. A value that is a number is one only under the stricter of them: a count
-// of tokens is worth reading.
-const (
-	strict = `passw(?:or)?d|passwd|passphrase|passcode|secret|\bpin\b|\botp\b|\bcvv\b`
-	names  = strict + `|pwd|token|api[ _-]?key|apikey|access[ _-]?key|private[ _-]?key|signing[ _-]?key|encryption[ _-]?key|authorization|` +
-		`cookie|credential|session[ _-]?id|\bsid\b|\bjwt\b|\bauth\b|signature|x-amz-security|connection[ _-]?string|database[ _-]?url|\bdsn\b`
-)
-
 var (
-	secretName = regexp.MustCompile(`(?i)` + names)
-	strictName = regexp.MustCompile(`(?i)` + strict)
-
-	// member finds a string under such a name in JSON, whole or cut; nested finds one in JSON that is quoted within JSON.
-	member = regexp.MustCompile(`(?i)("[^"\\]{0,64}(?:` + names + `)[^"\\]{0,64}"\s*:\s*")(?:[^"\\]|\\.)*`)
-	nested = regexp.MustCompile(`(?i)(\\+"[^"\\]{0,64}(?:` + names + `)[^"\\]{0,64}\\+"\s*:\s*\\+")[^"\\]*`)
-	// number finds a number under a strict name in JSON.
-	number = regexp.MustCompile(`(?i)("[^"\\]{0,64}(?:` + strict + `)[^"\\]{0,64}"\s*:\s*)-?\d[\d.eE+-]*`)
-	// scheme finds credentials in a header, and pair a name and a value as queries, forms, headers and settings write them.
+	// scheme finds credentials as headers carry them.
 	scheme = regexp.MustCompile(`(?i)\b(bearer|basic|digest|negotiate|token)\s+[\w.~+/=:-]{8,}`)
-	pair   = regexp.MustCompile(`(?i)([\w.-]{0,64}(?:` + names + `)[\w.-]{0,64}\s?[=:]\s?)([^\s"'\\&;,<>(){}\[\]]+)`)
+	// userinfo finds credentials in a URL.
+	userinfo = regexp.MustCompile(`(://)[^\s/@"'<>]+@`)
 	// shapes are secrets by their looks.
 	shapes = regexp.MustCompile(strings.Join([]string{
 		`-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|$)`,
@@ -41,71 +26,78 @@ var (
 		`\bya29\.[\w-]{10,}`,
 		`\brubato_[\w-]{16,}`,
 	}, "|"))
-	userinfo = regexp.MustCompile(`(://)[^\s/@"'<>]+@`)
-	// long finds what may be a key without a name; only a mix of letters and digits is one.
-	long = regexp.MustCompile(`[A-Za-z0-9+/_=-]{32,}`)
+)
+
+// What a text must hold for an expression to be worth running: they are slow, and most texts hold none of it.
+var (
+	schemeMarks = []string{"bearer", "basic", "digest", "negotiate", "token"}
+	shapeMarks  = []string{
+		"-----begin ", "eyj", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "akia", "asia", "ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat",
+		"npm", "whsec", "hf", "shpat", "dop_v1", "xox", "aiza", "ya29", "rubato_",
+	}
 )
 
 // Redact returns text with [Redacted] in the place of what is or looks like a secret: values under telling names in JSON, headers,
 // queries and settings, tokens of known shapes, private keys, credentials in URLs, and long mixes of letters and digits. It takes out
 // too much rather than too little.
 func Redact(text string) string {
-	text = shapes.ReplaceAllString(text, Redacted)
-	text = userinfo.ReplaceAllString(text, "${1}"+Redacted+"@")
-	text = scheme.ReplaceAllString(text, "${1} "+Redacted)
-	text = member.ReplaceAllString(text, "${1}"+Redacted)
-	text = nested.ReplaceAllString(text, "${1}"+Redacted)
-	text = number.ReplaceAllString(text, `${1}"`+Redacted+`"`)
-	text = pair.ReplaceAllString(text, "${1}"+Redacted)
-	return long.ReplaceAllStringFunc(text, func(s string) string {
-		if strings.ContainsAny(s, "0123456789") && strings.ContainsAny(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz") {
-			return Redacted
-		}
-		return s
-	})
+	lower := lowered(text)
+	if holds(lower, shapeMarks) {
+		text = shapes.ReplaceAllString(text, Redacted)
+	}
+	if strings.Contains(text, "://") {
+		text = userinfo.ReplaceAllString(text, "${1}"+Redacted+"@")
+	}
+	if holds(lower, schemeMarks) {
+		text = scheme.ReplaceAllString(text, "${1} "+Redacted)
+	}
+	return withoutLong(withoutNamed(text))
 }
 
-// withoutSecrets returns a decoded value with what stands under telling names taken out, at any depth.
-func withoutSecrets(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		named := namesSecret(v)
-		for key, inner := range v {
-			if private(key, inner) || named && strings.EqualFold(key, "value") {
-				v[key] = Redacted
-				continue
-			}
-			v[key] = withoutSecrets(inner)
-		}
-	case []any:
-		for i, inner := range v {
-			v[i] = withoutSecrets(inner)
-		}
-	case string:
-		return Visible(v) // Before it is quoted: a control character would come back as the escape that spells it.
-	}
-	return value
+func holds(text string, marks []string) bool {
+	return slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(text, mark) })
 }
 
-// private reports whether value must not be shown under key.
-func private(key string, value any) bool {
-	switch value.(type) {
-	case nil, bool:
-		return false
-	case json.Number:
-		return strictName.MatchString(key)
-	default:
-		return secretName.MatchString(key)
-	}
-}
-
-// namesSecret reports whether an object is a pair of a telling name and a value, as lists of headers and variables write them.
-func namesSecret(object map[string]any) bool {
-	for key, value := range object {
-		name, is := value.(string)
-		if is && (strings.EqualFold(key, "name") || strings.EqualFold(key, "key")) && secretName.MatchString(name) {
-			return true
+// lowered returns text with ASCII letters in lower case, byte for byte.
+func lowered(text string) string {
+	lower := []byte(text)
+	for i, c := range lower {
+		if c >= 'A' && c <= 'Z' {
+			lower[i] = c + 'a' - 'A'
 		}
 	}
-	return false
+	return string(lower)
 }
+
+// longest is from how many characters on a run of letters and digits may be a key without a name.
+const longest = 32
+
+// withoutLong takes out long runs in which letters and digits mix: keys, hashes, and what somebody encoded to pass unread.
+func withoutLong(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		end, letters, digits := i, false, false
+		for end < len(text) && encoded(text[end]) {
+			letters = letters || letter(text[end])
+			digits = digits || digit(text[end])
+			end++
+		}
+		switch {
+		case end == i:
+			end++
+			b.WriteByte(text[i])
+		case end-i >= longest && letters && digits:
+			b.WriteString(Redacted)
+		default:
+			b.WriteString(text[i:end])
+		}
+		i = end
+	}
+	return b.String()
+}
+
+func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func digit(c byte) bool  { return c >= '0' && c <= '9' }
+
+// encoded reports whether c is one of the characters by which bytes are written as text.
+func encoded(c byte) bool { return letter(c) || digit(c) || strings.IndexByte("+/_=-", c) >= 0 }

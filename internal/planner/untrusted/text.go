@@ -9,13 +9,22 @@ import (
 	"unicode/utf8"
 )
 
+// MaxText is how much of a text is looked at, in bytes. It is far more than anybody is shown, and little enough to be read quickly.
+const MaxText = 64 << 10
+
 // Clean returns text as it may be shown: JSON without its whitespace and escapes, valid UTF-8, no character that is not seen, no
 // secret, and at most limit bytes, cut between characters. It reports whether something was cut off. Secrets are taken out before the
 // cut, so no half of one stays.
+//
+// Of a text of more than [MaxText] bytes only that much is looked at.
 func Clean(text string, limit int) (clean string, cut bool) {
+	if len(text) > MaxText {
+		text, cut = text[:MaxText], true
+		text = text[:strings.LastIndexAny(text, " \t\r\n,;&\"'")+1] // What may be half a secret goes.
+	}
 	clean = Redact(Visible(canonical(text)))
 	if len(clean) <= limit {
-		return clean, false
+		return clean, cut
 	}
 	end := max(limit, 0)
 	for end > 0 && !utf8.RuneStart(clean[end]) {

@@ -124,6 +124,31 @@ func TestAnyTextComesOutShortVisibleAndTheSameAgain(t *testing.T) {
 	})
 }
 
+func TestALongTextIsCutBeforeItIsReadAndNotInAWord(t *testing.T) {
+	t.Parallel()
+	secret := "hunter2" + strings.Repeat("h", 64)
+	clean, cut := untrusted.Clean(strings.Repeat(" ", untrusted.MaxText-40)+"token="+secret, 100)
+	require.True(t, cut)
+	require.Empty(t, clean)
+	clean, cut = untrusted.Clean(strings.Repeat("x", 10*untrusted.MaxText), 100)
+	require.True(t, cut)
+	require.Empty(t, clean)
+}
+
+func BenchmarkClean(b *testing.B) {
+	for name, text := range map[string]string{
+		"json":    `{"items":[` + strings.Repeat(`{"id":1,"state":"waiting","token":"x"},`, 100) + `{}]}`,
+		"letters": strings.Repeat("a", untrusted.MaxText-1) + " ",
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				untrusted.Clean(text, 4096)
+			}
+		})
+	}
+}
+
 func FuzzClean(f *testing.F) {
 	f.Add(`{"password":"x"}`, 100)
 	f.Add("token: \\u0061\\ud800", 5)

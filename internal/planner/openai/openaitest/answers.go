@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -54,74 +55,75 @@ type message struct {
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 }
 
-// usage is what answers cost where a test does not say: little.
-var usage = Usage{Prompt: 200, Completion: 20, Total: 220}
-
 // Tools is a model that calls tools, all in one answer.
-func Tools(calls ...Invocation) Answer { return ToolsFor(usage, calls...) }
+func Tools(calls ...Invocation) Answer { return complete(calling(calls), "tool_calls", measured) }
 
 // ToolsFor is Tools with a cost.
 func ToolsFor(cost Usage, calls ...Invocation) Answer {
-	m := message{Role: "assistant"}
-	for i, call := range calls {
-		m.ToolCalls = append(m.ToolCalls, ToolCall{
-			ID: fmt.Sprintf("call_%d_%d", time.Now().UnixNano(), i), Type: "function",
-			Function: Function{Name: call.Name, Arguments: call.Arguments},
-		})
-	}
-	return complete(m, "tool_calls", &cost)
+	return complete(calling(calls), "tool_calls", func(*http.Request, message) *Usage { return &cost })
 }
 
-// Text is a model that talks instead of calling a tool.
-func Text(text string) Answer {
-	return complete(message{Role: "assistant", Content: &text}, "stop", &usage)
-}
-
-// Refusal is a model that refuses, as the safety training of some makes them do.
-func Refusal(text string) Answer {
-	return complete(message{Role: "assistant", Refusal: &text}, "stop", &usage)
-}
-
-// Filtered is a service whose filter removed what the model said.
-func Filtered() Answer { return complete(message{Role: "assistant"}, "content_filter", &usage) }
-
-// Exhausted is a model that reached its limit of tokens in the middle of a call.
-func Exhausted(call Invocation) Answer {
-	half := call.Arguments[:len(call.Arguments)/2]
-	return complete(message{Role: "assistant", ToolCalls: []ToolCall{{
-		ID: "call_half", Type: "function", Function: Function{Name: call.Name, Arguments: half},
-	}}}, "length", &usage)
-}
-
-// Empty is an answer without any choice.
-func Empty() Answer {
-	return encode(completion{ID: "chatcmpl-0", Object: "chat.completion", Usage: &usage})
-}
-
-// Uncounted is Tools without a word of what it cost, as some compatible servers answer.
-func Uncounted(calls ...Invocation) Answer {
+// calling returns the message of a model that makes calls.
+func calling(calls []Invocation) message {
 	m := message{Role: "assistant"}
 	for i, call := range calls {
 		m.ToolCalls = append(m.ToolCalls, ToolCall{
 			ID: fmt.Sprintf("call_%d", i), Type: "function", Function: Function{Name: call.Name, Arguments: call.Arguments},
 		})
 	}
-	return complete(m, "tool_calls", nil)
+	return m
 }
 
-func complete(m message, reason string, cost *Usage) Answer {
-	return encode(completion{
-		ID: "chatcmpl-1", Object: "chat.completion", Model: "scripted",
-		Choices: []choice{{Message: m, FinishReason: reason}}, Usage: cost,
-	})
+// measured counts tokens as English and JSON come out on average: four bytes for one.
+func measured(r *http.Request, m message) *Usage {
+	text, _ := json.Marshal(m) // It was encoded once already.
+	u := Usage{Prompt: int(r.ContentLength) / 4, Completion: len(text) / 4}
+	u.Total = u.Prompt + u.Completion
+	return &u
 }
 
-func encode(c completion) Answer {
-	body, err := json.Marshal(c)
-	if err != nil {
-		panic(fmt.Sprintf("an answer that cannot be encoded: %v", err)) // A test wrote it.
+func uncounted(*http.Request, message) *Usage { return nil }
+
+// Text is a model that talks instead of calling a tool.
+func Text(text string) Answer {
+	return complete(message{Role: "assistant", Content: &text}, "stop", measured)
+}
+
+// Refusal is a model that refuses, as the safety training of some makes them do.
+func Refusal(text string) Answer {
+	return complete(message{Role: "assistant", Refusal: &text}, "stop", measured)
+}
+
+// Filtered is a service whose filter removed what the model said.
+func Filtered() Answer { return complete(message{Role: "assistant"}, "content_filter", measured) }
+
+// Exhausted is a model that reached its limit of tokens in the middle of a call.
+func Exhausted(call Invocation) Answer {
+	half := call.Arguments[:len(call.Arguments)/2]
+	return complete(message{Role: "assistant", ToolCalls: []ToolCall{{
+		ID: "call_half", Type: "function", Function: Function{Name: call.Name, Arguments: half},
+	}}}, "length", measured)
+}
+
+// Empty is an answer without any choice.
+func Empty() Answer {
+	return Raw(`{"id":"chatcmpl-0","object":"chat.completion","model":"scripted","choices":[],"usage":null}`)
+}
+
+// Uncounted is Tools without a word of what it cost, as some compatible servers answer.
+func Uncounted(calls ...Invocation) Answer { return complete(calling(calls), "tool_calls", uncounted) }
+
+func complete(m message, reason string, cost func(*http.Request, message) *Usage) Answer {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := json.Marshal(completion{
+			ID: "chatcmpl-1", Object: "chat.completion", Model: "scripted",
+			Choices: []choice{{Message: m, FinishReason: reason}}, Usage: cost(r, m),
+		})
+		if err != nil {
+			panic(fmt.Sprintf("an answer that cannot be encoded: %v", err)) // A test wrote it.
+		}
+		Raw(string(body))(w, r)
 	}
-	return Raw(string(body))
 }
 
 // Raw answers 200 with a body as it stands: truncated JSON, a page of HTML, nothing.
@@ -184,17 +186,19 @@ func Drip(pause time.Duration) Answer {
 	}
 }
 
-// Huge answers with the JSON of a completion whose content has size bytes. status decides whether it is an error's body.
-func Huge(status int, size int64) Answer {
+// Huge answers with the JSON of a completion whose content has size bytes, and counts in sent what it could write of it. status
+// decides whether it is an error's body.
+func Huge(status int, size int64, sent *atomic.Int64) Answer {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":"`)
 		piece := strings.Repeat("a", 64<<10)
-		for sent := int64(0); sent < size; sent += int64(len(piece)) {
+		for range size / int64(len(piece)) {
 			if _, err := io.WriteString(w, piece); err != nil {
 				return
 			}
+			sent.Add(int64(len(piece)))
 		}
 		_, _ = io.WriteString(w, `"}}]}`)
 	}

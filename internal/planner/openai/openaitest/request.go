@@ -149,6 +149,9 @@ func checkSchema(schema json.RawMessage) error {
 	if object.Additional == nil || *object.Additional {
 		return errors.New("additionalProperties must be false")
 	}
+	if object.Required == nil {
+		return errors.New("required must be an array")
+	}
 	names := slices.Sorted(maps.Keys(object.Properties))
 	if required := slices.Sorted(slices.Values(object.Required)); !slices.Equal(names, required) {
 		return fmt.Errorf("all properties must be required: %q, but these are: %q", names, required)
