@@ -19,6 +19,30 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for AuthType.
+const (
+	AuthTypeAPIKey AuthType = "apiKey"
+	AuthTypeBasic  AuthType = "basic"
+	AuthTypeBearer AuthType = "bearer"
+	AuthTypeOauth2 AuthType = "oauth2"
+)
+
+// Valid indicates whether the value is a known member of the AuthType enum.
+func (e AuthType) Valid() bool {
+	switch e {
+	case AuthTypeAPIKey:
+		return true
+	case AuthTypeBasic:
+		return true
+	case AuthTypeBearer:
+		return true
+	case AuthTypeOauth2:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CatchUp.
 const (
 	CatchUpAll  CatchUp = "all"
@@ -229,6 +253,30 @@ func (e Method) Valid() bool {
 	}
 }
 
+// Defines values for PlannerAuthority.
+const (
+	PlannerAuthorityAct     PlannerAuthority = "act"
+	PlannerAuthorityObserve PlannerAuthority = "observe"
+	PlannerAuthorityOff     PlannerAuthority = "off"
+	PlannerAuthoritySuggest PlannerAuthority = "suggest"
+)
+
+// Valid indicates whether the value is a known member of the PlannerAuthority enum.
+func (e PlannerAuthority) Valid() bool {
+	switch e {
+	case PlannerAuthorityAct:
+		return true
+	case PlannerAuthorityObserve:
+		return true
+	case PlannerAuthorityOff:
+		return true
+	case PlannerAuthoritySuggest:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Rule.
 const (
 	RuleAiInterval       Rule = "ai-interval"
@@ -403,6 +451,87 @@ func (e Source) Valid() bool {
 	}
 }
 
+// Defines values for SuccessRuleOp.
+const (
+	SuccessRuleOpEquals         SuccessRuleOp = "equals"
+	SuccessRuleOpExists         SuccessRuleOp = "exists"
+	SuccessRuleOpGreater        SuccessRuleOp = "greater"
+	SuccessRuleOpGreaterOrEqual SuccessRuleOp = "greaterOrEqual"
+	SuccessRuleOpLess           SuccessRuleOp = "less"
+	SuccessRuleOpLessOrEqual    SuccessRuleOp = "lessOrEqual"
+	SuccessRuleOpMatches        SuccessRuleOp = "matches"
+	SuccessRuleOpNotEquals      SuccessRuleOp = "notEquals"
+)
+
+// Valid indicates whether the value is a known member of the SuccessRuleOp enum.
+func (e SuccessRuleOp) Valid() bool {
+	switch e {
+	case SuccessRuleOpEquals:
+		return true
+	case SuccessRuleOpExists:
+		return true
+	case SuccessRuleOpGreater:
+		return true
+	case SuccessRuleOpGreaterOrEqual:
+		return true
+	case SuccessRuleOpLess:
+		return true
+	case SuccessRuleOpLessOrEqual:
+		return true
+	case SuccessRuleOpMatches:
+		return true
+	case SuccessRuleOpNotEquals:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SuccessRuleType.
+const (
+	SuccessRuleTypeBody    SuccessRuleType = "body"
+	SuccessRuleTypeCel     SuccessRuleType = "cel"
+	SuccessRuleTypeHeader  SuccessRuleType = "header"
+	SuccessRuleTypeJSON    SuccessRuleType = "json"
+	SuccessRuleTypeLatency SuccessRuleType = "latency"
+)
+
+// Valid indicates whether the value is a known member of the SuccessRuleType enum.
+func (e SuccessRuleType) Valid() bool {
+	switch e {
+	case SuccessRuleTypeBody:
+		return true
+	case SuccessRuleTypeCel:
+		return true
+	case SuccessRuleTypeHeader:
+		return true
+	case SuccessRuleTypeJSON:
+		return true
+	case SuccessRuleTypeLatency:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TLSVersion.
+const (
+	TLSVersionN12 TLSVersion = "1.2"
+	TLSVersionN13 TLSVersion = "1.3"
+)
+
+// Valid indicates whether the value is a known member of the TLSVersion enum.
+func (e TLSVersion) Valid() bool {
+	switch e {
+	case TLSVersionN12:
+		return true
+	case TLSVersionN13:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ImportEndpointsParamsDryRun.
 const (
 	ImportEndpointsParamsDryRunFalse ImportEndpointsParamsDryRun = "false"
@@ -467,6 +596,79 @@ type AuditList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
+// Auth How calls prove who is calling: by password (RFC 7617), by token (RFC 6750), by a header of the target's own, or by OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in the clear.
+type Auth struct {
+	// Audience Of oauth2.
+	Audience *string `json:"audience,omitempty"`
+
+	// ClientID Of oauth2.
+	ClientID *string `json:"clientId,omitempty"`
+
+	// ClientSecret Of oauth2: a reference to a secret.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Header Of apiKey: the name of the header.
+	Header *string `json:"header,omitempty"`
+
+	// Password Of basic: a reference to a secret.
+	Password *string `json:"password,omitempty"`
+
+	// Scopes Of oauth2.
+	Scopes *[]string `json:"scopes,omitempty"`
+
+	// Token Of bearer: a reference to a secret.
+	Token *string `json:"token,omitempty"`
+
+	// TokenURL Of oauth2.
+	TokenURL *string `json:"tokenUrl,omitempty"`
+
+	// Type How a call proves who is calling.
+	Type AuthType `json:"type"`
+
+	// Username Of basic.
+	Username *string `json:"username,omitempty"`
+
+	// Value Of apiKey: a reference to a secret, with whatever stands around it.
+	Value *string `json:"value,omitempty"`
+}
+
+// AuthPatch A JSON Merge Patch of an Auth.
+type AuthPatch struct {
+	// Audience Of oauth2.
+	Audience *string `json:"audience,omitempty"`
+
+	// ClientID Of oauth2.
+	ClientID *string `json:"clientId,omitempty"`
+
+	// ClientSecret Of oauth2: a reference to a secret.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Header Of apiKey: the name of the header.
+	Header *string `json:"header,omitempty"`
+
+	// Password Of basic: a reference to a secret.
+	Password *string `json:"password,omitempty"`
+
+	// Scopes Of oauth2.
+	Scopes *[]string `json:"scopes,omitempty"`
+
+	// Token Of bearer: a reference to a secret.
+	Token *string `json:"token,omitempty"`
+
+	// TokenURL Of oauth2.
+	TokenURL *string   `json:"tokenUrl,omitempty"`
+	Type     *AuthType `json:"type,omitempty"`
+
+	// Username Of basic.
+	Username *string `json:"username,omitempty"`
+
+	// Value Of apiKey: a reference to a secret, with whatever stands around it.
+	Value *string `json:"value,omitempty"`
+}
+
+// AuthType How a call proves who is calling.
+type AuthType string
+
 // CancelRequest Why.
 type CancelRequest struct {
 	// Reason Kept with the run.
@@ -515,13 +717,17 @@ type Decision struct {
 
 // Endpoint A registered endpoint, every default filled in, and where its schedule stands.
 type Endpoint struct {
-	ArchivedAt         *time.Time `json:"archivedAt,omitempty"`
-	BaselineCron       *string    `json:"baselineCron,omitempty"`
-	BaselineIntervalMs *int64     `json:"baselineIntervalMs,omitempty"`
-	Body               *string    `json:"body,omitempty"`
+	ArchivedAt *time.Time `json:"archivedAt,omitempty"`
+
+	// Auth How calls prove who is calling: by password (RFC 7617), by token (RFC 6750), by a header of the target's own, or by OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in the clear.
+	Auth               *Auth   `json:"auth,omitempty"`
+	BaselineCron       *string `json:"baselineCron,omitempty"`
+	BaselineIntervalMs *int64  `json:"baselineIntervalMs,omitempty"`
+	Body               *string `json:"body,omitempty"`
 
 	// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all, none, or each (at most 100, none older than a day).
 	CatchUp     CatchUp   `json:"catchUp"`
+	Conditional bool      `json:"conditional"`
 	CreatedAt   time.Time `json:"createdAt"`
 	Description *string   `json:"description,omitempty"`
 
@@ -567,18 +773,29 @@ type Endpoint struct {
 	// PausedUntil Null when not paused, and when paused until somebody resumes.
 	PausedUntil *time.Time `json:"pausedUntil"`
 
+	// Planner What the planner may do with the tempo: nothing, record what it would do, propose it to a person, or do it inside the clamps.
+	Planner        PlannerAuthority   `json:"planner"`
+	Query          *map[string]string `json:"query,omitempty"`
+	Redact         *[]RedactRule      `json:"redact,omitempty"`
+	ResponseTailKb int32              `json:"responseTailKb"`
+
 	// Retry How often one due time is tried, and how long to wait in between.
 	Retry Retry `json:"retry"`
 
 	// Running The run in progress.
 	Running *LiveRun   `json:"running,omitempty"`
+	Sign    bool       `json:"sign"`
 	StartAt *time.Time `json:"startAt,omitempty"`
 
 	// State Whether it runs.
-	State     EndpointState `json:"state"`
-	Success   string        `json:"success"`
-	TimeoutMs int64         `json:"timeoutMs"`
-	Timezone  string        `json:"timezone"`
+	State        EndpointState  `json:"state"`
+	Success      string         `json:"success"`
+	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
+	TimeoutMs    int64          `json:"timeoutMs"`
+	Timezone     string         `json:"timezone"`
+
+	// TLS Whom calls over https trust, and as whom they come.
+	TLS *TLS `json:"tls,omitempty"`
 
 	// UpdatedAt When the fields were last edited.
 	UpdatedAt time.Time `json:"updatedAt"`
@@ -616,6 +833,8 @@ type EndpointList struct {
 
 // EndpointPatch A JSON Merge Patch of an EndpointSpec. Null goes back to the default.
 type EndpointPatch struct {
+	Auth *AuthPatch `json:"auth,omitempty"`
+
 	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
@@ -627,6 +846,9 @@ type EndpointPatch struct {
 
 	// CatchUp Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
+
+	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. Default false.
+	Conditional *bool `json:"conditional,omitempty"`
 
 	// Description Free text; the planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
@@ -666,8 +888,23 @@ type EndpointPatch struct {
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name Cannot be cleared.
-	Name  *string     `json:"name,omitempty"`
-	Retry *RetryInput `json:"retry,omitempty"`
+	Name *string `json:"name,omitempty"`
+
+	// Planner Default act.
+	Planner *PlannerAuthority `json:"planner,omitempty"`
+
+	// Query Null removes a parameter.
+	Query *map[string]*string `json:"query,omitempty"`
+
+	// Redact What is hidden in an answer before it is stored.
+	Redact *[]RedactRule `json:"redact,omitempty"`
+
+	// ResponseTailKb How much of the end of an answer is kept beside its head. Default 0.
+	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
+	Retry          *RetryInput `json:"retry,omitempty"`
+
+	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
+	Sign *bool `json:"sign,omitempty"`
 
 	// StartAt Holds back the first run.
 	StartAt *time.Time `json:"startAt,omitempty"`
@@ -675,11 +912,15 @@ type EndpointPatch struct {
 	// Success Statuses and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
+	// SuccessRules What an answer must satisfy beside `success`: all of them.
+	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
+
 	// TimeoutMs Of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
 	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
 
 	// Timezone The IANA zone of the cron. Default UTC.
-	Timezone *string `json:"timezone,omitempty"`
+	Timezone *string   `json:"timezone,omitempty"`
+	TLS      *TLSPatch `json:"tls,omitempty"`
 
 	// URL Cannot be cleared.
 	URL *string `json:"url,omitempty"`
@@ -687,6 +928,8 @@ type EndpointPatch struct {
 
 // EndpointSpec What a user configures. Null means the default, as if the field were absent.
 type EndpointSpec struct {
+	Auth *Auth `json:"auth,omitempty"`
+
 	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
@@ -698,6 +941,9 @@ type EndpointSpec struct {
 
 	// CatchUp Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
+
+	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. Default false.
+	Conditional *bool `json:"conditional,omitempty"`
 
 	// Description Free text; the planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
@@ -737,8 +983,23 @@ type EndpointSpec struct {
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name One line of readable text.
-	Name  string      `json:"name"`
-	Retry *RetryInput `json:"retry,omitempty"`
+	Name string `json:"name"`
+
+	// Planner Default act.
+	Planner *PlannerAuthority `json:"planner,omitempty"`
+
+	// Query Parameters that are added to the URL, in the order of their names.
+	Query *map[string]string `json:"query,omitempty"`
+
+	// Redact What is hidden in an answer before it is stored.
+	Redact *[]RedactRule `json:"redact,omitempty"`
+
+	// ResponseTailKb How much of the end of an answer is kept beside its head. Default 0.
+	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
+	Retry          *RetryInput `json:"retry,omitempty"`
+
+	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
+	Sign *bool `json:"sign,omitempty"`
 
 	// StartAt Holds back the first run.
 	StartAt *time.Time `json:"startAt,omitempty"`
@@ -746,11 +1007,15 @@ type EndpointSpec struct {
 	// Success Statuses and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
+	// SuccessRules What an answer must satisfy beside `success`: all of them.
+	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
+
 	// TimeoutMs Of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
 	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
 
 	// Timezone The IANA zone of the cron. Default UTC.
 	Timezone *string `json:"timezone,omitempty"`
+	TLS      *TLS    `json:"tls,omitempty"`
 
 	// URL http or https, without user name and password. Addresses that are not public are refused.
 	URL string `json:"url"`
@@ -907,6 +1172,8 @@ type ImportCounts struct {
 
 // ImportLine A line of an import: an EndpointSpec, and the id of the endpoint that it replaces. An id that no endpoint in service has counts as absent.
 type ImportLine struct {
+	Auth *Auth `json:"auth,omitempty"`
+
 	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
@@ -918,6 +1185,9 @@ type ImportLine struct {
 
 	// CatchUp Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
+
+	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. Default false.
+	Conditional *bool `json:"conditional,omitempty"`
 
 	// Description Free text; the planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
@@ -960,8 +1230,23 @@ type ImportLine struct {
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name One line of readable text.
-	Name  string      `json:"name"`
-	Retry *RetryInput `json:"retry,omitempty"`
+	Name string `json:"name"`
+
+	// Planner Default act.
+	Planner *PlannerAuthority `json:"planner,omitempty"`
+
+	// Query Parameters that are added to the URL, in the order of their names.
+	Query *map[string]string `json:"query,omitempty"`
+
+	// Redact What is hidden in an answer before it is stored.
+	Redact *[]RedactRule `json:"redact,omitempty"`
+
+	// ResponseTailKb How much of the end of an answer is kept beside its head. Default 0.
+	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
+	Retry          *RetryInput `json:"retry,omitempty"`
+
+	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
+	Sign *bool `json:"sign,omitempty"`
 
 	// StartAt Holds back the first run.
 	StartAt *time.Time `json:"startAt,omitempty"`
@@ -969,11 +1254,15 @@ type ImportLine struct {
 	// Success Statuses and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
+	// SuccessRules What an answer must satisfy beside `success`: all of them.
+	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
+
 	// TimeoutMs Of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
 	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
 
 	// Timezone The IANA zone of the cron. Default UTC.
 	Timezone *string `json:"timezone,omitempty"`
+	TLS      *TLS    `json:"tls,omitempty"`
 
 	// URL http or https, without user name and password. Addresses that are not public are refused.
 	URL string `json:"url"`
@@ -1228,6 +1517,9 @@ type PlannedTime struct {
 	Source Source `json:"source"`
 }
 
+// PlannerAuthority What the planner may do with the tempo: nothing, record what it would do, propose it to a person, or do it inside the clamps.
+type PlannerAuthority string
+
 // Preview defines model for Preview.
 type Preview struct {
 	Items []PlannedTime `json:"items"`
@@ -1249,6 +1541,20 @@ type Problem struct {
 	Status    int32   `json:"status"`
 	Title     string  `json:"title"`
 	Type      string  `json:"type"`
+}
+
+// RedactRule What to hide: exactly one of a header, a place in a JSON body, and whatever a pattern finds in a body.
+type RedactRule struct {
+	Header *string `json:"header,omitempty"`
+
+	// JSONPath RFC 9535.
+	JSONPath *string `json:"jsonPath,omitempty"`
+
+	// Pattern RE2.
+	Pattern *string `json:"pattern,omitempty"`
+
+	// Replacement Of what the pattern finds. Default ***.
+	Replacement *string `json:"replacement,omitempty"`
 }
 
 // Retry How often one due time is tried, and how long to wait in between.
@@ -1423,6 +1729,77 @@ type Step struct {
 	Rule Rule   `json:"rule"`
 	Why  string `json:"why"`
 }
+
+// SuccessRule One thing that an answer must satisfy: a header, the body, a place in its JSON, an expression over all of it, or the time that it took.
+type SuccessRule struct {
+	// Expression Of cel: a Common Expression Language expression that is true or false.
+	Expression *string `json:"expression,omitempty"`
+
+	// Header Of header: its name.
+	Header *string `json:"header,omitempty"`
+
+	// JSONPath Of json: a JSONPath (RFC 9535).
+	JSONPath *string `json:"jsonPath,omitempty"`
+
+	// MaxLatencyMs Of latency: how long the exchange may take.
+	MaxLatencyMs *int64 `json:"maxLatencyMs,omitempty"`
+
+	// Op How a rule compares. `matches` is RE2.
+	Op   *SuccessRuleOp  `json:"op,omitempty"`
+	Type SuccessRuleType `json:"type"`
+
+	// Value Of header, body and json: what to compare with: a text, a number, true, false or null.
+	Value interface{} `json:"value,omitempty"`
+}
+
+// SuccessRuleOp How a rule compares. `matches` is RE2.
+type SuccessRuleOp string
+
+// SuccessRuleType defines model for SuccessRuleType.
+type SuccessRuleType string
+
+// TLS Whom calls over https trust, and as whom they come.
+type TLS struct {
+	// CaCertificates PEM; trusted instead of the system's.
+	CaCertificates *string `json:"caCertificates,omitempty"`
+
+	// ClientCertificate PEM, leaf first.
+	ClientCertificate *string `json:"clientCertificate,omitempty"`
+
+	// ClientKey Of the client certificate: a reference to a secret that holds PEM.
+	ClientKey  *string     `json:"clientKey,omitempty"`
+	MinVersion *TLSVersion `json:"minVersion,omitempty"`
+
+	// ServerName The name that the target's certificate must have and that SNI asks for. Default the host of the URL.
+	ServerName *string `json:"serverName,omitempty"`
+
+	// SkipVerify Do not verify the target. Only where the operator allows it. Default false.
+	SkipVerify *bool `json:"skipVerify,omitempty"`
+}
+
+// TLSPatch A JSON Merge Patch of a TLS.
+type TLSPatch struct {
+	// CaCertificates PEM; trusted instead of the system's.
+	CaCertificates *string `json:"caCertificates,omitempty"`
+
+	// ClientCertificate PEM, leaf first.
+	ClientCertificate *string `json:"clientCertificate,omitempty"`
+
+	// ClientKey Of the client certificate: a reference to a secret that holds PEM.
+	ClientKey *string `json:"clientKey,omitempty"`
+
+	// MinVersion Default 1.2.
+	MinVersion *TLSVersion `json:"minVersion,omitempty"`
+
+	// ServerName The name that the target's certificate must have and that SNI asks for. Default the host of the URL.
+	ServerName *string `json:"serverName,omitempty"`
+
+	// SkipVerify Do not verify the target. Only where the operator allows it. Default false.
+	SkipVerify *bool `json:"skipVerify,omitempty"`
+}
+
+// TLSVersion defines model for TLSVersion.
+type TLSVersion string
 
 // Cursor defines model for Cursor.
 type Cursor = string

@@ -302,8 +302,9 @@ func TestWorkersThatComeAndGoLoseNothing(t *testing.T) {
 	for run, n := range target.PerRun() {
 		require.Equal(t, 1, n, run)
 	}
-	require.Equal(t, query[int](t, b, "SELECT count(*) FROM runs"), len(target.PerRun()))
-	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs WHERE status <> 'succeeded'"))
+	// Where the machine is busy a due time may pass while nobody works: that is a skip, and no request.
+	require.Equal(t, query[int](t, b, "SELECT count(*) FROM runs WHERE status <> 'skipped'"), len(target.PerRun()))
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs WHERE status NOT IN ('succeeded', 'skipped')"))
 }
 
 // mute is a store whose signs of life do not arrive while it is on. Everything else does.

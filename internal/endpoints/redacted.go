@@ -24,6 +24,7 @@ func (e *Endpoint) Redacted() map[string]any {
 		"minIntervalMs": s.MinInterval.Milliseconds(), "maxIntervalMs": s.MaxInterval.Milliseconds(), "jitterMs": s.Jitter.Milliseconds(),
 		"timeoutMs": s.Timeout.Milliseconds(), "maxExecutionTimeMs": s.MaxExecutionTime.Milliseconds(),
 		"maxResponseKb": s.MaxResponseKB, "followRedirects": s.FollowRedirects, "success": s.Success, "idempotent": s.Idempotent,
+		"sign": s.Sign, "responseTailKb": s.ResponseTailKB, "conditional": s.Conditional, "planner": string(s.Planner),
 		"retry": map[string]any{
 			"maxAttempts": s.Retry.MaxAttempts, "backoffMs": s.Retry.Backoff.Milliseconds(), "maxBackoffMs": s.Retry.MaxBackoff.Milliseconds(),
 		},
@@ -34,11 +35,31 @@ func (e *Endpoint) Redacted() map[string]any {
 	if len(s.Headers) > 0 {
 		doc["headers"] = auditlog.Headers(s.Headers)
 	}
+	s.redactedDelivery(doc)
 	if s.Body != "" {
 		doc["body"] = auditlog.Digest(s.Body)
 	}
 	e.redactedState(doc)
 	return auditlog.Without(doc, "", int64(0), nil)
+}
+
+// redactedDelivery adds how calls are shaped and judged. Secrets stand in none of it, only references to them.
+func (s Spec) redactedDelivery(doc map[string]any) {
+	if len(s.Query) > 0 {
+		doc["query"] = auditlog.Headers(s.Query)
+	}
+	if s.Auth != nil {
+		doc["auth"] = s.Auth
+	}
+	if s.TLS != nil {
+		doc["tls"] = s.TLS
+	}
+	if len(s.SuccessRules) > 0 {
+		doc["successRules"] = s.SuccessRules
+	}
+	if len(s.Redact) > 0 {
+		doc["redact"] = s.Redact
+	}
 }
 
 // redactedState adds what is done to an endpoint beside its configuration.

@@ -19,6 +19,10 @@ type Spec struct {
 	Method  string            `field:"method"  validate:"oneof=GET HEAD POST PUT PATCH DELETE OPTIONS"`
 	Headers map[string]string `field:"headers" validate:"max=64"`
 	Body    string            `field:"body"    validate:"maxbytes=262144"`
+	Query   map[string]string `field:"query"   validate:"max=64"` // added to the URL
+	Auth    *Auth             `field:"auth"`                      // nil: none
+	TLS     *TLS              `field:"tls"`                       // nil: the system's roots, TLS 1.2 or later
+	Sign    bool              `field:"sign"`                      // requests carry a signature by Standard Webhooks
 
 	BaselineCron     string           `field:"baselineCron"       validate:"max=255"` // exactly one of it and BaselineInterval
 	BaselineInterval time.Duration    `field:"baselineIntervalMs" validate:"omitempty,min=1s,max=8784h"`
@@ -38,6 +42,13 @@ type Spec struct {
 	Success          string        `field:"success"            validate:"max=255"` // statuses, such as "2xx,304"
 	Retry            Retry         `field:"retry"`
 	Idempotent       bool          `field:"idempotent"` // the request may be sent again although it may have arrived
+
+	SuccessRules   []AnswerRule `field:"successRules"   validate:"max=16"`       // beside Success, all of them
+	ResponseTailKB int          `field:"responseTailKb" validate:"min=0,max=64"` // how much of an answer's end is kept beside its head
+	Redact         []RedactRule `field:"redact"         validate:"max=32"`
+	Conditional    bool         `field:"conditional"` // ask only for what changed, by the validators of the last answer
+
+	Planner Authority `field:"planner" validate:"oneof=off observe suggest act"`
 }
 
 // DST says what a cron does with local times that a clock change skips or repeats.
@@ -70,6 +81,7 @@ func Defaults() Spec {
 		MaxResponseKB:    100,
 		Success:          "2xx",
 		Retry:            Retry{MaxAttempts: 1, Backoff: time.Second, MaxBackoff: time.Minute},
+		Planner:          PlannerAct,
 	}
 }
 

@@ -29,6 +29,9 @@ func endpointAnswer(e *endpoints.Endpoint, now time.Time, warnings []errs.Field)
 			BackoffMs:   *doc.Retry.BackoffMs, MaxBackoffMs: *doc.Retry.MaxBackoffMs,
 		},
 	}
+	out.Query, out.Auth, out.TLS, out.Sign = doc.Query, doc.Auth, doc.TLS, s.Sign
+	out.SuccessRules, out.ResponseTailKb = doc.SuccessRules, int32(s.ResponseTailKB) //nolint:gosec // Bounded by the domain.
+	out.Redact, out.Conditional, out.Planner = doc.Redact, s.Conditional, *doc.Planner
 	if s.Labels != nil {
 		out.Labels = s.Labels
 	}

@@ -82,6 +82,8 @@ func exportLine(e *endpoints.Endpoint) api.ImportLine {
 		CatchUp: d.CatchUp, MinIntervalMs: d.MinIntervalMs, MaxIntervalMs: d.MaxIntervalMs, JitterMs: d.JitterMs,
 		TimeoutMs: d.TimeoutMs, MaxExecutionTimeMs: d.MaxExecutionTimeMs, MaxResponseKb: d.MaxResponseKb,
 		FollowRedirects: d.FollowRedirects, Success: d.Success, Retry: d.Retry, Idempotent: d.Idempotent,
+		Query: d.Query, Auth: d.Auth, TLS: d.TLS, Sign: d.Sign, SuccessRules: d.SuccessRules, ResponseTailKb: d.ResponseTailKb,
+		Redact: d.Redact, Conditional: d.Conditional, Planner: d.Planner,
 	}
 	if len(e.Spec.Headers) > 0 {
 		line.Headers = new(masked(e.Spec.Headers))

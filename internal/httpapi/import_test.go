@@ -71,7 +71,10 @@ func TestImportOfAnExportChangesNothing(t *testing.T) {
 		`"headers":{"Authorization":"Bearer secret","Accept":"*/*"},"body":"{}","baselineCron":"0 9 * * *","timezone":"Europe/Berlin",` +
 		`"dst":{"gap":"skip","overlap":"both"},"startAt":"2030-01-01T00:00:00.123456Z","catchUp":"all","minIntervalMs":1000,` +
 		`"maxIntervalMs":86400000,"jitterMs":10,"timeoutMs":7,"maxExecutionTimeMs":9000,"maxResponseKb":0,"followRedirects":3,` +
-		`"success":"2xx,404","retry":{"maxAttempts":3,"backoffMs":5,"maxBackoffMs":50},"idempotent":true}`
+		`"success":"2xx,404","retry":{"maxAttempts":3,"backoffMs":5,"maxBackoffMs":50},"idempotent":true,` +
+		`"query":{"page":"1"},"tls":{"minVersion":"1.3","serverName":"a.example.com"},"sign":true,"responseTailKb":4,` +
+		`"successRules":[{"type":"json","jsonPath":"$.ok","op":"equals","value":true},{"type":"latency","maxLatencyMs":500}],` +
+		`"redact":[{"jsonPath":"$.token"},{"pattern":"[0-9]{16}","replacement":"#"}],"planner":"suggest"}`
 	s.imports(t, "", full+"\n"+`{"name":"keyless","url":"https://a.example/","baselineIntervalMs":60000}`)
 
 	a := s.call(t, "GET", "/v1/endpoints:export", "", withKey(readKey))

@@ -32,6 +32,9 @@ const (
 // nothing is.
 func (s *shape) check(path string, schema *openapi3.Schema, value any) (left any, ok bool) {
 	schema, nullable := unwrap(schema)
+	if schema.Type == nil {
+		return s.scalar(path, value)
+	}
 	switch v := value.(type) {
 	case nil:
 		if nullable {
@@ -60,6 +63,26 @@ func (s *shape) check(path string, schema *openapi3.Schema, value any) (left any
 	}
 	s.bad(path, codeType, "must be "+wanted(schema, nullable)+", not "+kindOf(value))
 	return nil, false
+}
+
+// scalar accepts what the contract leaves open: any value that is no object and no list, and no number that 64 bits of floating point
+// cannot hold.
+func (s *shape) scalar(path string, value any) (any, bool) {
+	switch v := value.(type) {
+	case nil, bool:
+		return v, true
+	case string:
+		return s.text(path, &openapi3.Schema{}, v)
+	case json.Number:
+		if _, err := v.Float64(); err == nil {
+			return v, true
+		}
+		s.bad(path, codeType, "must be a number that 64 bits of floating point can hold")
+		return nil, false
+	default:
+		s.bad(path, codeType, "must be a string, a number, true, false or null, not "+kindOf(value))
+		return nil, false
+	}
 }
 
 // integer accepts whole numbers that are written as such and fit 64 bits. Anything else would be rounded by somebody on the way.

@@ -38,6 +38,7 @@ func specOf(in api.EndpointSpec) endpoints.Spec {
 		setSpan(&s.Retry.MaxBackoff, r.MaxBackoffMs)
 	}
 	set(&s.Idempotent, in.Idempotent)
+	setDelivery(&s, in)
 	return s
 }
 
@@ -86,6 +87,7 @@ func documentOf(s endpoints.Spec) api.EndpointSpec {
 	if len(s.Headers) > 0 {
 		out.Headers = &s.Headers
 	}
+	documentDelivery(&out, s)
 	return out
 }
 

@@ -22,7 +22,8 @@ type Case struct {
 
 	Baseline     Baseline
 	Min, Max     time.Duration // the clamps
-	Tempo        time.Duration // between due times as things stand; 0: a cron names them
+	Tempo        time.Duration // between due times as things stand
+	Usual        time.Duration // between due times without hint and backoff
 	NextRunAt    time.Time
 	IntervalHint *endpoints.Hint // in force or just expired; nil: none
 	OneShotHint  *endpoints.Hint
@@ -93,7 +94,7 @@ type Outcome struct {
 	StatusCode int    // of the answer; 0: none came
 	Latency    time.Duration
 	Bytes      int64
-	Digest     *int64 // of the answer's body; nil: none is known
+	Digest     uint64 // of the answer's body; 0: none is known
 	Source     string // what set its due time
 }
 

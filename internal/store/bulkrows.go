@@ -194,6 +194,8 @@ func addColumns(c *dbsqlc.EndpointInsertManyParams, e *endpoints.Endpoint) {
 	c.RetryBackoffMs = append(c.RetryBackoffMs, row.RetryBackoffMs)
 	c.RetryMaxBackoffMs = append(c.RetryMaxBackoffMs, row.RetryMaxBackoffMs)
 	c.Idempotent = append(c.Idempotent, row.Idempotent)
+	c.Deliveries = append(c.Deliveries, string(row.Delivery))
+	c.Planners = append(c.Planners, row.Planner)
 }
 
 // updatesOf makes the parameters of an update out of columns; sqlc knows only that their types are the same.
@@ -207,5 +209,6 @@ func updatesOf(c dbsqlc.EndpointInsertManyParams, versions []int64, now time.Tim
 		MaxExecutionTimeMs: c.MaxExecutionTimeMs, MaxResponseKb: c.MaxResponseKb, FollowRedirects: c.FollowRedirects,
 		Successes: c.Successes, RetryMaxAttempts: c.RetryMaxAttempts, RetryBackoffMs: c.RetryBackoffMs,
 		RetryMaxBackoffMs: c.RetryMaxBackoffMs, Idempotent: c.Idempotent,
+		Deliveries: c.Deliveries, Planners: c.Planners,
 	}
 }

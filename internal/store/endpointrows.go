@@ -23,7 +23,7 @@ func endpointOf(row dbsqlc.Endpoint) (*endpoints.Endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the headers of endpoint %s: %w", endpoints.ID(row.ID), err)
 	}
-	return &endpoints.Endpoint{
+	e := &endpoints.Endpoint{
 		ID: row.ID, TenantID: row.TenantID, Version: row.Version,
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, ArchivedAt: instant(row.ArchivedAt),
 		Spec: endpoints.Spec{
@@ -38,9 +38,13 @@ func endpointOf(row dbsqlc.Endpoint) (*endpoints.Endpoint, error) {
 			Retry: endpoints.Retry{
 				MaxAttempts: int(row.RetryMaxAttempts), Backoff: ms(row.RetryBackoffMs), MaxBackoff: ms(row.RetryMaxBackoffMs),
 			},
-			Idempotent: row.Idempotent,
+			Idempotent: row.Idempotent, Planner: endpoints.Authority(row.Planner),
 		},
-	}, nil
+	}
+	if err := readDelivery(row.Delivery, &e.Spec); err != nil {
+		return nil, fmt.Errorf("reading the delivery of endpoint %s: %w", e.ID, err)
+	}
+	return e, nil
 }
 
 // rowOf is the inverse of endpointOf.
@@ -59,6 +63,7 @@ func rowOf(e *endpoints.Endpoint) dbsqlc.Endpoint {
 		MaxResponseKb: int32(s.MaxResponseKB), FollowRedirects: int32(s.FollowRedirects), Success: s.Success, //nolint:gosec // Validated.
 		RetryMaxAttempts: int32(s.Retry.MaxAttempts), RetryBackoffMs: s.Retry.Backoff.Milliseconds(), //nolint:gosec // Validated.
 		RetryMaxBackoffMs: s.Retry.MaxBackoff.Milliseconds(), Idempotent: s.Idempotent,
+		Delivery: deliveryOf(s), Planner: string(s.Planner),
 	}
 }
 
@@ -119,6 +124,6 @@ func updateOf(row dbsqlc.Endpoint, oldVersion int64) dbsqlc.EndpointUpdateParams
 		JitterMs: row.JitterMs, TimeoutMs: row.TimeoutMs, MaxExecutionTimeMs: row.MaxExecutionTimeMs,
 		MaxResponseKb: row.MaxResponseKb, FollowRedirects: row.FollowRedirects, Success: row.Success,
 		RetryMaxAttempts: row.RetryMaxAttempts, RetryBackoffMs: row.RetryBackoffMs, RetryMaxBackoffMs: row.RetryMaxBackoffMs,
-		Idempotent: row.Idempotent,
+		Idempotent: row.Idempotent, Delivery: row.Delivery, Planner: row.Planner,
 	}
 }

@@ -20,7 +20,7 @@ WHERE tenant_id = @tenant_id
 INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, key, name, description, labels, url, method, headers,
                        body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms,
                        max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success,
-                       retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent)
+                       retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner)
 SELECT unnest(sqlc.arg('ids')::uuid[]), sqlc.arg('tenant_id')::uuid, 1, sqlc.arg('now')::timestamptz, sqlc.arg('now')::timestamptz,
        nullif(unnest(sqlc.arg('keys')::text[]), ''), unnest(sqlc.arg('names')::text[]), unnest(sqlc.arg('descriptions')::text[]),
        unnest(sqlc.arg('labels')::text[])::jsonb, unnest(sqlc.arg('urls')::text[]), unnest(sqlc.arg('methods')::text[]),
@@ -31,7 +31,8 @@ SELECT unnest(sqlc.arg('ids')::uuid[]), sqlc.arg('tenant_id')::uuid, 1, sqlc.arg
        unnest(sqlc.arg('jitter_ms')::bigint[]), unnest(sqlc.arg('timeout_ms')::bigint[]), unnest(sqlc.arg('max_execution_time_ms')::bigint[]),
        unnest(sqlc.arg('max_response_kb')::int[]), unnest(sqlc.arg('follow_redirects')::int[]), unnest(sqlc.arg('successes')::text[]),
        unnest(sqlc.arg('retry_max_attempts')::int[]), unnest(sqlc.arg('retry_backoff_ms')::bigint[]),
-       unnest(sqlc.arg('retry_max_backoff_ms')::bigint[]), unnest(sqlc.arg('idempotent')::boolean[])
+       unnest(sqlc.arg('retry_max_backoff_ms')::bigint[]), unnest(sqlc.arg('idempotent')::boolean[]),
+       unnest(sqlc.arg('deliveries')::text[])::jsonb, unnest(sqlc.arg('planners')::text[])
 ON CONFLICT (tenant_id, key) WHERE archived_at IS NULL DO NOTHING
 RETURNING id;
 
@@ -45,7 +46,8 @@ SET version = n.old_version + 1, updated_at = sqlc.arg('now')::timestamptz, key 
     max_interval_ms = n.max_interval_ms, jitter_ms = n.jitter_ms, timeout_ms = n.timeout_ms,
     max_execution_time_ms = n.max_execution_time_ms, max_response_kb = n.max_response_kb, follow_redirects = n.follow_redirects,
     success = n.success, retry_max_attempts = n.retry_max_attempts, retry_backoff_ms = n.retry_backoff_ms,
-    retry_max_backoff_ms = n.retry_max_backoff_ms, idempotent = n.idempotent
+    retry_max_backoff_ms = n.retry_max_backoff_ms, idempotent = n.idempotent,
+    delivery = n.delivery::jsonb, planner = n.planner
 FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('old_versions')::bigint[]) AS old_version,
              unnest(sqlc.arg('keys')::text[]) AS key, unnest(sqlc.arg('names')::text[]) AS name,
              unnest(sqlc.arg('descriptions')::text[]) AS description, unnest(sqlc.arg('labels')::text[]) AS labels,
@@ -62,7 +64,8 @@ FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('old_version
              unnest(sqlc.arg('successes')::text[]) AS success, unnest(sqlc.arg('retry_max_attempts')::int[]) AS retry_max_attempts,
              unnest(sqlc.arg('retry_backoff_ms')::bigint[]) AS retry_backoff_ms,
              unnest(sqlc.arg('retry_max_backoff_ms')::bigint[]) AS retry_max_backoff_ms,
-             unnest(sqlc.arg('idempotent')::boolean[]) AS idempotent) n
+             unnest(sqlc.arg('idempotent')::boolean[]) AS idempotent, unnest(sqlc.arg('deliveries')::text[]) AS delivery,
+             unnest(sqlc.arg('planners')::text[]) AS planner) n
 WHERE e.id = n.id AND e.tenant_id = sqlc.arg('tenant_id')::uuid AND e.version = n.old_version AND e.archived_at IS NULL;
 
 -- name: ScheduleInsertMany :exec

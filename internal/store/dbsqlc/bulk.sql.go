@@ -45,7 +45,7 @@ func (q *Queries) DecisionInsertMany(ctx context.Context, db DBTX, arg DecisionI
 }
 
 const endpointFindByIDs = `-- name: EndpointFindByIDs :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner
 FROM endpoints
 WHERE id = ANY ($1::uuid[])
   AND tenant_id = $2
@@ -101,6 +101,8 @@ func (q *Queries) EndpointFindByIDs(ctx context.Context, db DBTX, arg EndpointFi
 			&i.RetryBackoffMs,
 			&i.RetryMaxBackoffMs,
 			&i.Idempotent,
+			&i.Delivery,
+			&i.Planner,
 		); err != nil {
 			return nil, err
 		}
@@ -113,7 +115,7 @@ func (q *Queries) EndpointFindByIDs(ctx context.Context, db DBTX, arg EndpointFi
 }
 
 const endpointFindByKeys = `-- name: EndpointFindByKeys :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner
 FROM endpoints
 WHERE tenant_id = $1
   AND key = ANY ($2::text[])
@@ -169,6 +171,8 @@ func (q *Queries) EndpointFindByKeys(ctx context.Context, db DBTX, arg EndpointF
 			&i.RetryBackoffMs,
 			&i.RetryMaxBackoffMs,
 			&i.Idempotent,
+			&i.Delivery,
+			&i.Planner,
 		); err != nil {
 			return nil, err
 		}
@@ -184,7 +188,7 @@ const endpointInsertMany = `-- name: EndpointInsertMany :many
 INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, key, name, description, labels, url, method, headers,
                        body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms,
                        max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success,
-                       retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent)
+                       retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner)
 SELECT unnest($1::uuid[]), $2::uuid, 1, $3::timestamptz, $3::timestamptz,
        nullif(unnest($4::text[]), ''), unnest($5::text[]), unnest($6::text[]),
        unnest($7::text[])::jsonb, unnest($8::text[]), unnest($9::text[]),
@@ -195,7 +199,8 @@ SELECT unnest($1::uuid[]), $2::uuid, 1, $3::timestamptz, $3::timestamptz,
        unnest($21::bigint[]), unnest($22::bigint[]), unnest($23::bigint[]),
        unnest($24::int[]), unnest($25::int[]), unnest($26::text[]),
        unnest($27::int[]), unnest($28::bigint[]),
-       unnest($29::bigint[]), unnest($30::boolean[])
+       unnest($29::bigint[]), unnest($30::boolean[]),
+       unnest($31::text[])::jsonb, unnest($32::text[])
 ON CONFLICT (tenant_id, key) WHERE archived_at IS NULL DO NOTHING
 RETURNING id
 `
@@ -231,6 +236,8 @@ type EndpointInsertManyParams struct {
 	RetryBackoffMs     []int64
 	RetryMaxBackoffMs  []int64
 	Idempotent         []bool
+	Deliveries         []string
+	Planners           []string
 }
 
 // Adds endpoints, and leaves out those whose key somebody else has taken. They come sorted by key, so that two batches that wait for
@@ -267,6 +274,8 @@ func (q *Queries) EndpointInsertMany(ctx context.Context, db DBTX, arg EndpointI
 		arg.RetryBackoffMs,
 		arg.RetryMaxBackoffMs,
 		arg.Idempotent,
+		arg.Deliveries,
+		arg.Planners,
 	)
 	if err != nil {
 		return nil, err
@@ -295,7 +304,8 @@ SET version = n.old_version + 1, updated_at = $1::timestamptz, key = nullif(n.ke
     max_interval_ms = n.max_interval_ms, jitter_ms = n.jitter_ms, timeout_ms = n.timeout_ms,
     max_execution_time_ms = n.max_execution_time_ms, max_response_kb = n.max_response_kb, follow_redirects = n.follow_redirects,
     success = n.success, retry_max_attempts = n.retry_max_attempts, retry_backoff_ms = n.retry_backoff_ms,
-    retry_max_backoff_ms = n.retry_max_backoff_ms, idempotent = n.idempotent
+    retry_max_backoff_ms = n.retry_max_backoff_ms, idempotent = n.idempotent,
+    delivery = n.delivery::jsonb, planner = n.planner
 FROM (SELECT unnest($3::uuid[]) AS id, unnest($4::bigint[]) AS old_version,
              unnest($5::text[]) AS key, unnest($6::text[]) AS name,
              unnest($7::text[]) AS description, unnest($8::text[]) AS labels,
@@ -312,7 +322,8 @@ FROM (SELECT unnest($3::uuid[]) AS id, unnest($4::bigint[]) AS old_version,
              unnest($27::text[]) AS success, unnest($28::int[]) AS retry_max_attempts,
              unnest($29::bigint[]) AS retry_backoff_ms,
              unnest($30::bigint[]) AS retry_max_backoff_ms,
-             unnest($31::boolean[]) AS idempotent) n
+             unnest($31::boolean[]) AS idempotent, unnest($32::text[]) AS delivery,
+             unnest($33::text[]) AS planner) n
 WHERE e.id = n.id AND e.tenant_id = $2::uuid AND e.version = n.old_version AND e.archived_at IS NULL
 `
 
@@ -348,6 +359,8 @@ type EndpointUpdateManyParams struct {
 	RetryBackoffMs     []int64
 	RetryMaxBackoffMs  []int64
 	Idempotent         []bool
+	Deliveries         []string
+	Planners           []string
 }
 
 // Replaces the fields of endpoints that still have the version which the change was based on.
@@ -384,6 +397,8 @@ func (q *Queries) EndpointUpdateMany(ctx context.Context, db DBTX, arg EndpointU
 		arg.RetryBackoffMs,
 		arg.RetryMaxBackoffMs,
 		arg.Idempotent,
+		arg.Deliveries,
+		arg.Planners,
 	)
 	if err != nil {
 		return 0, err

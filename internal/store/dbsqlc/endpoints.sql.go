@@ -25,7 +25,7 @@ func (q *Queries) DecisionTime(ctx context.Context, db DBTX, now *time.Time) (ti
 }
 
 const endpointGet = `-- name: EndpointGet :one
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner
 FROM endpoints
 WHERE id = $1 AND tenant_id = $2
 `
@@ -72,12 +72,14 @@ func (q *Queries) EndpointGet(ctx context.Context, db DBTX, arg EndpointGetParam
 		&i.RetryBackoffMs,
 		&i.RetryMaxBackoffMs,
 		&i.Idempotent,
+		&i.Delivery,
+		&i.Planner,
 	)
 	return i, err
 }
 
 const endpointGetMany = `-- name: EndpointGetMany :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner
 FROM endpoints
 WHERE id = ANY ($1::uuid[])
 `
@@ -125,6 +127,8 @@ func (q *Queries) EndpointGetMany(ctx context.Context, db DBTX, ids []UUID) ([]E
 			&i.RetryBackoffMs,
 			&i.RetryMaxBackoffMs,
 			&i.Idempotent,
+			&i.Delivery,
+			&i.Planner,
 		); err != nil {
 			return nil, err
 		}
@@ -140,11 +144,11 @@ const endpointInsert = `-- name: EndpointInsert :exec
 INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers,
                        body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms,
                        max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success,
-                       retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent)
+                       retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
         $14, $15, $16, $17, $18, $19, $20, $21, $22,
         $23, $24, $25, $26, $27, $28, $29,
-        $30, $31, $32, $33)
+        $30, $31, $32, $33, $34, $35)
 `
 
 type EndpointInsertParams struct {
@@ -181,6 +185,8 @@ type EndpointInsertParams struct {
 	RetryBackoffMs     int64
 	RetryMaxBackoffMs  int64
 	Idempotent         bool
+	Delivery           json.RawMessage
+	Planner            string
 }
 
 func (q *Queries) EndpointInsert(ctx context.Context, db DBTX, arg EndpointInsertParams) error {
@@ -218,12 +224,14 @@ func (q *Queries) EndpointInsert(ctx context.Context, db DBTX, arg EndpointInser
 		arg.RetryBackoffMs,
 		arg.RetryMaxBackoffMs,
 		arg.Idempotent,
+		arg.Delivery,
+		arg.Planner,
 	)
 	return err
 }
 
 const endpointList = `-- name: EndpointList :many
-SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.key, e.name, e.description, e.labels, e.url, e.method, e.headers, e.body, e.baseline_cron, e.baseline_interval_ms, e.timezone, e.dst_gap, e.dst_overlap, e.start_at, e.catch_up, e.min_interval_ms, e.max_interval_ms, e.jitter_ms, e.timeout_ms, e.max_execution_time_ms, e.max_response_kb, e.follow_redirects, e.success, e.retry_max_attempts, e.retry_backoff_ms, e.retry_max_backoff_ms, e.idempotent
+SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.key, e.name, e.description, e.labels, e.url, e.method, e.headers, e.body, e.baseline_cron, e.baseline_interval_ms, e.timezone, e.dst_gap, e.dst_overlap, e.start_at, e.catch_up, e.min_interval_ms, e.max_interval_ms, e.jitter_ms, e.timeout_ms, e.max_execution_time_ms, e.max_response_kb, e.follow_redirects, e.success, e.retry_max_attempts, e.retry_backoff_ms, e.retry_max_backoff_ms, e.idempotent, e.delivery, e.planner
 FROM endpoints e
          LEFT JOIN schedules s ON s.endpoint_id = e.id
 WHERE e.tenant_id = $1
@@ -305,6 +313,8 @@ func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListPar
 			&i.RetryBackoffMs,
 			&i.RetryMaxBackoffMs,
 			&i.Idempotent,
+			&i.Delivery,
+			&i.Planner,
 		); err != nil {
 			return nil, err
 		}
@@ -317,7 +327,7 @@ func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListPar
 }
 
 const endpointListPaused = `-- name: EndpointListPaused :many
-SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.key, e.name, e.description, e.labels, e.url, e.method, e.headers, e.body, e.baseline_cron, e.baseline_interval_ms, e.timezone, e.dst_gap, e.dst_overlap, e.start_at, e.catch_up, e.min_interval_ms, e.max_interval_ms, e.jitter_ms, e.timeout_ms, e.max_execution_time_ms, e.max_response_kb, e.follow_redirects, e.success, e.retry_max_attempts, e.retry_backoff_ms, e.retry_max_backoff_ms, e.idempotent
+SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.key, e.name, e.description, e.labels, e.url, e.method, e.headers, e.body, e.baseline_cron, e.baseline_interval_ms, e.timezone, e.dst_gap, e.dst_overlap, e.start_at, e.catch_up, e.min_interval_ms, e.max_interval_ms, e.jitter_ms, e.timeout_ms, e.max_execution_time_ms, e.max_response_kb, e.follow_redirects, e.success, e.retry_max_attempts, e.retry_backoff_ms, e.retry_max_backoff_ms, e.idempotent, e.delivery, e.planner
 FROM schedules s
          JOIN endpoints e ON e.id = s.endpoint_id
 WHERE s.paused_until IS NOT NULL
@@ -397,6 +407,8 @@ func (q *Queries) EndpointListPaused(ctx context.Context, db DBTX, arg EndpointL
 			&i.RetryBackoffMs,
 			&i.RetryMaxBackoffMs,
 			&i.Idempotent,
+			&i.Delivery,
+			&i.Planner,
 		); err != nil {
 			return nil, err
 		}
@@ -417,8 +429,8 @@ SET version = $1, updated_at = $2, archived_at = $3, key = $4, name = $5, descri
     jitter_ms = $21, timeout_ms = $22, max_execution_time_ms = $23,
     max_response_kb = $24, follow_redirects = $25, success = $26,
     retry_max_attempts = $27, retry_backoff_ms = $28, retry_max_backoff_ms = $29,
-    idempotent = $30
-WHERE id = $31 AND tenant_id = $32 AND version = $33::bigint
+    idempotent = $30, delivery = $31, planner = $32
+WHERE id = $33 AND tenant_id = $34 AND version = $35::bigint
 `
 
 type EndpointUpdateParams struct {
@@ -452,6 +464,8 @@ type EndpointUpdateParams struct {
 	RetryBackoffMs     int64
 	RetryMaxBackoffMs  int64
 	Idempotent         bool
+	Delivery           json.RawMessage
+	Planner            string
 	ID                 UUID
 	TenantID           UUID
 	OldVersion         int64
@@ -489,6 +503,8 @@ func (q *Queries) EndpointUpdate(ctx context.Context, db DBTX, arg EndpointUpdat
 		arg.RetryBackoffMs,
 		arg.RetryMaxBackoffMs,
 		arg.Idempotent,
+		arg.Delivery,
+		arg.Planner,
 		arg.ID,
 		arg.TenantID,
 		arg.OldVersion,

@@ -1,0 +1,96 @@
+package endpoints
+
+// AuthType names a way to prove to a target who is calling.
+type AuthType string
+
+// The ways: RFC 7617, RFC 6750, a header of the target's own, and the client credentials grant of RFC 6749 section 4.4.
+const (
+	AuthBasic  AuthType = "basic"
+	AuthBearer AuthType = "bearer"
+	AuthAPIKey AuthType = "apiKey"
+	AuthOAuth2 AuthType = "oauth2"
+)
+
+// Auth says how calls prove who is calling. Which fields a type needs, and which it knows nothing of, is checked with the spec. Those
+// that hold a secret hold a reference to it, never the secret.
+type Auth struct {
+	Type         AuthType `json:"type"`
+	Username     string   `json:"username,omitempty"`     // basic
+	Password     string   `json:"password,omitempty"`     // basic; a reference
+	Token        string   `json:"token,omitempty"`        // bearer; a reference
+	Header       string   `json:"header,omitempty"`       // apiKey: the name of the header
+	Value        string   `json:"value,omitempty"`        // apiKey; a reference
+	TokenURL     string   `json:"tokenUrl,omitempty"`     // oauth2
+	ClientID     string   `json:"clientId,omitempty"`     // oauth2
+	ClientSecret string   `json:"clientSecret,omitempty"` // oauth2; a reference
+	Scopes       []string `json:"scopes,omitempty"`       // oauth2
+	Audience     string   `json:"audience,omitempty"`     // oauth2
+}
+
+// TLS says whom calls over https trust, and as whom they come. Certificates and keys are PEM.
+type TLS struct {
+	CACertificates    string `json:"caCertificates,omitempty"` // trusted instead of the system's
+	ClientCertificate string `json:"clientCertificate,omitempty"`
+	ClientKey         string `json:"clientKey,omitempty"` // a reference to a secret
+	ServerName        string `json:"serverName,omitempty"`
+	MinVersion        string `json:"minVersion,omitempty"` // "1.2" or "1.3"
+	SkipVerify        bool   `json:"skipVerify,omitempty"` // only where the operator allows it
+}
+
+// AnswerRule is one thing that an answer must satisfy to count as success. Which fields a type uses is checked with the spec.
+type AnswerRule struct {
+	Type         RuleType `json:"type"`
+	Header       string   `json:"header,omitempty"`       // header: its name
+	JSONPath     string   `json:"jsonPath,omitempty"`     // json: RFC 9535
+	Op           RuleOp   `json:"op,omitempty"`           // header, body, json
+	Value        any      `json:"value,omitempty"`        // header, body, json: what to compare with: a string, number or boolean, or nil
+	Expression   string   `json:"expression,omitempty"`   // cel
+	MaxLatencyMs int64    `json:"maxLatencyMs,omitempty"` // latency
+}
+
+// RuleType says what an [AnswerRule] looks at.
+type RuleType string
+
+// The types of rules.
+const (
+	RuleHeader  RuleType = "header"
+	RuleBody    RuleType = "body"
+	RuleJSON    RuleType = "json"
+	RuleCEL     RuleType = "cel"
+	RuleLatency RuleType = "latency"
+)
+
+// RuleOp says how an [AnswerRule] compares.
+type RuleOp string
+
+// The comparisons. Matches is RE2.
+const (
+	OpExists         RuleOp = "exists"
+	OpEquals         RuleOp = "equals"
+	OpNotEquals      RuleOp = "notEquals"
+	OpMatches        RuleOp = "matches"
+	OpLess           RuleOp = "less"
+	OpLessOrEqual    RuleOp = "lessOrEqual"
+	OpGreater        RuleOp = "greater"
+	OpGreaterOrEqual RuleOp = "greaterOrEqual"
+)
+
+// RedactRule hides a part of an answer before it is stored: exactly one of a header, a place in a JSON body, and whatever a pattern
+// finds.
+type RedactRule struct {
+	Header      string `json:"header,omitempty"`
+	JSONPath    string `json:"jsonPath,omitempty"`
+	Pattern     string `json:"pattern,omitempty"`     // RE2
+	Replacement string `json:"replacement,omitempty"` // of what the pattern finds; empty: ***
+}
+
+// Authority says what the planner may do with an endpoint's tempo.
+type Authority string
+
+// The authorities, each more than the one before it.
+const (
+	PlannerOff     Authority = "off"     // it leaves the endpoint alone
+	PlannerObserve Authority = "observe" // it records what it would have done
+	PlannerSuggest Authority = "suggest" // what it proposes waits for a person
+	PlannerAct     Authority = "act"     // what it proposes is in force at once, inside the clamps
+)
