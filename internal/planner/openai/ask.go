@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"time"
 
 	openai "github.com/sashabaranov/go-openai"
 
 	"rubato/internal/planner"
+	"rubato/internal/planner/untrusted"
 )
 
 // settleTimeout is how long what a request used may take to be put on record once the request is over.
@@ -69,7 +71,21 @@ func (a *Advisor) complete(ctx context.Context, v *conversation, t turn) (openai
 	if len(answer.Choices) == 0 {
 		return openai.ChatCompletionMessage{}, used, &Failure{Kind: Unreadable}
 	}
-	return answer.Choices[0].Message, used, nil
+	return a.without(answer.Choices[0].Message), used, nil
+}
+
+// without returns a message without the key, which only a service can have put there.
+func (a *Advisor) without(m openai.ChatCompletionMessage) openai.ChatCompletionMessage {
+	if a.config.Key == "" {
+		return m
+	}
+	m.Content = strings.ReplaceAll(m.Content, a.config.Key, untrusted.Redacted)
+	for i := range m.ToolCalls {
+		f := &m.ToolCalls[i].Function
+		f.Name = strings.ReplaceAll(f.Name, a.config.Key, untrusted.Redacted)
+		f.Arguments = strings.ReplaceAll(f.Arguments, a.config.Key, untrusted.Redacted)
+	}
+	return m
 }
 
 // reported returns what the service says that a request used, and the bound where it says nothing that can be believed.

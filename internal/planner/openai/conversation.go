@@ -150,7 +150,7 @@ func tidied(calls []openai.ToolCall, turn int) []openai.ToolCall {
 	return tidy
 }
 
-// repeated returns calls as they are repeated to the model.
+// repeated returns calls as they are repeated to the model, which may have been talked into saying what nobody should read.
 func repeated(calls []openai.ToolCall) []openai.ToolCall {
 	list := make([]openai.ToolCall, len(calls))
 	for i, call := range calls {
@@ -158,9 +158,11 @@ func repeated(calls []openai.ToolCall) []openai.ToolCall {
 		if name, _ := untrusted.Clean(call.Function.Name, maxWord); name != call.Function.Name || name == "" {
 			list[i].Function.Name = "unknown"
 		}
-		if len(call.Function.Arguments) > maxArguments || !json.Valid([]byte(call.Function.Arguments)) {
-			list[i].Function.Arguments = "{}"
+		clean, cut := untrusted.Clean(call.Function.Arguments, maxArguments)
+		if cut || !json.Valid([]byte(clean)) {
+			clean = "{}"
 		}
+		list[i].Function.Arguments = clean
 	}
 	return list
 }
