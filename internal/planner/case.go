@@ -32,6 +32,7 @@ type Case struct {
 	RetryAfter   time.Time // what the target asked to wait for
 
 	FailureCount int       // failed due times in a row
+	Strain       float64   // how many times slower the newest answers are than is usual for it; 0: not known
 	Health       []Health  // over 1 h, 4 h and 24 h
 	Outcomes     []Outcome // the newest runs, newest first, at most [MaxOutcomes]
 	Last         *Analysis // the analysis before this one; nil: never analysed
@@ -108,7 +109,8 @@ type Sibling struct {
 	Status       string // of its newest run; empty: it never ran
 	Tempo        time.Duration
 	NextRunAt    time.Time
-	Health       Health // over 1 h
+	Health       Health  // over 1 h
+	Strain       float64 // how many times slower its newest answers are than is usual for it; 0: not known
 }
 
 // Analysis is what is remembered of an analysis.

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -42,6 +43,7 @@ func NewCase(m Material, t Ticket) (Case, error) {
 	for _, window := range windows() {
 		c.Health = append(c.Health, healthOf(m.Runs, m.Now, window))
 	}
+	c.Strain = strainOf(m.Runs)
 	for _, run := range m.Runs[:min(len(m.Runs), MaxOutcomes)] {
 		c.Outcomes = append(c.Outcomes, outcomeOf(run))
 	}
@@ -61,6 +63,7 @@ func siblingOf(f Fellow, now time.Time) (Sibling, error) {
 	s := Sibling{
 		ID: e.ID, Name: e.Spec.Name, Role: e.Spec.Labels[RoleLabel], Paused: e.PausedAt(now), FailureCount: e.State.FailureCount,
 		Tempo: tempo, NextRunAt: e.State.Due.At, Health: healthOf(f.Runs, now, time.Hour),
+		Strain: strainOf(f.Runs),
 	}
 	if e.State.LastRun != nil {
 		s.Status = e.State.LastRun.Status
@@ -107,6 +110,29 @@ func healthOf(list []runs.Run, now time.Time, window time.Duration) Health {
 	return h
 }
 
+// How strain is told: by the medians of so many of the newest answers, and of all that are known but these.
+const (
+	strainNewest = 5
+	strainUsual  = 10
+)
+
+// strainOf returns how many times slower the newest answers of runs are than those before; 0 where there are too few.
+func strainOf(list []runs.Run) float64 {
+	var latencies []time.Duration
+	for _, run := range list {
+		if run.Outcome.StatusCode > 0 {
+			latencies = append(latencies, latencyOf(run))
+		}
+	}
+	if len(latencies) < strainNewest+strainUsual {
+		return 0
+	}
+	fresh, usual := latencies[:strainNewest], latencies[strainNewest:]
+	slices.Sort(fresh)
+	slices.Sort(usual)
+	return float64(percentile(fresh, 50)) / float64(max(percentile(usual, 50), time.Millisecond))
+}
+
 // percentile returns the smallest value that n percent of sorted values do not exceed; 0 of none.
 func percentile(sorted []time.Duration, n int) time.Duration {
 	if len(sorted) == 0 {
@@ -136,4 +162,4 @@ func changesOf(list []runs.Run) (c Changes) {
 }
 
 // authorityOf returns what the planner may do to an endpoint.
-func authorityOf(_ *endpoints.Endpoint) Authority { return Act }
+func authorityOf(e *endpoints.Endpoint) Authority { return cmp.Or(e.Spec.Planner, Act) }

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -24,6 +25,16 @@ func NewSessionID() SessionID { return SessionID(uuid.Must(uuid.NewV7())) }
 
 // NewSuggestionID returns a fresh ID.
 func NewSuggestionID() SuggestionID { return SuggestionID(uuid.Must(uuid.NewV7())) }
+
+// FirstSessionID returns an ID that sorts before those of sessions that begin at an instant or later.
+func FirstSessionID(at time.Time) SessionID {
+	var id SessionID
+	ms := at.UnixMilli()
+	for i := range 6 {
+		id[i] = byte(ms >> (40 - 8*i))
+	}
+	return id
+}
 
 // String returns the ID as users see it.
 func (id SessionID) String() string { return sessionPrefix + uuid.UUID(id).String() }

@@ -16,7 +16,9 @@ type Plan struct {
 }
 
 // Empty reports whether the plan changes nothing.
-func (p Plan) Empty() bool { return !p.Clear && p.Interval == nil && p.NextRun == nil && p.Pause == nil }
+func (p Plan) Empty() bool {
+	return !p.Clear && p.Interval == nil && p.NextRun == nil && p.Pause == nil
+}
 
 // advice words the plan for the endpoint that takes it.
 func (p Plan) advice() endpoints.Advice {

@@ -72,6 +72,9 @@ func (r Rails) judge(s standing, p Plan) (Plan, Ruling, error) {
 	if s.endpoint.Archived() || s.endpoint.PausedAt(s.now) {
 		return p, Ruling{}, errs.New(errs.Conflict, "left_alone", "the endpoint is paused or archived, and the planner leaves it alone")
 	}
+	if err := s.personal(p); err != nil {
+		return p, Ruling{}, err
+	}
 	if p.Clear && s.endpoint.State.IntervalHint == nil && s.endpoint.State.OneShotHint == nil && p.Interval == nil && p.NextRun == nil {
 		return p, Ruling{}, errs.New(errs.Conflict, "nothing_to_change", "there is no hint to forget")
 	}
@@ -94,6 +97,17 @@ func (r Rails) judge(s standing, p Plan) (Plan, Ruling, error) {
 		p.Interval, ruling = &fixed, said
 	}
 	return p, ruling, r.pace(s, p)
+}
+
+// personal refuses to touch a hint that somebody else wrote, as long as it is in force: whoever wrote it knows why.
+func (s standing) personal(p Plan) error {
+	state := s.endpoint.State
+	for hint, touched := range map[*endpoints.Hint]bool{state.IntervalHint: p.Clear || p.Interval != nil, state.OneShotHint: p.Clear || p.NextRun != nil} {
+		if hint != nil && touched && hint.ExpiresAt.After(s.now) && !strings.HasPrefix(hint.Author, author("")) {
+			return errs.New(errs.Conflict, "personal_hint", "a hint that is not the planner's is in force; it stays until it ends")
+		}
+	}
+	return nil
 }
 
 // checkNextRun returns what is wrong with a single run by itself.
@@ -213,6 +227,8 @@ func (r Rails) again(m Memory, now time.Time, in time.Duration) (next, notBefore
 	if in <= 0 {
 		in = 5 * time.Minute
 	}
+	// Looks by the clock take half of the hour's analyses at most: the others are for what happens.
+	in = max(in, 2*rememberedFor/time.Duration(max(1, r.PerHour)))
 	return later(notBefore, now.Add(min(in, r.MaxAgain))), notBefore
 }
 

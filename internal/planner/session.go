@@ -48,12 +48,12 @@ func Results() []Result {
 }
 
 // Authority says what the planner may do to an endpoint.
-type Authority string
+type Authority = endpoints.Authority
 
 // The authorities.
 const (
-	Off     Authority = "off"     // it is not looked at
-	Observe Authority = "observe" // what would have been done is recorded
-	Suggest Authority = "suggest" // a person approves
-	Act     Authority = "act"     // within the rails
+	Off     = endpoints.PlannerOff     // it is not looked at
+	Observe = endpoints.PlannerObserve // what would have been done is recorded
+	Suggest = endpoints.PlannerSuggest // a person approves
+	Act     = endpoints.PlannerAct     // within the rails
 )

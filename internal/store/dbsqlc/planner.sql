@@ -94,7 +94,7 @@ SET claim_token = p.claim_token + 1, claimed_by = sqlc.arg('planner_id')::uuid,
     due_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + sqlc.arg('lock_ms')::bigint * interval '1 ms'
 FROM due, endpoints e
 WHERE p.endpoint_id = due.endpoint_id AND e.id = p.endpoint_id
-RETURNING p.endpoint_id, e.tenant_id, p.claim_token, p.trigger, p.memory, p.last_session;
+RETURNING p.endpoint_id, e.tenant_id, p.claim_token, p.trigger, p.memory;
 
 -- name: PlannerRelease :execrows
 -- Gives back claims, which are due at once for others.

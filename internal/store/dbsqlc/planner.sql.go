@@ -25,7 +25,7 @@ SET claim_token = p.claim_token + 1, claimed_by = $1::uuid,
     due_at = coalesce($2::timestamptz, clock_timestamp()) + $3::bigint * interval '1 ms'
 FROM due, endpoints e
 WHERE p.endpoint_id = due.endpoint_id AND e.id = p.endpoint_id
-RETURNING p.endpoint_id, e.tenant_id, p.claim_token, p.trigger, p.memory, p.last_session
+RETURNING p.endpoint_id, e.tenant_id, p.claim_token, p.trigger, p.memory
 `
 
 type PlannerClaimParams struct {
@@ -36,12 +36,11 @@ type PlannerClaimParams struct {
 }
 
 type PlannerClaimRow struct {
-	EndpointID  UUID
-	TenantID    UUID
-	ClaimToken  int64
-	Trigger     string
-	Memory      json.RawMessage
-	LastSession *UUID
+	EndpointID UUID
+	TenantID   UUID
+	ClaimToken int64
+	Trigger    string
+	Memory     json.RawMessage
 }
 
 // Claims what is due, the most urgent first, at most so many: it raises the token, names the planner, and keeps others away until the lock
@@ -66,7 +65,6 @@ func (q *Queries) PlannerClaim(ctx context.Context, db DBTX, arg PlannerClaimPar
 			&i.ClaimToken,
 			&i.Trigger,
 			&i.Memory,
-			&i.LastSession,
 		); err != nil {
 			return nil, err
 		}
