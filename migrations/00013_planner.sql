@@ -18,7 +18,7 @@ CREATE TABLE planner_state (
     seen_status   text,
     memory        jsonb NOT NULL, -- when it was analysed and changed
     last_session  uuid,
-    CONSTRAINT planner_state_parked_check CHECK ((parked IS NULL) = (due_at < 'infinity'))
+    CONSTRAINT planner_state_rest_check CHECK ((parked IS NULL) = (due_at < 'infinity'))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX planner_state_due ON planner_state (due_at) WHERE due_at < 'infinity';
 

@@ -107,6 +107,7 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 		Endpoints:  c.endpoints(),
 		Feed:       store.NewFeed(c.db),
 		Runs:       store.NewRuns(c.db),
+		Stats:      store.NewStats(c.db),
 		Auth:       authenticator,
 		Keys:       auth.NewKeyring(keys, authenticator),
 		Audit:      store.NewAuditLog(c.db),

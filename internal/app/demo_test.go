@@ -17,14 +17,14 @@ func TestDemoEndpointsAreValidAndAllDifferent(t *testing.T) {
 	service := endpoints.NewService(nil, newTargets(loopback()))
 	specs := demoEndpoints("http://127.0.0.1:4711")
 
-	require.Len(t, specs, 5)
+	require.Len(t, specs, 6)
 	keys := map[string]bool{}
 	for _, spec := range specs {
 		require.NoError(t, service.Check(spec), spec.Key)
 		require.True(t, strings.HasPrefix(spec.Key, "demo-"))
 		keys[spec.Key] = true
 	}
-	require.Len(t, keys, 5)
+	require.Len(t, keys, 6)
 }
 
 // Every endpoint calls something that the target serves.

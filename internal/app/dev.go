@@ -33,10 +33,12 @@ func DevDefaults() config.Program {
 		config.Listen: "127.0.0.1:8080", config.AdminListen: "", config.Grace: "3s",
 		config.LogLevel:  "warn", // Nothing that works should stand between a newcomer and the banner.
 		config.LogFormat: "text",
+		// The advisor that works without a key costs nothing, and nobody waits for minutes to see a tempo change.
+		config.PlannerAnalyses: "600", config.PlannerSpacing: "3s", config.PlannerDwell: "5s", config.PlannerChanges: "240",
 	}}
 }
 
-// Dev is everything in one process: API server, worker and a private Postgres, unless the settings name a database. Targets on the
+// Dev is everything in one process: API server, worker, planner and a private Postgres, unless the settings name a database. Targets on the
 // loopback interface may be called.
 type Dev struct {
 	Settings  config.Config
@@ -97,7 +99,11 @@ func (d Dev) Run(ctx context.Context) error {
 func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credentials) error {
 	loops := c.loops()
 	defer loops.client.Close()
-	health := telemetry.NewHealth(c.logger, append(loops.worker.Checks(), c.databaseAnswers())...)
+	planner, err := c.planner()
+	if err != nil {
+		return err
+	}
+	health := telemetry.NewHealth(c.logger, slices.Concat(loops.worker.Checks(), planner.Checks(), []telemetry.Check{c.databaseAnswers()})...)
 	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err
@@ -113,6 +119,7 @@ func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credenti
 		}
 		group.Go(func() error { return c.publicServer(l, health).run(ctx) })
 		group.Go(func() error { return loops.run(ctx) })
+		group.Go(func() error { planner.Run(ctx); return nil })
 		group.Go(func() error { c.forgetAnswers(ctx); return nil })
 		group.Go(func() error {
 			if awaitReady(ctx, access.URL) {

@@ -22,6 +22,7 @@ type Config struct {
 	Client   Client
 	Egress   Egress
 	Worker   Worker
+	Planner  Planner
 	Log      Log
 }
 

@@ -99,6 +99,7 @@ func settings() []Setting {
 		},
 	}
 	list = append(list, durations()...)
+	list = append(list, plannerSettings()...)
 	return append(
 		list,
 		Setting{

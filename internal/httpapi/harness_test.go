@@ -78,6 +78,7 @@ func newServiceWith(t *testing.T, settings httpapi.Config, runs ...history) *ser
 		Ready:      func(context.Context) error { return s.ready },
 		Registerer: s.registry,
 		Runs:       s.runs,
+		Stats:      numbers{},
 	})
 	return s
 }

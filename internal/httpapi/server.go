@@ -14,6 +14,7 @@ import (
 	"rubato/internal/feed"
 	"rubato/internal/httpapi/api"
 	"rubato/internal/runs"
+	"rubato/internal/stats"
 )
 
 // The bounds that a listener serving the API should set. No request has a body that takes long to send, and no header that we
@@ -49,6 +50,7 @@ type Config struct {
 	Ready      func(context.Context) error // nil answer: the server can do its work
 	Registerer prometheus.Registerer
 	Runs       Runs
+	Stats      stats.Reader
 }
 
 // Server is the REST API. It is safe for concurrent use.
@@ -71,6 +73,7 @@ type Server struct {
 	rules     *rules
 	runs      Runs
 	serving   context.Context //nolint:containedctx // Ends when the server drains; see Drain.
+	stats     stats.Reader
 	watches   *quota
 }
 
@@ -97,6 +100,7 @@ func New(c Config) *Server {
 		router:    echo.New(),
 		rules:     contract(),
 		runs:      c.Runs,
+		stats:     c.Stats,
 		watches:   newQuota(maxWatchesPerKey, maxWatches, "too many clients watch events at the moment; close one first"),
 	}
 	s.serving, s.drain = context.WithCancel(context.Background())

@@ -84,7 +84,7 @@ func importRules() []rule {
 			"internal/httpapi",
 			[]string{
 				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
-				"internal/httpapi/api", "internal/idempotency", "internal/runs", "internal/telemetry",
+				"internal/httpapi/api", "internal/idempotency", "internal/runs", "internal/stats", "internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database",
 		},
@@ -98,11 +98,13 @@ func importRules() []rule {
 		{"internal/planner/heuristic", []string{"internal/planner"}, "an advisor sees the case and the desk, nothing else"},
 		{"internal/runs", []string{"internal/auditlog", "internal/errs"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
+		{"internal/stats", nil, "numbers are told the same whoever reads them and wherever they are kept"},
 		{
 			"internal/store",
 			[]string{
 				"internal/auditlog", "internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/feed", "internal/governor", "internal/idempotency", "internal/runs", "internal/schedule", "internal/store/dbsqlc",
+				"internal/feed", "internal/governor", "internal/idempotency", "internal/runs", "internal/schedule", "internal/stats",
+				"internal/store/dbsqlc",
 				"internal/telemetry", "internal/zombie", "migrations",
 			},
 			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",

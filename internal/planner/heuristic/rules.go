@@ -18,8 +18,9 @@ const (
 	recoveryLook   = 10  // newest runs among which a failure counts as recent
 	recoverySteady = 5   // successes in a row that end the watch of a recovery
 	strainedFrom   = 2.0 // so many times slower than usual is strain
-	changePairs    = 20  // newest pairs of answers that the change rate is told by
-	enoughPairs    = 6   // pairs that it takes to act on it
+	changePairs    = 10  // newest pairs of answers that the change rate is told by
+	suddenPairs    = 4   // newest pairs that tell it alone where every one of them differs
+	enoughPairs    = 4   // pairs that it takes to act on it
 	calmPairs      = 10  // pairs without a change that it takes to relax
 	mostFaster     = 8   // bounds of what the change rate may ask for
 	mostSlower     = 4
@@ -142,7 +143,10 @@ func strained(c planner.Case) (opinion, bool) {
 
 // changing looks as often as answers change: so that one look in two finds something new. Answers that do not change are looked at less.
 func changing(c planner.Case) (opinion, bool) {
-	seen := pairs(c.Outcomes)
+	seen := pairs(c.Outcomes, changePairs)
+	if sudden := pairs(c.Outcomes, suddenPairs); sudden.Changed == suddenPairs {
+		seen = sudden
+	}
 	rate, known := seen.Rate()
 	if !known || seen.Pairs < enoughPairs {
 		return opinion{}, false
@@ -152,6 +156,9 @@ func changing(c planner.Case) (opinion, bool) {
 	if seen.Changed == 0 {
 		if seen.Pairs < calmPairs || c.Labels[planner.RoleLabel] != "" { // Who has a role is there to look, not to find.
 			return opinion{}, false
+		}
+		if c.Tempo < c.Usual {
+			return opinion{why: "its answers do not change any more", inform: detail, sure: 0.7, next: next}, true
 		}
 		return opinion{
 			every: min(2*c.Tempo, mostSlower*c.Usual), why: "its answers do not change, so fewer looks lose nothing", inform: detail, sure: 0.6, next: next,
@@ -173,10 +180,10 @@ func near(a, b time.Duration) bool {
 	return ratio > 0.67 && ratio < 1.5
 }
 
-// pairs counts how often the newest answers differ from the one before. Answers of a failing target say nothing.
-func pairs(list []planner.Outcome) (c planner.Changes) {
+// pairs counts how often the newest answers, so many pairs of them, differ from the one before. Answers of a failing target say nothing.
+func pairs(list []planner.Outcome, limit int) (c planner.Changes) {
 	var total time.Duration
-	for i := 0; i+1 < len(list) && c.Pairs < changePairs; i++ {
+	for i := 0; i+1 < len(list) && c.Pairs < limit; i++ {
 		fresh, old := list[i], list[i+1]
 		if fresh.Status != "succeeded" || old.Status != "succeeded" || fresh.Digest == 0 && old.Digest == 0 {
 			continue
