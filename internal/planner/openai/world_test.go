@@ -162,7 +162,7 @@ func (w *world) plan(t *testing.T, change ...func(*openai.Config)) (stop func())
 	p := planner.New(planner.Config{
 		Advisor: advisor, Queue: store.NewPlannerQueue(w.db, planner.NewSessionID(), planner.LockFor(time.Minute)),
 		Evidence: store.NewPlannerEvidence(w.db), Rails: w.rails, Slots: 4, Poll: 10 * time.Millisecond, Timeout: time.Minute,
-		Grace: time.Second, Retention: time.Hour, Logger: slog.New(slog.DiscardHandler), Registerer: registry,
+		Grace: time.Second, Retention: time.Hour, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Registerer: registry,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -184,7 +184,7 @@ func (w *world) await(t *testing.T, sessions int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return rows[int](t, w, "SELECT count(*)::int FROM planner_sessions")[0] >= sessions
-	}, 2*time.Minute, 20*time.Millisecond)
+	}, 8*time.Second, 20*time.Millisecond)
 }
 
 // fixed returns what no planner may change, as text: all configuration, keys and history, and of schedules what runs and people decide.
