@@ -37,6 +37,7 @@ type cli struct {
 	Runs       runsCmd       `cmd:"" help:"Look at what ran, and end what runs."`
 	Stats      statsCmd      `cmd:"" help:"Print what is due and running, and how the newest runs did."`
 	Workers    workersCmd    `cmd:"" help:"Print who runs endpoints, the newest first."`
+	Planner    plannerCmd    `cmd:"" help:"See what the planner did and why, and decide what it suggests."`
 	Keys       keysCmd       `cmd:"" help:"Administer API keys. Needs a key with the scope admin."`
 	Changes    changesCmd    `cmd:"" help:"Print who changed what: the audit log, the newest change first. Needs a key with the scope admin."`
 	Explain    explainCmd    `cmd:"" help:"Decide offline when endpoints would run: one JSON object per line in, one decision per line out."`

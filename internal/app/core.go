@@ -112,6 +112,7 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 		Keys:       auth.NewKeyring(keys, authenticator),
 		Audit:      store.NewAuditLog(c.db),
 		Once:       store.NewIdempotency(c.db),
+		Planner:    store.NewPlannerReviews(c.db, c.plannerLimits()),
 		Rate:       c.settings.API.Rate,
 		Origins:    c.settings.API.Origins,
 		Ready:      readiness(health),

@@ -71,6 +71,7 @@ func newServiceWith(t *testing.T, settings httpapi.Config, runs ...history) *ser
 		Keys:       auth.NewKeyring(s.store, authenticator),
 		Once:       s.once,
 		Origins:    settings.Origins,
+		Planner:    reviews{s.store},
 		Rate:       settings.Rate,
 		Endpoints:  endpoints.NewService(s.store, targets{}),
 		Feed:       quiet{},

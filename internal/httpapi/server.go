@@ -13,6 +13,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/feed"
 	"rubato/internal/httpapi/api"
+	"rubato/internal/planner"
 	"rubato/internal/runs"
 	"rubato/internal/stats"
 )
@@ -45,6 +46,7 @@ type Config struct {
 	Keys       *auth.Keyring
 	Logger     *slog.Logger
 	Once       Once
+	Planner    planner.Reviews
 	Origins    []string                    // whose scripts may read answers (CORS); nil: nobody's
 	Rate       int                         // requests a second that a key may send; 0: any number
 	Ready      func(context.Context) error // nil answer: the server can do its work
@@ -68,6 +70,7 @@ type Server struct {
 	metrics   *metrics
 	once      Once
 	origins   []string
+	planner   planner.Reviews
 	ready     func(context.Context) error
 	router    *echo.Echo
 	rules     *rules
@@ -96,6 +99,7 @@ func New(c Config) *Server {
 		logger:    c.Logger.With("component", "httpapi"),
 		once:      c.Once,
 		origins:   c.Origins,
+		planner:   c.Planner,
 		ready:     c.Ready,
 		router:    echo.New(),
 		rules:     contract(),

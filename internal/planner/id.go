@@ -3,6 +3,8 @@ package planner
 import (
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -42,26 +44,30 @@ func (id SessionID) String() string { return sessionPrefix + uuid.UUID(id).Strin
 // String returns the ID as users see it.
 func (id SuggestionID) String() string { return suggestionPrefix + uuid.UUID(id).String() }
 
-// ParseSessionID reads the form that String writes. The error is an [errs.NotFound]: a text that no session has names nothing.
+// ParseSessionID reads the form that String writes. A text that no session has names nothing: the error is an [errs.NotFound]. What is no
+// text at all is an [errs.Malformed].
 func ParseSessionID(s string) (SessionID, error) {
-	id, ok := parse(s, sessionPrefix)
-	if !ok {
-		return SessionID{}, errs.New(errs.NotFound, "not_found", "there is no such session; the id of one looks like ps_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")
-	}
-	return SessionID(id), nil
+	id, err := parse(s, sessionPrefix, "session")
+	return SessionID(id), err
 }
 
-// ParseSuggestionID reads the form that String writes. The error is an [errs.NotFound].
+// ParseSuggestionID reads the form that String writes. The errors are those of [ParseSessionID].
 func ParseSuggestionID(s string) (SuggestionID, error) {
-	id, ok := parse(s, suggestionPrefix)
-	if !ok {
-		return SuggestionID{}, errs.New(errs.NotFound, "not_found", "there is no such suggestion; the id of one looks like sg_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")
-	}
-	return SuggestionID(id), nil
+	id, err := parse(s, suggestionPrefix, "suggestion")
+	return SuggestionID(id), err
 }
 
-func parse(s, prefix string) (uuid.UUID, bool) {
+// parse reads an ID of a kind.
+func parse(s, prefix, kind string) (uuid.UUID, error) {
 	raw, found := strings.CutPrefix(s, prefix)
 	id, err := uuid.Parse(raw)
-	return id, found && err == nil && len(raw) == 36
+	looks := "the id of a " + kind + " looks like " + prefix + "0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
+	switch {
+	case found && err == nil && len(raw) == 36:
+		return id, nil
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
+		return uuid.Nil, errs.New(errs.Malformed, "invalid_id", looks)
+	default:
+		return uuid.Nil, errs.New(errs.NotFound, "not_found", "there is no such "+kind+"; "+looks)
+	}
 }

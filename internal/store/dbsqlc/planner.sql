@@ -114,9 +114,10 @@ FOR UPDATE;
 -- name: PlannerClose :execrows
 -- Ends a claim. What was urged meanwhile is due as soon as it may be.
 UPDATE planner_state
-SET claimed_by = NULL, urged = NULL, parked = NULL, not_before = @not_before, memory = @memory, seen_version = @seen_version,
+SET claimed_by = NULL, urged = NULL, parked = NULL, not_before = sqlc.arg('not_before')::timestamptz, memory = @memory, seen_version = @seen_version,
     last_session = coalesce(sqlc.narg('last_session')::uuid, last_session),
-    due_at = CASE WHEN urged IS NULL THEN @due_at ELSE least(@due_at, @not_before) END,
+    due_at = CASE WHEN urged IS NULL THEN sqlc.arg('due_at')::timestamptz
+                  ELSE least(sqlc.arg('due_at')::timestamptz, sqlc.arg('not_before')::timestamptz) END,
     trigger = coalesce(urged, 'time_reached'),
     seen_status = coalesce(seen_status, sqlc.narg('seen_status')::text)
 WHERE endpoint_id = @endpoint_id AND claim_token = @claim_token;
@@ -175,12 +176,13 @@ WHERE id IN (SELECT s.id FROM planner_sessions s WHERE s.id < sqlc.arg('before')
 -- A new suggestion takes the place of one that still waits.
 WITH replaced AS (
     UPDATE planner_suggestions
-    SET state = 'replaced', decided_at = @created_at
-    WHERE endpoint_id = @endpoint_id AND state = 'pending'
+    SET state = 'replaced', decided_at = sqlc.arg('created_at')::timestamptz
+    WHERE endpoint_id = sqlc.arg('endpoint_id')::uuid AND state = 'pending'
     RETURNING id
 )
 INSERT INTO planner_suggestions (id, tenant_id, endpoint_id, session_id, advisor, version, plan, reasoning, created_at, expires_at, state)
-SELECT @id, @tenant_id, @endpoint_id, @session_id, @advisor, @version, @plan, @reasoning, @created_at, @expires_at, 'pending'
+SELECT @id::uuid, @tenant_id::uuid, sqlc.arg('endpoint_id')::uuid, @session_id::uuid, @advisor::text, @version::bigint, @plan::jsonb, @reasoning::text,
+       sqlc.arg('created_at')::timestamptz, @expires_at::timestamptz, 'pending'
 FROM (SELECT count(*) FROM replaced) done;
 
 -- name: PlannerSuggestionGet :one

@@ -78,9 +78,10 @@ func (q *Queries) PlannerClaim(ctx context.Context, db DBTX, arg PlannerClaimPar
 
 const plannerClose = `-- name: PlannerClose :execrows
 UPDATE planner_state
-SET claimed_by = NULL, urged = NULL, parked = NULL, not_before = $1, memory = $2, seen_version = $3,
+SET claimed_by = NULL, urged = NULL, parked = NULL, not_before = $1::timestamptz, memory = $2, seen_version = $3,
     last_session = coalesce($4::uuid, last_session),
-    due_at = CASE WHEN urged IS NULL THEN $5 ELSE least($5, $1) END,
+    due_at = CASE WHEN urged IS NULL THEN $5::timestamptz
+                  ELSE least($5::timestamptz, $1::timestamptz) END,
     trigger = coalesce(urged, 'time_reached'),
     seen_status = coalesce(seen_status, $6::text)
 WHERE endpoint_id = $7 AND claim_token = $8
@@ -768,12 +769,13 @@ func (q *Queries) PlannerSuggestionGet(ctx context.Context, db DBTX, arg Planner
 const plannerSuggestionInsert = `-- name: PlannerSuggestionInsert :exec
 WITH replaced AS (
     UPDATE planner_suggestions
-    SET state = 'replaced', decided_at = $9
-    WHERE endpoint_id = $3 AND state = 'pending'
+    SET state = 'replaced', decided_at = $9::timestamptz
+    WHERE endpoint_id = $3::uuid AND state = 'pending'
     RETURNING id
 )
 INSERT INTO planner_suggestions (id, tenant_id, endpoint_id, session_id, advisor, version, plan, reasoning, created_at, expires_at, state)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'pending'
+SELECT $1::uuid, $2::uuid, $3::uuid, $4::uuid, $5::text, $6::bigint, $7::jsonb, $8::text,
+       $9::timestamptz, $10::timestamptz, 'pending'
 FROM (SELECT count(*) FROM replaced) done
 `
 
