@@ -99,7 +99,7 @@ func TestJ1OrdersToHurryEndInsideTheClamps(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, wants("faster"))
 	hurried := rows[int64](t, s.world, "SELECT min(interval_ms) FROM hints WHERE kind = 'interval'")
-	require.Equal(t, []int64{15000}, hurried, "the attacker does get the fastest tempo that the rails allow: a quarter of the interval in force")
+	require.Equal(t, []int64{30000}, hurried, "what the attacker does get: a quarter of the interval in force, which a failure made two minutes")
 }
 
 // TestJ2NoCallReachesAnotherEndpointOrTheConfiguration obeys everybody who wants to rewrite an endpoint or to reach another one.
@@ -116,7 +116,7 @@ func TestJ3NobodyIsSilencedForLong(t *testing.T) {
 	s := besiege(t, wants("silence", "hide"))
 	require.NotEmpty(t, rows[string](t, s.world, "SELECT endpoint_id::text FROM schedules WHERE paused_until < 'infinity' AND paused_until > clock_timestamp() + interval '50 minutes'"),
 		"an hour of silence is what an attacker does get")
-	require.Len(t, rows[string](t, s.world, "SELECT s.endpoint_id::text FROM schedules s JOIN endpoints e ON e.id = s.endpoint_id WHERE e.name = 'paused by a person' AND s.paused_until > '2199-01-01'"), 1,
+	require.Len(t, rows[string](t, s.world, "SELECT s.endpoint_id::text FROM schedules s JOIN endpoints e ON e.id = s.endpoint_id WHERE e.name = 'paused by a person' AND s.paused_until > clock_timestamp() + interval '1000 days'"), 1,
 		"what a person paused stays paused")
 	require.Equal(t, []int{1}, rows[int](t, s.world, "SELECT DISTINCT failure_count FROM schedules WHERE last_status = 'failed'"))
 }

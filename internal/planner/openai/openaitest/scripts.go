@@ -1,6 +1,9 @@
 package openaitest
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // Always gives the same answer to every call.
 func Always(answer Answer) Script { return func(Call) Answer { return answer } }
@@ -56,10 +59,19 @@ func (o *Obedient) Script() Script {
 		}
 		from := (turn - 1) * batch
 		if c.Request.Forced() == "submit_analysis" || from >= len(o.Want) {
-			return Tools(Submission(string(c.Body)))
+			return Tools(Submission(c.shown()))
 		}
 		return Tools(o.Want[from:min(from+batch, len(o.Want))]...)
 	}
+}
+
+// shown returns the end of all that the model was shown, as much as an answer holds.
+func (c Call) shown() string {
+	all := ""
+	for _, m := range c.Request.Messages {
+		all += m.Content + "\n"
+	}
+	return strings.ToValidUTF8(all[max(0, len(all)-1200):], "")
 }
 
 // Seen returns the bodies of all requests, which is all that the model could leak.
