@@ -220,7 +220,7 @@ func told(err error) string {
 func (d *boundDesk) Refuse(c Call) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.calls) >= MaxCalls {
+	if len(d.calls) >= MaxCalls-1 {
 		return
 	}
 	name, _ := clean(string(c.Tool), maxToolName)

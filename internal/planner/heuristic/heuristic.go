@@ -54,8 +54,16 @@ func (Advisor) Advise(ctx context.Context, c planner.Case, d planner.Desk) (plan
 	return planner.Verdict{Reasoning: reasoning + ".", Confidence: o.sure, NextAnalysisIn: o.next}, nil
 }
 
-// judge returns what the first rule says that applies.
+// judge returns what the first rule says that applies. Who is there for its group looks at the group often.
 func judge(c planner.Case) opinion {
+	o := decide(c)
+	if helper(c) && len(c.Siblings) > 0 {
+		o.next = min(o.next, groupLook)
+	}
+	return o
+}
+
+func decide(c planner.Case) opinion {
 	for _, rule := range []func(planner.Case) (opinion, bool){wait, failing, recovering, trouble, strained, changing} {
 		if o, applies := rule(c); applies {
 			return o

@@ -19,12 +19,13 @@ const (
 	recoverySteady = 5   // successes in a row that end the watch of a recovery
 	strainedFrom   = 2.0 // so many times slower than usual is strain
 	changePairs    = 10  // newest pairs of answers that the change rate is told by
-	suddenPairs    = 4   // newest pairs that tell it alone where every one of them differs
-	enoughPairs    = 4   // pairs that it takes to act on it
+	suddenPairs    = 3   // newest pairs that tell it alone where every one of them differs
+	enoughPairs    = 3   // pairs that it takes to act on it
 	calmPairs      = 10  // pairs without a change that it takes to relax
 	mostFaster     = 8   // bounds of what the change rate may ask for
-	mostSlower     = 4
+	mostSlower     = 2
 	alertEvery     = 10 * time.Minute
+	groupLook      = time.Minute // how often who has a role looks at its group
 )
 
 // The roles that an endpoint's label may name.
@@ -89,12 +90,17 @@ func newest(c planner.Case) planner.Outcome {
 	return c.Outcomes[0]
 }
 
+// helper reports whether an endpoint is there for its group.
+func helper(c planner.Case) bool {
+	return slices.Contains([]string{roleHealth, roleInvestigation, roleRecovery, roleAlert}, c.Labels[planner.RoleLabel])
+}
+
 // trouble does what the endpoint's role asks for while a sibling fails or is strained. An endpoint without a role does not mind.
 func trouble(c planner.Case) (opinion, bool) {
-	role := c.Labels[planner.RoleLabel]
-	if !slices.Contains([]string{roleHealth, roleInvestigation, roleRecovery, roleAlert}, role) {
+	if !helper(c) {
 		return opinion{}, false
 	}
+	role := c.Labels[planner.RoleLabel]
 	i := slices.IndexFunc(c.Siblings, func(s planner.Sibling) bool {
 		return s.Role != role && s.Role != roleAlert && s.Role != roleInvestigation && s.Role != roleRecovery && troubled(s)
 	})
@@ -163,6 +169,9 @@ func changing(c planner.Case) (opinion, bool) {
 		return opinion{
 			every: min(2*c.Tempo, mostSlower*c.Usual), why: "its answers do not change, so fewer looks lose nothing", inform: detail, sure: 0.6, next: next,
 		}, true
+	}
+	if seen = pairs(c.Outcomes, 1); seen.Changed == 1 && c.Tempo > c.Usual {
+		return opinion{why: "its answers change again", inform: detail, sure: 0.7, next: next}, true
 	}
 	wanted := time.Duration(math.Ln2 / rate * float64(time.Second)).Round(100 * time.Millisecond)
 	wanted = bounded(wanted, c.Usual/mostFaster, mostSlower*c.Usual)
