@@ -23,6 +23,7 @@ type Config struct {
 	Egress   Egress
 	Worker   Worker
 	Planner  Planner
+	Model    Model
 	Log      Log
 }
 
@@ -122,6 +123,7 @@ func Load(environ []string, p Program) (Config, error) {
 		cfg.Database.DirectURL = cfg.Database.URL
 	}
 	problems = append(problems, misfits(cfg.Worker, broken)...)
+	problems = append(problems, modelless(cfg.Model, broken)...)
 	if len(problems) > 0 {
 		return Config{}, &Error{Problems: problems}
 	}

@@ -77,7 +77,8 @@ func TestLoadReadsEveryName(t *testing.T) {
 			StaleAfter: 91 * time.Second, Settle: 181 * time.Second, SweepInterval: 12 * time.Second,
 			ShutdownGrace: 31 * time.Second, RunRetention: 721 * time.Hour, BodyRetention: 169 * time.Hour,
 		},
-		Log: Log{Level: slog.LevelWarn, Format: FormatJSON},
+		Model: Model{SessionTokens: 5000, AnswerTokens: 500},
+		Log:   Log{Level: slog.LevelWarn, Format: FormatJSON},
 	}
 	require.Empty(t, cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})))
 }

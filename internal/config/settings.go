@@ -100,6 +100,7 @@ func settings() []Setting {
 	}
 	list = append(list, durations()...)
 	list = append(list, plannerSettings()...)
+	list = append(list, modelSettings()...)
 	return append(
 		list,
 		Setting{
