@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/store"
 )
 
 // state returns a digest of everything that the database holds, beside when keys were last used.
@@ -71,6 +73,7 @@ func TestListsShowOneTenantAlone(t *testing.T) {
 	w := setup(t)
 	endpoint := w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
 	run := w.run(t)
+	w.planned(t, store.DefaultTenant)
 	lists := 0
 	for _, o := range operations() {
 		if o.method != http.MethodGet || o.scope() == "" || strings.Contains(o.route, "{") || o.streams() {

@@ -25,7 +25,7 @@ const (
 	mostFaster     = 8   // bounds of what the change rate may ask for
 	mostSlower     = 2
 	alertEvery     = 10 * time.Minute
-	groupLook      = time.Minute // how often who has a role looks at its group
+	groupLook      = 15 * time.Second // how often who has a role looks at its group, as far as the rails let it
 )
 
 // The roles that an endpoint's label may name.
