@@ -37,6 +37,7 @@ type Failure struct {
 	cause   error     // context.Canceled or context.DeadlineExceeded, so that callers can tell a shutdown
 }
 
+// Error names the kind, the status, and when to try again.
 func (f *Failure) Error() string {
 	text := "asking the model: " + string(f.Kind)
 	if f.Status != 0 {
