@@ -27,6 +27,10 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 			StaleAfter: 90 * time.Second, Settle: 3 * time.Minute, SweepInterval: 10 * time.Second,
 			ShutdownGrace: 30 * time.Second, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour,
 		},
+		Planner: config.Planner{
+			Slots: 4, Poll: time.Second, Timeout: 30 * time.Second, Spacing: 30 * time.Second, Dwell: time.Minute, ChangesPerHour: 12,
+			AnalysesPerHour: 12, Tokens: 5_000_000, TenantTokens: 1_000_000, EndpointTokens: 100_000,
+		},
 		Log: Log{Level: slog.LevelInfo, Format: FormatAuto},
 	}
 	require.Empty(t, cmp.Diff(want, got))

@@ -56,18 +56,11 @@ type Reviews interface {
 }
 
 // Approve puts a suggestion in force at an endpoint under its lock. The lives of its hints and its pause are bounded as for everybody; that
-// the tempo changes no faster than the planner alone may change it is for the person who approves to judge.
+// the tempo changes no faster than the planner alone may change it is for the person who approves to judge. An endpoint that was edited
+// since is an [errs.Conflict].
 func (s Suggestion) Approve(e *endpoints.Endpoint, by auditlog.Actor, now time.Time) (*endpoints.Recorded, error) {
-	if err := s.current(e); err != nil {
-		return nil, err
+	if e.Version != s.Version {
+		return nil, errs.New(errs.Conflict, "suggestion_stale", "the endpoint was edited since this was suggested; reject it, and wait for the next analysis")
 	}
 	return e.Take(now, by, author(s.Advisor), s.Plan.advice())
-}
-
-// current refuses a suggestion that was made for another configuration.
-func (s Suggestion) current(e *endpoints.Endpoint) error {
-	if e.Version == s.Version {
-		return nil
-	}
-	return errs.New(errs.Conflict, "suggestion_stale", "the endpoint was edited since this was suggested; reject it, and wait for the next analysis")
 }

@@ -91,11 +91,12 @@ func TestComposeRunsEveryProgram(t *testing.T) {
 	t.Parallel()
 	c := readCompose(t)
 
-	require.ElementsMatch(t, []string{"postgres", "migrate", "api", "scheduler-worker", "prometheus", "grafana"}, slices.Collect(maps.Keys(c.Services)))
+	require.ElementsMatch(t, []string{"postgres", "migrate", "api", "scheduler-worker", "planner", "prometheus", "grafana"}, slices.Collect(maps.Keys(c.Services)))
 	require.Contains(t, c.Services, "postgres")
 	require.Equal(t, []string{"migrate", "up"}, c.Services["migrate"].Command)
 	require.Equal(t, []string{"/api"}, c.Services["api"].Entrypoint)
 	require.Equal(t, []string{"/scheduler-worker"}, c.Services["scheduler-worker"].Entrypoint)
+	require.Equal(t, []string{"/planner"}, c.Services["planner"].Entrypoint)
 	require.Equal(t, 2, c.Services["scheduler-worker"].Deploy.Replicas)
 	require.Regexp(t, `^postgres:1[5-9]$`, c.Services["postgres"].Image)
 	for name, s := range c.Services {

@@ -30,6 +30,7 @@ func importRules() []rule {
 		{"migrations", nil, "the schema is text"},
 		{"cmd/api", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{"cmd/scheduler-worker", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
+		{"cmd/planner", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{
 			"cmd/rubato",
 			[]string{"client", "internal/app", "internal/bench", "internal/config"},
@@ -39,8 +40,8 @@ func importRules() []rule {
 			"internal/app",
 			[]string{
 				"internal/apidocs", "internal/audit", "internal/auth", "internal/claims", "internal/config", "internal/devpg",
-				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/store",
-				"internal/telemetry", "internal/zombie",
+				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/planner",
+				"internal/planner/heuristic", "internal/planner/openai", "internal/store", "internal/telemetry", "internal/zombie",
 			},
 			"the one place that knows which parts a program is made of",
 		},
@@ -84,7 +85,7 @@ func importRules() []rule {
 			"internal/httpapi",
 			[]string{
 				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
-				"internal/httpapi/api", "internal/idempotency", "internal/runs", "internal/stats", "internal/telemetry",
+				"internal/httpapi/api", "internal/idempotency", "internal/planner", "internal/runs", "internal/stats", "internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database",
 		},
@@ -92,7 +93,7 @@ func importRules() []rule {
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
 		{
 			"internal/planner",
-			[]string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor", "internal/runs", "internal/telemetry"},
+			[]string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/runs", "internal/telemetry"},
 			"the rails hold whoever advises and wherever sessions are kept",
 		},
 		{"internal/planner/heuristic", []string{"internal/planner"}, "an advisor sees the case and the desk, nothing else"},
@@ -110,7 +111,7 @@ func importRules() []rule {
 			"internal/store",
 			[]string{
 				"internal/auditlog", "internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/feed", "internal/governor", "internal/idempotency", "internal/runs", "internal/schedule", "internal/stats",
+				"internal/feed", "internal/governor", "internal/idempotency", "internal/planner", "internal/runs", "internal/schedule", "internal/stats",
 				"internal/store/dbsqlc",
 				"internal/telemetry", "internal/zombie", "migrations",
 			},
