@@ -27,11 +27,12 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 			StaleAfter: 90 * time.Second, Settle: 3 * time.Minute, SweepInterval: 10 * time.Second,
 			ShutdownGrace: 30 * time.Second, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour,
 		},
-		Planner: config.Planner{
+		Planner: Planner{
 			Slots: 4, Poll: time.Second, Timeout: 30 * time.Second, Spacing: 30 * time.Second, Dwell: time.Minute, ChangesPerHour: 12,
 			AnalysesPerHour: 12, Tokens: 5_000_000, TenantTokens: 1_000_000, EndpointTokens: 100_000,
 		},
-		Log: Log{Level: slog.LevelInfo, Format: FormatAuto},
+		Model: Model{SessionTokens: 5000, AnswerTokens: 500},
+		Log:   Log{Level: slog.LevelInfo, Format: FormatAuto},
 	}
 	require.Empty(t, cmp.Diff(want, got))
 }
@@ -80,6 +81,10 @@ func TestLoadReadsEveryName(t *testing.T) {
 			Slots: 7, Horizon: 11 * time.Second, PollInterval: 500 * time.Millisecond, LockTTL: 61 * time.Second,
 			StaleAfter: 91 * time.Second, Settle: 181 * time.Second, SweepInterval: 12 * time.Second,
 			ShutdownGrace: 31 * time.Second, RunRetention: 721 * time.Hour, BodyRetention: 169 * time.Hour,
+		},
+		Planner: Planner{
+			Slots: 4, Poll: time.Second, Timeout: 30 * time.Second, Spacing: 30 * time.Second, Dwell: time.Minute, ChangesPerHour: 12,
+			AnalysesPerHour: 12, Tokens: 5_000_000, TenantTokens: 1_000_000, EndpointTokens: 100_000,
 		},
 		Model: Model{SessionTokens: 5000, AnswerTokens: 500},
 		Log:   Log{Level: slog.LevelWarn, Format: FormatJSON},
