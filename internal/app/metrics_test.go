@@ -89,6 +89,7 @@ func scrapes(t *testing.T) map[string]string {
 		return Worker{Settings: cfg, Logger: discard, Started: started}.Run(ctx)
 	})
 	steering := settings(t, migrated(t))
+	steering.Model = config.Model{Name: "never-asked", BaseURL: "http://127.0.0.1:1", SessionTokens: 5000, AnswerTokens: 500}
 	planner := background(t, func(ctx context.Context, started func(Addresses)) error {
 		return Planner{Settings: steering, Logger: discard, Started: started}.Run(ctx)
 	})

@@ -149,6 +149,7 @@ func TestComposeStartsThingsInOrderAndWatchesThem(t *testing.T) {
 		"migrate":          {"postgres": "service_healthy"},
 		"api":              {"migrate": "service_completed_successfully"},
 		"scheduler-worker": {"migrate": "service_completed_successfully"},
+		"planner":          {"migrate": "service_completed_successfully"},
 		"grafana":          {"prometheus": "service_healthy"},
 	}
 	for name, s := range c.Services {
@@ -230,7 +231,7 @@ func TestImageHoldsEveryProgramAndNothingElse(t *testing.T) {
 	}
 
 	require.Equal(t, []string{"golang:1.26-alpine", "scratch"}, stages)
-	require.Equal(t, []string{"api", "scheduler-worker", "rubato"}, programs)
+	require.Equal(t, []string{"api", "scheduler-worker", "planner", "rubato"}, programs)
 	want := map[string]string{"/etc/ssl/certs/ca-certificates.crt": "/etc/ssl/certs/ca-certificates.crt"}
 	for _, name := range programs {
 		want["/"+name] = "/out/" + name
