@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
 )
 
@@ -94,6 +95,7 @@ func scrapes(t *testing.T) map[string]string {
 		return Planner{Settings: steering, Logger: discard, Started: started}.Run(ctx)
 	})
 	data, all, home := devpgtest.Dir(t), settings(t, migrated(t)), Home{dir: t.TempDir()}
+	all.Model = steering.Model
 	dev := background(t, func(ctx context.Context, ready func(Credentials)) error {
 		return Dev{Settings: all, DataDir: data, Home: home, Logger: discard, Ready: ready}.Run(ctx)
 	})

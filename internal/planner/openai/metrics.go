@@ -35,7 +35,7 @@ func newMetrics(r prometheus.Registerer, resting func() bool) *metrics {
 		}, []string{"reason"}),
 		seconds: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "rubato_planner_model_seconds", Help: "How long the model's service took to answer.",
-			Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60},
+			Buckets: []float64{.5, 2, 5, 15, 30},
 		}),
 	}
 	f.NewGaugeFunc(prometheus.GaugeOpts{
