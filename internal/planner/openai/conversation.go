@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	openai "github.com/sashabaranov/go-openai"
@@ -126,11 +127,11 @@ func (t turn) choice() any {
 
 // described returns what the tools add to a request, for its size.
 func described(tools []tool) string {
-	size := ""
+	var all strings.Builder
 	for _, t := range tools {
-		size += string(t.name) + t.about + string(t.schema())
+		all.WriteString(string(t.name) + t.about + string(t.schema()))
 	}
-	return size
+	return all.String()
 }
 
 // remind adds a word of ours.

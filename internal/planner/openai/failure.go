@@ -30,7 +30,7 @@ const (
 
 // Failure is why the service gave no answer that can be used. Its text names the kind and the status and nothing else: what the
 // service writes may repeat the key, and what a connection's error tells may hold the secret part of a URL.
-type Failure struct {
+type Failure struct { //nolint:errname // It is one of a kind; see Kind.
 	Kind    Kind
 	Status  int       // of the answer, where there was one
 	RetryAt time.Time // before which nothing is asked, where that is known

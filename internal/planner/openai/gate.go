@@ -45,7 +45,8 @@ func (g *gate) observe(answer *http.Response) time.Time {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if until := now.Add(spread(asked, rand.Float64())); until.After(g.until) {
+	luck := rand.Float64() //nolint:gosec // Nobody gains by guessing it.
+	if until := now.Add(spread(asked, luck)); until.After(g.until) {
 		g.until = until
 	}
 	return g.until

@@ -11,12 +11,33 @@ type stem struct {
 
 // stems are looked for in lower case, in names without separators.
 var stems = []stem{
-	{"password", false, true}, {"passwd", false, true}, {"passwort", false, true}, {"passphrase", false, true}, {"passcode", false, true},
-	{"secret", false, true}, {"pin", true, true}, {"otp", true, true}, {"cvv", true, true},
-	{"pwd", false, false}, {"token", false, false}, {"apikey", false, false}, {"accesskey", false, false}, {"privatekey", false, false},
-	{"signingkey", false, false}, {"encryptionkey", false, false}, {"authorization", false, false}, {"cookie", false, false},
-	{"credential", false, false}, {"sessionid", false, false}, {"sid", true, false}, {"jwt", true, false}, {"auth", true, false},
-	{"signature", false, false}, {"xamzsecurity", false, false}, {"connectionstring", false, false}, {"databaseurl", false, false},
+	{"password", false, true},
+	{"passwd", false, true},
+	{"passwort", false, true},
+	{"passphrase", false, true},
+	{"passcode", false, true},
+	{"secret", false, true},
+	{"pin", true, true},
+	{"otp", true, true},
+	{"cvv", true, true},
+	{"pwd", false, false},
+	{"token", false, false},
+	{"apikey", false, false},
+	{"accesskey", false, false},
+	{"privatekey", false, false},
+	{"signingkey", false, false},
+	{"encryptionkey", false, false},
+	{"authorization", false, false},
+	{"cookie", false, false},
+	{"credential", false, false},
+	{"sessionid", false, false},
+	{"sid", true, false},
+	{"jwt", true, false},
+	{"auth", true, false},
+	{"signature", false, false},
+	{"xamzsecurity", false, false},
+	{"connectionstring", false, false},
+	{"databaseurl", false, false},
 	{"dsn", true, false},
 }
 
@@ -87,23 +108,15 @@ func withoutNamed(text string) string {
 // value returns where the value begins and ends that belongs to a name of which a part ends at a place; nothing where there is none, or
 // none to hide.
 func value(text string, at int, s stem) (from, to int) {
-	at = skip(text, at, 64, func(c byte) bool { return alphanumeric(c) || separator(c) })
-	at = skip(text, at, 8, func(c byte) bool { return c == '\\' })
-	quoted := at < len(text) && (text[at] == '"' || text[at] == '\'')
-	if quoted {
-		at++
-	}
-	at = skip(text, at, 8, blank)
-	if at >= len(text) || text[at] != ':' && text[at] != '=' {
+	slashes, quoted, found := assigned(text, at)
+	if !found {
 		return 0, 0
 	}
-	at = skip(text, at+1, 8, blank)
-	slashes := at
-	at = skip(text, at, 8, func(c byte) bool { return c == '\\' })
+	at = skip(text, slashes, 8, backslash)
 	switch {
 	case at >= len(text):
 		return 0, 0
-	case text[at] == '"' || text[at] == '\'':
+	case quotes(text[at]):
 		return at + 1, closing(text, at+1, text[at], at > slashes)
 	case quoted && (text[at] == '{' || text[at] == '['):
 		return at, balanced(text, at)
@@ -117,6 +130,23 @@ func value(text string, at int, s stem) (from, to int) {
 	}
 	return at, end
 }
+
+// assigned returns where the value begins after the rest of a name, whether the name was quoted, and whether there is one.
+func assigned(text string, at int) (begin int, quoted, found bool) {
+	at = skip(text, at, 64, func(c byte) bool { return alphanumeric(c) || separator(c) })
+	at = skip(text, at, 8, backslash)
+	if quoted = at < len(text) && quotes(text[at]); quoted {
+		at++
+	}
+	at = skip(text, at, 8, blank)
+	if at >= len(text) || text[at] != ':' && text[at] != '=' {
+		return 0, false, false
+	}
+	return skip(text, at+1, 8, blank), quoted, true
+}
+
+func backslash(c byte) bool { return c == '\\' }
+func quotes(c byte) bool    { return c == '"' || c == '\'' }
 
 func skip(text string, at, most int, may func(byte) bool) int {
 	for ; most > 0 && at < len(text) && may(text[at]); most-- {

@@ -68,7 +68,7 @@ func calling(calls []Invocation) message {
 	m := message{Role: "assistant"}
 	for i, call := range calls {
 		m.ToolCalls = append(m.ToolCalls, ToolCall{
-			ID: fmt.Sprintf("call_%d", i), Type: "function", Function: Function{Name: call.Name, Arguments: call.Arguments},
+			ID: fmt.Sprintf("call_%d", i), Type: "function", Function: Function(call),
 		})
 	}
 	return m

@@ -67,10 +67,11 @@ func (o *Obedient) Script() Script {
 
 // shown returns the end of all that the model was shown, as much as an answer holds.
 func (c Call) shown() string {
-	all := ""
+	var b strings.Builder
 	for _, m := range c.Request.Messages {
-		all += m.Content + "\n"
+		b.WriteString(m.Content + "\n")
 	}
+	all := b.String()
 	return strings.ToValidUTF8(all[max(0, len(all)-1200):], "")
 }
 

@@ -38,15 +38,15 @@ type Server struct {
 
 // New starts a server that answers by script until the test ends. The test fails where a request was one that a strict service
 // refuses.
-func New(t testing.TB, script Script) *Server {
-	t.Helper()
+func New(tb testing.TB, script Script) *Server {
+	tb.Helper()
 	s := &Server{script: script}
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		s.http.CloseClientConnections() // Answers that hold wait for their client to go.
 		s.http.Close()
 		for _, text := range s.broken {
-			t.Errorf("a strict service refuses this request: %s", text)
+			tb.Errorf("a strict service refuses this request: %s", text)
 		}
 	})
 	return s
