@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
 )
 
@@ -89,10 +90,12 @@ func scrapes(t *testing.T) map[string]string {
 		return Worker{Settings: cfg, Logger: discard, Started: started}.Run(ctx)
 	})
 	steering := settings(t, migrated(t))
+	steering.Model = config.Model{Name: "never-asked", BaseURL: "http://127.0.0.1:1", SessionTokens: 5000, AnswerTokens: 500}
 	planner := background(t, func(ctx context.Context, started func(Addresses)) error {
 		return Planner{Settings: steering, Logger: discard, Started: started}.Run(ctx)
 	})
 	data, all, home := devpgtest.Dir(t), settings(t, migrated(t), "RUBATO_PUBLIC_METRICS=true"), Home{dir: t.TempDir()}
+	all.Model = steering.Model
 	dev := background(t, func(ctx context.Context, ready func(Credentials)) error {
 		return Dev{Settings: all, DataDir: data, Home: home, Logger: discard, Ready: ready}.Run(ctx)
 	})

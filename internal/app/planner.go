@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/google/uuid"
@@ -9,6 +10,7 @@ import (
 	"rubato/internal/config"
 	"rubato/internal/planner"
 	"rubato/internal/planner/heuristic"
+	"rubato/internal/planner/openai"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
 )
@@ -29,7 +31,7 @@ func (p Planner) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.close(ctx)
 	work, err := c.planner()
 	if err != nil {
 		return err
@@ -71,8 +73,22 @@ func (c *core) planner() (*planner.Planner, error) {
 	}), nil
 }
 
-// advisor returns who advises the planner: the rules that need nothing.
-func (c *core) advisor() (planner.Advisor, error) { return heuristic.New(), nil }
+// advisor returns who advises the planner: the model that the settings name, else the rules that need nothing.
+func (c *core) advisor() (planner.Advisor, error) {
+	m := c.settings.Model
+	if m.Name == "" {
+		return heuristic.New(), nil
+	}
+	advisor, err := openai.New(openai.Config{
+		BaseURL: m.BaseURL, Key: m.Key, Model: m.Name, Temperature: m.Temperature, ReasoningEffort: m.ReasoningEffort,
+		SessionTokens: m.SessionTokens, CompletionTokens: m.AnswerTokens, Timeout: c.settings.Planner.Timeout,
+		PromptPrice: m.PromptPrice, CompletionPrice: m.CompletionPrice,
+	}, store.NewPlannerBudget(c.db, c.plannerLimits()), c.registry)
+	if err != nil {
+		return nil, fmt.Errorf("making ready to ask the model: %w", err)
+	}
+	return advisor, nil
+}
 
 // plannerLimits returns what models may cost in a day.
 func (c *core) plannerLimits() store.PlannerLimits {

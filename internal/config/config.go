@@ -24,6 +24,7 @@ type Config struct {
 	Worker   Worker
 	Planner  Planner
 	Secrets  Secrets
+	Model    Model
 	Log      Log
 	Trace    Trace
 }
@@ -136,6 +137,7 @@ func Load(environ []string, p Program) (Config, error) {
 	}
 	problems = append(problems, misfits(cfg.Worker, broken)...)
 	problems = append(problems, cfg.Trace.unsendable()...)
+	problems = append(problems, modelless(cfg.Model, broken)...)
 	if len(problems) > 0 {
 		return Config{}, &Error{Problems: problems}
 	}

@@ -35,6 +35,7 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 			Slots: 4, Poll: time.Second, Timeout: 30 * time.Second, Spacing: 30 * time.Second, Dwell: time.Minute, ChangesPerHour: 12,
 			AnalysesPerHour: 12, Tokens: 5_000_000, TenantTokens: 1_000_000, EndpointTokens: 100_000,
 		},
+		Model: Model{SessionTokens: 5000, AnswerTokens: 500},
 		Log:   Log{Level: slog.LevelInfo, Format: FormatAuto},
 		Trace: Trace{Exporter: "otlp", Protocol: "http/protobuf", Sampler: "parentbased_always_on", SamplerArg: 1, Service: "rubato"},
 	}
@@ -130,7 +131,8 @@ func TestLoadReadsEveryName(t *testing.T) {
 			Slots: 5, Poll: 2 * time.Second, Timeout: 31 * time.Second, Spacing: 32 * time.Second, Dwell: 61 * time.Second, ChangesPerHour: 13,
 			AnalysesPerHour: 14, Tokens: 3, TenantTokens: 2, EndpointTokens: 1,
 		},
-		Log: Log{Level: slog.LevelWarn, Format: FormatJSON},
+		Model: Model{SessionTokens: 5000, AnswerTokens: 500},
+		Log:   Log{Level: slog.LevelWarn, Format: FormatJSON},
 		Trace: Trace{
 			Off: true, Exporter: "none", Endpoint: "http://collector:4318", TracesEndpoint: "https://u:p@traces.example/in",
 			Protocol: "http/protobuf", Sampler: "traceidratio", SamplerArg: 0.25, Service: "cron",

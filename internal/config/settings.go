@@ -98,6 +98,7 @@ func settings() []Setting {
 	list = append(list, slots())
 	list = append(list, durations()...)
 	list = append(list, plannerSettings()...)
+	list = append(list, modelSettings()...)
 	list = append(
 		list,
 		Setting{

@@ -15,14 +15,15 @@ import (
 	"rubato/internal/devpg/devpgtest"
 )
 
-// startPlanningDev starts `rubato dev` with a planner that looks all the time and may change a tempo every second.
-func startPlanningDev(t *testing.T) *server {
+// startPlanningDev starts `rubato dev` with a planner that looks all the time and may change a tempo every second, and with more settings.
+func startPlanningDev(t *testing.T, settings ...string) *server {
 	t.Helper()
 	dataDir := devpgtest.Dir(t)
 	env := []string{
 		"RUBATO_PLANNER_POLL=50ms", "RUBATO_PLANNER_SPACING=1s", "RUBATO_PLANNER_DWELL=1s", "RUBATO_PLANNER_ANALYSES_PER_HOUR=3600",
 		"RUBATO_PLANNER_CHANGES_PER_HOUR=3600",
 	}
+	env = append(env, settings...)
 	p := start(t, t.TempDir(), env, "rubato", "dev", "--listen", "127.0.0.1:0", "--data-dir", dataDir)
 	p.await(t, "ready")
 	return &server{process: p, api: credentials(t, dataDir), dataDir: dataDir}

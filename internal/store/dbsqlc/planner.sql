@@ -220,12 +220,21 @@ ON CONFLICT (day, tenant_id, endpoint_id) DO UPDATE SET tokens = p.tokens + EXCL
 WHERE p.tokens + EXCLUDED.tokens <= sqlc.arg('max_tokens')::bigint;
 
 -- name: PlannerSpendSettle :exec
--- Corrects what was set aside to what was used, in all rows that it was taken from.
-UPDATE planner_spend
-SET tokens = greatest(0, tokens + sqlc.arg('more')::bigint)
-WHERE day = sqlc.arg('day')::text::date
-  AND (tenant_id = @tenant_id AND endpoint_id IN (sqlc.arg('endpoint_id')::uuid, '00000000-0000-0000-0000-000000000000')
-    OR tenant_id = '00000000-0000-0000-0000-000000000000' AND endpoint_id = '00000000-0000-0000-0000-000000000000');
+-- Corrects what was set aside to what was used, in all rows that it was taken from. They are locked in the order in which they are
+-- reserved, the one that all share first: whoever reserves meanwhile waits instead of meeting this half way.
+WITH charged AS MATERIALIZED (
+    SELECT s.day, s.tenant_id, s.endpoint_id
+    FROM planner_spend s
+    WHERE s.day = sqlc.arg('day')::text::date
+      AND (s.tenant_id = sqlc.arg('tenant_id')::uuid AND s.endpoint_id IN (sqlc.arg('endpoint_id')::uuid, '00000000-0000-0000-0000-000000000000')
+        OR s.tenant_id = '00000000-0000-0000-0000-000000000000' AND s.endpoint_id = '00000000-0000-0000-0000-000000000000')
+    ORDER BY s.tenant_id, s.endpoint_id
+    FOR UPDATE
+)
+UPDATE planner_spend p
+SET tokens = greatest(0, p.tokens + sqlc.arg('more')::bigint)
+FROM charged
+WHERE p.day = charged.day AND p.tenant_id = charged.tenant_id AND p.endpoint_id = charged.endpoint_id;
 
 -- name: PlannerSpendGet :one
 -- What a tenant has spent on a day.

@@ -626,11 +626,19 @@ func (q *Queries) PlannerSpendReserve(ctx context.Context, db DBTX, arg PlannerS
 }
 
 const plannerSpendSettle = `-- name: PlannerSpendSettle :exec
-UPDATE planner_spend
-SET tokens = greatest(0, tokens + $1::bigint)
-WHERE day = $2::text::date
-  AND (tenant_id = $3 AND endpoint_id IN ($4::uuid, '00000000-0000-0000-0000-000000000000')
-    OR tenant_id = '00000000-0000-0000-0000-000000000000' AND endpoint_id = '00000000-0000-0000-0000-000000000000')
+WITH charged AS MATERIALIZED (
+    SELECT s.day, s.tenant_id, s.endpoint_id
+    FROM planner_spend s
+    WHERE s.day = $2::text::date
+      AND (s.tenant_id = $3::uuid AND s.endpoint_id IN ($4::uuid, '00000000-0000-0000-0000-000000000000')
+        OR s.tenant_id = '00000000-0000-0000-0000-000000000000' AND s.endpoint_id = '00000000-0000-0000-0000-000000000000')
+    ORDER BY s.tenant_id, s.endpoint_id
+    FOR UPDATE
+)
+UPDATE planner_spend p
+SET tokens = greatest(0, p.tokens + $1::bigint)
+FROM charged
+WHERE p.day = charged.day AND p.tenant_id = charged.tenant_id AND p.endpoint_id = charged.endpoint_id
 `
 
 type PlannerSpendSettleParams struct {
@@ -640,7 +648,8 @@ type PlannerSpendSettleParams struct {
 	EndpointID UUID
 }
 
-// Corrects what was set aside to what was used, in all rows that it was taken from.
+// Corrects what was set aside to what was used, in all rows that it was taken from. They are locked in the order in which they are
+// reserved, the one that all share first: whoever reserves meanwhile waits instead of meeting this half way.
 func (q *Queries) PlannerSpendSettle(ctx context.Context, db DBTX, arg PlannerSpendSettleParams) error {
 	_, err := db.Exec(ctx, plannerSpendSettle,
 		arg.More,
