@@ -39,6 +39,7 @@ type cli struct {
 	Workers    workersCmd    `cmd:"" help:"Print who runs endpoints, the newest first."`
 	Keys       keysCmd       `cmd:"" help:"Administer API keys. Needs a key with the scope admin."`
 	Changes    changesCmd    `cmd:"" help:"Print who changed what: the audit log, the newest change first. Needs a key with the scope admin."`
+	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Let an agent use the server over the Model Context Protocol, by standard input and output."`
 	Explain    explainCmd    `cmd:"" help:"Decide offline when endpoints would run: one JSON object per line in, one decision per line out."`
 	Migrate    migrateCmd    `cmd:"" help:"Prepare the database that DATABASE_URL names."`
 	Audit      auditCmd      `cmd:"" help:"Check the guarantees against the history of the database that DATABASE_URL names. Only reads."`

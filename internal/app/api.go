@@ -12,6 +12,7 @@ import (
 	"rubato/internal/apidocs"
 	"rubato/internal/auth"
 	"rubato/internal/config"
+	"rubato/internal/mcp"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
 )
@@ -68,12 +69,15 @@ func (c *core) ensureKey(ctx context.Context, name, key string) error {
 	return nil
 }
 
-// publicServer returns the server of the API's own listener, which serves the metrics and the page of the contract too.
+// publicServer returns the server of the API's own listener, which serves agents, the metrics and the page of the contract too.
 func (c *core) publicServer(l net.Listener, health *telemetry.Health) *server {
 	api := c.api(health)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
 	apidocs.Register(mux)
+	agents := mcp.Handler(mcp.Config{API: api, Auth: c.keys, Logger: c.logger, Version: telemetry.Version()})
+	mux.Handle(mcp.Path, agents)
+	mux.Handle(mcp.ReadOnlyPath, agents)
 	mux.Handle("/", api)
 	s := newServer(l, mux, c.logger)
 	s.http.RegisterOnShutdown(api.Drain)

@@ -27,6 +27,7 @@ func importRules() []rule {
 	return []rule{
 		{"api", nil, "the contract is text; everybody may read it"},
 		{"client", nil, "generated for programs outside; it must build without the rest"},
+		{"docs", nil, "the documentation is text"},
 		{"migrations", nil, "the schema is text"},
 		{"cmd/api", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{"cmd/scheduler-worker", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
@@ -39,7 +40,8 @@ func importRules() []rule {
 			"internal/app",
 			[]string{
 				"internal/apidocs", "internal/audit", "internal/auth", "internal/claims", "internal/config", "internal/devpg",
-				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/store",
+				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/mcp",
+				"internal/store",
 				"internal/telemetry", "internal/zombie",
 			},
 			"the one place that knows which parts a program is made of",
@@ -90,6 +92,7 @@ func importRules() []rule {
 		},
 		{"internal/httpapi/api", nil, "generated from the contract"},
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
+		{"internal/mcp", []string{"api", "docs", "internal/auth", "internal/errs"}, "tools are made from the contract, and calls go through the API; nothing else is known"},
 		{"internal/runs", []string{"internal/auditlog", "internal/errs"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{"internal/stats", nil, "numbers are told the same whoever reads them and wherever they are kept"},
