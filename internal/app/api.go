@@ -12,6 +12,7 @@ import (
 	"rubato/internal/apidocs"
 	"rubato/internal/auth"
 	"rubato/internal/config"
+	"rubato/internal/mcp"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
 )
@@ -69,8 +70,8 @@ func (c *core) ensureKey(ctx context.Context, name, key string) error {
 	return nil
 }
 
-// publicServer returns the server of the API's own listener, which serves the page of the contract too, and the metrics where the
-// settings say so.
+// publicServer returns the server of the API's own listener, which serves agents and the page of the contract too, and the metrics where
+// the settings say so.
 func (c *core) publicServer(l net.Listener, health *telemetry.Health) *server {
 	api := c.api(health)
 	mux := http.NewServeMux()
@@ -78,6 +79,9 @@ func (c *core) publicServer(l net.Listener, health *telemetry.Health) *server {
 		mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
 	}
 	apidocs.Register(mux)
+	agents := mcp.Handler(mcp.Config{API: api, Auth: c.keys, Logger: c.logger, Version: telemetry.Version()})
+	mux.Handle(mcp.Path, agents)
+	mux.Handle(mcp.ReadOnlyPath, agents)
 	mux.Handle("/", api)
 	s := newServer(l, mux, c.logger)
 	s.http.RegisterOnShutdown(api.Drain)

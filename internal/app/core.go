@@ -45,6 +45,7 @@ type core struct {
 	own      []string          // listeners that the settings do not name, as host:port
 	traces   *tracing.Provider // nil: nobody collects traces
 	keyring  *secrets.Keyring
+	keys     *auth.Authenticator
 }
 
 // openCore opens the database and waits until it answers.
@@ -63,7 +64,10 @@ func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 	if err != nil {
 		return nil, errors.Join(err, traces.Close(ctx))
 	}
-	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, traces: traces, keyring: keyring}
+	c := &core{
+		settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, traces: traces, keyring: keyring,
+		keys: auth.NewAuthenticator(store.NewKeys(db)),
+	}
 	c.allowed = newAllowances(store.NewTenants(db), logger)
 	c.registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err := c.awaitDatabase(ctx); err != nil {
@@ -128,8 +132,6 @@ func (c *core) checkSchema(ctx context.Context) error {
 
 // api returns the handler of the REST API.
 func (c *core) api(health *telemetry.Health) *httpapi.Server {
-	keys := store.NewKeys(c.db)
-	authenticator := auth.NewAuthenticator(keys)
 	return httpapi.New(httpapi.Config{
 		Bulk:       endpoints.NewBulk(store.NewEndpoints(c.db), c.targets()),
 		Endpoints:  c.endpoints(),
@@ -138,8 +140,8 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 		Stats:      store.NewStats(c.db),
 		Secrets:    secrets.NewService(store.NewSecrets(c.db), c.keyring),
 		Signing:    signing.NewService(store.NewSecrets(c.db), c.keyring),
-		Auth:       authenticator,
-		Keys:       auth.NewKeyring(keys, authenticator),
+		Auth:       c.keys,
+		Keys:       auth.NewKeyring(store.NewKeys(c.db), c.keys),
 		Audit:      store.NewAuditLog(c.db),
 		Once:       store.NewIdempotency(c.db),
 		Planner:    store.NewPlannerReviews(c.db, c.plannerLimits()),

@@ -27,6 +27,7 @@ func importRules() []rule {
 	return []rule{
 		{"api", nil, "the contract is text; everybody may read it"},
 		{"client", nil, "generated for programs outside; it must build without the rest"},
+		{"docs", nil, "the documentation is text"},
 		{"migrations", nil, "the schema is text"},
 		{"cmd/api", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{"cmd/scheduler-worker", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
@@ -40,7 +41,7 @@ func importRules() []rule {
 			"internal/app",
 			[]string{
 				"internal/apidocs", "internal/audit", "internal/auth", "internal/claims", "internal/config", "internal/devpg",
-				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/planner",
+				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/mcp", "internal/planner",
 				"internal/planner/heuristic", "internal/planner/openai", "internal/secrets", "internal/signing", "internal/store",
 				"internal/telemetry", "internal/tracing", "internal/zombie",
 			},
@@ -113,6 +114,7 @@ func importRules() []rule {
 		},
 		{"internal/planner/openai/openaitest", nil, "a scripted service for tests"},
 		{"internal/planner/untrusted", nil, "texts of strangers are cleaned without knowing whose they are"},
+		{"internal/mcp", []string{"api", "docs", "internal/auth", "internal/errs"}, "tools are made from the contract, and calls go through the API; nothing else is known"},
 		{"internal/runs", []string{"internal/auditlog", "internal/errs"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{"internal/stats", nil, "numbers are told the same whoever reads them and wherever they are kept"},
