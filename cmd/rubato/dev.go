@@ -12,7 +12,7 @@ import (
 type devCmd struct {
 	Listen  string `placeholder:"HOST:PORT" help:"Where to listen. Default: RUBATO_LISTEN, else 127.0.0.1:8080. Port 0 takes a free one."`
 	DataDir string `placeholder:"DIR" help:"Where data and credentials are kept. Default: the user's place for application data."`
-	Demo    bool   `help:"Also serve a small target whose answers change, and register five endpoints on it."`
+	Demo    bool   `help:"Also serve a small target whose answers change, and register six endpoints on it."`
 }
 
 // Run serves until a signal comes.
