@@ -84,8 +84,9 @@ func TestExactlyOneRequestOverHTTP2(t *testing.T) {
 						_, err := client.Do(t.Context(), get(target.URL()))
 						require.NoError(t, err)
 					}
-					shape.URL = target.URL() + "/lost"
-					e, _ := fails(t, client, shape)
+					request := shape // The next of its kind runs beside this one.
+					request.URL = target.URL() + "/lost"
+					e, _ := fails(t, client, request)
 					require.Equal(t, lost.reason, e.Reason, "%v", e.Err)
 					require.True(t, e.Sent)
 					require.NotContains(t, e.Error(), "\x1b")
