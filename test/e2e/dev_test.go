@@ -217,7 +217,7 @@ func TestCommandLineFindsTheRunningServer(t *testing.T) {
 	eventually(t, "the demo's endpoints", func() bool {
 		list := start(t, dev.home, nil, "rubato", "endpoints", "list")
 		require.Equal(t, 0, list.wait(t, patience), list.output())
-		return strings.Count(list.output(), "demo-") == 5
+		return strings.Count(list.output(), "demo-") == 6
 	})
 	watch := start(t, dev.home, nil, "rubato", "runs", "watch", "--count", "3", "--endpoint", "demo-heartbeat")
 	require.Equal(t, 0, watch.wait(t, patience), watch.output())
