@@ -14,6 +14,7 @@ import (
 	"rubato/internal/config"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
+	"rubato/internal/web"
 )
 
 // apiConns bounds the connections of an API server: its statements take milliseconds.
@@ -50,7 +51,7 @@ func (a API) Run(ctx context.Context) error {
 	a.Logger.Info("the API server serves", "url", baseURL(l.Addr()), "version", telemetry.Version())
 	return serveWhile(ctx, admin, health, func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
-		group.Go(func() error { return c.publicServer(l, health).run(ctx) })
+		group.Go(func() error { return c.publicServer(l, health, nil).run(ctx) })
 		group.Go(func() error { c.forgetAnswers(ctx); return nil })
 		return group.Wait()
 	})
@@ -68,16 +69,29 @@ func (c *core) ensureKey(ctx context.Context, name, key string) error {
 	return nil
 }
 
-// publicServer returns the server of the API's own listener, which serves the metrics and the page of the contract too.
-func (c *core) publicServer(l net.Listener, health *telemetry.Health) *server {
+// publicServer returns the server of the API's own listener, which serves the console, the metrics and the page of the contract too. A
+// ticket lets somebody into the console once; nil: nobody.
+func (c *core) publicServer(l net.Listener, health *telemetry.Health, ticket *web.Ticket) *server {
 	api := c.api(health)
+	pages := c.console(api, ticket)
 	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", pages)
+	mux.Handle("/console/", pages)
 	mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
 	apidocs.Register(mux)
 	mux.Handle("/", api)
 	s := newServer(l, mux, c.logger)
 	s.http.RegisterOnShutdown(api.Drain)
+	s.http.RegisterOnShutdown(pages.Drain)
 	return s
+}
+
+// console returns the handler of the console, a client of the API.
+func (c *core) console(api http.Handler, ticket *web.Ticket) *web.Server {
+	return web.New(web.Config{
+		API: api, Auth: auth.NewAuthenticator(store.NewKeys(c.db)), Figures: store.NewConsole(c.db), Sessions: store.NewConsoleSessions(c.db),
+		Ticket: ticket, Logger: c.logger,
+	})
 }
 
 // serveWhile runs work, and beside it, from its begin to its end, the admin server and the checks of health: a program that drains

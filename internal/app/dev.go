@@ -111,7 +111,7 @@ func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credenti
 			}
 			group.Go(func() error { return target.run(ctx) })
 		}
-		group.Go(func() error { return c.publicServer(l, health).run(ctx) })
+		group.Go(func() error { return c.publicServer(l, health, access.ticket).run(ctx) })
 		group.Go(func() error { return loops.run(ctx) })
 		group.Go(func() error { c.forgetAnswers(ctx); return nil })
 		group.Go(func() error {
@@ -129,7 +129,7 @@ func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credenti
 func (d Dev) credentials(dir *dataDir, l net.Listener) (Credentials, error) {
 	access := Credentials{URL: baseURL(l.Addr()), Key: d.Settings.Client.Key}
 	if access.Key != "" {
-		return access, nil
+		return access.withTicket(), nil
 	}
 	kept, err := dir.keptKey()
 	if err != nil {
@@ -138,7 +138,7 @@ func (d Dev) credentials(dir *dataDir, l net.Listener) (Credentials, error) {
 	if access.Key = kept; kept == "" {
 		access.Key = auth.NewKey()
 	}
-	return access, nil
+	return access.withTicket(), nil
 }
 
 // startPostgres starts the private Postgres of the data directory, unless the settings name a database. It returns how to stop it.

@@ -251,3 +251,16 @@ func valueOr[T any](p *T, otherwise T) T {
 	}
 	return *p
 }
+
+// Names returns the names of some endpoints of a tenant.
+func (c *Console) Names(ctx context.Context, tenant [16]byte, ids [][16]byte) (map[[16]byte]string, error) {
+	rows, err := c.db.q.ConsoleNames(ctx, c.db.pool, dbsqlc.ConsoleNamesParams{Ids: ids, TenantID: tenant})
+	if err != nil {
+		return nil, fmt.Errorf("reading the names of %d endpoints: %w", len(ids), translate(err))
+	}
+	names := make(map[[16]byte]string, len(rows))
+	for _, row := range rows {
+		names[row.ID] = row.Name
+	}
+	return names, nil
+}

@@ -176,3 +176,6 @@ FROM (SELECT r.attempt, r.skipped_count
       ORDER BY r.id DESC
       LIMIT sqlc.arg('max_rows')::int) n
 WHERE n.attempt = 0;
+
+-- name: ConsoleNames :many
+SELECT id, name FROM endpoints WHERE id = ANY (sqlc.arg('ids')::uuid[]) AND tenant_id = @tenant_id;

@@ -391,6 +391,40 @@ func (q *Queries) ConsoleIncidents(ctx context.Context, db DBTX, arg ConsoleInci
 	return items, nil
 }
 
+const consoleNames = `-- name: ConsoleNames :many
+SELECT id, name FROM endpoints WHERE id = ANY ($1::uuid[]) AND tenant_id = $2
+`
+
+type ConsoleNamesParams struct {
+	Ids      []UUID
+	TenantID UUID
+}
+
+type ConsoleNamesRow struct {
+	ID   UUID
+	Name string
+}
+
+func (q *Queries) ConsoleNames(ctx context.Context, db DBTX, arg ConsoleNamesParams) ([]ConsoleNamesRow, error) {
+	rows, err := db.Query(ctx, consoleNames, arg.Ids, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ConsoleNamesRow
+	for rows.Next() {
+		var i ConsoleNamesRow
+		if err := rows.Scan(&i.ID, &i.Name); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const consoleProof = `-- name: ConsoleProof :one
 WITH newest AS MATERIALIZED (
     SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status

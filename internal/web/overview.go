@@ -1,0 +1,121 @@
+package web
+
+import (
+	"time"
+
+	"github.com/a-h/templ"
+	"github.com/google/uuid"
+
+	"rubato/internal/console"
+)
+
+const (
+	overviewTime = 30 * time.Minute
+	overviewStep = 30 * time.Second
+)
+
+// home leads to the overview, which is the page of the server itself.
+func (v *visit) home() error { return v.seeOther("/") }
+
+func (v *visit) overview() error {
+	o, err := v.read()
+	if err != nil {
+		return err
+	}
+	return v.show(page{title: "Overview", nav: "overview", chart: true}, overviewPage(o))
+}
+
+func (v *visit) read() (console.Overview, error) {
+	return v.figures.Overview(v.r.Context(), v.who.TenantID, overviewTime, overviewStep)
+}
+
+func (v *visit) overviewLive() error {
+	return v.live(func() (templ.Component, error) {
+		o, err := v.read()
+		return overviewFigures(o), err
+	})
+}
+
+// series is the data of the charts of the overview, one entry for each step, those without runs too.
+type series struct {
+	Times     []int64    `json:"times"` // in seconds
+	Succeeded []int64    `json:"succeeded"`
+	Failed    []int64    `json:"failed"`
+	Lost      []int64    `json:"lost"`
+	Other     []int64    `json:"other"`
+	LagP50    []*float64 `json:"lagP50"` // in milliseconds; null: no runs
+	LagP99    []*float64 `json:"lagP99"`
+}
+
+func (v *visit) overviewData() error {
+	o, err := v.read()
+	if err != nil {
+		return err
+	}
+	return v.json(seriesOf(o))
+}
+
+func seriesOf(o console.Overview) series {
+	found := map[int64]console.Bucket{}
+	for _, b := range o.Buckets {
+		found[b.At.Unix()] = b
+	}
+	var s series
+	for at := o.At.Add(-overviewTime).Truncate(o.Step); at.Before(o.At); at = at.Add(o.Step) {
+		b, any := found[at.Unix()]
+		s.Times = append(s.Times, at.Unix())
+		s.Succeeded, s.Failed = append(s.Succeeded, b.Succeeded), append(s.Failed, b.Failed)
+		s.Lost, s.Other = append(s.Lost, b.Lost), append(s.Other, b.Other)
+		var p50, p99 *float64
+		if any {
+			p50, p99 = new(inMs(b.LagP50)), new(inMs(b.LagP99))
+		}
+		s.LagP50, s.LagP99 = append(s.LagP50, p50), append(s.LagP99, p99)
+	}
+	return s
+}
+
+func inMs(d time.Duration) float64 { return float64(max(0, d).Microseconds()) / 1000 }
+
+// rate returns how many runs a second the newest whole step saw, and what part of the runs of the last five minutes went well.
+func rate(o console.Overview) (perSecond float64, good, all int64) {
+	whole := o.At.Truncate(o.Step).Add(-o.Step)
+	for _, b := range o.Buckets {
+		n := b.Succeeded + b.Failed + b.Lost
+		if b.At.Equal(whole) {
+			perSecond = float64(n) / o.Step.Seconds()
+		}
+		if b.At.After(o.At.Add(-5 * time.Minute)) {
+			good, all = good+b.Succeeded, all+n
+		}
+	}
+	return perSecond, good, all
+}
+
+// lag returns the start lag of the newest step that had runs.
+func lag(o console.Overview) (p50, p99 time.Duration, ok bool) {
+	for i := len(o.Buckets) - 1; i >= 0; i-- {
+		if b := o.Buckets[i]; b.Succeeded+b.Failed+b.Lost > 0 {
+			return b.LagP50, b.LagP99, true
+		}
+	}
+	return 0, 0, false
+}
+
+// slots adds up the slots of workers that work.
+func slots(workers []console.Worker) (busy, all, working int) {
+	for _, w := range workers {
+		if w.State == "active" || w.State == "draining" {
+			busy, all, working = busy+w.Busy, all+w.Slots, working+1
+		}
+	}
+	return busy, all, working
+}
+
+func runPath(id [16]byte) templ.SafeURL {
+	return templ.SafeURL("/console/runs/run_" + uuid.UUID(id).String())
+}
+
+func endpointPath(id [16]byte) templ.SafeURL {
+	return templ.SafeURL("/console/endpoints/ep_" + uuid.UUID(id).String())
+}
