@@ -89,7 +89,7 @@ func (c *core) publicServer(l net.Listener, health *telemetry.Health, ticket *we
 // console returns the handler of the console, a client of the API.
 func (c *core) console(api http.Handler, ticket *web.Ticket) *web.Server {
 	return web.New(web.Config{
-		API: api, Auth: auth.NewAuthenticator(store.NewKeys(c.db)), Figures: store.NewConsole(c.db), Sessions: store.NewConsoleSessions(c.db),
+		API: api, Auth: c.auth, Figures: store.NewConsole(c.db), Sessions: store.NewConsoleSessions(c.db),
 		Ticket: ticket, Logger: c.logger,
 	})
 }

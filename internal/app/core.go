@@ -39,6 +39,7 @@ type core struct {
 	logger   *slog.Logger
 	registry *prometheus.Registry
 	db       *store.DB
+	auth     *auth.Authenticator // one for all parts, so that a key that is revoked here ends everywhere here at once
 }
 
 // openCore opens the database and waits until it answers.
@@ -49,7 +50,9 @@ func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 	if err != nil {
 		return nil, err
 	}
-	c := &core{settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db}
+	c := &core{
+		settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, auth: auth.NewAuthenticator(store.NewKeys(db)),
+	}
 	c.registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err := c.awaitDatabase(ctx); err != nil {
 		db.Close()
@@ -101,14 +104,13 @@ func (c *core) checkSchema(ctx context.Context) error {
 // api returns the handler of the REST API.
 func (c *core) api(health *telemetry.Health) *httpapi.Server {
 	keys := store.NewKeys(c.db)
-	authenticator := auth.NewAuthenticator(keys)
 	return httpapi.New(httpapi.Config{
 		Bulk:       endpoints.NewBulk(store.NewEndpoints(c.db), newTargets(c.settings.Egress.Allow)),
 		Endpoints:  c.endpoints(),
 		Feed:       store.NewFeed(c.db),
 		Runs:       store.NewRuns(c.db),
-		Auth:       authenticator,
-		Keys:       auth.NewKeyring(keys, authenticator),
+		Auth:       c.auth,
+		Keys:       auth.NewKeyring(keys, c.auth),
 		Audit:      store.NewAuditLog(c.db),
 		Once:       store.NewIdempotency(c.db),
 		Rate:       c.settings.API.Rate,

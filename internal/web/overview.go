@@ -12,6 +12,8 @@ import (
 const (
 	overviewTime = 30 * time.Minute
 	overviewStep = 30 * time.Second
+	// overviewLeast is the shortest time that charts show.
+	overviewLeast = 5 * time.Minute
 )
 
 // home leads to the overview, which is the page of the server itself.
@@ -60,8 +62,12 @@ func seriesOf(o console.Overview) series {
 	for _, b := range o.Buckets {
 		found[b.At.Unix()] = b
 	}
+	from := o.At.Add(-overviewTime).Truncate(o.Step)
+	if len(o.Buckets) > 0 { // A server that has just begun has little to draw: then the time before it takes no room.
+		from = later(from, earlier(o.Buckets[0].At, o.At.Add(-overviewLeast).Truncate(o.Step)))
+	}
 	var s series
-	for at := o.At.Add(-overviewTime).Truncate(o.Step); at.Before(o.At); at = at.Add(o.Step) {
+	for at := from; at.Before(o.At); at = at.Add(o.Step) {
 		b, any := found[at.Unix()]
 		s.Times = append(s.Times, at.Unix())
 		s.Succeeded, s.Failed = append(s.Succeeded, b.Succeeded), append(s.Failed, b.Failed)
@@ -118,4 +124,26 @@ func runPath(id [16]byte) templ.SafeURL {
 
 func endpointPath(id [16]byte) templ.SafeURL {
 	return templ.SafeURL("/console/endpoints/ep_" + uuid.UUID(id).String())
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// number writes how many there are of something.
+func number(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return count(int64(n)) + " " + many
 }

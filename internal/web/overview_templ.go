@@ -119,7 +119,7 @@ func overviewFigures(o console.Overview) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = figure("Slots", fmt.Sprintf("%d / %d", busy, slotCount), fmt.Sprintf("%d workers", working)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = figure("Slots", fmt.Sprintf("%d / %d", busy, slotCount), number(working, "worker", "workers")).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

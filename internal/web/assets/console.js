@@ -34,11 +34,16 @@
   const axes = (values, size = 56) => {
     const grid = { stroke: color("--edge"), width: 1 };
     const ink = { stroke: color("--pico-muted-color"), grid, ticks: { show: false }, font: "11px ui-sans-serif, system-ui, sans-serif" };
-    return [{ ...ink, grid: { show: false }, space: 70 }, { ...ink, size, values: (u, list) => list.map((v) => (v == null ? "" : values(v))) }];
+    const two = (n) => String(n).padStart(2, "0");
+    const hours = (u, list) => list.map((s) => {
+      const d = new Date(s * 1000), exact = u.scales.x.max - u.scales.x.min < 300;
+      return `${two(d.getUTCHours())}:${two(d.getUTCMinutes())}` + (exact ? `:${two(d.getUTCSeconds())}` : "");
+    });
+    return [{ ...ink, grid: { show: false }, space: 70, values: hours, size: 30 }, { ...ink, size, values: (u, list) => list.map((v) => (v == null ? "" : values(v))) }];
   };
   const base = (element) => ({
     width: element.clientWidth, height: element.clientHeight, tzDate: (ts) => uPlot.tzDate(new Date(ts * 1e3), "UTC"),
-    cursor: { points: { show: false }, drag: { x: false, y: false } }, legend: { show: false },
+    cursor: { points: { show: false }, drag: { x: false, y: false } }, legend: { show: false }, padding: [8, 8, 0, 0],
   });
 
   const draw = {
