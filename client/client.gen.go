@@ -532,6 +532,30 @@ func (e TLSVersion) Valid() bool {
 	}
 }
 
+// Defines values for WorkerState.
+const (
+	WorkerStateActive   WorkerState = "active"
+	WorkerStateDraining WorkerState = "draining"
+	WorkerStateInactive WorkerState = "inactive"
+	WorkerStateSilent   WorkerState = "silent"
+)
+
+// Valid indicates whether the value is a known member of the WorkerState enum.
+func (e WorkerState) Valid() bool {
+	switch e {
+	case WorkerStateActive:
+		return true
+	case WorkerStateDraining:
+		return true
+	case WorkerStateInactive:
+		return true
+	case WorkerStateSilent:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ImportEndpointsParamsDryRun.
 const (
 	ImportEndpointsParamsDryRunFalse ImportEndpointsParamsDryRun = "false"
@@ -821,6 +845,11 @@ type EndpointChange struct {
 
 	// Version The version of the endpoint's fields since then.
 	Version int64 `json:"version"`
+}
+
+// EndpointHealth defines model for EndpointHealth.
+type EndpointHealth struct {
+	Items []HealthWindow `json:"items"`
 }
 
 // EndpointList defines model for EndpointList.
@@ -1126,6 +1155,28 @@ type Health struct {
 	Status string `json:"status"`
 }
 
+// HealthWindow How the runs whose due times lie in a window did.
+type HealthWindow struct {
+	// Failed Those that failed or timed out.
+	Failed int64 `json:"failed"`
+
+	// LatencyMs Percentiles, in milliseconds; 0 where there is nothing to measure.
+	LatencyMs Spread `json:"latencyMs"`
+
+	// Runs Runs that ended, whoever ended them.
+	Runs int64 `json:"runs"`
+
+	// Skipped Due times that passed without a run.
+	Skipped   int64 `json:"skipped"`
+	Succeeded int64 `json:"succeeded"`
+
+	// SuccessRate Succeeded among those that succeeded or failed, from 0 to 1; null where there is neither.
+	SuccessRate *float64 `json:"successRate"`
+
+	// WindowMs The window ends now, and is so long.
+	WindowMs int64 `json:"windowMs"`
+}
+
 // HintChange The hint that was set or cleared.
 type HintChange struct {
 	Author     *string    `json:"author,omitempty"`
@@ -1149,8 +1200,11 @@ type Hints struct {
 
 // HintsInput defines model for HintsInput.
 type HintsInput struct {
+	// Interval Another tempo for a while.
 	Interval *IntervalHintInput `json:"interval,omitempty"`
-	OneShot  *OneShotHintInput  `json:"oneShot,omitempty"`
+
+	// OneShot One run at an instant.
+	OneShot *OneShotHintInput `json:"oneShot,omitempty"`
 }
 
 // ImportCounts What became of the lines.
@@ -1543,6 +1597,24 @@ type Problem struct {
 	Type      string  `json:"type"`
 }
 
+// RecentRuns How the newest runs did: how long after their due times first attempts started, and how long answers took.
+type RecentRuns struct {
+	// LatencyMs Percentiles, in milliseconds; 0 where there is nothing to measure.
+	LatencyMs Spread `json:"latencyMs"`
+
+	// Runs How many these numbers are made of.
+	Runs int64 `json:"runs"`
+
+	// Since The due time of the oldest of them; absent where there is none.
+	Since *time.Time `json:"since,omitempty"`
+
+	// StartLagMs Percentiles, in milliseconds; 0 where there is nothing to measure.
+	StartLagMs Spread `json:"startLagMs"`
+
+	// Statuses How many ended in which status.
+	Statuses map[string]int64 `json:"statuses"`
+}
+
 // RedactRule What to hide: exactly one of a header, a place in a JSON body, and whatever a pattern finds in a body.
 type RedactRule struct {
 	Header *string `json:"header,omitempty"`
@@ -1720,6 +1792,28 @@ type SkippedDueTimes struct {
 // Source What set the due time.
 type Source string
 
+// Spread Percentiles, in milliseconds; 0 where there is nothing to measure.
+type Spread struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+}
+
+// Stats The numbers of one moment.
+type Stats struct {
+	At time.Time `json:"at"`
+
+	// Due Endpoints that wait for a worker; 10000 means so many or more.
+	Due int64 `json:"due"`
+
+	// OldestDueMs For how long the first of them has waited.
+	OldestDueMs int64 `json:"oldestDueMs"`
+
+	// Recent How the newest runs did: how long after their due times first attempts started, and how long answers took.
+	Recent  RecentRuns `json:"recent"`
+	Running int64      `json:"running"`
+}
+
 // Step A rule that applied, the instant it left, and why.
 type Step struct {
 	// At Null: not until something changes.
@@ -1748,8 +1842,8 @@ type SuccessRule struct {
 	Op   *SuccessRuleOp  `json:"op,omitempty"`
 	Type SuccessRuleType `json:"type"`
 
-	// Value Of header, body and json: what to compare with: a text, a number, true, false or null.
-	Value interface{} `json:"value,omitempty"`
+	// Value Of header, body and json: what to compare with.
+	Value any `json:"value,omitempty"`
 }
 
 // SuccessRuleOp How a rule compares. `matches` is RE2.
@@ -1800,6 +1894,33 @@ type TLSPatch struct {
 
 // TLSVersion defines model for TLSVersion.
 type TLSVersion string
+
+// Worker A process that runs endpoints, or did.
+type Worker struct {
+	// Busy How many it had at its last heartbeat.
+	Busy        int32     `json:"busy"`
+	HeartbeatAt time.Time `json:"heartbeatAt"`
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+
+	// Slots How many runs it takes at once.
+	Slots     int32     `json:"slots"`
+	StartedAt time.Time `json:"startedAt"`
+
+	// State What a worker said last, or `silent` when it has not been heard of for 6 seconds.
+	State   WorkerState `json:"state"`
+	Version string      `json:"version"`
+}
+
+// WorkerList defines model for WorkerList.
+type WorkerList struct {
+	// At The database's time, to compare heartbeats with.
+	At    time.Time `json:"at"`
+	Items []Worker  `json:"items"`
+}
+
+// WorkerState What a worker said last, or `silent` when it has not been heard of for 6 seconds.
+type WorkerState string
 
 // Cursor defines model for Cursor.
 type Cursor = string
@@ -2269,6 +2390,13 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/endpoints/{id}/explain (the `ExplainEndpoint` operationId).
 	ExplainEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetEndpointHealth How an endpoint did
+	//
+	// Success and latency over the last hour, 4 hours and 24 hours, by due time, out of its newest 100,000 runs.
+	//
+	// Corresponds with GET /v1/endpoints/{id}/health (the `GetEndpointHealth` operationId).
+	GetEndpointHealth(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ClearHints Forget both hints
 	//
 	// The baseline is in force again when the call returns.
@@ -2401,8 +2529,8 @@ type ClientInterface interface {
 	// message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
 	// do by themselves, and nothing of the last 24 hours is missed.
 	//
-	// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; `run.started` may come again
-	// after a resume, and comes together with `run.finished` for runs that are over within half a second. An event is told when
+	// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; a `run.started` that lies
+	// within 5 s before the one that was told last may come again after a resume, and one comes together with `run.finished` for runs that are over within half a second. An event is told when
 	// every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
 	// A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
 	//
@@ -2521,6 +2649,21 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/runs/{id}/events (the `ListRunEvents` operationId).
 	ListRunEvents(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetStats How all of it does
+	//
+	// What is due and running at this moment, and how your newest runs did: at most 10,000 of those that were due within the last
+	// hour. It costs the same however much is registered.
+	//
+	// Corresponds with GET /v1/stats (the `GetStats` operationId).
+	GetStats(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListWorkers Who runs endpoints, the newest first
+	//
+	// At most 500 workers; those that have been gone for long are forgotten.
+	//
+	// Corresponds with GET /v1/workers (the `ListWorkers` operationId).
+	ListWorkers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // GetHealth Whether the process is alive
@@ -2777,6 +2920,23 @@ func (c *Client) PatchEndpointWithApplicationMergePatchPlusJSONBody(ctx context.
 // Corresponds with GET /v1/endpoints/{id}/explain (the `ExplainEndpoint` operationId).
 func (c *Client) ExplainEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExplainEndpointRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetEndpointHealth How an endpoint did
+//
+// Success and latency over the last hour, 4 hours and 24 hours, by due time, out of its newest 100,000 runs.
+//
+// Corresponds with GET /v1/endpoints/{id}/health (the `GetEndpointHealth` operationId).
+func (c *Client) GetEndpointHealth(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetEndpointHealthRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -3059,8 +3219,8 @@ func (c *Client) ImportEndpointsWithBody(ctx context.Context, params *ImportEndp
 // message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
 // do by themselves, and nothing of the last 24 hours is missed.
 //
-// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; `run.started` may come again
-// after a resume, and comes together with `run.finished` for runs that are over within half a second. An event is told when
+// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; a `run.started` that lies
+// within 5 s before the one that was told last may come again after a resume, and one comes together with `run.finished` for runs that are over within half a second. An event is told when
 // every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
 // A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
 //
@@ -3320,6 +3480,41 @@ func (c *Client) CancelRun(ctx context.Context, id RunID, body CancelRunJSONRequ
 // Corresponds with GET /v1/runs/{id}/events (the `ListRunEvents` operationId).
 func (c *Client) ListRunEvents(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListRunEventsRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetStats How all of it does
+//
+// What is due and running at this moment, and how your newest runs did: at most 10,000 of those that were due within the last
+// hour. It costs the same however much is registered.
+//
+// Corresponds with GET /v1/stats (the `GetStats` operationId).
+func (c *Client) GetStats(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetStatsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListWorkers Who runs endpoints, the newest first
+//
+// At most 500 workers; those that have been gone for long are forgotten.
+//
+// Corresponds with GET /v1/workers (the `ListWorkers` operationId).
+func (c *Client) ListWorkers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListWorkersRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -3958,6 +4153,40 @@ func NewExplainEndpointRequest(server string, id EndpointID) (*http.Request, err
 	}
 
 	operationPath := fmt.Sprintf("/v1/endpoints/%s/explain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetEndpointHealthRequest constructs an http.Request for the GetEndpointHealth method
+func NewGetEndpointHealthRequest(server string, id EndpointID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/endpoints/%s/health", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -5199,6 +5428,60 @@ func NewListRunEventsRequest(server string, id RunID) (*http.Request, error) {
 	return req, nil
 }
 
+// NewGetStatsRequest constructs an http.Request for the GetStats method
+func NewGetStatsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/stats")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListWorkersRequest constructs an http.Request for the ListWorkers method
+func NewListWorkersRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/workers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 func (c *Client) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -5373,6 +5656,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/endpoints/{id}/explain (the `ExplainEndpoint` operationId).
 	ExplainEndpointWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*ExplainEndpointResponse, error)
 
+	// GetEndpointHealthWithResponse How an endpoint did
+	//
+	// Success and latency over the last hour, 4 hours and 24 hours, by due time, out of its newest 100,000 runs.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/endpoints/{id}/health (the `GetEndpointHealth` operationId).
+	GetEndpointHealthWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*GetEndpointHealthResponse, error)
+
 	// ClearHintsWithResponse Forget both hints
 	//
 	// The baseline is in force again when the call returns.
@@ -5519,8 +5811,8 @@ type ClientWithResponsesInterface interface {
 	// message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
 	// do by themselves, and nothing of the last 24 hours is missed.
 	//
-	// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; `run.started` may come again
-	// after a resume, and comes together with `run.finished` for runs that are over within half a second. An event is told when
+	// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; a `run.started` that lies
+	// within 5 s before the one that was told last may come again after a resume, and one comes together with `run.finished` for runs that are over within half a second. An event is told when
 	// every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
 	// A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
 	//
@@ -5653,6 +5945,25 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/runs/{id}/events (the `ListRunEvents` operationId).
 	ListRunEventsWithResponse(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*ListRunEventsResponse, error)
+
+	// GetStatsWithResponse How all of it does
+	//
+	// What is due and running at this moment, and how your newest runs did: at most 10,000 of those that were due within the last
+	// hour. It costs the same however much is registered.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/stats (the `GetStats` operationId).
+	GetStatsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetStatsResponse, error)
+
+	// ListWorkersWithResponse Who runs endpoints, the newest first
+	//
+	// At most 500 workers; those that have been gone for long are forgotten.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/workers (the `ListWorkers` operationId).
+	ListWorkersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListWorkersResponse, error)
 }
 
 type GetHealthResponse struct {
@@ -6818,6 +7129,119 @@ func (r ExplainEndpointResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ExplainEndpointResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetEndpointHealthResponse401Headers the declared response headers of an HTTP 401 response for GetEndpointHealth
+type GetEndpointHealthResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// GetEndpointHealthResponse429Headers the declared response headers of an HTTP 429 response for GetEndpointHealth
+type GetEndpointHealthResponse429Headers struct {
+	RateLimit       string
+	RateLimitPolicy string
+	RetryAfter      string
+}
+
+// GetEndpointHealthResponse503Headers the declared response headers of an HTTP 503 response for GetEndpointHealth
+type GetEndpointHealthResponse503Headers struct {
+	RetryAfter *string
+}
+
+type GetEndpointHealthResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EndpointHealth
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetEndpointHealthResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetEndpointHealthResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetEndpointHealthResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetEndpointHealthResponse) GetJSON200() *EndpointHealth {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetEndpointHealthResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetEndpointHealthResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetEndpointHealthResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetEndpointHealthResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetEndpointHealthResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetEndpointHealthResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetEndpointHealthResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetEndpointHealthResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetEndpointHealthResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetEndpointHealthResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetEndpointHealthResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9586,6 +10010,218 @@ func (r ListRunEventsResponse) ContentType() string {
 	return ""
 }
 
+// GetStatsResponse401Headers the declared response headers of an HTTP 401 response for GetStats
+type GetStatsResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// GetStatsResponse429Headers the declared response headers of an HTTP 429 response for GetStats
+type GetStatsResponse429Headers struct {
+	RateLimit       string
+	RateLimitPolicy string
+	RetryAfter      string
+}
+
+// GetStatsResponse503Headers the declared response headers of an HTTP 503 response for GetStats
+type GetStatsResponse503Headers struct {
+	RetryAfter *string
+}
+
+type GetStatsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Stats
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetStatsResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetStatsResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetStatsResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetStatsResponse) GetJSON200() *Stats {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetStatsResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetStatsResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetStatsResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetStatsResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetStatsResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetStatsResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetStatsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetStatsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetStatsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetStatsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListWorkersResponse401Headers the declared response headers of an HTTP 401 response for ListWorkers
+type ListWorkersResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// ListWorkersResponse429Headers the declared response headers of an HTTP 429 response for ListWorkers
+type ListWorkersResponse429Headers struct {
+	RateLimit       string
+	RateLimitPolicy string
+	RetryAfter      string
+}
+
+// ListWorkersResponse503Headers the declared response headers of an HTTP 503 response for ListWorkers
+type ListWorkersResponse503Headers struct {
+	RetryAfter *string
+}
+
+type ListWorkersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkerList
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ListWorkersResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ListWorkersResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListWorkersResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListWorkersResponse) GetJSON200() *WorkerList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListWorkersResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListWorkersResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListWorkersResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListWorkersResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListWorkersResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListWorkersResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListWorkersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListWorkersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListWorkersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListWorkersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetHealthWithResponse Whether the process is alive
 //
 // Returns a wrapper object for the known response body format(s).
@@ -9804,6 +10440,21 @@ func (c *ClientWithResponses) ExplainEndpointWithResponse(ctx context.Context, i
 		return nil, err
 	}
 	return ParseExplainEndpointResponse(rsp)
+}
+
+// GetEndpointHealthWithResponse How an endpoint did
+//
+// Success and latency over the last hour, 4 hours and 24 hours, by due time, out of its newest 100,000 runs.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/endpoints/{id}/health (the `GetEndpointHealth` operationId).
+func (c *ClientWithResponses) GetEndpointHealthWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*GetEndpointHealthResponse, error) {
+	rsp, err := c.GetEndpointHealth(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetEndpointHealthResponse(rsp)
 }
 
 // ClearHintsWithResponse Forget both hints
@@ -10036,8 +10687,8 @@ func (c *ClientWithResponses) ImportEndpointsWithBodyWithResponse(ctx context.Co
 // message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
 // do by themselves, and nothing of the last 24 hours is missed.
 //
-// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; `run.started` may come again
-// after a resume, and comes together with `run.finished` for runs that are over within half a second. An event is told when
+// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; a `run.started` that lies
+// within 5 s before the one that was told last may come again after a resume, and one comes together with `run.finished` for runs that are over within half a second. An event is told when
 // every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
 // A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
 //
@@ -10259,6 +10910,37 @@ func (c *ClientWithResponses) ListRunEventsWithResponse(ctx context.Context, id 
 		return nil, err
 	}
 	return ParseListRunEventsResponse(rsp)
+}
+
+// GetStatsWithResponse How all of it does
+//
+// What is due and running at this moment, and how your newest runs did: at most 10,000 of those that were due within the last
+// hour. It costs the same however much is registered.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/stats (the `GetStats` operationId).
+func (c *ClientWithResponses) GetStatsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetStatsResponse, error) {
+	rsp, err := c.GetStats(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetStatsResponse(rsp)
+}
+
+// ListWorkersWithResponse Who runs endpoints, the newest first
+//
+// At most 500 workers; those that have been gone for long are forgotten.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/workers (the `ListWorkers` operationId).
+func (c *ClientWithResponses) ListWorkersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListWorkersResponse, error) {
+	rsp, err := c.ListWorkers(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListWorkersResponse(rsp)
 }
 
 // ParseGetHealthResponse parses an HTTP response from a GetHealthWithResponse call
@@ -11480,6 +12162,128 @@ func ParseExplainEndpointResponse(rsp *http.Response) (*ExplainEndpointResponse,
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ExplainEndpointResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetEndpointHealthResponse parses an HTTP response from a GetEndpointHealthWithResponse call
+func ParseGetEndpointHealthResponse(rsp *http.Response) (*GetEndpointHealthResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetEndpointHealthResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EndpointHealth
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetEndpointHealthResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetEndpointHealthResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetEndpointHealthResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -14440,6 +15244,236 @@ func ParseListRunEventsResponse(rsp *http.Response) (*ListRunEventsResponse, err
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListRunEventsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetStatsResponse parses an HTTP response from a GetStatsWithResponse call
+func ParseGetStatsResponse(rsp *http.Response) (*GetStatsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetStatsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Stats
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetStatsResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetStatsResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetStatsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListWorkersResponse parses an HTTP response from a ListWorkersWithResponse call
+func ParseListWorkersResponse(rsp *http.Response) (*ListWorkersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListWorkersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkerList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ListWorkersResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ListWorkersResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers ListWorkersResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

@@ -142,6 +142,7 @@ type benchMixedCmd struct {
 	Hanging    int           `default:"200" help:"Endpoints that hang until their timeout."`
 	Backlog    int           `default:"10000" help:"Due endpoints of one tenant while another has one."`
 	RunNow     int           `default:"200" help:"Runs that are asked for at once."`
+	Operate    int           `default:"200" help:"Runs, pauses and hints a second that are asked for over the API beside the calls; 0: none."`
 	Register   int           `default:"4000" help:"Endpoints that are registered one by one."`
 	Conns      int           `default:"16" help:"Connections that register."`
 	Registered int           `default:"100000" help:"Endpoints of an installation that has nothing to do. A million takes minutes to fill in."`
@@ -157,7 +158,7 @@ func (cmd *benchMixedCmd) Run(ctx context.Context, s *session) error {
 	}
 	report, err := bench.Mixed{
 		Contest: c, Rate: max(1, cmd.Rate), For: cmd.For, Hanging: cmd.Hanging, Backlog: cmd.Backlog, RunNow: cmd.RunNow,
-		Register: cmd.Register, Conns: max(1, cmd.Conns), Registered: max(1, cmd.Registered), InFlight: cmd.InFlight, IdleFor: cmd.IdleFor,
+		Operate: cmd.Operate, Register: cmd.Register, Conns: max(1, cmd.Conns), Registered: max(1, cmd.Registered), InFlight: cmd.InFlight, IdleFor: cmd.IdleFor,
 	}.Run(ctx)
 	if err != nil {
 		return err

@@ -14,11 +14,14 @@ import (
 
 // endpointsCmd is `rubato endpoints`.
 type endpointsCmd struct {
+	endpointsEditCmds
+
 	Create  endpointsCreateCmd  `cmd:"" help:"Register an endpoint, from flags or from a JSON file."`
 	Get     endpointsGetCmd     `cmd:"" help:"Print one endpoint."`
 	List    endpointsListCmd    `cmd:"" help:"Print endpoints, the newest first."`
 	Preview endpointsPreviewCmd `cmd:"" help:"Print the next due times of an endpoint."`
 	Explain endpointsExplainCmd `cmd:"" help:"Print why an endpoint runs next when it does."`
+	Health  endpointsHealthCmd  `cmd:"" help:"Print how an endpoint did over the last hour, 4 hours and 24 hours."`
 	Pause   endpointsPauseCmd   `cmd:"" help:"Stop running an endpoint; a run in progress goes on."`
 	Resume  endpointsResumeCmd  `cmd:"" help:"End a pause at once."`
 	Run     endpointsRunCmd     `cmd:"" help:"Run an endpoint now, beside its schedule."`

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"rubato/internal/app"
 )
 
 // explainCmd is `rubato explain`.
-type explainCmd struct{}
+type explainCmd struct {
+	Remote bool `help:"Let the server decide, not this program."`
+}
 
 // Help tells what a line looks like.
 func (*explainCmd) Help() string {
@@ -16,8 +19,8 @@ A line that is refused is answered by {"error": {...}, "line": n}, and the exit 
 }
 
 // Run answers line by line until the input ends.
-func (*explainCmd) Run(s *session) error {
-	refused, err := app.Explain(s.stdin, s.stdout, func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) })
+func (cmd *explainCmd) Run(ctx context.Context, s *session) error {
+	refused, err := cmd.explain(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -25,4 +28,11 @@ func (*explainCmd) Run(s *session) error {
 		return silentError{}
 	}
 	return nil
+}
+
+func (cmd *explainCmd) explain(ctx context.Context, s *session) (refused int, err error) {
+	if cmd.Remote {
+		return s.explainRemotely(ctx)
+	}
+	return app.Explain(s.stdin, s.stdout, func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) })
 }

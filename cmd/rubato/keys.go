@@ -12,6 +12,7 @@ import (
 // keysCmd is `rubato keys`.
 type keysCmd struct {
 	Create keysCreateCmd `cmd:"" help:"Make an API key and print its secret, this once."`
+	Get    keysGetCmd    `cmd:"" help:"Print one API key, without its secret."`
 	List   keysListCmd   `cmd:"" help:"Print API keys, the newest first, without secrets."`
 	Rotate keysRotateCmd `cmd:"" help:"Give an API key a new secret and print it, this once."`
 	Revoke keysRevokeCmd `cmd:"" help:"End an API key. It stops within 5 s."`

@@ -35,8 +35,11 @@ type cli struct {
 	Endpoints  endpointsCmd  `cmd:"" help:"Register endpoints and look after them."`
 	Hints      hintsCmd      `cmd:"" help:"Propose another tempo, within an endpoint's bounds."`
 	Runs       runsCmd       `cmd:"" help:"Look at what ran, and end what runs."`
+	Stats      statsCmd      `cmd:"" help:"Print what is due and running, and how the newest runs did."`
+	Workers    workersCmd    `cmd:"" help:"Print who runs endpoints, the newest first."`
 	Keys       keysCmd       `cmd:"" help:"Administer API keys. Needs a key with the scope admin."`
 	Changes    changesCmd    `cmd:"" help:"Print who changed what: the audit log, the newest change first. Needs a key with the scope admin."`
+	Info       serverCmd     `cmd:"" name:"server" help:"Ask a server how it is, and for its contract."`
 	Explain    explainCmd    `cmd:"" help:"Decide offline when endpoints would run: one JSON object per line in, one decision per line out."`
 	Migrate    migrateCmd    `cmd:"" help:"Prepare the database that DATABASE_URL names."`
 	Audit      auditCmd      `cmd:"" help:"Check the guarantees against the history of the database that DATABASE_URL names. Only reads."`

@@ -74,21 +74,28 @@ func (cmd *runsListCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	params := &client.ListRunsParams{
-		Status: given(client.Status(cmd.Status)), From: since(cmd.From), To: since(cmd.To), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
-	}
-	if cmd.Endpoint != "" {
-		id, err := r.endpointID(ctx, cmd.Endpoint)
-		if err != nil {
-			return err
-		}
-		params.EndpointID = &id
-	}
-	raw, err := r.read(r.api.ListRunsWithResponse(ctx, params))
+	raw, err := cmd.ask(ctx, r)
 	if err != nil {
 		return err
 	}
 	return list(s, raw, runHeader(), runRow)
+}
+
+// ask asks for runs, of one endpoint where one is named.
+func (cmd *runsListCmd) ask(ctx context.Context, r *remote) (json.RawMessage, error) {
+	status := given(client.Status(cmd.Status))
+	if cmd.Endpoint == "" {
+		return r.read(r.api.ListRunsWithResponse(ctx, &client.ListRunsParams{
+			Status: status, From: since(cmd.From), To: since(cmd.To), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+		}))
+	}
+	id, err := r.endpointID(ctx, cmd.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return r.read(r.api.ListEndpointRunsWithResponse(ctx, id, &client.ListEndpointRunsParams{
+		Status: status, From: since(cmd.From), To: since(cmd.To), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+	}))
 }
 
 // since returns an instant that was given, in UTC, and nil for none.

@@ -69,15 +69,17 @@ func (c *core) ensureKey(ctx context.Context, name, key string) error {
 	return nil
 }
 
-// publicServer returns the server of the API's own listener, which serves the console, the metrics and the page of the contract too. A
-// ticket lets somebody into the console once; nil: nobody.
+// publicServer returns the server of the API's own listener, which serves the console and the page of the contract too, and the metrics
+// where the settings say so. A ticket lets somebody into the console once; nil: nobody.
 func (c *core) publicServer(l net.Listener, health *telemetry.Health, ticket *web.Ticket) *server {
 	api := c.api(health)
 	pages := c.console(api, ticket)
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", pages)
 	mux.Handle("/console/", pages)
-	mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
+	if c.settings.API.Metrics {
+		mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
+	}
 	apidocs.Register(mux)
 	mux.Handle("/", api)
 	s := newServer(l, mux, c.logger)

@@ -19,6 +19,7 @@ import (
 	"rubato/internal/httpapi"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
+	"rubato/internal/tracing"
 )
 
 const (
@@ -40,28 +41,46 @@ type core struct {
 	registry *prometheus.Registry
 	db       *store.DB
 	auth     *auth.Authenticator // one for all parts, so that a key that is revoked here ends everywhere here at once
+	traces   *tracing.Provider // nil: nobody collects traces
 }
 
 // openCore opens the database and waits until it answers.
 func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, conns int32) (*core, error) {
-	db, err := store.Open(ctx, store.Config{
-		URL: settings.Database.URL, MaxConns: conns, ApplicationName: product,
-	})
+	traces, err := openTraces(ctx, settings.Trace, logger)
 	if err != nil {
 		return nil, err
 	}
+	db, err := store.Open(ctx, store.Config{
+		URL: settings.Database.URL, MaxConns: conns, ApplicationName: product, Tracers: traces.Tracers(),
+	})
+	if err != nil {
+		return nil, errors.Join(err, traces.Close(ctx))
+	}
 	c := &core{
-		settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, auth: auth.NewAuthenticator(store.NewKeys(db)),
+		settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, traces: traces,
+		auth: auth.NewAuthenticator(store.NewKeys(db)),
 	}
 	c.registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err := c.awaitDatabase(ctx); err != nil {
-		db.Close()
+		c.close()
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *core) close() { c.db.Close() }
+func (c *core) close() {
+	c.db.Close()
+	if err := c.traces.Close(context.Background()); err != nil {
+		c.logger.Warn("the last traces are lost", telemetry.KeyError, err)
+	}
+}
+
+// openTraces returns what makes traces, nil where the settings name no collector.
+func openTraces(ctx context.Context, t config.Trace, logger *slog.Logger) (*tracing.Provider, error) {
+	return tracing.Open(ctx, tracing.Config{
+		On: t.On(), Endpoint: t.URL(), Sampler: t.Sampler, Ratio: t.SamplerArg, Service: t.Service, Version: telemetry.Version(),
+	}, logger)
+}
 
 // awaitDatabase returns when the database answers and holds our schema.
 func (c *core) awaitDatabase(ctx context.Context) error {
@@ -109,12 +128,15 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 		Endpoints:  c.endpoints(),
 		Feed:       store.NewFeed(c.db),
 		Runs:       store.NewRuns(c.db),
+		Stats:      store.NewStats(c.db),
 		Auth:       c.auth,
 		Keys:       auth.NewKeyring(keys, c.auth),
 		Audit:      store.NewAuditLog(c.db),
 		Once:       store.NewIdempotency(c.db),
 		Rate:       c.settings.API.Rate,
 		Origins:    c.settings.API.Origins,
+		Proxies:    c.settings.API.Proxies,
+		Tracers:    c.traces.Tracers(),
 		Ready:      readiness(health),
 		Logger:     c.logger,
 		Registerer: c.registry,

@@ -31,8 +31,9 @@ const (
 func DevDefaults() config.Program {
 	return config.Program{Defaults: map[string]string{
 		config.Listen: "127.0.0.1:8080", config.AdminListen: "", config.Grace: "3s",
-		config.LogLevel:  "warn", // Nothing that works should stand between a newcomer and the banner.
-		config.LogFormat: "text",
+		config.PublicMetrics: "true", // There is no admin listener to serve them.
+		config.LogLevel:      "warn", // Nothing that works should stand between a newcomer and the banner.
+		config.LogFormat:     "text",
 	}}
 }
 

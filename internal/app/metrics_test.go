@@ -88,7 +88,7 @@ func scrapes(t *testing.T) map[string]string {
 	worker := background(t, func(ctx context.Context, started func(Addresses)) error {
 		return Worker{Settings: cfg, Logger: discard, Started: started}.Run(ctx)
 	})
-	data, all, home := devpgtest.Dir(t), settings(t, migrated(t)), Home{dir: t.TempDir()}
+	data, all, home := devpgtest.Dir(t), settings(t, migrated(t), "RUBATO_PUBLIC_METRICS=true"), Home{dir: t.TempDir()}
 	dev := background(t, func(ctx context.Context, ready func(Credentials)) error {
 		return Dev{Settings: all, DataDir: data, Home: home, Logger: discard, Ready: ready}.Run(ctx)
 	})

@@ -69,8 +69,9 @@ func TestAPIServesOnBothListeners(t *testing.T) {
 	for _, url := range []string{a.API, a.Admin} {
 		require.Equal(t, http.StatusOK, statusOf(t, url+"/readyz"), url)
 		require.Equal(t, http.StatusOK, statusOf(t, url+"/healthz"), url)
-		require.Equal(t, http.StatusOK, statusOf(t, url+"/metrics"), url)
 	}
+	require.Equal(t, http.StatusOK, statusOf(t, a.Admin+"/metrics"))
+	require.Equal(t, http.StatusNotFound, statusOf(t, a.API+"/metrics"), "metrics are not public")
 	require.Equal(t, http.StatusOK, statusOf(t, a.API+"/docs"))
 	require.Equal(t, http.StatusOK, statusOf(t, a.API+"/openapi.yaml"), "which the page reads")
 	require.Equal(t, http.StatusUnauthorized, statusOf(t, a.API+"/v1/endpoints"))
@@ -79,6 +80,16 @@ func TestAPIServesOnBothListeners(t *testing.T) {
 	for _, url := range []string{a.API, b.API} {
 		require.Equal(t, http.StatusOK, statusWith(t, url+"/v1/endpoints", "first-key"))
 	}
+}
+
+func TestMetricsArePublicWhereTheSettingsSaySo(t *testing.T) {
+	t.Parallel()
+	cfg := settings(t, migrated(t), "RUBATO_PUBLIC_METRICS=true")
+	at := background(t, func(ctx context.Context, started func(Addresses)) error {
+		return API{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Started: started}.Run(ctx)
+	})
+	require.Contains(t, bodyOf(t, at.API+"/metrics"), "rubato_http_requests_total")
+	require.Equal(t, http.StatusNotFound, statusOf(t, at.API+"/debug/pprof/"), "profiles never are")
 }
 
 func TestWorkerTellsHowItDoes(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"rubato/internal/egress"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
+	"rubato/internal/tracing"
 	"rubato/internal/zombie"
 )
 
@@ -57,7 +58,7 @@ func (c *core) loops() *loops {
 	client := c.egress()
 	return &loops{
 		client: client,
-		worker: dispatch.New(dispatch.Config{
+		worker: dispatch.New(c.traced(dispatch.Config{
 			Name:         hostname(),
 			Version:      telemetry.Version(),
 			Slots:        s.Slots,
@@ -69,21 +70,32 @@ func (c *core) loops() *loops {
 			Egress:       client,
 			Logger:       c.logger,
 			Registerer:   c.registry,
-		}),
+		})),
 		sweeper: zombie.New(zombie.Config{
-			Store:         store.NewSweeps(c.db),
-			Interval:      s.SweepInterval,
-			StaleAfter:    s.StaleAfter,
-			Settle:        s.Settle,
-			Horizon:       s.Horizon,
-			LockTTL:       s.LockTTL,
-			RunRetention:  s.RunRetention,
-			BodyRetention: s.BodyRetention,
-			Logger:        c.logger,
-			Registerer:    c.registry,
+			Store:          store.NewSweeps(c.db),
+			Interval:       s.SweepInterval,
+			StaleAfter:     s.StaleAfter,
+			Settle:         s.Settle,
+			Horizon:        s.Horizon,
+			LockTTL:        s.LockTTL,
+			RunRetention:   s.RunRetention,
+			BodyRetention:  s.BodyRetention,
+			AuditRetention: s.AuditRetention,
+			Logger:         c.logger,
+			Registerer:     c.registry,
 		}),
 		listener: store.NewListener(c.settings.Database.DirectURL, c.logger),
 	}
+}
+
+// traced returns a worker's configuration with traces of its runs, where somebody collects them.
+func (c *core) traced(cfg dispatch.Config) dispatch.Config {
+	if c.traces == nil {
+		return cfg
+	}
+	follow := tracing.NewRuns(c.traces, cfg.Executions)
+	cfg.Claims, cfg.Executions, cfg.Tracer = tracing.NewClaims(c.traces, cfg.Claims), follow, follow
+	return cfg
 }
 
 // run works until ctx ends and the worker has drained.

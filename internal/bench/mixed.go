@@ -18,6 +18,7 @@ type Mixed struct {
 	Hanging    int           // endpoints that hang until their timeout
 	Backlog    int           // due endpoints of one tenant while another has one
 	RunNow     int           // runs that are asked for at once
+	Operate    int           // things done to endpoints over the API, a second; 0: none
 	Register   int           // endpoints that are registered one by one
 	Conns      int           // over so many connections
 	Registered int           // endpoints of an installation that has nothing to do
@@ -31,6 +32,7 @@ type MixedReport struct {
 	Tenants       Tenants       `json:"tenants"`
 	RunNowMs      Spread        `json:"runNowMs"` // from the call to the request at the sink
 	Registrations Registrations `json:"registrations"`
+	Operations    Operations    `json:"operations"`
 	Idle          Idle          `json:"idle"`
 	Memory        Memory        `json:"memory"`
 }
@@ -105,6 +107,11 @@ func (x Mixed) round(ctx context.Context, l *lab) (out MixedReport, alone Measur
 	}
 	if out.Tenants, err = x.tenants(ctx, l); err != nil {
 		return out, alone, fmt.Errorf("tenants: %w", err)
+	}
+	if x.Operate > 0 {
+		if out.Operations, err = x.operations(ctx, l); err != nil {
+			return out, alone, fmt.Errorf("operations: %w", err)
+		}
 	}
 	if err = x.calls(ctx, l, &out); err != nil {
 		return out, alone, err
@@ -226,6 +233,7 @@ func medianMixed(rounds []MixedReport) MixedReport {
 	out.RunNowMs = spread(func(r MixedReport) Spread { return r.RunNowMs })
 	out.Registrations.PerSecond = number(func(r MixedReport) float64 { return r.Registrations.PerSecond })
 	out.Registrations.Milli = spread(func(r MixedReport) Spread { return r.Registrations.Milli })
+	out.Operations = medianOperations(rounds)
 	out.Idle.Percent = number(func(r MixedReport) float64 { return r.Idle.Percent })
 	out.Idle.Worker = number(func(r MixedReport) float64 { return r.Idle.Worker })
 	out.Idle.Postgres = number(func(r MixedReport) float64 { return r.Idle.Postgres })
@@ -245,7 +253,8 @@ func (m MixedReport) tables() []Table {
 	return []Table{
 		spreadTable("how long it takes, ms", map[string]Spread{
 			"call, alone": m.Isolation.Without, "call, beside hanging ones": m.Isolation.With, "run now": m.RunNowMs,
-			"register": m.Registrations.Milli,
+			"register": m.Registrations.Milli, "API: run": m.Operations.RunMs, "API: pause": m.Operations.PauseMs,
+			"API: resume": m.Operations.ResumeMs, "API: hint": m.Operations.HintMs, "call, beside the API's": m.Operations.LagMs,
 		}),
 		{Title: "and", Header: []string{"WHAT", "WITH", "FIGURE"}, Rows: facts},
 	}

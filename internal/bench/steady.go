@@ -28,7 +28,9 @@ const beyondHorizon = 12 * time.Second
 // beside is what happens beside a workload.
 type beside struct {
 	extra func(ctx context.Context, in *installation, w workload) error // prepares it, before the workers start; nil: nothing does
-	seen  func(arrivals)                                                // gets everything that came; nil: nobody asks
+	// during is called at the first due time, and ends before the installation does; nil: nothing is.
+	during func(ctx context.Context) error
+	seen   func(arrivals) // gets everything that came; nil: nobody asks
 }
 
 // FindLag is the lag that 99 of 100 calls keep at the highest rate.
@@ -77,7 +79,7 @@ func (l *lab) steady(ctx context.Context, s Steady) (Measure, error) {
 			return Measure{}, err
 		}
 		watched := in.watch(w)
-		watched.seen = s.seen
+		watched.seen, watched.during = s.seen, s.during
 		return l.watch(ctx, watched)
 	})
 }

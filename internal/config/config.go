@@ -23,6 +23,7 @@ type Config struct {
 	Egress   Egress
 	Worker   Worker
 	Log      Log
+	Trace    Trace
 }
 
 // Database says where Postgres is.
@@ -37,6 +38,9 @@ type API struct {
 	BootstrapKey string   // an admin key that is made sure to exist; empty: none
 	Rate         int      // requests a second that one key may send; 0: any number
 	Origins      []string // whose scripts may read answers (CORS); empty: nobody's
+	// Proxies are the prefixes of proxies whose word about where a request comes from is believed; empty: nobody's.
+	Proxies []netip.Prefix
+	Metrics bool // /metrics is served beside the API, not by the admin listener alone
 }
 
 // Admin is the listener for metrics, health and profiles.
@@ -67,6 +71,8 @@ type Worker struct {
 	ShutdownGrace time.Duration // how long runs may go on after the first signal
 	RunRetention  time.Duration // how long history is kept
 	BodyRetention time.Duration // how long captured answers are kept
+	// AuditRetention is how long the audit log is kept.
+	AuditRetention time.Duration
 }
 
 // Log is what is logged, and how.
@@ -121,6 +127,7 @@ func Load(environ []string, p Program) (Config, error) {
 		cfg.Database.DirectURL = cfg.Database.URL
 	}
 	problems = append(problems, misfits(cfg.Worker, broken)...)
+	problems = append(problems, cfg.Trace.unsendable()...)
 	if len(problems) > 0 {
 		return Config{}, &Error{Problems: problems}
 	}

@@ -26,8 +26,10 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 			Slots: 512, Horizon: 10 * time.Second, PollInterval: time.Second, LockTTL: time.Minute,
 			StaleAfter: 90 * time.Second, Settle: 3 * time.Minute, SweepInterval: 10 * time.Second,
 			ShutdownGrace: 30 * time.Second, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour,
+			AuditRetention: 365 * 24 * time.Hour,
 		},
-		Log: Log{Level: slog.LevelInfo, Format: FormatAuto},
+		Log:   Log{Level: slog.LevelInfo, Format: FormatAuto},
+		Trace: Trace{Exporter: "otlp", Protocol: "http/protobuf", Sampler: "parentbased_always_on", SamplerArg: 1, Service: "rubato"},
 	}
 	require.Empty(t, cmp.Diff(want, got))
 }
@@ -58,7 +60,18 @@ func TestLoadReadsEveryName(t *testing.T) {
 		"RUBATO_BODY_RETENTION=169h",
 		"RUBATO_LOG_LEVEL=WARN",
 		"RUBATO_LOG_FORMAT=json",
+		"RUBATO_TRUSTED_PROXIES=10.0.0.1/8, ::1/128",
+		"RUBATO_PUBLIC_METRICS=true",
+		"RUBATO_AUDIT_RETENTION=26h",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://u:p@traces.example/in",
+		"OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+		"OTEL_TRACES_EXPORTER=none",
+		"OTEL_TRACES_SAMPLER=traceidratio",
+		"OTEL_TRACES_SAMPLER_ARG=0.25",
+		"OTEL_SERVICE_NAME=cron",
+		"OTEL_SDK_DISABLED=TRUE",
+		"OTEL_EXPORTER_OTLP_HEADERS=api-key=secret",
 		"HOME=/nowhere",
 	}, Program{Required: []string{DatabaseURL}})
 
@@ -68,6 +81,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 		API: API{
 			Listen: "0.0.0.0:80", BootstrapKey: "first-key-of-all", Rate: 20,
 			Origins: []string{"https://console.example.com", "http://localhost:3000"},
+			Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}, Metrics: true,
 		},
 		Admin:  Admin{Listen: ":0"},
 		Client: Client{URL: "https://rubato.example", Key: "key-of-the-client"},
@@ -76,8 +90,13 @@ func TestLoadReadsEveryName(t *testing.T) {
 			Slots: 7, Horizon: 11 * time.Second, PollInterval: 500 * time.Millisecond, LockTTL: 61 * time.Second,
 			StaleAfter: 91 * time.Second, Settle: 181 * time.Second, SweepInterval: 12 * time.Second,
 			ShutdownGrace: 31 * time.Second, RunRetention: 721 * time.Hour, BodyRetention: 169 * time.Hour,
+			AuditRetention: 26 * time.Hour,
 		},
 		Log: Log{Level: slog.LevelWarn, Format: FormatJSON},
+		Trace: Trace{
+			Off: true, Exporter: "none", Endpoint: "http://collector:4318", TracesEndpoint: "https://u:p@traces.example/in",
+			Protocol: "http/protobuf", Sampler: "traceidratio", SamplerArg: 0.25, Service: "cron",
+		},
 	}
 	require.Empty(t, cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})))
 }
@@ -123,6 +142,14 @@ func TestLoadNamesWhatIsWrong(t *testing.T) {
 		environ []string
 		want    string
 	}{
+		"Proxies":                {[]string{"RUBATO_TRUSTED_PROXIES=10.0.0.1"}, "RUBATO_TRUSTED_PROXIES: must be prefixes"},
+		"PublicMetrics":          {[]string{"RUBATO_PUBLIC_METRICS=yes"}, "RUBATO_PUBLIC_METRICS: must be true or false"},
+		"AuditRetention":         {[]string{"RUBATO_AUDIT_RETENTION=1h"}, "RUBATO_AUDIT_RETENTION: must be a duration from 24h"},
+		"Collector":              {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=collector:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL such as http://collector:4318"},
+		"Exporter":               {[]string{"OTEL_TRACES_EXPORTER=console"}, "OTEL_TRACES_EXPORTER: must be one of otlp, none"},
+		"Sampler":                {[]string{"OTEL_TRACES_SAMPLER=sometimes"}, "OTEL_TRACES_SAMPLER: must be one of parentbased_always_on,"},
+		"SamplerArg":             {[]string{"OTEL_TRACES_SAMPLER_ARG=NaN"}, "OTEL_TRACES_SAMPLER_ARG: must be a number from 0 to 1"},
+		"Protocol":               {[]string{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4317"}, "must be http/protobuf (it is \"grpc\")"},
 		"UnknownName":            {[]string{"RUBATO_FOO=1"}, "\n  - RUBATO_FOO is not a setting"},
 		"MistypedName":           {[]string{"RUBATO_HORIZN=5s"}, "RUBATO_HORIZN is not a setting; did you mean RUBATO_HORIZON?"},
 		"NameWithAPrefixTooMany": {[]string{"RUBATO_DATABASE_URL=x"}, "RUBATO_DATABASE_URL is not a setting; did you mean DATABASE_URL?"},
@@ -236,4 +263,31 @@ func TestEveryShownValueCanBeSet(t *testing.T) {
 
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(cfg, again))
+}
+
+func TestTracesAreMadeOnlyWhereACollectorIsNamed(t *testing.T) {
+	t.Parallel()
+	const collector = "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318/"
+	for name, tc := range map[string]struct {
+		environ []string
+		url     string // empty: none are made
+	}{
+		"Silence":       {nil, ""},
+		"Collector":     {[]string{collector}, "http://c:4318/v1/traces"},
+		"TracesAlone":   {[]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://t/in"}, "http://t/in"},
+		"TracesWin":     {[]string{collector, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://t/in"}, "http://t/in"},
+		"None":          {[]string{collector, "OTEL_TRACES_EXPORTER=none"}, ""},
+		"Disabled":      {[]string{collector, "OTEL_SDK_DISABLED=true"}, ""},
+		"GRPCElsewhere": {[]string{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := Load(tc.environ, Program{})
+			require.NoError(t, err)
+			require.Equal(t, tc.url != "", cfg.Trace.On())
+			if tc.url != "" {
+				require.Equal(t, tc.url, cfg.Trace.URL())
+			}
+		})
+	}
 }

@@ -87,6 +87,16 @@ func count(target *int, value string) error {
 	return nil
 }
 
+func choice(target *bool, value string) error {
+	switch strings.ToLower(value) {
+	case "true", "false":
+		*target = strings.EqualFold(value, "true")
+		return nil
+	default:
+		return errors.New("must be true or false")
+	}
+}
+
 // maxRate is more than a server can answer.
 const maxRate = 100_000
 

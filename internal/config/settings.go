@@ -10,20 +10,21 @@ import (
 
 // The names that code asks for by name; every other is in the list only.
 const (
-	DatabaseURL  = "DATABASE_URL"
-	Listen       = "RUBATO_LISTEN"
-	AdminListen  = "RUBATO_ADMIN_LISTEN"
-	ServerURL    = "RUBATO_URL"
-	APIKey       = "RUBATO_API_KEY"
-	horizon      = "RUBATO_HORIZON"
-	pollInterval = "RUBATO_POLL_INTERVAL"
-	lockTTL      = "RUBATO_LOCK_TTL"
-	staleAfter   = "RUBATO_STALE_AFTER"
-	settle       = "RUBATO_SETTLE"
-	sweep        = "RUBATO_SWEEP_INTERVAL"
-	Grace        = "RUBATO_SHUTDOWN_GRACE"
-	LogLevel     = "RUBATO_LOG_LEVEL"
-	LogFormat    = "RUBATO_LOG_FORMAT"
+	DatabaseURL   = "DATABASE_URL"
+	PublicMetrics = "RUBATO_PUBLIC_METRICS"
+	Listen        = "RUBATO_LISTEN"
+	AdminListen   = "RUBATO_ADMIN_LISTEN"
+	ServerURL     = "RUBATO_URL"
+	APIKey        = "RUBATO_API_KEY"
+	horizon       = "RUBATO_HORIZON"
+	pollInterval  = "RUBATO_POLL_INTERVAL"
+	lockTTL       = "RUBATO_LOCK_TTL"
+	staleAfter    = "RUBATO_STALE_AFTER"
+	settle        = "RUBATO_SETTLE"
+	sweep         = "RUBATO_SWEEP_INTERVAL"
+	Grace         = "RUBATO_SHUTDOWN_GRACE"
+	LogLevel      = "RUBATO_LOG_LEVEL"
+	LogFormat     = "RUBATO_LOG_FORMAT"
 )
 
 // Setting is one name that may be set.
@@ -72,34 +73,33 @@ func settings() []Setting {
 			set:  func(c *Config, v string) error { return rate(&c.API.Rate, v) },
 			show: func(c Config) string { return strconv.Itoa(c.API.Rate) },
 		},
-		{
-			Name: "RUBATO_CORS_ORIGINS", Doc: "comma-separated origins whose scripts may read answers, such as https://console.example.com; nobody's unless set",
-			set:  func(c *Config, v string) error { return origins(&c.API.Origins, v) },
-			show: func(c Config) string { return strings.Join(c.API.Origins, ",") },
-		},
-		{
+	}
+	list = append(list, public()...)
+	list = append(
+		list,
+		Setting{
 			Name: ServerURL, Doc: "the server that the command line talks to; a running dev server unless set",
 			set:  func(c *Config, v string) error { return serverURL(&c.Client.URL, v) },
 			show: func(c Config) string { return c.Client.URL },
 		},
-		{
+		Setting{
 			Name: APIKey, Doc: "the key of the command line; rubato dev also serves it", Secret: true,
 			set:  func(c *Config, v string) error { return key(&c.Client.Key, v) },
 			show: func(c Config) string { return c.Client.Key },
 		},
-		{
+		Setting{
 			Name: "RUBATO_EGRESS_ALLOW", Doc: "comma-separated prefixes that may be called although private, such as 10.1.0.0/16",
 			set:  func(c *Config, v string) error { return prefixes(&c.Egress.Allow, v) },
 			show: func(c Config) string { return joined(c.Egress.Allow) },
 		},
-		{
+		Setting{
 			Name: "RUBATO_SLOTS", Default: "512", Doc: "how many runs one worker has in progress at once",
 			set:  func(c *Config, v string) error { return count(&c.Worker.Slots, v) },
 			show: func(c Config) string { return strconv.Itoa(c.Worker.Slots) },
 		},
-	}
+	)
 	list = append(list, durations()...)
-	return append(
+	list = append(
 		list,
 		Setting{
 			Name: LogLevel, Default: "info", Doc: "the least level that is logged: debug, info, warn or error",
@@ -112,6 +112,28 @@ func settings() []Setting {
 			show: func(c Config) string { return string(c.Log.Format) },
 		},
 	)
+	return append(list, traces()...)
+}
+
+// public returns the settings of who may see what of the API server.
+func public() []Setting {
+	return []Setting{
+		{
+			Name: "RUBATO_CORS_ORIGINS", Doc: "comma-separated origins whose scripts may read answers, such as https://console.example.com; nobody's unless set",
+			set:  func(c *Config, v string) error { return origins(&c.API.Origins, v) },
+			show: func(c Config) string { return strings.Join(c.API.Origins, ",") },
+		},
+		{
+			Name: "RUBATO_TRUSTED_PROXIES", Doc: "comma-separated prefixes of the proxies in front of the API, such as 10.0.0.0/8, whose X-Forwarded-For is believed; nobody's unless set",
+			set:  func(c *Config, v string) error { return prefixes(&c.API.Proxies, v) },
+			show: func(c Config) string { return joined(c.API.Proxies) },
+		},
+		{
+			Name: PublicMetrics, Default: "false", Doc: "true: the API's own listener serves /metrics too, to everybody who reaches it",
+			set:  func(c *Config, v string) error { return choice(&c.API.Metrics, v) },
+			show: func(c Config) string { return strconv.FormatBool(c.API.Metrics) },
+		},
+	}
 }
 
 // durations returns the settings of the worker that are durations, with the bounds of each. How they must fit each other is in
@@ -144,6 +166,8 @@ func durations() []Setting {
 			span{day, 3660 * day}, func(w *Worker) *time.Duration { return &w.RunRetention }),
 		field("RUBATO_BODY_RETENTION", "168h", "how long captured answers are kept; whole days are dropped",
 			span{day, 3660 * day}, func(w *Worker) *time.Duration { return &w.BodyRetention }),
+		field("RUBATO_AUDIT_RETENTION", "8760h", "how long the audit log is kept",
+			span{day, 36600 * day}, func(w *Worker) *time.Duration { return &w.AuditRetention }),
 	}
 }
 

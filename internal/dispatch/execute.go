@@ -53,7 +53,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	}
 	r := request(b, s)
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
-	answer, err := w.cfg.Egress.Do(ctx, r)
+	answer, err := w.send(ctx, s.RunID, r)
 	failpoint.Hit(failpoint.Answered)
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, claims.ErrLockOver): // Only this worker knows; where somebody has settled the run, its word changes nothing.
@@ -66,6 +66,20 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	}
 	now, _ := w.clock.now()
 	return classify(ctx, b.target, answer, err, now), true
+}
+
+// send sends the request of a run, and tells the tracer of it where there is one.
+func (w *Worker) send(ctx context.Context, id runs.ID, r egress.Request) (egress.Response, error) {
+	if w.cfg.Tracer == nil {
+		return w.cfg.Egress.Do(ctx, r)
+	}
+	traceparent, done := w.cfg.Tracer.Request(id, r)
+	if traceparent != "" {
+		r.Meta.Set("Traceparent", traceparent)
+	}
+	answer, err := w.cfg.Egress.Do(ctx, r)
+	done(answer, err)
+	return answer, err
 }
 
 // request builds the request of a run.

@@ -154,13 +154,21 @@ func (w *Worker) launch(work context.Context, b waiting, s Started, sent time.Ti
 		began := time.Now()
 		outcome, recorded := w.execute(work, b, s, sent)
 		if !recorded { // The lock is lost: whoever holds it now writes the record.
-			w.free()
+			w.dropped(s.RunID)
 			return
 		}
 		run.Outcome = outcome
 		run.FinishedAt = run.StartedAt.Add(time.Since(began))
 		w.results <- run
 	})
+}
+
+// dropped gives back the slot of a run whose record somebody else writes.
+func (w *Worker) dropped(id runs.ID) {
+	if w.cfg.Tracer != nil {
+		w.cfg.Tracer.Dropped(id)
+	}
+	w.free()
 }
 
 // ahead returns how long a run that has started waits for its due time. It is never longer than a start may be ahead, also where the

@@ -45,6 +45,15 @@ type Contact interface {
 	Cancels(ctx context.Context, worker [16]byte) ([]Cancel, error)
 }
 
+// Tracer follows runs for those who collect traces. It must know the runs from their starts.
+type Tracer interface {
+	// Request begins the request of a run. It returns the traceparent that tells the target of it, empty where the run is not known, and
+	// what ends it.
+	Request(id runs.ID, r egress.Request) (traceparent string, done func(egress.Response, error))
+	// Dropped tells that this worker leaves the record of a run to somebody else.
+	Dropped(id runs.ID)
+}
+
 // Config says what a worker works with. Fields without a default are required.
 type Config struct {
 	Name         string // of the machine, for people
@@ -56,6 +65,7 @@ type Config struct {
 	Claims       claims.Store
 	Executions   Executions
 	Egress       *egress.Client
+	Tracer       Tracer // nil: nobody collects traces
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer
 }

@@ -59,11 +59,13 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	before := *e
 	s := &e.State
 	s.Running = nil
-	s.LastSlot = run.Slot
+	// Neither goes back, even where the database's clock was set back and somebody asked for a run meanwhile: behind them lie due times
+	// that were served, and none is served twice.
+	s.LastSlot = laterOf(s.LastSlot, run.Slot)
 	s.LastRun = &LastRun{
 		Slot: run.Slot, Attempt: run.Attempt, Status: run.Status, StartedAt: run.StartedAt, FinishedAt: run.FinishedAt,
 	}
-	s.Anchor = e.anchorAfter(run)
+	s.Anchor = laterOf(s.Anchor, e.anchorAfter(run))
 	s.RetryAfter = run.RetryAfter
 	if run.Manual && !s.ManualAt.After(run.Slot) {
 		s.ManualAt = time.Time{}

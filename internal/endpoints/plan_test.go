@@ -40,6 +40,28 @@ func TestARunCountsFromItsDueTimeUnlessItStartsLate(t *testing.T) {
 	}
 }
 
+// TestNoDueTimeIsServedTwiceWhenTheClockIsSetBack lets somebody ask for a run after the database's clock went back to before a pause
+// that is over, and whose end was served as a due time.
+func TestNoDueTimeIsServedTwiceWhenTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.run(t, nil)
+	paused := b.memory.now.Add(10 * time.Minute)
+	_, err := b.Pause(t.Context(), actor, b.id, paused, "")
+	require.NoError(t, err)
+	b.memory.now = paused
+	b.run(t, nil)
+	require.Equal(t, paused, b.endpoint().State.LastSlot)
+
+	b.memory.now = paused.Add(-5 * time.Minute)
+	_, err = b.RunNow(t.Context(), actor, b.id)
+	require.NoError(t, err)
+	b.run(t, func(f *endpoints.Finished) { f.Manual = true })
+	state := b.endpoint().State
+	require.Equal(t, paused, state.LastSlot)
+	require.True(t, state.Due.Slot.After(paused), "%s was served", state.Due.Slot)
+}
+
 func everyMinute(c governor.CatchUp) func(*endpoints.Spec) {
 	return func(s *endpoints.Spec) { s.BaselineInterval, s.BaselineCron, s.CatchUp = 0, "* * * * *", c }
 }

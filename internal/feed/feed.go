@@ -6,12 +6,9 @@ package feed
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"slices"
 	"time"
 
-	"rubato/internal/errs"
 	"rubato/internal/runs"
 )
 
@@ -104,31 +101,4 @@ type Place struct {
 	Row int64
 	Run [16]byte
 	At  time.Time // about when it was, in milliseconds, to tell a place that is too old
-}
-
-const placeSize = 8 + 8 + 16 + 8
-
-// String returns the place as watchers send it back.
-func (p Place) String() string {
-	raw := make([]byte, 0, placeSize)
-	raw = binary.BigEndian.AppendUint64(raw, uint64(p.TxID)) //nolint:gosec // Read back as it is.
-	raw = binary.BigEndian.AppendUint64(raw, uint64(p.Row))  //nolint:gosec // Read back as it is.
-	raw = append(raw, p.Run[:]...)
-	raw = binary.BigEndian.AppendUint64(raw, uint64(p.At.UnixMilli()))
-	return base64.RawURLEncoding.EncodeToString(raw)
-}
-
-// ParsePlace reads what String wrote. The error is an [errs.Malformed].
-func ParsePlace(text string) (Place, error) {
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(raw) != placeSize {
-		return Place{}, errs.New(errs.Malformed, "invalid_event_id", "the event id cannot be read; send the id of an event, or none")
-	}
-	p := Place{
-		TxID: int64(binary.BigEndian.Uint64(raw)),     //nolint:gosec // A negative one lies before everything.
-		Row:  int64(binary.BigEndian.Uint64(raw[8:])), //nolint:gosec // A negative one lies before everything.
-		Run:  [16]byte(raw[16:32]),
-		At:   time.UnixMilli(int64(binary.BigEndian.Uint64(raw[32:]))).UTC(), //nolint:gosec // Judged by whoever resumes.
-	}
-	return p, nil
 }

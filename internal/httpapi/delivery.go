@@ -100,7 +100,7 @@ func ruleOf(in api.SuccessRule) endpoints.AnswerRule {
 }
 
 func rulesDocument(rules []endpoints.AnswerRule) *[]api.SuccessRule {
-	var out []api.SuccessRule
+	out := make([]api.SuccessRule, 0, len(rules))
 	for _, r := range rules {
 		rule := api.SuccessRule{
 			Type: api.SuccessRuleType(r.Type), Header: optional(r.Header), JSONPath: optional(r.JSONPath), Value: r.Value,
@@ -118,7 +118,7 @@ func rulesDocument(rules []endpoints.AnswerRule) *[]api.SuccessRule {
 }
 
 func redactDocument(rules []endpoints.RedactRule) *[]api.RedactRule {
-	var out []api.RedactRule
+	out := make([]api.RedactRule, 0, len(rules))
 	for _, r := range rules {
 		out = append(out, api.RedactRule{
 			Header: optional(r.Header), JSONPath: optional(r.JSONPath), Pattern: optional(r.Pattern), Replacement: optional(r.Replacement),

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -57,6 +58,8 @@ type watch struct {
 	resumed   bool
 	looked    bool
 	announced map[runs.ID]bool // runs in progress that the client knows of
+	told      feed.Mark        // what was told last
+	before    feed.Mark        // what was told before the client resumed
 	written   time.Time        // when something was last sent
 }
 
@@ -101,7 +104,8 @@ func (w *watch) resume(ctx context.Context, last *string) error {
 	if last == nil || *last == "" {
 		return nil
 	}
-	place, err := feed.ParsePlace(*last)
+	mark, err := feed.ParseMark(*last)
+	place := mark.Place
 	switch {
 	case err != nil:
 		return err
@@ -113,7 +117,7 @@ func (w *watch) resume(ctx context.Context, last *string) error {
 	if _, err := w.server.feed.Read(ctx, probe); err != nil { // A place that is none is refused before the stream begins.
 		return err
 	}
-	w.q.After, w.resumed = place, true
+	w.q.After, w.resumed, w.told, w.before = place, true, mark, mark
 	return nil
 }
 
@@ -123,7 +127,8 @@ func (w *watch) run(ctx context.Context, answer http.ResponseWriter) error {
 	stream := openStream(answer, eventMedia)
 	defer stream.close()
 	// A place from the start on: who is cut off before the first event can resume too.
-	if err := w.send(stream, fmt.Appendf(nil, "retry: 1000\nid: %s\n\n", w.q.After)); err != nil {
+	w.told.Place = w.q.After
+	if err := w.send(stream, fmt.Appendf(nil, "retry: 1000\nid: %s\n\n", w.told)); err != nil {
 		return nil // The client has gone.
 	}
 	poll := time.NewTicker(eventPoll)
@@ -157,7 +162,7 @@ func (w *watch) look(ctx context.Context, stream *stream) (more bool, err error)
 	}
 	w.q.After = page.Next
 	if text == nil && time.Since(w.written) >= eventHeartbeat {
-		text = fmt.Appendf(nil, ": nothing new\nid: %s\n\n", w.q.After)
+		text = fmt.Appendf(nil, ": nothing new\nid: %s\n\n", w.told)
 	}
 	if text == nil {
 		return page.More, nil
@@ -175,38 +180,46 @@ func (w *watch) text(page feed.Page) ([]byte, error) {
 	var text bytes.Buffer
 	for _, e := range page.Events {
 		if e.Type == feed.RunFinished {
-			if !w.announced[e.Run.ID] && w.q.Asks(feed.RunStarted) {
-				if err := writeEvent(&text, startOf(*e.Run)); err != nil {
+			if !w.knows(*e.Run) && w.q.Asks(feed.RunStarted) {
+				if err := w.tellStart(&text, *e.Run); err != nil {
 					return nil, err
 				}
 			}
 			delete(w.announced, e.Run.ID)
 		}
+		w.told.Place = e.Place
 		if !w.q.Asks(e.Type) {
 			continue
 		}
-		if err := writeEvent(&text, e); err != nil {
+		if err := w.tell(&text, e); err != nil {
 			return nil, err
 		}
 	}
+	w.told.Place = page.Next
 	if err := w.announce(&text, page.Live); err != nil {
 		return nil, err
 	}
 	return text.Bytes(), nil
 }
 
-// announce adds the runs in progress that the client does not know of. Those that began before it connected are no news to it, unless
-// it resumes.
+// knows reports whether the client was told that a run started, here or before it resumed.
+func (w *watch) knows(run runs.Run) bool {
+	return w.announced[run.ID] || w.resumed && w.before.Knows(run)
+}
+
+// announce adds the runs in progress that the client does not know of, in the order in which they started. Those that began before it
+// connected are no news to it, unless it resumes.
 func (w *watch) announce(text *bytes.Buffer, live []runs.Run) error {
+	slices.SortFunc(live, func(a, b runs.Run) int {
+		return cmp.Or(a.StartedAt.Compare(b.StartedAt), slices.Compare(a.ID[:], b.ID[:]))
+	})
 	for _, run := range live {
-		if w.announced[run.ID] {
-			continue
-		}
+		known := w.knows(run) || !w.looked && !w.resumed
 		w.announced[run.ID] = true
-		if !w.looked && !w.resumed {
+		if known {
 			continue
 		}
-		if err := writeEvent(text, startOf(run)); err != nil {
+		if err := w.tellStart(text, run); err != nil {
 			return err
 		}
 	}
@@ -214,14 +227,15 @@ func (w *watch) announce(text *bytes.Buffer, live []runs.Run) error {
 	return nil
 }
 
-// startOf returns the event that a run started.
-func startOf(run runs.Run) feed.Event {
+// tellStart adds the event that a run started. It has no place of its own: who resumes after it goes on where the stream was.
+func (w *watch) tellStart(text *bytes.Buffer, run runs.Run) error {
+	w.told = w.told.Tell(run)
 	run.Outcome, run.Decision, run.FinishedAt = runs.Outcome{Status: runs.Running}, runs.Decision{}, time.Time{}
-	return feed.Event{Type: feed.RunStarted, At: run.StartedAt, EndpointID: run.EndpointID, Run: &run}
+	return w.tell(text, feed.Event{Type: feed.RunStarted, At: run.StartedAt, EndpointID: run.EndpointID, Run: &run})
 }
 
-// writeEvent writes one message.
-func writeEvent(text *bytes.Buffer, e feed.Event) error {
+// tell adds one message, with what is told up to and with it as its id.
+func (w *watch) tell(text *bytes.Buffer, e feed.Event) error {
 	answer, err := newsAnswer(e)
 	if err != nil {
 		return err
@@ -230,10 +244,7 @@ func writeEvent(text *bytes.Buffer, e feed.Event) error {
 	if err != nil {
 		return fmt.Errorf("writing an event: %w", err)
 	}
-	if e.Place != (feed.Place{}) {
-		fmt.Fprintf(text, "id: %s\n", e.Place)
-	}
-	fmt.Fprintf(text, "event: %s\ndata: %s\n\n", e.Type, data) // JSON has no line ends of its own.
+	fmt.Fprintf(text, "id: %s\nevent: %s\ndata: %s\n\n", w.told, e.Type, data) // JSON has no line ends of its own.
 	return nil
 }
 

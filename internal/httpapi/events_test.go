@@ -245,9 +245,37 @@ func TestRunsOfWhileNobodyListenedAreToldOnResume(t *testing.T) {
 
 	m := l.next()
 	require.Equal(t, "run.started "+run, m.event+" "+m.data.Run.ID)
-	require.Empty(t, m.id, "a start is no place of its own")
+	require.NotEmpty(t, m.id)
 	m = l.next()
 	require.Equal(t, "run.finished "+run, m.event+" "+m.data.Run.ID)
+}
+
+// A start can be resumed after as any event can: it is not told again, and what follows is.
+func TestAStartCanBeResumedAfter(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	l := s.watch(t, "?types=run.started,run.finished", "")
+	s.register(t, hourly)
+	finish, first := s.worker(t)
+	m := l.next()
+	require.Equal(t, "run.started "+first, m.event+" "+m.data.Run.ID)
+	require.NotEmpty(t, m.id)
+	l.close()
+
+	l = s.watch(t, "?types=run.started,run.finished", m.id)
+	s.register(t, hourly)
+	finishSecond, second := s.worker(t)
+	m = l.next()
+	require.Equal(t, "run.started "+second, m.event+" "+m.data.Run.ID, "the first one is known")
+	l.close()
+	finish()
+	finishSecond()
+
+	l = s.watch(t, "?types=run.finished", m.id)
+	for _, run := range []string{first, second} {
+		m = l.next()
+		require.Equal(t, "run.finished "+run, m.event+" "+m.data.Run.ID)
+	}
 }
 
 func TestEventsRefuse(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"rubato/internal/errs"
 	"rubato/internal/feed"
 	"rubato/internal/runs"
+	"rubato/internal/stats"
 )
 
 // now is the database's time in these tests. It lies ahead of any real clock, because answers to writes look at that one.
@@ -278,4 +279,22 @@ func (targets) CheckHeader(name, value string) *errs.Field {
 		return &errs.Field{Code: "header_invalid", Message: "must be a token and a value of one line"}
 	}
 	return nil
+}
+
+// numbers is what a deployment tells where hardly anything happened.
+type numbers struct{}
+
+func (numbers) Health(context.Context, [16]byte, [16]byte) ([]stats.Health, error) {
+	return []stats.Health{
+		{Window: time.Hour},
+		{Window: 4 * time.Hour, Runs: 5, Succeeded: 3, Failed: 1, Skipped: 7, Latency: stats.Spread{P50: time.Millisecond, P95: time.Second, P99: time.Minute}},
+	}, nil
+}
+
+func (numbers) Overview(context.Context, [16]byte) (stats.Overview, error) {
+	return stats.Overview{At: now, Due: 2, OldestDue: time.Second, Running: 1, Statuses: map[string]int64{}}, nil
+}
+
+func (numbers) Workers(context.Context) ([]stats.Worker, time.Time, error) {
+	return []stats.Worker{{ID: [16]byte{9}, Name: "w", Version: "v", State: stats.Silent, Slots: 4, StartedAt: now, HeartbeatAt: now}}, now, nil
 }

@@ -71,6 +71,7 @@ func newServiceWith(t *testing.T, settings httpapi.Config, runs ...history) *ser
 		Keys:       auth.NewKeyring(s.store, authenticator),
 		Once:       s.once,
 		Origins:    settings.Origins,
+		Proxies:    settings.Proxies,
 		Rate:       settings.Rate,
 		Endpoints:  endpoints.NewService(s.store, targets{}),
 		Feed:       quiet{},
@@ -78,6 +79,7 @@ func newServiceWith(t *testing.T, settings httpapi.Config, runs ...history) *ser
 		Ready:      func(context.Context) error { return s.ready },
 		Registerer: s.registry,
 		Runs:       s.runs,
+		Stats:      numbers{},
 	})
 	return s
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"go.opentelemetry.io/otel/trace"
 
 	"rubato/internal/auth"
 	"rubato/internal/telemetry"
@@ -88,6 +89,9 @@ func (s *Server) logAccess(c echo.Context, route string, took time.Duration) {
 		slog.String("request_id", from.id), slog.String("method", methodOf(c)), slog.String("route", route),
 		slog.Int("status", c.Response().Status), slog.Duration("duration", took), slog.Int64("bytes", c.Response().Size),
 		slog.String("remote_address", from.peer),
+	}
+	if span := trace.SpanContextFromContext(ctx); span.IsSampled() {
+		attrs = append(attrs, slog.String("trace_id", span.TraceID().String()))
 	}
 	if p := principalOf(ctx); p.KeyID != [16]byte{} {
 		attrs = append(attrs, slog.String("key_id", auth.KeyID(p.KeyID).String()))

@@ -35,7 +35,7 @@ func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("X-Frame-Options", "DENY")
 		r := c.Request()
-		c.SetRequest(r.WithContext(context.WithValue(r.Context(), callKey{}, call{id: id, peer: peer(r.RemoteAddr)})))
+		c.SetRequest(r.WithContext(context.WithValue(r.Context(), callKey{}, call{id: id, peer: clientAddress(r, s.proxies)})))
 		return next(c)
 	}
 }
@@ -43,7 +43,7 @@ func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
 // call is what is known of a request before anybody has looked into it.
 type call struct {
 	id   string
-	peer string // the address that it comes from; headers that claim another one are not believed
+	peer string // the address that it comes from; see clientAddress
 }
 
 type callKey struct{}

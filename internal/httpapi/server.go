@@ -4,16 +4,19 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/feed"
 	"rubato/internal/httpapi/api"
 	"rubato/internal/runs"
+	"rubato/internal/stats"
 )
 
 // The bounds that a listener serving the API should set. No request has a body that takes long to send, and no header that we
@@ -45,10 +48,13 @@ type Config struct {
 	Logger     *slog.Logger
 	Once       Once
 	Origins    []string                    // whose scripts may read answers (CORS); nil: nobody's
+	Proxies    []netip.Prefix              // of proxies whose X-Forwarded-For is believed; nil: nobody's
 	Rate       int                         // requests a second that a key may send; 0: any number
 	Ready      func(context.Context) error // nil answer: the server can do its work
 	Registerer prometheus.Registerer
 	Runs       Runs
+	Stats      stats.Reader
+	Tracers    trace.TracerProvider // makes spans of requests; nil: nobody collects them
 }
 
 // Server is the REST API. It is safe for concurrent use.
@@ -66,11 +72,14 @@ type Server struct {
 	metrics   *metrics
 	once      Once
 	origins   []string
+	proxies   []netip.Prefix
 	ready     func(context.Context) error
 	router    *echo.Echo
 	rules     *rules
 	runs      Runs
+	tracer    trace.Tracer    // nil: nobody collects traces
 	serving   context.Context //nolint:containedctx // Ends when the server drains; see Drain.
+	stats     stats.Reader
 	watches   *quota
 }
 
@@ -93,17 +102,22 @@ func New(c Config) *Server {
 		logger:    c.Logger.With("component", "httpapi"),
 		once:      c.Once,
 		origins:   c.Origins,
+		proxies:   c.Proxies,
 		ready:     c.Ready,
 		router:    echo.New(),
 		rules:     contract(),
 		runs:      c.Runs,
+		stats:     c.Stats,
 		watches:   newQuota(maxWatchesPerKey, maxWatches, "too many clients watch events at the moment; close one first"),
+	}
+	if c.Tracers != nil {
+		s.tracer = c.Tracers.Tracer("rubato/internal/httpapi")
 	}
 	s.serving, s.drain = context.WithCancel(context.Background())
 	s.metrics = newMetrics(c.Registerer, s.rules)
 	s.router.HTTPErrorHandler = s.fail
 	s.router.Use(
-		s.identify, s.compress, s.count, s.recoverPanics, s.share, s.bound,
+		s.identify, s.traceRequest, s.compress, s.count, s.recoverPanics, s.share, s.bound,
 		s.authenticate, s.limit, s.checkQuery, s.readBody, s.doOnce,
 	)
 	api.RegisterHandlers(s.router, api.NewStrictHandler(s, nil))

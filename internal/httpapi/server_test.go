@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -171,6 +172,57 @@ func TestThePeerIsNotWhoTheClientSays(t *testing.T) {
 	require.Equal(t, "192.0.2.1", entry["remoteAddress"])
 	require.Equal(t, "r9", entry["requestId"])
 	require.Equal(t, map[string]any{"keyId": "key_03000000-0000-0000-0000-000000000000", "name": "admin"}, entry["actor"])
+}
+
+// Whoever is no proxy of ours says nothing about where a request comes from, and a proxy of ours says only whom it serves itself.
+func TestTheClientIsTheNearestWhomNoProxyOfOursSpeaksFor(t *testing.T) {
+	t.Parallel()
+	const connected = "192.0.2.1" // as every request of the harness
+	for name, tc := range map[string]struct {
+		proxies   string // comma-separated
+		forwarded []string
+		want      string
+	}{
+		"NoProxies":          {"", []string{"203.0.113.9"}, connected},
+		"NotAProxy":          {"10.0.0.0/8", []string{"203.0.113.9"}, connected},
+		"OneProxy":           {"192.0.2.0/24", []string{"203.0.113.9"}, "203.0.113.9"},
+		"Spoofed":            {"192.0.2.0/24", []string{"198.51.100.7, 203.0.113.9"}, "203.0.113.9"},
+		"SpoofedInALine":     {"192.0.2.0/24", []string{"198.51.100.7", "203.0.113.9"}, "203.0.113.9"},
+		"SpoofedAsAProxy":    {"192.0.2.0/24,10.0.0.0/8", []string{"10.9.9.9, 203.0.113.9, 10.0.0.1"}, "203.0.113.9"},
+		"TwoProxies":         {"192.0.2.0/24,10.0.0.0/8", []string{"198.51.100.7,203.0.113.9 ,10.0.0.1"}, "203.0.113.9"},
+		"ProxiesOnly":        {"192.0.2.0/24,10.0.0.0/8", []string{"10.0.0.2, 10.0.0.1"}, "10.0.0.2"},
+		"NoHeader":           {"192.0.2.0/24", nil, connected},
+		"Nonsense":           {"192.0.2.0/24", []string{"203.0.113.9, <script>"}, connected},
+		"NonsenseOfAProxy":   {"192.0.2.0/24,10.0.0.0/8", []string{"203.0.113.9, unknown, 10.0.0.1"}, "10.0.0.1"},
+		"Empty":              {"192.0.2.0/24", []string{"203.0.113.9,"}, connected},
+		"Port":               {"192.0.2.0/24", []string{"203.0.113.9:4711"}, "203.0.113.9"},
+		"IPv6":               {"192.0.2.0/24", []string{"2001:db8::9"}, "2001:db8::9"},
+		"IPv6WithAPort":      {"192.0.2.0/24", []string{"[2001:db8::9]:4711"}, "2001:db8::9"},
+		"IPv6InBrackets":     {"192.0.2.0/24", []string{"[2001:db8::9]"}, "2001:db8::9"},
+		"MappedIsNoDisguise": {"192.0.2.0/24,10.0.0.0/8", []string{"203.0.113.9, ::ffff:10.0.0.1"}, "203.0.113.9"},
+		"ZoneIsNoDisguise":   {"192.0.2.0/24", []string{"fe80::1%eth0"}, "fe80::1"},
+		"ManyHops":           {"192.0.2.0/24,10.0.0.0/8", []string{"203.0.113.9" + strings.Repeat(",10.0.0.1", 5000)}, "10.0.0.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var settings httpapi.Config
+			for text := range strings.SplitSeq(tc.proxies, ",") {
+				if text != "" {
+					settings.Proxies = append(settings.Proxies, netip.MustParsePrefix(text))
+				}
+			}
+			s := newServiceWith(t, settings)
+			s.call("POST", "/v1/keys", `{"name":"k","scopes":["read"]}`, withKey(adminKey), func(r *http.Request) {
+				r.Header["X-Forwarded-For"] = tc.forwarded
+				r.Header.Set("X-Real-Ip", "198.51.100.66")
+				r.Header.Set("Forwarded", "for=198.51.100.66")
+			}).is(http.StatusCreated)
+			entry := s.call("GET", "/v1/audit", "", withKey(adminKey)).is(http.StatusOK)["items"].([]any)[0].(map[string]any)
+			require.Equal(t, tc.want, entry["remoteAddress"])
+			require.Contains(t, s.logs.String(), "route=/v1/keys status=201", "the access log tells it too")
+			require.Contains(t, s.logs.String(), "remote_address="+tc.want+" ")
+		})
+	}
 }
 
 func TestAPanicIsCounted(t *testing.T) {

@@ -40,6 +40,15 @@ func NewID(slot time.Time, endpoint [16]byte, attempt int) ID {
 	return id
 }
 
+// FirstID returns the lowest ID that a run of a due time, or of a later one, can have.
+func FirstID(slot time.Time) ID {
+	var id ID
+	var stamp [8]byte
+	binary.BigEndian.PutUint64(stamp[:], uint64(slot.UnixMilli()))
+	copy(id[:6], stamp[2:])
+	return id
+}
+
 // ParseID reads the form that String writes. A text that no ID has names nothing: the error is an [errs.NotFound]. What is no text
 // at all is an [errs.Malformed].
 func ParseID(s string) (ID, error) {

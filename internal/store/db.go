@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/trace"
 
 	"rubato/internal/store/dbsqlc"
 )
@@ -23,6 +24,8 @@ type Config struct {
 	URL             string
 	MaxConns        int32  // default 10: two cores of a database are busy with fewer. Signs of life and sweeps have others of their own
 	ApplicationName string // shown in pg_stat_activity; default "rubato"
+	// Tracers makes a span of every statement that is part of a trace, without its parameters; nil: nobody collects traces.
+	Tracers trace.TracerProvider
 	// Now stands in for the database's clock, for simulations of time; nil, as in every program, means the database's own.
 	Now func() time.Time
 }
@@ -71,6 +74,9 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	params["idle_in_transaction_session_timeout"] = "10000" // A client that stands still must not keep rows locked.
 	pc.ConnConfig.ConnectTimeout = 5 * time.Second
 	pc.AfterConnect = useUTC
+	if cfg.Tracers != nil {
+		pc.ConnConfig.Tracer = newTracer(cfg.Tracers)
+	}
 	db := &DB{q: dbsqlc.New(), configs: newConfigs(), now: func() *time.Time { return nil }}
 	if err := db.connect(ctx, pc); err != nil {
 		return nil, fmt.Errorf("opening the database pool: %w", redactURL(err))

@@ -44,24 +44,32 @@ func (s *Endpoints) Create(
 		if err != nil {
 			return err
 		}
-		if err := s.db.q.EndpointInsert(ctx, tx, dbsqlc.EndpointInsertParams(rowOf(e))); err != nil {
+		if err := together(ctx, tx, func(tx pgx.Tx) error { return s.insert(ctx, tx, act, e, planned) }); err != nil {
 			return fmt.Errorf("inserting endpoint %s: %w", e.ID, err)
 		}
-		err = s.db.q.ScheduleInsert(ctx, tx, dbsqlc.ScheduleInsertParams{
-			EndpointID: e.ID, PlannedAt: planned.Due.At, Slot: planned.Due.Slot, Version: e.Version, LockMs: lockMs(e.Spec),
-			Attempt: int16(planned.Due.Attempt), Source: string(planned.Due.Source), //nolint:gosec // At most 10.
-		})
-		if err != nil {
-			return fmt.Errorf("inserting the schedule of endpoint %s: %w", e.ID, err)
-		}
-		if err := s.db.tell(ctx, tx, now, nil, e); err != nil {
-			return err
-		}
-		if err := s.db.decided(ctx, tx, e, planned); err != nil {
-			return err
-		}
-		return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: e.Object(), After: e.Redacted()})
+		return nil
 	})
+}
+
+// insert writes a new endpoint with everything that belongs to it: its plan, the news, the decision and who did it.
+func (s *Endpoints) insert(ctx context.Context, tx pgx.Tx, act auditlog.Act, e *endpoints.Endpoint, planned endpoints.Recorded) error {
+	if err := s.db.q.EndpointInsert(ctx, tx, dbsqlc.EndpointInsertParams(rowOf(e))); err != nil {
+		return err
+	}
+	err := s.db.q.ScheduleInsert(ctx, tx, dbsqlc.ScheduleInsertParams{
+		EndpointID: e.ID, PlannedAt: planned.Due.At, Slot: planned.Due.Slot, Version: e.Version, LockMs: lockMs(e.Spec),
+		Attempt: int16(planned.Due.Attempt), Source: string(planned.Due.Source), //nolint:gosec // At most 10.
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.db.tell(ctx, tx, planned.At, nil, e); err != nil {
+		return err
+	}
+	if err := s.db.decided(ctx, tx, e, planned); err != nil {
+		return err
+	}
+	return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: e.Object(), After: e.Redacted()})
 }
 
 // Get implements endpoints.Store.
@@ -186,10 +194,17 @@ func (s *Endpoints) Change(
 		if err := s.write(ctx, tx, now, &before, changed, planned); err != nil {
 			return err
 		}
-		if err := s.db.tell(ctx, tx, now, &before, changed); err != nil {
-			return err
-		}
-		return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: changed.Object(), Before: shown, After: changed.Redacted()})
+		return together(ctx, tx, func(tx pgx.Tx) error {
+			if planned != nil && !changed.Archived() {
+				if err := s.db.decided(ctx, tx, changed, *planned); err != nil {
+					return err
+				}
+			}
+			if err := s.db.tell(ctx, tx, now, &before, changed); err != nil {
+				return err
+			}
+			return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: changed.Object(), Before: shown, After: changed.Redacted()})
+		})
 	}
 	days := func() []time.Time { return skipDays(changed) }
 	if err := s.db.withPartitions(ctx, days, func() error { return s.db.tx(ctx, locked) }); err != nil {
@@ -216,7 +231,7 @@ func awaitStart(ctx context.Context, e *endpoints.Endpoint, now time.Time) {
 	}
 }
 
-// write stores what a change left.
+// write stores what a change left, except for the decision, which [DB.decided] records.
 func (s *Endpoints) write(ctx context.Context, tx pgx.Tx, now time.Time, before, after *endpoints.Endpoint, planned *endpoints.Recorded) error {
 	if err := s.writeConfig(ctx, tx, before, after); err != nil {
 		return err
@@ -240,10 +255,7 @@ func (s *Endpoints) write(ctx context.Context, tx pgx.Tx, now time.Time, before,
 		})
 		return oneRow(rows, err, "recording a change", after.ID)
 	}
-	if err := s.db.replan(ctx, tx, after); err != nil {
-		return err
-	}
-	return s.db.decided(ctx, tx, after, *planned)
+	return s.db.replan(ctx, tx, after)
 }
 
 func (s *Endpoints) writeConfig(ctx context.Context, tx pgx.Tx, before, after *endpoints.Endpoint) error {

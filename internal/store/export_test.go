@@ -75,6 +75,19 @@ func RunsStatement(p dbsqlc.RunListParams) Asked {
 	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunList(context.Background(), q, p); return err })
 }
 
+// HealthStatement returns what the health of an endpoint asks the database.
+func HealthStatement(p dbsqlc.EndpointHealthParams) Asked {
+	return asked(func(q dbsqlc.DBTX) error {
+		_, err := dbsqlc.New().EndpointHealth(context.Background(), q, p)
+		return err
+	})
+}
+
+// OverviewStatement returns what an overview asks the database of the newest runs.
+func OverviewStatement(p dbsqlc.TenantRunsParams) Asked {
+	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().TenantRuns(context.Background(), q, p); return err })
+}
+
 // NewsStatement returns what a look at the feed asks the database first.
 func NewsStatement(p dbsqlc.RunNewsListParams) Asked {
 	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunNewsList(context.Background(), q, p); return err })

@@ -94,3 +94,31 @@ func TestTheHistoryTakesNoTableOfAnotherName(t *testing.T) {
 	_, err := b.pool.Exec(t.Context(), "SELECT history_drop_before('endpoints', now()::date)")
 	require.ErrorContains(t, err, "no table of history")
 }
+
+// An entry of the log goes when its time is over, however many have gone with it, and nothing else can remove one.
+func TestTheAuditLogIsKeptForItsTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	year := 365 * 24 * time.Hour
+	now := b.at(noon())
+	b.exec(t, `INSERT INTO audit_log (id, tenant_id, at, actor, action, object_kind, object_id, request_id, remote_address)
+		SELECT audit_log_id(at), $1, at, 'tester', 'pause', 'endpoint', n::text, '', ''
+		FROM (SELECT n, $2::timestamptz - n * interval '1 ms' AS at FROM generate_series(-1, 2500) n) entry`, tenant.TenantID, now.Add(-year))
+	keep := func(r zombie.Retention) int {
+		r.Runs, r.Bodies = 24*time.Hour, 24*time.Hour
+		_, err := b.sweeps.KeepHistory(t.Context(), r)
+		require.NoError(t, err)
+		return query[int](t, b, "SELECT count(*) FROM audit_log")
+	}
+
+	require.Equal(t, 2502, keep(zombie.Retention{}), "without a time it is kept for good")
+	require.Equal(t, 2502, keep(zombie.Retention{Audit: year + time.Hour}))
+	require.Equal(t, 2, keep(zombie.Retention{Audit: year}), "what is a year old to the millisecond stays")
+	for _, sql := range []string{
+		"DELETE FROM audit_log", "UPDATE audit_log SET actor = 'nobody'", "TRUNCATE audit_log",
+		"SELECT set_config('rubato.audit_before', '2020-01-01', false); DELETE FROM audit_log",
+	} {
+		_, err := b.pool.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
+		require.ErrorContains(t, err, "append-only", sql)
+	}
+}

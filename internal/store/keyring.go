@@ -130,7 +130,9 @@ func (s *Keys) write(ctx context.Context, tx pgx.Tx, k *auth.Standing) error {
 	if k.Secret == nil {
 		return nil
 	}
-	rows, err := s.db.q.SecretRetire(ctx, tx, dbsqlc.SecretRetireParams{KeyID: k.ID, ValidUntil: k.Now.Add(k.Secret.Overlap)})
+	// The time of a decision is rounded up to a millisecond; a secret without an overlap must be over when the call returns.
+	until := k.Now.Add(k.Secret.Overlap - time.Millisecond)
+	rows, err := s.db.q.SecretRetire(ctx, tx, dbsqlc.SecretRetireParams{KeyID: k.ID, ValidUntil: until})
 	if err := oneKey(rows, err, "retiring the secret of", k.ID); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/runs"
 	"rubato/internal/store"
 	"rubato/internal/store/dbsqlc"
 )
@@ -32,7 +33,8 @@ func (b *bundle) crowd(t *testing.T) {
 		FROM endpoints e, schedules s WHERE e.archived_at IS NULL AND e.key IS NOT NULL`)
 	b.exec(t, `INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
 			finished_at, status, reason_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, version, failure_count)
-		SELECT gen_random_uuid(), $1::timestamptz + n * interval '100 ms', e.id, e.tenant_id, 1, 'manual', 1, e.id, $1, $1, $1,
+		SELECT (lpad(to_hex((extract(EPOCH FROM $1::timestamptz) * 1000)::bigint + n * 100), 12, '0') || substr(md5(n::text), 1, 20))::uuid,
+		       $1::timestamptz + n * interval '100 ms', e.id, e.tenant_id, 1, 'manual', 1, e.id, $1, $1, $1,
 		       CASE WHEN n % 1000 = 0 THEN 'failed' ELSE 'succeeded' END, 'x', 0, 0, 0, 0, 0, 0, false, 1, 0
 		FROM generate_series(1, 60000) n, LATERAL (SELECT * FROM endpoints WHERE key = 'key-' || (1 + n % 20)) e`, noon())
 	b.exec(t, `INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
@@ -87,7 +89,7 @@ func TestListsReadNoMoreThanTheyReturn(t *testing.T) {
 		edit(&p)
 		return store.ListStatement(p)
 	}
-	runs := func(edit func(*dbsqlc.RunListParams)) store.Asked {
+	runPage := func(edit func(*dbsqlc.RunListParams)) store.Asked {
 		p := dbsqlc.RunListParams{TenantID: own, MaxRows: 51}
 		edit(&p)
 		return store.RunsStatement(p)
@@ -96,6 +98,7 @@ func TestListsReadNoMoreThanTheyReturn(t *testing.T) {
 		TenantID: own, Ids: query[[][16]byte](t, b, "SELECT array_agg(id) FROM (SELECT id FROM runs ORDER BY scheduled_for LIMIT 500) r"),
 		ScheduledFor: query[[]time.Time](t, b, "SELECT array_agg(scheduled_for) FROM (SELECT scheduled_for FROM runs ORDER BY scheduled_for LIMIT 500) r"),
 	}
+	late := noon().Add(80 * time.Minute) // A fifth of the runs is due later.
 	for name, s := range map[string]store.Asked{
 		"Endpoints":         list(func(*dbsqlc.EndpointListParams) {}),
 		"EndpointsPage":     list(func(p *dbsqlc.EndpointListParams) { p.Before = &half }),
@@ -107,18 +110,23 @@ func TestListsReadNoMoreThanTheyReturn(t *testing.T) {
 		"EndpointsActive":   list(func(p *dbsqlc.EndpointListParams) { p.State = "active" }),
 		"EndpointsArchived": list(func(p *dbsqlc.EndpointListParams) { p.State = "archived" }),
 		"EndpointsPaused":   list(func(p *dbsqlc.EndpointListParams) { p.State = "paused" }),
-		"Runs":              runs(func(*dbsqlc.RunListParams) {}),
-		"RunsPage":          runs(func(p *dbsqlc.RunListParams) { p.Before = &half }),
-		"RunsFailed":        runs(func(p *dbsqlc.RunListParams) { p.Status = new("failed") }),
-		"RunsOfEndpoint":    runs(func(p *dbsqlc.RunListParams) { p.EndpointID = &e }),
-		"RunsFailedOfOne": runs(func(p *dbsqlc.RunListParams) {
+		"Runs":              runPage(func(*dbsqlc.RunListParams) {}),
+		"RunsPage":          runPage(func(p *dbsqlc.RunListParams) { p.Before = &half }),
+		"RunsFailed":        runPage(func(p *dbsqlc.RunListParams) { p.Status = new("failed") }),
+		"RunsOfEndpoint":    runPage(func(p *dbsqlc.RunListParams) { p.EndpointID = &e }),
+		"RunsFailedOfOne": runPage(func(p *dbsqlc.RunListParams) {
 			p.EndpointID, p.Status = &e, new("failed")
 		}),
-		"RunsOfADay": runs(func(p *dbsqlc.RunListParams) {
+		"RunsOfADay": runPage(func(p *dbsqlc.RunListParams) {
 			p.FromAt, p.ToAt = new(noon().Truncate(24*time.Hour)), new(noon().Truncate(24*time.Hour).AddDate(0, 0, 1))
 		}),
 		"News":     store.NewsStatement(dbsqlc.RunNewsListParams{TenantID: own, AfterTxid: 1, Until: 1 << 40, MaxRows: 501}),
 		"NewsRuns": store.FindStatement(found),
+		"Health": store.HealthStatement(dbsqlc.EndpointHealthParams{
+			TenantID: own, EndpointID: e, Now: new(noon().Add(2 * time.Hour)), FromID: runs.FirstID(late), FromAt: late,
+			WindowsMs: []int64{3600e3}, MaxRows: 100_000,
+		}),
+		"Overview": store.OverviewStatement(dbsqlc.TenantRunsParams{TenantID: own, FromID: runs.FirstID(late), FromAt: late, MaxRows: 1000}),
 	} {
 		plan, text := b.explain(t, s)
 		plan.each(func(n node) {

@@ -47,8 +47,10 @@ func (v *events) writes(ctx context.Context, db *DB) []statement {
 }
 
 func (v *events) write(ctx context.Context, tx pgx.Tx, db *DB) error {
-	if err := pipeline(ctx, tx, v.writes(ctx, db)...); err != nil {
-		return fmt.Errorf("telling of %d events: %w", len(v.rows.Kinds), err)
+	for _, insert := range v.writes(ctx, db) {
+		if err := insert(tx); err != nil {
+			return fmt.Errorf("telling of %d events: %w", len(v.rows.Kinds), err)
+		}
 	}
 	return nil
 }

@@ -152,6 +152,9 @@ func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped i
 	if err := s.forgetEvents(ctx, now.Add(-feed.Window)); err != nil {
 		return dropped, err
 	}
+	if err := s.forgetAudit(ctx, now, r.Audit); err != nil {
+		return dropped, err
+	}
 	_, err = s.db.q.WorkerForget(ctx, s.db.sweeps, dbsqlc.WorkerForgetParams{Now: s.db.now(), GoneMs: r.Runs.Milliseconds()})
 	return dropped, translate(err)
 }
@@ -166,6 +169,18 @@ func (s *Sweeps) forgetEvents(ctx context.Context, before time.Time) error {
 			}
 			more = rows > 0
 		}
+	}
+	return nil
+}
+
+// forgetAudit removes what the audit log has told for long enough, a batch at a time; zero keeps it for good.
+func (s *Sweeps) forgetAudit(ctx context.Context, now time.Time, keep time.Duration) error {
+	for more := keep > 0; more; {
+		dropped, err := s.db.q.AuditDropBefore(ctx, s.db.sweeps, now.Add(-keep))
+		if err != nil {
+			return fmt.Errorf("removing old entries of the audit log: %w", translate(err))
+		}
+		more = dropped > 0
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ const historyAhead = 3
 // keepHistory makes coming days ready and drops those past their retention.
 func (s *Sweeper) keepHistory(ctx context.Context) error {
 	dropped, err := s.cfg.Store.KeepHistory(ctx, Retention{
-		Runs: s.cfg.RunRetention, Bodies: s.cfg.BodyRetention, DaysAhead: historyAhead,
+		Runs: s.cfg.RunRetention, Bodies: s.cfg.BodyRetention, Audit: s.cfg.AuditRetention, DaysAhead: historyAhead,
 	})
 	if dropped > 0 {
 		s.cfg.Logger.Info("dropped days of history past their retention", "partitions", dropped)

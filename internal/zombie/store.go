@@ -100,6 +100,7 @@ type Survey struct {
 type Retention struct {
 	Runs      time.Duration
 	Bodies    time.Duration
+	Audit     time.Duration // zero: for good
 	DaysAhead int
 }
 

@@ -39,16 +39,17 @@ const (
 
 // Config says what a sweeper works with. Every field is required.
 type Config struct {
-	Store         Store
-	Interval      time.Duration // between sweeps
-	StaleAfter    time.Duration // silence after which a worker counts as gone
-	Settle        time.Duration // how long the sweeper watches before it believes in silence
-	Horizon       time.Duration // how far ahead of their due time endpoints are claimed
-	LockTTL       time.Duration // the longest lock that is granted at once
-	RunRetention  time.Duration
-	BodyRetention time.Duration
-	Logger        *slog.Logger
-	Registerer    prometheus.Registerer
+	Store          Store
+	Interval       time.Duration // between sweeps
+	StaleAfter     time.Duration // silence after which a worker counts as gone
+	Settle         time.Duration // how long the sweeper watches before it believes in silence
+	Horizon        time.Duration // how far ahead of their due time endpoints are claimed
+	LockTTL        time.Duration // the longest lock that is granted at once
+	RunRetention   time.Duration
+	BodyRetention  time.Duration
+	AuditRetention time.Duration
+	Logger         *slog.Logger
+	Registerer     prometheus.Registerer
 }
 
 // Sweeper mends what dead workers left. Use New, then Run once.

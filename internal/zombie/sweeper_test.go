@@ -180,7 +180,7 @@ func sweep(t *testing.T, store zombie.Store, every time.Duration, believe time.D
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	s := zombie.New(zombie.Config{
-		Store: store, Interval: every, StaleAfter: stale, Settle: believe, Horizon: 10 * time.Second, LockTTL: time.Minute, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour,
+		Store: store, Interval: every, StaleAfter: stale, Settle: believe, Horizon: 10 * time.Second, LockTTL: time.Minute, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour, AuditRetention: 365 * 24 * time.Hour,
 		Logger: slog.New(slog.DiscardHandler), Registerer: registry,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -234,7 +234,7 @@ func TestEverySweepHasItsPeriod(t *testing.T) {
 		require.Equal(t, 30*sec, store.takeOvers[15])
 		require.Equal(t, zombie.Silence{For: 6 * sec, Reach: 71 * sec}, store.silent)
 		require.Equal(t, 100, store.limit)
-		require.Equal(t, zombie.Retention{Runs: 30 * 24 * time.Hour, Bodies: 7 * 24 * time.Hour, DaysAhead: 3}, store.retention)
+		require.Equal(t, zombie.Retention{Runs: 30 * 24 * time.Hour, Bodies: 7 * 24 * time.Hour, Audit: 365 * 24 * time.Hour, DaysAhead: 3}, store.retention)
 		require.InDelta(t, 1, s.value(t, "rubato_zombie_leader", ""), 0)
 	})
 }

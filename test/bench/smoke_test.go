@@ -63,6 +63,7 @@ type report struct {
 		Tenants       struct{ LagMs float64 }
 		RunNowMs      struct{ P99 float64 }
 		Registrations struct{ PerSecond float64 }
+		Operations    struct{ RunMs, PauseMs, HintMs struct{ P99 float64 } }
 		Memory        struct{ PeakMiB float64 }
 	}
 	Machine map[string]any
@@ -134,7 +135,7 @@ func TestNeighboursAreMeasured(t *testing.T) {
 	if os.Getenv("RUBATO_BENCH") != "long" {
 		return // A minute of waiting; the other tests start the same processes.
 	}
-	r := bench(t, "mixed", "--for", "3s", "--rate", "50", "--hanging", "10", "--backlog", "200", "--run-now", "10", "--register", "50",
+	r := bench(t, "mixed", "--for", "3s", "--rate", "50", "--hanging", "10", "--backlog", "200", "--run-now", "10", "--register", "50", "--operate", "40",
 		"--registered", "500", "--in-flight", "50", "--idle-for", "1s")
 
 	require.NotNil(t, r.Mixed)
@@ -143,5 +144,8 @@ func TestNeighboursAreMeasured(t *testing.T) {
 	require.Positive(t, r.Mixed.Tenants.LagMs)
 	require.Positive(t, r.Mixed.RunNowMs.P99)
 	require.Positive(t, r.Mixed.Registrations.PerSecond)
+	for _, took := range []float64{r.Mixed.Operations.RunMs.P99, r.Mixed.Operations.PauseMs.P99, r.Mixed.Operations.HintMs.P99} {
+		require.Positive(t, took)
+	}
 	require.Positive(t, r.Mixed.Memory.PeakMiB)
 }

@@ -80,6 +80,9 @@ func TestListsShowOneTenantAlone(t *testing.T) {
 		if _, list := mine["items"]; !list {
 			continue
 		}
+		if o.OperationID == "listWorkers" { // They work for every tenant, and say nothing about what they run.
+			continue
+		}
 		lists++
 		theirs := w.call(t, "GET", o.route, "", key(otherKey))
 		require.NotContains(t, string(theirs.body), endpoint, o.OperationID)

@@ -40,7 +40,7 @@ func importRules() []rule {
 			[]string{
 				"internal/apidocs", "internal/audit", "internal/auth", "internal/claims", "internal/config", "internal/devpg",
 				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/store",
-				"internal/telemetry", "internal/zombie",
+				"internal/telemetry", "internal/tracing", "internal/zombie",
 			},
 			"the one place that knows which parts a program is made of",
 		},
@@ -84,7 +84,7 @@ func importRules() []rule {
 			"internal/httpapi",
 			[]string{
 				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
-				"internal/httpapi/api", "internal/idempotency", "internal/runs", "internal/telemetry",
+				"internal/httpapi/api", "internal/idempotency", "internal/runs", "internal/stats", "internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database",
 		},
@@ -92,17 +92,24 @@ func importRules() []rule {
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
 		{"internal/runs", []string{"internal/auditlog", "internal/errs"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
+		{"internal/stats", nil, "numbers are told the same whoever reads them and wherever they are kept"},
 		{
 			"internal/store",
 			[]string{
 				"internal/auditlog", "internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/feed", "internal/governor", "internal/idempotency", "internal/runs", "internal/schedule", "internal/store/dbsqlc",
+				"internal/feed", "internal/governor", "internal/idempotency", "internal/runs", "internal/schedule", "internal/stats",
+				"internal/store/dbsqlc",
 				"internal/telemetry", "internal/zombie", "migrations",
 			},
 			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
 		},
 		{"internal/store/dbsqlc", nil, "generated from SQL"},
 		{"internal/telemetry", nil, "logs and metrics take values"},
+		{
+			"internal/tracing",
+			[]string{"internal/claims", "internal/dispatch", "internal/egress", "internal/endpoints", "internal/runs"},
+			"it stands around what it follows; what it follows does not know it",
+		},
 		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
 	}
 }
@@ -123,6 +130,8 @@ func owners() []rule {
 		{"github.com/pressly/goose/", []string{"internal/store"}, "only the store changes the schema"},
 		{module + "internal/store/dbsqlc", []string{"internal/store"}, "rows stay in the store"},
 		{"github.com/alecthomas/kong", []string{"cmd/rubato"}, "only the rubato command has commands"},
+		{"go.opentelemetry.io/otel/sdk", []string{"internal/tracing"}, "one place decides which traces are made and where they go"},
+		{"github.com/exaring/otelpgx", []string{"internal/store"}, "only the store knows SQL"},
 		{"code.dny.dev/ssrf", []string{"internal/egress"}, "one place judges addresses"},
 		{"github.com/stretchr/testify", nil, "a program must not carry test code"},
 		{"pgregory.net/rapid", nil, "a program must not carry test code"},

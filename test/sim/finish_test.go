@@ -206,8 +206,8 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	w.t.Helper()
 	id, spec := endpoints.ID(run.EndpointID), w.specOf(endpoints.ID(run.EndpointID), before.Version)
 	want := *before
-	want.Anchor = anchorAfter(spec, run, before)
-	want.LastSlot, want.RetryAfter = run.ScheduledFor, run.Outcome.RetryAfter
+	want.Anchor, want.LastSlot = later(before.Anchor, anchorAfter(spec, run, before)), later(before.LastSlot, run.ScheduledFor)
+	want.RetryAfter = run.Outcome.RetryAfter
 	switch run.Outcome.Status {
 	case runs.Succeeded:
 		want.FailureCount = 0

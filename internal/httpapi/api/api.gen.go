@@ -531,6 +531,30 @@ func (e TLSVersion) Valid() bool {
 	}
 }
 
+// Defines values for WorkerState.
+const (
+	WorkerStateActive   WorkerState = "active"
+	WorkerStateDraining WorkerState = "draining"
+	WorkerStateInactive WorkerState = "inactive"
+	WorkerStateSilent   WorkerState = "silent"
+)
+
+// Valid indicates whether the value is a known member of the WorkerState enum.
+func (e WorkerState) Valid() bool {
+	switch e {
+	case WorkerStateActive:
+		return true
+	case WorkerStateDraining:
+		return true
+	case WorkerStateInactive:
+		return true
+	case WorkerStateSilent:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ImportEndpointsParamsDryRun.
 const (
 	ImportEndpointsParamsDryRunFalse ImportEndpointsParamsDryRun = "false"
@@ -820,6 +844,11 @@ type EndpointChange struct {
 
 	// Version The version of the endpoint's fields since then.
 	Version int64 `json:"version"`
+}
+
+// EndpointHealth defines model for EndpointHealth.
+type EndpointHealth struct {
+	Items []HealthWindow `json:"items"`
 }
 
 // EndpointList defines model for EndpointList.
@@ -1125,6 +1154,28 @@ type Health struct {
 	Status string `json:"status"`
 }
 
+// HealthWindow How the runs whose due times lie in a window did.
+type HealthWindow struct {
+	// Failed Those that failed or timed out.
+	Failed int64 `json:"failed"`
+
+	// LatencyMs Percentiles, in milliseconds; 0 where there is nothing to measure.
+	LatencyMs Spread `json:"latencyMs"`
+
+	// Runs Runs that ended, whoever ended them.
+	Runs int64 `json:"runs"`
+
+	// Skipped Due times that passed without a run.
+	Skipped   int64 `json:"skipped"`
+	Succeeded int64 `json:"succeeded"`
+
+	// SuccessRate Succeeded among those that succeeded or failed, from 0 to 1; null where there is neither.
+	SuccessRate *float64 `json:"successRate"`
+
+	// WindowMs The window ends now, and is so long.
+	WindowMs int64 `json:"windowMs"`
+}
+
 // HintChange The hint that was set or cleared.
 type HintChange struct {
 	Author     *string    `json:"author,omitempty"`
@@ -1148,8 +1199,11 @@ type Hints struct {
 
 // HintsInput defines model for HintsInput.
 type HintsInput struct {
+	// Interval Another tempo for a while.
 	Interval *IntervalHintInput `json:"interval,omitempty"`
-	OneShot  *OneShotHintInput  `json:"oneShot,omitempty"`
+
+	// OneShot One run at an instant.
+	OneShot *OneShotHintInput `json:"oneShot,omitempty"`
 }
 
 // ImportCounts What became of the lines.
@@ -1542,6 +1596,24 @@ type Problem struct {
 	Type      string  `json:"type"`
 }
 
+// RecentRuns How the newest runs did: how long after their due times first attempts started, and how long answers took.
+type RecentRuns struct {
+	// LatencyMs Percentiles, in milliseconds; 0 where there is nothing to measure.
+	LatencyMs Spread `json:"latencyMs"`
+
+	// Runs How many these numbers are made of.
+	Runs int64 `json:"runs"`
+
+	// Since The due time of the oldest of them; absent where there is none.
+	Since *time.Time `json:"since,omitempty"`
+
+	// StartLagMs Percentiles, in milliseconds; 0 where there is nothing to measure.
+	StartLagMs Spread `json:"startLagMs"`
+
+	// Statuses How many ended in which status.
+	Statuses map[string]int64 `json:"statuses"`
+}
+
 // RedactRule What to hide: exactly one of a header, a place in a JSON body, and whatever a pattern finds in a body.
 type RedactRule struct {
 	Header *string `json:"header,omitempty"`
@@ -1719,6 +1791,28 @@ type SkippedDueTimes struct {
 // Source What set the due time.
 type Source string
 
+// Spread Percentiles, in milliseconds; 0 where there is nothing to measure.
+type Spread struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+}
+
+// Stats The numbers of one moment.
+type Stats struct {
+	At time.Time `json:"at"`
+
+	// Due Endpoints that wait for a worker; 10000 means so many or more.
+	Due int64 `json:"due"`
+
+	// OldestDueMs For how long the first of them has waited.
+	OldestDueMs int64 `json:"oldestDueMs"`
+
+	// Recent How the newest runs did: how long after their due times first attempts started, and how long answers took.
+	Recent  RecentRuns `json:"recent"`
+	Running int64      `json:"running"`
+}
+
 // Step A rule that applied, the instant it left, and why.
 type Step struct {
 	// At Null: not until something changes.
@@ -1747,8 +1841,8 @@ type SuccessRule struct {
 	Op   *SuccessRuleOp  `json:"op,omitempty"`
 	Type SuccessRuleType `json:"type"`
 
-	// Value Of header, body and json: what to compare with: a text, a number, true, false or null.
-	Value interface{} `json:"value,omitempty"`
+	// Value Of header, body and json: what to compare with.
+	Value any `json:"value,omitempty"`
 }
 
 // SuccessRuleOp How a rule compares. `matches` is RE2.
@@ -1799,6 +1893,33 @@ type TLSPatch struct {
 
 // TLSVersion defines model for TLSVersion.
 type TLSVersion string
+
+// Worker A process that runs endpoints, or did.
+type Worker struct {
+	// Busy How many it had at its last heartbeat.
+	Busy        int32     `json:"busy"`
+	HeartbeatAt time.Time `json:"heartbeatAt"`
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+
+	// Slots How many runs it takes at once.
+	Slots     int32     `json:"slots"`
+	StartedAt time.Time `json:"startedAt"`
+
+	// State What a worker said last, or `silent` when it has not been heard of for 6 seconds.
+	State   WorkerState `json:"state"`
+	Version string      `json:"version"`
+}
+
+// WorkerList defines model for WorkerList.
+type WorkerList struct {
+	// At The database's time, to compare heartbeats with.
+	At    time.Time `json:"at"`
+	Items []Worker  `json:"items"`
+}
+
+// WorkerState What a worker said last, or `silent` when it has not been heard of for 6 seconds.
+type WorkerState string
 
 // Cursor defines model for Cursor.
 type Cursor = string
@@ -2115,6 +2236,9 @@ type ServerInterface interface {
 	// ExplainEndpoint Why it runs next when it does
 	// (GET /v1/endpoints/{id}/explain)
 	ExplainEndpoint(ctx echo.Context, id EndpointID) error
+	// GetEndpointHealth How an endpoint did
+	// (GET /v1/endpoints/{id}/health)
+	GetEndpointHealth(ctx echo.Context, id EndpointID) error
 	// ClearHints Forget both hints
 	// (DELETE /v1/endpoints/{id}/hints)
 	ClearHints(ctx echo.Context, id EndpointID) error
@@ -2181,6 +2305,12 @@ type ServerInterface interface {
 	// ListRunEvents Read the story of a run
 	// (GET /v1/runs/{id}/events)
 	ListRunEvents(ctx echo.Context, id RunID) error
+	// GetStats How all of it does
+	// (GET /v1/stats)
+	GetStats(ctx echo.Context) error
+	// ListWorkers Who runs endpoints, the newest first
+	// (GET /v1/workers)
+	ListWorkers(ctx echo.Context) error
 }
 
 // ServerInterfaceWrapper converts echo contexts to parameters.
@@ -2490,6 +2620,22 @@ func (w *ServerInterfaceWrapper) ExplainEndpoint(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ExplainEndpoint(ctx, id)
+	return err
+}
+
+// GetEndpointHealth converts echo context to params.
+func (w *ServerInterfaceWrapper) GetEndpointHealth(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id EndpointID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetEndpointHealth(ctx, id)
 	return err
 }
 
@@ -3009,6 +3155,24 @@ func (w *ServerInterfaceWrapper) ListRunEvents(ctx echo.Context) error {
 	return err
 }
 
+// GetStats converts echo context to params.
+func (w *ServerInterfaceWrapper) GetStats(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetStats(ctx)
+	return err
+}
+
+// ListWorkers converts echo context to params.
+func (w *ServerInterfaceWrapper) ListWorkers(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListWorkers(ctx)
+	return err
+}
+
 // This is a simple interface which specifies echo.Route addition functions which
 // are present on both echo.Echo and echo.Group, since we want to allow using
 // either of them for path registration
@@ -3066,6 +3230,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/endpoints/:id", wrapper.GetEndpoint, options.OperationMiddlewares["getEndpoint"]...)
 	router.PATCH(options.BaseURL+"/v1/endpoints/:id", wrapper.PatchEndpoint, options.OperationMiddlewares["patchEndpoint"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/explain", wrapper.ExplainEndpoint, options.OperationMiddlewares["explainEndpoint"]...)
+	router.GET(options.BaseURL+"/v1/endpoints/:id/health", wrapper.GetEndpointHealth, options.OperationMiddlewares["getEndpointHealth"]...)
 	router.DELETE(options.BaseURL+"/v1/endpoints/:id/hints", wrapper.ClearHints, options.OperationMiddlewares["clearHints"]...)
 	router.PUT(options.BaseURL+"/v1/endpoints/:id/hints/interval", wrapper.PutIntervalHint, options.OperationMiddlewares["putIntervalHint"]...)
 	router.PUT(options.BaseURL+"/v1/endpoints/:id/hints/one-shot", wrapper.PutOneShotHint, options.OperationMiddlewares["putOneShotHint"]...)
@@ -3089,6 +3254,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/runs/:id", wrapper.GetRun, options.OperationMiddlewares["getRun"]...)
 	router.POST(options.BaseURL+"/v1/runs/:id/cancel", wrapper.CancelRun, options.OperationMiddlewares["cancelRun"]...)
 	router.GET(options.BaseURL+"/v1/runs/:id/events", wrapper.ListRunEvents, options.OperationMiddlewares["listRunEvents"]...)
+	router.GET(options.BaseURL+"/v1/stats", wrapper.GetStats, options.OperationMiddlewares["getStats"]...)
+	router.GET(options.BaseURL+"/v1/workers", wrapper.ListWorkers, options.OperationMiddlewares["listWorkers"]...)
 
 }
 
@@ -4626,6 +4793,149 @@ type ExplainEndpoint503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ExplainEndpoint503ApplicationProblemPlusJSONResponse) VisitExplainEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointHealthRequestObject struct {
+	ID EndpointID `json:"id"`
+}
+
+type GetEndpointHealthResponseObject interface {
+	VisitGetEndpointHealthResponse(w http.ResponseWriter) error
+}
+
+type GetEndpointHealth200JSONResponse EndpointHealth
+
+func (response GetEndpointHealth200JSONResponse) VisitGetEndpointHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointHealth400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointHealth400ApplicationProblemPlusJSONResponse) VisitGetEndpointHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointHealth401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointHealth401ApplicationProblemPlusJSONResponse) VisitGetEndpointHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointHealth403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointHealth403ApplicationProblemPlusJSONResponse) VisitGetEndpointHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointHealth404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointHealth404ApplicationProblemPlusJSONResponse) VisitGetEndpointHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointHealth429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointHealth429ApplicationProblemPlusJSONResponse) VisitGetEndpointHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointHealth500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointHealth500ApplicationProblemPlusJSONResponse) VisitGetEndpointHealthResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointHealth503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointHealth503ApplicationProblemPlusJSONResponse) VisitGetEndpointHealthResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -8475,6 +8785,258 @@ func (response ListRunEvents503ApplicationProblemPlusJSONResponse) VisitListRunE
 	return err
 }
 
+type GetStatsRequestObject struct {
+}
+
+type GetStatsResponseObject interface {
+	VisitGetStatsResponse(w http.ResponseWriter) error
+}
+
+type GetStats200JSONResponse Stats
+
+func (response GetStats200JSONResponse) VisitGetStatsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetStats400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response GetStats400ApplicationProblemPlusJSONResponse) VisitGetStatsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetStats401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response GetStats401ApplicationProblemPlusJSONResponse) VisitGetStatsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetStats403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetStats403ApplicationProblemPlusJSONResponse) VisitGetStatsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetStats429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetStats429ApplicationProblemPlusJSONResponse) VisitGetStatsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetStats500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response GetStats500ApplicationProblemPlusJSONResponse) VisitGetStatsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetStats503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetStats503ApplicationProblemPlusJSONResponse) VisitGetStatsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWorkersRequestObject struct {
+}
+
+type ListWorkersResponseObject interface {
+	VisitListWorkersResponse(w http.ResponseWriter) error
+}
+
+type ListWorkers200JSONResponse WorkerList
+
+func (response ListWorkers200JSONResponse) VisitListWorkersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWorkers400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListWorkers400ApplicationProblemPlusJSONResponse) VisitListWorkersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWorkers401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListWorkers401ApplicationProblemPlusJSONResponse) VisitListWorkersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWorkers403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListWorkers403ApplicationProblemPlusJSONResponse) VisitListWorkersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWorkers429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListWorkers429ApplicationProblemPlusJSONResponse) VisitListWorkersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWorkers500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListWorkers500ApplicationProblemPlusJSONResponse) VisitListWorkersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWorkers503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListWorkers503ApplicationProblemPlusJSONResponse) VisitListWorkersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
 	// GetHealth Whether the process is alive
@@ -8510,6 +9072,9 @@ type StrictServerInterface interface {
 	// ExplainEndpoint Why it runs next when it does
 	// (GET /v1/endpoints/{id}/explain)
 	ExplainEndpoint(ctx context.Context, request ExplainEndpointRequestObject) (ExplainEndpointResponseObject, error)
+	// GetEndpointHealth How an endpoint did
+	// (GET /v1/endpoints/{id}/health)
+	GetEndpointHealth(ctx context.Context, request GetEndpointHealthRequestObject) (GetEndpointHealthResponseObject, error)
 	// ClearHints Forget both hints
 	// (DELETE /v1/endpoints/{id}/hints)
 	ClearHints(ctx context.Context, request ClearHintsRequestObject) (ClearHintsResponseObject, error)
@@ -8576,6 +9141,12 @@ type StrictServerInterface interface {
 	// ListRunEvents Read the story of a run
 	// (GET /v1/runs/{id}/events)
 	ListRunEvents(ctx context.Context, request ListRunEventsRequestObject) (ListRunEventsResponseObject, error)
+	// GetStats How all of it does
+	// (GET /v1/stats)
+	GetStats(ctx context.Context, request GetStatsRequestObject) (GetStatsResponseObject, error)
+	// ListWorkers Who runs endpoints, the newest first
+	// (GET /v1/workers)
+	ListWorkers(ctx context.Context, request ListWorkersRequestObject) (ListWorkersResponseObject, error)
 }
 
 type StrictHandlerFunc func(ctx echo.Context, request any) (any, error)
@@ -8949,6 +9520,31 @@ func (sh *strictHandler) ExplainEndpoint(ctx echo.Context, id EndpointID) error 
 		return err
 	} else if validResponse, ok := response.(ExplainEndpointResponseObject); ok {
 		return validResponse.VisitExplainEndpointResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetEndpointHealth operation middleware
+func (sh *strictHandler) GetEndpointHealth(ctx echo.Context, id EndpointID) error {
+	var request GetEndpointHealthRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetEndpointHealth(ctx.Request().Context(), request.(GetEndpointHealthRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetEndpointHealth")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetEndpointHealthResponseObject); ok {
+		return validResponse.VisitGetEndpointHealthResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -9669,6 +10265,52 @@ func (sh *strictHandler) ListRunEvents(ctx echo.Context, id RunID) error {
 		return err
 	} else if validResponse, ok := response.(ListRunEventsResponseObject); ok {
 		return validResponse.VisitListRunEventsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetStats operation middleware
+func (sh *strictHandler) GetStats(ctx echo.Context) error {
+	var request GetStatsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetStats(ctx.Request().Context(), request.(GetStatsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetStats")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetStatsResponseObject); ok {
+		return validResponse.VisitGetStatsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListWorkers operation middleware
+func (sh *strictHandler) ListWorkers(ctx echo.Context) error {
+	var request ListWorkersRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWorkers(ctx.Request().Context(), request.(ListWorkersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWorkers")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListWorkersResponseObject); ok {
+		return validResponse.VisitListWorkersResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

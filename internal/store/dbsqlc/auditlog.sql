@@ -28,3 +28,7 @@ WHERE tenant_id = @tenant_id
   AND (sqlc.narg('action')::text IS NULL OR action = sqlc.narg('action'))
 ORDER BY id DESC
 LIMIT sqlc.arg('max_rows');
+
+-- name: AuditDropBefore :one
+-- Removes the oldest entries from before an instant, a bounded number of them at a time.
+SELECT audit_log_drop_before(sqlc.arg('before')::timestamptz, 1000)::int AS dropped;

@@ -11,6 +11,18 @@ import (
 	"time"
 )
 
+const auditDropBefore = `-- name: AuditDropBefore :one
+SELECT audit_log_drop_before($1::timestamptz, 1000)::int AS dropped
+`
+
+// Removes the oldest entries from before an instant, a bounded number of them at a time.
+func (q *Queries) AuditDropBefore(ctx context.Context, db DBTX, before time.Time) (int32, error) {
+	row := db.QueryRow(ctx, auditDropBefore, before)
+	var dropped int32
+	err := row.Scan(&dropped)
+	return dropped, err
+}
+
 const auditInsert = `-- name: AuditInsert :exec
 INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)
 SELECT audit_log_id(instant.at), $1, instant.at, $2, $3, $4, $5, $6,

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"rubato/api"
+)
+
+// reach is a command that asks for an operation of the contract.
+type reach struct {
+	args  string // separated by spaces
+	stdin string
+}
+
+// reaches returns, for every operation of the contract, a command that reaches it.
+func reaches() map[string]reach {
+	const (
+		endpoint = "ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
+		run      = "run_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
+		key      = "key_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
+		object   = `{"name":"p","url":"https://p.example/","baselineIntervalMs":60000}`
+	)
+	return map[string]reach{
+		"archiveEndpoint":   {args: "endpoints delete " + endpoint},
+		"cancelRun":         {args: "runs cancel " + run},
+		"clearHints":        {args: "hints clear " + endpoint},
+		"createEndpoint":    {args: "endpoints create -f -", stdin: object},
+		"createKey":         {args: "keys create --name k --scope read"},
+		"explain":           {args: "explain --remote", stdin: object + "\n"},
+		"explainEndpoint":   {args: "endpoints explain " + endpoint},
+		"exportEndpoints":   {args: "endpoints export"},
+		"getContract":       {args: "server contract"},
+		"getEndpoint":       {args: "endpoints get " + endpoint},
+		"getEndpointHealth": {args: "endpoints health " + endpoint},
+		"getStats":          {args: "stats"},
+		"listWorkers":       {args: "workers"},
+		"getHealth":         {args: "server status"},
+		"getKey":            {args: "keys get " + key},
+		"getReadiness":      {args: "server status"},
+		"getRun":            {args: "runs get " + run},
+		"importEndpoints":   {args: "endpoints import -f -", stdin: object + "\n"},
+		"listAudit":         {args: "changes"},
+		"listEndpointRuns":  {args: "runs list --endpoint " + endpoint},
+		"listEndpoints":     {args: "endpoints list"},
+		"listKeys":          {args: "keys list"},
+		"listRunEvents":     {args: "runs events " + run},
+		"listRuns":          {args: "runs list"},
+		"patchEndpoint":     {args: "endpoints edit " + endpoint + " --set timeoutMs=5000"},
+		"pauseEndpoint":     {args: "endpoints pause " + endpoint},
+		"previewEndpoint":   {args: "endpoints preview " + endpoint},
+		"putEndpointByKey":  {args: "endpoints put shop -f -", stdin: object},
+		"putIntervalHint":   {args: "hints interval " + endpoint + " --every 10s --for 1h"},
+		"putOneShotHint":    {args: "hints one-shot " + endpoint + " --in 1m --for 1h"},
+		"resetFailures":     {args: "endpoints reset-failures " + endpoint},
+		"resumeEndpoint":    {args: "endpoints resume " + endpoint},
+		"revokeKey":         {args: "keys revoke " + key},
+		"rotateKey":         {args: "keys rotate " + key},
+		"runEndpoint":       {args: "endpoints run " + endpoint},
+		"watchEvents":       {args: "runs watch"},
+	}
+}
+
+// operation is a route of the contract.
+type operation struct {
+	id, method string
+	path       *regexp.Regexp
+}
+
+// operations reads the contract.
+func operations(t *testing.T) []operation {
+	t.Helper()
+	var contract struct {
+		Paths map[string]map[string]yaml.Node `yaml:"paths"`
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(api.OpenAPI()), &contract))
+	placeholder := regexp.MustCompile(`\\\{[a-zA-Z]+\\\}`)
+	var list []operation
+	for path, item := range contract.Paths {
+		pattern := regexp.MustCompile("^" + placeholder.ReplaceAllString(regexp.QuoteMeta(path), "[^/]+") + "$")
+		for method, node := range item {
+			var op struct {
+				OperationID string `yaml:"operationId"`
+			}
+			if node.Decode(&op) == nil && op.OperationID != "" {
+				list = append(list, operation{id: op.OperationID, method: strings.ToUpper(method), path: pattern})
+			}
+		}
+	}
+	// A literal path wins over a pattern, as it does in the server.
+	slices.SortFunc(list, func(a, b operation) int {
+		return strings.Count(a.path.String(), "[^/]+") - strings.Count(b.path.String(), "[^/]+")
+	})
+	return list
+}
+
+// stub is a server that answers everything with nothing much, and keeps what was asked of it.
+type stub struct {
+	url   string
+	known []operation
+
+	mu    sync.Mutex
+	asked map[string]string // operation to the body of its last request
+	heard chan struct{}
+}
+
+func newStub(t *testing.T) *stub {
+	t.Helper()
+	s := &stub{known: operations(t), asked: map[string]string{}, heard: make(chan struct{}, 100)}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	name := r.Method + " " + r.URL.Path
+	for _, op := range s.known {
+		if op.method == r.Method && op.path.MatchString(r.URL.Path) {
+			name = op.id
+			break
+		}
+	}
+	s.mu.Lock()
+	s.asked[name] = string(body)
+	s.mu.Unlock()
+	switch {
+	case name == "watchEvents":
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		s.heard <- struct{}{}
+		<-r.Context().Done()
+	case r.Method == http.MethodDelete:
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"items":[],"decision":{"nextRunAt":"2026-01-01T00:00:00Z","steps":[]},"summary":{}}`)
+	}
+}
+
+// TestEveryRouteIsReachable holds the commands to the contract: whatever the API can be asked, a command asks.
+func TestEveryRouteIsReachable(t *testing.T) {
+	t.Parallel()
+	table := reaches()
+	for _, op := range operations(t) {
+		r, found := table[op.id]
+		require.True(t, found, "no command is named that reaches %s", op.id)
+		delete(table, op.id)
+		t.Run(op.id, func(t *testing.T) {
+			t.Parallel()
+			s := newStub(t)
+			ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+			defer stop()
+			go func() { // Whoever watches goes on until it is interrupted.
+				select {
+				case <-s.heard:
+				case <-ctx.Done():
+				}
+				stop()
+			}()
+			var complaints bytes.Buffer
+			command := &session{
+				stdin: strings.NewReader(r.stdin), stdout: io.Discard, stderr: &complaints,
+				environ: []string{"RUBATO_URL=" + s.url, "RUBATO_API_KEY=key-of-the-test"},
+			}
+			command.run(ctx, strings.Fields(r.args))
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			require.Contains(t, s.asked, op.id, "rubato %s asked for %v: %s", r.args, s.asked, &complaints)
+		})
+	}
+	require.Empty(t, table, "commands are named for operations that the contract does not have")
+}
+
+func TestEditSendsWhatWasSaid(t *testing.T) {
+	t.Parallel()
+	patch := filepath.Join(t.TempDir(), "patch.json")
+	require.NoError(t, os.WriteFile(patch, []byte(` {"key":null} `), 0o600))
+	for name, tc := range map[string]struct {
+		args []string
+		body string
+		code int
+	}{
+		"Fields": {[]string{"--set", "timeoutMs=5000", "--set", "name=a=b c", "--set", `labels={"x":"1"}`, "--set", "key=null"}, `{"key":null,"labels":{"x":"1"},"name":"a=b c","timeoutMs":5000}`, 0},
+		"File":   {[]string{"-f", patch}, `{"key":null}`, 0},
+		"None":   {nil, "", 2},
+		"Both":   {[]string{"-f", patch, "--set", "a=1"}, "", 2},
+		"NoSign": {[]string{"--set", "a"}, "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStub(t)
+			command := &session{
+				stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard,
+				environ: []string{"RUBATO_URL=" + s.url, "RUBATO_API_KEY=key-of-the-test"},
+			}
+			code := command.run(t.Context(), append([]string{"endpoints", "edit", "ep_1"}, tc.args...))
+			require.Equal(t, tc.code, code)
+			require.Equal(t, tc.body, s.asked["patchEndpoint"])
+		})
+	}
+}

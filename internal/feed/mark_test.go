@@ -1,0 +1,46 @@
+package feed_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/errs"
+	"rubato/internal/feed"
+	"rubato/internal/runs"
+)
+
+func TestAMarkIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 12, 0, 0, 123_000_000, time.UTC)
+	for name, m := range map[string]feed.Mark{
+		"Place":  {Place: feed.Place{TxID: 77, Row: -1, At: at}},
+		"Run":    {Place: feed.Place{TxID: 1 << 40, Row: 3, Run: [16]byte{1, 15: 2}, At: at}},
+		"Starts": {Place: feed.Place{TxID: 77, Row: -1, At: at}, Started: at.Add(456 * time.Microsecond), Run: runs.ID{9, 15: 8}},
+	} {
+		got, err := feed.ParseMark(m.String())
+		require.NoError(t, err, name)
+		require.Equal(t, m, got, name)
+		require.LessOrEqual(t, len(m.String()), 100, "the contract lets no longer one back in")
+		for _, bad := range []string{m.String() + "A", m.String()[1:], m.String() + "=", " " + m.String()} {
+			_, err := feed.ParseMark(bad)
+			require.Equal(t, errs.Malformed, errs.CodeOf(err), "%s: %q", name, bad)
+		}
+	}
+}
+
+func TestAMarkKnowsTheStartsThatWereTold(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	start := func(id byte, ago time.Duration) runs.Run { return runs.Run{ID: runs.ID{id}, StartedAt: at.Add(-ago)} }
+	var m feed.Mark
+	require.False(t, m.Knows(start(1, 0)), "nothing was told")
+	m = m.Tell(start(1, time.Minute)).Tell(start(2, 0)).Tell(start(3, time.Second))
+	require.True(t, m.Knows(start(2, 0)), "the newest itself")
+	require.True(t, m.Knows(start(1, time.Minute)))
+	require.False(t, m.Knows(start(4, time.Second)), "its transaction may have ended after the newest was told")
+	require.False(t, m.Knows(start(5, 5*time.Second)))
+	require.True(t, m.Knows(start(6, 5*time.Second+time.Microsecond)))
+	require.False(t, m.Knows(start(7, -time.Second)))
+}

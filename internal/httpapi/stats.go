@@ -1,0 +1,72 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/httpapi/api"
+	"rubato/internal/stats"
+)
+
+// GetEndpointHealth returns how an endpoint did.
+func (s *Server) GetEndpointHealth(ctx context.Context, r api.GetEndpointHealthRequestObject) (api.GetEndpointHealthResponseObject, error) {
+	id, err := endpoints.ParseID(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := s.endpoints.Get(ctx, actorOf(ctx), id); err != nil {
+		return nil, err
+	}
+	list, err := s.stats.Health(ctx, principalOf(ctx).TenantID, id)
+	if err != nil {
+		return nil, err
+	}
+	out := api.EndpointHealth{Items: []api.HealthWindow{}}
+	for _, h := range list {
+		window := api.HealthWindow{
+			WindowMs: h.Window.Milliseconds(), Runs: h.Runs, Succeeded: h.Succeeded, Failed: h.Failed, Skipped: h.Skipped,
+			LatencyMs: spreadAnswer(h.Latency),
+		}
+		if judged := h.Succeeded + h.Failed; judged > 0 {
+			window.SuccessRate = new(float64(h.Succeeded) / float64(judged))
+		}
+		out.Items = append(out.Items, window)
+	}
+	return api.GetEndpointHealth200JSONResponse(out), nil
+}
+
+// GetStats returns what is due and running, and how the newest runs did.
+func (s *Server) GetStats(ctx context.Context, _ api.GetStatsRequestObject) (api.GetStatsResponseObject, error) {
+	o, err := s.stats.Overview(ctx, principalOf(ctx).TenantID)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetStats200JSONResponse{
+		At: o.At.UTC(), Due: o.Due, OldestDueMs: o.OldestDue.Milliseconds(), Running: o.Running,
+		Recent: api.RecentRuns{
+			Runs: o.Runs, Since: shown(o.Since), Statuses: o.Statuses, StartLagMs: spreadAnswer(o.StartLag), LatencyMs: spreadAnswer(o.Latency),
+		},
+	}, nil
+}
+
+// ListWorkers returns who runs endpoints.
+func (s *Server) ListWorkers(ctx context.Context, _ api.ListWorkersRequestObject) (api.ListWorkersResponseObject, error) {
+	list, at, err := s.stats.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := api.WorkerList{At: at.UTC(), Items: []api.Worker{}}
+	for _, w := range list {
+		out.Items = append(out.Items, api.Worker{
+			ID: *workerName(w.ID), Name: w.Name, Version: w.Version, State: api.WorkerState(w.State),
+			Slots: int32(w.Slots), Busy: int32(w.Busy), //nolint:gosec // Bounded by the settings.
+			StartedAt: w.StartedAt.UTC(), HeartbeatAt: w.HeartbeatAt.UTC().Truncate(time.Millisecond),
+		})
+	}
+	return api.ListWorkers200JSONResponse(out), nil
+}
+
+func spreadAnswer(s stats.Spread) api.Spread {
+	return api.Spread{P50: millis(s.P50), P95: millis(s.P95), P99: millis(s.P99)}
+}

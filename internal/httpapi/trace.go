@@ -1,0 +1,44 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// traceRequest makes a span of every request that is no probe, in the trace that the client names where it names one. It tells the
+// route, never the path, the query or a header: they hold what users chose.
+func (s *Server) traceRequest(next echo.HandlerFunc) echo.HandlerFunc {
+	if s.tracer == nil {
+		return next
+	}
+	return func(c echo.Context) error {
+		op := s.operation(c)
+		if op != nil && op.public {
+			return next(c)
+		}
+		route, method := other, methodOf(c)
+		if op != nil {
+			route = op.route
+		}
+		r := c.Request()
+		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx, span := s.tracer.Start(ctx, method+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+			attribute.String("http.request.method", method), attribute.String("http.route", route),
+			attribute.String("rubato.request.id", callOf(ctx).id),
+		))
+		defer span.End()
+		c.SetRequest(r.WithContext(ctx))
+		err := next(c) // Whoever counts has answered errors already: what comes back is nil.
+		status := c.Response().Status
+		span.SetAttributes(attribute.Int("http.response.status_code", status))
+		if status >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, "")
+		}
+		return err
+	}
+}

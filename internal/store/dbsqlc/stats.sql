@@ -1,0 +1,86 @@
+-- name: EndpointHealth :many
+-- How the newest runs of an endpoint ended, by windows of due times, and how long answers took.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+), sample AS MATERIALIZED (
+    SELECT r.scheduled_for, r.status, r.status_code, r.skipped_count,
+           (r.dns_us + r.connect_us + r.tls_us + r.wait_us + r.transfer_us)::bigint AS latency_us
+    FROM runs r
+    WHERE r.endpoint_id = sqlc.arg('endpoint_id')::uuid
+      AND r.tenant_id = sqlc.arg('tenant_id')::uuid
+      AND r.id >= sqlc.arg('from_id')::uuid
+      AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz -- leaves out whole days
+    ORDER BY r.id DESC
+    LIMIT sqlc.arg('max_rows')::int
+)
+SELECT w.window_ms::bigint AS window_ms,
+       count(*) FILTER (WHERE s.status <> 'skipped') AS runs,
+       count(*) FILTER (WHERE s.status = 'succeeded') AS succeeded,
+       count(*) FILTER (WHERE s.status IN ('failed', 'timed_out')) AS failed,
+       coalesce(sum(coalesce(s.skipped_count, 1)) FILTER (WHERE s.status = 'skipped'), 0)::bigint AS skipped,
+       coalesce(percentile_disc(0.50) WITHIN GROUP (ORDER BY s.latency_us) FILTER (WHERE s.status_code IS NOT NULL), 0)::bigint AS p50_us,
+       coalesce(percentile_disc(0.95) WITHIN GROUP (ORDER BY s.latency_us) FILTER (WHERE s.status_code IS NOT NULL), 0)::bigint AS p95_us,
+       coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY s.latency_us) FILTER (WHERE s.status_code IS NOT NULL), 0)::bigint AS p99_us
+FROM unnest(sqlc.arg('windows_ms')::bigint[]) AS w(window_ms)
+LEFT JOIN sample s ON s.scheduled_for > (SELECT now FROM clock) - w.window_ms * interval '1 ms'
+GROUP BY w.window_ms
+ORDER BY w.window_ms;
+
+-- name: TenantGauge :one
+-- How many endpoints of a tenant could be claimed at this moment, for how long the first has waited, and how many runs are live. It
+-- looks at the head of the index on due_at and no further than max_rows.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+), due AS MATERIALIZED (
+    SELECT s.endpoint_id, s.planned_at
+    FROM schedules s
+    WHERE s.due_at <= (SELECT now FROM clock)
+    ORDER BY s.due_at
+    LIMIT sqlc.arg('max_rows')::int
+)
+SELECT (SELECT now FROM clock)::timestamptz AS at,
+       count(*)::bigint AS due,
+       coalesce(extract(EPOCH FROM (SELECT now FROM clock) - min(d.planned_at)), 0)::float8 AS oldest_seconds,
+       (SELECT count(*) FROM live_runs l WHERE l.tenant_id = sqlc.arg('tenant_id')::uuid)::bigint AS running
+FROM due d
+JOIN endpoints e ON e.id = d.endpoint_id AND e.tenant_id = sqlc.arg('tenant_id')::uuid
+WHERE NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = d.endpoint_id);
+
+-- name: TenantRuns :many
+-- How the newest runs of a tenant ended, by status, and for all of them together, in the row without a status, how late they started
+-- and how long answers took.
+WITH sample AS MATERIALIZED (
+    SELECT r.scheduled_for, r.status, r.status_code,
+           CASE WHEN r.attempt = 1 THEN extract(EPOCH FROM r.started_at - r.scheduled_for) * 1000000 END::bigint AS lag_us,
+           (r.dns_us + r.connect_us + r.tls_us + r.wait_us + r.transfer_us)::bigint AS latency_us
+    FROM runs r
+    WHERE r.tenant_id = sqlc.arg('tenant_id')::uuid
+      AND r.id >= sqlc.arg('from_id')::uuid
+      AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz -- leaves out whole days
+    ORDER BY r.id DESC
+    LIMIT sqlc.arg('max_rows')::int
+)
+SELECT coalesce(s.status, '')::text AS status,
+       count(*)::bigint AS runs,
+       min(s.scheduled_for)::timestamptz AS since,
+       coalesce(percentile_disc(0.50) WITHIN GROUP (ORDER BY s.lag_us), 0)::bigint AS lag_p50_us,
+       coalesce(percentile_disc(0.95) WITHIN GROUP (ORDER BY s.lag_us), 0)::bigint AS lag_p95_us,
+       coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY s.lag_us), 0)::bigint AS lag_p99_us,
+       coalesce(percentile_disc(0.50) WITHIN GROUP (ORDER BY s.latency_us) FILTER (WHERE s.status_code IS NOT NULL), 0)::bigint AS p50_us,
+       coalesce(percentile_disc(0.95) WITHIN GROUP (ORDER BY s.latency_us) FILTER (WHERE s.status_code IS NOT NULL), 0)::bigint AS p95_us,
+       coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY s.latency_us) FILTER (WHERE s.status_code IS NOT NULL), 0)::bigint AS p99_us
+FROM sample s
+GROUP BY GROUPING SETS ((s.status), ())
+HAVING count(*) > 0;
+
+-- name: WorkerList :many
+-- The newest workers. One that has not been heard of for a while is silent, unless it said goodbye.
+SELECT id, name, version, slots, busy, started_at, heartbeat_at,
+       (CASE
+            WHEN state <> 'inactive'
+                AND heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms'
+                THEN 'silent'
+            ELSE state END)::text AS state
+FROM workers
+ORDER BY started_at DESC, id
+LIMIT sqlc.arg('max_rows')::int;

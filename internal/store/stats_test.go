@@ -1,0 +1,111 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/runs"
+	"rubato/internal/stats"
+	"rubato/internal/store"
+)
+
+// ended adds a run to the history: how long before noon it was due, and how it ended.
+func (b *bundle) ended(t *testing.T, e *endpoints.Endpoint, before time.Duration, status runs.Status, lag, latency time.Duration) {
+	t.Helper()
+	due, code := noon().Add(-before), any(200)
+	if status == runs.TimedOut || status == runs.Lost || status == runs.Skipped {
+		code = nil
+	}
+	var count any
+	attempt := 1
+	if status == runs.Skipped {
+		attempt, count = 0, 5
+	}
+	b.exec(t, "SELECT history_create_day($1::date)", due)
+	b.exec(t, `INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
+			finished_at, status, reason_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, version, failure_count,
+			status_code, skipped_count, skipped_from)
+		VALUES ($1, $2, $3, $4, $5, 'manual', 1, $3, $2, $6, $6, $7, 'x', 1, 2, 3, $8, 0, 0, false, 1, 0, $9, $10, CASE WHEN $7 = 'skipped' THEN $2::timestamptz END)`,
+		runs.NewID(due, e.ID, attempt), due, e.ID, e.TenantID, attempt, due.Add(lag), status, latency.Microseconds()-6, code, count)
+}
+
+func TestHealthSumsUpWindows(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	e, other := b.register(t, nil), b.register(t, nil)
+	b.ended(t, e, 10*time.Minute, runs.Succeeded, 0, 20*time.Millisecond)
+	b.ended(t, e, 20*time.Minute, runs.Failed, 0, 40*time.Millisecond)
+	b.ended(t, e, 30*time.Minute, runs.Lost, 0, time.Minute)
+	b.ended(t, e, 40*time.Minute, runs.Skipped, 0, time.Minute)
+	b.ended(t, e, 3*time.Hour, runs.TimedOut, 0, time.Minute)
+	b.ended(t, e, 23*time.Hour, runs.Succeeded, 0, 60*time.Millisecond)
+	b.ended(t, e, 25*time.Hour, runs.Succeeded, 0, time.Second)
+	b.ended(t, other, time.Minute, runs.Failed, 0, time.Second)
+
+	got, err := store.NewStats(b.db).Health(t.Context(), e.TenantID, e.ID)
+	require.NoError(t, err)
+	ms := func(p50, p95 int) stats.Spread {
+		long := time.Duration(p95) * time.Millisecond
+		return stats.Spread{P50: time.Duration(p50) * time.Millisecond, P95: long, P99: long}
+	}
+	require.Equal(t, []stats.Health{
+		{Window: time.Hour, Runs: 3, Succeeded: 1, Failed: 1, Skipped: 5, Latency: ms(20, 40)},
+		{Window: 4 * time.Hour, Runs: 4, Succeeded: 1, Failed: 2, Skipped: 5, Latency: ms(20, 40)},
+		{Window: 24 * time.Hour, Runs: 5, Succeeded: 2, Failed: 2, Skipped: 5, Latency: ms(40, 60)},
+	}, got)
+
+	got, err = store.NewStats(b.db).Health(t.Context(), [16]byte{9}, e.ID)
+	require.NoError(t, err)
+	require.Zero(t, got[2].Runs, "of another tenant")
+}
+
+func TestOverviewSumsUpTheNewestRuns(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	reader := store.NewStats(b.db)
+	e := b.register(t, nil)
+	empty, err := reader.Overview(t.Context(), e.TenantID)
+	require.NoError(t, err)
+	require.Equal(t, stats.Overview{At: noon(), Due: 1, Statuses: map[string]int64{}}, empty)
+
+	b.ended(t, e, time.Minute, runs.Succeeded, time.Millisecond, 20*time.Millisecond)
+	b.ended(t, e, 2*time.Minute, runs.Succeeded, 3*time.Millisecond, 20*time.Millisecond)
+	b.ended(t, e, 3*time.Minute, runs.Skipped, time.Hour, time.Minute)
+	b.ended(t, e, 61*time.Minute, runs.Failed, time.Hour, time.Minute)
+	b.at(noon().Add(5 * time.Second))
+	got, err := reader.Overview(t.Context(), e.TenantID)
+	require.NoError(t, err)
+	require.Equal(t, "map[skipped:1 succeeded:2] 3", fmt.Sprint(got.Statuses, got.Runs))
+	require.Equal(t, noon().Add(-3*time.Minute), got.Since.UTC())
+	require.Equal(t, 5*time.Second, got.OldestDue)
+	require.Equal(t, stats.Spread{P50: time.Millisecond, P95: 3 * time.Millisecond, P99: 3 * time.Millisecond}, got.StartLag)
+	require.Equal(t, 20*time.Millisecond, got.Latency.P99)
+
+	got, err = reader.Overview(t.Context(), [16]byte{9})
+	require.NoError(t, err)
+	require.Zero(t, got.Due+got.Runs+got.Running, "of another tenant")
+}
+
+func TestWorkersThatSayNothingAreSilent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	for i, state := range []string{"active", "active", "draining", "inactive"} {
+		b.exec(t, `INSERT INTO workers (id, name, version, state, slots, busy, started_at, heartbeat_at) VALUES ($1, $2, 'v', $3, 4, 1, $4, $5)`,
+			[16]byte{byte(i + 1)}, fmt.Sprint("w", i), state, noon().Add(-time.Duration(i)*time.Minute), noon().Add(-time.Duration(i)*5*time.Second))
+	}
+	list, at, err := store.NewStats(b.db).Workers(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, noon(), at.UTC())
+	var states []stats.WorkerState
+	for _, w := range list {
+		states = append(states, w.State)
+	}
+	require.Equal(t, []stats.WorkerState{stats.Active, stats.Active, stats.Silent, stats.Inactive}, states)
+}

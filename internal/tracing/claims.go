@@ -1,0 +1,50 @@
+package tracing
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"rubato/internal/claims"
+)
+
+// Claims makes a span of every claim that took something or failed. Looking and finding nothing, once a second, is no news.
+type Claims struct {
+	claims.Store
+
+	tracer trace.Tracer
+}
+
+// NewClaims wraps the store of claims. It returns the store itself where there are no traces.
+func NewClaims(p *Provider, s claims.Store) claims.Store {
+	if p == nil {
+		return s
+	}
+	return &Claims{Store: s, tracer: p.tracer()}
+}
+
+// ClaimDue implements claims.Store.
+func (c *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
+	began := time.Now()
+	list, now, err := c.Store.ClaimDue(ctx, r)
+	if len(list) == 0 && err == nil {
+		return list, now, nil
+	}
+	_, span := c.tracer.Start(ctx, "claim", trace.WithNewRoot(), trace.WithTimestamp(began), trace.WithAttributes(
+		attribute.Int("rubato.claim.limit", r.Limit), attribute.Int64("rubato.claim.horizon_ms", r.Horizon.Milliseconds()),
+		attribute.Int("rubato.claim.size", len(list)),
+	))
+	end(span, err)
+	return list, now, err
+}
+
+// end ends a span that may have failed. The text of the error is in the log; here it could show what it should not.
+func end(span trace.Span, err error) {
+	if err != nil {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End()
+}

@@ -1,0 +1,168 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"rubato/internal/dispatch"
+	"rubato/internal/egress"
+	"rubato/internal/endpoints"
+	"rubato/internal/runs"
+)
+
+// Runs makes a trace of every run of a worker: the run itself, from the statement that starts it to the commit of its record, and in it
+// the start, the request and the finish. It stands around the store of executions, and the worker tells it of requests. It is safe for
+// concurrent use.
+type Runs struct {
+	dispatch.Executions
+
+	tracer trace.Tracer
+	open   sync.Map // runs.ID to trace.Span: runs that have started and not ended
+}
+
+var _ dispatch.Tracer = (*Runs)(nil)
+
+// NewRuns wraps the store of executions. p must not be nil.
+func NewRuns(p *Provider, s dispatch.Executions) *Runs {
+	return &Runs{Executions: s, tracer: p.tracer()}
+}
+
+// Start implements dispatch.Executions.
+func (r *Runs) Start(ctx context.Context, worker [16]byte, list []dispatch.Start, ttl time.Duration) ([]dispatch.Started, error) {
+	began := time.Now()
+	ctx, commit := r.tracer.Start(ctx, "start runs", trace.WithNewRoot(), trace.WithAttributes(attribute.Int("rubato.batch.size", len(list))))
+	started, err := r.Executions.Start(ctx, worker, list, ttl)
+	end(commit, err)
+	if err != nil {
+		return nil, err
+	}
+	asked := make(map[runs.ID]dispatch.Start, len(list))
+	for _, s := range list {
+		asked[s.RunID] = s
+	}
+	ended := time.Now()
+	for _, s := range started {
+		r.begin(asked[s.RunID], step{name: "start", began: began, ended: ended, commit: commit.SpanContext()})
+	}
+	return started, nil
+}
+
+// begin begins the trace of a run that has started.
+func (r *Runs) begin(s dispatch.Start, started step) {
+	ctx := context.WithValue(context.Background(), traceIDKey{}, trace.TraceID(s.RunID))
+	_, span := r.tracer.Start(ctx, "run", trace.WithNewRoot(), trace.WithTimestamp(started.began), trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithAttributes(
+			attribute.String("rubato.run.id", s.RunID.String()), attribute.String("rubato.endpoint.id", endpoints.ID(s.Claim.EndpointID).String()),
+			attribute.Int("rubato.run.attempt", s.Claim.Attempt), attribute.String("rubato.run.source", s.Claim.Source),
+			attribute.String("rubato.run.scheduled_for", s.Claim.Slot.UTC().Format(time.RFC3339Nano)),
+			attribute.Int64("rubato.run.claim_token", s.Claim.Token),
+		))
+	r.open.Store(s.RunID, span)
+	r.add(span, started)
+}
+
+// step is a part of a run that was done for many runs at once.
+type step struct {
+	name         string
+	began, ended time.Time
+	commit       trace.SpanContext // of what was done for all of them
+}
+
+// add adds a step to a run.
+func (r *Runs) add(run trace.Span, s step) {
+	_, span := r.tracer.Start(trace.ContextWithSpan(context.Background(), run), s.name,
+		trace.WithTimestamp(s.began), trace.WithLinks(trace.Link{SpanContext: s.commit}))
+	span.End(trace.WithTimestamp(s.ended))
+}
+
+// Request implements dispatch.Tracer. The span knows the target by its host alone.
+func (r *Runs) Request(id runs.ID, q egress.Request) (traceparent string, done func(egress.Response, error)) {
+	run, found := r.open.Load(id)
+	if !found {
+		return "", func(egress.Response, error) {}
+	}
+	_, span := r.tracer.Start(trace.ContextWithSpan(context.Background(), run.(trace.Span)), q.Method, trace.WithSpanKind(trace.SpanKindClient)) //nolint:forcetypeassert // Nothing else is stored.
+	if span.IsRecording() {
+		span.SetAttributes(target(q)...)
+	}
+	return traceparentOf(span.SpanContext()), func(a egress.Response, err error) {
+		if a.StatusCode > 0 {
+			span.SetAttributes(attribute.Int("http.response.status_code", a.StatusCode))
+		}
+		if failure, is := errors.AsType[*egress.Error](err); is {
+			span.SetAttributes(attribute.String("error.type", string(failure.Reason)))
+			span.SetStatus(codes.Error, "")
+		}
+		span.End()
+	}
+}
+
+// target returns what a span may tell of a request's target.
+func target(q egress.Request) []attribute.KeyValue {
+	list := []attribute.KeyValue{attribute.String("http.request.method", q.Method)}
+	u, err := url.Parse(q.URL)
+	if err != nil {
+		return list
+	}
+	list = append(list, attribute.String("url.scheme", u.Scheme), attribute.String("server.address", u.Hostname()))
+	if port, err := strconv.Atoi(u.Port()); err == nil {
+		list = append(list, attribute.Int("server.port", port))
+	}
+	return list
+}
+
+// traceparentOf returns the header of W3C Trace Context that makes a span the parent of what the receiver does.
+func traceparentOf(c trace.SpanContext) string {
+	return "00-" + c.TraceID().String() + "-" + c.SpanID().String() + "-" + c.TraceFlags().String()
+}
+
+// Dropped implements dispatch.Tracer.
+func (r *Runs) Dropped(id runs.ID) {
+	if run, found := r.open.LoadAndDelete(id); found {
+		span := run.(trace.Span) //nolint:forcetypeassert // Nothing else is stored.
+		span.SetAttributes(attribute.String("rubato.run.reason", string(runs.LockLost)))
+		span.SetStatus(codes.Error, "")
+		span.End()
+	}
+}
+
+// Finish implements dispatch.Executions.
+func (r *Runs) Finish(ctx context.Context, f dispatch.Finish) (dispatch.Finished, error) {
+	began := time.Now()
+	ctx, commit := r.tracer.Start(ctx, "finish runs", trace.WithNewRoot(), trace.WithAttributes(attribute.Int("rubato.batch.size", len(f.Runs))))
+	done, err := r.Executions.Finish(ctx, f)
+	end(commit, err)
+	if err != nil { // The worker tries again.
+		return done, err
+	}
+	finished := step{name: "finish", began: began, ended: time.Now(), commit: commit.SpanContext()}
+	for _, run := range f.Runs {
+		r.complete(run, finished)
+	}
+	return done, nil
+}
+
+// complete ends the trace of a run whose record is written.
+func (r *Runs) complete(run runs.Run, finished step) {
+	found, open := r.open.LoadAndDelete(run.ID)
+	if !open { // It started without our hearing of it.
+		return
+	}
+	span := found.(trace.Span) //nolint:forcetypeassert // Nothing else is stored.
+	r.add(span, finished)
+	span.SetAttributes(
+		attribute.String("rubato.run.status", string(run.Outcome.Status)), attribute.String("rubato.run.reason", string(run.Outcome.Reason)),
+	)
+	if run.Outcome.Status != runs.Succeeded {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End(trace.WithTimestamp(finished.ended))
+}
