@@ -10,14 +10,10 @@ import "time"
 // MaxRuns is how many runs one figure or series looks at.
 const MaxRuns = 20_000
 
-// Overview is how a tenant's endpoints do at an instant.
+// Overview is what became of a tenant's runs lately.
 type Overview struct {
 	At        time.Time
-	Due       int64         // endpoints that could be claimed now; past 10,000 of all tenants no longer counted
-	OldestDue time.Duration // for how long the one that was planned first has waited
-	Running   int64
-	Endpoints int64 // in service; counted up to [MaxEndpoints]
-	Workers   []Worker
+	Endpoints int64    // in service; counted up to [MaxEndpoints]
 	Buckets   []Bucket // stretches of time with runs, oldest first
 	Step      time.Duration
 	Incidents []Incident
@@ -49,32 +45,12 @@ type Incident struct {
 	Error      string
 }
 
-// Worker is a worker process. Workers serve all tenants.
-type Worker struct {
-	ID          [16]byte
-	Name        string
-	Version     string
-	State       string // active, draining, inactive, or silent
-	Slots       int
-	Busy        int
-	StartedAt   time.Time
-	HeartbeatAt time.Time
-}
-
 // Spark is one run of the small pictures in lists.
 type Spark struct {
 	Status       string
 	ScheduledFor time.Time
 	StartedAt    time.Time
 	FinishedAt   time.Time
-}
-
-// Window is how an endpoint did lately.
-type Window struct {
-	Hours     int
-	Runs      int64
-	Succeeded int64
-	P50, P95  time.Duration // from start to finish
 }
 
 // Change is a decision about an endpoint that was no finish.
@@ -102,7 +78,6 @@ type Hint struct {
 // History is what the charts and tables of one endpoint draw beside its runs. Lists are newest first.
 type History struct {
 	At      time.Time
-	Windows []Window
 	Changes []Change
 	Hints   []Hint
 }

@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	consoleDueRows   = 10_000
 	consoleIncidents = 12
 	consoleChanges   = 200
 	consoleSparkDays = 2 * 24 * time.Hour
@@ -28,18 +27,16 @@ type Console struct {
 // NewConsole returns the reader of the console's figures.
 func NewConsole(db *DB) *Console { return &Console{db: db} }
 
-// Overview returns how a tenant's endpoints do now, and what became of their runs over a stretch of time, in steps.
+// Overview returns what became of a tenant's runs over a stretch of time, in steps.
 func (c *Console) Overview(ctx context.Context, tenant [16]byte, over, step time.Duration) (o console.Overview, err error) {
 	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
 		if o.At, err = c.db.decisionTime(ctx, tx); err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
 		o.Step = step
-		if err := c.counts(ctx, tx, tenant, &o); err != nil {
-			return err
-		}
-		if o.Workers, err = c.workers(ctx, tx, o.At); err != nil {
-			return err
+		o.Endpoints, err = c.db.q.ConsoleEndpointCount(ctx, tx, dbsqlc.ConsoleEndpointCountParams{TenantID: tenant, MaxRows: console.MaxEndpoints})
+		if err != nil {
+			return fmt.Errorf("counting endpoints: %w", err)
 		}
 		from := o.At.Add(-over).Truncate(step)
 		if o.Buckets, err = c.buckets(ctx, tx, dbsqlc.ConsoleBucketsParams{
@@ -51,40 +48,6 @@ func (c *Console) Overview(ctx context.Context, tenant [16]byte, over, step time
 		return err
 	})
 	return o, err
-}
-
-func (c *Console) counts(ctx context.Context, tx pgx.Tx, tenant [16]byte, o *console.Overview) error {
-	due, err := c.db.q.ConsoleDue(ctx, tx, dbsqlc.ConsoleDueParams{Now: o.At, TenantID: tenant, MaxRows: consoleDueRows})
-	if err != nil {
-		return fmt.Errorf("counting due endpoints: %w", err)
-	}
-	o.Due, o.OldestDue = due.Due, seconds(due.OldestSeconds)
-	if o.Running, err = c.db.q.ConsoleRunning(ctx, tx, tenant); err != nil {
-		return fmt.Errorf("counting live runs: %w", err)
-	}
-	o.Endpoints, err = c.db.q.ConsoleEndpointCount(ctx, tx, dbsqlc.ConsoleEndpointCountParams{TenantID: tenant, MaxRows: console.MaxEndpoints})
-	if err != nil {
-		return fmt.Errorf("counting endpoints: %w", err)
-	}
-	return nil
-}
-
-func (c *Console) workers(ctx context.Context, tx pgx.Tx, now time.Time) ([]console.Worker, error) {
-	rows, err := c.db.q.ConsoleWorkers(ctx, tx, dbsqlc.ConsoleWorkersParams{Now: now, SilentMs: gaugeSilence.Milliseconds()})
-	if err != nil {
-		return nil, fmt.Errorf("listing workers: %w", err)
-	}
-	list := make([]console.Worker, len(rows))
-	for i, row := range rows {
-		list[i] = console.Worker{
-			ID: row.ID, Name: row.Name, Version: row.Version, State: row.State, Slots: int(row.Slots), Busy: int(row.Busy),
-			StartedAt: row.StartedAt, HeartbeatAt: row.HeartbeatAt,
-		}
-		if row.Silent {
-			list[i].State = "silent"
-		}
-	}
-	return list, nil
 }
 
 func (c *Console) buckets(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleBucketsParams) ([]console.Bucket, error) {
@@ -143,16 +106,11 @@ func (c *Console) Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, e
 	return sparks, err
 }
 
-// History returns what was decided about an endpoint since an instant, and how it did lately. An endpoint of another tenant has none.
+// History returns what was decided about an endpoint over a stretch of time. An endpoint of another tenant has none.
 func (c *Console) History(ctx context.Context, tenant, endpoint [16]byte, over time.Duration) (h console.History, err error) {
 	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
 		if h.At, err = c.db.decisionTime(ctx, tx); err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
-		}
-		if h.Windows, err = c.windows(ctx, tx, dbsqlc.ConsoleHealthParams{
-			Now: h.At, EndpointID: endpoint, TenantID: tenant, MaxRows: console.MaxRuns,
-		}); err != nil {
-			return err
 		}
 		from := h.At.Add(-over)
 		if h.Changes, err = c.changes(ctx, tx, dbsqlc.ConsoleDecisionsParams{
@@ -164,18 +122,6 @@ func (c *Console) History(ctx context.Context, tenant, endpoint [16]byte, over t
 		return err
 	})
 	return h, err
-}
-
-func (c *Console) windows(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleHealthParams) ([]console.Window, error) {
-	rows, err := c.db.q.ConsoleHealth(ctx, tx, p)
-	if err != nil {
-		return nil, fmt.Errorf("adding up the runs of an endpoint: %w", err)
-	}
-	list := make([]console.Window, len(rows))
-	for i, row := range rows {
-		list[i] = console.Window{Hours: int(row.Hours), Runs: row.Runs, Succeeded: row.Succeeded, P50: millis(row.P50Ms), P95: millis(row.P95Ms)}
-	}
-	return list, nil
 }
 
 func (c *Console) changes(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleDecisionsParams) ([]console.Change, error) {

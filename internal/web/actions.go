@@ -57,12 +57,16 @@ func actions() map[string]action {
 		"reset": {
 			title: "Reset failures", verb: "Reset failures", done: "The failure count is 0.", does: "The failure count becomes 0. Backoff ends, and a wait that the target asked for.",
 			change: func(_ *visit, facts map[string]any, _ time.Time) error { facts["failureCount"] = 0; return nil },
-			send:   func(v *visit, id string) error { return v.post(endpointAPI(id, "/reset-failures"), v.value("once"), nil, nil) },
+			send: func(v *visit, id string) error {
+				return v.post(endpointAPI(id, "/reset-failures"), v.value("once"), nil, nil)
+			},
 		},
 		"archive": {
 			title: "Archive", verb: "Archive for good", done: "It is archived.",
 			does: "It never runs again, and this cannot be undone. Its history stays. A run in progress goes on.",
-			send: func(v *visit, id string) error { return v.call(ask{method: http.MethodDelete, path: endpointAPI(id, "")}, nil) },
+			send: func(v *visit, id string) error {
+				return v.call(ask{method: http.MethodDelete, path: endpointAPI(id, "")}, nil)
+			},
 		},
 	}
 }

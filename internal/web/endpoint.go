@@ -26,6 +26,7 @@ type dossier struct {
 	decision client.Explanation
 	due      []client.PlannedTime
 	runs     []client.Run // newest first
+	health   []client.HealthWindow
 	history  console.History
 	now      time.Time
 	write    bool
@@ -66,7 +67,11 @@ func (v *visit) complete(d *dossier) error {
 	if err := v.get(endpointAPI(id, "/runs"), url.Values{"limit": {"40"}}, &runs); err != nil {
 		return err
 	}
-	d.due, d.runs = due.Items, runs.Items
+	var health client.EndpointHealth
+	if err := v.get(endpointAPI(id, "/health"), nil, &health); err != nil {
+		return err
+	}
+	d.due, d.runs, d.health = due.Items, runs.Items, health.Items
 	parsed, err := endpoints.ParseID(id)
 	if err != nil {
 		return err

@@ -488,8 +488,8 @@ func endpointParts(d dossier) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		for _, w := range d.history.Windows {
-			templ_7745c5c3_Err = figure(fmt.Sprintf("Last %d h", w.Hours), percent(w.Succeeded, w.Runs), fmt.Sprintf("%s runs, median %s, p95 %s", count(w.Runs), fms(inMs(w.P50)), fms(inMs(w.P95)))).Render(ctx, templ_7745c5c3_Buffer)
+		for _, w := range d.health {
+			templ_7745c5c3_Err = figure("Last "+ms(w.WindowMs), percent(w.Succeeded, w.Succeeded+w.Failed), fmt.Sprintf("%s runs, median %s, p95 %s", count(w.Runs), fms(w.LatencyMs.P50), fms(w.LatencyMs.P95))).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

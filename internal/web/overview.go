@@ -6,6 +6,7 @@ import (
 	"github.com/a-h/templ"
 	"github.com/google/uuid"
 
+	"rubato/client"
 	"rubato/internal/console"
 )
 
@@ -27,7 +28,26 @@ func (v *visit) overview() error {
 	return v.show(page{title: "Overview", nav: "overview", chart: true}, overviewPage(o))
 }
 
-func (v *visit) read() (console.Overview, error) {
+// overview is what the overview shows: the API's figures of this moment, and what became of runs before it.
+type overview struct {
+	console.Overview
+
+	stats   client.Stats
+	workers []client.Worker
+}
+
+func (v *visit) read() (o overview, err error) {
+	if o.Overview, err = v.past(); err != nil {
+		return o, err
+	}
+	if err := v.get("/v1/stats", nil, &o.stats); err != nil {
+		return o, err
+	}
+	o.workers, _, err = v.workerList()
+	return o, err
+}
+
+func (v *visit) past() (console.Overview, error) {
 	return v.figures.Overview(v.r.Context(), v.who.TenantID, overviewTime, overviewStep)
 }
 
@@ -50,7 +70,7 @@ type series struct {
 }
 
 func (v *visit) overviewData() error {
-	o, err := v.read()
+	o, err := v.past()
 	if err != nil {
 		return err
 	}
@@ -109,10 +129,10 @@ func lag(o console.Overview) (p50, p99 time.Duration, ok bool) {
 }
 
 // slots adds up the slots of workers that work.
-func slots(workers []console.Worker) (busy, all, working int) {
+func slots(workers []client.Worker) (busy, all, working int) {
 	for _, w := range workers {
-		if w.State == "active" || w.State == "draining" {
-			busy, all, working = busy+w.Busy, all+w.Slots, working+1
+		if w.State == client.WorkerStateActive || w.State == client.WorkerStateDraining {
+			busy, all, working = busy+int(w.Busy), all+int(w.Slots), working+1
 		}
 	}
 	return busy, all, working

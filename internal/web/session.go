@@ -37,7 +37,9 @@ type Ticket struct {
 }
 
 // NewTicket returns a ticket that opens one session for an API key.
-func NewTicket(key string) *Ticket { return &Ticket{secret: strings.ToLower(rand.Text()), key: auth.Hash(key)} }
+func NewTicket(key string) *Ticket {
+	return &Ticket{secret: strings.ToLower(rand.Text()), key: auth.Hash(key)}
+}
 
 // Path returns what to open in a browser, below the base URL of the server.
 func (t *Ticket) Path() string { return "/console/enter?ticket=" + t.secret }

@@ -13,7 +13,7 @@ import (
 
 // Figures reads what the API does not answer. Every method sees one tenant.
 type Figures interface {
-	// Overview returns how the tenant's endpoints do now, and what became of their runs over a stretch of time, in steps.
+	// Overview returns what became of the tenant's runs over a stretch of time, in steps.
 	Overview(ctx context.Context, tenant [16]byte, over, step time.Duration) (console.Overview, error)
 	// Sparks returns the newest runs of each of some endpoints, oldest first, at most so many for each.
 	Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (map[[16]byte][]console.Spark, error)

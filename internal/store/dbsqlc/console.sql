@@ -15,24 +15,6 @@ WHERE hash = @hash AND expires_at > coalesce(sqlc.narg('now')::timestamptz, now(
 -- name: ConsoleSessionDelete :exec
 DELETE FROM console_sessions WHERE hash = @hash;
 
--- name: ConsoleDue :one
--- How many endpoints of a tenant could be claimed at this moment, and for how long the one that was planned first has waited. It looks
--- no further than max_rows into the head of the index on due_at, whoever's they are.
-WITH due AS MATERIALIZED (
-    SELECT s.endpoint_id, s.planned_at
-    FROM schedules s
-    WHERE s.due_at <= sqlc.arg('now')::timestamptz
-    ORDER BY s.due_at
-    LIMIT sqlc.arg('max_rows')::int
-)
-SELECT count(*)::bigint AS due, coalesce(extract(EPOCH FROM sqlc.arg('now')::timestamptz - min(d.planned_at)), 0)::float8 AS oldest_seconds
-FROM due d
-WHERE EXISTS (SELECT 1 FROM endpoints e WHERE e.id = d.endpoint_id AND e.tenant_id = @tenant_id)
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = d.endpoint_id);
-
--- name: ConsoleRunning :one
-SELECT count(*)::bigint FROM live_runs WHERE tenant_id = @tenant_id;
-
 -- name: ConsoleEndpointCount :one
 -- Endpoints in service, counted up to max_rows.
 SELECT count(*)::bigint
@@ -75,15 +57,6 @@ WHERE n.status IN ('failed', 'timed_out', 'lost')
 ORDER BY n.id DESC
 LIMIT sqlc.arg('max_incidents')::int;
 
--- name: ConsoleWorkers :many
--- Worker processes that were heard of lately, with what they run at the moment.
-SELECT w.id, w.name, w.version, w.state, w.slots, w.busy, w.started_at, w.heartbeat_at,
-       (w.state <> 'inactive' AND w.heartbeat_at < sqlc.arg('now')::timestamptz - sqlc.arg('silent_ms')::bigint * interval '1 ms')::boolean AS silent
-FROM workers w
-WHERE w.heartbeat_at > sqlc.arg('now')::timestamptz - interval '1 day'
-ORDER BY (w.state = 'inactive'), w.started_at DESC
-LIMIT 200;
-
 -- name: ConsoleSparks :many
 -- The newest runs of each of some endpoints.
 SELECT r.endpoint_id, r.status, r.scheduled_for, r.started_at, r.finished_at
@@ -95,26 +68,6 @@ FROM unnest(sqlc.arg('endpoint_ids')::uuid[]) AS wanted (id)
                              ORDER BY h.id DESC
                              LIMIT sqlc.arg('per_endpoint')::int) AS r
 ORDER BY r.endpoint_id, r.id;
-
--- name: ConsoleHealth :many
--- How an endpoint did in several windows that end now, over its newest max_rows runs.
-WITH newest AS MATERIALIZED (
-    SELECT r.status, r.started_at, r.finished_at
-    FROM runs r
-    WHERE r.endpoint_id = @endpoint_id AND r.tenant_id = @tenant_id AND r.attempt > 0
-      AND r.scheduled_for >= sqlc.arg('now')::timestamptz - interval '25 hours'
-    ORDER BY r.id DESC
-    LIMIT sqlc.arg('max_rows')::int
-)
-SELECT w.hours::int AS hours,
-       count(n.status)::bigint AS runs,
-       count(*) FILTER (WHERE n.status = 'succeeded')::bigint AS succeeded,
-       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.finished_at - n.started_at) * 1000), 0)::float8 AS p50_ms,
-       coalesce(percentile_cont(0.95) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.finished_at - n.started_at) * 1000), 0)::float8 AS p95_ms
-FROM unnest(ARRAY [1, 4, 24]) AS w (hours)
-         LEFT JOIN newest n ON n.finished_at >= sqlc.arg('now')::timestamptz - w.hours * interval '1 hour'
-GROUP BY w.hours
-ORDER BY w.hours;
 
 -- name: ConsoleDecisions :many
 -- The newest decisions about an endpoint that were no finish.

@@ -144,40 +144,6 @@ func (q *Queries) ConsoleDecisions(ctx context.Context, db DBTX, arg ConsoleDeci
 	return items, nil
 }
 
-const consoleDue = `-- name: ConsoleDue :one
-WITH due AS MATERIALIZED (
-    SELECT s.endpoint_id, s.planned_at
-    FROM schedules s
-    WHERE s.due_at <= $1::timestamptz
-    ORDER BY s.due_at
-    LIMIT $3::int
-)
-SELECT count(*)::bigint AS due, coalesce(extract(EPOCH FROM $1::timestamptz - min(d.planned_at)), 0)::float8 AS oldest_seconds
-FROM due d
-WHERE EXISTS (SELECT 1 FROM endpoints e WHERE e.id = d.endpoint_id AND e.tenant_id = $2)
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = d.endpoint_id)
-`
-
-type ConsoleDueParams struct {
-	Now      time.Time
-	TenantID UUID
-	MaxRows  int32
-}
-
-type ConsoleDueRow struct {
-	Due           int64
-	OldestSeconds float64
-}
-
-// How many endpoints of a tenant could be claimed at this moment, and for how long the one that was planned first has waited. It looks
-// no further than max_rows into the head of the index on due_at, whoever's they are.
-func (q *Queries) ConsoleDue(ctx context.Context, db DBTX, arg ConsoleDueParams) (ConsoleDueRow, error) {
-	row := db.QueryRow(ctx, consoleDue, arg.Now, arg.TenantID, arg.MaxRows)
-	var i ConsoleDueRow
-	err := row.Scan(&i.Due, &i.OldestSeconds)
-	return i, err
-}
-
 const consoleEndpointCount = `-- name: ConsoleEndpointCount :one
 SELECT count(*)::bigint
 FROM (SELECT 1 FROM endpoints WHERE tenant_id = $1 AND archived_at IS NULL LIMIT $2::int) AS counted
@@ -194,73 +160,6 @@ func (q *Queries) ConsoleEndpointCount(ctx context.Context, db DBTX, arg Console
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
-}
-
-const consoleHealth = `-- name: ConsoleHealth :many
-WITH newest AS MATERIALIZED (
-    SELECT r.status, r.started_at, r.finished_at
-    FROM runs r
-    WHERE r.endpoint_id = $2 AND r.tenant_id = $3 AND r.attempt > 0
-      AND r.scheduled_for >= $1::timestamptz - interval '25 hours'
-    ORDER BY r.id DESC
-    LIMIT $4::int
-)
-SELECT w.hours::int AS hours,
-       count(n.status)::bigint AS runs,
-       count(*) FILTER (WHERE n.status = 'succeeded')::bigint AS succeeded,
-       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.finished_at - n.started_at) * 1000), 0)::float8 AS p50_ms,
-       coalesce(percentile_cont(0.95) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.finished_at - n.started_at) * 1000), 0)::float8 AS p95_ms
-FROM unnest(ARRAY [1, 4, 24]) AS w (hours)
-         LEFT JOIN newest n ON n.finished_at >= $1::timestamptz - w.hours * interval '1 hour'
-GROUP BY w.hours
-ORDER BY w.hours
-`
-
-type ConsoleHealthParams struct {
-	Now        time.Time
-	EndpointID UUID
-	TenantID   UUID
-	MaxRows    int32
-}
-
-type ConsoleHealthRow struct {
-	Hours     int32
-	Runs      int64
-	Succeeded int64
-	P50Ms     float64
-	P95Ms     float64
-}
-
-// How an endpoint did in several windows that end now, over its newest max_rows runs.
-func (q *Queries) ConsoleHealth(ctx context.Context, db DBTX, arg ConsoleHealthParams) ([]ConsoleHealthRow, error) {
-	rows, err := db.Query(ctx, consoleHealth,
-		arg.Now,
-		arg.EndpointID,
-		arg.TenantID,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ConsoleHealthRow
-	for rows.Next() {
-		var i ConsoleHealthRow
-		if err := rows.Scan(
-			&i.Hours,
-			&i.Runs,
-			&i.Succeeded,
-			&i.P50Ms,
-			&i.P95Ms,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const consoleHints = `-- name: ConsoleHints :many
@@ -486,17 +385,6 @@ func (q *Queries) ConsoleProof(ctx context.Context, db DBTX, arg ConsoleProofPar
 	return i, err
 }
 
-const consoleRunning = `-- name: ConsoleRunning :one
-SELECT count(*)::bigint FROM live_runs WHERE tenant_id = $1
-`
-
-func (q *Queries) ConsoleRunning(ctx context.Context, db DBTX, tenantID UUID) (int64, error) {
-	row := db.QueryRow(ctx, consoleRunning, tenantID)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const consoleSessionDelete = `-- name: ConsoleSessionDelete :exec
 DELETE FROM console_sessions WHERE hash = $1
 `
@@ -645,61 +533,4 @@ func (q *Queries) ConsoleStuck(ctx context.Context, db DBTX, arg ConsoleStuckPar
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
-}
-
-const consoleWorkers = `-- name: ConsoleWorkers :many
-SELECT w.id, w.name, w.version, w.state, w.slots, w.busy, w.started_at, w.heartbeat_at,
-       (w.state <> 'inactive' AND w.heartbeat_at < $1::timestamptz - $2::bigint * interval '1 ms')::boolean AS silent
-FROM workers w
-WHERE w.heartbeat_at > $1::timestamptz - interval '1 day'
-ORDER BY (w.state = 'inactive'), w.started_at DESC
-LIMIT 200
-`
-
-type ConsoleWorkersParams struct {
-	Now      time.Time
-	SilentMs int64
-}
-
-type ConsoleWorkersRow struct {
-	ID          UUID
-	Name        string
-	Version     string
-	State       string
-	Slots       int32
-	Busy        int32
-	StartedAt   time.Time
-	HeartbeatAt time.Time
-	Silent      bool
-}
-
-// Worker processes that were heard of lately, with what they run at the moment.
-func (q *Queries) ConsoleWorkers(ctx context.Context, db DBTX, arg ConsoleWorkersParams) ([]ConsoleWorkersRow, error) {
-	rows, err := db.Query(ctx, consoleWorkers, arg.Now, arg.SilentMs)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ConsoleWorkersRow
-	for rows.Next() {
-		var i ConsoleWorkersRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Name,
-			&i.Version,
-			&i.State,
-			&i.Slots,
-			&i.Busy,
-			&i.StartedAt,
-			&i.HeartbeatAt,
-			&i.Silent,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
