@@ -412,7 +412,7 @@ func signInPage(p page, to, refused string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "Rubato</h1><label for=\"key\">API key</label> <input id=\"key\" name=\"key\" type=\"password\" required autofocus autocomplete=\"off\" spellcheck=\"false\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "Rubato</h1><label for=\"key\">API key</label> <input id=\"key\" name=\"key\" type=\"password\" required data-focus autocomplete=\"off\" spellcheck=\"false\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -62,7 +62,10 @@ func (v *visit) tempoData() error {
 func chartOf(e client.Endpoint, runs []client.Run, h console.History) tempoChart {
 	points := append(decidedByRuns(e, runs), decidedByChanges(runs, h)...)
 	slices.SortStableFunc(points, func(a, b point) int { return a.at.Compare(b.at) })
-	chart := tempoChart{Baseline: inSeconds(e.BaselineIntervalMs), Min: inSeconds(e.MinIntervalMs), Max: inSeconds(e.MaxIntervalMs), Now: unix(h.At)}
+	chart := tempoChart{
+		Times: []float64{}, Interval: []*float64{}, Hint: []*float64{}, Backoff: []*float64{}, Clamped: []*float64{},
+		Baseline: inSeconds(e.BaselineIntervalMs), Min: inSeconds(e.MinIntervalMs), Max: inSeconds(e.MaxIntervalMs), Now: unix(h.At),
+	}
 	for _, p := range points {
 		var value *float64
 		if p.interval > 0 {

@@ -50,7 +50,7 @@ var (
 
 // world is a dev server with the endpoints of the demo.
 type world struct {
-	url, key, link string
+	url, key, link, database string
 }
 
 // setup starts a server and lets the demo's endpoints run.
@@ -77,7 +77,7 @@ func setup(t *testing.T) *world {
 	})
 	select {
 	case c := <-ready:
-		return &world{url: c.URL, key: c.Key, link: c.Console}
+		return &world{url: c.URL, key: c.Key, link: c.Console, database: database}
 	case err := <-ended:
 		ended <- nil
 		require.FailNow(t, "the server ended before it was ready", "%v", err)
@@ -233,12 +233,15 @@ func (b *tab) await(expression string) {
 	require.Eventually(b.t, func() bool {
 		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
 		return err == nil && ok
-	}, patience, tick, "%s\n%s", expression, b.text())
+	}, patience, tick, "%s\n%s", expression, text{b})
 }
 
-// text returns what the page says.
-func (b *tab) text() string {
-	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`location.pathname + "\n" + document.body.innerText.slice(0, 1500)`))
+// text is what the page says when it is asked for: after a wait was in vain.
+type text struct{ *tab }
+
+// String returns the text of the page.
+func (b text) String() string {
+	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`location.pathname + "\n" + (document.querySelector('dialog[open]') || document.body).innerText.slice(0, 1500)`))
 	if err != nil {
 		return err.Error()
 	}

@@ -88,7 +88,7 @@
           { stroke: color("--pico-color"), width: 1.75, paths: stepped, points: { show: false } }, points("--lost"), points("--bad"), points("--live"),
         ],
         hooks: { drawClear: [(u) => { shade(u, d.hints, color("--lost-soft")); shade(u, d.pauses, color("--held-soft")); }] },
-      }, [d.times, flat(d.baseline), flat(d.min ?? low), flat(d.max ?? high), d.interval, d.hint, d.backoff, d.clamped], d.times && d.times.length > 1];
+      }, [d.times, flat(d.baseline), flat(d.min ?? low), flat(d.max ?? high), d.interval, d.hint, d.backoff, d.clamped], d.times.length > 1];
     },
   };
 
@@ -108,7 +108,7 @@
   const chart = async (element) => {
     let data;
     try { data = await read(element.dataset.source); } catch { return; } // The next tick tries again.
-    if (!element.isConnected || !data.times) data.times = data.times || [];
+    if (!element.isConnected) return;
     const [options, series, any] = draw[element.dataset.chart](element, data);
     element.plot?.destroy();
     element.plot = null;
@@ -195,6 +195,7 @@
   const touched = new Set();
   document.addEventListener("input", (event) => { if (event.target.closest("#endpoint-form")) touched.add(event.target.name); });
   const drafted = () => {
+    if (!$("#draft [data-drafted]")) return; // What a form that was sent complains about stays until something is typed.
     const found = new Map($$("#draft [data-error]").map((e) => [e.dataset.error, e.textContent]));
     for (const line of $$("#endpoint-form [data-error-of]")) {
       const name = line.dataset.errorOf, words = touched.has(name) ? found.get(name) || "" : touched.size ? line.textContent && found.has(name) ? line.textContent : "" : line.textContent;
@@ -218,6 +219,7 @@
   document.addEventListener("visibilitychange", redraw);
   let resized;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(charts, 150); });
+  $("[data-focus]")?.focus();
   charts();
   ticks();
 })();
