@@ -155,8 +155,13 @@ func (cmd *keysGetCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return s.facts([][2]string{
-		{"id", k.ID}, {"name", k.Name}, {"scopes", scopes(k.Scopes)}, {"state", string(k.State)}, {"prefix", k.Prefix},
-		{"last used", instant(k.LastUsedAt)}, {"expires", instant(k.ExpiresAt)},
+		{"id", k.ID},
+		{"name", k.Name},
+		{"scopes", scopes(k.Scopes)},
+		{"state", string(k.State)},
+		{"prefix", k.Prefix},
+		{"last used", instant(k.LastUsedAt)},
+		{"expires", instant(k.ExpiresAt)},
 	})
 }
 

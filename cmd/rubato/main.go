@@ -31,22 +31,24 @@ type cli struct {
 	Server string `placeholder:"URL" help:"The server. Default: RUBATO_URL, else the dev server that runs here."`
 	APIKey string `name:"api-key" placeholder:"KEY" help:"The key. Default: RUBATO_API_KEY, else that of the dev server."`
 
-	Dev        devCmd        `cmd:"" help:"Run everything on this machine: API server, worker and a private Postgres."`
-	Endpoints  endpointsCmd  `cmd:"" help:"Register endpoints and look after them."`
-	Hints      hintsCmd      `cmd:"" help:"Propose another tempo, within an endpoint's bounds."`
-	Runs       runsCmd       `cmd:"" help:"Look at what ran, and end what runs."`
-	Stats      statsCmd      `cmd:"" help:"Print what is due and running, and how the newest runs did."`
-	Workers    workersCmd    `cmd:"" help:"Print who runs endpoints, the newest first."`
-	Keys       keysCmd       `cmd:"" help:"Administer API keys. Needs a key with the scope admin."`
-	Changes    changesCmd    `cmd:"" help:"Print who changed what: the audit log, the newest change first. Needs a key with the scope admin."`
-	Info       serverCmd     `cmd:"" name:"server" help:"Ask a server how it is, and for its contract."`
-	Explain    explainCmd    `cmd:"" help:"Decide offline when endpoints would run: one JSON object per line in, one decision per line out."`
-	Migrate    migrateCmd    `cmd:"" help:"Prepare the database that DATABASE_URL names."`
-	Audit      auditCmd      `cmd:"" help:"Check the guarantees against the history of the database that DATABASE_URL names. Only reads."`
-	Bench      benchCmd      `cmd:"" help:"Measure Rubato on this machine, beside what the machine can do at best. Needs nothing but this program."`
-	Completion completionCmd `cmd:"" help:"Print a script that completes commands, for bash, zsh or fish. For example: source <(rubato completion bash)"`
-	Config     configCmd     `cmd:"" help:"Print the settings in force, secrets hidden."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Dev         devCmd         `cmd:"" help:"Run everything on this machine: API server, worker and a private Postgres."`
+	Endpoints   endpointsCmd   `cmd:"" help:"Register endpoints and look after them."`
+	Hints       hintsCmd       `cmd:"" help:"Propose another tempo, within an endpoint's bounds."`
+	Runs        runsCmd        `cmd:"" help:"Look at what ran, and end what runs."`
+	Stats       statsCmd       `cmd:"" help:"Print what is due and running, and how the newest runs did."`
+	Workers     workersCmd     `cmd:"" help:"Print who runs endpoints, the newest first."`
+	Keys        keysCmd        `cmd:"" help:"Administer API keys. Needs a key with the scope admin."`
+	Secrets     secretsCmd     `cmd:"" help:"Keep what requests need and nobody may read."`
+	SigningKeys signingKeysCmd `cmd:"" help:"Administer the keys that requests are signed under. Needs a key with the scope admin."`
+	Changes     changesCmd     `cmd:"" help:"Print who changed what: the audit log, the newest change first. Needs a key with the scope admin."`
+	Info        serverCmd      `cmd:"" name:"server" help:"Ask a server how it is, and for its contract."`
+	Explain     explainCmd     `cmd:"" help:"Decide offline when endpoints would run: one JSON object per line in, one decision per line out."`
+	Migrate     migrateCmd     `cmd:"" help:"Prepare the database that DATABASE_URL names."`
+	Audit       auditCmd       `cmd:"" help:"Check the guarantees against the history of the database that DATABASE_URL names. Only reads."`
+	Bench       benchCmd       `cmd:"" help:"Measure Rubato on this machine, beside what the machine can do at best. Needs nothing but this program."`
+	Completion  completionCmd  `cmd:"" help:"Print a script that completes commands, for bash, zsh or fish. For example: source <(rubato completion bash)"`
+	Config      configCmd      `cmd:"" help:"Print the settings in force, secrets hidden."`
+	Version     versionCmd     `cmd:"" help:"Print the version."`
 
 	BenchProcess benchProcessCmd `cmd:"" hidden:"" help:"Be a part of a bench."`
 }

@@ -36,6 +36,13 @@ func reaches() map[string]reach {
 		object   = `{"name":"p","url":"https://p.example/","baselineIntervalMs":60000}`
 	)
 	return map[string]reach{
+		"createSigningKey":  {args: "signing-keys create"},
+		"deleteSecret":      {args: "secrets delete payment"},
+		"deleteSigningKey":  {args: "signing-keys delete sgk_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
+		"getSecret":         {args: "secrets get payment"},
+		"listSecrets":       {args: "secrets list"},
+		"listSigningKeys":   {args: "signing-keys list"},
+		"putSecret":         {args: "secrets set payment", stdin: "value"},
 		"archiveEndpoint":   {args: "endpoints delete " + endpoint},
 		"cancelRun":         {args: "runs cancel " + run},
 		"clearHints":        {args: "hints clear " + endpoint},
@@ -49,6 +56,13 @@ func reaches() map[string]reach {
 		"getEndpointHealth": {args: "endpoints health " + endpoint},
 		"getStats":          {args: "stats"},
 		"listWorkers":       {args: "workers"},
+		"listSecrets":       {args: "secrets list"},
+		"putSecret":         {args: "secrets set token", stdin: "value"},
+		"getSecret":         {args: "secrets get token"},
+		"deleteSecret":      {args: "secrets delete token"},
+		"createSigningKey":  {args: "signing-keys create"},
+		"listSigningKeys":   {args: "signing-keys list"},
+		"deleteSigningKey":  {args: "signing-keys delete sgk_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
 		"getHealth":         {args: "server status"},
 		"getKey":            {args: "keys get " + key},
 		"getReadiness":      {args: "server status"},

@@ -41,7 +41,11 @@ type runsGetCmd struct {
 // answered says in a word or two what came of a run.
 func answered(r client.Run) string {
 	if r.StatusCode != nil {
-		return strconv.Itoa(int(*r.StatusCode))
+		code := strconv.Itoa(int(*r.StatusCode))
+		if text(r.ReasonCode) == "success_rule_failed" { // A status of success says nothing about why the run failed.
+			return code + ", a rule failed"
+		}
+		return code
 	}
 	if s := r.Skipped; s != nil && s.Count > 1 {
 		return fmt.Sprintf("%s, %d since %s", text(r.ReasonCode), s.Count, instant(&s.From))
@@ -145,6 +149,7 @@ func (s *session) printRun(raw json.RawMessage) error {
 		{"because", string(r.Source)},
 		{"content type", text(r.ContentType)},
 		{"body", strings.TrimSpace(text(r.Body))},
+		{"body's end", strings.TrimSpace(text(r.BodyTail))},
 	}
 	if d := r.Decision; d != nil {
 		facts = append(facts, [2]string{"next run", dash(instant(d.NextRunAt)) + ", " + string(d.Source)})

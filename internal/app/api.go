@@ -38,11 +38,11 @@ func (a API) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.close(ctx)
 	if err := c.ensureKey(ctx, "bootstrap", a.Settings.API.BootstrapKey); err != nil {
 		return err
 	}
-	health := telemetry.NewHealth(a.Logger, c.databaseAnswers())
+	health := telemetry.NewHealth(a.Logger, c.databaseAnswers(), c.secretsOpen())
 	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err

@@ -17,6 +17,8 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/httpapi"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
 	"rubato/internal/tracing"
@@ -41,11 +43,16 @@ type core struct {
 	registry *prometheus.Registry
 	db       *store.DB
 	auth     *auth.Authenticator // one for all parts, so that a key that is revoked here ends everywhere here at once
-	traces   *tracing.Provider // nil: nobody collects traces
+	traces   *tracing.Provider   // nil: nobody collects traces
+	keyring  *secrets.Keyring
 }
 
 // openCore opens the database and waits until it answers.
 func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, conns int32) (*core, error) {
+	keyring, err := keyringOf(settings.Secrets)
+	if err != nil {
+		return nil, err
+	}
 	traces, err := openTraces(ctx, settings.Trace, logger)
 	if err != nil {
 		return nil, err
@@ -57,20 +64,21 @@ func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 		return nil, errors.Join(err, traces.Close(ctx))
 	}
 	c := &core{
-		settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, traces: traces,
+		settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, traces: traces, keyring: keyring,
 		auth: auth.NewAuthenticator(store.NewKeys(db)),
 	}
 	c.registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err := c.awaitDatabase(ctx); err != nil {
-		c.close()
+		c.close(ctx)
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *core) close() {
+// close ends what the programs share. The end of ctx does not cut it short.
+func (c *core) close(ctx context.Context) {
 	c.db.Close()
-	if err := c.traces.Close(context.Background()); err != nil {
+	if err := c.traces.Close(ctx); err != nil {
 		c.logger.Warn("the last traces are lost", telemetry.KeyError, err)
 	}
 }
@@ -129,6 +137,8 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 		Feed:       store.NewFeed(c.db),
 		Runs:       store.NewRuns(c.db),
 		Stats:      store.NewStats(c.db),
+		Secrets:    secrets.NewService(store.NewSecrets(c.db), c.keyring),
+		Signing:    signing.NewService(store.NewSecrets(c.db), c.keyring),
 		Auth:       c.auth,
 		Keys:       auth.NewKeyring(keys, c.auth),
 		Audit:      store.NewAuditLog(c.db),

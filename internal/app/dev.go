@@ -66,6 +66,11 @@ func (d Dev) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(d.Settings.Secrets.Keys) == 0 {
+		if d.Settings.Secrets.Keys, err = dir.secretKeys(); err != nil {
+			return err
+		}
+	}
 	tell(d.Listening, access)
 
 	stopPostgres, err := d.startPostgres(ctx, dir)
@@ -80,7 +85,7 @@ func (d Dev) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.close(ctx)
 	if err := errors.Join(c.ensureKey(ctx, "dev", access.Key), c.ensureKey(ctx, "bootstrap", d.Settings.API.BootstrapKey)); err != nil {
 		return err
 	}
@@ -98,7 +103,7 @@ func (d Dev) Run(ctx context.Context) error {
 func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credentials) error {
 	loops := c.loops()
 	defer loops.client.Close()
-	health := telemetry.NewHealth(c.logger, append(loops.worker.Checks(), c.databaseAnswers())...)
+	health := telemetry.NewHealth(c.logger, append(loops.worker.Checks(), c.databaseAnswers(), c.secretsOpen())...)
 	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err

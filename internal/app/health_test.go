@@ -200,7 +200,7 @@ func register(t *testing.T, cfg config.Config, url string) {
 	t.Helper()
 	c, err := openCore(t.Context(), cfg, slog.New(slog.DiscardHandler), 1)
 	require.NoError(t, err)
-	defer c.close()
+	defer c.close(t.Context())
 	spec := endpoints.Defaults()
 	spec.Name, spec.URL, spec.BaselineInterval = "probe", url, time.Hour
 	_, _, err = c.endpoints().Register(t.Context(), endpoints.Actor{TenantID: store.DefaultTenant, Name: "tester"}, spec)

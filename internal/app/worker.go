@@ -10,6 +10,7 @@ import (
 	"rubato/internal/config"
 	"rubato/internal/dispatch"
 	"rubato/internal/egress"
+	"rubato/internal/secrets"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
 	"rubato/internal/tracing"
@@ -32,10 +33,10 @@ func (w Worker) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.close(ctx)
 	loops := c.loops()
 	defer loops.client.Close()
-	health := telemetry.NewHealth(w.Logger, loops.worker.Checks()...)
+	health := telemetry.NewHealth(w.Logger, append(loops.worker.Checks(), c.secretsOpen())...)
 	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err
@@ -50,14 +51,17 @@ type loops struct {
 	client   *egress.Client
 	worker   *dispatch.Worker
 	sweeper  *zombie.Sweeper
+	vault    *secrets.Vault
 	listener *store.Listener
 }
 
 func (c *core) loops() *loops {
 	s := c.settings.Worker
 	client := c.egress()
+	vault := secrets.NewVault(store.NewSecrets(c.db), c.keyring, c.logger)
 	return &loops{
 		client: client,
+		vault:  vault,
 		worker: dispatch.New(c.traced(dispatch.Config{
 			Name:         hostname(),
 			Version:      telemetry.Version(),
@@ -68,6 +72,7 @@ func (c *core) loops() *loops {
 			Claims:       store.NewClaims(c.db),
 			Executions:   store.NewExecutions(c.db),
 			Egress:       client,
+			Secrets:      vault,
 			Logger:       c.logger,
 			Registerer:   c.registry,
 		})),
@@ -103,6 +108,7 @@ func (l *loops) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.worker.Run(ctx) })
 	group.Go(func() error { tendHeap(ctx); return nil })
+	group.Go(func() error { l.vault.Run(ctx); return nil })
 	group.Go(func() error { l.sweeper.Run(ctx); return nil })
 	group.Go(func() error { l.listener.Run(ctx, l.worker); return nil })
 	return group.Wait()

@@ -19,13 +19,14 @@ type Actor struct {
 // Action says what was done.
 type Action string
 
-// The actions on keys and runs. Those on endpoints are called as the causes of decisions are.
+// The actions on keys, secrets and runs. Those on endpoints are called as the causes of decisions are.
 const (
 	Create  Action = "create"
 	Rotate  Action = "rotate"
 	Revoke  Action = "revoke"
 	Archive Action = "archive"
 	Cancel  Action = "cancel"
+	Delete  Action = "delete"
 )
 
 // Act is an action and who does it.
@@ -39,9 +40,11 @@ type Kind string
 
 // The kinds of objects.
 const (
-	Endpoint Kind = "endpoint"
-	Key      Kind = "key"
-	Run      Kind = "run"
+	Endpoint    Kind = "endpoint"
+	Key         Kind = "key"
+	Run         Kind = "run"
+	NamedSecret Kind = "secret"
+	SigningKey  Kind = "signing_key"
 )
 
 // Object is what was changed.

@@ -22,6 +22,7 @@ type Config struct {
 	Client   Client
 	Egress   Egress
 	Worker   Worker
+	Secrets  Secrets
 	Log      Log
 	Trace    Trace
 }
@@ -57,6 +58,17 @@ type Client struct {
 // Egress says what may be called.
 type Egress struct {
 	Allow []netip.Prefix // prefixes that may be called although they are private
+}
+
+// Secrets says how secrets are encrypted.
+type Secrets struct {
+	Keys []SecretKey // the newest first; empty: secrets cannot be kept
+}
+
+// SecretKey is a key that secrets are encrypted under.
+type SecretKey struct {
+	ID    string // stored beside what is encrypted
+	Bytes []byte // 32 of them
 }
 
 // Worker is what the scheduler-worker follows. Its durations fit each other; see relations.go.

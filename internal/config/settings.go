@@ -25,6 +25,7 @@ const (
 	Grace         = "RUBATO_SHUTDOWN_GRACE"
 	LogLevel      = "RUBATO_LOG_LEVEL"
 	LogFormat     = "RUBATO_LOG_FORMAT"
+	SecretKeys    = "RUBATO_SECRET_KEYS"
 )
 
 // Setting is one name that may be set.
@@ -91,6 +92,11 @@ func settings() []Setting {
 			Name: "RUBATO_EGRESS_ALLOW", Doc: "comma-separated prefixes that may be called although private, such as 10.1.0.0/16",
 			set:  func(c *Config, v string) error { return prefixes(&c.Egress.Allow, v) },
 			show: func(c Config) string { return joined(c.Egress.Allow) },
+		},
+		Setting{
+			Name: SecretKeys, Doc: "keys that secrets are encrypted under, the newest first, as id:base64 of 32 random bytes, comma-separated; without one secrets cannot be kept", Secret: true,
+			set:  func(c *Config, v string) error { return secretKeys(&c.Secrets.Keys, v) },
+			show: func(c Config) string { return shownKeys(c.Secrets.Keys) },
 		},
 		Setting{
 			Name: "RUBATO_SLOTS", Default: "512", Doc: "how many runs one worker has in progress at once",

@@ -15,27 +15,24 @@ func classify(ctx context.Context, t *Target, answer egress.Response, err error,
 	o := runs.Outcome{
 		StatusCode:    answer.StatusCode,
 		Phases:        phases(answer.Phases),
-		ResponseBytes: int64(len(answer.Body)),
-		Truncated:     answer.Truncated,
-		ContentType:   answer.Header.Get("Content-Type"),
-		Body:          answer.Body,
-		BodyDigest:    runs.Digest(answer.Body),
+		ResponseBytes: answer.BytesRead,
 		MaybeSent:     true,
 	}
-	if fault, failed := errors.AsType[*egress.Error](err); failed {
+	fault, failed := errors.AsType[*egress.Error](err)
+	t.capture(&o, answer, failed)
+	if failed {
 		o.Phases = phases(fault.Phases)
 		o.MaybeSent = fault.Sent
-		o.Error = fault.Error()
+		o.Error = t.Redact.Text(fault.Error())
 		o.Status, o.Reason = verdict(ctx, fault.Reason)
 		if o.Status == runs.Canceled {
 			o.Error = context.Cause(ctx).Error() // Who and why says more than where.
 		}
 		return o
 	}
-	o.Status, o.Reason = runs.Failed, runs.HTTPStatus
-	if t.Success.Match(answer.StatusCode) {
-		o.Status = runs.Succeeded
-	}
+	t.judge(&o, answer)
+	o.Stop = t.stop(answer)
+	o.Validators = t.validators(o, answer)
 	if answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable {
 		if at, asked := egress.RetryAfter(answer.Header, now); asked {
 			o.RetryAfter = at.UTC().Truncate(time.Millisecond)

@@ -108,7 +108,7 @@ func TestAnAnswerIsClassifiedByTheRuleOfItsEndpoint(t *testing.T) {
 		if tc.header != "" {
 			header.Set("Retry-After", tc.header)
 		}
-		answer := egress.Response{StatusCode: tc.code, Header: header, Body: []byte("body"), Truncated: true, Phases: egress.Phases{Wait: time.Second}}
+		answer := egress.Response{StatusCode: tc.code, Header: header, Body: []byte("body"), BytesRead: 4, Truncated: true, Phases: egress.Phases{Wait: time.Second}}
 		got := classify(t.Context(), &Target{Success: rule(t, tc.rule)}, answer, nil, start)
 		want := runs.Outcome{
 			Status: tc.status, Reason: runs.HTTPStatus, MaybeSent: true, StatusCode: tc.code, Phases: runs.Phases{Wait: time.Second},
@@ -128,7 +128,7 @@ func TestARequestSaysWhatItStandsFor(t *testing.T) {
 		spec := endpoints.Defaults()
 		spec.URL, spec.Method, spec.Body, spec.FollowRedirects = "http://target.example/x", "POST", "payload", 3
 		spec.Timeout = 5 * time.Second
-		b := waiting{claim: c, target: &Target{Spec: &spec, Header: http.Header{"X-One": {"1"}}}}
+		b := waiting{claim: c, target: &Target{Spec: &spec, URL: spec.URL, Header: http.Header{"X-One": {"1"}}}}
 		return request(b, Started{RunID: runs.NewID(slot, c.EndpointID, attempt)})
 	}
 	first := build(1, 41)

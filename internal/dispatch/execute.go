@@ -2,12 +2,8 @@ package dispatch
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"net/http"
 	"runtime/debug"
-	"strconv"
 	"time"
 
 	"rubato/internal/claims"
@@ -15,10 +11,6 @@ import (
 	"rubato/internal/failpoint"
 	"rubato/internal/runs"
 )
-
-// sendLimit is how much time may pass between the statement that started a run and its first byte. Past it the process was
-// stopped, and what was true at the start may not be any more: nothing is sent.
-const sendLimit = time.Second
 
 // execute runs one execution to its end. recorded is false where the lock was lost, and somebody else writes the record.
 func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.Time) (outcome runs.Outcome, recorded bool) {
@@ -42,30 +34,41 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	if canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
 		return unsent(canceled), true
 	}
-	if late := time.Since(sent); late > sendLimit {
-		return runs.Outcome{
-			Status: runs.Skipped, Reason: runs.StartExpired,
-			Error: fmt.Sprintf("nothing was sent: the worker stood still for %s after the start", late.Round(time.Millisecond)),
-		}, true
+	r, refusal := w.prepare(ctx, b, s, sent)
+	if refusal != nil {
+		if outcome, recorded, over := lockEnded(ctx, false); over {
+			return outcome, recorded
+		}
+		return *refusal, true
 	}
 	if now, known := w.clock.now(); known {
 		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
 	}
-	r := request(b, s)
+	b.target.ask(&r.Request)
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
-	answer, err := w.send(ctx, s.RunID, r)
+	answer, err := w.send(ctx, s.RunID, r.Request)
 	failpoint.Hit(failpoint.Answered)
+	if outcome, recorded, over := lockEnded(ctx, true); over {
+		return outcome, recorded
+	}
+	w.look(r, answer.StatusCode)
+	now, _ := w.clock.now()
+	return r.hide(classify(ctx, b.target, answer, err, now)), true
+}
+
+// lockEnded returns how a run ends whose lock is over. recorded is false where somebody else knows, and writes the record.
+func lockEnded(ctx context.Context, maybeSent bool) (outcome runs.Outcome, recorded, over bool) {
 	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, claims.ErrLockOver): // Only this worker knows; where somebody has settled the run, its word changes nothing.
+	case errors.Is(cause, claims.ErrLockOver) && maybeSent: // Only this worker knows; where somebody has settled the run, its word changes nothing.
 		return runs.Outcome{
 			Status: runs.Lost, Reason: runs.LockLost, MaybeSent: true,
 			Error: "the lock could not be extended while the request was under way, so it was hung up; whether the target acted is unknown",
-		}, true
-	case errors.Is(cause, claims.ErrLockLost):
-		return runs.Outcome{}, false
+		}, true, true
+	case errors.Is(cause, claims.ErrLockOver):
+		return runs.Outcome{Status: runs.Lost, Reason: runs.LockLost, Error: "nothing was sent: the lock could not be extended meanwhile"}, true, true
+	default:
+		return runs.Outcome{}, false, errors.Is(cause, claims.ErrLockLost)
 	}
-	now, _ := w.clock.now()
-	return classify(ctx, b.target, answer, err, now), true
 }
 
 // send sends the request of a run, and tells the tracer of it where there is one.
@@ -80,28 +83,4 @@ func (w *Worker) send(ctx context.Context, id runs.ID, r egress.Request) (egress
 	answer, err := w.cfg.Egress.Do(ctx, r)
 	done(answer, err)
 	return answer, err
-}
-
-// request builds the request of a run.
-func request(b waiting, s Started) egress.Request {
-	spec := b.target.Spec
-	key := runs.NewID(b.claim.Slot, b.claim.EndpointID, 1) // The same for every attempt of one due time.
-	trace := hex.EncodeToString(s.RunID[:])
-	return egress.Request{
-		Method: spec.Method,
-		URL:    spec.URL,
-		Header: b.target.Header,
-		Meta: http.Header{
-			"Rubato-Run-Id":        {s.RunID.String()},
-			"Rubato-Attempt":       {strconv.Itoa(b.claim.Attempt)},
-			"Rubato-Scheduled-For": {b.claim.Slot.UTC().Format("2006-01-02T15:04:05.000Z")},
-			"Rubato-Fence":         {strconv.FormatInt(b.claim.Token, 10)},
-			"Idempotency-Key":      {key.String()},
-			"Traceparent":          {"00-" + trace + "-" + trace[16:] + "-01"},
-		},
-		Body:         []byte(spec.Body),
-		Timeout:      spec.Timeout,
-		MaxBody:      int64(spec.MaxResponseKB) << 10,
-		MaxRedirects: spec.FollowRedirects,
-	}
 }

@@ -7,7 +7,10 @@ import (
 	"rubato/internal/claims"
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
+	"rubato/internal/redact"
 	"rubato/internal/runs"
+	"rubato/internal/success"
+	"rubato/internal/template"
 )
 
 // Target is what a run calls: the configuration of an endpoint at one version, ready for use. Many runs share it, so nothing of it
@@ -15,9 +18,19 @@ import (
 type Target struct {
 	TenantID [16]byte
 	Spec     *endpoints.Spec
-	Header   http.Header
+	URL      string           // with the parameters of the query
+	Header   http.Header      // as configured
+	Shape    *endpoints.Shape // what a run fills in; nil: nothing, every run sends the same
 	Success  *endpoints.SuccessRule
+	Rules    *success.Set // beside Success; nil: none
+	Redact   *redact.Set  // of what is stored; nil: nothing but what always is
+	// Asks is what a conditional request names; nil: the endpoint's requests are not conditional. With empty validators nothing is known yet.
+	Asks    *runs.Validators
+	Secrets []string // names of the secrets that its requests need
 }
+
+// unlocks reports whether a run needs the secrets or the signing keys of its tenant.
+func (t *Target) unlocks() bool { return len(t.Secrets) > 0 || t.Spec.Sign }
 
 // Start asks for the start of a claim.
 type Start struct {
@@ -25,6 +38,8 @@ type Start struct {
 	TenantID  [16]byte
 	RunID     runs.ID
 	Execution time.Duration // limit of the execution
+	Last      bool          // the run needs to know of the one before
+	Secrets   bool          // the run needs to know which version the secrets of its tenant have
 }
 
 // Started is a live run. Instants are database time.
@@ -34,6 +49,10 @@ type Started struct {
 	RunID       runs.ID
 	StartedAt   time.Time
 	LockedUntil time.Time
+	Last        template.Last // the run before, where its Start asked
+	// SecretsVersion is the version of the tenant's secrets that the run goes by, where its Start asked: no change of them that had
+	// returned before the start was committed is missing from it.
+	SecretsVersion int64
 }
 
 // Finish asks for the record of finished runs.

@@ -75,6 +75,7 @@ func startsOf(list []waiting) []Start {
 	for i, b := range list {
 		starts[i] = Start{
 			Claim: b.claim, TenantID: b.target.TenantID, RunID: runID(b.claim), Execution: b.target.Spec.MaxExecutionTime,
+			Last: b.target.Shape != nil && b.target.Shape.UsesLast(), Secrets: b.target.unlocks(),
 		}
 	}
 	return starts

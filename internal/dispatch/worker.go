@@ -21,6 +21,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/egress"
+	"rubato/internal/oauth2"
 	"rubato/internal/runs"
 )
 
@@ -66,6 +67,7 @@ type Config struct {
 	Executions   Executions
 	Egress       *egress.Client
 	Tracer       Tracer // nil: nobody collects traces
+	Secrets      Secrets
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer
 }
@@ -81,6 +83,7 @@ type Worker struct {
 	underway *underway
 	claimer  *claims.Claimer
 	beats    *claims.Heartbeater
+	tokens   *oauth2.Cache
 	results  chan runs.Run
 	metrics  *metrics
 	logger   *slog.Logger
@@ -95,7 +98,7 @@ type Worker struct {
 func New(cfg Config) *Worker {
 	w := &Worker{
 		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(), underway: newUnderway(),
-		results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer, cfg.Slots),
+		tokens: oauth2.New(cfg.Egress), results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer, cfg.Slots),
 	}
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
 	counts := claims.NewMetrics(cfg.Registerer)
@@ -135,6 +138,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Wait()
 	w.release(records)
 	w.awaitRuns(endWork)
+	w.tokens.Close()
 
 	close(w.results)
 	select {

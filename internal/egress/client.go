@@ -45,7 +45,9 @@ type Request struct {
 	Body         []byte        // empty means none
 	Timeout      time.Duration // of the whole exchange, redirects and the answer's body included; zero means 30 s
 	MaxBody      int64         // bytes of the answer's body, decompressed, that are read and kept; zero keeps none
+	MaxTail      int64         // bytes of its end that are kept beside them, where it is longer; zero reads no further than MaxBody
 	MaxRedirects int           // redirects that are followed; zero makes a redirect the answer itself
+	Credentials  []string      // names of headers that must not follow a redirect to another host, besides those that look like it
 }
 
 // Response is the answer of a target. Beside an error it holds as much of the answer as came: StatusCode is zero where
@@ -55,7 +57,10 @@ type Response struct {
 	Header     http.Header
 	Body       []byte // at most MaxBody bytes
 	Truncated  bool   // the body was longer than MaxBody
+	Tail       []byte // the end of a body that was longer, at most MaxTail bytes; none where the end is more than 8 MiB away
+	BytesRead  int64  // of the body, decompressed; all of it where it is not truncated or there is a tail
 	Redirects  int    // redirects that were followed
+	Elsewhere  bool   // redirects led to another host or port, which answered
 	Phases     Phases
 }
 
@@ -101,7 +106,7 @@ func (c *Client) Close() {
 // Do makes the call that r describes and returns the answer, whatever its status. The error is nil or an [*Error]; where an
 // answer had begun, the Response beside the error holds what came of it. A body longer than MaxBody is no error.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
-	x := &exchange{client: c, meta: r.Meta, began: time.Now()}
+	x := &exchange{client: c, meta: r.Meta, credentials: r.Credentials, began: time.Now()}
 	first, violation := c.admit(r)
 	if violation != nil {
 		return Response{}, x.fail(ctx, &fault{reason: EgressDenied, err: refusal{violation}}, false)
@@ -109,7 +114,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	x.hop = first
 	ctx, x.cancel = context.WithTimeout(ctx, cmp.Or(max(r.Timeout, 0), defaultTimeout))
 	defer x.cancel()
-	return x.run(ctx, limits{body: max(r.MaxBody, 0), redirects: r.MaxRedirects})
+	return x.run(ctx, limits{body: max(r.MaxBody, 0), tail: max(r.MaxTail, 0), redirects: r.MaxRedirects})
 }
 
 // admit repeats the checks of registration: rules and rows may have changed since.

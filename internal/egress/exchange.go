@@ -21,6 +21,7 @@ type hop struct {
 // limits bound an exchange.
 type limits struct {
 	body      int64 // bytes of the answer's body
+	tail      int64 // bytes of its end beside them
 	redirects int
 }
 
@@ -28,6 +29,9 @@ type limits struct {
 type exchange struct {
 	client *Client
 	meta   http.Header
+
+	credentials []string // see Request
+
 	hop    hop                // the request under way
 	cancel context.CancelFunc // ends the whole exchange
 	began  time.Time
@@ -45,9 +49,10 @@ type attempt struct {
 
 // run visits the target and then wherever it redirects to, as far as limits let it.
 func (x *exchange) run(ctx context.Context, lim limits) (Response, error) {
+	asked := x.hop.url
 	for followed := 0; ; followed++ {
 		response, next, err := x.visit(ctx, lim, followed)
-		response.Redirects = followed
+		response.Redirects, response.Elsewhere = followed, followed > 0 && !sameParty(asked, x.hop.url)
 		if err != nil || next == nil {
 			x.phases.Total = time.Since(x.began)
 			response.Phases = x.phases
@@ -80,7 +85,7 @@ func (x *exchange) visit(ctx context.Context, lim limits, followed int) (Respons
 		}
 		return response, next, nil
 	}
-	response.Body, response.Truncated, err = readBody(answer, lim.body)
+	err = response.readBody(answer, lim)
 	at.watch.addTo(&x.phases)
 	if err != nil {
 		return response, nil, x.fail(ctx, err, at.lost())

@@ -3,6 +3,7 @@ package egress
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -41,9 +42,14 @@ func (x *exchange) follow(answer *http.Response, left int) (*hop, error) {
 		next.header = without(next.header, describesBody)
 	}
 	if !sameParty(from, to) {
-		next.header = without(next.header, credential)
+		next.header = without(next.header, x.credential)
 	}
 	return &next, nil
+}
+
+// credential reports whether a header must not follow a redirect to another host.
+func (x *exchange) credential(name string) bool {
+	return credential(name) || slices.ContainsFunc(x.credentials, func(known string) bool { return strings.EqualFold(known, name) })
 }
 
 // becomesGet reports whether a redirect turns the request into a GET without a body, by RFC 9110.

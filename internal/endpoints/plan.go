@@ -14,8 +14,8 @@ const lateStart = time.Second
 // Recorded is a decision as the ledger keeps it: the answer and the input that it was a function of.
 type Recorded struct {
 	At       time.Time // when it was made, in database time
-	Cause    string    // finish, register, edit, pause, resume, hint, reset_failures, run_now, quarantine
-	Author   string    // who asked; empty for the system
+	Cause    string    // finish, register, edit, pause, resume, hint, reset_failures, run_now, quarantine, stop
+	Author   string    // who asked; empty for the system, [Target] for the target's own word
 	Due      Due
 	Decision governor.Decision
 	Input    governor.Input // its cron is not kept: it follows from the spec of Version

@@ -53,7 +53,7 @@ func (v *Validator) Check(id ID, s Spec) error {
 	for _, f := range bad {
 		named[f.Field] = true
 	}
-	for _, f := range append(v.request(s), timing(id, s)...) {
+	for _, f := range slices.Concat(v.request(s), timing(id, s), answers(s)) {
 		if !named[f.Field] { // A field that is bad by itself needs no second complaint from a rule between fields.
 			bad = append(bad, f)
 		}
@@ -77,13 +77,36 @@ func (v *Validator) single(s Spec) []errs.Field {
 
 // request checks what will be sent.
 func (v *Validator) request(s Spec) []errs.Field {
-	var bad []errs.Field
-	if f := v.targets.CheckURL(s.URL); f != nil && s.URL != "" {
-		bad = append(bad, errs.Field{Field: "url", Code: f.Code, Message: f.Message})
+	shape, bad := ParseShape(&s)
+	broken := map[string]bool{}
+	for _, f := range bad {
+		broken[f.Field] = true
 	}
+	more := slices.Concat(v.checkTarget(&s, shape), checkQuery(&s), v.checkAuth(&s), v.headers(s, shape), checkRedirects(&s, shape))
+	for _, f := range more {
+		if !broken[f.Field] { // What cannot be parsed is judged no further.
+			bad = append(bad, f)
+		}
+	}
+	if s.Body != "" && s.Method == "HEAD" {
+		bad = append(bad, errs.Field{Field: "body", Code: "body_not_allowed", Message: "a HEAD request has no body; leave it out or use another method"})
+	}
+	if _, err := ParseSuccess(s.Success); err != nil {
+		bad = append(bad, errs.Field{Field: "success", Code: "invalid_value", Message: err.Error() + `; write for example "2xx,304"`})
+	}
+	return bad
+}
+
+// headers checks the headers, with something short in place of the values of templates.
+func (v *Validator) headers(s Spec, shape *Shape) []errs.Field {
+	var bad []errs.Field
 	seen := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) { // A map has no order, and answers should have one.
-		if f := v.targets.CheckHeader(name, s.Headers[name]); f != nil {
+		value := s.Headers[name]
+		if shape != nil && len(value) <= maxHeaderBytes {
+			value = sampleOf(shape.headers[name], value)
+		}
+		if f := v.targets.CheckHeader(name, value); f != nil {
 			bad = append(bad, errs.Field{Field: "headers." + name, Code: f.Code, Message: f.Message})
 		}
 		lower := strings.ToLower(name)
@@ -94,12 +117,6 @@ func (v *Validator) request(s Spec) []errs.Field {
 			})
 		}
 		seen[lower] = name
-	}
-	if s.Body != "" && s.Method == "HEAD" {
-		bad = append(bad, errs.Field{Field: "body", Code: "body_not_allowed", Message: "a HEAD request has no body; leave it out or use another method"})
-	}
-	if _, err := ParseSuccess(s.Success); err != nil {
-		bad = append(bad, errs.Field{Field: "success", Code: "invalid_value", Message: err.Error() + `; write for example "2xx,304"`})
 	}
 	return bad
 }
@@ -196,7 +213,7 @@ func bound(e validator.FieldError) (code, message string) {
 		limit, err := time.ParseDuration(e.Param())
 		must(err)
 		return "out_of_range", fmt.Sprintf("must be %s%d (milliseconds)", word, limit.Milliseconds())
-	case e.Kind() == reflect.Map:
+	case e.Kind() == reflect.Map || e.Kind() == reflect.Slice:
 		return "too_many", "must have " + word + e.Param() + " entries"
 	case e.Kind() == reflect.String && e.Tag() == "max":
 		return "too_long", "must be " + word + e.Param() + " characters long"

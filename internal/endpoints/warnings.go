@@ -13,6 +13,7 @@ const zoneNotice = 366 * 24 * time.Hour
 // Warnings names what is legal but probably not meant, at an instant of database time.
 func (e *Endpoint) Warnings(now time.Time) []errs.Field {
 	list := append(e.Spec.cronWarnings(), e.Spec.intervalWarnings()...)
+	list = append(list, e.Spec.authWarnings()...)
 	if s := e.State; s.IntervalHint.fresh(now) && s.OneShotHint.fresh(now) {
 		list = append(list, errs.Field{
 			Field: "hints", Code: "both_hints_live", Message: "an interval hint and a one-shot hint are live at once: the earlier of the two wins",

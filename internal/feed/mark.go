@@ -47,9 +47,9 @@ func (m Mark) String() string {
 	raw = binary.BigEndian.AppendUint64(raw, uint64(p.TxID)) //nolint:gosec // Read back as it is.
 	raw = binary.BigEndian.AppendUint64(raw, uint64(p.Row))  //nolint:gosec // Read back as it is.
 	raw = append(raw, p.Run[:]...)
-	raw = binary.BigEndian.AppendUint64(raw, uint64(p.At.UnixMilli())) //nolint:gosec // Read back as it is.
+	raw = binary.BigEndian.AppendUint64(raw, uint64(p.At.UnixMilli()))
 	if !m.Started.IsZero() {
-		raw = binary.BigEndian.AppendUint64(raw, uint64(m.Started.UnixMicro())) //nolint:gosec // Read back as it is.
+		raw = binary.BigEndian.AppendUint64(raw, uint64(m.Started.UnixMicro()))
 		raw = append(raw, m.Run[:]...)
 	}
 	return base64.RawURLEncoding.EncodeToString(raw)

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -19,7 +20,7 @@ type route struct {
 }
 
 // ids are what the placeholders of routes stand for.
-type ids struct{ endpoint, run, key string }
+type ids struct{ endpoint, run, key, signing string }
 
 // everyRoute returns all operations of the contract, with the ids put in and a body that is accepted.
 func everyRoute(is ids) []route {
@@ -28,6 +29,7 @@ func everyRoute(is ids) []route {
 		"createKey": `{"name":"k","scopes":["read"]}`, "rotateKey": `{"overlapMs":1000}`,
 		"putIntervalHint": `{"intervalMs":5000,"ttlMs":60000}`, "putOneShotHint": `{"inMs":1000,"ttlMs":60000}`,
 		"cancelRun": `{"reason":"r"}`, "putEndpointByKey": minimal, "importEndpoints": minimal,
+		"putSecret": `{"value":"v"}`, "createSigningKey": `{"overlapMs":0}`,
 	}
 	doc := loadContract()
 	var list []route
@@ -40,19 +42,21 @@ func everyRoute(is ids) []route {
 				id = is.run
 			case strings.HasPrefix(path, "/v1/keys"):
 				id = is.key
+			case strings.HasPrefix(path, "/v1/signing-keys"):
+				id = cmp.Or(is.signing, standingSigningKey)
 			}
-			r.path, r.scope = strings.NewReplacer("{id}", id, "{key}", "any").Replace(path), "read"
+			r.path, r.scope = strings.NewReplacer("{id}", id, "{key}", "any", "{name}", "any").Replace(path), "read"
 			if op.Security != nil {
 				if r.public = len(*op.Security) == 0; !r.public {
 					r.scope = (*op.Security)[0]["bearer"][0]
 				}
 			}
 			switch op.OperationID {
-			case "createEndpoint", "createKey", "putEndpointByKey":
+			case "createEndpoint", "createKey", "putEndpointByKey", "createSigningKey":
 				r.success = http.StatusCreated
 			case "runEndpoint", "cancelRun":
 				r.success = http.StatusAccepted
-			case "archiveEndpoint", "revokeKey":
+			case "archiveEndpoint", "revokeKey", "deleteSecret", "deleteSigningKey":
 				r.success = http.StatusNoContent
 			}
 			list = append(list, r)
@@ -64,13 +68,13 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 36)
+	require.Len(t, routes, 43)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()
 			s := newService(t, samples())
-			s.server.Drain()                                                                          // Streams that would go on end at once.
-			r := routeOf(r.id, ids{s.register(minimal), samples()[3].ID.String(), s.makeKey("read")}) // The live run, so that it can be canceled.
+			s.server.Drain()                                                                                              // Streams that would go on end at once.
+			r := routeOf(r.id, ids{s.register(minimal), samples()[3].ID.String(), s.makeKey("read"), standingSigningKey}) // The live run, so that it can be canceled.
 			require.Equal(t, r.success, s.call(r.method, r.path, r.body, withKey(adminKey)).status)
 		})
 	}
@@ -92,7 +96,7 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	s := newService(t, samples())
 	s.server.Drain() // Streams that would go on end at once.
-	is := ids{s.register(minimal), samples()[3].ID.String(), s.makeKey("read")}
+	is := ids{s.register(minimal), samples()[3].ID.String(), s.makeKey("read"), standingSigningKey}
 	writes := s.store.writes
 	for _, r := range everyRoute(is) {
 		t.Run(r.id, func(t *testing.T) {
@@ -138,9 +142,10 @@ func TestKeys(t *testing.T) {
 func TestTenantsAreIsolated(t *testing.T) {
 	t.Parallel()
 	s := newService(t, samples())
-	mine := ids{s.register(minimal), samples()[0].ID.String(), s.makeKey("read")}
+	mine := ids{s.register(minimal), samples()[0].ID.String(), s.makeKey("read"), standingSigningKey}
 	unknown := ids{
 		"ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90", "run_0193466f-2a10-8c3e-9d41-5a2f6c7d8e90", "key_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90",
+		"sgk_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90",
 	}
 	writes := s.store.writes
 	sameID := withHeader("X-Request-Id", "r1")

@@ -17,6 +17,8 @@ import (
 	"rubato/internal/errs"
 	"rubato/internal/feed"
 	"rubato/internal/runs"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
 	"rubato/internal/stats"
 )
 
@@ -29,6 +31,9 @@ type memory struct {
 	endpoints map[endpoints.ID]*endpoints.Endpoint
 	decisions map[endpoints.ID]endpoints.Recorded
 	keys      map[auth.KeyID]auth.Key
+	secrets   map[string]secrets.Secret
+	signing   map[signing.KeyID]signing.Key
+	sealed    []secrets.Sealed // everything that was stored sealed
 	entries   []auditlog.Entry
 	writes    int
 	err       error // what every method fails with
@@ -39,6 +44,7 @@ var _ endpoints.Store = (*memory)(nil)
 func newMemory() *memory {
 	return &memory{
 		endpoints: map[endpoints.ID]*endpoints.Endpoint{}, decisions: map[endpoints.ID]endpoints.Recorded{}, keys: map[auth.KeyID]auth.Key{},
+		secrets: standingSecrets(), signing: standingSigningKeys(),
 	}
 }
 

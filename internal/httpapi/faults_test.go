@@ -37,7 +37,7 @@ func TestEveryRouteToldOfAFaultSaysSo(t *testing.T) {
 		s.server = httpapi.New(httpapi.Config{
 			Auth: auth.NewAuthenticator(faultyKeys{fault}), Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 		})
-		for _, r := range everyRoute(ids{"ep_x", "run_x", "key_x"}) {
+		for _, r := range everyRoute(ids{"ep_x", "run_x", "key_x", "sgk_x"}) {
 			if r.public {
 				continue
 			}
@@ -52,7 +52,7 @@ func TestEveryRouteIsLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // No time passes, so no request is granted again.
 		s := newServiceWith(t, httpapi.Config{Rate: 1}, samples())
-		is := ids{s.register(minimal), samples()[0].ID.String(), s.makeKey("read")}
+		is := ids{s.register(minimal), samples()[0].ID.String(), s.makeKey("read"), standingSigningKey}
 		for range 10 {
 			s.call("GET", "/v1/endpoints", "", withKey(adminKey))
 		}

@@ -23,6 +23,8 @@ import (
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/httpapi"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
 )
 
 const (
@@ -53,6 +55,17 @@ func newService(t *testing.T, runs ...history) *service {
 // newServiceWith is newService with some settings.
 func newServiceWith(t *testing.T, settings httpapi.Config, runs ...history) *service {
 	t.Helper()
+	return serviceOf(t, settings, testKeyring(), runs...)
+}
+
+// newServiceWithoutSecretKeys is newService where nobody has set keys for secrets.
+func newServiceWithoutSecretKeys(t *testing.T) *service {
+	t.Helper()
+	return serviceOf(t, httpapi.Config{}, nil)
+}
+
+func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, runs ...history) *service {
+	t.Helper()
 	s := &service{t: t, store: newMemory(), once: newAnswers(), logs: new(bytes.Buffer), registry: prometheus.NewRegistry(), contract: contractRouter()}
 	for _, h := range runs {
 		s.runs = append(s.runs, h...)
@@ -80,6 +93,8 @@ func newServiceWith(t *testing.T, settings httpapi.Config, runs ...history) *ser
 		Registerer: s.registry,
 		Runs:       s.runs,
 		Stats:      numbers{},
+		Secrets:    secrets.NewService(s.store, ring),
+		Signing:    signing.NewService(s.store, ring),
 	})
 	return s
 }

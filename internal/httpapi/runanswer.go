@@ -76,13 +76,52 @@ func showExchange(out *api.Run, o runs.Outcome) {
 	}
 }
 
-// showBody fills in what was kept of the answer's body: as text where it is text, else in base64.
-func showBody(out *api.Run, body []byte) {
+// showBody fills in what was kept of the answer's body: as text where it is text, else in base64. A text that was cut may begin or end in
+// the middle of a character, which is left out.
+func showBody(out *api.Run, o runs.Outcome) {
+	head, tail := o.Body, o.Tail
+	if o.Truncated {
+		if whole := withoutPartialEnd(head); utf8.Valid(whole) {
+			head = whole
+		}
+		if whole := withoutPartialBegin(tail); utf8.Valid(whole) {
+			tail = whole
+		}
+	}
+	out.Body, out.BodyBase64 = textOrBytes(head)
+	out.BodyTail, out.BodyTailBase64 = textOrBytes(tail)
+}
+
+// withoutPartialEnd drops the first bytes of a character whose others are missing.
+func withoutPartialEnd(text []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return text[:len(text)-n]
+			}
+			break
+		}
+	}
+	return text
+}
+
+// withoutPartialBegin drops the last bytes of a character whose others are missing.
+func withoutPartialBegin(text []byte) []byte {
+	n := 0
+	for n < len(text) && n < utf8.UTFMax-1 && !utf8.RuneStart(text[n]) {
+		n++
+	}
+	return text[n:]
+}
+
+// textOrBytes returns what a target sent as text where it is text, else as it is.
+func textOrBytes(sent []byte) (*string, *[]byte) {
 	switch {
-	case len(body) == 0:
-	case utf8.Valid(body):
-		out.Body = new(string(body))
+	case len(sent) == 0:
+		return nil, nil
+	case utf8.Valid(sent):
+		return new(string(sent)), nil
 	default:
-		out.BodyBase64 = &body
+		return nil, &sent
 	}
 }

@@ -128,7 +128,7 @@ func (s *Server) GetRun(ctx context.Context, r api.GetRunRequestObject) (api.Get
 	if err != nil {
 		return nil, err
 	}
-	showBody(&answer, run.Outcome.Body)
+	showBody(&answer, run.Outcome)
 	return api.GetRun200JSONResponse(answer), nil
 }
 

@@ -16,6 +16,8 @@ import (
 	"rubato/internal/feed"
 	"rubato/internal/httpapi/api"
 	"rubato/internal/runs"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
 	"rubato/internal/stats"
 )
 
@@ -55,6 +57,8 @@ type Config struct {
 	Runs       Runs
 	Stats      stats.Reader
 	Tracers    trace.TracerProvider // makes spans of requests; nil: nobody collects them
+	Secrets    *secrets.Service
+	Signing    *signing.Service
 }
 
 // Server is the REST API. It is safe for concurrent use.
@@ -80,6 +84,8 @@ type Server struct {
 	tracer    trace.Tracer    // nil: nobody collects traces
 	serving   context.Context //nolint:containedctx // Ends when the server drains; see Drain.
 	stats     stats.Reader
+	secrets   *secrets.Service
+	signing   *signing.Service
 	watches   *quota
 }
 
@@ -108,6 +114,8 @@ func New(c Config) *Server {
 		rules:     contract(),
 		runs:      c.Runs,
 		stats:     c.Stats,
+		secrets:   c.Secrets,
+		signing:   c.Signing,
 		watches:   newQuota(maxWatchesPerKey, maxWatches, "too many clients watch events at the moment; close one first"),
 	}
 	if c.Tracers != nil {

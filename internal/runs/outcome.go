@@ -9,14 +9,27 @@ type Outcome struct {
 	MaybeSent     bool // a byte of the request may have reached the target
 	StatusCode    int  // of the answer; 0 when none came
 	Phases        Phases
-	ResponseBytes int64  // bytes of body read
-	Truncated     bool   // the body was longer than the endpoint keeps
+	ResponseBytes int64  // bytes of body read, those between head and tail included
+	Truncated     bool   // the body was longer than the endpoint keeps as its head
 	ContentType   string // of the answer
 	Body          []byte // the head of the answer's body, at most the endpoint's maxResponseKb
 	BodyDigest    uint64 // [Digest] of Body; 0 where no body came, or a program that knew no digests wrote the run
+	Tail          []byte // the end of a body that was longer than its head, at most the endpoint's responseTailKb
 	Error         string // what went wrong, in words that are safe to show
 	// RetryAfter is the instant that a 429 or 503 asked us to wait for, on the database's clock; zero when it did not.
 	RetryAfter time.Time
+	// Stop is why the target wants no more calls, in words that are safe to show; empty: it does not.
+	Stop string
+	// Validators are what the next request can ask with; nil: what is kept stays as it is.
+	Validators *Validators
+}
+
+// Validators identify what a target answered, so that it need not answer the same again (RFC 9110 section 8.8). Both empty: it gave
+// none.
+type Validators struct {
+	ETag         string
+	LastModified string
+	Request      uint64 // a fingerprint of the request that was answered: for another one they say nothing
 }
 
 // Phases says where the time of an exchange went. A phase that did not happen (a reused connection needs no dial) is 0.
@@ -28,16 +41,16 @@ type Phases struct {
 // target.
 func (o Outcome) CountsAsFailure() bool { return o.Status == Failed || o.Status == TimedOut }
 
-// Retryable reports whether the outcome is of a class that another attempt may mend: no connection, no answer in time, a server's
-// error, too many requests, or a run that was lost with its worker.
+// Retryable reports whether the outcome is of a class that another attempt may mend: no connection, no access token, no answer in time, a server's
+// error, too many requests, an answer that its own rules call no success, or a run that was lost with its worker.
 func (o Outcome) Retryable() bool {
 	switch o.Reason {
-	case ConnectError, DNSError, ConnectionLost, Timeout, WorkerLost, LockLost, Shutdown:
+	case ConnectError, DNSError, ConnectionLost, Timeout, SuccessRuleFailed, AuthFailed, WorkerLost, LockLost, Shutdown:
 		return true
 	case HTTPStatus:
 		return o.Status == Failed && (o.StatusCode >= 500 || o.StatusCode == 429)
-	case TLSError, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied, StartExpired, CanceledByUser, InternalError,
-		OverlapSkipped, PauseSkipped, MisfireSkipped:
+	case NotModified, TLSError, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied, TemplateFailed, StartExpired, CanceledByUser, InternalError,
+		OverlapSkipped, PauseSkipped, MisfireSkipped, SecretsUnavailable, SigningFailed:
 		return false
 	default:
 		return false

@@ -34,22 +34,32 @@ type Reason string
 // The reasons. Those of infrastructure (WorkerLost, LockLost, Shutdown) say nothing about the target, so they never move an
 // endpoint's failure count.
 const (
-	HTTPStatus     Reason = "http_status"     // the status code decided: succeeded or failed
-	Timeout        Reason = "timeout"         // timed_out
-	DNSError       Reason = "dns_error"       // the name did not resolve
-	ConnectError   Reason = "connect_error"   // no connection
-	TLSError       Reason = "tls_error"       // no trusted connection
-	ConnectionLost Reason = "connection_lost" // the connection broke after a byte of the request may have left
-	ProtocolError  Reason = "protocol_error"  // the answer was not HTTP
-	RedirectLimit  Reason = "redirect_limit"  // one redirect more than the endpoint follows
-	RedirectDenied Reason = "redirect_denied" // a redirect to where no call may go
-	EgressDenied   Reason = "egress_denied"   // the guard refused the address
-	WorkerLost     Reason = "worker_lost"     // the worker went silent or said goodbye
-	LockLost       Reason = "lock_lost"       // the worker lost its lock and cancelled the request
-	StartExpired   Reason = "start_expired"   // too late after its start was committed: never sent
-	Shutdown       Reason = "shutdown"        // the worker stopped before the answer came
-	CanceledByUser Reason = "canceled_by_user"
-	InternalError  Reason = "internal_error"  // a fault of ours kept the request from being sent
+	HTTPStatus Reason = "http_status" // the status code decided: succeeded or failed
+	// SuccessRuleFailed is failed: the status code was one of success, and the answer broke one of the endpoint's rules for it.
+	SuccessRuleFailed Reason = "success_rule_failed"
+	NotModified       Reason = "not_modified"    // succeeded: the target said that nothing changed since the last answer
+	Timeout           Reason = "timeout"         // timed_out
+	DNSError          Reason = "dns_error"       // the name did not resolve
+	ConnectError      Reason = "connect_error"   // no connection
+	TLSError          Reason = "tls_error"       // no trusted connection
+	ConnectionLost    Reason = "connection_lost" // the connection broke after a byte of the request may have left
+	ProtocolError     Reason = "protocol_error"  // the answer was not HTTP
+	RedirectLimit     Reason = "redirect_limit"  // one redirect more than the endpoint follows
+	RedirectDenied    Reason = "redirect_denied" // a redirect to where no call may go
+	EgressDenied      Reason = "egress_denied"   // the guard refused the address
+	TemplateFailed    Reason = "template_failed" // a template of the request could not be filled in: never sent
+	AuthFailed        Reason = "auth_failed"     // no access token for the request: never sent
+	WorkerLost        Reason = "worker_lost"     // the worker went silent or said goodbye
+	LockLost          Reason = "lock_lost"       // the worker lost its lock and cancelled the request
+	StartExpired      Reason = "start_expired"   // too late after its start was committed: never sent
+	Shutdown          Reason = "shutdown"        // the worker stopped before the answer came
+	CanceledByUser    Reason = "canceled_by_user"
+	InternalError     Reason = "internal_error" // a fault of ours kept the request from being sent
+	// SecretsUnavailable is skipped: the tenant's secrets could not be read, so nothing was sent.
+	SecretsUnavailable Reason = "secrets_unavailable"
+	// SigningFailed is failed: the request could not be signed, so nothing was sent. It counts against the endpoint, which asks for what
+	// cannot be had.
+	SigningFailed  Reason = "signing_failed"
 	OverlapSkipped Reason = "overlap_skipped" // due while the endpoint's own run was still live
 	PauseSkipped   Reason = "pause_skipped"   // due while the endpoint was paused
 	MisfireSkipped Reason = "misfire_skipped" // due, and nobody ran it in time
@@ -58,7 +68,8 @@ const (
 // Reasons returns every reason.
 func Reasons() []Reason {
 	return []Reason{
-		HTTPStatus, Timeout, DNSError, ConnectError, TLSError, ConnectionLost, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied,
-		WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError, OverlapSkipped, PauseSkipped, MisfireSkipped,
+		HTTPStatus, SuccessRuleFailed, NotModified, Timeout, DNSError, ConnectError, TLSError, ConnectionLost, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied,
+		TemplateFailed, AuthFailed, WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError, OverlapSkipped,
+		PauseSkipped, MisfireSkipped, SecretsUnavailable, SigningFailed,
 	}
 }

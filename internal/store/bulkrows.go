@@ -20,6 +20,7 @@ type bulk struct {
 	history   history // due times that passed without a run
 	events    events
 	trail     trail
+	referrals []referral
 	soonest   time.Time // the earliest due time that was planned
 }
 
@@ -45,6 +46,7 @@ func (b *bulk) created(n endpoints.New, now time.Time) error {
 	p.Anchor = append(p.Anchor, e.State.Anchor)
 	b.events.add(e.TenantID, now, newsOf(nil, e))
 	b.trail.add(e.Object(), nil, e.Redacted())
+	b.referrals = append(b.referrals, referral{after: e})
 	return b.decided(e, n.Planned)
 }
 
@@ -56,6 +58,7 @@ func (b *bulk) changed(before, after *endpoints.Endpoint, planned *endpoints.Rec
 	b.events.add(c.tenant, c.now, newsOf(before, after))
 	b.trail.add(after.Object(), before.Redacted(), after.Redacted())
 	b.history.addSkips(after, c.now)
+	b.referrals = append(b.referrals, referral{before, after})
 	if planned == nil {
 		c.records.EndpointIds = append(c.records.EndpointIds, after.ID)
 		c.records.Version = append(c.records.Version, after.Version)
@@ -105,6 +108,9 @@ func (b *bulk) write(ctx context.Context, tx pgx.Tx, db *DB, act auditlog.Act) e
 		}
 	}
 	if err := b.edits.write(ctx, tx, db); err != nil {
+		return err
+	}
+	if err := db.refer(ctx, tx, act.By.TenantID, b.referrals...); err != nil {
 		return err
 	}
 	if err := b.told(ctx, tx, db, act); err != nil {

@@ -9,6 +9,8 @@ import (
 
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -26,7 +28,11 @@ type config struct {
 
 // size returns about how much memory it takes.
 func (c *config) size() int {
-	return configBytes + len(c.endpoint.Spec.Body) + len(c.endpoint.Spec.Description) + len(c.endpoint.Spec.URL)
+	size := configBytes + len(c.endpoint.Spec.Body) + len(c.endpoint.Spec.Description) + len(c.endpoint.Spec.URL)
+	if c.target.Shape != nil {
+		size += configBytes + 4*len(c.endpoint.Spec.Body) // What the templates in it take, and a good deal more.
+	}
+	return size
 }
 
 // configs caches configurations by endpoint. A version never changes, so an entry is right as long as its version is the one that
@@ -116,12 +122,33 @@ func parse(row dbsqlc.Endpoint) *config {
 	if c.target.Success, err = endpoints.ParseSuccess(e.Spec.Success); err != nil {
 		c.fault = err
 	}
+	if err := c.judging(); err != nil {
+		c.fault = err
+	}
 	c.target.TenantID, c.target.Spec = e.TenantID, &c.endpoint.Spec
 	c.target.Header = make(http.Header, len(e.Spec.Headers))
 	for name, value := range e.Spec.Headers {
 		c.target.Header.Set(name, value)
 	}
+	// Where a stored template cannot be parsed, which no API call of this release could have written, its runs say so.
+	c.target.Shape, _ = endpoints.ParseShape(&c.endpoint.Spec)
+	c.target.URL = c.endpoint.Spec.Target()
+	if c.target.Shape != nil {
+		c.target.Secrets = c.target.Shape.Secrets()
+	}
 	return c
+}
+
+// judging makes what answers are judged by ready for use.
+func (c *config) judging() error {
+	spec := c.endpoint.Spec
+	var bad, more []errs.Field
+	c.target.Rules, bad = spec.ParseRules()
+	c.target.Redact, more = spec.ParseRedact()
+	if spec.Conditional {
+		c.target.Asks = &runs.Validators{Request: spec.RequestDigest()}
+	}
+	return errs.InvalidFields(append(bad, more...))
 }
 
 func textMap(raw json.RawMessage) (map[string]string, error) {

@@ -47,7 +47,7 @@ func (s *Endpoints) Create(
 		if err := together(ctx, tx, func(tx pgx.Tx) error { return s.insert(ctx, tx, act, e, planned) }); err != nil {
 			return fmt.Errorf("inserting endpoint %s: %w", e.ID, err)
 		}
-		return nil
+		return s.db.refer(ctx, tx, e.TenantID, referral{after: e})
 	})
 }
 
@@ -177,14 +177,11 @@ func (s *Endpoints) Change(
 ) (changed *endpoints.Endpoint, err error) {
 	var now time.Time
 	locked := func(tx pgx.Tx) error {
-		if err := s.lock(ctx, tx, []endpoints.ID{id}); err != nil {
+		if now, err = s.lockNow(ctx, tx, id); err != nil {
 			return err
 		}
 		if changed, err = s.get(ctx, tx, act.By.TenantID, id); err != nil {
 			return err
-		}
-		if now, err = s.db.decisionTime(ctx, tx); err != nil {
-			return fmt.Errorf("reading the database's time: %w", err)
 		}
 		before, shown := *changed, changed.Redacted()
 		planned, err := change(changed, now)
@@ -264,7 +261,10 @@ func (s *Endpoints) writeConfig(ctx context.Context, tx pgx.Tx, before, after *e
 	}
 	row := rowOf(after)
 	rows, err := s.db.q.EndpointUpdate(ctx, tx, updateOf(row, before.Version))
-	return oneRow(rows, err, "updating", after.ID)
+	if err := oneRow(rows, err, "updating", after.ID); err != nil {
+		return err
+	}
+	return s.db.refer(ctx, tx, after.TenantID, referral{before, after})
 }
 
 func (s *Endpoints) writeHints(ctx context.Context, tx pgx.Tx, now time.Time, before, after *endpoints.Endpoint) error {
@@ -374,4 +374,22 @@ func oneRow(rows int64, err error, act string, id endpoints.ID) error {
 		return fmt.Errorf("%s endpoint %s changed %d rows instead of one", act, id, rows)
 	}
 	return nil
+}
+
+// lockNow does what lock does for one endpoint, and reads the time at which it has, in one round trip: all starts wait meanwhile.
+func (s *Endpoints) lockNow(ctx context.Context, tx pgx.Tx, id endpoints.ID) (now time.Time, err error) {
+	err = pipeline(ctx, tx,
+		func(q dbsqlc.DBTX) error { return s.db.q.StartsExclude(ctx, q) },
+		func(q dbsqlc.DBTX) error {
+			_, err := s.db.q.ScheduleLock(ctx, q, [][16]byte{id})
+			return err
+		},
+		func(q dbsqlc.DBTX) (err error) {
+			now, err = s.db.decisionTime(ctx, q)
+			return err
+		})
+	if err != nil {
+		return now, fmt.Errorf("locking the schedule of endpoint %s: %w", id, err)
+	}
+	return now, nil
 }

@@ -11,6 +11,7 @@ import (
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
 	"rubato/internal/store/dbsqlc"
+	"rubato/internal/template"
 )
 
 // Executions starts and finishes runs. It implements dispatch.Executions.
@@ -46,7 +47,7 @@ func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]
 			return targets, err
 		}
 	}
-	return targets, nil
+	return targets, s.attachValidators(ctx, targets)
 }
 
 // quarantine takes an endpoint out of the way whose stored configuration cannot be used.
@@ -83,7 +84,7 @@ func (s *Executions) Start(ctx context.Context, worker [16]byte, list []dispatch
 	}
 	var rows []dbsqlc.LiveRunStartRow
 	var revoked [][16]byte
-	err := pipeline(ctx, s.db.hot,
+	statements := []statement{
 		func(q dbsqlc.DBTX) error { return s.db.q.StartsShare(ctx, q) },
 		func(q dbsqlc.DBTX) (err error) {
 			rows, err = s.db.q.LiveRunStart(ctx, q, params)
@@ -94,8 +95,11 @@ func (s *Executions) Start(ctx context.Context, worker [16]byte, list []dispatch
 				EndpointIds: params.EndpointIds, RunIds: params.RunIds, Tokens: params.Tokens, WorkerID: worker,
 			})
 			return err
-		})
-	if err != nil {
+		},
+	}
+	versions, more := s.secretsVersions(ctx, list)
+	lasts, evenMore := s.lastRuns(ctx, list)
+	if err := pipeline(ctx, s.db.hot, slices.Concat(statements, more, evenMore)...); err != nil {
 		return nil, fmt.Errorf("starting %d runs: %w", len(list), translate(err))
 	}
 	started := make([]dispatch.Started, 0, len(rows))
@@ -105,9 +109,53 @@ func (s *Executions) Start(ctx context.Context, worker [16]byte, list []dispatch
 		}
 		started = append(started, dispatch.Started{
 			EndpointID: row.EndpointID, TenantID: row.TenantID, RunID: row.RunID, StartedAt: row.StartedAt, LockedUntil: row.LockedUntil,
+			SecretsVersion: versions[row.TenantID], Last: lasts[row.EndpointID],
 		})
 	}
 	return started, nil
+}
+
+// secretsVersions returns the statement that reads which versions the secrets of runs have that need any, and where they will be; none
+// for runs that need none. It must come after StartsShare.
+func (s *Executions) secretsVersions(ctx context.Context, list []dispatch.Start) (map[[16]byte]int64, []statement) {
+	var tenants [][16]byte
+	for _, l := range list {
+		if l.Secrets && !slices.Contains(tenants, l.TenantID) {
+			tenants = append(tenants, l.TenantID)
+		}
+	}
+	if len(tenants) == 0 {
+		return nil, nil
+	}
+	versions := make(map[[16]byte]int64, len(tenants))
+	return versions, []statement{func(q dbsqlc.DBTX) error {
+		rows, err := s.db.q.SecretsVersions(ctx, q, tenants)
+		for _, row := range rows {
+			versions[row.ID] = row.SecretsVersion
+		}
+		return err
+	}}
+}
+
+// lastRuns returns the statement that reads what runs have to know of the ones before, and where it will be; none where none has to.
+func (s *Executions) lastRuns(ctx context.Context, list []dispatch.Start) (map[[16]byte]template.Last, []statement) {
+	var ids [][16]byte
+	for _, l := range list {
+		if l.Last {
+			ids = append(ids, l.Claim.EndpointID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	lasts := make(map[[16]byte]template.Last, len(ids))
+	return lasts, []statement{func(q dbsqlc.DBTX) error {
+		rows, err := s.db.q.RunLastOf(ctx, q, ids)
+		for _, row := range rows {
+			lasts[row.EndpointID] = template.Last{Status: row.Status, StatusCode: int(row.StatusCode), FinishedAt: instant(row.FinishedAt)}
+		}
+		return err
+	}}
 }
 
 // Beat implements dispatch.Executions.

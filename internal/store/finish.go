@@ -94,6 +94,8 @@ type batch struct {
 	kept    []claims.Claim
 	decided []governor.Source
 	skipped []endpoints.Skip
+	answers validators
+	stops   []stopped
 }
 
 // reads returns the statements that lock the schedules of endpoints and read what decisions about them need. Their order counts:
@@ -135,7 +137,10 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 	}
-	return b.write(ctx, tx)
+	if err := b.write(ctx, tx); err != nil {
+		return err
+	}
+	return b.stop(ctx, tx)
 }
 
 // decide plans what follows one run.
@@ -156,12 +161,16 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	b.history.addSkips(e, b.now)
 	b.skipped = append(b.skipped, e.Unrecorded...)
 	b.decided = append(b.decided, decided.Due.Source)
-	b.plan(e)
+	b.answers.add(run)
+	if run.Outcome.Stop != "" {
+		b.stops = append(b.stops, stopped{e, run.Outcome.Stop})
+	}
+	b.plan(e, run.Outcome.Stop == "")
 	return nil
 }
 
-// plan adds the next due time of an endpoint to the update.
-func (b *batch) plan(e *endpoints.Endpoint) {
+// plan adds the next due time of an endpoint to the update. It may stay with the worker unless the endpoint is about to be stopped.
+func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	s, n := e.State, &b.next
 	n.EndpointIds = append(n.EndpointIds, e.ID)
 	n.PlannedAt = append(n.PlannedAt, s.Due.At)
@@ -178,7 +187,7 @@ func (b *batch) plan(e *endpoints.Endpoint) {
 	n.LastStartedAt = append(n.LastStartedAt, s.LastRun.StartedAt)
 	n.LastFinishedAt = append(n.LastFinishedAt, s.LastRun.FinishedAt)
 	n.AccountedUntil = append(n.AccountedUntil, s.AccountedUntil)
-	n.Keep = append(n.Keep, b.keep > 0 && s.Due.At.Before(b.now.Add(b.keep)))
+	n.Keep = append(n.Keep, keep && b.keep > 0 && s.Due.At.Before(b.now.Add(b.keep)))
 	b.plans[e.ID] = e
 }
 
@@ -191,7 +200,7 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 		rows, err = b.db.q.ScheduleFinish(ctx, q, b.next)
 		return err
 	}
-	statements := slices.Concat([]statement{plan}, b.history.writes(ctx, b.db), b.events.writes(ctx, b.db))
+	statements := slices.Concat([]statement{plan}, b.history.writes(ctx, b.db), b.events.writes(ctx, b.db), b.answers.writes(ctx, b.db))
 	if err := pipeline(ctx, tx, statements...); err != nil {
 		return fmt.Errorf("planning %d endpoints and recording %d runs: %w", len(b.next.EndpointIds), len(b.runs), err)
 	}

@@ -56,12 +56,13 @@ func (h *history) add(run runs.Run, version int64, failures int, decided *endpoi
 	r.SkippedCounts = append(r.SkippedCounts, skipped.Count)
 	r.BodyDigests = append(r.BodyDigests, int64(o.BodyDigest)) //nolint:gosec // 64 bits are 64 bits.
 	h.addDecision(decided)
-	if len(o.Body) > 0 {
+	if len(o.Body)+len(o.Tail) > 0 {
 		b := &h.bodies
 		b.RunIds = append(b.RunIds, run.ID)
 		b.ScheduledFor = append(b.ScheduledFor, run.ScheduledFor)
 		b.ContentTypes = append(b.ContentTypes, storable(o.ContentType))
-		b.Bodies = append(b.Bodies, o.Body)
+		b.Bodies = append(b.Bodies, notNull(o.Body))
+		b.Tails = append(b.Tails, o.Tail)
 	}
 }
 
@@ -133,4 +134,12 @@ func micros(d time.Duration) int32 {
 // storable makes text that a target sent fit for a text column: valid UTF-8 without NUL.
 func storable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// notNull returns a body that the database takes for an empty one where there is none.
+func notNull(body []byte) []byte {
+	if body == nil {
+		return []byte{}
+	}
+	return body
 }

@@ -17,6 +17,7 @@ import (
 func TestAnEndpointIsReadAsItWasRegistered(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	b.put(t, "t", canary)
 	now := b.at(noon())
 	e := b.register(t, func(s *endpoints.Spec) {
 		*s = endpoints.Spec{

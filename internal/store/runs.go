@@ -89,7 +89,7 @@ func (s *Runs) Get(ctx context.Context, tenant [16]byte, id runs.ID) (run runs.R
 		if missing(err) { // Nothing was captured, or retention has taken it.
 			return nil
 		}
-		run.Outcome.Body, run.Outcome.ContentType = body.Body, body.ContentType
+		run.Outcome.Body, run.Outcome.Tail, run.Outcome.ContentType = body.Body, body.Tail, body.ContentType
 		return err
 	})
 	return run, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/store/dbsqlc"
@@ -12,14 +14,20 @@ import (
 // states reads endpoints as they stand: configuration, schedule and hints; live runs are for attachLive. Whoever wants to replan them
 // holds their rows locked already, by an earlier statement. An endpoint without a schedule (archived) is left out, and one whose stored
 // configuration cannot be used comes with the fault.
-func (db *DB) states(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
-	rows, err := db.q.ScheduleGetMany(ctx, tx, ids)
+func (db *DB) states(ctx context.Context, tx pgx.Tx, ids [][16]byte) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
+	var rows []dbsqlc.Schedule
+	var hints []dbsqlc.Hint
+	err := pipeline(ctx, tx,
+		func(q dbsqlc.DBTX) (err error) {
+			rows, err = db.q.ScheduleGetMany(ctx, q, ids)
+			return err
+		},
+		func(q dbsqlc.DBTX) (err error) {
+			hints, err = db.q.HintGetMany(ctx, q, ids)
+			return err
+		})
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading %d schedules: %w", len(ids), err)
-	}
-	hints, err := db.q.HintGetMany(ctx, tx, ids)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the hints of %d endpoints: %w", len(ids), err)
+		return nil, nil, fmt.Errorf("reading the schedules and hints of %d endpoints: %w", len(ids), err)
 	}
 	return db.assemble(ctx, tx, rows, hints)
 }

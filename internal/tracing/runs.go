@@ -58,14 +58,17 @@ func (r *Runs) Start(ctx context.Context, worker [16]byte, list []dispatch.Start
 // begin begins the trace of a run that has started.
 func (r *Runs) begin(s dispatch.Start, started step) {
 	ctx := context.WithValue(context.Background(), traceIDKey{}, trace.TraceID(s.RunID))
-	_, span := r.tracer.Start(ctx, "run", trace.WithNewRoot(), trace.WithTimestamp(started.began), trace.WithSpanKind(trace.SpanKindConsumer),
-		trace.WithAttributes(
-			attribute.String("rubato.run.id", s.RunID.String()), attribute.String("rubato.endpoint.id", endpoints.ID(s.Claim.EndpointID).String()),
-			attribute.Int("rubato.run.attempt", s.Claim.Attempt), attribute.String("rubato.run.source", s.Claim.Source),
-			attribute.String("rubato.run.scheduled_for", s.Claim.Slot.UTC().Format(time.RFC3339Nano)),
-			attribute.Int64("rubato.run.claim_token", s.Claim.Token),
-		))
+	_, span := r.tracer.Start(ctx, "run", trace.WithNewRoot(), trace.WithTimestamp(started.began), trace.WithSpanKind(trace.SpanKindConsumer))
 	r.open.Store(s.RunID, span)
+	if !span.IsRecording() { // It is kept for its name alone, which the target is told.
+		return
+	}
+	span.SetAttributes(
+		attribute.String("rubato.run.id", s.RunID.String()), attribute.String("rubato.endpoint.id", endpoints.ID(s.Claim.EndpointID).String()),
+		attribute.Int("rubato.run.attempt", s.Claim.Attempt), attribute.String("rubato.run.source", s.Claim.Source),
+		attribute.String("rubato.run.scheduled_for", s.Claim.Slot.UTC().Format(time.RFC3339Nano)),
+		attribute.Int64("rubato.run.claim_token", s.Claim.Token),
+	)
 	r.add(span, started)
 }
 
@@ -157,6 +160,9 @@ func (r *Runs) complete(run runs.Run, finished step) {
 		return
 	}
 	span := found.(trace.Span) //nolint:forcetypeassert // Nothing else is stored.
+	if !span.IsRecording() {
+		return
+	}
 	r.add(span, finished)
 	span.SetAttributes(
 		attribute.String("rubato.run.status", string(run.Outcome.Status)), attribute.String("rubato.run.reason", string(run.Outcome.Reason)),

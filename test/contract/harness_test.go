@@ -77,6 +77,7 @@ func serve(t *testing.T, database string) string {
 	settings, err := config.Load([]string{
 		"DATABASE_URL=" + database, "RUBATO_LISTEN=127.0.0.1:0", "RUBATO_ADMIN_LISTEN=127.0.0.1:0",
 		"RUBATO_BOOTSTRAP_API_KEY=" + adminKey, "RUBATO_API_RATE=0",
+		"RUBATO_SECRET_KEYS=k1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
 	}, config.Program{})
 	require.NoError(t, err)
 	started, ended := make(chan app.Addresses, 1), make(chan error, 1)
@@ -368,12 +369,17 @@ const minimal = `{"name":"p","url":"https://api.example.com/","baselineIntervalM
 func (w *world) object(t *testing.T, o operation) string {
 	t.Helper()
 	switch {
+	case strings.Contains(o.route, "/secrets/{name}"):
+		require.Less(t, w.call(t, "PUT", o.at(""), `{"value":"v"}`).status, http.StatusBadRequest)
+		return ""
 	case !strings.Contains(o.route, "{id}"):
 		return ""
 	case strings.HasPrefix(o.route, "/v1/endpoints/"):
 		return w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
 	case strings.HasPrefix(o.route, "/v1/keys/"):
 		return w.call(t, "POST", "/v1/keys", `{"name":"k","scopes":["read"]}`).is(t, http.StatusCreated)["id"].(string)
+	case strings.HasPrefix(o.route, "/v1/signing-keys/"):
+		return w.call(t, "POST", "/v1/signing-keys", `{"overlapMs":0}`).is(t, http.StatusCreated)["id"].(string)
 	case o.OperationID == "cancelRun":
 		return w.liveRun(t)
 	case strings.HasPrefix(o.route, "/v1/runs/"):

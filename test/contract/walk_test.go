@@ -9,6 +9,10 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
+	"rubato/internal/store"
 )
 
 // elsewhere are the statuses that internal/httpapi provokes on every route, because a healthy server does not give them.
@@ -48,6 +52,23 @@ func provocations() map[string]map[int]provoke {
 			http.StatusPreconditionFailed:  withBody(minimal, header("If-None-Match", "*")),
 			http.StatusUnprocessableEntity: withBody(strings.Replace(minimal, `{`, `{"key":"another",`, 1)),
 		},
+		"putSecret": {
+			http.StatusCreated: func(w *world, t *testing.T, o operation, _ string) *answer {
+				return w.call(t, o.method, "/v1/secrets/fresh", `{"value":"v"}`)
+			},
+			http.StatusConflict:            withTooManySecrets,
+			http.StatusUnprocessableEntity: withBody(`{"value":""}`),
+		},
+		"getSecret": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+			return w.call(t, o.method, "/v1/secrets/unknown", "")
+		}},
+		"deleteSecret": {
+			http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+				return w.call(t, o.method, "/v1/secrets/unknown", "")
+			},
+			http.StatusConflict: inUse,
+		},
+		"createSigningKey": {http.StatusConflict: withLiveKeys, http.StatusUnprocessableEntity: withBody(`{"overlapMs":-1}`)},
 		"watchEvents": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
 			return w.call(t, o.method, o.route+"?endpointId="+unknown("ep_"), "")
 		}},
@@ -100,6 +121,37 @@ func lastAdmin(w *world, t *testing.T, o operation, _ string) *answer {
 	return nil
 }
 
+// withTooManySecrets asks for one secret more than a tenant can have.
+func withTooManySecrets(w *world, t *testing.T, o operation, _ string) *answer {
+	_, err := w.pool.Exec(t.Context(), `
+		INSERT INTO secrets (tenant_id, name, description, version, sealed_under, sealed, created_at, created_by, updated_at, updated_by)
+		SELECT $1, 'many-' || n, '', 1, 'k1', decode(repeat('00', 29), 'hex'), now(), '', now(), '' FROM generate_series(1, $2::integer) AS n`,
+		store.DefaultTenant, secrets.MaxPerTenant)
+	require.NoError(t, err)
+	a := w.call(t, o.method, "/v1/secrets/one-more", `{"value":"v"}`)
+	_, err = w.pool.Exec(t.Context(), "DELETE FROM secrets WHERE name LIKE 'many-%'")
+	require.NoError(t, err)
+	return a
+}
+
+// inUse deletes a secret that an endpoint refers to.
+func inUse(w *world, t *testing.T, o operation, _ string) *answer {
+	body := strings.Replace(minimal, `{`, `{"headers":{"X-Key":"{{secret \"payment-key\"}}"},`, 1)
+	id := w.call(t, "POST", "/v1/endpoints", body).is(t, http.StatusCreated)["id"].(string)
+	a := w.call(t, o.method, o.at(""), "")
+	require.Contains(t, string(a.body), id)
+	w.call(t, "DELETE", "/v1/endpoints/"+id, "").is(t, http.StatusNoContent)
+	return a
+}
+
+// withLiveKeys makes signing keys until there is one too many.
+func withLiveKeys(w *world, t *testing.T, o operation, _ string) (a *answer) {
+	for range signing.MaxLive + 1 {
+		a = w.call(t, o.method, o.route, "")
+	}
+	return a
+}
+
 func withTakenKey(w *world, t *testing.T, o operation, _ string) *answer {
 	body := strings.Replace(minimal, `{`, `{"key":"taken",`, 1)
 	w.call(t, o.method, o.route, body).is(t, http.StatusCreated)
@@ -126,7 +178,7 @@ func withLostAnswer(w *world, t *testing.T, o operation, _ string) *answer {
 func unknown(prefix string) string { return prefix + "0193466f-2a10-7c3e-9d41-5a2f6c7d8e90" }
 
 func (o operation) unknown() string {
-	for route, prefix := range map[string]string{"/v1/keys": "key_", "/v1/runs": "run_"} {
+	for route, prefix := range map[string]string{"/v1/keys": "key_", "/v1/runs": "run_", "/v1/signing-keys": "sgk_"} {
 		if strings.HasPrefix(o.route, route) {
 			return unknown(prefix)
 		}

@@ -584,7 +584,7 @@ type AuditActor struct {
 
 // AuditEntry One change.
 type AuditEntry struct {
-	// Action What was done: register, edit, archive, pause, resume, hint, run_now, reset_failures, cancel, create, rotate, revoke.
+	// Action What was done: register, edit, archive, pause, resume, hint, run_now, reset_failures, cancel, create, rotate, revoke, delete.
 	Action string `json:"action"`
 
 	// Actor Who did it.
@@ -600,7 +600,7 @@ type AuditEntry struct {
 	Before *map[string]interface{} `json:"before"`
 	ID     string                  `json:"id"`
 
-	// Kind What was changed: endpoint, key, run.
+	// Kind What was changed: endpoint, key, run, secret, signing_key.
 	Kind     string `json:"kind"`
 	ObjectID string `json:"objectId"`
 
@@ -619,7 +619,7 @@ type AuditList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// Auth How calls prove who is calling: by password (RFC 7617), by token (RFC 6750), by a header of the target's own, or by OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in the clear.
+// Auth How calls prove who is calling: by password (RFC 7617), by token (RFC 6750), by a header of the target's own, or by OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in the clear. Each type knows the fields that name it; a header of the same name beside it is refused.
 type Auth struct {
 	// Audience Of oauth2.
 	Audience *string `json:"audience,omitempty"`
@@ -742,7 +742,7 @@ type Decision struct {
 type Endpoint struct {
 	ArchivedAt *time.Time `json:"archivedAt,omitempty"`
 
-	// Auth How calls prove who is calling: by password (RFC 7617), by token (RFC 6750), by a header of the target's own, or by OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in the clear.
+	// Auth How calls prove who is calling: by password (RFC 7617), by token (RFC 6750), by a header of the target's own, or by OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in the clear. Each type knows the fields that name it; a header of the same name beside it is refused.
 	Auth               *Auth   `json:"auth,omitempty"`
 	BaselineCron       *string `json:"baselineCron,omitempty"`
 	BaselineIntervalMs *int64  `json:"baselineIntervalMs,omitempty"`
@@ -787,7 +787,9 @@ type Endpoint struct {
 	NextRunAt *time.Time `json:"nextRunAt"`
 
 	// NextSource What set the due time.
-	NextSource  *Source `json:"nextSource,omitempty"`
+	NextSource *Source `json:"nextSource,omitempty"`
+
+	// PauseReason Why, in the words of whoever paused it. A target pauses its endpoint until somebody resumes it when it answers 410, unless that counts as a success, or sends a header `Rubato-Stop` with a reason; answers from another host, after a redirect, do not.
 	PauseReason *string `json:"pauseReason,omitempty"`
 
 	// PausedIndefinitely Paused until somebody resumes.
@@ -869,13 +871,13 @@ type EndpointPatch struct {
 	// BaselineIntervalMs Exactly one of it and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Sent as it is, up to 256 KiB in UTF-8. Set Content-Type among the headers.
+	// Body Up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
 	Body *string `json:"body,omitempty"`
 
 	// CatchUp Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. Default false.
+	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
 	Conditional *bool `json:"conditional,omitempty"`
 
 	// Description Free text; the planner reads it as your policy.
@@ -924,10 +926,10 @@ type EndpointPatch struct {
 	// Query Null removes a parameter.
 	Query *map[string]*string `json:"query,omitempty"`
 
-	// Redact What is hidden in an answer before it is stored.
+	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer is kept beside its head. Default 0.
+	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
@@ -940,7 +942,7 @@ type EndpointPatch struct {
 	// Success Statuses and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
-	// SuccessRules What an answer must satisfy beside `success`: all of them.
+	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
 	// TimeoutMs Of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
@@ -964,13 +966,13 @@ type EndpointSpec struct {
 	// BaselineIntervalMs Exactly one of it and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Sent as it is, up to 256 KiB in UTF-8. Set Content-Type among the headers.
+	// Body Up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
 	Body *string `json:"body,omitempty"`
 
 	// CatchUp Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. Default false.
+	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
 	Conditional *bool `json:"conditional,omitempty"`
 
 	// Description Free text; the planner reads it as your policy.
@@ -980,7 +982,7 @@ type EndpointSpec struct {
 	// FollowRedirects How many. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
-	// Headers Sent with every request. Hop-by-hop headers and Host, Content-Length, Rubato-* are refused. Answers mask values of names that look secret, and the mask is refused as a value.
+	// Headers Sent with every request. Values may hold templates. Hop-by-hop headers and Host, Content-Length, Rubato-* are refused. Answers mask values of names that look secret, and the mask is refused as a value.
 	Headers *map[string]string `json:"headers,omitempty"`
 
 	// Idempotent The request may be sent again although it may have arrived. Default false; GET, HEAD, PUT, DELETE and OPTIONS are so by nature.
@@ -1016,13 +1018,13 @@ type EndpointSpec struct {
 	// Planner Default act.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
-	// Query Parameters that are added to the URL, in the order of their names.
+	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
 
-	// Redact What is hidden in an answer before it is stored.
+	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer is kept beside its head. Default 0.
+	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
@@ -1035,7 +1037,7 @@ type EndpointSpec struct {
 	// Success Statuses and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
-	// SuccessRules What an answer must satisfy beside `success`: all of them.
+	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
 	// TimeoutMs Of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
@@ -1045,7 +1047,7 @@ type EndpointSpec struct {
 	Timezone *string `json:"timezone,omitempty"`
 	TLS      *TLS    `json:"tls,omitempty"`
 
-	// URL http or https, without user name and password. Addresses that are not public are refused.
+	// URL http or https, without user name and password. Addresses that are not public are refused. Path and query may hold templates such as {{run.id}}; scheme, host and port are literal.
 	URL string `json:"url"`
 }
 
@@ -1233,13 +1235,13 @@ type ImportLine struct {
 	// BaselineIntervalMs Exactly one of it and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Sent as it is, up to 256 KiB in UTF-8. Set Content-Type among the headers.
+	// Body Up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
 	Body *string `json:"body,omitempty"`
 
 	// CatchUp Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. Default false.
+	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
 	Conditional *bool `json:"conditional,omitempty"`
 
 	// Description Free text; the planner reads it as your policy.
@@ -1249,7 +1251,7 @@ type ImportLine struct {
 	// FollowRedirects How many. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
-	// Headers Sent with every request. Hop-by-hop headers and Host, Content-Length, Rubato-* are refused. Answers mask values of names that look secret, and the mask is refused as a value.
+	// Headers Sent with every request. Values may hold templates. Hop-by-hop headers and Host, Content-Length, Rubato-* are refused. Answers mask values of names that look secret, and the mask is refused as a value.
 	Headers *map[string]string `json:"headers,omitempty"`
 
 	// ID Of the endpoint to replace.
@@ -1288,13 +1290,13 @@ type ImportLine struct {
 	// Planner Default act.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
-	// Query Parameters that are added to the URL, in the order of their names.
+	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
 
-	// Redact What is hidden in an answer before it is stored.
+	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer is kept beside its head. Default 0.
+	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
@@ -1307,7 +1309,7 @@ type ImportLine struct {
 	// Success Statuses and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
-	// SuccessRules What an answer must satisfy beside `success`: all of them.
+	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
 	// TimeoutMs Of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
@@ -1317,7 +1319,7 @@ type ImportLine struct {
 	Timezone *string `json:"timezone,omitempty"`
 	TLS      *TLS    `json:"tls,omitempty"`
 
-	// URL http or https, without user name and password. Addresses that are not public are refused.
+	// URL http or https, without user name and password. Addresses that are not public are refused. Path and query may hold templates such as {{run.id}}; scheme, host and port are literal.
 	URL string `json:"url"`
 }
 
@@ -1614,17 +1616,17 @@ type RecentRuns struct {
 	Statuses map[string]int64 `json:"statuses"`
 }
 
-// RedactRule What to hide: exactly one of a header, a place in a JSON body, and whatever a pattern finds in a body.
+// RedactRule What to hide: exactly one of a header, a place in a JSON body, and whatever a pattern finds in a body or a header. Where there are rules about places, a body that cannot be read as JSON, because it is none or is longer than maxResponseKb, is hidden as a whole, and JSON is kept rewritten: members by name, without spaces. Where there are patterns, the 512 bytes at a cut are hidden. Headers whose names tell of secrets, such as Set-Cookie, are hidden always.
 type RedactRule struct {
 	Header *string `json:"header,omitempty"`
 
-	// JSONPath RFC 9535.
+	// JSONPath RFC 9535, with filters as in a SuccessRule.
 	JSONPath *string `json:"jsonPath,omitempty"`
 
-	// Pattern RE2.
+	// Pattern RE2; it must not match the empty text.
 	Pattern *string `json:"pattern,omitempty"`
 
-	// Replacement Of what the pattern finds. Default ***.
+	// Replacement Of what the pattern finds, as it stands. Default ***.
 	Replacement *string `json:"replacement,omitempty"`
 }
 
@@ -1664,6 +1666,12 @@ type Run struct {
 	// BodyDigest A fingerprint of the body as it was kept (64-bit FNV-1a, in hexadecimal), to tell whether the answer changed; absent where no body came. It stays with the run when the body is gone.
 	BodyDigest *string `json:"bodyDigest,omitempty"`
 
+	// BodyTail The end of the body, where it was longer than its head and responseTailKb asks for it. Only when one run is read.
+	BodyTail *string `json:"bodyTail,omitempty"`
+
+	// BodyTailBase64 The same, where it is not text.
+	BodyTailBase64 *[]byte `json:"bodyTailBase64,omitempty"`
+
 	// CancelRequestedAt When somebody asked to cancel it; only while it is live, later its events tell.
 	CancelRequestedAt *time.Time `json:"cancelRequestedAt,omitempty"`
 
@@ -1685,10 +1693,10 @@ type Run struct {
 	// Phases Where the time went. A phase that did not happen is 0.
 	Phases *Phases `json:"phases,omitempty"`
 
-	// ReasonCode Why: http_status, timeout, dns_error, connect_error and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run.
+	// ReasonCode Why: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run.
 	ReasonCode *string `json:"reasonCode,omitempty"`
 
-	// ResponseBytes Bytes of body read.
+	// ResponseBytes Bytes of body read, decompressed: those between head and tail included.
 	ResponseBytes *int64 `json:"responseBytes,omitempty"`
 
 	// ScheduledFor The due time that it stands for; of skipped due times the last one.
@@ -1776,6 +1784,95 @@ type RunStatus string
 // Scope What a key may do: see everything; register, edit and operate endpoints; administer keys. Each includes those before it.
 type Scope string
 
+// Secret A secret, without its value.
+type Secret struct {
+	CreatedAt time.Time `json:"createdAt"`
+
+	// CreatedBy The name of the API key.
+	CreatedBy   string `json:"createdBy"`
+	Description string `json:"description"`
+
+	// EncryptedUnder The id of the key in RUBATO_SECRET_KEYS that it is encrypted under.
+	EncryptedUnder string `json:"encryptedUnder"`
+
+	// LastUsedAt When a run last used it, to the minute; absent: never.
+	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
+
+	// LastUsedBy The endpoint of that run.
+	LastUsedBy *string `json:"lastUsedBy,omitempty"`
+	Name       string  `json:"name"`
+
+	// UpdatedAt When it got its value.
+	UpdatedAt time.Time `json:"updatedAt"`
+
+	// UpdatedBy The name of the API key.
+	UpdatedBy string `json:"updatedBy"`
+
+	// UsedBy How many endpoints in service refer to it.
+	UsedBy int32 `json:"usedBy"`
+
+	// Version Counts its values.
+	Version int64 `json:"version"`
+}
+
+// SecretList defines model for SecretList.
+type SecretList struct {
+	Items []Secret `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// SecretSpec A value for a secret.
+type SecretSpec struct {
+	// Description What it is for; absent or null: as it is.
+	Description *string `json:"description,omitempty"`
+
+	// Value The value, of 1 to 65536 bytes in UTF-8. Nobody can read it again.
+	Value string `json:"value"`
+}
+
+// SigningKey A signing key, without its secret.
+type SigningKey struct {
+	CreatedAt time.Time `json:"createdAt"`
+
+	// CreatedBy The name of the API key.
+	CreatedBy string `json:"createdBy"`
+
+	// ExpiresAt Absent: never.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	ID        string     `json:"id"`
+}
+
+// SigningKeyList defines model for SigningKeyList.
+type SigningKeyList struct {
+	Items []SigningKey `json:"items"`
+}
+
+// SigningKeySpec A signing key to be made.
+type SigningKeySpec struct {
+	// ExpiresAt When it ends; absent or null: never.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+
+	// OverlapMs How long the keys before it stay live, at most 90 days. 0: they end with the answer. Absent or null: as long as they would have.
+	OverlapMs *int64 `json:"overlapMs,omitempty"`
+}
+
+// SigningKeyWithSecret A signing key with its secret, which is shown this once.
+type SigningKeyWithSecret struct {
+	CreatedAt time.Time `json:"createdAt"`
+
+	// CreatedBy The name of the API key.
+	CreatedBy string `json:"createdBy"`
+
+	// ExpiresAt Absent: never.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	ID        string     `json:"id"`
+
+	// Secret What receivers verify with.
+	Secret string `json:"secret"`
+}
+
 // SkippedDueTimes Due times, one after the other, that passed without a run.
 type SkippedDueTimes struct {
 	// Count How many they are. It is exact, but for a cron with minIntervalMs or maxIntervalMs and more than 20,000 of them: then there were at least so many.
@@ -1825,19 +1922,19 @@ type Step struct {
 
 // SuccessRule One thing that an answer must satisfy: a header, the body, a place in its JSON, an expression over all of it, or the time that it took.
 type SuccessRule struct {
-	// Expression Of cel: a Common Expression Language expression that is true or false.
+	// Expression Of cel: a Common Expression Language expression that is true or false, over `status`, `headers` (a map by names in lower case), `body` (a text), `json` (the body, read) and `latencyMs`. It is ended at a cost of 1,000,000: about one for a step and one for ten bytes that are looked at. Patterns of `matches` are texts.
 	Expression *string `json:"expression,omitempty"`
 
-	// Header Of header: its name.
+	// Header Of header: its name. Several values of it count as one, joined by a comma.
 	Header *string `json:"header,omitempty"`
 
-	// JSONPath Of json: a JSONPath (RFC 9535).
+	// JSONPath Of json: a JSONPath (RFC 9535), whose filters look at single places below `@` and use no patterns. Every place that it names must satisfy the rule. A body of more than 100,000 values or 64 levels is not read.
 	JSONPath *string `json:"jsonPath,omitempty"`
 
-	// MaxLatencyMs Of latency: how long the exchange may take.
+	// MaxLatencyMs Of latency: how long the exchange may take, from the name of the host to the last byte that is read.
 	MaxLatencyMs *int64 `json:"maxLatencyMs,omitempty"`
 
-	// Op How a rule compares. `matches` is RE2.
+	// Op How a rule compares; by default `equals` where there is a value, else `exists`. `matches` finds a regular expression (RE2) anywhere in a text. The last four compare numbers; a text counts as one where it reads as one and the value is a number. What is not there satisfies no rule, `notEquals` included.
 	Op   *SuccessRuleOp  `json:"op,omitempty"`
 	Type SuccessRuleType `json:"type"`
 
@@ -1845,7 +1942,7 @@ type SuccessRule struct {
 	Value any `json:"value,omitempty"`
 }
 
-// SuccessRuleOp How a rule compares. `matches` is RE2.
+// SuccessRuleOp How a rule compares; by default `equals` where there is a value, else `exists`. `matches` finds a regular expression (RE2) anywhere in a text. The last four compare numbers; a text counts as one where it reads as one and the value is a number. What is not there satisfies no rule, `notEquals` included.
 type SuccessRuleOp string
 
 // SuccessRuleType defines model for SuccessRuleType.
@@ -1947,6 +2044,12 @@ type Limit = int32
 
 // RunID defines model for RunID.
 type RunID = string
+
+// SecretName defines model for SecretName.
+type SecretName = string
+
+// SigningKeyID defines model for SigningKeyID.
+type SigningKeyID = string
 
 // Status `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
 // tell is left. `skipped` means that due times passed without a request.
@@ -2168,6 +2271,21 @@ type ListRunsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListSecretsParams defines parameters for ListSecrets.
+type ListSecretsParams struct {
+	// Limit At most so many items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the page before, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// DeleteSecretParams defines parameters for DeleteSecret.
+type DeleteSecretParams struct {
+	// Force Delete it although endpoints refer to it.
+	Force *bool `form:"force,omitempty" json:"force,omitempty"`
+}
+
 // CreateEndpointJSONRequestBody defines body for CreateEndpoint for application/json ContentType.
 type CreateEndpointJSONRequestBody = EndpointSpec
 
@@ -2200,6 +2318,12 @@ type RotateKeyJSONRequestBody = KeyRotation
 
 // CancelRunJSONRequestBody defines body for CancelRun for application/json ContentType.
 type CancelRunJSONRequestBody = CancelRequest
+
+// PutSecretJSONRequestBody defines body for PutSecret for application/json ContentType.
+type PutSecretJSONRequestBody = SecretSpec
+
+// CreateSigningKeyJSONRequestBody defines body for CreateSigningKey for application/json ContentType.
+type CreateSigningKeyJSONRequestBody = SigningKeySpec
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -2305,6 +2429,27 @@ type ServerInterface interface {
 	// ListRunEvents Read the story of a run
 	// (GET /v1/runs/{id}/events)
 	ListRunEvents(ctx echo.Context, id RunID) error
+	// ListSecrets List secrets by name
+	// (GET /v1/secrets)
+	ListSecrets(ctx echo.Context, params ListSecretsParams) error
+	// DeleteSecret Delete a secret
+	// (DELETE /v1/secrets/{name})
+	DeleteSecret(ctx echo.Context, name SecretName, params DeleteSecretParams) error
+	// GetSecret Read what is known of a secret
+	// (GET /v1/secrets/{name})
+	GetSecret(ctx echo.Context, name SecretName) error
+	// PutSecret Store a secret, or give it another value
+	// (PUT /v1/secrets/{name})
+	PutSecret(ctx echo.Context, name SecretName) error
+	// ListSigningKeys List the live signing keys, newest first
+	// (GET /v1/signing-keys)
+	ListSigningKeys(ctx echo.Context) error
+	// CreateSigningKey Make a signing key
+	// (POST /v1/signing-keys)
+	CreateSigningKey(ctx echo.Context) error
+	// DeleteSigningKey Delete a signing key
+	// (DELETE /v1/signing-keys/{id})
+	DeleteSigningKey(ctx echo.Context, id SigningKeyID) error
 	// GetStats How all of it does
 	// (GET /v1/stats)
 	GetStats(ctx echo.Context) error
@@ -3155,6 +3300,122 @@ func (w *ServerInterfaceWrapper) ListRunEvents(ctx echo.Context) error {
 	return err
 }
 
+// ListSecrets converts echo context to params.
+func (w *ServerInterfaceWrapper) ListSecrets(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSecretsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListSecrets(ctx, params)
+	return err
+}
+
+// DeleteSecret converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteSecret(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name SecretName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteSecretParams
+	// ------------- Optional query parameter "force" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "force", ctx.QueryParams(), &params.Force, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter force: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteSecret(ctx, name, params)
+	return err
+}
+
+// GetSecret converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSecret(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name SecretName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSecret(ctx, name)
+	return err
+}
+
+// PutSecret converts echo context to params.
+func (w *ServerInterfaceWrapper) PutSecret(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name SecretName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PutSecret(ctx, name)
+	return err
+}
+
+// ListSigningKeys converts echo context to params.
+func (w *ServerInterfaceWrapper) ListSigningKeys(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListSigningKeys(ctx)
+	return err
+}
+
+// CreateSigningKey converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateSigningKey(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateSigningKey(ctx)
+	return err
+}
+
+// DeleteSigningKey converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteSigningKey(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id SigningKeyID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteSigningKey(ctx, id)
+	return err
+}
+
 // GetStats converts echo context to params.
 func (w *ServerInterfaceWrapper) GetStats(ctx echo.Context) error {
 	var err error
@@ -3254,6 +3515,13 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/runs/:id", wrapper.GetRun, options.OperationMiddlewares["getRun"]...)
 	router.POST(options.BaseURL+"/v1/runs/:id/cancel", wrapper.CancelRun, options.OperationMiddlewares["cancelRun"]...)
 	router.GET(options.BaseURL+"/v1/runs/:id/events", wrapper.ListRunEvents, options.OperationMiddlewares["listRunEvents"]...)
+	router.GET(options.BaseURL+"/v1/secrets", wrapper.ListSecrets, options.OperationMiddlewares["listSecrets"]...)
+	router.DELETE(options.BaseURL+"/v1/secrets/:name", wrapper.DeleteSecret, options.OperationMiddlewares["deleteSecret"]...)
+	router.GET(options.BaseURL+"/v1/secrets/:name", wrapper.GetSecret, options.OperationMiddlewares["getSecret"]...)
+	router.PUT(options.BaseURL+"/v1/secrets/:name", wrapper.PutSecret, options.OperationMiddlewares["putSecret"]...)
+	router.GET(options.BaseURL+"/v1/signing-keys", wrapper.ListSigningKeys, options.OperationMiddlewares["listSigningKeys"]...)
+	router.POST(options.BaseURL+"/v1/signing-keys", wrapper.CreateSigningKey, options.OperationMiddlewares["createSigningKey"]...)
+	router.DELETE(options.BaseURL+"/v1/signing-keys/:id", wrapper.DeleteSigningKey, options.OperationMiddlewares["deleteSigningKey"]...)
 	router.GET(options.BaseURL+"/v1/stats", wrapper.GetStats, options.OperationMiddlewares["getStats"]...)
 	router.GET(options.BaseURL+"/v1/workers", wrapper.ListWorkers, options.OperationMiddlewares["listWorkers"]...)
 
@@ -8785,6 +9053,1098 @@ func (response ListRunEvents503ApplicationProblemPlusJSONResponse) VisitListRunE
 	return err
 }
 
+type ListSecretsRequestObject struct {
+	Params ListSecretsParams
+}
+
+type ListSecretsResponseObject interface {
+	VisitListSecretsResponse(w http.ResponseWriter) error
+}
+
+type ListSecrets200JSONResponse SecretList
+
+func (response ListSecrets200JSONResponse) VisitListSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSecrets400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListSecrets400ApplicationProblemPlusJSONResponse) VisitListSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSecrets401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListSecrets401ApplicationProblemPlusJSONResponse) VisitListSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSecrets403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListSecrets403ApplicationProblemPlusJSONResponse) VisitListSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSecrets429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListSecrets429ApplicationProblemPlusJSONResponse) VisitListSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSecrets500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListSecrets500ApplicationProblemPlusJSONResponse) VisitListSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSecrets503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListSecrets503ApplicationProblemPlusJSONResponse) VisitListSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSecretRequestObject struct {
+	Name   SecretName `json:"name"`
+	Params DeleteSecretParams
+}
+
+type DeleteSecretResponseObject interface {
+	VisitDeleteSecretResponse(w http.ResponseWriter) error
+}
+
+type DeleteSecret204Response struct {
+}
+
+func (response DeleteSecret204Response) VisitDeleteSecretResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteSecret400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSecret400ApplicationProblemPlusJSONResponse) VisitDeleteSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSecret401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSecret401ApplicationProblemPlusJSONResponse) VisitDeleteSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSecret403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSecret403ApplicationProblemPlusJSONResponse) VisitDeleteSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSecret404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSecret404ApplicationProblemPlusJSONResponse) VisitDeleteSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSecret409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSecret409ApplicationProblemPlusJSONResponse) VisitDeleteSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSecret429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSecret429ApplicationProblemPlusJSONResponse) VisitDeleteSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSecret500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSecret500ApplicationProblemPlusJSONResponse) VisitDeleteSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSecret503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSecret503ApplicationProblemPlusJSONResponse) VisitDeleteSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSecretRequestObject struct {
+	Name SecretName `json:"name"`
+}
+
+type GetSecretResponseObject interface {
+	VisitGetSecretResponse(w http.ResponseWriter) error
+}
+
+type GetSecret200JSONResponse Secret
+
+func (response GetSecret200JSONResponse) VisitGetSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSecret400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response GetSecret400ApplicationProblemPlusJSONResponse) VisitGetSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSecret401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response GetSecret401ApplicationProblemPlusJSONResponse) VisitGetSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSecret403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetSecret403ApplicationProblemPlusJSONResponse) VisitGetSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSecret404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response GetSecret404ApplicationProblemPlusJSONResponse) VisitGetSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSecret429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetSecret429ApplicationProblemPlusJSONResponse) VisitGetSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSecret500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response GetSecret500ApplicationProblemPlusJSONResponse) VisitGetSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSecret503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetSecret503ApplicationProblemPlusJSONResponse) VisitGetSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSecretRequestObject struct {
+	Name SecretName `json:"name"`
+	Body *PutSecretJSONRequestBody
+}
+
+type PutSecretResponseObject interface {
+	VisitPutSecretResponse(w http.ResponseWriter) error
+}
+
+type PutSecret200JSONResponse Secret
+
+func (response PutSecret200JSONResponse) VisitPutSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSecret201ResponseHeaders struct {
+	Location string
+}
+
+type PutSecret201JSONResponse struct {
+	Body    Secret
+	Headers PutSecret201ResponseHeaders
+}
+
+func (response PutSecret201JSONResponse) VisitPutSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSecret400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response PutSecret400ApplicationProblemPlusJSONResponse) VisitPutSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSecret401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response PutSecret401ApplicationProblemPlusJSONResponse) VisitPutSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSecret403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response PutSecret403ApplicationProblemPlusJSONResponse) VisitPutSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSecret409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response PutSecret409ApplicationProblemPlusJSONResponse) VisitPutSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSecret413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response PutSecret413ApplicationProblemPlusJSONResponse) VisitPutSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSecret415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response PutSecret415ApplicationProblemPlusJSONResponse) VisitPutSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSecret422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response PutSecret422ApplicationProblemPlusJSONResponse) VisitPutSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSecret429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response PutSecret429ApplicationProblemPlusJSONResponse) VisitPutSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSecret500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response PutSecret500ApplicationProblemPlusJSONResponse) VisitPutSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSecret503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response PutSecret503ApplicationProblemPlusJSONResponse) VisitPutSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSigningKeysRequestObject struct {
+}
+
+type ListSigningKeysResponseObject interface {
+	VisitListSigningKeysResponse(w http.ResponseWriter) error
+}
+
+type ListSigningKeys200JSONResponse SigningKeyList
+
+func (response ListSigningKeys200JSONResponse) VisitListSigningKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSigningKeys400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListSigningKeys400ApplicationProblemPlusJSONResponse) VisitListSigningKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSigningKeys401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListSigningKeys401ApplicationProblemPlusJSONResponse) VisitListSigningKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSigningKeys403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListSigningKeys403ApplicationProblemPlusJSONResponse) VisitListSigningKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSigningKeys429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListSigningKeys429ApplicationProblemPlusJSONResponse) VisitListSigningKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSigningKeys500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListSigningKeys500ApplicationProblemPlusJSONResponse) VisitListSigningKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSigningKeys503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListSigningKeys503ApplicationProblemPlusJSONResponse) VisitListSigningKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSigningKeyRequestObject struct {
+	Body *CreateSigningKeyJSONRequestBody
+}
+
+type CreateSigningKeyResponseObject interface {
+	VisitCreateSigningKeyResponse(w http.ResponseWriter) error
+}
+
+type CreateSigningKey201JSONResponse SigningKeyWithSecret
+
+func (response CreateSigningKey201JSONResponse) VisitCreateSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSigningKey400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response CreateSigningKey400ApplicationProblemPlusJSONResponse) VisitCreateSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSigningKey401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response CreateSigningKey401ApplicationProblemPlusJSONResponse) VisitCreateSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSigningKey403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response CreateSigningKey403ApplicationProblemPlusJSONResponse) VisitCreateSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSigningKey409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response CreateSigningKey409ApplicationProblemPlusJSONResponse) VisitCreateSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSigningKey413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response CreateSigningKey413ApplicationProblemPlusJSONResponse) VisitCreateSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSigningKey415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response CreateSigningKey415ApplicationProblemPlusJSONResponse) VisitCreateSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSigningKey422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response CreateSigningKey422ApplicationProblemPlusJSONResponse) VisitCreateSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSigningKey429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response CreateSigningKey429ApplicationProblemPlusJSONResponse) VisitCreateSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSigningKey500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response CreateSigningKey500ApplicationProblemPlusJSONResponse) VisitCreateSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSigningKey503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response CreateSigningKey503ApplicationProblemPlusJSONResponse) VisitCreateSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSigningKeyRequestObject struct {
+	ID SigningKeyID `json:"id"`
+}
+
+type DeleteSigningKeyResponseObject interface {
+	VisitDeleteSigningKeyResponse(w http.ResponseWriter) error
+}
+
+type DeleteSigningKey204Response struct {
+}
+
+func (response DeleteSigningKey204Response) VisitDeleteSigningKeyResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteSigningKey400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSigningKey400ApplicationProblemPlusJSONResponse) VisitDeleteSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSigningKey401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSigningKey401ApplicationProblemPlusJSONResponse) VisitDeleteSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSigningKey403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSigningKey403ApplicationProblemPlusJSONResponse) VisitDeleteSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSigningKey404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSigningKey404ApplicationProblemPlusJSONResponse) VisitDeleteSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSigningKey429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSigningKey429ApplicationProblemPlusJSONResponse) VisitDeleteSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSigningKey500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSigningKey500ApplicationProblemPlusJSONResponse) VisitDeleteSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSigningKey503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteSigningKey503ApplicationProblemPlusJSONResponse) VisitDeleteSigningKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetStatsRequestObject struct {
 }
 
@@ -9141,6 +10501,27 @@ type StrictServerInterface interface {
 	// ListRunEvents Read the story of a run
 	// (GET /v1/runs/{id}/events)
 	ListRunEvents(ctx context.Context, request ListRunEventsRequestObject) (ListRunEventsResponseObject, error)
+	// ListSecrets List secrets by name
+	// (GET /v1/secrets)
+	ListSecrets(ctx context.Context, request ListSecretsRequestObject) (ListSecretsResponseObject, error)
+	// DeleteSecret Delete a secret
+	// (DELETE /v1/secrets/{name})
+	DeleteSecret(ctx context.Context, request DeleteSecretRequestObject) (DeleteSecretResponseObject, error)
+	// GetSecret Read what is known of a secret
+	// (GET /v1/secrets/{name})
+	GetSecret(ctx context.Context, request GetSecretRequestObject) (GetSecretResponseObject, error)
+	// PutSecret Store a secret, or give it another value
+	// (PUT /v1/secrets/{name})
+	PutSecret(ctx context.Context, request PutSecretRequestObject) (PutSecretResponseObject, error)
+	// ListSigningKeys List the live signing keys, newest first
+	// (GET /v1/signing-keys)
+	ListSigningKeys(ctx context.Context, request ListSigningKeysRequestObject) (ListSigningKeysResponseObject, error)
+	// CreateSigningKey Make a signing key
+	// (POST /v1/signing-keys)
+	CreateSigningKey(ctx context.Context, request CreateSigningKeyRequestObject) (CreateSigningKeyResponseObject, error)
+	// DeleteSigningKey Delete a signing key
+	// (DELETE /v1/signing-keys/{id})
+	DeleteSigningKey(ctx context.Context, request DeleteSigningKeyRequestObject) (DeleteSigningKeyResponseObject, error)
 	// GetStats How all of it does
 	// (GET /v1/stats)
 	GetStats(ctx context.Context, request GetStatsRequestObject) (GetStatsResponseObject, error)
@@ -10265,6 +11646,227 @@ func (sh *strictHandler) ListRunEvents(ctx echo.Context, id RunID) error {
 		return err
 	} else if validResponse, ok := response.(ListRunEventsResponseObject); ok {
 		return validResponse.VisitListRunEventsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListSecrets operation middleware
+func (sh *strictHandler) ListSecrets(ctx echo.Context, params ListSecretsParams) error {
+	var request ListSecretsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSecrets(ctx.Request().Context(), request.(ListSecretsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSecrets")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListSecretsResponseObject); ok {
+		return validResponse.VisitListSecretsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteSecret operation middleware
+func (sh *strictHandler) DeleteSecret(ctx echo.Context, name SecretName, params DeleteSecretParams) error {
+	var request DeleteSecretRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteSecret(ctx.Request().Context(), request.(DeleteSecretRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteSecret")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteSecretResponseObject); ok {
+		return validResponse.VisitDeleteSecretResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetSecret operation middleware
+func (sh *strictHandler) GetSecret(ctx echo.Context, name SecretName) error {
+	var request GetSecretRequestObject
+
+	request.Name = name
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSecret(ctx.Request().Context(), request.(GetSecretRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSecret")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetSecretResponseObject); ok {
+		return validResponse.VisitGetSecretResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PutSecret operation middleware
+func (sh *strictHandler) PutSecret(ctx echo.Context, name SecretName) error {
+	var request PutSecretRequestObject
+
+	request.Name = name
+
+	var body PutSecretJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PutSecret(ctx.Request().Context(), request.(PutSecretRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutSecret")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PutSecretResponseObject); ok {
+		return validResponse.VisitPutSecretResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListSigningKeys operation middleware
+func (sh *strictHandler) ListSigningKeys(ctx echo.Context) error {
+	var request ListSigningKeysRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSigningKeys(ctx.Request().Context(), request.(ListSigningKeysRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSigningKeys")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListSigningKeysResponseObject); ok {
+		return validResponse.VisitListSigningKeysResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateSigningKey operation middleware
+func (sh *strictHandler) CreateSigningKey(ctx echo.Context) error {
+	var request CreateSigningKeyRequestObject
+
+	var body CreateSigningKeyJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSigningKey(ctx.Request().Context(), request.(CreateSigningKeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSigningKey")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateSigningKeyResponseObject); ok {
+		return validResponse.VisitCreateSigningKeyResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteSigningKey operation middleware
+func (sh *strictHandler) DeleteSigningKey(ctx echo.Context, id SigningKeyID) error {
+	var request DeleteSigningKeyRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteSigningKey(ctx.Request().Context(), request.(DeleteSigningKeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteSigningKey")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteSigningKeyResponseObject); ok {
+		return validResponse.VisitDeleteSigningKeyResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -164,3 +164,13 @@ type Schedule struct {
 	PauseReason    *string
 	AccountedUntil *time.Time
 }
+
+type SigningKey struct {
+	ID          UUID
+	TenantID    UUID
+	SealedUnder string
+	Sealed      []byte
+	CreatedAt   time.Time
+	CreatedBy   string
+	ExpiresAt   *time.Time
+}

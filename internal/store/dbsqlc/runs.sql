@@ -42,11 +42,13 @@ SELECT unnest(sqlc.arg('ids')::uuid[]),
        nullif(unnest(sqlc.arg('body_digests')::bigint[]), 0);
 
 -- name: RunBodyInsert :exec
-INSERT INTO run_bodies (run_id, scheduled_for, content_type, body)
+-- An empty tail means none.
+INSERT INTO run_bodies (run_id, scheduled_for, content_type, body, tail)
 SELECT unnest(sqlc.arg('run_ids')::uuid[]),
        unnest(sqlc.arg('scheduled_for')::timestamptz[]),
        unnest(sqlc.arg('content_types')::text[]),
-       unnest(sqlc.arg('bodies')::bytea[]);
+       unnest(sqlc.arg('bodies')::bytea[]),
+       nullif(unnest(sqlc.arg('tails')::bytea[]), '');
 
 -- name: RunEventInsert :exec
 INSERT INTO run_events (run_id, scheduled_for, at, kind, detail)
@@ -89,7 +91,7 @@ FROM runs
 WHERE id = @id AND scheduled_for = @scheduled_for AND tenant_id = @tenant_id;
 
 -- name: RunBodyGet :one
-SELECT content_type, body
+SELECT content_type, body, tail
 FROM run_bodies
 WHERE run_id = @run_id AND scheduled_for = @scheduled_for;
 

@@ -135,7 +135,7 @@ func (q *Queries) LiveRunList(ctx context.Context, db DBTX, arg LiveRunListParam
 }
 
 const runBodyGet = `-- name: RunBodyGet :one
-SELECT content_type, body
+SELECT content_type, body, tail
 FROM run_bodies
 WHERE run_id = $1 AND scheduled_for = $2
 `
@@ -148,21 +148,23 @@ type RunBodyGetParams struct {
 type RunBodyGetRow struct {
 	ContentType string
 	Body        []byte
+	Tail        []byte
 }
 
 func (q *Queries) RunBodyGet(ctx context.Context, db DBTX, arg RunBodyGetParams) (RunBodyGetRow, error) {
 	row := db.QueryRow(ctx, runBodyGet, arg.RunID, arg.ScheduledFor)
 	var i RunBodyGetRow
-	err := row.Scan(&i.ContentType, &i.Body)
+	err := row.Scan(&i.ContentType, &i.Body, &i.Tail)
 	return i, err
 }
 
 const runBodyInsert = `-- name: RunBodyInsert :exec
-INSERT INTO run_bodies (run_id, scheduled_for, content_type, body)
+INSERT INTO run_bodies (run_id, scheduled_for, content_type, body, tail)
 SELECT unnest($1::uuid[]),
        unnest($2::timestamptz[]),
        unnest($3::text[]),
-       unnest($4::bytea[])
+       unnest($4::bytea[]),
+       nullif(unnest($5::bytea[]), '')
 `
 
 type RunBodyInsertParams struct {
@@ -170,14 +172,17 @@ type RunBodyInsertParams struct {
 	ScheduledFor []time.Time
 	ContentTypes []string
 	Bodies       [][]byte
+	Tails        [][]byte
 }
 
+// An empty tail means none.
 func (q *Queries) RunBodyInsert(ctx context.Context, db DBTX, arg RunBodyInsertParams) error {
 	_, err := db.Exec(ctx, runBodyInsert,
 		arg.RunIds,
 		arg.ScheduledFor,
 		arg.ContentTypes,
 		arg.Bodies,
+		arg.Tails,
 	)
 	return err
 }

@@ -67,3 +67,18 @@ WHERE l.endpoint_id = ANY (ARRAY(
       AND live.worker_id = sqlc.arg('worker_id')::uuid
       AND s.claim_token <> w.token))
 RETURNING l.run_id;
+
+-- name: RunLastOf :many
+-- What the runs that are starting may say of the ones before: the status and the end of the newest finished run of each endpoint, and
+-- the status code of its answer. Its row is the newest of its endpoint in the part of its day, or close to it.
+SELECT s.endpoint_id, coalesce(s.last_status, '')::text AS status, s.last_finished_at AS finished_at, coalesce(r.status_code, 0)::int AS status_code
+FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id) w
+         CROSS JOIN LATERAL (SELECT f.endpoint_id, f.last_status, f.last_finished_at, f.last_slot, f.last_attempt
+                             FROM schedules f
+                             WHERE f.endpoint_id = w.endpoint_id
+                             OFFSET 0) s
+         LEFT JOIN LATERAL (SELECT h.status_code
+                            FROM runs h
+                            WHERE h.endpoint_id = s.endpoint_id AND h.scheduled_for = s.last_slot AND h.attempt = s.last_attempt
+                            ORDER BY h.id DESC
+                            LIMIT 1) r ON true;

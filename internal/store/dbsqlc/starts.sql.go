@@ -206,6 +206,54 @@ func (q *Queries) LiveRunTakeBack(ctx context.Context, db DBTX, arg LiveRunTakeB
 	return items, nil
 }
 
+const runLastOf = `-- name: RunLastOf :many
+SELECT s.endpoint_id, coalesce(s.last_status, '')::text AS status, s.last_finished_at AS finished_at, coalesce(r.status_code, 0)::int AS status_code
+FROM (SELECT unnest($1::uuid[]) AS endpoint_id) w
+         CROSS JOIN LATERAL (SELECT f.endpoint_id, f.last_status, f.last_finished_at, f.last_slot, f.last_attempt
+                             FROM schedules f
+                             WHERE f.endpoint_id = w.endpoint_id
+                             OFFSET 0) s
+         LEFT JOIN LATERAL (SELECT h.status_code
+                            FROM runs h
+                            WHERE h.endpoint_id = s.endpoint_id AND h.scheduled_for = s.last_slot AND h.attempt = s.last_attempt
+                            ORDER BY h.id DESC
+                            LIMIT 1) r ON true
+`
+
+type RunLastOfRow struct {
+	EndpointID UUID
+	Status     string
+	FinishedAt *time.Time
+	StatusCode int32
+}
+
+// What the runs that are starting may say of the ones before: the status and the end of the newest finished run of each endpoint, and
+// the status code of its answer. Its row is the newest of its endpoint in the part of its day, or close to it.
+func (q *Queries) RunLastOf(ctx context.Context, db DBTX, endpointIds []UUID) ([]RunLastOfRow, error) {
+	rows, err := db.Query(ctx, runLastOf, endpointIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunLastOfRow
+	for rows.Next() {
+		var i RunLastOfRow
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.Status,
+			&i.FinishedAt,
+			&i.StatusCode,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const startsExclude = `-- name: StartsExclude :exec
 SELECT pg_advisory_xact_lock(hashtext('rubato.starts'))
 `

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"rubato/client"
+	"rubato/internal/app"
+)
+
+// secretsCmd is `rubato secrets`.
+type secretsCmd struct {
+	Set    secretsSetCmd    `cmd:"" help:"Store a secret, or give it another value, read from standard input or a file. Never from the command line, which others can see."`
+	Get    secretsGetCmd    `cmd:"" help:"Print one secret, without its value."`
+	List   secretsListCmd   `cmd:"" help:"Print secrets by name, without their values."`
+	Delete secretsDeleteCmd `cmd:"" help:"Delete a secret."`
+	Rekey  secretsRekeyCmd  `cmd:"" help:"Encrypt everything under the newest of RUBATO_SECRET_KEYS, in the database that DATABASE_URL names. Other programs may go on meanwhile."`
+}
+
+type (
+	secretsSetCmd struct {
+		serverFlag
+
+		Name        string  `arg:"" help:"Its name: lower-case letters, digits, dots, hyphens and underscores."`
+		FromFile    string  `placeholder:"FILE" help:"Where the value is. Default: standard input."`
+		KeepNewline bool    `help:"Keep a line end after the value, which is left out otherwise."`
+		Description *string `placeholder:"TEXT" help:"What it is for. Default: as it is."`
+	}
+	secretsGetCmd struct {
+		serverFlag
+
+		Name string `arg:"" help:"Its name."`
+	}
+	secretsListCmd struct {
+		serverFlag
+
+		Limit  int32  `default:"50" help:"At most so many."`
+		Cursor string `help:"Where the last list ended."`
+	}
+	secretsDeleteCmd struct {
+		serverFlag
+
+		Name  string `arg:"" help:"Its name."`
+		Force bool   `help:"Delete it although endpoints refer to it; their runs fail then."`
+	}
+	secretsRekeyCmd struct{}
+)
+
+// maxSecret is how much of an input is read: one byte more than a value can have, and a line end.
+const maxSecret = 64<<10 + 3
+
+// Run stores a secret.
+func (cmd *secretsSetCmd) Run(ctx context.Context, s *session) error {
+	value, err := cmd.value(s)
+	if err != nil {
+		return err
+	}
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.PutSecretWithResponse(ctx, cmd.Name, client.SecretSpec{Value: value, Description: cmd.Description}))
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(raw)
+	}
+	var stored client.Secret
+	if err := decode(raw, &stored); err != nil {
+		return err
+	}
+	return s.say(`%s is stored, version %d; endpoints name it as {{secret "%s"}}`, stored.Name, stored.Version, stored.Name)
+}
+
+// value reads the value.
+func (cmd *secretsSetCmd) value(s *session) (string, error) {
+	from, name := s.stdin, "standard input"
+	if cmd.FromFile != "" {
+		f, err := os.Open(cmd.FromFile)
+		if err != nil {
+			return "", usageError{fmt.Sprintf("reading the value: %s", err)}
+		}
+		defer func() { _ = f.Close() }()
+		from, name = f, cmd.FromFile
+	}
+	text, err := io.ReadAll(io.LimitReader(from, maxSecret))
+	if err != nil {
+		return "", fmt.Errorf("reading the value from %s: %w", name, err)
+	}
+	if !cmd.KeepNewline {
+		text = withoutLineEnd(text)
+	}
+	if len(text) == 0 {
+		return "", usageError{name + " is empty: there is no value"}
+	}
+	return string(text), nil
+}
+
+// withoutLineEnd returns a text without the one line end that editors and echo leave.
+func withoutLineEnd(text []byte) []byte {
+	if n := len(text); n > 0 && text[n-1] == '\n' {
+		text = text[:n-1]
+		if n > 1 && text[n-2] == '\r' {
+			text = text[:n-2]
+		}
+	}
+	return text
+}
+
+// Run prints a secret without its value.
+func (cmd *secretsGetCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.GetSecretWithResponse(ctx, cmd.Name))
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(raw)
+	}
+	var x client.Secret
+	if err := decode(raw, &x); err != nil {
+		return err
+	}
+	return s.facts([][2]string{
+		{"name", x.Name}, {"description", dash(x.Description)}, {"version", strconv.FormatInt(x.Version, 10)},
+		{"used by", strconv.Itoa(int(x.UsedBy)) + " endpoints"}, {"last used", dash(instant(x.LastUsedAt))},
+		{"updated", instant(&x.UpdatedAt)}, {"by", x.UpdatedBy},
+	})
+}
+
+// Run lists secrets.
+func (cmd *secretsListCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.ListSecretsWithResponse(ctx, &client.ListSecretsParams{Limit: &cmd.Limit, Cursor: given(cmd.Cursor)}))
+	if err != nil {
+		return err
+	}
+	return list(s, raw, []string{"NAME", "VERSION", "USED BY", "LAST USED", "UPDATED", "BY", "DESCRIPTION"}, func(x client.Secret) []string {
+		return []string{
+			x.Name, strconv.FormatInt(x.Version, 10), strconv.Itoa(int(x.UsedBy)), dash(instant(x.LastUsedAt)), instant(&x.UpdatedAt),
+			x.UpdatedBy, dash(x.Description),
+		}
+	})
+}
+
+// Run deletes a secret.
+func (cmd *secretsDeleteCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	params := &client.DeleteSecretParams{}
+	if cmd.Force {
+		params.Force = new(true)
+	}
+	if _, err := r.read(r.api.DeleteSecretWithResponse(ctx, cmd.Name, params)); err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(map[string]string{"deleted": cmd.Name})
+	}
+	return s.say("%s is deleted", cmd.Name)
+}
+
+// Run encrypts everything under the newest key.
+func (*secretsRekeyCmd) Run(ctx context.Context, s *session) error {
+	settings, err := s.databaseSettings()
+	if err != nil {
+		return err
+	}
+	done, failed, err := app.Rekey{Settings: settings, Logger: app.NewLogger(s.stderr, settings.Log)}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if s.json {
+		err = s.print(map[string]any{"rekeyed": done, "failed": append([]string{}, failed...)})
+	} else {
+		err = s.say("%d values are encrypted under the newest key now", done)
+	}
+	for _, f := range failed {
+		_, _ = fmt.Fprintln(s.stderr, f)
+	}
+	if len(failed) > 0 {
+		return errors.Join(err, fmt.Errorf("%d values cannot be decrypted with these keys, and stay as they are", len(failed)))
+	}
+	return err
+}

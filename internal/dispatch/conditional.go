@@ -1,0 +1,74 @@
+package dispatch
+
+import (
+	"net/http"
+	"strings"
+	"unicode"
+
+	"rubato/internal/egress"
+	"rubato/internal/runs"
+)
+
+// maxValidator bounds an ETag or a Last-Modified in bytes. Longer ones are not kept: they would be sent with every request.
+const maxValidator = 1024
+
+// ask makes a request conditional, where the target is to say whether something changed and an earlier answer is known.
+func (t *Target) ask(r *egress.Request) {
+	if t.Asks == nil {
+		return
+	}
+	if t.Asks.ETag != "" {
+		r.Meta["If-None-Match"] = []string{t.Asks.ETag}
+	}
+	if t.Asks.LastModified != "" {
+		r.Meta["If-Modified-Since"] = []string{t.Asks.LastModified}
+	}
+}
+
+// asked reports whether requests name an earlier answer.
+func (t *Target) asked() bool { return t.Asks != nil && t.Asks.ETag+t.Asks.LastModified != "" }
+
+// unchanged reports whether the answer says that nothing changed since the one that the request named.
+func (t *Target) unchanged(answer egress.Response) bool {
+	return t.asked() && answer.StatusCode == http.StatusNotModified
+}
+
+// validators returns what the next request can name; nil where that is what this one named. Only a whole answer that was a success is worth
+// naming: a 304 stands for its like.
+func (t *Target) validators(o runs.Outcome, answer egress.Response) *runs.Validators {
+	if t.Asks == nil || o.Status != runs.Succeeded || answer.StatusCode != http.StatusOK || answer.Elsewhere {
+		return nil
+	}
+	v := runs.Validators{
+		ETag:         validator(answer.Header, "Etag"),
+		LastModified: validator(answer.Header, "Last-Modified"),
+		Request:      t.Asks.Request,
+	}
+	if v == *t.Asks {
+		return nil
+	}
+	return &v
+}
+
+// validator returns the value of a header that can be sent back, else nothing.
+func validator(header http.Header, name string) string {
+	value := header.Get(name)
+	if len(value) > maxValidator || egress.CheckHeader("If-None-Match", value) != nil || strings.ContainsFunc(value, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return ""
+	}
+	return value
+}
+
+// printable returns the beginning of a text of a target, at most so many bytes, on one line and without characters that act on a screen.
+func printable(text string, limit int) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "")
+}

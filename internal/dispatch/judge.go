@@ -1,0 +1,83 @@
+package dispatch
+
+import (
+	"net/http"
+
+	"rubato/internal/egress"
+	"rubato/internal/runs"
+	"rubato/internal/success"
+)
+
+// capture takes in what is kept of the body, without what is to be hidden. Nothing else of the body goes any further, the digest
+// included: a digest of what was hidden could be compared with guesses.
+func (t *Target) capture(o *runs.Outcome, answer egress.Response, broken bool) {
+	o.ContentType = t.Redact.Value(answer.Header, "Content-Type")
+	o.Truncated, o.Tail = answer.Truncated, t.Redact.Tail(answer.Tail)
+	o.Body = t.Redact.Body(answer.Body, answer.Truncated || broken)
+	if t.Redact != nil { // What stands in for something may be longer than it.
+		if limit := t.Spec.MaxResponseKB << 10; len(o.Body) > limit {
+			o.Body, o.Truncated = o.Body[:limit], true
+		}
+	}
+	o.BodyDigest = runs.Digest(o.Body)
+}
+
+// judge says whether a complete answer is a success, and if not, why.
+func (t *Target) judge(o *runs.Outcome, answer egress.Response) {
+	broken := -1
+	switch {
+	case t.unchanged(answer):
+		o.Status, o.Reason = runs.Succeeded, runs.NotModified
+		if t.Rules != nil {
+			broken = t.Rules.JudgeUnchanged(judged(answer))
+		}
+	case !t.Success.Match(answer.StatusCode):
+		o.Status, o.Reason = runs.Failed, runs.HTTPStatus
+	default:
+		o.Status, o.Reason = runs.Succeeded, runs.HTTPStatus
+		if t.Rules != nil {
+			broken = t.Rules.Judge(judged(answer))
+		}
+	}
+	if broken >= 0 {
+		o.Status, o.Reason = runs.Failed, runs.SuccessRuleFailed
+		o.Error = t.Rules.Explain(broken, t.shown(o, answer))
+	}
+}
+
+// judged returns an answer as rules look at it.
+func judged(answer egress.Response) *success.Answer {
+	return &success.Answer{
+		Status: answer.StatusCode, Header: answer.Header, Body: answer.Body, Truncated: answer.Truncated, Latency: answer.Phases.Total,
+	}
+}
+
+// shown returns an answer as people may see it.
+func (t *Target) shown(o *runs.Outcome, answer egress.Response) *success.Answer {
+	a := judged(answer)
+	a.Header, a.Body = t.Redact.Header(answer.Header), o.Body
+	return a
+}
+
+const (
+	stopHeader = "Rubato-Stop"
+	maxStop    = 300 // bytes of a reason that a target gives
+)
+
+// stop returns why the target wants no more calls, in words that are safe to show; empty where it says no such thing. Only the target that
+// the endpoint names may say so: not the one that a redirect led to. A 410 that the user calls a success means something else.
+func (t *Target) stop(answer egress.Response) string {
+	values, asked := answer.Header[stopHeader]
+	switch {
+	case answer.Elsewhere:
+		return ""
+	case asked && values[0] != "":
+		return "the target asked to stop: " + printable(t.Redact.Value(answer.Header, stopHeader), maxStop)
+	case asked:
+		return "the target asked to stop"
+	case answer.StatusCode == http.StatusGone && !t.Success.Match(http.StatusGone):
+		return "the target answered 410 (gone)"
+	default:
+		return ""
+	}
+}

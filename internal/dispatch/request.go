@@ -1,0 +1,155 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"time"
+
+	"rubato/internal/egress"
+	"rubato/internal/endpoints"
+	"rubato/internal/oauth2"
+	"rubato/internal/runs"
+	"rubato/internal/secrets"
+	"rubato/internal/template"
+)
+
+const (
+	// sendLimit is how much time may pass between the statement that started a run and its first byte. Past it the process was
+	// stopped, and what was true at the start may not be any more: nothing is sent.
+	sendLimit = time.Second
+	// tokenLimit is how much longer it may be for a run that had to wait for an access token.
+	tokenLimit = 10 * time.Second
+)
+
+// outgoing is a request that may leave.
+type outgoing struct {
+	egress.Request
+	unlocked
+
+	grant *oauth2.Grant // of the access token that it carries; nil: none
+	token string
+}
+
+// prepare returns the request of a run, or how the run ends because there is none to send.
+func (w *Worker) prepare(ctx context.Context, b waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
+	key, refusal := w.unlock(ctx, b, s)
+	if refusal != nil {
+		return outgoing{}, refusal
+	}
+	r, limit := outgoing{Request: request(b, s), unlocked: key}, sendLimit
+	if b.target.Shape != nil {
+		if err := r.fill(b, s); err != nil {
+			return outgoing{}, notSent(runs.TemplateFailed, err)
+		}
+	}
+	if r.grant != nil {
+		limit += tokenLimit
+		if refusal := w.authorize(ctx, &r, b.target.Spec.MaxExecutionTime-time.Since(sent)); refusal != nil {
+			return outgoing{}, refusal
+		}
+	}
+	if err := w.sign(&r.Request, b, s, key); err != nil {
+		return outgoing{}, notSent(runs.SigningFailed, err)
+	}
+	if late := time.Since(sent); late > limit {
+		return outgoing{}, &runs.Outcome{
+			Status: runs.Skipped, Reason: runs.StartExpired,
+			Error: fmt.Sprintf("nothing was sent: the worker stood still for %s after the start", late.Round(time.Millisecond)),
+		}
+	}
+	return r, nil
+}
+
+// notSent is how a run ends whose request could not be made.
+func notSent(reason runs.Reason, err error) *runs.Outcome {
+	return &runs.Outcome{Status: runs.Failed, Reason: reason, Error: "nothing was sent: " + err.Error()}
+}
+
+// request builds the request of a run as it is configured, with what Rubato says about itself.
+func request(b waiting, s Started) egress.Request {
+	spec := b.target.Spec
+	key := runs.NewID(b.claim.Slot, b.claim.EndpointID, 1) // The same for every attempt of one due time.
+	trace := hex.EncodeToString(s.RunID[:])
+	return egress.Request{
+		Method: spec.Method,
+		URL:    b.target.URL,
+		Header: b.target.Header,
+		Meta: http.Header{
+			"Rubato-Run-Id":        {s.RunID.String()},
+			"Rubato-Attempt":       {strconv.Itoa(b.claim.Attempt)},
+			"Rubato-Scheduled-For": {b.claim.Slot.UTC().Format("2006-01-02T15:04:05.000Z")},
+			"Rubato-Fence":         {strconv.FormatInt(b.claim.Token, 10)},
+			"Idempotency-Key":      {key.String()},
+			"Traceparent":          {"00-" + trace + "-" + trace[16:] + "-01"},
+		},
+		Body:         []byte(spec.Body),
+		Timeout:      spec.Timeout,
+		MaxBody:      int64(spec.MaxResponseKB) << 10,
+		MaxTail:      int64(spec.ResponseTailKB) << 10,
+		MaxRedirects: spec.FollowRedirects,
+	}
+}
+
+// fill puts the values of a run into its request.
+func (r *outgoing) fill(b waiting, s Started) error {
+	shaped, err := b.target.Shape.Render(valuesOf(b, s, r.set))
+	if err != nil {
+		return err
+	}
+	r.URL, r.Body, r.Credentials = shaped.URL, []byte(shaped.Body), b.target.Shape.Credentials()
+	r.Header = maps.Clone(r.Header) // All runs share the configured one.
+	for name, value := range shaped.Header {
+		r.Header[name] = []string{value}
+	}
+	r.values = append(r.values, shaped.Sensitive...)
+	if g := shaped.OAuth2; g != nil {
+		r.grant = &oauth2.Grant{
+			TenantID: s.TenantID, TokenURL: g.TokenURL, ClientID: g.ClientID, ClientSecret: g.ClientSecret,
+			Audience: g.Audience, Scopes: g.Scopes,
+		}
+	}
+	return nil
+}
+
+// valuesOf returns what the templates of a run may speak of.
+func valuesOf(b waiting, s Started, set *secrets.Set) *template.Values {
+	spec := b.target.Spec
+	return &template.Values{
+		Run: template.Run{ID: s.RunID.String(), Attempt: b.claim.Attempt, ScheduledFor: b.claim.Slot},
+		Endpoint: template.Endpoint{
+			ID: endpoints.ID(b.claim.EndpointID).String(), Name: spec.Name, Key: spec.Key, Labels: spec.Labels,
+		},
+		Last:    s.Last,
+		Secrets: set,
+	}
+}
+
+// authorize puts an access token into a request, and returns how the run ends where there is none in time.
+func (w *Worker) authorize(ctx context.Context, r *outgoing, left time.Duration) *runs.Outcome {
+	limited, cancel := context.WithTimeout(ctx, min(tokenLimit, left))
+	defer cancel()
+	token, err := w.tokens.Token(limited, *r.grant)
+	switch canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); {
+	case is:
+		return new(unsent(canceled))
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), errShutdown):
+		return &runs.Outcome{Status: runs.Lost, Reason: runs.Shutdown, Error: "nothing was sent: the worker stopped before there was an access token"}
+	case err != nil:
+		return notSent(runs.AuthFailed, err)
+	}
+	r.Header["Authorization"] = []string{"Bearer " + token}
+	r.token, r.values = token, append(r.values, token)
+	return nil
+}
+
+// look sees to what an answer says about the access token: one that was refused is forgotten, and the next run gets another.
+func (w *Worker) look(r outgoing, status int) {
+	if r.grant != nil && status == http.StatusUnauthorized {
+		w.tokens.Reject(*r.grant, r.token)
+	}
+}

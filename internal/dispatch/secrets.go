@@ -1,0 +1,102 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"rubato/internal/egress"
+	"rubato/internal/runs"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
+)
+
+// Secrets knows the secrets of tenants.
+type Secrets interface {
+	// At returns the secrets of a tenant at a version or a later one.
+	At(ctx context.Context, tenant [16]byte, version int64) (*secrets.Set, error)
+	// Used notes that a run of an endpoint used secrets.
+	Used(tenant [16]byte, names []string, endpoint [16]byte)
+}
+
+// secretsWait is how long a run waits for the secrets of its tenant: past it the request would be late, see sendLimit.
+const secretsWait = sendLimit
+
+// unlocked is what a run knows that nobody else may: the secrets of its tenant, and how to hide those that it uses. The zero value, of
+// a run that uses none, hides nothing.
+type unlocked struct {
+	set    *secrets.Set
+	values []string // what the run uses, and what was made of it
+}
+
+// unlock returns what a run may know, or how the run ends because that cannot be read. It asks nobody for a run that needs nothing.
+func (w *Worker) unlock(ctx context.Context, b waiting, s Started) (unlocked, *runs.Outcome) {
+	if !b.target.unlocks() {
+		return unlocked{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, secretsWait)
+	defer cancel()
+	set, err := w.secretsAt(ctx, s)
+	if err != nil {
+		w.logger.Warn("a run is not sent, for want of the secrets of its tenant", "run_id", s.RunID.String(), "error", err)
+		if canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
+			return unlocked{}, new(unsent(canceled))
+		}
+		return unlocked{}, &runs.Outcome{
+			Status: runs.Skipped, Reason: runs.SecretsUnavailable, Error: "nothing was sent: the secrets could not be read from the database",
+		}
+	}
+	var values []string
+	for _, name := range b.target.Secrets {
+		if value, err := set.Secret(name); err == nil { // Whoever needs a missing one says so.
+			values = append(values, value)
+		}
+	}
+	w.cfg.Secrets.Used(s.TenantID, b.target.Secrets, s.EndpointID)
+	return unlocked{set: set, values: values}, nil
+}
+
+func (w *Worker) secretsAt(ctx context.Context, s Started) (*secrets.Set, error) {
+	if w.cfg.Secrets == nil {
+		return nil, errors.New("this worker knows no secrets")
+	}
+	return w.cfg.Secrets.At(ctx, s.TenantID, s.SecretsVersion)
+}
+
+// sign adds the proof of who sends the request, where the endpoint asks for it. The request must be as it will be sent.
+func (w *Worker) sign(r *egress.Request, b waiting, s Started, u unlocked) error {
+	if !b.target.Spec.Sign {
+		return nil
+	}
+	now, known := w.clock.now() // Database time: receivers refuse what is old, whatever this process takes the time to be.
+	if !known {
+		now = s.StartedAt
+	}
+	keys, err := u.set.SigningKeys(now)
+	if err != nil {
+		return err
+	}
+	proof, err := signing.Sign(signing.Message{ID: s.RunID.String(), At: now.Round(0).Truncate(time.Second), Body: r.Body}, keys)
+	if err != nil {
+		return fmt.Errorf("signing the request: %w", err)
+	}
+	r.Header = maps.Clone(r.Header) // Not Meta: a redirect to another host drops credentials of these only.
+	maps.Copy(r.Header, proof)
+	return nil
+}
+
+// hide returns an outcome without the secrets that the run used: a target may echo what it was sent.
+func (u unlocked) hide(o runs.Outcome) runs.Outcome {
+	mask := secrets.NewMask(u.values...)
+	if mask == nil {
+		return o
+	}
+	o.Body, o.Tail = mask.Body(o.Body, o.Truncated), mask.Body(o.Tail, false)
+	o.BodyDigest = runs.Digest(o.Body)
+	o.Stop = mask.Text(o.Stop)
+	o.Error = mask.Text(o.Error)
+	o.ContentType = mask.Text(o.ContentType)
+	return o
+}

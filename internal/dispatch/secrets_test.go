@@ -1,0 +1,237 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/dispatch"
+	"rubato/internal/egress/egresstest"
+	"rubato/internal/endpoints"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
+	"rubato/internal/store"
+)
+
+const canary = "canary-08d2f1aa"
+
+// safe is where a bundle keeps its secrets.
+type safe struct {
+	secrets *secrets.Service
+	signing *signing.Service
+	vault   *secrets.Vault
+	db      *store.DB
+}
+
+func (b *bundle) safe(t *testing.T) *safe {
+	t.Helper()
+	db, err := store.Open(t.Context(), store.Config{URL: b.url})
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	ring, err := secrets.NewKeyring([]secrets.Key{{ID: "k1", Bytes: secrets.NewText(strings.Repeat("0123456789abcdef", 2))}})
+	require.NoError(t, err)
+	values := store.NewSecrets(db)
+	return &safe{
+		secrets: secrets.NewService(values, ring), signing: signing.NewService(values, ring),
+		vault: secrets.NewVault(values, ring, slog.New(slog.DiscardHandler)), db: db,
+	}
+}
+
+func (s *safe) put(t *testing.T, name, value string) {
+	t.Helper()
+	_, _, err := s.secrets.Put(t.Context(), tenant, secrets.Request{Name: name, Value: secrets.NewText(value)})
+	require.NoError(t, err)
+}
+
+// key makes a signing key and returns what verifies it.
+func (s *safe) key(t *testing.T) (signing.KeyID, *standardwebhooks.Webhook) {
+	t.Helper()
+	made, text, err := s.signing.Create(t.Context(), tenant, signing.Request{})
+	require.NoError(t, err)
+	hook, err := standardwebhooks.NewWebhook(text.Reveal())
+	require.NoError(t, err)
+	return made.ID, hook
+}
+
+func (s *safe) open(c *dispatch.Config) { c.Secrets = s.vault }
+
+// signed is an edit for a request with a body, which is signed.
+func signed(s *endpoints.Spec) {
+	s.Method, s.Body, s.Sign = "POST", `{"run":"{{run.id}}"}`, true
+	s.Headers = map[string]string{"Content-Type": "application/json"}
+}
+
+// TestSignaturesHoldForTheLibraryOfTheStandard: under both live keys, over the body as it arrived.
+func TestSignaturesHoldForTheLibraryOfTheStandard(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s, target := b.safe(t), answering(t)
+	oldID, older := s.key(t)
+	_, newer := s.key(t)
+	stranger, err := standardwebhooks.NewWebhook(signing.NewText().Reveal())
+	require.NoError(t, err)
+	e := b.register(t, target, signed)
+	b.work(t, s.open)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+
+	r := target.Requests()[0]
+	require.Equal(t, r.Header.Get("Rubato-Run-Id"), r.Header.Get("Webhook-Id"))
+	require.Contains(t, string(r.Body), r.Header.Get("Webhook-Id"), "what is signed is rendered")
+	require.NoError(t, older.Verify(r.Body, r.Header))
+	require.NoError(t, newer.Verify(r.Body, r.Header))
+	require.Error(t, stranger.Verify(r.Body, r.Header))
+	require.Error(t, newer.Verify(append(r.Body, ' '), r.Header))
+	other := r.Header.Clone()
+	other.Set("Webhook-Id", "run_other")
+	require.Error(t, newer.Verify(r.Body, other))
+
+	require.NoError(t, s.signing.Delete(t.Context(), tenant, oldID))
+	_, err = b.service.RunNow(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+	b.await(t, 2, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	r = target.Requests()[1]
+	require.Error(t, older.Verify(r.Body, r.Header), "a deleted key signs nothing")
+	require.NoError(t, newer.Verify(r.Body, r.Header))
+}
+
+func TestRequestThatCannotBeSignedIsNotSent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s, target := b.safe(t), answering(t)
+	e := b.register(t, target, signed)
+	b.work(t, s.open)
+
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'failed' AND reason_code = 'signing_failed' AND error LIKE 'nothing was sent: %POST /v1/signing-keys%'")
+
+	require.Empty(t, target.Requests())
+	require.Equal(t, 1, b.state(t, e).FailureCount)
+}
+
+// TestSignatureStaysWithItsHost: a redirect to another host carries no proof that this tenant has sent it.
+func TestSignatureStaysWithItsHost(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s, elsewhere := b.safe(t), answering(t)
+	s.key(t)
+	target := egresstest.Start(t, egresstest.Answer(egresstest.Redirect("307 Temporary Redirect", elsewhere.URL())))
+	b.register(t, target, func(spec *endpoints.Spec) { signed(spec); spec.FollowRedirects = 1 })
+	b.work(t, s.open)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+
+	require.NotEmpty(t, target.Requests()[0].Header.Get("Webhook-Signature"))
+	require.Empty(t, elsewhere.Requests()[0].Header.Get("Webhook-Signature"))
+}
+
+// TestRunUsesTheSecretThatWasPutBeforeItStarted: whatever worker runs it, and however recent the change is.
+func TestRunUsesTheSecretThatWasPutBeforeItStarted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s, target := b.safe(t), answering(t)
+	s.put(t, "token", canary+"-0")
+	e := b.register(t, target, func(spec *endpoints.Spec) { spec.Headers = map[string]string{"X-Token": `{{secret "token"}}`} })
+	b.work(t, s.open)
+	b.work(t, b.safe(t).open)
+	b.await(t, 1, "SELECT count(*) FROM runs")
+	for n := 1; n <= 12; n++ {
+		value := fmt.Sprintf("%s-%d", canary, n)
+		s.put(t, "token", value)
+		_, err := b.service.RunNow(t.Context(), tenant, e.ID)
+		require.NoError(t, err)
+		b.await(t, n+1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+		require.Equal(t, value, target.Requests()[n].Header.Get("X-Token"))
+	}
+}
+
+// TestWhatTheTargetEchoesIsMaskedBeforeItIsStored in the body, as it was sent and in other forms, and at the end of one that is cut.
+func TestWhatTheTargetEchoesIsMaskedBeforeItIsStored(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := b.safe(t)
+	s.put(t, "token", canary)
+	target := egresstest.Start(t, func(c *egresstest.Conn) {
+		for {
+			r, ok := c.Next()
+			if !ok {
+				return
+			}
+			got := r.Header.Get("X-Token")
+			pad := strings.Repeat("x", 1024-len(got)-20)
+			if !c.Write(egresstest.OK(got + " " + pad + strings.Repeat(got, 3))) {
+				return
+			}
+		}
+	})
+	b.register(t, target, func(spec *endpoints.Spec) {
+		spec.Headers, spec.MaxResponseKB = map[string]string{"X-Token": `{{secret "token"}}`}, 1
+	})
+	b.work(t, s.open)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+
+	require.Equal(t, canary, target.Requests()[0].Header.Get("X-Token"), "the target itself gets it")
+	body := query[[]byte](t, b, "SELECT body FROM run_bodies")
+	require.True(t, strings.HasPrefix(string(body), "[secret] x"))
+	require.NotContains(t, string(body), canary[:8])
+}
+
+// locked is a vault that cannot be read.
+type locked struct{ asked atomic.Int32 }
+
+func (l *locked) At(context.Context, [16]byte, int64) (*secrets.Set, error) {
+	l.asked.Add(1)
+	return nil, errors.New("the database is away")
+}
+
+func (l *locked) Used([16]byte, []string, [16]byte) { l.asked.Add(1) }
+
+func TestRunWithoutItsSecretsIsNotSentAndNoFailure(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s, target, vault := b.safe(t), answering(t), &locked{}
+	s.put(t, "token", canary)
+	e := b.register(t, target, func(spec *endpoints.Spec) { spec.Headers = map[string]string{"X-Token": `{{secret "token"}}`} })
+	b.work(t, func(c *dispatch.Config) { c.Secrets = vault })
+
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'secrets_unavailable'")
+
+	require.Empty(t, target.Requests())
+	require.Zero(t, b.state(t, e).FailureCount)
+	require.EqualValues(t, 1, vault.asked.Load())
+}
+
+func TestPlainRunAsksForNoSecrets(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target, vault := answering(t), &locked{}
+	b.register(t, target, nil)
+	b.work(t, func(c *dispatch.Config) { c.Secrets = vault })
+
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+
+	require.Zero(t, vault.asked.Load())
+	require.Empty(t, target.Requests()[0].Header.Get(http.CanonicalHeaderKey("webhook-signature")))
+}
+
+// TestTimeOfASignatureIsThatOfTheDatabase: a worker whose clock is wrong signs with the right time. The test's database shares this
+// machine's clock, so the instant must lie close to the start that the database has noted.
+func TestTimeOfASignatureIsThatOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s, target := b.safe(t), answering(t)
+	s.key(t)
+	b.register(t, target, signed)
+	b.work(t, s.open)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+
+	started := query[time.Time](t, b, "SELECT started_at FROM runs")
+	at := target.Requests()[0].Header.Get("Webhook-Timestamp")
+	require.Contains(t, []string{fmt.Sprint(started.Unix() - 1), fmt.Sprint(started.Unix()), fmt.Sprint(started.Unix() + 1)}, at)
+}

@@ -1,0 +1,105 @@
+package endpoints
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"net/textproto"
+	"slices"
+
+	"rubato/internal/errs"
+	"rubato/internal/redact"
+	"rubato/internal/success"
+)
+
+// ParseRules parses what an answer must satisfy beside its status; nil where there is nothing. Every bad field is named.
+func (s Spec) ParseRules() (*success.Set, []errs.Field) {
+	rules := make([]success.Rule, len(s.SuccessRules))
+	for i, r := range s.SuccessRules {
+		rules[i] = success.Rule{
+			Type: success.Type(r.Type), Header: r.Header, JSONPath: r.JSONPath, Op: success.Op(r.Op), Value: r.Value,
+			Expression: r.Expression, MaxLatencyMs: r.MaxLatencyMs,
+		}
+	}
+	set, problems := success.Parse(rules)
+	var bad []errs.Field
+	for _, p := range problems {
+		bad = append(bad, errs.Field{Field: element("successRules", p.Index, p.Field), Code: p.Code, Message: p.Message})
+	}
+	return set, bad
+}
+
+// ParseRedact parses what of an answer is hidden; nil where nothing is. Every bad field is named.
+func (s Spec) ParseRedact() (*redact.Set, []errs.Field) {
+	rules := make([]redact.Rule, len(s.Redact))
+	for i, r := range s.Redact {
+		rules[i] = redact.Rule{Header: r.Header, JSONPath: r.JSONPath, Pattern: r.Pattern, Replacement: r.Replacement}
+	}
+	set, problems := redact.Parse(rules)
+	var bad []errs.Field
+	for _, p := range problems {
+		bad = append(bad, errs.Field{Field: element("redact", p.Index, p.Field), Code: p.Code, Message: p.Message})
+	}
+	return set, bad
+}
+
+// element returns the name of a field of an element of a list.
+func element(list string, index int, field string) string {
+	name := fmt.Sprintf("%s[%d]", list, index)
+	if field == "" {
+		return name
+	}
+	return name + "." + field
+}
+
+// answers checks how answers are judged and kept.
+func answers(s Spec) []errs.Field {
+	rules, bad := s.ParseRules()
+	_, more := s.ParseRedact()
+	bad = append(bad, more...)
+	if s.MaxResponseKB == 0 {
+		for _, i := range rules.LookAtBody() {
+			bad = append(bad, errs.Field{
+				Field: element("successRules", i, ""), Code: "body_not_read",
+				Message: "looks at the body, of which maxResponseKb (0) reads nothing; raise that to what the body needs",
+			})
+		}
+	}
+	return append(bad, conditional(s)...)
+}
+
+// conditional checks what makes requests conditional.
+func conditional(s Spec) []errs.Field {
+	if !s.Conditional {
+		return nil
+	}
+	var bad []errs.Field
+	if s.Method != "GET" && s.Method != "HEAD" {
+		bad = append(bad, errs.Field{
+			Field: "conditional", Code: "method_invalid", Message: "must be false for " + s.Method + ": only GET and HEAD ask whether something changed",
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		switch textproto.CanonicalMIMEHeaderKey(name) {
+		case "If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range":
+			bad = append(bad, errs.Field{
+				Field: "headers." + name, Code: "ambiguous", Message: "must be absent where conditional is true: Rubato writes the conditions of the request",
+			})
+		}
+	}
+	return bad
+}
+
+// RequestDigest returns a fingerprint of what requests ask for: what a target said about an answer to one request says nothing about
+// another one. It is never 0.
+func (s Spec) RequestDigest() uint64 {
+	h := fnv.New64a()
+	err := json.NewEncoder(h).Encode(struct {
+		Method, URL, Body string
+		Headers, Query    map[string]string
+		Auth              *Auth
+	}{s.Method, s.URL, s.Body, s.Headers, s.Query, s.Auth})
+	must(err) // Texts always encode.
+	return max(h.Sum64(), 1)
+}

@@ -1,0 +1,74 @@
+package endpoints_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/endpoints"
+)
+
+// TestHowAnswersAreJudgedIsChecked has each rule about answers; want is empty where the spec is good.
+func TestHowAnswersAreJudgedIsChecked(t *testing.T) {
+	t.Parallel()
+	type spec = endpoints.Spec
+	rules := func(rules ...endpoints.AnswerRule) func(*spec) { return func(s *spec) { s.SuccessRules = rules } }
+	good := endpoints.AnswerRule{Type: "json", JSONPath: "$.ok", Op: "equals", Value: true}
+	for name, tc := range map[string]struct {
+		edit func(*spec)
+		want []string
+	}{
+		"Good":       {rules(good), nil},
+		"BadOnes":    {rules(good, endpoints.AnswerRule{Type: "json", JSONPath: "ok"}, endpoints.AnswerRule{Type: "cel", Expression: "1 +"}), []string{"successRules[1].jsonPath jsonpath_invalid", "successRules[2].expression cel_invalid"}},
+		"Whole":      {func(s *spec) { s.Redact = []endpoints.RedactRule{{}} }, []string{"redact[0] invalid_value"}},
+		"BadPattern": {func(s *spec) { s.Redact = []endpoints.RedactRule{{Header: "X"}, {Pattern: "("}} }, []string{"redact[1].pattern pattern_invalid"}},
+		"NoBodyIsRead": {func(s *spec) {
+			rules(good, endpoints.AnswerRule{Type: "cel", Expression: "body == ''"})(s)
+			s.MaxResponseKB = 0
+		}, []string{"successRules[0] body_not_read", "successRules[1] body_not_read"}},
+		"NoneIsNeeded": {func(s *spec) {
+			rules(endpoints.AnswerRule{Type: "cel", Expression: "status == 200"})(s)
+			s.MaxResponseKB = 0
+		}, nil},
+		"ConditionalGet": {func(s *spec) { s.Conditional = true }, nil},
+		"ConditionalPut": {func(s *spec) { s.Conditional, s.Method = true, "PUT" }, []string{"conditional method_invalid"}},
+		"OwnCondition":   {func(s *spec) { s.Conditional, s.Headers = true, map[string]string{"if-none-match": "*"} }, []string{"headers.if-none-match ambiguous"}},
+		"OwnAlone":       {func(s *spec) { s.Headers = map[string]string{"if-none-match": "*"} }, nil},
+		"TailTooLong":    {func(s *spec) { s.ResponseTailKB = 65 }, []string{"responseTailKb out_of_range"}},
+	} {
+		require.Equal(t, tc.want, check(tc.edit), name)
+	}
+	s := valid()
+	s.SuccessRules = make([]endpoints.AnswerRule, 17)
+	for i := range s.SuccessRules {
+		s.SuccessRules[i] = good
+	}
+	require.Equal(t, []string{"successRules too_many"}, check(func(to *spec) { to.SuccessRules = s.SuccessRules }))
+}
+
+// TestTheDigestOfARequestFollowsWhatIsAskedFor changes each field that a target sees, and some that it does not.
+func TestTheDigestOfARequestFollowsWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	type spec = endpoints.Spec
+	base := valid()
+	seen := map[uint64]string{base.RequestDigest(): "base"}
+	for name, edit := range map[string]func(*spec){
+		"URL": func(s *spec) { s.URL += "x" }, "Method": func(s *spec) { s.Method = "HEAD" }, "Body": func(s *spec) { s.Body = "x" },
+		"Header": func(s *spec) { s.Headers = map[string]string{"Accept": "x"} }, "Query": func(s *spec) { s.Query = map[string]string{"a": "x"} },
+		"Auth": func(s *spec) { s.Auth = &endpoints.Auth{Type: "bearer", Token: "x"} },
+	} {
+		s := valid()
+		edit(&s)
+		require.NotContains(t, seen, s.RequestDigest(), name)
+		seen[s.RequestDigest()] = name
+	}
+	other := valid()
+	other.Name, other.Timeout, other.SuccessRules = "other", 1, []endpoints.AnswerRule{{Type: "body"}}
+	require.Equal(t, base.RequestDigest(), other.RequestDigest())
+	raw, err := json.Marshal(base)
+	require.NoError(t, err)
+	var again spec
+	require.NoError(t, json.Unmarshal(raw, &again))
+	require.Equal(t, base.RequestDigest(), again.RequestDigest(), "it outlives the process")
+}

@@ -1,0 +1,213 @@
+package endpoints
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"rubato/internal/errs"
+	"rubato/internal/template"
+)
+
+// authField is a text of an [Auth].
+type authField struct {
+	name, value string
+	secret      bool // it must hold a reference to a secret
+	literal     bool // it must hold no template
+}
+
+// texts returns every text of it but the scopes.
+func (a *Auth) texts() []authField {
+	return []authField{
+		{name: "username", value: a.Username},
+		{name: "password", value: a.Password, secret: true},
+		{name: "token", value: a.Token, secret: true},
+		{name: "header", value: a.Header, literal: true},
+		{name: "value", value: a.Value, secret: true},
+		{name: "tokenUrl", value: a.TokenURL, literal: true},
+		{name: "clientId", value: a.ClientID},
+		{name: "clientSecret", value: a.ClientSecret, secret: true},
+		{name: "audience", value: a.Audience, literal: true},
+	}
+}
+
+// templated returns the texts that may hold templates.
+func (a *Auth) templated() []authField {
+	return slices.DeleteFunc(a.texts(), func(f authField) bool { return f.literal })
+}
+
+// needs returns the fields of its type; nil where there is no such type. Those of may are not required.
+func (a *Auth) needs() (must, may []string) {
+	switch a.Type {
+	case AuthBasic:
+		return []string{"username", "password"}, nil
+	case AuthBearer:
+		return []string{"token"}, nil
+	case AuthAPIKey:
+		return []string{"header", "value"}, nil
+	case AuthOAuth2:
+		return []string{"tokenUrl", "clientId", "clientSecret"}, []string{"scopes", "audience"}
+	default:
+		return nil, nil
+	}
+}
+
+// header returns the name of the header that proves who is calling.
+func (a *Auth) header() string {
+	if a.Type == AuthAPIKey {
+		return http.CanonicalHeaderKey(a.Header)
+	}
+	return "Authorization"
+}
+
+// checkAuth returns what is wrong with the auth of a spec.
+func (v *Validator) checkAuth(s *Spec) []errs.Field {
+	a := s.Auth
+	if a == nil {
+		return nil
+	}
+	must, may := a.needs()
+	if must == nil {
+		return []errs.Field{{Field: "auth.type", Code: "invalid_value", Message: "must be one of basic, bearer, apiKey, oauth2"}}
+	}
+	var bad []errs.Field
+	for _, f := range a.texts() {
+		if fault := a.checkText(f, s.Labels, must, may); fault.Code != "" {
+			fault.Field = "auth." + f.name
+			bad = append(bad, fault)
+		}
+	}
+	if len(bad) > 0 {
+		return bad
+	}
+	bad = append(bad, a.checkScopes()...)
+	bad = append(bad, v.checkAuthTarget(a)...)
+	if own := s.headerNamed(a.header()); s.Headers[own] != "" {
+		bad = append(bad, errs.Field{
+			Field: "headers." + own, Code: "auth_conflict", Message: "is set by auth as well; leave one of the two out",
+		})
+	}
+	return bad
+}
+
+// checkText judges one text of an auth by itself.
+func (a *Auth) checkText(f authField, labels map[string]string, must, may []string) errs.Field {
+	options := template.Options{Field: template.Header, Labels: labels}
+	switch {
+	case f.value == "" && slices.Contains(must, f.name):
+		return errs.Field{Code: "required", Message: fmt.Sprintf("must be given: %s needs %s", a.Type, strings.Join(must, ", "))}
+	case f.value == "":
+		return errs.Field{}
+	case !slices.Contains(must, f.name) && !slices.Contains(may, f.name):
+		return errs.Field{Code: "auth_field", Message: fmt.Sprintf("is nothing that %s knows; leave it out", a.Type)}
+	case len(f.value) > maxURLBytes:
+		return errs.Field{Code: "too_long", Message: fmt.Sprintf("must be at most %d bytes long", maxURLBytes)}
+	case !isText(f.value):
+		return errs.Field{Code: "invalid_characters", Message: "must hold readable text: valid UTF-8, not only spaces, no control characters"}
+	case f.literal && template.Is(f.value):
+		return errs.Field{Code: codeTemplate, Message: "must be literal, without templates"}
+	case f.secret && !namesSecret(f.value, options):
+		return errs.Field{Code: "secret_required", Message: secretRequired}
+	case f.name == "username" && strings.Contains(literals(f.value, options), ":"):
+		return errs.Field{Code: "invalid_characters", Message: "must hold no colon (RFC 7617)"}
+	}
+	return errs.Field{}
+}
+
+const secretRequired = `must hold a reference to a secret, such as {{secret "api-token"}}, so that it is never stored in the clear; ` +
+	`store the secret first: PUT /v1/secrets/api-token, or rubato secrets set api-token`
+
+// namesSecret reports whether a text names a secret, or cannot be read: then its faults are told.
+func namesSecret(text string, o template.Options) bool {
+	parsed, faults := template.Parse(text, o)
+	return len(faults) > 0 || parsed != nil && len(parsed.Secrets()) > 0
+}
+
+// literals returns a text without its templates.
+func literals(text string, o template.Options) string {
+	parsed, _ := template.Parse(text, o)
+	if parsed == nil {
+		return text
+	}
+	return parsed.Sample("")
+}
+
+func (a *Auth) checkScopes() []errs.Field {
+	var bad []errs.Field
+	if len(a.Scopes) > 0 && a.Type != AuthOAuth2 {
+		bad = append(bad, errs.Field{Field: "auth.scopes", Code: "auth_field", Message: fmt.Sprintf("is nothing that %s knows; leave it out", a.Type)})
+	}
+	if len(a.Scopes) > 32 {
+		bad = append(bad, errs.Field{Field: "auth.scopes", Code: "too_many", Message: "must have at most 32 entries"})
+	}
+	for i, scope := range a.Scopes {
+		if scope == "" || len(scope) > 255 || strings.ContainsFunc(scope, notScope) {
+			bad = append(bad, errs.Field{
+				Field: fmt.Sprintf("auth.scopes[%d]", i), Code: "invalid_characters",
+				Message: `must be 1 to 255 printable ASCII characters without spaces, " and \ (RFC 6749)`,
+			})
+		}
+	}
+	return bad
+}
+
+func notScope(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
+
+// checkAuthTarget judges where credentials go.
+func (v *Validator) checkAuthTarget(a *Auth) []errs.Field {
+	switch a.Type {
+	case AuthAPIKey:
+		if f := v.targets.CheckHeader(a.Header, ""); f != nil {
+			return []errs.Field{{Field: "auth.header", Code: f.Code, Message: f.Message}}
+		}
+	case AuthOAuth2:
+		if f := v.targets.CheckURL(a.TokenURL); f != nil {
+			return []errs.Field{{Field: "auth.tokenUrl", Code: f.Code, Message: f.Message}}
+		}
+	case AuthBasic, AuthBearer:
+	}
+	return nil
+}
+
+// renderAuth fills in what proves who is calling.
+func (s *Shape) renderAuth(r *renderer, out *Request) {
+	a := s.spec.Auth
+	if a == nil {
+		return
+	}
+	text := func(name, literal string) string { return r.header("auth."+name, s.auth[name], literal) }
+	switch a.Type {
+	case AuthBasic:
+		username, password := text("username", a.Username), text("password", a.Password)
+		if strings.Contains(username, ":") && r.err == nil {
+			r.err = errors.New("auth.username: a value holds a colon, which RFC 7617 does not allow")
+		}
+		credentials := base64.StdEncoding.EncodeToString([]byte(username + ":" + password))
+		out.Header["Authorization"], out.Sensitive = "Basic "+credentials, []string{credentials}
+	case AuthBearer:
+		out.Header["Authorization"] = "Bearer " + text("token", a.Token)
+	case AuthAPIKey:
+		out.Header[a.header()] = text("value", a.Value)
+	case AuthOAuth2:
+		out.OAuth2 = &Grant{
+			TokenURL: a.TokenURL, ClientID: text("clientId", a.ClientID), ClientSecret: text("clientSecret", a.ClientSecret),
+			Audience: a.Audience, Scopes: a.Scopes,
+		}
+	}
+}
+
+// authWarnings names what is legal but probably not meant.
+func (s Spec) authWarnings() []errs.Field {
+	if s.Auth == nil {
+		return nil
+	}
+	for field, target := range map[string]string{"url": s.URL, "auth.tokenUrl": s.Auth.TokenURL} {
+		if strings.HasPrefix(strings.ToLower(target), "http://") {
+			return []errs.Field{{Field: field, Code: "credentials_in_clear", Message: "is called without TLS, so everybody on the way can read the credentials; use https"}}
+		}
+	}
+	return nil
+}

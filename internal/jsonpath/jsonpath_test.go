@@ -1,0 +1,184 @@
+package jsonpath_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/jsonpath"
+)
+
+const store = `{"store":{"book":[{"category":"reference","author":"Rees","price":8.95},{"category":"fiction","author":"Waugh","price":12.99},
+{"category":"fiction","author":"Melville","isbn":"0-553","price":8.99}],"bicycle":{"color":"red","price":399}},"big":9007199254740993}`
+
+// TestPathsFindWhatTheStandardSays has the examples of RFC 9535, and the corners of its selectors.
+func TestPathsFindWhatTheStandardSays(t *testing.T) {
+	t.Parallel()
+	doc, err := jsonpath.Read([]byte(store))
+	require.NoError(t, err)
+	for path, want := range map[string]string{
+		"$.store.bicycle.color":                                      `["red"]`,
+		"$['store']['bicycle']['color']":                             `["red"]`,
+		"$.store.book[*].author":                                     `["Rees","Waugh","Melville"]`,
+		"$..author":                                                  `["Rees","Waugh","Melville"]`,
+		"$.store.book[-1].author":                                    `["Melville"]`,
+		"$.store.book[0,2].author":                                   `["Rees","Melville"]`,
+		"$.store.book[:2].author":                                    `["Rees","Waugh"]`,
+		"$.store.book[::-1].author":                                  `["Melville","Waugh","Rees"]`,
+		"$.store.book[1:99:9007199254740991].author":                 `["Waugh"]`,
+		"$.store.book[?@.isbn].author":                               `["Melville"]`,
+		"$.store.book[?@.price < 10].author":                         `["Rees","Melville"]`,
+		"$.store.book[?@.price < 10 && @.category=='fiction'].price": `[8.99]`,
+		"$.store.book[?length(@.author) > 5].author":                 `["Melville"]`,
+		"$..price":            `[399,8.95,12.99,8.99]`,
+		"$.big":               `[9007199254740993]`,
+		"$.nothing":           `[]`,
+		"$.store.book.author": `[]`,
+		"$.store.book[7]":     `[]`,
+		"$.store.book[-7]":    `[]`,
+		"$.big.more":          `[]`,
+	} {
+		p, err := jsonpath.Parse(path)
+		require.NoError(t, err, path)
+		require.Equal(t, path, p.String())
+		found, err := p.Find(doc)
+		require.NoError(t, err, path)
+		raw, err := json.Marshal(found)
+		require.NoError(t, err)
+		require.Equal(t, want, string(raw), path)
+	}
+}
+
+func TestPathsThatAreRefusedSayWhatWouldBeRight(t *testing.T) {
+	t.Parallel()
+	for path, says := range map[string]string{
+		"":                                     "RFC 9535",
+		"status":                               "RFC 9535",
+		"$.":                                   "RFC 9535",
+		"$[?@.a == ]":                          "RFC 9535",
+		"$[?nofunc(@.a)]":                      "RFC 9535",
+		"$[?@..a]":                             "single places below @",
+		"$[?@.*]":                              "single places below @",
+		"$[?@[0:2]]":                           "single places below @",
+		"$[?@.a == $.b]":                       "single places below @",
+		"$[?@[?@.a]]":                          "single places below @",
+		"$[?count(@.*) > 1]":                   "single places below @",
+		"$[?match(@.a, 'b')]":                  "single places below @",
+		"$[?!search(@.a, @.b)]":                "single places below @",
+		"$" + strings.Repeat(".a", 33):         "at most 32 steps",
+		"$." + strings.Repeat("a", 1024):       "at most 1024 bytes",
+		"$[" + strings.Repeat("(", 500) + "1]": "RFC 9535",
+	} {
+		_, err := jsonpath.Parse(path)
+		require.ErrorContains(t, err, says, path)
+	}
+	_, err := jsonpath.Parse(`$[?@['..$*:'] == "?.."]`)
+	require.NoError(t, err, "texts are no places")
+}
+
+func TestReplaceHidesEveryPlace(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"$..price":                           `{"big":9007199254740993,"store":{"bicycle":{"color":"red","price":"***"},"book":[{"author":"Rees","category":"reference","price":"***"},{"author":"Waugh","category":"fiction","price":"***"},{"author":"Melville","category":"fiction","isbn":"0-553","price":"***"}]}}`,
+		"$.store.book":                       `{"big":9007199254740993,"store":{"bicycle":{"color":"red","price":399},"book":"***"}}`,
+		"$.store..*":                         `{"big":9007199254740993,"store":{"bicycle":"***","book":"***"}}`,
+		"$.store.book[0,1,2,0]['x','price']": `{"big":9007199254740993,"store":{"bicycle":{"color":"red","price":399},"book":[{"author":"Rees","category":"reference","price":"***"},{"author":"Waugh","category":"fiction","price":"***"},{"author":"Melville","category":"fiction","isbn":"0-553","price":"***"}]}}`,
+		"$":                                  `"***"`,
+	} {
+		doc, err := jsonpath.Read([]byte(store))
+		require.NoError(t, err)
+		p, err := jsonpath.Parse(path)
+		require.NoError(t, err)
+		n, err := p.Replace(doc, "***")
+		require.NoError(t, err)
+		require.Positive(t, n)
+		raw, err := doc.Bytes()
+		require.NoError(t, err)
+		require.Equal(t, want, string(raw), path)
+	}
+}
+
+// TestASearchIsBounded has paths that look at far more places than a document has, over the largest document.
+func TestASearchIsBounded(t *testing.T) {
+	t.Parallel()
+	doc, err := jsonpath.Read([]byte("[" + strings.Repeat("[1],", jsonpath.MaxValues/3) + "1]"))
+	require.NoError(t, err)
+	for _, path := range []string{
+		"$..*..*..*", "$" + strings.Repeat("[0,0,0,0,0,0,0,0]", 12), "$..[?@[0] == 1]..*", "$[*,*,*,*,*,*,*,*,*]",
+		"$" + strings.Repeat("..*", 31),
+	} {
+		p, err := jsonpath.Parse(path)
+		require.NoError(t, err, path)
+		began := time.Now()
+		_, err = p.Find(doc)
+		if !strings.Contains(path, "[0") { // Below two levels there is nothing to multiply.
+			require.ErrorIs(t, err, jsonpath.ErrTooMuch, path)
+		}
+		require.Less(t, time.Since(began), 10*time.Second, path)
+	}
+}
+
+func TestDocumentsOfStrangersAreRefusedInWords(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", jsonpath.MaxDepth)
+	for text, says := range map[string]string{
+		"":                           "empty",
+		"   ":                        "empty",
+		`{"secret": tru`:             "no JSON",
+		`{"secret": nope}`:           "no JSON at byte",
+		`{} {}`:                      "follows",
+		`{}x`:                        "follows",
+		deep + "[":                   "64 deep",
+		strings.Repeat(`{"a":`, 100): "64 deep",
+		"[" + strings.Repeat("1,", jsonpath.MaxValues) + "1]": "100000 values",
+	} {
+		_, err := jsonpath.Read([]byte(text))
+		require.ErrorContains(t, err, says)
+		require.NotContains(t, err.Error(), "nope")
+	}
+	_, err := jsonpath.Read([]byte(deep + strings.Repeat("]", jsonpath.MaxDepth)))
+	require.NoError(t, err)
+	_, err = jsonpath.Read([]byte(`"` + strings.Repeat(`[{\"`, 1000) + `"`))
+	require.NoError(t, err, "what stands in a text is no nesting")
+}
+
+func TestNumbersKeepWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	doc, err := jsonpath.Read([]byte(`[9223372036854775807, 9223372036854775808, 1.5, 1e400, -0]`))
+	require.NoError(t, err)
+	require.Equal(t, "[9223372036854775807 9.223372036854776e+18 1.5 +Inf 0]", fmt.Sprint(doc.Plain()))
+	raw, err := doc.Bytes()
+	require.NoError(t, err)
+	require.Equal(t, `[9223372036854775807,9223372036854775808,1.5,1e400,-0]`, string(raw))
+}
+
+func FuzzPath(f *testing.F) {
+	for _, path := range []string{"$.a", "$..a[0]", "$[?@.a == 'b']", "$[1:2:-1]", `$["\u00e9"]`, "$[?length(@.a) > 1]", "$[?value(@.a) == @.b]"} {
+		f.Add(path, []byte(store))
+	}
+	f.Fuzz(func(t *testing.T, path string, text []byte) {
+		p, err := jsonpath.Parse(path)
+		if err != nil {
+			return
+		}
+		doc, err := jsonpath.Read(text)
+		if err != nil {
+			return
+		}
+		if _, err := p.Find(doc); err != nil {
+			return
+		}
+		if _, err := p.Replace(doc, "***"); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := doc.Bytes()
+		if err != nil || !json.Valid(raw) && !bytes.Equal(raw, nil) {
+			t.Fatalf("%q %v", raw, err)
+		}
+	})
+}

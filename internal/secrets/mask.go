@@ -1,0 +1,86 @@
+package secrets
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const (
+	// minMasked is how long a value must be to be masked, in bytes: a shorter one would be found everywhere by chance.
+	minMasked = 8
+	// masked stands in place of a value.
+	masked = "[secret]"
+)
+
+// Mask hides values in what comes back from a target, which may echo what it was sent. It never changes and is safe for concurrent
+// use. A nil Mask hides nothing.
+type Mask struct{ values []string } // the longest first
+
+// NewMask returns a mask of values, each in the forms in which it may come back: as it is, and as JSON, URLs and base64 write it. Values of less than 8 bytes are not masked. It returns nil where nothing is left to mask.
+func NewMask(values ...string) *Mask {
+	m := &Mask{}
+	for _, value := range values {
+		for _, form := range forms(value) {
+			if len(form) >= minMasked && !slices.Contains(m.values, form) {
+				m.values = append(m.values, form)
+			}
+		}
+	}
+	if len(m.values) == 0 {
+		return nil
+	}
+	slices.SortFunc(m.values, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	return m
+}
+
+func forms(value string) []string {
+	if len(value) < minMasked {
+		return nil
+	}
+	quoted, _ := json.Marshal(value) // A text cannot fail.
+	return []string{
+		value, strings.TrimSpace(value), string(quoted[1 : len(quoted)-1]), url.QueryEscape(value), url.PathEscape(value),
+		base64.StdEncoding.EncodeToString([]byte(value)), base64.RawStdEncoding.EncodeToString([]byte(value)),
+		base64.URLEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value)),
+	}
+}
+
+// Text returns a text without the values.
+func (m *Mask) Text(text string) string {
+	if m == nil {
+		return text
+	}
+	for _, value := range m.values {
+		text = strings.ReplaceAll(text, value, masked)
+	}
+	return text
+}
+
+// Body returns a body without the values, the same one where it holds none. cut says that the body goes on after its end: then the
+// begin of a value there, of at least 8 bytes, is hidden too.
+func (m *Mask) Body(body []byte, cut bool) []byte {
+	if m == nil {
+		return body
+	}
+	for _, value := range m.values {
+		if bytes.Contains(body, []byte(value)) {
+			body = bytes.ReplaceAll(body, []byte(value), []byte(masked))
+		}
+	}
+	if !cut {
+		return body
+	}
+	for _, value := range m.values {
+		for n := min(len(value)-1, len(body)); n >= minMasked; n-- {
+			if bytes.HasSuffix(body, []byte(value[:n])) {
+				return append(slices.Clip(body[:len(body)-n]), masked...)
+			}
+		}
+	}
+	return body
+}

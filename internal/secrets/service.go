@@ -1,0 +1,90 @@
+package secrets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/errs"
+)
+
+// Store keeps secrets, sealed. Every method is one transaction, scoped by tenant: another tenant's secret is [errs.NotFound]. Writes
+// are told of in the audit log. A run whose start is committed after a write has returned goes by what was written.
+type Store interface {
+	// PutSecret stores a sealed value under a name, as its first or its next version. One more than [MaxPerTenant] is an [errs.Conflict].
+	PutSecret(ctx context.Context, by auditlog.Actor, w Write) (stored Secret, created bool, err error)
+	// GetSecret returns a secret.
+	GetSecret(ctx context.Context, tenant [16]byte, name string) (Secret, error)
+	// ListSecrets returns the secrets that a filter selects, by name.
+	ListSecrets(ctx context.Context, f Filter) ([]Secret, error)
+	// DeleteSecret removes a secret, unless allow refuses it for the endpoints that refer to it: how many, and some of them.
+	DeleteSecret(ctx context.Context, by auditlog.Actor, name string, allow func(count int, some []string) error) error
+}
+
+// Write is a sealed value on its way to the store.
+type Write struct {
+	Name        string
+	Description *string // nil: as it is
+	Sealed      Sealed
+}
+
+// Service is what may be done to secrets. It is safe for concurrent use.
+type Service struct {
+	store   Store
+	keyring *Keyring
+}
+
+// NewService returns a service over a store, which seals with a keyring.
+func NewService(store Store, keyring *Keyring) *Service {
+	return &Service{store: store, keyring: keyring}
+}
+
+// Put gives a secret a value, its first or its next. A server without keys answers an [errs.Unavailable].
+func (s *Service) Put(ctx context.Context, by auditlog.Actor, r Request) (stored Secret, created bool, err error) {
+	if err := r.Check(); err != nil {
+		return Secret{}, false, err
+	}
+	sealed, err := s.keyring.Seal(Place{Tenant: by.TenantID, Kind: Named, Name: r.Name}, r.Value.Reveal())
+	if err != nil {
+		return Secret{}, false, Unsealed(err)
+	}
+	return s.store.PutSecret(ctx, by, Write{Name: r.Name, Description: r.Description, Sealed: sealed})
+}
+
+// Unsealed tells a user why something could not be sealed.
+func Unsealed(err error) error {
+	if !errors.Is(err, ErrNoKeys) {
+		return fmt.Errorf("sealing a secret: %w", err)
+	}
+	return errs.New(errs.Unavailable, "no_secret_keys",
+		"this server cannot keep secrets: its operator must set RUBATO_SECRET_KEYS, such as k1:<base64 of 32 random bytes>, for API servers and workers alike")
+}
+
+// Get returns a secret without its value.
+func (s *Service) Get(ctx context.Context, by auditlog.Actor, name string) (Secret, error) {
+	return s.store.GetSecret(ctx, by.TenantID, name)
+}
+
+// List returns secrets without their values, by name.
+func (s *Service) List(ctx context.Context, f Filter) ([]Secret, error) {
+	return s.store.ListSecrets(ctx, f)
+}
+
+// Delete removes a secret. While endpoints refer to it that is an [errs.Conflict] that names some of them, unless force is set: then
+// their runs fail until the secret is there again.
+func (s *Service) Delete(ctx context.Context, by auditlog.Actor, name string, force bool) error {
+	return s.store.DeleteSecret(ctx, by, name, func(count int, some []string) error {
+		if force || count == 0 {
+			return nil
+		}
+		who := fmt.Sprintf("%d endpoints refer", count)
+		if count == 1 {
+			who = "1 endpoint refers"
+		}
+		return errs.New(errs.Conflict, "secret_in_use", fmt.Sprintf(
+			"%s to the secret, such as %s; change what refers to it first, or delete it with force=true and let the runs fail",
+			who, strings.Join(some, ", ")))
+	})
+}

@@ -1,0 +1,175 @@
+-- name: SecretsChange :one
+-- Makes a tenant's secrets and signing keys another version. It lets one change of them at a time go on, and must come first in it.
+UPDATE tenants
+SET secrets_version = secrets_version + 1
+WHERE id = @tenant_id
+RETURNING secrets_version;
+
+-- name: SecretsVersions :many
+-- Which version the secrets of tenants have, for runs that start in the same transaction: after StartsShare, so that no change of them
+-- has returned that is not seen here.
+SELECT id, secrets_version
+FROM tenants
+WHERE id = ANY (sqlc.arg('tenant_ids')::uuid[]);
+
+-- name: SecretCount :one
+SELECT count(*) FROM secrets WHERE tenant_id = @tenant_id;
+
+-- name: SecretGet :one
+SELECT s.tenant_id, s.name, s.description, s.version, s.sealed_under, s.created_at, s.created_by, s.updated_at, s.updated_by,
+       s.last_used_at, s.last_used_by,
+       (SELECT count(*) FROM secret_references AS r WHERE r.tenant_id = s.tenant_id AND r.name = s.name) AS used_by
+FROM secrets AS s
+WHERE s.tenant_id = @tenant_id
+  AND s.name = @name;
+
+-- name: SecretList :many
+SELECT s.tenant_id, s.name, s.description, s.version, s.sealed_under, s.created_at, s.created_by, s.updated_at, s.updated_by,
+       s.last_used_at, s.last_used_by,
+       (SELECT count(*) FROM secret_references AS r WHERE r.tenant_id = s.tenant_id AND r.name = s.name) AS used_by
+FROM secrets AS s
+WHERE s.tenant_id = @tenant_id
+  AND s.name > @after
+ORDER BY s.name
+LIMIT sqlc.arg('max_rows');
+
+-- name: SecretPut :exec
+-- Stores the first value of a secret, or its next.
+INSERT INTO secrets (tenant_id, name, description, version, sealed_under, sealed, created_at, created_by, updated_at, updated_by)
+VALUES (@tenant_id, @name, coalesce(sqlc.narg('description')::text, ''), 1, @sealed_under, @sealed, @now, @author, @now, @author)
+ON CONFLICT (tenant_id, name) DO UPDATE
+    SET description  = coalesce(sqlc.narg('description')::text, secrets.description),
+        version      = secrets.version + 1,
+        sealed_under = excluded.sealed_under,
+        sealed       = excluded.sealed,
+        updated_at   = excluded.updated_at,
+        updated_by   = excluded.updated_by;
+
+-- name: SecretDelete :execrows
+DELETE FROM secrets WHERE tenant_id = @tenant_id AND name = @name;
+
+-- name: SecretLock :one
+-- Keeps endpoints from coming to refer to a secret that is about to be deleted.
+SELECT name FROM secrets WHERE tenant_id = @tenant_id AND name = @name FOR UPDATE;
+
+-- name: SecretReferrers :many
+-- Some of the endpoints that refer to a secret, by name.
+SELECT e.id, e.name
+FROM secret_references AS r
+         JOIN endpoints AS e ON e.id = r.endpoint_id
+WHERE r.tenant_id = @tenant_id
+  AND r.name = @name
+ORDER BY e.name, e.id
+LIMIT sqlc.arg('max_rows');
+
+-- name: SecretsShare :many
+-- Which of these secrets there are, kept from being deleted until what refers to them is stored.
+SELECT name
+FROM secrets
+WHERE tenant_id = @tenant_id
+  AND name = ANY (sqlc.arg('names')::text[])
+ORDER BY name
+FOR KEY SHARE;
+
+-- name: SecretReferencesClear :exec
+DELETE FROM secret_references WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[]);
+
+-- name: SecretReferencesInsert :exec
+INSERT INTO secret_references (tenant_id, name, endpoint_id)
+SELECT @tenant_id, unnest(sqlc.arg('names')::text[]), unnest(sqlc.arg('endpoint_ids')::uuid[]);
+
+-- name: SecretStamp :exec
+-- Notes which endpoints last used secrets. It waits for nobody: what is locked is stamped by the next use.
+WITH used AS (
+    SELECT unnest(sqlc.arg('tenant_ids')::uuid[]) AS tenant_id,
+           unnest(sqlc.arg('names')::text[]) AS name,
+           unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id
+), free AS (
+    SELECT s.tenant_id, s.name, u.endpoint_id
+    FROM used AS u
+             JOIN secrets AS s ON s.tenant_id = u.tenant_id AND s.name = u.name
+    FOR UPDATE OF s SKIP LOCKED
+)
+UPDATE secrets AS s
+SET last_used_at = coalesce(sqlc.narg('now')::timestamptz, now()), last_used_by = f.endpoint_id
+FROM free AS f
+WHERE s.tenant_id = f.tenant_id
+  AND s.name = f.name;
+
+-- name: SecretsSealed :many
+-- Every secret of a tenant, sealed.
+SELECT name, sealed_under, sealed FROM secrets WHERE tenant_id = @tenant_id;
+
+-- name: SecretsVersion :one
+SELECT secrets_version FROM tenants WHERE id = @tenant_id;
+
+-- name: SecretsSample :many
+-- Of every key that secrets are sealed under, one secret: who can open it has the key.
+SELECT DISTINCT ON (sealed_under) tenant_id, name, sealed_under, sealed
+FROM secrets
+ORDER BY sealed_under, tenant_id, name;
+
+-- name: SigningKeysSample :many
+-- Of every key that signing keys are sealed under, one signing key.
+SELECT DISTINCT ON (sealed_under) id, tenant_id, sealed_under, sealed
+FROM signing_keys
+ORDER BY sealed_under, id;
+
+-- name: SecretsStale :many
+-- Secrets that are sealed under another key than the newest, after a place in their order, locked.
+SELECT tenant_id, name, sealed_under, sealed
+FROM secrets
+WHERE sealed_under <> @newest
+  AND (tenant_id, name) > (@after_tenant::uuid, @after_name::text)
+ORDER BY tenant_id, name
+LIMIT sqlc.arg('max_rows')
+FOR NO KEY UPDATE;
+
+-- name: SecretReseal :execrows
+UPDATE secrets
+SET sealed_under = @sealed_under, sealed = @sealed
+WHERE tenant_id = @tenant_id
+  AND name = @name;
+
+-- name: SigningKeysStale :many
+SELECT id, tenant_id, sealed_under, sealed
+FROM signing_keys
+WHERE sealed_under <> @newest
+  AND id > @after
+ORDER BY id
+LIMIT sqlc.arg('max_rows')
+FOR NO KEY UPDATE;
+
+-- name: SigningKeyReseal :execrows
+UPDATE signing_keys
+SET sealed_under = @sealed_under, sealed = @sealed
+WHERE id = @id;
+
+-- name: SigningKeyInsert :exec
+INSERT INTO signing_keys (id, tenant_id, sealed_under, sealed, created_at, created_by, expires_at)
+VALUES (@id, @tenant_id, @sealed_under, @sealed, @created_at, @created_by, @expires_at);
+
+-- name: SigningKeyList :many
+-- The signing keys of a tenant that are live at an instant, the newest first.
+SELECT id, tenant_id, sealed_under, sealed, created_at, created_by, expires_at
+FROM signing_keys
+WHERE tenant_id = @tenant_id
+  AND (expires_at IS NULL OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))
+ORDER BY id DESC;
+
+-- name: SigningKeysForget :exec
+-- Removes the signing keys of a tenant that have expired: nothing is signed with them any more.
+DELETE
+FROM signing_keys
+WHERE tenant_id = @tenant_id
+  AND expires_at <= sqlc.arg('now')::timestamptz;
+
+-- name: SigningKeyExpire :exec
+-- Lets the older signing keys of a tenant end at an instant, unless they end before.
+UPDATE signing_keys
+SET expires_at = least(expires_at, sqlc.arg('expires_at')::timestamptz)
+WHERE tenant_id = @tenant_id
+  AND id <> @id;
+
+-- name: SigningKeyDelete :execrows
+DELETE FROM signing_keys WHERE id = @id AND tenant_id = @tenant_id;

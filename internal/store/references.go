@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/store/dbsqlc"
+)
+
+// secretNames returns the secrets that a spec names, sorted, each once.
+func secretNames(s *endpoints.Spec) []string {
+	references := s.References()
+	names := make([]string, 0, len(references))
+	for _, r := range references {
+		names = append(names, r.Secret)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// refer notes which secrets endpoints refer to that were just stored, and keeps these from being deleted meanwhile. The error is an
+// [errs.Invalid] that names every reference to a secret that is not there. Endpoints that never referred to one cost no statement.
+func (db *DB) refer(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, changes ...referral) error {
+	var clear [][16]byte
+	p := dbsqlc.SecretReferencesInsertParams{TenantID: tenant}
+	var all []endpoints.Reference
+	for _, c := range changes {
+		if c.before != nil && len(secretNames(&c.before.Spec)) > 0 {
+			clear = append(clear, c.after.ID)
+		}
+		if c.after.Archived() {
+			continue
+		}
+		all = append(all, c.after.Spec.References()...)
+		for _, name := range secretNames(&c.after.Spec) {
+			p.Names = append(p.Names, name)
+			p.EndpointIds = append(p.EndpointIds, c.after.ID)
+		}
+	}
+	if err := db.checkReferences(ctx, tx, tenant, all); err != nil {
+		return err
+	}
+	if len(clear) > 0 {
+		if err := db.q.SecretReferencesClear(ctx, tx, clear); err != nil {
+			return fmt.Errorf("forgetting which secrets %d endpoints referred to: %w", len(clear), err)
+		}
+	}
+	if len(p.Names) > 0 {
+		if err := db.q.SecretReferencesInsert(ctx, tx, p); err != nil {
+			return fmt.Errorf("noting which secrets endpoints refer to: %w", err)
+		}
+	}
+	return nil
+}
+
+// referral is an endpoint that is stored, and what it was before; nil: it is new.
+type referral struct{ before, after *endpoints.Endpoint }
+
+func (db *DB) checkReferences(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, list []endpoints.Reference) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var names []string
+	for _, r := range list {
+		names = append(names, r.Secret)
+	}
+	found, err := db.q.SecretsShare(ctx, tx, dbsqlc.SecretsShareParams{TenantID: tenant, Names: names})
+	if err != nil {
+		return fmt.Errorf("looking up %d secrets: %w", len(names), err)
+	}
+	var bad []errs.Field
+	for _, r := range list {
+		if !slices.Contains(found, r.Secret) {
+			bad = append(bad, errs.Field{
+				Field: r.Field, Code: "secret_unknown",
+				Message: fmt.Sprintf("refers to the secret %q, which does not exist; store it first: PUT /v1/secrets/%s, or rubato secrets set %s", r.Secret, r.Secret, r.Secret),
+			})
+		}
+	}
+	return errs.InvalidFields(bad)
+}

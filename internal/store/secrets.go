@@ -1,0 +1,203 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/secrets"
+	"rubato/internal/store/dbsqlc"
+)
+
+// maxReferrers is how many of the endpoints that refer to a secret are named to who wants to delete it.
+const maxReferrers = 5
+
+// Secrets keeps secrets and signing keys, sealed. It implements secrets.Store, secrets.Source, secrets.Sampler, secrets.Resealer and
+// signing.Store.
+type Secrets struct {
+	db *DB
+}
+
+var _ secrets.Store = (*Secrets)(nil)
+
+// NewSecrets returns the store of secrets and signing keys.
+func NewSecrets(db *DB) *Secrets { return &Secrets{db: db} }
+
+// change runs one change of a tenant's secrets or signing keys, alone among all such changes. When it returns, every run that starts
+// goes by the new version: starts in flight come before it, and what starts later reads the version after it.
+func (s *Secrets) change(ctx context.Context, tenant [16]byte, act func(tx pgx.Tx) error) error {
+	return s.db.tx(ctx, func(tx pgx.Tx) error {
+		if _, err := s.db.q.SecretsChange(ctx, tx, tenant); err != nil {
+			return fmt.Errorf("making the secrets of a tenant another version: %w", err)
+		}
+		if err := act(tx); err != nil {
+			return err
+		}
+		if err := s.db.q.StartsExclude(ctx, tx); err != nil { // Last, because nothing starts meanwhile.
+			return fmt.Errorf("waiting for starts in flight: %w", err)
+		}
+		return nil
+	})
+}
+
+// PutSecret implements secrets.Store.
+func (s *Secrets) PutSecret(ctx context.Context, by auditlog.Actor, w secrets.Write) (stored secrets.Secret, created bool, err error) {
+	err = s.change(ctx, by.TenantID, func(tx pgx.Tx) error {
+		before, err := s.get(ctx, tx, by.TenantID, w.Name)
+		if created = errs.CodeOf(err) == errs.NotFound; err != nil && !created {
+			return err
+		}
+		if created {
+			if err := s.room(ctx, tx, by.TenantID); err != nil {
+				return err
+			}
+		}
+		if err := s.put(ctx, tx, by, w); err != nil {
+			return err
+		}
+		if stored, err = s.get(ctx, tx, by.TenantID, w.Name); err != nil {
+			return err
+		}
+		c := auditlog.Change{Act: auditlog.Act{By: by, Action: auditlog.Create}, Object: stored.Object(), After: stored.Redacted()}
+		if !created {
+			c.Action, c.Before = auditlog.Rotate, before.Redacted()
+		}
+		return s.db.audited(ctx, tx, c)
+	})
+	return stored, created, err
+}
+
+// room returns an error where a tenant cannot have one more secret.
+func (s *Secrets) room(ctx context.Context, tx pgx.Tx, tenant [16]byte) error {
+	count, err := s.db.q.SecretCount(ctx, tx, tenant)
+	if err != nil {
+		return fmt.Errorf("counting the secrets of a tenant: %w", err)
+	}
+	if count >= secrets.MaxPerTenant {
+		return errs.New(errs.Conflict, "too_many_secrets", fmt.Sprintf("there are %d secrets already, which is the most; delete one first", count))
+	}
+	return nil
+}
+
+func (s *Secrets) put(ctx context.Context, tx pgx.Tx, by auditlog.Actor, w secrets.Write) error {
+	now, err := s.db.decisionTime(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("reading the database's time: %w", err)
+	}
+	err = s.db.q.SecretPut(ctx, tx, dbsqlc.SecretPutParams{
+		TenantID: by.TenantID, Name: w.Name, Description: w.Description, SealedUnder: w.Sealed.KeyID, Sealed: w.Sealed.Data,
+		Now: now, Author: storable(by.Name),
+	})
+	if err != nil {
+		return fmt.Errorf("storing the secret %q: %w", w.Name, err)
+	}
+	return nil
+}
+
+// GetSecret implements secrets.Store.
+func (s *Secrets) GetSecret(ctx context.Context, tenant [16]byte, name string) (secrets.Secret, error) {
+	found, err := s.get(ctx, s.db.pool, tenant, name)
+	return found, translate(err)
+}
+
+func (s *Secrets) get(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, name string) (secrets.Secret, error) {
+	if !secrets.ValidName(name) {
+		return secrets.Secret{}, noSecret(name)
+	}
+	row, err := s.db.q.SecretGet(ctx, tx, dbsqlc.SecretGetParams{TenantID: tenant, Name: name})
+	if missing(err) {
+		return secrets.Secret{}, noSecret(name)
+	}
+	if err != nil {
+		return secrets.Secret{}, fmt.Errorf("reading the secret %q: %w", name, err)
+	}
+	return secretOf(row), nil
+}
+
+func noSecret(name string) error {
+	if !secrets.ValidName(name) {
+		return errs.New(errs.NotFound, "not_found", "there is no such secret; the name of one looks like stripe-api-key")
+	}
+	return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no secret %q", name))
+}
+
+// ListSecrets implements secrets.Store.
+func (s *Secrets) ListSecrets(ctx context.Context, f secrets.Filter) ([]secrets.Secret, error) {
+	rows, err := s.db.q.SecretList(ctx, s.db.pool, dbsqlc.SecretListParams{
+		TenantID: f.TenantID, After: f.After, MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing secrets: %w", translate(err))
+	}
+	list := make([]secrets.Secret, 0, len(rows))
+	for _, row := range rows {
+		list = append(list, secretOf(dbsqlc.SecretGetRow(row)))
+	}
+	return list, nil
+}
+
+func secretOf(row dbsqlc.SecretGetRow) secrets.Secret {
+	found := secrets.Secret{
+		TenantID: row.TenantID, Name: row.Name, Description: row.Description, Version: row.Version, KeyID: row.SealedUnder,
+		CreatedAt: row.CreatedAt, CreatedBy: row.CreatedBy, UpdatedAt: row.UpdatedAt, UpdatedBy: row.UpdatedBy,
+		LastUsedAt: instant(row.LastUsedAt), UsedBy: int(row.UsedBy),
+	}
+	if row.LastUsedBy != nil {
+		found.LastUsedBy = *row.LastUsedBy
+	}
+	return found
+}
+
+// DeleteSecret implements secrets.Store. Whoever stores an endpoint that refers to the secret comes before it, and is counted, or after
+// it, and finds none.
+func (s *Secrets) DeleteSecret(ctx context.Context, by auditlog.Actor, name string, allow func(int, []string) error) error {
+	if !secrets.ValidName(name) {
+		return noSecret(name)
+	}
+	return s.change(ctx, by.TenantID, func(tx pgx.Tx) error {
+		if err := s.db.q.StartsExclude(ctx, tx); err != nil { // Before the row, as whoever edits an endpoint locks them.
+			return fmt.Errorf("waiting for starts in flight: %w", err)
+		}
+		_, err := s.db.q.SecretLock(ctx, tx, dbsqlc.SecretLockParams{TenantID: by.TenantID, Name: name})
+		if missing(err) {
+			return noSecret(name)
+		}
+		if err != nil {
+			return fmt.Errorf("locking the secret %q: %w", name, err)
+		}
+		found, err := s.get(ctx, tx, by.TenantID, name)
+		if err != nil {
+			return err
+		}
+		some, err := s.referrers(ctx, tx, found)
+		if err != nil {
+			return err
+		}
+		if err := allow(found.UsedBy, some); err != nil {
+			return err
+		}
+		if _, err := s.db.q.SecretDelete(ctx, tx, dbsqlc.SecretDeleteParams{TenantID: by.TenantID, Name: name}); err != nil {
+			return fmt.Errorf("deleting the secret %q: %w", name, err)
+		}
+		return s.db.audited(ctx, tx, auditlog.Change{
+			Act: auditlog.Act{By: by, Action: auditlog.Delete}, Object: found.Object(), Before: found.Redacted(),
+		})
+	})
+}
+
+// referrers names some of the endpoints that refer to a secret.
+func (s *Secrets) referrers(ctx context.Context, tx pgx.Tx, of secrets.Secret) ([]string, error) {
+	rows, err := s.db.q.SecretReferrers(ctx, tx, dbsqlc.SecretReferrersParams{TenantID: of.TenantID, Name: of.Name, MaxRows: maxReferrers})
+	if err != nil {
+		return nil, fmt.Errorf("asking who refers to the secret %q: %w", of.Name, err)
+	}
+	some := make([]string, 0, len(rows))
+	for _, row := range rows {
+		some = append(some, fmt.Sprintf("%q (%s)", row.Name, endpoints.ID(row.ID)))
+	}
+	return some, nil
+}

@@ -1,0 +1,384 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
+	"rubato/internal/store"
+)
+
+const canary = "canary-94b1c7ae"
+
+// sealing returns a keyring of keys that are made of their IDs, the newest first.
+func sealing(t *testing.T, ids ...string) *secrets.Keyring {
+	t.Helper()
+	var keys []secrets.Key
+	for _, id := range ids {
+		keys = append(keys, secrets.Key{ID: id, Bytes: secrets.NewText((id + strings.Repeat(".", secrets.KeySize))[:secrets.KeySize])})
+	}
+	ring, err := secrets.NewKeyring(keys)
+	require.NoError(t, err)
+	return ring
+}
+
+// put stores a secret under the key k1.
+func (b *bundle) put(t *testing.T, name, value string) secrets.Secret {
+	t.Helper()
+	stored, _, err := secrets.NewService(store.NewSecrets(b.db), sealing(t, "k1")).
+		Put(t.Context(), tenant, secrets.Request{Name: name, Value: secrets.NewText(value)})
+	require.NoError(t, err)
+	return stored
+}
+
+// named is an edit that makes a spec refer to secrets.
+func named(names ...string) func(*endpoints.Spec) {
+	return func(s *endpoints.Spec) {
+		s.Headers = map[string]string{}
+		for i, name := range names {
+			s.Headers[fmt.Sprintf("X-Secret-%d", i)] = `{{secret "` + name + `"}}`
+		}
+	}
+}
+
+func (b *bundle) usedBy(t *testing.T, name string) int {
+	t.Helper()
+	found, err := store.NewSecrets(b.db).GetSecret(t.Context(), store.DefaultTenant, name)
+	require.NoError(t, err)
+	return found.UsedBy
+}
+
+func TestSecretIsStoredSealedAndItsVersionsCounted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+
+	first := b.put(t, "token", canary)
+	second := b.put(t, "token", canary+"-2")
+
+	require.EqualValues(t, 1, first.Version)
+	require.EqualValues(t, 2, second.Version)
+	require.Equal(t, first.CreatedAt, second.CreatedAt)
+	require.EqualValues(t, 2, query[int64](t, b, "SELECT secrets_version FROM tenants WHERE id = $1", store.DefaultTenant))
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM secrets WHERE position($1::bytea IN sealed) > 0", []byte(canary)))
+	contents, err := store.NewSecrets(b.db).SealedSecrets(t.Context(), store.DefaultTenant)
+	require.NoError(t, err)
+	value, err := sealing(t, "k1").Open(contents.Secrets[0].Place, contents.Secrets[0].Sealed)
+	require.NoError(t, err)
+	require.Equal(t, canary+"-2", value.Reveal())
+
+	entries, err := store.NewAuditLog(b.db).List(t.Context(), auditlog.Filter{TenantID: store.DefaultTenant, Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, entries, 2)
+	require.Equal(t, auditlog.Rotate, entries[0].Action)
+	require.Equal(t, auditlog.Object{Kind: auditlog.NamedSecret, ID: "token"}, entries[0].Object)
+	require.JSONEq(t, `{"version":2}`, string(entries[0].After), "nothing that depends on the value")
+}
+
+func TestEndpointsAreKnownByTheSecretsThatTheyName(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.put(t, "one", canary)
+	b.put(t, "two", canary)
+
+	e := b.register(t, named("one"))
+	require.Equal(t, 1, b.usedBy(t, "one"))
+	_, _, err := b.service.Edit(t.Context(), tenant, e.ID, 0, func(s endpoints.Spec) (endpoints.Spec, error) { named("two", "two")(&s); return s, nil })
+	require.NoError(t, err)
+	require.Equal(t, 0, b.usedBy(t, "one"))
+	require.Equal(t, 1, b.usedBy(t, "two"))
+	_, _, err = b.service.Edit(t.Context(), tenant, e.ID, 0, func(s endpoints.Spec) (endpoints.Spec, error) { s.Headers = nil; return s, nil })
+	require.NoError(t, err)
+	require.Equal(t, 0, b.usedBy(t, "two"))
+	_, _, err = b.service.Edit(t.Context(), tenant, e.ID, 0, func(s endpoints.Spec) (endpoints.Spec, error) { named("one")(&s); return s, nil })
+	require.NoError(t, err)
+	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID))
+	require.Equal(t, 0, b.usedBy(t, "one"), "what is archived never runs")
+}
+
+func TestReferenceToAnUnknownSecretIsRefusedByFieldAndName(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.put(t, "known", canary)
+	spec := endpoints.Defaults()
+	spec.Name, spec.URL, spec.BaselineInterval, spec.Method = "probe", "http://target.example/", time.Minute, "POST"
+	spec.Headers = map[string]string{"X-A": `{{secret "known"}}`, "X-B": `{{secret "missing"}}`}
+	spec.Body = `{"a":"{{ secret "absent" }}"}`
+
+	_, _, err := b.service.Register(t.Context(), tenant, spec)
+
+	require.Equal(t, errs.Invalid, errs.CodeOf(err))
+	fields := errs.FieldsOf(err)
+	require.Len(t, fields, 2)
+	require.Equal(t, "body secret_unknown", fields[0].Field+" "+fields[0].Code)
+	require.Equal(t, "headers.X-B secret_unknown", fields[1].Field+" "+fields[1].Code)
+	require.Contains(t, fields[1].Message, `"missing"`)
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM endpoints"))
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM secret_references"))
+}
+
+func TestImportNamesTheOneLineThatRefersToAnUnknownSecret(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.put(t, "known", canary)
+	bulk := endpoints.NewBulk(b.endpoints, anyTarget{})
+	var list []endpoints.Upsert
+	for i := range 20 {
+		name := "known"
+		if i == 13 {
+			name = "missing"
+		}
+		list = append(list, endpoints.Upsert{Key: fmt.Sprintf("e%d", i), Want: func(*endpoints.Endpoint) (endpoints.Spec, error) {
+			spec := endpoints.Defaults()
+			spec.Name, spec.Key, spec.URL, spec.BaselineInterval = "probe", fmt.Sprintf("e%d", i), "http://target.example/", time.Minute
+			named(name)(&spec)
+			return spec, nil
+		}})
+	}
+
+	out, err := bulk.Upsert(t.Context(), tenant, list, endpoints.Mode{})
+
+	require.NoError(t, err)
+	for i, o := range out {
+		if i == 13 {
+			require.Equal(t, endpoints.Failed, o.Done)
+			require.Equal(t, "secret_unknown", errs.FieldsOf(o.Err)[0].Code)
+			continue
+		}
+		require.Equal(t, endpoints.Created, o.Done)
+	}
+	require.Equal(t, 19, b.usedBy(t, "known"))
+}
+
+func TestSecretInUseIsNotDeletedUnlessByForce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.put(t, "token", canary)
+	e := b.register(t, named("token"))
+	service := secrets.NewService(store.NewSecrets(b.db), nil)
+
+	err := service.Delete(t.Context(), tenant, "token", false)
+	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+	require.ErrorContains(t, err, e.ID.String())
+	require.NoError(t, service.Delete(t.Context(), tenant, "token", true))
+	require.Equal(t, errs.NotFound, errs.CodeOf(service.Delete(t.Context(), tenant, "token", true)))
+
+	b.put(t, "token", canary)
+	require.Equal(t, 1, b.usedBy(t, "token"), "the endpoint has referred to it all the while")
+}
+
+// TestSecretsAndEndpointsChangeAtTheSameTime: whoever comes first, no endpoint is stored that refers to a secret which was deleted, unless
+// by force, and nobody waits in a circle.
+func TestSecretsAndEndpointsChangeAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	service := secrets.NewService(store.NewSecrets(b.db), sealing(t, "k1"))
+	var busy sync.WaitGroup
+	for i := range 4 {
+		busy.Go(func() {
+			for n := range 15 {
+				ctx := t.Context()
+				switch (i + n) % 4 {
+				case 0:
+					_, _, err := service.Put(ctx, tenant, secrets.Request{Name: "token", Value: secrets.NewText(canary)})
+					noFault(t, err)
+				case 1:
+					noFault(t, service.Delete(ctx, tenant, "token", false))
+				case 2:
+					_, _, err := b.service.Edit(ctx, tenant, e.ID, 0, func(s endpoints.Spec) (endpoints.Spec, error) { named("token")(&s); return s, nil })
+					noFault(t, err)
+				case 3:
+					_, _, err := b.service.Edit(ctx, tenant, e.ID, 0, func(s endpoints.Spec) (endpoints.Spec, error) { s.Headers = nil; return s, nil })
+					noFault(t, err)
+				}
+			}
+		})
+	}
+	busy.Wait()
+	require.Zero(t, query[int](t, b, `
+		SELECT count(*) FROM secret_references r WHERE NOT EXISTS (SELECT FROM secrets s WHERE s.tenant_id = r.tenant_id AND s.name = r.name)`))
+}
+
+// noFault lets pass what a user may cause.
+func noFault(t *testing.T, err error) {
+	t.Helper()
+	switch errs.CodeOf(err) {
+	case errs.Invalid, errs.Conflict, errs.NotFound:
+	default:
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestStartKnowsEveryChangeThatHadReturned: a change of secrets waits for the starts in flight, and a start after it sees its version.
+func TestStartKnowsEveryChangeThatHadReturned(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.put(t, "token", canary)
+	e := b.register(t, named("token"))
+	plain := b.register(t, nil)
+
+	starting, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = starting.Exec(t.Context(), "SELECT pg_advisory_xact_lock_shared(hashtext('rubato.starts'))")
+	require.NoError(t, err)
+	changed := make(chan error, 1)
+	go func() {
+		_, _, err := secrets.NewService(store.NewSecrets(b.db), sealing(t, "k1")).
+			Put(context.WithoutCancel(t.Context()), tenant, secrets.Request{Name: "token", Value: secrets.NewText(canary)})
+		changed <- err
+	}()
+	require.Eventually(t, func() bool {
+		return query[int](t, b, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1
+	}, 10*time.Second, 5*time.Millisecond, "the change waits for the start")
+	require.NoError(t, starting.Commit(t.Context()))
+	require.NoError(t, <-changed)
+
+	by := worker{9}
+	claimed := b.claim(t, by, horizon)
+	list := startsOf(claimed)
+	for i := range list {
+		list[i].Secrets = endpoints.ID(list[i].Claim.EndpointID) == e.ID
+	}
+	started, err := b.executions.Start(t.Context(), by, list, time.Minute)
+	require.NoError(t, err)
+	require.Len(t, started, 2)
+	for _, s := range started {
+		require.EqualValues(t, 2, s.SecretsVersion, "of %s and %s", e.ID, plain.ID)
+	}
+}
+
+func TestPlainStartsAskForNoSecrets(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.put(t, "token", canary)
+	b.register(t, nil)
+
+	_, started := b.startOne(t, worker{9})
+
+	require.Zero(t, started.SecretsVersion)
+}
+
+func TestRekeySealsEverythingUnderTheNewestKeyInBatches(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	values := store.NewSecrets(b.db)
+	for i := range 120 {
+		b.put(t, fmt.Sprintf("s%03d", i), fmt.Sprintf("%s-%d", canary, i))
+	}
+	_, _, err := signing.NewService(values, sealing(t, "k1")).Create(t.Context(), tenant, signing.Request{})
+	require.NoError(t, err)
+	_, _, err = secrets.NewService(values, sealing(t, "k0")).Put(t.Context(), tenant, secrets.Request{Name: "lost", Value: secrets.NewText("v")})
+	require.NoError(t, err)
+	version := query[int64](t, b, "SELECT secrets_version FROM tenants WHERE id = $1", store.DefaultTenant)
+
+	pass, err := sealing(t, "k2", "k1").Rekey(t.Context(), values)
+
+	require.NoError(t, err)
+	require.Equal(t, 121, pass.Done)
+	require.Len(t, pass.Failed, 1)
+	require.Contains(t, pass.Failed[0], `secret "lost"`)
+	require.Equal(t, 122, query[int](t, b, "SELECT count(*) + (SELECT count(*) FROM signing_keys) FROM secrets"))
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM secrets WHERE sealed_under <> 'k2'"))
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM signing_keys WHERE sealed_under <> 'k2'"))
+	require.Equal(t, version, query[int64](t, b, "SELECT secrets_version FROM tenants WHERE id = $1", store.DefaultTenant), "values stay what they are")
+	contents, err := values.SealedSecrets(t.Context(), store.DefaultTenant)
+	require.NoError(t, err)
+	for _, k := range contents.Secrets {
+		if k.Name != "lost" {
+			value, err := sealing(t, "k2").Open(k.Place, k.Sealed)
+			require.NoError(t, err)
+			require.Contains(t, value.Reveal(), canary)
+		}
+	}
+	again, err := sealing(t, "k2", "k1").Rekey(t.Context(), values)
+	require.NoError(t, err)
+	require.Zero(t, again.Done)
+	_, err = (&secrets.Keyring{}).Rekey(t.Context(), values)
+	require.ErrorIs(t, err, secrets.ErrNoKeys)
+}
+
+func TestMissingKeyIsFoundByItsSamples(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	values := store.NewSecrets(b.db)
+	require.NoError(t, secrets.NewChecker(values, nil).Check(t.Context()), "there is nothing to open")
+	b.put(t, "token", canary)
+
+	require.NoError(t, secrets.NewChecker(values, sealing(t, "k2", "k1")).Check(t.Context()))
+	require.ErrorContains(t, secrets.NewChecker(values, sealing(t, "k2")).Check(t.Context()), `"k1" is missing`)
+	require.ErrorContains(t, secrets.NewChecker(values, nil).Check(t.Context()), `"k1" is missing`)
+}
+
+func TestSigningKeysExpireAndOverlap(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	values := store.NewSecrets(b.db)
+	service := signing.NewService(values, sealing(t, "k1"))
+	now := b.at(noon())
+
+	first, _, err := service.Create(t.Context(), tenant, signing.Request{})
+	require.NoError(t, err)
+	second, _, err := service.Create(t.Context(), tenant, signing.Request{Overlap: new(time.Hour)})
+	require.NoError(t, err)
+	_, _, err = service.Create(t.Context(), tenant, signing.Request{})
+	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+
+	list, err := service.List(t.Context(), tenant)
+	require.NoError(t, err)
+	require.Equal(t, []signing.KeyID{second.ID, first.ID}, []signing.KeyID{list[0].ID, list[1].ID})
+	require.Equal(t, now.Add(time.Hour), list[1].ExpiresAt)
+	b.at(now.Add(time.Hour))
+	list, err = service.List(t.Context(), tenant)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	_, _, err = service.Create(t.Context(), tenant, signing.Request{ExpiresAt: now.Add(2 * time.Hour)})
+	require.NoError(t, err, "the first one has ended")
+	require.Equal(t, 2, query[int](t, b, "SELECT count(*) FROM signing_keys"), "what has ended is removed")
+
+	require.NoError(t, service.Delete(t.Context(), tenant, second.ID))
+	require.Equal(t, errs.NotFound, errs.CodeOf(service.Delete(t.Context(), tenant, second.ID)))
+	stranger := tenant
+	stranger.TenantID = [16]byte{7}
+	require.Equal(t, errs.NotFound, errs.CodeOf(service.Delete(t.Context(), stranger, first.ID)))
+}
+
+func TestUseOfASecretIsNotedWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.put(t, "token", canary)
+	b.put(t, "locked", canary)
+	e := b.register(t, named("token"))
+	values := store.NewSecrets(b.db)
+	holder, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = holder.Exec(t.Context(), "SELECT FROM secrets WHERE name = 'locked' FOR UPDATE")
+	require.NoError(t, err)
+
+	vault := secrets.NewVault(values, sealing(t, "k1"), slog.New(slog.DiscardHandler))
+	vault.Used(store.DefaultTenant, []string{"token", "locked"}, e.ID)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	vault.Run(ctx) // Notes what there is and ends.
+
+	require.NoError(t, holder.Rollback(t.Context()))
+	found, err := values.GetSecret(t.Context(), store.DefaultTenant, "token")
+	require.NoError(t, err)
+	require.Equal(t, [16]byte(e.ID), found.LastUsedBy)
+	require.False(t, found.LastUsedAt.IsZero())
+	found, err = values.GetSecret(t.Context(), store.DefaultTenant, "locked")
+	require.NoError(t, err)
+	require.True(t, found.LastUsedAt.IsZero())
+}

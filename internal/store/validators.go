@@ -1,0 +1,60 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"rubato/internal/dispatch"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+)
+
+// attachValidators gives the targets of conditional requests what is known of their last answers. Those targets become copies: what is
+// shared stays as it is. Without such targets nothing is read.
+func (s *Executions) attachValidators(ctx context.Context, targets map[[16]byte]*dispatch.Target) error {
+	var ids [][16]byte
+	for id, t := range targets {
+		if t.Asks != nil {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := s.db.q.ValidatorGetMany(ctx, s.db.hot, ids)
+	if err != nil {
+		return fmt.Errorf("reading what %d targets last answered: %w", len(ids), translate(err))
+	}
+	for _, row := range rows {
+		t := *targets[row.EndpointID]
+		if uint64(row.Request) != t.Asks.Request { //nolint:gosec // 64 bits are 64 bits.
+			continue
+		}
+		t.Asks = &runs.Validators{Request: t.Asks.Request, ETag: row.Etag, LastModified: row.LastModified}
+		targets[row.EndpointID] = &t
+	}
+	return nil
+}
+
+// validators gathers what answers were identified by.
+type validators struct{ rows dbsqlc.ValidatorPutParams }
+
+func (v *validators) add(run runs.Run) {
+	found := run.Outcome.Validators
+	if found == nil {
+		return
+	}
+	v.rows.EndpointIds = append(v.rows.EndpointIds, run.EndpointID)
+	v.rows.Requests = append(v.rows.Requests, int64(found.Request)) //nolint:gosec // 64 bits are 64 bits.
+	v.rows.Etags = append(v.rows.Etags, found.ETag)
+	v.rows.LastModified = append(v.rows.LastModified, found.LastModified)
+}
+
+// writes returns the statement that keeps them; none where there are none.
+func (v *validators) writes(ctx context.Context, db *DB) []statement {
+	if len(v.rows.EndpointIds) == 0 {
+		return nil
+	}
+	v.rows.Now = db.now()
+	return []statement{func(tx dbsqlc.DBTX) error { return db.q.ValidatorPut(ctx, tx, v.rows) }}
+}

@@ -1,0 +1,147 @@
+package success
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+)
+
+const (
+	maxExpression = 4096 // bytes
+	// costLimit bounds an evaluation, in the units of the library: about one for a step and a tenth for a byte that is looked at. A pattern
+	// over a body of a megabyte fits; loops over loops of a large body do not.
+	costLimit = 1_000_000
+)
+
+// environment declares what expressions see. Making it takes milliseconds, so it is made when the first expression is met.
+var environment = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(
+		cel.Variable("status", cel.IntType),
+		cel.Variable("headers", cel.MapType(cel.StringType, cel.StringType)),
+		cel.Variable("body", cel.StringType),
+		cel.Variable("json", cel.DynType),
+		cel.Variable("latencyMs", cel.IntType),
+		cel.CrossTypeNumericComparisons(true),
+		cel.ParserExpressionSizeLimit(maxExpression),
+		cel.ParserRecursionLimit(64),
+	)
+})
+
+// celCheck is an expression that must be true.
+type celCheck struct {
+	text    string
+	program cel.Program
+	uses    map[string]bool // the variables that it names
+}
+
+func compileCEL(text string) (check, []Problem) {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return nil, []Problem{{Field: "expression", Code: "required", Message: "must be an expression that is true or false, such as json.items.size() > 0"}}
+	case len(text) > maxExpression:
+		return nil, []Problem{{Field: "expression", Code: "too_long", Message: fmt.Sprintf("must be at most %d bytes long", maxExpression)}}
+	}
+	env, err := environment()
+	if err != nil {
+		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: "cannot be read: " + err.Error()}}
+	}
+	compiled, issues := env.Compile(text)
+	if issues.Err() != nil {
+		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: "must be an expression of CEL over status, headers, body, json and latencyMs: " + issue(issues)}}
+	}
+	if kind := compiled.OutputType(); !kind.IsExactType(cel.BoolType) && !kind.IsExactType(cel.DynType) {
+		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: fmt.Sprintf("must be true or false, not of type %s", kind)}}
+	}
+	if message := badPattern(compiled.NativeRep().Expr()); message != "" {
+		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: message}}
+	}
+	program, err := env.Program(compiled, cel.CostLimit(costLimit), cel.CostTracking(prices{}))
+	if err != nil {
+		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: "cannot be used: " + err.Error()}}
+	}
+	c := celCheck{text: text, program: program, uses: map[string]bool{}}
+	for _, reference := range compiled.NativeRep().ReferenceMap() {
+		c.uses[reference.Name] = true
+	}
+	return c, nil
+}
+
+// badPattern returns what is wrong with the patterns of an expression. One that comes from the answer is refused: compiling it may take far
+// more memory than the answer has bytes.
+func badPattern(expression ast.Expr) (message string) {
+	ast.PostOrderVisit(expression, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != "matches" || len(e.AsCall().Args()) == 0 {
+			return
+		}
+		args := e.AsCall().Args()
+		pattern := args[len(args)-1]
+		if pattern.Kind() != ast.LiteralKind {
+			message = "must give matches its pattern as a text"
+			return
+		}
+		text, _ := pattern.AsLiteral().Value().(string)
+		if _, err := Pattern(text); err != nil {
+			message = "has a pattern that cannot be used: it " + err.Error()
+		}
+	}))
+	return message
+}
+
+// issue returns the first complaint of the compiler on one line.
+func issue(issues *cel.Issues) string {
+	first := issues.Errors()[0]
+	return fmt.Sprintf("%s (column %d)", cut(strings.Join(strings.Fields(first.Message), " "), maxFound), first.Location.Column()+1)
+}
+
+func (c celCheck) String() string { return fmt.Sprintf("cel %q", cut(c.text, maxFound)) }
+
+func (c celCheck) looksAtBody() bool { return c.uses["body"] || c.uses["json"] }
+
+func (c celCheck) holds(a *Answer) (bool, string) {
+	input, why := c.input(a)
+	if why != "" {
+		return false, why
+	}
+	result, _, err := c.program.Eval(input)
+	switch {
+	case err != nil:
+		return false, "it cannot be evaluated: " + shorten(err.Error())
+	case result == types.True:
+		return true, ""
+	case result == types.False:
+		return false, "it is false"
+	default:
+		return false, "it is neither true nor false but of type " + result.Type().TypeName()
+	}
+}
+
+// input gathers the variables that the expression names: others cost nothing, and a body that is no JSON concerns only those who look
+// into it.
+func (c celCheck) input(a *Answer) (input map[string]any, why string) {
+	input = map[string]any{"status": int64(a.Status), "latencyMs": a.Latency.Milliseconds()}
+	if c.uses["headers"] {
+		headers := make(map[string]string, len(a.Header))
+		for name, values := range a.Header {
+			headers[strings.ToLower(name)] = strings.Join(values, ", ")
+		}
+		input["headers"] = headers
+	}
+	if c.uses["body"] {
+		if a.Truncated {
+			return nil, "the body is longer than what is read of it (maxResponseKb)"
+		}
+		input["body"] = strings.ToValidUTF8(string(a.Body), "\uFFFD")
+	}
+	if c.uses["json"] {
+		doc, err := a.document()
+		if err != nil {
+			return nil, "the body cannot be read as JSON: " + err.Error()
+		}
+		input["json"] = doc.Plain()
+	}
+	return input, ""
+}

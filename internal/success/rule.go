@@ -1,0 +1,289 @@
+// Package success judges whether an answer satisfies the rules that a user wrote for it: about its headers, its body, places in its
+// JSON, an expression over all of it, and how long it took. It is pure, and bounded: whatever rules and answer hold, a judgement ends soon
+// and takes little memory.
+package success
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/textproto"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"rubato/internal/jsonpath"
+)
+
+const (
+	maxPattern = 1024 // bytes
+	maxLiteral = 1024 // bytes
+	maxLatency = 30 * time.Minute
+)
+
+// Type says what a rule looks at.
+type Type string
+
+// The types.
+const (
+	Header  Type = "header"
+	Body    Type = "body"
+	JSON    Type = "json"
+	CEL     Type = "cel"
+	Latency Type = "latency"
+)
+
+// Op says how a rule compares.
+type Op string
+
+// The comparisons.
+const (
+	Exists         Op = "exists"
+	Equals         Op = "equals"
+	NotEquals      Op = "notEquals"
+	Matches        Op = "matches" // RE2, anywhere in the text
+	Less           Op = "less"
+	LessOrEqual    Op = "lessOrEqual"
+	Greater        Op = "greater"
+	GreaterOrEqual Op = "greaterOrEqual"
+)
+
+// Rule is one thing that an answer must satisfy, as a user writes it.
+type Rule struct {
+	Type         Type
+	Header       string // header: its name, in any case
+	JSONPath     string // json
+	Op           Op     // header, body, json; empty: Equals where there is a value, else Exists
+	Value        any    // header, body, json: a string, number, bool or nil
+	Expression   string // cel
+	MaxLatencyMs int64  // latency: 1 to 30 minutes
+}
+
+// Problem is what is wrong with one field of a rule.
+type Problem struct {
+	Index   int    // of the rule
+	Field   string // of the rule, by its name in the API; empty: the rule as a whole
+	Code    string
+	Message string // what would be right
+}
+
+// check is a rule that was parsed. It reports whether the answer satisfies it; the words say what was found, or why it could not be
+// told.
+type check interface {
+	// holds judges an answer. found is words for people, of any length and unescaped.
+	holds(a *Answer) (ok bool, found string)
+	// looksAtBody reports whether it matters to the rule what the body is.
+	looksAtBody() bool
+	// String returns the rule in words.
+	String() string
+}
+
+// Set is rules that were parsed. It is safe for concurrent use.
+type Set struct{ checks []check }
+
+// Parse reads rules. A nil Set of no rules is satisfied by every answer. Every field that is bad is a problem.
+func Parse(rules []Rule) (*Set, []Problem) {
+	if len(rules) == 0 {
+		return nil, nil
+	}
+	set := &Set{}
+	var bad []Problem
+	for i, rule := range rules {
+		parsed, problems := rule.parse()
+		for _, p := range problems {
+			p.Index = i
+			bad = append(bad, p)
+		}
+		set.checks = append(set.checks, parsed)
+	}
+	if len(bad) > 0 {
+		return nil, bad
+	}
+	return set, nil
+}
+
+// LookAtBody returns the indexes of the rules that look at the body.
+func (s *Set) LookAtBody() []int {
+	if s == nil {
+		return nil
+	}
+	var list []int
+	for i, c := range s.checks {
+		if c.looksAtBody() {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+func (r Rule) parse() (check, []Problem) {
+	bad := r.strangers()
+	var parsed check
+	var problems []Problem
+	switch r.Type {
+	case Header:
+		parsed, problems = r.header()
+	case Body:
+		parsed, problems = r.textual(bodySubject{})
+	case JSON:
+		parsed, problems = r.json()
+	case CEL:
+		parsed, problems = compileCEL(r.Expression)
+	case Latency:
+		parsed, problems = r.latency()
+	default:
+		problems = []Problem{{Field: "type", Code: "invalid_value", Message: "must be one of header, body, json, cel, latency"}}
+	}
+	return parsed, append(bad, problems...)
+}
+
+// strangers complains about fields that the type does not use.
+func (r Rule) strangers() []Problem {
+	compares := r.Type == Header || r.Type == Body || r.Type == JSON
+	var bad []Problem
+	for _, f := range []struct {
+		name  string
+		given bool
+		used  bool
+	}{
+		{"header", r.Header != "", r.Type == Header},
+		{"jsonPath", r.JSONPath != "", r.Type == JSON},
+		{"op", r.Op != "", compares},
+		{"value", r.Value != nil, compares},
+		{"expression", r.Expression != "", r.Type == CEL},
+		{"maxLatencyMs", r.MaxLatencyMs != 0, r.Type == Latency},
+	} {
+		if f.given && !f.used {
+			bad = append(bad, Problem{Field: f.name, Code: "not_used", Message: fmt.Sprintf("must be absent: a rule of type %s does not use it", r.Type)})
+		}
+	}
+	return bad
+}
+
+// headerName is a token by RFC 9110.
+var headerName = regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$")
+
+func (r Rule) header() (check, []Problem) {
+	name := r.Header
+	if name == "" {
+		return nil, []Problem{{Field: "header", Code: "required", Message: "must name a header"}}
+	}
+	if len(name) > 256 || !headerName.MatchString(name) {
+		return nil, []Problem{{Field: "header", Code: "header_invalid", Message: "must be the name of a header: ASCII letters, digits and !#$%&'*+-.^_`|~ only, at most 256 bytes"}}
+	}
+	return r.textual(headerSubject(textproto.CanonicalMIMEHeaderKey(name)))
+}
+
+func (r Rule) latency() (check, []Problem) {
+	if r.MaxLatencyMs < 1 || r.MaxLatencyMs > maxLatency.Milliseconds() {
+		return nil, []Problem{{Field: "maxLatencyMs", Code: "out_of_range", Message: "must be from 1 to 1800000 (milliseconds)"}}
+	}
+	return latencyCheck(r.MaxLatencyMs) * latencyCheck(time.Millisecond), nil
+}
+
+// op returns the comparison of the rule, with its default.
+func (r Rule) op() Op {
+	switch {
+	case r.Op != "":
+		return r.Op
+	case r.Value != nil:
+		return Equals
+	default:
+		return Exists
+	}
+}
+
+// comparison reads what the rule compares with. text says that only texts are compared, so that null and booleans make no sense.
+func (r Rule) comparison(text bool) (comparison, []Problem) {
+	c := comparison{op: r.op()}
+	switch c.op {
+	case Exists:
+		if r.Value != nil {
+			return c, []Problem{{Field: "value", Code: "not_used", Message: "must be absent: exists compares with nothing"}}
+		}
+	case Equals, NotEquals:
+		return c.literal(r.Value, text)
+	case Matches:
+		return c.pattern(r.Value)
+	case Less, LessOrEqual, Greater, GreaterOrEqual:
+		number, ok := numberOf(r.Value)
+		if !ok {
+			return c, []Problem{{Field: "value", Code: "invalid_value", Message: fmt.Sprintf("must be a number: %s compares numbers", c.op)}}
+		}
+		c.number, c.literalText = number, literal(r.Value)
+	default:
+		return c, []Problem{{Field: "op", Code: "invalid_value", Message: "must be one of exists, equals, notEquals, matches, less, lessOrEqual, greater, greaterOrEqual"}}
+	}
+	return c, nil
+}
+
+func (c comparison) literal(value any, text bool) (comparison, []Problem) {
+	wrong := []Problem{{Field: "value", Code: "invalid_value", Message: "must be a text, a number, true, false or null"}}
+	switch v := value.(type) {
+	case string:
+		if len(v) > maxLiteral {
+			return c, []Problem{{Field: "value", Code: "too_long", Message: fmt.Sprintf("must be at most %d bytes long", maxLiteral)}}
+		}
+	case nil, bool:
+		if text {
+			return c, []Problem{{Field: "value", Code: "invalid_value", Message: "must be a text or a number"}}
+		}
+	default:
+		number, ok := numberOf(value)
+		if !ok {
+			return c, wrong
+		}
+		c.number = number
+	}
+	c.value, c.literalText = value, literal(value)
+	return c, nil
+}
+
+func (c comparison) pattern(value any) (comparison, []Problem) {
+	text, ok := value.(string)
+	if !ok || text == "" {
+		return c, []Problem{{Field: "value", Code: "invalid_value", Message: "must be a regular expression (RE2)"}}
+	}
+	pattern, err := Pattern(text)
+	if err != nil {
+		return c, []Problem{{Field: "value", Code: "invalid_value", Message: err.Error()}}
+	}
+	c.re, c.literalText = pattern, strconv.Quote(text)
+	return c, nil
+}
+
+// Pattern compiles a regular expression (RE2). The error says in words what would be right.
+func Pattern(text string) (*regexp.Regexp, error) {
+	if len(text) > maxPattern {
+		return nil, fmt.Errorf("must be at most %d bytes long", maxPattern)
+	}
+	pattern, err := regexp.Compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("must be a regular expression (RE2): %w", errors.New(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
+	}
+	return pattern, nil
+}
+
+// numberOf returns a number as an int64 or a float64.
+func numberOf(value any) (any, bool) {
+	switch v := value.(type) {
+	case json.Number:
+		return jsonpath.Number(v), true
+	case int:
+		return int64(v), true
+	case int64, float64:
+		return v, true
+	default:
+		return nil, false
+	}
+}
+
+// literal returns a value of a rule as JSON writes it.
+func literal(value any) string {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(raw)
+}

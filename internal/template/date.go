@@ -1,0 +1,97 @@
+package template
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// directives returns what a date layout may hold, as the standard library writes it.
+func directives() map[byte]string {
+	return map[byte]string{
+		'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'L': ".000", 'j': "002",
+		'F': "2006-01-02", 'T': "15:04:05", 'z': "-0700", 'a': "Mon", 'b': "Jan",
+	}
+}
+
+// layout is a parsed date layout: literals, and directives between them.
+type layout struct {
+	pieces []piece
+	zone   *time.Location
+}
+
+type piece struct {
+	literal string
+	format  string // empty: none
+}
+
+// dateFilter writes an instant by a layout, in UTC or another zone.
+func dateFilter(args []token, of kind) (filter, error) {
+	if of != instant {
+		return filter{}, errNoInstant
+	}
+	l, err := parseLayout(args)
+	if err != nil {
+		return filter{}, err
+	}
+	return filter{kind: text, apply: func(v value) (value, error) {
+		if v.kind != instant || !v.known { // A default that came before, or nothing to write.
+			return value{kind: text, text: v.text, known: v.known}, nil
+		}
+		return textOf(l.format(v.at)), nil
+	}}, nil
+}
+
+// parseLayout reads a layout such as "%Y-%m-%d", and a zone.
+func parseLayout(args []token) (layout, error) {
+	if len(args) == 0 || len(args) > 2 || args[0].kind != tokenString || args[0].text == "" {
+		return layout{}, errors.New(`takes a layout, and maybe a zone: date "%Y-%m-%d" "Europe/Berlin"`)
+	}
+	l := layout{zone: time.UTC}
+	if len(args) == 2 {
+		zone, err := time.LoadLocation(args[1].text)
+		if err != nil || args[1].text == "" || args[1].text == "Local" {
+			return layout{}, fmt.Errorf("knows no zone %s; use a name of the IANA database such as \"Europe/Berlin\"", quote(args[1].text))
+		}
+		l.zone = zone
+	}
+	rest := args[0].text
+	for {
+		literal, after, found := strings.Cut(rest, "%")
+		if !found {
+			l.pieces = append(l.pieces, piece{literal: literal})
+			return l, nil
+		}
+		if strings.HasPrefix(after, "%") {
+			l.pieces = append(l.pieces, piece{literal: literal + "%"})
+			rest = after[1:]
+			continue
+		}
+		if after == "" || directives()[after[0]] == "" {
+			return layout{}, fmt.Errorf("knows no such piece of a layout as %s; there are %%Y %%m %%d %%H %%M %%S %%L %%j %%F %%T %%z %%a %%b %%%%", quote("%"+firstOf(after)))
+		}
+		l.pieces = append(l.pieces, piece{literal, directives()[after[0]]})
+		rest = after[1:]
+	}
+}
+
+func firstOf(s string) string {
+	for _, r := range s {
+		return string(r)
+	}
+	return ""
+}
+
+// format writes an instant.
+func (l layout) format(at time.Time) string {
+	at = at.In(l.zone)
+	var out strings.Builder
+	for _, p := range l.pieces {
+		out.WriteString(p.literal)
+		if p.format != "" {
+			out.WriteString(strings.TrimPrefix(at.Format(p.format), "."))
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,122 @@
+package template
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Values are what one run has to tell. Instants are UTC; zero ones are not known.
+type Values struct {
+	Run      Run
+	Endpoint Endpoint
+	Last     Last
+	Secrets  Secrets // nil: there are none
+}
+
+// Run is the run that sends the request.
+type Run struct {
+	ID           string
+	Attempt      int
+	ScheduledFor time.Time
+}
+
+// Endpoint is the endpoint of the run.
+type Endpoint struct {
+	ID, Name, Key string
+	Labels        map[string]string
+}
+
+// Last is the run of the endpoint that finished last. The zero value says that there was none.
+type Last struct {
+	Status     string
+	StatusCode int // of its answer; zero: none came
+	FinishedAt time.Time
+}
+
+// Secrets knows the values of secrets.
+type Secrets interface {
+	// Secret returns the value of a secret. Its error names the secret and shows no value.
+	Secret(name string) (string, error)
+}
+
+// kind is the type of a value.
+type kind int
+
+const (
+	text kind = iota
+	number
+	instant
+	rawJSON // a JSON document
+	encoded // percent-encoded text
+)
+
+// value is what an action yields.
+type value struct {
+	kind  kind
+	text  string // of an instant: empty
+	at    time.Time
+	known bool
+}
+
+func textOf(s string) value { return value{kind: text, text: s, known: s != ""} }
+
+func numberOf(n int64, known bool) value {
+	if !known {
+		return value{kind: number}
+	}
+	return value{kind: number, text: strconv.FormatInt(n, 10), known: true}
+}
+
+func instantOf(t time.Time) value { return value{kind: instant, at: t.UTC(), known: !t.IsZero()} }
+
+// String returns the value as text; an unknown one is empty. Instants are written by RFC 3339, with milliseconds.
+func (v value) String() string {
+	if v.kind == instant && v.known {
+		return v.at.Format("2006-01-02T15:04:05.000Z")
+	}
+	return v.text
+}
+
+// word is a name of the vocabulary.
+type word struct {
+	name string
+	kind kind
+	of   func(*Values) value
+}
+
+// vocabulary returns every name that has a value of its own; labels and secrets are beside it.
+func vocabulary() []word {
+	return []word{
+		{"run.id", text, func(v *Values) value { return textOf(v.Run.ID) }},
+		{"run.attempt", number, func(v *Values) value { return numberOf(int64(v.Run.Attempt), true) }},
+		{"run.scheduledFor", instant, func(v *Values) value { return instantOf(v.Run.ScheduledFor) }},
+		{"endpoint.id", text, func(v *Values) value { return textOf(v.Endpoint.ID) }},
+		{"endpoint.name", text, func(v *Values) value { return textOf(v.Endpoint.Name) }},
+		{"endpoint.key", text, func(v *Values) value { return textOf(v.Endpoint.Key) }},
+		{"last.status", text, func(v *Values) value { return textOf(v.Last.Status) }},
+		{"last.statusCode", number, func(v *Values) value { return numberOf(int64(v.Last.StatusCode), v.Last.StatusCode > 0) }},
+		{"last.finishedAt", instant, func(v *Values) value { return instantOf(v.Last.FinishedAt) }},
+	}
+}
+
+// lookUp returns the word of a name.
+func lookUp(name string) (word, bool) {
+	words := vocabulary()
+	at := slices.IndexFunc(words, func(w word) bool { return w.name == name })
+	if at < 0 {
+		return word{}, false
+	}
+	return words[at], true
+}
+
+// known lists the vocabulary for people.
+func known() string {
+	words := vocabulary()
+	names := make([]string, 0, len(words))
+	for _, w := range words {
+		names = append(names, w.name)
+	}
+	return strings.Join(names, ", ") + `, endpoint.labels.NAME and secret "NAME"`
+}

@@ -1,0 +1,289 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/store"
+)
+
+// canaries are texts that nobody but a target may ever see.
+type canaries struct {
+	all []string
+}
+
+// one returns a fresh canary.
+func (c *canaries) one(what string) string {
+	text := fmt.Sprintf("canary-%02d-%s-%x", len(c.all), what, 0xbeef00+len(c.all))
+	c.all = append(c.all, text)
+	return text
+}
+
+// found returns which canaries a text holds, in any form in which they might be written.
+func (c *canaries) found(text string) []string {
+	var list []string
+	for _, canary := range c.all {
+		for _, form := range []string{
+			canary, hex.EncodeToString([]byte(canary)), base64.StdEncoding.EncodeToString([]byte(canary)), url.QueryEscape(canary),
+			strings.TrimRight(base64.RawURLEncoding.EncodeToString([]byte(canary)), "="),
+		} {
+			if strings.Contains(text, form) {
+				list = append(list, canary)
+				break
+			}
+		}
+	}
+	return list
+}
+
+// aviary is an installation full of canaries.
+type aviary struct {
+	*canaries
+	*api
+
+	t         *testing.T
+	processes map[string]*process
+	admins    map[string]string
+	database  string // URL, as the programs get it
+	answers   bytes.Buffer
+}
+
+// keep makes a fresh canary a secret and returns the reference to it.
+func (v *aviary) keep(name string) string {
+	v.t.Helper()
+	v.ask(http.StatusCreated, "PUT", "/v1/secrets/"+name, map[string]any{"value": v.one(name)})
+	return `{{secret "` + name + `"}}`
+}
+
+// ask sends a request, requires a status of the answer, and keeps the answer.
+func (v *aviary) ask(want int, method, path string, body any) map[string]any {
+	v.t.Helper()
+	text, isText := body.(string)
+	if !isText && body != nil {
+		raw, err := json.Marshal(body)
+		require.NoError(v.t, err)
+		text = string(raw)
+	}
+	r, err := http.NewRequestWithContext(v.t.Context(), method, v.URL+path, strings.NewReader(text))
+	require.NoError(v.t, err)
+	r.Header.Set("Authorization", "Bearer "+v.Key)
+	if text != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	res, err := http.DefaultClient.Do(r)
+	require.NoError(v.t, err)
+	defer func() { _ = res.Body.Close() }()
+	answer, err := io.ReadAll(res.Body)
+	require.NoError(v.t, err)
+	require.Equal(v.t, want, res.StatusCode, "%s %s: %s", method, path, answer)
+	var decoded map[string]any
+	_ = json.Unmarshal(answer, &decoded) // Lines, metrics and the like are no JSON.
+	if secret, shown := decoded["secret"].(string); shown {
+		v.all = append(v.all, secret) // From now on nobody may see it again.
+		return decoded
+	}
+	v.answers.Write(answer)
+	return decoded
+}
+
+// newAviary starts an API server and a worker that tell everything they would tell at the level debug.
+func newAviary(t *testing.T) *aviary {
+	t.Helper()
+	v := &aviary{canaries: &canaries{}, t: t, processes: map[string]*process{}, admins: map[string]string{"api": freeAddress(t), "worker": freeAddress(t)}}
+	database, err := url.Parse(devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: migrate}))
+	require.NoError(t, err)
+	query := database.Query()
+	query.Set("password", v.one("database"))
+	database.RawQuery = query.Encode()
+	v.database = database.String()
+	sealing := (v.one("sealing") + strings.Repeat("x", 32))[:32]
+	v.all = append(v.all, sealing)
+	home, listen, key := t.TempDir(), freeAddress(t), v.one("bootstrap")
+	env := []string{
+		"DATABASE_URL=" + v.database, "RUBATO_SECRET_KEYS=k1:" + base64.StdEncoding.EncodeToString([]byte(sealing)),
+		"RUBATO_LOG_LEVEL=debug", "RUBATO_LISTEN=" + listen, "RUBATO_BOOTSTRAP_API_KEY=" + key, "RUBATO_EGRESS_ALLOW=127.0.0.0/8",
+	}
+	for name, program := range map[string]string{"api": "api", "worker": "scheduler-worker"} {
+		v.processes[name] = start(t, home, append(env, "RUBATO_ADMIN_LISTEN="+v.admins[name]), program)
+	}
+	v.processes["config"] = start(t, home, env, "rubato", "config")
+	for name, admin := range v.admins {
+		eventually(t, name+" to be ready", func() bool { return status("http://"+admin+"/readyz") == http.StatusOK })
+	}
+	v.api = connect(t, "http://"+listen, key)
+	return v
+}
+
+// echo answers with everything that it was sent, by whatever the path asks for, and counts requests that hold a canary.
+func echo(t *testing.T, sees func(string) bool) (address string, seen *atomic.Int64) {
+	t.Helper()
+	seen = new(atomic.Int64)
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		text := fmt.Sprintf("%s %s\n%v\n%s", r.Method, r.URL, r.Header, body)
+		if sees(text) {
+			seen.Add(1)
+		}
+		w.Header().Set("Content-Type", "text/plain; echo="+url.QueryEscape(r.Header.Get("X-Secret")))
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/fail"):
+			w.WriteHeader(http.StatusInternalServerError)
+		case strings.HasPrefix(r.URL.Path, "/redirect"):
+			http.Redirect(w, r, "/redirect-again?"+r.URL.RawQuery+"&x="+r.Header.Get("X-Secret"), http.StatusTemporaryRedirect)
+			return
+		case strings.HasPrefix(r.URL.Path, "/forbidden"):
+			http.Redirect(w, r, "http://10.0.0.1/"+r.Header.Get("X-Secret"), http.StatusTemporaryRedirect)
+			return
+		case strings.HasPrefix(r.URL.Path, "/slow"):
+			_, _ = io.WriteString(w, text)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			return
+		case strings.HasPrefix(r.URL.Path, "/cut"):
+			w.Header().Set("Content-Length", "100000")
+		case strings.HasPrefix(r.URL.Path, "/garbage"):
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				_, _ = io.WriteString(conn, text)
+				_ = conn.Close()
+			}
+			return
+		}
+		_, _ = io.WriteString(w, text)
+	}))
+	t.Cleanup(target.Close)
+	return target.URL, seen
+}
+
+// spec returns an endpoint that carries secrets wherever it can, all of them canaries of its own.
+func (v *aviary) spec(name, address string) map[string]any {
+	v.t.Helper()
+	return map[string]any{
+		"name": name, "url": address, "method": "POST", "baselineIntervalMs": 3600000,
+		"timeoutMs": 1500, "followRedirects": 1, "sign": true, "query": map[string]string{"q": v.keep(name + "-query")},
+		"headers": map[string]string{"X-Secret": v.keep(name + "-header"), "Content-Type": "application/json"},
+		"body":    `{"secret":"` + v.keep(name+"-body") + `"}`,
+		"auth":    map[string]any{"type": "bearer", "token": v.keep(name + "-token")},
+	}
+}
+
+// dump reads every row of every table.
+func (v *aviary) dump() string {
+	v.t.Helper()
+	conn, err := pgx.Connect(v.t.Context(), v.database)
+	require.NoError(v.t, err)
+	defer func() { _ = conn.Close(v.t.Context()) }()
+	rows, err := conn.Query(v.t.Context(), "SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition")
+	require.NoError(v.t, err)
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(v.t, err)
+	require.Contains(v.t, tables, "secrets")
+	var all strings.Builder
+	for _, table := range tables {
+		rows, err := conn.Query(v.t.Context(), "SELECT to_jsonb(t)::text FROM "+pgx.Identifier{table}.Sanitize()+" AS t")
+		require.NoError(v.t, err)
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(v.t, err)
+		all.WriteString(strings.Join(lines, "\n"))
+	}
+	return all.String()
+}
+
+// TestNobodySeesACanary puts canaries wherever a secret can be, runs them through success and every class of failure, and looks at
+// everything that people or programs can read: answers, logs at the level debug, metrics, settings and the whole database.
+func TestNobodySeesACanary(t *testing.T) {
+	t.Parallel()
+	v := newAviary(t)
+	address, seen := echo(t, func(text string) bool { return len(v.found(text)) > 0 })
+	v.ask(http.StatusCreated, "POST", "/v1/signing-keys", nil)
+	v.ask(http.StatusCreated, "POST", "/v1/signing-keys", nil)
+	v.ask(http.StatusCreated, "POST", "/v1/keys", map[string]any{"name": "other", "scopes": []string{"read"}})
+	closed := freeAddress(t)
+	var specs []map[string]any
+	for name, at := range map[string]string{
+		"ok": address + "/ok", "failing": address + "/fail", "redirected": address + "/redirect", "forbidden": address + "/forbidden",
+		"slow": address + "/slow", "cut": address + "/cut", "garbage": address + "/garbage", "nobody": "http://" + closed,
+		"unresolved": "http://nowhere.invalid", "untrusted": strings.Replace(address, "http://", "https://", 1),
+	} {
+		specs = append(specs, v.spec(name, at))
+	}
+	require.GreaterOrEqual(t, len(v.all), 40)
+	var ids []string
+	for _, spec := range specs {
+		ids = append(ids, v.ask(http.StatusCreated, "POST", "/v1/endpoints", spec)["id"].(string))
+	}
+	for i, id := range ids {
+		runs := v.awaitRuns(t, id, 1)
+		require.NotEqual(t, "template_failed", runs[0].ReasonCode, specs[i]["name"])
+		v.ask(http.StatusOK, "GET", "/v1/runs/"+runs[0].ID, nil)
+		v.ask(http.StatusOK, "GET", "/v1/runs/"+runs[0].ID+"/events", nil)
+		for _, of := range []string{"", "/explain", "/preview", "/runs"} {
+			v.ask(http.StatusOK, "GET", "/v1/endpoints/"+id+of, nil)
+		}
+	}
+	require.GreaterOrEqual(t, int(seen.Load()), 6, "targets do get what is secret")
+	v.mistakes()
+	for _, list := range []string{"/v1/endpoints", "/v1/endpoints:export", "/v1/runs", "/v1/audit?limit=500", "/v1/secrets", "/v1/signing-keys", "/v1/keys", "/readyz", "/metrics"} {
+		v.ask(http.StatusOK, "GET", list, nil)
+	}
+	for _, admin := range v.admins {
+		for _, page := range []string{"/metrics", "/readyz"} {
+			_, text := fetch(t, "http://"+admin+page)
+			v.answers.WriteString(text)
+		}
+	}
+	for _, name := range []string{"api", "worker"} {
+		v.processes[name].signal(t, syscall.SIGTERM)
+	}
+	for name, p := range v.processes {
+		require.Equal(t, 0, p.wait(t, patience), name)
+		require.NotEmpty(t, p.output(), name)
+		require.Empty(t, v.found(p.output()), "what %s has written", name)
+	}
+	require.Empty(t, v.found(v.answers.String()), "answers")
+	require.Empty(t, v.found(v.dump()), "the database")
+}
+
+// mistakes sends what is refused, with canaries in it.
+func (v *aviary) mistakes() {
+	v.t.Helper()
+	wrong := v.one("wrong")
+	v.ask(http.StatusBadRequest, "PUT", "/v1/secrets/x", map[string]any{"value": wrong, "vaule": wrong})
+	v.ask(http.StatusBadRequest, "PUT", "/v1/secrets/x", `{"value":"`+wrong+`"`)
+	v.ask(http.StatusBadRequest, "PUT", "/v1/secrets/x", `{"value":["`+wrong+`"]}`)
+	v.ask(http.StatusUnprocessableEntity, "PUT", "/v1/secrets/NO", map[string]any{"value": wrong})
+	v.ask(http.StatusUnprocessableEntity, "PUT", "/v1/secrets/x", map[string]any{"value": strings.Repeat(wrong, 3000)})
+	v.ask(http.StatusUnprocessableEntity, "PUT", "/v1/secrets/x", map[string]any{"value": wrong, "description": "\u0000"})
+	v.ask(http.StatusUnprocessableEntity, "POST", "/v1/endpoints", map[string]any{
+		"name": "clear", "url": "https://api.example.com/", "baselineIntervalMs": 60000, "auth": map[string]any{"type": "bearer", "token": wrong},
+	})
+	v.ask(http.StatusOK, "PUT", "/v1/secrets/ok-header", map[string]any{"value": v.one("rotated")})
+	v.ask(http.StatusConflict, "DELETE", "/v1/secrets/ok-header", nil)
+	v.ask(http.StatusNoContent, "DELETE", "/v1/secrets/ok-header?force=true", nil)
+}
+
+// fetch gets a URL.
+func fetch(t *testing.T, address string) (int, string) {
+	t.Helper()
+	res, err := http.Get(address)
+	require.NoError(t, err)
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res.StatusCode, string(text)
+}
