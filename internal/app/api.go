@@ -51,7 +51,8 @@ func (a API) Run(ctx context.Context) error {
 	a.Logger.Info("the API server serves", "url", baseURL(l.Addr()), "version", telemetry.Version())
 	return serveWhile(ctx, admin, health, func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
-		group.Go(func() error { return c.publicServer(l, health, nil).run(ctx) })
+		public := c.publicServer(l, health, nil) //nolint:contextcheck // Pages take the context of their request.
+		group.Go(func() error { return public.run(ctx) })
 		group.Go(func() error { c.forgetAnswers(ctx); return nil })
 		return group.Wait()
 	})

@@ -117,7 +117,8 @@ func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credenti
 			}
 			group.Go(func() error { return target.run(ctx) })
 		}
-		group.Go(func() error { return c.publicServer(l, health, access.ticket).run(ctx) })
+		public := c.publicServer(l, health, access.ticket) //nolint:contextcheck // Pages take the context of their request.
+		group.Go(func() error { return public.run(ctx) })
 		group.Go(func() error { return loops.run(ctx) })
 		group.Go(func() error { c.forgetAnswers(ctx); return nil })
 		group.Go(func() error {

@@ -54,7 +54,7 @@ func clockWords(second, minute, hour string) string {
 	minutes, plainMinutes := numbers(minute)
 	hours, plainHours := numbers(hour)
 	if plainSeconds && plainMinutes && plainHours && len(seconds)*len(minutes)*len(hours) <= 6 {
-		var times []string
+		times := make([]string, 0, len(seconds)*len(minutes)*len(hours))
 		for _, h := range hours {
 			for _, m := range minutes {
 				for _, s := range seconds {
@@ -215,10 +215,10 @@ func weekdayName(text string) string {
 }
 
 func dayName(text string) string {
-	switch {
-	case text == "L":
+	switch text {
+	case "L":
 		return "the last day of the month"
-	case text == "LW", text == "WL":
+	case "LW", "WL":
 		return "the last day of the month from Monday to Friday"
 	}
 	if before, found := strings.CutPrefix(text, "L-"); found {

@@ -104,9 +104,18 @@ func (v *visit) endpointLive() error {
 // facts returns the configuration as names and values, those that were left at their defaults not among them.
 func facts(e client.Endpoint) [][2]string {
 	list := [][2]string{
-		{"Id", e.ID}, {"Key", text(e.Key)}, {"Baseline", tempo(e)}, {"Time zone", zone(e)}, {"Between runs", clamps(e)},
-		{"Jitter", optionalMs(e.JitterMs)}, {"Timeout", ms(e.TimeoutMs)}, {"Limit of a run", ms(e.MaxExecutionTimeMs)},
-		{"Success", e.Success}, {"Attempts", attempts(e.Retry)}, {"Planner", string(e.Planner)}, {"Version", count(e.Version)},
+		{"Id", e.ID},
+		{"Key", text(e.Key)},
+		{"Baseline", tempo(e)},
+		{"Time zone", zone(e)},
+		{"Between runs", clamps(e)},
+		{"Jitter", optionalMs(e.JitterMs)},
+		{"Timeout", ms(e.TimeoutMs)},
+		{"Limit of a run", ms(e.MaxExecutionTimeMs)},
+		{"Success", e.Success},
+		{"Attempts", attempts(e.Retry)},
+		{"Planner", string(e.Planner)},
+		{"Version", count(e.Version)},
 	}
 	kept := list[:0]
 	for _, f := range list {

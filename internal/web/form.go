@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -169,16 +170,12 @@ func fieldFor(path string) string {
 		return root
 	}
 	for _, names := range [][]string{textFields(), lengthFields(), numberFields()} {
-		for _, name := range names {
-			if name == root {
-				return name
-			}
+		if slices.Contains(names, root) {
+			return root
 		}
 	}
-	for _, name := range deliveryFields() {
-		if name == root {
-			return "delivery"
-		}
+	if slices.Contains(deliveryFields(), root) {
+		return "delivery"
 	}
 	return ""
 }

@@ -76,7 +76,7 @@ func (v *visit) live(render func() (templ.Component, error)) error {
 			return nil // The browser comes back, here or at another server.
 		}
 		if err := stream.send(v.r, body); err != nil {
-			return nil //nolint:nilerr // The browser has gone.
+			return nil // The browser has gone.
 		}
 		select {
 		case <-v.r.Context().Done():

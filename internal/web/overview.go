@@ -1,6 +1,7 @@
 package web
 
 import (
+	"slices"
 	"time"
 
 	"github.com/a-h/templ"
@@ -120,8 +121,8 @@ func rate(o console.Overview) (perSecond float64, good, all int64) {
 
 // lag returns the start lag of the newest step that had runs.
 func lag(o console.Overview) (p50, p99 time.Duration, ok bool) {
-	for i := len(o.Buckets) - 1; i >= 0; i-- {
-		if b := o.Buckets[i]; b.Succeeded+b.Failed+b.Lost > 0 {
+	for _, b := range slices.Backward(o.Buckets) {
+		if b.Succeeded+b.Failed+b.Lost > 0 {
 			return b.LagP50, b.LagP99, true
 		}
 	}

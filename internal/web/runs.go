@@ -106,7 +106,6 @@ type story struct {
 	events   []client.RunEvent
 	now      time.Time
 	write    bool
-	once     string
 }
 
 func (v *visit) run() error {
@@ -146,9 +145,12 @@ func phases(r client.Run) []phase {
 	if r.Phases == nil || r.DurationMs == nil {
 		return nil
 	}
-	list := []phase{
-		{name: "DNS", tone: "dns", ms: r.Phases.DNSMs}, {name: "Connect", tone: "connect", ms: r.Phases.ConnectMs}, {name: "TLS", tone: "tls", ms: r.Phases.TLSMs},
-		{name: "Wait", tone: "wait", ms: r.Phases.WaitMs}, {name: "Transfer", tone: "transfer", ms: r.Phases.TransferMs},
+	list := []phase{ //nolint:prealloc // It is whole but for what no phase names.
+		{name: "DNS", tone: "dns", ms: r.Phases.DNSMs},
+		{name: "Connect", tone: "connect", ms: r.Phases.ConnectMs},
+		{name: "TLS", tone: "tls", ms: r.Phases.TLSMs},
+		{name: "Wait", tone: "wait", ms: r.Phases.WaitMs},
+		{name: "Transfer", tone: "transfer", ms: r.Phases.TransferMs},
 	}
 	var named float64
 	for _, p := range list {

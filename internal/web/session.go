@@ -182,7 +182,7 @@ func (v *visit) signOut() error {
 }
 
 func (v *visit) setCookie(value string, maxAge int) {
-	http.SetCookie(v.w, &http.Cookie{
+	http.SetCookie(v.w, &http.Cookie{ //nolint:gosec // Secure where the browser came by https: over http it would lose the cookie.
 		Name: v.cookieName(), Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: v.secure(),
 	})
 }

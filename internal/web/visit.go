@@ -34,6 +34,8 @@ type visit struct {
 }
 
 // wrap turns a handler of ours into one of net/http: it bounds bodies, and shows errors.
+//
+//nolint:contextcheck // Pages are rendered with the context of the visit.
 func (s *Server) wrap(h handle) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{Server: s, w: w, r: r}
@@ -106,8 +108,7 @@ func (v *visit) seeOther(path string) error {
 
 // frame returns what every page shows around its own.
 func (v *visit) frame(p page) page {
-	p.who, p.scopes = v.who.Name, v.who.Scopes
-	p.path = v.r.URL.Path
+	p.who = v.who.Name
 	if c, err := v.r.Cookie("rubato_theme"); err == nil && (c.Value == "dark" || c.Value == "light") {
 		p.theme = c.Value
 	}
@@ -143,9 +144,6 @@ func problemOf(err error) client.Problem {
 func notFound(detail string) error {
 	return &client.Problem{Status: http.StatusNotFound, Title: "Not Found", Code: "not_found", Detail: detail}
 }
-
-// may reports whether whoever is signed in holds a scope.
-func (p page) may(scope auth.Scope) bool { return auth.Principal{Scopes: p.scopes}.May(scope) }
 
 // value returns a value of the form or the query, without blanks at its ends.
 func (v *visit) value(name string) string { return strings.TrimSpace(v.r.FormValue(name)) }

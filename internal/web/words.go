@@ -85,13 +85,13 @@ func relative(t, now time.Time) string {
 	}
 }
 
-// count writes a number with thin groups of three digits.
+// count writes a number with narrow blanks between groups of three digits.
 func count(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	var b strings.Builder
 	for i, digit := range digits {
 		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
-			b.WriteRune(' ')
+			b.WriteRune('\u202f')
 		}
 		b.WriteRune(digit)
 	}

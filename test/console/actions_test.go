@@ -17,7 +17,7 @@ func TestEveryActionIsConfirmedDoneAndShown(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	chrome := browser(t)
-	b := open(t, chrome, w, wide)
+	b := open(chrome, t, w, wide)
 	b.visit(w.link)
 	prices := w.endpoint(t, "demo-prices")
 	b.visit("/console/endpoints/" + prices.ID)
@@ -88,7 +88,7 @@ func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer target.Close()
 	chrome := browser(t)
-	b := open(t, chrome, w, phone)
+	b := open(chrome, t, w, phone)
 	b.visit(w.link)
 	b.visit("/console/endpoints/new")
 	b.write("[name=name]", "Morning report")
@@ -176,7 +176,7 @@ func TestNothingFromATargetIsMarkup(t *testing.T) {
 	}, &made)
 	w.live(t, "hostile", 2)
 	chrome := browser(t)
-	b := open(t, chrome, w, wide)
+	b := open(chrome, t, w, wide)
 	b.visit(w.link)
 	var runs client.RunList
 	w.api(t, http.MethodGet, "/v1/endpoints/"+made.ID+"/runs?status=failed&limit=1", nil, &runs)
@@ -196,7 +196,7 @@ func TestTheKeyboardLeadsEverywhere(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	chrome := browser(t)
-	b := open(t, chrome, w, wide)
+	b := open(chrome, t, w, wide)
 	b.visit(w.url + "/console/runs")
 	b.await("location.pathname === '/console/signin' && location.search === '?to=%2Fconsole%2Fruns'")
 	b.accessible()
@@ -235,7 +235,7 @@ func TestTheKeyboardLeadsEverywhere(t *testing.T) {
 // press sends keys to the page.
 func (b *tab) press(keys string) {
 	b.t.Helper()
-	for _, key := range strings.Split(keys, "") {
+	for key := range strings.SplitSeq(keys, "") {
 		require.NoError(b.t, chromedp.Do(b.ctx, chromedp.KeyEvent(key)))
 	}
 }

@@ -131,7 +131,7 @@ func chromium(t *testing.T) string {
 // browser starts a Chromium that ends with the test.
 func browser(t *testing.T) context.Context {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.Flag("hide-scrollbars", true)) //nolint:gocritic // A copy.
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.Flag("hide-scrollbars", true))
 	if os.Geteuid() == 0 { // Chromium's sandbox does not work for root.
 		options = append(options, chromedp.NoSandbox)
 	}
@@ -157,7 +157,7 @@ type tab struct {
 }
 
 // open opens a tab on a screen.
-func open(t *testing.T, in context.Context, w *world, s screen) *tab {
+func open(in context.Context, t *testing.T, w *world, s screen) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(in)
 	t.Cleanup(cancel)

@@ -14,7 +14,7 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	chrome := browser(t)
-	signIn := open(t, chrome, w, wide)
+	signIn := open(chrome, t, w, wide)
 	signIn.visit(w.link)
 	signIn.says("Overview")
 	w.live(t, "demo-flaky", 3)
@@ -37,7 +37,7 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 		{"missing", "/console/nothing", "There is no such page", "true"},
 	}
 	for _, s := range []screen{wide, phone} {
-		b := open(t, chrome, w, s)
+		b := open(chrome, t, w, s)
 		for _, p := range pages {
 			b.visit(p.path)
 			b.says(p.says)
