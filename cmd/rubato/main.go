@@ -37,13 +37,16 @@ type cli struct {
 	Runs        runsCmd        `cmd:"" help:"Look at what ran, and end what runs."`
 	Stats       statsCmd       `cmd:"" help:"Print what is due and running, and how the newest runs did."`
 	Workers     workersCmd     `cmd:"" help:"Print who runs endpoints, the newest first."`
+	Planner     plannerCmd     `cmd:"" help:"See what the planner did and why, and decide what it suggests."`
 	Keys        keysCmd        `cmd:"" help:"Administer API keys. Needs a key with the scope admin."`
 	Secrets     secretsCmd     `cmd:"" help:"Keep what requests need and nobody may read."`
 	SigningKeys signingKeysCmd `cmd:"" help:"Administer the keys that requests are signed under. Needs a key with the scope admin."`
 	Changes     changesCmd     `cmd:"" help:"Print who changed what: the audit log, the newest change first. Needs a key with the scope admin."`
 	Info        serverCmd      `cmd:"" name:"server" help:"Ask a server how it is, and for its contract."`
+	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Let an agent use the server over the Model Context Protocol, by standard input and output."`
 	Explain     explainCmd     `cmd:"" help:"Decide offline when endpoints would run: one JSON object per line in, one decision per line out."`
 	Migrate     migrateCmd     `cmd:"" help:"Prepare the database that DATABASE_URL names."`
+	Tenants     tenantsCmd     `cmd:"" help:"Say what tenants may call, in the database that DATABASE_URL names. For operators."`
 	Audit       auditCmd       `cmd:"" help:"Check the guarantees against the history of the database that DATABASE_URL names. Only reads."`
 	Bench       benchCmd       `cmd:"" help:"Measure Rubato on this machine, beside what the machine can do at best. Needs nothing but this program."`
 	Completion  completionCmd  `cmd:"" help:"Print a script that completes commands, for bash, zsh or fish. For example: source <(rubato completion bash)"`

@@ -12,6 +12,7 @@ import (
 	"rubato/internal/apidocs"
 	"rubato/internal/auth"
 	"rubato/internal/config"
+	"rubato/internal/mcp"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
 	"rubato/internal/web"
@@ -54,6 +55,7 @@ func (a API) Run(ctx context.Context) error {
 		public := c.publicServer(l, health, nil) //nolint:contextcheck // Pages take the context of their request.
 		group.Go(func() error { return public.run(ctx) })
 		group.Go(func() error { c.forgetAnswers(ctx); return nil })
+		group.Go(func() error { c.allowed.run(ctx); return nil })
 		return group.Wait()
 	})
 }
@@ -70,8 +72,8 @@ func (c *core) ensureKey(ctx context.Context, name, key string) error {
 	return nil
 }
 
-// publicServer returns the server of the API's own listener, which serves the console and the page of the contract too, and the metrics
-// where the settings say so. A ticket lets somebody into the console once; nil: nobody.
+// publicServer returns the server of the API's own listener, which serves the console, agents and the page of the contract too, and the
+// metrics where the settings say so. A ticket lets somebody into the console once; nil: nobody.
 func (c *core) publicServer(l net.Listener, health *telemetry.Health, ticket *web.Ticket) *server {
 	api := c.api(health)
 	pages := c.console(api, ticket)
@@ -82,6 +84,9 @@ func (c *core) publicServer(l net.Listener, health *telemetry.Health, ticket *we
 		mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
 	}
 	apidocs.Register(mux)
+	agents := mcp.Handler(mcp.Config{API: api, Auth: c.keys, Logger: c.logger, Version: telemetry.Version()})
+	mux.Handle(mcp.Path, agents)
+	mux.Handle(mcp.ReadOnlyPath, agents)
 	mux.Handle("/", api)
 	s := newServer(l, mux, c.logger)
 	s.http.RegisterOnShutdown(api.Drain)
@@ -92,7 +97,7 @@ func (c *core) publicServer(l net.Listener, health *telemetry.Health, ticket *we
 // console returns the handler of the console, a client of the API.
 func (c *core) console(api http.Handler, ticket *web.Ticket) *web.Server {
 	return web.New(web.Config{
-		API: api, Auth: c.auth, Figures: store.NewConsole(c.db), Sessions: store.NewConsoleSessions(c.db),
+		API: api, Auth: c.keys, Figures: store.NewConsole(c.db), Sessions: store.NewConsoleSessions(c.db),
 		Ticket: ticket, Logger: c.logger,
 	})
 }

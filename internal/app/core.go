@@ -13,7 +13,6 @@ import (
 
 	"rubato/internal/auth"
 	"rubato/internal/config"
-	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/httpapi"
@@ -42,9 +41,11 @@ type core struct {
 	logger   *slog.Logger
 	registry *prometheus.Registry
 	db       *store.DB
-	auth     *auth.Authenticator // one for all parts, so that a key that is revoked here ends everywhere here at once
-	traces   *tracing.Provider   // nil: nobody collects traces
+	allowed  *allowances
+	own      []string          // listeners that the settings do not name, as host:port
+	traces   *tracing.Provider // nil: nobody collects traces
 	keyring  *secrets.Keyring
+	keys     *auth.Authenticator
 }
 
 // openCore opens the database and waits until it answers.
@@ -65,8 +66,9 @@ func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 	}
 	c := &core{
 		settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, traces: traces, keyring: keyring,
-		auth: auth.NewAuthenticator(store.NewKeys(db)),
+		keys: auth.NewAuthenticator(store.NewKeys(db)),
 	}
+	c.allowed = newAllowances(store.NewTenants(db), logger)
 	c.registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err := c.awaitDatabase(ctx); err != nil {
 		c.close(ctx)
@@ -130,19 +132,19 @@ func (c *core) checkSchema(ctx context.Context) error {
 
 // api returns the handler of the REST API.
 func (c *core) api(health *telemetry.Health) *httpapi.Server {
-	keys := store.NewKeys(c.db)
 	return httpapi.New(httpapi.Config{
-		Bulk:       endpoints.NewBulk(store.NewEndpoints(c.db), newTargets(c.settings.Egress.Allow)),
+		Bulk:       endpoints.NewBulk(store.NewEndpoints(c.db), c.targets()),
 		Endpoints:  c.endpoints(),
 		Feed:       store.NewFeed(c.db),
 		Runs:       store.NewRuns(c.db),
 		Stats:      store.NewStats(c.db),
 		Secrets:    secrets.NewService(store.NewSecrets(c.db), c.keyring),
 		Signing:    signing.NewService(store.NewSecrets(c.db), c.keyring),
-		Auth:       c.auth,
-		Keys:       auth.NewKeyring(keys, c.auth),
+		Auth:       c.keys,
+		Keys:       auth.NewKeyring(store.NewKeys(c.db), c.keys),
 		Audit:      store.NewAuditLog(c.db),
 		Once:       store.NewIdempotency(c.db),
+		Planner:    store.NewPlannerReviews(c.db, c.plannerLimits()),
 		Rate:       c.settings.API.Rate,
 		Origins:    c.settings.API.Origins,
 		Proxies:    c.settings.API.Proxies,
@@ -154,13 +156,7 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 }
 
 func (c *core) endpoints() *endpoints.Service {
-	return endpoints.NewService(store.NewEndpoints(c.db), newTargets(c.settings.Egress.Allow))
-}
-
-func (c *core) egress() *egress.Client {
-	return egress.New(egress.Config{
-		Allow: c.settings.Egress.Allow, UserAgent: "Rubato/" + telemetry.Version(), MaxConnsPerHost: c.settings.Worker.Slots,
-	})
+	return endpoints.NewService(store.NewEndpoints(c.db), c.targets())
 }
 
 // admin returns the server of the admin listener, or nil where the settings want none.

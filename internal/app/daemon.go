@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log" //nolint:depguard // What libraries write to it is taken in.
 	"log/slog"
 	"text/tabwriter"
 
@@ -79,9 +80,13 @@ func (d Daemon) help(flags *flag.FlagSet) {
 	_ = table.Flush()
 }
 
-// NewLogger returns the logger that the settings ask for.
+// NewLogger returns the logger that the settings ask for. What libraries write about strange targets and clients to the log of the
+// whole process goes there too, for those who look for it: its lines would be neither ours nor bounded.
 func NewLogger(out io.Writer, settings config.Log) *slog.Logger {
-	return telemetry.NewLogger(out, settings.Level, telemetry.Format(settings.Format))
+	logger := telemetry.NewLogger(out, settings.Level, telemetry.Format(settings.Format))
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(logger.Handler(), slog.LevelDebug).Writer())
+	return logger
 }
 
 // Interrupted returns the error of a program, or nil where all that happened is that it was told to stop while it started.

@@ -9,22 +9,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 )
 
 func TestDemoEndpointsAreValidAndAllDifferent(t *testing.T) {
 	t.Parallel()
-	service := endpoints.NewService(nil, newTargets(loopback()))
+	service := endpoints.NewService(nil, newTargets(egress.Rules{Allow: loopback()}, false))
 	specs := demoEndpoints("http://127.0.0.1:4711")
 
-	require.Len(t, specs, 5)
+	require.Len(t, specs, 6)
 	keys := map[string]bool{}
 	for _, spec := range specs {
 		require.NoError(t, service.Check(spec), spec.Key)
 		require.True(t, strings.HasPrefix(spec.Key, "demo-"))
 		keys[spec.Key] = true
 	}
-	require.Len(t, keys, 5)
+	require.Len(t, keys, 6)
 }
 
 // Every endpoint calls something that the target serves.
@@ -55,13 +56,13 @@ func TestDemoAnswersChange(t *testing.T) {
 // Private targets are refused by default, and `rubato dev` opens the loopback interface alone.
 func TestTargetsFollowTheRulesOfEgress(t *testing.T) {
 	t.Parallel()
-	closed, dev := newTargets(nil), newTargets(loopback())
+	closed, dev := newTargets(egress.Rules{}, false), newTargets(egress.Rules{Allow: loopback()}, false)
 
 	require.Equal(t, "url_forbidden", closed.CheckURL("http://127.0.0.1:9000/").Code)
 	require.Nil(t, dev.CheckURL("http://127.0.0.1:9000/"))
 	require.Nil(t, dev.CheckURL("http://localhost:9000/"))
 	require.Equal(t, "url_forbidden", dev.CheckURL("http://10.0.0.1/").Code)
-	require.Nil(t, newTargets([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}).CheckURL("http://10.0.0.1/"))
+	require.Nil(t, newTargets(egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, false).CheckURL("http://10.0.0.1/"))
 	require.Equal(t, "header_forbidden", closed.CheckHeader("Host", "x").Code)
 	require.Nil(t, closed.CheckHeader("Accept", "*/*"))
 }

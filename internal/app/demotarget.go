@@ -8,7 +8,7 @@ import (
 )
 
 // demoTarget is what the demo's endpoints call: a small service whose answers change, so that there is something to see. Every
-// route counts its requests, and the count alone decides the answer.
+// route counts its requests, and the count alone decides the answer, but for the load, which follows the clock.
 func demoTarget() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /heartbeat", counted(func(w http.ResponseWriter, n int64) {
@@ -21,6 +21,7 @@ func demoTarget() http.Handler {
 		reply(w, http.StatusOK, map[string]any{"report": n, "written": time.Now().UTC().Format(time.RFC3339)})
 	}))
 	mux.HandleFunc("GET /flaky", counted(flaky))
+	mux.HandleFunc("GET /load", counted(rush{rushHalf, time.Now()}.serve))
 	mux.HandleFunc("POST /orders", counted(func(w http.ResponseWriter, n int64) {
 		reply(w, http.StatusAccepted, map[string]any{"order": 1000 + n})
 	}))
@@ -40,6 +41,24 @@ func flaky(w http.ResponseWriter, n int64) {
 		return
 	}
 	reply(w, http.StatusOK, map[string]any{"tea": "served"})
+}
+
+// rushHalf is how long the load rises, and how long it rests after that.
+const rushHalf = time.Minute
+
+// rush is load that rises and falls: for half of the time each answer differs from the one before, and for the other half they are all the
+// same. It begins to rise at an instant.
+type rush struct {
+	half  time.Duration
+	since time.Time
+}
+
+func (r rush) serve(w http.ResponseWriter, n int64) {
+	if time.Since(r.since)/r.half%2 == 0 {
+		reply(w, http.StatusOK, map[string]any{"rush": true, "queue": 100 + n%900})
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"rush": false, "queue": 0})
 }
 
 // price wanders up and down between 240 and 340.

@@ -34,10 +34,12 @@ func DevDefaults() config.Program {
 		config.PublicMetrics: "true", // There is no admin listener to serve them.
 		config.LogLevel:      "warn", // Nothing that works should stand between a newcomer and the banner.
 		config.LogFormat:     "text",
+		// The advisor that works without a key costs nothing, and nobody waits for minutes to see a tempo change.
+		config.PlannerAnalyses: "600", config.PlannerSpacing: "3s", config.PlannerDwell: "5s", config.PlannerChanges: "240",
 	}}
 }
 
-// Dev is everything in one process: API server, worker and a private Postgres, unless the settings name a database. Targets on the
+// Dev is everything in one process: API server, worker, planner and a private Postgres, unless the settings name a database. Targets on the
 // loopback interface may be called.
 type Dev struct {
 	Settings  config.Config
@@ -101,9 +103,14 @@ func (d Dev) Run(ctx context.Context) error {
 
 // serve runs every part until ctx ends or one of them fails.
 func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credentials) error {
+	c.own = append(c.own, l.Addr().String())
 	loops := c.loops()
 	defer loops.client.Close()
-	health := telemetry.NewHealth(c.logger, append(loops.worker.Checks(), c.databaseAnswers(), c.secretsOpen())...)
+	planner, err := c.planner()
+	if err != nil {
+		return err
+	}
+	health := telemetry.NewHealth(c.logger, slices.Concat(loops.worker.Checks(), planner.Checks(), []telemetry.Check{c.databaseAnswers(), c.secretsOpen()})...)
 	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err
@@ -120,6 +127,7 @@ func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credenti
 		public := c.publicServer(l, health, access.ticket) //nolint:contextcheck // Pages take the context of their request.
 		group.Go(func() error { return public.run(ctx) })
 		group.Go(func() error { return loops.run(ctx) })
+		group.Go(func() error { planner.Run(ctx); return nil })
 		group.Go(func() error { c.forgetAnswers(ctx); return nil })
 		group.Go(func() error {
 			if awaitReady(ctx, access.URL) {

@@ -53,6 +53,7 @@ type loops struct {
 	sweeper  *zombie.Sweeper
 	vault    *secrets.Vault
 	listener *store.Listener
+	allowed  *allowances
 }
 
 func (c *core) loops() *loops {
@@ -60,8 +61,9 @@ func (c *core) loops() *loops {
 	client := c.egress()
 	vault := secrets.NewVault(store.NewSecrets(c.db), c.keyring, c.logger)
 	return &loops{
-		client: client,
-		vault:  vault,
+		client:  client,
+		vault:   vault,
+		allowed: c.allowed,
 		worker: dispatch.New(c.traced(dispatch.Config{
 			Name:         hostname(),
 			Version:      telemetry.Version(),
@@ -72,6 +74,7 @@ func (c *core) loops() *loops {
 			Claims:       store.NewClaims(c.db),
 			Executions:   store.NewExecutions(c.db),
 			Egress:       client,
+			Allowances:   c.allowed,
 			Secrets:      vault,
 			Logger:       c.logger,
 			Registerer:   c.registry,
@@ -105,9 +108,11 @@ func (c *core) traced(cfg dispatch.Config) dispatch.Config {
 
 // run works until ctx ends and the worker has drained.
 func (l *loops) run(ctx context.Context) error {
+	_ = l.allowed.refresh(ctx) // Before anything runs; where it fails now, the loop tells.
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.worker.Run(ctx) })
 	group.Go(func() error { tendHeap(ctx); return nil })
+	group.Go(func() error { l.allowed.run(ctx); return nil })
 	group.Go(func() error { l.vault.Run(ctx); return nil })
 	group.Go(func() error { l.sweeper.Run(ctx); return nil })
 	group.Go(func() error { l.listener.Run(ctx, l.worker); return nil })

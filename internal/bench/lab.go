@@ -219,6 +219,8 @@ func (l *lab) environ(d *database, more map[string]string) []string {
 		"RUBATO_EGRESS_ALLOW": "127.0.0.0/8", "RUBATO_LOG_LEVEL": "warn", "RUBATO_LOG_FORMAT": "text",
 		"RUBATO_SHUTDOWN_GRACE": "2s", // what hangs at the end is of no interest
 		"RUBATO_API_RATE":       "0",  // everything is registered with one key
+		// One host stands for all the targets of a bench, and slots are to be their only bound.
+		"RUBATO_EGRESS_MAX_PER_HOST": "10000",
 	}
 	maps.Copy(env, more)
 	for _, pair := range l.Settings {

@@ -22,7 +22,9 @@ type Config struct {
 	Client   Client
 	Egress   Egress
 	Worker   Worker
+	Planner  Planner
 	Secrets  Secrets
+	Model    Model
 	Log      Log
 	Trace    Trace
 }
@@ -53,11 +55,6 @@ type Admin struct {
 type Client struct {
 	URL string // empty: a running dev server is looked for
 	Key string // also the key that a dev server serves
-}
-
-// Egress says what may be called.
-type Egress struct {
-	Allow []netip.Prefix // prefixes that may be called although they are private
 }
 
 // Secrets says how secrets are encrypted.
@@ -140,6 +137,7 @@ func Load(environ []string, p Program) (Config, error) {
 	}
 	problems = append(problems, misfits(cfg.Worker, broken)...)
 	problems = append(problems, cfg.Trace.unsendable()...)
+	problems = append(problems, modelless(cfg.Model, broken)...)
 	if len(problems) > 0 {
 		return Config{}, &Error{Problems: problems}
 	}

@@ -89,22 +89,16 @@ func settings() []Setting {
 			show: func(c Config) string { return c.Client.Key },
 		},
 		Setting{
-			Name: "RUBATO_EGRESS_ALLOW", Doc: "comma-separated prefixes that may be called although private, such as 10.1.0.0/16",
-			set:  func(c *Config, v string) error { return prefixes(&c.Egress.Allow, v) },
-			show: func(c Config) string { return joined(c.Egress.Allow) },
-		},
-		Setting{
 			Name: SecretKeys, Doc: "keys that secrets are encrypted under, the newest first, as id:base64 of 32 random bytes, comma-separated; without one secrets cannot be kept", Secret: true,
 			set:  func(c *Config, v string) error { return secretKeys(&c.Secrets.Keys, v) },
 			show: func(c Config) string { return shownKeys(c.Secrets.Keys) },
 		},
-		Setting{
-			Name: "RUBATO_SLOTS", Default: "512", Doc: "how many runs one worker has in progress at once",
-			set:  func(c *Config, v string) error { return count(&c.Worker.Slots, v) },
-			show: func(c Config) string { return strconv.Itoa(c.Worker.Slots) },
-		},
 	)
+	list = append(list, egressSettings()...)
+	list = append(list, slots())
 	list = append(list, durations()...)
+	list = append(list, plannerSettings()...)
+	list = append(list, modelSettings()...)
 	list = append(
 		list,
 		Setting{
@@ -139,6 +133,14 @@ func public() []Setting {
 			set:  func(c *Config, v string) error { return choice(&c.API.Metrics, v) },
 			show: func(c Config) string { return strconv.FormatBool(c.API.Metrics) },
 		},
+	}
+}
+
+func slots() Setting {
+	return Setting{
+		Name: "RUBATO_SLOTS", Default: "512", Doc: "how many runs one worker has in progress at once",
+		set:  func(c *Config, v string) error { return count(&c.Worker.Slots, v) },
+		show: func(c Config) string { return strconv.Itoa(c.Worker.Slots) },
 	}
 }
 

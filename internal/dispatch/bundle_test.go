@@ -122,7 +122,7 @@ type process struct {
 // work runs a worker until the test ends or stop is called.
 func (b *bundle) work(t *testing.T, edit func(*dispatch.Config)) *process {
 	t.Helper()
-	client := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	registry := prometheus.NewRegistry()
 	cfg := dispatch.Config{
 		Name: "host", Version: "v1", Slots: 8, Rules: claims.Rules{Horizon: 10 * time.Second, LockTTL: time.Minute},

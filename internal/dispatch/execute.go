@@ -46,6 +46,9 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	}
 	b.target.ask(&r.Request)
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
+	if w.cfg.Allowances != nil {
+		r.Allowance = w.cfg.Allowances.Of(b.target.TenantID)
+	}
 	answer, err := w.send(ctx, s.RunID, r.Request)
 	failpoint.Hit(failpoint.Answered)
 	if outcome, recorded, over := lockEnded(ctx, true); over {

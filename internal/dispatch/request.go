@@ -92,6 +92,7 @@ func request(b waiting, s Started) egress.Request {
 		MaxBody:      int64(spec.MaxResponseKB) << 10,
 		MaxTail:      int64(spec.ResponseTailKB) << 10,
 		MaxRedirects: spec.FollowRedirects,
+		TLS:          session(spec.TLS),
 	}
 }
 
@@ -107,6 +108,10 @@ func (r *outgoing) fill(b waiting, s Started) error {
 		r.Header[name] = []string{value}
 	}
 	r.values = append(r.values, shaped.Sensitive...)
+	r.Credentials = credentials(b.target.Spec)
+	if r.TLS != nil && shaped.ClientKey != "" {
+		r.TLS.ClientKey = shaped.ClientKey
+	}
 	if g := shaped.OAuth2; g != nil {
 		r.grant = &oauth2.Grant{
 			TenantID: s.TenantID, TokenURL: g.TokenURL, ClientID: g.ClientID, ClientSecret: g.ClientSecret,

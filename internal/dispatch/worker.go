@@ -66,7 +66,8 @@ type Config struct {
 	Claims       claims.Store
 	Executions   Executions
 	Egress       *egress.Client
-	Tracer       Tracer // nil: nobody collects traces
+	Allowances   Allowances // what tenants may call besides what everybody may; nil: nothing
+	Tracer       Tracer     // nil: nobody collects traces
 	Secrets      Secrets
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer

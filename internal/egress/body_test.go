@@ -37,7 +37,7 @@ func TestATailIsTheEndOfWhatWasCompressed(t *testing.T) {
 	t.Parallel()
 	body := strings.Repeat("0123456789", 30_000)
 	target := egresstest.Start(t, egresstest.Answer(encoded(zipped(t, []byte(body)))))
-	client := setupClient(t, Config{Allow: loopback()}, nil)
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}}, nil)
 	r := get(target.URL())
 	r.MaxBody, r.MaxTail = 1000, 500
 	for range 2 {
@@ -102,7 +102,7 @@ func TestAnAnswerFromElsewhereSaysSo(t *testing.T) {
 			}
 		}
 	})
-	client := setupClient(t, Config{Allow: loopback()}, nil)
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}}, nil)
 	for path, elsewhere := range map[string]bool{"/here": false, "/within": false, "/away": true} {
 		r := get(target.URL() + path)
 		r.MaxRedirects = 3

@@ -261,7 +261,7 @@ func TestPhasesAddUp(t *testing.T) {
 			c.Write("cd")
 		}
 	})
-	client := setupClient(t, Config{Allow: loopback()}, named(t, map[string][]string{"target.test": {"127.0.0.1"}}))
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}}, named(t, map[string][]string{"target.test": {"127.0.0.1"}}))
 	url := fmt.Sprintf("http://target.test:%d/", target.Port())
 	for call := range 2 {
 		response, err := client.Do(t.Context(), get(url))

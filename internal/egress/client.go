@@ -6,8 +6,10 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
-	"net/netip"
+	"net/url"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -16,24 +18,55 @@ const (
 	idleConns        = 4096             // how many unused connections are kept in all
 	idleConnsPerHost = 1024             // and for one host
 	maxHeaderBytes   = 64 << 10         // of an answer, interim answers included
+	maxHeaderFields  = 512              // of an answer; browsers and proxies give up far earlier
 )
 
 // Config says whom a [Client] may call and as whom. The zero value calls public addresses only.
 type Config struct {
-	// Allow names prefixes that may be called although they are not public. Metadata addresses stay refused.
-	Allow []netip.Prefix
+	// Rules say whom the client may call.
+	Rules Rules
 	// UserAgent is sent where a request has none of its own. Default "Rubato".
 	UserAgent string
-	// MaxConnsPerHost bounds the connections to one host and port; further calls wait inside their timeout. Zero is no bound.
-	MaxConnsPerHost int
+	// MaxPerHost bounds the requests under way to one host and port, whatever protocol and connection they use; further calls wait
+	// inside their timeout. Zero is no bound.
+	MaxPerHost int
+	// Limits bound the steps of an exchange.
+	Limits Limits
+	// AllowSkipVerify lets requests trust whoever answers.
+	AllowSkipVerify bool
+	// Proxy is an HTTP proxy, http or https, through which every call goes by CONNECT. It is asked for addresses that the client
+	// resolved and judged itself; its own address is judged by nobody. Nil: none.
+	Proxy *url.URL
+	// Registerer takes the metrics. Nil: nobody reads them.
+	Registerer prometheus.Registerer
 }
 
-// Client calls targets over HTTP/1.1 and keeps connections for reuse. It is safe for concurrent use.
+// Limits bound the steps of an exchange, inside the timeout of the whole. Zero fields take their defaults.
+type Limits struct {
+	Connect time.Duration // resolving the name and connecting; default 10 s
+	TLS     time.Duration // the handshake; default 10 s
+	Header  time.Duration // from the first byte of an answer to the end of its header; default 30 s
+	Idle    time.Duration // between two bytes of a body; default 30 s
+}
+
+func (l Limits) filled() Limits {
+	return Limits{
+		Connect: cmp.Or(l.Connect, 10*time.Second), // Three retransmissions of a SYN, and then some.
+		TLS:     cmp.Or(l.TLS, 10*time.Second),
+		Header:  cmp.Or(l.Header, 30*time.Second),
+		Idle:    cmp.Or(l.Idle, 30*time.Second),
+	}
+}
+
+// Client calls targets over HTTP/1.1 and HTTP/2 and keeps connections for reuse. It is safe for concurrent use.
 type Client struct {
-	policy    *Policy
-	userAgent string
-	pooled    *http.Transport // keeps connections
-	single    *http.Transport // one fresh connection per request, for the repetition of a request that never left
+	userAgent  string
+	skipVerify bool // requests may ask for it
+	limits     Limits
+	seats      *seats
+	usual      *wire
+	special    *wires
+	denied     func(Denial)
 }
 
 // Request is one call. Its maps and its body are only read.
@@ -47,6 +80,8 @@ type Request struct {
 	MaxBody      int64         // bytes of the answer's body, decompressed, that are read and kept; zero keeps none
 	MaxTail      int64         // bytes of its end that are kept beside them, where it is longer; zero reads no further than MaxBody
 	MaxRedirects int           // redirects that are followed; zero makes a redirect the answer itself
+	TLS          *TLS          // how the TLS session differs; nil: in nothing
+	Allowance    *Allowance    // what the tenant may call besides what everybody may; nil: nothing
 	Credentials  []string      // names of headers that must not follow a redirect to another host, besides those that look like it
 }
 
@@ -66,77 +101,87 @@ type Response struct {
 
 // New returns a client. It starts nothing; connections are made when calls need them.
 func New(cfg Config) *Client {
-	return newClient(cfg, net.DefaultResolver, &tls.Config{MinVersion: tls.VersionTLS12})
+	return newClient(cfg, net.DefaultResolver, usualTLS())
 }
 
 func newClient(cfg Config, resolver *net.Resolver, session *tls.Config) *Client {
-	d := &dialer{policy: NewPolicy(cfg.Allow), resolver: resolver, tls: session}
-	c := &Client{
-		policy:    d.policy,
-		userAgent: cmp.Or(cfg.UserAgent, "Rubato"),
-		pooled:    newTransport(d, cfg.MaxConnsPerHost),
-		single:    newTransport(d, cfg.MaxConnsPerHost),
-	}
-	c.single.DisableKeepAlives = true
-	return c
-}
-
-// newTransport returns a transport without a proxy, even where the environment names one: it would hide targets from the guard.
-func newTransport(d *dialer, maxConnsPerHost int) *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		DialContext:            d.dial,
-		DialTLSContext:         d.dialTLS,
-		Protocols:              protocols,
-		MaxIdleConns:           idleConns,
-		MaxIdleConnsPerHost:    idleConnsPerHost,
-		MaxConnsPerHost:        maxConnsPerHost,
-		IdleConnTimeout:        idleConnTimeout,
-		MaxResponseHeaderBytes: maxHeaderBytes,
+	limits := cfg.Limits.filled()
+	d := dialer{policy: NewPolicy(cfg.Rules), resolver: resolver, tls: session, limits: limits, proxy: newProxy(cfg.Proxy)}
+	return &Client{
+		userAgent:  cmp.Or(cfg.UserAgent, "Rubato"),
+		skipVerify: cfg.AllowSkipVerify,
+		limits:     limits,
+		seats:      newSeats(cfg.MaxPerHost),
+		usual:      newWire(d),
+		special:    newWires(d, maxWires),
+		denied:     countDenials(cfg.Registerer),
 	}
 }
 
 // Close closes the connections that are idle. It is for the end, when no call is in flight: those would keep theirs.
 func (c *Client) Close() {
-	c.pooled.CloseIdleConnections()
-	c.single.CloseIdleConnections()
+	c.usual.closeIdle()
+	c.special.closeIdle()
 }
 
 // Do makes the call that r describes and returns the answer, whatever its status. The error is nil or an [*Error]; where an
 // answer had begun, the Response beside the error holds what came of it. A body longer than MaxBody is no error.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	x := &exchange{client: c, meta: r.Meta, credentials: r.Credentials, began: time.Now()}
-	first, violation := c.admit(r)
-	if violation != nil {
-		return Response{}, x.fail(ctx, &fault{reason: EgressDenied, err: refusal{violation}}, false)
+	var err error
+	if x.wire, err = c.wireOf(r); err == nil {
+		x.hop, err = c.admit(x.wire.policy, r)
 	}
-	x.hop = first
-	ctx, x.cancel = context.WithTimeout(ctx, cmp.Or(max(r.Timeout, 0), defaultTimeout))
+	if err != nil {
+		return Response{}, x.fail(ctx, err, false)
+	}
+	timeout := cmp.Or(max(r.Timeout, 0), defaultTimeout)
+	x.patience = patience{limits: c.limits, timeout: timeout}
+	ctx, x.cancel = context.WithTimeout(ctx, timeout)
 	defer x.cancel()
 	return x.run(ctx, limits{body: max(r.MaxBody, 0), tail: max(r.MaxTail, 0), redirects: r.MaxRedirects})
 }
 
+// wireOf returns the connections that r may use.
+func (c *Client) wireOf(r Request) (*wire, error) {
+	if r.TLS == nil && r.Allowance == nil {
+		return c.usual, nil
+	}
+	var setting TLS
+	if r.TLS != nil {
+		setting = *r.TLS
+	}
+	if setting.SkipVerify && !c.skipVerify {
+		return nil, refuse(&Violation{Code: "tls_forbidden", Message: "must verify the target: the operator does not permit otherwise"})
+	}
+	return c.special.get(setting, r.Allowance)
+}
+
 // admit repeats the checks of registration: rules and rows may have changed since.
-func (c *Client) admit(r Request) (hop, *Violation) {
+func (c *Client) admit(policy *Policy, r Request) (hop, error) {
 	if !sendable(r.Method) {
-		return hop{}, &Violation{
+		return hop{}, refuse(&Violation{
 			Code:    "method_invalid",
 			Message: "must be GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS",
-		}
+		})
 	}
-	u, violation := c.policy.parse(r.URL)
+	u, violation := policy.parse(r.URL)
 	if violation != nil {
-		return hop{}, violation
+		return hop{}, refuse(violation)
 	}
 	for name, values := range r.Header {
 		for _, value := range values {
 			if v := CheckHeader(name, value); v != nil {
-				return hop{}, v
+				return hop{}, refuse(v)
 			}
 		}
 	}
 	return hop{method: r.Method, url: u, header: r.Header, body: r.Body}, nil
+}
+
+// refuse returns a request that breaks a rule as an error.
+func refuse(v *Violation) error {
+	return &fault{reason: EgressDenied, err: refusal{v}, denial: v.denial()}
 }
 
 func sendable(method string) bool {

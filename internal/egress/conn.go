@@ -12,8 +12,11 @@ import (
 type conn struct {
 	net.Conn
 
+	frames *frames // of HTTP/2; nil: the connection speaks HTTP/1.1
+
 	mu      sync.Mutex
 	written int64 // bytes that were handed to the connection
+	heard   int64 // bytes that came; counted for HTTP/2 only
 	writing bool  // a write is under way: how much of it left is not known yet
 	sealed  bool  // nothing may be written any more
 	failed  bool  // the connection itself ended, by an error or by the peer
@@ -34,6 +37,15 @@ func (c *conn) Write(p []byte) (int, error) {
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.note(err)
+	if c.frames == nil {
+		return n, err
+	}
+	c.mu.Lock()
+	c.heard += int64(n)
+	c.mu.Unlock()
+	if !c.frames.note(p[:n]) {
+		return 0, &fault{reason: ProtocolError, err: errFlood}
+	}
 	return n, err
 }
 
@@ -69,6 +81,13 @@ func (c *conn) mark() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.written
+}
+
+// received returns how much came so far, over HTTP/2.
+func (c *conn) received() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.heard
 }
 
 // seal ends all writing and reports whether anything may have been written since mark. The answer is final: what it denies can

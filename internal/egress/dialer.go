@@ -1,18 +1,13 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"net"
 	"sync/atomic"
 	"syscall"
-	"time"
-)
-
-const (
-	dialTimeout      = 10 * time.Second // resolving and connecting
-	handshakeTimeout = 10 * time.Second
 )
 
 // dialer connects to targets that the policy permits. Name servers are asked through the resolver's own sockets, which the
@@ -21,6 +16,9 @@ type dialer struct {
 	policy   *Policy
 	resolver *net.Resolver
 	tls      *tls.Config
+	limits   Limits
+	proxy    *proxy   // nil: none
+	streams  *streams // takes connections that speak HTTP/2
 }
 
 // callerKey finds the context of the exchange in the context of a dial: the transport detaches the two, but a dial must not
@@ -55,27 +53,44 @@ func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) 
 	return &conn{Conn: c}, nil
 }
 
-// dialTLS connects to address and verifies that the target is the host that was asked for.
+// dialTLS connects to address and verifies that the target is the host that was asked for. A connection that speaks HTTP/2 goes to
+// the streams, and the caller is told to look there.
 func (d *dialer) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
-	c, err := d.connect(ctx, address)
+	plain, err := d.connect(ctx, address)
 	if err != nil {
 		return nil, err
 	}
 	ctx, detach := attach(ctx)
 	defer detach()
-	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	session, err := d.secure(ctx, plain, address)
+	if err != nil {
+		plain.Close()
+		return nil, &fault{reason: TLSError, err: err}
+	}
+	c := &conn{Conn: session}
+	if session.ConnectionState().NegotiatedProtocol != protocolH2 {
+		d.streams.speaks(address, true, nil)
+		return c, nil
+	}
+	if err := d.streams.raise(ctx, address, c); err != nil {
+		c.Close()
+		return nil, &fault{reason: ConnectError, err: err}
+	}
+	return nil, errUpgraded
+}
+
+func (d *dialer) secure(ctx context.Context, plain net.Conn, address string) (*tls.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.limits.TLS)
 	defer cancel()
 	host, _, err := net.SplitHostPort(address)
-	if err == nil {
-		cfg := d.tls.Clone()
-		cfg.ServerName = host
-		session := tls.Client(c, cfg)
-		if err = handshake(ctx, session); err == nil {
-			return &conn{Conn: session}, nil
-		}
+	if err != nil {
+		return nil, err
 	}
-	c.Close()
-	return nil, &fault{reason: TLSError, err: err}
+	cfg := d.tls.Clone()
+	cfg.ServerName = cmp.Or(cfg.ServerName, host)
+	cfg.NextProtos = d.streams.offers(address)
+	session := tls.Client(plain, cfg)
+	return session, handshake(ctx, session)
 }
 
 func (d *dialer) connect(ctx context.Context, address string) (net.Conn, error) {
@@ -85,31 +100,62 @@ func (d *dialer) connect(ctx context.Context, address string) (net.Conn, error) 
 	}
 	ctx, detach := attach(ctx)
 	defer detach()
-	var denied atomic.Bool
+	if d.proxy != nil {
+		return d.connectThrough(ctx, host, address)
+	}
+	var denial atomic.Pointer[Denial]
 	plain := net.Dialer{
-		Timeout:  dialTimeout,
+		Timeout:  d.limits.Connect,
 		Resolver: d.resolver,
-		ControlContext: func(ctx context.Context, network, address string, raw syscall.RawConn) error {
-			if err := d.policy.control(ctx, network, address, raw); err != nil {
-				denied.Store(true)
+		ControlContext: func(ctx context.Context, network, address string, _ syscall.RawConn) error {
+			if found := d.policy.judge(ctx, d.resolver, host, network, address); found != "" {
+				denial.Store(&found)
 				detach()
-				return err
+				return errDenied
 			}
 			return nil
 		},
 	}
 	c, err := plain.DialContext(ctx, d.policy.network(host), address)
-	switch {
-	case denied.Load():
+	switch found := denial.Load(); {
+	case found != nil:
 		if err == nil {
 			c.Close()
 		}
-		return nil, &fault{reason: EgressDenied, err: errDenied}
+		return nil, denied(*found)
 	case err != nil:
 		return nil, dialFault(err)
 	}
 	return c, nil
 }
+
+// connectThrough connects to address through the proxy. The proxy is told an address, never the name: it could find another one
+// behind it than was judged.
+func (d *dialer) connectThrough(ctx context.Context, host, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.limits.Connect)
+	defer cancel()
+	_, port, _ := net.SplitHostPort(address)
+	found, err := d.resolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, dialFault(err)
+	}
+	for i, addr := range found {
+		found[i] = addr.Unmap()
+		if denial := d.policy.judge(ctx, d.resolver, host, "tcp", net.JoinHostPort(found[i].String(), port)); denial != "" {
+			return nil, denied(denial)
+		}
+	}
+	err = errProxy
+	for _, addr := range found {
+		var c net.Conn
+		if c, err = d.proxy.tunnel(ctx, net.JoinHostPort(addr.String(), port)); err == nil {
+			return c, nil
+		}
+	}
+	return nil, &fault{reason: ConnectError, err: err}
+}
+
+func denied(d Denial) error { return &fault{reason: EgressDenied, err: errDenied, denial: d} }
 
 func dialFault(err error) error {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {

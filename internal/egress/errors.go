@@ -52,17 +52,26 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Causes that are decisions of ours.
 var (
-	errDenied    = errors.New("the address may not be called")
-	errLimit     = errors.New("too many redirects")
-	errDowngrade = errors.New("the redirect leaves https")
-	errSwitched  = errors.New("the answer switches protocols")
-	errSealed    = errors.New("the exchange has ended")
+	errDenied       = errors.New("the address may not be called")
+	errLimit        = errors.New("too many redirects")
+	errDowngrade    = errors.New("the redirect leaves https")
+	errSwitched     = errors.New("the answer switches protocols")
+	errSealed       = errors.New("the exchange has ended")
+	errHeaderFields = errors.New("the answer has too many header fields")
+	errSlowHeader   = errors.New("the header of the answer does not end")
+	errIdleBody     = errors.New("the body of the answer does not come on")
+	errBusyHost     = errors.New("too many calls to the host are under way")
+	errFlood        = errors.New("the target sends more than was asked for")
+	errGoneAway     = errors.New("the target ends the connection")
+	errUpgraded     = errors.New("the target speaks HTTP/2")
 )
 
 // fault is a failure whose reason is known where it happens.
 type fault struct {
 	reason Reason
 	err    error
+	denial Denial // the rule that refused; empty: none did
+	final  bool   // says why the exchange was ended, so that its end is no explanation
 }
 
 func (f *fault) Error() string { return f.err.Error() }
@@ -78,6 +87,8 @@ func (r refusal) Error() string { return r.violation.Code + ": " + r.violation.M
 func reasonOf(ctx context.Context, err error, lost bool) Reason {
 	known, ok := errors.AsType[*fault](err)
 	switch {
+	case ok && known.final:
+		return known.reason
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return Timeout
 	case ctx.Err() != nil:
@@ -100,23 +111,62 @@ func explain(reason Reason, err error) string {
 		if errno, ok := errors.AsType[syscall.Errno](err); ok {
 			return errno.Error()
 		}
+		if errors.Is(err, errProxy) {
+			return errProxy.Error()
+		}
 		return "no connection within the time for connecting"
 	case TLSError:
 		return explainTLS(err)
 	case Timeout:
-		return "the call took longer than its timeout"
+		return explainTimeout(err)
 	case EgressDenied, RedirectDenied:
 		return explainRefusal(reason, err)
 	case ProtocolError:
-		return "the answer is not valid HTTP/1.1, or its header is larger than 64 KiB"
+		return explainProtocol(err)
 	case ConnectionLost:
-		return "the connection ended before the answer was complete"
+		return explainLoss(err)
 	case RedirectLimit:
 		return "the target redirected more often than may be followed"
 	case Canceled:
 		return "the call was canceled"
 	}
 	return "the call failed"
+}
+
+func explainTimeout(err error) string {
+	switch {
+	case errors.Is(err, errSlowHeader):
+		return "the header of the answer began and was not complete within its time"
+	case errors.Is(err, errIdleBody):
+		return "no byte of the answer's body came for longer than it may pause"
+	case errors.Is(err, errBusyHost):
+		return "as many calls to this host as may be were under way for the whole timeout, so nothing was sent"
+	default:
+		return "the call took longer than its timeout"
+	}
+}
+
+func explainProtocol(err error) string {
+	switch {
+	case errors.Is(err, errHeaderFields):
+		return "the answer has more than 512 header fields"
+	case errors.Is(err, errPacked), errors.Is(err, errRatio):
+		return "the compressed answer is longer, or expands further, than may be"
+	case errors.Is(err, errFlood):
+		return "the target sent far more over HTTP/2 than was asked of it"
+	default:
+		return "the answer is not valid HTTP, or its header is larger than 64 KiB"
+	}
+}
+
+func explainLoss(err error) string {
+	if ended, ok := errors.AsType[streamError](err); ok {
+		if ended.Code == codeRefusedStream {
+			return "the target refused the request unseen"
+		}
+		return "the target ended the exchange before the answer was complete"
+	}
+	return "the connection ended before the answer was complete"
 }
 
 func explainDNS(err error) string {
@@ -132,6 +182,11 @@ func explainDNS(err error) string {
 }
 
 func explainTLS(err error) string {
+	for _, setting := range []error{errCAs, errClientPair} {
+		if errors.Is(err, setting) {
+			return "in the endpoint's settings, " + setting.Error()
+		}
+	}
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return "the certificate is for another host"
 	}

@@ -3,9 +3,9 @@ package egress
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"time"
 )
@@ -27,24 +27,28 @@ type limits struct {
 
 // exchange is one call from the first request to the last byte of the answer that counts.
 type exchange struct {
-	client *Client
-	meta   http.Header
-
-	credentials []string // see Request
-
-	hop    hop                // the request under way
-	cancel context.CancelFunc // ends the whole exchange
-	began  time.Time
-	phases Phases
-	sent   bool
+	client      *Client
+	wire        *wire
+	meta        http.Header
+	credentials []string
+	hop         hop                // the request under way
+	cancel      context.CancelFunc // ends the whole exchange
+	patience    patience
+	began       time.Time
+	phases      Phases
+	sent        bool
 }
 
 // attempt is one request handed to a transport.
 type attempt struct {
-	watch  stopwatch
-	conn   *conn // nil until there is one
-	mark   int64 // what had been written to conn before
-	reused bool
+	watch   stopwatch
+	begun   func()   // called when the first byte of the answer came
+	conn    *conn    // nil until there is one
+	mark    int64    // what had been written to conn before
+	session *session // over HTTP/2; the connection is shared then
+	heard   int64    // what had been read from it before
+	left    bool     // over HTTP/2: the request may have been written
+	reused  bool
 }
 
 // run visits the target and then wherever it redirects to, as far as limits let it.
@@ -69,7 +73,13 @@ func (x *exchange) visit(ctx context.Context, lim limits, followed int) (Respons
 		hopCtx, cancel = context.WithCancel(ctx)
 		defer cancel()
 	}
+	seat := hostPort{host: x.hop.url.Hostname(), port: x.hop.url.Port()}
+	if err := x.client.seats.sit(hopCtx, seat); err != nil {
+		return Response{}, nil, x.fail(ctx, err, false)
+	}
+	defer x.client.seats.rise(seat)
 	answer, at, err := x.send(hopCtx)
+	x.patience.stop()
 	if err != nil {
 		at.watch.addTo(&x.phases)
 		return Response{}, nil, x.fail(ctx, err, at.lost())
@@ -99,12 +109,13 @@ func (x *exchange) visit(ctx context.Context, lim limits, followed int) (Respons
 // send puts the request of the hop on the wire, once, and returns the head of the answer. A kept connection may turn out to be
 // dead before a byte of the request left; then, and only then, the request goes out through a fresh one.
 func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
-	at := new(attempt)
-	answer, err := at.roundTrip(ctx, x.request(), x.client.pooled)
+	asked := asksGzip(x.hop.method, x.hop.header)
+	at := x.attempt()
+	answer, err := at.do(ctx, x, x.wire.pooled)
 	if err != nil && at.reused && !at.sent() && ctx.Err() == nil {
 		at.watch.addTo(&x.phases)
-		at = new(attempt)
-		answer, err = at.roundTrip(ctx, x.request(), x.client.single)
+		at = x.attempt()
+		answer, err = at.do(ctx, x, x.wire.single)
 	}
 	if err != nil {
 		x.sent = at.sent() || x.sent
@@ -115,26 +126,56 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 		answer.Body.Close()
 		return nil, at, &fault{reason: ProtocolError, err: errSwitched}
 	}
+	if tooMany(answer.Header) {
+		answer.Body.Close()
+		return nil, at, &fault{reason: ProtocolError, err: errHeaderFields}
+	}
+	answer.Body = x.patience.follow(answer.Body, x.cancel)
+	if asked {
+		unpack(answer)
+	}
 	return answer, at, nil
+}
+
+func (x *exchange) attempt() *attempt {
+	return &attempt{begun: func() { x.patience.begun(x.cancel) }}
+}
+
+// tooMany reports whether header has more fields than anybody needs.
+func tooMany(header http.Header) bool {
+	fields := 0
+	for _, values := range header {
+		fields += len(values)
+	}
+	return fields > maxHeaderFields
 }
 
 // request shapes the hop so that the transport can not send it twice. It would repeat a request without a body whose method is
 // safe, so these get a body: an empty one, which in the identity encoding and without a length leaves no trace on the wire. It
 // would repeat any request whose body it can rewind, so none has a GetBody; and see [wireName].
 func (x *exchange) request() *http.Request {
+	r := x.bare()
+	if r.Body == nil && !announcesLength(x.hop.method) {
+		r.TransferEncoding = []string{"identity"}
+		r.Body = io.NopCloser(bytes.NewReader(nil))
+	}
+	return r
+}
+
+// bare is the request as it is, for a connection that can not repeat it.
+func (x *exchange) bare() *http.Request {
 	r := &http.Request{
 		Method: x.hop.method,
 		URL:    x.hop.url,
 		Host:   x.hop.url.Host,
 		Header: wireHeader(x.client.userAgent, x.hop.header, x.meta),
 	}
-	switch {
-	case len(x.hop.body) > 0:
+	if asksGzip(x.hop.method, r.Header) {
+		r.Header["Accept-Encoding"] = []string{"gzip"}
+	}
+	if len(x.hop.body) > 0 {
 		r.ContentLength = int64(len(x.hop.body))
 		r.Body = io.NopCloser(bytes.NewReader(x.hop.body))
-	case !announcesLength(x.hop.method):
-		r.TransferEncoding = []string{"identity"}
-		r.Body = io.NopCloser(bytes.NewReader(nil))
 	}
 	return r
 }
@@ -147,34 +188,15 @@ func announcesLength(method string) bool {
 // fail describes err as the end of the exchange. lost says that the connection itself failed.
 func (x *exchange) fail(ctx context.Context, err error, lost bool) *Error {
 	x.phases.Total = time.Since(x.began)
+	if cause := x.patience.lost(); cause != nil && ctx.Err() != nil {
+		err = &fault{reason: Timeout, err: cause, final: true}
+	}
+	if known, ok := errors.AsType[*fault](err); ok && known.denial != "" {
+		x.client.denied(known.denial)
+	}
 	e := &Error{Reason: reasonOf(ctx, err, lost), Sent: x.sent, Phases: x.phases, Err: err}
 	if x.hop.url != nil {
 		e.target = safeURL(x.hop.url)
 	}
 	return e
-}
-
-func (a *attempt) roundTrip(ctx context.Context, r *http.Request, transport *http.Transport) (*http.Response, error) {
-	ctx = httptrace.WithClientTrace(withCaller(ctx), a.watch.trace(a.gotConn))
-	return transport.RoundTrip(r.WithContext(ctx))
-}
-
-// gotConn runs in the goroutine of the round trip, before anything of the request is written.
-func (a *attempt) gotConn(info httptrace.GotConnInfo) {
-	a.watch.connected(info.Reused)
-	c, ok := info.Conn.(*conn)
-	if !ok {
-		return
-	}
-	a.conn, a.mark, a.reused = c, c.mark(), info.Reused
-}
-
-// sent reports whether a byte of the request may have left, and makes sure that none leaves later. It is for attempts that
-// failed: their connection is used up.
-func (a *attempt) sent() bool {
-	return a.conn != nil && a.conn.seal(a.mark)
-}
-
-func (a *attempt) lost() bool {
-	return a.conn != nil && a.conn.lost()
 }

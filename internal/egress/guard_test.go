@@ -36,7 +36,7 @@ func TestNamesOfRefusedAddressesAreNotDialled(t *testing.T) {
 			t.Parallel()
 			denied := egresstest.StartAt(t, "127.0.0.2:0", egresstest.Answer(closing))
 			resolver := named(t, map[string][]string{"target.test": {address}})
-			client := setupClient(t, Config{Allow: loopback()}, resolver)
+			client := setupClient(t, Config{Rules: Rules{Allow: loopback()}}, resolver)
 			for _, scheme := range []string{"http", "https"} {
 				e, _ := fails(t, client, get(fmt.Sprintf("%s://target.test:%d/", scheme, denied.Port())))
 				require.Equal(t, EgressDenied, e.Reason)
@@ -53,7 +53,7 @@ func TestRefusedAddressIsNotSteppedOver(t *testing.T) {
 	t.Run("RefusedFirst", func(t *testing.T) {
 		t.Parallel()
 		open, denied := twins(t)
-		client := setupClient(t, Config{Allow: loopback()}, named(t, map[string][]string{"t.test": {"127.0.0.2", "127.0.0.1"}}))
+		client := setupClient(t, Config{Rules: Rules{Allow: loopback()}}, named(t, map[string][]string{"t.test": {"127.0.0.2", "127.0.0.1"}}))
 		e, _ := fails(t, client, get(fmt.Sprintf("http://t.test:%d/", open.Port())))
 		require.Equal(t, EgressDenied, e.Reason)
 		require.Zero(t, open.Conns()+denied.Conns())
@@ -61,7 +61,7 @@ func TestRefusedAddressIsNotSteppedOver(t *testing.T) {
 	t.Run("RefusedAfterOneThatFails", func(t *testing.T) {
 		t.Parallel()
 		denied := egresstest.StartAt(t, "127.0.0.2:0", egresstest.Answer(closing))
-		client := setupClient(t, Config{Allow: loopback()}, named(t, map[string][]string{"t.test": {"127.0.0.1", "127.0.0.2"}}))
+		client := setupClient(t, Config{Rules: Rules{Allow: loopback()}}, named(t, map[string][]string{"t.test": {"127.0.0.1", "127.0.0.2"}}))
 		e, _ := fails(t, client, get(fmt.Sprintf("http://t.test:%d/", denied.Port())))
 		require.Equal(t, EgressDenied, e.Reason)
 		require.Zero(t, denied.Conns())
@@ -69,7 +69,7 @@ func TestRefusedAddressIsNotSteppedOver(t *testing.T) {
 	t.Run("RefusedAfterOneThatAnswers", func(t *testing.T) {
 		t.Parallel()
 		open, denied := twins(t)
-		client := setupClient(t, Config{Allow: loopback()}, named(t, map[string][]string{"t.test": {"127.0.0.1", "127.0.0.2"}}))
+		client := setupClient(t, Config{Rules: Rules{Allow: loopback()}}, named(t, map[string][]string{"t.test": {"127.0.0.1", "127.0.0.2"}}))
 		_, err := client.Do(t.Context(), get(fmt.Sprintf("http://t.test:%d/", open.Port())))
 		require.NoError(t, err)
 		require.Equal(t, 1, open.Conns())
@@ -90,7 +90,7 @@ func TestRebindingNamesReachNothing(t *testing.T) {
 		}
 		return []netip.Addr{netip.MustParseAddr("127.0.0.2")}
 	})
-	client := setupClient(t, Config{Allow: loopback()}, names.Resolver())
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}}, names.Resolver())
 	const tries = 1000
 	refused := 0
 	for range tries {
@@ -114,7 +114,7 @@ func TestProxiesOfTheEnvironmentAreIgnored(t *testing.T) {
 	}
 	t.Setenv("NO_PROXY", "")
 	target := egresstest.Start(t, egresstest.Answer(closing))
-	client := setupClient(t, Config{Allow: loopback()}, named(t, map[string][]string{"target.test": {"127.0.0.1"}}))
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}}, named(t, map[string][]string{"target.test": {"127.0.0.1"}}))
 	_, err := client.Do(t.Context(), get(fmt.Sprintf("http://target.test:%d/", target.Port())))
 	require.NoError(t, err)
 	require.Equal(t, 1, target.Conns())
@@ -125,7 +125,7 @@ func TestLoopbackNameUsesTheFamilyThatIsAllowed(t *testing.T) {
 	t.Parallel()
 	target := egresstest.Start(t, egresstest.Answer(closing))
 	resolver := named(t, map[string][]string{"a.localhost": {"::1", "127.0.0.1"}})
-	client := setupClient(t, Config{Allow: prefixes("127.0.0.0/8")}, resolver)
+	client := setupClient(t, Config{Rules: Rules{Allow: prefixes("127.0.0.0/8")}}, resolver)
 	_, err := client.Do(t.Context(), get(fmt.Sprintf("http://a.localhost:%d/", target.Port())))
 	require.NoError(t, err)
 	require.Equal(t, 1, target.Conns())
@@ -159,7 +159,7 @@ func silentDNS(t *testing.T) (resolver *net.Resolver, asked <-chan struct{}) {
 func TestCallersEndTheirLookups(t *testing.T) {
 	t.Parallel()
 	resolver, asked := silentDNS(t)
-	client := setupClient(t, Config{Allow: loopback()}, resolver)
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}}, resolver)
 	_, err := client.Do(canceledAfter(t, asked), get("http://slow.test/"))
 	var e *Error
 	require.ErrorAs(t, err, &e)
@@ -172,17 +172,17 @@ func TestCallersEndTheirLookups(t *testing.T) {
 func TestDialEndsWithItsExchange(t *testing.T) {
 	t.Parallel()
 	resolver, asked := silentDNS(t)
-	d := &dialer{policy: NewPolicy(loopback()), resolver: resolver}
+	d := &dialer{policy: NewPolicy(Rules{Allow: loopback()}), resolver: resolver, limits: Limits{}.filled()}
 	exchange := canceledAfter(t, asked)
 	began := time.Now()
 	_, err := d.dial(context.WithoutCancel(withCaller(exchange)), "tcp", "slow.test:80")
 	require.Error(t, err)
-	require.Less(t, time.Since(began), dialTimeout/2)
+	require.Less(t, time.Since(began), d.limits.Connect/2)
 }
 
 func TestUnknownAndUnreachableTargets(t *testing.T) {
 	t.Parallel()
-	client := setupClient(t, Config{Allow: loopback()}, named(t, map[string][]string{"up.test": {"127.0.0.1"}}))
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}}, named(t, map[string][]string{"up.test": {"127.0.0.1"}}))
 	e, _ := fails(t, client, get("http://nowhere.test/path?token=canary"))
 	require.Equal(t, DNSError, e.Reason)
 	require.False(t, e.Sent)
@@ -203,7 +203,7 @@ func TestNameServersThatDoNotAnswerEndInTime(t *testing.T) {
 	resolver, _ := silentDNS(t)
 	request := get("http://slow.test/")
 	request.Timeout = 50 * time.Millisecond
-	e, _ := fails(t, setupClient(t, Config{Allow: loopback()}, resolver), request)
+	e, _ := fails(t, setupClient(t, Config{Rules: Rules{Allow: loopback()}}, resolver), request)
 	require.Equal(t, Timeout, e.Reason)
 	require.Less(t, e.Phases.Total, 5*time.Second)
 }

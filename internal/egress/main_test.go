@@ -3,6 +3,8 @@ package egress
 import (
 	"context"
 	"crypto/tls"
+	"io"
+	"log" //nolint:depguard // The transport writes to it.
 	"net"
 	"net/http"
 	"net/netip"
@@ -16,6 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // The transport writes about hostile targets; programs route that to their own log.
 	goleak.VerifyTestMain(m)
 }
 
@@ -27,7 +30,7 @@ func loopback() []netip.Prefix {
 // setup returns a client that may call test targets, closed when the test ends.
 func setup(t *testing.T) *Client {
 	t.Helper()
-	return setupClient(t, Config{Allow: loopback()}, net.DefaultResolver)
+	return setupClient(t, Config{Rules: Rules{Allow: loopback()}}, net.DefaultResolver)
 }
 
 func setupClient(t *testing.T, cfg Config, resolver *net.Resolver) *Client {

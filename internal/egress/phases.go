@@ -78,13 +78,16 @@ func (w *stopwatch) addTo(p *Phases) {
 }
 
 // trace returns the hooks that drive w. Without a name to resolve, connecting comes first.
-func (w *stopwatch) trace(gotConn func(httptrace.GotConnInfo)) *httptrace.ClientTrace {
+func (w *stopwatch) trace(gotConn func(httptrace.GotConnInfo), begun func()) *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		DNSStart:             func(httptrace.DNSStartInfo) { w.enter(resolving) },
-		ConnectStart:         func(_, _ string) { w.enter(connecting) },
-		TLSHandshakeStart:    func() { w.enter(handshaking) },
-		GotConn:              gotConn,
-		GotFirstResponseByte: func() { w.enter(transferring) },
+		DNSStart:          func(httptrace.DNSStartInfo) { w.enter(resolving) },
+		ConnectStart:      func(_, _ string) { w.enter(connecting) },
+		TLSHandshakeStart: func() { w.enter(handshaking) },
+		GotConn:           gotConn,
+		GotFirstResponseByte: func() {
+			w.enter(transferring)
+			begun()
+		},
 	}
 }
 

@@ -2,23 +2,13 @@ package egress
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
-	"syscall"
 
 	"code.dny.dev/ssrf"
 )
-
-// refusedPort reports whether port usually serves a protocol that the text of an HTTP request can drive or damage.
-func refusedPort(port uint16) bool {
-	switch port {
-	case 22, 23, 25, 53, 2375, 5432, 6379, 9200, 11211:
-		return true
-	default:
-		return false
-	}
-}
 
 // metadata reports whether addr hands credentials of its machine to whoever asks. No allow-list opens these.
 func metadata(addr netip.Addr) bool {
@@ -47,15 +37,32 @@ func deniedPrefixes() []netip.Prefix {
 	return prefixes
 }
 
+// Rules are what the operator says about whom Rubato may call. The zero value permits public addresses on all ports but those that
+// usually serve another protocol.
+type Rules struct {
+	// Allow names prefixes that may be called although they are not public. Metadata addresses stay refused.
+	Allow []netip.Prefix
+	// AllowHosts names hosts that may be called wherever they lead but to metadata: names such as db.corp.example, *.corp.example for
+	// all names below one, and either with a port. Only an entry with a port opens an address of Own.
+	AllowHosts []string
+	// Ports that may be called. Empty: all but those of well-known other protocols; see [refusedPort].
+	Ports []PortRange
+	// Own are the listeners of Rubato itself and the addresses of its database, as host:port. They are refused even where Allow
+	// covers them: whoever could call these would act as the operator. An empty host is every address of this machine.
+	Own []string
+}
+
 // Policy decides whom Rubato may call. It does not change and is safe for concurrent use.
 type Policy struct {
-	allow    []netip.Prefix
+	rules    Rules
+	hosts    []hostPattern
+	own      []ownAddress
 	guardian *ssrf.Guardian
 	nat64    netip.Prefix // addresses that carry an IPv4 address in their last four bytes
 }
 
-// NewPolicy returns the policy that permits public addresses and those in allow. Metadata addresses are refused even there.
-func NewPolicy(allow []netip.Prefix) *Policy {
+// NewPolicy returns the policy that follows rules. Entries that name no host or port are left out; see [ValidHost].
+func NewPolicy(rules Rules) *Policy {
 	var v4, v6 []netip.Prefix
 	for _, prefix := range deniedPrefixes() {
 		if prefix.Addr().Is4() {
@@ -64,14 +71,28 @@ func NewPolicy(allow []netip.Prefix) *Policy {
 			v6 = append(v6, prefix)
 		}
 	}
+	rules.Allow = slices.Clone(rules.Allow)
 	return &Policy{
-		allow:    slices.Clone(allow),
+		rules:    rules,
+		hosts:    hostPatterns(rules.AllowHosts),
+		own:      ownAddresses(rules.Own),
 		guardian: ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(v4...), ssrf.WithDeniedV6Prefixes(v6...)),
 		nat64:    netip.MustParsePrefix("64:ff9b::/96"),
 	}
 }
 
-// permits reports whether addr may be called.
+// With returns the policy that permits besides what a names.
+func (p *Policy) With(a *Allowance) *Policy {
+	if a == nil {
+		return p
+	}
+	wider := p.rules
+	wider.Allow = slices.Concat(wider.Allow, a.Prefixes)
+	wider.AllowHosts = slices.Concat(wider.AllowHosts, a.Hosts)
+	return NewPolicy(wider)
+}
+
+// permits reports whether addr may be called, whatever name led to it.
 func (p *Policy) permits(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	switch {
@@ -84,9 +105,21 @@ func (p *Policy) permits(addr netip.Addr) bool {
 	}
 }
 
+// permitsAs reports whether addr may be called where host, on port, led to it: an entry for the host opens every address but metadata.
+func (p *Policy) permitsAs(host string, port uint16, addr netip.Addr) bool {
+	if p.permits(addr) {
+		return true
+	}
+	addr = addr.Unmap()
+	if !addr.IsValid() || addr.Zone() != "" || metadata(addr) || p.nat64.Contains(addr) && metadata(embedded(addr)) {
+		return false
+	}
+	return p.namesHost(host, port)
+}
+
 // opened reports whether the allow-list names addr.
 func (p *Policy) opened(addr netip.Addr) bool {
-	return slices.ContainsFunc(p.allow, func(prefix netip.Prefix) bool { return prefix.Contains(addr) })
+	return slices.ContainsFunc(p.rules.Allow, func(prefix netip.Prefix) bool { return prefix.Contains(addr) })
 }
 
 // embedded returns the IPv4 address in the last four bytes of addr.
@@ -103,7 +136,7 @@ func (p *Policy) opensLoopback() (v4, v6 bool) {
 // opensPrivate reports whether the allow-list names more than loopback addresses. Then names that only a private network knows
 // make sense; where they lead is judged when they are dialled.
 func (p *Policy) opensPrivate() bool {
-	return slices.ContainsFunc(p.allow, func(prefix netip.Prefix) bool { return !prefix.Masked().Addr().IsLoopback() })
+	return slices.ContainsFunc(p.rules.Allow, func(prefix netip.Prefix) bool { return !prefix.Masked().Addr().IsLoopback() })
 }
 
 // network returns the network on which host is dialled. A loopback name has an address in both families; where only one of them
@@ -122,11 +155,19 @@ func (p *Policy) network(host string) string {
 	}
 }
 
-// control is called by the dialer with the very address that it is about to connect to.
-func (p *Policy) control(_ context.Context, network, address string, _ syscall.RawConn) error {
+// judge reports why the address that is about to be dialled for host may not be called, or nothing where it may.
+func (p *Policy) judge(ctx context.Context, resolver *net.Resolver, host, network, address string) Denial {
 	target, err := netip.ParseAddrPort(address)
-	if err != nil || !strings.HasPrefix(network, "tcp") || !p.permits(target.Addr()) {
-		return &fault{reason: EgressDenied, err: errDenied}
+	switch {
+	case err != nil || !strings.HasPrefix(network, "tcp"):
+		return DeniedAddress
+	case metadata(target.Addr().Unmap()):
+		return DeniedMetadata
+	case !p.permitsAs(host, target.Port(), target.Addr()):
+		return DeniedAddress
+	case p.isOwn(ctx, resolver, target) && !p.namesPort(host, target.Port()):
+		return DeniedOwn
+	default:
+		return ""
 	}
-	return nil
 }

@@ -63,7 +63,7 @@ func edges() []edge {
 
 func TestDeniedRangesEndWhereTheyShould(t *testing.T) {
 	t.Parallel()
-	policy := NewPolicy(nil)
+	policy := NewPolicy(Rules{})
 	for _, e := range edges() {
 		t.Run(e.first, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +81,7 @@ func TestDeniedRangesEndWhereTheyShould(t *testing.T) {
 
 func TestPublicAddressesArePermitted(t *testing.T) {
 	t.Parallel()
-	policy := NewPolicy(nil)
+	policy := NewPolicy(Rules{})
 	for _, text := range []string{"1.1.1.1", "8.8.8.8", "93.184.215.14", "2606:4700::1111", "2a00:1450:4001::1", "::ffff:8.8.8.8"} {
 		require.True(t, policy.permits(netip.MustParseAddr(text)), text)
 	}
@@ -91,7 +91,7 @@ func TestPublicAddressesArePermitted(t *testing.T) {
 
 func TestAllowListOpensWhatItNames(t *testing.T) {
 	t.Parallel()
-	policy := NewPolicy(prefixes("10.1.0.0/16", "fd00::/8", "127.0.0.0/8"))
+	policy := NewPolicy(Rules{Allow: prefixes("10.1.0.0/16", "fd00::/8", "127.0.0.0/8")})
 	for _, text := range []string{"10.1.2.3", "::ffff:10.1.2.3", "fd12::1", "127.0.0.1", "8.8.8.8"} {
 		require.True(t, policy.permits(netip.MustParseAddr(text)), text)
 	}
@@ -102,7 +102,7 @@ func TestAllowListOpensWhatItNames(t *testing.T) {
 
 func TestMetadataStaysRefusedWhateverIsAllowed(t *testing.T) {
 	t.Parallel()
-	policy := NewPolicy(prefixes("0.0.0.0/0", "::/0", "169.254.169.254/32", "fd00:ec2::254/128"))
+	policy := NewPolicy(Rules{Allow: prefixes("0.0.0.0/0", "::/0", "169.254.169.254/32", "fd00:ec2::254/128")})
 	for _, text := range []string{
 		"169.254.169.254", "::ffff:169.254.169.254", "fd00:ec2::254", "168.63.129.16", "100.100.100.200",
 		"64:ff9b::169.254.169.254",
@@ -114,7 +114,7 @@ func TestMetadataStaysRefusedWhateverIsAllowed(t *testing.T) {
 
 func TestAllowedTranslationPrefixOpensNoPrivateAddress(t *testing.T) {
 	t.Parallel()
-	policy := NewPolicy(prefixes("64:ff9b::/96", "10.7.0.0/16"))
+	policy := NewPolicy(Rules{Allow: prefixes("64:ff9b::/96", "10.7.0.0/16")})
 	require.True(t, policy.permits(netip.MustParseAddr("64:ff9b::8.8.8.8")))
 	require.True(t, policy.permits(netip.MustParseAddr("64:ff9b::10.7.0.1")))
 	require.False(t, policy.permits(netip.MustParseAddr("64:ff9b::10.8.0.1")))
@@ -123,7 +123,7 @@ func TestAllowedTranslationPrefixOpensNoPrivateAddress(t *testing.T) {
 
 func TestNothingInADeniedRangeIsEverPermitted(t *testing.T) {
 	t.Parallel()
-	policy := NewPolicy(nil)
+	policy := NewPolicy(Rules{})
 	denied := deniedPrefixes()
 	rapid.Check(t, func(t *rapid.T) {
 		prefix := rapid.SampledFrom(denied).Draw(t, "prefix")

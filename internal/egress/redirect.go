@@ -26,14 +26,14 @@ func (x *exchange) follow(answer *http.Response, left int) (*hop, error) {
 	from := x.hop.url
 	location, err := from.Parse(answer.Header.Get("Location"))
 	if err != nil {
-		return nil, &fault{reason: RedirectDenied, err: refusal{malformedURL()}}
+		return nil, &fault{reason: RedirectDenied, err: refusal{malformedURL()}, denial: DeniedRedirect}
 	}
-	to, violation := x.client.policy.parse(location.String())
+	to, violation := x.wire.policy.parse(location.String())
 	if violation != nil {
-		return nil, &fault{reason: RedirectDenied, err: refusal{violation}}
+		return nil, &fault{reason: RedirectDenied, err: refusal{violation}, denial: DeniedRedirect}
 	}
 	if from.Scheme == "https" && to.Scheme != "https" {
-		return nil, &fault{reason: RedirectDenied, err: errDowngrade}
+		return nil, &fault{reason: RedirectDenied, err: errDowngrade, denial: DeniedRedirect}
 	}
 	next := x.hop
 	next.url = to

@@ -116,7 +116,7 @@ func TestCredentialsDoNotFollowToOtherHosts(t *testing.T) {
 
 func TestSameParty(t *testing.T) {
 	t.Parallel()
-	policy := NewPolicy(nil)
+	policy := NewPolicy(Rules{})
 	tests := map[[2]string]bool{
 		{"https://a.test/x", "https://a.test/y"}:         true,
 		{"https://a.test/x", "https://A.test:443/y"}:     true,
@@ -164,7 +164,7 @@ func TestRedirectsThatAreNotFollowed(t *testing.T) {
 			resolver := named(t, map[string][]string{"inside.test": {"10.0.0.1"}})
 			request := get(target.URL() + "/start?token=canary")
 			request.MaxRedirects = 10
-			e, response := fails(t, setupClient(t, Config{Allow: loopback()}, resolver), request)
+			e, response := fails(t, setupClient(t, Config{Rules: Rules{Allow: loopback()}}, resolver), request)
 			require.Equal(t, test.reason, e.Reason)
 			require.True(t, e.Sent)
 			require.NotContains(t, e.Error(), "canary")

@@ -80,9 +80,13 @@ func checkUserinfo(u *url.URL) *Violation {
 
 func (p *Policy) checkHost(u *url.URL) *Violation {
 	host := u.Hostname()
+	port := portNumber(u)
+	if p.isOwnURL(host, port) && !p.namesPort(host, port) {
+		return forbiddenAddress()
+	}
 	if addr, err := netip.ParseAddr(host); err == nil {
-		if !p.permits(addr) {
-			return &Violation{Code: "url_forbidden", Message: "must name a public address, or one that the operator allows"}
+		if !p.permitsAs(host, port, addr) {
+			return forbiddenAddress()
 		}
 		return nil
 	}
@@ -98,25 +102,42 @@ func (p *Policy) checkHost(u *url.URL) *Violation {
 			Code:    "url_invalid",
 			Message: "must have a host name of ASCII letters, digits, hyphens and dots (xn-- form for others)",
 		}
-	case !p.permitsName(name):
+	case !p.permitsName(name) && !p.namesHost(host, port):
 		return &Violation{Code: "url_forbidden", Message: "must name a public host; local and internal names may not be called"}
 	}
 	return nil
 }
 
-func (p *Policy) checkPort(u *url.URL) *Violation {
-	text := u.Port()
-	if text == "" && !strings.HasSuffix(u.Host, ":") {
-		return nil
+// forbiddenAddress says the same of every address that may not be called: why is not for those who probe.
+func forbiddenAddress() *Violation {
+	return &Violation{Code: "url_forbidden", Message: "must name a public address, or one that the operator allows"}
+}
+
+// portNumber returns the port of u, or zero where it has none that can be called.
+func portNumber(u *url.URL) uint16 {
+	port, err := strconv.ParseUint(portOf(u), 10, 16)
+	if err != nil {
+		return 0
 	}
-	port, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || port == 0 {
+	return uint16(port)
+}
+
+func (p *Policy) checkPort(u *url.URL) *Violation {
+	port := portNumber(u)
+	if port == 0 || u.Port() == "" && strings.HasSuffix(u.Host, ":") {
 		return &Violation{Code: "url_port", Message: "must have a port from 1 to 65535, or none"}
 	}
-	if refusedPort(uint16(port)) && !p.opensHost(u.Hostname()) {
-		return &Violation{Code: "url_port", Message: "must not use port " + text + ", which serves another protocol than HTTP"}
+	host := u.Hostname()
+	if p.permitsPort(port) || p.namesPort(host, port) || len(p.rules.Ports) == 0 && p.opensHost(host) {
+		return nil
 	}
-	return nil
+	if len(p.rules.Ports) > 0 {
+		return &Violation{Code: "url_port", Message: "must use a port that the operator permits"}
+	}
+	return &Violation{
+		Code:    "url_port",
+		Message: "must not use port " + strconv.Itoa(int(port)) + ", which serves another protocol than HTTP",
+	}
 }
 
 // opensHost reports whether the allow-list covers host by itself: an address in it, or a loopback name. On such a host the

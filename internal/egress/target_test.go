@@ -109,7 +109,7 @@ func badURLs() map[string]string {
 
 func TestBadURLsAreRefused(t *testing.T) {
 	t.Parallel()
-	policy := NewPolicy(nil)
+	policy := NewPolicy(Rules{})
 	for raw, code := range badURLs() {
 		violation := policy.CheckURL(raw)
 		require.NotNil(t, violation, raw)
@@ -120,7 +120,7 @@ func TestBadURLsAreRefused(t *testing.T) {
 
 func TestGoodURLsPass(t *testing.T) {
 	t.Parallel()
-	policy := NewPolicy(nil)
+	policy := NewPolicy(Rules{})
 	for _, raw := range []string{
 		"https://api.example.com",
 		"HTTPS://API.Example.COM:8443/a/b?c=d&e=%20#f",
@@ -175,7 +175,7 @@ func TestAllowListDecidesOnHosts(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			policy := NewPolicy(test.allow)
+			policy := NewPolicy(Rules{Allow: test.allow})
 			for _, raw := range test.pass {
 				require.Nil(t, policy.CheckURL(raw), raw)
 			}
@@ -191,7 +191,7 @@ func FuzzCheckURL(f *testing.F) {
 		f.Add(raw)
 	}
 	f.Add("https://api.example.com:8443/a?b=c#d")
-	policy := NewPolicy(nil)
+	policy := NewPolicy(Rules{})
 	f.Fuzz(func(t *testing.T, raw string) {
 		u, violation := policy.parse(raw)
 		if violation != nil {

@@ -46,7 +46,7 @@ func serving(certificate tls.Certificate) *tls.Config {
 // setupTLS returns a client that trusts roots.
 func setupTLS(t *testing.T, roots *x509.CertPool) *Client {
 	t.Helper()
-	c := newClient(Config{Allow: loopback()}, nil, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots})
+	c := newClient(Config{Rules: Rules{Allow: loopback()}}, nil, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots})
 	t.Cleanup(c.Close)
 	return c
 }

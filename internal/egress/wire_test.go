@@ -89,9 +89,9 @@ func TestRequestThatNeverLeftGoesOutOnAFreshConnection(t *testing.T) {
 // blockIdleConnection leaves a connection to url in the pool that takes no byte any more, as if the target had just reset it.
 func blockIdleConnection(t *testing.T, client *Client, url string) {
 	t.Helper()
-	first, violation := client.admit(get(url))
-	require.Nil(t, violation)
-	x := &exchange{client: client, hop: first}
+	first, err := client.admit(client.usual.policy, get(url))
+	require.NoError(t, err)
+	x := &exchange{client: client, wire: client.usual, hop: first}
 	answer, at, err := x.send(t.Context())
 	require.NoError(t, err)
 	_, err = io.Copy(io.Discard, answer.Body)
@@ -151,7 +151,7 @@ func TestConnectionsPerHostAreBounded(t *testing.T) {
 			c.Write(egresstest.OK("ok"))
 		}
 	})
-	client := setupClient(t, Config{Allow: loopback(), MaxConnsPerHost: 2}, nil)
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, MaxPerHost: 2}, nil)
 	errs := make(chan error, 100)
 	for range cap(errs) {
 		go func() {

@@ -223,7 +223,7 @@ func (s *step) want(i int, stored *Endpoint) (Spec, error) {
 	if stored != nil {
 		id = stored.ID
 	}
-	return spec, s.bulk.validate.Check(id, spec)
+	return spec, s.bulk.validate.For(s.by.TenantID).Check(id, spec)
 }
 
 // write carries out what was planned.

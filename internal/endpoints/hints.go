@@ -7,8 +7,10 @@ import (
 	"rubato/internal/errs"
 )
 
+// MaxHintLife is the longest that a hint holds, whoever writes it: what nobody renews ends.
+const MaxHintLife = 24 * time.Hour
+
 const (
-	maxHintLife  = 366 * 24 * time.Hour
 	minHintSpan  = time.Second
 	maxHintSpan  = 366 * 24 * time.Hour
 	requiredLife = "say how long the hint holds: exactly one of ttlMs and expiresAt"
@@ -114,14 +116,14 @@ func (r HintRequest) life(now time.Time) (Hint, []errs.Field) {
 	case r.TTL != nil && !r.ExpiresAt.IsZero():
 		return h, append(bad, errs.Field{Field: "expiresAt", Code: "ambiguous", Message: requiredLife})
 	case r.TTL != nil:
-		if *r.TTL <= 0 || *r.TTL > maxHintLife {
-			return h, append(bad, errs.Field{Field: "ttlMs", Code: "out_of_range", Message: "must be 1 to 31622400000 (366 days)"})
+		if *r.TTL <= 0 || *r.TTL > MaxHintLife {
+			return h, append(bad, errs.Field{Field: "ttlMs", Code: "out_of_range", Message: "must be 1 to 86400000 (24 hours)"})
 		}
 		h.ExpiresAt = now.Add(*r.TTL)
 	case r.ExpiresAt.IsZero():
 		return h, append(bad, errs.Field{Field: "ttlMs", Code: "required", Message: requiredLife})
-	case !h.ExpiresAt.After(now) || h.ExpiresAt.After(now.Add(maxHintLife)):
-		return h, append(bad, errs.Field{Field: "expiresAt", Code: "out_of_range", Message: "must lie in the future, at most 366 days from now"})
+	case !h.ExpiresAt.After(now) || h.ExpiresAt.After(now.Add(MaxHintLife)):
+		return h, append(bad, errs.Field{Field: "expiresAt", Code: "out_of_range", Message: "must lie in the future, at most 24 hours from now"})
 	}
 	return h, bad
 }

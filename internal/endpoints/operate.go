@@ -10,6 +10,9 @@ import (
 // maxReason is the length of a reason, in characters, that the ledger keeps.
 const maxReason = 500
 
+// MaxPlannerPause is the longest that the planner may pause an endpoint: to hold it back longer takes a person.
+const MaxPlannerPause = time.Hour
+
 // Pause stops an endpoint until an instant; the zero instant means until somebody resumes. When it returns, no run starts any
 // more; one that is live goes on. It takes back a request for a run now.
 func (s *Service) Pause(ctx context.Context, by Actor, id ID, until time.Time, reason string) (*Endpoint, error) {

@@ -67,7 +67,7 @@ func (s *Service) Check(spec Spec) error { return s.validate.Check(ID{}, spec.No
 func (s *Service) Register(ctx context.Context, by Actor, spec Spec) (*Endpoint, []errs.Field, error) {
 	id := NewID()
 	spec = spec.Normalize()
-	if err := s.validate.Check(id, spec); err != nil {
+	if err := s.validate.For(by.TenantID).Check(id, spec); err != nil {
 		return nil, nil, err
 	}
 	var stored *Endpoint
@@ -108,7 +108,7 @@ func (s *Service) Edit(ctx context.Context, by Actor, id ID, version int64, edit
 			return err
 		}
 		spec = spec.Normalize()
-		if err := s.validate.Check(id, spec); err != nil {
+		if err := s.validate.For(by.TenantID).Check(id, spec); err != nil {
 			return err
 		}
 		e.Spec, e.Cron = spec, nil

@@ -24,6 +24,14 @@ type Targets interface {
 	CheckHeader(name, value string) *errs.Field
 }
 
+// Permissions are what a [Targets] may know besides. One that does not know them permits to nobody what needs permission.
+type Permissions interface {
+	// PermitsSkipVerify reports whether endpoints may trust whoever answers.
+	PermitsSkipVerify() bool
+	// For returns the judgement for one tenant, who may be allowed more than others.
+	For(tenant [16]byte) Targets
+}
+
 // Validator checks specs. It is safe for concurrent use.
 type Validator struct {
 	fields  *validator.Validate
@@ -45,6 +53,14 @@ func NewValidator(targets Targets) *Validator {
 	return &Validator{fields: v, targets: targets}
 }
 
+// For returns the validator of what one tenant registers.
+func (v *Validator) For(tenant [16]byte) *Validator {
+	if permissions, ok := v.targets.(Permissions); ok {
+		return &Validator{fields: v.fields, targets: permissions.For(tenant)}
+	}
+	return v
+}
+
 // Check returns nil where the spec may be stored for the endpoint id, else an [errs.Invalid] error that names every bad field and
 // what would be right.
 func (v *Validator) Check(id ID, s Spec) error {
@@ -53,7 +69,7 @@ func (v *Validator) Check(id ID, s Spec) error {
 	for _, f := range bad {
 		named[f.Field] = true
 	}
-	for _, f := range slices.Concat(v.request(s), timing(id, s), answers(s)) {
+	for _, f := range slices.Concat(v.request(s), v.session(s), timing(id, s), answers(s)) {
 		if !named[f.Field] { // A field that is bad by itself needs no second complaint from a rule between fields.
 			bad = append(bad, f)
 		}

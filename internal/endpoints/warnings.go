@@ -13,6 +13,7 @@ const zoneNotice = 366 * 24 * time.Hour
 // Warnings names what is legal but probably not meant, at an instant of database time.
 func (e *Endpoint) Warnings(now time.Time) []errs.Field {
 	list := append(e.Spec.cronWarnings(), e.Spec.intervalWarnings()...)
+	list = append(list, e.Spec.tlsWarnings(now)...)
 	list = append(list, e.Spec.authWarnings()...)
 	if s := e.State; s.IntervalHint.fresh(now) && s.OneShotHint.fresh(now) {
 		list = append(list, errs.Field{

@@ -23,5 +23,8 @@ const (
 	AfterFinish  Point = "after_finish"  // just after it, before the worker has taken in what it decided
 )
 
+// Advised is a moment of the planner: an advisor has judged an endpoint, and nothing of it is recorded. Runs never meet it.
+const Advised Point = "advised"
+
 // Points returns every point, in the order in which a run meets them.
 func Points() []Point { return []Point{Claimed, BeforeSend, Answered, BeforeFinish, AfterFinish} }

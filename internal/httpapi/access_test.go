@@ -22,6 +22,21 @@ type route struct {
 // ids are what the placeholders of routes stand for.
 type ids struct{ endpoint, run, key, signing string }
 
+// ofPlanner returns the id of what a route of the planner is about: what no other tenant has where the others are of nobody.
+func (is ids) ofPlanner(path string) string {
+	known := !strings.HasSuffix(is.endpoint, "0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")
+	switch {
+	case strings.HasPrefix(path, "/v1/planner/sessions") && known:
+		return sampleSession.String()
+	case strings.HasPrefix(path, "/v1/planner/sessions"):
+		return "ps_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
+	case known:
+		return sampleSuggestion.String()
+	default:
+		return "sg_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
+	}
+}
+
 // everyRoute returns all operations of the contract, with the ids put in and a body that is accepted.
 func everyRoute(is ids) []route {
 	bodies := map[string]string{
@@ -42,6 +57,8 @@ func everyRoute(is ids) []route {
 				id = is.run
 			case strings.HasPrefix(path, "/v1/keys"):
 				id = is.key
+			case strings.HasPrefix(path, "/v1/planner"):
+				id = is.ofPlanner(path)
 			case strings.HasPrefix(path, "/v1/signing-keys"):
 				id = cmp.Or(is.signing, standingSigningKey)
 			}
@@ -68,7 +85,7 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 43)
+	require.Len(t, routes, 49)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()

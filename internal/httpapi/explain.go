@@ -80,3 +80,9 @@ func (anyTarget) CheckURL(string) *errs.Field { return nil }
 
 // CheckHeader finds nothing wrong.
 func (anyTarget) CheckHeader(_, _ string) *errs.Field { return nil }
+
+// PermitsSkipVerify implements [endpoints.Permissions]: nothing is called here.
+func (anyTarget) PermitsSkipVerify() bool { return true }
+
+// For implements [endpoints.Permissions].
+func (t anyTarget) For([16]byte) endpoints.Targets { return t }

@@ -84,6 +84,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Keys:       auth.NewKeyring(s.store, authenticator),
 		Once:       s.once,
 		Origins:    settings.Origins,
+		Planner:    reviews{s.store},
 		Proxies:    settings.Proxies,
 		Rate:       settings.Rate,
 		Endpoints:  endpoints.NewService(s.store, targets{}),

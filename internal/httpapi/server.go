@@ -15,6 +15,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/feed"
 	"rubato/internal/httpapi/api"
+	"rubato/internal/planner"
 	"rubato/internal/runs"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
@@ -49,6 +50,7 @@ type Config struct {
 	Keys       *auth.Keyring
 	Logger     *slog.Logger
 	Once       Once
+	Planner    planner.Reviews
 	Origins    []string                    // whose scripts may read answers (CORS); nil: nobody's
 	Proxies    []netip.Prefix              // of proxies whose X-Forwarded-For is believed; nil: nobody's
 	Rate       int                         // requests a second that a key may send; 0: any number
@@ -76,6 +78,7 @@ type Server struct {
 	metrics   *metrics
 	once      Once
 	origins   []string
+	planner   planner.Reviews
 	proxies   []netip.Prefix
 	ready     func(context.Context) error
 	router    *echo.Echo
@@ -108,6 +111,7 @@ func New(c Config) *Server {
 		logger:    c.Logger.With("component", "httpapi"),
 		once:      c.Once,
 		origins:   c.Origins,
+		planner:   c.Planner,
 		proxies:   c.Proxies,
 		ready:     c.Ready,
 		router:    echo.New(),

@@ -85,7 +85,7 @@ func TestAskingFollowsTheRFC(t *testing.T) {
 		_, _ = io.WriteString(w, `{"access_token":"t1","token_type":"Bearer","expires_in":3600}`)
 	}))
 	defer target.Close()
-	client := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	defer client.Close()
 	cache := New(client)
 	defer cache.Close()

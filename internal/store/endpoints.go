@@ -176,32 +176,9 @@ func (s *Endpoints) Change(
 	ctx context.Context, act auditlog.Act, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
 ) (changed *endpoints.Endpoint, err error) {
 	var now time.Time
-	locked := func(tx pgx.Tx) error {
-		if now, err = s.lockNow(ctx, tx, id); err != nil {
-			return err
-		}
-		if changed, err = s.get(ctx, tx, act.By.TenantID, id); err != nil {
-			return err
-		}
-		before, shown := *changed, changed.Redacted()
-		planned, err := change(changed, now)
-		if err != nil {
-			return err
-		}
-		if err := s.write(ctx, tx, now, &before, changed, planned); err != nil {
-			return err
-		}
-		return together(ctx, tx, func(tx pgx.Tx) error {
-			if planned != nil && !changed.Archived() {
-				if err := s.db.decided(ctx, tx, changed, *planned); err != nil {
-					return err
-				}
-			}
-			if err := s.db.tell(ctx, tx, now, &before, changed); err != nil {
-				return err
-			}
-			return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: changed.Object(), Before: shown, After: changed.Redacted()})
-		})
+	locked := func(tx pgx.Tx) (err error) {
+		changed, now, err = s.changeIn(ctx, tx, revision{act: act, id: id, change: change})
+		return err
 	}
 	days := func() []time.Time { return skipDays(changed) }
 	if err := s.db.withPartitions(ctx, days, func() error { return s.db.tx(ctx, locked) }); err != nil {
@@ -209,6 +186,43 @@ func (s *Endpoints) Change(
 	}
 	awaitStart(ctx, changed, now)
 	return changed, nil
+}
+
+// revision is a change of one endpoint, and who makes it.
+type revision struct {
+	act    auditlog.Act
+	id     endpoints.ID
+	change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error)
+}
+
+// changeIn carries out a revision in a transaction, and returns what it left and when. It may leave due times that passed in
+// Unrecorded whose days of history are still missing: see withPartitions.
+func (s *Endpoints) changeIn(ctx context.Context, tx pgx.Tx, r revision) (changed *endpoints.Endpoint, now time.Time, err error) {
+	if now, err = s.lockNow(ctx, tx, r.id); err != nil {
+		return nil, now, err
+	}
+	if changed, err = s.get(ctx, tx, r.act.By.TenantID, r.id); err != nil {
+		return nil, now, err
+	}
+	before, shown := *changed, changed.Redacted()
+	planned, err := r.change(changed, now)
+	if err != nil {
+		return nil, now, err
+	}
+	if err := s.write(ctx, tx, now, &before, changed, planned); err != nil {
+		return changed, now, err
+	}
+	return changed, now, together(ctx, tx, func(tx pgx.Tx) error {
+		if planned != nil && !changed.Archived() {
+			if err := s.db.decided(ctx, tx, changed, *planned); err != nil {
+				return err
+			}
+		}
+		if err := s.db.tell(ctx, tx, now, &before, changed); err != nil {
+			return err
+		}
+		return s.db.audited(ctx, tx, auditlog.Change{Act: r.act, Object: changed.Object(), Before: shown, After: changed.Redacted()})
+	})
 }
 
 // maxAhead bounds how long before its due time a start may be committed; see LiveRunStart.

@@ -11,9 +11,10 @@ type Place string
 
 // The places.
 const (
-	InRun     Place = "run"     // one execution; its run is recorded as lost
-	InSweep   Place = "sweep"   // one sweep; the others of its pass go on
-	InRequest Place = "request" // one API request; it is answered with 500
+	InRun      Place = "run"      // one execution; its run is recorded as lost
+	InSweep    Place = "sweep"    // one sweep; the others of its pass go on
+	InRequest  Place = "request"  // one API request; it is answered with 500
+	InAnalysis Place = "analysis" // one analysis of the planner; it is recorded as failed
 )
 
 // Panics returns the counter of a place, out of the one vector that all places of a registry share.
@@ -28,7 +29,7 @@ func Panics(r prometheus.Registerer, at Place) prometheus.Counter {
 		}
 		v = known.ExistingCollector.(*prometheus.CounterVec) //nolint:forcetypeassert // Equal descriptions come from here alone.
 	}
-	for _, place := range []Place{InRun, InSweep, InRequest} {
+	for _, place := range []Place{InRun, InSweep, InRequest, InAnalysis} {
 		v.WithLabelValues(string(place))
 	}
 	return v.WithLabelValues(string(at))

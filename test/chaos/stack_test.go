@@ -42,7 +42,7 @@ func settings() map[string]string {
 	return map[string]string{
 		"RUBATO_HORIZON": horizon.String(), "RUBATO_POLL_INTERVAL": "500ms", "RUBATO_LOCK_TTL": lockTTL.String(), "RUBATO_STALE_AFTER": "8s",
 		"RUBATO_SETTLE": "10s", "RUBATO_SWEEP_INTERVAL": "1s", "RUBATO_SHUTDOWN_GRACE": "5s", "RUBATO_SLOTS": "256",
-		"RUBATO_EGRESS_ALLOW": "127.0.0.0/8", "RUBATO_ADMIN_LISTEN": "127.0.0.1:0", "RUBATO_LOG_FORMAT": "text",
+		"RUBATO_EGRESS_ALLOW": "127.0.0.0/8", "RUBATO_EGRESS_MAX_PER_HOST": "256", "RUBATO_ADMIN_LISTEN": "127.0.0.1:0", "RUBATO_LOG_FORMAT": "text",
 	}
 }
 

@@ -384,6 +384,12 @@ func (w *world) object(t *testing.T, o operation) string {
 		return w.liveRun(t)
 	case strings.HasPrefix(o.route, "/v1/runs/"):
 		return w.run(t)
+	case strings.HasPrefix(o.route, "/v1/planner/sessions/"):
+		session, _ := w.planned(t, store.DefaultTenant)
+		return session
+	case strings.HasPrefix(o.route, "/v1/planner/suggestions/"):
+		_, suggestion := w.planned(t, store.DefaultTenant)
+		return suggestion
 	default:
 		require.FailNow(t, "no object", "say in object how to make what %s is about", o.route)
 		return ""

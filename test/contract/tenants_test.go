@@ -7,6 +7,8 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/store"
 )
 
 // state returns a digest of everything that the database holds, beside when keys were last used.
@@ -72,6 +74,7 @@ func TestListsShowOneTenantAlone(t *testing.T) {
 	w := setup(t)
 	endpoint := w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
 	run := w.run(t)
+	w.planned(t, store.DefaultTenant)
 	w.call(t, "PUT", "/v1/secrets/mine", `{"value":"v"}`).is(t, http.StatusCreated)
 	w.call(t, "POST", "/v1/signing-keys", "").is(t, http.StatusCreated)
 	lists := 0

@@ -52,6 +52,10 @@ func provocations() map[string]map[int]provoke {
 			http.StatusPreconditionFailed:  withBody(minimal, header("If-None-Match", "*")),
 			http.StatusUnprocessableEntity: withBody(strings.Replace(minimal, `{`, `{"key":"another",`, 1)),
 		},
+		"listPlannerSessions":      {http.StatusNotFound: unknownEndpoint},
+		"listPlannerSuggestions":   {http.StatusNotFound: unknownEndpoint},
+		"approvePlannerSuggestion": {http.StatusConflict: decidedBefore, http.StatusUnprocessableEntity: withUsedKey},
+		"rejectPlannerSuggestion":  {http.StatusConflict: decidedBefore, http.StatusUnprocessableEntity: withUsedKey},
 		"putSecret": {
 			http.StatusCreated: func(w *world, t *testing.T, o operation, _ string) *answer {
 				return w.call(t, o.method, "/v1/secrets/fresh", `{"value":"v"}`)
@@ -178,7 +182,7 @@ func withLostAnswer(w *world, t *testing.T, o operation, _ string) *answer {
 func unknown(prefix string) string { return prefix + "0193466f-2a10-7c3e-9d41-5a2f6c7d8e90" }
 
 func (o operation) unknown() string {
-	for route, prefix := range map[string]string{"/v1/keys": "key_", "/v1/runs": "run_", "/v1/signing-keys": "sgk_"} {
+	for route, prefix := range map[string]string{"/v1/keys": "key_", "/v1/runs": "run_", "/v1/signing-keys": "sgk_", "/v1/planner/sessions": "ps_", "/v1/planner/suggestions": "sg_"} {
 		if strings.HasPrefix(o.route, route) {
 			return unknown(prefix)
 		}

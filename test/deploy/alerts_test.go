@@ -283,7 +283,7 @@ func TestMonitoringIsWiredUp(t *testing.T) {
 	}
 	require.NoError(t, yaml.Unmarshal(read(t, scrapeFile), &scrape))
 	require.Equal(t, []string{filepath.Base(alertsFile)}, scrape.RuleFiles)
-	require.Len(t, scrape.Jobs, 2)
+	require.Len(t, scrape.Jobs, 3)
 	for _, job := range scrape.Jobs {
 		require.Equal(t, []string{job.Name}, job.DNS[0].Names)
 		require.Equal(t, ":9090", c.Services[job.Name].Environment["RUBATO_ADMIN_LISTEN"], job.Name)

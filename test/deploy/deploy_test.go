@@ -91,11 +91,12 @@ func TestComposeRunsEveryProgram(t *testing.T) {
 	t.Parallel()
 	c := readCompose(t)
 
-	require.ElementsMatch(t, []string{"postgres", "migrate", "api", "scheduler-worker", "prometheus", "grafana"}, slices.Collect(maps.Keys(c.Services)))
+	require.ElementsMatch(t, []string{"postgres", "migrate", "api", "scheduler-worker", "planner", "prometheus", "grafana"}, slices.Collect(maps.Keys(c.Services)))
 	require.Contains(t, c.Services, "postgres")
 	require.Equal(t, []string{"migrate", "up"}, c.Services["migrate"].Command)
 	require.Equal(t, []string{"/api"}, c.Services["api"].Entrypoint)
 	require.Equal(t, []string{"/scheduler-worker"}, c.Services["scheduler-worker"].Entrypoint)
+	require.Equal(t, []string{"/planner"}, c.Services["planner"].Entrypoint)
 	require.Equal(t, 2, c.Services["scheduler-worker"].Deploy.Replicas)
 	require.Regexp(t, `^postgres:1[5-9]$`, c.Services["postgres"].Image)
 	for name, s := range c.Services {
@@ -148,6 +149,7 @@ func TestComposeStartsThingsInOrderAndWatchesThem(t *testing.T) {
 		"migrate":          {"postgres": "service_healthy"},
 		"api":              {"migrate": "service_completed_successfully"},
 		"scheduler-worker": {"migrate": "service_completed_successfully"},
+		"planner":          {"migrate": "service_completed_successfully"},
 		"grafana":          {"prometheus": "service_healthy"},
 	}
 	for name, s := range c.Services {
@@ -229,7 +231,7 @@ func TestImageHoldsEveryProgramAndNothingElse(t *testing.T) {
 	}
 
 	require.Equal(t, []string{"golang:1.26-alpine", "scratch"}, stages)
-	require.Equal(t, []string{"api", "scheduler-worker", "rubato"}, programs)
+	require.Equal(t, []string{"api", "scheduler-worker", "planner", "rubato"}, programs)
 	want := map[string]string{"/etc/ssl/certs/ca-certificates.crt": "/etc/ssl/certs/ca-certificates.crt"}
 	for _, name := range programs {
 		want["/"+name] = "/out/" + name

@@ -24,6 +24,21 @@ func Answer(answer string) Script {
 	return func(c *Conn) { answerTimes(c, answer, -1) }
 }
 
+// Steady is [Answer] for benchmarks: it takes whatever arrives at once for one request, reads no meaning into it and records none.
+func Steady(answer string) Script {
+	return func(c *Conn) {
+		reply, request := []byte(answer), make([]byte, 64<<10)
+		for {
+			if _, err := c.conn.Conn.Read(request); err != nil {
+				return
+			}
+			if _, err := c.conn.Write(reply); err != nil {
+				return
+			}
+		}
+	}
+}
+
 // Once gives one answer and closes the connection. With a broken answer it is a target that sends garbage, declares more than
 // it sends, or stops half way.
 func Once(answer string) Script {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"io"
+	"log" //nolint:depguard // The server of the standard library asks for it.
 	"net"
 	"net/http"
 	"slices"
@@ -56,6 +57,32 @@ func StartAt(tb testing.TB, address string, script Script) *Target {
 func StartTLS(tb testing.TB, cfg *tls.Config, script Script) *Target {
 	tb.Helper()
 	return serve(tb, "https", tls.NewListener(listen(tb, "127.0.0.1:0"), cfg), script)
+}
+
+// StartHTTP serves handler over TLS, by HTTP/2 where both sides offer it, until the test ends. It counts connections and records no
+// request. The cut is nil, or ends one of its connections.
+func StartHTTP(tb testing.TB, cfg *tls.Config, cut *Cut, handler http.HandlerFunc) *Target {
+	tb.Helper()
+	t := &Target{scheme: "https", listener: listen(tb, "127.0.0.1:0"), open: make(map[net.Conn]struct{})}
+	if cut != nil {
+		t.listener = listener{Listener: t.listener, cut: cut}
+	}
+	server := &http.Server{
+		Handler: handler, TLSConfig: cfg.Clone(), ErrorLog: log.New(io.Discard, "", 0),
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				t.mu.Lock()
+				t.conns++
+				t.mu.Unlock()
+			}
+		},
+	}
+	t.serving.Go(func() { _ = server.ServeTLS(t.listener, "", "") })
+	tb.Cleanup(func() {
+		_ = server.Close()
+		t.serving.Wait()
+	})
+	return t
 }
 
 func listen(tb testing.TB, address string) net.Listener {

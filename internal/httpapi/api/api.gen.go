@@ -276,6 +276,93 @@ func (e PlannerAuthority) Valid() bool {
 	}
 }
 
+// Defines values for PlannerOutcome.
+const (
+	PlannerOutcomeActed       PlannerOutcome = "acted"
+	PlannerOutcomeFailed      PlannerOutcome = "failed"
+	PlannerOutcomeObserved    PlannerOutcome = "observed"
+	PlannerOutcomeOverBudget  PlannerOutcome = "over_budget"
+	PlannerOutcomeStale       PlannerOutcome = "stale"
+	PlannerOutcomeSuggested   PlannerOutcome = "suggested"
+	PlannerOutcomeUnavailable PlannerOutcome = "unavailable"
+	PlannerOutcomeUnchanged   PlannerOutcome = "unchanged"
+)
+
+// Valid indicates whether the value is a known member of the PlannerOutcome enum.
+func (e PlannerOutcome) Valid() bool {
+	switch e {
+	case PlannerOutcomeActed:
+		return true
+	case PlannerOutcomeFailed:
+		return true
+	case PlannerOutcomeObserved:
+		return true
+	case PlannerOutcomeOverBudget:
+		return true
+	case PlannerOutcomeStale:
+		return true
+	case PlannerOutcomeSuggested:
+		return true
+	case PlannerOutcomeUnavailable:
+		return true
+	case PlannerOutcomeUnchanged:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PlannerSuggestionState.
+const (
+	PlannerSuggestionStateApproved PlannerSuggestionState = "approved"
+	PlannerSuggestionStateExpired  PlannerSuggestionState = "expired"
+	PlannerSuggestionStatePending  PlannerSuggestionState = "pending"
+	PlannerSuggestionStateRejected PlannerSuggestionState = "rejected"
+	PlannerSuggestionStateReplaced PlannerSuggestionState = "replaced"
+)
+
+// Valid indicates whether the value is a known member of the PlannerSuggestionState enum.
+func (e PlannerSuggestionState) Valid() bool {
+	switch e {
+	case PlannerSuggestionStateApproved:
+		return true
+	case PlannerSuggestionStateExpired:
+		return true
+	case PlannerSuggestionStatePending:
+		return true
+	case PlannerSuggestionStateRejected:
+		return true
+	case PlannerSuggestionStateReplaced:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PlannerTrigger.
+const (
+	PlannerTriggerFailuresChanged PlannerTrigger = "failures_changed"
+	PlannerTriggerNeverAnalysed   PlannerTrigger = "never_analysed"
+	PlannerTriggerOutcomeChanged  PlannerTrigger = "outcome_changed"
+	PlannerTriggerTimeReached     PlannerTrigger = "time_reached"
+)
+
+// Valid indicates whether the value is a known member of the PlannerTrigger enum.
+func (e PlannerTrigger) Valid() bool {
+	switch e {
+	case PlannerTriggerFailuresChanged:
+		return true
+	case PlannerTriggerNeverAnalysed:
+		return true
+	case PlannerTriggerOutcomeChanged:
+		return true
+	case PlannerTriggerTimeReached:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Rule.
 const (
 	RuleAiInterval       Rule = "ai-interval"
@@ -1385,7 +1472,7 @@ type IntervalHintRequest struct {
 	// Reason Kept with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// TTLMs How long the hint holds.
+	// TTLMs How long the hint holds, at most a day.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
@@ -1531,7 +1618,7 @@ type OneShotHintRequest struct {
 	// Reason Kept with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// TTLMs How long the hint holds.
+	// TTLMs How long the hint holds, at most a day.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
@@ -1574,6 +1661,175 @@ type PlannedTime struct {
 
 // PlannerAuthority What the planner may do with the tempo: nothing, record what it would do, propose it to a person, or do it inside the clamps.
 type PlannerAuthority string
+
+// PlannerBudget Tokens of models in a day (UTC). At a limit models are asked no more, and baselines and hints go on.
+type PlannerBudget struct {
+	Day string `json:"day"`
+
+	// EndpointTokenLimit Of one endpoint.
+	EndpointTokenLimit int64 `json:"endpointTokenLimit"`
+
+	// Endpoints The endpoints that used most, at most ten.
+	Endpoints []PlannerEndpointTokens `json:"endpoints"`
+
+	// ResetAt When the next day begins.
+	ResetAt    time.Time `json:"resetAt"`
+	TokenLimit int64     `json:"tokenLimit"`
+
+	// Tokens Used or set aside today.
+	Tokens int64 `json:"tokens"`
+}
+
+// PlannerCall One call of an analysis.
+type PlannerCall struct {
+	// Arguments As they were understood; a text where they could not be.
+	Arguments interface{} `json:"arguments,omitempty"`
+
+	// Refused It changed nothing.
+	Refused bool `json:"refused"`
+
+	// Result What the advisor was told, in short.
+	Result string `json:"result"`
+	Tool   string `json:"tool"`
+}
+
+// PlannerChange One change: another interval, one run after a span, or a pause of a span. Spans count from the approval.
+type PlannerChange struct {
+	Reason string `json:"reason"`
+
+	// SpanMs The interval, the time until the run, or the length of the pause.
+	SpanMs int64 `json:"spanMs"`
+
+	// TTLMs How long the hint holds; absent at a pause.
+	TTLMs *int64 `json:"ttlMs,omitempty"`
+}
+
+// PlannerEndpointTokens defines model for PlannerEndpointTokens.
+type PlannerEndpointTokens struct {
+	EndpointID string `json:"endpointId"`
+	Tokens     int64  `json:"tokens"`
+}
+
+// PlannerOutcome How an analysis ended: it wrote hints or a pause, suggested them, recorded what it would have written, found nothing to change, came too late for an edit or a pause, failed, may spend no more today, or could not ask its model.
+type PlannerOutcome string
+
+// PlannerSession One analysis of one endpoint. It never changes.
+type PlannerSession struct {
+	// Advisor Who judged: heuristic, or the name of a model. Hints name planner: and this as their author.
+	Advisor string `json:"advisor"`
+
+	// Authority What the planner may do to the endpoint.
+	Authority string `json:"authority"`
+
+	// Calls Everything that it called; absent in lists.
+	Calls *[]PlannerCall `json:"calls,omitempty"`
+
+	// Changes What it changed, suggested or would have changed, in words.
+	Changes []string `json:"changes"`
+
+	// Confidence How sure it is, from 0 to 1.
+	Confidence float64 `json:"confidence"`
+	EndpointID string  `json:"endpointId"`
+
+	// Error What went wrong; absent where nothing did.
+	Error      *string   `json:"error,omitempty"`
+	FinishedAt time.Time `json:"finishedAt"`
+	ID         string    `json:"id"`
+
+	// NextAnalysisAt When it looks again, unless something happens before.
+	NextAnalysisAt time.Time `json:"nextAnalysisAt"`
+
+	// Outcome How an analysis ended: it wrote hints or a pause, suggested them, recorded what it would have written, found nothing to change, came too late for an edit or a pause, failed, may spend no more today, or could not ask its model.
+	Outcome PlannerOutcome `json:"outcome"`
+
+	// Reasoning Why.
+	Reasoning string `json:"reasoning"`
+
+	// StartedAt By the clock of the database.
+	StartedAt time.Time `json:"startedAt"`
+
+	// Trigger Why it was analysed: its failures changed, it ends otherwise than before, nobody had looked yet, or the time had come.
+	Trigger PlannerTrigger `json:"trigger"`
+
+	// Usage What an analysis used of a model; all zero where none was asked.
+	Usage PlannerUsage `json:"usage"`
+
+	// Version Of the endpoint's fields that was looked at.
+	Version  int64    `json:"version"`
+	Warnings []string `json:"warnings"`
+}
+
+// PlannerSessionList defines model for PlannerSessionList.
+type PlannerSessionList struct {
+	Items []PlannerSession `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// PlannerSuggestion What the planner would change, and a person decides.
+type PlannerSuggestion struct {
+	Advisor string `json:"advisor"`
+
+	// Changes What it would change, in words.
+	Changes []string `json:"changes"`
+
+	// ClearHints Whether both hints are forgotten first.
+	ClearHints bool       `json:"clearHints"`
+	CreatedAt  time.Time  `json:"createdAt"`
+	DecidedAt  *time.Time `json:"decidedAt,omitempty"`
+
+	// DecidedBy The name of the key.
+	DecidedBy  *string `json:"decidedBy,omitempty"`
+	EndpointID string  `json:"endpointId"`
+
+	// ExpiresAt Until when it can be approved.
+	ExpiresAt time.Time `json:"expiresAt"`
+	ID        string    `json:"id"`
+
+	// Interval One change: another interval, one run after a span, or a pause of a span. Spans count from the approval.
+	Interval *PlannerChange `json:"interval,omitempty"`
+
+	// OneShot One change: another interval, one run after a span, or a pause of a span. Spans count from the approval.
+	OneShot *PlannerChange `json:"oneShot,omitempty"`
+
+	// Pause One change: another interval, one run after a span, or a pause of a span. Spans count from the approval.
+	Pause     *PlannerChange `json:"pause,omitempty"`
+	Reasoning string         `json:"reasoning"`
+
+	// SessionID The analysis that it came of.
+	SessionID string `json:"sessionId"`
+
+	// State What became of a suggestion. One that nobody decides for an hour has expired; a newer one replaces it.
+	State PlannerSuggestionState `json:"state"`
+}
+
+// PlannerSuggestionList defines model for PlannerSuggestionList.
+type PlannerSuggestionList struct {
+	Items []PlannerSuggestion `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// PlannerSuggestionState What became of a suggestion. One that nobody decides for an hour has expired; a newer one replaces it.
+type PlannerSuggestionState string
+
+// PlannerTrigger Why it was analysed: its failures changed, it ends otherwise than before, nobody had looked yet, or the time had come.
+type PlannerTrigger string
+
+// PlannerUsage What an analysis used of a model; all zero where none was asked.
+type PlannerUsage struct {
+	CompletionTokens int64 `json:"completionTokens"`
+
+	// CostMicros Millionths of a US dollar; 0 where the price is not known.
+	CostMicros int64   `json:"costMicros"`
+	Model      *string `json:"model,omitempty"`
+
+	// PromptDigest SHA-256 of what was asked first, in hex.
+	PromptDigest *string `json:"promptDigest,omitempty"`
+	PromptTokens int64   `json:"promptTokens"`
+}
 
 // Preview defines model for Preview.
 type Preview struct {
@@ -2048,12 +2304,18 @@ type RunID = string
 // SecretName defines model for SecretName.
 type SecretName = string
 
+// SessionID defines model for SessionID.
+type SessionID = string
+
 // SigningKeyID defines model for SigningKeyID.
 type SigningKeyID = string
 
 // Status `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
 // tell is left. `skipped` means that due times passed without a request.
 type Status = RunStatus
+
+// SuggestionID defines model for SuggestionID.
+type SuggestionID = string
 
 // To defines model for To.
 type To = time.Time
@@ -2247,6 +2509,36 @@ type ListKeysParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListPlannerSessionsParams defines parameters for ListPlannerSessions.
+type ListPlannerSessionsParams struct {
+	// EndpointID Only analyses of this endpoint.
+	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
+
+	// Outcome Only analyses that ended so.
+	Outcome *PlannerOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
+
+	// Limit At most so many items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the page before, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListPlannerSuggestionsParams defines parameters for ListPlannerSuggestions.
+type ListPlannerSuggestionsParams struct {
+	// EndpointID Only suggestions for this endpoint.
+	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
+
+	// State Only suggestions in this state.
+	State *PlannerSuggestionState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Limit At most so many items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the page before, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {
 	// EndpointID Only runs of this endpoint.
@@ -2417,6 +2709,24 @@ type ServerInterface interface {
 	// RotateKey Give an API key a new secret
 	// (POST /v1/keys/{id}/rotate)
 	RotateKey(ctx echo.Context, id KeyID) error
+	// GetPlannerBudget What models have cost today, and may cost
+	// (GET /v1/planner/budget)
+	GetPlannerBudget(ctx echo.Context) error
+	// ListPlannerSessions List analyses, newest first
+	// (GET /v1/planner/sessions)
+	ListPlannerSessions(ctx echo.Context, params ListPlannerSessionsParams) error
+	// GetPlannerSession Read an analysis with everything that it called
+	// (GET /v1/planner/sessions/{id})
+	GetPlannerSession(ctx echo.Context, id SessionID) error
+	// ListPlannerSuggestions List what the planner suggests, newest first
+	// (GET /v1/planner/suggestions)
+	ListPlannerSuggestions(ctx echo.Context, params ListPlannerSuggestionsParams) error
+	// ApprovePlannerSuggestion Put a suggestion in force
+	// (POST /v1/planner/suggestions/{id}/approve)
+	ApprovePlannerSuggestion(ctx echo.Context, id SuggestionID) error
+	// RejectPlannerSuggestion Turn a suggestion down
+	// (POST /v1/planner/suggestions/{id}/reject)
+	RejectPlannerSuggestion(ctx echo.Context, id SuggestionID) error
 	// ListRuns List runs, newest due time first
 	// (GET /v1/runs)
 	ListRuns(ctx echo.Context, params ListRunsParams) error
@@ -3192,6 +3502,141 @@ func (w *ServerInterfaceWrapper) RotateKey(ctx echo.Context) error {
 	return err
 }
 
+// GetPlannerBudget converts echo context to params.
+func (w *ServerInterfaceWrapper) GetPlannerBudget(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetPlannerBudget(ctx)
+	return err
+}
+
+// ListPlannerSessions converts echo context to params.
+func (w *ServerInterfaceWrapper) ListPlannerSessions(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListPlannerSessionsParams
+	// ------------- Optional query parameter "endpointId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "endpointId", ctx.QueryParams(), &params.EndpointID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter endpointId: %s", err))
+	}
+
+	// ------------- Optional query parameter "outcome" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "outcome", ctx.QueryParams(), &params.Outcome, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter outcome: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListPlannerSessions(ctx, params)
+	return err
+}
+
+// GetPlannerSession converts echo context to params.
+func (w *ServerInterfaceWrapper) GetPlannerSession(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id SessionID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetPlannerSession(ctx, id)
+	return err
+}
+
+// ListPlannerSuggestions converts echo context to params.
+func (w *ServerInterfaceWrapper) ListPlannerSuggestions(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListPlannerSuggestionsParams
+	// ------------- Optional query parameter "endpointId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "endpointId", ctx.QueryParams(), &params.EndpointID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter endpointId: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListPlannerSuggestions(ctx, params)
+	return err
+}
+
+// ApprovePlannerSuggestion converts echo context to params.
+func (w *ServerInterfaceWrapper) ApprovePlannerSuggestion(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id SuggestionID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ApprovePlannerSuggestion(ctx, id)
+	return err
+}
+
+// RejectPlannerSuggestion converts echo context to params.
+func (w *ServerInterfaceWrapper) RejectPlannerSuggestion(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id SuggestionID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RejectPlannerSuggestion(ctx, id)
+	return err
+}
+
 // ListRuns converts echo context to params.
 func (w *ServerInterfaceWrapper) ListRuns(ctx echo.Context) error {
 	var err error
@@ -3511,6 +3956,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/v1/keys/:id", wrapper.RevokeKey, options.OperationMiddlewares["revokeKey"]...)
 	router.GET(options.BaseURL+"/v1/keys/:id", wrapper.GetKey, options.OperationMiddlewares["getKey"]...)
 	router.POST(options.BaseURL+"/v1/keys/:id/rotate", wrapper.RotateKey, options.OperationMiddlewares["rotateKey"]...)
+	router.GET(options.BaseURL+"/v1/planner/budget", wrapper.GetPlannerBudget, options.OperationMiddlewares["getPlannerBudget"]...)
+	router.GET(options.BaseURL+"/v1/planner/sessions", wrapper.ListPlannerSessions, options.OperationMiddlewares["listPlannerSessions"]...)
+	router.GET(options.BaseURL+"/v1/planner/sessions/:id", wrapper.GetPlannerSession, options.OperationMiddlewares["getPlannerSession"]...)
+	router.GET(options.BaseURL+"/v1/planner/suggestions", wrapper.ListPlannerSuggestions, options.OperationMiddlewares["listPlannerSuggestions"]...)
+	router.POST(options.BaseURL+"/v1/planner/suggestions/:id/approve", wrapper.ApprovePlannerSuggestion, options.OperationMiddlewares["approvePlannerSuggestion"]...)
+	router.POST(options.BaseURL+"/v1/planner/suggestions/:id/reject", wrapper.RejectPlannerSuggestion, options.OperationMiddlewares["rejectPlannerSuggestion"]...)
 	router.GET(options.BaseURL+"/v1/runs", wrapper.ListRuns, options.OperationMiddlewares["listRuns"]...)
 	router.GET(options.BaseURL+"/v1/runs/:id", wrapper.GetRun, options.OperationMiddlewares["getRun"]...)
 	router.POST(options.BaseURL+"/v1/runs/:id/cancel", wrapper.CancelRun, options.OperationMiddlewares["cancelRun"]...)
@@ -8418,6 +8869,975 @@ func (response RotateKey503ApplicationProblemPlusJSONResponse) VisitRotateKeyRes
 	return err
 }
 
+type GetPlannerBudgetRequestObject struct {
+}
+
+type GetPlannerBudgetResponseObject interface {
+	VisitGetPlannerBudgetResponse(w http.ResponseWriter) error
+}
+
+type GetPlannerBudget200JSONResponse PlannerBudget
+
+func (response GetPlannerBudget200JSONResponse) VisitGetPlannerBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlannerBudget400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response GetPlannerBudget400ApplicationProblemPlusJSONResponse) VisitGetPlannerBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlannerBudget401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response GetPlannerBudget401ApplicationProblemPlusJSONResponse) VisitGetPlannerBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlannerBudget403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetPlannerBudget403ApplicationProblemPlusJSONResponse) VisitGetPlannerBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlannerBudget429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetPlannerBudget429ApplicationProblemPlusJSONResponse) VisitGetPlannerBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlannerBudget500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response GetPlannerBudget500ApplicationProblemPlusJSONResponse) VisitGetPlannerBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlannerBudget503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetPlannerBudget503ApplicationProblemPlusJSONResponse) VisitGetPlannerBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSessionsRequestObject struct {
+	Params ListPlannerSessionsParams
+}
+
+type ListPlannerSessionsResponseObject interface {
+	VisitListPlannerSessionsResponse(w http.ResponseWriter) error
+}
+
+type ListPlannerSessions200JSONResponse PlannerSessionList
+
+func (response ListPlannerSessions200JSONResponse) VisitListPlannerSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSessions400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListPlannerSessions400ApplicationProblemPlusJSONResponse) VisitListPlannerSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSessions401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListPlannerSessions401ApplicationProblemPlusJSONResponse) VisitListPlannerSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSessions403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListPlannerSessions403ApplicationProblemPlusJSONResponse) VisitListPlannerSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSessions404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ListPlannerSessions404ApplicationProblemPlusJSONResponse) VisitListPlannerSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSessions429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListPlannerSessions429ApplicationProblemPlusJSONResponse) VisitListPlannerSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSessions500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListPlannerSessions500ApplicationProblemPlusJSONResponse) VisitListPlannerSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSessions503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListPlannerSessions503ApplicationProblemPlusJSONResponse) VisitListPlannerSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlannerSessionRequestObject struct {
+	ID SessionID `json:"id"`
+}
+
+type GetPlannerSessionResponseObject interface {
+	VisitGetPlannerSessionResponse(w http.ResponseWriter) error
+}
+
+type GetPlannerSession200JSONResponse PlannerSession
+
+func (response GetPlannerSession200JSONResponse) VisitGetPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlannerSession400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response GetPlannerSession400ApplicationProblemPlusJSONResponse) VisitGetPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlannerSession401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response GetPlannerSession401ApplicationProblemPlusJSONResponse) VisitGetPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlannerSession403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetPlannerSession403ApplicationProblemPlusJSONResponse) VisitGetPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlannerSession404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response GetPlannerSession404ApplicationProblemPlusJSONResponse) VisitGetPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlannerSession429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetPlannerSession429ApplicationProblemPlusJSONResponse) VisitGetPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlannerSession500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response GetPlannerSession500ApplicationProblemPlusJSONResponse) VisitGetPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlannerSession503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetPlannerSession503ApplicationProblemPlusJSONResponse) VisitGetPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSuggestionsRequestObject struct {
+	Params ListPlannerSuggestionsParams
+}
+
+type ListPlannerSuggestionsResponseObject interface {
+	VisitListPlannerSuggestionsResponse(w http.ResponseWriter) error
+}
+
+type ListPlannerSuggestions200JSONResponse PlannerSuggestionList
+
+func (response ListPlannerSuggestions200JSONResponse) VisitListPlannerSuggestionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSuggestions400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListPlannerSuggestions400ApplicationProblemPlusJSONResponse) VisitListPlannerSuggestionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSuggestions401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListPlannerSuggestions401ApplicationProblemPlusJSONResponse) VisitListPlannerSuggestionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSuggestions403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListPlannerSuggestions403ApplicationProblemPlusJSONResponse) VisitListPlannerSuggestionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSuggestions404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ListPlannerSuggestions404ApplicationProblemPlusJSONResponse) VisitListPlannerSuggestionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSuggestions429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListPlannerSuggestions429ApplicationProblemPlusJSONResponse) VisitListPlannerSuggestionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSuggestions500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListPlannerSuggestions500ApplicationProblemPlusJSONResponse) VisitListPlannerSuggestionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlannerSuggestions503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListPlannerSuggestions503ApplicationProblemPlusJSONResponse) VisitListPlannerSuggestionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePlannerSuggestionRequestObject struct {
+	ID SuggestionID `json:"id"`
+}
+
+type ApprovePlannerSuggestionResponseObject interface {
+	VisitApprovePlannerSuggestionResponse(w http.ResponseWriter) error
+}
+
+type ApprovePlannerSuggestion200JSONResponse PlannerSuggestion
+
+func (response ApprovePlannerSuggestion200JSONResponse) VisitApprovePlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePlannerSuggestion400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ApprovePlannerSuggestion400ApplicationProblemPlusJSONResponse) VisitApprovePlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePlannerSuggestion401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ApprovePlannerSuggestion401ApplicationProblemPlusJSONResponse) VisitApprovePlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePlannerSuggestion403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ApprovePlannerSuggestion403ApplicationProblemPlusJSONResponse) VisitApprovePlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePlannerSuggestion404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ApprovePlannerSuggestion404ApplicationProblemPlusJSONResponse) VisitApprovePlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePlannerSuggestion409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response ApprovePlannerSuggestion409ApplicationProblemPlusJSONResponse) VisitApprovePlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePlannerSuggestion413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response ApprovePlannerSuggestion413ApplicationProblemPlusJSONResponse) VisitApprovePlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePlannerSuggestion415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response ApprovePlannerSuggestion415ApplicationProblemPlusJSONResponse) VisitApprovePlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePlannerSuggestion422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response ApprovePlannerSuggestion422ApplicationProblemPlusJSONResponse) VisitApprovePlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePlannerSuggestion429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ApprovePlannerSuggestion429ApplicationProblemPlusJSONResponse) VisitApprovePlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePlannerSuggestion500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ApprovePlannerSuggestion500ApplicationProblemPlusJSONResponse) VisitApprovePlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePlannerSuggestion503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ApprovePlannerSuggestion503ApplicationProblemPlusJSONResponse) VisitApprovePlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RejectPlannerSuggestionRequestObject struct {
+	ID SuggestionID `json:"id"`
+}
+
+type RejectPlannerSuggestionResponseObject interface {
+	VisitRejectPlannerSuggestionResponse(w http.ResponseWriter) error
+}
+
+type RejectPlannerSuggestion200JSONResponse PlannerSuggestion
+
+func (response RejectPlannerSuggestion200JSONResponse) VisitRejectPlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RejectPlannerSuggestion400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response RejectPlannerSuggestion400ApplicationProblemPlusJSONResponse) VisitRejectPlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RejectPlannerSuggestion401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response RejectPlannerSuggestion401ApplicationProblemPlusJSONResponse) VisitRejectPlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RejectPlannerSuggestion403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response RejectPlannerSuggestion403ApplicationProblemPlusJSONResponse) VisitRejectPlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RejectPlannerSuggestion404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response RejectPlannerSuggestion404ApplicationProblemPlusJSONResponse) VisitRejectPlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RejectPlannerSuggestion409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response RejectPlannerSuggestion409ApplicationProblemPlusJSONResponse) VisitRejectPlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RejectPlannerSuggestion413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response RejectPlannerSuggestion413ApplicationProblemPlusJSONResponse) VisitRejectPlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RejectPlannerSuggestion415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response RejectPlannerSuggestion415ApplicationProblemPlusJSONResponse) VisitRejectPlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RejectPlannerSuggestion422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response RejectPlannerSuggestion422ApplicationProblemPlusJSONResponse) VisitRejectPlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RejectPlannerSuggestion429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response RejectPlannerSuggestion429ApplicationProblemPlusJSONResponse) VisitRejectPlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RejectPlannerSuggestion500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response RejectPlannerSuggestion500ApplicationProblemPlusJSONResponse) VisitRejectPlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RejectPlannerSuggestion503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response RejectPlannerSuggestion503ApplicationProblemPlusJSONResponse) VisitRejectPlannerSuggestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListRunsRequestObject struct {
 	Params ListRunsParams
 }
@@ -10489,6 +11909,24 @@ type StrictServerInterface interface {
 	// RotateKey Give an API key a new secret
 	// (POST /v1/keys/{id}/rotate)
 	RotateKey(ctx context.Context, request RotateKeyRequestObject) (RotateKeyResponseObject, error)
+	// GetPlannerBudget What models have cost today, and may cost
+	// (GET /v1/planner/budget)
+	GetPlannerBudget(ctx context.Context, request GetPlannerBudgetRequestObject) (GetPlannerBudgetResponseObject, error)
+	// ListPlannerSessions List analyses, newest first
+	// (GET /v1/planner/sessions)
+	ListPlannerSessions(ctx context.Context, request ListPlannerSessionsRequestObject) (ListPlannerSessionsResponseObject, error)
+	// GetPlannerSession Read an analysis with everything that it called
+	// (GET /v1/planner/sessions/{id})
+	GetPlannerSession(ctx context.Context, request GetPlannerSessionRequestObject) (GetPlannerSessionResponseObject, error)
+	// ListPlannerSuggestions List what the planner suggests, newest first
+	// (GET /v1/planner/suggestions)
+	ListPlannerSuggestions(ctx context.Context, request ListPlannerSuggestionsRequestObject) (ListPlannerSuggestionsResponseObject, error)
+	// ApprovePlannerSuggestion Put a suggestion in force
+	// (POST /v1/planner/suggestions/{id}/approve)
+	ApprovePlannerSuggestion(ctx context.Context, request ApprovePlannerSuggestionRequestObject) (ApprovePlannerSuggestionResponseObject, error)
+	// RejectPlannerSuggestion Turn a suggestion down
+	// (POST /v1/planner/suggestions/{id}/reject)
+	RejectPlannerSuggestion(ctx context.Context, request RejectPlannerSuggestionRequestObject) (RejectPlannerSuggestionResponseObject, error)
 	// ListRuns List runs, newest due time first
 	// (GET /v1/runs)
 	ListRuns(ctx context.Context, request ListRunsRequestObject) (ListRunsResponseObject, error)
@@ -11520,6 +12958,154 @@ func (sh *strictHandler) RotateKey(ctx echo.Context, id KeyID) error {
 		return err
 	} else if validResponse, ok := response.(RotateKeyResponseObject); ok {
 		return validResponse.VisitRotateKeyResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetPlannerBudget operation middleware
+func (sh *strictHandler) GetPlannerBudget(ctx echo.Context) error {
+	var request GetPlannerBudgetRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPlannerBudget(ctx.Request().Context(), request.(GetPlannerBudgetRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPlannerBudget")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetPlannerBudgetResponseObject); ok {
+		return validResponse.VisitGetPlannerBudgetResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListPlannerSessions operation middleware
+func (sh *strictHandler) ListPlannerSessions(ctx echo.Context, params ListPlannerSessionsParams) error {
+	var request ListPlannerSessionsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPlannerSessions(ctx.Request().Context(), request.(ListPlannerSessionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPlannerSessions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListPlannerSessionsResponseObject); ok {
+		return validResponse.VisitListPlannerSessionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetPlannerSession operation middleware
+func (sh *strictHandler) GetPlannerSession(ctx echo.Context, id SessionID) error {
+	var request GetPlannerSessionRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPlannerSession(ctx.Request().Context(), request.(GetPlannerSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPlannerSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetPlannerSessionResponseObject); ok {
+		return validResponse.VisitGetPlannerSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListPlannerSuggestions operation middleware
+func (sh *strictHandler) ListPlannerSuggestions(ctx echo.Context, params ListPlannerSuggestionsParams) error {
+	var request ListPlannerSuggestionsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPlannerSuggestions(ctx.Request().Context(), request.(ListPlannerSuggestionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPlannerSuggestions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListPlannerSuggestionsResponseObject); ok {
+		return validResponse.VisitListPlannerSuggestionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ApprovePlannerSuggestion operation middleware
+func (sh *strictHandler) ApprovePlannerSuggestion(ctx echo.Context, id SuggestionID) error {
+	var request ApprovePlannerSuggestionRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ApprovePlannerSuggestion(ctx.Request().Context(), request.(ApprovePlannerSuggestionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ApprovePlannerSuggestion")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ApprovePlannerSuggestionResponseObject); ok {
+		return validResponse.VisitApprovePlannerSuggestionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RejectPlannerSuggestion operation middleware
+func (sh *strictHandler) RejectPlannerSuggestion(ctx echo.Context, id SuggestionID) error {
+	var request RejectPlannerSuggestionRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RejectPlannerSuggestion(ctx.Request().Context(), request.(RejectPlannerSuggestionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RejectPlannerSuggestion")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RejectPlannerSuggestionResponseObject); ok {
+		return validResponse.VisitRejectPlannerSuggestionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -106,6 +106,47 @@ type LiveRun struct {
 	CancelReason      *string
 }
 
+type PlannerSession struct {
+	ID               UUID
+	TenantID         UUID
+	EndpointID       UUID
+	Version          int64
+	StartedAt        time.Time
+	FinishedAt       time.Time
+	Advisor          string
+	Trigger          string
+	Authority        string
+	Outcome          string
+	Reasoning        string
+	Confidence       float64
+	NextAnalysisAt   time.Time
+	Calls            json.RawMessage
+	Changes          json.RawMessage
+	Warnings         json.RawMessage
+	Error            string
+	Model            string
+	PromptDigest     string
+	PromptTokens     int64
+	CompletionTokens int64
+	CostMicros       int64
+}
+
+type PlannerSuggestion struct {
+	ID         UUID
+	TenantID   UUID
+	EndpointID UUID
+	SessionID  UUID
+	Advisor    string
+	Version    int64
+	Plan       json.RawMessage
+	Reasoning  string
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+	State      string
+	DecidedAt  *time.Time
+	DecidedBy  *string
+}
+
 type Run struct {
 	ID            UUID
 	ScheduledFor  time.Time

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"rubato/internal/app"
+)
+
+// mcpCmd is `rubato mcp`.
+type mcpCmd struct {
+	serverFlag
+
+	ReadOnly bool `help:"Offer only what changes nothing."`
+}
+
+// Run serves an agent over standard input and output until it hangs up.
+func (cmd *mcpCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	return app.Agent{
+		URL: r.url, Key: r.key, Client: &http.Client{Timeout: callTimeout}, In: io.NopCloser(s.stdin), Out: unclosed{s.stdout},
+		ReadOnly: cmd.ReadOnly,
+	}.Serve(ctx)
+}
+
+// unclosed is an output that others still write to.
+type unclosed struct{ io.Writer }
+
+// Close does nothing.
+func (unclosed) Close() error { return nil }

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"rubato/client"
+)
+
+// plannerCmd is `rubato planner`.
+type plannerCmd struct {
+	Sessions    plannerSessionsCmd    `cmd:"" help:"Print analyses, the newest first: what was changed, and why."`
+	Session     plannerSessionCmd     `cmd:"" help:"Print one analysis with everything that it called."`
+	Suggestions plannerSuggestionsCmd `cmd:"" help:"Print what the planner suggests, the newest first."`
+	Approve     plannerApproveCmd     `cmd:"" help:"Put a suggestion in force."`
+	Reject      plannerRejectCmd      `cmd:"" help:"Turn a suggestion down."`
+	Budget      plannerBudgetCmd      `cmd:"" help:"Print what models have used today, and may use."`
+}
+
+type (
+	plannerSessionsCmd struct {
+		serverFlag
+
+		Endpoint string `help:"Only those of this endpoint: its id or its key."`
+		Outcome  string `help:"Only those that ended so, such as acted or failed."`
+		Limit    int32  `default:"50" help:"At most so many."`
+		Cursor   string `help:"Where the last list ended."`
+	}
+	plannerSessionCmd struct {
+		serverFlag
+
+		ID string `arg:"" name:"session" help:"The id of the analysis (ps_...)."`
+	}
+	plannerSuggestionsCmd struct {
+		serverFlag
+
+		Endpoint string `help:"Only those for this endpoint: its id or its key."`
+		State    string `enum:",pending,approved,rejected,replaced,expired" default:"" help:"Only those in this state, such as pending."`
+		Limit    int32  `default:"50" help:"At most so many."`
+		Cursor   string `help:"Where the last list ended."`
+	}
+	suggestionArg struct {
+		serverFlag
+
+		ID string `arg:"" name:"suggestion" help:"The id of the suggestion (sg_...)."`
+	}
+	plannerApproveCmd struct{ suggestionArg }
+	plannerRejectCmd  struct{ suggestionArg }
+	plannerBudgetCmd  struct{ serverFlag }
+)
+
+// Run lists analyses.
+func (cmd *plannerSessionsCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	params := &client.ListPlannerSessionsParams{Outcome: given(client.PlannerOutcome(cmd.Outcome)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor)}
+	if params.EndpointID, err = r.endpointNamed(ctx, cmd.Endpoint); err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.ListPlannerSessionsWithResponse(ctx, params))
+	if err != nil {
+		return err
+	}
+	return list(s, raw, []string{"AT", "OUTCOME", "ADVISOR", "BECAUSE", "CHANGES", "ENDPOINT", "ID"}, func(p client.PlannerSession) []string {
+		return []string{
+			instant(&p.StartedAt), string(p.Outcome), p.Advisor, string(p.Trigger), dash(strings.Join(p.Changes, "; ")), p.EndpointID, p.ID,
+		}
+	})
+}
+
+// endpointNamed returns the id of an endpoint that a flag names; nil where it names none.
+func (r *remote) endpointNamed(ctx context.Context, name string) (*string, error) {
+	if name == "" {
+		return nil, nil //nolint:nilnil // No endpoint is no filter.
+	}
+	id, err := r.endpointID(ctx, name)
+	return &id, err
+}
+
+// Run prints an analysis.
+func (cmd *plannerSessionCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.GetPlannerSessionWithResponse(ctx, cmd.ID))
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(raw)
+	}
+	var p client.PlannerSession
+	if err := decode(raw, &p); err != nil {
+		return err
+	}
+	facts := [][2]string{
+		{"id", p.ID},
+		{"endpoint", p.EndpointID},
+		{"at", instant(&p.StartedAt)},
+		{"advisor", p.Advisor},
+		{"authority", p.Authority},
+		{"because", string(p.Trigger)},
+		{"outcome", string(p.Outcome)},
+		{"reasoning", p.Reasoning},
+		{"confidence", strconv.FormatFloat(p.Confidence, 'f', -1, 64)},
+		{"next analysis", instant(&p.NextAnalysisAt)},
+		{"tokens", fmt.Sprint(p.Usage.PromptTokens + p.Usage.CompletionTokens)},
+		{"error", text(p.Error)},
+	}
+	for _, change := range p.Changes {
+		facts = append(facts, [2]string{"change", change})
+	}
+	for _, warning := range p.Warnings {
+		facts = append(facts, [2]string{"warning", warning})
+	}
+	return s.facts(append(facts, callFacts(p.Calls)...))
+}
+
+func callFacts(calls *[]client.PlannerCall) [][2]string {
+	var facts [][2]string
+	if calls == nil {
+		return nil
+	}
+	for _, c := range *calls {
+		line := c.Tool
+		if arguments, err := json.Marshal(c.Arguments); err == nil && c.Arguments != nil {
+			line += " " + string(arguments)
+		}
+		if c.Refused {
+			line += ", refused"
+		}
+		facts = append(facts, [2]string{"call", line + ": " + c.Result})
+	}
+	return facts
+}
+
+func suggestionHeader() []string {
+	return []string{"AT", "STATE", "CHANGES", "WHY", "UNTIL", "ENDPOINT", "ID"}
+}
+
+func suggestionRow(p client.PlannerSuggestion) []string {
+	return []string{
+		instant(&p.CreatedAt), string(p.State), dash(strings.Join(p.Changes, "; ")), dash(p.Reasoning), instant(&p.ExpiresAt), p.EndpointID, p.ID,
+	}
+}
+
+// Run lists suggestions.
+func (cmd *plannerSuggestionsCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	params := &client.ListPlannerSuggestionsParams{State: given(client.PlannerSuggestionState(cmd.State)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor)}
+	if params.EndpointID, err = r.endpointNamed(ctx, cmd.Endpoint); err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.ListPlannerSuggestionsWithResponse(ctx, params))
+	if err != nil {
+		return err
+	}
+	return list(s, raw, suggestionHeader(), suggestionRow)
+}
+
+// Run puts a suggestion in force.
+func (cmd *plannerApproveCmd) Run(ctx context.Context, s *session) error {
+	return s.decided(func(r *remote) (json.RawMessage, error) {
+		return r.read(r.api.ApprovePlannerSuggestionWithResponse(ctx, cmd.ID))
+	})
+}
+
+// Run turns a suggestion down.
+func (cmd *plannerRejectCmd) Run(ctx context.Context, s *session) error {
+	return s.decided(func(r *remote) (json.RawMessage, error) {
+		return r.read(r.api.RejectPlannerSuggestionWithResponse(ctx, cmd.ID))
+	})
+}
+
+// decided prints what became of a suggestion.
+func (s *session) decided(decide func(*remote) (json.RawMessage, error)) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := decide(r)
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(raw)
+	}
+	var p client.PlannerSuggestion
+	if err := decode(raw, &p); err != nil {
+		return err
+	}
+	return s.facts([][2]string{
+		{"id", p.ID}, {"endpoint", p.EndpointID}, {"state", string(p.State)}, {"changes", strings.Join(p.Changes, "; ")}, {"by", text(p.DecidedBy)},
+	})
+}
+
+// Run prints the budget.
+func (cmd *plannerBudgetCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.GetPlannerBudgetWithResponse(ctx))
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(raw)
+	}
+	var b client.PlannerBudget
+	if err := decode(raw, &b); err != nil {
+		return err
+	}
+	facts := [][2]string{
+		{"day", b.Day}, {"tokens", fmt.Sprintf("%d of %d", b.Tokens, b.TokenLimit)}, {"per endpoint", fmt.Sprint(b.EndpointTokenLimit)},
+		{"reset", instant(&b.ResetAt)},
+	}
+	for _, e := range b.Endpoints {
+		facts = append(facts, [2]string{"endpoint", fmt.Sprintf("%s %d", e.EndpointID, e.Tokens)})
+	}
+	return s.facts(facts)
+}

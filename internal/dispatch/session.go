@@ -1,0 +1,40 @@
+package dispatch
+
+import (
+	"strings"
+
+	"rubato/internal/egress"
+	"rubato/internal/endpoints"
+)
+
+// Allowances know what a tenant may call besides what everybody may. They are asked on every run, so they answer from memory.
+type Allowances interface {
+	// Of returns nil where there is nothing of the kind.
+	Of(tenant [16]byte) *egress.Allowance
+}
+
+// session returns how the TLS session of an endpoint's calls differs, or nil where it does not. The key of its client certificate is
+// still the reference that the endpoint holds.
+func session(t *endpoints.TLS) *egress.TLS {
+	if t == nil {
+		return nil
+	}
+	return &egress.TLS{
+		CACertificates: t.CACertificates, ClientCertificate: t.ClientCertificate, ClientKey: t.ClientKey, ServerName: t.ServerName,
+		MinVersion: t.Version(), SkipVerify: t.SkipVerify,
+	}
+}
+
+// credentials names the headers that hold a secret, whatever they are called: they must not follow a redirect to another host.
+func credentials(s *endpoints.Spec) []string {
+	var names []string
+	if s.Auth != nil && s.Auth.Header != "" {
+		names = append(names, s.Auth.Header)
+	}
+	for name, value := range s.Headers {
+		if strings.Contains(value, "{{") && strings.Contains(value, "secret") {
+			names = append(names, name)
+		}
+	}
+	return names
+}

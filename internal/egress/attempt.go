@@ -1,0 +1,117 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+)
+
+// do puts the request of x on the wire, over HTTP/2 where the target speaks it, else by transport.
+func (a *attempt) do(ctx context.Context, x *exchange, transport *http.Transport) (*http.Response, error) {
+	if x.hop.url.Scheme != "https" {
+		return a.roundTrip(ctx, x.request(), transport)
+	}
+	streams, address := x.wire.streams, net.JoinHostPort(x.hop.url.Hostname(), portOf(x.hop.url))
+	for {
+		found, lead, err := streams.take(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		if found != nil {
+			answer, err := a.stream(ctx, x.bare(), found)
+			if wantsHTTP1(err) {
+				streams.insist(address)
+			}
+			return answer, err
+		}
+		answer, err := a.roundTrip(ctx, x.request(), transport)
+		streams.settle(address, lead)
+		if !errors.Is(err, errUpgraded) {
+			return answer, err
+		}
+	}
+}
+
+// roundTrip puts r on the wire over HTTP/1.1.
+func (a *attempt) roundTrip(ctx context.Context, r *http.Request, transport *http.Transport) (*http.Response, error) {
+	ctx = httptrace.WithClientTrace(withCaller(ctx), a.watch.trace(a.gotConn, a.begun))
+	return transport.RoundTrip(r.WithContext(ctx))
+}
+
+// gotConn runs in the goroutine of the round trip, before anything of the request is written.
+func (a *attempt) gotConn(info httptrace.GotConnInfo) {
+	a.watch.connected(info.Reused)
+	c, ok := info.Conn.(*conn)
+	if !ok {
+		return
+	}
+	a.conn, a.mark, a.reused = c, c.mark(), info.Reused
+}
+
+// stream puts r on the wire over s, on which the caller has a place.
+func (a *attempt) stream(ctx context.Context, r *http.Request, s *session) (*http.Response, error) {
+	a.reused = s.used.Swap(true)
+	a.session, a.conn, a.mark, a.heard = s, s.conn, s.mark(), s.received()
+	a.watch.connected(a.reused)
+	s.frames.opened()
+	var writing atomic.Bool
+	answer, err := s.client.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteHeaderField: func(string, []string) { writing.Store(true) },
+		GotFirstResponseByte: func() {
+			a.watch.enter(transferring)
+			a.begun()
+		},
+	})))
+	if err != nil {
+		a.left = writing.Load() || ctx.Err() != nil // Where ctx has ended, the request may be about to be written.
+		a.reused = a.reused || !a.left
+		if s.received() == a.heard { // Nothing at all came: later requests shall not wait on a connection that may be dead.
+			s.retire()
+		}
+		return nil, s.fault(err)
+	}
+	answer.Body = &streamBody{ReadCloser: answer.Body, session: s}
+	return answer, nil
+}
+
+// sent reports whether a byte of the request may have left, and makes sure that none leaves later. It is for attempts that
+// failed: their connection is used up, unless others share it and it lives.
+func (a *attempt) sent() bool {
+	switch {
+	case a.conn == nil:
+		return false
+	case a.session == nil:
+		return a.conn.seal(a.mark)
+	case !a.left:
+		return false
+	case a.conn.lost():
+		return a.conn.seal(a.mark)
+	default:
+		return true
+	}
+}
+
+func (a *attempt) lost() bool {
+	return a.conn != nil && a.conn.lost()
+}
+
+// streamBody is the body of an answer over HTTP/2.
+type streamBody struct {
+	io.ReadCloser
+
+	session *session
+}
+
+// Read reads from the body, and lets the target send more for it.
+func (b *streamBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.session.frames.took(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = b.session.fault(err)
+	}
+	return n, err
+}

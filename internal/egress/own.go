@@ -1,0 +1,107 @@
+package egress
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// ownLookup bounds the look-up of the name of an own address. It happens only for calls to a port of ours.
+const ownLookup = 2 * time.Second
+
+// ownAddress is a listener of Rubato itself, or an address of its database.
+type ownAddress struct {
+	name string     // where it is known by name; then addr is not valid
+	addr netip.Addr // unspecified: every address of this machine
+	port uint16
+}
+
+func ownAddresses(texts []string) []ownAddress {
+	list := make([]ownAddress, 0, len(texts))
+	for _, text := range texts {
+		host, digits, err := net.SplitHostPort(text)
+		port, portErr := strconv.ParseUint(digits, 10, 16)
+		if err != nil || portErr != nil || port == 0 {
+			continue
+		}
+		own := ownAddress{port: uint16(port)}
+		switch addr, err := netip.ParseAddr(host); {
+		case host == "":
+			own.addr = netip.IPv4Unspecified()
+		case err == nil:
+			own.addr = addr.Unmap().WithZone("")
+		default:
+			own.name = normalName(host)
+		}
+		list = append(list, own)
+	}
+	return list
+}
+
+// isOwn reports whether target is an address of ours. A name of ours that can not be resolved now may be anything: then the answer is
+// yes.
+func (p *Policy) isOwn(ctx context.Context, resolver *net.Resolver, target netip.AddrPort) bool {
+	for _, own := range p.own {
+		if own.port == target.Port() && own.at(ctx, resolver, target.Addr().Unmap()) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOwnURL is isOwn without a look-up, for what a URL says by itself.
+func (p *Policy) isOwnURL(host string, port uint16) bool {
+	addr, err := netip.ParseAddr(host)
+	name := normalName(host)
+	for _, own := range p.own {
+		switch {
+		case own.port != port:
+		case err == nil && own.name == "" && own.covers(addr.Unmap()),
+			err != nil && own.name != "" && own.name == name,
+			err != nil && isLoopbackName(name) && own.name == "" && own.covers(netip.AddrFrom4([4]byte{127, 0, 0, 1})):
+			return true
+		}
+	}
+	return false
+}
+
+func (o ownAddress) at(ctx context.Context, resolver *net.Resolver, addr netip.Addr) bool {
+	if o.name == "" {
+		return o.covers(addr)
+	}
+	ctx, cancel := context.WithTimeout(ctx, ownLookup)
+	defer cancel()
+	found, err := resolver.LookupNetIP(ctx, "ip", o.name)
+	if err != nil {
+		return true
+	}
+	for _, own := range found {
+		if own.Unmap() == addr {
+			return true
+		}
+	}
+	return false
+}
+
+func (o ownAddress) covers(addr netip.Addr) bool {
+	if !o.addr.IsUnspecified() {
+		return o.addr == addr
+	}
+	return addr.IsLoopback() || addr.IsUnspecified() || ofThisMachine(addr)
+}
+
+// ofThisMachine reports whether an interface of this machine has addr. Where the interfaces can not be read, it may.
+func ofThisMachine(addr netip.Addr) bool {
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return true
+	}
+	for _, a := range list {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().Unmap().WithZone("") == addr {
+			return true
+		}
+	}
+	return false
+}

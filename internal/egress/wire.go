@@ -1,0 +1,105 @@
+package egress
+
+import (
+	"container/list"
+	"crypto/tls"
+	"net/http"
+	"sync"
+)
+
+// maxWires bounds how many settings of TLS and tenants keep connections at once; the one that was not used for the longest loses its.
+const maxWires = 256
+
+// wire is how calls under one TLS setting and one policy leave. Connections are shared within it and nowhere else: one that was made
+// with somebody's certificate, or to where only he may call, serves nobody else.
+type wire struct {
+	policy  *Policy
+	pooled  *http.Transport // keeps connections of HTTP/1.1
+	single  *http.Transport // one fresh connection per request, for the repetition of a request that never left
+	streams *streams        // connections of HTTP/2
+}
+
+func newWire(d dialer) *wire {
+	d.streams = newStreams()
+	w := &wire{policy: d.policy, pooled: newTransport(&d), single: newTransport(&d), streams: d.streams}
+	w.single.DisableKeepAlives = true
+	return w
+}
+
+// newTransport returns a transport without a proxy, even where the environment names one: it would hide targets from the guard. Nor
+// does it unpack answers; see [unpacked].
+func newTransport(d *dialer) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		DialContext:            d.dial,
+		DialTLSContext:         d.dialTLS,
+		Protocols:              protocols,
+		DisableCompression:     true,
+		MaxIdleConns:           idleConns,
+		MaxIdleConnsPerHost:    idleConnsPerHost,
+		IdleConnTimeout:        idleConnTimeout,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+	}
+}
+
+func (w *wire) closeIdle() {
+	w.pooled.CloseIdleConnections()
+	w.single.CloseIdleConnections()
+	w.streams.closeIdle()
+}
+
+// wires are the settings in use beside the usual one.
+type wires struct {
+	base dialer
+	size int
+
+	mu     sync.Mutex
+	byKey  map[wireKey]*list.Element // of *keptWire
+	recent *list.List                // the one used last in front
+}
+
+type keptWire struct {
+	key  wireKey
+	wire *wire
+}
+
+func newWires(base dialer, size int) *wires {
+	return &wires{base: base, size: size, byKey: make(map[wireKey]*list.Element), recent: list.New()}
+}
+
+// get returns the wire for a setting.
+func (w *wires) get(setting TLS, a *Allowance) (*wire, error) {
+	key := setting.key(a)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if kept := w.byKey[key]; kept != nil {
+		w.recent.MoveToFront(kept)
+		return kept.Value.(*keptWire).wire, nil
+	}
+	cfg, err := setting.config(w.base.tls)
+	if err != nil {
+		return nil, &fault{reason: TLSError, err: err}
+	}
+	d := w.base
+	d.tls, d.policy = cfg, d.policy.With(a)
+	made := newWire(d)
+	w.byKey[key] = w.recent.PushFront(&keptWire{key: key, wire: made})
+	if w.recent.Len() > w.size {
+		oldest := w.recent.Remove(w.recent.Back()).(*keptWire)
+		delete(w.byKey, oldest.key)
+		oldest.wire.closeIdle()
+	}
+	return made, nil
+}
+
+func (w *wires) closeIdle() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, kept := range w.byKey {
+		kept.Value.(*keptWire).wire.closeIdle()
+	}
+}
+
+// usualTLS is the TLS session of calls that ask for nothing else.
+func usualTLS() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }

@@ -1,0 +1,120 @@
+package endpoints
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"rubato/internal/errs"
+)
+
+// keyReference is a client key as it may be written: a reference to a secret and nothing around it, so that no key is ever stored here.
+var keyReference = regexp.MustCompile(`^\{\{\s*secret\s+"[a-z0-9][a-z0-9._-]{0,99}"\s*\}\}$`)
+
+// hostName is a name that a certificate may have: labels of a name, or an address.
+var hostName = regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$|^[0-9A-Fa-f:.]+$`)
+
+// session checks how the TLS session of the endpoint differs.
+func (v *Validator) session(s Spec) []errs.Field {
+	if s.TLS == nil {
+		return nil
+	}
+	var bad []errs.Field
+	complain := func(field, code, message string) {
+		bad = append(bad, errs.Field{Field: "tls." + field, Code: code, Message: message})
+	}
+	t := s.TLS
+	if strings.HasPrefix(strings.ToLower(s.URL), "http://") {
+		bad = append(bad, errs.Field{Field: "tls", Code: "tls_without_https", Message: "must be absent where the url begins with http://"})
+	}
+	if _, err := certificates(t.CACertificates); t.CACertificates != "" && err != nil {
+		complain("caCertificates", "pem_invalid", "must be certificates in PEM: "+err.Error())
+	}
+	if _, err := certificates(t.ClientCertificate); t.ClientCertificate != "" && err != nil {
+		complain("clientCertificate", "pem_invalid", "must be a certificate in PEM, and those that lead to its authority: "+err.Error())
+	}
+	if (t.ClientCertificate == "") != (t.ClientKey == "") {
+		complain("clientKey", "required", "must be given exactly where clientCertificate is")
+	}
+	if t.ClientKey != "" && !keyReference.MatchString(t.ClientKey) {
+		complain("clientKey", "secret_required", `must be a reference to a secret and nothing else, such as {{secret "client-key"}}`)
+	}
+	if t.ServerName != "" && !hostName.MatchString(t.ServerName) {
+		complain("serverName", "invalid_value", "must be a host name such as api.example.com")
+	}
+	if t.MinVersion != "" && t.MinVersion != "1.2" && t.MinVersion != "1.3" {
+		complain("minVersion", "invalid_value", `must be "1.2" or "1.3"`)
+	}
+	if permissions, ok := v.targets.(Permissions); t.SkipVerify && (!ok || !permissions.PermitsSkipVerify()) {
+		complain("skipVerify", "tls_forbidden", "must be false: the operator does not permit calls to targets that are not verified")
+	}
+	return bad
+}
+
+// certificates reads PEM that holds certificates, one at least, and nothing else.
+func certificates(text string) ([]*x509.Certificate, error) {
+	var list []*x509.Certificate
+	rest := []byte(text)
+	for {
+		block, more := pem.Decode(rest)
+		if block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("block %d is a %q", len(list)+1, block.Type)
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("block %d can not be read", len(list)+1)
+		}
+		list, rest = append(list, certificate), more
+	}
+	if len(list) == 0 || strings.TrimSpace(string(rest)) != "" {
+		return nil, fmt.Errorf("there are %d, and something else", len(list))
+	}
+	return list, nil
+}
+
+// tlsWarnings names certificates that are over, or will be soon.
+func (s Spec) tlsWarnings(now time.Time) (list []errs.Field) {
+	if s.TLS == nil {
+		return nil
+	}
+	for _, each := range []struct{ field, text string }{
+		{"tls.caCertificates", s.TLS.CACertificates}, {"tls.clientCertificate", s.TLS.ClientCertificate},
+	} {
+		found, _ := certificates(each.text) // What can not be read was refused.
+		if message := expiry(found, now); message != "" {
+			list = append(list, errs.Field{Field: each.field, Code: "certificate_expired", Message: message})
+		}
+	}
+	if s.TLS.SkipVerify {
+		list = append(list, errs.Field{Field: "tls.skipVerify", Code: "not_verified", Message: "whoever answers in the target's place is trusted, and is sent what the target would be"})
+	}
+	return list
+}
+
+// expiry says what is wrong with the time of the first certificate that is not good now.
+func expiry(list []*x509.Certificate, now time.Time) string {
+	for i, c := range list {
+		switch {
+		case now.After(c.NotAfter):
+			return fmt.Sprintf("certificate %d expired on %s", i+1, c.NotAfter.UTC().Format(time.DateOnly))
+		case now.Before(c.NotBefore):
+			return fmt.Sprintf("certificate %d is good from %s on", i+1, c.NotBefore.UTC().Format(time.DateOnly))
+		}
+	}
+	return ""
+}
+
+// Version returns the least version of TLS that may be agreed on, as the standard library numbers it.
+func (t *TLS) Version() uint16 {
+	if t.MinVersion == "1.3" {
+		return tls.VersionTLS13
+	}
+	return tls.VersionTLS12
+}

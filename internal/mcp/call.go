@@ -1,0 +1,148 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// maxAnswer bounds what is read of an answer. The largest page of the API is far below.
+const maxAnswer = 32 << 20
+
+// Doer sends a request to the API. The request has a path without a host, and no key yet.
+type Doer interface {
+	Do(r *http.Request) (*http.Response, error)
+}
+
+// call carries out a call of the tool.
+func (t tool) call(ctx context.Context, api Doer, raw json.RawMessage) (*sdk.CallToolResult, error) {
+	request, err := t.request(ctx, raw)
+	if err != nil {
+		return failed(err.Error()), nil //nolint:nilerr // The agent made the mistake, and is told.
+	}
+	answer, err := api.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("asking the API for %s: %w", t.described.Name, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("reading the answer to %s: %w", t.described.Name, err)
+	}
+	return resultOf(answer.StatusCode, body), nil
+}
+
+// resultOf returns an answer of the API as the result of a call. A problem document is a failed call that says why.
+func resultOf(status int, body []byte) *sdk.CallToolResult {
+	if len(body) == 0 {
+		body = []byte(`{"status":` + strconv.Itoa(status) + `}`)
+	}
+	r := &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(body)}}, IsError: status >= http.StatusBadRequest}
+	var object map[string]any
+	if json.Unmarshal(body, &object) == nil {
+		r.StructuredContent = json.RawMessage(body)
+	}
+	return r
+}
+
+// failed returns the result of a call that was not made.
+func failed(why string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: why}}, IsError: true}
+}
+
+// request returns what the API is asked. Whether the values are right is for the API to judge; where they go is decided here.
+func (t tool) request(ctx context.Context, raw json.RawMessage) (*http.Request, error) {
+	arguments := map[string]json.RawMessage{}
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &arguments); err != nil {
+			return nil, fmt.Errorf("the arguments of %s must be one JSON object: %w", t.described.Name, err)
+		}
+	}
+	path, query, header := t.route, url.Values{}, http.Header{}
+	for _, p := range t.parameters {
+		values, err := texts(p.argument, arguments[p.argument])
+		delete(arguments, p.argument)
+		switch {
+		case err != nil:
+			return nil, err
+		case p.in == "path" && len(values) != 1:
+			return nil, fmt.Errorf("%s needs the argument %s", t.described.Name, p.argument)
+		case p.in == "path":
+			path = strings.ReplaceAll(path, "{"+p.name+"}", url.PathEscape(values[0]))
+		case p.in == "query" && len(values) > 0:
+			query[p.name] = values
+		case p.in == "header" && len(values) > 0:
+			header[http.CanonicalHeaderKey(p.name)] = values
+		}
+	}
+	body := arguments[bodyArgument]
+	if t.bodied && len(body) == 0 {
+		return nil, fmt.Errorf("%s needs the argument %s", t.described.Name, bodyArgument)
+	}
+	delete(arguments, bodyArgument)
+	if len(arguments) > 0 {
+		return nil, fmt.Errorf("%s does not know the arguments %s", t.described.Name, strings.Join(slices.Sorted(maps.Keys(arguments)), ", "))
+	}
+	target := path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	return t.build(ctx, target, header, body)
+}
+
+func (t tool) build(ctx context.Context, target string, header http.Header, body json.RawMessage) (*http.Request, error) {
+	content := io.Reader(http.NoBody)
+	if t.media != "" && len(body) > 0 {
+		header.Set("Content-Type", t.media)
+		content = bytes.NewReader(body)
+	}
+	r, err := http.NewRequestWithContext(ctx, t.method, target, content)
+	if err != nil {
+		return nil, fmt.Errorf("the arguments of %s make no request: %w", t.described.Name, err)
+	}
+	r.Header = header
+	r.Header.Set("Accept", "application/json, application/problem+json")
+	return r, nil
+}
+
+// texts returns an argument as a parameter has it: none where it is absent or null, several for a list.
+func texts(name string, raw json.RawMessage) ([]string, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, fmt.Errorf("reading the argument %s: %w", name, err)
+	}
+	list, many := value.([]any)
+	if !many {
+		list = []any{value}
+	}
+	var out []string
+	for _, item := range list {
+		switch v := item.(type) {
+		case nil:
+		case string:
+			out = append(out, v)
+		case json.Number:
+			out = append(out, v.String())
+		case bool:
+			out = append(out, strconv.FormatBool(v))
+		default:
+			return nil, fmt.Errorf("the argument %s must be a string, a number, true or false, or a list of them", name)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,305 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/auth"
+	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/httpapi"
+	"rubato/internal/mcp"
+	"rubato/internal/store"
+)
+
+const (
+	adminKey = "rbt_an_admin_key_of_the_tests"
+	writeKey = "rbt_a_writing_key_of_the_tests"
+	readKey  = "rbt_a_reading_key_of_the_tests"
+)
+
+// anywhere lets every target be called; this package does not judge them.
+type anywhere struct{}
+
+func (anywhere) CheckURL(string) *errs.Field            { return nil }
+func (anywhere) CheckHeader(string, string) *errs.Field { return nil }
+
+// serve starts an API server with agents, over a Postgres of its own, and returns its address.
+func serve(t *testing.T) string {
+	t.Helper()
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := store.MigrateUp(ctx, url)
+		return err
+	}})
+	db, err := store.Open(t.Context(), store.Config{URL: url})
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	keys := store.NewKeys(db)
+	for key, scope := range map[string]auth.Scope{adminKey: auth.Admin, writeKey: auth.Write, readKey: auth.Read} {
+		require.NoError(t, keys.EnsureKey(t.Context(), auth.Params{Key: key, Name: string(scope), Scopes: []auth.Scope{scope}}))
+	}
+	authenticator, kept := auth.NewAuthenticator(keys), store.NewEndpoints(db)
+	api := httpapi.New(httpapi.Config{
+		Auth: authenticator, Keys: auth.NewKeyring(keys, authenticator), Endpoints: endpoints.NewService(kept, anywhere{}),
+		Bulk: endpoints.NewBulk(kept, anywhere{}), Feed: store.NewFeed(db), Runs: store.NewRuns(db), Stats: store.NewStats(db),
+		Audit: store.NewAuditLog(db), Once: store.NewIdempotency(db), Ready: db.Ping,
+		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+	})
+	t.Cleanup(api.Drain)
+	agents := mcp.Handler(mcp.Config{API: api, Auth: authenticator, Logger: slog.New(slog.DiscardHandler), Version: "test"})
+	mux := http.NewServeMux()
+	mux.Handle("/", api)
+	mux.Handle(mcp.Path, agents)
+	mux.Handle(mcp.ReadOnlyPath, agents)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// signed sends a key with every request.
+type signed struct {
+	key  string
+	next http.RoundTripper
+}
+
+func (s signed) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+s.key)
+	return s.next.RoundTrip(r)
+}
+
+// connect returns an agent's session with a server.
+func connect(t *testing.T, url, key string) *sdk.ClientSession {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "agent", Version: "1"}, nil).Connect(t.Context(), &sdk.StreamableClientTransport{
+		Endpoint: url, HTTPClient: &http.Client{Transport: signed{key, transport}}, DisableStandaloneSSE: true,
+	}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+// call calls a tool and returns what it answers.
+func call(t *testing.T, s *sdk.ClientSession, tool string, arguments map[string]any) (answer map[string]any, failed bool) {
+	t.Helper()
+	r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: arguments})
+	require.NoError(t, err)
+	text := r.Content[0].(*sdk.TextContent).Text
+	if json.Unmarshal([]byte(text), &answer) != nil {
+		answer = map[string]any{"text": text}
+	}
+	return answer, r.IsError
+}
+
+func names(t *testing.T, s *sdk.ClientSession) []string {
+	t.Helper()
+	list, err := s.ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	var out []string
+	for _, tool := range list.Tools {
+		out = append(out, tool.Name)
+	}
+	return out
+}
+
+func TestAnAgentDoesWhatItsKeyAllows(t *testing.T) {
+	t.Parallel()
+	url := serve(t)
+	agent := connect(t, url+mcp.Path, writeKey)
+
+	made, failed := call(t, agent, "create_endpoint", map[string]any{"body": map[string]any{
+		"name": "Shop", "key": "shop", "url": "https://shop.example.com/health", "baselineIntervalMs": 60000, "labels": map[string]any{"team": "shop"},
+	}})
+	require.False(t, failed, made)
+	id := made["id"].(string)
+
+	list, failed := call(t, agent, "list_endpoints", map[string]any{"label": []string{"team:shop"}, "limit": 5, "fields": "id,name"})
+	require.False(t, failed, list)
+	require.Equal(t, []any{map[string]any{"id": id, "name": "Shop"}}, list["items"])
+
+	hinted, failed := call(t, agent, "put_interval_hint", map[string]any{"id": id, "body": map[string]any{"intervalMs": 5000, "ttlMs": 60000, "reason": "sale"}})
+	require.False(t, failed, hinted)
+	why, failed := call(t, agent, "explain_endpoint", map[string]any{"id": id})
+	require.False(t, failed, why)
+	require.NotEmpty(t, why["steps"])
+
+	stale, failed := call(t, agent, "patch_endpoint", map[string]any{"id": id, "ifMatch": `"99"`, "body": map[string]any{"name": "New"}})
+	require.True(t, failed)
+	require.Equal(t, "version_mismatch", stale["code"])
+	bad, failed := call(t, agent, "create_endpoint", map[string]any{"body": map[string]any{"name": "", "url": "https://a.example/"}})
+	require.True(t, failed)
+	require.Len(t, bad["errors"], 2, "every bad field is named: %v", bad)
+
+	gone, failed := call(t, agent, "archive_endpoint", map[string]any{"id": id})
+	require.False(t, failed, gone)
+	changes, failed := call(t, connect(t, url+mcp.Path, adminKey), "list_audit", map[string]any{"object": id})
+	require.False(t, failed, changes)
+	entry := changes["items"].([]any)[0].(map[string]any)
+	require.Equal(t, "write", entry["actor"].(map[string]any)["name"], "the audit log names the agent's key")
+	require.Equal(t, "127.0.0.1", entry["remoteAddress"])
+}
+
+func TestWhatIsOfferedFollowsFromTheKey(t *testing.T) {
+	t.Parallel()
+	url := serve(t)
+	admin, write, read := names(t, connect(t, url+mcp.Path, adminKey)), names(t, connect(t, url+mcp.Path, writeKey)), names(t, connect(t, url+mcp.Path, readKey))
+	require.Subset(t, admin, write)
+	require.Subset(t, write, read)
+	require.Contains(t, admin, "create_key")
+	require.NotContains(t, write, "create_key")
+	require.Contains(t, write, "pause_endpoint")
+	require.NotContains(t, read, "pause_endpoint")
+	require.Contains(t, read, "explain")
+	for _, never := range []string{"import_endpoints", "export_endpoints", "watch_events", "get_health", "get_contract"} {
+		require.NotContains(t, admin, never)
+	}
+
+	careful := connect(t, url+mcp.ReadOnlyPath, adminKey)
+	require.Subset(t, names(t, careful), read)
+	require.Contains(t, names(t, careful), "list_keys", "an admin may look at everything")
+	for _, name := range names(t, careful) {
+		require.NotRegexp(t, "^(create|patch|put|archive|pause|resume|run|reset|clear|cancel|revoke|rotate)_", name)
+	}
+	_, err := careful.CallTool(t.Context(), &sdk.CallToolParams{Name: "create_endpoint", Arguments: map[string]any{"body": map[string]any{}}})
+	require.ErrorContains(t, err, "create_endpoint")
+}
+
+func TestArgumentsThatMakeNoSenseAreRefused(t *testing.T) {
+	t.Parallel()
+	agent := connect(t, serve(t)+mcp.Path, writeKey)
+	for why, given := range map[string]struct {
+		tool      string
+		arguments map[string]any
+	}{
+		"needs the argument id":               {"get_endpoint", nil},
+		"does not know the arguments a, name": {"get_endpoint", map[string]any{"id": "ep_x", "name": 1, "a": 2}},
+		"must be a string, a number":          {"get_endpoint", map[string]any{"id": map[string]any{}}},
+		"not_found":                           {"get_endpoint", map[string]any{"id": "../keys"}},
+		"invalid_type":                        {"list_endpoints", map[string]any{"limit": "many"}},
+		"out_of_range":                        {"list_endpoints", map[string]any{"limit": 501}},
+		"the argument body":                   {"create_endpoint", nil},
+	} {
+		answer, failed := call(t, agent, given.tool, given.arguments)
+		require.True(t, failed, why)
+		text, err := json.Marshal(answer)
+		require.NoError(t, err)
+		require.Contains(t, string(text), why)
+	}
+}
+
+func TestNobodyComesInWithoutAKey(t *testing.T) {
+	t.Parallel()
+	url := serve(t) + mcp.Path
+	for name, test := range map[string]struct {
+		header map[string]string
+		status int
+		code   string
+	}{
+		"NoKey":    {nil, http.StatusUnauthorized, "unauthorized"},
+		"WrongKey": {map[string]string{"Authorization": "Bearer rbt_somebody_elses_key_here"}, http.StatusUnauthorized, "unauthorized"},
+		"NoScheme": {map[string]string{"Authorization": "Basic " + readKey}, http.StatusUnauthorized, "unauthorized"},
+		"Browser":  {map[string]string{"Authorization": "Bearer " + readKey, "Origin": "https://evil.example"}, http.StatusForbidden, "forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+			require.NoError(t, err)
+			r.Header.Set("Content-Type", "application/json")
+			for name, value := range test.header {
+				r.Header.Set(name, value)
+			}
+			answer, err := http.DefaultClient.Do(r)
+			require.NoError(t, err)
+			defer func() { _ = answer.Body.Close() }()
+			require.Equal(t, test.status, answer.StatusCode)
+			var problem map[string]any
+			require.NoError(t, json.NewDecoder(answer.Body).Decode(&problem))
+			require.Equal(t, test.code, problem["code"])
+		})
+	}
+}
+
+func TestToolsSayWhatTheyTakeAndChange(t *testing.T) {
+	t.Parallel()
+	list, err := connect(t, serve(t)+mcp.Path, adminKey).ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	by := map[string]*sdk.Tool{}
+	for _, tool := range list.Tools {
+		by[tool.Name] = tool
+		require.NotEmpty(t, tool.Description, tool.Name)
+		raw, err := json.Marshal(tool.InputSchema)
+		require.NoError(t, err)
+		require.NotContains(t, string(raw), "#/components/", tool.Name)
+		var schema struct {
+			Defs map[string]any `json:"$defs"`
+		}
+		require.NoError(t, json.Unmarshal(raw, &schema))
+		for _, ref := range strings.Split(string(raw), `"#/$defs/`)[1:] {
+			name, _, _ := strings.Cut(ref, `"`)
+			require.NotNil(t, schema.Defs[name], "%s refers to %s", tool.Name, name)
+		}
+	}
+	require.True(t, by["list_runs"].Annotations.ReadOnlyHint)
+	require.True(t, by["explain"].Annotations.ReadOnlyHint)
+	require.False(t, by["run_endpoint"].Annotations.ReadOnlyHint)
+	require.True(t, *by["archive_endpoint"].Annotations.DestructiveHint)
+	require.False(t, *by["patch_endpoint"].Annotations.DestructiveHint)
+	require.True(t, by["put_endpoint_by_key"].Annotations.IdempotentHint)
+}
+
+func TestTheDocumentationIsThereToRead(t *testing.T) {
+	t.Parallel()
+	agent := connect(t, serve(t)+mcp.Path, readKey)
+	list, err := agent.ListResources(t.Context(), nil)
+	require.NoError(t, err)
+	var uris []string
+	for _, r := range list.Resources {
+		uris = append(uris, r.URI)
+		require.NotEmpty(t, r.Title, r.URI)
+		read, err := agent.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: r.URI})
+		require.NoError(t, err, r.URI)
+		require.NotEmpty(t, read.Contents[0].Text)
+	}
+	for _, want := range []string{"rubato://openapi.yaml", "rubato://docs/guarantees.md", "rubato://docs/guides/tutorial.md"} {
+		require.True(t, slices.Contains(uris, want), want)
+	}
+}
+
+func TestAnAgentMayTalkThroughAPipe(t *testing.T) {
+	t.Parallel()
+	url := serve(t)
+	client := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(client.CloseIdleConnections)
+	in, theirOut := io.Pipe()
+	theirIn, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- mcp.Remote{URL: url + "/", Key: readKey, Client: client}.Serve(t.Context(), mcp.Pipe{In: in, Out: out}, "test", true)
+	}()
+	agent, err := sdk.NewClient(&sdk.Implementation{Name: "agent", Version: "1"}, nil).Connect(
+		t.Context(), &sdk.IOTransport{Reader: theirIn, Writer: theirOut}, nil)
+	require.NoError(t, err)
+	require.NotContains(t, names(t, agent), "create_endpoint")
+	answer, failed := call(t, agent, "list_endpoints", map[string]any{"limit": 1})
+	require.False(t, failed, answer)
+	require.Empty(t, answer["items"])
+	refused, failed := call(t, agent, "list_keys", nil)
+	require.True(t, failed, "the server has the last word")
+	require.Equal(t, "insufficient_scope", refused["code"])
+	require.NoError(t, agent.Close())
+	require.NoError(t, <-done)
+}

@@ -1,0 +1,136 @@
+package mcp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"rubato/api"
+	"rubato/internal/auth"
+)
+
+// tool is one operation of the contract as agents call it.
+type tool struct {
+	described  *sdk.Tool
+	method     string
+	route      string // as the contract writes it: /v1/endpoints/{id}
+	scope      auth.Scope
+	parameters []parameter
+	media      string // of the body; empty: it has none
+	bodied     bool   // the body must be there
+}
+
+// parameter is an argument that is not the body.
+type parameter struct {
+	argument string // how agents name it
+	name     string // how the contract names it
+	in       string // path, query or header
+}
+
+// bodyArgument is the argument that holds the body of a request.
+const bodyArgument = "body"
+
+// tools returns what the contract offers, by name. A contract that cannot be read is a fault of the build, which every test would meet,
+// so it panics.
+//
+//nolint:gochecknoglobals // Computed once from what is embedded, and never changed.
+var tools = sync.OnceValue(func() []tool {
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI()))
+	if err != nil {
+		panic(fmt.Errorf("parsing the contract: %w", err))
+	}
+	var list []tool
+	for route, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			if t, offered := toolOf(doc, item, op); offered {
+				t.method, t.route = method, route
+				list = append(list, t)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b tool) int { return strings.Compare(a.described.Name, b.described.Name) })
+	return list
+})
+
+// toolOf makes a tool of an operation, where it is one question with one answer and needs a key.
+func toolOf(doc *openapi3.T, item *openapi3.PathItem, op *openapi3.Operation) (t tool, offered bool) {
+	security := doc.Security
+	if op.Security != nil {
+		security = *op.Security
+	}
+	if len(security) == 0 || streams(op) {
+		return tool{}, false
+	}
+	t.scope = auth.Scope(security[0]["bearer"][0])
+	input := newSchema(doc)
+	for _, p := range append(slices.Clone(item.Parameters), op.Parameters...) {
+		t.parameters = append(t.parameters, parameter{argument: argumentOf(p.Value.Name), name: p.Value.Name, in: p.Value.In})
+		input.add(argumentOf(p.Value.Name), p.Value.Schema, p.Value.Description, p.Value.Required)
+	}
+	if op.RequestBody != nil {
+		for media, content := range op.RequestBody.Value.Content {
+			t.media, t.bodied = media, op.RequestBody.Value.Required
+			input.add(bodyArgument, content.Schema, op.RequestBody.Value.Description, op.RequestBody.Value.Required)
+		}
+	}
+	t.described = &sdk.Tool{
+		Name: snake(op.OperationID), Title: op.Summary, Description: strings.TrimSpace(op.Summary + ".\n\n" + op.Description),
+		InputSchema: input.object(), Annotations: hints(item, op, t.scope),
+	}
+	return t, true
+}
+
+// hints tells clients what a call may change, so that they can ask their user first.
+func hints(item *openapi3.PathItem, op *openapi3.Operation, scope auth.Scope) *sdk.ToolAnnotations {
+	deletes := item.Delete == op
+	return &sdk.ToolAnnotations{
+		Title: op.Summary, ReadOnlyHint: readOnly(item, op, scope), DestructiveHint: &deletes, IdempotentHint: deletes || item.Put == op,
+		OpenWorldHint: new(false),
+	}
+}
+
+// readOnly reports whether an operation changes nothing: it is a GET, or asks for no more than the scope read.
+func readOnly(item *openapi3.PathItem, op *openapi3.Operation, scope auth.Scope) bool {
+	return item.Get == op || scope == auth.Read
+}
+
+// streams reports whether a body or an answer of an operation goes on for as long as there is something to tell.
+func streams(op *openapi3.Operation) bool {
+	var content []openapi3.Content
+	if op.RequestBody != nil {
+		content = append(content, op.RequestBody.Value.Content)
+	}
+	for _, response := range op.Responses.Map() {
+		content = append(content, response.Value.Content)
+	}
+	return slices.ContainsFunc(content, func(c openapi3.Content) bool {
+		return c["text/event-stream"] != nil || c["application/x-ndjson"] != nil
+	})
+}
+
+// argumentOf returns how agents name a parameter: If-Match becomes ifMatch.
+func argumentOf(name string) string {
+	words := strings.Split(name, "-")
+	if len(words) == 1 {
+		return name
+	}
+	words[0] = strings.ToLower(words[0])
+	return strings.Join(words, "")
+}
+
+// snake returns the name of an operation as tools are named: createEndpoint becomes create_endpoint.
+func snake(id string) string {
+	var b strings.Builder
+	for _, r := range id {
+		if unicode.IsUpper(r) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}

@@ -1,0 +1,287 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"rubato/internal/errs"
+)
+
+// The bounds of what a session keeps of each call.
+const (
+	maxArguments = 2000
+	maxResult    = 500
+	maxToolName  = 64
+	maxWarnings  = 20
+	maxReasoning = 2000
+)
+
+// boundDesk is the desk of one session. Nothing that is done at it leaves it before the session ends.
+type boundDesk struct {
+	account  Account
+	material Material
+	standing standing
+	rails    Rails
+	evidence Evidence
+
+	mu       sync.Mutex
+	plan     Plan
+	calls    []Call
+	usage    Usage
+	warnings []string
+	refused  map[Kind]int
+	cut      map[Kind]int
+}
+
+var _ Desk = (*boundDesk)(nil)
+
+// LatestResponse implements Records.
+func (d *boundDesk) LatestResponse(ctx context.Context) (Response, error) {
+	list, err := d.answers(ctx, ToolLatestResponse, 1)
+	if err != nil {
+		return Response{}, err
+	}
+	return list[0], nil
+}
+
+// ResponseHistory implements Records.
+func (d *boundDesk) ResponseHistory(ctx context.Context, limit int) ([]Response, error) {
+	return d.answers(ctx, ToolResponseHistory, max(1, min(limit, MaxResponses)))
+}
+
+// answers reads the endpoint's own answers for a call.
+func (d *boundDesk) answers(ctx context.Context, tool Tool, limit int) ([]Response, error) {
+	arguments := map[string]any{"limit": limit}
+	if err := d.enter(tool, arguments); err != nil {
+		return nil, err
+	}
+	list, err := d.read(ctx, d.account, limit)
+	if err == nil && len(list) == 0 {
+		err = errs.New(errs.NotFound, "no_response", "the endpoint has no answer on record")
+	}
+	d.leave(fmt.Sprintf("%d answers", len(list)), err)
+	return list, err
+}
+
+func (d *boundDesk) read(ctx context.Context, a Account, limit int) ([]Response, error) {
+	found, err := d.evidence.Answers(ctx, a, limit)
+	if err != nil {
+		return nil, fmt.Errorf("reading the answers of endpoint %s: %w", a.EndpointID, err)
+	}
+	list := make([]Response, len(found))
+	for i, run := range found {
+		list[i] = newResponse(run)
+	}
+	return list, nil
+}
+
+// SiblingResponses implements Records.
+func (d *boundDesk) SiblingResponses(ctx context.Context) ([]SiblingResponse, error) {
+	if err := d.enter(ToolSiblingResponses, nil); err != nil {
+		return nil, err
+	}
+	var list []SiblingResponse
+	for _, fellow := range d.material.Siblings {
+		e := fellow.Endpoint
+		found, err := d.read(ctx, Account{TenantID: d.account.TenantID, EndpointID: e.ID}, 1)
+		if err != nil {
+			d.leave("", err)
+			return nil, err
+		}
+		for _, answer := range found {
+			list = append(list, SiblingResponse{Sibling: e.Spec.Name, Role: e.Spec.Labels[RoleLabel], Response: answer})
+		}
+	}
+	d.leave(fmt.Sprintf("%d siblings answered", len(list)), nil)
+	return list, nil
+}
+
+// ProposeInterval implements Proposals.
+func (d *boundDesk) ProposeInterval(_ context.Context, p IntervalProposal) (Ruling, error) {
+	arguments := map[string]any{"intervalMs": p.Interval.Milliseconds(), "ttlMs": p.TTL.Milliseconds(), "reason": p.Reason}
+	return d.propose(ToolProposeInterval, arguments, KindInterval, func(plan *Plan) error {
+		plan.Interval = &p
+		return required(p.Reason)
+	})
+}
+
+// ProposeNextRun implements Proposals.
+func (d *boundDesk) ProposeNextRun(_ context.Context, p NextRunProposal) (Ruling, error) {
+	arguments := map[string]any{"inMs": p.In.Milliseconds(), "ttlMs": p.TTL.Milliseconds(), "reason": p.Reason}
+	return d.propose(ToolProposeNextRun, arguments, KindOneShot, func(plan *Plan) error {
+		plan.NextRun = &p
+		return required(p.Reason)
+	})
+}
+
+// PauseUntil implements Proposals.
+func (d *boundDesk) PauseUntil(_ context.Context, p PauseProposal) (Ruling, error) {
+	arguments := map[string]any{"forMs": p.For.Milliseconds(), "reason": p.Reason}
+	return d.propose(ToolPauseUntil, arguments, KindPause, func(plan *Plan) error {
+		plan.Pause = &p
+		return required(p.Reason)
+	})
+}
+
+// ClearHints implements Proposals.
+func (d *boundDesk) ClearHints(_ context.Context, reason string) (Ruling, error) {
+	return d.propose(ToolClearHints, map[string]any{"reason": reason}, KindClear, func(plan *Plan) error {
+		plan.Clear, plan.Interval, plan.NextRun = true, nil, nil
+		return required(reason)
+	})
+}
+
+// required refuses a change that gives no reason: whoever sees it has to know why.
+func required(reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return errs.InvalidFields([]errs.Field{{Field: "reason", Code: "required", Message: "say why, for whoever sees the hint"}})
+	}
+	return nil
+}
+
+// propose judges the plan as a proposal would leave it, and keeps it where the rails let it pass.
+func (d *boundDesk) propose(tool Tool, arguments map[string]any, kind Kind, change func(*Plan) error) (Ruling, error) {
+	if err := d.enter(tool, arguments); err != nil {
+		return Ruling{}, err
+	}
+	d.mu.Lock()
+	plan := d.plan
+	d.mu.Unlock()
+	err := change(&plan)
+	var ruling Ruling
+	if err == nil {
+		plan, ruling, err = d.rails.judge(d.standing, plan)
+	}
+	d.mu.Lock()
+	switch {
+	case err != nil:
+		d.refused[kind]++
+	default:
+		d.plan = plan
+		if ruling.Note != "" {
+			d.cut[kind]++
+		}
+	}
+	d.mu.Unlock()
+	d.leave(strings.Join([]string{"taken", ruling.Note}, " "), err)
+	return ruling, err
+}
+
+// enter begins a call.
+func (d *boundDesk) enter(tool Tool, arguments map[string]any) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.calls) >= MaxCalls-1 { // The last one submits.
+		return ErrTooManyCalls
+	}
+	call := Call{Tool: tool}
+	if arguments != nil {
+		raw, err := json.Marshal(arguments)
+		if err != nil { // Numbers and texts always can be.
+			return fmt.Errorf("encoding the arguments of %s: %w", tool, err)
+		}
+		call.Arguments = kept(raw)
+	}
+	d.calls = append(d.calls, call)
+	return nil
+}
+
+// leave ends the call that was begun last.
+func (d *boundDesk) leave(result string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	last := &d.calls[len(d.calls)-1]
+	if err != nil {
+		last.Refused = true
+		result = told(err)
+	}
+	last.Result, _ = clean(strings.TrimSpace(result), maxResult)
+}
+
+// told returns what an advisor may read of an error.
+func told(err error) string {
+	fault, is := errors.AsType[*errs.Error](err)
+	if !is {
+		return "this could not be done at the moment"
+	}
+	words := []string{fault.Message}
+	for _, f := range fault.Fields {
+		words = append(words, f.Field+": "+f.Message)
+	}
+	return strings.Join(words, "; ")
+}
+
+// Refuse implements Journal.
+func (d *boundDesk) Refuse(c Call) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.calls) >= MaxCalls-1 {
+		return
+	}
+	name, _ := clean(string(c.Tool), maxToolName)
+	c.Tool, c.Refused = Tool(name), true
+	c.Arguments = kept(c.Arguments)
+	c.Result, _ = clean(c.Result, maxResult)
+	d.calls = append(d.calls, c)
+}
+
+// kept returns arguments as they can be kept: JSON of bounded length, without a character that the database refuses.
+func kept(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return nil
+	}
+	text, cut := clean(string(raw), maxArguments)
+	if !cut && json.Valid([]byte(text)) && !strings.Contains(text, `\u0000`) {
+		return json.RawMessage(text)
+	}
+	text = strings.ReplaceAll(text, `\u0000`, "")
+	quoted, err := json.Marshal(text)
+	if err != nil { // A text always can be.
+		return nil
+	}
+	return quoted
+}
+
+// Spend implements Journal.
+func (d *boundDesk) Spend(u Usage) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if u.Model != "" {
+		d.usage.Model, _ = clean(u.Model, 100)
+	}
+	if u.PromptDigest != "" {
+		d.usage.PromptDigest, _ = clean(u.PromptDigest, 100)
+	}
+	d.usage.PromptTokens += max(0, u.PromptTokens)
+	d.usage.CompletionTokens += max(0, u.CompletionTokens)
+	d.usage.CostMicros += max(0, u.CostMicros)
+}
+
+// Warn implements Journal.
+func (d *boundDesk) Warn(text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.warnings) < maxWarnings {
+		text, _ = clean(text, maxResult)
+		d.warnings = append(d.warnings, text)
+	}
+}
+
+// submit notes the verdict, within bounds.
+func (d *boundDesk) submit(v Verdict) Verdict {
+	v.Reasoning, _ = clean(v.Reasoning, maxReasoning)
+	if !(v.Confidence >= 0 && v.Confidence <= 1) { // Not a number is neither.
+		v.Confidence = 0
+		d.Warn("the confidence was no number from 0 to 1")
+	}
+	v.NextAnalysisIn = max(0, v.NextAnalysisIn.Truncate(time.Millisecond))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls = append(d.calls, Call{Tool: ToolSubmit, Result: "the session is over"})
+	return v
+}

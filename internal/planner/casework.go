@@ -1,0 +1,165 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/runs"
+)
+
+// The labels that the planner reads.
+const (
+	GroupLabel = "group" // endpoints of one tenant with the same value are siblings
+	RoleLabel  = "role"  // what the endpoint is there for: see the heuristic
+)
+
+// SiblingSample bounds the runs that a sibling's health is made of.
+const SiblingSample = 100
+
+// windows are what health is told over.
+func windows() []time.Duration { return []time.Duration{time.Hour, 4 * time.Hour, 24 * time.Hour} }
+
+// NewCase returns what an advisor is asked about.
+func NewCase(m Material, t Ticket) (Case, error) {
+	e, s := m.Endpoint, m.Endpoint.State
+	tempo, err := e.Tempo(m.Now)
+	if err != nil {
+		return Case{}, err
+	}
+	usual, err := e.Usual(m.Now)
+	if err != nil {
+		return Case{}, err
+	}
+	c := Case{
+		Account: t.Account, At: m.Now, Version: e.Version, Trigger: t.Trigger, Key: e.Spec.Key, Name: e.Spec.Name,
+		Policy: e.Spec.Description, Labels: e.Spec.Labels,
+		Baseline: Baseline{Interval: e.Spec.BaselineInterval, Cron: e.Spec.BaselineCron, Timezone: e.Spec.Timezone},
+		Min:      e.Spec.MinInterval, Max: e.Spec.MaxInterval, Tempo: tempo, Usual: usual, NextRunAt: s.Due.At,
+		IntervalHint: s.IntervalHint, OneShotHint: s.OneShotHint, PausedUntil: s.PausedUntil, PauseReason: s.PauseReason,
+		RetryAfter: s.RetryAfter, FailureCount: s.FailureCount, Last: t.Memory.Last,
+	}
+	for _, window := range windows() {
+		c.Health = append(c.Health, healthOf(m.Runs, m.Now, window))
+	}
+	c.Strain = strainOf(m.Runs)
+	for _, run := range m.Runs[:min(len(m.Runs), MaxOutcomes)] {
+		c.Outcomes = append(c.Outcomes, outcomeOf(run))
+	}
+	for _, fellow := range m.Siblings[:min(len(m.Siblings), MaxSiblings)] {
+		sibling, err := siblingOf(fellow, m.Now)
+		if err != nil {
+			return Case{}, err
+		}
+		c.Siblings = append(c.Siblings, sibling)
+	}
+	return c, nil
+}
+
+func siblingOf(f Fellow, now time.Time) (Sibling, error) {
+	e := f.Endpoint
+	tempo, err := e.Tempo(now)
+	s := Sibling{
+		ID: e.ID, Name: e.Spec.Name, Role: e.Spec.Labels[RoleLabel], Paused: e.PausedAt(now), FailureCount: e.State.FailureCount,
+		Tempo: tempo, NextRunAt: e.State.Due.At, Health: healthOf(f.Runs, now, time.Hour),
+		Strain: strainOf(f.Runs),
+	}
+	if e.State.LastRun != nil {
+		s.Status = e.State.LastRun.Status
+	}
+	return s, err
+}
+
+func outcomeOf(run runs.Run) Outcome {
+	return Outcome{
+		StartedAt: run.StartedAt, Status: string(run.Outcome.Status), Reason: string(run.Outcome.Reason), StatusCode: run.Outcome.StatusCode,
+		Latency: latencyOf(run), Bytes: run.Outcome.ResponseBytes, Digest: run.Outcome.BodyDigest, Source: run.Source,
+	}
+}
+
+func latencyOf(run runs.Run) time.Duration {
+	p := run.Outcome.Phases
+	return p.DNS + p.Connect + p.TLS + p.Wait + p.Transfer
+}
+
+// healthOf sums up the runs that ended within a window.
+func healthOf(list []runs.Run, now time.Time, window time.Duration) Health {
+	h := Health{Window: window}
+	var latencies []time.Duration
+	var bodies []runs.Run
+	for _, run := range list {
+		if !run.FinishedAt.After(now.Add(-window)) {
+			continue
+		}
+		h.Runs++
+		switch {
+		case run.Outcome.Status == runs.Succeeded:
+			h.Succeeded++
+			bodies = append(bodies, run)
+		case run.Outcome.CountsAsFailure():
+			h.Failed++
+		}
+		if run.Outcome.StatusCode > 0 {
+			latencies = append(latencies, latencyOf(run))
+		}
+	}
+	slices.Sort(latencies)
+	h.P50, h.P95, h.P99 = percentile(latencies, 50), percentile(latencies, 95), percentile(latencies, 99)
+	h.Changes = changesOf(bodies)
+	return h
+}
+
+// How strain is told: by the medians of so many of the newest answers, and of all that are known but these.
+const (
+	strainNewest = 5
+	strainUsual  = 10
+)
+
+// strainOf returns how many times slower the newest answers of runs are than those before; 0 where there are too few.
+func strainOf(list []runs.Run) float64 {
+	var latencies []time.Duration
+	for _, run := range list {
+		if run.Outcome.StatusCode > 0 {
+			latencies = append(latencies, latencyOf(run))
+		}
+	}
+	if len(latencies) < strainNewest+strainUsual {
+		return 0
+	}
+	fresh, usual := latencies[:strainNewest], latencies[strainNewest:]
+	slices.Sort(fresh)
+	slices.Sort(usual)
+	return float64(percentile(fresh, 50)) / float64(max(percentile(usual, 50), time.Millisecond))
+}
+
+// percentile returns the smallest value that n percent of sorted values do not exceed; 0 of none.
+func percentile(sorted []time.Duration, n int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[(len(sorted)*n+99)/100-1]
+}
+
+// changesOf counts how often the answers of runs, newest first, differ from the one before.
+func changesOf(list []runs.Run) (c Changes) {
+	var total time.Duration
+	for i := range len(list) - 1 {
+		fresh, old := list[i], list[i+1]
+		if fresh.Outcome.BodyDigest == 0 && old.Outcome.BodyDigest == 0 { // No body, or a program of before wrote the row.
+			continue
+		}
+		c.Pairs++
+		total += fresh.StartedAt.Sub(old.StartedAt)
+		if fresh.Outcome.BodyDigest != old.Outcome.BodyDigest {
+			c.Changed++
+		}
+	}
+	if c.Pairs > 0 {
+		c.Gap = total / time.Duration(c.Pairs)
+	}
+	return c
+}
+
+// authorityOf returns what the planner may do to an endpoint.
+func authorityOf(e *endpoints.Endpoint) Authority { return cmp.Or(e.Spec.Planner, Act) }

@@ -1,0 +1,120 @@
+// Package heuristic is the advisor that needs no model: it decides by a few rules, the same way every time, and says which.
+//
+// The first rule that applies decides. In their order: the target asked to wait; it fails; it has just recovered; its group is in
+// trouble; it answers slowly; its answers change often or seldom; all is calm. Nothing that a target answered is read, apart from whether
+// it differs from the answer before; nothing that a user wrote is, apart from the label role.
+package heuristic
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"rubato/internal/planner"
+)
+
+// Name is how hints and sessions call this advisor.
+const Name = "heuristic"
+
+// Advisor is the heuristic. It keeps nothing, and is safe for concurrent use.
+type Advisor struct{}
+
+var _ planner.Advisor = Advisor{}
+
+// New returns the heuristic.
+func New() Advisor { return Advisor{} }
+
+// Name implements planner.Advisor.
+func (Advisor) Name() string { return Name }
+
+// opinion is what a rule makes of a case.
+type opinion struct {
+	every  time.Duration // the interval that is wanted; 0: none, so a hint of the planner's is forgotten
+	keep   bool          // leave everything as it is
+	once   bool          // also run once, now
+	why    string        // for the hint and the record
+	sure   float64
+	next   time.Duration // when to look again
+	inform string        // a detail for the record alone
+}
+
+// Advise implements planner.Advisor.
+func (Advisor) Advise(ctx context.Context, c planner.Case, d planner.Desk) (planner.Verdict, error) {
+	o := judge(c)
+	acted, err := act(ctx, c, d, o)
+	if err != nil {
+		return planner.Verdict{}, err
+	}
+	reasoning := o.why
+	for _, part := range []string{o.inform, acted} {
+		if part != "" {
+			reasoning += "; " + part
+		}
+	}
+	return planner.Verdict{Reasoning: reasoning + ".", Confidence: o.sure, NextAnalysisIn: o.next}, nil
+}
+
+// judge returns what the first rule says that applies. Who is there for its group looks at the group often.
+func judge(c planner.Case) opinion {
+	o := decide(c)
+	if helper(c) && len(c.Siblings) > 0 {
+		o.next = min(o.next, groupLook)
+	}
+	return o
+}
+
+func decide(c planner.Case) opinion {
+	for _, rule := range []func(planner.Case) (opinion, bool){wait, failing, recovering, trouble, strained, changing} {
+		if o, applies := rule(c); applies {
+			return o
+		}
+	}
+	return calm(c)
+}
+
+// act proposes what an opinion wants, and tells in words what the rails made of it. That they refuse is no error: the reason stands in the
+// record, and the next look proposes again.
+func act(ctx context.Context, c planner.Case, d planner.Desk, o opinion) (string, error) {
+	var said string
+	if o.once {
+		if _, err := d.ProposeNextRun(ctx, planner.NextRunProposal{TTL: time.Minute, Reason: o.why}); err != nil {
+			said = "no single run: " + err.Error()
+		}
+	}
+	if o.keep {
+		return said, ctx.Err()
+	}
+	if o.every == 0 {
+		if c.IntervalHint == nil || !c.IntervalHint.ExpiresAt.After(c.At) {
+			return said, ctx.Err()
+		}
+		if _, err := d.ClearHints(ctx, o.why); err != nil {
+			return "the hint stays: " + err.Error(), ctx.Err()
+		}
+		return "back to every " + spell(c.Usual), ctx.Err()
+	}
+	ruling, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: o.every, TTL: life(o), Reason: o.why})
+	switch {
+	case err != nil:
+		return fmt.Sprintf("every %s was wanted: %s", spell(o.every), err), ctx.Err()
+	case ruling.Note != "":
+		return fmt.Sprintf("every %s: %s", spell(ruling.Interval), ruling.Note), ctx.Err()
+	default:
+		return "every " + spell(ruling.Interval), ctx.Err()
+	}
+}
+
+// life returns how long a hint holds: until two looks after the next one, so that one look that fails changes nothing.
+func life(o opinion) time.Duration { return bounded(3*o.next, 2*time.Minute, 2*time.Hour) }
+
+func bounded(d, low, high time.Duration) time.Duration { return max(low, min(d, high)) }
+
+// spell writes a duration without what is too small to matter.
+func spell(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	default:
+		return d.Round(10 * time.Millisecond).String()
+	}
+}

@@ -1,0 +1,43 @@
+package planner
+
+import (
+	"slices"
+	"time"
+)
+
+// Memory is what the planner remembers of an endpoint between analyses.
+type Memory struct {
+	Analyses  []time.Time `json:"analyses,omitempty"`  // those of the last hour, oldest first
+	Changes   []time.Time `json:"changes,omitempty"`   // likewise
+	Direction int         `json:"direction,omitempty"` // of the last change: -1 shorter, 1 longer, 0 neither
+	Last      *Analysis   `json:"last,omitempty"`
+}
+
+// rememberedFor is the window that rates are counted in.
+const rememberedFor = time.Hour
+
+// at returns the memory as of an instant: what is older than the window is forgotten.
+func (m Memory) at(now time.Time) Memory {
+	old := func(t time.Time) bool { return !t.After(now.Add(-rememberedFor)) }
+	m.Analyses = slices.DeleteFunc(slices.Clone(m.Analyses), old)
+	m.Changes = slices.DeleteFunc(slices.Clone(m.Changes), old)
+	return m
+}
+
+// changed returns the memory after changes of some kinds at an instant.
+func (m Memory) changed(now time.Time, n, direction int) Memory {
+	m = m.at(now)
+	for range n {
+		m.Changes = append(m.Changes, now)
+	}
+	m.Direction = direction
+	return m
+}
+
+// analysed returns the memory after an analysis.
+func (m Memory) analysed(a Analysis) Memory {
+	m = m.at(a.At)
+	m.Analyses = append(m.Analyses, a.At)
+	m.Last = &a
+	return m
+}

@@ -1,0 +1,143 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"time"
+
+	openai "github.com/sashabaranov/go-openai"
+
+	"rubato/internal/planner"
+	"rubato/internal/planner/untrusted"
+)
+
+// settleTimeout is how long what a request used may take to be put on record once the request is over.
+const settleTimeout = 5 * time.Second
+
+// cost is what a request used, in tokens.
+type cost struct {
+	prompt, completion int64
+}
+
+func (c cost) total() int64 { return c.prompt + c.completion }
+
+// ask asks the model once, within the budget, and returns its message. Whatever comes of it is settled.
+func (a *Advisor) ask(ctx context.Context, of planner.Account, v *conversation, t turn) (openai.ChatCompletionMessage, cost, error) {
+	if rest := a.rest(); rest != nil {
+		a.metrics.requests.WithLabelValues(string(rest.Kind)).Inc()
+		return openai.ChatCompletionMessage{}, cost{}, a.unavailable(rest)
+	}
+	reserved, err := a.budget.Reserve(ctx, of, t.prompt+t.answer)
+	if err != nil {
+		return openai.ChatCompletionMessage{}, cost{}, err
+	}
+	if !a.breaker.TryAcquirePermit() {
+		return openai.ChatCompletionMessage{}, cost{}, errors.Join(a.unavailable(&Failure{Kind: Rested}), a.settle(ctx, reserved, 0))
+	}
+	begun := time.Now()
+	message, used, failed := a.complete(ctx, v, t)
+	if failed != nil {
+		a.record(failed)
+		return message, used, errors.Join(a.told(failed), a.settle(ctx, reserved, used.total()))
+	}
+	a.metrics.seconds.Observe(time.Since(begun).Seconds())
+	a.metrics.requests.WithLabelValues(answered).Inc()
+	a.breaker.RecordSuccess()
+	return message, used, a.settle(ctx, reserved, used.total())
+}
+
+// complete sends the request, and says what it used. A request that the service took and never answered used what it could have.
+func (a *Advisor) complete(ctx context.Context, v *conversation, t turn) (openai.ChatCompletionMessage, cost, *Failure) {
+	request := openai.ChatCompletionRequest{
+		Model: a.config.Model, Messages: v.messages, Tools: offered(t.tools), ToolChoice: t.choice(),
+		MaxCompletionTokens: int(t.answer), ReasoningEffort: a.config.ReasoningEffort,
+	}
+	if a.config.Temperature != nil {
+		// The library leaves out what is zero; the smallest number above it means the same to a model.
+		request.Temperature = max(float32(*a.config.Temperature), math.SmallestNonzeroFloat32)
+	}
+	answer, err := a.client.CreateChatCompletion(ctx, request)
+	bound := cost{prompt: t.prompt, completion: t.answer}
+	if err != nil {
+		f := failure(ctx, err)
+		if f.Kind == TimedOut || f.Kind == Unreadable || f.Kind == TooLarge {
+			return openai.ChatCompletionMessage{}, bound, f
+		}
+		return openai.ChatCompletionMessage{}, cost{}, f
+	}
+	used := reported(answer.Usage, bound)
+	if len(answer.Choices) == 0 {
+		return openai.ChatCompletionMessage{}, used, &Failure{Kind: Unreadable}
+	}
+	return a.without(answer.Choices[0].Message), used, nil
+}
+
+// without returns a message without the key, which only a service can have put there.
+func (a *Advisor) without(m openai.ChatCompletionMessage) openai.ChatCompletionMessage {
+	if a.config.Key == "" {
+		return m
+	}
+	m.Content = strings.ReplaceAll(m.Content, a.config.Key, untrusted.Redacted)
+	for i := range m.ToolCalls {
+		f := &m.ToolCalls[i].Function
+		f.Name = strings.ReplaceAll(f.Name, a.config.Key, untrusted.Redacted)
+		f.Arguments = strings.ReplaceAll(f.Arguments, a.config.Key, untrusted.Redacted)
+	}
+	return m
+}
+
+// reported returns what the service says that a request used, and the bound where it says nothing that can be believed.
+func reported(u openai.Usage, bound cost) cost {
+	prompt, completion := int64(u.PromptTokens), int64(u.CompletionTokens)
+	if prompt <= 0 || completion < 0 || prompt > maxReported || completion > maxReported {
+		return bound
+	}
+	return cost{prompt: prompt, completion: completion}
+}
+
+// settle puts what was used on record, also where the session has ended.
+func (a *Advisor) settle(ctx context.Context, r planner.Reservation, used int64) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	return a.budget.Settle(ctx, r, used)
+}
+
+// rest returns why the service is not asked at the moment, or nil.
+func (a *Advisor) rest() *Failure {
+	if until, shut := a.gate.shut(); shut {
+		return &Failure{Kind: Throttled, RetryAt: until}
+	}
+	if left := a.breaker.RemainingDelay(); left > 0 {
+		return &Failure{Kind: Rested, RetryAt: time.Now().Add(left)}
+	}
+	return nil
+}
+
+// record counts a failure. One that is not the service's leaves a closed breaker as it is; a half-open one must hear something.
+func (a *Advisor) record(f *Failure) {
+	a.metrics.requests.WithLabelValues(string(f.Kind)).Inc()
+	switch {
+	case errors.Is(f, context.Canceled) && a.breaker.IsClosed():
+	case f.counts():
+		a.breaker.RecordFailure()
+	default:
+		a.breaker.RecordSuccess()
+	}
+}
+
+// told returns the failure as the planner knows it: a service that cannot be asked is nobody's fault, one that answers nonsense fails
+// the session.
+func (a *Advisor) told(f *Failure) error {
+	switch f.Kind {
+	case Unreadable, TooLarge:
+		return f
+	case Unreachable, TimedOut, Throttled, Denied, Unavailable, Rested:
+	}
+	return a.unavailable(f)
+}
+
+func (a *Advisor) unavailable(f *Failure) error {
+	return &planner.Unavailable{RetryIn: max(time.Until(f.RetryAt), a.breaker.RemainingDelay(), 0), Err: f}
+}

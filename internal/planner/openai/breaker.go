@@ -1,0 +1,31 @@
+package openai
+
+import (
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+)
+
+// maxFailures is how many calls in a row may fail before the service is left alone.
+const maxFailures = 3
+
+// newBreaker returns a breaker that opens after maxFailures failures in a row, for rest; then one call tries.
+func newBreaker(rest time.Duration) circuitbreaker.CircuitBreaker[any] {
+	return circuitbreaker.NewBuilder[any]().
+		WithFailureThreshold(maxFailures).
+		WithSuccessThreshold(1).
+		WithDelay(rest).
+		Build()
+}
+
+// counts reports whether a failure is one of the service. A service that asks to wait is well, and so is one whose caller went away:
+// the gate and the caller know what to do.
+func (f *Failure) counts() bool {
+	switch f.Kind {
+	case Throttled, Rested:
+		return false
+	case Unreachable, TimedOut, Denied, Unavailable, Unreadable, TooLarge:
+		return true
+	}
+	return true
+}

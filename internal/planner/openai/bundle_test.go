@@ -1,0 +1,213 @@
+package openai_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/planner"
+	"rubato/internal/planner/openai"
+	"rubato/internal/planner/openai/openaitest"
+)
+
+// theKey is the key of the service in tests. It must not be seen anywhere but in the header that carries it.
+const theKey = "sk-canary-7Jq2mZ8tL4xV9bN3"
+
+// bundle is an advisor, the service that it asks, and a desk at which what it does is seen.
+type bundle struct {
+	service  *openaitest.Server
+	advisor  *openai.Advisor
+	desk     *desk
+	budget   *purse
+	registry *prometheus.Registry
+}
+
+// setup returns a bundle whose service answers by script. change may set what the config should be.
+func setup(t *testing.T, script openaitest.Script, change ...func(*openai.Config)) *bundle {
+	t.Helper()
+	b := &bundle{service: openaitest.New(t, script), desk: &desk{}, budget: &purse{left: 1 << 40}, registry: prometheus.NewRegistry()}
+	config := openai.Config{BaseURL: b.service.URL(), Key: theKey, Model: "scripted-1", PromptPrice: 2, CompletionPrice: 8}
+	for _, c := range change {
+		c(&config)
+	}
+	advisor, err := openai.New(config, b.budget, b.registry)
+	require.NoError(t, err)
+	b.advisor = advisor
+	return b
+}
+
+func (b *bundle) advise(t *testing.T) (planner.Verdict, error) {
+	t.Helper()
+	return b.advisor.Advise(t.Context(), aCase(), b.desk)
+}
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// aCase is an endpoint that just began to fail.
+func aCase() planner.Case {
+	return planner.Case{
+		Account: planner.Account{EndpointID: endpoints.ID{1}}, At: now, Trigger: planner.FailuresChanged, Name: "orders health",
+		Policy: "Tighten while orders pile up, at most every 10 s.", Labels: map[string]string{"group": "shop", "role": "health"},
+		Baseline: planner.Baseline{Interval: 5 * time.Minute}, Min: 10 * time.Second, Max: time.Hour, Tempo: 5 * time.Minute,
+		NextRunAt: now.Add(time.Minute), FailureCount: 2,
+		Health: []planner.Health{
+			{Window: time.Hour, Runs: 12, Succeeded: 10, Failed: 2, P50: 40 * time.Millisecond, P95: 90 * time.Millisecond, P99: time.Second},
+			{Window: 4 * time.Hour, Runs: 48, Succeeded: 46, Failed: 2, P50: 40 * time.Millisecond, P99: time.Second},
+			{Window: 24 * time.Hour, Runs: 288, Succeeded: 286, Failed: 2, P50: 40 * time.Millisecond, P99: time.Second},
+		},
+		Outcomes: []planner.Outcome{
+			{StartedAt: now.Add(-time.Minute), Status: "failed", Reason: "http_status", StatusCode: 503, Latency: time.Second},
+			{StartedAt: now.Add(-6 * time.Minute), Status: "failed", Reason: "http_status", StatusCode: 503, Latency: time.Second},
+			{StartedAt: now.Add(-11 * time.Minute), Status: "succeeded", Reason: "", StatusCode: 200, Latency: 40 * time.Millisecond},
+		},
+		Siblings: []planner.Sibling{{ID: endpoints.ID{2}, Name: "orders load", Role: "load", Status: "succeeded", Tempo: time.Minute}},
+	}
+}
+
+// answer is what the target of aCase answered last.
+func answer(body string) planner.Response {
+	return planner.Response{
+		At: now.Add(-time.Minute), Status: "failed", StatusCode: 503, Latency: time.Second, ContentType: "application/json",
+		Features: []planner.Feature{{Path: "$.queue.depth", Value: 120.0}, {Path: "$.status", Value: "busy"}, {Path: "$.ok", Value: false}},
+		Body:     body,
+	}
+}
+
+// desk lets every proposal pass that the rails of the planner would, and keeps what is done at it.
+type desk struct {
+	mu        sync.Mutex
+	body      string
+	fail      error // of every reading
+	calls     int
+	refused   []planner.Call
+	spent     []planner.Usage
+	warnings  []string
+	intervals []planner.IntervalProposal
+	nextRuns  []planner.NextRunProposal
+	pauses    []planner.PauseProposal
+	cleared   []string
+}
+
+func (d *desk) count() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.calls++; d.calls > planner.MaxCalls {
+		return planner.ErrTooManyCalls
+	}
+	return d.fail
+}
+
+func (d *desk) LatestResponse(context.Context) (planner.Response, error) {
+	if err := d.count(); err != nil {
+		return planner.Response{}, err
+	}
+	if d.body == "" {
+		return planner.Response{}, errs.New(errs.NotFound, "not_found", "there is no answer yet")
+	}
+	return answer(d.body), nil
+}
+
+func (d *desk) ResponseHistory(_ context.Context, limit int) ([]planner.Response, error) {
+	var list []planner.Response
+	for range limit {
+		list = append(list, answer(d.body))
+	}
+	return list, d.count()
+}
+
+func (d *desk) SiblingResponses(context.Context) ([]planner.SiblingResponse, error) {
+	return []planner.SiblingResponse{{Sibling: "orders load", Role: "load", Response: answer(d.body)}}, d.count()
+}
+
+func (d *desk) ProposeInterval(_ context.Context, p planner.IntervalProposal) (planner.Ruling, error) {
+	if err := d.count(); err != nil {
+		return planner.Ruling{}, err
+	}
+	if p.Interval < 10*time.Second {
+		return planner.Ruling{}, errs.New(errs.Invalid, "below_min", "the clamps are 10 s to 1 h")
+	}
+	d.intervals = append(d.intervals, p)
+	return planner.Ruling{Interval: p.Interval}, nil
+}
+
+func (d *desk) ProposeNextRun(_ context.Context, p planner.NextRunProposal) (planner.Ruling, error) {
+	if err := d.count(); err != nil {
+		return planner.Ruling{}, err
+	}
+	d.nextRuns = append(d.nextRuns, p)
+	return planner.Ruling{Note: "it runs once"}, nil
+}
+
+func (d *desk) PauseUntil(_ context.Context, p planner.PauseProposal) (planner.Ruling, error) {
+	if err := d.count(); err != nil {
+		return planner.Ruling{}, err
+	}
+	d.pauses = append(d.pauses, p)
+	return planner.Ruling{}, nil
+}
+
+func (d *desk) ClearHints(_ context.Context, reason string) (planner.Ruling, error) {
+	if err := d.count(); err != nil {
+		return planner.Ruling{}, err
+	}
+	d.cleared = append(d.cleared, reason)
+	return planner.Ruling{}, nil
+}
+
+func (d *desk) Refuse(c planner.Call) { d.calls++; d.refused = append(d.refused, c) }
+func (d *desk) Spend(u planner.Usage) { d.spent = append(d.spent, u) }
+func (d *desk) Warn(text string)      { d.warnings = append(d.warnings, text) }
+func (d *desk) proposals() int {
+	return len(d.intervals) + len(d.nextRuns) + len(d.pauses) + len(d.cleared)
+}
+func (d *desk) everything() string { return fmt.Sprintf("%+v %s", d, d.raw()) }
+
+// raw returns the arguments of refused calls as text.
+func (d *desk) raw() (all string) {
+	for _, c := range d.refused {
+		all += string(c.Arguments) + c.Result
+	}
+	return all
+}
+
+// tokens returns what the session is said to have used.
+func (d *desk) tokens() (sum int64) {
+	for _, u := range d.spent {
+		sum += u.PromptTokens + u.CompletionTokens
+	}
+	return sum
+}
+
+// purse is a budget in memory. What it gave and never got an account of is held.
+type purse struct {
+	mu         sync.Mutex
+	left, held int64
+	most       int64 // reserved at once
+}
+
+func (p *purse) Reserve(_ context.Context, a planner.Account, tokens int64) (planner.Reservation, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if tokens > p.left {
+		return planner.Reservation{}, planner.ErrOverBudget
+	}
+	p.left -= tokens
+	p.held += tokens
+	p.most = max(p.most, tokens)
+	return planner.Reservation{Account: a, Tokens: tokens}, nil
+}
+
+func (p *purse) Settle(ctx context.Context, r planner.Reservation, used int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held -= r.Tokens
+	p.left += r.Tokens - used
+	return ctx.Err()
+}

@@ -1,0 +1,311 @@
+package openai_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/planner"
+	"rubato/internal/planner/openai"
+	"rubato/internal/planner/openai/openaitest"
+)
+
+// flood returns so many calls in one answer.
+func flood(calls int) openaitest.Answer {
+	list := make([]openaitest.Invocation, calls)
+	for i := range list {
+		list[i] = tighten()
+	}
+	return openaitest.Tools(list...)
+}
+
+// TestNonsenseChangesNothing shows services and models that answer nonsense: after one more try at most the session fails, and nothing
+// was proposed.
+func TestNonsenseChangesNothing(t *testing.T) {
+	t.Parallel()
+	whole := `{"choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function",` +
+		`"function":{"name":"propose_interval","arguments":"{\"interval_seconds\":30,\"ttl_minutes\":5,\"reason\":\"r\"}"}}]}}]}`
+	for name, c := range map[string]struct {
+		answer   openaitest.Answer
+		requests int
+	}{
+		"text":             {openaitest.Text("I would run it every second."), 2},
+		"text like a call": {openaitest.Text(`{"tool_calls":[{"function":{"name":"propose_interval","arguments":"{}"}}]}`), 2},
+		"refusal":          {openaitest.Refusal("I cannot help with that."), 2},
+		"filtered":         {openaitest.Filtered(), 2},
+		"empty choices":    {openaitest.Empty(), 1},
+		"empty body":       {openaitest.Raw(""), 1},
+		"null":             {openaitest.Raw("null"), 1},
+		"a page":           {openaitest.Raw("<html>It works!</html>"), 1},
+		"truncated":        {openaitest.Raw(whole[:len(whole)-40]), 1},
+		"cut":              {openaitest.Cut(whole), 1},
+		"wrong types":      {openaitest.Raw(`{"choices":{"message":7},"usage":"much"}`), 1},
+		"calls of a wrong type": {openaitest.Raw(
+			`{"choices":[{"message":{"role":"assistant","tool_calls":[{"function":{"name":{},"arguments":{}}}]}}]}`), 1},
+		"500 calls":         {flood(500), 1},
+		"16 calls":          {flood(planner.MaxCalls + 1), 1},
+		"only unknown":      {openaitest.Tools(openaitest.Invoke("run_shell", map[string]any{"cmd": "id"})), 2},
+		"half a call":       {openaitest.Exhausted(tighten()), 2},
+		"an error with 200": {openaitest.Raw(`{"error":{"message":"no such model","type":"x"}}`), 1},
+		"an old function":   {openaitest.Raw(`{"choices":[{"message":{"role":"assistant","function_call":{"name":"propose_interval","arguments":"{}"}}}]}`), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, openaitest.Always(c.answer))
+			verdict, err := b.advise(t)
+			require.Error(t, err)
+			require.Zero(t, verdict)
+			require.Zero(t, b.desk.proposals())
+			require.Len(t, b.service.Calls(), c.requests)
+			require.Zero(t, b.budget.held)
+		})
+	}
+}
+
+func TestAnEndlessAnswerIsNotRead(t *testing.T) {
+	t.Parallel()
+	const much = 200 << 20
+	for _, status := range []int{http.StatusOK, http.StatusInternalServerError} {
+		var sent atomic.Int64
+		b := setup(t, openaitest.Always(openaitest.Huge(status, much, &sent)))
+		_, err := b.advise(t)
+		failure := new(openai.Failure)
+		require.ErrorAs(t, err, &failure)
+		require.Equal(t, openai.TooLarge, failure.Kind)
+		require.Less(t, sent.Load(), int64(10<<20), "what was not read was not sent either, but for what the connection holds")
+	}
+}
+
+func TestASlowServiceEndsWithTheSession(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]openaitest.Answer{
+		"no answer": openaitest.Hang(), "a byte at a time": openaitest.Drip(time.Millisecond),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, openaitest.Always(answer), func(c *openai.Config) { c.Timeout = 200 * time.Millisecond })
+			begun := time.Now()
+			_, err := b.advise(t)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			var unavailable *planner.Unavailable
+			require.ErrorAs(t, err, &unavailable)
+			require.Less(t, time.Since(begun), 10*time.Second)
+			require.Zero(t, b.budget.held, "what it may have cost is settled, past the end of the session")
+			require.Positive(t, b.desk.tokens(), "a service that was asked may charge for it")
+		})
+	}
+}
+
+func TestASessionEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	b := setup(t, openaitest.Always(openaitest.Hang()))
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err := b.advisor.Advise(ctx, aCase(), b.desk)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, b.budget.held)
+}
+
+func TestAServiceThatIsFullIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for asked, want := range map[string]struct{ least, most time.Duration }{
+		"1":                             {time.Second - 100*time.Millisecond, 1250 * time.Millisecond},
+		"86400":                         {9*time.Minute - time.Second, 10 * time.Minute},
+		"999999999999999999999":         {9*time.Minute - time.Second, 10 * time.Minute},
+		"soon":                          {30*time.Second - time.Second, 38 * time.Second},
+		"-5":                            {30*time.Second - time.Second, 38 * time.Second},
+		"":                              {30*time.Second - time.Second, 38 * time.Second},
+		"Wed, 21 Oct 2015 07:28:00 GMT": {time.Second - 100*time.Millisecond, 1250 * time.Millisecond},
+	} {
+		t.Run(asked, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, openaitest.Always(openaitest.RateLimited(asked)))
+			for range 5 {
+				_, err := b.advise(t)
+				var unavailable *planner.Unavailable
+				require.ErrorAs(t, err, &unavailable)
+				require.GreaterOrEqual(t, unavailable.RetryIn, want.least)
+				require.LessOrEqual(t, unavailable.RetryIn, want.most)
+			}
+			require.Len(t, b.service.Calls(), 1, "one request for each window")
+			require.Equal(t, 1, b.desk.calls, "nothing is read for a session that cannot be held")
+			require.Zero(t, b.desk.tokens())
+			require.Zero(t, b.budget.held)
+		})
+	}
+}
+
+func TestAServiceThatHasRoomAgainIsAsked(t *testing.T) {
+	t.Parallel()
+	b := setup(t, openaitest.Sequence(openaitest.RateLimited("1"), openaitest.Tools(openaitest.Submission("calm"))))
+	_, err := b.advise(t)
+	require.Error(t, err)
+	require.Eventually(t, func() bool {
+		_, err := b.advise(t)
+		return err == nil
+	}, 10*time.Second, 20*time.Millisecond)
+	calls := b.service.Calls()
+	require.Len(t, calls, 2)
+	require.GreaterOrEqual(t, calls[1].At.Sub(calls[0].At), time.Second)
+}
+
+func TestAServiceThatFailsIsGivenARest(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]openaitest.Answer{
+		"500": openaitest.Status(http.StatusInternalServerError, openaitest.Problem("server_error", "oops")), "502": openaitest.Status(http.StatusBadGateway, "<html>"),
+		"401": openaitest.Status(http.StatusUnauthorized, openaitest.Problem("invalid_api_key", "no")), "nonsense": openaitest.Raw("<html>"),
+		"redirect": openaitest.Status(http.StatusFound, "", "Location", "https://example.com/"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, openaitest.Always(answer), func(c *openai.Config) { c.Rest = time.Second })
+			var last error
+			for range 20 {
+				_, last = b.advise(t)
+				require.Error(t, last)
+			}
+			require.Len(t, b.service.Calls(), 3)
+			require.Equal(t, openai.Rested, kindOf(t, last))
+			require.InDelta(t, 1, value(t, b, "rubato_planner_model_resting"), 0)
+
+			b.service.Script(openaitest.Always(openaitest.Tools(openaitest.Submission("calm"))))
+			require.Eventually(t, func() bool {
+				_, err := b.advise(t)
+				return err == nil
+			}, 10*time.Second, 20*time.Millisecond)
+			calls := b.service.Calls()
+			require.Len(t, calls, 4)
+			require.GreaterOrEqual(t, calls[3].At.Sub(calls[2].At), time.Second)
+			_, err := b.advise(t)
+			require.NoError(t, err, "one answer closes the breaker")
+		})
+	}
+}
+
+func TestAServiceThatFailsItsTrialIsGivenAnotherRest(t *testing.T) {
+	t.Parallel()
+	b := setup(t, openaitest.Always(openaitest.Status(http.StatusInternalServerError, "")), func(c *openai.Config) { c.Rest = 300 * time.Millisecond })
+	require.Eventually(t, func() bool {
+		_, err := b.advise(t)
+		require.Error(t, err)
+		return len(b.service.Calls()) == 6
+	}, 20*time.Second, time.Millisecond)
+	calls := b.service.Calls()
+	for i := 3; i < len(calls); i++ {
+		require.GreaterOrEqual(t, calls[i].At.Sub(calls[i-1].At), 300*time.Millisecond)
+	}
+}
+
+// TestTheKeyIsNowhere lets the service repeat the key and what it was asked in every way that it can.
+func TestTheKeyIsNowhere(t *testing.T) {
+	t.Parallel()
+	echo := func(status int, body string) openaitest.Script {
+		return func(c openaitest.Call) openaitest.Answer {
+			return openaitest.Status(status, strings.ReplaceAll(body, "KEY", c.Header.Get("Authorization")))
+		}
+	}
+	for name, script := range map[string]openaitest.Script{
+		"error":        echo(http.StatusUnauthorized, openaitest.Problem("invalid_api_key", "Incorrect API key provided: KEY")),
+		"error's code": echo(http.StatusBadRequest, `{"error":{"message":["KEY"],"code":"KEY","param":"KEY","type":"KEY"}}`),
+		"body":         echo(http.StatusBadGateway, "upstream sent KEY"),
+		"garbage":      echo(http.StatusOK, "KEY"),
+		"redirect": func(c openaitest.Call) openaitest.Answer {
+			return openaitest.Status(http.StatusTemporaryRedirect, "", "Location", "http://127.0.0.1:1/?"+c.Header.Get("Authorization"))
+		},
+		"text": func(c openaitest.Call) openaitest.Answer { return openaitest.Text(c.Header.Get("Authorization")) },
+		"tool": func(c openaitest.Call) openaitest.Answer {
+			return openaitest.Tools(openaitest.Invoke(c.Header.Get("Authorization"), map[string]any{c.Header.Get("Authorization"): theKey}))
+		},
+		"reason": func(c openaitest.Call) openaitest.Answer {
+			if c.Turn() == 0 {
+				return openaitest.Tools(openaitest.Invoke("clear_hints", map[string]any{"reason": c.Header.Get("Authorization")}))
+			}
+			return openaitest.Tools(openaitest.Submission(c.Header.Get("Authorization")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, script)
+			verdict, err := b.advise(t)
+			said := verdict.Reasoning + b.desk.everything()
+			if err != nil {
+				said += err.Error()
+			}
+			require.NotContains(t, said, theKey)
+			require.NotContains(t, said, theKey[3:12])
+			for _, call := range b.service.Calls() {
+				require.NotContains(t, string(call.Body), theKey[3:12])
+			}
+		})
+	}
+	plain := setup(t, func(c openaitest.Call) openaitest.Answer {
+		return openaitest.Tools(openaitest.Submission(c.Header.Get("Authorization")), openaitest.Invoke(c.Header.Get("Authorization"), nil))
+	}, func(c *openai.Config) { c.Key = "wordlike" })
+	verdict, err := plain.advise(t)
+	require.NoError(t, err)
+	require.NotContains(t, verdict.Reasoning+plain.desk.everything(), "wordlike", "nor where it does not look like one")
+	b := setup(t, openaitest.Always(openaitest.Empty()), func(c *openai.Config) { c.BaseURL = "http://user:" + theKey + "@127.0.0.1:1/" + theKey })
+	_, err = b.advise(t)
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), theKey)
+}
+
+func TestABudgetThatIsSpentAsksNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t, openaitest.Always(openaitest.Tools(openaitest.Submission("calm"))))
+	b.budget.left = 500
+	_, err := b.advise(t)
+	require.ErrorIs(t, err, planner.ErrOverBudget)
+	require.Empty(t, b.service.Calls())
+	require.EqualValues(t, 500, b.budget.left)
+}
+
+func TestWhatAServiceDoesNotCountIsChargedAsReserved(t *testing.T) {
+	t.Parallel()
+	b := setup(t, openaitest.Always(openaitest.Uncounted(openaitest.Submission("calm"))))
+	_, err := b.advise(t)
+	require.NoError(t, err)
+	require.Equal(t, b.budget.most, b.desk.tokens())
+	for _, usage := range []openaitest.Usage{{Prompt: -5, Completion: 3}, {Prompt: 1 << 40, Completion: 1}, {Prompt: 5, Completion: -1}} {
+		b := setup(t, openaitest.Always(openaitest.ToolsFor(usage, openaitest.Submission("calm"))))
+		_, err := b.advise(t)
+		require.NoError(t, err)
+		require.Equal(t, b.budget.most, b.desk.tokens(), "what cannot be is not believed")
+	}
+}
+
+// kindOf returns the kind of the failure that err is.
+func kindOf(t *testing.T, err error) openai.Kind {
+	t.Helper()
+	failure := new(openai.Failure)
+	require.ErrorAs(t, err, &failure)
+	return failure.Kind
+}
+
+// value returns the value of a metric without labels.
+func value(t *testing.T, b *bundle, name string) float64 {
+	t.Helper()
+	families, err := b.registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+func TestMetricsNameEveryValueFromTheStart(t *testing.T) {
+	t.Parallel()
+	b := setup(t, openaitest.Always(openaitest.Empty()))
+	count, err := testutil.GatherAndCount(b.registry, "rubato_planner_model_requests_total", "rubato_planner_model_refusals_total")
+	require.NoError(t, err)
+	require.Equal(t, 9+5, count)
+}

@@ -1,0 +1,56 @@
+package openai
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// metrics counts what is asked of the service. Tokens are counted where sessions are.
+type metrics struct {
+	requests *prometheus.CounterVec
+	refused  *prometheus.CounterVec
+	seconds  prometheus.Histogram
+}
+
+// answered is the result of a request that is no failure.
+const answered = "answered"
+
+// Why calls of the model are not carried out.
+const (
+	refusedUnknown   = "unknown_tool"
+	refusedArguments = "bad_arguments"
+	refusedRails     = "rails"
+	refusedTooMany   = "too_many"
+	refusedEmpty     = "no_call"
+)
+
+func newMetrics(r prometheus.Registerer, resting func() bool) *metrics {
+	f := promauto.With(r)
+	m := &metrics{
+		requests: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "rubato_planner_model_requests_total", Help: "Requests to the model's service, by what came of them.",
+		}, []string{"result"}),
+		refused: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "rubato_planner_model_refusals_total", Help: "Calls of the model, or answers without one, that were not carried out, by why.",
+		}, []string{"reason"}),
+		seconds: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "rubato_planner_model_seconds", Help: "How long the model's service took to answer.",
+			Buckets: []float64{.5, 2, 5, 15, 30},
+		}),
+	}
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rubato_planner_model_resting", Help: "1 while the model's service is left alone: it failed, or asked for it.",
+	}, func() float64 {
+		if resting() {
+			return 1
+		}
+		return 0
+	})
+	for _, kind := range []Kind{Unreachable, TimedOut, Throttled, Denied, Unavailable, Unreadable, TooLarge, Rested, answered} {
+		m.requests.WithLabelValues(string(kind))
+	}
+	for _, reason := range []string{refusedUnknown, refusedArguments, refusedRails, refusedTooMany, refusedEmpty} {
+		m.refused.WithLabelValues(reason)
+	}
+	return m
+}

@@ -1,0 +1,105 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	openai "github.com/sashabaranov/go-openai"
+
+	"rubato/internal/planner"
+)
+
+// tool is one thing that the model may ask for. The schema that the model is shown and the check of what it sends come from the same
+// lines. No parameter names an endpoint: the desk is bound to one.
+type tool struct {
+	name       planner.Tool
+	about      string
+	parameters []parameter
+}
+
+// parameter is a required argument: a number from low to high, or a text where high is 0.
+type parameter struct {
+	name      string
+	about     string
+	low, high float64
+}
+
+const (
+	longestInterval = 366 * 24 * 3600 // seconds; what endpoints allow. Rails and clamps are narrower
+	longestLife     = 24 * 60         // minutes, of a hint
+	longestPause    = 60              // minutes
+)
+
+// reading returns the tools that look.
+func reading() []tool {
+	return []tool{
+		{planner.ToolLatestResponse, "Newest response with its body", nil},
+		{planner.ToolResponseHistory, "Newest responses", []parameter{{"limit", "1-10", 1, planner.MaxResponses}}},
+		{planner.ToolSiblingResponses, "Newest response of each sibling", nil},
+	}
+}
+
+// proposing returns the tools that propose.
+func proposing() []tool {
+	life := parameter{"ttl_minutes", "life, up to 1440", 0.1, longestLife}
+	reason := parameter{"reason", "one sentence", 0, 0}
+	return []tool{
+		{planner.ToolProposeInterval, "Another interval for a time", []parameter{{"interval_seconds", "1 or more", 1, longestInterval}, life, reason}},
+		{planner.ToolProposeNextRun, "One run soon", []parameter{{"in_seconds", "from now", 0, longestInterval}, life, reason}},
+		{planner.ToolPauseUntil, "No runs for a time", []parameter{{"minutes", "up to 60", 0.1, longestPause}, reason}},
+		{planner.ToolClearHints, "Back to the baseline", []parameter{reason}},
+	}
+}
+
+// submitting returns the tool that ends a session.
+func submitting() []tool {
+	return []tool{{planner.ToolSubmit, "Ends the session; always last", []parameter{
+		{"reasoning", "short", 0, 0}, {"confidence", "0-1", 0, 1}, {"next_analysis_in_minutes", "when to look again", 0, longestLife},
+	}}}
+}
+
+// every returns all tools.
+func every() []tool { return slices.Concat(reading(), proposing(), submitting()) }
+
+// schema returns the JSON schema of the arguments, in the strict form: every property required, no other allowed.
+func (t tool) schema() json.RawMessage {
+	properties, required := map[string]any{}, make([]string, 0, len(t.parameters))
+	for _, p := range t.parameters {
+		kind := "number"
+		if p.text() {
+			kind = "string"
+		}
+		required = append(required, p.name)
+		properties[p.name] = map[string]any{"type": kind, "description": p.about}
+	}
+	schema, err := json.Marshal(map[string]any{
+		"type": "object", "properties": properties, "required": required, "additionalProperties": false,
+	})
+	if err != nil {
+		panic(fmt.Sprintf("a schema of constants that cannot be encoded: %v", err))
+	}
+	return schema
+}
+
+func (p parameter) text() bool { return p.high == 0 }
+
+// offered returns tools as the service takes them.
+func offered(tools []tool) []openai.Tool {
+	list := make([]openai.Tool, 0, len(tools))
+	for _, t := range tools {
+		list = append(list, openai.Tool{Type: openai.ToolTypeFunction, Function: &openai.FunctionDefinition{
+			Name: string(t.name), Description: t.about, Strict: true, Parameters: t.schema(),
+		}})
+	}
+	return list
+}
+
+// find returns the tool of a name among tools.
+func find(tools []tool, name string) (tool, bool) {
+	at := slices.IndexFunc(tools, func(t tool) bool { return string(t.name) == name })
+	if at < 0 {
+		return tool{}, false
+	}
+	return tools[at], true
+}

@@ -1,0 +1,85 @@
+package openai
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// maxAnswer is how much of an answer is read. A completion of a few hundred tokens takes some kilobytes; what is longer is no answer
+// to what was asked, and 16 sessions at once must not fill the memory.
+const maxAnswer = 512 << 10
+
+// errRedirected refuses to take the key to where an answer points.
+var errRedirected = errors.New("the service redirects; its base URL must be the last one")
+
+// transport is the way to the service: it asks nothing while the gate is shut, and hands on no more than maxAnswer bytes.
+type transport struct {
+	base http.RoundTripper
+	gate *gate
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if until, shut := t.gate.shut(); shut {
+		if r.Body != nil {
+			_ = r.Body.Close() // A RoundTripper closes the body that it was given, whatever happens.
+		}
+		return nil, &Failure{Kind: Throttled, RetryAt: until}
+	}
+	answer, err := t.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if until := t.gate.observe(answer); !until.IsZero() {
+		_ = answer.Body.Close()
+		return nil, &Failure{Kind: Throttled, Status: answer.StatusCode, RetryAt: until}
+	}
+	if answer.ContentLength > maxAnswer {
+		_ = answer.Body.Close()
+		return nil, &Failure{Kind: TooLarge, Status: answer.StatusCode}
+	}
+	answer.Body = &bounded{body: answer.Body, status: answer.StatusCode, left: maxAnswer}
+	return answer, nil
+}
+
+// bounded is a body that fails instead of going on for ever.
+type bounded struct {
+	body   io.ReadCloser
+	status int
+	left   int64
+}
+
+// Read implements [io.Reader].
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, &Failure{Kind: TooLarge, Status: b.status}
+	}
+	n, err := b.body.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (b *bounded) Close() error { return b.body.Close() }
+
+// newHTTPClient returns a client of its own: each phase has an end, proxies come from the environment, redirects are refused.
+// The address is the operator's word and may well be private, a model beside the planner; so the guard of targets has no part here.
+func newHTTPClient(g *gate, timeout time.Duration) *http.Client {
+	return &http.Client{
+		Timeout: timeout,
+		Transport: &transport{gate: g, base: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			TLSHandshakeTimeout:    5 * time.Second,
+			ResponseHeaderTimeout:  timeout,
+			MaxResponseHeaderBytes: 64 << 10,
+			MaxIdleConnsPerHost:    4,
+			IdleConnTimeout:        90 * time.Second,
+			ForceAttemptHTTP2:      true,
+		}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirected },
+	}
+}

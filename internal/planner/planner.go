@@ -1,0 +1,150 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config says what a planner works with. Every field is required.
+type Config struct {
+	Advisor    Advisor
+	Queue      Queue
+	Evidence   Evidence
+	Rails      Rails
+	Slots      int           // how many analyses are under way at once
+	Poll       time.Duration // between looks
+	Timeout    time.Duration // of one analysis; shorter than the lock of the queue
+	Grace      time.Duration // how long analyses may go on when the planner stops
+	Retention  time.Duration // how long sessions are kept
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+const (
+	// closeTimeout bounds the transaction that ends a session, which takes milliseconds. It is time of the lock beyond the analysis.
+	closeTimeout = 5 * time.Second
+	// tidyEvery is how often old sessions are looked for.
+	tidyEvery = 10 * time.Minute
+)
+
+// LockFor returns how long a claim has to hold for analyses of a length.
+func LockFor(timeout time.Duration) time.Duration { return timeout + 2*closeTimeout }
+
+// Planner analyses endpoints. Use New, then Run once.
+type Planner struct {
+	cfg      Config
+	metrics  *metrics
+	slots    chan struct{}
+	sessions sync.WaitGroup
+	seen     atomic.Int64 // when a pass last succeeded, Unix ns of this process
+	draining atomic.Bool
+}
+
+// New returns a planner that does nothing until Run.
+func New(cfg Config) *Planner {
+	cfg.Logger = cfg.Logger.With("component", "planner")
+	return &Planner{cfg: cfg, metrics: newMetrics(cfg.Registerer), slots: make(chan struct{}, cfg.Slots)}
+}
+
+// Run analyses until ctx ends. Then it lets what is under way end within the grace, and gives back what has not. Nothing that it meets
+// ends it.
+func (p *Planner) Run(ctx context.Context) {
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	poll := time.NewTicker(p.cfg.Poll)
+	defer poll.Stop()
+	tidy := time.NewTicker(tidyEvery)
+	defer tidy.Stop()
+	for {
+		p.pass(ctx, working)
+		select {
+		case <-ctx.Done():
+			p.drain(stop)
+			return
+		case <-tidy.C:
+			p.tidy(ctx)
+		case <-poll.C:
+		}
+	}
+}
+
+// drain waits for the analyses under way, up to the grace, then ends them.
+func (p *Planner) drain(stop context.CancelFunc) {
+	p.draining.Store(true)
+	timer := time.AfterFunc(p.cfg.Grace, stop)
+	defer timer.Stop()
+	p.sessions.Wait()
+}
+
+// pass looks for what needs analysis and begins as many analyses as there is room for.
+func (p *Planner) pass(ctx, working context.Context) {
+	if err := p.look(ctx, working); err != nil {
+		if ctx.Err() == nil {
+			p.metrics.errors.Inc()
+			p.cfg.Logger.Warn("looking for endpoints to analyse failed; the next pass tries again", "error", err)
+		}
+		return
+	}
+	p.seen.Store(time.Now().UnixNano())
+}
+
+func (p *Planner) look(ctx, working context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	if err := p.cfg.Queue.Watch(limited); err != nil {
+		return fmt.Errorf("watching for changes: %w", err)
+	}
+	room := cap(p.slots) - len(p.slots)
+	if room == 0 {
+		return nil
+	}
+	tickets, err := p.cfg.Queue.Claim(limited, room)
+	if err != nil {
+		return fmt.Errorf("claiming up to %d endpoints: %w", room, err)
+	}
+	for _, t := range tickets {
+		p.slots <- struct{}{}
+		p.metrics.busy.Inc()
+		p.sessions.Go(func() {
+			defer func() { <-p.slots; p.metrics.busy.Dec() }()
+			p.carryOut(working, t)
+		})
+	}
+	return nil
+}
+
+// carryOut runs one analysis, and gives the claim back where it came to nothing.
+func (p *Planner) carryOut(ctx context.Context, t Ticket) {
+	err := p.analyse(ctx, t)
+	if err == nil {
+		return
+	}
+	if errors.Is(err, ErrClaimLost) {
+		p.metrics.lost.Inc()
+		p.cfg.Logger.Warn("an analysis lost its claim and wrote nothing", "endpoint_id", t.Account.EndpointID.String())
+		return
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if ctx.Err() == nil {
+		p.metrics.errors.Inc()
+		p.cfg.Logger.Warn("an analysis failed", "endpoint_id", t.Account.EndpointID.String(), "error", err)
+	} else if released := p.cfg.Queue.Release(limited, []Ticket{t}); released != nil {
+		p.cfg.Logger.Warn("giving back the claim of an analysis failed; it comes free with its lock", "error", released)
+	}
+}
+
+func (p *Planner) tidy(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	if err := p.cfg.Evidence.Tidy(limited, time.Now().Add(-p.cfg.Retention)); err != nil && ctx.Err() == nil {
+		p.cfg.Logger.Warn("forgetting old sessions failed; the next time tries again", "error", err)
+	}
+}

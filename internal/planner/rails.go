@@ -1,0 +1,240 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+)
+
+// Rails are the bounds of what a planner may do, whoever advises it. They hold in code, not in a prompt. That a hint has an end within
+// [endpoints.MaxHintLife] holds for everybody who writes one; [endpoints.MaxPlannerPause] bounds pauses.
+type Rails struct {
+	MaxStep        float64       // how many times longer or shorter a proposed interval may be than what is in force; more is cut to it
+	MinStep        float64       // how many times longer or shorter it has to be to be a change; less only renews what is in force
+	MaxSpeedUp     float64       // how many times faster than its user asked an endpoint without minIntervalMs may run
+	Dwell          time.Duration // least time between two changes of the interval; twice this to turn back
+	ChangesPerHour int           // of an endpoint: of its interval, single runs, and pauses
+	MinAgain       time.Duration // least time between two analyses
+	MaxAgain       time.Duration // most time to the next analysis
+	PerHour        int           // analyses of an endpoint
+}
+
+// DefaultRails are those of a planner that nobody configured.
+func DefaultRails() Rails {
+	return Rails{
+		MaxStep: 4, MinStep: 1.2, MaxSpeedUp: 20, Dwell: time.Minute, ChangesPerHour: 12,
+		MinAgain: 30 * time.Second, MaxAgain: 24 * time.Hour, PerHour: 12,
+	}
+}
+
+// standing is what a proposal is judged against: an endpoint at an instant, and what the planner did to it before.
+type standing struct {
+	now      time.Time
+	endpoint *endpoints.Endpoint
+	memory   Memory
+	tempo    time.Duration // in force
+	usual    time.Duration // without hint and backoff
+}
+
+func stand(e *endpoints.Endpoint, m Memory, now time.Time) (standing, error) {
+	tempo, err := e.Tempo(now)
+	if err != nil {
+		return standing{}, err
+	}
+	usual, err := e.Usual(now)
+	return standing{now: now, endpoint: e, memory: m.at(now), tempo: tempo, usual: usual}, err
+}
+
+// Floor returns the shortest interval that a planner may ask for: minIntervalMs, where the user named one. Else a share of what the user
+// asked for, so that nobody's nightly job comes to run every second. Never less than a second, and never longer than the usual interval.
+func (r Rails) Floor(minInterval, usual time.Duration) time.Duration {
+	floor := minInterval
+	if floor <= 0 {
+		floor = max(time.Second, time.Duration(float64(usual)/r.MaxSpeedUp))
+	}
+	return max(time.Second, min(floor, max(usual, minInterval)))
+}
+
+// RequestsPerHour returns the most runs that may become due within an hour for an endpoint that the planner steers: one at each step of the
+// shortest interval, one for each change, and one at the hour's edge. Attempts that a retry policy adds come on top.
+func (r Rails) RequestsPerHour(minInterval, usual time.Duration) int {
+	shortest := min(r.Floor(minInterval, usual), max(usual, time.Second))
+	return int(time.Hour/shortest) + 1 + r.ChangesPerHour
+}
+
+// judge returns a plan as it may come into force now, or why it may not. It is asked when something is proposed, and again in the
+// transaction that writes it.
+func (r Rails) judge(s standing, p Plan) (Plan, Ruling, error) {
+	if s.endpoint.Archived() || s.endpoint.PausedAt(s.now) {
+		return p, Ruling{}, errs.New(errs.Conflict, "left_alone", "the endpoint is paused or archived, and the planner leaves it alone")
+	}
+	if err := s.personal(p); err != nil {
+		return p, Ruling{}, err
+	}
+	if p.Clear && s.endpoint.State.IntervalHint == nil && s.endpoint.State.OneShotHint == nil && p.Interval == nil && p.NextRun == nil {
+		return p, Ruling{}, errs.New(errs.Conflict, "nothing_to_change", "there is no hint to forget")
+	}
+	if h := p.NextRun; h != nil {
+		if err := checkNextRun(*h); err != nil {
+			return p, Ruling{}, err
+		}
+	}
+	if h := p.Pause; h != nil {
+		if err := endpoints.CheckPlannerPause(h.For, h.Reason); err != nil {
+			return p, Ruling{}, err
+		}
+	}
+	var ruling Ruling
+	if p.Interval != nil {
+		fixed, said, err := r.interval(s, *p.Interval)
+		if err != nil {
+			return p, Ruling{}, err
+		}
+		p.Interval, ruling = &fixed, said
+	}
+	return p, ruling, r.pace(s, p)
+}
+
+// personal refuses to touch a hint that somebody else wrote, as long as it is in force: whoever wrote it knows why.
+func (s standing) personal(p Plan) error {
+	state := s.endpoint.State
+	for hint, touched := range map[*endpoints.Hint]bool{state.IntervalHint: p.Clear || p.Interval != nil, state.OneShotHint: p.Clear || p.NextRun != nil} {
+		if hint != nil && touched && hint.ExpiresAt.After(s.now) && !strings.HasPrefix(hint.Author, author("")) {
+			return errs.New(errs.Conflict, "personal_hint", "a hint that is not the planner's is in force; it stays until it ends")
+		}
+	}
+	return nil
+}
+
+// checkNextRun returns what is wrong with a single run by itself.
+func checkNextRun(p NextRunProposal) error {
+	err := endpoints.HintRequest{In: &p.In, TTL: &p.TTL, Reason: p.Reason}.CheckOneShot(time.Unix(0, 0))
+	bad := append([]errs.Field{}, errs.FieldsOf(err)...)
+	if p.In >= p.TTL && p.TTL > 0 {
+		bad = append(bad, errs.Field{Field: "ttlMs", Code: "out_of_range", Message: "must be longer than inMs, else the hint ends before its run"})
+	}
+	return errs.InvalidFields(bad)
+}
+
+// interval returns an interval as it may be, with a note of what differs from the proposal.
+func (r Rails) interval(s standing, p IntervalProposal) (IntervalProposal, Ruling, error) {
+	request := endpoints.HintRequest{Interval: p.Interval, TTL: &p.TTL, Reason: p.Reason}
+	if err := request.CheckInterval(s.now); err != nil {
+		return p, Ruling{}, err
+	}
+	var notes []string
+	bound := func(limit time.Duration, beyond bool, why string) {
+		if beyond {
+			p.Interval = limit.Truncate(time.Millisecond)
+			notes = append(notes, fmt.Sprintf("%s makes it %s", why, p.Interval))
+		}
+	}
+	if s.tempo > 0 {
+		shortest, longest := scale(s.tempo, 1/r.MaxStep), scale(s.tempo, r.MaxStep)
+		bound(shortest, p.Interval < shortest, "the longest step")
+		bound(longest, p.Interval > longest, "the longest step")
+	}
+	floor := r.Floor(s.endpoint.Spec.MinInterval, s.usual)
+	bound(floor, p.Interval < floor, "the shortest interval")
+	if most := s.endpoint.Spec.MaxInterval; most > 0 {
+		bound(most, p.Interval > most, "maxIntervalMs")
+	}
+	if r.near(s.tempo, p.Interval) {
+		if !s.hinted() {
+			return p, Ruling{}, errs.New(errs.Conflict, "nothing_to_change", fmt.Sprintf("it runs every %s already; a change is one of at least %.3gx", s.tempo, r.MinStep))
+		}
+		bound(s.tempo, p.Interval != s.tempo, "so small a step only renews the hint, which")
+	}
+	return p, Ruling{Interval: p.Interval, Note: strings.Join(notes, "; ")}, nil
+}
+
+// pace refuses changes that come too fast after one another.
+func (r Rails) pace(s standing, p Plan) error {
+	n, direction := s.counts(r, p)
+	if n == 0 {
+		return nil
+	}
+	if len(s.memory.Changes)+n > r.ChangesPerHour {
+		return errs.New(errs.Conflict, "too_many_changes", fmt.Sprintf("the planner may change an endpoint %d times an hour, and has", r.ChangesPerHour))
+	}
+	if direction == 0 || len(s.memory.Changes) == 0 {
+		return nil
+	}
+	dwell := r.Dwell
+	if s.memory.Direction == -direction {
+		dwell *= 2
+	}
+	if since := s.now.Sub(s.memory.Changes[len(s.memory.Changes)-1]); since < dwell {
+		return errs.New(errs.Conflict, "too_soon", fmt.Sprintf("the tempo was changed %s ago; the next change may come after %s", since.Truncate(time.Second), dwell))
+	}
+	return nil
+}
+
+// counts returns how many changes a plan makes, and whether it makes the interval longer (1) or shorter (-1). A hint that is only renewed
+// is none.
+func (s standing) counts(r Rails, p Plan) (n, direction int) {
+	for _, there := range []bool{p.NextRun != nil, p.Pause != nil} {
+		if there {
+			n++
+		}
+	}
+	target := s.tempo
+	switch {
+	case p.Interval != nil:
+		target = p.Interval.Interval
+	case p.Clear:
+		n++
+		target = s.usual
+	}
+	if target == s.tempo || s.tempo == 0 || target == 0 {
+		return n, 0
+	}
+	if p.Interval != nil {
+		n++
+	}
+	if target < s.tempo {
+		return n, -1
+	}
+	return n, 1
+}
+
+// hinted reports whether an interval hint is in force.
+func (s standing) hinted() bool {
+	h := s.endpoint.State.IntervalHint
+	return h != nil && h.ExpiresAt.After(s.now)
+}
+
+// near reports whether two intervals are so close that changing from one to the other is not worth it.
+func (r Rails) near(a, b time.Duration) bool {
+	return a > 0 && b < scale(a, r.MinStep) && b > scale(a, 1/r.MinStep)
+}
+
+// scale multiplies a duration, without overflow.
+func scale(d time.Duration, by float64) time.Duration {
+	return time.Duration(min(float64(d)*by, float64(math.MaxInt64/2)))
+}
+
+// again returns when an endpoint is analysed next, and before when nothing makes it be.
+func (r Rails) again(m Memory, now time.Time, in time.Duration) (next, notBefore time.Time) {
+	notBefore = now.Add(r.MinAgain)
+	if n := len(m.Analyses); n >= r.PerHour {
+		notBefore = later(notBefore, m.Analyses[n-r.PerHour].Add(rememberedFor))
+	}
+	if in <= 0 {
+		in = 5 * time.Minute
+	}
+	// Looks by the clock take half of the hour's analyses at most: the others are for what happens.
+	in = max(in, 2*rememberedFor/time.Duration(max(1, r.PerHour)))
+	return later(notBefore, now.Add(min(in, r.MaxAgain))), notBefore
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

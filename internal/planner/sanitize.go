@@ -1,0 +1,37 @@
+package planner
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// clean returns text of outside as it may stand in a record or before a model: valid, without control, format and other invisible
+// characters, cut to a number of bytes at a whole character.
+func clean(text string, limit int) (cleaned string, cut bool) {
+	var b strings.Builder
+	for _, r := range text {
+		if r == utf8.RuneError || (r != '\n' && r != '\t' && !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r)) {
+			continue
+		}
+		if b.Len()+utf8.RuneLen(r) > limit {
+			return b.String(), true
+		}
+		b.WriteRune(r)
+	}
+	return b.String(), false
+}
+
+// secretWords mark members whose values nobody but the target needs.
+var secretWords = []string{"password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "authorization", "credential", "private", "session", "cookie", "signature"}
+
+// secretName reports whether a member of that name may hold a secret.
+func secretName(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range secretWords {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,194 @@
+package untrusted
+
+import "strings"
+
+// stem is a part of a name whose value is nobody's business.
+type stem struct {
+	text   string
+	whole  bool // only as a word: it is a part of innocent ones
+	strict bool // numbers under it count too; elsewhere a number is one of tokens or sessions, and worth reading
+}
+
+// stems are looked for in lower case, in names without separators.
+var stems = []stem{
+	{"password", false, true},
+	{"passwd", false, true},
+	{"passwort", false, true},
+	{"passphrase", false, true},
+	{"passcode", false, true},
+	{"secret", false, true},
+	{"pin", true, true},
+	{"otp", true, true},
+	{"cvv", true, true},
+	{"pwd", false, false},
+	{"token", false, false},
+	{"apikey", false, false},
+	{"accesskey", false, false},
+	{"privatekey", false, false},
+	{"signingkey", false, false},
+	{"encryptionkey", false, false},
+	{"authorization", false, false},
+	{"cookie", false, false},
+	{"credential", false, false},
+	{"sessionid", false, false},
+	{"sid", true, false},
+	{"jwt", true, false},
+	{"auth", true, false},
+	{"signature", false, false},
+	{"xamzsecurity", false, false},
+	{"connectionstring", false, false},
+	{"databaseurl", false, false},
+	{"dsn", true, false},
+}
+
+// separator reports whether c stands between the words of a name.
+func separator(c byte) bool { return c == '_' || c == '-' || c == '.' || c == ' ' }
+
+// matchAt returns the stem that begins at a place of a text in lower case, and where it ends.
+func matchAt(lower string, at int) (stem, int, bool) {
+	for _, s := range stems {
+		end, ok := spelled(lower, at, s.text)
+		if !ok || s.whole && (at > 0 && alphanumeric(lower[at-1]) || end < len(lower) && alphanumeric(lower[end])) {
+			continue
+		}
+		return s, end, true
+	}
+	return stem{}, 0, false
+}
+
+// spelled reports whether word begins at a place of text, with at most one separator between two letters, and where it ends.
+func spelled(text string, at int, word string) (int, bool) {
+	for i := range len(word) {
+		if i > 0 && at < len(text) && separator(text[at]) {
+			at++
+		}
+		if at >= len(text) || text[at] != word[i] {
+			return 0, false
+		}
+		at++
+	}
+	return at, true
+}
+
+func alphanumeric(c byte) bool { return letter(c) || digit(c) }
+
+// telling reports whether a name is one of a secret, and whether numbers under it are ones too.
+func telling(name string) (secret, numbers bool) {
+	lower := lowered(name)
+	for i := range len(lower) {
+		if s, _, found := matchAt(lower, i); found {
+			secret, numbers = true, numbers || s.strict
+		}
+	}
+	return secret, numbers
+}
+
+// withoutNamed takes out what follows a telling name and an equals sign or a colon, quoted or not, however often the quotes are
+// quoted themselves. It reads the text once.
+func withoutNamed(text string) string {
+	lower := lowered(text)
+	var b strings.Builder
+	done := 0
+	for i := 0; i < len(text); i++ {
+		s, end, found := matchAt(lower, i)
+		if !found {
+			continue
+		}
+		from, to := value(text, end, s)
+		if from < to {
+			b.WriteString(text[done:from])
+			b.WriteString(Redacted)
+			done, i = to, to-1
+		}
+	}
+	b.WriteString(text[done:])
+	return b.String()
+}
+
+// value returns where the value begins and ends that belongs to a name of which a part ends at a place; nothing where there is none, or
+// none to hide.
+func value(text string, at int, s stem) (from, to int) {
+	slashes, quoted, found := assigned(text, at)
+	if !found {
+		return 0, 0
+	}
+	at = skip(text, slashes, 8, backslash)
+	switch {
+	case at >= len(text):
+		return 0, 0
+	case quotes(text[at]):
+		return at + 1, closing(text, at+1, text[at], at > slashes)
+	case quoted && (text[at] == '{' || text[at] == '['):
+		return at, balanced(text, at)
+	}
+	end := skip(text, at, len(text), bare)
+	if literal(text[at:end]) || quoted && !s.strict && (digit(text[at]) || text[at] == '-') {
+		return 0, 0
+	}
+	if s.text == "authorization" { // A scheme first, and then what it is about.
+		end = skip(text, skip(text, end, 1, blank), len(text), bare)
+	}
+	return at, end
+}
+
+// assigned returns where the value begins after the rest of a name, whether the name was quoted, and whether there is one.
+func assigned(text string, at int) (begin int, quoted, found bool) {
+	at = skip(text, at, 64, func(c byte) bool { return alphanumeric(c) || separator(c) })
+	at = skip(text, at, 8, backslash)
+	if quoted = at < len(text) && quotes(text[at]); quoted {
+		at++
+	}
+	at = skip(text, at, 8, blank)
+	if at >= len(text) || text[at] != ':' && text[at] != '=' {
+		return 0, false, false
+	}
+	return skip(text, at+1, 8, blank), quoted, true
+}
+
+func backslash(c byte) bool { return c == '\\' }
+func quotes(c byte) bool    { return c == '"' || c == '\'' }
+
+func skip(text string, at, most int, may func(byte) bool) int {
+	for ; most > 0 && at < len(text) && may(text[at]); most-- {
+		at++
+	}
+	return at
+}
+
+func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// bare reports whether c may be part of a value without quotes.
+func bare(c byte) bool { return !blank(c) && strings.IndexByte(`"'\&;,<>(){}[]`, c) < 0 }
+
+func literal(word string) bool { return word == "true" || word == "false" || word == "null" }
+
+// closing returns where a quote ends: before the mark that closes it, or at the end of a text that was cut. Within quotes that are
+// quoted themselves, the first backslash is the end.
+func closing(text string, at int, mark byte, nested bool) int {
+	for at < len(text) && text[at] != mark {
+		if text[at] == '\\' {
+			if nested {
+				return at
+			}
+			at++
+		}
+		at++
+	}
+	return min(at, len(text))
+}
+
+// balanced returns the end of an object or a list.
+func balanced(text string, at int) int {
+	depth := 0
+	for ; at < len(text); at++ {
+		switch text[at] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return at + 1
+			}
+		}
+	}
+	return at
+}

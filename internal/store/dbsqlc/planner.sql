@@ -1,0 +1,256 @@
+-- name: PlannerWatchHold :one
+-- Where the planners have got to, for the one of them that looks on; no row while another one does.
+SELECT txid, walked,
+       pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS until,
+       coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
+FROM planner_watch
+FOR UPDATE SKIP LOCKED;
+
+-- name: PlannerWatchMove :exec
+UPDATE planner_watch
+SET txid = @txid, walked = @walked;
+
+-- name: PlannerNews :many
+-- Endpoints of runs that finished, tenant by tenant along the index that readers of events use; at most max_rows of each.
+SELECT n.txid, n.endpoint_ids
+FROM tenants t
+         CROSS JOIN LATERAL (SELECT w.txid, w.endpoint_ids
+                             FROM run_news w
+                             WHERE w.tenant_id = t.id AND w.txid >= sqlc.arg('from_txid')::bigint AND w.txid < sqlc.arg('until')::bigint
+                             ORDER BY w.txid, w.id
+                             LIMIT sqlc.arg('max_rows')::int) n;
+
+-- name: PlannerWalk :many
+-- The next endpoints in service in the order of their IDs.
+SELECT endpoint_id
+FROM schedules
+WHERE endpoint_id > sqlc.arg('after')::uuid
+ORDER BY endpoint_id
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: PlannerNewest :many
+-- The endpoints that were registered last.
+SELECT endpoint_id
+FROM schedules
+ORDER BY endpoint_id DESC
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: PlannerEnrol :execrows
+-- Makes known the endpoints among those named that the planner does not know. They are due at once.
+INSERT INTO planner_state (endpoint_id, due_at, trigger, claim_token, not_before, seen_version, seen_failures, memory)
+SELECT s.endpoint_id, sqlc.arg('now')::timestamptz, 'never_analysed', 0, sqlc.arg('now')::timestamptz, s.version, 0, '{}'
+FROM schedules s
+WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
+  AND NOT EXISTS (SELECT 1 FROM planner_state p WHERE p.endpoint_id = s.endpoint_id)
+ON CONFLICT DO NOTHING;
+
+-- name: PlannerUrge :execrows
+-- Makes due what changed among the endpoints named: the length of the failure streak in bits, or the status in which runs end. Who fails
+-- is an hour ahead of those whose time has come, so that the most valuable goes first and nobody waits for ever. One that is being
+-- analysed is urged for afterwards, and none is due before it may be.
+UPDATE planner_state p
+SET due_at        = CASE WHEN p.claimed_by IS NOT NULL THEN p.due_at
+                         WHEN p.not_before > sqlc.arg('now')::timestamptz THEN least(p.due_at, p.not_before)
+                         ELSE least(p.due_at, sqlc.arg('now')::timestamptz
+                              - CASE WHEN p.seen_failures <> c.bits THEN interval '1 hour' ELSE interval '30 minutes' END) END,
+    trigger       = CASE WHEN p.claimed_by IS NOT NULL THEN p.trigger
+                         WHEN p.seen_failures <> c.bits THEN 'failures_changed' ELSE 'outcome_changed' END,
+    urged         = CASE WHEN p.claimed_by IS NULL THEN p.urged
+                         WHEN p.seen_failures <> c.bits THEN 'failures_changed' ELSE 'outcome_changed' END,
+    seen_failures = c.bits,
+    seen_status   = c.status
+FROM (SELECT s.endpoint_id, s.last_status AS status,
+             (CASE WHEN s.failure_count = 0 THEN 0 ELSE floor(log(2, s.failure_count::numeric)) + 1 END)::smallint AS bits
+      FROM schedules s
+      WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
+        AND s.last_status IN ('succeeded', 'failed', 'timed_out')) c
+WHERE p.endpoint_id = c.endpoint_id
+  AND p.parked IS NULL
+  AND (p.seen_failures <> c.bits OR p.seen_status IS DISTINCT FROM c.status AND p.seen_status IS NOT NULL);
+
+-- name: PlannerUnpark :execrows
+-- Takes up again what was left alone among the endpoints named: a pause that is over, a configuration that changed.
+UPDATE planner_state p
+SET parked = NULL, due_at = greatest(sqlc.arg('now')::timestamptz, p.not_before), trigger = 'time_reached'
+FROM schedules s
+WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
+  AND p.endpoint_id = s.endpoint_id
+  AND (p.parked = 'paused' AND coalesce(s.paused_until <= sqlc.arg('now')::timestamptz, true)
+    OR p.parked = 'off' AND p.seen_version <> s.version);
+
+-- name: PlannerClaim :many
+-- Claims what is due, the most urgent first, at most so many: it raises the token, names the planner, and keeps others away until the lock
+-- is over. Rows that another planner is taking at this moment are passed over.
+WITH due AS MATERIALIZED (
+    SELECT p.endpoint_id
+    FROM planner_state p
+    WHERE p.due_at <= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AND p.due_at < 'infinity'
+    ORDER BY p.due_at
+    LIMIT sqlc.arg('max_rows')::int
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE planner_state p
+SET claim_token = p.claim_token + 1, claimed_by = sqlc.arg('planner_id')::uuid,
+    due_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + sqlc.arg('lock_ms')::bigint * interval '1 ms'
+FROM due, endpoints e
+WHERE p.endpoint_id = due.endpoint_id AND e.id = p.endpoint_id
+RETURNING p.endpoint_id, e.tenant_id, p.claim_token, p.trigger, p.memory;
+
+-- name: PlannerRelease :execrows
+-- Gives back claims, which are due at once for others.
+UPDATE planner_state p
+SET claimed_by = NULL, due_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
+FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token) r
+WHERE p.endpoint_id = r.endpoint_id AND p.claim_token = r.token AND p.claimed_by = sqlc.arg('planner_id')::uuid;
+
+-- name: PlannerHold :one
+-- Locks the row of a claim that still holds, for the transaction that ends it. No row: the claim was lost, and nothing may be written.
+SELECT endpoint_id
+FROM planner_state
+WHERE endpoint_id = @endpoint_id AND claim_token = @claim_token AND claimed_by = sqlc.arg('planner_id')::uuid
+  AND due_at > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
+FOR UPDATE;
+
+-- name: PlannerClose :execrows
+-- Ends a claim. What was urged meanwhile is due as soon as it may be.
+UPDATE planner_state
+SET claimed_by = NULL, urged = NULL, parked = NULL, not_before = sqlc.arg('not_before')::timestamptz, memory = @memory, seen_version = @seen_version,
+    last_session = coalesce(sqlc.narg('last_session')::uuid, last_session),
+    due_at = CASE WHEN urged IS NULL THEN sqlc.arg('due_at')::timestamptz
+                  ELSE least(sqlc.arg('due_at')::timestamptz, sqlc.arg('not_before')::timestamptz) END,
+    trigger = coalesce(urged, 'time_reached'),
+    seen_status = coalesce(seen_status, sqlc.narg('seen_status')::text)
+WHERE endpoint_id = @endpoint_id AND claim_token = @claim_token;
+
+-- name: PlannerPark :execrows
+-- Ends a claim of an endpoint that is to be left alone.
+UPDATE planner_state
+SET claimed_by = NULL, urged = NULL, parked = sqlc.arg('parked')::text, due_at = 'infinity', seen_version = @seen_version
+WHERE endpoint_id = @endpoint_id AND claim_token = @claim_token AND claimed_by = sqlc.arg('planner_id')::uuid;
+
+-- name: PlannerForget :execrows
+-- Forgets an endpoint that is out of service.
+DELETE
+FROM planner_state
+WHERE endpoint_id = @endpoint_id AND claim_token = @claim_token AND claimed_by = sqlc.arg('planner_id')::uuid;
+
+-- name: PlannerRuns :many
+-- The newest runs of an endpoint, without what is wide.
+SELECT id, started_at, finished_at, status, reason_code, status_code, source, response_bytes, body_digest,
+       (dns_us::bigint + connect_us + tls_us + wait_us + transfer_us)::bigint AS latency_us
+FROM runs
+WHERE endpoint_id = @endpoint_id AND scheduled_for >= sqlc.arg('since')::timestamptz AND status <> 'skipped'
+ORDER BY id DESC
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: PlannerSessionInsert :exec
+INSERT INTO planner_sessions (id, tenant_id, endpoint_id, version, started_at, finished_at, advisor, trigger, authority, outcome,
+                              reasoning, confidence, next_analysis_at, calls, changes, warnings, error, model, prompt_digest,
+                              prompt_tokens, completion_tokens, cost_micros)
+VALUES (@id, @tenant_id, @endpoint_id, @version, @started_at, @finished_at, @advisor, @trigger, @authority, @outcome,
+        @reasoning, @confidence, @next_analysis_at, @calls, @changes, @warnings, @error, @model, @prompt_digest,
+        @prompt_tokens, @completion_tokens, @cost_micros);
+
+-- name: PlannerSessionGet :one
+SELECT *
+FROM planner_sessions
+WHERE id = @id AND tenant_id = @tenant_id;
+
+-- name: PlannerSessionList :many
+SELECT *
+FROM planner_sessions
+WHERE tenant_id = @tenant_id
+  AND (sqlc.narg('endpoint_id')::uuid IS NULL OR endpoint_id = sqlc.narg('endpoint_id'))
+  AND (sqlc.narg('outcome')::text IS NULL OR outcome = sqlc.narg('outcome'))
+  AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
+ORDER BY id DESC
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: PlannerSessionDropBefore :execrows
+-- Forgets the oldest sessions, a bounded number at a time.
+DELETE
+FROM planner_sessions
+WHERE id IN (SELECT s.id FROM planner_sessions s WHERE s.id < sqlc.arg('before')::uuid ORDER BY s.id LIMIT 1000);
+
+-- name: PlannerSuggestionInsert :exec
+-- A new suggestion takes the place of one that still waits.
+WITH replaced AS (
+    UPDATE planner_suggestions
+    SET state = 'replaced', decided_at = sqlc.arg('created_at')::timestamptz
+    WHERE endpoint_id = sqlc.arg('endpoint_id')::uuid AND state = 'pending'
+    RETURNING id
+)
+INSERT INTO planner_suggestions (id, tenant_id, endpoint_id, session_id, advisor, version, plan, reasoning, created_at, expires_at, state)
+SELECT @id::uuid, @tenant_id::uuid, sqlc.arg('endpoint_id')::uuid, @session_id::uuid, @advisor::text, @version::bigint, @plan::jsonb, @reasoning::text,
+       sqlc.arg('created_at')::timestamptz, @expires_at::timestamptz, 'pending'
+FROM (SELECT count(*) FROM replaced) done;
+
+-- name: PlannerSuggestionGet :one
+SELECT *
+FROM planner_suggestions
+WHERE id = @id AND tenant_id = @tenant_id;
+
+-- name: PlannerSuggestionDecide :one
+-- Decides a suggestion that waits. No row: there is none, it has been decided, or it has expired.
+UPDATE planner_suggestions
+SET state = sqlc.arg('state')::text, decided_at = sqlc.arg('now')::timestamptz, decided_by = sqlc.arg('decided_by')::text
+WHERE id = @id AND tenant_id = @tenant_id AND state = 'pending' AND expires_at > sqlc.arg('now')::timestamptz
+RETURNING *;
+
+-- name: PlannerSuggestionList :many
+SELECT *
+FROM planner_suggestions
+WHERE tenant_id = @tenant_id
+  AND (sqlc.narg('endpoint_id')::uuid IS NULL OR endpoint_id = sqlc.narg('endpoint_id'))
+  AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
+  AND CASE sqlc.arg('state')::text
+          WHEN '' THEN true
+          WHEN 'pending' THEN state = 'pending' AND expires_at > sqlc.arg('now')::timestamptz
+          WHEN 'expired' THEN state = 'pending' AND expires_at <= sqlc.arg('now')::timestamptz
+          ELSE state = sqlc.arg('state')::text END
+ORDER BY id DESC
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: PlannerSpendReserve :execrows
+-- Sets tokens aside for a day, unless that would exceed the limit; no row then.
+INSERT INTO planner_spend AS p (day, tenant_id, endpoint_id, tokens)
+SELECT sqlc.arg('day')::text::date, sqlc.arg('tenant_id')::uuid, sqlc.arg('endpoint_id')::uuid, sqlc.arg('tokens')::bigint
+WHERE sqlc.arg('tokens')::bigint <= sqlc.arg('max_tokens')::bigint
+ON CONFLICT (day, tenant_id, endpoint_id) DO UPDATE SET tokens = p.tokens + EXCLUDED.tokens
+WHERE p.tokens + EXCLUDED.tokens <= sqlc.arg('max_tokens')::bigint;
+
+-- name: PlannerSpendSettle :exec
+-- Corrects what was set aside to what was used, in all rows that it was taken from. They are locked in the order in which they are
+-- reserved, the one that all share first: whoever reserves meanwhile waits instead of meeting this half way.
+WITH charged AS MATERIALIZED (
+    SELECT s.day, s.tenant_id, s.endpoint_id
+    FROM planner_spend s
+    WHERE s.day = sqlc.arg('day')::text::date
+      AND (s.tenant_id = sqlc.arg('tenant_id')::uuid AND s.endpoint_id IN (sqlc.arg('endpoint_id')::uuid, '00000000-0000-0000-0000-000000000000')
+        OR s.tenant_id = '00000000-0000-0000-0000-000000000000' AND s.endpoint_id = '00000000-0000-0000-0000-000000000000')
+    ORDER BY s.tenant_id, s.endpoint_id
+    FOR UPDATE
+)
+UPDATE planner_spend p
+SET tokens = greatest(0, p.tokens + sqlc.arg('more')::bigint)
+FROM charged
+WHERE p.day = charged.day AND p.tenant_id = charged.tenant_id AND p.endpoint_id = charged.endpoint_id;
+
+-- name: PlannerSpendGet :one
+-- What a tenant has spent on a day.
+SELECT coalesce(sum(tokens), 0)::bigint AS tokens
+FROM planner_spend
+WHERE day = sqlc.arg('day')::text::date AND tenant_id = @tenant_id AND endpoint_id = '00000000-0000-0000-0000-000000000000';
+
+-- name: PlannerSpendTop :many
+-- The endpoints of a tenant that spent most on a day.
+SELECT endpoint_id, tokens
+FROM planner_spend
+WHERE day = sqlc.arg('day')::text::date AND tenant_id = @tenant_id AND endpoint_id <> '00000000-0000-0000-0000-000000000000'
+ORDER BY tokens DESC
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: PlannerSpendDropBefore :execrows
+DELETE
+FROM planner_spend
+WHERE day < sqlc.arg('day')::text::date;

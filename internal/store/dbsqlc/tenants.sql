@@ -1,0 +1,17 @@
+-- name: TenantList :many
+-- Every tenant, oldest first, with what it may call besides what everybody may.
+SELECT id, name, created_at, egress_allow
+FROM tenants
+ORDER BY created_at, id;
+
+-- name: TenantAllowed :many
+-- The tenants that may call more than others. There are few, and every worker reads them every few seconds.
+SELECT id, egress_allow
+FROM tenants
+WHERE cardinality(egress_allow) > 0;
+
+-- name: TenantAllow :execrows
+-- Replaces what a tenant may call besides what everybody may.
+UPDATE tenants
+SET egress_allow = @egress_allow
+WHERE id = @id;

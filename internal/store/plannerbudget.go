@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/planner"
+	"rubato/internal/store/dbsqlc"
+)
+
+// PlannerLimits are tokens that may be spent in a day (UTC).
+type PlannerLimits struct {
+	Installation int64
+	Tenant       int64 // each
+	Endpoint     int64 // each
+}
+
+// PlannerBudget keeps what models cost. It implements planner.Budget.
+type PlannerBudget struct {
+	db     *DB
+	limits PlannerLimits
+}
+
+var _ planner.Budget = (*PlannerBudget)(nil)
+
+// NewPlannerBudget returns the budget with limits.
+func NewPlannerBudget(db *DB, limits PlannerLimits) *PlannerBudget {
+	return &PlannerBudget{db: db, limits: limits}
+}
+
+// Reserve implements planner.Budget. The rows are taken in the same order by everybody, the one that all share first.
+func (s *PlannerBudget) Reserve(ctx context.Context, a planner.Account, tokens int64) (r planner.Reservation, err error) {
+	if tokens <= 0 {
+		return r, fmt.Errorf("reserving %d tokens: a call needs at least one", tokens)
+	}
+	err = s.db.tx(ctx, func(tx pgx.Tx) error {
+		now, err := s.db.decisionTime(ctx, tx)
+		if err != nil {
+			return err
+		}
+		r = planner.Reservation{Account: a, Day: dayName(now), Tokens: tokens}
+		for _, scope := range []struct {
+			account planner.Account
+			limit   int64
+		}{
+			{planner.Account{}, s.limits.Installation},
+			{planner.Account{TenantID: a.TenantID}, s.limits.Tenant},
+			{a, s.limits.Endpoint},
+		} {
+			rows, err := s.db.q.PlannerSpendReserve(ctx, tx, dbsqlc.PlannerSpendReserveParams{
+				Day: r.Day, TenantID: scope.account.TenantID, EndpointID: scope.account.EndpointID, Tokens: tokens, MaxTokens: scope.limit,
+			})
+			if err != nil {
+				return fmt.Errorf("reserving %d tokens: %w", tokens, err)
+			}
+			if rows == 0 {
+				return planner.ErrOverBudget
+			}
+		}
+		return nil
+	})
+	return r, err
+}
+
+// Settle implements planner.Budget.
+func (s *PlannerBudget) Settle(ctx context.Context, r planner.Reservation, used int64) error {
+	if used == r.Tokens {
+		return nil
+	}
+	err := s.db.q.PlannerSpendSettle(ctx, s.db.pool, dbsqlc.PlannerSpendSettleParams{
+		Day: r.Day, TenantID: r.Account.TenantID, EndpointID: r.Account.EndpointID, More: used - r.Tokens,
+	})
+	if err != nil {
+		return fmt.Errorf("settling %d tokens for %d reserved: %w", used, r.Tokens, translate(err))
+	}
+	return nil
+}
+
+// topSpenders is how many endpoints are named beside a tenant's spending.
+const topSpenders = 10
+
+// Spending returns what a tenant has spent today.
+func (s *PlannerBudget) Spending(ctx context.Context, tenant [16]byte) (spent planner.Spending, err error) {
+	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
+		now, err := s.db.decisionTime(ctx, tx)
+		if err != nil {
+			return err
+		}
+		day := dayName(now)
+		tokens, err := s.db.q.PlannerSpendGet(ctx, tx, dbsqlc.PlannerSpendGetParams{Day: day, TenantID: tenant})
+		if err != nil {
+			return fmt.Errorf("reading what was spent: %w", err)
+		}
+		spent = planner.Spending{
+			Day: day, Tokens: tokens, Limit: s.limits.Tenant, PerEndpoint: s.limits.Endpoint, ResetAt: dayOf(now).Add(24 * time.Hour),
+		}
+		rows, err := s.db.q.PlannerSpendTop(ctx, tx, dbsqlc.PlannerSpendTopParams{Day: day, TenantID: tenant, MaxRows: topSpenders})
+		if err != nil {
+			return fmt.Errorf("reading who spent most: %w", err)
+		}
+		for _, row := range rows {
+			spent.Top = append(spent.Top, planner.EndpointSpending{EndpointID: row.EndpointID, Tokens: row.Tokens})
+		}
+		return nil
+	})
+	return spent, err
+}
+
+func dayName(at time.Time) string { return at.UTC().Format(time.DateOnly) }

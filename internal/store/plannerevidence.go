@@ -1,0 +1,137 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/planner"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+)
+
+// PlannerEvidence reads what the planner judges by. It implements planner.Evidence.
+type PlannerEvidence struct {
+	db        *DB
+	endpoints *Endpoints
+}
+
+var _ planner.Evidence = (*PlannerEvidence)(nil)
+
+// NewPlannerEvidence returns the reader of what the planner judges by.
+func NewPlannerEvidence(db *DB) *PlannerEvidence {
+	return &PlannerEvidence{db: db, endpoints: NewEndpoints(db)}
+}
+
+// slack is how much earlier than a window the due time of a run may lie that ended within it.
+const slack = time.Hour
+
+// Look implements planner.Evidence.
+func (s *PlannerEvidence) Look(ctx context.Context, a planner.Account) (m planner.Material, err error) {
+	err = s.db.list(ctx, func(tx pgx.Tx) error {
+		m = planner.Material{}
+		if m.Endpoint, err = s.endpoints.get(ctx, tx, a.TenantID, a.EndpointID); err != nil {
+			return err
+		}
+		if m.Now, err = s.db.decisionTime(ctx, tx); err != nil {
+			return err
+		}
+		if m.Runs, err = s.runs(ctx, tx, a.EndpointID, m.Now.Add(-24*time.Hour), planner.HealthSample); err != nil {
+			return err
+		}
+		m.Siblings, err = s.siblings(ctx, tx, m)
+		return err
+	})
+	return m, err
+}
+
+// runs returns the newest runs of an endpoint that are due after an instant, without what is wide.
+func (s *PlannerEvidence) runs(ctx context.Context, tx pgx.Tx, id endpoints.ID, since time.Time, limit int32) ([]runs.Run, error) {
+	rows, err := s.db.q.PlannerRuns(ctx, tx, dbsqlc.PlannerRunsParams{EndpointID: id, Since: since.Add(-slack), MaxRows: limit})
+	if err != nil {
+		return nil, fmt.Errorf("reading the newest runs of endpoint %s: %w", id, err)
+	}
+	list := make([]runs.Run, len(rows))
+	for i, row := range rows {
+		list[i] = runs.Run{
+			ID: row.ID, EndpointID: id, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt, Source: row.Source,
+			Outcome: runs.Outcome{
+				Status: runs.Status(row.Status), Reason: runs.Reason(row.ReasonCode), StatusCode: statusCode(row.StatusCode),
+				Phases: runs.Phases{Wait: time.Duration(row.LatencyUs) * time.Microsecond}, ResponseBytes: row.ResponseBytes,
+			},
+		}
+		if row.BodyDigest != nil {
+			list[i].Outcome.BodyDigest = uint64(*row.BodyDigest) //nolint:gosec // The column keeps the same bits.
+		}
+	}
+	return list, nil
+}
+
+// siblings returns the other endpoints in service of the same group, the newest first.
+func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Material) ([]planner.Fellow, error) {
+	group := m.Endpoint.Spec.Labels[planner.GroupLabel]
+	if group == "" {
+		return nil, nil
+	}
+	rows, err := s.endpoints.rows(ctx, tx, dbsqlc.EndpointListParams{
+		TenantID: m.Endpoint.TenantID, Now: s.db.now(), Labels: object(map[string]string{planner.GroupLabel: group}), MaxRows: planner.MaxSiblings + 1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the group %s: %w", group, err)
+	}
+	list, err := s.endpoints.withStates(ctx, tx, rows)
+	if err != nil {
+		return nil, err
+	}
+	fellows := make([]planner.Fellow, 0, len(list))
+	for _, e := range list {
+		if e.ID == m.Endpoint.ID || len(fellows) == planner.MaxSiblings {
+			continue
+		}
+		newest, err := s.runs(ctx, tx, e.ID, m.Now.Add(-time.Hour), planner.SiblingSample)
+		if err != nil {
+			return nil, err
+		}
+		fellows = append(fellows, planner.Fellow{Endpoint: e, Runs: newest})
+	}
+	return fellows, nil
+}
+
+// Answers implements planner.Evidence. What no answer came of is passed over.
+func (s *PlannerEvidence) Answers(ctx context.Context, a planner.Account, limit int) (list []runs.Run, err error) {
+	err = s.db.list(ctx, func(tx pgx.Tx) error {
+		list = nil
+		rows, err := s.db.q.RunList(ctx, tx, dbsqlc.RunListParams{
+			TenantID: a.TenantID, EndpointID: (*[16]byte)(&a.EndpointID), MaxRows: 4 * planner.MaxResponses,
+		})
+		if err != nil {
+			return fmt.Errorf("listing the newest runs of endpoint %s: %w", a.EndpointID, err)
+		}
+		for _, row := range rows {
+			if row.StatusCode == nil || len(list) == limit {
+				continue
+			}
+			run := runOf(row)
+			body, err := s.db.q.RunBodyGet(ctx, tx, dbsqlc.RunBodyGetParams{RunID: run.ID, ScheduledFor: run.ScheduledFor})
+			if err != nil && !missing(err) {
+				return fmt.Errorf("reading the answer of run %s: %w", run.ID, err)
+			}
+			run.Outcome.Body, run.Outcome.ContentType = body.Body, body.ContentType
+			list = append(list, run)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Tidy implements planner.Evidence.
+func (s *PlannerEvidence) Tidy(ctx context.Context, before time.Time) error {
+	if _, err := s.db.q.PlannerSessionDropBefore(ctx, s.db.pool, planner.FirstSessionID(before)); err != nil {
+		return fmt.Errorf("forgetting old sessions: %w", translate(err))
+	}
+	_, err := s.db.q.PlannerSpendDropBefore(ctx, s.db.pool, before.UTC().Format(time.DateOnly))
+	return translate(err)
+}

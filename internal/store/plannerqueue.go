@@ -1,0 +1,229 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/planner"
+	"rubato/internal/store/dbsqlc"
+)
+
+// The bounds of one look for endpoints to analyse, so that it takes milliseconds whatever there is.
+const (
+	watchNews   = 500  // rows of news of each tenant, each of which names up to 50 runs
+	watchWalk   = 1000 // endpoints of the round through all of them
+	watchNewest = 100
+)
+
+// PlannerQueue is where endpoints wait for analysis. It implements planner.Queue for one planner.
+type PlannerQueue struct {
+	db        *DB
+	endpoints *Endpoints
+	id        [16]byte
+	lock      time.Duration
+}
+
+var _ planner.Queue = (*PlannerQueue)(nil)
+
+// NewPlannerQueue returns the queue as a planner with an ID of its own sees it, whose claims hold for a time.
+func NewPlannerQueue(db *DB, id [16]byte, lock time.Duration) *PlannerQueue {
+	return &PlannerQueue{db: db, endpoints: NewEndpoints(db), id: id, lock: lock}
+}
+
+// Watch implements planner.Queue.
+func (s *PlannerQueue) Watch(ctx context.Context) error {
+	return s.db.tx(ctx, func(tx pgx.Tx) error {
+		at, err := s.db.q.PlannerWatchHold(ctx, tx, s.db.now())
+		if missing(err) { // Another planner is at it.
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("taking over where the planners have looked up to: %w", err)
+		}
+		move := dbsqlc.PlannerWatchMoveParams{}
+		finished, err := s.news(ctx, tx, at, &move.Txid)
+		if err != nil {
+			return err
+		}
+		walked, err := s.db.q.PlannerWalk(ctx, tx, dbsqlc.PlannerWalkParams{After: at.Walked, MaxRows: watchWalk})
+		if err != nil {
+			return fmt.Errorf("walking on through the endpoints: %w", err)
+		}
+		if len(walked) == watchWalk { // Else the round begins again.
+			move.Walked = walked[watchWalk-1]
+		}
+		newest, err := s.db.q.PlannerNewest(ctx, tx, watchNewest)
+		if err != nil {
+			return fmt.Errorf("looking for new endpoints: %w", err)
+		}
+		if err := s.db.q.PlannerWatchMove(ctx, tx, move); err != nil {
+			return fmt.Errorf("noting where the planners have looked up to: %w", err)
+		}
+		return s.judge(ctx, tx, at.Now, slices.Concat(walked, newest, finished))
+	})
+}
+
+// news returns the endpoints whose runs finished since the last look, and where the next one goes on.
+func (s *PlannerQueue) news(ctx context.Context, tx pgx.Tx, at dbsqlc.PlannerWatchHoldRow, next *int64) ([]dbsqlc.UUID, error) {
+	rows, err := s.db.q.PlannerNews(ctx, tx, dbsqlc.PlannerNewsParams{FromTxid: at.Txid, Until: at.Until, MaxRows: watchNews})
+	if err != nil {
+		return nil, fmt.Errorf("reading which runs finished: %w", err)
+	}
+	// What one look does not reach, the round through all endpoints does: it is never far behind.
+	*next = max(at.Txid, at.Until)
+	var list []dbsqlc.UUID
+	for _, row := range rows {
+		list = append(list, row.EndpointIds...)
+	}
+	return list, nil
+}
+
+// judge makes due, among the endpoints that were come across, what needs analysis.
+func (s *PlannerQueue) judge(ctx context.Context, tx pgx.Tx, now time.Time, met []dbsqlc.UUID) error {
+	slices.SortFunc(met, func(a, b dbsqlc.UUID) int { return slices.Compare(a[:], b[:]) })
+	ids := make([][16]byte, 0, len(met))
+	for _, id := range slices.Compact(met) {
+		ids = append(ids, id)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	if _, err := s.db.q.PlannerEnrol(ctx, tx, dbsqlc.PlannerEnrolParams{Now: now, EndpointIds: ids}); err != nil {
+		return fmt.Errorf("making new endpoints known to the planner: %w", err)
+	}
+	if _, err := s.db.q.PlannerUrge(ctx, tx, dbsqlc.PlannerUrgeParams{Now: now, EndpointIds: ids}); err != nil {
+		return fmt.Errorf("urging for endpoints that changed: %w", err)
+	}
+	if _, err := s.db.q.PlannerUnpark(ctx, tx, dbsqlc.PlannerUnparkParams{Now: now, EndpointIds: ids}); err != nil {
+		return fmt.Errorf("taking up endpoints that were left alone: %w", err)
+	}
+	return nil
+}
+
+// Claim implements planner.Queue.
+func (s *PlannerQueue) Claim(ctx context.Context, limit int) ([]planner.Ticket, error) {
+	rows, err := s.db.q.PlannerClaim(ctx, s.db.pool, dbsqlc.PlannerClaimParams{
+		Now: s.db.now(), MaxRows: int32(limit), PlannerID: s.id, LockMs: s.lock.Milliseconds(), //nolint:gosec // As many as there are slots.
+	})
+	if err != nil {
+		return nil, translate(err)
+	}
+	tickets := make([]planner.Ticket, len(rows))
+	for i, row := range rows {
+		tickets[i] = planner.Ticket{
+			Account: planner.Account{TenantID: row.TenantID, EndpointID: endpoints.ID(row.EndpointID)}, Token: row.ClaimToken,
+			Trigger: planner.Trigger(row.Trigger),
+		}
+		if err := readJSON(row.Memory, &tickets[i].Memory, "the planner's memory of endpoint "+tickets[i].Account.EndpointID.String()); err != nil {
+			return nil, err
+		}
+	}
+	return tickets, nil
+}
+
+// Release implements planner.Queue.
+func (s *PlannerQueue) Release(ctx context.Context, tickets []planner.Ticket) error {
+	p := dbsqlc.PlannerReleaseParams{Now: s.db.now(), PlannerID: s.id}
+	for _, t := range tickets {
+		p.EndpointIds = append(p.EndpointIds, t.Account.EndpointID)
+		p.Tokens = append(p.Tokens, t.Token)
+	}
+	_, err := s.db.q.PlannerRelease(ctx, s.db.pool, p)
+	return translate(err)
+}
+
+// Leave implements planner.Queue.
+func (s *PlannerQueue) Leave(ctx context.Context, t planner.Ticket, why planner.Parked, version int64) error {
+	id := t.Account.EndpointID
+	var rows int64
+	var err error
+	if why == planner.ParkedArchived {
+		rows, err = s.db.q.PlannerForget(ctx, s.db.pool, dbsqlc.PlannerForgetParams{EndpointID: id, ClaimToken: t.Token, PlannerID: s.id})
+	} else {
+		rows, err = s.db.q.PlannerPark(ctx, s.db.pool, dbsqlc.PlannerParkParams{
+			EndpointID: id, ClaimToken: t.Token, PlannerID: s.id, Parked: string(why), SeenVersion: version,
+		})
+	}
+	if err == nil && rows == 0 {
+		return planner.ErrClaimLost
+	}
+	return translate(err)
+}
+
+// Close implements planner.Queue.
+func (s *PlannerQueue) Close(ctx context.Context, t planner.Ticket, c planner.Closing) error {
+	var changed *endpoints.Endpoint
+	var now time.Time
+	write := func(tx pgx.Tx) (err error) {
+		if err := s.hold(ctx, tx, t); err != nil {
+			return err
+		}
+		if c.Revise != nil {
+			name := "planner:" + c.Session.Advisor
+			changed, now, err = s.endpoints.changeIn(ctx, tx, revision{act: plannerAct(t.Account.TenantID, name), id: t.Account.EndpointID, change: c.Revise})
+		} else {
+			now, err = s.db.decisionTime(ctx, tx)
+		}
+		if err != nil {
+			return err
+		}
+		c.Session.FinishedAt = now
+		return s.record(ctx, tx, t, c)
+	}
+	days := func() []time.Time { return skipDays(changed) }
+	if err := s.db.withPartitions(ctx, days, func() error { return s.db.tx(ctx, write) }); err != nil {
+		return err
+	}
+	if changed != nil {
+		awaitStart(ctx, changed, now)
+	}
+	return nil
+}
+
+// hold makes sure that the claim still holds, and that nobody takes it before the transaction ends.
+func (s *PlannerQueue) hold(ctx context.Context, tx pgx.Tx, t planner.Ticket) error {
+	_, err := s.db.q.PlannerHold(ctx, tx, dbsqlc.PlannerHoldParams{
+		EndpointID: t.Account.EndpointID, ClaimToken: t.Token, PlannerID: s.id, Now: s.db.now(),
+	})
+	if missing(err) {
+		return planner.ErrClaimLost
+	}
+	if err != nil {
+		return fmt.Errorf("holding the claim of endpoint %s: %w", t.Account.EndpointID, err)
+	}
+	return nil
+}
+
+// record writes the session and what follows from it, and ends the claim.
+func (s *PlannerQueue) record(ctx context.Context, tx pgx.Tx, t planner.Ticket, c planner.Closing) error {
+	row, err := sessionRow(c.Session)
+	if err != nil {
+		return err
+	}
+	if err := s.db.q.PlannerSessionInsert(ctx, tx, row); err != nil {
+		return fmt.Errorf("inserting session %s: %w", c.Session.ID, err)
+	}
+	if c.Suggestion != nil {
+		row, err := suggestionRow(c.Suggestion)
+		if err != nil {
+			return err
+		}
+		if err := s.db.q.PlannerSuggestionInsert(ctx, tx, row); err != nil {
+			return fmt.Errorf("inserting suggestion %s: %w", c.Suggestion.ID, err)
+		}
+	}
+	memory, err := writeJSON(c.Memory, "the planner's memory")
+	if err != nil {
+		return err
+	}
+	rows, err := s.db.q.PlannerClose(ctx, tx, dbsqlc.PlannerCloseParams{
+		EndpointID: t.Account.EndpointID, ClaimToken: t.Token, NotBefore: c.NotBefore, DueAt: c.NextAt, Memory: memory,
+		SeenVersion: c.Session.Version, LastSession: (*[16]byte)(&c.Session.ID), SeenStatus: optionalText(c.SeenStatus),
+	})
+	return oneRow(rows, err, "ending the claim of", t.Account.EndpointID)
+}

@@ -1,0 +1,165 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/planner"
+	"rubato/internal/store/dbsqlc"
+)
+
+// PlannerReviews shows what the planner did and decides what it suggests. It implements planner.Reviews.
+type PlannerReviews struct {
+	*PlannerBudget
+
+	endpoints *Endpoints
+}
+
+var _ planner.Reviews = (*PlannerReviews)(nil)
+
+// NewPlannerReviews returns what people see of the planner, with the limits of its budget.
+func NewPlannerReviews(db *DB, limits PlannerLimits) *PlannerReviews {
+	return &PlannerReviews{PlannerBudget: NewPlannerBudget(db, limits), endpoints: NewEndpoints(db)}
+}
+
+// Sessions implements planner.Reviews.
+func (s *PlannerReviews) Sessions(ctx context.Context, f planner.SessionFilter) (list []planner.Session, err error) {
+	err = s.db.list(ctx, func(tx pgx.Tx) error {
+		if err := s.known(ctx, tx, f.TenantID, f.EndpointID); err != nil {
+			return err
+		}
+		rows, err := s.db.q.PlannerSessionList(ctx, tx, dbsqlc.PlannerSessionListParams{
+			TenantID: f.TenantID, EndpointID: given(f.EndpointID), Outcome: optionalText(string(f.Outcome)), Before: given(f.Before),
+			MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+		})
+		if err != nil {
+			return fmt.Errorf("listing sessions: %w", err)
+		}
+		list = make([]planner.Session, len(rows))
+		for i, row := range rows {
+			if list[i], err = sessionOf(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// known refuses a filter by an endpoint that the tenant does not have.
+func (s *PlannerReviews) known(ctx context.Context, tx pgx.Tx, tenant [16]byte, id endpoints.ID) error {
+	if id == (endpoints.ID{}) {
+		return nil
+	}
+	if _, err := s.db.q.EndpointGet(ctx, tx, dbsqlc.EndpointGetParams{ID: id, TenantID: tenant}); err != nil {
+		return notFound(err, id)
+	}
+	return nil
+}
+
+// Session implements planner.Reviews.
+func (s *PlannerReviews) Session(ctx context.Context, tenant [16]byte, id planner.SessionID) (planner.Session, error) {
+	row, err := s.db.q.PlannerSessionGet(ctx, s.db.pool, dbsqlc.PlannerSessionGetParams{ID: id, TenantID: tenant})
+	if missing(err) {
+		return planner.Session{}, errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no session %s", id))
+	}
+	if err != nil {
+		return planner.Session{}, fmt.Errorf("reading session %s: %w", id, translate(err))
+	}
+	return sessionOf(row)
+}
+
+// Suggestions implements planner.Reviews.
+func (s *PlannerReviews) Suggestions(ctx context.Context, f planner.SuggestionFilter) (list []planner.Suggestion, err error) {
+	err = s.db.list(ctx, func(tx pgx.Tx) error {
+		if err := s.known(ctx, tx, f.TenantID, f.EndpointID); err != nil {
+			return err
+		}
+		now, err := s.db.decisionTime(ctx, tx)
+		if err != nil {
+			return err
+		}
+		rows, err := s.db.q.PlannerSuggestionList(ctx, tx, dbsqlc.PlannerSuggestionListParams{
+			TenantID: f.TenantID, EndpointID: given(f.EndpointID), State: string(f.State), Before: given(f.Before), Now: now,
+			MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+		})
+		if err != nil {
+			return fmt.Errorf("listing suggestions: %w", err)
+		}
+		list = make([]planner.Suggestion, len(rows))
+		for i, row := range rows {
+			if list[i], err = suggestionOf(row, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Decide implements planner.Reviews.
+func (s *PlannerReviews) Decide(ctx context.Context, by auditlog.Actor, id planner.SuggestionID, approve bool) (decided planner.Suggestion, err error) {
+	var changed *endpoints.Endpoint
+	var now time.Time
+	write := func(tx pgx.Tx) error {
+		if now, err = s.db.decisionTime(ctx, tx); err != nil {
+			return err
+		}
+		if decided, err = s.decide(ctx, tx, dbsqlc.PlannerSuggestionDecideParams{
+			ID: id, TenantID: by.TenantID, State: string(stateFor(approve)), Now: now, DecidedBy: storable(by.Name),
+		}); err != nil || !approve {
+			return err
+		}
+		changed, now, err = s.endpoints.changeIn(ctx, tx, revision{
+			act: auditlog.Act{By: by, Action: "hint"}, id: decided.EndpointID,
+			change: func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) {
+				return decided.Approve(e, by, now)
+			},
+		})
+		return err
+	}
+	days := func() []time.Time { return skipDays(changed) }
+	if err := s.db.withPartitions(ctx, days, func() error { return s.db.tx(ctx, write) }); err != nil {
+		return planner.Suggestion{}, err
+	}
+	if changed != nil {
+		awaitStart(ctx, changed, now)
+	}
+	return decided, nil
+}
+
+func stateFor(approve bool) planner.SuggestionState {
+	if approve {
+		return planner.Approved
+	}
+	return planner.Rejected
+}
+
+// decide notes the decision on a suggestion that waits, or says why there is none to be made.
+func (s *PlannerReviews) decide(ctx context.Context, tx pgx.Tx, p dbsqlc.PlannerSuggestionDecideParams) (planner.Suggestion, error) {
+	row, err := s.db.q.PlannerSuggestionDecide(ctx, tx, p)
+	if err == nil {
+		return suggestionOf(row, p.Now)
+	}
+	if !missing(err) {
+		return planner.Suggestion{}, fmt.Errorf("deciding suggestion %s: %w", planner.SuggestionID(p.ID), err)
+	}
+	row, err = s.db.q.PlannerSuggestionGet(ctx, tx, dbsqlc.PlannerSuggestionGetParams{ID: p.ID, TenantID: p.TenantID})
+	if missing(err) {
+		return planner.Suggestion{}, errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no suggestion %s", planner.SuggestionID(p.ID)))
+	}
+	if err != nil {
+		return planner.Suggestion{}, fmt.Errorf("reading suggestion %s: %w", planner.SuggestionID(p.ID), err)
+	}
+	found, err := suggestionOf(row, p.Now)
+	if err != nil {
+		return found, err
+	}
+	return found, errs.New(errs.Conflict, "suggestion_decided", fmt.Sprintf("suggestion %s waits no longer: it is %s", found.ID, found.State))
+}

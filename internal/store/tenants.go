@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"rubato/internal/errs"
+	"rubato/internal/store/dbsqlc"
+)
+
+// Tenant is somebody whose endpoints nobody else sees.
+type Tenant struct {
+	ID        [16]byte
+	Name      string
+	CreatedAt time.Time
+	Allow     []string // prefixes and hosts that it may call besides what everybody may
+}
+
+// Tenants keeps the tenants.
+type Tenants struct {
+	db *DB
+}
+
+// NewTenants returns the store of tenants.
+func NewTenants(db *DB) *Tenants { return &Tenants{db: db} }
+
+// List returns every tenant, oldest first.
+func (s *Tenants) List(ctx context.Context) ([]Tenant, error) {
+	rows, err := s.db.q.TenantList(ctx, s.db.pool)
+	if err != nil {
+		return nil, fmt.Errorf("reading the tenants: %w", translate(err))
+	}
+	list := make([]Tenant, 0, len(rows))
+	for _, row := range rows {
+		list = append(list, Tenant{ID: row.ID, Name: row.Name, CreatedAt: row.CreatedAt, Allow: row.EgressAllow})
+	}
+	return list, nil
+}
+
+// Allowed returns what tenants may call besides what everybody may, by tenant; those with nothing of the kind are left out. A schema
+// of before says nothing.
+func (s *Tenants) Allowed(ctx context.Context) (map[[16]byte][]string, error) {
+	rows, err := s.db.q.TenantAllowed(ctx, s.db.pool)
+	if undefined, ok := errors.AsType[*pgconn.PgError](err); ok && undefined.Code == undefinedColumn {
+		return nil, nil //nolint:nilnil // Nothing is an answer.
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what tenants may call: %w", translate(err))
+	}
+	allowed := make(map[[16]byte][]string, len(rows))
+	for _, row := range rows {
+		allowed[row.ID] = row.EgressAllow
+	}
+	return allowed, nil
+}
+
+// undefinedColumn is the SQLSTATE of a statement that is newer than the schema.
+const undefinedColumn = "42703"
+
+// Allow replaces what a tenant may call besides what everybody may. The error is [errs.NotFound] where there is no such tenant.
+func (s *Tenants) Allow(ctx context.Context, id [16]byte, entries []string) error {
+	changed, err := s.db.q.TenantAllow(ctx, s.db.pool, dbsqlc.TenantAllowParams{ID: id, EgressAllow: append([]string{}, entries...)})
+	if err != nil {
+		return fmt.Errorf("changing what a tenant may call: %w", translate(err))
+	}
+	if changed == 0 {
+		return errs.New(errs.NotFound, "not_found", "there is no such tenant")
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package contract
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/planner"
+)
+
+// planned returns an analysis of a fresh endpoint and what it suggested, as a planner writes them.
+func (w *world) planned(t *testing.T, tenant [16]byte) (session, suggestion string) {
+	t.Helper()
+	made := w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
+	endpoint, err := endpoints.ParseID(made)
+	require.NoError(t, err)
+	s, g := planner.NewSessionID(), planner.NewSuggestionID()
+	_, err = w.pool.Exec(t.Context(), `
+		INSERT INTO planner_sessions (id, tenant_id, endpoint_id, version, started_at, finished_at, advisor, trigger, authority, outcome,
+		                              reasoning, confidence, next_analysis_at, calls, changes, warnings, error, model, prompt_digest,
+		                              prompt_tokens, completion_tokens, cost_micros)
+		VALUES ($1, $2, $3, 1, now(), now(), 'heuristic', 'time_reached', 'suggest', 'suggested', 'its answers change', 0.5,
+		        now() + interval '1 hour', '[{"tool":"propose_interval","arguments":{"intervalMs":30000},"result":"taken","refused":false}]',
+		        '["run every 30s for 1h0m0s: it changes"]', '[]', '', '', '', 0, 0, 0)`, [16]byte(s), tenant, [16]byte(endpoint))
+	require.NoError(t, err)
+	_, err = w.pool.Exec(t.Context(), `
+		INSERT INTO planner_suggestions (id, tenant_id, endpoint_id, session_id, advisor, version, plan, reasoning, created_at, expires_at, state)
+		VALUES ($1, $2, $3, $4, 'heuristic', 1, '{"interval":{"spanMs":30000,"ttlMs":3600000,"reason":"it changes"}}', 'its answers change',
+		        now(), now() + interval '1 hour', 'pending')`, [16]byte(g), tenant, [16]byte(endpoint), [16]byte(s))
+	require.NoError(t, err)
+	return s.String(), g.String()
+}
+
+// decidedBefore asks for a decision on a suggestion that was rejected.
+func decidedBefore(w *world, t *testing.T, o operation, id string) *answer {
+	w.call(t, "POST", "/v1/planner/suggestions/"+id+"/reject", "").is(t, http.StatusOK)
+	return w.call(t, o.method, o.at(id), "")
+}
+
+// unknownEndpoint asks a list for what is of no endpoint.
+func unknownEndpoint(w *world, t *testing.T, o operation, _ string) *answer {
+	return w.call(t, o.method, o.route+"?endpointId="+unknown("ep_"), "")
+}
+
+// A suggestion that was approved is in force, under the name of the planner; the endpoint shows until when.
+func TestApprovedSuggestionIsInForce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	_, id := w.planned(t, [16]byte{15: 1})
+	approved := w.call(t, "POST", "/v1/planner/suggestions/"+id+"/approve", "").is(t, http.StatusOK)
+	require.Equal(t, "approved", approved["state"])
+	endpoint := w.call(t, "GET", "/v1/endpoints/"+approved["endpointId"].(string), "").is(t, http.StatusOK)
+	hint := endpoint["hints"].(map[string]any)["interval"].(map[string]any)
+	require.Equal(t, "planner:heuristic", hint["author"])
+	require.InDelta(t, 30000, hint["intervalMs"], 0)
+
+	_, id = w.planned(t, [16]byte{15: 1})
+	pending := w.call(t, "GET", "/v1/planner/suggestions?state=pending", "").is(t, http.StatusOK)["items"].([]any)
+	require.Equal(t, id, pending[0].(map[string]any)["id"])
+	target := pending[0].(map[string]any)["endpointId"].(string)
+	w.call(t, "PATCH", "/v1/endpoints/"+target, `{"name":"edited since"}`).is(t, http.StatusOK)
+	stale := w.call(t, "POST", "/v1/planner/suggestions/"+id+"/approve", "")
+	require.Equal(t, http.StatusConflict, stale.status)
+	require.Equal(t, "suggestion_stale", stale.problem(t).Code)
+	require.True(t, strings.HasPrefix(id, "sg_"))
+	require.Equal(t, "pending", w.call(t, "GET", "/v1/planner/suggestions?endpointId="+target, "").is(t, http.StatusOK)["items"].([]any)[0].(map[string]any)["state"])
+}

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/client"
+	"rubato/internal/devpg/devpgtest"
+)
+
+// startPlanningDev starts `rubato dev` with a planner that looks all the time and may change a tempo every second, and with more settings.
+func startPlanningDev(t *testing.T, settings ...string) *server {
+	t.Helper()
+	dataDir := devpgtest.Dir(t)
+	env := []string{
+		"RUBATO_PLANNER_POLL=50ms", "RUBATO_PLANNER_SPACING=1s", "RUBATO_PLANNER_DWELL=1s", "RUBATO_PLANNER_ANALYSES_PER_HOUR=3600",
+		"RUBATO_PLANNER_CHANGES_PER_HOUR=3600",
+	}
+	env = append(env, settings...)
+	p := start(t, t.TempDir(), env, "rubato", "dev", "--listen", "127.0.0.1:0", "--data-dir", dataDir)
+	p.await(t, "ready")
+	return &server{process: p, api: credentials(t, dataDir), dataDir: dataDir}
+}
+
+// sessions returns the analyses of an endpoint, the newest first.
+func (a *api) sessions(t *testing.T, id string) []client.PlannerSession {
+	t.Helper()
+	return read[client.PlannerSessionList](t)(a.ListPlannerSessions(t.Context(), &client.ListPlannerSessionsParams{EndpointID: &id})).Items
+}
+
+// The tempo follows a load that rises and falls, and comes back, without any key. Everybody can see who changed it, why and until when.
+func TestTempoFollowsALoad(t *testing.T) {
+	t.Parallel()
+	var rising atomic.Bool
+	var n atomic.Int64
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if rising.Load() {
+			_, _ = fmt.Fprintf(w, `{"queue":%d}`, n.Add(1))
+			return
+		}
+		_, _ = fmt.Fprint(w, `{"queue":0}`)
+	}))
+	t.Cleanup(target.Close)
+	rising.Store(true)
+	dev := startPlanningDev(t)
+	e := dev.register(t, client.EndpointSpec{
+		Name: "load", URL: target.URL, BaselineIntervalMs: new(int64(3000)), MinIntervalMs: new(int64(1000)), MaxIntervalMs: new(int64(3000)),
+	})
+
+	var hinted client.Endpoint
+	eventually(t, "a faster tempo while the answers change", func() bool {
+		hinted = dev.endpoint(t, e.ID)
+		return hinted.Hints.Interval != nil
+	})
+	require.Equal(t, "planner:heuristic", hinted.Hints.Interval.Author)
+	require.Less(t, hinted.Hints.Interval.IntervalMs, int64(2500))
+	require.Contains(t, hinted.Hints.Interval.Reason, "answers change")
+	require.WithinDuration(t, time.Now(), hinted.Hints.Interval.ExpiresAt, 3*time.Minute, "it ends by itself")
+	eventually(t, "runs at the faster tempo", func() bool {
+		over := dev.finished(t, e.ID)
+		return over[0].Source == "ai-interval" && over[0].ScheduledFor.Sub(over[1].ScheduledFor) < 2500*time.Millisecond
+	})
+
+	rising.Store(false)
+	eventually(t, "the baseline when the answers rest", func() bool { return dev.endpoint(t, e.ID).Hints.Interval == nil })
+	eventually(t, "runs at the baseline", func() bool { return dev.finished(t, e.ID)[0].Source == "baseline-interval" })
+
+	var acted []string
+	for _, s := range dev.sessions(t, e.ID) {
+		if s.Outcome == "acted" {
+			acted = append(acted, strings.Join(s.Changes, "; "))
+			require.NotEmpty(t, s.Reasoning)
+		}
+	}
+	require.GreaterOrEqual(t, len(acted), 2, "%s", acted)
+	require.Equal(t, "forget both hints", acted[0])
+}
+
+// What the planner decides is felt at once: a run that it asks for starts within a second.
+func TestAHintOfThePlannerTakesEffectAtOnce(t *testing.T) {
+	t.Parallel()
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/orders" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	t.Cleanup(target.Close)
+	dev := startPlanningDev(t)
+	mend := dev.register(t, client.EndpointSpec{
+		Name: "mend", URL: target.URL + "/mend", BaselineIntervalMs: new(int64(3_600_000)), StartAt: new(time.Now().Add(time.Hour)),
+		Labels: &map[string]string{"group": "shop", "role": "recovery"},
+	})
+	dev.register(t, client.EndpointSpec{
+		Name: "orders", URL: target.URL + "/orders", BaselineIntervalMs: new(int64(5000)), Labels: &map[string]string{"group": "shop"},
+	})
+
+	run := dev.awaitRuns(t, mend.ID, 1)[0]
+
+	require.Equal(t, client.Source("ai-oneshot"), run.Source)
+	for _, s := range dev.sessions(t, mend.ID) {
+		if s.Outcome != "acted" {
+			continue
+		}
+		require.Contains(t, s.Reasoning, "orders of its group fails")
+		felt := run.StartedAt.Sub(s.FinishedAt)
+		t.Logf("felt after %s", felt)
+		require.Less(t, felt, time.Second)
+		return
+	}
+	require.Fail(t, "no session asked for the run")
+}
