@@ -28,6 +28,7 @@ type dossier struct {
 	runs     []client.Run // newest first
 	health   []client.HealthWindow
 	history  console.History
+	sessions []client.PlannerSession
 	now      time.Time
 	write    bool
 }
@@ -71,6 +72,11 @@ func (v *visit) complete(d *dossier) error {
 	if err := v.get(endpointAPI(id, "/health"), nil, &health); err != nil {
 		return err
 	}
+	var sessions client.PlannerSessionList
+	if err := v.get("/v1/planner/sessions", url.Values{"endpointId": {id}, "limit": {shownSessions}}, &sessions); err != nil {
+		return err
+	}
+	d.sessions = sessions.Items
 	d.due, d.runs, d.health = due.Items, runs.Items, health.Items
 	parsed, err := endpoints.ParseID(id)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 
 	"rubato/client"
 	"rubato/internal/auth"
-	"rubato/internal/endpoints"
 )
 
 const runsPerPage = "50"
@@ -48,25 +47,13 @@ func (v *visit) runRows() (runRows, error) {
 
 // nameRuns finds the names of the endpoints of a list of runs.
 func (v *visit) nameRuns(rows *runRows) error {
-	var ids [][16]byte
-	for _, r := range rows.items {
-		id, err := endpoints.ParseID(r.EndpointID)
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(ids, [16]byte(id)) {
-			ids = append(ids, id)
-		}
+	ids := make([]string, len(rows.items))
+	for i, r := range rows.items {
+		ids[i] = r.EndpointID
 	}
-	names, err := v.figures.Names(v.r.Context(), v.who.TenantID, ids)
-	if err != nil {
-		return err
-	}
-	rows.byID = make(map[string]string, len(names))
-	for id, name := range names {
-		rows.byID[endpoints.ID(id).String()] = name
-	}
-	return nil
+	names, err := v.names(ids)
+	rows.byID = names
+	return err
 }
 
 // link returns the path of the list with the same filters at another cursor.

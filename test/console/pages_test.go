@@ -32,6 +32,7 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 		{"new", "/console/endpoints/new", "New endpoint", "document.querySelectorAll('#draft .due li').length === 10"},
 		{"runs", "/console/runs", "demo-heartbeat", "document.querySelectorAll('#runs tbody tr').length > 5"},
 		{"run", "/console/runs/" + runs.Items[0].ID, "out of tea", "document.querySelector('.phases rect')"},
+		{"planner", "/console/planner", "Tokens today", "true"},
 		{"workers", "/console/workers", "Heartbeat", "document.querySelector('meter')"},
 		{"guarantees", "/console/guarantees", "Never early", "document.querySelectorAll('.badge.good').length === 4"},
 		{"missing", "/console/nothing", "There is no such page", "true"},
