@@ -166,9 +166,9 @@ func endpointPage(d dossier) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var9 string
-		templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs("may " + string(d.endpoint.Planner))
+		templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs("authority: " + string(d.endpoint.Planner))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `endpoint.templ`, Line: 35, Col: 73}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `endpoint.templ`, Line: 35, Col: 80}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var9))
 		if templ_7745c5c3_Err != nil {
@@ -510,7 +510,7 @@ func endpointParts(d dossier) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, w := range d.health {
-			templ_7745c5c3_Err = figure("Last "+ms(w.WindowMs), percent(w.Succeeded, w.Succeeded+w.Failed), fmt.Sprintf("%s runs, median %s, p95 %s", count(w.Runs), fms(w.LatencyMs.P50), fms(w.LatencyMs.P95))).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = figure(fmt.Sprintf("Last %d h", w.WindowMs/3_600_000), percent(w.Succeeded, w.Succeeded+w.Failed), fmt.Sprintf("%s runs, median %s, p95 %s", count(w.Runs), fms(w.LatencyMs.P50), fms(w.LatencyMs.P95))).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -132,16 +132,16 @@ func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	b.write("[name=q]", "demo-p")
 	b.await("document.querySelectorAll('#endpoints tbody tr').length === 1 && document.querySelector('#endpoints').innerText.includes('demo-prices')")
 	b.write("[name=q]", "")
-	b.await("document.querySelectorAll('#endpoints tbody tr').length === 6")
+	b.await("document.querySelectorAll('#endpoints tbody tr').length === 7")
 	b.click("[data-tick-all]")
-	b.says("6 ticked")
+	b.says("7 ticked")
 	b.click("[name=action][value=pause]")
-	b.says("6 endpoints paused.")
+	b.says("7 endpoints paused.")
 	w.api(t, http.MethodGet, "/v1/endpoints?state=paused", nil, &list)
-	require.Len(t, list.Items, 6)
-	b.says("6 ticked") // They stay ticked, to take it back.
+	require.Len(t, list.Items, 7)
+	b.says("7 ticked") // They stay ticked, to take it back.
 	b.click("[name=action][value=resume]")
-	b.says("6 endpoints resumed.")
+	b.says("7 endpoints resumed.")
 
 	b.visit("/console/endpoints/" + made.ID + "/edit")
 	b.await("document.querySelectorAll('#draft .due li').length === 10")
@@ -207,7 +207,7 @@ func TestTheKeyboardLeadsEverywhere(t *testing.T) {
 	b.forget() // The browser notes the status of the refusal.
 	b.write("#key", w.key)
 	b.click("[type=submit]")
-	b.await("location.pathname === '/console/runs'")
+	b.await("location.pathname === '/console/runs' && document.readyState === 'complete'")
 
 	b.press("\t")
 	require.Equal(t, "Skip to the content", eval[string](b, "document.activeElement.innerText"))
@@ -238,4 +238,38 @@ func (b *tab) press(keys string) {
 	for key := range strings.SplitSeq(keys, "") {
 		require.NoError(b.t, chromedp.Do(b.ctx, chromedp.KeyEvent(key)))
 	}
+}
+
+// A suggestion of the planner is approved by a person who has seen what would follow.
+func TestASuggestionIsApprovedWithItsEffectInView(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.api(t, http.MethodPatch, "/v1/endpoints/"+w.endpoint(t, "demo-orders").ID, map[string]any{"planner": "suggest"}, nil)
+	e := w.endpoint(t, "demo-orders")
+	w.sql(t, `INSERT INTO planner_suggestions (id, tenant_id, endpoint_id, session_id, advisor, version, plan, reasoning, created_at, expires_at, state)
+		SELECT gen_random_uuid(), tenant_id, id, gen_random_uuid(), 'heuristic', version,
+		       '{"interval": {"spanMs": 1800000, "ttlMs": 3600000, "reason": "<i>orders</i> come in"}}', '<b>more orders</b> than usual', now(), now() + interval '1 hour', 'pending'
+		FROM endpoints WHERE key = 'demo-orders'`)
+	chrome := browser(t)
+	b := open(chrome, t, w, wide)
+	b.visit(w.link)
+	b.visit("/console/planner")
+	b.says("<b>more orders</b> than usual")
+	b.accessible()
+	b.shoot("suggestion")
+	b.click("[hx-get$=reject]")
+	b.await("document.querySelector('#dialog[open]')")
+	b.click("#dialog footer [data-close]")
+	b.await("!document.querySelector('#dialog').open")
+	b.click("[hx-get$=approve]")
+	b.await("document.querySelector('#dialog .steps').innerText.includes('interval hint')")
+	b.accessible()
+	b.click("#dialog [type=submit]")
+	b.says("None waits.")
+	hint := w.endpoint(t, "demo-orders").Hints.Interval
+	require.Equal(t, int64(1_800_000), hint.IntervalMs)
+	require.Equal(t, "planner:heuristic", hint.Author)
+	b.visit("/console/endpoints/" + e.ID)
+	b.says("by planner:heuristic, until")
+	b.clean()
 }

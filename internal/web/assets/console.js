@@ -215,7 +215,7 @@
     relative();
   });
   document.addEventListener("htmx:sse:after:message", () => { redraw(); relative(); });
-  document.addEventListener("close", (event) => { if (event.target.id === "dialog") event.target.textContent = ""; }, true);
+  document.addEventListener("close", (event) => { if (event.target.id === "dialog" && !event.target.open) event.target.textContent = ""; }, true);
   document.addEventListener("visibilitychange", redraw);
   let resized;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(charts, 150); });
