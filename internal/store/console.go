@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	consoleIncidents = 12
+	consoleIncidents = 8
 	consoleChanges   = 200
 	consoleSparkDays = 2 * 24 * time.Hour
 	consoleProofTime = 24 * time.Hour
