@@ -240,7 +240,7 @@ func TestTargetThatWantsHTTP1GetsItNext(t *testing.T) {
 	var offered atomic.Value
 	server.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		offered.Store(fmt.Sprint(hello.SupportedProtos))
-		return nil, nil
+		return nil, nil //nolint:nilnil // No other settings than those of the server.
 	}
 	target := egresstest.StartH2(t, server, func(c *egresstest.H2Conn) {
 		if _, stream, ok := c.Next(); ok {
