@@ -124,7 +124,11 @@ func chromium(t *testing.T) string {
 			return found
 		}
 	}
-	require.FailNow(t, "no Chromium is found: install it (Debian: apt-get install chromium), or name it by RUBATO_CHROMIUM")
+	const hint = "no Chromium is found: install it (Debian: apt-get install chromium), or name it by RUBATO_CHROMIUM"
+	if os.Getenv("CI") != "" {
+		require.FailNow(t, hint)
+	}
+	t.Skip("NOT TESTED: " + hint) //nolint:forbidigo // A browser is no part of what a developer of this must have; where changes are checked there is one.
 	return ""
 }
 
