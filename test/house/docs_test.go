@@ -131,6 +131,12 @@ func TestIndexOfDecisionRecordsIsComplete(t *testing.T) {
 	requireWritten(t, part{path: "docs/adr/README.md", begin: "<!-- index: begin -->", end: "<!-- index: end -->"}, b.String())
 }
 
+// isPicture reports whether a path leads to a picture, which is no text.
+func isPicture(to string) bool {
+	info, err := os.Stat(path.Join(root, to))
+	return err == nil && info.Mode().IsRegular() && path.Ext(to) == ".png"
+}
+
 // TestLinksLeadSomewhere follows every relative link of every document to its file and heading.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
