@@ -44,29 +44,70 @@ WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
   AND NOT EXISTS (SELECT 1 FROM planner_state p WHERE p.endpoint_id = s.endpoint_id)
 ON CONFLICT DO NOTHING;
 
--- name: PlannerUrge :execrows
+-- name: PlannerUrge :many
 -- Makes due what changed among the endpoints named: the length of the failure streak in bits, or the status in which runs end. Who fails
 -- is an hour ahead of those whose time has come, so that the most valuable goes first and nobody waits for ever. One that is being
--- analysed is urged for afterwards, and none is due before it may be.
+-- analysed is urged for afterwards, none is due before it may be, and one that is left alone stays so. It returns whose failures began
+-- or ended.
+WITH changed AS MATERIALIZED (
+    SELECT c.endpoint_id, c.status, c.bits, p.seen_failures <> c.bits AS failing, (p.seen_failures = 0) <> (c.bits = 0) AS turned
+    FROM (SELECT s.endpoint_id, s.last_status AS status,
+                 (CASE WHEN s.failure_count = 0 THEN 0 ELSE floor(log(2, s.failure_count::numeric)) + 1 END)::smallint AS bits
+          FROM schedules s
+          WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
+            AND s.last_status IN ('succeeded', 'failed', 'timed_out')) c
+             JOIN planner_state p ON p.endpoint_id = c.endpoint_id
+    WHERE p.seen_failures <> c.bits OR p.seen_status IS DISTINCT FROM c.status AND p.seen_status IS NOT NULL
+), urged AS (
+    UPDATE planner_state p
+    SET due_at        = CASE WHEN p.claimed_by IS NOT NULL OR p.parked IS NOT NULL THEN p.due_at
+                             WHEN p.not_before > sqlc.arg('now')::timestamptz THEN least(p.due_at, p.not_before)
+                             ELSE least(p.due_at, sqlc.arg('now')::timestamptz
+                                  - CASE WHEN c.failing THEN interval '1 hour' ELSE interval '30 minutes' END) END,
+        trigger       = CASE WHEN p.claimed_by IS NOT NULL OR p.parked IS NOT NULL THEN p.trigger
+                             WHEN c.failing THEN 'failures_changed' ELSE 'outcome_changed' END,
+        urged         = CASE WHEN p.claimed_by IS NULL THEN p.urged
+                             WHEN c.failing THEN 'failures_changed' ELSE 'outcome_changed' END,
+        seen_failures = c.bits,
+        seen_status   = c.status
+    FROM changed c
+    WHERE p.endpoint_id = c.endpoint_id
+    RETURNING p.endpoint_id, c.turned
+)
+SELECT endpoint_id
+FROM urged
+WHERE turned;
+
+-- name: PlannerUrgeGroups :execrows
+-- Makes due who has one of the roles in the group of an endpoint among those named, at most so many groups and so many of each role. They
+-- go behind those who fail themselves. What else they are due for stays the reason; those that are being analysed are urged for
+-- afterwards, and none is due before it may be.
+WITH groups AS MATERIALIZED (
+    SELECT e.tenant_id, e.labels ->> sqlc.arg('group_label')::text AS name
+    FROM endpoints e
+    WHERE e.id = ANY (sqlc.arg('endpoint_ids')::uuid[]) AND e.archived_at IS NULL AND e.labels ->> sqlc.arg('group_label')::text <> ''
+    GROUP BY 1, 2
+    ORDER BY 1, 2
+    LIMIT sqlc.arg('max_groups')::int
+), helpers AS MATERIALIZED (
+    SELECT m.id
+    FROM groups g
+             CROSS JOIN unnest(sqlc.arg('roles')::text[]) AS r (role)
+             CROSS JOIN LATERAL (SELECT e.id
+                                 FROM endpoints e
+                                 WHERE e.tenant_id = g.tenant_id AND e.archived_at IS NULL
+                                   AND e.labels @> jsonb_build_object(sqlc.arg('group_label')::text, g.name, sqlc.arg('role_label')::text, r.role)
+                                 LIMIT sqlc.arg('max_members')::int) m
+    WHERE m.id <> ALL (sqlc.arg('endpoint_ids')::uuid[])
+)
 UPDATE planner_state p
-SET due_at        = CASE WHEN p.claimed_by IS NOT NULL THEN p.due_at
-                         WHEN p.not_before > sqlc.arg('now')::timestamptz THEN least(p.due_at, p.not_before)
-                         ELSE least(p.due_at, sqlc.arg('now')::timestamptz
-                              - CASE WHEN p.seen_failures <> c.bits THEN interval '1 hour' ELSE interval '30 minutes' END) END,
-    trigger       = CASE WHEN p.claimed_by IS NOT NULL THEN p.trigger
-                         WHEN p.seen_failures <> c.bits THEN 'failures_changed' ELSE 'outcome_changed' END,
-    urged         = CASE WHEN p.claimed_by IS NULL THEN p.urged
-                         WHEN p.seen_failures <> c.bits THEN 'failures_changed' ELSE 'outcome_changed' END,
-    seen_failures = c.bits,
-    seen_status   = c.status
-FROM (SELECT s.endpoint_id, s.last_status AS status,
-             (CASE WHEN s.failure_count = 0 THEN 0 ELSE floor(log(2, s.failure_count::numeric)) + 1 END)::smallint AS bits
-      FROM schedules s
-      WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
-        AND s.last_status IN ('succeeded', 'failed', 'timed_out')) c
-WHERE p.endpoint_id = c.endpoint_id
-  AND p.parked IS NULL
-  AND (p.seen_failures <> c.bits OR p.seen_status IS DISTINCT FROM c.status AND p.seen_status IS NOT NULL);
+SET due_at  = CASE WHEN p.claimed_by IS NOT NULL THEN p.due_at
+                   WHEN p.not_before > sqlc.arg('now')::timestamptz THEN least(p.due_at, p.not_before)
+                   ELSE least(p.due_at, sqlc.arg('now')::timestamptz - interval '45 minutes') END,
+    trigger = CASE WHEN p.claimed_by IS NULL AND p.trigger IN ('never_analysed', 'time_reached') THEN 'group_changed' ELSE p.trigger END,
+    urged   = CASE WHEN p.claimed_by IS NULL THEN p.urged ELSE coalesce(p.urged, 'group_changed') END
+FROM helpers h
+WHERE p.endpoint_id = h.id AND p.parked IS NULL;
 
 -- name: PlannerUnpark :execrows
 -- Takes up again what was left alone among the endpoints named: a pause that is over, a configuration that changed.
