@@ -131,10 +131,26 @@ func (s *PlannerEvidence) Answers(ctx context.Context, a planner.Account, limit 
 	return list, err
 }
 
+// tidyBatches bounds one tidying, at a thousand rows of each kind a batch: more than planners write between two of them.
+const tidyBatches = 50
+
 // Tidy implements planner.Evidence.
 func (s *PlannerEvidence) Tidy(ctx context.Context, before time.Time) error {
-	if _, err := s.db.q.PlannerSessionDropBefore(ctx, s.db.pool, planner.FirstSessionID(before)); err != nil {
-		return fmt.Errorf("forgetting old sessions: %w", translate(err))
+	first := [16]byte(planner.FirstSessionID(before))
+	drops := map[string]func() (int64, error){
+		"sessions":    func() (int64, error) { return s.db.q.PlannerSessionDropBefore(ctx, s.db.pool, first) },
+		"suggestions": func() (int64, error) { return s.db.q.PlannerSuggestionDropBefore(ctx, s.db.pool, first) },
+	}
+	for what, drop := range drops {
+		for range tidyBatches {
+			dropped, err := drop()
+			if err != nil {
+				return fmt.Errorf("forgetting old %s: %w", what, translate(err))
+			}
+			if dropped == 0 {
+				break
+			}
+		}
 	}
 	_, err := s.db.q.PlannerSpendDropBefore(ctx, s.db.pool, before.UTC().Format(time.DateOnly))
 	return translate(err)

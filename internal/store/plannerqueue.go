@@ -48,6 +48,9 @@ func (s *PlannerQueue) Watch(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("taking over where the planners have looked up to: %w", err)
 		}
+		if err := s.db.q.PlanByKey(ctx, tx); err != nil {
+			return fmt.Errorf("asking for plans by key: %w", err)
+		}
 		move := dbsqlc.PlannerWatchMoveParams{}
 		finished, err := s.news(ctx, tx, at, &move.Txid)
 		if err != nil {

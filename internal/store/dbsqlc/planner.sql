@@ -1,3 +1,9 @@
+-- name: PlanByKey :exec
+-- Makes the rest of the transaction find rows by key: for the thousand endpoints that a look comes across, what is guessed to be cheaper
+-- is to read all of them.
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+       set_config('plan_cache_mode', 'force_custom_plan', true);
+
 -- name: PlannerWatchHold :one
 -- Where the planners have got to, for the one of them that looks on; no row while another one does.
 SELECT txid, walked,
@@ -93,10 +99,12 @@ WITH groups AS MATERIALIZED (
     SELECT m.id
     FROM groups g
              CROSS JOIN unnest(sqlc.arg('roles')::text[]) AS r (role)
-             CROSS JOIN LATERAL (SELECT e.id
-                                 FROM endpoints e
-                                 WHERE e.tenant_id = g.tenant_id AND e.archived_at IS NULL
-                                   AND e.labels @> jsonb_build_object(sqlc.arg('group_label')::text, g.name, sqlc.arg('role_label')::text, r.role)
+             CROSS JOIN LATERAL (SELECT f.id
+                                 FROM (SELECT e.id, e.tenant_id, e.archived_at
+                                       FROM endpoints e
+                                       WHERE e.labels @> jsonb_build_object(sqlc.arg('group_label')::text, g.name, sqlc.arg('role_label')::text, r.role)
+                                       OFFSET 0) f -- By the index of labels, not through all endpoints of the tenant.
+                                 WHERE f.tenant_id = g.tenant_id AND f.archived_at IS NULL
                                  LIMIT sqlc.arg('max_members')::int) m
     WHERE m.id <> ALL (sqlc.arg('endpoint_ids')::uuid[])
 )
@@ -211,7 +219,7 @@ LIMIT sqlc.arg('max_rows')::int;
 -- Forgets the oldest sessions, a bounded number at a time.
 DELETE
 FROM planner_sessions
-WHERE id IN (SELECT s.id FROM planner_sessions s WHERE s.id < sqlc.arg('before')::uuid ORDER BY s.id LIMIT 1000);
+WHERE id = ANY (ARRAY(SELECT s.id FROM planner_sessions s WHERE s.id < sqlc.arg('before')::uuid ORDER BY s.id LIMIT 1000)::uuid[]);
 
 -- name: PlannerSuggestionInsert :exec
 -- A new suggestion takes the place of one that still waits.
@@ -239,18 +247,23 @@ WHERE id = @id AND tenant_id = @tenant_id AND state = 'pending' AND expires_at >
 RETURNING *;
 
 -- name: PlannerSuggestionList :many
+-- The suggestions of a tenant in a state as rows keep it, that are open or over at an instant: one that waits past its end has expired.
 SELECT *
 FROM planner_suggestions
 WHERE tenant_id = @tenant_id
   AND (sqlc.narg('endpoint_id')::uuid IS NULL OR endpoint_id = sqlc.narg('endpoint_id'))
   AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
-  AND CASE sqlc.arg('state')::text
-          WHEN '' THEN true
-          WHEN 'pending' THEN state = 'pending' AND expires_at > sqlc.arg('now')::timestamptz
-          WHEN 'expired' THEN state = 'pending' AND expires_at <= sqlc.arg('now')::timestamptz
-          ELSE state = sqlc.arg('state')::text END
+  AND (sqlc.narg('state')::text IS NULL OR state = sqlc.narg('state'))
+  AND (sqlc.narg('open_at')::timestamptz IS NULL OR expires_at > sqlc.narg('open_at'))
+  AND (sqlc.narg('over_at')::timestamptz IS NULL OR expires_at <= sqlc.narg('over_at'))
 ORDER BY id DESC
 LIMIT sqlc.arg('max_rows')::int;
+
+-- name: PlannerSuggestionDropBefore :execrows
+-- Forgets the oldest suggestions, a bounded number at a time.
+DELETE
+FROM planner_suggestions
+WHERE id = ANY (ARRAY(SELECT s.id FROM planner_suggestions s WHERE s.id < sqlc.arg('before')::uuid ORDER BY s.id LIMIT 1000)::uuid[]);
 
 -- name: PlannerSpendReserve :execrows
 -- Sets tokens aside for a day, unless that would exceed the limit; no row then.

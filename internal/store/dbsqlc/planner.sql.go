@@ -11,6 +11,18 @@ import (
 	"time"
 )
 
+const planByKey = `-- name: PlanByKey :exec
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+       set_config('plan_cache_mode', 'force_custom_plan', true)
+`
+
+// Makes the rest of the transaction find rows by key: for the thousand endpoints that a look comes across, what is guessed to be cheaper
+// is to read all of them.
+func (q *Queries) PlanByKey(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, planByKey)
+	return err
+}
+
 const plannerClaim = `-- name: PlannerClaim :many
 WITH due AS MATERIALIZED (
     SELECT p.endpoint_id
@@ -378,7 +390,7 @@ func (q *Queries) PlannerRuns(ctx context.Context, db DBTX, arg PlannerRunsParam
 const plannerSessionDropBefore = `-- name: PlannerSessionDropBefore :execrows
 DELETE
 FROM planner_sessions
-WHERE id IN (SELECT s.id FROM planner_sessions s WHERE s.id < $1::uuid ORDER BY s.id LIMIT 1000)
+WHERE id = ANY (ARRAY(SELECT s.id FROM planner_sessions s WHERE s.id < $1::uuid ORDER BY s.id LIMIT 1000)::uuid[])
 `
 
 // Forgets the oldest sessions, a bounded number at a time.
@@ -743,6 +755,21 @@ func (q *Queries) PlannerSuggestionDecide(ctx context.Context, db DBTX, arg Plan
 	return i, err
 }
 
+const plannerSuggestionDropBefore = `-- name: PlannerSuggestionDropBefore :execrows
+DELETE
+FROM planner_suggestions
+WHERE id = ANY (ARRAY(SELECT s.id FROM planner_suggestions s WHERE s.id < $1::uuid ORDER BY s.id LIMIT 1000)::uuid[])
+`
+
+// Forgets the oldest suggestions, a bounded number at a time.
+func (q *Queries) PlannerSuggestionDropBefore(ctx context.Context, db DBTX, before UUID) (int64, error) {
+	result, err := db.Exec(ctx, plannerSuggestionDropBefore, before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const plannerSuggestionGet = `-- name: PlannerSuggestionGet :one
 SELECT id, tenant_id, endpoint_id, session_id, advisor, version, plan, reasoning, created_at, expires_at, state, decided_at, decided_by
 FROM planner_suggestions
@@ -824,31 +851,32 @@ FROM planner_suggestions
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
   AND ($3::uuid IS NULL OR id < $3)
-  AND CASE $4::text
-          WHEN '' THEN true
-          WHEN 'pending' THEN state = 'pending' AND expires_at > $5::timestamptz
-          WHEN 'expired' THEN state = 'pending' AND expires_at <= $5::timestamptz
-          ELSE state = $4::text END
+  AND ($4::text IS NULL OR state = $4)
+  AND ($5::timestamptz IS NULL OR expires_at > $5)
+  AND ($6::timestamptz IS NULL OR expires_at <= $6)
 ORDER BY id DESC
-LIMIT $6::int
+LIMIT $7::int
 `
 
 type PlannerSuggestionListParams struct {
 	TenantID   UUID
 	EndpointID *UUID
 	Before     *UUID
-	State      string
-	Now        time.Time
+	State      *string
+	OpenAt     *time.Time
+	OverAt     *time.Time
 	MaxRows    int32
 }
 
+// The suggestions of a tenant in a state as rows keep it, that are open or over at an instant: one that waits past its end has expired.
 func (q *Queries) PlannerSuggestionList(ctx context.Context, db DBTX, arg PlannerSuggestionListParams) ([]PlannerSuggestion, error) {
 	rows, err := db.Query(ctx, plannerSuggestionList,
 		arg.TenantID,
 		arg.EndpointID,
 		arg.Before,
 		arg.State,
-		arg.Now,
+		arg.OpenAt,
+		arg.OverAt,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -979,10 +1007,12 @@ WITH groups AS MATERIALIZED (
     SELECT m.id
     FROM groups g
              CROSS JOIN unnest($5::text[]) AS r (role)
-             CROSS JOIN LATERAL (SELECT e.id
-                                 FROM endpoints e
-                                 WHERE e.tenant_id = g.tenant_id AND e.archived_at IS NULL
-                                   AND e.labels @> jsonb_build_object($2::text, g.name, $6::text, r.role)
+             CROSS JOIN LATERAL (SELECT f.id
+                                 FROM (SELECT e.id, e.tenant_id, e.archived_at
+                                       FROM endpoints e
+                                       WHERE e.labels @> jsonb_build_object($2::text, g.name, $6::text, r.role)
+                                       OFFSET 0) f -- By the index of labels, not through all endpoints of the tenant.
+                                 WHERE f.tenant_id = g.tenant_id AND f.archived_at IS NULL
                                  LIMIT $7::int) m
     WHERE m.id <> ALL ($3::uuid[])
 )
