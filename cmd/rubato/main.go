@@ -43,7 +43,7 @@ type cli struct {
 	SigningKeys signingKeysCmd `cmd:"" help:"Administer the keys that requests are signed under. Needs a key with the scope admin."`
 	Changes     changesCmd     `cmd:"" help:"Print who changed what: the audit log, the newest change first. Needs a key with the scope admin."`
 	Info        serverCmd      `cmd:"" name:"server" help:"Ask a server how it is, and for its contract."`
-	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Let an agent use the server over the Model Context Protocol, by standard input and output."`
+	MCP         mcpCmd         `cmd:"" name:"mcp" help:"Let an agent use the server over the Model Context Protocol, by standard input and output."`
 	Explain     explainCmd     `cmd:"" help:"Decide offline when endpoints would run: one JSON object per line in, one decision per line out."`
 	Migrate     migrateCmd     `cmd:"" help:"Prepare the database that DATABASE_URL names."`
 	Tenants     tenantsCmd     `cmd:"" help:"Say what tenants may call, in the database that DATABASE_URL names. For operators."`

@@ -142,9 +142,9 @@ func parse(row dbsqlc.Endpoint) *config {
 // judging makes what answers are judged by ready for use.
 func (c *config) judging() error {
 	spec := c.endpoint.Spec
-	var bad, more []errs.Field
-	c.target.Rules, bad = spec.ParseRules()
-	c.target.Redact, more = spec.ParseRedact()
+	rules, bad := spec.ParseRules()
+	hidden, more := spec.ParseRedact()
+	c.target.Rules, c.target.Redact = rules, hidden
 	if spec.Conditional {
 		c.target.Asks = &runs.Validators{Request: spec.RequestDigest()}
 	}
