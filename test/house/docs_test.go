@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -131,6 +130,12 @@ func TestIndexOfDecisionRecordsIsComplete(t *testing.T) {
 	requireWritten(t, part{path: "docs/adr/README.md", begin: "<!-- index: begin -->", end: "<!-- index: end -->"}, b.String())
 }
 
+// isPicture reports whether a path leads to a picture, which is no text.
+func isPicture(to string) bool {
+	info, err := os.Stat(path.Join(root, to))
+	return err == nil && info.Mode().IsRegular() && path.Ext(to) == ".png"
+}
+
 // TestLinksLeadSomewhere follows every relative link of every document to its file and heading.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
@@ -186,10 +191,4 @@ func TestReadmeNamesTheTestCommand(t *testing.T) {
 	for _, name := range []string{"README.md", "CONTRIBUTING.md", ".ci/run", "Makefile"} {
 		require.Contains(t, string(files[name]), "go test ./...", name)
 	}
-}
-
-// isPicture reports whether there is a picture under a path, which is no text.
-func isPicture(name string) bool {
-	_, err := os.Stat(filepath.Join(root, filepath.FromSlash(name)))
-	return err == nil && path.Ext(name) == ".png"
 }
