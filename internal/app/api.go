@@ -12,6 +12,7 @@ import (
 	"rubato/internal/apidocs"
 	"rubato/internal/auth"
 	"rubato/internal/config"
+	"rubato/internal/dispatch"
 	"rubato/internal/mcp"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
@@ -39,10 +40,14 @@ func (a API) Run(ctx context.Context) error {
 		return err
 	}
 	defer c.close(ctx)
+	c.own = append(c.own, l.Addr().String()) // Tests of endpoints must not reach it.
 	if err := c.ensureKey(ctx, "bootstrap", a.Settings.API.BootstrapKey); err != nil {
 		return err
 	}
 	health := telemetry.NewHealth(a.Logger, c.databaseAnswers(), c.secretsOpen())
+	defer c.outbound().Close()
+	tester := c.tester()
+	defer tester.Close()
 	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err
@@ -51,7 +56,7 @@ func (a API) Run(ctx context.Context) error {
 	a.Logger.Info("the API server serves", "url", baseURL(l.Addr()), "version", telemetry.Version())
 	return serveWhile(ctx, admin, health, func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
-		group.Go(func() error { return c.publicServer(l, health).run(ctx) })
+		group.Go(func() error { return c.publicServer(l, health, tester).run(ctx) })
 		group.Go(func() error { c.forgetAnswers(ctx); return nil })
 		group.Go(func() error { c.allowed.run(ctx); return nil })
 		return group.Wait()
@@ -72,8 +77,8 @@ func (c *core) ensureKey(ctx context.Context, name, key string) error {
 
 // publicServer returns the server of the API's own listener, which serves agents and the page of the contract too, and the metrics where
 // the settings say so.
-func (c *core) publicServer(l net.Listener, health *telemetry.Health) *server {
-	api := c.api(health)
+func (c *core) publicServer(l net.Listener, health *telemetry.Health, tester *dispatch.Tester) *server {
+	api := c.api(health, tester)
 	mux := http.NewServeMux()
 	if c.settings.API.Metrics {
 		mux.Handle("GET /metrics", telemetry.Metrics(c.registry))

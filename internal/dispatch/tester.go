@@ -106,7 +106,7 @@ func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint
 	now := func() (time.Time, bool) { return begun.Now.Add(time.Since(began)), true }
 	c.now = now
 	b := waiting{target: target, claim: claims.Claim{EndpointID: e.ID, Slot: begun.Now, Attempt: 1}}
-	result := runs.TestResult{ID: begun.ID, SentAt: begun.Now}
+	result := runs.TestResult{ID: begun.ID, SentAt: begun.Now, BrokenRule: -1}
 	r, refusal := c.build(ctx, b, Started{
 		EndpointID: e.ID, TenantID: e.TenantID, RunID: begun.ID, StartedAt: begun.Now, SecretsVersion: begun.SecretsVersion, Last: begun.Last,
 	}, began)
@@ -122,6 +122,9 @@ func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint
 	c.look(r, answer.StatusCode)
 	at, _ := now()
 	result.Outcome = shorten(r.hide(classify(ctx, target, answer, err, at)))
+	if result.Outcome.Reason == runs.SuccessRuleFailed {
+		result.BrokenRule = target.Rules.Judge(judged(answer))
+	}
 	if failure, failed := errors.AsType[*egress.Error](err); !failed || failure.Sent {
 		result.Request = r.shown(c.egress)
 	}

@@ -9,8 +9,10 @@ type TestResult struct {
 	SentAt   time.Time // database time
 	Duration time.Duration
 	Outcome  Outcome // of which the body and its tail may be shorter than a run would keep them
-	Answer   Header  // of the answer; nil: none came
-	Request  *SentRequest
+	// BrokenRule is the index of the success rule that the answer breaks; -1: none.
+	BrokenRule int
+	Answer     Header // of the answer; nil: none came
+	Request    *SentRequest
 }
 
 // Header is the values of header fields, by canonical name.
