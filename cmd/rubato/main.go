@@ -33,6 +33,7 @@ type cli struct {
 
 	Dev         devCmd         `cmd:"" help:"Run everything on this machine: API server, worker and a private Postgres."`
 	Endpoints   endpointsCmd   `cmd:"" help:"Register endpoints and look after them."`
+	Test        testCmd        `cmd:"" help:"Send the request of an endpoint once without registering it. For example: rubato test -f endpoint.json"`
 	Hints       hintsCmd       `cmd:"" help:"Propose another tempo, within an endpoint's bounds."`
 	Runs        runsCmd        `cmd:"" help:"Look at what ran, and end what runs."`
 	Stats       statsCmd       `cmd:"" help:"Print what is due and running, and how the newest runs did."`
@@ -43,7 +44,7 @@ type cli struct {
 	SigningKeys signingKeysCmd `cmd:"" help:"Administer the keys that requests are signed under. Needs a key with the scope admin."`
 	Changes     changesCmd     `cmd:"" help:"Print who changed what: the audit log, the newest change first. Needs a key with the scope admin."`
 	Info        serverCmd      `cmd:"" name:"server" help:"Ask a server how it is, and for its contract."`
-	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Let an agent use the server over the Model Context Protocol, by standard input and output."`
+	MCP         mcpCmd         `cmd:"" name:"mcp" help:"Let an agent use the server over the Model Context Protocol, by standard input and output."`
 	Explain     explainCmd     `cmd:"" help:"Decide offline when endpoints would run: one JSON object per line in, one decision per line out."`
 	Migrate     migrateCmd     `cmd:"" help:"Prepare the database that DATABASE_URL names."`
 	Tenants     tenantsCmd     `cmd:"" help:"Say what tenants may call, in the database that DATABASE_URL names. For operators."`
