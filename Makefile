@@ -58,8 +58,9 @@ fmt: ## Format the code
 	$(TOOL) golangci-lint fmt
 
 .PHONY: generate
-generate: ## Write the generated code again: SQL, REST server, REST client
+generate: ## Write the generated code again: SQL, pages, REST server, REST client
 	$(TOOL) sqlc generate
+	$(TOOL) templ generate -path internal/web -log-level error
 	go generate ./...
 	cd client && go tool -modfile=../tools/go.mod oapi-codegen -config oapi-codegen.yaml ../api/openapi.yaml
 

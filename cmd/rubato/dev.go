@@ -12,7 +12,7 @@ import (
 type devCmd struct {
 	Listen  string `placeholder:"HOST:PORT" help:"Where to listen. Default: RUBATO_LISTEN, else 127.0.0.1:8080. Port 0 takes a free one."`
 	DataDir string `placeholder:"DIR" help:"Where data and credentials are kept. Default: the user's place for application data."`
-	Demo    bool   `help:"Also serve a small target whose answers change, and register five endpoints on it."`
+	Demo    bool   `help:"Also serve a small target whose answers change, and register six endpoints on it."`
 }
 
 // Run serves until a signal comes.
@@ -49,7 +49,7 @@ func (s *session) banner(c app.Credentials, dataDir string) error {
 	if s.json {
 		return nil
 	}
-	return s.say("Rubato on %s\n  key   %s\n  data  %s\n  try   %s", c.URL, c.Key, dataDir, curl(c))
+	return s.say("Rubato on %s\n  key      %s\n  data     %s\n  console  %s (opens once)\n  try      %s", c.URL, c.Key, dataDir, c.Console, curl(c))
 }
 
 // ready tells that the server takes requests and runs endpoints.
@@ -57,7 +57,7 @@ func (s *session) ready(c app.Credentials, dataDir string) error {
 	if !s.json {
 		return s.say("ready")
 	}
-	return s.print(map[string]any{"url": c.URL, "key": c.Key, "dataDir": dataDir, "ready": true})
+	return s.print(map[string]any{"url": c.URL, "key": c.Key, "dataDir": dataDir, "console": c.Console, "ready": true})
 }
 
 // curl returns a command that registers an endpoint, for any shell.

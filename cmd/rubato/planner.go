@@ -221,7 +221,9 @@ func (cmd *plannerBudgetCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	facts := [][2]string{
-		{"day", b.Day}, {"tokens", fmt.Sprintf("%d of %d", b.Tokens, b.TokenLimit)}, {"per endpoint", fmt.Sprint(b.EndpointTokenLimit)},
+		{"day", b.Day},
+		{"tokens", fmt.Sprintf("%d of %d", b.Tokens, b.TokenLimit)},
+		{"per endpoint", fmt.Sprint(b.EndpointTokenLimit)},
 		{"reset", instant(&b.ResetAt)},
 	}
 	for _, e := range b.Endpoints {

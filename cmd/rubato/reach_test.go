@@ -81,6 +81,13 @@ func reaches() map[string]reach {
 		"rotateKey":         {args: "keys rotate " + key},
 		"runEndpoint":       {args: "endpoints run " + endpoint},
 		"watchEvents":       {args: "runs watch"},
+
+		"approvePlannerSuggestion": {args: "planner approve sg_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
+		"getPlannerBudget":         {args: "planner budget"},
+		"getPlannerSession":        {args: "planner session ps_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
+		"listPlannerSessions":      {args: "planner sessions"},
+		"listPlannerSuggestions":   {args: "planner suggestions"},
+		"rejectPlannerSuggestion":  {args: "planner reject sg_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
 	}
 }
 

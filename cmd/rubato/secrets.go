@@ -130,9 +130,13 @@ func (cmd *secretsGetCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return s.facts([][2]string{
-		{"name", x.Name}, {"description", dash(x.Description)}, {"version", strconv.FormatInt(x.Version, 10)},
-		{"used by", strconv.Itoa(int(x.UsedBy)) + " endpoints"}, {"last used", dash(instant(x.LastUsedAt))},
-		{"updated", instant(&x.UpdatedAt)}, {"by", x.UpdatedBy},
+		{"name", x.Name},
+		{"description", dash(x.Description)},
+		{"version", strconv.FormatInt(x.Version, 10)},
+		{"used by", strconv.Itoa(int(x.UsedBy)) + " endpoints"},
+		{"last used", dash(instant(x.LastUsedAt))},
+		{"updated", instant(&x.UpdatedAt)},
+		{"by", x.UpdatedBy},
 	})
 }
 

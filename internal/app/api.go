@@ -16,6 +16,7 @@ import (
 	"rubato/internal/mcp"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
+	"rubato/internal/web"
 )
 
 // apiConns bounds the connections of an API server: its statements take milliseconds.
@@ -56,7 +57,8 @@ func (a API) Run(ctx context.Context) error {
 	a.Logger.Info("the API server serves", "url", baseURL(l.Addr()), "version", telemetry.Version())
 	return serveWhile(ctx, admin, health, func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
-		group.Go(func() error { return c.publicServer(l, health, tester).run(ctx) })
+		public := c.publicServer(l, health, tester, nil) //nolint:contextcheck // Pages take the context of their request.
+		group.Go(func() error { return public.run(ctx) })
 		group.Go(func() error { c.forgetAnswers(ctx); return nil })
 		group.Go(func() error { c.allowed.run(ctx); return nil })
 		return group.Wait()
@@ -75,11 +77,14 @@ func (c *core) ensureKey(ctx context.Context, name, key string) error {
 	return nil
 }
 
-// publicServer returns the server of the API's own listener, which serves agents and the page of the contract too, and the metrics where
-// the settings say so.
-func (c *core) publicServer(l net.Listener, health *telemetry.Health, tester *dispatch.Tester) *server {
+// publicServer returns the server of the API's own listener, which serves the console, agents and the page of the contract too, and the
+// metrics where the settings say so. A ticket lets somebody into the console once; nil: nobody.
+func (c *core) publicServer(l net.Listener, health *telemetry.Health, tester *dispatch.Tester, ticket *web.Ticket) *server {
 	api := c.api(health, tester)
+	pages := c.console(api, ticket)
 	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", pages)
+	mux.Handle("/console/", pages)
 	if c.settings.API.Metrics {
 		mux.Handle("GET /metrics", telemetry.Metrics(c.registry))
 	}
@@ -90,7 +95,16 @@ func (c *core) publicServer(l net.Listener, health *telemetry.Health, tester *di
 	mux.Handle("/", api)
 	s := newServer(l, mux, c.logger)
 	s.http.RegisterOnShutdown(api.Drain)
+	s.http.RegisterOnShutdown(pages.Drain)
 	return s
+}
+
+// console returns the handler of the console, a client of the API.
+func (c *core) console(api http.Handler, ticket *web.Ticket) *web.Server {
+	return web.New(web.Config{
+		API: api, Auth: c.keys, Figures: store.NewConsole(c.db), Sessions: store.NewConsoleSessions(c.db),
+		Ticket: ticket, Logger: c.logger,
+	})
 }
 
 // serveWhile runs work, and beside it, from its begin to its end, the admin server and the checks of health: a program that drains

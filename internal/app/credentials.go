@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"rubato/internal/web"
 )
 
 const (
@@ -19,6 +21,17 @@ const (
 type Credentials struct {
 	URL string `json:"url"`
 	Key string `json:"key"`
+	// Console opens the console for its first visitor, without a key; empty where a server that runs already is meant.
+	Console string `json:"-"`
+
+	ticket *web.Ticket
+}
+
+// withTicket returns the credentials with a fresh link to the console.
+func (c Credentials) withTicket() Credentials {
+	c.ticket = web.NewTicket(c.Key)
+	c.Console = c.URL + c.ticket.Path()
+	return c
 }
 
 // ErrNoServer means that no dev server of this user runs.

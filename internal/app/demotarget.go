@@ -43,8 +43,9 @@ func flaky(w http.ResponseWriter, n int64) {
 	reply(w, http.StatusOK, map[string]any{"tea": "served"})
 }
 
-// rushHalf is how long the load rises, and how long it rests after that.
-const rushHalf = time.Minute
+// rushHalf is how long the load rises, and how long it rests after that. The planner looks at an endpoint that it slowed to 8 s every 48 s, and
+// wants three answers that differ: in less than two minutes it would often come too late to be seen.
+const rushHalf = 3 * time.Minute
 
 // rush is load that rises and falls: for half of the time each answer differs from the one before, and for the other half they are all the
 // same. It begins to rise at an instant.

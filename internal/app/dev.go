@@ -126,7 +126,8 @@ func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credenti
 			}
 			group.Go(func() error { return target.run(ctx) })
 		}
-		group.Go(func() error { return c.publicServer(l, health, tester).run(ctx) })
+		public := c.publicServer(l, health, tester, access.ticket) //nolint:contextcheck // Pages take the context of their request.
+		group.Go(func() error { return public.run(ctx) })
 		group.Go(func() error { return loops.run(ctx) })
 		group.Go(func() error { planner.Run(ctx); return nil })
 		group.Go(func() error { c.forgetAnswers(ctx); return nil })
@@ -145,7 +146,7 @@ func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credenti
 func (d Dev) credentials(dir *dataDir, l net.Listener) (Credentials, error) {
 	access := Credentials{URL: baseURL(l.Addr()), Key: d.Settings.Client.Key}
 	if access.Key != "" {
-		return access, nil
+		return access.withTicket(), nil
 	}
 	kept, err := dir.keptKey()
 	if err != nil {
@@ -154,7 +155,7 @@ func (d Dev) credentials(dir *dataDir, l net.Listener) (Credentials, error) {
 	if access.Key = kept; kept == "" {
 		access.Key = auth.NewKey()
 	}
-	return access, nil
+	return access.withTicket(), nil
 }
 
 // startPostgres starts the private Postgres of the data directory, unless the settings name a database. It returns how to stop it.

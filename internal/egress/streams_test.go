@@ -84,8 +84,9 @@ func TestExactlyOneRequestOverHTTP2(t *testing.T) {
 						_, err := client.Do(t.Context(), get(target.URL()))
 						require.NoError(t, err)
 					}
-					shape.URL = target.URL() + "/lost"
-					e, _ := fails(t, client, shape)
+					request := shape // The next of its kind runs beside this one.
+					request.URL = target.URL() + "/lost"
+					e, _ := fails(t, client, request)
 					require.Equal(t, lost.reason, e.Reason, "%v", e.Err)
 					require.True(t, e.Sent)
 					require.NotContains(t, e.Error(), "\x1b")
@@ -240,7 +241,7 @@ func TestTargetThatWantsHTTP1GetsItNext(t *testing.T) {
 	var offered atomic.Value
 	server.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		offered.Store(fmt.Sprint(hello.SupportedProtos))
-		return nil, nil
+		return nil, nil //nolint:nilnil // No other settings than those of the server.
 	}
 	target := egresstest.StartH2(t, server, func(c *egresstest.H2Conn) {
 		if _, stream, ok := c.Next(); ok {

@@ -23,7 +23,7 @@ func (s Spec) ParseRules() (*success.Set, []errs.Field) {
 		}
 	}
 	set, problems := success.Parse(rules)
-	var bad []errs.Field
+	bad := make([]errs.Field, 0, len(problems))
 	for _, p := range problems {
 		bad = append(bad, errs.Field{Field: element("successRules", p.Index, p.Field), Code: p.Code, Message: p.Message})
 	}
@@ -37,7 +37,7 @@ func (s Spec) ParseRedact() (*redact.Set, []errs.Field) {
 		rules[i] = redact.Rule{Header: r.Header, JSONPath: r.JSONPath, Pattern: r.Pattern, Replacement: r.Replacement}
 	}
 	set, problems := redact.Parse(rules)
-	var bad []errs.Field
+	bad := make([]errs.Field, 0, len(problems))
 	for _, p := range problems {
 		bad = append(bad, errs.Field{Field: element("redact", p.Index, p.Field), Code: p.Code, Message: p.Message})
 	}

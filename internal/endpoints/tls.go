@@ -31,6 +31,21 @@ func (v *Validator) session(s Spec) []errs.Field {
 	if strings.HasPrefix(strings.ToLower(s.URL), "http://") {
 		bad = append(bad, errs.Field{Field: "tls", Code: "tls_without_https", Message: "must be absent where the url begins with http://"})
 	}
+	t.identities(complain)
+	if t.ServerName != "" && !hostName.MatchString(t.ServerName) {
+		complain("serverName", "invalid_value", "must be a host name such as api.example.com")
+	}
+	if t.MinVersion != "" && t.MinVersion != "1.2" && t.MinVersion != "1.3" {
+		complain("minVersion", "invalid_value", `must be "1.2" or "1.3"`)
+	}
+	if permissions, ok := v.targets.(Permissions); t.SkipVerify && (!ok || !permissions.PermitsSkipVerify()) {
+		complain("skipVerify", "tls_forbidden", "must be false: the operator does not permit calls to targets that are not verified")
+	}
+	return bad
+}
+
+// identities checks whom a session trusts, and as whom it comes.
+func (t *TLS) identities(complain func(field, code, message string)) {
 	if _, err := certificates(t.CACertificates); t.CACertificates != "" && err != nil {
 		complain("caCertificates", "pem_invalid", "must be certificates in PEM: "+err.Error())
 	}
@@ -43,16 +58,6 @@ func (v *Validator) session(s Spec) []errs.Field {
 	if t.ClientKey != "" && !keyReference.MatchString(t.ClientKey) {
 		complain("clientKey", "secret_required", `must be a reference to a secret and nothing else, such as {{secret "client-key"}}`)
 	}
-	if t.ServerName != "" && !hostName.MatchString(t.ServerName) {
-		complain("serverName", "invalid_value", "must be a host name such as api.example.com")
-	}
-	if t.MinVersion != "" && t.MinVersion != "1.2" && t.MinVersion != "1.3" {
-		complain("minVersion", "invalid_value", `must be "1.2" or "1.3"`)
-	}
-	if permissions, ok := v.targets.(Permissions); t.SkipVerify && (!ok || !permissions.PermitsSkipVerify()) {
-		complain("skipVerify", "tls_forbidden", "must be false: the operator does not permit calls to targets that are not verified")
-	}
-	return bad
 }
 
 // certificates reads PEM that holds certificates, one at least, and nothing else.

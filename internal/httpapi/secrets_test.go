@@ -29,7 +29,7 @@ func TestSecretIsSealedAndNeverAnsweredWith(t *testing.T) {
 	require.Equal(t, canary, value.Reveal())
 	list := s.call("GET", "/v1/secrets", "")
 	require.Len(t, list.is(http.StatusOK)["items"], 2)
-	bad := s.call("PUT", "/v1/secrets/payment", `{"value":"`+canary+`","descripton":"typing error"}`)
+	bad := s.call("PUT", "/v1/secrets/payment", `{"value":"`+canary+`","descrption":"typing error"}`)
 	require.Equal(t, http.StatusBadRequest, bad.status)
 	for _, shown := range []string{string(a.body), string(again.body), string(list.body), string(bad.body), s.logs.String()} {
 		require.NotContains(t, shown, canary)

@@ -28,7 +28,7 @@ type Doer interface {
 func (t tool) call(ctx context.Context, api Doer, raw json.RawMessage) (*sdk.CallToolResult, error) {
 	request, err := t.request(ctx, raw)
 	if err != nil {
-		return failed(err.Error()), nil //nolint:nilerr // The agent made the mistake, and is told.
+		return failed(err.Error()), nil // The agent made the mistake, and is told.
 	}
 	answer, err := api.Do(request)
 	if err != nil {
@@ -68,22 +68,9 @@ func (t tool) request(ctx context.Context, raw json.RawMessage) (*http.Request, 
 			return nil, fmt.Errorf("the arguments of %s must be one JSON object: %w", t.described.Name, err)
 		}
 	}
-	path, query, header := t.route, url.Values{}, http.Header{}
-	for _, p := range t.parameters {
-		values, err := texts(p.argument, arguments[p.argument])
-		delete(arguments, p.argument)
-		switch {
-		case err != nil:
-			return nil, err
-		case p.in == "path" && len(values) != 1:
-			return nil, fmt.Errorf("%s needs the argument %s", t.described.Name, p.argument)
-		case p.in == "path":
-			path = strings.ReplaceAll(path, "{"+p.name+"}", url.PathEscape(values[0]))
-		case p.in == "query" && len(values) > 0:
-			query[p.name] = values
-		case p.in == "header" && len(values) > 0:
-			header[http.CanonicalHeaderKey(p.name)] = values
-		}
+	target, header, err := t.place(arguments)
+	if err != nil {
+		return nil, err
 	}
 	body := arguments[bodyArgument]
 	if t.bodied && len(body) == 0 {
@@ -93,11 +80,32 @@ func (t tool) request(ctx context.Context, raw json.RawMessage) (*http.Request, 
 	if len(arguments) > 0 {
 		return nil, fmt.Errorf("%s does not know the arguments %s", t.described.Name, strings.Join(slices.Sorted(maps.Keys(arguments)), ", "))
 	}
-	target := path
-	if len(query) > 0 {
-		target += "?" + query.Encode()
-	}
 	return t.build(ctx, target, header, body)
+}
+
+// place puts the arguments that are parameters where they go, and takes them out.
+func (t tool) place(arguments map[string]json.RawMessage) (target string, header http.Header, err error) {
+	path, query, header := t.route, url.Values{}, http.Header{}
+	for _, p := range t.parameters {
+		values, err := texts(p.argument, arguments[p.argument])
+		delete(arguments, p.argument)
+		switch {
+		case err != nil:
+			return "", nil, err
+		case p.in == "path" && len(values) != 1:
+			return "", nil, fmt.Errorf("%s needs the argument %s", t.described.Name, p.argument)
+		case p.in == "path":
+			path = strings.ReplaceAll(path, "{"+p.name+"}", url.PathEscape(values[0]))
+		case p.in == "query" && len(values) > 0:
+			query[p.name] = values
+		case p.in == "header" && len(values) > 0:
+			header[http.CanonicalHeaderKey(p.name)] = values
+		}
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return path, header, nil
 }
 
 func (t tool) build(ctx context.Context, target string, header http.Header, body json.RawMessage) (*http.Request, error) {

@@ -123,7 +123,7 @@ func TestEveryBadFieldIsNamed(t *testing.T) {
 func TestReplacementsDoNotBlowABodyUp(t *testing.T) {
 	t.Parallel()
 	set := parse(t, redact.Rule{Pattern: "x", Replacement: strings.Repeat("y", 255)}, redact.Rule{Pattern: "y", Replacement: strings.Repeat("z", 255)})
-	body := bytes.Repeat([]byte("x"), 1<<20)
+	body := bytes.Repeat([]byte("x"), 1<<16) // Every byte is a match, and each takes the race detector long.
 	got := set.Body(body, false)
 	require.LessOrEqual(t, len(got), 2*len(body)+255)
 	require.NotContains(t, string(got), "x", "what does not fit is left out, not left")

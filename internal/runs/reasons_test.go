@@ -26,7 +26,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 		reason := runs.Reason(row[2])
 		require.NotContains(t, documented, reason)
 		documented[reason] = row[3]
-		for _, status := range strings.Split(row[1], ", ") {
+		for status := range strings.SplitSeq(row[1], ", ") {
 			require.Contains(t, runs.Statuses(), runs.Status(status))
 		}
 		if reason != runs.HTTPStatus { // Whose column says it in words.

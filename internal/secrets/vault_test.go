@@ -133,6 +133,7 @@ func TestUsesAreNotedTogetherAndAtTheEnd(t *testing.T) {
 			vault.Used([16]byte{1}, []string{"a", "b"}, [16]byte{7})
 		}
 		time.Sleep(stampPeriod + time.Second)
+		synctest.Wait() // A time that has passed orders nothing: only this makes what the other goroutine wrote visible here.
 		require.Len(t, source.stamps, 1)
 		require.Len(t, source.stamps[0], 2)
 		vault.Used([16]byte{1}, []string{"c"}, [16]byte{8})

@@ -29,7 +29,7 @@ func TestAnEndpointIsReadAsItWasRegistered(t *testing.T) {
 			MinInterval: 2 * time.Second, MaxInterval: 366 * 24 * time.Hour, Jitter: time.Second,
 			Timeout: 7 * time.Second, MaxExecutionTime: 30 * time.Minute, MaxResponseKB: 1024, FollowRedirects: 10, Success: "2xx,304",
 			Query: map[string]string{"page": "1"}, Auth: &endpoints.Auth{Type: endpoints.AuthBearer, Token: `{{secret "t"}}`},
-			TLS: &endpoints.TLS{MinVersion: "1.3"}, Sign: true, ResponseTailKB: 64, Conditional: true, Planner: endpoints.PlannerOff,
+			TLS: &endpoints.TLS{MinVersion: "1.3"}, Sign: true, ResponseTailKB: 64, Planner: endpoints.PlannerOff,
 			SuccessRules: []endpoints.AnswerRule{{Type: endpoints.RuleJSON, JSONPath: "$.n", Op: endpoints.OpLess, Value: 1.5}},
 			Redact:       []endpoints.RedactRule{{JSONPath: "$.token"}},
 			Retry:        endpoints.Retry{MaxAttempts: 10, Backoff: time.Millisecond, MaxBackoff: 24 * time.Hour}, Idempotent: true,

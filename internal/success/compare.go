@@ -41,6 +41,7 @@ func (c comparison) text(found string) bool {
 		if literal, is := c.value.(string); is {
 			return (found == literal) == (c.op == Equals)
 		}
+	case Less, LessOrEqual, Greater, GreaterOrEqual:
 	}
 	number, ok := parseNumber(strings.TrimSpace(found))
 	if !ok {
@@ -57,6 +58,7 @@ func (c comparison) json(found any) bool {
 	case Matches:
 		text, is := found.(string)
 		return is && c.re.MatchString(text)
+	case Equals, NotEquals, Less, LessOrEqual, Greater, GreaterOrEqual:
 	}
 	if n, is := found.(json.Number); is {
 		return c.numbers(jsonpath.Number(n))

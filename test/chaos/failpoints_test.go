@@ -41,13 +41,23 @@ func (s *stack) victims(action string) []victim {
 // meet waits until the fault has met a worker; the one whose request must be open is sent the signal here.
 func (s *stack) meet(v victim, fault syscall.Signal, met func(victim) bool) {
 	s.t.Helper()
-	if v.moment == sent {
-		eventually(s.t, "a request of a worker to be open", func() bool { return s.openOf(v.worker) > 0 })
-		v.signal(s.t, fault)
+	if v.moment != sent {
+		eventually(s.t, fmt.Sprintf("%v to meet a worker at %s", fault, v.moment), func() bool { return met(v) })
+		require.True(s.t, v.failpointFired(), "%s", v.moment)
+		return
 	}
-	eventually(s.t, fmt.Sprintf("%v to meet a worker at %s", fault, v.moment), func() bool { return met(v) })
-	require.True(s.t, v.moment == sent || v.failpointFired(), "%s", v.moment)
-	require.True(s.t, v.moment != sent || s.openOf(v.worker) > 0 || fault == syscall.SIGKILL, "the request was over before the fault")
+	eventually(s.t, fmt.Sprintf("%v to meet a worker whose request is open", fault), func() bool {
+		if s.openOf(v.worker) == 0 {
+			return false
+		}
+		v.signal(s.t, fault)
+		eventually(s.t, fmt.Sprintf("%v to meet the worker", fault), func() bool { return met(v) })
+		if fault == syscall.SIGKILL || s.openOf(v.worker) > 0 {
+			return true
+		}
+		v.signal(s.t, contSignal) // The answer was faster than the signal: again.
+		return false
+	})
 }
 
 // openOf returns how many requests of a worker are open at the target.

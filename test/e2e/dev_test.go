@@ -217,7 +217,7 @@ func TestCommandLineFindsTheRunningServer(t *testing.T) {
 	eventually(t, "the demo's endpoints", func() bool {
 		list := start(t, dev.home, nil, "rubato", "endpoints", "list")
 		require.Equal(t, 0, list.wait(t, patience), list.output())
-		return strings.Count(list.output(), "demo-") == 5
+		return strings.Count(list.output(), "demo-") == 6
 	})
 	watch := start(t, dev.home, nil, "rubato", "runs", "watch", "--count", "3", "--endpoint", "demo-heartbeat")
 	require.Equal(t, 0, watch.wait(t, patience), watch.output())
@@ -250,7 +250,7 @@ func TestDemoIsTheSameAfterARestart(t *testing.T) {
 	require.Equal(t, client.RunStatusSucceeded, again.finished(t, first["demo-heartbeat"].ID)[0].Status)
 }
 
-// demoEndpoints waits for the five endpoints of the demo and returns them by key.
+// demoEndpoints waits for the six endpoints of the demo and returns them by key.
 func demoEndpoints(t *testing.T, a *api) map[string]client.Endpoint {
 	t.Helper()
 	found := map[string]client.Endpoint{}
@@ -258,7 +258,7 @@ func demoEndpoints(t *testing.T, a *api) map[string]client.Endpoint {
 		for _, e := range read[client.EndpointList](t)(a.ListEndpoints(t.Context(), &client.ListEndpointsParams{})).Items {
 			found[*e.Key] = e
 		}
-		return len(found) == 5
+		return len(found) == 6
 	})
 	return found
 }

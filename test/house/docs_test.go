@@ -3,7 +3,9 @@ package house
 import (
 	"fmt"
 	"go/ast"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -129,6 +131,12 @@ func TestIndexOfDecisionRecordsIsComplete(t *testing.T) {
 	requireWritten(t, part{path: "docs/adr/README.md", begin: "<!-- index: begin -->", end: "<!-- index: end -->"}, b.String())
 }
 
+// isPicture reports whether a path leads to a picture, which is no text.
+func isPicture(to string) bool {
+	info, err := os.Stat(path.Join(root, to))
+	return err == nil && info.Mode().IsRegular() && path.Ext(to) == ".png"
+}
+
 // TestLinksLeadSomewhere follows every relative link of every document to its file and heading.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
@@ -147,7 +155,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 				to = path.Join(path.Dir(name), target)
 			}
 			page, exists := files[to]
-			if !exists && !isFolder(files, to) {
+			if !exists && !isFolder(files, to) && !isPicture(to) {
 				t.Errorf("%s links to %s, which does not exist", name, found[1])
 				continue
 			}
@@ -184,4 +192,10 @@ func TestReadmeNamesTheTestCommand(t *testing.T) {
 	for _, name := range []string{"README.md", "CONTRIBUTING.md", ".ci/run", "Makefile"} {
 		require.Contains(t, string(files[name]), "go test ./...", name)
 	}
+}
+
+// isPicture reports whether there is a picture under a path, which is no text.
+func isPicture(name string) bool {
+	_, err := os.Stat(filepath.Join(root, filepath.FromSlash(name)))
+	return err == nil && path.Ext(name) == ".png"
 }

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/console"
+	"rubato/internal/store/dbsqlc"
+)
+
+const (
+	consoleIncidents = 8
+	consoleChanges   = 200
+	consoleSparkDays = 2 * 24 * time.Hour
+	consoleProofTime = 24 * time.Hour
+)
+
+// Console reads what the pages of the console show. Every method sees one state of the database, and one tenant.
+type Console struct {
+	db *DB
+}
+
+// NewConsole returns the reader of the console's figures.
+func NewConsole(db *DB) *Console { return &Console{db: db} }
+
+// Overview returns what became of a tenant's runs over a stretch of time, in steps.
+func (c *Console) Overview(ctx context.Context, tenant [16]byte, over, step time.Duration) (o console.Overview, err error) {
+	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
+		if o.At, err = c.db.decisionTime(ctx, tx); err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		o.Step = step
+		o.Endpoints, err = c.db.q.ConsoleEndpointCount(ctx, tx, dbsqlc.ConsoleEndpointCountParams{TenantID: tenant, MaxRows: console.MaxEndpoints})
+		if err != nil {
+			return fmt.Errorf("counting endpoints: %w", err)
+		}
+		from := o.At.Add(-over).Truncate(step)
+		if o.Buckets, err = c.buckets(ctx, tx, dbsqlc.ConsoleBucketsParams{
+			StepMs: step.Milliseconds(), FromAt: from, TenantID: tenant, MaxRows: console.MaxRuns,
+		}); err != nil {
+			return err
+		}
+		o.Incidents, err = c.incidents(ctx, tx, tenant, o.At.Add(-consoleProofTime))
+		return err
+	})
+	return o, err
+}
+
+func (c *Console) buckets(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleBucketsParams) ([]console.Bucket, error) {
+	rows, err := c.db.q.ConsoleBuckets(ctx, tx, p)
+	if err != nil {
+		return nil, fmt.Errorf("adding up runs: %w", err)
+	}
+	list := make([]console.Bucket, len(rows))
+	for i, row := range rows {
+		list[i] = console.Bucket{
+			At: row.At, Succeeded: row.Succeeded, Failed: row.Failed, Lost: row.Lost, Other: row.Other,
+			LagP50: millis(row.LagP50Ms), LagP99: millis(row.LagP99Ms),
+		}
+	}
+	return list, nil
+}
+
+func (c *Console) incidents(ctx context.Context, tx pgx.Tx, tenant [16]byte, from time.Time) ([]console.Incident, error) {
+	rows, err := c.db.q.ConsoleIncidents(ctx, tx, dbsqlc.ConsoleIncidentsParams{
+		TenantID: tenant, FromAt: from, MaxRows: console.MaxRuns, MaxIncidents: consoleIncidents,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking for incidents: %w", err)
+	}
+	list := make([]console.Incident, len(rows))
+	for i, row := range rows {
+		list[i] = console.Incident{
+			RunID: row.ID, EndpointID: row.EndpointID, Name: row.Name, Status: row.Status, Reason: row.ReasonCode, At: row.FinishedAt,
+			StatusCode: int(valueOr(row.StatusCode, 0)), Error: valueOr(row.Error, ""),
+		}
+	}
+	return list, nil
+}
+
+// Sparks returns the newest runs of each of some endpoints, oldest first.
+func (c *Console) Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (sparks map[[16]byte][]console.Spark, err error) {
+	sparks = make(map[[16]byte][]console.Spark, len(ids))
+	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
+		now, err := c.db.decisionTime(ctx, tx)
+		if err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		rows, err := c.db.q.ConsoleSparks(ctx, tx, dbsqlc.ConsoleSparksParams{
+			TenantID: tenant, EndpointIds: ids, FromAt: now.Add(-consoleSparkDays), PerEndpoint: int32(each), //nolint:gosec // A few dozen.
+		})
+		if err != nil {
+			return fmt.Errorf("reading the newest runs of %d endpoints: %w", len(ids), err)
+		}
+		for _, row := range rows {
+			sparks[row.EndpointID] = append(sparks[row.EndpointID], console.Spark{
+				Status: row.Status, ScheduledFor: row.ScheduledFor, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
+			})
+		}
+		return nil
+	})
+	return sparks, err
+}
+
+// History returns what was decided about an endpoint over a stretch of time. An endpoint of another tenant has none.
+func (c *Console) History(ctx context.Context, tenant, endpoint [16]byte, over time.Duration) (h console.History, err error) {
+	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
+		if h.At, err = c.db.decisionTime(ctx, tx); err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		from := h.At.Add(-over)
+		if h.Changes, err = c.changes(ctx, tx, dbsqlc.ConsoleDecisionsParams{
+			EndpointID: endpoint, TenantID: tenant, FromAt: from, MaxRows: consoleChanges,
+		}); err != nil {
+			return err
+		}
+		h.Hints, err = c.hints(ctx, tx, dbsqlc.ConsoleHintsParams{EndpointID: endpoint, TenantID: tenant, FromAt: from, MaxRows: consoleChanges})
+		return err
+	})
+	return h, err
+}
+
+func (c *Console) changes(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleDecisionsParams) ([]console.Change, error) {
+	rows, err := c.db.q.ConsoleDecisions(ctx, tx, p)
+	if err != nil {
+		return nil, fmt.Errorf("reading the decisions about an endpoint: %w", err)
+	}
+	list := make([]console.Change, len(rows))
+	for i, row := range rows {
+		var input ledgerEntry
+		if err := json.Unmarshal(row.Input, &input); err != nil {
+			return nil, fmt.Errorf("reading the input of a decision: %w", err)
+		}
+		list[i] = console.Change{
+			At: row.DecidedAt, Cause: row.Cause, Author: row.Author, NextRunAt: row.NextRunAt, Source: row.NextSource,
+			PausedUntil: valueOr(input.PausedUntil, time.Time{}),
+		}
+	}
+	return list, nil
+}
+
+func (c *Console) hints(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleHintsParams) ([]console.Hint, error) {
+	rows, err := c.db.q.ConsoleHints(ctx, tx, p)
+	if err != nil {
+		return nil, fmt.Errorf("reading the hints of an endpoint: %w", err)
+	}
+	list := make([]console.Hint, len(rows))
+	for i, row := range rows {
+		list[i] = console.Hint{
+			Kind: row.Kind, Interval: time.Duration(valueOr(row.IntervalMs, 0)) * time.Millisecond, RunAt: valueOr(row.RunAt, time.Time{}),
+			CreatedAt: row.CreatedAt, EndedAt: row.ExpiresAt, Reason: row.Reason, Author: row.Author,
+		}
+		if row.EndedAt != nil && row.EndedAt.Before(row.ExpiresAt) {
+			list[i].EndedAt = *row.EndedAt
+		}
+	}
+	return list, nil
+}
+
+// Proof returns what the newest runs of a tenant, of a day at most, say about the guarantees.
+func (c *Console) Proof(ctx context.Context, tenant [16]byte) (p console.Proof, err error) {
+	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
+		now, err := c.db.decisionTime(ctx, tx)
+		if err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		from := now.Add(-consoleProofTime)
+		row, err := c.db.q.ConsoleProof(ctx, tx, dbsqlc.ConsoleProofParams{FromAt: from, TenantID: tenant, MaxRows: console.MaxRuns})
+		if err != nil {
+			return fmt.Errorf("judging the newest runs: %w", err)
+		}
+		p = console.Proof{
+			At: now, Since: row.Since, Runs: row.Runs, Early: row.Early, Doubled: row.Doubled, Overlapping: row.Overlapping, Lost: row.Lost,
+			LagP50: millis(row.LagP50Ms), LagP99: millis(row.LagP99Ms),
+		}
+		if p.SkippedDue, err = c.db.q.ConsoleSkipped(ctx, tx, dbsqlc.ConsoleSkippedParams{TenantID: tenant, FromAt: from, MaxRows: console.MaxRuns}); err != nil {
+			return fmt.Errorf("adding up skipped due times: %w", err)
+		}
+		if p.Stuck, err = c.db.q.ConsoleStuck(ctx, tx, dbsqlc.ConsoleStuckParams{TenantID: tenant, Now: now}); err != nil {
+			return fmt.Errorf("looking for runs that nobody settles: %w", err)
+		}
+		return nil
+	})
+	return p, err
+}
+
+func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+// valueOr returns what a pointer leads to, or a stand-in where it is nil.
+func valueOr[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+// Names returns the names of some endpoints of a tenant.
+func (c *Console) Names(ctx context.Context, tenant [16]byte, ids [][16]byte) (map[[16]byte]string, error) {
+	rows, err := c.db.q.ConsoleNames(ctx, c.db.pool, dbsqlc.ConsoleNamesParams{Ids: ids, TenantID: tenant})
+	if err != nil {
+		return nil, fmt.Errorf("reading the names of %d endpoints: %w", len(ids), translate(err))
+	}
+	names := make(map[[16]byte]string, len(rows))
+	for _, row := range rows {
+		names[row.ID] = row.Name
+	}
+	return names, nil
+}

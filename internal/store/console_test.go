@@ -1,0 +1,171 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/auth"
+	"rubato/internal/console"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/store"
+)
+
+// past is a run as the history holds it.
+type past struct {
+	endpoint  endpoints.ID
+	due       time.Time
+	lag, took time.Duration
+	status    string
+	attempt   int
+	skipped   int
+	tenant    [16]byte
+}
+
+// remember inserts runs into the history, as finishes do.
+func (b *bundle) remember(t *testing.T, list ...past) {
+	t.Helper()
+	for _, p := range list {
+		if p.tenant == ([16]byte{}) {
+			p.tenant = store.DefaultTenant
+		}
+		var count *int
+		if p.skipped > 0 {
+			count = &p.skipped
+		}
+		_, err := b.pool.Exec(t.Context(), `
+			INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status,
+			                  reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, version, failure_count,
+			                  skipped_from, skipped_count)
+			VALUES (uuidv7_of($1), $1, $2, $3, $4, 'baseline-interval', 1, gen_random_uuid(), $1, $5, $6, $7, 'http_status', 500, 0, 0, 0, 0, 0, 0, false, 'out of tea', 1, 0,
+			        CASE WHEN $8::int IS NULL THEN NULL ELSE $1 END, $8)`,
+			p.due, p.endpoint, p.tenant, p.attempt, p.due.Add(p.lag), p.due.Add(p.lag+p.took), p.status, count)
+		require.NoError(t, err)
+	}
+}
+
+// watched is a database whose history is written by hand, at an instant.
+func watched(t *testing.T) (*bundle, *store.Console, endpoints.ID, time.Time) {
+	t.Helper()
+	b := setup(t)
+	b.exec(t, `CREATE FUNCTION uuidv7_of(at timestamptz) RETURNS uuid LANGUAGE sql AS $$
+		SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || right(replace(gen_random_uuid()::text, '-', ''), 20))::uuid $$`)
+	now := b.at(time.Now().UTC().Truncate(time.Minute).Add(10 * time.Second))
+	spec := endpoints.Defaults()
+	spec.Name, spec.URL, spec.BaselineInterval = "watched", "https://example.com/", time.Minute
+	e, _, err := b.service.Register(t.Context(), tenant, spec)
+	require.NoError(t, err)
+	return b, store.NewConsole(b.db), e.ID, now
+}
+
+func TestTheConsoleAddsUpRuns(t *testing.T) {
+	t.Parallel()
+	b, c, id, now := watched(t)
+	other := endpoints.ID(uuid.New())
+	b.remember(t,
+		past{endpoint: id, due: now.Add(-100 * time.Second), lag: 10 * time.Millisecond, took: time.Second, status: "succeeded", attempt: 1},
+		past{endpoint: id, due: now.Add(-40 * time.Second), lag: 30 * time.Millisecond, took: time.Second, status: "failed", attempt: 1},
+		past{endpoint: id, due: now.Add(-39 * time.Second), lag: 30 * time.Millisecond, took: time.Second, status: "lost", attempt: 2},
+		past{endpoint: id, due: now.Add(-30 * time.Hour), took: time.Second, status: "failed", attempt: 1},
+		past{endpoint: other, due: now.Add(-20 * time.Second), took: time.Second, status: "failed", attempt: 1, tenant: [16]byte{9}},
+	)
+	o, err := c.Overview(t.Context(), store.DefaultTenant, 30*time.Minute, 30*time.Second)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), o.Endpoints)
+	require.Equal(t, []console.Bucket{
+		{At: now.Truncate(30 * time.Second).Add(-90 * time.Second), Succeeded: 1, LagP50: 10 * time.Millisecond, LagP99: 10 * time.Millisecond},
+		{At: now.Truncate(30 * time.Second).Add(-30 * time.Second), Failed: 1, Lost: 1, LagP50: 30 * time.Millisecond, LagP99: 30 * time.Millisecond},
+	}, o.Buckets, "the runs of others and those of before are not among them")
+	require.Len(t, o.Incidents, 2)
+	require.Equal(t, "lost", o.Incidents[0].Status, "the newest first")
+	require.Equal(t, "watched", o.Incidents[1].Name)
+	require.Equal(t, "out of tea", o.Incidents[1].Error)
+
+	sparks, err := c.Sparks(t.Context(), store.DefaultTenant, [][16]byte{id, other}, 2)
+	require.NoError(t, err)
+	require.Len(t, sparks, 1, "an endpoint of somebody else has none")
+	require.Equal(t, []string{"failed", "lost"}, []string{sparks[id][0].Status, sparks[id][1].Status}, "the newest two, oldest first")
+
+	names, err := c.Names(t.Context(), [16]byte{9}, [][16]byte{id})
+	require.NoError(t, err)
+	require.Empty(t, names)
+}
+
+func TestTheConsoleTellsTheHistoryOfAnEndpoint(t *testing.T) {
+	t.Parallel()
+	b, c, id, now := watched(t)
+	interval, ttl, until := 30*time.Second, time.Hour, now.Add(time.Hour)
+	_, _, err := b.service.SetIntervalHint(t.Context(), tenant, id, endpoints.HintRequest{Interval: interval, TTL: &ttl, Reason: "sale"})
+	require.NoError(t, err)
+	b.at(now.Add(time.Minute))
+	_, err = b.service.Pause(t.Context(), tenant, id, until, "stock-taking")
+	require.NoError(t, err)
+	_, err = b.service.ClearHints(t.Context(), tenant, id)
+	require.NoError(t, err)
+
+	h, err := c.History(t.Context(), store.DefaultTenant, id, time.Hour)
+	require.NoError(t, err)
+	require.Len(t, h.Changes, 4)
+	require.Equal(t, "pause", h.Changes[1].Cause)
+	require.Equal(t, until, h.Changes[1].PausedUntil)
+	require.True(t, h.Changes[3].PausedUntil.IsZero())
+	require.Equal(t, []console.Hint{{
+		Kind: "interval", Interval: interval, CreatedAt: now, EndedAt: now.Add(time.Minute), Reason: "sale", Author: tenant.Name,
+	}}, h.Hints, "it ended when it was cleared, not when it would have expired")
+	h, err = c.History(t.Context(), [16]byte{9}, id, time.Hour)
+	require.NoError(t, err)
+	require.Empty(t, h.Changes)
+	require.Empty(t, h.Hints)
+}
+
+// Each breach of a guarantee that history can show is counted, and nothing else is.
+func TestTheConsoleCountsBrokenGuarantees(t *testing.T) {
+	t.Parallel()
+	b, c, id, now := watched(t)
+	at := func(seconds int) time.Time { return now.Add(time.Duration(seconds) * time.Second) }
+	b.remember(t,
+		past{endpoint: id, due: at(-90), lag: 5 * time.Millisecond, took: time.Second, status: "succeeded", attempt: 1},
+		past{endpoint: id, due: at(-80), lag: -40 * time.Millisecond, took: time.Second, status: "succeeded", attempt: 1},
+		past{endpoint: id, due: at(-75), took: time.Second, status: "lost", attempt: 1},
+		past{endpoint: id, due: at(-74), lag: 500 * time.Millisecond, took: time.Second, status: "succeeded", attempt: 2},
+		past{endpoint: id, due: at(-60), took: 0, status: "skipped", attempt: 0, skipped: 7},
+	)
+	p, err := c.Proof(t.Context(), store.DefaultTenant)
+	require.NoError(t, err)
+	require.Equal(t, console.Proof{
+		At: p.At, Since: at(-90), Runs: 4, Lost: 1, SkippedDue: 7, LagP50: p.LagP50, LagP99: p.LagP99,
+	}, p, "40 ms early is within the allowance, and what follows a lost run overlaps nothing that is known")
+
+	b.remember(t,
+		past{endpoint: id, due: at(-50), lag: -60 * time.Millisecond, took: 20 * time.Second, status: "succeeded", attempt: 1},
+		past{endpoint: id, due: at(-40), took: time.Second, status: "succeeded", attempt: 1},
+		past{endpoint: id, due: at(-40), lag: 15 * time.Second, took: time.Second, status: "succeeded", attempt: 2},
+	)
+	b.exec(t, `INSERT INTO live_runs (endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until)
+		SELECT gen_random_uuid(), gen_random_uuid(), tenant_id, now(), 1, 'manual', 1, gen_random_uuid(), now(), now(), now(), now() - interval '10 minutes' FROM endpoints`)
+	p, err = c.Proof(t.Context(), store.DefaultTenant)
+	require.NoError(t, err)
+	require.Equal(t, [4]int64{1, 2, 1, 1}, [4]int64{p.Early, p.Doubled, p.Overlapping, p.Stuck})
+}
+
+func TestSessionsOfTheConsole(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := store.NewConsoleSessions(b.db)
+	one, two, key := auth.Hash("one"), auth.Hash("two"), auth.Hash("key")
+	require.NoError(t, s.Open(t.Context(), one, key, time.Hour))
+	require.NoError(t, s.Open(t.Context(), two, key, -time.Second))
+
+	found, err := s.Find(t.Context(), one)
+	require.NoError(t, err)
+	require.Equal(t, key, found)
+	_, err = s.Find(t.Context(), two)
+	require.Equal(t, errs.NotFound, errs.CodeOf(err), "its time is over")
+	require.NoError(t, s.Close(t.Context(), one))
+	_, err = s.Find(t.Context(), one)
+	require.Equal(t, errs.NotFound, errs.CodeOf(err))
+	require.NoError(t, s.Close(t.Context(), one), "ending it twice is no error")
+}

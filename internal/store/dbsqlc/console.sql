@@ -1,0 +1,134 @@
+-- name: ConsoleSessionInsert :exec
+-- Opens a session, and forgets some of those that are over: the table stays as small as the number of people who are signed in.
+WITH over AS (
+    DELETE FROM console_sessions
+    WHERE hash IN (SELECT s.hash FROM console_sessions s WHERE s.expires_at <= now() ORDER BY s.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
+)
+INSERT INTO console_sessions (hash, key_hash, expires_at)
+VALUES (@hash, @key_hash, now() + sqlc.arg('ttl_ms')::bigint * interval '1 ms');
+
+-- name: ConsoleSessionFind :one
+SELECT key_hash
+FROM console_sessions
+WHERE hash = @hash AND expires_at > coalesce(sqlc.narg('now')::timestamptz, now());
+
+-- name: ConsoleSessionDelete :exec
+DELETE FROM console_sessions WHERE hash = @hash;
+
+-- name: ConsoleEndpointCount :one
+-- Endpoints in service, counted up to max_rows.
+SELECT count(*)::bigint
+FROM (SELECT 1 FROM endpoints WHERE tenant_id = @tenant_id AND archived_at IS NULL LIMIT sqlc.arg('max_rows')::int) AS counted;
+
+-- name: ConsoleBuckets :many
+-- What became of the newest runs of a tenant, by stretches of time; at most max_rows of them are looked at.
+WITH newest AS MATERIALIZED (
+    SELECT r.scheduled_for, r.started_at, r.finished_at, r.status
+    FROM runs r
+    WHERE r.tenant_id = @tenant_id
+      AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz - interval '5 minutes'
+    ORDER BY r.id DESC
+    LIMIT sqlc.arg('max_rows')::int
+)
+SELECT date_bin(sqlc.arg('step_ms')::bigint * interval '1 ms', n.finished_at, sqlc.arg('from_at')::timestamptz)::timestamptz AS at,
+       count(*) FILTER (WHERE n.status = 'succeeded')::bigint AS succeeded,
+       count(*) FILTER (WHERE n.status IN ('failed', 'timed_out'))::bigint AS failed,
+       count(*) FILTER (WHERE n.status = 'lost')::bigint AS lost,
+       count(*) FILTER (WHERE n.status IN ('skipped', 'canceled'))::bigint AS other,
+       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.started_at - n.scheduled_for) * 1000)
+                FILTER (WHERE n.status <> 'skipped'), 0)::float8 AS lag_p50_ms,
+       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.started_at - n.scheduled_for) * 1000)
+                FILTER (WHERE n.status <> 'skipped'), 0)::float8 AS lag_p99_ms
+FROM newest n
+WHERE n.finished_at >= sqlc.arg('from_at')::timestamptz
+GROUP BY 1
+ORDER BY 1;
+
+-- name: ConsoleIncidents :many
+-- The newest runs of a tenant that did not go well, among the newest max_rows.
+SELECT n.id, n.endpoint_id, e.name, n.status, n.reason_code, n.status_code, n.finished_at, n.error
+FROM (SELECT r.id, r.endpoint_id, r.status, r.reason_code, r.status_code, r.finished_at, r.error
+      FROM runs r
+      WHERE r.tenant_id = @tenant_id AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz
+      ORDER BY r.id DESC
+      LIMIT sqlc.arg('max_rows')::int) n
+         JOIN endpoints e ON e.id = n.endpoint_id
+WHERE n.status IN ('failed', 'timed_out', 'lost')
+ORDER BY n.id DESC
+LIMIT sqlc.arg('max_incidents')::int;
+
+-- name: ConsoleSparks :many
+-- The newest runs of each of some endpoints.
+SELECT r.endpoint_id, r.status, r.scheduled_for, r.started_at, r.finished_at
+FROM unnest(sqlc.arg('endpoint_ids')::uuid[]) AS wanted (id)
+         CROSS JOIN LATERAL (SELECT h.endpoint_id, h.status, h.scheduled_for, h.started_at, h.finished_at, h.id
+                             FROM runs h
+                             WHERE h.endpoint_id = wanted.id AND h.tenant_id = @tenant_id
+                               AND h.scheduled_for >= sqlc.arg('from_at')::timestamptz
+                             ORDER BY h.id DESC
+                             LIMIT sqlc.arg('per_endpoint')::int) AS r
+ORDER BY r.endpoint_id, r.id;
+
+-- name: ConsoleDecisions :many
+-- The newest decisions about an endpoint that were no finish.
+SELECT d.decided_at, d.cause, d.author, d.next_run_at, d.next_source, d.input
+FROM decisions d
+         JOIN endpoints e ON e.id = d.endpoint_id
+WHERE d.endpoint_id = @endpoint_id AND e.tenant_id = @tenant_id AND d.decided_at >= sqlc.arg('from_at')::timestamptz
+ORDER BY d.id DESC
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: ConsoleHints :many
+-- The newest hints of an endpoint, those that are over too.
+SELECT h.kind, h.interval_ms, h.run_at, h.created_at, h.expires_at, h.ended_at, h.reason, h.author
+FROM hints h
+         JOIN endpoints e ON e.id = h.endpoint_id
+WHERE h.endpoint_id = @endpoint_id AND e.tenant_id = @tenant_id AND h.expires_at >= sqlc.arg('from_at')::timestamptz
+ORDER BY h.id DESC
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: ConsoleProof :one
+-- What the history says about the guarantees, over the newest max_rows runs of a tenant. A live lock that was broken or a due time that
+-- succeeded twice would show here.
+WITH newest AS MATERIALIZED (
+    SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status
+    FROM runs r
+    WHERE r.tenant_id = @tenant_id AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz
+    ORDER BY r.id DESC
+    LIMIT sqlc.arg('max_rows')::int
+), seen AS MATERIALIZED (
+    SELECT n.*,
+           lag(n.finished_at) OVER (PARTITION BY n.endpoint_id ORDER BY n.started_at) AS before_finished,
+           lag(n.status) OVER (PARTITION BY n.endpoint_id ORDER BY n.started_at) AS before_status,
+           count(*) FILTER (WHERE n.status = 'succeeded') OVER (PARTITION BY n.endpoint_id, n.scheduled_for) AS successes
+    FROM newest n
+    WHERE n.attempt > 0
+)
+SELECT count(*)::bigint AS runs,
+       coalesce(min(s.scheduled_for), sqlc.arg('from_at')::timestamptz)::timestamptz AS since,
+       count(*) FILTER (WHERE s.started_at < s.scheduled_for - interval '50 milliseconds')::bigint AS early,
+       count(*) FILTER (WHERE s.successes > 1)::bigint AS doubled,
+       count(*) FILTER (WHERE s.before_finished > s.started_at AND s.before_status <> 'lost')::bigint AS overlapping,
+       count(*) FILTER (WHERE s.status = 'lost')::bigint AS lost,
+       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.started_at - s.scheduled_for) * 1000) FILTER (WHERE s.attempt = 1), 0)::float8 AS lag_p50_ms,
+       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.started_at - s.scheduled_for) * 1000) FILTER (WHERE s.attempt = 1), 0)::float8 AS lag_p99_ms
+FROM seen s;
+
+-- name: ConsoleStuck :one
+-- Live runs of a tenant whose lock has been over for longer than the sweeper takes.
+SELECT count(*)::bigint
+FROM live_runs
+WHERE tenant_id = @tenant_id AND locked_until < sqlc.arg('now')::timestamptz - interval '105 seconds';
+
+-- name: ConsoleSkipped :one
+-- Due times of the newest rows of a tenant that passed without a run.
+SELECT coalesce(sum(coalesce(n.skipped_count, 1)), 0)::bigint AS due_times
+FROM (SELECT r.attempt, r.skipped_count
+      FROM runs r
+      WHERE r.tenant_id = @tenant_id AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz
+      ORDER BY r.id DESC
+      LIMIT sqlc.arg('max_rows')::int) n
+WHERE n.attempt = 0;
+
+-- name: ConsoleNames :many
+SELECT id, name FROM endpoints WHERE id = ANY (sqlc.arg('ids')::uuid[]) AND tenant_id = @tenant_id;

@@ -1,0 +1,356 @@
+package web
+
+import (
+	"crypto/rand"
+	"net/http"
+	"strconv"
+	"time"
+
+	"rubato/client"
+	"rubato/internal/auth"
+)
+
+// action is something that may be done to an endpoint.
+type action struct {
+	title string
+	verb  string // of the button that does it
+	does  string // what it will do, in words
+	done  string
+	form  string // the fields that it asks for: pause, hint or once; empty: none
+	// change makes the facts of the governor's input what they will be; nil: there is no next decision to show.
+	change func(v *visit, facts map[string]any, now time.Time) error
+	send   func(v *visit, id string) error
+}
+
+// actions returns what may be done, by its name in paths.
+func actions() map[string]action {
+	return map[string]action{
+		"run": {
+			title: "Run now", verb: "Run now", done: "A run is planned at once.",
+			does: "One run is sent at once, whatever hints, clamps and a pause say; where a run is in progress, once that has ended. The schedule goes on as before.",
+			send: func(v *visit, id string) error { return v.post(endpointAPI(id, "/run"), v.value("once"), nil, nil) },
+		},
+		"pause": {
+			title: "Pause", verb: "Pause", done: "It is paused.", form: "pause", change: pausedFacts, send: (*visit).sendPause,
+			does: "No run starts once the pause is in force. A run in progress goes on. Due times that pass are recorded as skipped.",
+		},
+		"resume": {
+			title: "Resume", verb: "Resume", done: "It is in service again.", does: "The pause ends at once, and the schedule goes on.",
+			change: func(_ *visit, facts map[string]any, _ time.Time) error { delete(facts, "pausedUntil"); return nil },
+			send:   func(v *visit, id string) error { return v.post(endpointAPI(id, "/resume"), v.value("once"), nil, nil) },
+		},
+		"hint": {
+			title: "Hint another interval", verb: "Set the hint", done: "The hint is in force.", form: "hint", change: hintedFacts, send: (*visit).sendHint,
+			does: "The interval replaces the baseline, its backoff included, until the hint expires. Clamps still hold. It replaces an interval hint in force.",
+		},
+		"once": {
+			title: "Hint one run", verb: "Set the hint", done: "The hint is in force.", form: "once", change: onceFacts, send: (*visit).sendOnce,
+			does: "It can advance a run, never hold one back. It replaces a one-shot hint in force.",
+		},
+		"clear": {
+			title: "Clear hints", verb: "Clear hints", done: "The hints are gone.", does: "Both hints are forgotten, whoever wrote them. The baseline is in force again.",
+			change: func(_ *visit, facts map[string]any, _ time.Time) error { delete(facts, "hints"); return nil },
+			send: func(v *visit, id string) error {
+				return v.call(ask{method: http.MethodDelete, path: endpointAPI(id, "/hints")}, nil)
+			},
+		},
+		"reset": {
+			title: "Reset failures", verb: "Reset failures", done: "The failure count is 0.", does: "The failure count becomes 0. Backoff ends, and a wait that the target asked for.",
+			change: func(_ *visit, facts map[string]any, _ time.Time) error { facts["failureCount"] = 0; return nil },
+			send: func(v *visit, id string) error {
+				return v.post(endpointAPI(id, "/reset-failures"), v.value("once"), nil, nil)
+			},
+		},
+		"archive": {
+			title: "Archive", verb: "Archive for good", done: "It is archived.",
+			does: "It never runs again, and this cannot be undone. Its history stays. A run in progress goes on.",
+			send: func(v *visit, id string) error {
+				return v.call(ask{method: http.MethodDelete, path: endpointAPI(id, "")}, nil)
+			},
+		},
+	}
+}
+
+// plan is what a dialog shows of an action.
+type plan struct {
+	action
+
+	name     string
+	endpoint client.Endpoint
+	once     string // names the form, so that a second click does nothing
+	now      time.Time
+	until    string           // the default of a pause's end
+	then     *client.Decision // what would follow; nil: nothing to show
+	note     string           // in place of it
+}
+
+// planned reads the action and the endpoint that a request names.
+func (v *visit) planned() (plan, error) {
+	a, known := actions()[v.r.PathValue("action")]
+	if !known {
+		return plan{}, notFound("there is no such action")
+	}
+	if !v.who.May(auth.Write) {
+		return plan{}, forbidden(auth.Write)
+	}
+	p := plan{action: a, name: v.r.PathValue("action"), once: rand.Text(), now: time.Now().UTC()}
+	p.until = p.now.Add(time.Hour).Truncate(time.Minute).Format(fieldTime)
+	return p, v.get(endpointAPI(v.r.PathValue("id"), ""), nil, &p.endpoint)
+}
+
+// confirm answers with the dialog that says what an action will do, and asks.
+func (v *visit) confirm() error {
+	p, err := v.planned()
+	if err != nil {
+		return err
+	}
+	if p.form == "" { // With fields, the effect depends on what they hold.
+		if err := v.foresee(&p); err != nil {
+			return err
+		}
+	}
+	return v.part(actionDialog(p))
+}
+
+// effect answers with what an action would do with the fields as they are now.
+func (v *visit) effect() error {
+	p, err := v.planned()
+	if err != nil {
+		return err
+	}
+	if err := v.foresee(&p); err != nil {
+		return v.part(problemNotice(problemOf(err)))
+	}
+	return v.part(effectPart(p))
+}
+
+// foresee asks the governor what it would decide after the action.
+func (v *visit) foresee(p *plan) error {
+	if p.change == nil {
+		return nil
+	}
+	facts := factsOf(p.endpoint)
+	if err := p.change(v, facts, p.now); err != nil {
+		return err
+	}
+	if facts["pausedUntil"] == forEver || p.endpoint.PausedIndefinitely && p.name != "resume" {
+		p.note = "It will not run until somebody resumes."
+		return nil
+	}
+	p.then = new(client.Decision)
+	return v.post("/v1/explain", "", facts, p.then)
+}
+
+// act does what was confirmed, and shows the decision that follows.
+func (v *visit) act() error {
+	p, err := v.planned()
+	if err != nil {
+		return err
+	}
+	if err := p.send(v, p.endpoint.ID); err != nil {
+		return v.html(int(problemOf(err).Status), problemNotice(problemOf(err)))
+	}
+	if err := v.get(endpointAPI(p.endpoint.ID, ""), nil, &p.endpoint); err != nil {
+		return err
+	}
+	if p.endpoint.State != client.EndpointStateArchived {
+		var decided client.Explanation
+		if err := v.get(endpointAPI(p.endpoint.ID, "/explain"), nil, &decided); err != nil {
+			return err
+		}
+		p.then = &client.Decision{NextRunAt: decided.NextRunAt, Source: decided.Source, Steps: decided.Steps}
+	}
+	if !v.fragment() {
+		return v.seeOther("/console/endpoints/" + p.endpoint.ID)
+	}
+	return v.part(doneDialog(p))
+}
+
+// forEver stands for a pause without an end among the facts.
+const forEver = "for ever"
+
+// factsOf returns what the governor would know of an endpoint, as POST /v1/explain takes it.
+func factsOf(e client.Endpoint) map[string]any {
+	facts := map[string]any{
+		"endpointId": e.ID, "timezone": e.Timezone, "dst": e.DST, "catchUp": e.CatchUp, "jitterMs": e.JitterMs, "failureCount": e.FailureCount,
+		"cause": "replan",
+	}
+	for name, value := range map[string]any{
+		"baselineCron": e.BaselineCron, "baselineIntervalMs": e.BaselineIntervalMs, "startAt": e.StartAt, "minIntervalMs": e.MinIntervalMs,
+		"maxIntervalMs": e.MaxIntervalMs, "pausedUntil": e.PausedUntil,
+	} {
+		if !isNil(value) {
+			facts[name] = value
+		}
+	}
+	if e.LastRun != nil {
+		facts["anchor"] = e.LastRun.ScheduledFor
+	}
+	hints := map[string]any{}
+	if h := e.Hints.Interval; h != nil {
+		hints["interval"] = map[string]any{"intervalMs": h.IntervalMs, "expiresAt": h.ExpiresAt, "reason": h.Reason}
+	}
+	if h := e.Hints.OneShot; h != nil {
+		hints["oneShot"] = map[string]any{"at": h.At, "expiresAt": h.ExpiresAt, "reason": h.Reason}
+	}
+	if len(hints) > 0 {
+		facts["hints"] = hints
+	}
+	return facts
+}
+
+func isNil(value any) bool {
+	switch p := value.(type) {
+	case *string:
+		return p == nil
+	case *int64:
+		return p == nil
+	case *time.Time:
+		return p == nil
+	}
+	return value == nil
+}
+
+func pausedFacts(v *visit, facts map[string]any, now time.Time) error {
+	until, err := v.instant("until")
+	if err != nil {
+		return err
+	}
+	switch {
+	case until == nil:
+		facts["pausedUntil"] = forEver
+	case !until.After(now):
+		return badField("until", "must lie in the future")
+	default:
+		facts["pausedUntil"] = *until
+	}
+	return nil
+}
+
+func hintedFacts(v *visit, facts map[string]any, now time.Time) error {
+	interval, err := v.length("interval")
+	if err != nil {
+		return err
+	}
+	ttl, err := v.length("ttl")
+	if err != nil {
+		return err
+	}
+	hints, _ := facts["hints"].(map[string]any)
+	if hints == nil {
+		hints = map[string]any{}
+	}
+	hints["interval"] = map[string]any{"intervalMs": interval, "expiresAt": now.Add(time.Duration(ttl) * time.Millisecond), "reason": v.value("reason")}
+	facts["hints"] = hints
+	return nil
+}
+
+func onceFacts(v *visit, facts map[string]any, now time.Time) error {
+	in, err := v.length("in")
+	if err != nil {
+		return err
+	}
+	at := now.Add(time.Duration(in) * time.Millisecond)
+	hints, _ := facts["hints"].(map[string]any)
+	if hints == nil {
+		hints = map[string]any{}
+	}
+	hints["oneShot"] = map[string]any{"at": at, "expiresAt": at.Add(onceLife), "reason": v.value("reason")}
+	facts["hints"] = hints
+	return nil
+}
+
+// onceLife is how long a one-shot hint from here holds after its instant: long enough for a worker that is late.
+const onceLife = 10 * time.Minute
+
+func (v *visit) sendPause(id string) error {
+	until, err := v.instant("until")
+	if err != nil {
+		return err
+	}
+	return v.post(endpointAPI(id, "/pause"), v.value("once"), client.PauseRequest{Until: until, Reason: given(v.value("reason"))}, nil)
+}
+
+func (v *visit) sendHint(id string) error {
+	interval, err := v.length("interval")
+	if err != nil {
+		return err
+	}
+	ttl, err := v.length("ttl")
+	if err != nil {
+		return err
+	}
+	return v.call(ask{method: http.MethodPut, path: endpointAPI(id, "/hints/interval"), body: client.IntervalHintRequest{
+		IntervalMs: interval, TTLMs: &ttl, Reason: given(v.value("reason")),
+	}}, nil)
+}
+
+func (v *visit) sendOnce(id string) error {
+	in, err := v.length("in")
+	if err != nil {
+		return err
+	}
+	return v.call(ask{method: http.MethodPut, path: endpointAPI(id, "/hints/one-shot"), body: client.OneShotHintRequest{
+		InMs: &in, TTLMs: new(in + onceLife.Milliseconds()), Reason: given(v.value("reason")),
+	}}, nil)
+}
+
+// fieldTime is how fields of forms write instants, which are UTC.
+const fieldTime = "2006-01-02T15:04"
+
+// instant reads a field that may hold an instant.
+func (v *visit) instant(name string) (*time.Time, error) {
+	value := v.value(name)
+	if value == "" {
+		return nil, nil //nolint:nilnil // An empty field is no error.
+	}
+	for _, layout := range []string{fieldTime, "2006-01-02T15:04:05", time.RFC3339} {
+		if t, err := time.ParseInLocation(layout, value, time.UTC); err == nil {
+			return &t, nil
+		}
+	}
+	return nil, badField(name, "must be a date and a time (UTC), such as 2026-12-24T18:00")
+}
+
+// length reads a field with a length of time, and returns milliseconds.
+func (v *visit) length(name string) (int64, error) {
+	d, err := parseLength(v.value(name))
+	if err != nil {
+		return 0, badField(name, err.Error())
+	}
+	return d, nil
+}
+
+func badField(field, message string) error {
+	return &client.Problem{
+		Status: http.StatusUnprocessableEntity, Title: "Unprocessable Entity", Code: "invalid_fields", Detail: "the input breaks rules; see errors",
+		Errors: new([]client.FieldError{{Field: field, Code: "invalid_value", Message: message}}),
+	}
+}
+
+// given returns a text that may be left out.
+func given(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// seconds writes milliseconds for a field, as parseLength reads them.
+func lengthField(ms int64) string {
+	switch {
+	case ms == 0:
+		return ""
+	case ms%1000 != 0:
+		return strconv.FormatInt(ms, 10) + "ms"
+	}
+	for _, unit := range []struct {
+		ms   int64
+		name string
+	}{{86_400_000, "d"}, {3_600_000, "h"}, {60_000, "m"}} {
+		if ms%unit.ms == 0 {
+			return strconv.FormatInt(ms/unit.ms, 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(ms/1000, 10) + "s"
+}

@@ -1,0 +1,225 @@
+// What pages do beside what htmx does: charts, dialogs, shortcuts, ticks, and times that stay true. It knows no data of its own.
+"use strict";
+(() => {
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+  // Times
+
+  const units = [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]];
+  const length = (s) => {
+    for (const [size, name, below, next] of units) {
+      if (s < size) continue;
+      const rest = Math.floor((s % size) / below);
+      return `${Math.floor(s / size)} ${name}` + (rest ? ` ${rest} ${next}` : "");
+    }
+    return `${s} s`;
+  };
+  // The clock of the server, by the Date of its answers: this machine's may be wrong.
+  let ahead = 0;
+  const now = () => Date.now() - ahead;
+  const relative = () => {
+    for (const t of $$("time[data-relative]")) {
+      const s = Math.round((Date.parse(t.dateTime) - now()) / 1000);
+      const words = s > 0 ? "in " + length(s) : s === 0 ? "now" : length(-s) + " ago";
+      if (t.textContent !== words) t.textContent = words;
+    }
+  };
+  setInterval(relative, 1000);
+
+  // Charts
+
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const seconds = (s) => (s < 1 ? `${Math.round(s * 1000)} ms` : length(Math.round(s)));
+  const axes = (values, size = 56) => {
+    const grid = { stroke: color("--edge"), width: 1 };
+    const ink = { stroke: color("--pico-muted-color"), grid, ticks: { show: false }, font: "11px ui-sans-serif, system-ui, sans-serif" };
+    const two = (n) => String(n).padStart(2, "0");
+    const hours = (u, list) => list.map((s) => {
+      const d = new Date(s * 1000), exact = u.scales.x.max - u.scales.x.min < 300;
+      return `${two(d.getUTCHours())}:${two(d.getUTCMinutes())}` + (exact ? `:${two(d.getUTCSeconds())}` : "");
+    });
+    return [{ ...ink, grid: { show: false }, space: 70, values: hours, size: 30 }, { ...ink, size, values: (u, list) => list.map((v) => (v == null ? "" : values(v))) }];
+  };
+  const base = (element) => ({
+    width: element.clientWidth, height: element.clientHeight, tzDate: (ts) => uPlot.tzDate(new Date(ts * 1e3), "UTC"),
+    cursor: { points: { show: false }, drag: { x: false, y: false } }, legend: { show: false }, padding: [8, 8, 0, 0],
+  });
+
+  const draw = {
+    outcomes(element, d) {
+      const sum = (...lists) => d.times.map((_, i) => lists.reduce((n, list) => n + list[i], 0));
+      const bars = uPlot.paths.bars({ size: [0.8, 60], align: 1 });
+      const layer = (name) => ({ stroke: color(name), fill: color(name), width: 0, paths: bars, points: { show: false } });
+      return [{
+        ...base(element), axes: axes((v) => (v % 1 ? "" : String(v))), scales: { y: { range: (u, min, max) => [0, Math.max(4, max * 1.1)] } },
+        series: [{}, layer("--bad"), layer("--lost"), layer("--quiet"), layer("--good")],
+      }, [d.times, sum(d.succeeded, d.other, d.lost, d.failed), sum(d.succeeded, d.other, d.lost), sum(d.succeeded, d.other), d.succeeded],
+      d.times.some((_, i) => d.succeeded[i] + d.failed[i] + d.lost[i] + d.other[i])];
+    },
+    lag(element, d) {
+      const line = (name, dash) => ({ stroke: color(name), width: 1.75, dash, spanGaps: true, points: { size: 4, fill: color(name) } });
+      return [{
+        ...base(element), axes: axes((v) => (v < 1000 ? `${v} ms` : seconds(v / 1000))), scales: { y: { range: (u, min, max) => [0, Math.max(10, max * 1.15)] } },
+        series: [{}, line("--live"), line("--held", [5, 4])],
+      }, [d.times, d.lagP50, d.lagP99], d.lagP50.some((v) => v != null)];
+    },
+    tempo(element, d) {
+      const flat = (v) => d.times.map(() => v);
+      const points = (name) => ({ stroke: color(name), width: 0, paths: () => null, points: { show: true, size: 6, fill: color(name) } });
+      const stepped = uPlot.paths.stepped({ align: 1 });
+      const shade = (u, spans, ink) => {
+        u.ctx.save();
+        u.ctx.fillStyle = ink;
+        for (const [from, to] of spans) {
+          const x = Math.max(u.bbox.left, u.valToPos(from, "x", true)), end = Math.min(u.bbox.left + u.bbox.width, u.valToPos(to, "x", true));
+          if (end > x) u.ctx.fillRect(x, u.bbox.top, Math.max(2, end - x), u.bbox.height);
+        }
+        u.ctx.restore();
+      };
+      const values = [...d.interval, d.baseline, d.min, d.max].filter((v) => v != null && v > 0);
+      const low = Math.min(...values) / 1.6, high = Math.max(...values) * 1.6;
+      const limit = (v) => ({ stroke: v == null ? "transparent" : color("--live"), width: 1, points: { show: false } });
+      return [{
+        ...base(element), axes: axes(seconds, 64), scales: { y: { distr: 3, range: () => [low, high] } },
+        bands: d.min != null || d.max != null ? [{ series: [3, 2], fill: color("--band") }] : [],
+        series: [
+          {}, { stroke: color("--quiet"), width: 1, dash: [6, 4], points: { show: false } }, limit(d.min), limit(d.max),
+          { stroke: color("--pico-color"), width: 1.75, paths: stepped, points: { show: false } }, points("--lost"), points("--bad"), points("--live"),
+        ],
+        hooks: { drawClear: [(u) => { shade(u, d.hints, color("--lost-soft")); shade(u, d.pauses, color("--held-soft")); }] },
+      }, [d.times, flat(d.baseline), flat(d.min ?? low), flat(d.max ?? high), d.interval, d.hint, d.backoff, d.clamped], d.times.length > 1];
+    },
+  };
+
+  const cache = new Map(); // The charts of one page share what they read.
+  const read = (source) => {
+    const kept = cache.get(source);
+    if (kept && Date.now() - kept.at < 900) return kept.data;
+    const data = fetch(source, { headers: { Accept: "application/json", "HX-Request": "true" } }).then((r) => {
+      if (!r.ok || r.redirected) throw new Error(`status ${r.status}`);
+      const date = Date.parse(r.headers.get("Date"));
+      if (date) ahead = Math.abs(Date.now() - date) > 2000 ? Date.now() - date : 0;
+      return r.json();
+    });
+    cache.set(source, { at: Date.now(), data });
+    return data;
+  };
+  const chart = async (element) => {
+    let data;
+    try { data = await read(element.dataset.source); } catch { return; } // The next tick tries again.
+    if (!element.isConnected) return;
+    const [options, series, any] = draw[element.dataset.chart](element, data);
+    element.plot?.destroy();
+    element.plot = null;
+    element.textContent = "";
+    if (!any) {
+      const words = document.createElement("p");
+      words.className = "none";
+      words.textContent = "Nothing to draw yet.";
+      element.append(words);
+      return;
+    }
+    element.plot = new uPlot(options, series, element);
+  };
+  const charts = () => $$("[data-chart]").forEach(chart);
+  let drawn = 0;
+  const redraw = () => {
+    if (Date.now() - drawn < 2000 || document.hidden) return;
+    drawn = Date.now();
+    charts();
+  };
+
+  // Dialogs
+
+  const close = (dialog) => { if (dialog?.open) dialog.close(); };
+  document.addEventListener("click", (event) => {
+    const opener = event.target.closest("[data-open]");
+    if (opener) document.getElementById(opener.dataset.open).showModal();
+    if (event.target.closest("[data-close]")) close(event.target.closest("dialog"));
+    if (event.target.closest("[data-theme-switch]")) theme();
+  });
+
+  // Light and dark
+
+  const theme = () => {
+    const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    document.documentElement.dataset.theme = dark ? "light" : "dark";
+    document.cookie = `rubato_theme=${dark ? "light" : "dark"}; Path=/; Max-Age=31536000; SameSite=Strict`;
+    charts();
+  };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", charts);
+
+  // Shortcuts
+
+  const paths = { o: "/", e: "/console/endpoints", r: "/console/runs", p: "/console/planner", w: "/console/workers", g: "/console/guarantees" };
+  let going = 0;
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select") || $("dialog[open]")) return;
+    if (Date.now() - going < 1500) {
+      going = 0;
+      if (paths[event.key]) { location.href = paths[event.key]; event.preventDefault(); }
+      return;
+    }
+    switch (event.key) {
+      case "g": going = Date.now(); break;
+      case "n": location.href = "/console/endpoints/new"; break;
+      case "t": theme(); break;
+      case "?": $("#shortcuts")?.showModal(); break;
+      case "/": { const field = $("[data-search]"); if (field) { field.focus(); event.preventDefault(); } else { location.href = "/console/endpoints"; } }
+    }
+  });
+
+  // Ticks
+
+  const ticks = () => {
+    const all = $$("[data-tick]:not([disabled])"), on = all.filter((box) => box.checked);
+    for (const button of $$("[data-needs-tick]")) button.disabled = on.length === 0;
+    const words = $("[data-tick-count]");
+    if (words) words.textContent = on.length ? `${on.length} ticked` : "";
+    const every = $("[data-tick-all]");
+    if (every) { every.checked = on.length > 0 && on.length === all.length; every.indeterminate = on.length > 0 && on.length < all.length; }
+  };
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("[data-tick-all]")) $$("[data-tick]:not([disabled])").forEach((box) => { box.checked = event.target.checked; });
+    if (event.target.matches("[data-tick], [data-tick-all]")) ticks();
+    if (event.target.matches("[data-submit-on-change]")) event.target.form.requestSubmit();
+  });
+  document.addEventListener("submit", (event) => {
+    const words = event.target.dataset.confirm;
+    if (words && !confirm(words)) event.preventDefault();
+  }, true);
+
+  // Errors of a draft, at their fields. Only fields that somebody touched complain while typing.
+
+  const touched = new Set();
+  document.addEventListener("input", (event) => { if (event.target.closest("#endpoint-form")) touched.add(event.target.name); });
+  const drafted = () => {
+    if (!$("#draft [data-drafted]")) return; // What a form that was sent complains about stays until something is typed.
+    const found = new Map($$("#draft [data-error]").map((e) => [e.dataset.error, e.textContent]));
+    for (const line of $$("#endpoint-form [data-error-of]")) {
+      const name = line.dataset.errorOf, words = touched.has(name) ? found.get(name) || "" : touched.size ? line.textContent && found.has(name) ? line.textContent : "" : line.textContent;
+      if (line.textContent !== words) line.textContent = words;
+      const field = document.getElementById("f-" + name);
+      if (words) field?.setAttribute("aria-invalid", "true"); else field?.removeAttribute("aria-invalid");
+    }
+  };
+
+  // What htmx tells
+
+  document.addEventListener("htmx:after:swap", () => {
+    const dialog = $("#dialog");
+    if (dialog && dialog.firstElementChild && !dialog.open) dialog.showModal();
+    ticks();
+    drafted();
+    relative();
+  });
+  document.addEventListener("htmx:sse:after:message", () => { redraw(); relative(); });
+  document.addEventListener("close", (event) => { if (event.target.id === "dialog" && !event.target.open) event.target.textContent = ""; }, true);
+  document.addEventListener("visibilitychange", redraw);
+  let resized;
+  addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(charts, 150); });
+  $("[data-focus]")?.focus();
+  charts();
+  ticks();
+})();

@@ -1,0 +1,138 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"rubato/client"
+	"rubato/internal/auth"
+)
+
+// ask is a request to the API.
+type ask struct {
+	method string
+	path   string // escaped
+	query  url.Values
+	body   any         // written as JSON; an io.Reader as it is; nil: none
+	header http.Header // beside those that every request has
+}
+
+// get reads something from the API into out.
+func (v *visit) get(path string, query url.Values, out any) error {
+	return v.call(ask{method: http.MethodGet, path: path, query: query}, out)
+}
+
+// post changes something by the API and reads the answer into out. once names the form that was sent, so that one that is sent twice is
+// carried out once; empty: it may be repeated.
+func (v *visit) post(path, once string, body, out any) error {
+	header := http.Header{}
+	if once != "" {
+		header.Set("Idempotency-Key", once)
+	}
+	return v.call(ask{method: http.MethodPost, path: path, body: body, header: header}, out)
+}
+
+// call asks the API as the key that the session stands for. The error is a [*client.Problem] where the API refuses.
+func (v *visit) call(a ask, out any) error {
+	r, err := a.request(auth.Vouch(v.r.Context(), v.who))
+	if err != nil {
+		return fmt.Errorf("asking the API for %s %s: %w", a.method, a.path, err)
+	}
+	v.lead(r)
+	answer := &answer{header: http.Header{}}
+	v.api.ServeHTTP(answer, r)
+	if answer.status >= http.StatusMultipleChoices {
+		problem := new(client.Problem)
+		if err := json.Unmarshal(answer.body.Bytes(), problem); err != nil || problem.Status == 0 {
+			return fmt.Errorf("the API answered %s %s with status %d and no problem: %q", a.method, a.path, answer.status, answer.body.String())
+		}
+		return problem
+	}
+	if raw, is := out.(*[]byte); is {
+		*raw = answer.body.Bytes()
+		return nil
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer.body.Bytes(), out); err != nil {
+		return fmt.Errorf("reading the API's answer to %s %s: %w", a.method, a.path, err)
+	}
+	return nil
+}
+
+// lead hands on where the request comes from, so that limits, logs and the audit log know it.
+func (v *visit) lead(r *http.Request) {
+	r.RemoteAddr = v.r.RemoteAddr
+	for name, values := range v.r.Header {
+		if slices.Contains([]string{"X-Request-Id", "X-Forwarded-For", "Forwarded"}, name) {
+			r.Header[name] = values
+		}
+	}
+}
+
+func (a ask) request(ctx context.Context) (*http.Request, error) {
+	var body io.Reader
+	media := "application/json"
+	switch b := a.body.(type) {
+	case nil:
+	case io.Reader:
+		body, media = b, "application/x-ndjson"
+	default:
+		text, err := json.Marshal(b)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	target := a.path
+	if len(a.query) > 0 {
+		target += "?" + a.query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, a.method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	r.RequestURI = target
+	if a.header != nil {
+		r.Header = a.header
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", media)
+	} else {
+		r.Body = http.NoBody
+	}
+	return r, nil
+}
+
+// answer keeps what the API answers.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(part []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(part)
+}
+
+// Flush implements http.Flusher: streams that end by themselves are read as a whole.
+func (a *answer) Flush() {}

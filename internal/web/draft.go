@@ -1,0 +1,133 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	"rubato/client"
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/schedule"
+)
+
+// draftView is what is shown of an endpoint while it is typed.
+type draftView struct {
+	quiet    bool // nothing was asked yet
+	errors   map[string]string
+	problem  string
+	warnings []client.FieldError
+	words    string // the cron in words
+	due      []client.PlannedTime
+	now      time.Time
+}
+
+// draft checks what was typed as far as storing it would, without storing it, and foresees its first runs.
+func (v *visit) draft() error {
+	f := v.typed()
+	document := f.document()
+	view := draftView{now: time.Now().UTC()}
+	if len(f.errors) == 0 {
+		if err := v.checkDraft(&f, document, &view); err != nil {
+			return err
+		}
+	}
+	view.errors, view.problem = f.errors, f.problem
+	if f.get("baseline") == "cron" {
+		view.words = schedule.Words(f.get("baselineCron"))
+	}
+	if spec, ok := specOf(document); ok {
+		view.due = foresee(spec, f.id, view.now)
+	}
+	return v.part(draftPart(f, view))
+}
+
+// checkDraft asks the API what it would say to the document: a dry run of an import judges a line as a request would be.
+func (v *visit) checkDraft(f *form, document map[string]any, view *draftView) error {
+	line := maps.Clone(document)
+	if f.id != "" {
+		line["id"] = f.id
+	}
+	text, err := json.Marshal(line)
+	if err != nil {
+		return fmt.Errorf("writing a draft: %w", err)
+	}
+	var answer []byte
+	err = v.call(ask{method: "POST", path: "/v1/endpoints:import", query: map[string][]string{"dryRun": {"true"}}, body: bytes.NewReader(append(text, '\n'))}, &answer)
+	if err != nil {
+		problem := problemOf(err)
+		f.problem = sentence(problem.Detail)
+		return nil
+	}
+	var result client.ImportResult
+	if err := json.NewDecoder(bytes.NewReader(answer)).Decode(&result); err != nil {
+		return fmt.Errorf("reading what the API says to a draft: %w", err)
+	}
+	if result.Warnings != nil {
+		view.warnings = *result.Warnings
+	}
+	if result.Error != nil {
+		f.blame(result.Error.Errors)
+		if result.Error.Errors == nil {
+			f.problem = sentence(result.Error.Detail)
+		}
+	}
+	return nil
+}
+
+// specOf returns the schedule of a document; false where it is not whole.
+func specOf(d map[string]any) (endpoints.Spec, bool) {
+	spec := endpoints.Defaults()
+	str := func(name string, into *string) {
+		if value, is := d[name].(string); is {
+			*into = value
+		}
+	}
+	length := func(name string) time.Duration {
+		n, _ := d[name].(float64) // Absent: zero, which means none.
+		return time.Duration(n) * time.Millisecond
+	}
+	str("baselineCron", &spec.BaselineCron)
+	str("timezone", &spec.Timezone)
+	spec.BaselineInterval, spec.MinInterval, spec.MaxInterval = length("baselineIntervalMs"), length("minIntervalMs"), length("maxIntervalMs")
+	spec.Jitter = length("jitterMs")
+	if value, is := d["catchUp"].(string); is {
+		spec.CatchUp = governor.CatchUp(value)
+	}
+	if dst, is := d["dst"].(map[string]any); is {
+		gap, _ := dst["gap"].(string)
+		overlap, _ := dst["overlap"].(string)
+		spec.DST = endpoints.DST{Gap: schedule.GapPolicy(gap), Overlap: schedule.OverlapPolicy(overlap)}
+	}
+	if at, is := d["startAt"].(string); is {
+		start, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			return spec, false
+		}
+		spec.StartAt = start
+	}
+	whole := (spec.BaselineCron == "") != (spec.BaselineInterval < time.Second) && (spec.MaxInterval == 0 || spec.MinInterval <= spec.MaxInterval)
+	return spec.Normalize(), whole
+}
+
+// foresee returns the first due times of a spec, were it registered now. There are none where it cannot be planned.
+func foresee(spec endpoints.Spec, id string, now time.Time) []client.PlannedTime {
+	e := endpoints.Endpoint{ID: endpoints.NewID(), Spec: spec, CreatedAt: now}
+	if stored, err := endpoints.ParseID(id); err == nil { // H and jitter follow from the id.
+		e.ID = stored
+	}
+	if _, err := e.Replan(now); err != nil {
+		return nil
+	}
+	planned, err := e.Preview(now, shownDue)
+	if err != nil {
+		return nil
+	}
+	list := make([]client.PlannedTime, len(planned))
+	for i, p := range planned {
+		list[i] = client.PlannedTime{At: p.At, Source: client.Source(p.Source), Note: given(p.Note)}
+	}
+	return list
+}

@@ -1,0 +1,204 @@
+package web
+
+import (
+	"net/url"
+	"reflect"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"rubato/client"
+	"rubato/internal/auth"
+	"rubato/internal/console"
+	"rubato/internal/endpoints"
+)
+
+const (
+	shownRuns    = 40
+	shownDue     = 10
+	historyTime  = 24 * time.Hour
+	shownChanges = 12
+)
+
+// dossier is everything that the page of an endpoint shows.
+type dossier struct {
+	endpoint client.Endpoint
+	decision client.Explanation
+	due      []client.PlannedTime
+	runs     []client.Run // newest first
+	health   []client.HealthWindow
+	history  console.History
+	sessions []client.PlannerSession
+	now      time.Time
+	write    bool
+}
+
+// endpointAPI returns the API's path of an endpoint, and of what is below it.
+func endpointAPI(id, below string) string { return "/v1/endpoints/" + url.PathEscape(id) + below }
+
+func (v *visit) endpoint() error {
+	d, err := v.dossier(v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return v.show(page{title: shorten(d.endpoint.Name, 60), nav: "endpoints", chart: true}, endpointPage(d))
+}
+
+func (v *visit) dossier(id string) (dossier, error) {
+	d := dossier{write: v.who.May(auth.Write)}
+	if err := v.get(endpointAPI(id, ""), nil, &d.endpoint); err != nil {
+		return d, err
+	}
+	return d, v.complete(&d)
+}
+
+// complete reads what is to be shown beside the endpoint itself.
+func (v *visit) complete(d *dossier) error {
+	id := d.endpoint.ID
+	var due client.Preview
+	var runs client.RunList
+	if d.endpoint.State != client.EndpointStateArchived {
+		if err := v.get(endpointAPI(id, "/explain"), nil, &d.decision); err != nil {
+			return err
+		}
+		if err := v.get(endpointAPI(id, "/preview"), url.Values{"n": {"10"}}, &due); err != nil {
+			return err
+		}
+	}
+	if err := v.get(endpointAPI(id, "/runs"), url.Values{"limit": {"40"}}, &runs); err != nil {
+		return err
+	}
+	var health client.EndpointHealth
+	if err := v.get(endpointAPI(id, "/health"), nil, &health); err != nil {
+		return err
+	}
+	var sessions client.PlannerSessionList
+	if err := v.get("/v1/planner/sessions", url.Values{"endpointId": {id}, "limit": {shownSessions}}, &sessions); err != nil {
+		return err
+	}
+	d.sessions = sessions.Items
+	d.due, d.runs, d.health = due.Items, runs.Items, health.Items
+	parsed, err := endpoints.ParseID(id)
+	if err != nil {
+		return err
+	}
+	d.history, err = v.figures.History(v.r.Context(), v.who.TenantID, parsed, historyTime)
+	d.now = d.history.At
+	return err
+}
+
+// endpointLive sends the page's parts anew when something happened to the endpoint: looking for that costs one lookup.
+func (v *visit) endpointLive() error {
+	var shown dossier
+	return v.live(func() (templ.Component, error) {
+		var e client.Endpoint
+		if err := v.get(endpointAPI(v.r.PathValue("id"), ""), nil, &e); err != nil {
+			return nil, err
+		}
+		if shown.endpoint.ID != "" && reflect.DeepEqual(e, shown.endpoint) {
+			return endpointParts(shown), nil
+		}
+		next := dossier{endpoint: e, write: v.who.May(auth.Write)}
+		if err := v.complete(&next); err != nil {
+			return nil, err
+		}
+		shown = next
+		return endpointParts(shown), nil
+	})
+}
+
+// facts returns the configuration as names and values, those that were left at their defaults not among them.
+func facts(e client.Endpoint) [][2]string {
+	list := [][2]string{
+		{"Id", e.ID},
+		{"Key", text(e.Key)},
+		{"Baseline", tempo(e)},
+		{"Time zone", zone(e)},
+		{"Between runs", clamps(e)},
+		{"Jitter", optionalMs(e.JitterMs)},
+		{"Timeout", ms(e.TimeoutMs)},
+		{"Limit of a run", ms(e.MaxExecutionTimeMs)},
+		{"Success", e.Success},
+		{"Attempts", attempts(e.Retry)},
+		{"Planner", string(e.Planner)},
+		{"Version", count(e.Version)},
+	}
+	kept := list[:0]
+	for _, f := range list {
+		if f[1] != "" && f[1] != "none" {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+func zone(e client.Endpoint) string {
+	if e.BaselineCron == nil {
+		return ""
+	}
+	return e.Timezone
+}
+
+func optionalMs(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return "up to " + ms(n)
+}
+
+func attempts(r client.Retry) string {
+	if r.MaxAttempts <= 1 {
+		return ""
+	}
+	return count(int64(r.MaxAttempts)) + ", " + ms(r.BackoffMs) + " to " + ms(r.MaxBackoffMs) + " apart"
+}
+
+// moment is a run on the timeline, in the units of its picture.
+type moment struct {
+	planned, start, width float64
+	tone, title, path     string
+	asked                 bool
+}
+
+const (
+	timelineWidth = 1000
+	timelineRuns  = 30
+)
+
+// timeline returns the newest runs between the first of their due times and now.
+func timeline(d dossier) (moments []moment, from time.Time) {
+	runs := d.runs[:min(len(d.runs), timelineRuns)]
+	if len(runs) == 0 {
+		return nil, d.now
+	}
+	from = runs[len(runs)-1].ScheduledFor
+	span := max(d.now.Sub(from), time.Second)
+	at := func(t time.Time) float64 {
+		return min(timelineWidth, max(0, t.Sub(from).Seconds()/span.Seconds()*timelineWidth))
+	}
+	for _, r := range runs {
+		if r.StartedAt == nil {
+			continue
+		}
+		end := d.now
+		if r.FinishedAt != nil {
+			end = *r.FinishedAt
+		}
+		moments = append(moments, moment{
+			planned: at(r.ScheduledFor), start: at(*r.StartedAt), width: max(3, at(end)-at(*r.StartedAt)), tone: tone(string(r.Status)),
+			title: runTitle(r), path: "/console/runs/" + r.ID, asked: r.Source == client.SourceManual,
+		})
+	}
+	return moments, from
+}
+
+func runTitle(r client.Run) string {
+	title := statusWords(string(r.Status)) + ", due " + stamp(r.ScheduledFor)
+	if r.StartLagMs != nil {
+		title += ", started " + fms(*r.StartLagMs) + " later"
+	}
+	if r.DurationMs != nil {
+		title += ", took " + fms(*r.DurationMs)
+	}
+	return title
+}

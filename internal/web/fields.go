@@ -1,0 +1,206 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"rubato/client"
+)
+
+// document returns the endpoint that the fields describe, as the API takes it. What cannot be read is an error at its field.
+func (f *form) document() map[string]any {
+	d := map[string]any{}
+	for _, name := range textFields() {
+		if value := f.get(name); value != "" {
+			d[name] = value
+		}
+	}
+	if body := f.fields["body"]; body != "" { // Blanks may matter there; line ends come as browsers send them.
+		d["body"] = strings.ReplaceAll(body, "\r\n", "\n")
+	}
+	for _, name := range lengthFields() {
+		f.putLength(d, name, name)
+	}
+	for _, name := range numberFields() {
+		f.putNumber(d, name, name)
+	}
+	if f.get("baseline") == "cron" {
+		d["baselineCron"] = f.get("baselineCron")
+	} else {
+		f.putLength(d, "baselineIntervalMs", "baselineIntervalMs")
+	}
+	if at := f.get("startAt"); at != "" {
+		d["startAt"] = withZone(at)
+	}
+	f.putParts(d)
+	f.putLines(d, "headers", ":")
+	f.putLines(d, "labels", ":")
+	f.putDelivery(d)
+	return d
+}
+
+func (f *form) get(name string) string { return strings.TrimSpace(f.fields[name]) }
+
+// putParts adds the objects and flags of the document.
+func (f *form) putParts(d map[string]any) {
+	dst := map[string]any{}
+	for _, name := range []string{"gap", "overlap"} {
+		if value := f.get(name); value != "" {
+			dst[name] = value
+		}
+	}
+	if len(dst) > 0 {
+		d["dst"] = dst
+	}
+	retry := map[string]any{}
+	f.putNumber(retry, "maxAttempts", "maxAttempts")
+	f.putLength(retry, "backoffMs", "backoffMs")
+	f.putLength(retry, "maxBackoffMs", "maxBackoffMs")
+	if len(retry) > 0 {
+		d["retry"] = retry
+	}
+	if f.get("idempotent") != "" {
+		d["idempotent"] = true
+	}
+}
+
+func (f *form) putLength(d map[string]any, name, field string) {
+	value := f.get(field)
+	if value == "" {
+		return
+	}
+	n, err := parseLength(value)
+	if err != nil {
+		f.errors[field] = err.Error()
+		return
+	}
+	d[name] = float64(n)
+}
+
+func (f *form) putNumber(d map[string]any, name, field string) {
+	value := f.get(field)
+	if value == "" {
+		return
+	}
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil {
+		f.errors[field] = "must be a whole number"
+		return
+	}
+	d[name] = float64(n)
+}
+
+// putLines adds an object that is written one member a line.
+func (f *form) putLines(d map[string]any, field, separator string) {
+	object := map[string]any{}
+	for line := range strings.Lines(f.fields[field]) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		name, value, found := strings.Cut(line, separator)
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !found || name == "" {
+			f.errors[field] = "every line is a name, a colon and a value, such as team: shop"
+			return
+		}
+		if _, twice := object[name]; twice {
+			f.errors[field] = "names " + name + " twice"
+			return
+		}
+		object[name] = value
+	}
+	d[field] = object
+}
+
+// putDelivery adds what is written as JSON.
+func (f *form) putDelivery(d map[string]any) {
+	value := f.get("delivery")
+	if value == "" {
+		return
+	}
+	var object map[string]any
+	decoder := json.NewDecoder(strings.NewReader(value))
+	if err := decoder.Decode(&object); err != nil {
+		f.errors["delivery"] = "must be a JSON object: " + err.Error()
+		return
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		f.errors["delivery"] = "must be one JSON object and nothing after it"
+		return
+	}
+	for name, member := range object {
+		if fieldFor(name) != "delivery" {
+			f.errors["delivery"] = "knows " + strings.Join(deliveryFields(), ", ") + "; not " + name
+			return
+		}
+		d[name] = member
+	}
+}
+
+// withZone writes an instant of a form, which is UTC, as the API reads it.
+func withZone(at string) string {
+	switch len(at) {
+	case len("2006-01-02T15:04"):
+		return at + ":00Z"
+	case len("2006-01-02T15:04:05"):
+		return at + "Z"
+	default:
+		return at
+	}
+}
+
+// fieldsOf returns what the form of an endpoint is filled with.
+func fieldsOf(e client.Endpoint) map[string]string {
+	fields := map[string]string{
+		"name": e.Name, "url": e.URL, "key": text(e.Key), "description": text(e.Description), "method": string(e.Method), "body": text(e.Body),
+		"timezone": e.Timezone, "catchUp": string(e.CatchUp), "success": e.Success, "planner": string(e.Planner),
+		"gap": string(e.DST.Gap), "overlap": string(e.DST.Overlap),
+		"jitterMs": lengthField(e.JitterMs), "timeoutMs": lengthField(e.TimeoutMs), "maxExecutionTimeMs": lengthField(e.MaxExecutionTimeMs),
+		"maxResponseKb": strconv.Itoa(int(e.MaxResponseKb)), "followRedirects": strconv.Itoa(int(e.FollowRedirects)),
+		"maxAttempts": strconv.Itoa(int(e.Retry.MaxAttempts)), "backoffMs": lengthField(e.Retry.BackoffMs), "maxBackoffMs": lengthField(e.Retry.MaxBackoffMs),
+		"headers": strings.Join(headerLines(e.Headers), "\n"), "labels": strings.Join(headerLines(e.Labels), "\n"), "baseline": "interval",
+		"delivery": deliveryText(e),
+	}
+	for name, value := range map[string]*int64{
+		"baselineIntervalMs": e.BaselineIntervalMs, "minIntervalMs": e.MinIntervalMs, "maxIntervalMs": e.MaxIntervalMs,
+	} {
+		if value != nil {
+			fields[name] = lengthField(*value)
+		}
+	}
+	if e.BaselineCron != nil {
+		fields["baseline"], fields["baselineCron"] = "cron", *e.BaselineCron
+	}
+	if e.StartAt != nil {
+		fields["startAt"] = e.StartAt.UTC().Format("2006-01-02T15:04:05")
+	}
+	if e.Idempotent {
+		fields["idempotent"] = "on"
+	}
+	return fields
+}
+
+// deliveryText writes the fields of delivery that are not at their defaults.
+func deliveryText(e client.Endpoint) string {
+	all, _ := plain(e).(map[string]any) // An endpoint is an object.
+	shown := map[string]any{}
+	for _, name := range deliveryFields() {
+		switch value := all[name]; value {
+		case nil, false, 0.0:
+		default:
+			shown[name] = value
+		}
+	}
+	if len(shown) == 0 {
+		return ""
+	}
+	raw, err := json.MarshalIndent(shown, "", "  ")
+	if err != nil { // It was JSON a moment ago.
+		return ""
+	}
+	return string(raw)
+}

@@ -1,0 +1,33 @@
+package web
+
+import (
+	"rubato/internal/console"
+)
+
+// promise is a line of the guarantee card: what holds, how often the newest runs broke it, and the bound.
+type promise struct {
+	name, means string
+	broken      int64
+	measured    string // what was counted, in words
+	counts      bool   // broken says whether it held; else the line states a figure
+}
+
+// card returns the guarantees that history can be held against. docs/guarantees.md has all of them, and the tests that hold them up.
+func card(p console.Proof) []promise {
+	return []promise{
+		{name: "Never early", means: "No request starts before its due time by the database's clock, give or take 50 ms.", broken: p.Early, measured: "started early", counts: true},
+		{name: "One result", means: "A due time has at most one result that succeeded.", broken: p.Doubled, measured: "runs of a due time that succeeded twice", counts: true},
+		{name: "No overlap", means: "Two requests to one endpoint are not open at once, but where the first one's worker was frozen or lost.", broken: p.Overlapping, measured: "started while another was open", counts: true},
+		{name: "No run stays running", means: "A run whose lock is over is settled within 105 s.", broken: p.Stuck, measured: "live runs that nobody settled", counts: true},
+		{name: "Nothing is hidden: lost", means: "A run whose outcome nobody knows is called lost, never failed.", broken: p.Lost, measured: "lost runs"},
+		{name: "Nothing is hidden: skipped", means: "Every due time that passed without a run is on record.", broken: p.SkippedDue, measured: "due times skipped, each on record"},
+	}
+}
+
+func (v *visit) guarantees() error {
+	p, err := v.figures.Proof(v.r.Context(), v.who.TenantID)
+	if err != nil {
+		return err
+	}
+	return v.show(page{title: "Guarantees", nav: "guarantees"}, guaranteesPage(p))
+}

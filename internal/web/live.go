@@ -1,0 +1,123 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"rubato/client"
+)
+
+const (
+	liveEvery   = time.Second
+	liveCheck   = 5 * time.Second  // how often a live page is asked whether its session still holds
+	liveBeat    = 15 * time.Second // how often something is sent at least, so that proxies keep the connection
+	liveTimeout = 10 * time.Second // how long a browser may take to read what it is sent
+
+	maxWatchesPerKey = 12
+	maxWatches       = 200
+)
+
+// watches counts live pages.
+type watches struct {
+	mu   sync.Mutex
+	keys map[[16]byte]int
+	open int
+}
+
+func newWatches() *watches { return &watches{keys: map[[16]byte]int{}} }
+
+// acquire counts one more live page of a key. Unless ok, it is one too many; else release must be called once.
+func (w *watches) acquire(key [16]byte) (release func(), ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open >= maxWatches || w.keys[key] >= maxWatchesPerKey {
+		return nil, false
+	}
+	w.open++
+	w.keys[key]++
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.open--
+		if w.keys[key]--; w.keys[key] == 0 {
+			delete(w.keys, key)
+		}
+	}, true
+}
+
+// live sends a part of a page whenever it looks different, until the browser goes, the session ends or the server drains.
+func (v *visit) live(render func() (templ.Component, error)) error {
+	release, ok := v.watches.acquire(v.who.KeyID)
+	if !ok {
+		return &client.Problem{Status: http.StatusTooManyRequests, Title: "Too Many Requests", Detail: "too many live pages are open; close one"}
+	}
+	defer release()
+	stream := &liveStream{w: v.w, control: http.NewResponseController(v.w)}
+	_ = stream.control.SetReadDeadline(time.Time{}) // Connections without deadlines need no lifting.
+	v.w.Header().Set("Content-Type", "text/event-stream")
+	v.w.Header().Set("X-Accel-Buffering", "no")
+	defer func() { _ = stream.control.SetWriteDeadline(time.Time{}) }()
+	tick := time.NewTicker(liveEvery)
+	defer tick.Stop()
+	for checked := time.Now(); ; {
+		if time.Since(checked) >= liveCheck {
+			if checked = time.Now(); v.recognize() != nil {
+				return nil // The page asks again, and is led to the sign-in.
+			}
+		}
+		body, err := render()
+		if err != nil {
+			v.logger.DebugContext(v.r.Context(), "a live page ended", "error", err)
+			return nil // The browser comes back, here or at another server.
+		}
+		if err := stream.send(v.r, body); err != nil {
+			return nil // The browser has gone.
+		}
+		select {
+		case <-v.r.Context().Done():
+			return nil
+		case <-v.drained.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// liveStream is an answer that goes on.
+type liveStream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	last    []byte // what was sent last
+	at      time.Time
+}
+
+// send writes a component where it differs from the last one, and a sign of life where nothing was sent for long.
+func (s *liveStream) send(r *http.Request, body templ.Component) error {
+	var text bytes.Buffer
+	if err := body.Render(r.Context(), &text); err != nil {
+		return fmt.Errorf("writing a live page: %w", err)
+	}
+	var message bytes.Buffer
+	switch {
+	case !bytes.Equal(text.Bytes(), s.last):
+		for line := range bytes.Lines(text.Bytes()) {
+			fmt.Fprintf(&message, "data: %s\n", bytes.TrimRight(line, "\r\n"))
+		}
+		message.WriteByte('\n')
+	case time.Since(s.at) >= liveBeat:
+		message.WriteString(": nothing new\n\n")
+	default:
+		return nil
+	}
+	s.last, s.at = text.Bytes(), time.Now()
+	_ = s.control.SetWriteDeadline(time.Now().Add(liveTimeout))
+	if _, err := s.w.Write(message.Bytes()); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}

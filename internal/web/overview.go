@@ -1,0 +1,170 @@
+package web
+
+import (
+	"slices"
+	"time"
+
+	"github.com/a-h/templ"
+	"github.com/google/uuid"
+
+	"rubato/client"
+	"rubato/internal/console"
+)
+
+const (
+	overviewTime = 30 * time.Minute
+	overviewStep = 30 * time.Second
+	// overviewLeast is the shortest time that charts show.
+	overviewLeast = 5 * time.Minute
+)
+
+// home leads to the overview, which is the page of the server itself.
+func (v *visit) home() error { return v.seeOther("/") }
+
+func (v *visit) overview() error {
+	o, err := v.read()
+	if err != nil {
+		return err
+	}
+	return v.show(page{title: "Overview", nav: "overview", chart: true}, overviewPage(o))
+}
+
+// overview is what the overview shows: the API's figures of this moment, and what became of runs before it.
+type overview struct {
+	console.Overview
+
+	stats   client.Stats
+	workers []client.Worker
+}
+
+func (v *visit) read() (o overview, err error) {
+	if o.Overview, err = v.past(); err != nil {
+		return o, err
+	}
+	if err := v.get("/v1/stats", nil, &o.stats); err != nil {
+		return o, err
+	}
+	o.workers, _, err = v.workerList()
+	return o, err
+}
+
+func (v *visit) past() (console.Overview, error) {
+	return v.figures.Overview(v.r.Context(), v.who.TenantID, overviewTime, overviewStep)
+}
+
+func (v *visit) overviewLive() error {
+	return v.live(func() (templ.Component, error) {
+		o, err := v.read()
+		return overviewFigures(o), err
+	})
+}
+
+// series is the data of the charts of the overview, one entry for each step, those without runs too.
+type series struct {
+	Times     []int64    `json:"times"` // in seconds
+	Succeeded []int64    `json:"succeeded"`
+	Failed    []int64    `json:"failed"`
+	Lost      []int64    `json:"lost"`
+	Other     []int64    `json:"other"`
+	LagP50    []*float64 `json:"lagP50"` // in milliseconds; null: no runs
+	LagP99    []*float64 `json:"lagP99"`
+}
+
+func (v *visit) overviewData() error {
+	o, err := v.past()
+	if err != nil {
+		return err
+	}
+	return v.json(seriesOf(o))
+}
+
+func seriesOf(o console.Overview) series {
+	found := map[int64]console.Bucket{}
+	for _, b := range o.Buckets {
+		found[b.At.Unix()] = b
+	}
+	from := o.At.Add(-overviewTime).Truncate(o.Step)
+	if len(o.Buckets) > 0 { // A server that has just begun has little to draw: then the time before it takes no room.
+		from = later(from, earlier(o.Buckets[0].At, o.At.Add(-overviewLeast).Truncate(o.Step)))
+	}
+	var s series
+	for at := from; at.Before(o.At); at = at.Add(o.Step) {
+		b, any := found[at.Unix()]
+		s.Times = append(s.Times, at.Unix())
+		s.Succeeded, s.Failed = append(s.Succeeded, b.Succeeded), append(s.Failed, b.Failed)
+		s.Lost, s.Other = append(s.Lost, b.Lost), append(s.Other, b.Other)
+		var p50, p99 *float64
+		if any {
+			p50, p99 = new(inMs(b.LagP50)), new(inMs(b.LagP99))
+		}
+		s.LagP50, s.LagP99 = append(s.LagP50, p50), append(s.LagP99, p99)
+	}
+	return s
+}
+
+func inMs(d time.Duration) float64 { return float64(max(0, d).Microseconds()) / 1000 }
+
+// rate returns how many runs a second the newest whole step saw, and what part of the runs of the last five minutes went well.
+func rate(o console.Overview) (perSecond float64, good, all int64) {
+	whole := o.At.Truncate(o.Step).Add(-o.Step)
+	for _, b := range o.Buckets {
+		n := b.Succeeded + b.Failed + b.Lost
+		if b.At.Equal(whole) {
+			perSecond = float64(n) / o.Step.Seconds()
+		}
+		if b.At.After(o.At.Add(-5 * time.Minute)) {
+			good, all = good+b.Succeeded, all+n
+		}
+	}
+	return perSecond, good, all
+}
+
+// lag returns the start lag of the newest step that had runs.
+func lag(o console.Overview) (p50, p99 time.Duration, ok bool) {
+	for _, b := range slices.Backward(o.Buckets) {
+		if b.Succeeded+b.Failed+b.Lost > 0 {
+			return b.LagP50, b.LagP99, true
+		}
+	}
+	return 0, 0, false
+}
+
+// slots adds up the slots of workers that work.
+func slots(workers []client.Worker) (busy, all, working int) {
+	for _, w := range workers {
+		if w.State == client.WorkerStateActive || w.State == client.WorkerStateDraining {
+			busy, all, working = busy+int(w.Busy), all+int(w.Slots), working+1
+		}
+	}
+	return busy, all, working
+}
+
+func runPath(id [16]byte) templ.SafeURL {
+	return templ.SafeURL("/console/runs/run_" + uuid.UUID(id).String())
+}
+
+func endpointPath(id [16]byte) templ.SafeURL {
+	return templ.SafeURL("/console/endpoints/ep_" + uuid.UUID(id).String())
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// number writes how many there are of something.
+func number(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return count(int64(n)) + " " + many
+}

@@ -1,0 +1,210 @@
+package web
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/url"
+	"time"
+
+	"rubato/client"
+	"rubato/internal/auth"
+	"rubato/internal/endpoints"
+)
+
+const (
+	sessionsPerPage = "30"
+	shownSessions   = "5" // on the page of an endpoint
+)
+
+// plannerView is what the page of the planner shows.
+type plannerView struct {
+	budget      client.PlannerBudget
+	suggestions []client.PlannerSuggestion // those that wait
+	sessions    []client.PlannerSession
+	names       map[string]string // of endpoints by their ids
+	next        string
+	cursor      string
+	now         time.Time
+	write       bool
+}
+
+func (v *visit) planner() error {
+	view := plannerView{now: time.Now(), cursor: v.value("cursor"), write: v.who.May(auth.Write)}
+	if err := v.get("/v1/planner/budget", nil, &view.budget); err != nil {
+		return err
+	}
+	var suggestions client.PlannerSuggestionList
+	if err := v.get("/v1/planner/suggestions", url.Values{"state": {"pending"}}, &suggestions); err != nil {
+		return err
+	}
+	query := url.Values{"limit": {sessionsPerPage}}
+	if view.cursor != "" {
+		query.Set("cursor", view.cursor)
+	}
+	var sessions client.PlannerSessionList
+	if err := v.get("/v1/planner/sessions", query, &sessions); err != nil {
+		return err
+	}
+	view.suggestions, view.sessions, view.next = suggestions.Items, sessions.Items, text(sessions.NextCursor)
+	ids := make([]string, 0, len(view.suggestions)+len(view.sessions)+len(view.budget.Endpoints))
+	for _, s := range view.suggestions {
+		ids = append(ids, s.EndpointID)
+	}
+	for _, s := range view.sessions {
+		ids = append(ids, s.EndpointID)
+	}
+	for _, e := range view.budget.Endpoints {
+		ids = append(ids, e.EndpointID)
+	}
+	var err error
+	if view.names, err = v.names(ids); err != nil {
+		return err
+	}
+	return v.show(page{title: "Planner", nav: "planner"}, plannerPage(view))
+}
+
+// names returns the names of endpoints by their ids.
+func (v *visit) names(ids []string) (map[string]string, error) {
+	seen := map[string]bool{}
+	parsed := make([][16]byte, 0, len(ids))
+	for _, text := range ids {
+		if seen[text] {
+			continue
+		}
+		seen[text] = true
+		id, err := endpoints.ParseID(text)
+		if err != nil {
+			return nil, err
+		}
+		parsed = append(parsed, id)
+	}
+	found, err := v.figures.Names(v.r.Context(), v.who.TenantID, parsed)
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]string, len(found))
+	for id, name := range found {
+		names[endpoints.ID(id).String()] = name
+	}
+	return names, nil
+}
+
+func (v *visit) session() error {
+	var s client.PlannerSession
+	if err := v.get("/v1/planner/sessions/"+url.PathEscape(v.r.PathValue("id")), nil, &s); err != nil {
+		return err
+	}
+	var e client.Endpoint
+	if err := v.get(endpointAPI(s.EndpointID, ""), nil, &e); err != nil {
+		return err
+	}
+	return v.show(page{title: "Analysis of " + shorten(e.Name, 50), nav: "planner"}, sessionPage(s, e, time.Now()))
+}
+
+// review is what the dialog of a suggestion shows.
+type review struct {
+	suggestion client.PlannerSuggestion
+	approve    bool
+	plan       plan
+}
+
+// reviewed finds the suggestion that a request names among those that wait.
+func (v *visit) reviewed() (review, error) {
+	r := review{approve: v.r.PathValue("verdict") == "approve"}
+	if !r.approve && v.r.PathValue("verdict") != "reject" {
+		return r, notFound("a suggestion can be approved or rejected")
+	}
+	if !v.who.May(auth.Write) {
+		return r, forbidden(auth.Write)
+	}
+	var waiting client.PlannerSuggestionList
+	if err := v.get("/v1/planner/suggestions", url.Values{"state": {"pending"}, "limit": {"500"}}, &waiting); err != nil {
+		return r, err
+	}
+	for _, s := range waiting.Items {
+		if s.ID == v.r.PathValue("id") {
+			r.suggestion = s
+			r.plan = plan{once: rand.Text(), now: time.Now().UTC()}
+			return r, v.get(endpointAPI(s.EndpointID, ""), nil, &r.plan.endpoint)
+		}
+	}
+	return r, notFound("this suggestion waits no longer; reload the page")
+}
+
+// confirmReview answers with the dialog that shows what would follow.
+func (v *visit) confirmReview() error {
+	r, err := v.reviewed()
+	if err != nil {
+		return err
+	}
+	if r.approve {
+		r.plan.then = new(client.Decision)
+		if err := v.post("/v1/explain", "", suggestedFacts(r.suggestion, r.plan), r.plan.then); err != nil {
+			return err
+		}
+	}
+	return v.part(reviewDialog(r))
+}
+
+// suggestedFacts returns what the governor would know once a suggestion is in force.
+func suggestedFacts(s client.PlannerSuggestion, p plan) map[string]any {
+	facts := factsOf(p.endpoint)
+	hints, _ := facts["hints"].(map[string]any)
+	if hints == nil || s.ClearHints {
+		hints = map[string]any{}
+	}
+	until := func(ms *int64) time.Time {
+		if ms == nil {
+			return p.now
+		}
+		return p.now.Add(time.Duration(*ms) * time.Millisecond)
+	}
+	if c := s.Interval; c != nil {
+		hints["interval"] = map[string]any{"intervalMs": c.SpanMs, "expiresAt": until(c.TTLMs), "reason": shorten(c.Reason, 500)}
+	}
+	if c := s.OneShot; c != nil {
+		hints["oneShot"] = map[string]any{"at": until(&c.SpanMs), "expiresAt": until(c.TTLMs), "reason": shorten(c.Reason, 500)}
+	}
+	if c := s.Pause; c != nil {
+		facts["pausedUntil"] = until(&c.SpanMs)
+	}
+	facts["hints"] = hints
+	return facts
+}
+
+// decide approves or rejects a suggestion.
+func (v *visit) decide() error {
+	verdict := "reject"
+	if v.r.PathValue("verdict") == "approve" {
+		verdict = "approve"
+	}
+	if err := v.post("/v1/planner/suggestions/"+url.PathEscape(v.r.PathValue("id"))+"/"+verdict, v.value("once"), nil, nil); err != nil {
+		return v.html(int(problemOf(err).Status), problemNotice(problemOf(err)))
+	}
+	return v.seeOther("/console/planner")
+}
+
+// cost writes what an analysis used.
+func cost(u client.PlannerUsage) string {
+	if u.PromptTokens+u.CompletionTokens == 0 {
+		return "no model asked"
+	}
+	words := count(u.PromptTokens+u.CompletionTokens) + " tokens"
+	if u.CostMicros > 0 {
+		words += fmt.Sprintf(", $%.4f", float64(u.CostMicros)/1e6)
+	}
+	return words
+}
+
+func outcomeTone(o client.PlannerOutcome) string {
+	switch o {
+	case client.PlannerOutcomeActed:
+		return "live"
+	case client.PlannerOutcomeSuggested, client.PlannerOutcomeOverBudget:
+		return "held"
+	case client.PlannerOutcomeFailed, client.PlannerOutcomeUnavailable:
+		return "bad"
+	case client.PlannerOutcomeObserved, client.PlannerOutcomeStale, client.PlannerOutcomeUnchanged:
+	}
+	return "quiet"
+}

@@ -1,0 +1,175 @@
+package web
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"rubato/client"
+	"rubato/internal/auth"
+)
+
+const runsPerPage = "50"
+
+// runRows is a list of runs.
+type runRows struct {
+	items    []client.Run
+	names    bool              // the list is of several endpoints, which have a column
+	byID     map[string]string // names of endpoints by their ids
+	now      time.Time
+	endpoint string
+	status   string
+	cursor   string
+	next     string
+}
+
+func (v *visit) runRows() (runRows, error) {
+	rows := runRows{now: time.Now(), names: true, endpoint: v.value("endpoint"), status: v.value("status"), cursor: v.value("cursor")}
+	query := url.Values{"limit": {runsPerPage}}
+	for name, value := range map[string]string{"endpointId": rows.endpoint, "status": rows.status, "cursor": rows.cursor} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	var list client.RunList
+	if err := v.get("/v1/runs", query, &list); err != nil {
+		return rows, err
+	}
+	rows.items, rows.next = list.Items, text(list.NextCursor)
+	return rows, v.nameRuns(&rows)
+}
+
+// nameRuns finds the names of the endpoints of a list of runs.
+func (v *visit) nameRuns(rows *runRows) error {
+	ids := make([]string, len(rows.items))
+	for i, r := range rows.items {
+		ids[i] = r.EndpointID
+	}
+	names, err := v.names(ids)
+	rows.byID = names
+	return err
+}
+
+// link returns the path of the list with the same filters at another cursor.
+func (rows runRows) link(path, cursor string) string {
+	q := url.Values{}
+	for name, value := range map[string]string{"endpoint": rows.endpoint, "status": rows.status, "cursor": cursor} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+func (v *visit) runList() error {
+	rows, err := v.runRows()
+	if err != nil {
+		return err
+	}
+	return v.show(page{title: "Runs", nav: "runs"}, runListPage(rows))
+}
+
+// runListLive is the live tail of the list. Older pages do not move.
+func (v *visit) runListLive() error {
+	return v.live(func() (templ.Component, error) {
+		rows, err := v.runRows()
+		return runTable(rows), err
+	})
+}
+
+// story is everything that the page of a run shows.
+type story struct {
+	run      client.Run
+	endpoint client.Endpoint
+	events   []client.RunEvent
+	now      time.Time
+	write    bool
+}
+
+func (v *visit) run() error {
+	s := story{now: time.Now(), write: v.who.May(auth.Write)}
+	path := "/v1/runs/" + url.PathEscape(v.r.PathValue("id"))
+	if err := v.get(path, nil, &s.run); err != nil {
+		return err
+	}
+	var events client.RunEventList
+	if err := v.get(path+"/events", nil, &events); err != nil {
+		return err
+	}
+	s.events = events.Items
+	if err := v.get(endpointAPI(s.run.EndpointID, ""), nil, &s.endpoint); err != nil {
+		return err
+	}
+	return v.show(page{title: "Run of " + shorten(s.endpoint.Name, 50), nav: "runs"}, runPage(s))
+}
+
+func (v *visit) cancelRun() error {
+	id := v.r.PathValue("id")
+	if err := v.post("/v1/runs/"+url.PathEscape(id)+"/cancel", "", client.CancelRequest{Reason: new("canceled in the console")}, nil); err != nil {
+		return err
+	}
+	return v.seeOther("/console/runs/" + id)
+}
+
+// phase is a part of the time that a request took, in percent of the whole.
+type phase struct {
+	name, tone    string
+	ms            float64
+	offset, width float64
+}
+
+// phases returns where the time of a run went. What the phases do not name is what happened around them.
+func phases(r client.Run) []phase {
+	if r.Phases == nil || r.DurationMs == nil {
+		return nil
+	}
+	list := []phase{ //nolint:prealloc // It is whole but for what no phase names.
+		{name: "DNS", tone: "dns", ms: r.Phases.DNSMs},
+		{name: "Connect", tone: "connect", ms: r.Phases.ConnectMs},
+		{name: "TLS", tone: "tls", ms: r.Phases.TLSMs},
+		{name: "Wait", tone: "wait", ms: r.Phases.WaitMs},
+		{name: "Transfer", tone: "transfer", ms: r.Phases.TransferMs},
+	}
+	var named float64
+	for _, p := range list {
+		named += p.ms
+	}
+	whole := max(*r.DurationMs, named, 0.001)
+	list = append(list, phase{name: "Other", tone: "quiet", ms: whole - named})
+	var offset float64
+	for i := range list {
+		list[i].offset, list[i].width = offset, list[i].ms/whole*100
+		offset += list[i].width
+	}
+	return slices.DeleteFunc(list, func(p phase) bool { return p.ms <= 0 })
+}
+
+// bodyText returns what was kept of an answer's body, as text: JSON set in lines, what is no text in hexadecimal.
+func bodyText(r client.Run) string {
+	if r.BodyBase64 != nil {
+		return hex.Dump(*r.BodyBase64)
+	}
+	raw := []byte(text(r.Body))
+	var set bytes.Buffer
+	if json.Valid(raw) && json.Indent(&set, raw, "", "  ") == nil {
+		return set.String()
+	}
+	return string(raw)
+}
+
+// statusText names the status of an answer, such as 404 Not Found.
+func statusText(code *int32) string {
+	if code == nil {
+		return "no answer"
+	}
+	return count(int64(*code)) + " " + http.StatusText(int(*code))
+}

@@ -1,0 +1,207 @@
+package web
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"rubato/client"
+	"rubato/internal/auth"
+	"rubato/internal/errs"
+)
+
+const (
+	// sessionTime is how long somebody stays signed in: a working day.
+	sessionTime = 12 * time.Hour
+
+	sessionCookie = "rubato_session"
+	// secureCookie is the name of the cookie over https. Browsers let nobody but this very host set it.
+	secureCookie = "__Host-rubato_session"
+)
+
+// sessionHash names a session.
+type sessionHash = [sha256.Size]byte
+
+// Ticket lets its holder in once. It is safe for concurrent use.
+type Ticket struct {
+	secret string
+	key    [sha256.Size]byte
+
+	mu   sync.Mutex
+	used bool
+}
+
+// NewTicket returns a ticket that opens one session for an API key.
+func NewTicket(key string) *Ticket {
+	return &Ticket{secret: strings.ToLower(rand.Text()), key: auth.Hash(key)}
+}
+
+// Path returns what to open in a browser, below the base URL of the server.
+func (t *Ticket) Path() string { return "/console/enter?ticket=" + t.secret }
+
+// redeem reports whether a secret is that of the ticket, the first time that it is.
+func (t *Ticket) redeem(secret string) bool {
+	if t == nil || subtle.ConstantTimeCompare([]byte(secret), []byte(t.secret)) == 0 {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first := !t.used
+	t.used = true
+	return first
+}
+
+// signedIn lets those in who have a session. The others are sent to the sign-in page, which leads back.
+func (s *Server) signedIn(next handle) handle {
+	return func(v *visit) error {
+		err := v.identify()
+		if errs.CodeOf(err) == errs.Unauthorized {
+			return v.askToSignIn()
+		}
+		if err != nil {
+			return err
+		}
+		return next(v)
+	}
+}
+
+// identify finds out who visits. The error is an [errs.Unauthorized] where nobody is signed in, or is no longer.
+func (v *visit) identify() error {
+	nobody := errs.New(errs.Unauthorized, "", "sign in first")
+	cookie, err := v.r.Cookie(v.cookieName())
+	if err != nil {
+		return nobody
+	}
+	v.hash = sha256.Sum256([]byte(cookie.Value))
+	return v.recognize()
+}
+
+// recognize asks again whether the session holds, and whether its key is still in force.
+func (v *visit) recognize() error {
+	key, err := v.sessions.Find(v.r.Context(), v.hash)
+	if errs.CodeOf(err) == errs.NotFound && err != nil {
+		return errs.New(errs.Unauthorized, "", "the session is over")
+	}
+	if err != nil {
+		return err
+	}
+	v.who, err = v.auth.Recognize(v.r.Context(), key)
+	return err
+}
+
+// askToSignIn sends a visitor to the sign-in page.
+func (v *visit) askToSignIn() error {
+	back := v.r.URL.RequestURI()
+	if v.r.Method != http.MethodGet || v.fragment() {
+		back = "/"
+		if current, err := url.Parse(v.r.Header.Get("HX-Current-URL")); err == nil && v.fragment() {
+			back = current.RequestURI()
+		}
+	}
+	path := "/console/signin"
+	if back = local(back); back != "/" {
+		path += "?to=" + url.QueryEscape(back)
+	}
+	return v.seeOther(path)
+}
+
+// local returns a path of this server, so that nobody is led elsewhere.
+func local(path string) string {
+	u, err := url.Parse(path)
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.Contains(path, `\`) ||
+		strings.HasPrefix(path, "/console/signin") || strings.HasPrefix(path, "/console/enter") || strings.HasSuffix(u.Path, "/live") {
+		return "/"
+	}
+	return path
+}
+
+func (v *visit) signInPage() error {
+	if v.identify() == nil {
+		return v.seeOther(local(v.value("to")))
+	}
+	return v.html(http.StatusOK, signInPage(v.frame(page{title: "Sign in"}), local(v.value("to")), ""))
+}
+
+// signIn opens a session for whoever shows an API key that may read.
+func (v *visit) signIn() error {
+	to := local(v.value("to"))
+	who, err := v.auth.Authenticate(v.r.Context(), v.value("key"))
+	refused := ""
+	switch {
+	case errs.CodeOf(err) == errs.Unauthorized:
+		refused = "This key is not in force. Keys begin with rbt_ unless somebody chose them by hand."
+	case err != nil:
+		return err
+	case !who.May(auth.Read):
+		refused = "This key has no scope that allows to look at anything."
+	}
+	if refused != "" {
+		return v.html(http.StatusUnauthorized, signInPage(v.frame(page{title: "Sign in"}), to, refused))
+	}
+	if err := v.open(auth.Hash(v.value("key"))); err != nil {
+		return err
+	}
+	return v.seeOther(to)
+}
+
+// enter opens a session for the holder of a ticket.
+func (v *visit) enter() error {
+	if v.ticket.redeem(v.value("ticket")) {
+		if err := v.open(v.ticket.key); err != nil {
+			return err
+		}
+		return v.seeOther("/")
+	}
+	if v.identify() == nil { // Whoever opens the link again in the same browser is in already.
+		return v.seeOther("/")
+	}
+	return v.html(http.StatusForbidden, signInPage(v.frame(page{title: "Sign in"}), "/", "This link was used, or is of an earlier start. Sign in with the key."))
+}
+
+// open opens a session for a key and hands its secret to the browser.
+func (v *visit) open(key [sha256.Size]byte) error {
+	secret := rand.Text() + rand.Text()
+	if err := v.sessions.Open(v.r.Context(), sha256.Sum256([]byte(secret)), key, sessionTime); err != nil {
+		return err
+	}
+	v.setCookie(secret, int(sessionTime.Seconds()))
+	return nil
+}
+
+func (v *visit) signOut() error {
+	if err := v.sessions.Close(v.r.Context(), v.hash); err != nil {
+		return err
+	}
+	v.setCookie("", -1)
+	return v.seeOther("/console/signin")
+}
+
+func (v *visit) setCookie(value string, maxAge int) {
+	http.SetCookie(v.w, &http.Cookie{ //nolint:gosec // Secure where the browser came by https: over http it would lose the cookie.
+		Name: v.cookieName(), Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: v.secure(),
+	})
+}
+
+func (v *visit) cookieName() string {
+	if v.secure() {
+		return secureCookie
+	}
+	return sessionCookie
+}
+
+// secure reports whether the browser came by https, here or at a proxy before us. Who claims so falsely only loses their own cookie.
+func (v *visit) secure() bool {
+	return v.r.TLS != nil || strings.EqualFold(v.r.Header.Get("X-Forwarded-Proto"), "https")
+}
+
+// forbidden returns the error of a page that needs a wider scope.
+func forbidden(scope auth.Scope) error {
+	return &client.Problem{
+		Status: http.StatusForbidden, Title: "Forbidden", Code: "insufficient_scope", Detail: "this needs a key with the scope " + string(scope),
+	}
+}

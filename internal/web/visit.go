@@ -1,0 +1,149 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+
+	"github.com/a-h/templ"
+
+	"rubato/client"
+	"rubato/internal/auth"
+	"rubato/internal/errs"
+)
+
+const (
+	// maxForm bounds what a form may send: an endpoint's body is the largest field, 256 KiB before it is encoded.
+	maxForm = 1 << 20
+
+	fragmentHeader = "HX-Request" // of requests for a part of a page
+)
+
+// visit is one request to the console, and who makes it.
+type visit struct {
+	*Server
+
+	w    http.ResponseWriter
+	r    *http.Request
+	who  auth.Principal // zero: nobody has signed in
+	hash sessionHash
+}
+
+// wrap turns a handler of ours into one of net/http: it bounds bodies, and shows errors.
+//
+//nolint:contextcheck // Pages are rendered with the context of the visit.
+func (s *Server) wrap(h handle) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &visit{Server: s, w: w, r: r}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		defer func() {
+			switch p := recover(); p {
+			case nil:
+			case http.ErrAbortHandler:
+				panic(p)
+			default:
+				v.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			}
+		}()
+		if r.Method == http.MethodPost {
+			if err := r.ParseForm(); err != nil {
+				v.fail(&client.Problem{Status: http.StatusBadRequest, Title: "Bad Request", Detail: "the form cannot be read, or is larger than 1 MiB"})
+				return
+			}
+		}
+		if err := h(v); err != nil {
+			v.fail(err)
+		}
+	})
+}
+
+// fragment reports whether a part of a page is asked for.
+func (v *visit) fragment() bool { return v.r.Header.Get(fragmentHeader) == "true" }
+
+// show answers with a page in the frame of all pages.
+func (v *visit) show(p page, body templ.Component) error {
+	return v.html(http.StatusOK, layout(v.frame(p), body))
+}
+
+// part answers with a part of a page.
+func (v *visit) part(body templ.Component) error { return v.html(http.StatusOK, body) }
+
+// html writes a component as a whole: one that fails half way leaves no half page.
+func (v *visit) html(status int, body templ.Component) error {
+	var text bytes.Buffer
+	if err := body.Render(v.r.Context(), &text); err != nil {
+		return fmt.Errorf("writing a page: %w", err)
+	}
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.w.WriteHeader(status)
+	_, _ = v.w.Write(text.Bytes()) // A browser that went away needs no answer.
+	return nil
+}
+
+// json answers with the data of a chart.
+func (v *visit) json(data any) error {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("writing the data of a chart: %w", err)
+	}
+	v.w.Header().Set("Content-Type", "application/json")
+	_, _ = v.w.Write(text) // As above.
+	return nil
+}
+
+// seeOther sends the browser to another page, by which a form that was sent is done.
+func (v *visit) seeOther(path string) error {
+	if v.fragment() {
+		v.w.Header().Set("HX-Redirect", path)
+		v.w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	http.Redirect(v.w, v.r, path, http.StatusSeeOther)
+	return nil
+}
+
+// frame returns what every page shows around its own.
+func (v *visit) frame(p page) page {
+	p.who = v.who.Name
+	if c, err := v.r.Cookie("rubato_theme"); err == nil && (c.Value == "dark" || c.Value == "light") {
+		p.theme = c.Value
+	}
+	return p
+}
+
+// fail shows an error. What is our own fault is logged, once, here.
+func (v *visit) fail(err error) {
+	problem := problemOf(err)
+	if problem.Status >= http.StatusInternalServerError {
+		v.logger.ErrorContext(v.r.Context(), "page failed", "method", v.r.Method, "path", v.r.URL.Path, "error", err)
+	}
+	body := layout(v.frame(page{title: problem.Title}), problemPage(problem))
+	if v.fragment() {
+		body = problemNotice(problem)
+	}
+	if err := v.html(int(problem.Status), body); err != nil {
+		v.logger.ErrorContext(v.r.Context(), "the page of an error failed", "error", err)
+	}
+}
+
+// problemOf returns what a user may see of an error.
+func problemOf(err error) client.Problem {
+	if p, ok := errors.AsType[*client.Problem](err); ok {
+		return *p
+	}
+	if e, ok := errors.AsType[*errs.Error](err); ok && e.Code == errs.Unavailable {
+		return client.Problem{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: "the database cannot be reached; try again"}
+	}
+	return client.Problem{Status: http.StatusInternalServerError, Title: "Internal Server Error", Detail: "something went wrong on our side; the logs tell more"}
+}
+
+func notFound(detail string) error {
+	return &client.Problem{Status: http.StatusNotFound, Title: "Not Found", Code: "not_found", Detail: detail}
+}
+
+// value returns a value of the form or the query, without blanks at its ends.
+func (v *visit) value(name string) string { return strings.TrimSpace(v.r.FormValue(name)) }

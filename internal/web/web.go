@@ -1,0 +1,154 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"rubato/internal/auth"
+	"rubato/internal/console"
+)
+
+// Figures reads what the API does not answer. Every method sees one tenant.
+type Figures interface {
+	// Overview returns what became of the tenant's runs over a stretch of time, in steps.
+	Overview(ctx context.Context, tenant [16]byte, over, step time.Duration) (console.Overview, error)
+	// Sparks returns the newest runs of each of some endpoints, oldest first, at most so many for each.
+	Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (map[[16]byte][]console.Spark, error)
+	// History returns what was decided about an endpoint over a stretch of time that ends now.
+	History(ctx context.Context, tenant, endpoint [16]byte, over time.Duration) (console.History, error)
+	// Names returns the names of some endpoints.
+	Names(ctx context.Context, tenant [16]byte, ids [][16]byte) (map[[16]byte]string, error)
+	// Proof returns what the newest runs say about the guarantees.
+	Proof(ctx context.Context, tenant [16]byte) (console.Proof, error)
+}
+
+// Sessions keeps who is signed in, by hashes: of the session's secret, and of the API key that it stands for.
+type Sessions interface {
+	// Open keeps a session for a time.
+	Open(ctx context.Context, session, key [sha256.Size]byte, ttl time.Duration) error
+	// Find returns the key of a session. The error is an [errs.NotFound] where there is none, or where its time is over.
+	Find(ctx context.Context, session [sha256.Size]byte) (key [sha256.Size]byte, err error)
+	// Close ends a session.
+	Close(ctx context.Context, session [sha256.Size]byte) error
+}
+
+// Config is what a console is made of.
+type Config struct {
+	API      http.Handler // the REST API, to which the console is a client
+	Auth     *auth.Authenticator
+	Figures  Figures
+	Sessions Sessions
+	Ticket   *Ticket // lets somebody in once, without a key; nil: nobody
+	Logger   *slog.Logger
+}
+
+// Server is the console. It is safe for concurrent use.
+type Server struct {
+	api      http.Handler
+	auth     *auth.Authenticator
+	figures  Figures
+	sessions Sessions
+	ticket   *Ticket
+	logger   *slog.Logger
+	handler  http.Handler
+	watches  *watches
+	drained  context.Context //nolint:containedctx // Ends when the server drains; see Drain.
+	drain    context.CancelFunc
+}
+
+// New returns a console. It does no I/O and starts nothing.
+func New(c Config) *Server {
+	s := &Server{
+		api: c.API, auth: c.Auth, figures: c.Figures, sessions: c.Sessions, ticket: c.Ticket, logger: c.Logger.With("component", "web"),
+		watches: newWatches(),
+	}
+	s.drained, s.drain = context.WithCancel(context.Background())
+	mux := http.NewServeMux()
+	for pattern, f := range assets() {
+		mux.Handle(pattern, f)
+	}
+	for pattern, handle := range s.public() {
+		mux.Handle(pattern, s.wrap(handle))
+	}
+	for pattern, handle := range pages() {
+		mux.Handle(pattern, s.wrap(s.signedIn(handle)))
+	}
+	mux.Handle("/console/", s.wrap(s.signedIn(func(*visit) error { return notFound("there is no such page") })))
+	s.handler = http.NewCrossOriginProtection().Handler(mux)
+	return s
+}
+
+// handle answers a request. An error is shown as a page, or as a notice where a part of a page was asked for.
+type handle func(v *visit) error
+
+// public returns what can be reached without a session.
+func (s *Server) public() map[string]handle {
+	return map[string]handle{
+		"GET /console/signin":  (*visit).signInPage,
+		"POST /console/signin": (*visit).signIn,
+		"GET /console/enter":   (*visit).enter,
+	}
+}
+
+// pages returns what a session is needed for.
+func pages() map[string]handle {
+	return map[string]handle{
+		"GET /{$}":                                         (*visit).overview,
+		"GET /console/{$}":                                 (*visit).home,
+		"POST /console/signout":                            (*visit).signOut,
+		"GET /console/overview/live":                       (*visit).overviewLive,
+		"GET /console/overview/data":                       (*visit).overviewData,
+		"GET /console/endpoints":                           (*visit).endpointList,
+		"POST /console/endpoints":                          (*visit).create,
+		"POST /console/endpoints/bulk":                     (*visit).bulk,
+		"GET /console/endpoints/new":                       (*visit).newForm,
+		"POST /console/draft":                              (*visit).draft,
+		"GET /console/endpoints/{id}":                      (*visit).endpoint,
+		"GET /console/endpoints/{id}/live":                 (*visit).endpointLive,
+		"GET /console/endpoints/{id}/data":                 (*visit).tempoData,
+		"GET /console/endpoints/{id}/edit":                 (*visit).editForm,
+		"POST /console/endpoints/{id}":                     (*visit).edit,
+		"GET /console/endpoints/{id}/do/{action}":          (*visit).confirm,
+		"POST /console/endpoints/{id}/do/{action}":         (*visit).act,
+		"POST /console/endpoints/{id}/what/{action}":       (*visit).effect,
+		"GET /console/runs":                                (*visit).runList,
+		"GET /console/runs/live":                           (*visit).runListLive,
+		"GET /console/runs/{id}":                           (*visit).run,
+		"POST /console/runs/{id}/cancel":                   (*visit).cancelRun,
+		"GET /console/workers":                             (*visit).workers,
+		"GET /console/workers/live":                        (*visit).workersLive,
+		"GET /console/guarantees":                          (*visit).guarantees,
+		"GET /console/planner":                             (*visit).planner,
+		"GET /console/planner/sessions/{id}":               (*visit).session,
+		"GET /console/planner/suggestions/{id}/{verdict}":  (*visit).confirmReview,
+		"POST /console/planner/suggestions/{id}/{verdict}": (*visit).decide,
+	}
+}
+
+// ServeHTTP serves one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	protect(w.Header())
+	s.handler.ServeHTTP(w, r)
+}
+
+// Drain ends every live page: a server that stops cannot wait for them. They come back to whichever server answers next.
+func (s *Server) Drain() { s.drain() }
+
+// policy lets pages run the console's own scripts and ask its own server, and nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'"
+
+// protect sets what every answer carries.
+func protect(h http.Header) {
+	h.Set("Cache-Control", "no-store") // Pages hold a tenant's data.
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+}

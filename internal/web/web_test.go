@@ -1,0 +1,172 @@
+package web
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/client"
+	"rubato/internal/console"
+)
+
+func TestAssetsAreSmallAndWhole(t *testing.T) {
+	t.Parallel()
+	size := 0
+	for route, a := range assets() {
+		size += len(a.body)
+		path := strings.TrimPrefix(route, "GET ")
+		plain := httptest.NewRecorder()
+		a.ServeHTTP(plain, httptest.NewRequest(http.MethodGet, path, nil))
+		require.Equal(t, http.StatusOK, plain.Code, path)
+		require.Empty(t, plain.Header().Get("Content-Encoding"), path)
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set("Accept-Encoding", "gzip, br")
+		packed := httptest.NewRecorder()
+		a.ServeHTTP(packed, r)
+		if a.compressed {
+			require.Equal(t, "gzip", packed.Header().Get("Content-Encoding"), path)
+			text, err := gzip.NewReader(packed.Body)
+			require.NoError(t, err)
+			unpacked, err := io.ReadAll(text)
+			require.NoError(t, err)
+			require.Equal(t, plain.Body.Bytes(), unpacked, path)
+		}
+		r.Header.Set("If-None-Match", a.tag)
+		again := httptest.NewRecorder()
+		a.ServeHTTP(again, r)
+		require.Equal(t, http.StatusNotModified, again.Code, path)
+	}
+	require.Less(t, size, 250_000, "the console stays small")
+	for file, version := range map[string]string{"htmx.js": HtmxVersion, "uplot.js": "uPlot", "pico.css": PicoVersion} {
+		plain := httptest.NewRecorder()
+		assets()["GET /console/assets/"+file].ServeHTTP(plain, httptest.NewRequest(http.MethodGet, "/", nil))
+		require.Contains(t, plain.Body.String(), version, file)
+	}
+	for _, license := range []string{"LICENSE.htmx", "LICENSE.uplot", "LICENSE.pico"} {
+		require.NotEmpty(t, assets()["GET /console/assets/"+license].body, license)
+	}
+}
+
+func TestLengthsAreReadAsPeopleWriteThem(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{
+		"90": 90_000, "90s": 90_000, "1m30s": 90_000, "1 h 30 min": 5_400_000, "500ms": 500, "2d": 172_800_000, "1.5h": 5_400_000, "0": 0, "1 day": 86_400_000,
+	} {
+		got, err := parseLength(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"", "soon", "-5s", "5 apples", "1..2s", "1e300d", "s", "999999999999999999999d"} {
+		_, err := parseLength(text)
+		require.Error(t, err, text)
+	}
+	for _, ms := range []int64{1, 999, 1000, 1500, 60_000, 90_000, 3_600_000, 5_400_000, 86_400_000} {
+		got, err := parseLength(lengthField(ms))
+		require.NoError(t, err)
+		require.Equal(t, ms, got, "what fields are filled with reads back")
+	}
+}
+
+func TestWordsOfNumbersAndTimes(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		0: "0 s", 5 * time.Microsecond: "< 1 ms", 12 * time.Millisecond: "12 ms", 1500 * time.Millisecond: "1.5 s", 9 * time.Second: "9 s",
+		61 * time.Second: "1 min 1 s", time.Hour: "1 h", 25 * time.Hour: "1 d 1 h", -time.Minute: "−1 min",
+	} {
+		require.Equal(t, want, duration(d))
+	}
+	require.Equal(t, "1\u202f234\u202f567", count(1_234_567))
+	require.Equal(t, "999", count(999))
+	require.Equal(t, "99.9 %", percent(99_999, 100_000), "what is not all is not called all")
+	require.Equal(t, "100 %", percent(5, 5))
+	require.Equal(t, "–", percent(0, 0))
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	require.Equal(t, "in 1 min", relative(now.Add(time.Minute), now))
+	require.Equal(t, "5 s ago", relative(now.Add(-5*time.Second), now))
+	require.Equal(t, "Sun 22 Nov 00:00:00", clock(now.Add(12*time.Hour), now))
+}
+
+func TestAnEditSendsWhatDiffers(t *testing.T) {
+	t.Parallel()
+	before := map[string]any{"name": "a", "url": "u", "headers": map[string]any{"A": "1", "B": "***"}, "baselineCron": "* * * * *", "retry": map[string]any{"maxAttempts": 1.0}}
+	after := map[string]any{"name": "b", "url": "u", "headers": map[string]any{"B": "***", "C": "3"}, "baselineIntervalMs": 1000.0, "retry": map[string]any{"maxAttempts": 1.0}}
+	require.Equal(t, map[string]any{
+		"name": "b", "headers": map[string]any{"A": nil, "C": "3"}, "baselineCron": nil, "baselineIntervalMs": 1000.0,
+	}, difference(before, after), "masked headers that nobody touched are not sent")
+	require.Empty(t, difference(before, before))
+}
+
+// What an endpoint's form is filled with describes that endpoint: saving it untouched changes nothing.
+func TestAFormReadsBackAsItWasFilled(t *testing.T) {
+	t.Parallel()
+	e := client.Endpoint{
+		Name: "n", URL: "https://x.example/", Method: "POST", Headers: map[string]string{"A": "b: c"}, Labels: map[string]string{"team": "shop"}, Body: new(" {}\n"),
+		BaselineCron: new("0 9 * * *"), Timezone: "Europe/Berlin", DST: client.DST{Gap: "skip", Overlap: "both"}, CatchUp: "all", MinIntervalMs: new(int64(1500)),
+		TimeoutMs: 1234, MaxExecutionTimeMs: 60_000, MaxResponseKb: 7, FollowRedirects: 2, Success: "2xx", Retry: client.Retry{MaxAttempts: 3, BackoffMs: 10, MaxBackoffMs: 2000},
+		Idempotent: true, Planner: "off", Query: &map[string]string{"q": "1"}, Sign: true, StartAt: new(time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)),
+	}
+	f := form{fields: fieldsOf(e), errors: map[string]string{}}
+	d := f.document()
+	require.Empty(t, f.errors)
+	require.Equal(t, map[string]any{
+		"name": "n", "url": "https://x.example/", "method": "POST", "headers": map[string]any{"A": "b: c"}, "labels": map[string]any{"team": "shop"}, "body": " {}\n",
+		"baselineCron": "0 9 * * *", "timezone": "Europe/Berlin", "dst": map[string]any{"gap": "skip", "overlap": "both"}, "catchUp": "all", "minIntervalMs": 1500.0,
+		"timeoutMs": 1234.0, "maxExecutionTimeMs": 60_000.0, "maxResponseKb": 7.0, "followRedirects": 2.0, "success": "2xx",
+		"retry": map[string]any{"maxAttempts": 3.0, "backoffMs": 10.0, "maxBackoffMs": 2000.0}, "idempotent": true, "planner": "off",
+		"query": map[string]any{"q": "1"}, "sign": true, "startAt": "2027-01-02T03:04:05Z",
+	}, d)
+}
+
+func TestTheTempoChartTellsWhoDecided(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	run := func(start, next time.Duration, status client.RunStatus, source client.Source) client.Run {
+		return client.Run{StartedAt: new(at.Add(start)), FinishedAt: new(at.Add(start)), Status: status, Decision: &client.Decision{NextRunAt: new(at.Add(next)), Source: source}}
+	}
+	runs := []client.Run{ // Newest first.
+		run(90*time.Second, 100*time.Second, client.RunStatusSucceeded, client.SourceAiInterval),
+		run(60*time.Second, 90*time.Second, client.RunStatusSucceeded, client.SourceClampedMax),
+		run(0, 40*time.Second, client.RunStatusFailed, client.SourceBaselineInterval),
+	}
+	chart := chartOf(client.Endpoint{BaselineIntervalMs: new(int64(20_000)), MaxIntervalMs: new(int64(30_000))}, runs, console.History{
+		At: at.Add(2 * time.Minute),
+		Changes: []console.Change{
+			{At: at.Add(50 * time.Second), Cause: "resume", NextRunAt: at.Add(60 * time.Second)},
+			{At: at.Add(30 * time.Second), Cause: "pause", NextRunAt: at.Add(time.Hour), PausedUntil: at.Add(time.Hour)},
+		},
+		Hints: []console.Hint{{Kind: "interval", CreatedAt: at.Add(80 * time.Second), EndedAt: at.Add(time.Hour)}},
+	})
+	require.Equal(t, []*float64{new(40.0), nil, new(60.0), new(30.0), new(10.0)}, chart.Interval)
+	require.Equal(t, []*float64{new(40.0), nil, nil, nil, nil}, chart.Backoff)
+	require.Equal(t, []*float64{nil, nil, nil, new(30.0), nil}, chart.Clamped)
+	require.Equal(t, []*float64{nil, nil, nil, nil, new(10.0)}, chart.Hint)
+	zero := unix(at)
+	require.Equal(t, [][2]float64{{zero + 30, zero + 50}}, chart.Pauses)
+	require.Equal(t, [][2]float64{{zero + 80, zero + 120}}, chart.Hints)
+	empty := chartOf(client.Endpoint{}, nil, console.History{At: at})
+	require.NotNil(t, empty.Times, "a chart of nothing is a list")
+}
+
+func TestWatchesAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWatches()
+	var release []func()
+	for range maxWatchesPerKey {
+		r, ok := w.acquire([16]byte{1})
+		require.True(t, ok)
+		release = append(release, r)
+	}
+	_, ok := w.acquire([16]byte{1})
+	require.False(t, ok, "one key has its share")
+	_, ok = w.acquire([16]byte{2})
+	require.True(t, ok, "others have theirs")
+	release[0]()
+	_, ok = w.acquire([16]byte{1})
+	require.True(t, ok)
+}

@@ -1,0 +1,203 @@
+package web
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rubato/client"
+)
+
+// duration writes a length of time in at most two units, such as 1 h 30 min.
+func duration(d time.Duration) string {
+	if d < 0 {
+		return "−" + duration(-d)
+	}
+	switch {
+	case d == 0:
+		return "0 s"
+	case d < time.Millisecond:
+		return "< 1 ms"
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	case d < 10*time.Second && d%time.Second != 0:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+	}
+	d = d.Round(time.Second)
+	for _, unit := range []struct {
+		size, below time.Duration
+		name, next  string
+	}{{24 * time.Hour, time.Hour, "d", "h"}, {time.Hour, time.Minute, "h", "min"}, {time.Minute, time.Second, "min", "s"}} {
+		if d < unit.size {
+			continue
+		}
+		text := fmt.Sprintf("%d %s", d/unit.size, unit.name)
+		if rest := d % unit.size / unit.below; rest > 0 {
+			text += fmt.Sprintf(" %d %s", rest, unit.next)
+		}
+		return text
+	}
+	return fmt.Sprintf("%d s", d/time.Second)
+}
+
+// ms is duration of milliseconds.
+func ms(n int64) string { return duration(time.Duration(n) * time.Millisecond) }
+
+// fms is duration of milliseconds that may be part of one.
+func fms(n float64) string {
+	switch {
+	case n <= 0:
+		return "0 ms"
+	case n < 10:
+		return strconv.FormatFloat(n, 'f', 1, 64) + " ms"
+	default:
+		return duration(time.Duration(n * float64(time.Millisecond)).Round(time.Millisecond))
+	}
+}
+
+// clock writes an instant of today to the second, others with their day. It is UTC, as everything in the console.
+func clock(t, now time.Time) string {
+	t = t.UTC()
+	if t.Format(time.DateOnly) == now.UTC().Format(time.DateOnly) {
+		return t.Format("15:04:05")
+	}
+	return t.Format("Mon 2 Jan 15:04:05")
+}
+
+// stamp writes an instant in full.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
+
+// machine writes an instant for programs, as the datetime of a time element.
+func machine(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// relative writes how far an instant is away.
+func relative(t, now time.Time) string {
+	switch d := t.Sub(now).Round(time.Second); {
+	case d > 0:
+		return "in " + duration(d)
+	case d == 0:
+		return "now"
+	default:
+		return duration(-d) + " ago"
+	}
+}
+
+// count writes a number with narrow blanks between groups of three digits.
+func count(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	var b strings.Builder
+	for i, digit := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
+			b.WriteRune('\u202f')
+		}
+		b.WriteRune(digit)
+	}
+	return b.String()
+}
+
+// percent writes a part of a whole, or a dash where there is no whole.
+func percent(part, whole int64) string {
+	switch {
+	case whole == 0:
+		return "–"
+	case part == whole:
+		return "100 %"
+	default:
+		return strconv.FormatFloat(min(99.9, float64(part)*100/float64(whole)), 'f', 1, 64) + " %"
+	}
+}
+
+// sourceWords says what set a due time.
+func sourceWords(source string) string {
+	if words, known := map[string]string{
+		"paused": "paused", "ai-oneshot": "one-shot hint", "ai-interval": "interval hint", "baseline-cron": "cron", "baseline-interval": "interval",
+		"clamped-min": "shortest interval", "clamped-max": "longest interval", "retry-after": "the target asked to wait", "manual": "asked for",
+		"retry": "another attempt", "overrun": "the run took longer than the interval", "jitter": "jitter", "not-before-now": "not before now",
+	}[source]; known {
+		return words
+	}
+	return source
+}
+
+// causeWords says what asked for a decision.
+func causeWords(cause string) string {
+	if words, known := map[string]string{
+		"finish": "a run ended", "register": "registered", "edit": "edited", "pause": "paused", "resume": "resumed", "hint": "hinted",
+		"reset_failures": "failures reset", "run_now": "run asked for", "settle": "a lost run was settled", "quarantine": "set aside",
+		"cancel": "canceled",
+	}[cause]; known {
+		return words
+	}
+	return strings.ReplaceAll(cause, "_", " ")
+}
+
+// tone is the class of a status: how it looks. It is never the only sign, the word stands beside it.
+func tone(status string) string {
+	switch status {
+	case "succeeded", "active", "ok":
+		return "good"
+	case "failed", "timed_out", "silent":
+		return "bad"
+	case "lost":
+		return "lost"
+	case "running":
+		return "live"
+	case "paused", "draining":
+		return "held"
+	default:
+		return "quiet"
+	}
+}
+
+// statusWords writes a status for people.
+func statusWords(status string) string { return strings.ReplaceAll(status, "_", " ") }
+
+// tempo says how often an endpoint runs by its baseline.
+func tempo(e client.Endpoint) string {
+	if e.BaselineIntervalMs != nil {
+		return "every " + ms(*e.BaselineIntervalMs)
+	}
+	return text(e.BaselineCron)
+}
+
+// clamps says how close and how far apart runs may be.
+func clamps(e client.Endpoint) string {
+	switch {
+	case e.MinIntervalMs != nil && e.MaxIntervalMs != nil:
+		return ms(*e.MinIntervalMs) + " to " + ms(*e.MaxIntervalMs)
+	case e.MinIntervalMs != nil:
+		return "at least " + ms(*e.MinIntervalMs)
+	case e.MaxIntervalMs != nil:
+		return "at most " + ms(*e.MaxIntervalMs)
+	default:
+		return "none"
+	}
+}
+
+// labels writes labels in the order of their keys.
+func labels(of map[string]string) []string {
+	list := make([]string, 0, len(of))
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		list = append(list, key+":"+of[key])
+	}
+	return list
+}
+
+// text returns a text of the API that may be absent.
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// shorten cuts a text where it would be too long for a row.
+func shorten(s string, n int) string {
+	if runes := []rune(s); len(runes) > n {
+		return string(runes[:n-1]) + "…"
+	}
+	return s
+}

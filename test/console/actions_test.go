@@ -1,0 +1,275 @@
+package console
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"rubato/client"
+)
+
+// Every action says what it will do, does it through the API, and shows the decision that follows.
+func TestEveryActionIsConfirmedDoneAndShown(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	chrome := browser(t)
+	b := open(chrome, t, w, wide)
+	b.visit(w.link)
+	prices := w.endpoint(t, "demo-prices")
+	b.visit("/console/endpoints/" + prices.ID)
+	b.says("Why it runs then")
+
+	b.do("hint", "Set the hint", func() {
+		b.write("[name=interval]", "3s")
+		b.await("document.querySelector('#effect').innerText.includes('interval hint')")
+		b.accessible()
+		b.shoot("hint")
+		b.write("[name=interval]", "soon")
+		b.await("document.querySelector('#effect').innerText.includes('such as 30s')")
+		b.write("[name=interval]", "3s")
+		b.await("document.querySelector('#effect').innerText.includes('3 s')")
+	}, "The hint is in force")
+	require.Equal(t, int64(3000), w.endpoint(t, "demo-prices").Hints.Interval.IntervalMs)
+	b.says("Hint: every 3 s")
+
+	b.do("once", "Set the hint", func() { b.write("[name=in]", "40m") }, "The hint is in force")
+	require.NotNil(t, w.endpoint(t, "demo-prices").Hints.OneShot)
+	b.do("clear", "Clear hints", nil, "The hints are gone")
+	require.Equal(t, client.Hints{}, w.endpoint(t, "demo-prices").Hints)
+
+	b.do("pause", "Pause", func() {
+		b.await("document.querySelector('#effect .steps')")
+		b.write("[name=until]", "")
+		b.await("document.querySelector('#effect').innerText.includes('until somebody resumes')")
+		b.write("[name=reason]", "<b>maintenance</b>")
+	}, "It is paused")
+	require.True(t, w.endpoint(t, "demo-prices").PausedIndefinitely)
+	b.says("until somebody resumes: <b>maintenance</b>")
+	b.do("resume", "Resume", func() { b.await("document.querySelector('#effect .steps')") }, "It is in service again")
+	require.Equal(t, client.EndpointStateActive, w.endpoint(t, "demo-prices").State)
+
+	b.visit("/console/endpoints/" + w.endpoint(t, "demo-report").ID)
+	b.do("run", "Run now", nil, "A run is planned at once")
+	b.await("document.querySelector('#parts').innerText.includes('asked for')")
+
+	w.live(t, "demo-flaky", 1)
+	b.visit("/console/endpoints/" + w.endpoint(t, "demo-flaky").ID)
+	b.await("document.querySelector('[hx-get$=reset]')")
+	b.do("reset", "Reset failures", nil, "The failure count is 0")
+	b.do("archive", "Archive for good", nil, "It is archived")
+	b.says("It is archived and never runs again")
+	b.clean()
+}
+
+// do opens the dialog of an action, lets it be filled in, confirms it and waits for what it says.
+func (b *tab) do(action, verb string, fill func(), done string) {
+	b.t.Helper()
+	b.click("[hx-get$='/do/" + action + "']")
+	b.await("document.querySelector('#dialog[open]')")
+	if fill != nil {
+		fill()
+	}
+	require.Equal(b.t, verb, eval[string](b, "document.querySelector('#dialog [type=submit]').innerText"))
+	b.click("#dialog [type=submit]")
+	b.await("document.querySelector('#dialog [data-done]')")
+	b.says(done)
+	b.click("#dialog footer [data-close]")
+	b.await("!document.querySelector('#dialog').open")
+}
+
+// An endpoint is written with its runs foreseen while typing and every error at its field, then found, paused with others, and edited.
+func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer target.Close()
+	chrome := browser(t)
+	b := open(chrome, t, w, phone)
+	b.visit(w.link)
+	b.visit("/console/endpoints/new")
+	b.write("[name=name]", "Morning report")
+	b.click("[name=baseline][value=cron]")
+	b.write("[name=baselineCron]", "0 9 * * FUN")
+	b.await("document.querySelector('[data-error-of=baselineCron]').textContent.includes('day of week')")
+	b.write("[name=baselineCron]", "30 2 * * *")
+	b.write("[name=timezone]", "Europe/Berlin")
+	b.await("document.querySelector('#draft').innerText.includes('At 02:30.') && document.querySelectorAll('#draft .due li').length === 10")
+	b.await("document.querySelector('[data-error-of=baselineCron]').textContent === ''")
+	b.write("[name=url]", "ftp://shop.example.com/")
+	b.write("[name=minIntervalMs]", "a while")
+	b.click("[type=submit]:not(.ghost)")
+	b.await("document.querySelector('[data-error-of=minIntervalMs]').textContent.includes('such as 30s')")
+	b.accessible()
+	b.shoot("refused")
+	b.write("[name=minIntervalMs]", "")
+	b.click(".submit [type=submit]")
+	b.await("document.querySelector('[data-error-of=url]').textContent !== ''")
+	b.forget() // The browser notes that the form was refused.
+	b.write("[name=url]", target.URL+"/report?x=<script>")
+	b.write("[name=headers]", "X-Team: <img src=x onerror=alert(1)>")
+	b.write("[name=labels]", "team: shop\nrank: 1")
+	b.write("[name=delivery]", `{"query": {"full": "1"}}`)
+	b.click(".submit [type=submit]")
+	b.await("location.pathname.startsWith('/console/endpoints/ep_')")
+	b.says("<img src=x onerror=alert(1)>")
+	require.Zero(t, eval[int](b, "document.querySelectorAll('main img').length"))
+
+	var list client.EndpointList
+	w.api(t, http.MethodGet, "/v1/endpoints?label=team:shop", nil, &list)
+	require.Len(t, list.Items, 1)
+	made := list.Items[0]
+	require.Equal(t, "Morning report", made.Name)
+	require.Equal(t, map[string]string{"full": "1"}, *made.Query)
+
+	b.visit("/console/endpoints")
+	b.write("[name=label]", "team:shop")
+	b.await("document.querySelectorAll('#endpoints tbody tr').length === 1 && location.search.includes('team')")
+	b.write("[name=label]", "")
+	b.write("[name=q]", "demo-p")
+	b.await("document.querySelectorAll('#endpoints tbody tr').length === 1 && document.querySelector('#endpoints').innerText.includes('demo-prices')")
+	b.write("[name=q]", "")
+	b.await("document.querySelectorAll('#endpoints tbody tr').length === 7")
+	b.click("[data-tick-all]")
+	b.says("7 ticked")
+	b.click("[name=action][value=pause]")
+	b.says("7 endpoints paused.")
+	w.api(t, http.MethodGet, "/v1/endpoints?state=paused", nil, &list)
+	require.Len(t, list.Items, 7)
+	b.says("7 ticked") // They stay ticked, to take it back.
+	b.click("[name=action][value=resume]")
+	b.says("7 endpoints resumed.")
+
+	b.visit("/console/endpoints/" + made.ID + "/edit")
+	b.await("document.querySelectorAll('#draft .due li').length === 10")
+	b.write("[name=name]", "Evening report")
+	b.write("[name=labels]", "team: shop")
+	b.click(".submit [type=submit]")
+	b.await("location.pathname === '/console/endpoints/" + made.ID + "'")
+	var edited client.Endpoint
+	w.api(t, http.MethodGet, "/v1/endpoints/"+made.ID, nil, &edited)
+	require.Equal(t, "Evening report", edited.Name)
+	require.Equal(t, map[string]string{"team": "shop"}, edited.Labels)
+	require.Equal(t, made.Headers, edited.Headers)
+	require.Equal(t, made.Query, edited.Query)
+	require.Equal(t, made.BaselineCron, edited.BaselineCron)
+	b.clean()
+}
+
+// Whatever a target answers stays text.
+func TestNothingFromATargetIsMarkup(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const hostile = `</pre><script>window.hit=1</script><img src=x onerror="window.hit=1"><svg onload="window.hit=1">`
+	target := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
+		a.Header().Set("Content-Type", "text/html")
+		a.WriteHeader(http.StatusTeapot)
+		_, _ = a.Write([]byte(hostile))
+	}))
+	defer target.Close()
+	var made client.Endpoint
+	w.api(t, http.MethodPost, "/v1/endpoints", map[string]any{
+		"name": hostile[:60], "url": target.URL, "baselineIntervalMs": 1000, "key": "hostile", "description": hostile, "labels": map[string]string{"a<b>": hostile},
+	}, &made)
+	w.live(t, "hostile", 2)
+	chrome := browser(t)
+	b := open(chrome, t, w, wide)
+	b.visit(w.link)
+	var runs client.RunList
+	w.api(t, http.MethodGet, "/v1/endpoints/"+made.ID+"/runs?status=failed&limit=1", nil, &runs)
+	for _, path := range []string{"/", "/console/endpoints", "/console/endpoints/" + made.ID, "/console/runs", "/console/runs/" + runs.Items[0].ID, "/console/endpoints/" + made.ID + "/edit"} {
+		b.visit(path)
+		b.await("document.readyState === 'complete' && document.documentElement.innerHTML.includes('&lt;script')")
+		require.Zero(t, eval[int](b, "document.querySelectorAll('main img, main script, body > script').length"), path)
+		require.False(t, eval[bool](b, "'hit' in window"), path)
+	}
+	b.visit("/console/runs/" + runs.Items[0].ID)
+	b.says(`</pre><script>window.hit=1</script>`)
+	b.clean()
+}
+
+// The keyboard reaches everything: the content past the navigation, pages by shortcuts, and dialogs.
+func TestTheKeyboardLeadsEverywhere(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	chrome := browser(t)
+	b := open(chrome, t, w, wide)
+	b.visit(w.url + "/console/runs")
+	b.await("location.pathname === '/console/signin' && location.search === '?to=%2Fconsole%2Fruns'")
+	b.accessible()
+	b.shoot("signin")
+	b.write("#key", "rbt_wrong")
+	b.click("[type=submit]")
+	b.says("not in force")
+	b.forget() // The browser notes the status of the refusal.
+	b.write("#key", w.key)
+	b.click("[type=submit]")
+	b.await("location.pathname === '/console/runs' && document.readyState === 'complete'")
+
+	b.press("\t")
+	require.Equal(t, "Skip to the content", eval[string](b, "document.activeElement.innerText"))
+	b.press("\r")
+	b.await("location.hash === '#main'")
+	b.press("?")
+	b.await("document.querySelector('#shortcuts[open]')")
+	b.accessible()
+	b.press("\x1b")
+	b.await("!document.querySelector('#shortcuts').open")
+	for _, to := range [][2]string{{"ge", "/console/endpoints"}, {"gw", "/console/workers"}, {"gg", "/console/guarantees"}, {"go", "/"}, {"gr", "/console/runs"}, {"n", "/console/endpoints/new"}} {
+		b.press(to[0])
+		b.await("location.pathname === '" + to[1] + "' && document.readyState === 'complete'")
+	}
+	b.visit("/console/endpoints")
+	b.press("/")
+	require.Equal(t, "q", eval[string](b, "document.activeElement.name"))
+	b.click("form[action$=signout] button")
+	b.await("location.pathname === '/console/signin'")
+	b.visit("/")
+	b.await("location.pathname === '/console/signin'")
+	b.clean()
+}
+
+// press sends keys to the page.
+func (b *tab) press(keys string) {
+	b.t.Helper()
+	for key := range strings.SplitSeq(keys, "") {
+		require.NoError(b.t, chromedp.Do(b.ctx, chromedp.KeyEvent(key)))
+	}
+}
+
+// A suggestion of the planner is approved by a person who has seen what would follow.
+func TestASuggestionIsApprovedWithItsEffectInView(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.api(t, http.MethodPatch, "/v1/endpoints/"+w.endpoint(t, "demo-orders").ID, map[string]any{"planner": "suggest"}, nil)
+	e := w.endpoint(t, "demo-orders")
+	w.sql(t, `INSERT INTO planner_suggestions (id, tenant_id, endpoint_id, session_id, advisor, version, plan, reasoning, created_at, expires_at, state)
+		SELECT gen_random_uuid(), tenant_id, id, gen_random_uuid(), 'heuristic', version,
+		       '{"interval": {"spanMs": 1800000, "ttlMs": 3600000, "reason": "<i>orders</i> come in"}}', '<b>more orders</b> than usual', now(), now() + interval '1 hour', 'pending'
+		FROM endpoints WHERE key = 'demo-orders'`)
+	chrome := browser(t)
+	b := open(chrome, t, w, wide)
+	b.visit(w.link)
+	b.visit("/console/planner")
+	b.says("<b>more orders</b> than usual")
+	b.accessible()
+	b.shoot("suggestion")
+	b.click("[hx-get$=reject]")
+	b.await("document.querySelector('#dialog[open]')")
+	b.click("#dialog footer [data-close]")
+	b.await("!document.querySelector('#dialog').open")
+	b.click("[hx-get$=approve]")
+	b.await("document.querySelector('#dialog .steps').innerText.includes('interval hint')")
+	b.accessible()
+	b.click("#dialog [type=submit]")
+	b.says("None waits.")
+	hint := w.endpoint(t, "demo-orders").Hints.Interval
+	require.Equal(t, int64(1_800_000), hint.IntervalMs)
+	require.Equal(t, "planner:heuristic", hint.Author)
+	b.visit("/console/endpoints/" + e.ID)
+	b.says("by planner:heuristic, until")
+	b.clean()
+}

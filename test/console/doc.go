@@ -1,0 +1,2 @@
+// Package console drives the console in a real Chromium, against a real server with live data.
+package console

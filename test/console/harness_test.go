@@ -1,0 +1,311 @@
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"rubato/client"
+	"rubato/internal/app"
+	"rubato/internal/config"
+	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/store"
+)
+
+const (
+	// patience bounds every wait. It is far beyond what a loaded machine with two cores takes; a test that runs into it has failed.
+	patience = 45 * time.Second
+	tick     = 50 * time.Millisecond
+)
+
+// The screens that pages are looked at on.
+type screen struct {
+	name          string
+	width, height int64
+}
+
+var (
+	wide  = screen{"wide", 1280, 860} //nolint:gochecknoglobals // Go has no constants of structs.
+	phone = screen{"phone", 390, 844} //nolint:gochecknoglobals // As above.
+)
+
+// world is a dev server with the endpoints of the demo.
+type world struct {
+	url, key, link, database string
+}
+
+// setup starts a server and lets the demo's endpoints run.
+func setup(t *testing.T) *world {
+	t.Helper()
+	database := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := store.MigrateUp(ctx, url)
+		return err
+	}})
+	settings, err := config.Load([]string{"DATABASE_URL=" + database, "RUBATO_LISTEN=127.0.0.1:0", "RUBATO_SHUTDOWN_GRACE=1s"}, app.DevDefaults())
+	require.NoError(t, err)
+	ready, ended := make(chan app.Credentials, 1), make(chan error, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	dir := t.TempDir()
+	go func() {
+		ended <- app.Dev{
+			Settings: settings, DataDir: dir, Demo: true, Home: app.FindHome([]string{"HOME=" + dir}), Logger: slog.New(slog.DiscardHandler),
+			Ready: func(c app.Credentials) { ready <- c },
+		}.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, app.Interrupted(ctx, <-ended))
+	})
+	select {
+	case c := <-ready:
+		return &world{url: c.URL, key: c.Key, link: c.Console, database: database}
+	case err := <-ended:
+		ended <- nil
+		require.FailNow(t, "the server ended before it was ready", "%v", err)
+		return nil
+	}
+}
+
+// api asks the server's API and reads the answer into out.
+func (w *world) api(t *testing.T, method, path string, body, out any) {
+	t.Helper()
+	text, err := json.Marshal(body)
+	require.NoError(t, err)
+	r, err := http.NewRequestWithContext(t.Context(), method, w.url+path, bytes.NewReader(text))
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+w.key)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Less(t, response.StatusCode, 300, "%s %s: %s", method, path, answer)
+	if out != nil {
+		require.NoError(t, json.Unmarshal(answer, out))
+	}
+}
+
+// endpoint returns the endpoint with a key.
+func (w *world) endpoint(t *testing.T, key string) client.Endpoint {
+	t.Helper()
+	var list client.EndpointList
+	w.api(t, http.MethodGet, "/v1/endpoints?key="+key, nil, &list)
+	require.Len(t, list.Items, 1)
+	return list.Items[0]
+}
+
+// chromium returns where the browser is.
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{os.Getenv("RUBATO_CHROMIUM"), "chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "headless-shell", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"} {
+		if found, err := exec.LookPath(name); err == nil && name != "" {
+			return found
+		}
+	}
+	const hint = "no Chromium is found: install it (Debian: apt-get install chromium), or name it by RUBATO_CHROMIUM"
+	if os.Getenv("CI") != "" {
+		require.FailNow(t, hint)
+	}
+	t.Skip("NOT TESTED: " + hint) //nolint:forbidigo // A browser is no part of what a developer of this must have; where changes are checked there is one.
+	return ""
+}
+
+// browser starts a Chromium that ends with the test.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.Flag("hide-scrollbars", true))
+	if os.Geteuid() == 0 { // Chromium's sandbox does not work for root.
+		options = append(options, chromedp.NoSandbox)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	require.NoError(t, chromedp.Do(ctx), "starting %s", chromium(t))
+	return ctx
+}
+
+// tab is a tab that notes what goes wrong in it.
+type tab struct {
+	t      *testing.T
+	ctx    context.Context //nolint:containedctx // It is the tab: chromedp hands it around so.
+	world  *world
+	screen screen
+
+	mu     sync.Mutex
+	faults []string
+}
+
+// open opens a tab on a screen.
+func open(in context.Context, t *testing.T, w *world, s screen) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(in)
+	t.Cleanup(cancel)
+	b := &tab{t: t, ctx: ctx, world: w, screen: s}
+	require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(s.width, s.height)))
+	require.NoError(t, chromedp.Listen(ctx, b.note))
+	return b
+}
+
+// note keeps what must not happen: errors of scripts, messages that complain, requests to others.
+func (b *tab) note(event any) {
+	fault := ""
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		fault = "exception: " + fmt.Sprint(e.ExceptionDetails)
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == "error" || e.Type == "warning" || e.Type == "assert" {
+			fault = "console: " + string(e.Type)
+			for _, a := range e.Args {
+				fault += fmt.Sprintf(" %s%s", a.Value, a.Description)
+			}
+		}
+	case *log.EventEntryAdded:
+		fault = "log: " + e.Entry.Text + " " + e.Entry.URL
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, b.world.url+"/") && !strings.HasPrefix(e.Request.URL, "data:") {
+			fault = "request to " + e.Request.URL
+		}
+	}
+	if fault != "" {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.faults = append(b.faults, fault)
+	}
+}
+
+// clean requires that nothing went wrong so far.
+func (b *tab) clean() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.Empty(b.t, b.faults)
+}
+
+// forget drops what was noted, of a step that is meant to be refused.
+func (b *tab) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = nil
+}
+
+// visit opens a path of the server.
+func (b *tab) visit(path string) {
+	b.t.Helper()
+	target := path
+	if !strings.HasPrefix(path, "http") {
+		target = b.world.url + path
+	}
+	require.NoError(b.t, chromedp.Do(b.ctx, chromedp.Navigate(target)), target)
+}
+
+// eval runs a script in the page.
+func eval[T any](b *tab, script string) T {
+	b.t.Helper()
+	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](script))
+	require.NoError(b.t, err, script)
+	return value
+}
+
+// await waits until an expression of the page is true. A page that is just being replaced is asked again.
+func (b *tab) await(expression string) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool {
+		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		return err == nil && ok
+	}, patience, tick, "%s\n%s", expression, text{b})
+}
+
+// text is what the page says when it is asked for: after a wait was in vain.
+type text struct{ *tab }
+
+// String returns the text of the page.
+func (b text) String() string {
+	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`location.pathname + "\n" + (document.querySelector('dialog[open]') || document.body).innerText.slice(0, 1500)`))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// says waits until the page holds a text.
+func (b *tab) says(text string) {
+	b.t.Helper()
+	b.await(fmt.Sprintf("document.body.innerText.includes(%q)", text))
+}
+
+// click clicks what a selector finds, once it is there.
+func (b *tab) click(selector string) {
+	b.t.Helper()
+	b.await(fmt.Sprintf("document.querySelector(%q)", selector))
+	require.NoError(b.t, chromedp.Do(b.ctx, chromedp.Click(selector)), selector)
+}
+
+// write types a text in place of what a field holds.
+func (b *tab) write(selector, text string) {
+	b.t.Helper()
+	b.await(fmt.Sprintf("document.querySelector(%q)", selector))
+	eval[bool](b, fmt.Sprintf(`(() => { const f = document.querySelector(%q); f.focus(); f.value = %q;
+		f.dispatchEvent(new Event("input", {bubbles: true})); f.dispatchEvent(new Event("change", {bubbles: true})); return true })()`, selector, text))
+}
+
+// shoot keeps a picture of the page where RUBATO_SCREENSHOTS names a folder for it, and requires that nothing sticks out sideways.
+func (b *tab) shoot(name string) {
+	b.t.Helper()
+	require.LessOrEqual(b.t, eval[int64](b, "document.documentElement.scrollWidth"), b.screen.width, "%s is wider than the screen %s", name, b.screen.name)
+	dir := os.Getenv("RUBATO_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	require.NoError(b.t, err)
+	require.NoError(b.t, os.MkdirAll(dir, 0o750))
+	require.NoError(b.t, os.WriteFile(filepath.Join(dir, name+"-"+b.screen.name+".png"), picture, 0o600))
+}
+
+// axe is axe-core 4.14.1 (axe.min.js), compressed by gzip -9 -n. Its license lies beside it.
+//
+//go:embed testdata/axe.js.gz
+var axe []byte
+
+// accessible requires that axe-core finds no serious violation in the page as it is.
+func (b *tab) accessible() {
+	b.t.Helper()
+	reader, err := gzip.NewReader(bytes.NewReader(axe))
+	require.NoError(b.t, err)
+	script, err := io.ReadAll(reader)
+	require.NoError(b.t, err)
+	require.NoError(b.t, chromedp.Do(b.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](string(script)+"; true"))
+		return err
+	})))
+	eval[bool](b, `window.found = null; axe.run(document, {resultTypes: ["violations"]}).then(r => { window.found = r.violations
+		.filter(v => v.impact === "serious" || v.impact === "critical")
+		.map(v => v.id + ": " + v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + " " + n.failureSummary).join("; ")) }); true`)
+	b.await("window.found")
+	require.Empty(b.t, eval[[]string](b, "window.found"), "%s on the screen %s", eval[string](b, "location.pathname"), b.screen.name)
+}
