@@ -1949,7 +1949,7 @@ type Run struct {
 	// Phases Where the time went. A phase that did not happen is 0.
 	Phases *Phases `json:"phases,omitempty"`
 
-	// ReasonCode Why: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run.
+	// ReasonCode Why: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the header of the answer; a body that is too long is cut, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run.
 	ReasonCode *string `json:"reasonCode,omitempty"`
 
 	// ResponseBytes Bytes of body read, decompressed: those between head and tail included.
