@@ -343,6 +343,7 @@ func (e PlannerSuggestionState) Valid() bool {
 // Defines values for PlannerTrigger.
 const (
 	PlannerTriggerFailuresChanged PlannerTrigger = "failures_changed"
+	PlannerTriggerGroupChanged    PlannerTrigger = "group_changed"
 	PlannerTriggerNeverAnalysed   PlannerTrigger = "never_analysed"
 	PlannerTriggerOutcomeChanged  PlannerTrigger = "outcome_changed"
 	PlannerTriggerTimeReached     PlannerTrigger = "time_reached"
@@ -352,6 +353,8 @@ const (
 func (e PlannerTrigger) Valid() bool {
 	switch e {
 	case PlannerTriggerFailuresChanged:
+		return true
+	case PlannerTriggerGroupChanged:
 		return true
 	case PlannerTriggerNeverAnalysed:
 		return true
@@ -1749,7 +1752,7 @@ type PlannerSession struct {
 	// StartedAt By the clock of the database.
 	StartedAt time.Time `json:"startedAt"`
 
-	// Trigger Why it was analysed: its failures changed, it ends otherwise than before, nobody had looked yet, or the time had come.
+	// Trigger Why it was analysed: its failures changed, it ends otherwise than before, it has a role in a group in which another one began or ceased to fail, nobody had looked yet, or the time had come.
 	Trigger PlannerTrigger `json:"trigger"`
 
 	// Usage What an analysis used of a model; all zero where none was asked.
@@ -1816,7 +1819,7 @@ type PlannerSuggestionList struct {
 // PlannerSuggestionState What became of a suggestion. One that nobody decides for an hour has expired; a newer one replaces it.
 type PlannerSuggestionState string
 
-// PlannerTrigger Why it was analysed: its failures changed, it ends otherwise than before, nobody had looked yet, or the time had come.
+// PlannerTrigger Why it was analysed: its failures changed, it ends otherwise than before, it has a role in a group in which another one began or ceased to fail, nobody had looked yet, or the time had come.
 type PlannerTrigger string
 
 // PlannerUsage What an analysis used of a model; all zero where none was asked.

@@ -31,6 +31,7 @@ type endpointsCreateCmd struct {
 	Min      time.Duration `help:"Never run more often than this."`
 	Max      time.Duration `help:"Never run less often than this."`
 	Jitter   time.Duration `help:"Spread due times by up to this."`
+	Planner  string        `placeholder:"AUTHORITY" help:"What the planner may do: off, observe, suggest, or act, which it may unless given."`
 
 	Timeout          time.Duration `help:"How long an answer may take."`
 	MaxExecutionTime time.Duration `help:"How long a run may take in all."`
@@ -81,7 +82,7 @@ func (cmd *endpointsCreateCmd) fields() (map[string]any, error) {
 	fields := map[string]any{}
 	for name, value := range map[string]string{
 		"name": cmd.Name, "key": cmd.Key, "description": cmd.Description, "url": cmd.URL, "method": strings.ToUpper(cmd.Method),
-		"body": cmd.Body, "baselineCron": cmd.Cron, "timezone": cmd.Timezone, "success": cmd.Success,
+		"body": cmd.Body, "baselineCron": cmd.Cron, "timezone": cmd.Timezone, "success": cmd.Success, "planner": cmd.Planner,
 	} {
 		if value != "" {
 			fields[name] = value

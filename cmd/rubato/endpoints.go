@@ -226,7 +226,9 @@ func (s *session) printEndpoint(raw json.RawMessage) error {
 		{"paused because", text(e.PauseReason)},
 		{"next run", instant(e.NextRunAt)},
 		{"because", text(e.NextSource)},
+		{"planner", string(e.Planner)},
 	}
+	facts = append(facts, hintFacts(e.Hints)...)
 	if e.FailureCount > 0 {
 		facts = append(facts, [2]string{"failures in a row", strconv.Itoa(int(e.FailureCount))})
 	}
@@ -239,6 +241,25 @@ func (s *session) printEndpoint(raw json.RawMessage) error {
 		}
 	}
 	return s.facts(facts)
+}
+
+// hintFacts tells of each hint what it asks for, who wrote it, why, and until when it holds.
+func hintFacts(h client.Hints) [][2]string {
+	var facts [][2]string
+	tell := func(kind, what, author, reason string, until time.Time) {
+		line := what + " until " + instant(&until) + ", by " + author
+		if reason != "" {
+			line += ": " + reason
+		}
+		facts = append(facts, [2]string{kind, line})
+	}
+	if i := h.Interval; i != nil {
+		tell("interval hint", "every "+milliseconds(i.IntervalMs), i.Author, i.Reason, i.ExpiresAt)
+	}
+	if o := h.OneShot; o != nil {
+		tell("one-shot hint", "at "+instant(&o.At), o.Author, o.Reason, o.ExpiresAt)
+	}
+	return facts
 }
 
 // schedule writes the baseline in words.

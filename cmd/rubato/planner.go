@@ -111,6 +111,7 @@ func (cmd *plannerSessionCmd) Run(ctx context.Context, s *session) error {
 		{"confidence", strconv.FormatFloat(p.Confidence, 'f', -1, 64)},
 		{"next analysis", instant(&p.NextAnalysisAt)},
 		{"tokens", fmt.Sprint(p.Usage.PromptTokens + p.Usage.CompletionTokens)},
+		{"cost", dollars(p.Usage.CostMicros)},
 		{"error", text(p.Error)},
 	}
 	for _, change := range p.Changes {
@@ -120,6 +121,14 @@ func (cmd *plannerSessionCmd) Run(ctx context.Context, s *session) error {
 		facts = append(facts, [2]string{"warning", warning})
 	}
 	return s.facts(append(facts, callFacts(p.Calls)...))
+}
+
+// dollars writes millionths of a US dollar; nothing where no price is known.
+func dollars(micros int64) string {
+	if micros == 0 {
+		return ""
+	}
+	return "$" + strconv.FormatFloat(float64(micros)/1e6, 'f', -1, 64)
 }
 
 func callFacts(calls *[]client.PlannerCall) [][2]string {

@@ -1,26 +1,15 @@
 package planner
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"rubato/internal/planner/untrusted"
 	"rubato/internal/runs"
-)
-
-// hidden takes the place of what looks like a secret.
-const hidden = "[redacted]"
-
-// What looks like a secret wherever it stands: keys with a well-known shape, tokens of HTTP, and what a name introduces.
-var (
-	keyShape   = regexp.MustCompile(`\b(?:sk|pk|rk|rbt|ghp|gho|xox[abps]|AKIA|AIza|eyJ)[-_A-Za-z0-9.]{12,}`)
-	bearer     = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[-A-Za-z0-9._~+/]{8,}=*`)
-	assignment = regexp.MustCompile(`(?i)("?[-\w]*(?:password|passwd|secret|token|api[-_]?key|authorization|credential|private|session|cookie|signature)[-\w]*"?\s*[:=]\s*)("[^"]*"?|[^\s,;&}]+)`)
 )
 
 // maxDepth bounds how deep a body is looked into.
@@ -32,48 +21,13 @@ func newResponse(run runs.Run) Response {
 		RunID: run.ID, At: run.FinishedAt, Status: string(run.Outcome.Status), StatusCode: run.Outcome.StatusCode, Latency: latencyOf(run),
 	}
 	r.ContentType, _ = clean(run.Outcome.ContentType, 100)
-	body := run.Outcome.Body
-	if value, ok := decode(body); ok {
-		value = masked(value)
+	body := string(run.Outcome.Body)
+	if value, is := untrusted.JSON(body); is {
 		r.Features = features(value)
-		if plain, err := json.Marshal(value); err == nil { // It was JSON a moment ago.
-			body = plain
-		}
 	}
-	text := string(body[:min(len(body), 4*MaxBody)]) // Cut before the work, and to size after it.
-	text = assignment.ReplaceAllString(bearer.ReplaceAllString(keyShape.ReplaceAllString(text, hidden), "$1 "+hidden), "${1}"+hidden)
-	r.Body, r.Truncated = clean(text, MaxBody)
-	r.Truncated = r.Truncated || run.Outcome.Truncated || len(body) > 4*MaxBody
+	r.Body, r.Truncated = untrusted.Clean(body, MaxBody)
+	r.Truncated = r.Truncated || run.Outcome.Truncated
 	return r
-}
-
-// decode reads a body that is one JSON object or array.
-func decode(body []byte) (any, bool) {
-	trimmed := bytes.TrimSpace(body)
-	if len(trimmed) == 0 || trimmed[0] != '{' && trimmed[0] != '[' {
-		return nil, false
-	}
-	var value any
-	return value, json.Unmarshal(trimmed, &value) == nil
-}
-
-// masked returns a value whose members with telling names are hidden.
-func masked(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		for name, member := range v {
-			if secretName(name) {
-				v[name] = hidden
-				continue
-			}
-			v[name] = masked(member)
-		}
-	case []any:
-		for i := range v {
-			v[i] = masked(v[i])
-		}
-	}
-	return value
 }
 
 // features returns the typed values of a JSON body, breadth by the order of names, down to a depth.
@@ -96,8 +50,12 @@ func features(value any) []Feature {
 			for i := range min(len(v), 3) {
 				visit(path+"["+strconv.Itoa(i)+"]", v[i], depth+1)
 			}
-		case float64, bool:
+		case bool:
 			found = append(found, Feature{Path: path, Value: v})
+		case json.Number:
+			if n, err := v.Float64(); err == nil { // One beyond all bounds is none.
+				found = append(found, Feature{Path: path, Value: n})
+			}
 		case string:
 			if word(v) {
 				found = append(found, Feature{Path: path, Value: v})
@@ -115,9 +73,9 @@ func plainName(name string) bool {
 	})
 }
 
-// word reports whether a text is one short word, such as the value of an enum.
+// word reports whether a text is one short word, such as the value of an enum, and no secret by its looks.
 func word(text string) bool {
-	return text != hidden && len(text) <= 64 && !keyShape.MatchString(text) && plainName(strings.ReplaceAll(text, ".", "-"))
+	return len(text) <= 64 && plainName(strings.ReplaceAll(text, ".", "-")) && untrusted.Redact(text) == text
 }
 
 // String tells a response in short.

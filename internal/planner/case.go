@@ -56,6 +56,7 @@ type Trigger string
 // The triggers, the most valuable first.
 const (
 	FailuresChanged Trigger = "failures_changed" // it began to fail, failed much longer than before, or recovered
+	GroupChanged    Trigger = "group_changed"    // it has a role, and another endpoint of its group began or ceased to fail
 	OutcomeChanged  Trigger = "outcome_changed"  // it ends in another status than it did
 	NeverAnalysed   Trigger = "never_analysed"
 	TimeReached     Trigger = "time_reached" // the time that the last analysis asked for
@@ -63,7 +64,7 @@ const (
 
 // Triggers returns every trigger, the most valuable first.
 func Triggers() []Trigger {
-	return []Trigger{FailuresChanged, OutcomeChanged, NeverAnalysed, TimeReached}
+	return []Trigger{FailuresChanged, GroupChanged, OutcomeChanged, NeverAnalysed, TimeReached}
 }
 
 // Baseline is the schedule that the user asked for: exactly one of interval and cron.

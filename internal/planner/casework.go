@@ -15,6 +15,18 @@ const (
 	RoleLabel  = "role"  // what the endpoint is there for: see the heuristic
 )
 
+// The roles that an endpoint may have for its group. Whoever has one is analysed when another endpoint of the group begins or ceases to
+// fail.
+const (
+	RoleHealth        = "health"        // watches what its group depends on
+	RoleInvestigation = "investigation" // gathers evidence while its group is in trouble
+	RoleRecovery      = "recovery"      // mends something when its group gets into trouble
+	RoleAlert         = "alert"         // tells somebody that its group is in trouble
+)
+
+// Roles returns every role.
+func Roles() []string { return []string{RoleHealth, RoleInvestigation, RoleRecovery, RoleAlert} }
+
 // SiblingSample bounds the runs that a sibling's health is made of.
 const SiblingSample = 100
 

@@ -43,14 +43,16 @@ type Planner struct {
 	metrics  *metrics
 	slots    chan struct{}
 	sessions sync.WaitGroup
-	seen     atomic.Int64 // when a pass last succeeded, Unix ns of this process
+	seen     atomic.Int64  // when a pass last succeeded, Unix ns of this process
+	more     atomic.Bool   // whether the last claim left no room, so that there may be more to claim
+	freed    chan struct{} // told when an analysis ends and there may be more
 	draining atomic.Bool
 }
 
 // New returns a planner that does nothing until Run.
 func New(cfg Config) *Planner {
 	cfg.Logger = cfg.Logger.With("component", "planner")
-	return &Planner{cfg: cfg, metrics: newMetrics(cfg.Registerer), slots: make(chan struct{}, cfg.Slots)}
+	return &Planner{cfg: cfg, metrics: newMetrics(cfg.Registerer), slots: make(chan struct{}, cfg.Slots), freed: make(chan struct{}, 1)}
 }
 
 // Run analyses until ctx ends. Then it lets what is under way end within the grace, and gives back what has not. Nothing that it meets
@@ -62,14 +64,18 @@ func (p *Planner) Run(ctx context.Context) {
 	defer poll.Stop()
 	tidy := time.NewTicker(tidyEvery)
 	defer tidy.Stop()
+	look := p.look
 	for {
-		p.pass(ctx, working)
+		p.pass(ctx, working, look)
+		look = p.look
 		select {
 		case <-ctx.Done():
 			p.drain(stop)
 			return
 		case <-tidy.C:
 			p.tidy(ctx)
+		case <-p.freed: // Between polls only what is known to wait is claimed.
+			look = p.claim
 		case <-poll.C:
 		}
 	}
@@ -84,8 +90,10 @@ func (p *Planner) drain(stop context.CancelFunc) {
 }
 
 // pass looks for what needs analysis and begins as many analyses as there is room for.
-func (p *Planner) pass(ctx, working context.Context) {
-	if err := p.look(ctx, working); err != nil {
+func (p *Planner) pass(ctx, working context.Context, look func(ctx, working context.Context) error) {
+	limited, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	if err := look(limited, working); err != nil {
 		if ctx.Err() == nil {
 			p.metrics.errors.Inc()
 			p.cfg.Logger.Warn("looking for endpoints to analyse failed; the next pass tries again", "error", err)
@@ -95,29 +103,47 @@ func (p *Planner) pass(ctx, working context.Context) {
 	p.seen.Store(time.Now().UnixNano())
 }
 
+// look watches for what happened, then claims.
 func (p *Planner) look(ctx, working context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, closeTimeout)
-	defer cancel()
-	if err := p.cfg.Queue.Watch(limited); err != nil {
+	if err := p.cfg.Queue.Watch(ctx); err != nil {
 		return fmt.Errorf("watching for changes: %w", err)
 	}
+	return p.claim(ctx, working)
+}
+
+// claim claims as many endpoints as there is room for, and begins their analyses.
+func (p *Planner) claim(ctx, working context.Context) error {
 	room := cap(p.slots) - len(p.slots)
 	if room == 0 {
+		p.more.Store(true)
 		return nil
 	}
-	tickets, err := p.cfg.Queue.Claim(limited, room)
+	tickets, err := p.cfg.Queue.Claim(ctx, room)
 	if err != nil {
 		return fmt.Errorf("claiming up to %d endpoints: %w", room, err)
 	}
+	p.more.Store(len(tickets) == room)
 	for _, t := range tickets {
 		p.slots <- struct{}{}
 		p.metrics.busy.Inc()
 		p.sessions.Go(func() {
-			defer func() { <-p.slots; p.metrics.busy.Dec() }()
+			defer p.free()
 			p.carryOut(working, t)
 		})
 	}
 	return nil
+}
+
+// free gives back the room of an analysis that ended. A planner that is not done goes on at once instead of at its next poll.
+func (p *Planner) free() {
+	<-p.slots
+	p.metrics.busy.Dec()
+	if p.more.Load() {
+		select {
+		case p.freed <- struct{}{}:
+		default: // It has been told.
+		}
+	}
 }
 
 // carryOut runs one analysis, and gives the claim back where it came to nothing.

@@ -21,17 +21,3 @@ func clean(text string, limit int) (cleaned string, cut bool) {
 	}
 	return b.String(), false
 }
-
-// secretWords mark members whose values nobody but the target needs.
-var secretWords = []string{"password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "authorization", "credential", "private", "session", "cookie", "signature"}
-
-// secretName reports whether a member of that name may hold a secret.
-func secretName(name string) bool {
-	name = strings.ToLower(name)
-	for _, word := range secretWords {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
-}

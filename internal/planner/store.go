@@ -67,7 +67,7 @@ type Evidence interface {
 	Look(ctx context.Context, a Account) (Material, error)
 	// Answers returns the newest answers of an endpoint with their bodies, newest first.
 	Answers(ctx context.Context, a Account, limit int) ([]runs.Run, error)
-	// Tidy forgets sessions and spendings of before an instant, a bounded number of them.
+	// Tidy forgets sessions, suggestions and spendings of before an instant, a bounded number of them.
 	Tidy(ctx context.Context, before time.Time) error
 }
 

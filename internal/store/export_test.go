@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"rubato/internal/planner"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -96,4 +97,17 @@ func NewsStatement(p dbsqlc.RunNewsListParams) Asked {
 // FindStatement returns what a look at the feed asks the database about the runs that it found.
 func FindStatement(p dbsqlc.RunFindParams) Asked {
 	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunFind(context.Background(), q, p); return err })
+}
+
+// PlannerStatement returns what a statement of the planner asks the database.
+func PlannerStatement(of func(q *dbsqlc.Queries, db dbsqlc.DBTX) error) Asked {
+	return asked(func(db dbsqlc.DBTX) error { return of(dbsqlc.New(), db) })
+}
+
+// SuggestionsStatement returns what a list of suggestions asks the database.
+func SuggestionsStatement(f planner.SuggestionFilter, now time.Time) Asked {
+	return PlannerStatement(func(q *dbsqlc.Queries, db dbsqlc.DBTX) error {
+		_, err := q.PlannerSuggestionList(context.Background(), db, suggestionPage(f, now))
+		return err
+	})
 }

@@ -61,14 +61,18 @@ func (n node) each(visit func(node)) {
 	}
 }
 
-// explain carries a statement out as the store does, and returns what the database did for it.
-func (b *bundle) explain(t *testing.T, s store.Asked) (node, string) {
+// explain carries a statement out as the store does, after others of its transaction, and returns what the database did for it.
+func (b *bundle) explain(t *testing.T, s store.Asked, before ...store.Asked) (node, string) {
 	t.Helper()
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	_, err = tx.Exec(t.Context(), "SET LOCAL plan_cache_mode = 'force_custom_plan'")
 	require.NoError(t, err)
+	for _, first := range before {
+		_, err := tx.Exec(t.Context(), first.SQL, first.Args...)
+		require.NoError(t, err)
+	}
 	var text []byte
 	require.NoError(t, tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+s.SQL, s.Args...).Scan(&text))
 	var plans []struct{ Plan node }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -70,14 +71,17 @@ func (s *PlannerEvidence) runs(ctx context.Context, tx pgx.Tx, id endpoints.ID, 
 	return list, nil
 }
 
-// siblings returns the other endpoints in service of the same group, the newest first.
+// groupScan is how many endpoints of a group are looked at for those that an advisor is told of.
+const groupScan = 5 * planner.MaxSiblings
+
+// siblings returns the other endpoints in service of the same group: those that fail first, and among others the newest.
 func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Material) ([]planner.Fellow, error) {
 	group := m.Endpoint.Spec.Labels[planner.GroupLabel]
 	if group == "" {
 		return nil, nil
 	}
 	rows, err := s.endpoints.rows(ctx, tx, dbsqlc.EndpointListParams{
-		TenantID: m.Endpoint.TenantID, Now: s.db.now(), Labels: object(map[string]string{planner.GroupLabel: group}), MaxRows: planner.MaxSiblings + 1,
+		TenantID: m.Endpoint.TenantID, Now: s.db.now(), Labels: object(map[string]string{planner.GroupLabel: group}), MaxRows: groupScan,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the group %s: %w", group, err)
@@ -86,11 +90,11 @@ func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Mat
 	if err != nil {
 		return nil, err
 	}
-	fellows := make([]planner.Fellow, 0, len(list))
-	for _, e := range list {
-		if e.ID == m.Endpoint.ID || len(fellows) == planner.MaxSiblings {
-			continue
-		}
+	list = slices.DeleteFunc(list, func(e *endpoints.Endpoint) bool { return e.ID == m.Endpoint.ID })
+	failing := func(e *endpoints.Endpoint) int { return min(e.State.FailureCount, 1) }
+	slices.SortStableFunc(list, func(a, b *endpoints.Endpoint) int { return failing(b) - failing(a) })
+	fellows := make([]planner.Fellow, 0, planner.MaxSiblings)
+	for _, e := range list[:min(len(list), planner.MaxSiblings)] {
 		newest, err := s.runs(ctx, tx, e.ID, m.Now.Add(-time.Hour), planner.SiblingSample)
 		if err != nil {
 			return nil, err
@@ -127,10 +131,26 @@ func (s *PlannerEvidence) Answers(ctx context.Context, a planner.Account, limit 
 	return list, err
 }
 
+// tidyBatches bounds one tidying, at a thousand rows of each kind a batch: more than planners write between two of them.
+const tidyBatches = 50
+
 // Tidy implements planner.Evidence.
 func (s *PlannerEvidence) Tidy(ctx context.Context, before time.Time) error {
-	if _, err := s.db.q.PlannerSessionDropBefore(ctx, s.db.pool, planner.FirstSessionID(before)); err != nil {
-		return fmt.Errorf("forgetting old sessions: %w", translate(err))
+	first := [16]byte(planner.FirstSessionID(before))
+	drops := map[string]func() (int64, error){
+		"sessions":    func() (int64, error) { return s.db.q.PlannerSessionDropBefore(ctx, s.db.pool, first) },
+		"suggestions": func() (int64, error) { return s.db.q.PlannerSuggestionDropBefore(ctx, s.db.pool, first) },
+	}
+	for what, drop := range drops {
+		for range tidyBatches {
+			dropped, err := drop()
+			if err != nil {
+				return fmt.Errorf("forgetting old %s: %w", what, translate(err))
+			}
+			if dropped == 0 {
+				break
+			}
+		}
 	}
 	_, err := s.db.q.PlannerSpendDropBefore(ctx, s.db.pool, before.UTC().Format(time.DateOnly))
 	return translate(err)

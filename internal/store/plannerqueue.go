@@ -18,6 +18,9 @@ const (
 	watchNews   = 500  // rows of news of each tenant, each of which names up to 50 runs
 	watchWalk   = 1000 // endpoints of the round through all of them
 	watchNewest = 100
+	watchTurned = 200 // endpoints whose failures began or ended, and whose groups are told
+	watchGroups = 20
+	watchRoles  = 10 // endpoints of each role of a group
 )
 
 // PlannerQueue is where endpoints wait for analysis. It implements planner.Queue for one planner.
@@ -44,6 +47,9 @@ func (s *PlannerQueue) Watch(ctx context.Context) error {
 		}
 		if err != nil {
 			return fmt.Errorf("taking over where the planners have looked up to: %w", err)
+		}
+		if err := s.db.q.PlanByKey(ctx, tx); err != nil {
+			return fmt.Errorf("asking for plans by key: %w", err)
 		}
 		move := dbsqlc.PlannerWatchMoveParams{}
 		finished, err := s.news(ctx, tx, at, &move.Txid)
@@ -96,11 +102,33 @@ func (s *PlannerQueue) judge(ctx context.Context, tx pgx.Tx, now time.Time, met 
 	if _, err := s.db.q.PlannerEnrol(ctx, tx, dbsqlc.PlannerEnrolParams{Now: now, EndpointIds: ids}); err != nil {
 		return fmt.Errorf("making new endpoints known to the planner: %w", err)
 	}
-	if _, err := s.db.q.PlannerUrge(ctx, tx, dbsqlc.PlannerUrgeParams{Now: now, EndpointIds: ids}); err != nil {
+	turned, err := s.db.q.PlannerUrge(ctx, tx, dbsqlc.PlannerUrgeParams{Now: now, EndpointIds: ids})
+	if err != nil {
 		return fmt.Errorf("urging for endpoints that changed: %w", err)
+	}
+	if err := s.urgeGroups(ctx, tx, now, turned); err != nil {
+		return err
 	}
 	if _, err := s.db.q.PlannerUnpark(ctx, tx, dbsqlc.PlannerUnparkParams{Now: now, EndpointIds: ids}); err != nil {
 		return fmt.Errorf("taking up endpoints that were left alone: %w", err)
+	}
+	return nil
+}
+
+// urgeGroups makes due who is there for the groups of endpoints whose failures began or ended. What is beyond its bounds looks at its
+// group by the clock.
+func (s *PlannerQueue) urgeGroups(ctx context.Context, tx pgx.Tx, now time.Time, turned []dbsqlc.UUID) error {
+	if len(turned) == 0 {
+		return nil
+	}
+	p := dbsqlc.PlannerUrgeGroupsParams{
+		Now: now, GroupLabel: planner.GroupLabel, RoleLabel: planner.RoleLabel, Roles: planner.Roles(), MaxGroups: watchGroups, MaxMembers: watchRoles,
+	}
+	for _, id := range turned[:min(len(turned), watchTurned)] {
+		p.EndpointIds = append(p.EndpointIds, id)
+	}
+	if _, err := s.db.q.PlannerUrgeGroups(ctx, tx, p); err != nil {
+		return fmt.Errorf("urging for the groups of %d endpoints: %w", len(p.EndpointIds), err)
 	}
 	return nil
 }

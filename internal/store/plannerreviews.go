@@ -85,10 +85,7 @@ func (s *PlannerReviews) Suggestions(ctx context.Context, f planner.SuggestionFi
 		if err != nil {
 			return err
 		}
-		rows, err := s.db.q.PlannerSuggestionList(ctx, tx, dbsqlc.PlannerSuggestionListParams{
-			TenantID: f.TenantID, EndpointID: given(f.EndpointID), State: string(f.State), Before: given(f.Before), Now: now,
-			MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
-		})
+		rows, err := s.db.q.PlannerSuggestionList(ctx, tx, suggestionPage(f, now))
 		if err != nil {
 			return fmt.Errorf("listing suggestions: %w", err)
 		}
@@ -101,6 +98,22 @@ func (s *PlannerReviews) Suggestions(ctx context.Context, f planner.SuggestionFi
 		return nil
 	})
 	return list, err
+}
+
+// suggestionPage returns what is asked of the database for a filter. Rows know no expiry: what waits past its end has expired.
+func suggestionPage(f planner.SuggestionFilter, now time.Time) dbsqlc.PlannerSuggestionListParams {
+	p := dbsqlc.PlannerSuggestionListParams{
+		TenantID: f.TenantID, EndpointID: given(f.EndpointID), State: optionalText(string(f.State)), Before: given(f.Before),
+		MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+	}
+	switch f.State {
+	case planner.Pending:
+		p.OpenAt = &now
+	case planner.Expired:
+		p.State, p.OverAt = new(string(planner.Pending)), &now
+	case planner.Approved, planner.Rejected, planner.Replaced:
+	}
+	return p
 }
 
 // Decide implements planner.Reviews.

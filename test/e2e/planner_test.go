@@ -116,3 +116,44 @@ func TestAHintOfThePlannerTakesEffectAtOnce(t *testing.T) {
 	}
 	require.Fail(t, "no session asked for the run")
 }
+
+// Who has a role in a group acts when another endpoint of it fails, long before the clock would have it look; and is told why.
+func TestAFailingSiblingCallsForHelpAtOnce(t *testing.T) {
+	t.Parallel()
+	var failing atomic.Bool
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if failing.Load() && r.URL.Path == "/orders" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	t.Cleanup(target.Close)
+	dev := startPlanningDev(t, "RUBATO_PLANNER_ANALYSES_PER_HOUR=12") // The clock comes every ten minutes at most.
+	member := func(name, role string, every time.Duration) string {
+		labels := map[string]string{"group": "shop"}
+		if role != "" {
+			labels["role"] = role
+		}
+		return dev.register(t, client.EndpointSpec{
+			Name: name, URL: target.URL + "/" + name, BaselineIntervalMs: new(every.Milliseconds()), Labels: &labels,
+		}).ID
+	}
+	health, orders := member("health", "health", 8*time.Second), member("orders", "", time.Second)
+	for _, id := range []string{health, orders} {
+		eventually(t, "a first analysis", func() bool { return len(dev.sessions(t, id)) > 0 })
+	}
+
+	failing.Store(true)
+	var s client.PlannerSession
+	eventually(t, "an analysis for the group", func() bool {
+		for _, s = range dev.sessions(t, health) {
+			if s.Trigger == client.PlannerTriggerGroupChanged {
+				return true
+			}
+		}
+		return false
+	})
+
+	require.Equal(t, client.PlannerOutcome("acted"), s.Outcome, s.Reasoning)
+	require.Contains(t, s.Reasoning, "orders of its group fails")
+	require.Equal(t, "planner:heuristic", dev.endpoint(t, health).Hints.Interval.Author)
+}

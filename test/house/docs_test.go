@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -192,10 +191,4 @@ func TestReadmeNamesTheTestCommand(t *testing.T) {
 	for _, name := range []string{"README.md", "CONTRIBUTING.md", ".ci/run", "Makefile"} {
 		require.Contains(t, string(files[name]), "go test ./...", name)
 	}
-}
-
-// isPicture reports whether there is a picture under a path, which is no text.
-func isPicture(name string) bool {
-	_, err := os.Stat(filepath.Join(root, filepath.FromSlash(name)))
-	return err == nil && path.Ext(name) == ".png"
 }

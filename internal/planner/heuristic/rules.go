@@ -28,14 +28,6 @@ const (
 	groupLook      = 15 * time.Second // how often who has a role looks at its group, as far as the rails let it
 )
 
-// The roles that an endpoint's label may name.
-const (
-	roleHealth        = "health"        // watches what its group depends on
-	roleInvestigation = "investigation" // gathers evidence while its group is in trouble
-	roleRecovery      = "recovery"      // mends something when its group gets into trouble
-	roleAlert         = "alert"         // tells somebody that its group is in trouble
-)
-
 // wait leaves a target alone that asked to be.
 func wait(c planner.Case) (opinion, bool) {
 	if !c.RetryAfter.After(c.At) {
@@ -92,7 +84,7 @@ func newest(c planner.Case) planner.Outcome {
 
 // helper reports whether an endpoint is there for its group.
 func helper(c planner.Case) bool {
-	return slices.Contains([]string{roleHealth, roleInvestigation, roleRecovery, roleAlert}, c.Labels[planner.RoleLabel])
+	return slices.Contains(planner.Roles(), c.Labels[planner.RoleLabel])
 }
 
 // trouble does what the endpoint's role asks for while a sibling fails or is strained. An endpoint without a role does not mind.
@@ -102,7 +94,7 @@ func trouble(c planner.Case) (opinion, bool) {
 	}
 	role := c.Labels[planner.RoleLabel]
 	i := slices.IndexFunc(c.Siblings, func(s planner.Sibling) bool {
-		return s.Role != role && s.Role != roleAlert && s.Role != roleInvestigation && s.Role != roleRecovery && troubled(s)
+		return s.Role != role && s.Role != planner.RoleAlert && s.Role != planner.RoleInvestigation && s.Role != planner.RoleRecovery && troubled(s)
 	})
 	if i < 0 {
 		return opinion{}, false
@@ -112,13 +104,13 @@ func trouble(c planner.Case) (opinion, bool) {
 	}
 	idle := len(c.Outcomes) == 0 || c.At.Sub(c.Outcomes[0].StartedAt) >= alertEvery
 	switch role {
-	case roleHealth:
+	case planner.RoleHealth:
 		o.every, o.why = c.Usual/watchFaster, o.why+": its health is watched closely"
-	case roleInvestigation:
+	case planner.RoleInvestigation:
 		o.every, o.once, o.why = c.Usual/watchFaster, idle, o.why+": evidence is gathered"
-	case roleRecovery:
+	case planner.RoleRecovery:
 		o.keep, o.once, o.why = true, idle, o.why+": it mends, at most every "+spell(alertEvery)
-	case roleAlert:
+	case planner.RoleAlert:
 		o.keep, o.once, o.why = true, idle, o.why+": somebody is told, at most every "+spell(alertEvery)
 	}
 	return o, true

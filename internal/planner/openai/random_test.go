@@ -45,29 +45,35 @@ func randomCall(r *rand.Rand) openaitest.Invocation {
 func TestJ9RandomCallsStayWithinTheirRanges(t *testing.T) {
 	t.Parallel()
 	const each = 7 // calls of a session, in one answer
-	made := 0
-	for seed := uint64(1); made < *hostileCalls; seed++ {
-		r := rand.New(rand.NewPCG(seed, 9))
-		var calls []openaitest.Invocation
-		for range each {
-			calls = append(calls, randomCall(r))
-		}
-		made += each
-		usage := openaitest.Usage{Prompt: 900, Completion: 300}
-		b := setup(t, openaitest.Session(openaitest.ToolsFor(usage, calls...), openaitest.Tools(openaitest.Submission("done"))))
-		b.desk.body = "{}"
-		_, err := b.advise(t)
-		require.NoError(t, err, "seed %d", seed)
-		require.Equal(t, 1+each, b.desk.calls, "every call is carried out or noted")
-		for _, p := range b.desk.intervals {
-			require.True(t, p.Interval >= time.Second && p.Interval <= 366*24*time.Hour && p.TTL > 0 && p.TTL <= 24*time.Hour, "seed %d: %+v", seed, p)
-		}
-		for _, p := range b.desk.nextRuns {
-			require.True(t, p.In >= 0 && p.In <= 366*24*time.Hour && p.TTL > 0 && p.TTL <= 24*time.Hour, "seed %d: %+v", seed, p)
-		}
-		for _, p := range b.desk.pauses {
-			require.True(t, p.For > 0 && p.For <= time.Hour, "seed %d: %+v", seed, p)
-		}
+	for seed := uint64(1); int(seed-1)*each < *hostileCalls; seed++ { //nolint:gosec // As many as a flag says.
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { // Whose service ends with it: the long form holds thousands of sessions.
+			r := rand.New(rand.NewPCG(seed, 9))
+			var calls []openaitest.Invocation
+			for range each {
+				calls = append(calls, randomCall(r))
+			}
+			requireInRange(t, calls)
+		})
+	}
+}
+
+// requireInRange holds a session with a model that makes some calls in one answer.
+func requireInRange(t *testing.T, calls []openaitest.Invocation) {
+	t.Helper()
+	usage := openaitest.Usage{Prompt: 900, Completion: 300}
+	b := setup(t, openaitest.Session(openaitest.ToolsFor(usage, calls...), openaitest.Tools(openaitest.Submission("done"))))
+	b.desk.body = "{}"
+	_, err := b.advise(t)
+	require.NoError(t, err)
+	require.Equal(t, 1+len(calls), b.desk.calls, "every call is carried out or noted")
+	for _, p := range b.desk.intervals {
+		require.True(t, p.Interval >= time.Second && p.Interval <= 366*24*time.Hour && p.TTL > 0 && p.TTL <= 24*time.Hour, "%+v", p)
+	}
+	for _, p := range b.desk.nextRuns {
+		require.True(t, p.In >= 0 && p.In <= 366*24*time.Hour && p.TTL > 0 && p.TTL <= 24*time.Hour, "%+v", p)
+	}
+	for _, p := range b.desk.pauses {
+		require.True(t, p.For > 0 && p.For <= time.Hour, "%+v", p)
 	}
 }
 

@@ -71,10 +71,7 @@ var escape = regexp.MustCompile(`\\u[0-9a-fA-F]{4}`)
 // canonical returns JSON in the shortest form that means the same, with secret members taken out, and other text with its escapes
 // resolved: a name like p\u0061ssword must not pass for another one.
 func canonical(text string) string {
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err == nil && !decoder.More() {
+	if value, is := decoded(text); is {
 		return encode(withoutSecrets(value))
 	}
 	return escape.ReplaceAllStringFunc(text, func(s string) string {
@@ -84,6 +81,28 @@ func canonical(text string) string {
 		}
 		return string(rune(n))
 	})
+}
+
+// JSON returns what a text of JSON says, with what stands under telling names replaced by [Redacted] and nothing unseen in its texts;
+// texts may still hold secrets by their looks, so each of them has to pass [Redact]. Numbers are [json.Number]. It reports whether the
+// text is JSON, of at most [MaxText] bytes.
+func JSON(text string) (value any, is bool) {
+	if len(text) > MaxText {
+		return nil, false
+	}
+	if value, is = decoded(text); !is {
+		return nil, false
+	}
+	return withoutSecrets(value), true
+}
+
+func decoded(text string) (value any, is bool) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		return nil, false
+	}
+	return value, !decoder.More()
 }
 
 func encode(value any) string {

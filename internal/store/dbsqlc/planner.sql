@@ -1,3 +1,9 @@
+-- name: PlanByKey :exec
+-- Makes the rest of the transaction find rows by key: for the thousand endpoints that a look comes across, what is guessed to be cheaper
+-- is to read all of them.
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+       set_config('plan_cache_mode', 'force_custom_plan', true);
+
 -- name: PlannerWatchHold :one
 -- Where the planners have got to, for the one of them that looks on; no row while another one does.
 SELECT txid, walked,
@@ -44,29 +50,72 @@ WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
   AND NOT EXISTS (SELECT 1 FROM planner_state p WHERE p.endpoint_id = s.endpoint_id)
 ON CONFLICT DO NOTHING;
 
--- name: PlannerUrge :execrows
+-- name: PlannerUrge :many
 -- Makes due what changed among the endpoints named: the length of the failure streak in bits, or the status in which runs end. Who fails
 -- is an hour ahead of those whose time has come, so that the most valuable goes first and nobody waits for ever. One that is being
--- analysed is urged for afterwards, and none is due before it may be.
+-- analysed is urged for afterwards, none is due before it may be, and one that is left alone stays so. It returns whose failures began
+-- or ended.
+WITH changed AS MATERIALIZED (
+    SELECT c.endpoint_id, c.status, c.bits, p.seen_failures <> c.bits AS failing, (p.seen_failures = 0) <> (c.bits = 0) AS turned
+    FROM (SELECT s.endpoint_id, s.last_status AS status,
+                 (CASE WHEN s.failure_count = 0 THEN 0 ELSE floor(log(2, s.failure_count::numeric)) + 1 END)::smallint AS bits
+          FROM schedules s
+          WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
+            AND s.last_status IN ('succeeded', 'failed', 'timed_out')) c
+             JOIN planner_state p ON p.endpoint_id = c.endpoint_id
+    WHERE p.seen_failures <> c.bits OR p.seen_status IS DISTINCT FROM c.status AND p.seen_status IS NOT NULL
+), urged AS (
+    UPDATE planner_state p
+    SET due_at        = CASE WHEN p.claimed_by IS NOT NULL OR p.parked IS NOT NULL THEN p.due_at
+                             WHEN p.not_before > sqlc.arg('now')::timestamptz THEN least(p.due_at, p.not_before)
+                             ELSE least(p.due_at, sqlc.arg('now')::timestamptz
+                                  - CASE WHEN c.failing THEN interval '1 hour' ELSE interval '30 minutes' END) END,
+        trigger       = CASE WHEN p.claimed_by IS NOT NULL OR p.parked IS NOT NULL THEN p.trigger
+                             WHEN c.failing THEN 'failures_changed' ELSE 'outcome_changed' END,
+        urged         = CASE WHEN p.claimed_by IS NULL THEN p.urged
+                             WHEN c.failing THEN 'failures_changed' ELSE 'outcome_changed' END,
+        seen_failures = c.bits,
+        seen_status   = c.status
+    FROM changed c
+    WHERE p.endpoint_id = c.endpoint_id
+    RETURNING p.endpoint_id, c.turned
+)
+SELECT endpoint_id
+FROM urged
+WHERE turned;
+
+-- name: PlannerUrgeGroups :execrows
+-- Makes due who has one of the roles in the group of an endpoint among those named, at most so many groups and so many of each role. They
+-- go behind those who fail themselves. What else they are due for stays the reason; those that are being analysed are urged for
+-- afterwards, and none is due before it may be.
+WITH groups AS MATERIALIZED (
+    SELECT e.tenant_id, e.labels ->> sqlc.arg('group_label')::text AS name
+    FROM endpoints e
+    WHERE e.id = ANY (sqlc.arg('endpoint_ids')::uuid[]) AND e.archived_at IS NULL AND e.labels ->> sqlc.arg('group_label')::text <> ''
+    GROUP BY 1, 2
+    ORDER BY 1, 2
+    LIMIT sqlc.arg('max_groups')::int
+), helpers AS MATERIALIZED (
+    SELECT m.id
+    FROM groups g
+             CROSS JOIN unnest(sqlc.arg('roles')::text[]) AS r (role)
+             CROSS JOIN LATERAL (SELECT f.id
+                                 FROM (SELECT e.id, e.tenant_id, e.archived_at
+                                       FROM endpoints e
+                                       WHERE e.labels @> jsonb_build_object(sqlc.arg('group_label')::text, g.name, sqlc.arg('role_label')::text, r.role)
+                                       OFFSET 0) f -- By the index of labels, not through all endpoints of the tenant.
+                                 WHERE f.tenant_id = g.tenant_id AND f.archived_at IS NULL
+                                 LIMIT sqlc.arg('max_members')::int) m
+    WHERE m.id <> ALL (sqlc.arg('endpoint_ids')::uuid[])
+)
 UPDATE planner_state p
-SET due_at        = CASE WHEN p.claimed_by IS NOT NULL THEN p.due_at
-                         WHEN p.not_before > sqlc.arg('now')::timestamptz THEN least(p.due_at, p.not_before)
-                         ELSE least(p.due_at, sqlc.arg('now')::timestamptz
-                              - CASE WHEN p.seen_failures <> c.bits THEN interval '1 hour' ELSE interval '30 minutes' END) END,
-    trigger       = CASE WHEN p.claimed_by IS NOT NULL THEN p.trigger
-                         WHEN p.seen_failures <> c.bits THEN 'failures_changed' ELSE 'outcome_changed' END,
-    urged         = CASE WHEN p.claimed_by IS NULL THEN p.urged
-                         WHEN p.seen_failures <> c.bits THEN 'failures_changed' ELSE 'outcome_changed' END,
-    seen_failures = c.bits,
-    seen_status   = c.status
-FROM (SELECT s.endpoint_id, s.last_status AS status,
-             (CASE WHEN s.failure_count = 0 THEN 0 ELSE floor(log(2, s.failure_count::numeric)) + 1 END)::smallint AS bits
-      FROM schedules s
-      WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
-        AND s.last_status IN ('succeeded', 'failed', 'timed_out')) c
-WHERE p.endpoint_id = c.endpoint_id
-  AND p.parked IS NULL
-  AND (p.seen_failures <> c.bits OR p.seen_status IS DISTINCT FROM c.status AND p.seen_status IS NOT NULL);
+SET due_at  = CASE WHEN p.claimed_by IS NOT NULL THEN p.due_at
+                   WHEN p.not_before > sqlc.arg('now')::timestamptz THEN least(p.due_at, p.not_before)
+                   ELSE least(p.due_at, sqlc.arg('now')::timestamptz - interval '45 minutes') END,
+    trigger = CASE WHEN p.claimed_by IS NULL AND p.trigger IN ('never_analysed', 'time_reached') THEN 'group_changed' ELSE p.trigger END,
+    urged   = CASE WHEN p.claimed_by IS NULL THEN p.urged ELSE coalesce(p.urged, 'group_changed') END
+FROM helpers h
+WHERE p.endpoint_id = h.id AND p.parked IS NULL;
 
 -- name: PlannerUnpark :execrows
 -- Takes up again what was left alone among the endpoints named: a pause that is over, a configuration that changed.
@@ -170,7 +219,7 @@ LIMIT sqlc.arg('max_rows')::int;
 -- Forgets the oldest sessions, a bounded number at a time.
 DELETE
 FROM planner_sessions
-WHERE id IN (SELECT s.id FROM planner_sessions s WHERE s.id < sqlc.arg('before')::uuid ORDER BY s.id LIMIT 1000);
+WHERE id = ANY (ARRAY(SELECT s.id FROM planner_sessions s WHERE s.id < sqlc.arg('before')::uuid ORDER BY s.id LIMIT 1000)::uuid[]);
 
 -- name: PlannerSuggestionInsert :exec
 -- A new suggestion takes the place of one that still waits.
@@ -198,18 +247,23 @@ WHERE id = @id AND tenant_id = @tenant_id AND state = 'pending' AND expires_at >
 RETURNING *;
 
 -- name: PlannerSuggestionList :many
+-- The suggestions of a tenant in a state as rows keep it, that are open or over at an instant: one that waits past its end has expired.
 SELECT *
 FROM planner_suggestions
 WHERE tenant_id = @tenant_id
   AND (sqlc.narg('endpoint_id')::uuid IS NULL OR endpoint_id = sqlc.narg('endpoint_id'))
   AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
-  AND CASE sqlc.arg('state')::text
-          WHEN '' THEN true
-          WHEN 'pending' THEN state = 'pending' AND expires_at > sqlc.arg('now')::timestamptz
-          WHEN 'expired' THEN state = 'pending' AND expires_at <= sqlc.arg('now')::timestamptz
-          ELSE state = sqlc.arg('state')::text END
+  AND (sqlc.narg('state')::text IS NULL OR state = sqlc.narg('state'))
+  AND (sqlc.narg('open_at')::timestamptz IS NULL OR expires_at > sqlc.narg('open_at'))
+  AND (sqlc.narg('over_at')::timestamptz IS NULL OR expires_at <= sqlc.narg('over_at'))
 ORDER BY id DESC
 LIMIT sqlc.arg('max_rows')::int;
+
+-- name: PlannerSuggestionDropBefore :execrows
+-- Forgets the oldest suggestions, a bounded number at a time.
+DELETE
+FROM planner_suggestions
+WHERE id = ANY (ARRAY(SELECT s.id FROM planner_suggestions s WHERE s.id < sqlc.arg('before')::uuid ORDER BY s.id LIMIT 1000)::uuid[]);
 
 -- name: PlannerSpendReserve :execrows
 -- Sets tokens aside for a day, unless that would exceed the limit; no row then.

@@ -11,6 +11,18 @@ import (
 	"time"
 )
 
+const planByKey = `-- name: PlanByKey :exec
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+       set_config('plan_cache_mode', 'force_custom_plan', true)
+`
+
+// Makes the rest of the transaction find rows by key: for the thousand endpoints that a look comes across, what is guessed to be cheaper
+// is to read all of them.
+func (q *Queries) PlanByKey(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, planByKey)
+	return err
+}
+
 const plannerClaim = `-- name: PlannerClaim :many
 WITH due AS MATERIALIZED (
     SELECT p.endpoint_id
@@ -378,7 +390,7 @@ func (q *Queries) PlannerRuns(ctx context.Context, db DBTX, arg PlannerRunsParam
 const plannerSessionDropBefore = `-- name: PlannerSessionDropBefore :execrows
 DELETE
 FROM planner_sessions
-WHERE id IN (SELECT s.id FROM planner_sessions s WHERE s.id < $1::uuid ORDER BY s.id LIMIT 1000)
+WHERE id = ANY (ARRAY(SELECT s.id FROM planner_sessions s WHERE s.id < $1::uuid ORDER BY s.id LIMIT 1000)::uuid[])
 `
 
 // Forgets the oldest sessions, a bounded number at a time.
@@ -743,6 +755,21 @@ func (q *Queries) PlannerSuggestionDecide(ctx context.Context, db DBTX, arg Plan
 	return i, err
 }
 
+const plannerSuggestionDropBefore = `-- name: PlannerSuggestionDropBefore :execrows
+DELETE
+FROM planner_suggestions
+WHERE id = ANY (ARRAY(SELECT s.id FROM planner_suggestions s WHERE s.id < $1::uuid ORDER BY s.id LIMIT 1000)::uuid[])
+`
+
+// Forgets the oldest suggestions, a bounded number at a time.
+func (q *Queries) PlannerSuggestionDropBefore(ctx context.Context, db DBTX, before UUID) (int64, error) {
+	result, err := db.Exec(ctx, plannerSuggestionDropBefore, before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const plannerSuggestionGet = `-- name: PlannerSuggestionGet :one
 SELECT id, tenant_id, endpoint_id, session_id, advisor, version, plan, reasoning, created_at, expires_at, state, decided_at, decided_by
 FROM planner_suggestions
@@ -824,31 +851,32 @@ FROM planner_suggestions
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
   AND ($3::uuid IS NULL OR id < $3)
-  AND CASE $4::text
-          WHEN '' THEN true
-          WHEN 'pending' THEN state = 'pending' AND expires_at > $5::timestamptz
-          WHEN 'expired' THEN state = 'pending' AND expires_at <= $5::timestamptz
-          ELSE state = $4::text END
+  AND ($4::text IS NULL OR state = $4)
+  AND ($5::timestamptz IS NULL OR expires_at > $5)
+  AND ($6::timestamptz IS NULL OR expires_at <= $6)
 ORDER BY id DESC
-LIMIT $6::int
+LIMIT $7::int
 `
 
 type PlannerSuggestionListParams struct {
 	TenantID   UUID
 	EndpointID *UUID
 	Before     *UUID
-	State      string
-	Now        time.Time
+	State      *string
+	OpenAt     *time.Time
+	OverAt     *time.Time
 	MaxRows    int32
 }
 
+// The suggestions of a tenant in a state as rows keep it, that are open or over at an instant: one that waits past its end has expired.
 func (q *Queries) PlannerSuggestionList(ctx context.Context, db DBTX, arg PlannerSuggestionListParams) ([]PlannerSuggestion, error) {
 	rows, err := db.Query(ctx, plannerSuggestionList,
 		arg.TenantID,
 		arg.EndpointID,
 		arg.Before,
 		arg.State,
-		arg.Now,
+		arg.OpenAt,
+		arg.OverAt,
 		arg.MaxRows,
 	)
 	if err != nil {
@@ -907,38 +935,120 @@ func (q *Queries) PlannerUnpark(ctx context.Context, db DBTX, arg PlannerUnparkP
 	return result.RowsAffected(), nil
 }
 
-const plannerUrge = `-- name: PlannerUrge :execrows
-UPDATE planner_state p
-SET due_at        = CASE WHEN p.claimed_by IS NOT NULL THEN p.due_at
-                         WHEN p.not_before > $1::timestamptz THEN least(p.due_at, p.not_before)
-                         ELSE least(p.due_at, $1::timestamptz
-                              - CASE WHEN p.seen_failures <> c.bits THEN interval '1 hour' ELSE interval '30 minutes' END) END,
-    trigger       = CASE WHEN p.claimed_by IS NOT NULL THEN p.trigger
-                         WHEN p.seen_failures <> c.bits THEN 'failures_changed' ELSE 'outcome_changed' END,
-    urged         = CASE WHEN p.claimed_by IS NULL THEN p.urged
-                         WHEN p.seen_failures <> c.bits THEN 'failures_changed' ELSE 'outcome_changed' END,
-    seen_failures = c.bits,
-    seen_status   = c.status
-FROM (SELECT s.endpoint_id, s.last_status AS status,
-             (CASE WHEN s.failure_count = 0 THEN 0 ELSE floor(log(2, s.failure_count::numeric)) + 1 END)::smallint AS bits
-      FROM schedules s
-      WHERE s.endpoint_id = ANY ($2::uuid[])
-        AND s.last_status IN ('succeeded', 'failed', 'timed_out')) c
-WHERE p.endpoint_id = c.endpoint_id
-  AND p.parked IS NULL
-  AND (p.seen_failures <> c.bits OR p.seen_status IS DISTINCT FROM c.status AND p.seen_status IS NOT NULL)
+const plannerUrge = `-- name: PlannerUrge :many
+WITH changed AS MATERIALIZED (
+    SELECT c.endpoint_id, c.status, c.bits, p.seen_failures <> c.bits AS failing, (p.seen_failures = 0) <> (c.bits = 0) AS turned
+    FROM (SELECT s.endpoint_id, s.last_status AS status,
+                 (CASE WHEN s.failure_count = 0 THEN 0 ELSE floor(log(2, s.failure_count::numeric)) + 1 END)::smallint AS bits
+          FROM schedules s
+          WHERE s.endpoint_id = ANY ($1::uuid[])
+            AND s.last_status IN ('succeeded', 'failed', 'timed_out')) c
+             JOIN planner_state p ON p.endpoint_id = c.endpoint_id
+    WHERE p.seen_failures <> c.bits OR p.seen_status IS DISTINCT FROM c.status AND p.seen_status IS NOT NULL
+), urged AS (
+    UPDATE planner_state p
+    SET due_at        = CASE WHEN p.claimed_by IS NOT NULL OR p.parked IS NOT NULL THEN p.due_at
+                             WHEN p.not_before > $2::timestamptz THEN least(p.due_at, p.not_before)
+                             ELSE least(p.due_at, $2::timestamptz
+                                  - CASE WHEN c.failing THEN interval '1 hour' ELSE interval '30 minutes' END) END,
+        trigger       = CASE WHEN p.claimed_by IS NOT NULL OR p.parked IS NOT NULL THEN p.trigger
+                             WHEN c.failing THEN 'failures_changed' ELSE 'outcome_changed' END,
+        urged         = CASE WHEN p.claimed_by IS NULL THEN p.urged
+                             WHEN c.failing THEN 'failures_changed' ELSE 'outcome_changed' END,
+        seen_failures = c.bits,
+        seen_status   = c.status
+    FROM changed c
+    WHERE p.endpoint_id = c.endpoint_id
+    RETURNING p.endpoint_id, c.turned
+)
+SELECT endpoint_id
+FROM urged
+WHERE turned
 `
 
 type PlannerUrgeParams struct {
-	Now         time.Time
 	EndpointIds []UUID
+	Now         time.Time
 }
 
 // Makes due what changed among the endpoints named: the length of the failure streak in bits, or the status in which runs end. Who fails
 // is an hour ahead of those whose time has come, so that the most valuable goes first and nobody waits for ever. One that is being
-// analysed is urged for afterwards, and none is due before it may be.
-func (q *Queries) PlannerUrge(ctx context.Context, db DBTX, arg PlannerUrgeParams) (int64, error) {
-	result, err := db.Exec(ctx, plannerUrge, arg.Now, arg.EndpointIds)
+// analysed is urged for afterwards, none is due before it may be, and one that is left alone stays so. It returns whose failures began
+// or ended.
+func (q *Queries) PlannerUrge(ctx context.Context, db DBTX, arg PlannerUrgeParams) ([]UUID, error) {
+	rows, err := db.Query(ctx, plannerUrge, arg.EndpointIds, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UUID
+	for rows.Next() {
+		var endpoint_id UUID
+		if err := rows.Scan(&endpoint_id); err != nil {
+			return nil, err
+		}
+		items = append(items, endpoint_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const plannerUrgeGroups = `-- name: PlannerUrgeGroups :execrows
+WITH groups AS MATERIALIZED (
+    SELECT e.tenant_id, e.labels ->> $2::text AS name
+    FROM endpoints e
+    WHERE e.id = ANY ($3::uuid[]) AND e.archived_at IS NULL AND e.labels ->> $2::text <> ''
+    GROUP BY 1, 2
+    ORDER BY 1, 2
+    LIMIT $4::int
+), helpers AS MATERIALIZED (
+    SELECT m.id
+    FROM groups g
+             CROSS JOIN unnest($5::text[]) AS r (role)
+             CROSS JOIN LATERAL (SELECT f.id
+                                 FROM (SELECT e.id, e.tenant_id, e.archived_at
+                                       FROM endpoints e
+                                       WHERE e.labels @> jsonb_build_object($2::text, g.name, $6::text, r.role)
+                                       OFFSET 0) f -- By the index of labels, not through all endpoints of the tenant.
+                                 WHERE f.tenant_id = g.tenant_id AND f.archived_at IS NULL
+                                 LIMIT $7::int) m
+    WHERE m.id <> ALL ($3::uuid[])
+)
+UPDATE planner_state p
+SET due_at  = CASE WHEN p.claimed_by IS NOT NULL THEN p.due_at
+                   WHEN p.not_before > $1::timestamptz THEN least(p.due_at, p.not_before)
+                   ELSE least(p.due_at, $1::timestamptz - interval '45 minutes') END,
+    trigger = CASE WHEN p.claimed_by IS NULL AND p.trigger IN ('never_analysed', 'time_reached') THEN 'group_changed' ELSE p.trigger END,
+    urged   = CASE WHEN p.claimed_by IS NULL THEN p.urged ELSE coalesce(p.urged, 'group_changed') END
+FROM helpers h
+WHERE p.endpoint_id = h.id AND p.parked IS NULL
+`
+
+type PlannerUrgeGroupsParams struct {
+	Now         time.Time
+	GroupLabel  string
+	EndpointIds []UUID
+	MaxGroups   int32
+	Roles       []string
+	RoleLabel   string
+	MaxMembers  int32
+}
+
+// Makes due who has one of the roles in the group of an endpoint among those named, at most so many groups and so many of each role. They
+// go behind those who fail themselves. What else they are due for stays the reason; those that are being analysed are urged for
+// afterwards, and none is due before it may be.
+func (q *Queries) PlannerUrgeGroups(ctx context.Context, db DBTX, arg PlannerUrgeGroupsParams) (int64, error) {
+	result, err := db.Exec(ctx, plannerUrgeGroups,
+		arg.Now,
+		arg.GroupLabel,
+		arg.EndpointIds,
+		arg.MaxGroups,
+		arg.Roles,
+		arg.RoleLabel,
+		arg.MaxMembers,
+	)
 	if err != nil {
 		return 0, err
 	}
