@@ -675,7 +675,7 @@ type AuditActor struct {
 
 // AuditEntry One change.
 type AuditEntry struct {
-	// Action What was done: register, edit, archive, pause, resume, hint, run_now, reset_failures, cancel, create, rotate, revoke, delete.
+	// Action What was done: register, edit, archive, pause, resume, hint, run_now, reset_failures, cancel, test, create, rotate, revoke, delete, allow.
 	Action string `json:"action"`
 
 	// Actor Who did it.
@@ -691,7 +691,7 @@ type AuditEntry struct {
 	Before *map[string]interface{} `json:"before"`
 	ID     string                  `json:"id"`
 
-	// Kind What was changed: endpoint, key, run, secret, signing_key.
+	// Kind What was changed: endpoint, key, run, secret, signing_key, tenant; or request, of a test of one that is not stored.
 	Kind     string `json:"kind"`
 	ObjectID string `json:"objectId"`
 
@@ -1953,7 +1953,7 @@ type Run struct {
 	// Phases Where the time went. A phase that did not happen is 0.
 	Phases *Phases `json:"phases,omitempty"`
 
-	// ReasonCode Why: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run.
+	// ReasonCode Why: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the header of the answer; a body that is too long is cut, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run.
 	ReasonCode *string `json:"reasonCode,omitempty"`
 
 	// ResponseBytes Bytes of body read, decompressed: those between head and tail included.
@@ -2090,6 +2090,23 @@ type SecretSpec struct {
 
 	// Value The value, of 1 to 65536 bytes in UTF-8. Nobody can read it again.
 	Value string `json:"value"`
+}
+
+// SentRequest The request as it was sent, without secrets. Absent where nothing was.
+type SentRequest struct {
+	// Body The first 16 KiB of the body, where it is text.
+	Body *string `json:"body,omitempty"`
+
+	// BodyBase64 The same, where it is not text.
+	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
+
+	// Headers At most 100 values, of each the first 256 bytes; without what the connection adds, such as Host. Those that look secret by their names show as `***`.
+	Headers map[string][]string `json:"headers"`
+	Method  string              `json:"method"`
+
+	// Truncated The body is longer.
+	Truncated bool   `json:"truncated"`
+	URL       string `json:"url"`
 }
 
 // SigningKey A signing key, without its secret.
@@ -2251,6 +2268,66 @@ type TLSPatch struct {
 // TLSVersion defines model for TLSVersion.
 type TLSVersion string
 
+// TestResult What came of a request that was sent as a run sends it, and is none. Secrets are hidden in all of it. Fields that do not apply are absent.
+type TestResult struct {
+	// Body The head of the answer's body, where it is text.
+	Body *string `json:"body,omitempty"`
+
+	// BodyBase64 The same, where it is not text.
+	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
+
+	// BodyTail The end of a body that was longer, at most 16 KiB of it, where responseTailKb asks for it.
+	BodyTail *string `json:"bodyTail,omitempty"`
+
+	// BodyTailBase64 The same, where it is not text.
+	BodyTailBase64 *[]byte `json:"bodyTailBase64,omitempty"`
+
+	// BrokenRule The index in successRules of the rule that the answer breaks.
+	BrokenRule  *int32  `json:"brokenRule,omitempty"`
+	ContentType *string `json:"contentType,omitempty"`
+
+	// DurationMs All that it took, an access token included.
+	DurationMs float64 `json:"durationMs"`
+
+	// Error What went wrong, in words.
+	Error *string `json:"error,omitempty"`
+
+	// Headers Of the answer: at most 100 values, of each the first 256 bytes. Those that look secret by their names, and what `redact` hides, show as `***`.
+	Headers *map[string][]string `json:"headers,omitempty"`
+
+	// Phases Where the time went. A phase that did not happen is 0.
+	Phases Phases `json:"phases"`
+
+	// ReasonCode As that of a run.
+	ReasonCode string `json:"reasonCode"`
+
+	// Request The request as it was sent, without secrets. Absent where nothing was.
+	Request *SentRequest `json:"request,omitempty"`
+
+	// ResponseBytes Bytes of body read, decompressed.
+	ResponseBytes int64 `json:"responseBytes"`
+
+	// RetryAfter What the target asked to wait for. A run would have been held back until then.
+	RetryAfter *time.Time `json:"retryAfter,omitempty"`
+
+	// RunID What the target saw as the id of the run. No run has it.
+	RunID string `json:"runId"`
+
+	// SentAt By the clock of the database.
+	SentAt time.Time `json:"sentAt"`
+
+	// Status `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
+	// tell is left. `skipped` means that due times passed without a request.
+	Status     RunStatus `json:"status"`
+	StatusCode *int32    `json:"statusCode,omitempty"`
+
+	// Stop Why the target wants no more calls. A run would have paused the endpoint.
+	Stop *string `json:"stop,omitempty"`
+
+	// Truncated The body was longer than what is shown of it: what the endpoint keeps, at most 100 KiB.
+	Truncated bool `json:"truncated"`
+}
+
 // Worker A process that runs endpoints, or did.
 type Worker struct {
 	// Busy How many it had at its last heartbeat.
@@ -2327,6 +2404,9 @@ type To = time.Time
 // Busy An error (RFC 9457).
 type Busy = Problem
 
+// BusyTests An error (RFC 9457).
+type BusyTests = Problem
+
 // Conflict An error (RFC 9457).
 type Conflict = Problem
 
@@ -2368,7 +2448,7 @@ type ListAuditParams struct {
 	// Object Only changes of the object with this id.
 	Object *string `form:"object,omitempty" json:"object,omitempty"`
 
-	// Kind Only changes of objects of this kind: endpoint, key, run.
+	// Kind Only changes of objects of this kind, such as endpoint, key, run or secret.
 	Kind *string `form:"kind,omitempty" json:"kind,omitempty"`
 
 	// Actor Only changes by the key with this id.
@@ -2620,6 +2700,9 @@ type PutSecretJSONRequestBody = SecretSpec
 
 // CreateSigningKeyJSONRequestBody defines body for CreateSigningKey for application/json ContentType.
 type CreateSigningKeyJSONRequestBody = SigningKeySpec
+
+// TestRequestJSONRequestBody defines body for TestRequest for application/json ContentType.
+type TestRequestJSONRequestBody = EndpointSpec
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
@@ -2915,6 +2998,18 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 	ListEndpointRuns(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// TestEndpoint Send the request of an endpoint once, to see what comes back
+	//
+	// Sends what a run would send now, with templates, secrets, credentials and signature, and judges the answer as that of a run. It is no
+	// run: schedule, history, failure count and hints know nothing of it, and a paused endpoint can be tested. The audit log does.
+	//
+	// The request has `Rubato-Test: true`, a `Rubato-Run-Id` and an `Idempotency-Key` that no run has, and no `Rubato-Fence`; it is never
+	// conditional. It may take as long as the endpoint allows, at most 30 s, and 10 s more where it needs an access token first. Whatever
+	// the target does, the answer is a 200 that tells of it.
+	//
+	// Corresponds with POST /v1/endpoints/{id}/test (the `TestEndpoint` operationId).
+	TestEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ExportEndpoints Write endpoints as lines that import takes
 	//
 	// An `ImportLine` for each endpoint, newest first. Values of headers that look secret are `***`, which import takes as: keep the stored
@@ -3193,6 +3288,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/stats (the `GetStats` operationId).
 	GetStats(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestRequestWithBody Send a request once without registering an endpoint
+	//
+	// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
+	// registers an endpoint, and follows the same rules.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/test (the `TestRequest` operationId).
+	TestRequestWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestRequest Send a request once without registering an endpoint
+	//
+	// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
+	// registers an endpoint, and follows the same rules.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/test (the `TestRequest` operationId).
+	TestRequest(ctx context.Context, body TestRequestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListWorkers Who runs endpoints, the newest first
 	//
@@ -3692,6 +3807,28 @@ func (c *Client) RunEndpoint(ctx context.Context, id EndpointID, reqEditors ...R
 // Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 func (c *Client) ListEndpointRuns(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListEndpointRunsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestEndpoint Send the request of an endpoint once, to see what comes back
+//
+// Sends what a run would send now, with templates, secrets, credentials and signature, and judges the answer as that of a run. It is no
+// run: schedule, history, failure count and hints know nothing of it, and a paused endpoint can be tested. The audit log does.
+//
+// The request has `Rubato-Test: true`, a `Rubato-Run-Id` and an `Idempotency-Key` that no run has, and no `Rubato-Fence`; it is never
+// conditional. It may take as long as the endpoint allows, at most 30 s, and 10 s more where it needs an access token first. Whatever
+// the target does, the answer is a 200 that tells of it.
+//
+// Corresponds with POST /v1/endpoints/{id}/test (the `TestEndpoint` operationId).
+func (c *Client) TestEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestEndpointRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -4301,6 +4438,46 @@ func (c *Client) DeleteSigningKey(ctx context.Context, id SigningKeyID, reqEdito
 // Corresponds with GET /v1/stats (the `GetStats` operationId).
 func (c *Client) GetStats(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetStatsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestRequestWithBody Send a request once without registering an endpoint
+//
+// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
+// registers an endpoint, and follows the same rules.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/test (the `TestRequest` operationId).
+func (c *Client) TestRequestWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestRequestRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestRequest Send a request once without registering an endpoint
+//
+// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
+// registers an endpoint, and follows the same rules.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/test (the `TestRequest` operationId).
+func (c *Client) TestRequest(ctx context.Context, body TestRequestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestRequestRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5459,6 +5636,40 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewTestEndpointRequest constructs an http.Request for the TestEndpoint method
+func NewTestEndpointRequest(server string, id EndpointID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/endpoints/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -6876,6 +7087,46 @@ func NewGetStatsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewTestRequestRequest calls the generic TestRequest builder with application/json body
+func NewTestRequestRequest(server string, body TestRequestJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestRequestRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewTestRequestRequestWithBody constructs an http.Request for the TestRequest method, with any body, and a specified content type
+func NewTestRequestRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/test")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListWorkersRequest constructs an http.Request for the ListWorkers method
 func NewListWorkersRequest(server string) (*http.Request, error) {
 	var err error
@@ -7197,6 +7448,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 	ListEndpointRunsWithResponse(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*ListEndpointRunsResponse, error)
 
+	// TestEndpointWithResponse Send the request of an endpoint once, to see what comes back
+	//
+	// Sends what a run would send now, with templates, secrets, credentials and signature, and judges the answer as that of a run. It is no
+	// run: schedule, history, failure count and hints know nothing of it, and a paused endpoint can be tested. The audit log does.
+	//
+	// The request has `Rubato-Test: true`, a `Rubato-Run-Id` and an `Idempotency-Key` that no run has, and no `Rubato-Fence`; it is never
+	// conditional. It may take as long as the endpoint allows, at most 30 s, and 10 s more where it needs an access token first. Whatever
+	// the target does, the answer is a 200 that tells of it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/endpoints/{id}/test (the `TestEndpoint` operationId).
+	TestEndpointWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*TestEndpointResponse, error)
+
 	// ExportEndpointsWithResponse Write endpoints as lines that import takes
 	//
 	// An `ImportLine` for each endpoint, newest first. Values of headers that look secret are `***`, which import takes as: keep the stored
@@ -7515,6 +7780,26 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/stats (the `GetStats` operationId).
 	GetStatsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetStatsResponse, error)
+
+	// TestRequestWithBodyWithResponse Send a request once without registering an endpoint
+	//
+	// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
+	// registers an endpoint, and follows the same rules.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/test (the `TestRequest` operationId).
+	TestRequestWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestRequestResponse, error)
+
+	// TestRequestWithResponse Send a request once without registering an endpoint
+	//
+	// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
+	// registers an endpoint, and follows the same rules.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/test (the `TestRequest` operationId).
+	TestRequestWithResponse(ctx context.Context, body TestRequestJSONRequestBody, reqEditors ...RequestEditorFn) (*TestRequestResponse, error)
 
 	// ListWorkersWithResponse Who runs endpoints, the newest first
 	//
@@ -10036,6 +10321,145 @@ func (r ListEndpointRunsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListEndpointRunsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// TestEndpointResponse401Headers the declared response headers of an HTTP 401 response for TestEndpoint
+type TestEndpointResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// TestEndpointResponse429Headers the declared response headers of an HTTP 429 response for TestEndpoint
+type TestEndpointResponse429Headers struct {
+	RetryAfter string
+}
+
+// TestEndpointResponse503Headers the declared response headers of an HTTP 503 response for TestEndpoint
+type TestEndpointResponse503Headers struct {
+	RetryAfter *string
+}
+
+type TestEndpointResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TestResult
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Invalid
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *BusyTests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *TestEndpointResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *TestEndpointResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *TestEndpointResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestEndpointResponse) GetJSON200() *TestResult {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r TestEndpointResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r TestEndpointResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r TestEndpointResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r TestEndpointResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r TestEndpointResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r TestEndpointResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r TestEndpointResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r TestEndpointResponse) GetApplicationProblemJSON422() *Invalid {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r TestEndpointResponse) GetApplicationProblemJSON429() *BusyTests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r TestEndpointResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r TestEndpointResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestEndpointResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestEndpointResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestEndpointResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestEndpointResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13229,6 +13653,138 @@ func (r GetStatsResponse) ContentType() string {
 	return ""
 }
 
+// TestRequestResponse401Headers the declared response headers of an HTTP 401 response for TestRequest
+type TestRequestResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// TestRequestResponse429Headers the declared response headers of an HTTP 429 response for TestRequest
+type TestRequestResponse429Headers struct {
+	RetryAfter string
+}
+
+// TestRequestResponse503Headers the declared response headers of an HTTP 503 response for TestRequest
+type TestRequestResponse503Headers struct {
+	RetryAfter *string
+}
+
+type TestRequestResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TestResult
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Invalid
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *BusyTests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *TestRequestResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *TestRequestResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *TestRequestResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestRequestResponse) GetJSON200() *TestResult {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r TestRequestResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r TestRequestResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r TestRequestResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r TestRequestResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r TestRequestResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r TestRequestResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r TestRequestResponse) GetApplicationProblemJSON422() *Invalid {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r TestRequestResponse) GetApplicationProblemJSON429() *BusyTests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r TestRequestResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r TestRequestResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestRequestResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestRequestResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestRequestResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestRequestResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListWorkersResponse401Headers the declared response headers of an HTTP 401 response for ListWorkers
 type ListWorkersResponse401Headers struct {
 	WWWAuthenticate *string
@@ -13753,6 +14309,26 @@ func (c *ClientWithResponses) ListEndpointRunsWithResponse(ctx context.Context, 
 	return ParseListEndpointRunsResponse(rsp)
 }
 
+// TestEndpointWithResponse Send the request of an endpoint once, to see what comes back
+//
+// Sends what a run would send now, with templates, secrets, credentials and signature, and judges the answer as that of a run. It is no
+// run: schedule, history, failure count and hints know nothing of it, and a paused endpoint can be tested. The audit log does.
+//
+// The request has `Rubato-Test: true`, a `Rubato-Run-Id` and an `Idempotency-Key` that no run has, and no `Rubato-Fence`; it is never
+// conditional. It may take as long as the endpoint allows, at most 30 s, and 10 s more where it needs an access token first. Whatever
+// the target does, the answer is a 200 that tells of it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/endpoints/{id}/test (the `TestEndpoint` operationId).
+func (c *ClientWithResponses) TestEndpointWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*TestEndpointResponse, error) {
+	rsp, err := c.TestEndpoint(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestEndpointResponse(rsp)
+}
+
 // ExportEndpointsWithResponse Write endpoints as lines that import takes
 //
 // An `ImportLine` for each endpoint, newest first. Values of headers that look secret are `***`, which import takes as: keep the stored
@@ -14268,6 +14844,38 @@ func (c *ClientWithResponses) GetStatsWithResponse(ctx context.Context, reqEdito
 		return nil, err
 	}
 	return ParseGetStatsResponse(rsp)
+}
+
+// TestRequestWithBodyWithResponse Send a request once without registering an endpoint
+//
+// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
+// registers an endpoint, and follows the same rules.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/test (the `TestRequest` operationId).
+func (c *ClientWithResponses) TestRequestWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestRequestResponse, error) {
+	rsp, err := c.TestRequestWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestRequestResponse(rsp)
+}
+
+// TestRequestWithResponse Send a request once without registering an endpoint
+//
+// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
+// registers an endpoint, and follows the same rules.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/test (the `TestRequest` operationId).
+func (c *ClientWithResponses) TestRequestWithResponse(ctx context.Context, body TestRequestJSONRequestBody, reqEditors ...RequestEditorFn) (*TestRequestResponse, error) {
+	rsp, err := c.TestRequest(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestRequestResponse(rsp)
 }
 
 // ListWorkersWithResponse Who runs endpoints, the newest first
@@ -16959,6 +17567,142 @@ func ParseListEndpointRunsResponse(rsp *http.Response) (*ListEndpointRunsRespons
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListEndpointRunsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseTestEndpointResponse parses an HTTP response from a TestEndpointWithResponse call
+func ParseTestEndpointResponse(rsp *http.Response) (*TestEndpointResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestEndpointResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TestResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest BusyTests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers TestEndpointResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers TestEndpointResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers TestEndpointResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -20380,6 +21124,135 @@ func ParseGetStatsResponse(rsp *http.Response) (*GetStatsResponse, error) {
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetStatsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseTestRequestResponse parses an HTTP response from a TestRequestWithResponse call
+func ParseTestRequestResponse(rsp *http.Response) (*TestRequestResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestRequestResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TestResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest BusyTests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers TestRequestResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers TestRequestResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers TestRequestResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

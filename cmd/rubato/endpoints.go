@@ -25,6 +25,7 @@ type endpointsCmd struct {
 	Pause   endpointsPauseCmd   `cmd:"" help:"Stop running an endpoint; a run in progress goes on."`
 	Resume  endpointsResumeCmd  `cmd:"" help:"End a pause at once."`
 	Run     endpointsRunCmd     `cmd:"" help:"Run an endpoint now, beside its schedule."`
+	Test    endpointsTestCmd    `cmd:"" help:"Send the request of an endpoint once and print what comes back. It is no run: schedule and history stay as they are."`
 	Apply   endpointsApplyCmd   `cmd:"" help:"Make endpoints as files describe them; the plan is shown first. For example: rubato endpoints apply -f endpoints.yaml"`
 	Export  endpointsExportCmd  `cmd:"" help:"Write endpoints as lines of JSON. For example: rubato endpoints export --label team=shop > endpoints.ndjson"`
 	Import  endpointsImportCmd  `cmd:"" help:"Create and replace many endpoints, one a line. For example: rubato endpoints import -f endpoints.ndjson"`

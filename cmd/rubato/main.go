@@ -33,6 +33,7 @@ type cli struct {
 
 	Dev         devCmd         `cmd:"" help:"Run everything on this machine: API server, worker and a private Postgres."`
 	Endpoints   endpointsCmd   `cmd:"" help:"Register endpoints and look after them."`
+	Test        testCmd        `cmd:"" help:"Send the request of an endpoint once without registering it. For example: rubato test -f endpoint.json"`
 	Hints       hintsCmd       `cmd:"" help:"Propose another tempo, within an endpoint's bounds."`
 	Runs        runsCmd        `cmd:"" help:"Look at what ran, and end what runs."`
 	Stats       statsCmd       `cmd:"" help:"Print what is due and running, and how the newest runs did."`

@@ -74,6 +74,8 @@ func reaches() map[string]reach {
 		"putIntervalHint":   {args: "hints interval " + endpoint + " --every 10s --for 1h"},
 		"putOneShotHint":    {args: "hints one-shot " + endpoint + " --in 1m --for 1h"},
 		"resetFailures":     {args: "endpoints reset-failures " + endpoint},
+		"testEndpoint":      {args: "endpoints test " + endpoint},
+		"testRequest":       {args: "test -f -", stdin: object},
 		"resumeEndpoint":    {args: "endpoints resume " + endpoint},
 		"revokeKey":         {args: "keys revoke " + key},
 		"rotateKey":         {args: "keys rotate " + key},

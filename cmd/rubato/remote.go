@@ -16,8 +16,8 @@ import (
 	"rubato/internal/config"
 )
 
-// callTimeout bounds one request: the API answers in milliseconds.
-const callTimeout = 30 * time.Second
+// callTimeout bounds one request: the API answers in milliseconds, but for tests of endpoints, which wait for their targets for 45 s.
+const callTimeout = time.Minute
 
 // remote is a server and the key for it.
 type remote struct {

@@ -12,6 +12,7 @@ import (
 	"rubato/internal/apidocs"
 	"rubato/internal/auth"
 	"rubato/internal/config"
+	"rubato/internal/dispatch"
 	"rubato/internal/mcp"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
@@ -40,10 +41,14 @@ func (a API) Run(ctx context.Context) error {
 		return err
 	}
 	defer c.close(ctx)
+	c.own = append(c.own, l.Addr().String()) // Tests of endpoints must not reach it.
 	if err := c.ensureKey(ctx, "bootstrap", a.Settings.API.BootstrapKey); err != nil {
 		return err
 	}
 	health := telemetry.NewHealth(a.Logger, c.databaseAnswers(), c.secretsOpen())
+	defer c.outbound().Close()
+	tester := c.tester()
+	defer tester.Close()
 	admin, err := c.admin(ctx, health)
 	if err != nil {
 		return err
@@ -52,7 +57,7 @@ func (a API) Run(ctx context.Context) error {
 	a.Logger.Info("the API server serves", "url", baseURL(l.Addr()), "version", telemetry.Version())
 	return serveWhile(ctx, admin, health, func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
-		public := c.publicServer(l, health, nil) //nolint:contextcheck // Pages take the context of their request.
+		public := c.publicServer(l, health, tester, nil) //nolint:contextcheck // Pages take the context of their request.
 		group.Go(func() error { return public.run(ctx) })
 		group.Go(func() error { c.forgetAnswers(ctx); return nil })
 		group.Go(func() error { c.allowed.run(ctx); return nil })
@@ -74,8 +79,8 @@ func (c *core) ensureKey(ctx context.Context, name, key string) error {
 
 // publicServer returns the server of the API's own listener, which serves the console, agents and the page of the contract too, and the
 // metrics where the settings say so. A ticket lets somebody into the console once; nil: nobody.
-func (c *core) publicServer(l net.Listener, health *telemetry.Health, ticket *web.Ticket) *server {
-	api := c.api(health)
+func (c *core) publicServer(l net.Listener, health *telemetry.Health, tester *dispatch.Tester, ticket *web.Ticket) *server {
+	api := c.api(health, tester)
 	pages := c.console(api, ticket)
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", pages)

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"rubato/internal/auth"
 	"rubato/internal/config"
+	"rubato/internal/dispatch"
+	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/httpapi"
@@ -46,6 +49,8 @@ type core struct {
 	traces   *tracing.Provider // nil: nobody collects traces
 	keyring  *secrets.Keyring
 	keys     *auth.Authenticator
+	outbound func() *egress.Client // of every call of the process; made when it is first asked for
+	vault    *secrets.Vault
 }
 
 // openCore opens the database and waits until it answers.
@@ -68,6 +73,8 @@ func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 		settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, traces: traces, keyring: keyring,
 		keys: auth.NewAuthenticator(store.NewKeys(db)),
 	}
+	c.vault = secrets.NewVault(store.NewSecrets(c.db), c.keyring, c.logger)
+	c.outbound = sync.OnceValue(c.egress)
 	c.allowed = newAllowances(store.NewTenants(db), logger)
 	c.registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err := c.awaitDatabase(ctx); err != nil {
@@ -131,7 +138,7 @@ func (c *core) checkSchema(ctx context.Context) error {
 }
 
 // api returns the handler of the REST API.
-func (c *core) api(health *telemetry.Health) *httpapi.Server {
+func (c *core) api(health *telemetry.Health, tester *dispatch.Tester) *httpapi.Server {
 	return httpapi.New(httpapi.Config{
 		Bulk:       endpoints.NewBulk(store.NewEndpoints(c.db), c.targets()),
 		Endpoints:  c.endpoints(),
@@ -145,6 +152,7 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 		Audit:      store.NewAuditLog(c.db),
 		Once:       store.NewIdempotency(c.db),
 		Planner:    store.NewPlannerReviews(c.db, c.plannerLimits()),
+		Tester:     tester,
 		Rate:       c.settings.API.Rate,
 		Origins:    c.settings.API.Origins,
 		Proxies:    c.settings.API.Proxies,
@@ -152,6 +160,13 @@ func (c *core) api(health *telemetry.Health) *httpapi.Server {
 		Ready:      readiness(health),
 		Logger:     c.logger,
 		Registerer: c.registry,
+	})
+}
+
+// tester returns what tests endpoints. Close it when nobody tests any more.
+func (c *core) tester() *dispatch.Tester {
+	return dispatch.NewTester(dispatch.TesterConfig{
+		Tests: store.NewTests(c.db), Egress: c.outbound(), Allowances: c.allowed, Secrets: c.vault, Logger: c.logger,
 	})
 }
 

@@ -106,6 +106,8 @@ func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credenti
 	c.own = append(c.own, l.Addr().String())
 	loops := c.loops()
 	defer loops.client.Close()
+	tester := c.tester()
+	defer tester.Close()
 	planner, err := c.planner()
 	if err != nil {
 		return err
@@ -124,7 +126,7 @@ func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credenti
 			}
 			group.Go(func() error { return target.run(ctx) })
 		}
-		public := c.publicServer(l, health, access.ticket) //nolint:contextcheck // Pages take the context of their request.
+		public := c.publicServer(l, health, tester, access.ticket) //nolint:contextcheck // Pages take the context of their request.
 		group.Go(func() error { return public.run(ctx) })
 		group.Go(func() error { return loops.run(ctx) })
 		group.Go(func() error { planner.Run(ctx); return nil })

@@ -58,11 +58,10 @@ type loops struct {
 
 func (c *core) loops() *loops {
 	s := c.settings.Worker
-	client := c.egress()
-	vault := secrets.NewVault(store.NewSecrets(c.db), c.keyring, c.logger)
+	client := c.outbound()
 	return &loops{
 		client:  client,
-		vault:   vault,
+		vault:   c.vault,
 		allowed: c.allowed,
 		worker: dispatch.New(c.traced(dispatch.Config{
 			Name:         hostname(),
@@ -75,7 +74,7 @@ func (c *core) loops() *loops {
 			Executions:   store.NewExecutions(c.db),
 			Egress:       client,
 			Allowances:   c.allowed,
-			Secrets:      vault,
+			Secrets:      c.vault,
 			Logger:       c.logger,
 			Registerer:   c.registry,
 		})),

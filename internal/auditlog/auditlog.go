@@ -19,7 +19,7 @@ type Actor struct {
 // Action says what was done.
 type Action string
 
-// The actions on keys, secrets and runs. Those on endpoints are called as the causes of decisions are.
+// The actions on keys, secrets, runs and tenants, and tests. Those other ones on endpoints are called as the causes of decisions are.
 const (
 	Create  Action = "create"
 	Rotate  Action = "rotate"
@@ -27,6 +27,8 @@ const (
 	Archive Action = "archive"
 	Cancel  Action = "cancel"
 	Delete  Action = "delete"
+	Allow   Action = "allow"
+	Test    Action = "test"
 )
 
 // Act is an action and who does it.
@@ -45,6 +47,8 @@ const (
 	Run         Kind = "run"
 	NamedSecret Kind = "secret"
 	SigningKey  Kind = "signing_key"
+	Tenant      Kind = "tenant"
+	Request     Kind = "request" // that was tested without being stored
 )
 
 // Object is what was changed.

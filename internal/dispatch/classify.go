@@ -54,7 +54,7 @@ func verdict(ctx context.Context, reason egress.Reason) (runs.Status, runs.Reaso
 			return runs.Lost, runs.Shutdown
 		}
 		return runs.TimedOut, runs.Timeout
-	case egress.DNSError, egress.ConnectError, egress.TLSError, egress.EgressDenied, egress.ProtocolError, egress.ConnectionLost,
+	case egress.DNSError, egress.ConnectError, egress.TLSError, egress.EgressDenied, egress.ProtocolError, egress.ResponseTooLarge, egress.ConnectionLost,
 		egress.RedirectLimit, egress.RedirectDenied:
 		return runs.Failed, runs.Reason(reason) // Both packages use the field's standard codes; a test holds them together.
 	default:

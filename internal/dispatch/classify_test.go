@@ -38,6 +38,7 @@ func TestAFailedCallIsClassifiedByItsReason(t *testing.T) {
 		"TLS":                  {egress.TLSError, nil, runs.Failed, runs.TLSError},
 		"Lost":                 {egress.ConnectionLost, nil, runs.Failed, runs.ConnectionLost},
 		"Protocol":             {egress.ProtocolError, nil, runs.Failed, runs.ProtocolError},
+		"TooLarge":             {egress.ResponseTooLarge, nil, runs.Failed, runs.ResponseTooLarge},
 		"Denied":               {egress.EgressDenied, nil, runs.Failed, runs.EgressDenied},
 		"RedirectLimit":        {egress.RedirectLimit, nil, runs.Failed, runs.RedirectLimit},
 		"RedirectDenied":       {egress.RedirectDenied, nil, runs.Failed, runs.RedirectDenied},
@@ -74,7 +75,7 @@ func TestTheReasonsOfACallAreReasonsOfARun(t *testing.T) {
 		known[r] = true
 	}
 	for _, r := range []egress.Reason{
-		egress.DNSError, egress.ConnectError, egress.TLSError, egress.Timeout, egress.EgressDenied, egress.ProtocolError,
+		egress.DNSError, egress.ConnectError, egress.TLSError, egress.Timeout, egress.EgressDenied, egress.ProtocolError, egress.ResponseTooLarge,
 		egress.ConnectionLost, egress.RedirectLimit, egress.RedirectDenied,
 	} {
 		require.True(t, known[runs.Reason(r)], r)

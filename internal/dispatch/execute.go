@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"rubato/internal/claims"
-	"rubato/internal/egress"
 	"rubato/internal/failpoint"
 	"rubato/internal/runs"
 )
@@ -34,7 +33,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	if canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
 		return unsent(canceled), true
 	}
-	r, refusal := w.prepare(ctx, b, s, sent)
+	r, refusal := w.calls.prepare(ctx, b, s, sent)
 	if refusal != nil {
 		if outcome, recorded, over := lockEnded(ctx, false); over {
 			return outcome, recorded
@@ -46,15 +45,12 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	}
 	b.target.ask(&r.Request)
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
-	if w.cfg.Allowances != nil {
-		r.Allowance = w.cfg.Allowances.Of(b.target.TenantID)
-	}
-	answer, err := w.send(ctx, s.RunID, r.Request)
+	answer, err := w.calls.send(ctx, s.RunID, r.Request)
 	failpoint.Hit(failpoint.Answered)
 	if outcome, recorded, over := lockEnded(ctx, true); over {
 		return outcome, recorded
 	}
-	w.look(r, answer.StatusCode)
+	w.calls.look(r, answer.StatusCode)
 	now, _ := w.clock.now()
 	return r.hide(classify(ctx, b.target, answer, err, now)), true
 }
@@ -72,18 +68,4 @@ func lockEnded(ctx context.Context, maybeSent bool) (outcome runs.Outcome, recor
 	default:
 		return runs.Outcome{}, false, errors.Is(cause, claims.ErrLockLost)
 	}
-}
-
-// send sends the request of a run, and tells the tracer of it where there is one.
-func (w *Worker) send(ctx context.Context, id runs.ID, r egress.Request) (egress.Response, error) {
-	if w.cfg.Tracer == nil {
-		return w.cfg.Egress.Do(ctx, r)
-	}
-	traceparent, done := w.cfg.Tracer.Request(id, r)
-	if traceparent != "" {
-		r.Meta.Set("Traceparent", traceparent)
-	}
-	answer, err := w.cfg.Egress.Do(ctx, r)
-	done(answer, err)
-	return answer, err
 }

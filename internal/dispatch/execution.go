@@ -1,36 +1,14 @@
 package dispatch
 
 import (
-	"net/http"
 	"time"
 
 	"rubato/internal/claims"
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
-	"rubato/internal/redact"
 	"rubato/internal/runs"
-	"rubato/internal/success"
 	"rubato/internal/template"
 )
-
-// Target is what a run calls: the configuration of an endpoint at one version, ready for use. Many runs share it, so nothing of it
-// may be changed.
-type Target struct {
-	TenantID [16]byte
-	Spec     *endpoints.Spec
-	URL      string           // with the parameters of the query
-	Header   http.Header      // as configured
-	Shape    *endpoints.Shape // what a run fills in; nil: nothing, every run sends the same
-	Success  *endpoints.SuccessRule
-	Rules    *success.Set // beside Success; nil: none
-	Redact   *redact.Set  // of what is stored; nil: nothing but what always is
-	// Asks is what a conditional request names; nil: the endpoint's requests are not conditional. With empty validators nothing is known yet.
-	Asks    *runs.Validators
-	Secrets []string // names of the secrets that its requests need
-}
-
-// unlocks reports whether a run needs the secrets or the signing keys of its tenant.
-func (t *Target) unlocks() bool { return len(t.Secrets) > 0 || t.Spec.Sign }
 
 // Start asks for the start of a claim.
 type Start struct {

@@ -35,32 +35,47 @@ type outgoing struct {
 	token string
 }
 
-// prepare returns the request of a run, or how the run ends because there is none to send.
-func (w *Worker) prepare(ctx context.Context, b waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
-	key, refusal := w.unlock(ctx, b, s)
+// prepare returns the request of a run, or how the run ends because there is none to send in time.
+func (c *calls) prepare(ctx context.Context, b waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
+	r, refusal := c.build(ctx, b, s, sent)
 	if refusal != nil {
 		return outgoing{}, refusal
 	}
-	r, limit := outgoing{Request: request(b, s), unlocked: key}, sendLimit
-	if b.target.Shape != nil {
-		if err := r.fill(b, s); err != nil {
-			return outgoing{}, notSent(runs.TemplateFailed, err)
-		}
-	}
+	limit := sendLimit
 	if r.grant != nil {
 		limit += tokenLimit
-		if refusal := w.authorize(ctx, &r, b.target.Spec.MaxExecutionTime-time.Since(sent)); refusal != nil {
-			return outgoing{}, refusal
-		}
-	}
-	if err := w.sign(&r.Request, b, s, key); err != nil {
-		return outgoing{}, notSent(runs.SigningFailed, err)
 	}
 	if late := time.Since(sent); late > limit {
 		return outgoing{}, &runs.Outcome{
 			Status: runs.Skipped, Reason: runs.StartExpired,
 			Error: fmt.Sprintf("nothing was sent: the worker stood still for %s after the start", late.Round(time.Millisecond)),
 		}
+	}
+	return r, nil
+}
+
+// build returns the request of a run, or how the run ends because there can be none. The execution began at sent.
+func (c *calls) build(ctx context.Context, b waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
+	key, refusal := c.unlock(ctx, b, s)
+	if refusal != nil {
+		return outgoing{}, refusal
+	}
+	r := outgoing{Request: request(b, s), unlocked: key}
+	if c.allowances != nil {
+		r.Allowance = c.allowances.Of(b.target.TenantID)
+	}
+	if b.target.Shape != nil {
+		if err := r.fill(b, s); err != nil {
+			return outgoing{}, notSent(runs.TemplateFailed, err)
+		}
+	}
+	if r.grant != nil {
+		if refusal := c.authorize(ctx, &r, b.target.Spec.MaxExecutionTime-time.Since(sent)); refusal != nil {
+			return outgoing{}, refusal
+		}
+	}
+	if err := c.sign(&r.Request, b, s, key); err != nil {
+		return outgoing{}, notSent(runs.SigningFailed, err)
 	}
 	return r, nil
 }
@@ -115,7 +130,10 @@ func (r *outgoing) fill(b waiting, s Started) error {
 	if g := shaped.OAuth2; g != nil {
 		r.grant = &oauth2.Grant{
 			TenantID: s.TenantID, TokenURL: g.TokenURL, ClientID: g.ClientID, ClientSecret: g.ClientSecret,
-			Audience: g.Audience, Scopes: g.Scopes,
+			Audience: g.Audience, Scopes: g.Scopes, Allowance: r.Allowance,
+		}
+		if r.TLS != nil && sameHost(g.TokenURL, r.URL) {
+			r.grant.TLS = r.TLS
 		}
 	}
 	return nil
@@ -135,10 +153,10 @@ func valuesOf(b waiting, s Started, set *secrets.Set) *template.Values {
 }
 
 // authorize puts an access token into a request, and returns how the run ends where there is none in time.
-func (w *Worker) authorize(ctx context.Context, r *outgoing, left time.Duration) *runs.Outcome {
+func (c *calls) authorize(ctx context.Context, r *outgoing, left time.Duration) *runs.Outcome {
 	limited, cancel := context.WithTimeout(ctx, min(tokenLimit, left))
 	defer cancel()
-	token, err := w.tokens.Token(limited, *r.grant)
+	token, err := c.tokens.Token(limited, *r.grant)
 	switch canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); {
 	case is:
 		return new(unsent(canceled))
@@ -153,8 +171,8 @@ func (w *Worker) authorize(ctx context.Context, r *outgoing, left time.Duration)
 }
 
 // look sees to what an answer says about the access token: one that was refused is forgotten, and the next run gets another.
-func (w *Worker) look(r outgoing, status int) {
+func (c *calls) look(r outgoing, status int) {
 	if r.grant != nil && status == http.StatusUnauthorized {
-		w.tokens.Reject(*r.grant, r.token)
+		c.tokens.Reject(*r.grant, r.token)
 	}
 }

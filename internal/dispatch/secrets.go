@@ -32,15 +32,15 @@ type unlocked struct {
 }
 
 // unlock returns what a run may know, or how the run ends because that cannot be read. It asks nobody for a run that needs nothing.
-func (w *Worker) unlock(ctx context.Context, b waiting, s Started) (unlocked, *runs.Outcome) {
+func (c *calls) unlock(ctx context.Context, b waiting, s Started) (unlocked, *runs.Outcome) {
 	if !b.target.unlocks() {
 		return unlocked{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, secretsWait)
 	defer cancel()
-	set, err := w.secretsAt(ctx, s)
+	set, err := c.secretsAt(ctx, s)
 	if err != nil {
-		w.logger.Warn("a run is not sent, for want of the secrets of its tenant", "run_id", s.RunID.String(), "error", err)
+		c.logger.Warn("a run is not sent, for want of the secrets of its tenant", "run_id", s.RunID.String(), "error", err)
 		if canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
 			return unlocked{}, new(unsent(canceled))
 		}
@@ -54,23 +54,23 @@ func (w *Worker) unlock(ctx context.Context, b waiting, s Started) (unlocked, *r
 			values = append(values, value)
 		}
 	}
-	w.cfg.Secrets.Used(s.TenantID, b.target.Secrets, s.EndpointID)
+	c.secrets.Used(s.TenantID, b.target.Secrets, s.EndpointID)
 	return unlocked{set: set, values: values}, nil
 }
 
-func (w *Worker) secretsAt(ctx context.Context, s Started) (*secrets.Set, error) {
-	if w.cfg.Secrets == nil {
+func (c *calls) secretsAt(ctx context.Context, s Started) (*secrets.Set, error) {
+	if c.secrets == nil {
 		return nil, errors.New("this worker knows no secrets")
 	}
-	return w.cfg.Secrets.At(ctx, s.TenantID, s.SecretsVersion)
+	return c.secrets.At(ctx, s.TenantID, s.SecretsVersion)
 }
 
 // sign adds the proof of who sends the request, where the endpoint asks for it. The request must be as it will be sent.
-func (w *Worker) sign(r *egress.Request, b waiting, s Started, u unlocked) error {
+func (c *calls) sign(r *egress.Request, b waiting, s Started, u unlocked) error {
 	if !b.target.Spec.Sign {
 		return nil
 	}
-	now, known := w.clock.now() // Database time: receivers refuse what is old, whatever this process takes the time to be.
+	now, known := c.now() // Database time: receivers refuse what is old, whatever this process takes the time to be.
 	if !known {
 		now = s.StartedAt
 	}

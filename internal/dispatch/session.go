@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"net/url"
 	"strings"
 
 	"rubato/internal/egress"
@@ -37,4 +38,14 @@ func credentials(s *endpoints.Spec) []string {
 		}
 	}
 	return names
+}
+
+// sameHost reports whether two URLs name one host, on whatever ports.
+func sameHost(one, other string) bool {
+	a, err := url.Parse(one)
+	if err != nil {
+		return false
+	}
+	b, err := url.Parse(other)
+	return err == nil && strings.EqualFold(a.Hostname(), b.Hostname())
 }

@@ -84,7 +84,7 @@ type Worker struct {
 	underway *underway
 	claimer  *claims.Claimer
 	beats    *claims.Heartbeater
-	tokens   *oauth2.Cache
+	calls    *calls
 	results  chan runs.Run
 	metrics  *metrics
 	logger   *slog.Logger
@@ -99,9 +99,13 @@ type Worker struct {
 func New(cfg Config) *Worker {
 	w := &Worker{
 		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(), underway: newUnderway(),
-		tokens: oauth2.New(cfg.Egress), results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer, cfg.Slots),
+		results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer, cfg.Slots),
 	}
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
+	w.calls = &calls{
+		egress: cfg.Egress, allowances: cfg.Allowances, secrets: cfg.Secrets, tracer: cfg.Tracer, tokens: oauth2.New(cfg.Egress),
+		now: w.clock.now, logger: w.logger,
+	}
 	counts := claims.NewMetrics(cfg.Registerer)
 	w.claimer = claims.NewClaimer(claims.ClaimerConfig{
 		Worker: w.id, Store: cfg.Claims, Taker: w, Rules: cfg.Rules, PollInterval: cfg.PollInterval,
@@ -139,7 +143,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Wait()
 	w.release(records)
 	w.awaitRuns(endWork)
-	w.tokens.Close()
+	w.calls.tokens.Close()
 
 	close(w.results)
 	select {

@@ -49,7 +49,7 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	if !ok {
 		return
 	}
-	a.conn, a.mark, a.reused = c, c.mark(), info.Reused
+	a.conn, a.mark, a.heard, a.reused = c, c.mark(), c.received(), info.Reused
 }
 
 // stream puts r on the wire over s, on which the caller has a place.
@@ -97,6 +97,12 @@ func (a *attempt) sent() bool {
 
 func (a *attempt) lost() bool {
 	return a.conn != nil && a.conn.lost()
+}
+
+// overflowed reports whether an attempt that failed before the end of the header did so because more of it came than may. Over HTTP/2, where
+// headers are compressed, it is told by what came over the wire.
+func (a *attempt) overflowed() bool {
+	return a.conn != nil && !a.conn.lost() && a.conn.received()-a.heard >= maxHeaderBytes
 }
 
 // streamBody is the body of an answer over HTTP/2.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 )
 
 // conn is a connection that knows whether a request may have left through it. For https it lies over the TLS session, so that
@@ -14,9 +15,10 @@ type conn struct {
 
 	frames *frames // of HTTP/2; nil: the connection speaks HTTP/1.1
 
+	heard atomic.Int64 // bytes that came
+
 	mu      sync.Mutex
 	written int64 // bytes that were handed to the connection
-	heard   int64 // bytes that came; counted for HTTP/2 only
 	writing bool  // a write is under way: how much of it left is not known yet
 	sealed  bool  // nothing may be written any more
 	failed  bool  // the connection itself ended, by an error or by the peer
@@ -37,12 +39,10 @@ func (c *conn) Write(p []byte) (int, error) {
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.note(err)
+	c.heard.Add(int64(n))
 	if c.frames == nil {
 		return n, err
 	}
-	c.mu.Lock()
-	c.heard += int64(n)
-	c.mu.Unlock()
 	if !c.frames.note(p[:n]) {
 		return 0, &fault{reason: ProtocolError, err: errFlood}
 	}
@@ -83,12 +83,8 @@ func (c *conn) mark() int64 {
 	return c.written
 }
 
-// received returns how much came so far, over HTTP/2.
-func (c *conn) received() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.heard
-}
+// received returns how much came so far.
+func (c *conn) received() int64 { return c.heard.Load() }
 
 // seal ends all writing and reports whether anything may have been written since mark. The answer is final: what it denies can
 // not happen later. A write under way counts as written.

@@ -15,16 +15,18 @@ type Reason string
 
 // The reasons.
 const (
-	DNSError       Reason = "dns_error"       // the host name could not be resolved
-	ConnectError   Reason = "connect_error"   // no connection
-	TLSError       Reason = "tls_error"       // no trusted TLS session
-	Timeout        Reason = "timeout"         // the exchange took longer than it may
-	EgressDenied   Reason = "egress_denied"   // refused by our own rules
-	ProtocolError  Reason = "protocol_error"  // the answer is not HTTP as it should be
-	ConnectionLost Reason = "connection_lost" // the connection ended before the answer did
-	RedirectLimit  Reason = "redirect_limit"  // one redirect more than may be followed
-	RedirectDenied Reason = "redirect_denied" // a redirect to where no call may go
-	Canceled       Reason = "canceled"        // the caller gave up
+	DNSError      Reason = "dns_error"      // the host name could not be resolved
+	ConnectError  Reason = "connect_error"  // no connection
+	TLSError      Reason = "tls_error"      // no trusted TLS session
+	Timeout       Reason = "timeout"        // the exchange took longer than it may
+	EgressDenied  Reason = "egress_denied"  // refused by our own rules
+	ProtocolError Reason = "protocol_error" // the answer is not HTTP as it should be
+	// ResponseTooLarge is a header of the answer with more bytes or fields than may be. A body that is too long is cut instead.
+	ResponseTooLarge Reason = "response_too_large"
+	ConnectionLost   Reason = "connection_lost" // the connection ended before the answer did
+	RedirectLimit    Reason = "redirect_limit"  // one redirect more than may be followed
+	RedirectDenied   Reason = "redirect_denied" // a redirect to where no call may go
+	Canceled         Reason = "canceled"        // the caller gave up
 )
 
 // Error is a call that has no complete answer.
@@ -58,6 +60,7 @@ var (
 	errSwitched     = errors.New("the answer switches protocols")
 	errSealed       = errors.New("the exchange has ended")
 	errHeaderFields = errors.New("the answer has too many header fields")
+	errHeaderBytes  = errors.New("the header of the answer is too long")
 	errSlowHeader   = errors.New("the header of the answer does not end")
 	errIdleBody     = errors.New("the body of the answer does not come on")
 	errBusyHost     = errors.New("too many calls to the host are under way")
@@ -123,6 +126,8 @@ func explain(reason Reason, err error) string {
 		return explainRefusal(reason, err)
 	case ProtocolError:
 		return explainProtocol(err)
+	case ResponseTooLarge:
+		return explainSize(err)
 	case ConnectionLost:
 		return explainLoss(err)
 	case RedirectLimit:
@@ -148,8 +153,6 @@ func explainTimeout(err error) string {
 
 func explainProtocol(err error) string {
 	switch {
-	case errors.Is(err, errHeaderFields):
-		return "the answer has more than 512 header fields"
 	case errors.Is(err, errPacked), errors.Is(err, errRatio):
 		return "the compressed answer is longer, or expands further, than may be"
 	case errors.Is(err, errFlood):
@@ -157,6 +160,13 @@ func explainProtocol(err error) string {
 	default:
 		return "the answer is not valid HTTP, or its header is larger than 64 KiB"
 	}
+}
+
+func explainSize(err error) string {
+	if errors.Is(err, errHeaderFields) {
+		return "the answer has more than 512 header fields"
+	}
+	return "the header of the answer is larger than 64 KiB"
 }
 
 func explainLoss(err error) string {

@@ -46,7 +46,7 @@ type attempt struct {
 	conn    *conn    // nil until there is one
 	mark    int64    // what had been written to conn before
 	session *session // over HTTP/2; the connection is shared then
-	heard   int64    // what had been read from it before
+	heard   int64    // what had been read from conn before
 	left    bool     // over HTTP/2: the request may have been written
 	reused  bool
 }
@@ -119,6 +119,9 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 	}
 	if err != nil {
 		x.sent = at.sent() || x.sent
+		if _, known := errors.AsType[*fault](err); !known && ctx.Err() == nil && at.overflowed() {
+			err = &fault{reason: ResponseTooLarge, err: errors.Join(errHeaderBytes, err)}
+		}
 		return nil, at, err
 	}
 	x.sent = true
@@ -128,7 +131,7 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 	}
 	if tooMany(answer.Header) {
 		answer.Body.Close()
-		return nil, at, &fault{reason: ProtocolError, err: errHeaderFields}
+		return nil, at, &fault{reason: ResponseTooLarge, err: errHeaderFields}
 	}
 	answer.Body = x.patience.follow(answer.Body, x.cancel)
 	if asked {

@@ -74,6 +74,9 @@ func credential(name string) bool {
 	return false
 }
 
+// Header returns the header that a request is sent with, beside what the connection adds, such as Host and Content-Length.
+func (c *Client) Header(r Request) http.Header { return wireHeader(c.userAgent, r.Header, r.Meta) }
+
 // wireHeader returns the header of a request: the user's, and meta over it.
 func wireHeader(agent string, user, meta http.Header) http.Header {
 	header := make(http.Header, len(user)+len(meta)+1)

@@ -85,7 +85,7 @@ func TestHeaderFieldsAreCounted(t *testing.T) {
 	_, err := setup(t).Do(t.Context(), get(egresstest.Start(t, egresstest.Answer(answer(maxHeaderFields))).URL()))
 	require.NoError(t, err)
 	e, _ := fails(t, setup(t), get(egresstest.Start(t, egresstest.Answer(answer(maxHeaderFields+1))).URL()))
-	require.Equal(t, ProtocolError, e.Reason)
+	require.Equal(t, ResponseTooLarge, e.Reason)
 	require.Contains(t, e.Error(), "more than 512 header fields")
 }
 

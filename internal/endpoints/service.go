@@ -85,6 +85,15 @@ func (s *Service) Register(ctx context.Context, by Actor, spec Spec) (*Endpoint,
 	return stored, warnings, nil
 }
 
+// Draft returns a spec as an endpoint that is not stored, of version 0. The error is that of Register, but for what only the store knows.
+func (s *Service) Draft(by Actor, spec Spec) (*Endpoint, error) {
+	e := &Endpoint{ID: NewID(), TenantID: by.TenantID, Spec: spec.Normalize()}
+	if err := s.validate.For(by.TenantID).Check(e.ID, e.Spec); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
 // Get returns one endpoint, archived or not, and the database's time.
 func (s *Service) Get(ctx context.Context, by Actor, id ID) (*Endpoint, time.Time, error) {
 	return s.store.Get(ctx, by.TenantID, id)

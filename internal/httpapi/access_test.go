@@ -44,7 +44,7 @@ func everyRoute(is ids) []route {
 		"createKey": `{"name":"k","scopes":["read"]}`, "rotateKey": `{"overlapMs":1000}`,
 		"putIntervalHint": `{"intervalMs":5000,"ttlMs":60000}`, "putOneShotHint": `{"inMs":1000,"ttlMs":60000}`,
 		"cancelRun": `{"reason":"r"}`, "putEndpointByKey": minimal, "importEndpoints": minimal,
-		"putSecret": `{"value":"v"}`, "createSigningKey": `{"overlapMs":0}`,
+		"putSecret": `{"value":"v"}`, "testRequest": minimal, "createSigningKey": `{"overlapMs":0}`,
 	}
 	doc := loadContract()
 	var list []route
@@ -85,7 +85,7 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 49)
+	require.Len(t, routes, 51)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()

@@ -77,6 +77,9 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		auth.Hash(adminKey): {TenantID: tenant, KeyID: [16]byte{3}, Name: "admin", Scopes: []auth.Scope{auth.Admin}},
 		auth.Hash(otherKey): {TenantID: other, KeyID: [16]byte{4}, Name: "other", Scopes: []auth.Scope{auth.Admin}},
 	})
+	if settings.Tester == nil {
+		settings.Tester = tester{store: s.store}
+	}
 	s.server = httpapi.New(httpapi.Config{
 		Audit:      trail{s.store},
 		Auth:       authenticator,
@@ -96,6 +99,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Stats:      numbers{},
 		Secrets:    secrets.NewService(s.store, ring),
 		Signing:    signing.NewService(s.store, ring),
+		Tester:     settings.Tester,
 	})
 	return s
 }

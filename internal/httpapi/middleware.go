@@ -72,7 +72,12 @@ func (s *Server) bound(next echo.HandlerFunc) echo.HandlerFunc {
 			_ = connection.SetReadDeadline(time.Time{})
 			return next(c)
 		}
-		ctx, cancel := context.WithTimeout(c.Request().Context(), requestTimeout)
+		limit := requestTimeout
+		if op != nil && op.sends() {
+			limit = testTimeout
+			_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(testWriteTimeout)) // Likewise.
+		}
+		ctx, cancel := context.WithTimeout(c.Request().Context(), limit)
 		defer cancel()
 		c.SetRequest(c.Request().WithContext(ctx))
 		return next(c)

@@ -61,6 +61,7 @@ type Config struct {
 	Tracers    trace.TracerProvider // makes spans of requests; nil: nobody collects them
 	Secrets    *secrets.Service
 	Signing    *signing.Service
+	Tester     Tester
 }
 
 // Server is the REST API. It is safe for concurrent use.
@@ -89,6 +90,8 @@ type Server struct {
 	stats     stats.Reader
 	secrets   *secrets.Service
 	signing   *signing.Service
+	tester    Tester
+	tests     *quota
 	watches   *quota
 }
 
@@ -105,7 +108,7 @@ func New(c Config) *Server {
 		bulk:      c.Bulk,
 		endpoints: c.Endpoints,
 		feed:      c.Feed,
-		imports:   newQuota(maxImportsPerKey, maxImports, "too many imports run at the moment; try again when one has ended"),
+		imports:   newQuota(maxImportsPerKey, maxImports, codeTooManyStreams, "too many imports run at the moment; try again when one has ended"),
 		keys:      c.Keys,
 		limiter:   newLimiter(c.Rate),
 		logger:    c.Logger.With("component", "httpapi"),
@@ -120,7 +123,9 @@ func New(c Config) *Server {
 		stats:     c.Stats,
 		secrets:   c.Secrets,
 		signing:   c.Signing,
-		watches:   newQuota(maxWatchesPerKey, maxWatches, "too many clients watch events at the moment; close one first"),
+		tester:    c.Tester,
+		tests:     newQuota(maxTestsPerKey, maxTests, codeTooManyTests, "too many tests are under way at the moment; try again when one has ended"),
+		watches:   newQuota(maxWatchesPerKey, maxWatches, codeTooManyStreams, "too many clients watch events at the moment; close one first"),
 	}
 	if c.Tracers != nil {
 		s.tracer = c.Tracers.Tracer("rubato/internal/httpapi")

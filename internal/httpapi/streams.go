@@ -20,9 +20,16 @@ const (
 	maxImports       = 8 // each may hold 40 MiB
 )
 
-// quota bounds how many streams of a kind are open, for one key and for all of them.
+// What clients are told who ask for more than their quota.
+const (
+	codeTooManyStreams = "too_many_streams"
+	codeTooManyTests   = "too_many_tests"
+)
+
+// quota bounds how many streams or tests of a kind are under way, for one key and for all of them.
 type quota struct {
 	perKey, all int
+	code        string
 	busy        string // tells a client what it has too many of
 
 	mu   sync.Mutex
@@ -30,16 +37,16 @@ type quota struct {
 	open int
 }
 
-func newQuota(perKey, all int, busy string) *quota {
-	return &quota{perKey: perKey, all: all, busy: busy, keys: map[[16]byte]int{}}
+func newQuota(perKey, all int, code, busy string) *quota {
+	return &quota{perKey: perKey, all: all, code: code, busy: busy, keys: map[[16]byte]int{}}
 }
 
-// acquire counts one more stream of a key. The error is a 429; otherwise release must be called once.
+// acquire counts one more of a key. The error is a 429; otherwise release must be called once.
 func (l *quota) acquire(key [16]byte) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open >= l.all || l.keys[key] >= l.perKey {
-		return nil, &refusal{status: http.StatusTooManyRequests, code: "too_many_streams", detail: l.busy}
+		return nil, &refusal{status: http.StatusTooManyRequests, code: l.code, detail: l.busy}
 	}
 	l.open++
 	l.keys[key]++

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"rubato/internal/egress"
@@ -18,15 +19,23 @@ type Grant struct {
 	ClientSecret string
 	Audience     string // empty: none is asked for
 	Scopes       []string
+	Allowance    *egress.Allowance // what the tenant may call besides what everybody may; nil: nothing
+	TLS          *egress.TLS       // how the TLS session with the server differs; nil: in nothing
 }
 
-// key names a grant. A rotated secret makes another one.
+// key names a grant. A rotated secret makes another one, and so does another TLS session: a server that one endpoint trusts tells nothing
+// to those of another.
 type key [sha256.Size]byte
 
 func (g Grant) key() key {
 	h := sha256.New()
 	h.Write(g.TenantID[:])
-	for _, part := range append([]string{g.TokenURL, g.ClientID, g.ClientSecret, g.Audience}, g.Scopes...) {
+	parts := append([]string{g.TokenURL, g.ClientID, g.ClientSecret, g.Audience, strconv.Itoa(len(g.Scopes))}, g.Scopes...)
+	if t := g.TLS; t != nil {
+		parts = append(parts, t.CACertificates, t.ClientCertificate, t.ClientKey, t.ServerName,
+			strconv.Itoa(int(t.MinVersion)), strconv.FormatBool(t.SkipVerify))
+	}
+	for _, part := range parts {
 		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // So that no two lists look the same.
 		h.Write([]byte(part))
 	}
@@ -53,5 +62,6 @@ func (g Grant) request(inBody bool) egress.Request {
 	}
 	return egress.Request{
 		Method: http.MethodPost, URL: g.TokenURL, Header: header, Body: []byte(form.Encode()), Timeout: fetchTimeout, MaxBody: maxAnswer,
+		Allowance: g.Allowance, TLS: g.TLS,
 	}
 }

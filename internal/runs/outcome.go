@@ -49,7 +49,7 @@ func (o Outcome) Retryable() bool {
 		return true
 	case HTTPStatus:
 		return o.Status == Failed && (o.StatusCode >= 500 || o.StatusCode == 429)
-	case NotModified, TLSError, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied, TemplateFailed, StartExpired, CanceledByUser, InternalError,
+	case NotModified, TLSError, ProtocolError, ResponseTooLarge, RedirectLimit, RedirectDenied, EgressDenied, TemplateFailed, StartExpired, CanceledByUser, InternalError,
 		OverlapSkipped, PauseSkipped, MisfireSkipped, SecretsUnavailable, SigningFailed:
 		return false
 	default:

@@ -44,17 +44,19 @@ const (
 	TLSError          Reason = "tls_error"       // no trusted connection
 	ConnectionLost    Reason = "connection_lost" // the connection broke after a byte of the request may have left
 	ProtocolError     Reason = "protocol_error"  // the answer was not HTTP
-	RedirectLimit     Reason = "redirect_limit"  // one redirect more than the endpoint follows
-	RedirectDenied    Reason = "redirect_denied" // a redirect to where no call may go
-	EgressDenied      Reason = "egress_denied"   // the guard refused the address
-	TemplateFailed    Reason = "template_failed" // a template of the request could not be filled in: never sent
-	AuthFailed        Reason = "auth_failed"     // no access token for the request: never sent
-	WorkerLost        Reason = "worker_lost"     // the worker went silent or said goodbye
-	LockLost          Reason = "lock_lost"       // the worker lost its lock and cancelled the request
-	StartExpired      Reason = "start_expired"   // too late after its start was committed: never sent
-	Shutdown          Reason = "shutdown"        // the worker stopped before the answer came
-	CanceledByUser    Reason = "canceled_by_user"
-	InternalError     Reason = "internal_error" // a fault of ours kept the request from being sent
+	// ResponseTooLarge is failed: the header of the answer has more bytes or fields than may be. A body that is too long is cut and flagged.
+	ResponseTooLarge Reason = "response_too_large"
+	RedirectLimit    Reason = "redirect_limit"  // one redirect more than the endpoint follows
+	RedirectDenied   Reason = "redirect_denied" // a redirect to where no call may go
+	EgressDenied     Reason = "egress_denied"   // the guard refused the address
+	TemplateFailed   Reason = "template_failed" // a template of the request could not be filled in: never sent
+	AuthFailed       Reason = "auth_failed"     // no access token for the request: never sent
+	WorkerLost       Reason = "worker_lost"     // the worker went silent or said goodbye
+	LockLost         Reason = "lock_lost"       // the worker lost its lock and cancelled the request
+	StartExpired     Reason = "start_expired"   // too late after its start was committed: never sent
+	Shutdown         Reason = "shutdown"        // the worker stopped before the answer came
+	CanceledByUser   Reason = "canceled_by_user"
+	InternalError    Reason = "internal_error" // a fault of ours kept the request from being sent
 	// SecretsUnavailable is skipped: the tenant's secrets could not be read, so nothing was sent.
 	SecretsUnavailable Reason = "secrets_unavailable"
 	// SigningFailed is failed: the request could not be signed, so nothing was sent. It counts against the endpoint, which asks for what
@@ -68,8 +70,8 @@ const (
 // Reasons returns every reason.
 func Reasons() []Reason {
 	return []Reason{
-		HTTPStatus, SuccessRuleFailed, NotModified, Timeout, DNSError, ConnectError, TLSError, ConnectionLost, ProtocolError, RedirectLimit, RedirectDenied, EgressDenied,
-		TemplateFailed, AuthFailed, WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError, OverlapSkipped,
+		HTTPStatus, SuccessRuleFailed, NotModified, Timeout, DNSError, ConnectError, TLSError, ConnectionLost, ProtocolError, ResponseTooLarge, RedirectLimit,
+		RedirectDenied, EgressDenied, TemplateFailed, AuthFailed, WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError, OverlapSkipped,
 		PauseSkipped, MisfireSkipped, SecretsUnavailable, SigningFailed,
 	}
 }

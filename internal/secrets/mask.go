@@ -23,25 +23,40 @@ type Mask struct{ values []string } // the longest first
 
 // NewMask returns a mask of values, each in the forms in which it may come back: as it is, and as JSON, URLs and base64 write it. Values of less than 8 bytes are not masked. It returns nil where nothing is left to mask.
 func NewMask(values ...string) *Mask {
-	m := &Mask{}
-	for _, value := range values {
-		for _, form := range forms(value) {
-			if len(form) >= minMasked && !slices.Contains(m.values, form) {
-				m.values = append(m.values, form)
-			}
-		}
-	}
+	m := &Mask{values: formsOf(minMasked, values)}
 	if len(m.values) == 0 {
 		return nil
 	}
-	slices.SortFunc(m.values, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	return m
 }
 
-func forms(value string) []string {
-	if len(value) < minMasked {
-		return nil
+// NewEraser returns what hides values of any length in what was made of them. What it leaves may be unreadable where a value is short.
+func NewEraser(values ...string) *strings.Replacer {
+	var pairs []string
+	for _, form := range formsOf(1, values) {
+		pairs = append(pairs, form, masked)
 	}
+	return strings.NewReplacer(pairs...)
+}
+
+// formsOf returns the forms of values that are long enough, the longest first.
+func formsOf(shortest int, values []string) []string {
+	var list []string
+	for _, value := range values {
+		if len(value) < shortest {
+			continue
+		}
+		for _, form := range forms(value) {
+			if len(form) >= shortest && !slices.Contains(list, form) {
+				list = append(list, form)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	return list
+}
+
+func forms(value string) []string {
 	quoted, _ := json.Marshal(value) // A text cannot fail.
 	return []string{
 		value, strings.TrimSpace(value), string(quoted[1 : len(quoted)-1]), url.QueryEscape(value), url.PathEscape(value),

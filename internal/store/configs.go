@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"sync"
 
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
-	"rubato/internal/errs"
-	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -119,36 +116,10 @@ func parse(row dbsqlc.Endpoint) *config {
 	if c.endpoint.Cron, err = e.Spec.ParseCron(e.ID); err != nil {
 		c.fault = err
 	}
-	if c.target.Success, err = endpoints.ParseSuccess(e.Spec.Success); err != nil {
+	if c.target, err = dispatch.NewTarget(&c.endpoint); err != nil {
 		c.fault = err
-	}
-	if err := c.judging(); err != nil {
-		c.fault = err
-	}
-	c.target.TenantID, c.target.Spec = e.TenantID, &c.endpoint.Spec
-	c.target.Header = make(http.Header, len(e.Spec.Headers))
-	for name, value := range e.Spec.Headers {
-		c.target.Header.Set(name, value)
-	}
-	// Where a stored template cannot be parsed, which no API call of this release could have written, its runs say so.
-	c.target.Shape, _ = endpoints.ParseShape(&c.endpoint.Spec)
-	c.target.URL = c.endpoint.Spec.Target()
-	if c.target.Shape != nil {
-		c.target.Secrets = c.target.Shape.Secrets()
 	}
 	return c
-}
-
-// judging makes what answers are judged by ready for use.
-func (c *config) judging() error {
-	spec := c.endpoint.Spec
-	rules, bad := spec.ParseRules()
-	hidden, more := spec.ParseRedact()
-	c.target.Rules, c.target.Redact = rules, hidden
-	if spec.Conditional {
-		c.target.Asks = &runs.Validators{Request: spec.RequestDigest()}
-	}
-	return errs.InvalidFields(append(bad, more...))
 }
 
 func textMap(raw json.RawMessage) (map[string]string, error) {

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/errs"
 	"rubato/internal/store/dbsqlc"
 )
@@ -61,14 +64,25 @@ func (s *Tenants) Allowed(ctx context.Context) (map[[16]byte][]string, error) {
 // undefinedColumn is the SQLSTATE of a statement that is newer than the schema.
 const undefinedColumn = "42703"
 
-// Allow replaces what a tenant may call besides what everybody may. The error is [errs.NotFound] where there is no such tenant.
-func (s *Tenants) Allow(ctx context.Context, id [16]byte, entries []string) error {
-	changed, err := s.db.q.TenantAllow(ctx, s.db.pool, dbsqlc.TenantAllowParams{ID: id, EgressAllow: append([]string{}, entries...)})
-	if err != nil {
-		return fmt.Errorf("changing what a tenant may call: %w", translate(err))
-	}
-	if changed == 0 {
-		return errs.New(errs.NotFound, "not_found", "there is no such tenant")
-	}
-	return nil
+// Allow replaces what a tenant may call besides what everybody may, and notes it in the audit log of the tenant. by names who does it; its
+// tenant counts. The error is [errs.NotFound] where there is no such tenant.
+func (s *Tenants) Allow(ctx context.Context, by auditlog.Actor, entries []string) error {
+	return s.db.tx(ctx, func(tx pgx.Tx) error {
+		before, err := s.db.q.TenantAllowedOf(ctx, tx, by.TenantID)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errs.New(errs.NotFound, "not_found", "there is no such tenant")
+		}
+		if err != nil {
+			return fmt.Errorf("reading what a tenant may call: %w", err)
+		}
+		after := append([]string{}, entries...)
+		if err := s.db.q.TenantAllow(ctx, tx, dbsqlc.TenantAllowParams{ID: by.TenantID, EgressAllow: after}); err != nil {
+			return fmt.Errorf("changing what a tenant may call: %w", err)
+		}
+		return s.db.audited(ctx, tx, auditlog.Change{
+			Act:    auditlog.Act{By: by, Action: auditlog.Allow},
+			Object: auditlog.Object{Kind: auditlog.Tenant, ID: uuid.UUID(by.TenantID).String()},
+			Before: map[string]any{"egressAllow": before}, After: map[string]any{"egressAllow": after},
+		})
+	})
 }

@@ -154,6 +154,13 @@ func crossings() map[string]crossing {
 			require.Equal(t, http.StatusUnprocessableEntity, refused.status)
 			require.Equal(t, "secret_unknown", refused.problem(t).Errors[0].Code)
 		},
+		"testRequest": func(w *world, t *testing.T, o operation, _ string) {
+			w.call(t, "PUT", "/v1/secrets/untold", `{"value":"v"}`).is(t, http.StatusCreated)
+			body := strings.Replace(minimal, `{`, `{"headers":{"X-Key":"{{secret \"untold\"}}"},`, 1)
+			refused := w.call(t, o.method, o.route, body, key(otherKey))
+			require.Equal(t, http.StatusUnprocessableEntity, refused.status)
+			require.Equal(t, "secret_unknown", refused.problem(t).Errors[0].Code)
+		},
 		"getSecret": func(w *world, t *testing.T, o operation, _ string) {
 			w.call(t, "PUT", "/v1/secrets/shown", `{"value":"v"}`).is(t, http.StatusCreated)
 			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/secrets/shown", "", key(otherKey)).status)

@@ -40,6 +40,11 @@ func provocations() map[string]map[int]provoke {
 		"resumeEndpoint":  once,
 		"resetFailures":   once,
 		"runEndpoint":     once,
+		"testEndpoint":    once,
+		"testRequest": {
+			http.StatusConflict:            withLostTest,
+			http.StatusUnprocessableEntity: withBody(`{"name":""}`),
+		},
 		"clearHints":      archived,
 		"explain":         {http.StatusUnprocessableEntity: withBody(`{}`)},
 		"createKey":       {http.StatusConflict: withLostAnswer, http.StatusUnprocessableEntity: withBody(`{"name":""}`)},
@@ -173,6 +178,15 @@ func withUsedKey(w *world, t *testing.T, o operation, id string) *answer {
 func withLostAnswer(w *world, t *testing.T, o operation, _ string) *answer {
 	used := header("Idempotency-Key", "lost")
 	w.call(t, o.method, o.route, o.examples(t)[0], used).is(t, http.StatusCreated)
+	_, err := w.pool.Exec(t.Context(), "UPDATE idempotency_keys SET status = NULL, locked_until = now()")
+	require.NoError(t, err)
+	return w.call(t, o.method, o.route, o.examples(t)[0], used)
+}
+
+// withLostTest is the same for a test, which makes nothing.
+func withLostTest(w *world, t *testing.T, o operation, _ string) *answer {
+	used := header("Idempotency-Key", "lost-test")
+	w.call(t, o.method, o.route, o.examples(t)[0], used).is(t, http.StatusOK)
 	_, err := w.pool.Exec(t.Context(), "UPDATE idempotency_keys SET status = NULL, locked_until = now()")
 	require.NoError(t, err)
 	return w.call(t, o.method, o.route, o.examples(t)[0], used)

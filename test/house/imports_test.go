@@ -43,7 +43,7 @@ func programRules() []rule {
 		{
 			"internal/app",
 			[]string{
-				"internal/apidocs", "internal/audit", "internal/auth", "internal/claims", "internal/config", "internal/devpg",
+				"internal/apidocs", "internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/devpg",
 				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/mcp", "internal/planner",
 				"internal/planner/heuristic", "internal/planner/openai", "internal/secrets", "internal/signing", "internal/store",
 				"internal/telemetry", "internal/tracing", "internal/web", "internal/zombie",

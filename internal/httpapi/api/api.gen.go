@@ -674,7 +674,7 @@ type AuditActor struct {
 
 // AuditEntry One change.
 type AuditEntry struct {
-	// Action What was done: register, edit, archive, pause, resume, hint, run_now, reset_failures, cancel, create, rotate, revoke, delete.
+	// Action What was done: register, edit, archive, pause, resume, hint, run_now, reset_failures, cancel, test, create, rotate, revoke, delete, allow.
 	Action string `json:"action"`
 
 	// Actor Who did it.
@@ -690,7 +690,7 @@ type AuditEntry struct {
 	Before *map[string]interface{} `json:"before"`
 	ID     string                  `json:"id"`
 
-	// Kind What was changed: endpoint, key, run, secret, signing_key.
+	// Kind What was changed: endpoint, key, run, secret, signing_key, tenant; or request, of a test of one that is not stored.
 	Kind     string `json:"kind"`
 	ObjectID string `json:"objectId"`
 
@@ -1952,7 +1952,7 @@ type Run struct {
 	// Phases Where the time went. A phase that did not happen is 0.
 	Phases *Phases `json:"phases,omitempty"`
 
-	// ReasonCode Why: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run.
+	// ReasonCode Why: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the header of the answer; a body that is too long is cut, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run.
 	ReasonCode *string `json:"reasonCode,omitempty"`
 
 	// ResponseBytes Bytes of body read, decompressed: those between head and tail included.
@@ -2089,6 +2089,23 @@ type SecretSpec struct {
 
 	// Value The value, of 1 to 65536 bytes in UTF-8. Nobody can read it again.
 	Value string `json:"value"`
+}
+
+// SentRequest The request as it was sent, without secrets. Absent where nothing was.
+type SentRequest struct {
+	// Body The first 16 KiB of the body, where it is text.
+	Body *string `json:"body,omitempty"`
+
+	// BodyBase64 The same, where it is not text.
+	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
+
+	// Headers At most 100 values, of each the first 256 bytes; without what the connection adds, such as Host. Those that look secret by their names show as `***`.
+	Headers map[string][]string `json:"headers"`
+	Method  string              `json:"method"`
+
+	// Truncated The body is longer.
+	Truncated bool   `json:"truncated"`
+	URL       string `json:"url"`
 }
 
 // SigningKey A signing key, without its secret.
@@ -2250,6 +2267,66 @@ type TLSPatch struct {
 // TLSVersion defines model for TLSVersion.
 type TLSVersion string
 
+// TestResult What came of a request that was sent as a run sends it, and is none. Secrets are hidden in all of it. Fields that do not apply are absent.
+type TestResult struct {
+	// Body The head of the answer's body, where it is text.
+	Body *string `json:"body,omitempty"`
+
+	// BodyBase64 The same, where it is not text.
+	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
+
+	// BodyTail The end of a body that was longer, at most 16 KiB of it, where responseTailKb asks for it.
+	BodyTail *string `json:"bodyTail,omitempty"`
+
+	// BodyTailBase64 The same, where it is not text.
+	BodyTailBase64 *[]byte `json:"bodyTailBase64,omitempty"`
+
+	// BrokenRule The index in successRules of the rule that the answer breaks.
+	BrokenRule  *int32  `json:"brokenRule,omitempty"`
+	ContentType *string `json:"contentType,omitempty"`
+
+	// DurationMs All that it took, an access token included.
+	DurationMs float64 `json:"durationMs"`
+
+	// Error What went wrong, in words.
+	Error *string `json:"error,omitempty"`
+
+	// Headers Of the answer: at most 100 values, of each the first 256 bytes. Those that look secret by their names, and what `redact` hides, show as `***`.
+	Headers *map[string][]string `json:"headers,omitempty"`
+
+	// Phases Where the time went. A phase that did not happen is 0.
+	Phases Phases `json:"phases"`
+
+	// ReasonCode As that of a run.
+	ReasonCode string `json:"reasonCode"`
+
+	// Request The request as it was sent, without secrets. Absent where nothing was.
+	Request *SentRequest `json:"request,omitempty"`
+
+	// ResponseBytes Bytes of body read, decompressed.
+	ResponseBytes int64 `json:"responseBytes"`
+
+	// RetryAfter What the target asked to wait for. A run would have been held back until then.
+	RetryAfter *time.Time `json:"retryAfter,omitempty"`
+
+	// RunID What the target saw as the id of the run. No run has it.
+	RunID string `json:"runId"`
+
+	// SentAt By the clock of the database.
+	SentAt time.Time `json:"sentAt"`
+
+	// Status `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
+	// tell is left. `skipped` means that due times passed without a request.
+	Status     RunStatus `json:"status"`
+	StatusCode *int32    `json:"statusCode,omitempty"`
+
+	// Stop Why the target wants no more calls. A run would have paused the endpoint.
+	Stop *string `json:"stop,omitempty"`
+
+	// Truncated The body was longer than what is shown of it: what the endpoint keeps, at most 100 KiB.
+	Truncated bool `json:"truncated"`
+}
+
 // Worker A process that runs endpoints, or did.
 type Worker struct {
 	// Busy How many it had at its last heartbeat.
@@ -2326,6 +2403,9 @@ type To = time.Time
 // Busy An error (RFC 9457).
 type Busy = Problem
 
+// BusyTests An error (RFC 9457).
+type BusyTests = Problem
+
 // Conflict An error (RFC 9457).
 type Conflict = Problem
 
@@ -2367,7 +2447,7 @@ type ListAuditParams struct {
 	// Object Only changes of the object with this id.
 	Object *string `form:"object,omitempty" json:"object,omitempty"`
 
-	// Kind Only changes of objects of this kind: endpoint, key, run.
+	// Kind Only changes of objects of this kind, such as endpoint, key, run or secret.
 	Kind *string `form:"kind,omitempty" json:"kind,omitempty"`
 
 	// Actor Only changes by the key with this id.
@@ -2620,6 +2700,9 @@ type PutSecretJSONRequestBody = SecretSpec
 // CreateSigningKeyJSONRequestBody defines body for CreateSigningKey for application/json ContentType.
 type CreateSigningKeyJSONRequestBody = SigningKeySpec
 
+// TestRequestJSONRequestBody defines body for TestRequest for application/json ContentType.
+type TestRequestJSONRequestBody = EndpointSpec
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 	// GetHealth Whether the process is alive
@@ -2685,6 +2768,9 @@ type ServerInterface interface {
 	// ListEndpointRuns List the runs of an endpoint, newest due time first
 	// (GET /v1/endpoints/{id}/runs)
 	ListEndpointRuns(ctx echo.Context, id EndpointID, params ListEndpointRunsParams) error
+	// TestEndpoint Send the request of an endpoint once, to see what comes back
+	// (POST /v1/endpoints/{id}/test)
+	TestEndpoint(ctx echo.Context, id EndpointID) error
 	// ExportEndpoints Write endpoints as lines that import takes
 	// (GET /v1/endpoints:export)
 	ExportEndpoints(ctx echo.Context, params ExportEndpointsParams) error
@@ -2766,6 +2852,9 @@ type ServerInterface interface {
 	// GetStats How all of it does
 	// (GET /v1/stats)
 	GetStats(ctx echo.Context) error
+	// TestRequest Send a request once without registering an endpoint
+	// (POST /v1/test)
+	TestRequest(ctx echo.Context) error
 	// ListWorkers Who runs endpoints, the newest first
 	// (GET /v1/workers)
 	ListWorkers(ctx echo.Context) error
@@ -3291,6 +3380,22 @@ func (w *ServerInterfaceWrapper) ListEndpointRuns(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListEndpointRuns(ctx, id, params)
+	return err
+}
+
+// TestEndpoint converts echo context to params.
+func (w *ServerInterfaceWrapper) TestEndpoint(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id EndpointID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TestEndpoint(ctx, id)
 	return err
 }
 
@@ -3873,6 +3978,15 @@ func (w *ServerInterfaceWrapper) GetStats(ctx echo.Context) error {
 	return err
 }
 
+// TestRequest converts echo context to params.
+func (w *ServerInterfaceWrapper) TestRequest(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TestRequest(ctx)
+	return err
+}
+
 // ListWorkers converts echo context to params.
 func (w *ServerInterfaceWrapper) ListWorkers(ctx echo.Context) error {
 	var err error
@@ -3949,6 +4063,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/endpoints/:id/resume", wrapper.ResumeEndpoint, options.OperationMiddlewares["resumeEndpoint"]...)
 	router.POST(options.BaseURL+"/v1/endpoints/:id/run", wrapper.RunEndpoint, options.OperationMiddlewares["runEndpoint"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/runs", wrapper.ListEndpointRuns, options.OperationMiddlewares["listEndpointRuns"]...)
+	router.POST(options.BaseURL+"/v1/endpoints/:id/test", wrapper.TestEndpoint, options.OperationMiddlewares["testEndpoint"]...)
 	router.PUT(options.BaseURL+"/v1/endpoints/by-key/:key", wrapper.PutEndpointByKey, options.OperationMiddlewares["putEndpointByKey"]...)
 	router.GET(options.BaseURL+"/v1/endpoints\\:export", wrapper.ExportEndpoints, options.OperationMiddlewares["exportEndpoints"]...)
 	router.POST(options.BaseURL+"/v1/endpoints\\:import", wrapper.ImportEndpoints, options.OperationMiddlewares["importEndpoints"]...)
@@ -3977,6 +4092,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/signing-keys", wrapper.CreateSigningKey, options.OperationMiddlewares["createSigningKey"]...)
 	router.DELETE(options.BaseURL+"/v1/signing-keys/:id", wrapper.DeleteSigningKey, options.OperationMiddlewares["deleteSigningKey"]...)
 	router.GET(options.BaseURL+"/v1/stats", wrapper.GetStats, options.OperationMiddlewares["getStats"]...)
+	router.POST(options.BaseURL+"/v1/test", wrapper.TestRequest, options.OperationMiddlewares["testRequest"]...)
 	router.GET(options.BaseURL+"/v1/workers", wrapper.ListWorkers, options.OperationMiddlewares["listWorkers"]...)
 
 }
@@ -3988,6 +4104,15 @@ type BusyApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers BusyResponseHeaders
+}
+
+type BusyTestsResponseHeaders struct {
+	RetryAfter string
+}
+type BusyTestsApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers BusyTestsResponseHeaders
 }
 
 type ConflictApplicationProblemPlusJSONResponse Problem
@@ -4010,6 +4135,8 @@ type InvalidApplicationProblemPlusJSONResponse Problem
 type MalformedApplicationProblemPlusJSONResponse Problem
 
 type NotFoundApplicationProblemPlusJSONResponse Problem
+
+type TestResultJSONResponse TestResult
 
 type TooLargeApplicationProblemPlusJSONResponse Problem
 
@@ -7356,6 +7483,211 @@ type ListEndpointRuns503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListEndpointRuns503ApplicationProblemPlusJSONResponse) VisitListEndpointRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestEndpointRequestObject struct {
+	ID EndpointID `json:"id"`
+}
+
+type TestEndpointResponseObject interface {
+	VisitTestEndpointResponse(w http.ResponseWriter) error
+}
+
+type TestEndpoint200JSONResponse struct{ TestResultJSONResponse }
+
+func (response TestEndpoint200JSONResponse) VisitTestEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestEndpoint400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response TestEndpoint400ApplicationProblemPlusJSONResponse) VisitTestEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestEndpoint401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response TestEndpoint401ApplicationProblemPlusJSONResponse) VisitTestEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestEndpoint403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response TestEndpoint403ApplicationProblemPlusJSONResponse) VisitTestEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestEndpoint404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response TestEndpoint404ApplicationProblemPlusJSONResponse) VisitTestEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestEndpoint409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response TestEndpoint409ApplicationProblemPlusJSONResponse) VisitTestEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestEndpoint413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response TestEndpoint413ApplicationProblemPlusJSONResponse) VisitTestEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestEndpoint415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response TestEndpoint415ApplicationProblemPlusJSONResponse) VisitTestEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestEndpoint422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response TestEndpoint422ApplicationProblemPlusJSONResponse) VisitTestEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestEndpoint429ApplicationProblemPlusJSONResponse struct {
+	BusyTestsApplicationProblemPlusJSONResponse
+}
+
+func (response TestEndpoint429ApplicationProblemPlusJSONResponse) VisitTestEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestEndpoint500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response TestEndpoint500ApplicationProblemPlusJSONResponse) VisitTestEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestEndpoint503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response TestEndpoint503ApplicationProblemPlusJSONResponse) VisitTestEndpointResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -11694,6 +12026,195 @@ func (response GetStats503ApplicationProblemPlusJSONResponse) VisitGetStatsRespo
 	return err
 }
 
+type TestRequestRequestObject struct {
+	Body *TestRequestJSONRequestBody
+}
+
+type TestRequestResponseObject interface {
+	VisitTestRequestResponse(w http.ResponseWriter) error
+}
+
+type TestRequest200JSONResponse struct{ TestResultJSONResponse }
+
+func (response TestRequest200JSONResponse) VisitTestRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestRequest400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response TestRequest400ApplicationProblemPlusJSONResponse) VisitTestRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestRequest401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response TestRequest401ApplicationProblemPlusJSONResponse) VisitTestRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestRequest403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response TestRequest403ApplicationProblemPlusJSONResponse) VisitTestRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestRequest409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response TestRequest409ApplicationProblemPlusJSONResponse) VisitTestRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestRequest413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response TestRequest413ApplicationProblemPlusJSONResponse) VisitTestRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestRequest415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response TestRequest415ApplicationProblemPlusJSONResponse) VisitTestRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestRequest422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response TestRequest422ApplicationProblemPlusJSONResponse) VisitTestRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestRequest429ApplicationProblemPlusJSONResponse struct {
+	BusyTestsApplicationProblemPlusJSONResponse
+}
+
+func (response TestRequest429ApplicationProblemPlusJSONResponse) VisitTestRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestRequest500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response TestRequest500ApplicationProblemPlusJSONResponse) VisitTestRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestRequest503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response TestRequest503ApplicationProblemPlusJSONResponse) VisitTestRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListWorkersRequestObject struct {
 }
 
@@ -11885,6 +12406,9 @@ type StrictServerInterface interface {
 	// ListEndpointRuns List the runs of an endpoint, newest due time first
 	// (GET /v1/endpoints/{id}/runs)
 	ListEndpointRuns(ctx context.Context, request ListEndpointRunsRequestObject) (ListEndpointRunsResponseObject, error)
+	// TestEndpoint Send the request of an endpoint once, to see what comes back
+	// (POST /v1/endpoints/{id}/test)
+	TestEndpoint(ctx context.Context, request TestEndpointRequestObject) (TestEndpointResponseObject, error)
 	// ExportEndpoints Write endpoints as lines that import takes
 	// (GET /v1/endpoints:export)
 	ExportEndpoints(ctx context.Context, request ExportEndpointsRequestObject) (ExportEndpointsResponseObject, error)
@@ -11966,6 +12490,9 @@ type StrictServerInterface interface {
 	// GetStats How all of it does
 	// (GET /v1/stats)
 	GetStats(ctx context.Context, request GetStatsRequestObject) (GetStatsResponseObject, error)
+	// TestRequest Send a request once without registering an endpoint
+	// (POST /v1/test)
+	TestRequest(ctx context.Context, request TestRequestRequestObject) (TestRequestResponseObject, error)
 	// ListWorkers Who runs endpoints, the newest first
 	// (GET /v1/workers)
 	ListWorkers(ctx context.Context, request ListWorkersRequestObject) (ListWorkersResponseObject, error)
@@ -12666,6 +13193,31 @@ func (sh *strictHandler) ListEndpointRuns(ctx echo.Context, id EndpointID, param
 		return err
 	} else if validResponse, ok := response.(ListEndpointRunsResponseObject); ok {
 		return validResponse.VisitListEndpointRunsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// TestEndpoint operation middleware
+func (sh *strictHandler) TestEndpoint(ctx echo.Context, id EndpointID) error {
+	var request TestEndpointRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TestEndpoint(ctx.Request().Context(), request.(TestEndpointRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestEndpoint")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(TestEndpointResponseObject); ok {
+		return validResponse.VisitTestEndpointResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -13479,6 +14031,52 @@ func (sh *strictHandler) GetStats(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(GetStatsResponseObject); ok {
 		return validResponse.VisitGetStatsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// TestRequest operation middleware
+func (sh *strictHandler) TestRequest(ctx echo.Context) error {
+	var request TestRequestRequestObject
+
+	var body TestRequestJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TestRequest(ctx.Request().Context(), request.(TestRequestRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestRequest")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(TestRequestResponseObject); ok {
+		return validResponse.VisitTestRequestResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

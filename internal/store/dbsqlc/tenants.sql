@@ -10,7 +10,14 @@ SELECT id, egress_allow
 FROM tenants
 WHERE cardinality(egress_allow) > 0;
 
--- name: TenantAllow :execrows
+-- name: TenantAllowedOf :one
+-- What one tenant may call besides what everybody may. Until the transaction ends nobody else changes it.
+SELECT egress_allow
+FROM tenants
+WHERE id = @id
+FOR NO KEY UPDATE;
+
+-- name: TenantAllow :exec
 -- Replaces what a tenant may call besides what everybody may.
 UPDATE tenants
 SET egress_allow = @egress_allow

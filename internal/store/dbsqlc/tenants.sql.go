@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-const tenantAllow = `-- name: TenantAllow :execrows
+const tenantAllow = `-- name: TenantAllow :exec
 UPDATE tenants
 SET egress_allow = $1
 WHERE id = $2
@@ -22,12 +22,9 @@ type TenantAllowParams struct {
 }
 
 // Replaces what a tenant may call besides what everybody may.
-func (q *Queries) TenantAllow(ctx context.Context, db DBTX, arg TenantAllowParams) (int64, error) {
-	result, err := db.Exec(ctx, tenantAllow, arg.EgressAllow, arg.ID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) TenantAllow(ctx context.Context, db DBTX, arg TenantAllowParams) error {
+	_, err := db.Exec(ctx, tenantAllow, arg.EgressAllow, arg.ID)
+	return err
 }
 
 const tenantAllowed = `-- name: TenantAllowed :many
@@ -60,6 +57,21 @@ func (q *Queries) TenantAllowed(ctx context.Context, db DBTX) ([]TenantAllowedRo
 		return nil, err
 	}
 	return items, nil
+}
+
+const tenantAllowedOf = `-- name: TenantAllowedOf :one
+SELECT egress_allow
+FROM tenants
+WHERE id = $1
+FOR NO KEY UPDATE
+`
+
+// What one tenant may call besides what everybody may. Until the transaction ends nobody else changes it.
+func (q *Queries) TenantAllowedOf(ctx context.Context, db DBTX, id UUID) ([]string, error) {
+	row := db.QueryRow(ctx, tenantAllowedOf, id)
+	var egress_allow []string
+	err := row.Scan(&egress_allow)
+	return egress_allow, err
 }
 
 const tenantList = `-- name: TenantList :many

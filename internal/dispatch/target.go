@@ -1,0 +1,54 @@
+package dispatch
+
+import (
+	"errors"
+	"net/http"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/redact"
+	"rubato/internal/runs"
+	"rubato/internal/success"
+)
+
+// Target is what a run calls: the configuration of an endpoint at one version, ready for use. Many runs share it, so nothing of it
+// may be changed.
+type Target struct {
+	TenantID [16]byte
+	Spec     *endpoints.Spec
+	URL      string           // with the parameters of the query
+	Header   http.Header      // as configured
+	Shape    *endpoints.Shape // what a run fills in; nil: nothing, every run sends the same
+	Success  *endpoints.SuccessRule
+	Rules    *success.Set // beside Success; nil: none
+	Redact   *redact.Set  // of what is stored; nil: nothing but what always is
+	// Asks is what a conditional request names; nil: the endpoint's requests are not conditional. With empty validators nothing is known yet.
+	Asks    *runs.Validators
+	Secrets []string // names of the secrets that its requests need
+}
+
+// unlocks reports whether a run needs the secrets or the signing keys of its tenant.
+func (t *Target) unlocks() bool { return len(t.Secrets) > 0 || t.Spec.Sign }
+
+// NewTarget makes the configuration of an endpoint ready for use; the endpoint must not change any more. The error tells of a
+// configuration that no API call of this release could have written; the target beside it must not be called.
+func NewTarget(e *endpoints.Endpoint) (Target, error) {
+	spec := &e.Spec
+	t := Target{TenantID: e.TenantID, Spec: spec, URL: spec.Target(), Header: make(http.Header, len(spec.Headers))}
+	for name, value := range spec.Headers {
+		t.Header.Set(name, value)
+	}
+	// Where a stored template cannot be parsed, its runs say so.
+	if t.Shape, _ = endpoints.ParseShape(spec); t.Shape != nil {
+		t.Secrets = t.Shape.Secrets()
+	}
+	if spec.Conditional {
+		t.Asks = &runs.Validators{Request: spec.RequestDigest()}
+	}
+	var fault error
+	var bad, more []errs.Field
+	t.Success, fault = endpoints.ParseSuccess(spec.Success)
+	t.Rules, bad = spec.ParseRules()
+	t.Redact, more = spec.ParseRedact()
+	return t, errors.Join(fault, errs.InvalidFields(append(bad, more...)))
+}

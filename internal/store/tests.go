@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/runs"
+	"rubato/internal/template"
+)
+
+// Tests keeps nothing of tests but that they were made. It implements dispatch.Tests.
+type Tests struct {
+	db *DB
+}
+
+var _ dispatch.Tests = (*Tests)(nil)
+
+// NewTests returns the store of tests.
+func NewTests(db *DB) *Tests { return &Tests{db: db} }
+
+// Begin implements dispatch.Tests.
+func (s *Tests) Begin(
+	ctx context.Context, by endpoints.Actor, e *endpoints.Endpoint, id func(time.Time) runs.ID,
+) (begun dispatch.Begun, err error) {
+	err = s.db.tx(ctx, func(tx pgx.Tx) error {
+		if begun, err = s.facts(ctx, tx, e); err != nil {
+			return err
+		}
+		begun.ID = id(begun.Now)
+		return s.db.audited(ctx, tx, tested(by, e, begun.ID))
+	})
+	return begun, err
+}
+
+// facts returns what a run of an endpoint would know that starts now.
+func (s *Tests) facts(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint) (begun dispatch.Begun, err error) {
+	if e.Version == 0 {
+		if err := s.db.checkReferences(ctx, tx, e.TenantID, e.Spec.References()); err != nil {
+			return begun, err
+		}
+	}
+	if begun.Now, err = s.db.decisionTime(ctx, tx); err != nil {
+		return begun, fmt.Errorf("reading the database's time: %w", err)
+	}
+	versions, err := s.db.q.SecretsVersions(ctx, tx, [][16]byte{e.TenantID})
+	if err != nil {
+		return begun, fmt.Errorf("reading the version of a tenant's secrets: %w", err)
+	}
+	for _, row := range versions {
+		begun.SecretsVersion = row.SecretsVersion
+	}
+	lasts, err := s.db.q.RunLastOf(ctx, tx, [][16]byte{e.ID})
+	if err != nil {
+		return begun, fmt.Errorf("reading the last run of %s: %w", e.ID, err)
+	}
+	for _, row := range lasts {
+		begun.Last = template.Last{Status: row.Status, StatusCode: int(row.StatusCode), FinishedAt: instant(row.FinishedAt)}
+	}
+	return begun, nil
+}
+
+// tested returns what the audit log says of a test. Of a request that is not stored it keeps all that is not secret: nothing else does.
+func tested(by endpoints.Actor, e *endpoints.Endpoint, id runs.ID) auditlog.Change {
+	c := auditlog.Change{Act: auditlog.Act{By: by, Action: auditlog.Test}}
+	if e.Version > 0 {
+		c.Object, c.Before, c.After = e.Object(), map[string]any{}, map[string]any{"testRunId": id.String()}
+		return c
+	}
+	c.Object, c.After = auditlog.Object{Kind: auditlog.Request, ID: id.String()}, e.Redacted()
+	return c
+}
