@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -117,13 +118,12 @@ func (r *outgoing) fill(b waiting, s Started) error {
 	if err != nil {
 		return err
 	}
-	r.URL, r.Body, r.Credentials = shaped.URL, []byte(shaped.Body), b.target.Shape.Credentials()
+	r.URL, r.Body, r.Credentials = shaped.URL, []byte(shaped.Body), slices.Clip(b.target.Shape.Credentials())
 	r.Header = maps.Clone(r.Header) // All runs share the configured one.
 	for name, value := range shaped.Header {
 		r.Header[name] = []string{value}
 	}
 	r.values = append(r.values, shaped.Sensitive...)
-	r.Credentials = credentials(b.target.Spec)
 	if r.TLS != nil && shaped.ClientKey != "" {
 		r.TLS.ClientKey = shaped.ClientKey
 	}

@@ -26,20 +26,6 @@ func session(t *endpoints.TLS) *egress.TLS {
 	}
 }
 
-// credentials names the headers that hold a secret, whatever they are called: they must not follow a redirect to another host.
-func credentials(s *endpoints.Spec) []string {
-	var names []string
-	if s.Auth != nil && s.Auth.Header != "" {
-		names = append(names, s.Auth.Header)
-	}
-	for name, value := range s.Headers {
-		if strings.Contains(value, "{{") && strings.Contains(value, "secret") {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // sameHost reports whether two URLs name one host, on whatever ports.
 func sameHost(one, other string) bool {
 	a, err := url.Parse(one)

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"crypto/tls"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,14 +17,4 @@ func TestTheSessionOfACallIsThatOfItsEndpoint(t *testing.T) {
 		CACertificates: "ca", ClientCertificate: "c", ClientKey: "k", ServerName: "s", MinVersion: tls.VersionTLS13, SkipVerify: true,
 	}, session(&endpoints.TLS{CACertificates: "ca", ClientCertificate: "c", ClientKey: "k", ServerName: "s", MinVersion: "1.3", SkipVerify: true}))
 	require.EqualValues(t, tls.VersionTLS12, session(&endpoints.TLS{}).MinVersion)
-}
-
-func TestHeadersThatHoldSecretsAreCredentials(t *testing.T) {
-	t.Parallel()
-	got := credentials(&endpoints.Spec{
-		Auth:    &endpoints.Auth{Type: endpoints.AuthAPIKey, Header: "X-Partner"},
-		Headers: map[string]string{"X-Plain": "secret", "X-Run": "{{run.id}}", "X-Held": `{{secret "k"}}`},
-	})
-	slices.Sort(got)
-	require.Equal(t, []string{"X-Held", "X-Partner"}, got)
 }

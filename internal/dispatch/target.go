@@ -46,9 +46,9 @@ func NewTarget(e *endpoints.Endpoint) (Target, error) {
 		t.Asks = &runs.Validators{Request: spec.RequestDigest()}
 	}
 	var fault error
-	var bad, more []errs.Field
 	t.Success, fault = endpoints.ParseSuccess(spec.Success)
-	t.Rules, bad = spec.ParseRules()
-	t.Redact, more = spec.ParseRedact()
+	rules, bad := spec.ParseRules()
+	hidden, more := spec.ParseRedact()
+	t.Rules, t.Redact = rules, hidden
 	return t, errors.Join(fault, errs.InvalidFields(append(bad, more...)))
 }

@@ -12,7 +12,7 @@ type Advisor interface {
 	Name() string
 	// Advise looks at a case, proposes through the desk what it wants changed, and submits a verdict. It returns when ctx ends at the
 	// latest. With an error nothing that it proposed comes into force; the session is kept with what it cost. [ErrOverBudget] and
-	// [Unavailable] say that the advisor could not be asked, which is nobody's fault.
+	// [UnavailableError] say that the advisor could not be asked, which is nobody's fault.
 	Advise(ctx context.Context, c Case, d Desk) (Verdict, error)
 }
 
@@ -26,14 +26,14 @@ type Verdict struct {
 // ErrOverBudget says that an advisor may spend no more today. Baselines go on.
 var ErrOverBudget = errors.New("the budget of the planner is spent")
 
-// Unavailable says that an advisor cannot be asked at the moment: a service that does not answer, or asks to wait.
-type Unavailable struct {
+// UnavailableError says that an advisor cannot be asked at the moment: a service that does not answer, or asks to wait.
+type UnavailableError struct {
 	RetryIn time.Duration // when to try again; 0: as the planner thinks best
 	Err     error         // the cause
 }
 
 // Error says so.
-func (e *Unavailable) Error() string { return "the advisor cannot be asked: " + e.Err.Error() }
+func (e *UnavailableError) Error() string { return "the advisor cannot be asked: " + e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *Unavailable) Unwrap() error { return e.Err }
+func (e *UnavailableError) Unwrap() error { return e.Err }

@@ -153,7 +153,7 @@ func resultOf(fault error) Result {
 	if errors.Is(fault, ErrOverBudget) {
 		return OverBudget
 	}
-	if _, away := errors.AsType[*Unavailable](fault); away {
+	if _, away := errors.AsType[*UnavailableError](fault); away {
 		return Unreachable
 	}
 	return Failed
@@ -177,7 +177,7 @@ func (a *analysis) ended(r Result) Closing {
 		in = now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now) // Until there is a new day to spend of.
 		s.Error = ErrOverBudget.Error()
 	case Unreachable:
-		if away, is := errors.AsType[*Unavailable](a.fault); is {
+		if away, is := errors.AsType[*UnavailableError](a.fault); is {
 			in = away.RetryIn
 		}
 		s.Error = "the advisor could not be asked"
@@ -198,7 +198,7 @@ func (a *analysis) ended(r Result) Closing {
 
 // remember adds the plan's changes to a memory.
 func (a *analysis) remember(m Memory) Memory {
-	n, direction := a.desk.standing.counts(a.cfg.Rails, a.desk.plan)
+	n, direction := a.desk.standing.counts(a.desk.plan)
 	if n == 0 {
 		return m
 	}

@@ -16,6 +16,7 @@ type Case struct {
 	Trigger  Trigger   // why it is asked now
 	Key      string    // the user's own key; empty: none
 	Name     string
+	Method   string            // of its request
 	Policy   string            // the endpoint's description: what its user asks of whoever steers it
 	Labels   map[string]string // of the endpoint
 	Siblings []Sibling         // endpoints with the same group label, at most [MaxSiblings]
@@ -61,11 +62,6 @@ const (
 	NeverAnalysed   Trigger = "never_analysed"
 	TimeReached     Trigger = "time_reached" // the time that the last analysis asked for
 )
-
-// Triggers returns every trigger, the most valuable first.
-func Triggers() []Trigger {
-	return []Trigger{FailuresChanged, GroupChanged, OutcomeChanged, NeverAnalysed, TimeReached}
-}
 
 // Baseline is the schedule that the user asked for: exactly one of interval and cron.
 type Baseline struct {

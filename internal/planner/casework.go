@@ -46,6 +46,7 @@ func NewCase(m Material, t Ticket) (Case, error) {
 	}
 	c := Case{
 		Account: t.Account, At: m.Now, Version: e.Version, Trigger: t.Trigger, Key: e.Spec.Key, Name: e.Spec.Name,
+		Method: e.Spec.Method,
 		Policy: e.Spec.Description, Labels: e.Spec.Labels,
 		Baseline: Baseline{Interval: e.Spec.BaselineInterval, Cron: e.Spec.BaselineCron, Timezone: e.Spec.Timezone},
 		Min:      e.Spec.MinInterval, Max: e.Spec.MaxInterval, Tempo: tempo, Usual: usual, NextRunAt: s.Due.At,

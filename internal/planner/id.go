@@ -33,7 +33,7 @@ func FirstSessionID(at time.Time) SessionID {
 	var id SessionID
 	ms := at.UnixMilli()
 	for i := range 6 {
-		id[i] = byte(ms >> (40 - 8*i))
+		id[i] = byte(ms >> (40 - 8*i)) //nolint:gosec // One byte after the other.
 	}
 	return id
 }

@@ -113,10 +113,5 @@ const (
 	Expired  SuggestionState = "expired"  // nobody decided in time
 )
 
-// SuggestionStates returns every state.
-func SuggestionStates() []SuggestionState {
-	return []SuggestionState{Pending, Approved, Rejected, Replaced, Expired}
-}
-
 // suggestionLife is how long a person has to decide: by then the endpoint may behave quite differently.
 const suggestionLife = time.Hour

@@ -154,7 +154,7 @@ func (r Rails) interval(s standing, p IntervalProposal) (IntervalProposal, Rulin
 
 // pace refuses changes that come too fast after one another.
 func (r Rails) pace(s standing, p Plan) error {
-	n, direction := s.counts(r, p)
+	n, direction := s.counts(p)
 	if n == 0 {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (r Rails) pace(s standing, p Plan) error {
 
 // counts returns how many changes a plan makes, and whether it makes the interval longer (1) or shorter (-1). A hint that is only renewed
 // is none.
-func (s standing) counts(r Rails, p Plan) (n, direction int) {
+func (s standing) counts(p Plan) (n, direction int) {
 	for _, there := range []bool{p.NextRun != nil, p.Pause != nil} {
 		if there {
 			n++

@@ -53,6 +53,7 @@ func (s *shop) orders(at time.Time) answer {
 		a.latency = 400 * time.Millisecond
 	case critical:
 		a = answer{status: runs.Failed, code: 500, latency: 900 * time.Millisecond}
+	default:
 	}
 	return a
 }

@@ -49,8 +49,9 @@ type world struct {
 // begin is when simulations begin: a Monday.
 var begin = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 
-func newWorld(t testing.TB, a planner.Advisor, r planner.Rails) *world {
-	return &world{TB: t, now: begin, office: planner.NewOffice(a, r)}
+func newWorld(tb testing.TB, a planner.Advisor, r planner.Rails) *world {
+	tb.Helper()
+	return &world{TB: tb, now: begin, office: planner.NewOffice(a, r)}
 }
 
 // add adds an endpoint, which has never run.

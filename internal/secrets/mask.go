@@ -32,8 +32,9 @@ func NewMask(values ...string) *Mask {
 
 // NewEraser returns what hides values of any length in what was made of them. What it leaves may be unreadable where a value is short.
 func NewEraser(values ...string) *strings.Replacer {
-	var pairs []string
-	for _, form := range formsOf(1, values) {
+	forms := formsOf(1, values)
+	pairs := make([]string, 0, 2*len(forms))
+	for _, form := range forms {
 		pairs = append(pairs, form, masked)
 	}
 	return strings.NewReplacer(pairs...)

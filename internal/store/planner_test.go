@@ -332,7 +332,7 @@ func TestFailuresOfAnAdvisorAreOnRecord(t *testing.T) {
 	p := setupPlanning(t)
 	faults := map[string]func() error{
 		"fails": func() error { return errors.New("broken") }, "panics": func() error { panic("broken") },
-		"budget": func() error { return planner.ErrOverBudget }, "away": func() error { return &planner.Unavailable{Err: errors.New("503")} },
+		"budget": func() error { return planner.ErrOverBudget }, "away": func() error { return &planner.UnavailableError{Err: errors.New("503")} },
 	}
 	made := map[string]*endpoints.Endpoint{}
 	for name := range faults {

@@ -92,10 +92,7 @@ func (s *PlannerQueue) news(ctx context.Context, tx pgx.Tx, at dbsqlc.PlannerWat
 // judge makes due, among the endpoints that were come across, what needs analysis.
 func (s *PlannerQueue) judge(ctx context.Context, tx pgx.Tx, now time.Time, met []dbsqlc.UUID) error {
 	slices.SortFunc(met, func(a, b dbsqlc.UUID) int { return slices.Compare(a[:], b[:]) })
-	ids := make([][16]byte, 0, len(met))
-	for _, id := range slices.Compact(met) {
-		ids = append(ids, id)
-	}
+	ids := slices.Compact(met)
 	if len(ids) == 0 {
 		return nil
 	}
@@ -124,9 +121,7 @@ func (s *PlannerQueue) urgeGroups(ctx context.Context, tx pgx.Tx, now time.Time,
 	p := dbsqlc.PlannerUrgeGroupsParams{
 		Now: now, GroupLabel: planner.GroupLabel, RoleLabel: planner.RoleLabel, Roles: planner.Roles(), MaxGroups: watchGroups, MaxMembers: watchRoles,
 	}
-	for _, id := range turned[:min(len(turned), watchTurned)] {
-		p.EndpointIds = append(p.EndpointIds, id)
-	}
+	p.EndpointIds = append(p.EndpointIds, turned[:min(len(turned), watchTurned)]...)
 	if _, err := s.db.q.PlannerUrgeGroups(ctx, tx, p); err != nil {
 		return fmt.Errorf("urging for the groups of %d endpoints: %w", len(p.EndpointIds), err)
 	}

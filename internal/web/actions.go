@@ -91,7 +91,7 @@ func (v *visit) planned() (plan, error) {
 		return plan{}, notFound("there is no such action")
 	}
 	if !v.who.May(auth.Write) {
-		return plan{}, forbidden(auth.Write)
+		return plan{}, forbidden()
 	}
 	p := plan{action: a, name: v.r.PathValue("action"), once: rand.Text(), now: time.Now().UTC()}
 	p.until = p.now.Add(time.Hour).Truncate(time.Minute).Format(fieldTime)

@@ -44,7 +44,7 @@ func deliveryFields() []string {
 
 func (v *visit) newForm() error {
 	if !v.who.May(auth.Write) {
-		return forbidden(auth.Write)
+		return forbidden()
 	}
 	f := form{once: rand.Text(), fields: map[string]string{
 		"baseline": "interval", "baselineIntervalMs": "1m", "method": "GET", "timezone": "UTC", "catchUp": "once", "gap": "run", "overlap": "once",
@@ -56,7 +56,7 @@ func (v *visit) newForm() error {
 
 func (v *visit) editForm() error {
 	if !v.who.May(auth.Write) {
-		return forbidden(auth.Write)
+		return forbidden()
 	}
 	var e client.Endpoint
 	if err := v.get(endpointAPI(v.r.PathValue("id"), ""), nil, &e); err != nil {

@@ -115,7 +115,7 @@ func (v *visit) reviewed() (review, error) {
 		return r, notFound("a suggestion can be approved or rejected")
 	}
 	if !v.who.May(auth.Write) {
-		return r, forbidden(auth.Write)
+		return r, forbidden()
 	}
 	var waiting client.PlannerSuggestionList
 	if err := v.get("/v1/planner/suggestions", url.Values{"state": {"pending"}, "limit": {"500"}}, &waiting); err != nil {

@@ -199,9 +199,9 @@ func (v *visit) secure() bool {
 	return v.r.TLS != nil || strings.EqualFold(v.r.Header.Get("X-Forwarded-Proto"), "https")
 }
 
-// forbidden returns the error of a page that needs a wider scope.
-func forbidden(scope auth.Scope) error {
+// forbidden returns the error of a page for those who may write.
+func forbidden() error {
 	return &client.Problem{
-		Status: http.StatusForbidden, Title: "Forbidden", Code: "insufficient_scope", Detail: "this needs a key with the scope " + string(scope),
+		Status: http.StatusForbidden, Title: "Forbidden", Code: "insufficient_scope", Detail: "this needs a key with the scope " + string(auth.Write),
 	}
 }

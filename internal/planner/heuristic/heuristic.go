@@ -8,6 +8,8 @@ package heuristic
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"rubato/internal/planner"
@@ -45,13 +47,8 @@ func (Advisor) Advise(ctx context.Context, c planner.Case, d planner.Desk) (plan
 	if err != nil {
 		return planner.Verdict{}, err
 	}
-	reasoning := o.why
-	for _, part := range []string{o.inform, acted} {
-		if part != "" {
-			reasoning += "; " + part
-		}
-	}
-	return planner.Verdict{Reasoning: reasoning + ".", Confidence: o.sure, NextAnalysisIn: o.next}, nil
+	said := slices.DeleteFunc([]string{o.why, o.inform, acted}, func(part string) bool { return part == "" })
+	return planner.Verdict{Reasoning: strings.Join(said, "; ") + ".", Confidence: o.sure, NextAnalysisIn: o.next}, nil
 }
 
 // judge returns what the first rule says that applies. Who is there for its group looks at the group often.
@@ -64,7 +61,11 @@ func judge(c planner.Case) opinion {
 }
 
 func decide(c planner.Case) opinion {
-	for _, rule := range []func(planner.Case) (opinion, bool){wait, failing, recovering, trouble, strained, changing} {
+	rules := []func(planner.Case) (opinion, bool){wait, failing, recovering, trouble, strained, changing}
+	if !looks(c) {
+		rules = []func(planner.Case) (opinion, bool){wait, trouble}
+	}
+	for _, rule := range rules {
 		if o, applies := rule(c); applies {
 			return o
 		}

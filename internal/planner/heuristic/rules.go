@@ -82,6 +82,12 @@ func newest(c planner.Case) planner.Outcome {
 	return c.Outcomes[0]
 }
 
+// looks reports whether a call only looks, so that one more or less changes nothing: its method is safe (RFC 9110 section 9.2.1). How often
+// other calls are made is not for rules to say that judge by what there is to see.
+func looks(c planner.Case) bool {
+	return c.Method == http.MethodGet || c.Method == http.MethodHead || c.Method == http.MethodOptions
+}
+
 // helper reports whether an endpoint is there for its group.
 func helper(c planner.Case) bool {
 	return slices.Contains(planner.Roles(), c.Labels[planner.RoleLabel])

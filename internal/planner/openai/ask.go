@@ -139,5 +139,5 @@ func (a *Advisor) told(f *Failure) error {
 }
 
 func (a *Advisor) unavailable(f *Failure) error {
-	return &planner.Unavailable{RetryIn: max(time.Until(f.RetryAt), a.breaker.RemainingDelay(), 0), Err: f}
+	return &planner.UnavailableError{RetryIn: max(time.Until(f.RetryAt), a.breaker.RemainingDelay(), 0), Err: f}
 }

@@ -93,7 +93,7 @@ func TestASlowServiceEndsWithTheSession(t *testing.T) {
 			begun := time.Now()
 			_, err := b.advise(t)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			var unavailable *planner.Unavailable
+			var unavailable *planner.UnavailableError
 			require.ErrorAs(t, err, &unavailable)
 			require.Less(t, time.Since(begun), 10*time.Second)
 			require.Zero(t, b.budget.held, "what it may have cost is settled, past the end of the session")
@@ -128,7 +128,7 @@ func TestAServiceThatIsFullIsLeftAlone(t *testing.T) {
 			b := setup(t, openaitest.Always(openaitest.RateLimited(asked)))
 			for range 5 {
 				_, err := b.advise(t)
-				var unavailable *planner.Unavailable
+				var unavailable *planner.UnavailableError
 				require.ErrorAs(t, err, &unavailable)
 				require.GreaterOrEqual(t, unavailable.RetryIn, want.least)
 				require.LessOrEqual(t, unavailable.RetryIn, want.most)

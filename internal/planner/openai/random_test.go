@@ -45,7 +45,7 @@ func randomCall(r *rand.Rand) openaitest.Invocation {
 func TestJ9RandomCallsStayWithinTheirRanges(t *testing.T) {
 	t.Parallel()
 	const each = 7 // calls of a session, in one answer
-	for seed := uint64(1); int(seed-1)*each < *hostileCalls; seed++ { //nolint:gosec // As many as a flag says.
+	for seed := uint64(1); int(seed-1)*each < *hostileCalls; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { // Whose service ends with it: the long form holds thousands of sessions.
 			r := rand.New(rand.NewPCG(seed, 9))
 			var calls []openaitest.Invocation

@@ -2,7 +2,6 @@ package openaitest
 
 import (
 	"strings"
-	"sync"
 )
 
 // Always gives the same answer to every call.
@@ -42,17 +41,11 @@ func Submission(reasoning string) Invocation {
 type Obedient struct {
 	Want  []Invocation
 	Batch int // calls in one answer; 1 if zero
-
-	mu   sync.Mutex
-	seen [][]byte
 }
 
 // Script returns the behaviour, one conversation at a time.
 func (o *Obedient) Script() Script {
 	return func(c Call) Answer {
-		o.mu.Lock()
-		o.seen = append(o.seen, c.Body)
-		o.mu.Unlock()
 		turn, batch := c.Turn(), max(o.Batch, 1)
 		if turn == 0 {
 			return Tools(Invocation{Name: "get_latest_response", Arguments: "{}"})
@@ -73,11 +66,4 @@ func (c Call) shown() string {
 	}
 	all := b.String()
 	return strings.ToValidUTF8(all[max(0, len(all)-1200):], "")
-}
-
-// Seen returns the bodies of all requests, which is all that the model could leak.
-func (o *Obedient) Seen() [][]byte {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return append([][]byte(nil), o.seen...)
 }
