@@ -36,6 +36,7 @@ func (b *bundle) remember(t *testing.T, list ...past) {
 		if p.skipped > 0 {
 			count = &p.skipped
 		}
+		b.exec(t, "SELECT history_create_day($1::date)", p.due)
 		_, err := b.pool.Exec(t.Context(), `
 			INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status,
 			                  reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, version, failure_count,
