@@ -68,7 +68,7 @@ func startProcess(ctx context.Context, c command) (*process, error) {
 	heard := make(chan news, 1)
 	go p.watch(out, log, heard)
 	if err := json.NewEncoder(in).Encode(c.task); err != nil {
-		return nil, errors.Join(fmt.Errorf("giving the %s its task: %w", c.name, err), p.stop())
+		return nil, errors.Join(fmt.Errorf("giving the %s its task: %w", c.name, err), p.await(ctx, heard), p.stop()) // What it said last tells why.
 	}
 	if err := p.await(ctx, heard); err != nil {
 		return nil, errors.Join(err, p.stop())
