@@ -44,6 +44,8 @@ func classify(ctx context.Context, t *Target, answer egress.Response, err error,
 // verdict maps the class of a failed call. A call that was given up says why in its context.
 func verdict(ctx context.Context, reason egress.Reason) (runs.Status, runs.Reason) {
 	switch reason {
+	case egress.Late:
+		return runs.Skipped, runs.StartExpired
 	case egress.Timeout:
 		return runs.TimedOut, runs.Timeout
 	case egress.Canceled:

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
+	"time"
 )
 
 // do puts the request of x on the wire, over HTTP/2 where the target speaks it, else by transport.
@@ -50,6 +51,7 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 		return
 	}
 	a.conn, a.mark, a.heard, a.reused = c, c.mark(), c.received(), info.Reused
+	c.begin(a.sendBy)
 }
 
 // stream puts r on the wire over s, on which the caller has a place.
@@ -57,6 +59,9 @@ func (a *attempt) stream(ctx context.Context, r *http.Request, s *session) (*htt
 	a.reused = s.used.Swap(true)
 	a.session, a.conn, a.mark, a.heard = s, s.conn, s.mark(), s.received()
 	a.watch.connected(a.reused)
+	if a.late() {
+		return nil, &fault{reason: Late, err: errLate}
+	}
 	s.frames.opened()
 	var writing atomic.Bool
 	answer, err := s.client.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -94,6 +99,9 @@ func (a *attempt) sent() bool {
 		return true
 	}
 }
+
+// late reports whether the request may not begin any more.
+func (a *attempt) late() bool { return !a.sendBy.IsZero() && time.Now().After(a.sendBy) }
 
 func (a *attempt) lost() bool {
 	return a.conn != nil && a.conn.lost()

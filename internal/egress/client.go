@@ -76,6 +76,7 @@ type Request struct {
 	Header       http.Header   // the user's; every name and value must pass [CheckHeader]
 	Meta         http.Header   // Rubato's own, such as Rubato-Run-Id; set last, so they win over the user's
 	Body         []byte        // empty means none
+	SendBy       time.Time     // when its first byte may leave at the latest, for whoever may not be who sends any more; zero: at any time
 	Timeout      time.Duration // of the whole exchange, redirects and the answer's body included; zero means 30 s
 	MaxBody      int64         // bytes of the answer's body, decompressed, that are read and kept; zero keeps none
 	MaxTail      int64         // bytes of its end that are kept beside them, where it is longer; zero reads no further than MaxBody
@@ -127,7 +128,7 @@ func (c *Client) Close() {
 // Do makes the call that r describes and returns the answer, whatever its status. The error is nil or an [*Error]; where an
 // answer had begun, the Response beside the error holds what came of it. A body longer than MaxBody is no error.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
-	x := &exchange{client: c, meta: r.Meta, credentials: r.Credentials, began: time.Now()}
+	x := &exchange{client: c, meta: r.Meta, credentials: r.Credentials, sendBy: r.SendBy, began: time.Now()}
 	var err error
 	if x.wire, err = c.wireOf(r); err == nil {
 		x.hop, err = c.admit(x.wire.policy, r)

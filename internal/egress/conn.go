@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // conn is a connection that knows whether a request may have left through it. For https it lies over the TLS session, so that
@@ -18,10 +19,11 @@ type conn struct {
 	heard atomic.Int64 // bytes that came
 
 	mu      sync.Mutex
-	written int64 // bytes that were handed to the connection
-	writing bool  // a write is under way: how much of it left is not known yet
-	sealed  bool  // nothing may be written any more
-	failed  bool  // the connection itself ended, by an error or by the peer
+	written int64     // bytes that were handed to the connection
+	writing bool      // a write is under way: how much of it left is not known yet
+	sealed  bool      // nothing may be written any more
+	failed  bool      // the connection itself ended, by an error or by the peer
+	sendBy  time.Time // when the request that comes next may begin at the latest; zero: at any time
 }
 
 // Write writes p, unless the connection is sealed.
@@ -52,9 +54,13 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) beginWrite() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.overdue() {
+		c.sealed = true
+	}
 	if c.sealed {
 		return false
 	}
+	c.sendBy = time.Time{}
 	c.writing = true
 	return true
 }
@@ -64,6 +70,16 @@ func (c *conn) endWrite(n int) {
 	defer c.mu.Unlock()
 	c.writing = false
 	c.written += int64(n)
+}
+
+// overdue reports whether the request that comes next may not begin any more. The caller holds mu.
+func (c *conn) overdue() bool { return !c.sendBy.IsZero() && time.Now().After(c.sendBy) }
+
+// begin says that a request comes next, and when it may begin at the latest.
+func (c *conn) begin(sendBy time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sendBy = sendBy
 }
 
 // note remembers an end of the connection that was not our own doing.

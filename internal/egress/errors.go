@@ -27,6 +27,7 @@ const (
 	RedirectLimit    Reason = "redirect_limit"  // one redirect more than may be followed
 	RedirectDenied   Reason = "redirect_denied" // a redirect to where no call may go
 	Canceled         Reason = "canceled"        // the caller gave up
+	Late             Reason = "start_expired"   // its first byte would have left too late, so none did
 )
 
 // Error is a call that has no complete answer.
@@ -59,6 +60,7 @@ var (
 	errDowngrade    = errors.New("the redirect leaves https")
 	errSwitched     = errors.New("the answer switches protocols")
 	errSealed       = errors.New("the exchange has ended")
+	errLate         = errors.New("the request would have left too late")
 	errHeaderFields = errors.New("the answer has too many header fields")
 	errHeaderBytes  = errors.New("the header of the answer is too long")
 	errSlowHeader   = errors.New("the header of the answer does not end")
@@ -134,6 +136,8 @@ func explain(reason Reason, err error) string {
 		return "the target redirected more often than may be followed"
 	case Canceled:
 		return "the call was canceled"
+	case Late:
+		return "its first byte would have left too late, so nothing was sent"
 	}
 	return "the call failed"
 }

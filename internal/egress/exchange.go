@@ -31,6 +31,7 @@ type exchange struct {
 	wire        *wire
 	meta        http.Header
 	credentials []string
+	sendBy      time.Time
 	hop         hop                // the request under way
 	cancel      context.CancelFunc // ends the whole exchange
 	patience    patience
@@ -42,12 +43,13 @@ type exchange struct {
 // attempt is one request handed to a transport.
 type attempt struct {
 	watch   stopwatch
-	begun   func()   // called when the first byte of the answer came
-	conn    *conn    // nil until there is one
-	mark    int64    // what had been written to conn before
-	session *session // over HTTP/2; the connection is shared then
-	heard   int64    // what had been read from conn before
-	left    bool     // over HTTP/2: the request may have been written
+	begun   func()    // called when the first byte of the answer came
+	sendBy  time.Time // see Request
+	conn    *conn     // nil until there is one
+	mark    int64     // what had been written to conn before
+	session *session  // over HTTP/2; the connection is shared then
+	heard   int64     // what had been read from conn before
+	left    bool      // over HTTP/2: the request may have been written
 	reused  bool
 }
 
@@ -112,13 +114,16 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 	asked := asksGzip(x.hop.method, x.hop.header)
 	at := x.attempt()
 	answer, err := at.do(ctx, x, x.wire.pooled)
-	if err != nil && at.reused && !at.sent() && ctx.Err() == nil {
+	if err != nil && at.reused && !at.sent() && ctx.Err() == nil && !at.late() {
 		at.watch.addTo(&x.phases)
 		at = x.attempt()
 		answer, err = at.do(ctx, x, x.wire.single)
 	}
 	if err != nil {
 		x.sent = at.sent() || x.sent
+		if !x.sent && at.late() {
+			err = &fault{reason: Late, err: errors.Join(errLate, err), final: true}
+		}
 		if _, known := errors.AsType[*fault](err); !known && ctx.Err() == nil && at.overflowed() {
 			err = &fault{reason: ResponseTooLarge, err: errors.Join(errHeaderBytes, err)}
 		}
@@ -141,7 +146,7 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 }
 
 func (x *exchange) attempt() *attempt {
-	return &attempt{begun: func() { x.patience.begun(x.cancel) }}
+	return &attempt{begun: func() { x.patience.begun(x.cancel) }, sendBy: x.sendBy}
 }
 
 // tooMany reports whether header has more fields than anybody needs.
