@@ -44,7 +44,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
 	}
 	b.target.ask(&r.Request)
-	r.SendBy = sent.Add(s.LockedUntil.Sub(s.StartedAt) - time.Second) // No lock, no request: whoever stood still may not hold it any more.
+	r.SendBy = sent.Add(s.LockedUntil.Sub(s.StartedAt) - time.Second)                                  // No lock, no request: whoever stood still may not hold it any more.
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
 	answer, err := w.calls.send(ctx, s.RunID, r.Request)
 	failpoint.Hit(failpoint.Answered)

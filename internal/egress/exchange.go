@@ -114,7 +114,7 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 	asked := asksGzip(x.hop.method, x.hop.header)
 	at := x.attempt()
 	answer, err := at.do(ctx, x, x.wire.pooled)
-	if err != nil && at.reused && !at.sent() && ctx.Err() == nil && !at.late() {
+	if err != nil && ctx.Err() == nil && at.repeatable() {
 		at.watch.addTo(&x.phases)
 		at = x.attempt()
 		answer, err = at.do(ctx, x, x.wire.single)
@@ -144,6 +144,10 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 	}
 	return answer, at, nil
 }
+
+// repeatable reports whether the request of an attempt that failed may go out once more: a kept connection was dead before a byte of it left,
+// and it may still begin.
+func (a *attempt) repeatable() bool { return a.reused && !a.sent() && !a.late() }
 
 func (x *exchange) attempt() *attempt {
 	return &attempt{begun: func() { x.patience.begun(x.cancel) }, sendBy: x.sendBy}
