@@ -236,6 +236,6 @@ func TestLostNotifications(t *testing.T) {
 	r := s.conclude(verdict{
 		name: "NOTIFY lost", fault: "nothing comes through to the listeners", fired: fmt.Sprintf("%d messages held", held), ended: time.Now(),
 	})
-	require.LessOrEqual(t, r.Lateness.Max, int64(2000), "a poll finds what is due within its interval")
+	require.LessOrEqual(t, r.Lateness.Max, int64(3000), "a poll finds what is due within its interval")
 	l.restore(t)
 }
