@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,13 @@ func TestEveryActionIsConfirmedDoneAndShown(t *testing.T) {
 
 	b.visit("/console/endpoints/" + w.endpoint(t, "demo-report").ID)
 	b.do("run", "Run now", nil, "A run is planned at once")
+	report := w.endpoint(t, "demo-report").ID
+	require.Eventually(t, func() bool {
+		var list client.RunList
+		w.api(t, http.MethodGet, "/v1/endpoints/"+report+"/runs?status=succeeded", nil, &list)
+		return slices.ContainsFunc(list.Items, func(r client.Run) bool { return r.Source == "manual" })
+	}, patience, tick)
+	b.visit("/console/endpoints/" + report)
 	b.await("document.querySelector('#parts').innerText.includes('asked for')")
 
 	w.live(t, "demo-flaky", 1)
