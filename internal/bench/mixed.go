@@ -165,7 +165,7 @@ func (in *installation) hang(ctx context.Context, n int, first time.Time) error 
 	if err != nil {
 		return err
 	}
-	_, err = r.register(ctx, n, func(i int) client.EndpointSpec {
+	_, err = r.load(ctx, n, func(i int) client.EndpointSpec {
 		spec := in.db.lab.endpoint(groupHang, i, hangInterval, first)
 		spec.TimeoutMs, spec.MaxIntervalMs = new(hangTimeout.Milliseconds()), new(hangInterval.Milliseconds())
 		return spec

@@ -11,7 +11,7 @@ import (
 // When the endpoints that [installation.multiply] makes are due, as an expression of n, their number from 1, and $1, how many there are.
 const (
 	// overdue spreads them over the past, 1 ms apart and in another order than they lie on disk.
-	overdue = "now() - ((n * 7919) % $1::int + 1) * interval '1 ms'"
+	overdue = "now() - ((n::bigint * 7919) % $1::int + 1) * interval '1 ms'"
 	// faraway spreads them over a day that is a month ahead: none comes due.
 	faraway = "now() + interval '30 days' + (n * 86400000.0 / $1::int) * interval '1 ms'"
 )

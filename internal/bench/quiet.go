@@ -103,10 +103,10 @@ func (x Mixed) quiet(ctx context.Context, l *lab, out *MixedReport) (err error) 
 	if _, err := l.sink.take(ctx); err != nil {
 		return err
 	}
-	if err := in.hang(ctx, x.InFlight, soon(in.lead(x.InFlight, 200))); err != nil {
+	if err := in.hang(ctx, x.InFlight, soon(in.lead(x.InFlight, loadRate))); err != nil {
 		return err
 	}
-	err = poll(ctx, in.lead(x.InFlight, 200)+startPatience, func() (bool, error) {
+	err = poll(ctx, in.lead(x.InFlight, loadRate)+startPatience, func() (bool, error) {
 		came, err := l.sink.count(ctx)
 		return came >= x.InFlight, err
 	})
