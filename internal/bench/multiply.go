@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"rubato/client"
 )
 
@@ -36,10 +38,17 @@ func (in *installation) multiply(ctx context.Context, n int, due string) error {
 		 LATERAL (SELECT ` + due + ` AS due) at,
 		 LATERAL jsonb_populate_record(t::schedules, jsonb_build_object('endpoint_id', ` + id + `, 'due_at', due, 'planned_at', due, 'slot', due)) made`,
 	}
-	for _, sql := range statements {
-		if _, err := in.db.pool.Exec(ctx, sql, n); err != nil {
-			return fmt.Errorf("filling in %d endpoints: %w", n, err)
+	if err := in.db.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+		for _, sql := range statements {
+			if _, err := c.Exec(ctx, sql, n); err != nil {
+				return err
+			}
 		}
+		// What was inserted is told to the statistics up to a second later: autovacuum would then read all of it again while it is measured.
+		_, err := c.Exec(ctx, "SELECT pg_stat_force_next_flush()")
+		return err
+	}); err != nil {
+		return fmt.Errorf("filling in %d endpoints: %w", n, err)
 	}
 	return in.db.settle(ctx)
 }

@@ -23,6 +23,7 @@ type Report struct {
 	Scale      []ScalePoint         `json:"scale,omitempty"`
 	Claims     []ClaimPoint         `json:"claims,omitempty"`
 	Mixed      *MixedReport         `json:"mixed,omitempty"`
+	Soak       *SoakReport          `json:"soak,omitempty"`
 	Config     map[string]any       `json:"config"`
 	Machine    Machine              `json:"machine"`
 	Notes      []string             `json:"notes,omitempty"` // what was left out, and why
@@ -76,6 +77,9 @@ func (r Report) Tables() []Table {
 	}
 	if r.Mixed != nil {
 		tables = append(tables, r.Mixed.tables()...)
+	}
+	if r.Soak != nil {
+		tables = append(tables, r.Soak.table())
 	}
 	if r.Search != nil {
 		tables = append(tables, r.Search.table())
