@@ -125,7 +125,7 @@ func (cmd *benchScaleCmd) Run(ctx context.Context, s *session) error {
 		scale.Workers = cmd.Workers
 	}
 	if cmd.Claims {
-		scale.Claims = bench.Claims{Registered: cmd.Registered, Claimed: cmd.Claimed, Claimers: cmd.Claimers, For: cmd.For}
+		scale.Claims = bench.Claims{Registered: cmd.Registered, Claimed: cmd.Claimed, Claimers: cmd.Claimers, Rounds: cmd.Rounds, For: cmd.For}
 	}
 	report, err := scale.Run(ctx)
 	if err != nil {

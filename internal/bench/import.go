@@ -82,14 +82,15 @@ func readResults(body io.Reader, sent int) error {
 		} else if err != nil {
 			return fmt.Errorf("reading the answer of the API: %w", err)
 		}
-		if len(a.Error) > 0 {
+		switch {
+		case len(a.Error) > 0 && a.Summary == nil:
 			return fmt.Errorf("line %d was refused: %s", a.Line, a.Error)
-		}
-		if a.Summary == nil {
+		case len(a.Error) > 0:
+			return fmt.Errorf("it was broken off after %d of %d endpoints: %s", a.Summary.Created, sent, a.Error)
+		case a.Summary == nil:
 			continue
-		}
-		if !a.Summary.Complete || a.Summary.Created != sent {
-			return fmt.Errorf("%d of %d endpoints were created", a.Summary.Created, sent)
+		case !a.Summary.Complete || a.Summary.Created != sent:
+			return fmt.Errorf("only %d of %d endpoints were created", a.Summary.Created, sent)
 		}
 		return nil
 	}
