@@ -11,11 +11,9 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/devpg/devpgtest"
-	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/governor"
-	"rubato/internal/runs"
 	"rubato/internal/schedule"
 	"rubato/internal/store"
 )
@@ -25,13 +23,12 @@ const (
 	batchSize  = 200
 )
 
-// stage is a database with endpoints that are overdue, one worker, and what it does to them. Its Postgres does not wait for the disk: what
+// stage is a database with endpoints that are overdue and a worker. Its Postgres does not wait for the disk: what
 // a statement costs a core is what is compared from one commit to the next. `rubato bench` measures with a disk.
 type stage struct {
-	pool       *pgxpool.Pool
-	claims     *store.Claims
-	executions *store.Executions
-	worker     [16]byte
+	pool   *pgxpool.Pool
+	claims *store.Claims
+	worker [16]byte
 }
 
 func newStage(b *testing.B) *stage {
@@ -50,7 +47,7 @@ func newStage(b *testing.B) *stage {
 	spec.Name, spec.URL, spec.BaselineInterval = "bench", "http://target.example/", time.Hour
 	_, _, err = endpoints.NewService(store.NewEndpoints(db), anyTarget{}).Register(b.Context(), endpoints.Actor{TenantID: store.DefaultTenant, Name: "bench"}, spec)
 	require.NoError(b, err)
-	s := &stage{pool: pool, claims: store.NewClaims(db), executions: store.NewExecutions(db), worker: [16]byte{1}}
+	s := &stage{pool: pool, claims: store.NewClaims(db), worker: [16]byte{1}}
 	s.exec(b, `INSERT INTO endpoints SELECT made.* FROM endpoints t, generate_series(2, $1::int) n,
 		LATERAL jsonb_populate_record(t, jsonb_build_object('id', overlay(t.id::text PLACING lpad(to_hex(n), 12, '0') FROM 25))) made`, registered)
 	s.exec(b, `INSERT INTO schedules SELECT made.* FROM schedules t, endpoints e,
@@ -81,47 +78,6 @@ func (s *stage) claim(b *testing.B) []claims.Claim {
 	return list
 }
 
-// starts returns what begins the runs of claims.
-func starts(list []claims.Claim) []dispatch.Start {
-	out := make([]dispatch.Start, len(list))
-	for i, c := range list {
-		out[i] = dispatch.Start{Claim: c, TenantID: store.DefaultTenant, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt), Execution: time.Minute}
-	}
-	return out
-}
-
-func (s *stage) start(b *testing.B, list []dispatch.Start) []dispatch.Started {
-	b.Helper()
-	started, err := s.executions.Start(b.Context(), s.worker, list, time.Minute)
-	require.NoError(b, err)
-	require.Len(b, started, len(list))
-	return started
-}
-
-// finished returns the records of runs that succeeded.
-func (s *stage) finished(list []dispatch.Start, started []dispatch.Started) []runs.Run {
-	at := make(map[runs.ID]time.Time, len(started))
-	for _, run := range started {
-		at[run.RunID] = run.StartedAt
-	}
-	out := make([]runs.Run, len(list))
-	for i, l := range list {
-		out[i] = runs.Run{
-			ID: l.RunID, EndpointID: l.Claim.EndpointID, TenantID: l.TenantID, ScheduledFor: l.Claim.Slot, Attempt: l.Claim.Attempt,
-			Source: l.Claim.Source, ClaimToken: l.Claim.Token, WorkerID: s.worker, StartedAt: at[l.RunID], FinishedAt: at[l.RunID].Add(time.Millisecond),
-			Outcome: runs.Outcome{Status: runs.Succeeded, Reason: runs.HTTPStatus, StatusCode: 200, MaybeSent: true},
-		}
-	}
-	return out
-}
-
-func (s *stage) finish(b *testing.B, list []runs.Run) {
-	b.Helper()
-	done, err := s.executions.Finish(b.Context(), dispatch.Finish{Worker: s.worker, Runs: list, LockTTL: time.Minute})
-	require.NoError(b, err)
-	require.Empty(b, done.Late)
-}
-
 // again makes endpoints due anew, behind all the others, for a time that no run has stood for.
 func (s *stage) again(b *testing.B, list []claims.Claim) {
 	b.Helper()
@@ -138,38 +94,6 @@ func BenchmarkClaim(b *testing.B) {
 	s := newStage(b)
 	for b.Loop() {
 		list := s.claim(b)
-		b.StopTimer()
-		s.again(b, list)
-		b.StartTimer()
-	}
-}
-
-// BenchmarkStart makes live runs of 200 claims.
-func BenchmarkStart(b *testing.B) {
-	s := newStage(b)
-	for b.Loop() {
-		b.StopTimer()
-		list := s.claim(b)
-		begin := starts(list)
-		b.StartTimer()
-		started := s.start(b, begin)
-		b.StopTimer()
-		s.finish(b, s.finished(begin, started))
-		s.again(b, list)
-		b.StartTimer()
-	}
-}
-
-// BenchmarkFinish records 200 runs and plans what follows.
-func BenchmarkFinish(b *testing.B) {
-	s := newStage(b)
-	for b.Loop() {
-		b.StopTimer()
-		list := s.claim(b)
-		begin := starts(list)
-		over := s.finished(begin, s.start(b, begin))
-		b.StartTimer()
-		s.finish(b, over)
 		b.StopTimer()
 		s.again(b, list)
 		b.StartTimer()
