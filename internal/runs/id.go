@@ -3,6 +3,7 @@ package runs
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"strings"
 	"time"
 	"unicode"
@@ -65,7 +66,16 @@ func ParseID(s string) (ID, error) {
 }
 
 // String returns the ID as users see it: run_ and the UUID in its canonical form.
-func (id ID) String() string { return idPrefix + uuid.UUID(id).String() }
+func (id ID) String() string {
+	text := append(make([]byte, 0, len(idPrefix)+36), idPrefix...)
+	for i, part := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
+		if i > 0 {
+			text = append(text, '-')
+		}
+		text = hex.AppendEncode(text, part)
+	}
+	return string(text)
+}
 
 // Slot returns the due time that the ID carries, to the millisecond, in UTC.
 func (id ID) Slot() time.Time {
