@@ -48,6 +48,9 @@ func (s Soak) Run(ctx context.Context) (_ Report, err error) {
 	r.Config["rate"], r.Config["operate"], r.Config["hanging"], r.Config["workers"] = s.Rate, s.Operate, s.Hanging, s.Workers
 	r.Soak = samples.report(s.Sample)
 	r.Soak.Seconds = s.For.Seconds()
+	if m.Missing > 0 || m.StartLagMs.P99 > milliseconds(FindLag) {
+		r.Notes = append(r.Notes, fmt.Sprintf("The machine did not keep up with %d calls a second: what grows may be work that waits.", s.Rate))
+	}
 	return r, err
 }
 

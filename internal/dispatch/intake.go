@@ -15,6 +15,11 @@ const (
 	// overdueLimit is how long an overdue claim may have waited here before the worker takes no more: what it holds already is
 	// all that it can start soon, and others may have free slots.
 	overdueLimit = 250 * time.Millisecond
+	// refillShare is which part of the queue must be free before the worker asks for more between its polls: a claim costs the database
+	// about as much for one endpoint as for fifty. The rest lasts until the claim is back.
+	refillShare = 4
+	// refillMost is room enough in any case: more does not fit one claim.
+	refillMost = 500
 	// hoardLimit is how long all slots may be taken before overdue claims are given back for others to take.
 	hoardLimit = 2 * time.Second
 )
@@ -32,6 +37,13 @@ func (w *Worker) Room() (limit int, horizon time.Duration) {
 		return room, w.cfg.Rules.Horizon
 	}
 	return max(free, 0), 0 // The queue is full of what comes later: take only what is due already.
+}
+
+// refill asks for more where the last claim left something behind and there is room for a good part of what could be claimed.
+func (w *Worker) refill() {
+	if room, _ := w.Room(); room >= max(1, min(w.cfg.Slots*queueFactor/refillShare, refillMost)) {
+		w.claimer.Refill()
+	}
 }
 
 // Take puts claims into the queue. It implements claims.Taker.
