@@ -39,11 +39,16 @@ func (w *Worker) Room() (limit int, horizon time.Duration) {
 	return max(free, 0), 0 // The queue is full of what comes later: take only what is due already.
 }
 
-// refill asks for more where the last claim left something behind and there is room for a good part of what could be claimed.
+// refill asks for more where the last claim left something behind and that is worth a claim.
 func (w *Worker) refill() {
-	if room, _ := w.Room(); room >= max(1, min(w.cfg.Slots*queueFactor/refillShare, refillMost)) {
+	if w.worthRefill() {
 		w.claimer.Refill()
 	}
+}
+
+func (w *Worker) worthRefill() bool {
+	room, _ := w.Room()
+	return room >= max(1, min(w.cfg.Slots*queueFactor/refillShare, refillMost))
 }
 
 // Take puts claims into the queue. It implements claims.Taker.
