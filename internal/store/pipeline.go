@@ -118,27 +118,3 @@ func (r replayer) Scan(into ...any) error {
 	}
 	return r.rows.Scan(into...)
 }
-
-// together sends the statements of write, none of which answers anything, in one round trip of the transaction instead of one each.
-// That none of them failed is known when it returns.
-func together(ctx context.Context, tx pgx.Tx, write func(tx pgx.Tx) error) error {
-	kept := gathered{Tx: tx, batch: &pgx.Batch{}}
-	if err := write(kept); err != nil {
-		return err
-	}
-	return tx.SendBatch(ctx, kept.batch).Close()
-}
-
-// gathered is a transaction that keeps statements without an answer back. How many rows they change is not known yet, so a statement
-// whose rows are counted must not be among them.
-type gathered struct {
-	pgx.Tx
-
-	batch *pgx.Batch
-}
-
-// Exec implements dbsqlc.DBTX.
-func (g gathered) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	g.batch.Queue(sql, args...)
-	return pgconn.CommandTag{}, nil
-}
