@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -91,7 +92,7 @@ func (r SoakReport) table() Table {
 	}
 	for _, x := range r.Trends {
 		t.Rows = append(t.Rows, []string{
-			x.Name, x.Unit, figure(x.First), figure(x.Median), figure(x.Last), figure(x.Max), figure(x.PerHour), fmt.Sprint(x.Grows),
+			x.Name, x.Unit, figure(x.First), figure(x.Median), figure(x.Last), figure(x.Max), figure(x.PerHour), strconv.FormatBool(x.Grows),
 		})
 	}
 	return t
