@@ -73,9 +73,12 @@ securityContext:
 - name: RUBATO_EGRESS_ALLOW
   value: {{ join "," . | quote }}
 {{- end }}
+{{- /* The planner's settings are for the planner: a model needs its key, which nobody else has. */}}
 {{- range $name, $value := .root.Values.config }}
+{{- if or (eq $.component "planner") (not (hasPrefix "RUBATO_PLANNER_" $name)) }}
 - name: {{ $name }}
   value: {{ $value | quote }}
+{{- end }}
 {{- end }}
 {{- end }}
 
