@@ -255,10 +255,10 @@ func (s *stack) raiseFences() {
 	s.t.Helper()
 	text, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(s.t, err)
-	_, rest, found := strings.Cut(string(text), "```sql\nWITH raised")
+	_, rest, found := strings.Cut(string(text), "WITH raised AS")
 	require.True(s.t, found, "the manual has no statement that raises the fences")
 	statement, _, _ := strings.Cut(rest, "```")
-	tag, err := s.pool.Exec(s.t.Context(), "WITH raised"+statement)
+	tag, err := s.pool.Exec(s.t.Context(), "WITH raised AS"+statement)
 	require.NoError(s.t, err)
 	require.GreaterOrEqual(s.t, tag.RowsAffected(), int64(5), "live runs keep step")
 }
