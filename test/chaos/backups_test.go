@@ -276,11 +276,14 @@ func (s *stack) requireRestored(known memory, restarted time.Time) {
 	s.awaitOnSchedule()
 	s.quiesce()
 
-	var since []audit.Request
-	seen, again := map[string]bool{}, 0
+	var remembered []audit.Request // those of runs that the restored database knows
+	seen, since, again := map[string]bool{}, 0, 0
 	for _, r := range s.target.requests() {
 		if r.Arrived.Before(restarted) {
 			seen[r.RunID] = true
+			if known.over[r.RunID] {
+				remembered = append(remembered, r)
+			}
 			continue
 		}
 		require.False(s.t, known.over[r.RunID], "%s is over in the restored database, and was sent once more", r.RunID)
@@ -288,11 +291,13 @@ func (s *stack) requireRestored(known memory, restarted time.Time) {
 		if seen[r.RunID] {
 			again++
 		}
-		since = append(since, r)
+		since++
+		remembered = append(remembered, r)
 	}
 	require.Equal(s.t, rejected, s.target.refusals(), "a target that guards by the fence takes every request of the restored database")
-	require.NotEmpty(s.t, since)
-	report, err := audit.Run(s.t.Context(), s.cluster.URL(), audit.Options{Requests: since, LockTTL: lockTTL, Quiet: true})
+	require.Positive(s.t, since)
+	require.Positive(s.t, again, "what the database has forgotten runs again, and the target is told so by the ID")
+	report, err := audit.Run(s.t.Context(), s.cluster.URL(), audit.Options{Requests: remembered, LockTTL: lockTTL, Quiet: true})
 	require.NoError(s.t, err)
 	if report.Breaches() > 0 {
 		var card strings.Builder
@@ -301,7 +306,7 @@ func (s *stack) requireRestored(known memory, restarted time.Time) {
 	}
 	require.Positive(s.t, report.Check(audit.NoLostDueTime).Checked)
 	s.t.Logf("%d runs over and %d live at the restore point; %d requests since, %d of them with the ID of a run that the target had seen",
-		len(known.over), len(known.live), len(since), again)
+		len(known.over), len(known.live), since, again)
 }
 
 func keys(set map[string]bool) []string {
