@@ -168,6 +168,8 @@ func textOf(t *testing.T, cluster *devpg.Cluster, sql string) (s string) {
 type memory struct {
 	over map[string]bool // runs that are over
 	live map[string]bool // runs that were live
+
+	refused int // requests that the target had refused by their fence before
 }
 
 func (s *stack) remembers() memory {
@@ -183,7 +185,7 @@ func (s *stack) remembers() memory {
 		}
 		return set
 	}
-	return memory{over: ids("SELECT id::text FROM runs"), live: ids("SELECT run_id::text FROM live_runs")}
+	return memory{over: ids("SELECT id::text FROM runs"), live: ids("SELECT run_id::text FROM live_runs"), refused: s.target.refusals()}
 }
 
 // TestRestoredBackups backs up under load, loses the database and everything that ran on it some time later, restores into a new server as the
@@ -266,7 +268,6 @@ func (s *stack) raiseFences() {
 // requireRestored requires what the manual promises of a restored database.
 func (s *stack) requireRestored(known memory, restarted time.Time) {
 	s.t.Helper()
-	rejected := s.target.refusals()
 	eventuallyWithin(s.t, "what was live at the restore point to be settled", 2*patience, func() bool {
 		return s.count("SELECT count(*) FROM live_runs WHERE 'run_' || run_id::text = ANY ($1)", keys(known.live)) == 0
 	})
@@ -294,7 +295,7 @@ func (s *stack) requireRestored(known memory, restarted time.Time) {
 		since++
 		remembered = append(remembered, r)
 	}
-	require.Equal(s.t, rejected, s.target.refusals(), "a target that guards by the fence takes every request of the restored database")
+	require.Equal(s.t, known.refused, s.target.refusals(), "a target that guards by the fence takes every request of the restored database")
 	require.Positive(s.t, since)
 	require.Positive(s.t, again, "what the database has forgotten runs again, and the target is told so by the ID")
 	report, err := audit.Run(s.t.Context(), s.cluster.URL(), audit.Options{Requests: remembered, LockTTL: lockTTL, Quiet: true})

@@ -39,7 +39,7 @@ func helpOf(t *testing.T, path []string) string {
 	t.Helper()
 	for n := len(path); n > 0; n-- {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(binaries, "rubato"), append(path[:n:n], "--help")...).CombinedOutput()
-		if usage, _, _ := strings.Cut(string(out), "\n"); err == nil && !strings.Contains(usage, "<command>") {
+		if usage, _, _ := strings.Cut(string(out), "\n"); err == nil && (n == len(path) || !strings.Contains(usage, "<command>")) {
 			return string(out)
 		}
 	}
