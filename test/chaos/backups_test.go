@@ -91,7 +91,7 @@ func postgresProgram(t *testing.T, cluster *devpg.Cluster, name string) string {
 		}
 	}
 	require.Empty(t, os.Getenv("RUBATO_TEST_BACKUPS"), "%s of Postgres %d was promised, and is not here", name, version)
-	t.Skipf("%s of Postgres %d is not here; the checks of every change bring it. To run this here: apt-get install postgresql", name, version)
+	t.Skipf("%s of Postgres %d is not here; the checks of every change bring it. To run this here: apt-get install postgresql", name, version) //nolint:forbidigo // Not every machine has it; the checks of every change do.
 	return ""
 }
 

@@ -55,7 +55,7 @@ func TestEverythingGoesThroughAPooler(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if !atLeast(version, way.since) {
-				t.Skipf("PgBouncer is %s here; pooling prepared statements needs %s", version, way.since)
+				t.Skipf("PgBouncer is %s here; pooling prepared statements needs %s", version, way.since) //nolint:forbidigo // Debian 12 has 1.18.
 			}
 			direct := pooledDatabase(t)
 			p := startPooler(t, program, direct, poolerConfig(t, version, way.mode))
@@ -78,7 +78,7 @@ func findPooler(t *testing.T) (program, version string) {
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		require.Empty(t, os.Getenv("RUBATO_TEST_PGBOUNCER"), "PgBouncer was promised, and is not on the PATH")
-		t.Skip("PgBouncer is not on the PATH; the checks of every change bring it. To run this here: apt-get install pgbouncer")
+		t.Skip("PgBouncer is not on the PATH; the checks of every change bring it. To run this here: apt-get install pgbouncer") //nolint:forbidigo // Not every machine has it; the checks of every change do.
 	}
 	text, err := exec.CommandContext(t.Context(), program, "--version").Output()
 	require.NoError(t, err)
