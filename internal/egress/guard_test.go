@@ -175,7 +175,7 @@ func TestDialEndsWithItsExchange(t *testing.T) {
 	d := &dialer{policy: NewPolicy(Rules{Allow: loopback()}), resolver: resolver, limits: Limits{}.filled()}
 	exchange := canceledAfter(t, asked)
 	began := time.Now()
-	_, err := d.dial(context.WithoutCancel(withCaller(exchange)), "tcp", "slow.test:80")
+	_, err := d.dial(context.WithoutCancel(withCaller(exchange, new(stopwatch))), "tcp", "slow.test:80")
 	require.Error(t, err)
 	require.Less(t, time.Since(began), d.limits.Connect/2)
 }
