@@ -123,7 +123,7 @@ func planByKey(params map[string]string) map[string]string {
 	params["enable_hashjoin"] = "off"
 	params["enable_mergejoin"] = "off"
 	params["enable_seqscan"] = "off"
-	params["enable_bitmapscan"] = "off" // A claim of an unanalyzed table would read and sort all that is due, to take the first of it.
+	params["enable_bitmapscan"] = "off"             // A claim of an unanalyzed table would read and sort all that is due, to take the first of it.
 	params["plan_cache_mode"] = "force_custom_plan" // A cached plan is for the table as it was.
 	return params
 }
