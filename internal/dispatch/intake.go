@@ -15,6 +15,11 @@ const (
 	// overdueLimit is how long an overdue claim may have waited here before the worker takes no more: what it holds already is
 	// all that it can start soon, and others may have free slots.
 	overdueLimit = 250 * time.Millisecond
+	// refillShare is which part of the queue must be free before the worker asks for more between its polls: a claim costs the database
+	// about as much for one endpoint as for fifty. The rest lasts until the claim is back.
+	refillShare = 4
+	// refillMost is room enough in any case: more does not fit one claim.
+	refillMost = 500
 	// hoardLimit is how long all slots may be taken before overdue claims are given back for others to take.
 	hoardLimit = 2 * time.Second
 )
@@ -32,6 +37,18 @@ func (w *Worker) Room() (limit int, horizon time.Duration) {
 		return room, w.cfg.Rules.Horizon
 	}
 	return max(free, 0), 0 // The queue is full of what comes later: take only what is due already.
+}
+
+// refill asks for more where the last claim left something behind and that is worth a claim.
+func (w *Worker) refill() {
+	if w.worthRefill() {
+		w.claimer.Refill()
+	}
+}
+
+func (w *Worker) worthRefill() bool {
+	room, _ := w.Room()
+	return room >= max(1, min(w.cfg.Slots*queueFactor/refillShare, refillMost))
 }
 
 // Take puts claims into the queue. It implements claims.Taker.
