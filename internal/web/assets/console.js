@@ -250,14 +250,14 @@
 
   // What htmx tells
 
-  document.addEventListener("htmx:after:swap", (event) => {
-    const dialog = $("#dialog");
-    if (event.detail.ctx.target === dialog && dialog.firstElementChild && !dialog.open) dialog.showModal();
+  // A dialog is opened in the step that fills it. What it showed stays when it is closed, and is replaced by the next: its close event comes with
+  // the next frame only, which on a busy machine is after the next dialog has come.
+  document.addEventListener("htmx:before:settle", (event) => { if (event.target.id === "dialog" && !event.target.open) event.target.showModal(); });
+  document.addEventListener("htmx:after:swap", () => {
     ticks();
     drafted();
     relative();
   });
-  document.addEventListener("close", (event) => { if (event.target.id === "dialog" && !event.target.open) event.target.textContent = ""; }, true);
   document.addEventListener("visibilitychange", redraw);
   let resized;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(charts, 150); });
