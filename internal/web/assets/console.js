@@ -236,7 +236,12 @@
   // Errors of a draft, at their fields. Only fields that somebody touched complain while typing.
 
   const touched = new Set();
-  document.addEventListener("input", (event) => { if (event.target.closest("#endpoint-form")) touched.add(event.target.name); });
+  document.addEventListener("input", (event) => {
+    if (!event.target.closest("#endpoint-form")) return;
+    touched.add(event.target.name);
+    const line = event.target.closest(".row")?.querySelector("[data-error-of]"); // The fields of a row have one line for their errors.
+    if (line) touched.add(line.dataset.errorOf);
+  });
   const drafted = () => {
     if (!$("#draft [data-drafted]")) return; // What a form that was sent complains about stays until something is typed.
     const found = new Map($$("#draft [data-error]").map((e) => [e.dataset.error, e.textContent]));
@@ -247,6 +252,25 @@
       if (words) field?.setAttribute("aria-invalid", "true"); else field?.removeAttribute("aria-invalid");
     }
   };
+
+  // Rows of fields: another is an empty copy of the last, under the next number.
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-add-row]");
+    if (!button) return;
+    const rows = $$(".row", button.previousElementSibling), last = rows.at(-1), next = last.cloneNode(true);
+    for (const e of $$("*", next)) {
+      for (const a of ["id", "name", "aria-describedby", "data-error-of"]) {
+        if (e.hasAttribute(a)) e.setAttribute(a, e.getAttribute(a).replace(/^((?:[ef]-)?(?:rule|redact))\d+/, `$1${rows.length}`));
+      }
+      e.removeAttribute("aria-invalid");
+      if (e.matches("input, select")) e.value = "";
+      if (e.matches("[data-error-of]")) e.textContent = "";
+    }
+    last.after(next);
+    button.hidden = rows.length + 1 >= Number(button.dataset.addRow);
+    $("select", next).focus();
+  });
 
   // What htmx tells
 
