@@ -125,6 +125,7 @@ func pages() map[string]handle {
 		"GET /console/planner":                             (*visit).planner,
 		"GET /console/planner/sessions/{id}":               (*visit).session,
 		"GET /console/planner/suggestions/{id}/{verdict}":  (*visit).confirmReview,
+		"GET /console/planner/tempo/{id}/{verdict}":        (*visit).suggestedTempo,
 		"POST /console/planner/suggestions/{id}/{verdict}": (*visit).decide,
 	}
 }

@@ -208,3 +208,16 @@ func TestEveryErrorFindsItsField(t *testing.T) {
 	}, f.errors)
 	require.Equal(t, "unheard.of k", f.problem)
 }
+
+// A suggestion is drawn inside the clamps and for as long as it would hold; what it does not name is left to the decision that would follow.
+func TestASuggestionIsDrawnAsItWouldHold(t *testing.T) {
+	t.Parallel()
+	c := tempoChart{Now: 1000, Min: new(10.0), Max: new(60.0), Baseline: new(30.0)}
+	interval := client.PlannerSuggestion{Interval: &client.PlannerChange{SpanMs: 2000, TTLMs: new(int64(100_000))}}
+	require.Equal(t, &outlook{Times: []float64{1000, 1100, 1100.001}, Interval: []*float64{new(10.0), new(10.0), new(30.0)}}, foreseen(c, interval, client.Decision{}))
+	pause := client.PlannerSuggestion{Pause: &client.PlannerChange{SpanMs: 50_000}}
+	require.Equal(t, &[2]float64{1000, 1050}, foreseen(c, pause, client.Decision{}).Paused)
+	once := client.PlannerSuggestion{OneShot: &client.PlannerChange{SpanMs: 5000}}
+	require.Equal(t, []float64{1000, 1007}, foreseen(c, once, client.Decision{NextRunAt: new(time.Unix(1007, 0))}).Times)
+	require.Empty(t, foreseen(c, once, client.Decision{}).Times)
+}
