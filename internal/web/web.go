@@ -55,6 +55,7 @@ type Server struct {
 	logger   *slog.Logger
 	handler  http.Handler
 	watches  *watches
+	card     chaosCard
 	drained  context.Context //nolint:containedctx // Ends when the server drains; see Drain.
 	drain    context.CancelFunc
 }
@@ -63,7 +64,7 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{
 		api: c.API, auth: c.Auth, figures: c.Figures, sessions: c.Sessions, ticket: c.Ticket, logger: c.Logger.With("component", "web"),
-		watches: newWatches(),
+		watches: newWatches(), card: newChaosCard(),
 	}
 	s.drained, s.drain = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
@@ -122,6 +123,7 @@ func pages() map[string]handle {
 		"GET /console/workers":                             (*visit).workers,
 		"GET /console/workers/live":                        (*visit).workersLive,
 		"GET /console/guarantees":                          (*visit).guarantees,
+		"GET /console/guarantees/live":                     (*visit).guaranteesLive,
 		"GET /console/planner":                             (*visit).planner,
 		"GET /console/planner/sessions/{id}":               (*visit).session,
 		"GET /console/planner/suggestions/{id}/{verdict}":  (*visit).confirmReview,
