@@ -2,6 +2,7 @@ package web
 
 import (
 	"compress/gzip"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -220,4 +221,26 @@ func TestASuggestionIsDrawnAsItWouldHold(t *testing.T) {
 	once := client.PlannerSuggestion{OneShot: &client.PlannerChange{SpanMs: 5000}}
 	require.Equal(t, []float64{1000, 1007}, foreseen(c, once, client.Decision{NextRunAt: new(time.Unix(1007, 0))}).Times)
 	require.Empty(t, foreseen(c, once, client.Decision{}).Times)
+}
+
+// The card that this is built with can be read, and a breach on a card is never hidden.
+func TestTheGuaranteeCardIsShownAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	require.NotPanics(t, func() { newChaosCard() })
+	var c chaosCard
+	require.NoError(t, json.Unmarshal([]byte(`[
+		{"name": "kill -9", "fault": "a worker is killed", "fired": "5 kills", "recoveryMs": 1500, "report": {"auditedAt": "2026-11-20T10:00:00Z",
+			"counts": {"starts": 1528, "duplicates": 0, "overlaps": 8, "excused": 8}, "lateness": {"p99Ms": 5131, "maxMs": 6147}, "checks": [{"breaches": 0}]}},
+		{"name": "<i>outage</i>", "fault": "f", "fired": "", "recoveryMs": 0, "report": {"auditedAt": "2026-11-21T10:00:00Z",
+			"counts": {"starts": 2, "duplicates": 1}, "lateness": {}, "checks": [{"breaches": 0}, {"breaches": 2}]}}]`), &c))
+	show := func(c chaosCard) string {
+		var page strings.Builder
+		require.NoError(t, chaosCardPart(c).Render(t.Context(), &page))
+		return page.String()
+	}
+	for _, want := range []string{"2 scenarios, 1\u202f530 starts, 1 duplicate requests", "2 breaches", "2 broken", "8 excused", "5.1 s", "21 November 2026", "&lt;i&gt;outage"} {
+		require.Contains(t, show(c), want)
+	}
+	require.Contains(t, show(c[:1]), "no promise broken")
+	require.Contains(t, show(nil), "This build carries no card")
 }
