@@ -40,8 +40,12 @@ func (f *form) putDelivery(d map[string]any) {
 			d[name] = true
 		}
 	}
-	f.putRows(d, "successRules", "rule", maxRules, f.rule)
-	f.putRows(d, "redact", "redact", maxRedact, f.redaction)
+	if rules := f.members("rule", maxRules, f.rule); len(rules) > 0 {
+		d["successRules"] = rules
+	}
+	if hidden := f.members("redact", maxRedact, f.redaction); len(hidden) > 0 {
+		d["redact"] = hidden
+	}
 }
 
 func (f *form) putAuth(d map[string]any) {
@@ -81,9 +85,8 @@ func (f *form) putTLS(d map[string]any) {
 	}
 }
 
-// putRows adds a list whose members are written in a row of fields each. Rows without a type are no members.
-func (f *form) putRows(d map[string]any, name, list string, most int, read func(i int) map[string]any) {
-	var members []any
+// members reads a list whose members are written in a row of fields each. Rows without a type are no members.
+func (f *form) members(list string, most int, read func(i int) map[string]any) (members []any) {
 	f.used[list] = nil
 	for i := range most {
 		if f.get(row(list, i, "Type")) == "" {
@@ -92,9 +95,7 @@ func (f *form) putRows(d map[string]any, name, list string, most int, read func(
 		members = append(members, read(i))
 		f.used[list] = append(f.used[list], i)
 	}
-	if len(members) > 0 {
-		d[name] = members
-	}
+	return members
 }
 
 // rule returns a rule about answers as the API takes it.
