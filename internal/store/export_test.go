@@ -98,7 +98,10 @@ func OverviewStatement(p dbsqlc.TenantRunsParams) Asked {
 
 // SparksStatement returns what the pictures in a list of endpoints ask the database.
 func SparksStatement(p dbsqlc.ConsoleSparksParams) Asked {
-	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().ConsoleSparks(context.Background(), q, p); return err })
+	return asked(func(q dbsqlc.DBTX) error {
+		_, err := dbsqlc.New().ConsoleSparks(context.Background(), q, p)
+		return err
+	})
 }
 
 // NewsStatement returns what a look at the feed asks the database first.

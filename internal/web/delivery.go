@@ -181,8 +181,9 @@ func fillDelivery(fields map[string]string, e map[string]any) {
 			fields[name] = "on"
 		}
 	}
-	var query []string
-	for name, value := range object(e["query"]) {
+	parameters := object(e["query"])
+	query := make([]string, 0, len(parameters))
+	for name, value := range parameters {
 		text, _ := value.(string) // They are texts.
 		query = append(query, name+"="+text)
 	}

@@ -114,9 +114,13 @@ func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 		Auth: &client.Auth{Type: "oauth2", TokenURL: new("https://login.example/"), ClientID: new("me"), ClientSecret: new(`{{secret "x"}}`), Scopes: &[]string{"a", "b:c"}},
 		TLS:  &client.TLS{ServerName: new("x.example"), MinVersion: new(client.TLSVersion("1.3")), SkipVerify: new(true), CaCertificates: new("-----BEGIN\nx\n-----END")},
 		SuccessRules: &[]client.SuccessRule{
-			{Type: "json", JSONPath: new("$.n"), Op: new(client.SuccessRuleOp("less")), Value: 5.0}, {Type: "json", JSONPath: new("$.s"), Value: "5"},
-			{Type: "json", JSONPath: new("$.b"), Value: true}, {Type: "header", Header: new("X-Ok"), Op: new(client.SuccessRuleOp("exists"))},
-			{Type: "body", Op: new(client.SuccessRuleOp("matches")), Value: "^ok$"}, {Type: "body", Value: " two words "}, {Type: "cel", Expression: new("status == 200")},
+			{Type: "json", JSONPath: new("$.n"), Op: new(client.SuccessRuleOp("less")), Value: 5.0},
+			{Type: "json", JSONPath: new("$.s"), Value: "5"},
+			{Type: "json", JSONPath: new("$.b"), Value: true},
+			{Type: "header", Header: new("X-Ok"), Op: new(client.SuccessRuleOp("exists"))},
+			{Type: "body", Op: new(client.SuccessRuleOp("matches")), Value: "^ok$"},
+			{Type: "body", Value: " two words "},
+			{Type: "cel", Expression: new("status == 200")},
 			{Type: "latency", MaxLatencyMs: new(int64(1500))},
 		},
 		Redact:  &[]client.RedactRule{{Header: new("X-Me")}, {JSONPath: new("$..token")}, {Pattern: new("[0-9]+"), Replacement: new("#")}},
@@ -134,10 +138,14 @@ func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 		"auth": map[string]any{"type": "oauth2", "tokenUrl": "https://login.example/", "clientId": "me", "clientSecret": `{{secret "x"}}`, "scopes": []any{"a", "b:c"}},
 		"tls":  map[string]any{"serverName": "x.example", "minVersion": "1.3", "skipVerify": true, "caCertificates": "-----BEGIN\nx\n-----END"},
 		"successRules": []any{
-			map[string]any{"type": "json", "jsonPath": "$.n", "op": "less", "value": 5.0}, map[string]any{"type": "json", "jsonPath": "$.s", "value": "5"},
-			map[string]any{"type": "json", "jsonPath": "$.b", "value": true}, map[string]any{"type": "header", "header": "X-Ok", "op": "exists"},
-			map[string]any{"type": "body", "op": "matches", "value": "^ok$"}, map[string]any{"type": "body", "value": " two words "},
-			map[string]any{"type": "cel", "expression": "status == 200"}, map[string]any{"type": "latency", "maxLatencyMs": 1500.0},
+			map[string]any{"type": "json", "jsonPath": "$.n", "op": "less", "value": 5.0},
+			map[string]any{"type": "json", "jsonPath": "$.s", "value": "5"},
+			map[string]any{"type": "json", "jsonPath": "$.b", "value": true},
+			map[string]any{"type": "header", "header": "X-Ok", "op": "exists"},
+			map[string]any{"type": "body", "op": "matches", "value": "^ok$"},
+			map[string]any{"type": "body", "value": " two words "},
+			map[string]any{"type": "cel", "expression": "status == 200"},
+			map[string]any{"type": "latency", "maxLatencyMs": 1500.0},
 		},
 		"redact": []any{map[string]any{"header": "X-Me"}, map[string]any{"jsonPath": "$..token"}, map[string]any{"pattern": "[0-9]+", "replacement": "#"}},
 	}, d)
@@ -199,9 +207,17 @@ func TestEveryErrorFindsItsField(t *testing.T) {
 	})
 	f.document()
 	f.blame(&[]client.FieldError{
-		{Field: "auth.clientId", Message: "a"}, {Field: "auth", Message: "b"}, {Field: "auth.scopes[1]", Message: "c"}, {Field: "tls.minVersion", Message: "d"},
-		{Field: "successRules[1].jsonPath", Message: "e"}, {Field: "redact[0].pattern", Message: "f"}, {Field: "query.page", Message: "g"}, {Field: "retry.backoffMs", Message: "h"},
-		{Field: "sign", Message: "i"}, {Field: "responseTailKb", Message: "j"}, {Field: "unheard.of", Message: "k"},
+		{Field: "auth.clientId", Message: "a"},
+		{Field: "auth", Message: "b"},
+		{Field: "auth.scopes[1]", Message: "c"},
+		{Field: "tls.minVersion", Message: "d"},
+		{Field: "successRules[1].jsonPath", Message: "e"},
+		{Field: "redact[0].pattern", Message: "f"},
+		{Field: "query.page", Message: "g"},
+		{Field: "retry.backoffMs", Message: "h"},
+		{Field: "sign", Message: "i"},
+		{Field: "responseTailKb", Message: "j"},
+		{Field: "unheard.of", Message: "k"},
 	})
 	require.Equal(t, map[string]string{
 		"authClientId": "a", "authType": "b", "authScopes": "c", "tlsMinVersion": "d", "rule2": "e", "redact3": "f", "query": "query.page g", "backoffMs": "h",
