@@ -96,6 +96,14 @@ func OverviewStatement(p dbsqlc.TenantRunsParams) Asked {
 	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().TenantRuns(context.Background(), q, p); return err })
 }
 
+// SparksStatement returns what the pictures in a list of endpoints ask the database.
+func SparksStatement(p dbsqlc.ConsoleSparksParams) Asked {
+	return asked(func(q dbsqlc.DBTX) error {
+		_, err := dbsqlc.New().ConsoleSparks(context.Background(), q, p)
+		return err
+	})
+}
+
 // NewsStatement returns what a look at the feed asks the database first.
 func NewsStatement(p dbsqlc.RunNewsListParams) Asked {
 	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunNewsList(context.Background(), q, p); return err })

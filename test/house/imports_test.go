@@ -152,8 +152,8 @@ func packageRules() []rule {
 		{"internal/template", nil, "what a template yields depends on its text and its values alone"},
 		{
 			"internal/web",
-			[]string{"client", "internal/auth", "internal/console", "internal/endpoints", "internal/errs", "internal/governor", "internal/schedule"},
-			"the console is a client of the API; what it foresees of a draft, the domain tells",
+			[]string{"client", "docs", "internal/auth", "internal/console", "internal/endpoints", "internal/errs", "internal/governor", "internal/schedule"},
+			"the console is a client of the API; what it foresees of a draft, the domain tells, and it shows the card that the documents carry",
 		},
 		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
 	}
