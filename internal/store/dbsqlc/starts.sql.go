@@ -15,7 +15,7 @@ SELECT l.endpoint_id, l.run_id, l.tenant_id, l.started_at, l.locked_until
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id,
              unnest($2::uuid[]) AS run_id,
              unnest($3::bigint[]) AS token) asked
-         JOIN live_runs l ON l.endpoint_id = asked.endpoint_id AND l.run_id = asked.run_id AND l.claim_token = asked.token
+         JOIN live_runs l ON l.endpoint_id = ANY (ARRAY[asked.endpoint_id]) AND l.run_id = asked.run_id AND l.claim_token = asked.token
 WHERE l.worker_id = $4::uuid
 `
 
