@@ -26,17 +26,19 @@ RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.sourc
 
 -- name: ScheduleRelease :execrows
 -- Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
--- that arrives late does not start. A claim that was revoked or started meanwhile is left alone.
+-- that arrives late does not start. A claim that was revoked or started meanwhile is left alone. ANY (ARRAY[...]) in the place of an
+-- equality leaves the planner one way: looking rows up by key. It could otherwise begin at the table, which is cheap as long as that is
+-- empty, and the plan is kept.
 WITH given AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
 )
 UPDATE schedules s
 SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
 FROM given
-WHERE s.endpoint_id = given.endpoint_id
+WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
   AND s.claim_token = given.token
   AND s.claimed_by = sqlc.arg('worker_id')::uuid
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id);
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = ANY (ARRAY[s.endpoint_id]));
 
 -- name: LiveRunExtendLocks :many
 -- Moves on the locks of runs that are still this worker's, by run and token, and returns them. What does not come back was

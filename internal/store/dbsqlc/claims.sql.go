@@ -164,10 +164,10 @@ WITH given AS (
 UPDATE schedules s
 SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
 FROM given
-WHERE s.endpoint_id = given.endpoint_id
+WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
   AND s.claim_token = given.token
   AND s.claimed_by = $1::uuid
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = ANY (ARRAY[s.endpoint_id]))
 `
 
 type ScheduleReleaseParams struct {
@@ -177,7 +177,9 @@ type ScheduleReleaseParams struct {
 }
 
 // Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
-// that arrives late does not start. A claim that was revoked or started meanwhile is left alone.
+// that arrives late does not start. A claim that was revoked or started meanwhile is left alone. ANY (ARRAY[...]) in the place of an
+// equality leaves the planner one way: looking rows up by key. It could otherwise begin at the table, which is cheap as long as that is
+// empty, and the plan is kept.
 func (q *Queries) ScheduleRelease(ctx context.Context, db DBTX, arg ScheduleReleaseParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleRelease, arg.WorkerID, arg.EndpointIds, arg.Tokens)
 	if err != nil {
