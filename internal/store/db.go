@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/trace"
 
+	"rubato/internal/notices"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -45,7 +47,8 @@ type DB struct {
 	sweeps  *pgxpool.Pool // for the sweeper alone
 	q       *dbsqlc.Queries
 	configs *configs
-	now     func() *time.Time // nil in its answer means the database's clock
+	book    atomic.Pointer[notices.Book] // what runs may mean for notices, as [Notices.Refresh] read it; nil: nothing
+	now     func() *time.Time            // nil in its answer means the database's clock
 }
 
 // Open prepares a pool. It connects when the first statement needs it, so it succeeds while the database is away; the error is
