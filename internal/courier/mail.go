@@ -36,7 +36,7 @@ type Mail struct {
 	Username string // empty: nobody signs in
 	Password string
 	Security Security
-	Roots    *tls.Config // of the server's certificate; nil: the system's
+	Session  *tls.Config // how the TLS session is checked; nil: by the roots of the system
 }
 
 // send sends a parcel as one message to all recipients of its channel.
@@ -76,8 +76,8 @@ func (m Mail) send(ctx context.Context, p *notices.Parcel) error {
 
 func (m Mail) session(host string) *tls.Config {
 	session := &tls.Config{MinVersion: tls.VersionTLS12}
-	if m.Roots != nil {
-		session = m.Roots.Clone()
+	if m.Session != nil {
+		session = m.Session.Clone()
 	}
 	session.ServerName = host
 	return session
