@@ -1,10 +1,6 @@
 package app
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
 	"rubato/internal/courier"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
@@ -45,12 +41,5 @@ type noticePermissions struct {
 
 // CheckRecipient implements notices.Permissions.
 func (p noticePermissions) CheckRecipient(address string) *errs.Field {
-	switch domain := strings.ToLower(address[strings.LastIndexByte(address, '@')+1:]); {
-	case !p.mail:
-		return &errs.Field{Code: "mail_unavailable", Message: "cannot be used: this installation sends no mail, unless its operator sets RUBATO_SMTP_ADDRESS"}
-	case len(p.domains) > 0 && !slices.Contains(p.domains, domain):
-		return &errs.Field{Code: "recipient_forbidden", Message: fmt.Sprintf("must be addresses at domains that the operator allows, which %s is not", domain)}
-	default:
-		return nil
-	}
+	return notices.JudgeRecipient(address, p.mail, p.domains)
 }

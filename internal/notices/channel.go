@@ -82,46 +82,46 @@ func (c Channel) check(bad *complaints, by Permissions) {
 	case Email:
 		c.checkEmail(bad, by)
 	default:
-		bad.add("channel.kind", "unknown_value", "must be webhook, slack, email or alertmanager")
+		bad.complain("channel.kind", "unknown_value", "must be webhook, slack, email or alertmanager")
 	}
 }
 
 func (c Channel) checkHTTP(bad *complaints, by Permissions) {
 	switch {
 	case c.URL == "" && c.URLSecret == "":
-		bad.add("channel.url", "required", "must be the URL that notices go to, unless urlSecret names the secret that holds it")
+		bad.complain("channel.url", "required", "must be the URL that notices go to, unless urlSecret names the secret that holds it")
 	case c.URL != "" && c.URLSecret != "":
-		bad.add("channel.urlSecret", "url_twice", "must be left out where url is given")
+		bad.complain("channel.urlSecret", "url_twice", "must be left out where url is given")
 	case c.URL != "":
 		if f := by.CheckURL(c.URL); f != nil {
-			bad.add("channel.url", f.Code, f.Message)
+			bad.complain("channel.url", f.Code, f.Message)
 		}
 	}
 	for field, name := range map[string]string{"channel.urlSecret": c.URLSecret, "channel.tokenSecret": c.TokenSecret} {
 		if name != "" && !secrets.ValidName(name) {
-			bad.add(field, "name_invalid", "must name a secret of yours, such as slack-url")
+			bad.complain(field, "name_invalid", "must name a secret of yours, such as slack-url")
 		}
 	}
 	if len(c.To) > 0 {
-		bad.add("channel.to", "not_for_channel", "must be left out unless the channel is email")
+		bad.complain("channel.to", "not_for_channel", "must be left out unless the channel is email")
 	}
 }
 
 func (c Channel) checkEmail(bad *complaints, by Permissions) {
 	for field, text := range map[string]string{"channel.url": c.URL, "channel.urlSecret": c.URLSecret, "channel.tokenSecret": c.TokenSecret} {
 		if text != "" {
-			bad.add(field, "not_for_channel", "must be left out where the channel is email")
+			bad.complain(field, "not_for_channel", "must be left out where the channel is email")
 		}
 	}
 	switch n := len(c.To); {
 	case n == 0:
-		bad.add("channel.to", "required", "must name who gets the mail, such as [\"oncall@example.com\"]")
+		bad.complain("channel.to", "required", "must name who gets the mail, such as [\"oncall@example.com\"]")
 	case n > maxRecipients:
-		bad.add("channel.to", "too_many", "must be at most 20 addresses")
+		bad.complain("channel.to", "too_many", "must be at most 20 addresses")
 	}
 	for _, address := range c.To {
 		if f := checkAddress(address, by); f != nil {
-			bad.add("channel.to", f.Code, f.Message)
+			bad.complain("channel.to", f.Code, f.Message)
 			return
 		}
 	}
@@ -138,4 +138,16 @@ func checkAddress(address string, by Permissions) *errs.Field {
 
 func ascii(text string) bool {
 	return !slices.ContainsFunc([]byte(text), func(b byte) bool { return b >= 0x80 })
+}
+
+// JudgeRecipient returns what is wrong with an address where mail goes out at all, and to which domains: to all where there are none.
+func JudgeRecipient(address string, mail bool, domains []string) *errs.Field {
+	switch domain := strings.ToLower(address[strings.LastIndexByte(address, '@')+1:]); {
+	case !mail:
+		return &errs.Field{Code: "mail_unavailable", Message: "cannot be used: this installation sends no mail, unless its operator sets RUBATO_SMTP_ADDRESS"}
+	case len(domains) > 0 && !slices.Contains(domains, domain):
+		return &errs.Field{Code: "recipient_forbidden", Message: "must be addresses at domains that the operator allows: " + strings.Join(domains, ", ")}
+	default:
+		return nil
+	}
 }

@@ -128,7 +128,7 @@ func (r Rule) Redacted() map[string]any {
 // complaints gathers what is wrong with an input.
 type complaints []errs.Field
 
-func (c *complaints) add(field, code, message string) {
+func (c *complaints) complain(field, code, message string) {
 	*c = append(*c, errs.Field{Field: field, Code: code, Message: message})
 }
 
@@ -139,10 +139,10 @@ func (s Spec) Check(name string, by Permissions) error {
 	s.checkEvent(&bad)
 	checkScope(&bad, s.Scope)
 	if s.Remind != 0 && (s.Remind < minRemind || s.Remind > maxRemind) {
-		bad.add("remindMs", "out_of_range", "must be 60000 (a minute) to 2592000000 (30 days), or 0 for no reminders")
+		bad.complain("remindMs", "out_of_range", "must be 60000 (a minute) to 2592000000 (30 days), or 0 for no reminders")
 	}
 	if s.Channel.Kind == Alertmanager && !s.Recovery {
-		bad.add("recovery", "recovery_required", "must be true for an Alertmanager, which would show what it is told for ever otherwise")
+		bad.complain("recovery", "recovery_required", "must be true for an Alertmanager, which would show what it is told for ever otherwise")
 	}
 	s.Channel.check(&bad, by)
 	return errs.InvalidFields(bad)
@@ -150,39 +150,39 @@ func (s Spec) Check(name string, by Permissions) error {
 
 func (s Spec) checkEvent(bad *complaints) {
 	if !slices.Contains(Events(), s.Event) {
-		bad.add("event", "unknown_value", "must be failures, late, lost, paused or suggestion")
+		bad.complain("event", "unknown_value", "must be failures, late, lost, paused or suggestion")
 		return
 	}
 	switch {
 	case s.Event == Failures && (s.Failures < 1 || s.Failures > maxFailures):
-		bad.add("failures", "out_of_range", "must be 1 to 1000 failures in a row for the event failures")
+		bad.complain("failures", "out_of_range", "must be 1 to 1000 failures in a row for the event failures")
 	case s.Event != Failures && s.Failures != 0:
-		bad.add("failures", "not_for_event", "must be left out unless the event is failures")
+		bad.complain("failures", "not_for_event", "must be left out unless the event is failures")
 	}
 	switch {
 	case s.Event == Late && (s.Late < minLate || s.Late > maxLate):
-		bad.add("lateMs", "out_of_range", "must be 1000 to 604800000 (7 days) for the event late")
+		bad.complain("lateMs", "out_of_range", "must be 1000 to 604800000 (7 days) for the event late")
 	case s.Event != Late && s.Late != 0:
-		bad.add("lateMs", "not_for_event", "must be left out unless the event is late")
+		bad.complain("lateMs", "not_for_event", "must be left out unless the event is late")
 	}
 }
 
 func checkName(bad *complaints, name string) {
 	if !secrets.ValidName(name) {
-		bad.add("name", "name_invalid", "must be up to 100 lower-case letters, digits, dots, hyphens and underscores, the first a letter or a digit")
+		bad.complain("name", "name_invalid", "must be up to 100 lower-case letters, digits, dots, hyphens and underscores, the first a letter or a digit")
 	}
 }
 
 func checkScope(bad *complaints, s Scope) {
 	if s.EndpointID != (endpoints.ID{}) && len(s.Labels) > 0 {
-		bad.add("labels", "scope_order", "must be left out where endpointId names one endpoint")
+		bad.complain("labels", "scope_order", "must be left out where endpointId names one endpoint")
 	}
 	if len(s.Labels) > maxLabels {
-		bad.add("labels", "too_many", fmt.Sprintf("must be at most %d labels", maxLabels))
+		bad.complain("labels", "too_many", fmt.Sprintf("must be at most %d labels", maxLabels))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 		if name == "" || !short(name, maxLabel) || !short(s.Labels[name], maxLabel) {
-			bad.add("labels", "label_invalid", "must be names and values of at most 255 characters without control characters, the names not empty")
+			bad.complain("labels", "label_invalid", "must be names and values of at most 255 characters without control characters, the names not empty")
 			return
 		}
 	}

@@ -41,16 +41,16 @@ func (s WindowSpec) Check(name string) error {
 	checkName(&bad, name)
 	checkScope(&bad, s.Scope)
 	if s.StartsAt.Year() < 2020 || s.StartsAt.Year() >= 2200 {
-		bad.add("startsAt", "out_of_range", "must lie between the years 2020 and 2200")
+		bad.complain("startsAt", "out_of_range", "must lie between the years 2020 and 2200")
 	}
 	switch {
 	case !s.EndsAt.After(s.StartsAt):
-		bad.add("endsAt", "window_order", "must lie after startsAt")
+		bad.complain("endsAt", "window_order", "must lie after startsAt")
 	case s.EndsAt.Sub(s.StartsAt) > maxWindow:
-		bad.add("endsAt", "out_of_range", "must lie at most 366 days after startsAt")
+		bad.complain("endsAt", "out_of_range", "must lie at most 366 days after startsAt")
 	}
 	if !short(s.Reason, maxReason) {
-		bad.add("reason", "too_long", "must be at most 500 characters on one line")
+		bad.complain("reason", "too_long", "must be at most 500 characters on one line")
 	}
 	return errs.InvalidFields(bad)
 }
