@@ -176,7 +176,7 @@ func (c *Courier) handle(ctx context.Context, p *notices.Parcel) error {
 	if ctx.Err() != nil && !r.Delivered() { // We stopped it ourselves: whoever is next sends it.
 		return nil
 	}
-	c.metrics.took(p.Channel.Kind, time.Since(began))
+	c.metrics.took(time.Since(began))
 	p.Attempts++
 	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()

@@ -26,7 +26,7 @@ func results() []result {
 // metrics counts what the courier does.
 type metrics struct {
 	deliveries *prometheus.CounterVec
-	seconds    *prometheus.HistogramVec
+	seconds    prometheus.Histogram
 	waiting    prometheus.Gauge
 	oldest     prometheus.Gauge
 	panics     prometheus.Counter
@@ -38,10 +38,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		deliveries: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "rubato_notices_deliveries_total", Help: "What came of notices that were due, by channel.",
 		}, []string{"channel", "result"}),
-		seconds: f.NewHistogramVec(prometheus.HistogramOpts{
+		seconds: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "rubato_notices_delivery_seconds", Help: "How long attempts to deliver a notice took.",
-			Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
-		}, []string{"channel"}),
+			Buckets: []float64{.05, .25, 1, 5, 15},
+		}),
 		waiting: f.NewGauge(prometheus.GaugeOpts{
 			Name: "rubato_notices_waiting", Help: "Notices of the installation that are not delivered yet, as this process last saw.",
 		}),
@@ -55,7 +55,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		for _, result := range results() {
 			m.deliveries.WithLabelValues(string(channel), string(result))
 		}
-		m.seconds.WithLabelValues(string(channel))
 	}
 	return m
 }
@@ -67,9 +66,7 @@ func (m *metrics) count(channel notices.ChannelKind, r result) {
 	m.deliveries.WithLabelValues(string(channel), string(r)).Inc()
 }
 
-func (m *metrics) took(channel notices.ChannelKind, d time.Duration) {
-	m.seconds.WithLabelValues(string(channel)).Observe(d.Seconds())
-}
+func (m *metrics) took(d time.Duration) { m.seconds.Observe(d.Seconds()) }
 
 func (m *metrics) backlog(waiting int, oldest time.Duration) {
 	m.waiting.Set(float64(waiting))

@@ -317,8 +317,8 @@ func TestARuleIsMadeTestedAndDeleted(t *testing.T) {
 	b.says("<b>away</b>")
 	b.accessible()
 	b.shoot("notices-dead")
-	b.click("[aria-label^='Send ntc_']")
-	b.await("!document.querySelector('[aria-label^=\"Send ntc_\"]')")
+	b.click("[aria-label^='Send again ntc_']")
+	b.await("!document.querySelector('[aria-label^=\"Send again ntc_\"]')")
 	<-heard
 	b.click("[aria-label='Delete shop-failures']")
 	b.says("Nobody is told of anything yet")
