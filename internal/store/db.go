@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"rubato/internal/errs"
+	"rubato/internal/notices"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -46,6 +48,7 @@ type DB struct {
 	sweeps  *pgxpool.Pool // for the sweeper alone
 	q       *dbsqlc.Queries
 	configs *configs
+	book    atomic.Pointer[notices.Book] // what runs may mean for notices, as [Notices.Refresh] read it; nil: nothing
 	waker   waker
 	now     func() *time.Time // nil in its answer means the database's clock
 }

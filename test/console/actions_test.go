@@ -315,3 +315,46 @@ func TestASuggestionIsApprovedWithItsEffectInView(t *testing.T) {
 	b.says("by planner:heuristic, until")
 	b.clean()
 }
+
+// A rule is made, tested and deleted; what was given up is sent again.
+func TestARuleIsMadeTestedAndDeleted(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	heard := make(chan struct{}, 10)
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { heard <- struct{}{} }))
+	t.Cleanup(hook.Close)
+	chrome := browser(t)
+	b := open(chrome, t, w, wide)
+	b.visit(w.link)
+	b.visit("/console/notices")
+	b.click("#main details summary")
+	b.write("#rule-form [name=name]", "Not a name")
+	b.write("#rule-form [name=url]", hook.URL+"/hook")
+	b.await("(document.querySelector('#rule-form [name=kind]').value = 'slack') === 'slack'")
+	b.click("#rule-form [type=submit]")
+	b.says("must be up to 100 lower-case letters")
+	b.forget() // The browser notes the status of the refusal.
+	b.await("(document.querySelector('#rule-form [name=name]').value = 'shop-failures') === 'shop-failures'")
+	b.click("#rule-form [type=submit]")
+	b.await("document.querySelector('[aria-label=\"Test shop-failures\"]')")
+	b.says("3 failures in a row")
+	b.accessible()
+	b.click("[aria-label='Test shop-failures']")
+	b.says("Delivered, after")
+	<-heard
+	w.sql(t, `INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
+		SELECT gen_random_uuid(), e.tenant_id, r.id, r.name, e.id, 'failures', now(), '{"failures": 3}', 'infinity', 0
+		FROM endpoints e, notice_rules r WHERE e.key = 'demo-orders'`)
+	w.sql(t, `INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, ended_at, error)
+		SELECT gen_random_uuid(), tenant_id, id, 'opened', 0, now(), now(), 'dead', 14, 1, false, now(), '<b>away</b>' FROM notice_episodes`)
+	b.visit("/console/notices")
+	b.says("<b>away</b>")
+	b.accessible()
+	b.shoot("notices-dead")
+	b.click("[aria-label^='Send again ntc_']")
+	b.await("!document.querySelector('[aria-label^=\"Send again ntc_\"]')")
+	<-heard
+	b.click("[aria-label='Delete shop-failures']")
+	b.says("Nobody is told of anything yet")
+	b.clean()
+}
