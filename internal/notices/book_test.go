@@ -40,8 +40,8 @@ func TestAnEpisodeIsAskedForWhereABoundIsCrossed(t *testing.T) {
 		"ThisEndpoint":    {[]notices.Rule{of(mine, func(s *notices.Spec) { s.Scope.EndpointID = endpoints.ID{7} })}, notices.Failures, 2, 3, true},
 		"OtherLabels":     {[]notices.Rule{of(mine, func(s *notices.Spec) { s.Scope.Labels = map[string]string{"team": "bank"} })}, notices.Failures, 2, 3, false},
 		"OneOfTwo":        {[]notices.Rule{of(mine, func(s *notices.Spec) { s.Failures = 9 }), after3}, notices.Failures, 2, 3, true},
-		"LateByLess":      {[]notices.Rule{of(mine, func(s *notices.Spec) { s.Event, s.Late = notices.Late, 10 * time.Second })}, notices.Late, 0, 9_999, false},
-		"LateBySoMuch":    {[]notices.Rule{of(mine, func(s *notices.Spec) { s.Event, s.Late = notices.Late, 10 * time.Second })}, notices.Late, 0, 10_000, true},
+		"LateByLess":      {[]notices.Rule{of(mine, func(s *notices.Spec) { s.Event, s.Late = notices.Late, 10*time.Second })}, notices.Late, 0, 9_999, false},
+		"LateBySoMuch":    {[]notices.Rule{of(mine, func(s *notices.Spec) { s.Event, s.Late = notices.Late, 10*time.Second })}, notices.Late, 0, 10_000, true},
 		"LostIsAlwaysOne": {[]notices.Rule{of(mine, func(s *notices.Spec) { s.Event, s.Failures = notices.Lost, 0 })}, notices.Lost, 0, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {

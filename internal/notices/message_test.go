@@ -12,9 +12,13 @@ import (
 func TestASubjectSaysWhatIsSo(t *testing.T) {
 	t.Parallel()
 	type edit = func(*notices.Parcel)
-	about := func(e notices.Event, d notices.Detail) edit { return func(p *notices.Parcel) { p.Event, p.Detail = e, d } }
+	about := func(e notices.Event, d notices.Detail) edit {
+		return func(p *notices.Parcel) { p.Event, p.Detail = e, d }
+	}
 	over := func(e notices.Event) edit {
-		return func(p *notices.Parcel) { p.Event, p.Kind, p.ClosedAt = e, notices.Recovered, p.OpenedAt.Add(90*time.Minute) }
+		return func(p *notices.Parcel) {
+			p.Event, p.Kind, p.ClosedAt = e, notices.Recovered, p.OpenedAt.Add(90*time.Minute)
+		}
 	}
 	for name, c := range map[string]struct {
 		edit edit

@@ -125,8 +125,10 @@ func TestARuleIsCheckedFieldByField(t *testing.T) {
 		"MailToNoAddress":         {mail("oncall"), []string{"channel.to: address_invalid"}},
 		"MailInOtherLetters":      {mail("ünter@example.com"), []string{"channel.to: address_invalid"}},
 		"MailElsewhere":           {mail("a@example.com", "b@elsewhere.example"), []string{"channel.to: recipient_forbidden"}},
-		"MailWithAURL": {to(notices.Channel{Kind: notices.Email, To: recipients(1), URL: "https://a.example/"}),
-			[]string{"channel.url: not_for_channel"}},
+		"MailWithAURL": {
+			to(notices.Channel{Kind: notices.Email, To: recipients(1), URL: "https://a.example/"}),
+			[]string{"channel.url: not_for_channel"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
