@@ -3059,7 +3059,7 @@ type ListSecretsParams struct {
 
 // DeleteSecretParams defines parameters for DeleteSecret.
 type DeleteSecretParams struct {
-	// Force Delete it although endpoints refer to it.
+	// Force Delete it although something refers to it.
 	Force *bool `form:"force,omitempty" json:"force,omitempty"`
 }
 
@@ -3714,8 +3714,8 @@ type ClientInterface interface {
 
 	// DeleteSecret Delete a secret
 	//
-	// While endpoints refer to it that is 409 `secret_in_use`, which names some of them. With `force` it is deleted all the same; their
-	// runs fail until there is a secret of that name again.
+	// While endpoints or channels of notice rules refer to it that is 409 `secret_in_use`, which names some of them. With `force` it is
+	// deleted all the same; their runs and notices fail until there is a secret of that name again.
 	//
 	// Corresponds with DELETE /v1/secrets/{name} (the `DeleteSecret` operationId).
 	DeleteSecret(ctx context.Context, name SecretName, params *DeleteSecretParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4996,8 +4996,8 @@ func (c *Client) ListSecrets(ctx context.Context, params *ListSecretsParams, req
 
 // DeleteSecret Delete a secret
 //
-// While endpoints refer to it that is 409 `secret_in_use`, which names some of them. With `force` it is deleted all the same; their
-// runs fail until there is a secret of that name again.
+// While endpoints or channels of notice rules refer to it that is 409 `secret_in_use`, which names some of them. With `force` it is
+// deleted all the same; their runs and notices fail until there is a secret of that name again.
 //
 // Corresponds with DELETE /v1/secrets/{name} (the `DeleteSecret` operationId).
 func (c *Client) DeleteSecret(ctx context.Context, name SecretName, params *DeleteSecretParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9016,8 +9016,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteSecretWithResponse Delete a secret
 	//
-	// While endpoints refer to it that is 409 `secret_in_use`, which names some of them. With `force` it is deleted all the same; their
-	// runs fail until there is a secret of that name again.
+	// While endpoints or channels of notice rules refer to it that is 409 `secret_in_use`, which names some of them. With `force` it is
+	// deleted all the same; their runs and notices fail until there is a secret of that name again.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17436,8 +17436,8 @@ func (c *ClientWithResponses) ListSecretsWithResponse(ctx context.Context, param
 
 // DeleteSecretWithResponse Delete a secret
 //
-// While endpoints refer to it that is 409 `secret_in_use`, which names some of them. With `force` it is deleted all the same; their
-// runs fail until there is a secret of that name again.
+// While endpoints or channels of notice rules refer to it that is 409 `secret_in_use`, which names some of them. With `force` it is
+// deleted all the same; their runs and notices fail until there is a secret of that name again.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -45,7 +45,7 @@ type (
 		serverFlag
 
 		Name  string `arg:"" help:"Its name."`
-		Force bool   `help:"Delete it although endpoints refer to it; their runs fail then."`
+		Force bool   `help:"Delete it although endpoints or notice rules refer to it; their runs and notices fail then."`
 	}
 	secretsRekeyCmd struct{}
 )

@@ -81,14 +81,14 @@ func (m *memory) ListSecrets(_ context.Context, f secrets.Filter) ([]secrets.Sec
 	return list[:min(f.Limit, len(list))], nil
 }
 
-func (m *memory) DeleteSecret(ctx context.Context, by auditlog.Actor, name string, allow func(int, []string) error) error {
+func (m *memory) DeleteSecret(ctx context.Context, by auditlog.Actor, name string, allow func(secrets.Uses) error) error {
 	found, err := m.GetSecret(ctx, by.TenantID, name)
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := allow(found.UsedBy, []string{`"shop"`}); err != nil {
+	if err := allow(secrets.Uses{Endpoints: found.UsedBy, Some: []string{`"shop"`}}); err != nil {
 		return err
 	}
 	m.writes++

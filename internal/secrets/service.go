@@ -19,8 +19,36 @@ type Store interface {
 	GetSecret(ctx context.Context, tenant [16]byte, name string) (Secret, error)
 	// ListSecrets returns the secrets that a filter selects, by name.
 	ListSecrets(ctx context.Context, f Filter) ([]Secret, error)
-	// DeleteSecret removes a secret, unless allow refuses it for the endpoints that refer to it: how many, and some of them.
-	DeleteSecret(ctx context.Context, by auditlog.Actor, name string, allow func(count int, some []string) error) error
+	// DeleteSecret removes a secret, unless allow refuses it for what refers to it.
+	DeleteSecret(ctx context.Context, by auditlog.Actor, name string, allow func(Uses) error) error
+}
+
+// Uses is what refers to a secret.
+type Uses struct {
+	Endpoints int      // how many in service
+	Rules     int      // how many notice rules, by their channels
+	Some      []string // some of either, as people know them
+}
+
+// String says how many of what there are, as the subject of a sentence with its verb.
+func (u Uses) String() string {
+	var list []string
+	for _, of := range []struct {
+		count int
+		one   string
+	}{{u.Endpoints, "endpoint"}, {u.Rules, "notice rule"}} {
+		switch {
+		case of.count == 1:
+			list = append(list, "1 "+of.one)
+		case of.count > 1:
+			list = append(list, fmt.Sprintf("%d %ss", of.count, of.one))
+		}
+	}
+	verb := " refer"
+	if u.Endpoints+u.Rules == 1 {
+		verb = " refers"
+	}
+	return strings.Join(list, " and ") + verb
 }
 
 // Write is a sealed value on its way to the store.
@@ -72,19 +100,22 @@ func (s *Service) List(ctx context.Context, f Filter) ([]Secret, error) {
 	return s.store.ListSecrets(ctx, f)
 }
 
-// Delete removes a secret. While endpoints refer to it that is an [errs.Conflict] that names some of them, unless force is set: then
-// their runs fail until the secret is there again.
+// Delete removes a secret. While endpoints or notice rules refer to it that is an [errs.Conflict] that names some of them, unless force is
+// set: then their runs and notices fail until the secret is there again.
 func (s *Service) Delete(ctx context.Context, by auditlog.Actor, name string, force bool) error {
-	return s.store.DeleteSecret(ctx, by, name, func(count int, some []string) error {
-		if force || count == 0 {
+	return s.store.DeleteSecret(ctx, by, name, func(u Uses) error {
+		if force || u.Endpoints+u.Rules == 0 {
 			return nil
 		}
-		who := fmt.Sprintf("%d endpoints refer", count)
-		if count == 1 {
-			who = "1 endpoint refers"
+		what := "the runs"
+		switch {
+		case u.Endpoints == 0:
+			what = "the notices"
+		case u.Rules > 0:
+			what = "the runs and notices"
 		}
 		return errs.New(errs.Conflict, "secret_in_use", fmt.Sprintf(
-			"%s to the secret, such as %s; change what refers to it first, or delete it with force=true and let the runs fail",
-			who, strings.Join(some, ", ")))
+			"%s to the secret, such as %s; change what refers to it first, or delete it with force=true and let %s fail",
+			u, strings.Join(u.Some, ", "), what))
 	})
 }

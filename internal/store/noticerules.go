@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -69,15 +70,11 @@ func (s *Notices) admit(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec no
 	if err != nil {
 		return err
 	}
-	for _, name := range spec.Channel.Secrets() {
-		_, err := s.db.q.SecretGet(ctx, tx, dbsqlc.SecretGetParams{TenantID: tenant, Name: name})
-		if missing(err) {
-			bad = append(bad, errs.Field{Field: "channel", Code: "secret_unknown", Message: fmt.Sprintf("must name secrets that there are; there is no secret %q", name)})
-		} else if err != nil {
-			return fmt.Errorf("reading the secret %q: %w", name, err)
-		}
+	unknown, err := s.unknownSecrets(ctx, tx, tenant, spec.Channel)
+	if err != nil {
+		return err
 	}
-	return errs.InvalidFields(bad)
+	return errs.InvalidFields(append(bad, unknown...))
 }
 
 // unknownEndpoint complains of a scope that names an endpoint which the tenant does not have in service.
@@ -93,6 +90,25 @@ func (s *Notices) unknownEndpoint(ctx context.Context, tx pgx.Tx, tenant [16]byt
 		return nil, fmt.Errorf("reading endpoint %s: %w", scope.EndpointID, err)
 	}
 	return nil, nil
+}
+
+// unknownSecrets complains of a channel that names secrets which the tenant does not have. Those that there are cannot be deleted before
+// the rule is stored.
+func (s *Notices) unknownSecrets(ctx context.Context, tx pgx.Tx, tenant [16]byte, c notices.Channel) (bad []errs.Field, err error) {
+	names := c.Secrets()
+	if len(names) == 0 {
+		return nil, nil
+	}
+	found, err := s.db.q.SecretsShare(ctx, tx, dbsqlc.SecretsShareParams{TenantID: tenant, Names: names})
+	if err != nil {
+		return nil, fmt.Errorf("looking up %d secrets: %w", len(names), err)
+	}
+	for _, name := range names {
+		if !slices.Contains(found, name) {
+			bad = append(bad, errs.Field{Field: "channel", Code: "secret_unknown", Message: fmt.Sprintf("must name secrets that there are; there is no secret %q", name)})
+		}
+	}
+	return bad, nil
 }
 
 func (s *Notices) put(ctx context.Context, tx pgx.Tx, by auditlog.Actor, name string, spec notices.Spec) (notices.Rule, error) {

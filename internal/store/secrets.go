@@ -13,7 +13,7 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// maxReferrers is how many of the endpoints that refer to a secret are named to who wants to delete it.
+// maxReferrers is how many of the endpoints, and of the notice rules, that refer to a secret are named to who wants to delete it.
 const maxReferrers = 5
 
 // Secrets keeps secrets and signing keys, sealed. It implements secrets.Store, secrets.Source, secrets.Sampler, secrets.Resealer and
@@ -149,9 +149,9 @@ func secretOf(row dbsqlc.SecretGetRow) secrets.Secret {
 	return found
 }
 
-// DeleteSecret implements secrets.Store. Whoever stores an endpoint that refers to the secret comes before it, and is counted, or after
-// it, and finds none.
-func (s *Secrets) DeleteSecret(ctx context.Context, by auditlog.Actor, name string, allow func(int, []string) error) error {
+// DeleteSecret implements secrets.Store. Whoever stores an endpoint or a notice rule that refers to the secret comes before it, and is
+// counted, or after it, and finds none.
+func (s *Secrets) DeleteSecret(ctx context.Context, by auditlog.Actor, name string, allow func(secrets.Uses) error) error {
 	if !secrets.ValidName(name) {
 		return noSecret(name)
 	}
@@ -171,11 +171,11 @@ func (s *Secrets) DeleteSecret(ctx context.Context, by auditlog.Actor, name stri
 		if err != nil {
 			return err
 		}
-		some, err := s.referrers(ctx, tx, found)
+		uses, err := s.uses(ctx, tx, found)
 		if err != nil {
 			return err
 		}
-		if err := allow(found.UsedBy, some); err != nil {
+		if err := allow(uses); err != nil {
 			return err
 		}
 		if _, err := s.db.q.SecretDelete(ctx, tx, dbsqlc.SecretDeleteParams{TenantID: by.TenantID, Name: name}); err != nil {
@@ -187,15 +187,23 @@ func (s *Secrets) DeleteSecret(ctx context.Context, by auditlog.Actor, name stri
 	})
 }
 
-// referrers names some of the endpoints that refer to a secret.
-func (s *Secrets) referrers(ctx context.Context, tx pgx.Tx, of secrets.Secret) ([]string, error) {
+// uses returns what refers to a secret: of each kind how many, and some.
+func (s *Secrets) uses(ctx context.Context, tx pgx.Tx, of secrets.Secret) (secrets.Uses, error) {
+	u := secrets.Uses{Endpoints: of.UsedBy}
 	rows, err := s.db.q.SecretReferrers(ctx, tx, dbsqlc.SecretReferrersParams{TenantID: of.TenantID, Name: of.Name, MaxRows: maxReferrers})
 	if err != nil {
-		return nil, fmt.Errorf("asking who refers to the secret %q: %w", of.Name, err)
+		return u, fmt.Errorf("asking which endpoints refer to the secret %q: %w", of.Name, err)
 	}
-	some := make([]string, 0, len(rows))
 	for _, row := range rows {
-		some = append(some, fmt.Sprintf("%q (%s)", row.Name, endpoints.ID(row.ID)))
+		u.Some = append(u.Some, fmt.Sprintf("%q (%s)", row.Name, endpoints.ID(row.ID)))
 	}
-	return some, nil
+	rules, err := s.db.q.NoticeRuleListNaming(ctx, tx, dbsqlc.NoticeRuleListNamingParams{TenantID: of.TenantID, Secret: of.Name})
+	if err != nil {
+		return u, fmt.Errorf("asking which notice rules refer to the secret %q: %w", of.Name, err)
+	}
+	u.Rules = len(rules)
+	for _, name := range rules[:min(len(rules), maxReferrers)] {
+		u.Some = append(u.Some, fmt.Sprintf("the notice rule %q", name))
+	}
+	return u, nil
 }

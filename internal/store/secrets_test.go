@@ -14,6 +14,7 @@ import (
 	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/notices"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
 	"rubato/internal/store"
@@ -175,6 +176,57 @@ func TestSecretInUseIsNotDeletedUnlessByForce(t *testing.T) {
 
 	b.put(t, "token", canary)
 	require.Equal(t, 1, b.usedBy(t, "token"), "the endpoint has referred to it all the while")
+}
+
+// TestSecretThatARuleNeedsIsNotDeletedUnlessByForce names it as what a channel has of it: its URL, its token.
+func TestSecretThatARuleNeedsIsNotDeletedUnlessByForce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.put(t, "url", canary)
+	b.put(t, "token", canary)
+	b.put(t, "other", canary)
+	keeper := b.noticed(t, "by-url", func(s *notices.Spec) { s.Channel = notices.Channel{Kind: notices.Slack, URLSecret: "url"} })
+	b.noticed(t, "by-token", func(s *notices.Spec) { s.Enabled, s.Channel.TokenSecret = false, "token" })
+	e := b.register(t, named("token"))
+	service := secrets.NewService(store.NewSecrets(b.db), nil)
+
+	err := service.Delete(t.Context(), tenant, "url", false)
+	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+	require.EqualError(t, err, `1 notice rule refers to the secret, such as the notice rule "by-url"; `+
+		"change what refers to it first, or delete it with force=true and let the notices fail")
+	err = service.Delete(t.Context(), tenant, "token", false)
+	require.ErrorContains(t, err, "1 endpoint and 1 notice rule refer to the secret")
+	require.ErrorContains(t, err, e.ID.String())
+	require.ErrorContains(t, err, `the notice rule "by-token"`)
+	require.NoError(t, service.Delete(t.Context(), tenant, "other", false), "nothing refers to it")
+	require.NoError(t, service.Delete(t.Context(), tenant, "token", true))
+	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "by-url"))
+	require.NoError(t, service.Delete(t.Context(), tenant, "url", false), "nothing refers to it any more")
+}
+
+// TestSecretsAndRulesChangeAtTheSameTime: whoever comes first, no rule is stored that needs a secret which was deleted.
+func TestSecretsAndRulesChangeAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	keeper, service := store.NewNotices(b.db), secrets.NewService(store.NewSecrets(b.db), nil)
+	for range 20 {
+		b.put(t, "url", canary)
+		stored, deleted := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, _, err := keeper.PutRule(t.Context(), tenant, "r", rule(func(s *notices.Spec) {
+				s.Channel = notices.Channel{Kind: notices.Slack, URLSecret: "url"}
+			}))
+			stored <- err
+		}()
+		go func() { deleted <- service.Delete(t.Context(), tenant, "url", false) }()
+		if err := <-stored; err != nil {
+			require.Equal(t, "secret_unknown", errs.FieldsOf(err)[0].Code)
+			require.NoError(t, <-deleted)
+			continue
+		}
+		require.Equal(t, errs.Conflict, errs.CodeOf(<-deleted))
+		require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "r"))
+	}
 }
 
 // TestSecretsAndEndpointsChangeAtTheSameTime: whoever comes first, no endpoint is stored that refers to a secret which was deleted, unless

@@ -3058,7 +3058,7 @@ type ListSecretsParams struct {
 
 // DeleteSecretParams defines parameters for DeleteSecret.
 type DeleteSecretParams struct {
-	// Force Delete it although endpoints refer to it.
+	// Force Delete it although something refers to it.
 	Force *bool `form:"force,omitempty" json:"force,omitempty"`
 }
 

@@ -46,7 +46,7 @@ ON CONFLICT (tenant_id, name) DO UPDATE
 RETURNING *;
 
 -- name: NoticeRuleListNaming :many
--- Some of the rules whose channels need a secret.
+-- The rules whose channels need a secret; a tenant has hundreds at most.
 SELECT name
 FROM notice_rules
 WHERE tenant_id = sqlc.arg('tenant_id')

@@ -924,7 +924,7 @@ type NoticeRuleListNamingParams struct {
 	Secret   string
 }
 
-// Some of the rules whose channels need a secret.
+// The rules whose channels need a secret; a tenant has hundreds at most.
 func (q *Queries) NoticeRuleListNaming(ctx context.Context, db DBTX, arg NoticeRuleListNamingParams) ([]string, error) {
 	rows, err := db.Query(ctx, noticeRuleListNaming, arg.TenantID, arg.Secret)
 	if err != nil {

@@ -1,0 +1,102 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
+	"rubato/internal/notices"
+	"rubato/internal/planner"
+)
+
+// suggests returns what a session leaves that suggests something.
+func (p *planning) suggests(e *endpoints.Endpoint, now time.Time) planner.Closing {
+	c := p.closing(e)
+	c.Revise, c.NextAt, c.NotBefore = nil, now, now
+	c.Session.Authority, c.Session.Outcome = planner.Suggest, planner.Suggested
+	c.Suggestion = &planner.Suggestion{
+		ID: planner.NewSuggestionID(), TenantID: e.TenantID, EndpointID: e.ID, SessionID: c.Session.ID, Advisor: "test", Version: e.Version,
+		Reasoning: "its answers never change", CreatedAt: now, ExpiresAt: now.Add(time.Hour),
+		Plan: planner.Plan{Interval: &planner.IntervalProposal{Interval: 2 * time.Minute, TTL: time.Hour, Reason: "it is slow"}},
+	}
+	return c
+}
+
+// TestASuggestionThatWaitsIsToldUntilItDoesNot has a person decide on one, and nobody on another.
+func TestASuggestionThatWaitsIsToldUntilItDoesNot(t *testing.T) {
+	t.Parallel()
+	p := setupPlanning(t)
+	now := p.at(noon())
+	keeper := p.noticed(t, "waits", func(s *notices.Spec) { s.Event, s.Failures = notices.Suggestion, 0 })
+	e := p.endpoint(t, nil)
+	first := p.suggests(e, now)
+	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], first))
+	require.Equal(t, []string{"opened"}, p.told(t))
+	require.Equal(t, first.Suggestion.ID.String(), query[string](t, p.bundle, "SELECT detail->>'suggestionId' FROM notice_episodes"))
+	require.Equal(t, "its answers never change", query[string](t, p.bundle, "SELECT detail->>'reason' FROM notice_episodes"))
+	require.NoError(t, keeper.Watch(t.Context()))
+	require.Equal(t, []string{"opened"}, p.told(t), "it waits")
+
+	now = p.at(now.Add(time.Minute))
+	newer := p.suggests(e, now)
+	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], newer))
+	require.NoError(t, keeper.Watch(t.Context()))
+	require.Equal(t, []string{"opened"}, p.told(t), "a newer one takes its place: one still waits")
+	_, err := p.reviews.Decide(t.Context(), tenant, newer.Suggestion.ID, false)
+	require.NoError(t, err)
+	require.NoError(t, keeper.Watch(t.Context()))
+	require.Equal(t, []string{"opened", "recovered"}, p.told(t))
+
+	now = p.at(now.Add(time.Minute))
+	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], p.suggests(e, now)))
+	require.Equal(t, []string{"opened", "recovered", "opened"}, p.told(t))
+	p.at(now.Add(time.Hour))
+	require.NoError(t, keeper.Watch(t.Context()))
+	require.Equal(t, []string{"opened", "recovered", "opened", "recovered"}, p.told(t), "it is not asked for any more")
+}
+
+// TestASuggestionThatIsNotWrittenIsNotTold loses the claim.
+func TestASuggestionThatIsNotWrittenIsNotTold(t *testing.T) {
+	t.Parallel()
+	p := setupPlanning(t)
+	now := p.at(noon())
+	p.noticed(t, "waits", func(s *notices.Spec) { s.Event, s.Failures = notices.Suggestion, 0 })
+	e := p.endpoint(t, nil)
+	ticket := p.claim(t, p.one)[0]
+	p.at(now.Add(analysisLock + time.Second))
+	require.ErrorIs(t, p.one.Close(t.Context(), ticket, p.suggests(e, now)), planner.ErrClaimLost)
+	require.Empty(t, p.told(t))
+}
+
+// TestAPauseByThePlannerIsToldAndItsHintsAreNot lets the planner change an endpoint in both ways.
+func TestAPauseByThePlannerIsToldAndItsHintsAreNot(t *testing.T) {
+	t.Parallel()
+	p := setupPlanning(t)
+	now := p.at(noon())
+	keeper := p.noticed(t, "paused", func(s *notices.Spec) { s.Event, s.Failures = notices.Paused, 0 })
+	e := p.endpoint(t, nil)
+	hint := p.closing(e)
+	hint.NextAt, hint.NotBefore = now, now
+	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], hint))
+	require.Empty(t, p.told(t), "it runs, at another pace")
+
+	now = p.at(now.Add(time.Minute))
+	pause := p.closing(e)
+	pause.NextAt, pause.NotBefore = now, now
+	pause.Revise = func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) {
+		return e.Take(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test",
+			endpoints.Advice{Pause: 10 * time.Minute, PauseReason: "its host is away"})
+	}
+	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], pause))
+	require.Equal(t, []string{"opened"}, p.told(t))
+	require.Equal(t, "planner:test: its host is away", query[string](t, p.bundle, "SELECT detail->>'reason' FROM notice_episodes"))
+	p.at(now.Add(9 * time.Minute))
+	require.NoError(t, keeper.Watch(t.Context()))
+	require.Equal(t, []string{"opened"}, p.told(t))
+	p.at(now.Add(10 * time.Minute))
+	require.NoError(t, keeper.Watch(t.Context()))
+	require.Equal(t, []string{"opened", "recovered"}, p.told(t), "it ends by itself")
+}
