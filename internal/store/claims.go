@@ -24,7 +24,8 @@ func NewClaims(db *DB) *Claims { return &Claims{db: db} }
 func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
 	rows, err := s.db.q.ScheduleClaimDue(ctx, s.db.hot, dbsqlc.ScheduleClaimDueParams{
 		WorkerID: r.Worker, LockTtlMs: int32(r.LockTTL.Milliseconds()), Now: s.db.now(), //nolint:gosec // Minutes at most.
-		HorizonMs: r.Horizon.Milliseconds(), MaxRows: int32(r.Limit), //nolint:gosec // Bounded by the caller.
+		HorizonMs: r.Horizon.Milliseconds(), MaxRows: int32(r.Limit), Share: int32(r.Share), //nolint:gosec // Bounded by the caller.
+		TenantIds: r.Tenants,
 	})
 	if err != nil {
 		return nil, time.Time{}, translate(err)
@@ -38,6 +39,12 @@ func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 	}
 	now, err := s.clock(ctx, rows)
 	return list, now, err
+}
+
+// DueTenants implements claims.Store.
+func (s *Claims) DueTenants(ctx context.Context, horizon time.Duration) ([][16]byte, error) {
+	list, err := s.db.q.ScheduleDueTenants(ctx, s.db.hot, dbsqlc.ScheduleDueTenantsParams{HorizonMs: horizon.Milliseconds(), Now: s.db.now()})
+	return list, translate(err)
 }
 
 // clock returns the database's time: what the claim read, or, when there was nothing to claim, what it says now.

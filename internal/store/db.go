@@ -117,6 +117,7 @@ func planByKey(params map[string]string) map[string]string {
 	params["enable_hashjoin"] = "off"
 	params["enable_mergejoin"] = "off"
 	params["enable_seqscan"] = "off"
+	params["enable_bitmapscan"] = "off"             // It reads all that is due where the oldest are wanted.
 	params["plan_cache_mode"] = "force_custom_plan" // A cached plan is for the table as it was.
 	return params
 }

@@ -57,8 +57,8 @@ func (s *Endpoints) insert(ctx context.Context, tx pgx.Tx, act auditlog.Act, e *
 		return err
 	}
 	err := s.db.q.ScheduleInsert(ctx, tx, dbsqlc.ScheduleInsertParams{
-		EndpointID: e.ID, PlannedAt: planned.Due.At, Slot: planned.Due.Slot, Version: e.Version, LockMs: lockMs(e.Spec),
-		Attempt: int16(planned.Due.Attempt), Source: string(planned.Due.Source), //nolint:gosec // At most 10.
+		EndpointID: e.ID, TenantID: e.TenantID, PlannedAt: planned.Due.At, Slot: planned.Due.Slot, Version: e.Version,
+		LockMs: lockMs(e.Spec), Attempt: int16(planned.Due.Attempt), Source: string(planned.Due.Source), //nolint:gosec // At most 10.
 	})
 	if err != nil {
 		return err

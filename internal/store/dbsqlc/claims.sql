@@ -3,26 +3,56 @@
 -- only once its lock is over, and never while a run of it is live: that run has to be settled first. Every claim raises the
 -- token, which revokes the claim before it. Rows that another worker is taking at this moment are passed over. The keys go to the
 -- update as an array: joined with the table, they make the planner read all of it until it holds millions of rows.
+-- Where tenants are named, it takes the oldest of each of them instead, up to a share, and nothing that is claimed already. A pair is
+-- compared as one value, so that only the index by tenant serves: the planner would take the one by time, and read what is due of all.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
     SELECT s.endpoint_id, s.claimed_by IS NOT NULL AS expired
     FROM schedules s
-    WHERE s.due_at <= (SELECT now FROM clock) + sqlc.arg('horizon_ms')::bigint * interval '1 ms'
+    WHERE cardinality(coalesce(sqlc.arg('tenant_ids')::uuid[], '{}')) = 0
+      AND s.due_at <= (SELECT now FROM clock) + sqlc.arg('horizon_ms')::bigint * interval '1 ms'
       AND (s.claimed_by IS NULL
         OR (s.due_at <= (SELECT now FROM clock) AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)))
     ORDER BY s.due_at
     LIMIT sqlc.arg('max_rows')::int
     FOR UPDATE OF s SKIP LOCKED
+), shares AS MATERIALIZED (
+    SELECT oldest.endpoint_id
+    FROM unnest(sqlc.arg('tenant_ids')::uuid[]) AS t (id)
+             CROSS JOIN LATERAL (SELECT s.endpoint_id
+                                 FROM schedules s
+                                 WHERE s.claimed_by IS NULL
+                                   AND (s.tenant_id, s.due_at) >= (t.id, '-infinity'::timestamptz)
+                                   AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + sqlc.arg('horizon_ms')::bigint * interval '1 ms')
+                                 ORDER BY s.tenant_id, s.due_at
+                                 LIMIT sqlc.arg('share')::int
+                                 FOR UPDATE OF s SKIP LOCKED) oldest
 )
 UPDATE schedules s
 SET claim_token = s.claim_token + 1,
     claimed_by  = sqlc.arg('worker_id')::uuid,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
-WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due))
+WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due UNION ALL SELECT endpoint_id FROM shares))
 RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
     s.due_at AS locked_until, (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due WHERE expired)))::boolean AS expired;
+
+-- name: ScheduleDueTenants :many
+-- Which tenants have endpoints that come due within the horizon and are not claimed: one look into the index for each tenant there is.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+)
+SELECT t.id
+FROM tenants t
+         CROSS JOIN LATERAL (SELECT s.due_at
+                             FROM schedules s
+                             WHERE s.claimed_by IS NULL
+                               AND (s.tenant_id, s.due_at) >= (t.id, '-infinity'::timestamptz)
+                               AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + sqlc.arg('horizon_ms')::bigint * interval '1 ms')
+                             ORDER BY s.tenant_id, s.due_at
+                             LIMIT 1) oldest
+ORDER BY t.id;
 
 -- name: ScheduleRelease :execrows
 -- Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
