@@ -16,6 +16,8 @@ type Claim struct {
 	Version     int64 // of the endpoint's configuration
 	LockedUntil time.Time
 	Expired     bool // taken from a worker whose lock had run out
+	// Rest is how long nobody may claim the endpoint after a release, whole milliseconds; zero: it is claimable at its planned time.
+	Rest time.Duration
 }
 
 // Rules are the numbers that claiming follows.

@@ -73,10 +73,11 @@ func (s *Claims) Release(ctx context.Context, worker [16]byte, list []claims.Cla
 const releaseBatch = 500
 
 func (s *Claims) release(ctx context.Context, worker [16]byte, list []claims.Claim) (rows int64, err error) {
-	params := dbsqlc.ScheduleReleaseParams{WorkerID: worker}
+	params := dbsqlc.ScheduleReleaseParams{WorkerID: worker, Now: s.db.now()}
 	for _, c := range list {
 		params.EndpointIds = append(params.EndpointIds, c.EndpointID)
 		params.Tokens = append(params.Tokens, c.Token)
+		params.RestMs = append(params.RestMs, c.Rest.Milliseconds())
 	}
 	err = pipeline(ctx, s.db.hot,
 		func(q dbsqlc.DBTX) error { return s.db.q.StartsExclude(ctx, q) },

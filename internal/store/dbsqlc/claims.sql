@@ -55,13 +55,16 @@ FROM tenants t
 ORDER BY t.id;
 
 -- name: ScheduleRelease :execrows
--- Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
--- that arrives late does not start. A claim that was revoked or started meanwhile is left alone.
+-- Gives back claims that were not started: claimable at their planned time, or after a rest, under a higher token, so that a start of
+-- the same claim that arrives late does not start. A claim that was revoked or started meanwhile is left alone.
 WITH given AS (
-    SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
+    SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token,
+           unnest(sqlc.arg('rest_ms')::bigint[]) AS rest_ms
 )
 UPDATE schedules s
-SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
+SET claimed_by = NULL, claimed_at = NULL, claim_token = s.claim_token + 1,
+    due_at = CASE WHEN given.rest_ms = 0 THEN s.planned_at
+                  ELSE greatest(s.planned_at, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + given.rest_ms * interval '1 ms') END
 FROM given
 WHERE s.endpoint_id = given.endpoint_id
   AND s.claim_token = given.token

@@ -219,27 +219,38 @@ func (q *Queries) ScheduleDueTenants(ctx context.Context, db DBTX, arg ScheduleD
 
 const scheduleRelease = `-- name: ScheduleRelease :execrows
 WITH given AS (
-    SELECT unnest($2::uuid[]) AS endpoint_id, unnest($3::bigint[]) AS token
+    SELECT unnest($3::uuid[]) AS endpoint_id, unnest($4::bigint[]) AS token,
+           unnest($5::bigint[]) AS rest_ms
 )
 UPDATE schedules s
-SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
+SET claimed_by = NULL, claimed_at = NULL, claim_token = s.claim_token + 1,
+    due_at = CASE WHEN given.rest_ms = 0 THEN s.planned_at
+                  ELSE greatest(s.planned_at, coalesce($1::timestamptz, clock_timestamp()) + given.rest_ms * interval '1 ms') END
 FROM given
 WHERE s.endpoint_id = given.endpoint_id
   AND s.claim_token = given.token
-  AND s.claimed_by = $1::uuid
+  AND s.claimed_by = $2::uuid
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
 `
 
 type ScheduleReleaseParams struct {
+	Now         *time.Time
 	WorkerID    UUID
 	EndpointIds []UUID
 	Tokens      []int64
+	RestMs      []int64
 }
 
-// Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
-// that arrives late does not start. A claim that was revoked or started meanwhile is left alone.
+// Gives back claims that were not started: claimable at their planned time, or after a rest, under a higher token, so that a start of
+// the same claim that arrives late does not start. A claim that was revoked or started meanwhile is left alone.
 func (q *Queries) ScheduleRelease(ctx context.Context, db DBTX, arg ScheduleReleaseParams) (int64, error) {
-	result, err := db.Exec(ctx, scheduleRelease, arg.WorkerID, arg.EndpointIds, arg.Tokens)
+	result, err := db.Exec(ctx, scheduleRelease,
+		arg.Now,
+		arg.WorkerID,
+		arg.EndpointIds,
+		arg.Tokens,
+		arg.RestMs,
+	)
 	if err != nil {
 		return 0, err
 	}
