@@ -24,8 +24,8 @@ const (
 
 // Room returns how many claims the worker can take now, whoever's they are, and how far ahead. It implements claims.Taker.
 func (w *Worker) Room() (limit int, horizon time.Duration) {
-	if w.beats.Pulse().Err() != nil {
-		return 0, 0 // Nobody hears of this worker: what is claimed now would only wait.
+	if w.beats.Pulse().Err() != nil || w.full() {
+		return 0, 0 // Slow targets hold all slots, or nobody hears of this worker: what is claimed now would only wait.
 	}
 	if now, known := w.clock.now(); known && w.queue.crowded(now, overdueLimit) {
 		return 0, 0
@@ -40,11 +40,16 @@ func (w *Worker) Room() (limit int, horizon time.Duration) {
 // Share returns of which tenants the worker can take more although it has no room for whatever is due next, and how many of each: what is
 // here of others may wait long. It implements claims.Taker.
 func (w *Worker) Share(due [][16]byte) (wanted [][16]byte, each int) {
-	if w.beats.Pulse().Err() != nil {
+	if w.beats.Pulse().Err() != nil || w.full() {
 		return nil, 0
 	}
 	each = max(1, w.slots())
 	return w.queue.wanted(due, each), each
+}
+
+// full reports whether all slots have been taken for a while.
+func (w *Worker) full() bool {
+	return int(w.busy.Load()) >= w.slots() && w.clock.age(w.lastFree.Load()) > overdueLimit
 }
 
 // Take puts claims into the queue. It implements claims.Taker.

@@ -83,6 +83,9 @@ func (w *Worker) nextBatch() []waiting {
 		until = now.Add(startLead)
 	}
 	free := w.slots() - int(w.busy.Load())
+	if free > 0 {
+		w.lastFree.Store(w.clock.mark())
+	}
 	batch := w.queue.take(until, min(free, startBatch), free)
 	w.busy.Add(int64(len(batch)))
 	return batch
@@ -196,6 +199,7 @@ func sleep(ctx context.Context, d time.Duration) {
 // free gives a slot of a tenant back.
 func (w *Worker) free(tenant [16]byte) {
 	w.busy.Add(-1)
+	w.lastFree.Store(w.clock.mark())
 	w.queue.ended(tenant)
 	w.queue.poke()
 }

@@ -94,6 +94,7 @@ type Worker struct {
 
 	draining atomic.Bool
 	lastSeen atomic.Int64 // when the database last answered a claim, as a mark of the clock
+	lastFree atomic.Int64 // when a slot was last free, likewise
 	running  sync.WaitGroup
 }
 
