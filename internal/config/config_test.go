@@ -26,7 +26,7 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 			MaxPerHost: 100, Connect: 10 * time.Second, TLS: 10 * time.Second, Header: 30 * time.Second, Idle: 30 * time.Second,
 		},
 		Worker: Worker{
-			Slots: 512, Horizon: 10 * time.Second, PollInterval: time.Second, LockTTL: time.Minute,
+			Slots: 2048, MinSlots: 256, Horizon: 10 * time.Second, PollInterval: time.Second, LockTTL: time.Minute,
 			StaleAfter: 90 * time.Second, Settle: 3 * time.Minute, SweepInterval: 10 * time.Second,
 			ShutdownGrace: 30 * time.Second, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour,
 			AuditRetention: 365 * 24 * time.Hour,
@@ -122,7 +122,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 			Connect: time.Second, TLS: 2 * time.Second, Header: 3 * time.Second, Idle: 4 * time.Second,
 		},
 		Worker: Worker{
-			Slots: 7, Horizon: 11 * time.Second, PollInterval: 500 * time.Millisecond, LockTTL: 61 * time.Second,
+			Slots: 7, MinSlots: 3, Horizon: 11 * time.Second, PollInterval: 500 * time.Millisecond, LockTTL: 61 * time.Second,
 			StaleAfter: 91 * time.Second, Settle: 181 * time.Second, SweepInterval: 12 * time.Second,
 			ShutdownGrace: 31 * time.Second, RunRetention: 721 * time.Hour, BodyRetention: 169 * time.Hour,
 			AuditRetention: 26 * time.Hour,
