@@ -113,7 +113,7 @@ func (q *queue) ended(tenant [16]byte) {
 func (q *queue) occupied(tenant [16]byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ripe.line(tenant).busy++
+	q.ripe.begin(tenant)
 }
 
 // next returns when the first claim is planned whose time has not come, and whether there is one; those that wait for a slot are not
@@ -162,13 +162,11 @@ func (q *queue) hopeless(now time.Time, patience time.Duration) (late, parked []
 	return q.ripe.hopeless(patience, time.Now())
 }
 
-// denied reports whether a claim whose time had come found no slot since it was last asked.
+// denied reports whether a tenant wants a slot that it has not got.
 func (q *queue) denied() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	denied := q.ripe.denied
-	q.ripe.denied = false
-	return denied
+	return q.ripe.stalled(0, time.Now())
 }
 
 // size returns how many claims wait.

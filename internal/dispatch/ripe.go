@@ -16,10 +16,10 @@ type ripe struct {
 	perHost int // requests under way to one host; zero: no bound
 	size    int // claims here, parked ones included
 	parked  int
+	free    int // slots that nobody holds
 	lines   map[[16]byte]*line
 	turns   []*line // those with claims, the next one first
 	hosts   map[string]*host
-	denied  bool // a claim found no slot since somebody asked
 }
 
 // line is a tenant: the claims of it that wait, and the slots that it holds.
@@ -72,27 +72,27 @@ func (r *ripe) enter(l *line) {
 // take takes up to most claims out, one of each tenant in turn, and their slots; free slots there are in all. now is of the process's clock.
 func (r *ripe) take(most, free int, now time.Time) []waiting {
 	var batch []waiting
+	r.free = free
 	for passed := 0; len(batch) < most && passed < len(r.turns); {
 		l := r.turns[0]
 		r.turns = r.turns[1:]
-		if !l.mayTake(free) {
-			r.deny(l, now)
+		if !l.mayTake(r.free) {
+			l.deny(now)
 			r.turns = append(r.turns, l)
 			passed++
 			continue
 		}
 		if w, found := r.pop(l, now); found {
 			batch = append(batch, w)
-			free--
 			passed = 0
 		}
 		if l.turn = l.size() > 0; l.turn {
 			r.turns = append(r.turns, l)
 		}
 	}
-	if free <= 0 {
+	if r.free <= 0 {
 		for _, l := range r.turns {
-			r.deny(l, now)
+			l.deny(now)
 		}
 	}
 	return batch
@@ -101,8 +101,7 @@ func (r *ripe) take(most, free int, now time.Time) []waiting {
 // mayTake reports whether a tenant may have one more of the slots that are free.
 func (l *line) mayTake(free int) bool { return l.busy < shareFactor*free }
 
-func (r *ripe) deny(l *line, now time.Time) {
-	r.denied = true
+func (l *line) deny(now time.Time) {
 	if l.denied.IsZero() {
 		l.denied = now
 	}
@@ -129,6 +128,7 @@ func (r *ripe) pop(l *line, now time.Time) (waiting, bool) {
 			h.moved = now
 		}
 		r.size--
+		r.free--
 		l.busy++
 		l.denied = time.Time{}
 		return w, true
@@ -165,8 +165,15 @@ func (r *ripe) leave(name string, now time.Time) {
 	}
 }
 
+// begin takes a slot for a run of a tenant that has waited for none.
+func (r *ripe) begin(tenant [16]byte) {
+	r.free--
+	r.line(tenant).busy++
+}
+
 // end gives a slot of a tenant back.
 func (r *ripe) end(tenant [16]byte) {
+	r.free++
 	l := r.line(tenant)
 	l.busy--
 	l.denied = time.Time{}
@@ -183,15 +190,15 @@ func (r *ripe) waited(now time.Time) (longest time.Duration) {
 // stalled reports whether a tenant has wanted a slot for longer than patience, and neither got one nor given one back.
 func (r *ripe) stalled(patience time.Duration, now time.Time) bool {
 	for _, l := range r.lines {
-		if l.stalled(patience, now) {
+		if r.isStalled(l, patience, now) {
 			return true
 		}
 	}
 	return false
 }
 
-func (l *line) stalled(patience time.Duration, now time.Time) bool {
-	return !l.denied.IsZero() && now.Sub(l.denied) > patience
+func (r *ripe) isStalled(l *line, patience time.Duration, now time.Time) bool {
+	return !l.denied.IsZero() && now.Sub(l.denied) > patience && !l.mayTake(r.free)
 }
 
 // hopeless takes out the claims of tenants that are stalled for longer than patience, and those that are parked at hosts where nothing has
@@ -200,7 +207,7 @@ func (r *ripe) hopeless(patience time.Duration, now time.Time) (late, parked []w
 	turns := r.turns
 	r.turns = nil
 	for _, l := range turns {
-		if l.stalled(patience, now) {
+		if r.isStalled(l, patience, now) {
 			late = append(append(late, l.first.clear()...), l.rest.clear()...)
 			l.turn = false
 		} else {
@@ -220,7 +227,7 @@ func (r *ripe) hopeless(patience time.Duration, now time.Time) (late, parked []w
 // wants reports whether more claims of a tenant would start soon: fewer than so many wait, the first not for long.
 func (r *ripe) wants(tenant [16]byte, room int, now time.Time) bool {
 	l := r.lines[tenant]
-	return l == nil || l.size() < room && l.waited(now) <= overdueLimit && !l.stalled(overdueLimit, now)
+	return l == nil || l.size() < room && l.waited(now) <= overdueLimit && !r.isStalled(l, overdueLimit, now)
 }
 
 // clear takes out every claim.

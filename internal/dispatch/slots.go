@@ -12,7 +12,7 @@ const (
 	slotPeriod  = 250 * time.Millisecond
 	startSlots  = 512 // to begin with: enough for every burst of fast targets that two cores can take
 	slotSteps   = 32  // from none to the most
-	shrinkRest  = 4   // periods until a change shows
+	shrinkRest  = 4   // periods in a row that the process must be late before it has fallen behind: a burst passes
 	firstRest   = 40  // periods until what was too much is tried again, at first: 10 s; doubled every time that it is too much again
 	longestRest = 1200
 	forgetRest  = 4 * longestRest // periods without strain after which what was too much is forgotten
@@ -50,6 +50,7 @@ type slotLimit struct {
 	least, most int
 	now         int
 	since       int // periods since it last shrank
+	strained    int // periods in a row that were too much
 	tried       int // slots that were too much; zero: none are known
 	rest        int // periods until more than that may be tried
 }
@@ -65,19 +66,23 @@ func newSlotLimit(cfg Config) *slotLimit {
 // step returns how many slots there are after a period that went so.
 func (l *slotLimit) step(s strain) int {
 	l.since++
+	l.strained++
+	if !s.tooMuch() {
+		l.strained = 0
+	}
 	switch {
-	case s.tooMuch() && l.since > shrinkRest:
+	case l.strained >= shrinkRest || s.memory > fullMemory && l.since > shrinkRest:
 		l.shrink()
 	case l.tried > 0 && l.since > forgetRest:
 		l.tried, l.rest = 0, 0
-	case s.wanted && s.calm() && l.since > shrinkRest:
+	case s.wanted && s.calm():
 		l.grow()
 	}
 	return l.now
 }
 
 func (l *slotLimit) shrink() {
-	l.tried, l.since = l.now, 0
+	l.tried, l.since, l.strained = l.now, 0, 0
 	l.rest = min(max(2*l.rest, firstRest), longestRest)
 	l.now = max(l.least, l.now*3/4)
 }
@@ -120,10 +125,11 @@ func (w *Worker) heldByRequests() bool { return 4*w.underway.size() >= 3*int(w.b
 func (w *Worker) resize(slots int) {
 	before := int(w.limit.Swap(int64(slots)))
 	switch {
-	case before == 0 || before == slots: // It begins, or stays.
+	case before == slots:
 	case slots > before:
 		w.metrics.resized.WithLabelValues(grown).Inc()
 		w.queue.poke()
+		w.claimer.Wake()
 		w.logger.Debug("slow targets hold the slots; the worker has more of them", "slots", slots, "before", before)
 	default:
 		w.metrics.resized.WithLabelValues(shrunk).Inc()

@@ -116,6 +116,9 @@ func TestASlotLimitFollowsEachSign(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newSlotLimit(Config{Slots: 1024, MinSlots: 16})
+			for range shrinkRest - 1 {
+				require.Equal(t, startSlots, l.step(strain{late: tc.s.late}), "a burst passes")
+			}
 			require.Equal(t, tc.want, l.step(tc.s))
 		})
 	}

@@ -104,7 +104,7 @@ func New(cfg Config) *Worker {
 		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(cfg.PerHost), underway: newUnderway(),
 		results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer),
 	}
-	w.resize(newSlotLimit(cfg).now)
+	w.limit.Store(int64(newSlotLimit(cfg).now))
 	w.observe()
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
 	w.calls = &calls{
