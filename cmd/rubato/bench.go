@@ -17,6 +17,7 @@ type benchCmd struct {
 	Steady benchSteadyCmd `cmd:"" help:"Calls at a steady rate: how late they start."`
 	Scale  benchScaleCmd  `cmd:"" help:"More workers, more endpoints: throughput, and what a claim takes."`
 	Mixed  benchMixedCmd  `cmd:"" help:"What shares a worker: hanging targets, tenants, runs at once, registrations, idle cost, memory."`
+	Soak   benchSoakCmd   `cmd:"" help:"Work for a long time: whether memory, connections or tables grow."`
 }
 
 // benchHost holds the flags of every bench.
@@ -124,7 +125,7 @@ func (cmd *benchScaleCmd) Run(ctx context.Context, s *session) error {
 		scale.Workers = cmd.Workers
 	}
 	if cmd.Claims {
-		scale.Claims = bench.Claims{Registered: cmd.Registered, Claimed: cmd.Claimed, Claimers: cmd.Claimers, For: cmd.For}
+		scale.Claims = bench.Claims{Registered: cmd.Registered, Claimed: cmd.Claimed, Claimers: cmd.Claimers, Rounds: cmd.Rounds, For: cmd.For}
 	}
 	report, err := scale.Run(ctx)
 	if err != nil {
@@ -147,7 +148,7 @@ type benchMixedCmd struct {
 	Conns      int           `default:"16" help:"Connections that register."`
 	Registered int           `default:"100000" help:"Endpoints of an installation that has nothing to do. A million takes minutes to fill in."`
 	InFlight   int           `default:"1000" help:"Requests under way in its worker when memory is read."`
-	IdleFor    time.Duration `default:"20s" help:"How long it is watched doing nothing."`
+	IdleFor    time.Duration `default:"30s" help:"How long it is watched doing nothing."`
 }
 
 // Run measures and prints.
@@ -159,6 +160,34 @@ func (cmd *benchMixedCmd) Run(ctx context.Context, s *session) error {
 	report, err := bench.Mixed{
 		Contest: c, Rate: max(1, cmd.Rate), For: cmd.For, Hanging: cmd.Hanging, Backlog: cmd.Backlog, RunNow: cmd.RunNow,
 		Operate: cmd.Operate, Register: cmd.Register, Conns: max(1, cmd.Conns), Registered: max(1, cmd.Registered), InFlight: cmd.InFlight, IdleFor: cmd.IdleFor,
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return s.report(report)
+}
+
+// benchSoakCmd is `rubato bench soak`.
+type benchSoakCmd struct {
+	benchHost
+
+	Rate    int           `default:"500" help:"Calls a second."`
+	Operate int           `default:"20" help:"Runs, pauses and hints a second that are asked for over the API meanwhile; 0: none."`
+	Hanging int           `default:"20" help:"Endpoints that hang until their timeout meanwhile."`
+	For     time.Duration `default:"1h" help:"How long."`
+	Sample  time.Duration `default:"10s" help:"From one look at what may grow to the next."`
+	Workers int           `default:"1" help:"How many workers."`
+}
+
+// Run measures and prints.
+func (cmd *benchSoakCmd) Run(ctx context.Context, s *session) error {
+	c, err := cmd.contest(s)
+	if err != nil {
+		return err
+	}
+	report, err := bench.Soak{
+		Contest: c, Rate: max(1, cmd.Rate), Operate: cmd.Operate, Hanging: cmd.Hanging, For: cmd.For, Sample: max(time.Second, cmd.Sample),
+		Workers: max(1, cmd.Workers),
 	}.Run(ctx)
 	if err != nil {
 		return err

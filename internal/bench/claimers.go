@@ -45,12 +45,20 @@ func (in *installation) claims(ctx context.Context, p *ClaimPoint, span time.Dur
 		}
 		defer func() { err = errors.Join(err, release()) }()
 	}
+	before, err := in.parts().usage()
+	if err != nil && !errors.Is(err, errNoProc) {
+		return err
+	}
 	end := time.Now().Add(span)
 	var group errgroup.Group
 	for _, c := range list {
 		group.Go(func() error { return c.cycle(ctx, end) })
 	}
 	if err := group.Wait(); err != nil {
+		return err
+	}
+	after, err := in.parts().usage()
+	if err != nil && !errors.Is(err, errNoProc) {
 		return err
 	}
 	var took []time.Duration
@@ -61,6 +69,7 @@ func (in *installation) claims(ctx context.Context, p *ClaimPoint, span time.Dur
 		}
 	}
 	p.Statements, p.Milli = len(took), spreadOf(took)
+	p.CPUMs = milliseconds(after.minus(before).postgres) / float64(max(1, len(took)))
 	return nil
 }
 

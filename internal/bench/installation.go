@@ -148,13 +148,9 @@ func (in *installation) profile(ctx context.Context, name string, span time.Dura
 
 // endpoint describes an endpoint on the sink that comes due first at an instant.
 func (l *lab) endpoint(group byte, n int, every time.Duration, first time.Time) client.EndpointSpec {
-	spec := client.EndpointSpec{
-		Name: fmt.Sprintf("bench %c %d", group, n), URL: l.sink.target(group, n), BaselineIntervalMs: new(every.Milliseconds()),
+	return client.EndpointSpec{
+		Name: fmt.Sprintf("bench %c %d", group, n), URL: l.sink.target(group, n), BaselineIntervalMs: new(every.Milliseconds()), StartAt: &first,
 	}
-	if !first.IsZero() {
-		spec.StartAt = &first
-	}
-	return spec
 }
 
 // errImpatient means that something did not happen in time.

@@ -65,6 +65,9 @@ type Idle struct {
 	Percent    float64 `json:"percentOfCore"` // worker and Postgres
 	Worker     float64 `json:"workerPercent"`
 	Postgres   float64 `json:"postgresPercent"`
+	// Transactions is how many the worker and the API server begin in a second to find out that there is nothing to do.
+	Transactions float64 `json:"transactionsPerSecond"`
+	MemoryMiB    float64 `json:"memoryMiB"` // of the worker, at the end
 }
 
 // Memory tells what a worker's memory peaks at.
@@ -165,7 +168,7 @@ func (in *installation) hang(ctx context.Context, n int, first time.Time) error 
 	if err != nil {
 		return err
 	}
-	_, err = r.register(ctx, n, func(i int) client.EndpointSpec {
+	_, err = r.load(ctx, n, func(i int) client.EndpointSpec {
 		spec := in.db.lab.endpoint(groupHang, i, hangInterval, first)
 		spec.TimeoutMs, spec.MaxIntervalMs = new(hangTimeout.Milliseconds()), new(hangInterval.Milliseconds())
 		return spec
@@ -237,6 +240,8 @@ func medianMixed(rounds []MixedReport) MixedReport {
 	out.Idle.Percent = number(func(r MixedReport) float64 { return r.Idle.Percent })
 	out.Idle.Worker = number(func(r MixedReport) float64 { return r.Idle.Worker })
 	out.Idle.Postgres = number(func(r MixedReport) float64 { return r.Idle.Postgres })
+	out.Idle.Transactions = number(func(r MixedReport) float64 { return r.Idle.Transactions })
+	out.Idle.MemoryMiB = number(func(r MixedReport) float64 { return r.Idle.MemoryMiB })
 	out.Memory.PeakMiB = number(func(r MixedReport) float64 { return r.Memory.PeakMiB })
 	return out
 }
@@ -246,7 +251,7 @@ func (m MixedReport) tables() []Table {
 	facts := [][]string{
 		{"another tenant's endpoint beside a backlog", fmt.Sprint(m.Tenants.Backlog), figure(m.Tenants.LagMs) + " ms late"},
 		{"registrations", fmt.Sprintf("%d connections", m.Registrations.Conns), fmt.Sprintf("%.0f/s", m.Registrations.PerSecond)},
-		{"idle, endpoints registered", fmt.Sprint(m.Idle.Registered), fmt.Sprintf("%.2f %% of a core", m.Idle.Percent)},
+		{"idle, endpoints registered", fmt.Sprint(m.Idle.Registered), fmt.Sprintf("%.2f %% of a core, %.1f transactions/s", m.Idle.Percent, m.Idle.Transactions)},
 		{"memory of a worker, in flight", fmt.Sprint(m.Memory.InFlight), fmt.Sprintf("%.1f MiB", m.Memory.PeakMiB)},
 		{"lag beside hanging endpoints, p50 and p99", fmt.Sprint(m.Isolation.Hanging), fmt.Sprintf("%.2fx, %.2fx", m.Isolation.RatioP50, m.Isolation.RatioP99)},
 	}

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"rubato/client"
 )
 
 // When the endpoints that [installation.multiply] makes are due, as an expression of n, their number from 1, and $1, how many there are.
 const (
 	// overdue spreads them over the past, 1 ms apart and in another order than they lie on disk.
-	overdue = "now() - ((n * 7919) % $1::int + 1) * interval '1 ms'"
+	overdue = "now() - ((n::bigint * 7919) % $1::int + 1) * interval '1 ms'"
 	// faraway spreads them over a day that is a month ahead: none comes due.
 	faraway = "now() + interval '30 days' + (n * 86400000.0 / $1::int) * interval '1 ms'"
 )
@@ -36,10 +38,17 @@ func (in *installation) multiply(ctx context.Context, n int, due string) error {
 		 LATERAL (SELECT ` + due + ` AS due) at,
 		 LATERAL jsonb_populate_record(t::schedules, jsonb_build_object('endpoint_id', ` + id + `, 'due_at', due, 'planned_at', due, 'slot', due)) made`,
 	}
-	for _, sql := range statements {
-		if _, err := in.db.pool.Exec(ctx, sql, n); err != nil {
-			return fmt.Errorf("filling in %d endpoints: %w", n, err)
+	if err := in.db.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+		for _, sql := range statements {
+			if _, err := c.Exec(ctx, sql, n); err != nil {
+				return err
+			}
 		}
+		// What was inserted is told to the statistics up to a second later: autovacuum would then read all of it again while it is measured.
+		_, err := c.Exec(ctx, "SELECT pg_stat_force_next_flush()")
+		return err
+	}); err != nil {
+		return fmt.Errorf("filling in %d endpoints: %w", n, err)
 	}
 	return in.db.settle(ctx)
 }

@@ -103,10 +103,10 @@ func (x Mixed) quiet(ctx context.Context, l *lab, out *MixedReport) (err error) 
 	if _, err := l.sink.take(ctx); err != nil {
 		return err
 	}
-	if err := in.hang(ctx, x.InFlight, soon(in.lead(x.InFlight, 200))); err != nil {
+	if err := in.hang(ctx, x.InFlight, soon(in.lead(x.InFlight, loadRate))); err != nil {
 		return err
 	}
-	err = poll(ctx, in.lead(x.InFlight, 200)+startPatience, func() (bool, error) {
+	err = poll(ctx, in.lead(x.InFlight, loadRate)+startPatience, func() (bool, error) {
 		came, err := l.sink.count(ctx)
 		return came >= x.InFlight, err
 	})
@@ -130,6 +130,10 @@ func (in *installation) idle(ctx context.Context, span time.Duration, out *Idle)
 	if err != nil {
 		return err
 	}
+	asked, err := in.db.transactions(ctx)
+	if err != nil {
+		return err
+	}
 	begun := time.Now()
 	if !await(ctx, begun.Add(span)) {
 		return ctx.Err()
@@ -138,8 +142,23 @@ func (in *installation) idle(ctx context.Context, span time.Duration, out *Idle)
 	if err != nil {
 		return err
 	}
+	askedSince, err := in.db.transactions(ctx)
+	if err != nil {
+		return err
+	}
 	used, passed := after.minus(before), time.Since(begun).Seconds()
 	out.Worker, out.Postgres = 100*used.worker.Seconds()/passed, 100*used.postgres.Seconds()/passed
 	out.Percent = out.Worker + out.Postgres
-	return nil
+	out.Transactions = float64(askedSince-asked) / passed
+	out.MemoryMiB, err = p.peak()
+	return err
+}
+
+// transactions returns how many transactions of a database have ended, other than by the backends that report theirs late.
+func (d *database) transactions(ctx context.Context) (n int64, err error) {
+	err = d.lab.admin.QueryRow(ctx, "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = $1", d.name).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("counting the transactions of the database %s: %w", d.name, err)
+	}
+	return n, nil
 }

@@ -18,7 +18,7 @@ import (
 const (
 	// adminKey opens the API of a bench, which nobody else can reach for long.
 	adminKey = "an-admin-key-of-the-bench"
-	// registerConns is how many connections register endpoints when it is not registering that is measured.
+	// registerConns is how many connections register endpoints one by one when it is not registering that is measured.
 	registerConns = 32
 	// apiTimeout bounds one call of the API.
 	apiTimeout = 30 * time.Second
@@ -27,6 +27,7 @@ const (
 // registrar registers endpoints over the API.
 type registrar struct {
 	api      *client.Client
+	bulk     *client.Client // for what takes longer than one call
 	conns    int
 	progress *Progress
 }
@@ -37,12 +38,19 @@ func newRegistrar(url, key string, conns int, p *Progress) (*registrar, error) {
 		r.Header.Set("Authorization", "Bearer "+key)
 		return nil
 	}
-	api, err := client.NewClient(url, client.WithHTTPClient(&http.Client{Transport: transport, Timeout: apiTimeout}),
-		client.WithRequestEditorFn(authorize))
-	if err != nil {
-		return nil, fmt.Errorf("making a client of %s: %w", url, err)
+	r := &registrar{conns: conns, progress: p}
+	for _, c := range []struct {
+		client  **client.Client
+		timeout time.Duration
+	}{{&r.api, apiTimeout}, {&r.bulk, 0}} {
+		made, err := client.NewClient(url, client.WithHTTPClient(&http.Client{Transport: transport, Timeout: c.timeout}),
+			client.WithRequestEditorFn(authorize))
+		if err != nil {
+			return nil, fmt.Errorf("making a client of %s: %w", url, err)
+		}
+		*c.client = made
 	}
-	return &registrar{api: api, conns: conns, progress: p}, nil
+	return r, nil
 }
 
 // registered is what registering took and gave.
@@ -52,7 +60,7 @@ type registered struct {
 	span time.Duration   // all of them
 }
 
-// register registers the endpoints that specOf describes, n in all. It is the one way by which endpoints come into a bench.
+// register registers the endpoints that specOf describes, n in all, one by one.
 func (r *registrar) register(ctx context.Context, n int, specOf func(n int) client.EndpointSpec) (registered, error) {
 	out := registered{ids: make([]string, n), took: make([]time.Duration, n)}
 	var next, done atomic.Int64

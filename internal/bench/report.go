@@ -23,6 +23,7 @@ type Report struct {
 	Scale      []ScalePoint         `json:"scale,omitempty"`
 	Claims     []ClaimPoint         `json:"claims,omitempty"`
 	Mixed      *MixedReport         `json:"mixed,omitempty"`
+	Soak       *SoakReport          `json:"soak,omitempty"`
 	Config     map[string]any       `json:"config"`
 	Machine    Machine              `json:"machine"`
 	Notes      []string             `json:"notes,omitempty"` // what was left out, and why
@@ -77,6 +78,9 @@ func (r Report) Tables() []Table {
 	if r.Mixed != nil {
 		tables = append(tables, r.Mixed.tables()...)
 	}
+	if r.Soak != nil {
+		tables = append(tables, r.Soak.table())
+	}
 	if r.Search != nil {
 		tables = append(tables, r.Search.table())
 	}
@@ -105,12 +109,12 @@ func scaleTable(points []ScalePoint) Table {
 func claimTable(points []ClaimPoint) Table {
 	t := Table{
 		Title:  fmt.Sprintf("claims of %d, ms", claimLimit),
-		Header: []string{"REGISTERED", "CLAIMED", "CLAIMERS", "OLD SNAPSHOT", "P50", "P90", "P99", "MAX", "STATEMENTS"},
+		Header: []string{"REGISTERED", "CLAIMED", "CLAIMERS", "OLD SNAPSHOT", "P50", "P90", "P99", "MAX", "CPU OF POSTGRES", "STATEMENTS"},
 	}
 	for _, p := range points {
 		t.Rows = append(t.Rows, []string{
 			fmt.Sprint(p.Registered), fmt.Sprint(p.Claimed), fmt.Sprint(p.Claimers), strconv.FormatBool(p.Snapshot),
-			figure(p.Milli.P50), figure(p.Milli.P90), figure(p.Milli.P99), figure(p.Milli.Max), fmt.Sprint(p.Statements),
+			figure(p.Milli.P50), figure(p.Milli.P90), figure(p.Milli.P99), figure(p.Milli.Max), figure(p.CPUMs), fmt.Sprint(p.Statements),
 		})
 	}
 	return t

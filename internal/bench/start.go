@@ -42,7 +42,7 @@ func (in *installation) fill(ctx context.Context, s start) error {
 	if err != nil {
 		return err
 	}
-	if _, err = r.register(ctx, s.endpoints, func(i int) client.EndpointSpec {
+	if _, err = r.load(ctx, s.endpoints, func(i int) client.EndpointSpec {
 		return in.db.lab.endpoint(groupPlain, i, s.every, s.work.dueOf(i))
 	}); err != nil {
 		return err
@@ -53,10 +53,14 @@ func (in *installation) fill(ctx context.Context, s start) error {
 // startTime is how long workers may take to start and to run what warms them up.
 const startTime = 4 * time.Second
 
+// loadRate is how many endpoints are imported in a second at least; where it takes longer, everything is repeated with a longer lead.
+const loadRate = 2000
+
 // lead returns how long before the first due time endpoints must begin to be registered: as long as that takes at a rate, half as much
-// again, and the time that workers need before the first claim.
+// again, and the time that workers need before the first claim. The rate was measured with few endpoints and over new connections, so
+// it may be far too low.
 func (in *installation) lead(n int, rate float64) time.Duration {
-	return time.Duration(1.5*float64(n)/rate*float64(time.Second)) + in.settings.Worker.Horizon + startTime
+	return time.Duration(1.5*float64(n)/max(rate, loadRate)*float64(time.Second)) + in.settings.Worker.Horizon + startTime
 }
 
 // warm registers endpoints that run as soon as there are workers, and returns how many can be registered in a second. What is
@@ -66,10 +70,9 @@ func (in *installation) warm(ctx context.Context, n int) (rate float64, err erro
 	if err != nil {
 		return 0, err
 	}
-	done, err := r.register(ctx, n, func(i int) client.EndpointSpec {
-		return in.db.lab.endpoint(groupWarm, i, once, time.Time{})
-	})
-	return float64(n) / done.span.Seconds(), err
+	now := time.Now()
+	took, err := r.load(ctx, n, func(i int) client.EndpointSpec { return in.db.lab.endpoint(groupWarm, i, once, now) })
+	return float64(n) / took.Seconds(), err
 }
 
 // watch returns how to watch a workload. The worker looks a horizon ahead, so its accounts are opened before that.

@@ -124,7 +124,7 @@ func (w *Worker) finish(ctx context.Context, batch []runs.Run) error {
 		w.metrics.skipped(s)
 	}
 	for _, source := range done.Decided {
-		w.metrics.decisions.WithLabelValues(string(source)).Inc()
+		w.metrics.decisions.of(source).Inc()
 	}
 	if len(done.Kept) > 0 {
 		w.enqueue(limited, done.Kept)

@@ -13,12 +13,12 @@ import (
 // metrics counts what a worker does.
 type metrics struct {
 	started   prometheus.Counter
-	ended     *prometheus.CounterVec
+	ended     counters[ending]
 	duration  prometheus.Histogram
 	startLag  prometheus.Histogram
 	refused   prometheus.Counter
 	late      prometheus.Counter
-	decisions *prometheus.CounterVec
+	decisions counters[governor.Source]
 	slots     *prometheus.GaugeVec
 	limit     prometheus.Gauge
 	resized   *prometheus.CounterVec
@@ -28,13 +28,60 @@ type metrics struct {
 	panics    prometheus.Counter
 }
 
+// ending is how a run ended.
+type ending struct {
+	status runs.Status
+	reason runs.Reason
+}
+
+// counters are those of a vector, found once: to find one by its labels takes longer than to count.
+type counters[K comparable] struct {
+	vector *prometheus.CounterVec
+	labels func(K) []string
+	known  map[K]prometheus.Counter
+}
+
+func newCounters[K comparable](vector *prometheus.CounterVec, labels func(K) []string, keys ...K) counters[K] {
+	c := counters[K]{vector: vector, labels: labels, known: make(map[K]prometheus.Counter, len(keys))}
+	for _, key := range keys {
+		c.known[key] = vector.WithLabelValues(labels(key)...)
+	}
+	return c
+}
+
+// of returns the counter of a key; one that was not named when the counters were made comes into being.
+func (c counters[K]) of(key K) prometheus.Counter {
+	if known := c.known[key]; known != nil {
+		return known
+	}
+	return c.vector.WithLabelValues(c.labels(key)...)
+}
+
+// countEndings returns the counters of runs by how they ended.
+func countEndings(f promauto.Factory) counters[ending] {
+	var endings []ending
+	for _, status := range runs.Statuses()[1:] {
+		for _, reason := range runs.Reasons() {
+			endings = append(endings, ending{status, reason})
+		}
+	}
+	return newCounters(f.NewCounterVec(prometheus.CounterOpts{
+		Name: "rubato_runs_finished_total", Help: "Runs finished, and due times that a finish found to have passed without a run.",
+	}, []string{"status", "reason"}), func(e ending) []string { return []string{string(e.status), string(e.reason)} }, endings...)
+}
+
+// countDecisions returns the counters of decisions by their sources.
+func countDecisions(f promauto.Factory) counters[governor.Source] {
+	return newCounters(f.NewCounterVec(prometheus.CounterOpts{
+		Name: "rubato_governor_decisions_total", Help: "Next due times decided at a finish, by source.",
+	}, []string{"source"}), func(s governor.Source) []string { return []string{string(s)} }, governor.Sources()...)
+}
+
 func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
 	m := &metrics{
 		started: f.NewCounter(prometheus.CounterOpts{Name: "rubato_runs_started_total", Help: "Runs started."}),
-		ended: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "rubato_runs_finished_total", Help: "Runs finished, and due times that a finish found to have passed without a run.",
-		}, []string{"status", "reason"}),
+		ended:   countEndings(f), decisions: countDecisions(f),
 		duration: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "rubato_runs_duration_seconds", Help: "From the start of a run to its end.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 21),
@@ -49,9 +96,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		late: f.NewCounter(prometheus.CounterOpts{
 			Name: "rubato_runs_late_results_total", Help: "Answers that came after their run had been settled.",
 		}),
-		decisions: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "rubato_governor_decisions_total", Help: "Next due times decided at a finish, by source.",
-		}, []string{"source"}),
 		slots: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rubato_dispatch_slots", Help: "Slots of the worker, by state.",
 		}, []string{"state"}),
@@ -67,14 +111,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 		skew:   f.NewGauge(prometheus.GaugeOpts{Name: "rubato_clock_skew_seconds", Help: "How far the worker's wall clock is ahead of the database's."}),
 		panics: telemetry.Panics(r, telemetry.InRun),
-	}
-	for _, status := range runs.Statuses()[1:] {
-		for _, reason := range runs.Reasons() {
-			m.ended.WithLabelValues(string(status), string(reason))
-		}
-	}
-	for _, source := range governor.Sources() {
-		m.decisions.WithLabelValues(string(source))
 	}
 	for _, direction := range []string{grown, shrunk} {
 		m.resized.WithLabelValues(direction)
@@ -93,11 +129,11 @@ func (w *Worker) observe() {
 }
 
 func (m *metrics) finished(run runs.Run) {
-	m.ended.WithLabelValues(string(run.Outcome.Status), string(run.Outcome.Reason)).Inc()
+	m.ended.of(ending{run.Outcome.Status, run.Outcome.Reason}).Inc()
 	m.duration.Observe(run.FinishedAt.Sub(run.StartedAt).Seconds())
 }
 
 // skipped counts due times that passed without a run, each of them.
 func (m *metrics) skipped(s endpoints.Skip) {
-	m.ended.WithLabelValues(string(runs.Skipped), string(s.Reason)).Add(float64(s.Count))
+	m.ended.of(ending{runs.Skipped, runs.Reason(s.Reason)}).Add(float64(s.Count))
 }

@@ -89,19 +89,26 @@ func notSent(reason runs.Reason, err error) *runs.Outcome {
 // request builds the request of a run as it is configured, with what Rubato says about itself.
 func request(b waiting, s Started) egress.Request {
 	spec := b.target.Spec
-	key := runs.NewID(b.claim.Slot, b.claim.EndpointID, 1) // The same for every attempt of one due time.
+	id, key := s.RunID.String(), ""
+	if key = id; b.claim.Attempt != 1 { // The same for every attempt of one due time.
+		key = runs.NewID(b.claim.Slot, b.claim.EndpointID, 1).String()
+	}
 	trace := hex.EncodeToString(s.RunID[:])
+	values := [...]string{
+		id, strconv.Itoa(b.claim.Attempt), b.claim.Slot.UTC().Format("2006-01-02T15:04:05.000Z"), strconv.FormatInt(b.claim.Token, 10),
+		key, "00-" + trace + "-" + trace[16:] + "-01",
+	}
 	return egress.Request{
 		Method: spec.Method,
 		URL:    b.target.URL,
 		Header: b.target.Header,
 		Meta: http.Header{
-			"Rubato-Run-Id":        {s.RunID.String()},
-			"Rubato-Attempt":       {strconv.Itoa(b.claim.Attempt)},
-			"Rubato-Scheduled-For": {b.claim.Slot.UTC().Format("2006-01-02T15:04:05.000Z")},
-			"Rubato-Fence":         {strconv.FormatInt(b.claim.Token, 10)},
-			"Idempotency-Key":      {key.String()},
-			"Traceparent":          {"00-" + trace + "-" + trace[16:] + "-01"},
+			"Rubato-Run-Id":        values[0:1:1],
+			"Rubato-Attempt":       values[1:2:2],
+			"Rubato-Scheduled-For": values[2:3:3],
+			"Rubato-Fence":         values[3:4:4],
+			"Idempotency-Key":      values[4:5:5],
+			"Traceparent":          values[5:6:6],
 		},
 		Body:         []byte(spec.Body),
 		Timeout:      spec.Timeout,

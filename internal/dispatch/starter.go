@@ -146,11 +146,11 @@ func notIn(batch []waiting, started []Started) []waiting {
 	return slices.DeleteFunc(batch, func(b waiting) bool { return ours[runID(b.claim)] })
 }
 
-// launch runs one execution, whose slot is taken, on a goroutine of its own. sent is when the statement that started it was sent:
+// launch runs one execution, whose slot is taken, on a goroutine of the crew. sent is when the statement that started it was sent:
 // counting the lock from there never makes it too long.
 func (w *Worker) launch(work context.Context, b waiting, s Started, sent time.Time) {
 	w.metrics.started.Inc()
-	w.running.Go(func() {
+	w.crew.run(func() {
 		sleep(work, w.ahead(b.claim.PlannedAt))
 		run := w.runOf(b.claim, s)
 		if now, _ := w.clock.now(); now.After(run.StartedAt) {

@@ -85,6 +85,7 @@ type Worker struct {
 	busy     atomic.Int64 // slots taken
 	limit    atomic.Int64 // slots there are now
 	underway *underway
+	crew     *crew
 	claimer  *claims.Claimer
 	beats    *claims.Heartbeater
 	calls    *calls
@@ -95,13 +96,12 @@ type Worker struct {
 	draining atomic.Bool
 	lastSeen atomic.Int64 // when the database last answered a claim, as a mark of the clock
 	lastFree atomic.Int64 // when a slot was last free, likewise
-	running  sync.WaitGroup
 }
 
 // New returns a worker that does nothing until Run.
 func New(cfg Config) *Worker {
 	w := &Worker{
-		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(cfg.PerHost), underway: newUnderway(),
+		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(cfg.PerHost), underway: newUnderway(), crew: newCrew(),
 		results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer),
 	}
 	w.limit.Store(int64(newSlotLimit(cfg).now))
@@ -149,6 +149,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Wait()
 	w.release(records)
 	w.awaitRuns(endWork)
+	w.crew.end()
 	w.calls.tokens.Close()
 
 	close(w.results)
@@ -177,7 +178,7 @@ const recordGrace = 5 * time.Second
 // awaitRuns waits for the requests under way, and ends those that outlast the grace.
 func (w *Worker) awaitRuns(endWork context.CancelCauseFunc) {
 	done := make(chan struct{})
-	go func() { defer close(done); w.running.Wait() }()
+	go func() { defer close(done); w.crew.wait() }()
 	select {
 	case <-done:
 	case <-time.After(w.cfg.Grace):

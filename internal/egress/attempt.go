@@ -39,8 +39,14 @@ func (a *attempt) do(ctx context.Context, x *exchange, transport *http.Transport
 
 // roundTrip puts r on the wire over HTTP/1.1.
 func (a *attempt) roundTrip(ctx context.Context, r *http.Request, transport *http.Transport) (*http.Response, error) {
-	ctx = httptrace.WithClientTrace(withCaller(ctx), a.watch.trace(a.gotConn, a.begun))
+	ctx = httptrace.WithClientTrace(withCaller(ctx, &a.watch), &httptrace.ClientTrace{GotConn: a.gotConn, GotFirstResponseByte: a.answered})
 	return transport.RoundTrip(r.WithContext(ctx))
+}
+
+// answered says that the first byte of the answer came.
+func (a *attempt) answered() {
+	a.watch.enter(transferring)
+	a.exchange.patience.begun(a.exchange.cancel)
 }
 
 // gotConn runs in the goroutine of the round trip, before anything of the request is written.
@@ -65,11 +71,8 @@ func (a *attempt) stream(ctx context.Context, r *http.Request, s *session) (*htt
 	s.frames.opened()
 	var writing atomic.Bool
 	answer, err := s.client.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteHeaderField: func(string, []string) { writing.Store(true) },
-		GotFirstResponseByte: func() {
-			a.watch.enter(transferring)
-			a.begun()
-		},
+		WroteHeaderField:     func(string, []string) { writing.Store(true) },
+		GotFirstResponseByte: a.answered,
 	})))
 	if err != nil {
 		a.left = writing.Load() || ctx.Err() != nil // Where ctx has ended, the request may be about to be written.

@@ -60,8 +60,8 @@ func (l Limits) filled() Limits {
 
 // Client calls targets over HTTP/1.1 and HTTP/2 and keeps connections for reuse. It is safe for concurrent use.
 type Client struct {
-	userAgent  string
-	skipVerify bool // requests may ask for it
+	userAgent  []string // the values of the header; nobody writes to them
+	skipVerify bool     // requests may ask for it
 	limits     Limits
 	seats      *seats
 	usual      *wire
@@ -109,7 +109,7 @@ func newClient(cfg Config, resolver *net.Resolver, session *tls.Config) *Client 
 	limits := cfg.Limits.filled()
 	d := dialer{policy: NewPolicy(cfg.Rules), resolver: resolver, tls: session, limits: limits, proxy: newProxy(cfg.Proxy)}
 	return &Client{
-		userAgent:  cmp.Or(cfg.UserAgent, "Rubato"),
+		userAgent:  []string{cmp.Or(cfg.UserAgent, "Rubato")},
 		skipVerify: cfg.AllowSkipVerify,
 		limits:     limits,
 		seats:      newSeats(cfg.MaxPerHost),

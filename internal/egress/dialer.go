@@ -21,23 +21,36 @@ type dialer struct {
 	streams  *streams // takes connections that speak HTTP/2
 }
 
-// callerKey finds the context of the exchange in the context of a dial: the transport detaches the two, but a dial must not
-// outlive the exchange that asked for it.
+// callerKey finds the exchange in the context of a dial: the transport detaches the two, but a dial must not outlive the exchange that
+// asked for it.
 type callerKey struct{}
 
-func withCaller(ctx context.Context) context.Context {
-	return context.WithValue(ctx, callerKey{}, ctx)
+// caller is a context that knows itself, and what measures the attempt that it is of.
+type caller struct {
+	context.Context
+
+	watch *stopwatch
 }
 
-// attach returns ctx, ended also by the end of its exchange.
+func withCaller(ctx context.Context, watch *stopwatch) context.Context { return &caller{ctx, watch} }
+
+// Value implements context.Context.
+func (c *caller) Value(key any) any {
+	if key == (callerKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// attach returns ctx, measured by the attempt that dials and ended also by the end of its exchange.
 func attach(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	caller, ok := ctx.Value(callerKey{}).(context.Context)
+	by, ok := ctx.Value(callerKey{}).(*caller)
 	if !ok {
 		return ctx, cancel
 	}
-	stop := context.AfterFunc(caller, cancel)
-	return ctx, func() {
+	stop := context.AfterFunc(by.Context, cancel)
+	return by.watch.dialing(ctx), func() {
 		stop()
 		cancel()
 	}
@@ -90,7 +103,10 @@ func (d *dialer) secure(ctx context.Context, plain net.Conn, address string) (*t
 	cfg.ServerName = cmp.Or(cfg.ServerName, host)
 	cfg.NextProtos = d.streams.offers(address)
 	session := tls.Client(plain, cfg)
-	return session, handshake(ctx, session)
+	if by, ok := ctx.Value(callerKey{}).(*caller); ok {
+		by.watch.enter(handshaking)
+	}
+	return session, session.HandshakeContext(ctx)
 }
 
 func (d *dialer) connect(ctx context.Context, address string) (net.Conn, error) {

@@ -42,15 +42,15 @@ type exchange struct {
 
 // attempt is one request handed to a transport.
 type attempt struct {
-	watch   stopwatch
-	begun   func()    // called when the first byte of the answer came
-	sendBy  time.Time // see Request
-	conn    *conn     // nil until there is one
-	mark    int64     // what had been written to conn before
-	session *session  // over HTTP/2; the connection is shared then
-	heard   int64     // what had been read from conn before
-	left    bool      // over HTTP/2: the request may have been written
-	reused  bool
+	exchange *exchange
+	watch    stopwatch
+	sendBy   time.Time // see Request
+	conn     *conn     // nil until there is one
+	mark     int64     // what had been written to conn before
+	session  *session  // over HTTP/2; the connection is shared then
+	heard    int64     // what had been read from conn before
+	left     bool      // over HTTP/2: the request may have been written
+	reused   bool
 }
 
 // run visits the target and then wherever it redirects to, as far as limits let it.
@@ -150,7 +150,7 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 func (a *attempt) repeatable() bool { return a.reused && !a.sent() && !a.late() }
 
 func (x *exchange) attempt() *attempt {
-	return &attempt{begun: func() { x.patience.begun(x.cancel) }, sendBy: x.sendBy}
+	return &attempt{exchange: x, sendBy: x.sendBy}
 }
 
 // tooMany reports whether header has more fields than anybody needs.
@@ -168,7 +168,7 @@ func tooMany(header http.Header) bool {
 func (x *exchange) request() *http.Request {
 	r := x.bare()
 	if r.Body == nil && !announcesLength(x.hop.method) {
-		r.TransferEncoding = []string{"identity"}
+		r.TransferEncoding = identity
 		r.Body = io.NopCloser(bytes.NewReader(nil))
 	}
 	return r
@@ -180,10 +180,10 @@ func (x *exchange) bare() *http.Request {
 		Method: x.hop.method,
 		URL:    x.hop.url,
 		Host:   x.hop.url.Host,
-		Header: wireHeader(x.client.userAgent, x.hop.header, x.meta),
+		Header: x.client.wireHeader(x.hop.header, x.meta),
 	}
 	if asksGzip(x.hop.method, r.Header) {
-		r.Header["Accept-Encoding"] = []string{"gzip"}
+		r.Header["Accept-Encoding"] = gzipOnly
 	}
 	if len(x.hop.body) > 0 {
 		r.ContentLength = int64(len(x.hop.body))
@@ -191,6 +191,12 @@ func (x *exchange) bare() *http.Request {
 	}
 	return r
 }
+
+// Values that many requests share; nobody writes to them.
+var (
+	identity = []string{"identity"}
+	gzipOnly = []string{"gzip"}
+)
 
 // announcesLength reports whether a request with method says "Content-Length: 0" where it has no body.
 func announcesLength(method string) bool {

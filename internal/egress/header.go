@@ -75,12 +75,12 @@ func credential(name string) bool {
 }
 
 // Header returns the header that a request is sent with, beside what the connection adds, such as Host and Content-Length.
-func (c *Client) Header(r Request) http.Header { return wireHeader(c.userAgent, r.Header, r.Meta) }
+func (c *Client) Header(r Request) http.Header { return c.wireHeader(r.Header, r.Meta) }
 
 // wireHeader returns the header of a request: the user's, and meta over it.
-func wireHeader(agent string, user, meta http.Header) http.Header {
-	header := make(http.Header, len(user)+len(meta)+1)
-	header.Set("User-Agent", agent)
+func (c *Client) wireHeader(user, meta http.Header) http.Header {
+	header := make(http.Header, len(user)+len(meta)+2) // With User-Agent and Accept-Encoding.
+	header["User-Agent"] = c.userAgent
 	for _, set := range []http.Header{user, meta} {
 		for name, values := range set {
 			header[wireName(name)] = values
@@ -94,8 +94,10 @@ func wireHeader(agent string, user, meta http.Header) http.Header {
 func wireName(name string) string {
 	canonical := http.CanonicalHeaderKey(name)
 	switch canonical {
-	case "Idempotency-Key", "X-Idempotency-Key":
-		return strings.ToLower(canonical)
+	case "Idempotency-Key":
+		return "idempotency-key"
+	case "X-Idempotency-Key":
+		return "x-idempotency-key"
 	default:
 		return canonical
 	}

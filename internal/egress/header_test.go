@@ -81,6 +81,7 @@ func TestCredentialsAreRecognised(t *testing.T) {
 }
 
 func FuzzCheckHeader(f *testing.F) {
+	client := New(Config{UserAgent: "agent"})
 	f.Add("Accept", "text/html")
 	f.Add("A B", "x\r\ny")
 	f.Add("host", "x")
@@ -90,7 +91,7 @@ func FuzzCheckHeader(f *testing.F) {
 			return
 		}
 		var wire strings.Builder
-		require.NoError(t, wireHeader("agent", http.Header{name: {value}}, nil).Write(&wire))
+		require.NoError(t, client.wireHeader(http.Header{name: {value}}, nil).Write(&wire))
 		want := "\r\n" + wireName(name) + ": " + value + "\r\n"
 		require.Contains(t, "\r\n"+wire.String(), want)
 		lines := 2

@@ -27,6 +27,10 @@ func loopback() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 }
 
+// silent is an address on which nobody listens, whatever the port. A port of 127.0.0.1 that was free a moment ago may be that of another
+// test's target by now.
+func silent() netip.Prefix { return netip.MustParsePrefix("127.0.0.7/32") }
+
 // setup returns a client that may call test targets, closed when the test ends.
 func setup(t *testing.T) *Client {
 	t.Helper()

@@ -2,7 +2,6 @@ package egress
 
 import (
 	"context"
-	"crypto/tls"
 	"net/http/httptrace"
 	"sync"
 	"time"
@@ -77,24 +76,11 @@ func (w *stopwatch) addTo(p *Phases) {
 	p.Transfer += w.spent[transferring]
 }
 
-// trace returns the hooks that drive w. Without a name to resolve, connecting comes first.
-func (w *stopwatch) trace(gotConn func(httptrace.GotConnInfo), begun func()) *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
-		DNSStart:          func(httptrace.DNSStartInfo) { w.enter(resolving) },
-		ConnectStart:      func(_, _ string) { w.enter(connecting) },
-		TLSHandshakeStart: func() { w.enter(handshaking) },
-		GotConn:           gotConn,
-		GotFirstResponseByte: func() {
-			w.enter(transferring)
-			begun()
-		},
-	}
-}
-
-// handshake runs the TLS handshake of c under the trace of ctx, as the transport would.
-func handshake(ctx context.Context, c *tls.Conn) error {
-	if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.TLSHandshakeStart != nil {
-		trace.TLSHandshakeStart()
-	}
-	return c.HandshakeContext(ctx)
+// dialing returns ctx for a dial that drives w. Without a name to resolve, connecting comes first. Most attempts find a connection, so
+// only those that dial pay for it.
+func (w *stopwatch) dialing(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		DNSStart:     func(httptrace.DNSStartInfo) { w.enter(resolving) },
+		ConnectStart: func(_, _ string) { w.enter(connecting) },
+	})
 }

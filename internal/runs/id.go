@@ -3,14 +3,9 @@ package runs
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
-	"github.com/google/uuid"
-
-	"rubato/internal/errs"
+	"rubato/internal/ids"
 )
 
 // ID names one run. It is deterministic: the same due time, endpoint and attempt always give the same ID, so that a database can
@@ -18,7 +13,7 @@ import (
 // time in Unix milliseconds: IDs sort by due time, and an ID alone tells the day partition that holds its row.
 type ID [16]byte
 
-const idPrefix = "run_"
+var idKind = ids.Kind{Prefix: "run_", Noun: "run"}
 
 // NewID returns the ID of the attempt-th request (counted from 1) for the due time slot of an endpoint. Sub-millisecond parts of
 // slot do not count.
@@ -41,31 +36,17 @@ func NewID(slot time.Time, endpoint [16]byte, attempt int) ID {
 }
 
 // FirstID returns the lowest ID that a run of a due time, or of a later one, can have.
-func FirstID(slot time.Time) ID {
-	var id ID
-	var stamp [8]byte
-	binary.BigEndian.PutUint64(stamp[:], uint64(slot.UnixMilli()))
-	copy(id[:6], stamp[2:])
-	return id
-}
+func FirstID(slot time.Time) ID { return ids.First(slot) }
 
 // ParseID reads the form that String writes. A text that no ID has names nothing: the error is an [errs.NotFound]. What is no text
 // at all is an [errs.Malformed].
 func ParseID(s string) (ID, error) {
-	raw, found := strings.CutPrefix(s, idPrefix)
-	u, err := uuid.Parse(raw)
-	switch {
-	case found && err == nil && len(raw) == 36:
-		return ID(u), nil
-	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
-		return ID{}, errs.New(errs.Malformed, "invalid_id", "a run id looks like run_0193466f-2a10-8c3e-9d41-5a2f6c7d8e90")
-	default:
-		return ID{}, errs.New(errs.NotFound, "not_found", "there is no such run; a run id looks like run_0193466f-2a10-8c3e-9d41-5a2f6c7d8e90")
-	}
+	id, err := idKind.Parse(s)
+	return id, err
 }
 
 // String returns the ID as users see it: run_ and the UUID in its canonical form.
-func (id ID) String() string { return idPrefix + uuid.UUID(id).String() }
+func (id ID) String() string { return idKind.String(id) }
 
 // Slot returns the due time that the ID carries, to the millisecond, in UTC.
 func (id ID) Slot() time.Time {

@@ -1,15 +1,13 @@
 package signing
 
 import (
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"rubato/internal/auditlog"
 	"rubato/internal/errs"
+	"rubato/internal/ids"
 	"rubato/internal/secrets"
 )
 
@@ -22,7 +20,7 @@ const maxOverlap = 90 * 24 * time.Hour
 // KeyID names a signing key for ever. It is a UUIDv7, so keys sort by when they were made.
 type KeyID [16]byte
 
-const idPrefix = "sgk_"
+var idKind = ids.Kind{Prefix: "sgk_", Noun: "signing key"}
 
 // NewKeyID returns a fresh ID.
 func NewKeyID() KeyID { return KeyID(uuid.Must(uuid.NewV7())) }
@@ -30,21 +28,12 @@ func NewKeyID() KeyID { return KeyID(uuid.Must(uuid.NewV7())) }
 // ParseKeyID reads the form that String writes. A text that no ID has names nothing: the error is an [errs.NotFound]. What is no text
 // at all is an [errs.Malformed].
 func ParseKeyID(s string) (KeyID, error) {
-	const example = "; a signing key id looks like sgk_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
-	raw, found := strings.CutPrefix(s, idPrefix)
-	u, err := uuid.Parse(raw)
-	switch {
-	case found && err == nil && len(raw) == 36:
-		return KeyID(u), nil
-	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
-		return KeyID{}, errs.New(errs.Malformed, "invalid_id", "the id cannot be read"+example)
-	default:
-		return KeyID{}, errs.New(errs.NotFound, "not_found", "there is no such signing key"+example)
-	}
+	id, err := idKind.Parse(s)
+	return id, err
 }
 
 // String returns the ID as users see it: sgk_ and the UUID in its canonical form.
-func (id KeyID) String() string { return idPrefix + uuid.UUID(id).String() }
+func (id KeyID) String() string { return idKind.String(id) }
 
 // Key is what may be known of a signing key: everything but the key itself.
 type Key struct {

@@ -69,10 +69,11 @@ func rawIDs(ids []endpoints.ID) [][16]byte {
 func (s *Endpoints) CreateMany(
 	ctx context.Context, act auditlog.Act, create func(now time.Time) ([]endpoints.New, error),
 ) (taken []endpoints.ID, err error) {
+	var b bulk
+	var now time.Time
 	err = s.db.tx(ctx, func(tx pgx.Tx) error {
 		taken = nil
-		now, err := s.db.decisionTime(ctx, tx)
-		if err != nil {
+		if now, err = s.db.decisionTime(ctx, tx); err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
 		all, err := create(now)
@@ -91,7 +92,6 @@ func (s *Endpoints) CreateMany(
 		for _, id := range inserted {
 			there[id] = true
 		}
-		var b bulk
 		for _, n := range all {
 			if !there[n.Endpoint.ID] {
 				taken = append(taken, n.Endpoint.ID)
@@ -103,6 +103,9 @@ func (s *Endpoints) CreateMany(
 		}
 		return b.write(ctx, tx, s.db, act)
 	})
+	if err == nil {
+		s.db.wake(b.soonest, now)
+	}
 	return taken, err
 }
 
@@ -110,10 +113,11 @@ func (s *Endpoints) CreateMany(
 func (s *Endpoints) ChangeMany(
 	ctx context.Context, act auditlog.Act, ids []endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, bool),
 ) error {
+	var b bulk
 	var days []time.Time // that what passed without a run belongs to
 	locked := func(tx pgx.Tx) error {
 		days = nil
-		if err := s.lock(ctx, tx, ids); err != nil {
+		if err := s.lockMany(ctx, tx, ids); err != nil {
 			return err
 		}
 		found, err := s.find(ctx, tx, act.By.TenantID, ids, nil)
@@ -128,7 +132,7 @@ func (s *Endpoints) ChangeMany(
 		if err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
-		b := bulk{edits: edits{now: now, tenant: act.By.TenantID}}
+		b = bulk{edits: edits{now: now, tenant: act.By.TenantID}}
 		for _, e := range list {
 			before := *e
 			planned, keep := change(e, now)
@@ -142,14 +146,18 @@ func (s *Endpoints) ChangeMany(
 		}
 		return b.write(ctx, tx, s.db, act)
 	}
-	return s.db.withPartitions(ctx, func() []time.Time { return days }, func() error { return s.db.tx(ctx, locked) })
+	err := s.db.withPartitions(ctx, func() []time.Time { return days }, func() error { return s.db.tx(ctx, locked) })
+	if err == nil {
+		s.db.wake(b.soonest, b.edits.now)
+	}
+	return err
 }
 
-// lock keeps starts and finishes of endpoints out: first no start may be in flight, then no finish. In this order nobody waits in a
+// lockMany keeps starts and finishes of endpoints out: first no start may be in flight, then no finish. In this order nobody waits in a
 // circle, and the statements after see what both committed.
-func (s *Endpoints) lock(ctx context.Context, tx pgx.Tx, ids []endpoints.ID) error {
-	if err := s.db.q.StartsExclude(ctx, tx); err != nil {
-		return fmt.Errorf("waiting for starts in flight: %w", err)
+func (s *Endpoints) lockMany(ctx context.Context, tx pgx.Tx, ids []endpoints.ID) error {
+	if err := s.db.excludeStarts(ctx, tx, rawIDs(ids)...); err != nil {
+		return err
 	}
 	if _, err := s.db.q.ScheduleLock(ctx, tx, rawIDs(ids)); err != nil {
 		return fmt.Errorf("locking the schedules of %d endpoints: %w", len(ids), err)

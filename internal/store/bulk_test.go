@@ -220,11 +220,8 @@ func TestBulksOfTheSameKeysMeet(t *testing.T) {
 func TestOnlyBulkEditsKeepStartsOut(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.register(t, func(s *endpoints.Spec) { s.Key = "old" })
-	tx, err := b.pool.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock_shared(hashtext('rubato.starts'))")
-	require.NoError(t, err)
+	old := b.register(t, func(s *endpoints.Spec) { s.Key = "old" })
+	tx := b.inFlight(t, old.ID)
 
 	require.Equal(t, endpoints.Created, b.upsert(t, endpoints.Mode{}, wanted("new", nil))[0].Done)
 	ended := make(chan endpoints.Done, 1)
@@ -235,9 +232,7 @@ func TestOnlyBulkEditsKeepStartsOut(t *testing.T) {
 		}
 		ended <- out[0].Done
 	}()
-	require.Eventually(t, func() bool {
-		return query[int64](t, b, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1
-	}, 10*time.Second, 10*time.Millisecond, "the edit waits for the start")
+	b.awaitExcluded(t, 1)
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.Equal(t, endpoints.Updated, <-ended)
 }

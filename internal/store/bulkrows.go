@@ -101,7 +101,7 @@ func (b *bulk) decided(e *endpoints.Endpoint, r endpoints.Recorded) error {
 	return nil
 }
 
-// write writes what was gathered of an act, and wakes workers once.
+// write writes what was gathered of an act.
 func (b *bulk) write(ctx context.Context, tx pgx.Tx, db *DB, act auditlog.Act) error {
 	if len(b.schedules.EndpointIds) > 0 {
 		if err := db.q.ScheduleInsertMany(ctx, tx, b.schedules); err != nil {
@@ -123,7 +123,7 @@ func (b *bulk) write(ctx context.Context, tx pgx.Tx, db *DB, act auditlog.Act) e
 	if err := db.q.DecisionInsertMany(ctx, tx, b.decisions); err != nil {
 		return fmt.Errorf("recording %d decisions: %w", len(b.decisions.EndpointIds), err)
 	}
-	return db.q.ScheduleNotify(ctx, tx, b.soonest.UnixMilli())
+	return nil
 }
 
 // told writes what others may read of the act: skipped due times, events, the audit log.

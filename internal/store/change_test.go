@@ -179,10 +179,7 @@ func TestAPauseWaitsForStartsInFlight(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.register(t, nil)
-	tx, err := b.pool.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock_shared(hashtext('rubato.starts'))")
-	require.NoError(t, err)
+	tx := b.inFlight(t, e.ID)
 	c := b.claimOne(t, worker{1})
 	require.Len(t, b.start(t, worker{1}, c), 1, "starts do not wait for each other")
 

@@ -56,7 +56,7 @@ func (s *Claims) clock(ctx context.Context, rows []dbsqlc.ScheduleClaimDueRow) (
 	return now, translate(err)
 }
 
-// Release implements claims.Store. No start is in flight meanwhile: one that has seen the claim and not committed yet would come to life
+// Release implements claims.Store. No start of these endpoints is in flight meanwhile: one that has seen the claim and not committed yet would come to life
 // under a token that the release has raised.
 func (s *Claims) Release(ctx context.Context, worker [16]byte, list []claims.Claim) (released int, err error) {
 	for part := range slices.Chunk(list, releaseBatch) {
@@ -69,7 +69,7 @@ func (s *Claims) Release(ctx context.Context, worker [16]byte, list []claims.Cla
 	return released, nil
 }
 
-// releaseBatch is how many claims are given back at once: every start waits for it.
+// releaseBatch is how many claims are given back at once: most starts wait for it.
 const releaseBatch = 500
 
 func (s *Claims) release(ctx context.Context, worker [16]byte, list []claims.Claim) (rows int64, err error) {
@@ -80,7 +80,7 @@ func (s *Claims) release(ctx context.Context, worker [16]byte, list []claims.Cla
 		params.RestMs = append(params.RestMs, c.Rest.Milliseconds())
 	}
 	err = pipeline(ctx, s.db.hot,
-		func(q dbsqlc.DBTX) error { return s.db.q.StartsExclude(ctx, q) },
+		func(q dbsqlc.DBTX) error { return s.db.excludeStarts(ctx, q, params.EndpointIds...) },
 		func(q dbsqlc.DBTX) (err error) {
 			rows, err = s.db.q.ScheduleRelease(ctx, q, params)
 			return err

@@ -66,6 +66,13 @@ func (db *DB) load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]in
 	return found, nil
 }
 
+// know takes in the configuration of a row that was read anyway.
+func (db *DB) know(row dbsqlc.Endpoint) {
+	if _, missing := db.configs.find(map[[16]byte]int64{row.ID: row.Version}); len(missing) > 0 {
+		db.configs.put([]*config{parse(row)})
+	}
+}
+
 func (c *configs) find(versions map[[16]byte]int64) (found map[[16]byte]*config, missing [][16]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,13 +9,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/trace"
 
+	"rubato/internal/errs"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -45,6 +46,7 @@ type DB struct {
 	sweeps  *pgxpool.Pool // for the sweeper alone
 	q       *dbsqlc.Queries
 	configs *configs
+	waker   waker
 	now     func() *time.Time // nil in its answer means the database's clock
 }
 
@@ -73,7 +75,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	params["jit"] = "off"                                   // Statements here take milliseconds; compiling one takes a hundred.
 	params["idle_in_transaction_session_timeout"] = "10000" // A client that stands still must not keep rows locked.
 	pc.ConnConfig.ConnectTimeout = 5 * time.Second
-	pc.AfterConnect = useUTC
+	pc.AfterConnect = prepare
 	if cfg.Tracers != nil {
 		pc.ConnConfig.Tracer = newTracer(cfg.Tracers)
 	}
@@ -95,6 +97,10 @@ func (db *DB) connect(ctx context.Context, pc *pgxpool.Config) error {
 		conns int32
 	}{{&db.pool, main}, {&db.hot, hotConns}, {&db.vital, vitalConns}, {&db.sweeps, sweepConns}} {
 		own := pc.Copy()
+		if p.pool == &db.pool {
+			own.ConnConfig.RuntimeParams = maps.Clone(own.ConnConfig.RuntimeParams)
+			own.ConnConfig.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockWait.Milliseconds(), 10)
+		}
 		if p.pool == &db.hot {
 			own.ConnConfig.RuntimeParams = planByKey(own.ConnConfig.RuntimeParams)
 		}
@@ -117,23 +123,21 @@ func planByKey(params map[string]string) map[string]string {
 	params["enable_hashjoin"] = "off"
 	params["enable_mergejoin"] = "off"
 	params["enable_seqscan"] = "off"
-	params["enable_bitmapscan"] = "off"             // It reads all that is due where the oldest are wanted.
+	params["enable_bitmapscan"] = "off"             // A claim of an unanalyzed table would read and sort all that is due, to take the first of it.
 	params["plan_cache_mode"] = "force_custom_plan" // A cached plan is for the table as it was.
 	return params
 }
 
-// useUTC makes the driver return instants in UTC rather than in the machine's zone.
-func useUTC(_ context.Context, conn *pgx.Conn) error {
-	instant := &pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}}
-	conn.TypeMap().RegisterType(instant)
-	conn.TypeMap().RegisterType(&pgtype.Type{
-		Name: "_timestamptz", OID: pgtype.TimestamptzArrayOID, Codec: &pgtype.ArrayCodec{ElementType: instant},
-	})
+// prepare tells the driver how values look on a new connection.
+func prepare(_ context.Context, conn *pgx.Conn) error {
+	instantsInUTC(conn.TypeMap())
+	quickArrays(conn.TypeMap())
 	return nil
 }
 
 // Close closes every connection and waits for those in use.
 func (db *DB) Close() {
+	db.waker.close()
 	for _, pool := range []*pgxpool.Pool{db.pool, db.hot, db.vital, db.sweeps} {
 		if pool != nil {
 			pool.Close()
@@ -146,13 +150,83 @@ func (db *DB) Ping(ctx context.Context) error { return translate(db.pool.Ping(ct
 
 // tx runs act in one transaction (read committed). Errors come translated.
 func (db *DB) tx(ctx context.Context, act func(tx pgx.Tx) error) error {
-	return translate(pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
+	conn, err := db.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return translate(pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if err := act(tx); err != nil {
 			return err
 		}
 		return db.execute(ctx, tx)
 	}))
 }
+
+// opened is a transaction that is open: a pgx.Tx, or a connection that is inside one.
+type opened interface {
+	dbsqlc.DBTX
+	sender
+}
+
+// txAfter is tx whose BEGIN travels with the statements of first, so that it takes two round trips less than a transaction that asks one
+// by one. act sees what they read.
+func (db *DB) txAfter(ctx context.Context, first []statement, act func(tx opened) error) error {
+	conn, err := db.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release() // It closes a connection whose transaction could not be ended.
+	begin := func(q dbsqlc.DBTX) error { return db.q.Begin(ctx, q) }
+	if err = pipeline(ctx, conn, append([]statement{begin}, first...)...); err == nil {
+		err = act(conn)
+	}
+	if err == nil {
+		err = db.execute(ctx, conn)
+	}
+	if err == nil {
+		err = db.commit(ctx, conn)
+	}
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+		defer cancel()
+		_ = db.q.Rollback(ctx, conn) // Where it fails the connection is not used again.
+	}
+	return translate(err)
+}
+
+// commit commits the transaction that a connection is inside. Postgres takes the commit of one that has failed for a rollback, and sees no
+// error in it.
+func (db *DB) commit(ctx context.Context, conn dbsqlc.DBTX) error {
+	tag, err := db.q.Commit(ctx, conn)
+	if err == nil && tag.String() != "COMMIT" {
+		err = pgx.ErrTxCommitRollback
+	}
+	return err
+}
+
+// rollbackTime bounds the end of a transaction that failed.
+const rollbackTime = 5 * time.Second
+
+// acquire returns a connection of the main pool. The error is an [errs.Unavailable] where none comes free for some time.
+func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	waiting, cancel := context.WithTimeout(ctx, connWait)
+	defer cancel()
+	conn, err := db.pool.Acquire(waiting)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil && db.pool.Stat().AcquiredConns() == db.pool.Stat().MaxConns() {
+		return nil, errs.Wrap(err, errs.Unavailable, fmt.Sprintf(
+			"all %d connections to the database were busy for %s, and nothing was changed; try again", db.pool.Stat().MaxConns(), connWait))
+	}
+	return conn, translate(err)
+}
+
+const (
+	// connWait is how long a transaction waits for a connection: who asks is answered before he gives up.
+	connWait = 5 * time.Second
+	// lockWait is how long a statement of the main pool waits for a lock. What holds one is a transaction of milliseconds; beyond this
+	// somebody stands in the way, and the one who asks had better know.
+	lockWait = 10 * time.Second
+)
 
 // hotTx is tx on the connections of the hot path.
 func (db *DB) hotTx(ctx context.Context, act func(tx pgx.Tx) error) error {
@@ -166,7 +240,12 @@ func (db *DB) decisionTime(ctx context.Context, tx dbsqlc.DBTX) (time.Time, erro
 
 // snapshot runs act in one read-only transaction that sees one state of the database.
 func (db *DB) snapshot(ctx context.Context, act func(tx pgx.Tx) error) error {
-	return translate(pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, act))
+	conn, err := db.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return translate(pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, act))
 }
 
 // list is snapshot for a statement whose plan depends on which filters are given.

@@ -35,41 +35,54 @@ func NewEndpoints(db *DB) *Endpoints { return &Endpoints{db: db} }
 func (s *Endpoints) Create(
 	ctx context.Context, act auditlog.Act, create func(now time.Time) (*endpoints.Endpoint, endpoints.Recorded, error),
 ) error {
-	return s.db.tx(ctx, func(tx pgx.Tx) error {
-		now, err := s.db.decisionTime(ctx, tx)
-		if err != nil {
-			return fmt.Errorf("reading the database's time: %w", err)
+	var now time.Time
+	var e *endpoints.Endpoint
+	clock := func(q dbsqlc.DBTX) (err error) {
+		now, err = s.db.decisionTime(ctx, q)
+		return err
+	}
+	err := s.db.txAfter(ctx, []statement{clock}, func(tx opened) (err error) {
+		var planned endpoints.Recorded
+		if e, planned, err = create(now); err != nil {
+			return err
 		}
-		e, planned, err := create(now)
+		inserts, err := s.inserts(ctx, act, e, planned)
 		if err != nil {
 			return err
 		}
-		if err := together(ctx, tx, func(tx pgx.Tx) error { return s.insert(ctx, tx, act, e, planned) }); err != nil {
+		if err := pipeline(ctx, tx, inserts...); err != nil {
 			return fmt.Errorf("inserting endpoint %s: %w", e.ID, err)
 		}
 		return s.db.refer(ctx, tx, e.TenantID, referral{after: e})
 	})
+	if err == nil {
+		s.db.wake(e.State.Due.At, now)
+	}
+	return err
 }
 
-// insert writes a new endpoint with everything that belongs to it: its plan, the news, the decision and who did it.
-func (s *Endpoints) insert(ctx context.Context, tx pgx.Tx, act auditlog.Act, e *endpoints.Endpoint, planned endpoints.Recorded) error {
-	if err := s.db.q.EndpointInsert(ctx, tx, dbsqlc.EndpointInsertParams(rowOf(e))); err != nil {
-		return err
-	}
-	err := s.db.q.ScheduleInsert(ctx, tx, dbsqlc.ScheduleInsertParams{
+// inserts returns the statements that write a new endpoint with everything that belongs to it: its plan, the news, the decision and who
+// did it.
+func (s *Endpoints) inserts(ctx context.Context, act auditlog.Act, e *endpoints.Endpoint, planned endpoints.Recorded) ([]statement, error) {
+	schedule := dbsqlc.ScheduleInsertParams{
 		EndpointID: e.ID, TenantID: e.TenantID, PlannedAt: planned.Due.At, Slot: planned.Due.Slot, Version: e.Version,
 		LockMs: lockMs(e.Spec), Attempt: int16(planned.Due.Attempt), Source: string(planned.Due.Source), //nolint:gosec // At most 10.
-	})
+	}
+	decision, err := decisionRow(e, planned)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.db.tell(ctx, tx, planned.At, nil, e); err != nil {
-		return err
+	row := dbsqlc.EndpointInsertParams(rowOf(e))
+	entry := auditRow(auditlog.Change{Act: act, Object: e.Object(), After: e.Redacted()}, s.db.now())
+	var told events
+	told.add(e.TenantID, planned.At, newsOf(nil, e))
+	list := []statement{
+		func(q dbsqlc.DBTX) error { return s.db.q.EndpointInsert(ctx, q, row) },
+		func(q dbsqlc.DBTX) error { return s.db.q.ScheduleInsert(ctx, q, schedule) },
+		func(q dbsqlc.DBTX) error { return s.db.q.DecisionInsert(ctx, q, decision) },
+		func(q dbsqlc.DBTX) error { return s.db.q.AuditInsert(ctx, q, entry) },
 	}
-	if err := s.db.decided(ctx, tx, e, planned); err != nil {
-		return err
-	}
-	return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: e.Object(), After: e.Redacted()})
+	return append(list, told.writes(ctx, s.db)...), nil
 }
 
 // Get implements endpoints.Store.
@@ -171,139 +184,6 @@ func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []dbsqlc.End
 	return list, nil
 }
 
-// Change implements endpoints.Store.
-func (s *Endpoints) Change(
-	ctx context.Context, act auditlog.Act, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
-) (changed *endpoints.Endpoint, err error) {
-	var now time.Time
-	locked := func(tx pgx.Tx) (err error) {
-		changed, now, err = s.changeIn(ctx, tx, revision{act: act, id: id, change: change})
-		return err
-	}
-	days := func() []time.Time { return skipDays(changed) }
-	if err := s.db.withPartitions(ctx, days, func() error { return s.db.tx(ctx, locked) }); err != nil {
-		return nil, err
-	}
-	awaitStart(ctx, changed, now)
-	return changed, nil
-}
-
-// revision is a change of one endpoint, and who makes it.
-type revision struct {
-	act    auditlog.Act
-	id     endpoints.ID
-	change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error)
-}
-
-// changeIn carries out a revision in a transaction, and returns what it left and when. It may leave due times that passed in
-// Unrecorded whose days of history are still missing: see withPartitions.
-func (s *Endpoints) changeIn(ctx context.Context, tx pgx.Tx, r revision) (changed *endpoints.Endpoint, now time.Time, err error) {
-	if now, err = s.lockNow(ctx, tx, r.id); err != nil {
-		return nil, now, err
-	}
-	if changed, err = s.get(ctx, tx, r.act.By.TenantID, r.id); err != nil {
-		return nil, now, err
-	}
-	before, shown := *changed, changed.Redacted()
-	planned, err := r.change(changed, now)
-	if err != nil {
-		return nil, now, err
-	}
-	if err := s.write(ctx, tx, now, &before, changed, planned); err != nil {
-		return changed, now, err
-	}
-	return changed, now, together(ctx, tx, func(tx pgx.Tx) error {
-		if planned != nil && !changed.Archived() {
-			if err := s.db.decided(ctx, tx, changed, *planned); err != nil {
-				return err
-			}
-		}
-		if err := s.db.tell(ctx, tx, now, &before, changed); err != nil {
-			return err
-		}
-		return s.db.audited(ctx, tx, auditlog.Change{Act: r.act, Object: changed.Object(), Before: shown, After: changed.Redacted()})
-	})
-}
-
-// maxAhead bounds how long before its due time a start may be committed; see LiveRunStart.
-const maxAhead = 50 * time.Millisecond
-
-// awaitStart waits for the due time of a run whose start was committed a moment ahead of it: once a change has returned, nothing starts
-// that it should have kept from starting.
-func awaitStart(ctx context.Context, e *endpoints.Endpoint, now time.Time) {
-	if e.State.Running == nil || !e.State.Running.StartedAt.After(now) {
-		return
-	}
-	timer := time.NewTimer(min(e.State.Running.StartedAt.Sub(now), maxAhead))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
-
-// write stores what a change left, except for the decision, which [DB.decided] records.
-func (s *Endpoints) write(ctx context.Context, tx pgx.Tx, now time.Time, before, after *endpoints.Endpoint, planned *endpoints.Recorded) error {
-	if err := s.writeConfig(ctx, tx, before, after); err != nil {
-		return err
-	}
-	if err := s.writeHints(ctx, tx, now, before, after); err != nil {
-		return err
-	}
-	if err := s.db.recordSkips(ctx, tx, now, after); err != nil {
-		return err
-	}
-	if after.Archived() {
-		_, err := s.db.q.ScheduleDelete(ctx, tx, after.ID)
-		return err
-	}
-	if planned == nil {
-		rows, err := s.db.q.ScheduleRecord(ctx, tx, dbsqlc.ScheduleRecordParams{
-			EndpointID: after.ID, Version: after.Version, LockMs: lockMs(after.Spec), FailureCount: int32(after.State.FailureCount), //nolint:gosec // Counts runs.
-			PausedUntil: optional(after.State.PausedUntil), PauseReason: optionalText(after.State.PauseReason),
-			ManualAt: optional(after.State.ManualAt), RetryAfter: optional(after.State.RetryAfter),
-			AccountedUntil: optional(after.State.AccountedUntil),
-		})
-		return oneRow(rows, err, "recording a change", after.ID)
-	}
-	return s.db.replan(ctx, tx, after)
-}
-
-func (s *Endpoints) writeConfig(ctx context.Context, tx pgx.Tx, before, after *endpoints.Endpoint) error {
-	if before.Version == after.Version {
-		return nil
-	}
-	row := rowOf(after)
-	rows, err := s.db.q.EndpointUpdate(ctx, tx, updateOf(row, before.Version))
-	if err := oneRow(rows, err, "updating", after.ID); err != nil {
-		return err
-	}
-	return s.db.refer(ctx, tx, after.TenantID, referral{before, after})
-}
-
-func (s *Endpoints) writeHints(ctx context.Context, tx pgx.Tx, now time.Time, before, after *endpoints.Endpoint) error {
-	for kind, hints := range map[string][2]*endpoints.Hint{
-		hintInterval: {before.State.IntervalHint, after.State.IntervalHint},
-		hintOneShot:  {before.State.OneShotHint, after.State.OneShotHint},
-	} {
-		old, fresh := hints[0], hints[1]
-		if old == fresh {
-			continue
-		}
-		if old != nil {
-			if err := s.db.q.HintEnd(ctx, tx, dbsqlc.HintEndParams{EndpointID: after.ID, Kind: kind, EndedAt: now}); err != nil {
-				return fmt.Errorf("ending the %s hint of endpoint %s: %w", kind, after.ID, err)
-			}
-		}
-		if fresh != nil {
-			if err := s.db.q.HintInsert(ctx, tx, hintRow(after.ID, kind, fresh)); err != nil {
-				return fmt.Errorf("inserting an %s hint of endpoint %s: %w", kind, after.ID, err)
-			}
-		}
-	}
-	return nil
-}
-
 func hintRow(id endpoints.ID, kind string, h *endpoints.Hint) dbsqlc.HintInsertParams {
 	row := dbsqlc.HintInsertParams{
 		EndpointID: id, Kind: kind, RunAt: optional(h.At), ExpiresAt: h.ExpiresAt, Reason: h.Reason, Author: h.Author, CreatedAt: h.CreatedAt,
@@ -377,6 +257,10 @@ func notFound(err error, id endpoints.ID) error {
 	if translated := translate(err); errs.CodeOf(translated) != errs.NotFound {
 		return translated
 	}
+	return noEndpoint(id)
+}
+
+func noEndpoint(id endpoints.ID) error {
 	return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no endpoint %s", id))
 }
 
@@ -388,22 +272,4 @@ func oneRow(rows int64, err error, act string, id endpoints.ID) error {
 		return fmt.Errorf("%s endpoint %s changed %d rows instead of one", act, id, rows)
 	}
 	return nil
-}
-
-// lockNow does what lock does for one endpoint, and reads the time at which it has, in one round trip: all starts wait meanwhile.
-func (s *Endpoints) lockNow(ctx context.Context, tx pgx.Tx, id endpoints.ID) (now time.Time, err error) {
-	err = pipeline(ctx, tx,
-		func(q dbsqlc.DBTX) error { return s.db.q.StartsExclude(ctx, q) },
-		func(q dbsqlc.DBTX) error {
-			_, err := s.db.q.ScheduleLock(ctx, q, [][16]byte{id})
-			return err
-		},
-		func(q dbsqlc.DBTX) (err error) {
-			now, err = s.db.decisionTime(ctx, q)
-			return err
-		})
-	if err != nil {
-		return now, fmt.Errorf("locking the schedule of endpoint %s: %w", id, err)
-	}
-	return now, nil
 }

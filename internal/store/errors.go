@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -41,6 +42,9 @@ func translateState(err error, pg *pgconn.PgError) error {
 		}
 	case noPartition(pg):
 		return err // Mended by whoever inserts history.
+	case pg.Code == "55P03":
+		return errs.Wrap(err, errs.Unavailable, fmt.Sprintf(
+			"another change of the same, or a start of its run, has been under way for more than %s; nothing was changed, try again", lockWait))
 	case hasClass(pg, "22", "23"):
 		return errs.Wrap(err, errs.Invalid, "the database refuses a value")
 	case hasClass(pg, "08", "53", "57", "40", "55", "25", "0A"):

@@ -84,8 +84,9 @@ func (s *Executions) Start(ctx context.Context, worker [16]byte, list []dispatch
 	}
 	var rows []dbsqlc.LiveRunStartRow
 	var revoked [][16]byte
+	shared := shardsOfStarts(list)
 	statements := []statement{
-		func(q dbsqlc.DBTX) error { return s.db.q.StartsShare(ctx, q) },
+		func(q dbsqlc.DBTX) error { return s.db.q.StartsShare(ctx, q, shared) },
 		func(q dbsqlc.DBTX) (err error) {
 			rows, err = s.db.q.LiveRunStart(ctx, q, params)
 			return err

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"rubato/internal/errs"
 	"rubato/internal/idempotency"
 	"rubato/internal/store/dbsqlc"
@@ -117,7 +115,7 @@ func (s *Idempotency) Sweep(ctx context.Context) (int, error) {
 
 // execute marks the request that a transaction carries out, where it has a key. A request whose key another attempt has taken since
 // must not take effect.
-func (db *DB) execute(ctx context.Context, tx pgx.Tx) error {
+func (db *DB) execute(ctx context.Context, tx dbsqlc.DBTX) error {
 	a, keyed := idempotency.From(ctx)
 	if !keyed {
 		return nil

@@ -42,8 +42,8 @@ func (s *Sweeps) FreeStuck(ctx context.Context, over time.Duration, limit int) (
 		return 0, translate(err)
 	}
 	err = s.tx(ctx, func(tx pgx.Tx) error {
-		if err := s.db.q.StartsExclude(ctx, tx); err != nil {
-			return fmt.Errorf("waiting for starts in flight: %w", err)
+		if err := s.db.excludeStarts(ctx, tx, found...); err != nil {
+			return err
 		}
 		if _, err := s.db.q.ScheduleLock(ctx, tx, found); err != nil {
 			return fmt.Errorf("locking %d schedules: %w", len(found), err)

@@ -35,11 +35,8 @@ func TestAReleaseWaitsForAStartInFlight(t *testing.T) {
 	b := setup(t)
 	b.register(t, nil)
 	c := b.claimOne(t, worker{1})
-	tx, err := b.pool.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock_shared(hashtext('rubato.starts'))")
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `INSERT INTO live_runs SELECT endpoint_id, $1, $2, slot, attempt, source, claim_token, claimed_by, claimed_at,
+	tx := b.inFlight(t, c.EndpointID)
+	_, err := tx.Exec(t.Context(), `INSERT INTO live_runs SELECT endpoint_id, $1, $2, slot, attempt, source, claim_token, claimed_by, claimed_at,
 		now(), now() + interval '1 min', now() + interval '1 min' FROM schedules`, [16]byte(runs.NewID(c.Slot, c.EndpointID, 1)), tenant.TenantID)
 	require.NoError(t, err)
 	released := make(chan int, 1)

@@ -41,7 +41,21 @@ func pipeline(ctx context.Context, to sender, statements ...statement) error {
 			query.Exec(func(tag pgconn.CommandTag) error { return s(replayer{tag: tag}) })
 		}
 	}
-	return to.SendBatch(ctx, batch).Close()
+	return send(ctx, to, batch)
+}
+
+// send sends a batch and reads its answers. Within a transaction, as the large ones are, it brings a buffer of its own.
+func send(ctx context.Context, to sender, batch *pgx.Batch) error {
+	tx, ok := to.(interface{ Conn() *pgx.Conn })
+	if !ok {
+		return to.SendBatch(ctx, batch).Close()
+	}
+	buffer := lendBuffer(tx.Conn())
+	err := to.SendBatch(ctx, batch).Close()
+	if err == nil { // Else something may be on its way yet.
+		buffer.giveBack(tx.Conn())
+	}
+	return err
 }
 
 // errRecorded is what a recorder answers in the place of a database.
@@ -103,28 +117,4 @@ func (r replayer) Scan(into ...any) error {
 		return pgx.ErrNoRows
 	}
 	return r.rows.Scan(into...)
-}
-
-// together sends the statements of write, none of which answers anything, in one round trip of the transaction instead of one each.
-// That none of them failed is known when it returns.
-func together(ctx context.Context, tx pgx.Tx, write func(tx pgx.Tx) error) error {
-	kept := gathered{Tx: tx, batch: &pgx.Batch{}}
-	if err := write(kept); err != nil {
-		return err
-	}
-	return tx.SendBatch(ctx, kept.batch).Close()
-}
-
-// gathered is a transaction that keeps statements without an answer back. How many rows they change is not known yet, so a statement
-// whose rows are counted must not be among them.
-type gathered struct {
-	pgx.Tx
-
-	batch *pgx.Batch
-}
-
-// Exec implements dbsqlc.DBTX.
-func (g gathered) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	g.batch.Queue(sql, args...)
-	return pgconn.CommandTag{}, nil
 }

@@ -180,30 +180,27 @@ func (s *PlannerQueue) Leave(ctx context.Context, t planner.Ticket, why planner.
 
 // Close implements planner.Queue.
 func (s *PlannerQueue) Close(ctx context.Context, t planner.Ticket, c planner.Closing) error {
-	var changed *endpoints.Endpoint
-	var now time.Time
+	r := &revision{act: plannerAct(t.Account.TenantID, "planner:"+c.Session.Advisor), id: t.Account.EndpointID, change: c.Revise}
 	write := func(tx pgx.Tx) (err error) {
 		if err := s.hold(ctx, tx, t); err != nil {
 			return err
 		}
 		if c.Revise != nil {
-			name := "planner:" + c.Session.Advisor
-			changed, now, err = s.endpoints.changeIn(ctx, tx, revision{act: plannerAct(t.Account.TenantID, name), id: t.Account.EndpointID, change: c.Revise})
+			err = s.endpoints.changeIn(ctx, tx, r)
 		} else {
-			now, err = s.db.decisionTime(ctx, tx)
+			r.now, err = s.db.decisionTime(ctx, tx)
 		}
 		if err != nil {
 			return err
 		}
-		c.Session.FinishedAt = now
+		c.Session.FinishedAt = r.now
 		return s.record(ctx, tx, t, c)
 	}
-	days := func() []time.Time { return skipDays(changed) }
-	if err := s.db.withPartitions(ctx, days, func() error { return s.db.tx(ctx, write) }); err != nil {
+	if err := s.db.withPartitions(ctx, r.days, func() error { return s.db.tx(ctx, write) }); err != nil {
 		return err
 	}
-	if changed != nil {
-		awaitStart(ctx, changed, now)
+	if r.changed != nil {
+		s.endpoints.returning(ctx, r)
 	}
 	return nil
 }

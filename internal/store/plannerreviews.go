@@ -118,10 +118,10 @@ func suggestionPage(f planner.SuggestionFilter, now time.Time) dbsqlc.PlannerSug
 
 // Decide implements planner.Reviews.
 func (s *PlannerReviews) Decide(ctx context.Context, by auditlog.Actor, id planner.SuggestionID, approve bool) (decided planner.Suggestion, err error) {
-	var changed *endpoints.Endpoint
-	var now time.Time
+	r := &revision{act: auditlog.Act{By: by, Action: "hint"}}
 	write := func(tx pgx.Tx) error {
-		if now, err = s.db.decisionTime(ctx, tx); err != nil {
+		now, err := s.db.decisionTime(ctx, tx)
+		if err != nil {
 			return err
 		}
 		if decided, err = s.decide(ctx, tx, dbsqlc.PlannerSuggestionDecideParams{
@@ -129,20 +129,17 @@ func (s *PlannerReviews) Decide(ctx context.Context, by auditlog.Actor, id plann
 		}); err != nil || !approve {
 			return err
 		}
-		changed, now, err = s.endpoints.changeIn(ctx, tx, revision{
-			act: auditlog.Act{By: by, Action: "hint"}, id: decided.EndpointID,
-			change: func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) {
-				return decided.Approve(e, by, now)
-			},
-		})
-		return err
+		r.id = decided.EndpointID
+		r.change = func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) {
+			return decided.Approve(e, by, now)
+		}
+		return s.endpoints.changeIn(ctx, tx, r)
 	}
-	days := func() []time.Time { return skipDays(changed) }
-	if err := s.db.withPartitions(ctx, days, func() error { return s.db.tx(ctx, write) }); err != nil {
+	if err := s.db.withPartitions(ctx, r.days, func() error { return s.db.tx(ctx, write) }); err != nil {
 		return planner.Suggestion{}, err
 	}
-	if changed != nil {
-		awaitStart(ctx, changed, now)
+	if r.changed != nil {
+		s.endpoints.returning(ctx, r)
 	}
 	return decided, nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // replan puts the planned due time of an endpoint in force and revokes every claim.
-func (db *DB) replan(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint) error {
+func (db *DB) replan(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint) error {
 	s := e.State
 	rows, err := db.q.ScheduleReplan(ctx, tx, dbsqlc.ScheduleReplanParams{
 		EndpointID: e.ID, PlannedAt: s.Due.At, Slot: s.Due.Slot, Attempt: int16(s.Due.Attempt), Source: string(s.Due.Source), //nolint:gosec // At most 10.
@@ -35,20 +35,25 @@ func encoded(e *endpoints.Endpoint, r endpoints.Recorded) (steps, input json.Raw
 	return steps, input, nil
 }
 
-// decided keeps a decision in the ledger, and tells workers, at the commit, what it made due.
-func (db *DB) decided(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, r endpoints.Recorded) error {
+// decisionRow returns what the ledger keeps of a decision.
+func decisionRow(e *endpoints.Endpoint, r endpoints.Recorded) (dbsqlc.DecisionInsertParams, error) {
 	steps, input, err := encoded(e, r)
+	return dbsqlc.DecisionInsertParams{
+		EndpointID: e.ID, DecidedAt: r.At, Cause: r.Cause, Author: r.Author, Version: r.Version,
+		NextRunAt: r.Due.At, NextSource: string(r.Due.Source), NextSteps: steps, Input: input,
+	}, err
+}
+
+// decided keeps a decision in the ledger.
+func (db *DB) decided(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, r endpoints.Recorded) error {
+	row, err := decisionRow(e, r)
 	if err != nil {
 		return err
 	}
-	err = db.q.DecisionInsert(ctx, tx, dbsqlc.DecisionInsertParams{
-		EndpointID: e.ID, DecidedAt: r.At, Cause: r.Cause, Author: r.Author, Version: r.Version,
-		NextRunAt: r.Due.At, NextSource: string(r.Due.Source), NextSteps: steps, Input: input,
-	})
-	if err != nil {
+	if err := db.q.DecisionInsert(ctx, tx, row); err != nil {
 		return fmt.Errorf("recording the decision for endpoint %s: %w", e.ID, err)
 	}
-	return db.q.ScheduleNotify(ctx, tx, r.Due.At.UnixMilli())
+	return nil
 }
 
 // quarantine takes an endpoint that cannot be used out of the way, so that it hurts nobody else, and says why.

@@ -28,7 +28,7 @@ var _ secrets.Store = (*Secrets)(nil)
 func NewSecrets(db *DB) *Secrets { return &Secrets{db: db} }
 
 // change runs one change of a tenant's secrets or signing keys, alone among all such changes. When it returns, every run that starts
-// goes by the new version: starts in flight come before it, and what starts later reads the version after it.
+// with secrets goes by the new version: starts in flight come before it, and what starts later reads the version after it.
 func (s *Secrets) change(ctx context.Context, tenant [16]byte, act func(tx pgx.Tx) error) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
 		if _, err := s.db.q.SecretsChange(ctx, tx, tenant); err != nil {
@@ -37,10 +37,7 @@ func (s *Secrets) change(ctx context.Context, tenant [16]byte, act func(tx pgx.T
 		if err := act(tx); err != nil {
 			return err
 		}
-		if err := s.db.q.StartsExclude(ctx, tx); err != nil { // Last, because nothing starts meanwhile.
-			return fmt.Errorf("waiting for starts in flight: %w", err)
-		}
-		return nil
+		return s.db.excludeSecretStarts(ctx, tx, tenant) // Last, because nothing that needs secrets starts meanwhile.
 	})
 }
 
@@ -159,8 +156,9 @@ func (s *Secrets) DeleteSecret(ctx context.Context, by auditlog.Actor, name stri
 		return noSecret(name)
 	}
 	return s.change(ctx, by.TenantID, func(tx pgx.Tx) error {
-		if err := s.db.q.StartsExclude(ctx, tx); err != nil { // Before the row, as whoever edits an endpoint locks them.
-			return fmt.Errorf("waiting for starts in flight: %w", err)
+		// Before the row: an edit that waits for it may keep a finish waiting, and that a start in flight.
+		if err := s.db.excludeSecretStarts(ctx, tx, by.TenantID); err != nil {
+			return err
 		}
 		_, err := s.db.q.SecretLock(ctx, tx, dbsqlc.SecretLockParams{TenantID: by.TenantID, Name: name})
 		if missing(err) {

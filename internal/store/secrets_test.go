@@ -230,19 +230,14 @@ func TestStartKnowsEveryChangeThatHadReturned(t *testing.T) {
 	e := b.register(t, named("token"))
 	plain := b.register(t, nil)
 
-	starting, err := b.pool.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = starting.Exec(t.Context(), "SELECT pg_advisory_xact_lock_shared(hashtext('rubato.starts'))")
-	require.NoError(t, err)
+	starting := b.inFlightWithSecrets(t)
 	changed := make(chan error, 1)
 	go func() {
 		_, _, err := secrets.NewService(store.NewSecrets(b.db), sealing(t, "k1")).
 			Put(context.WithoutCancel(t.Context()), tenant, secrets.Request{Name: "token", Value: secrets.NewText(canary)})
 		changed <- err
 	}()
-	require.Eventually(t, func() bool {
-		return query[int](t, b, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1
-	}, 10*time.Second, 5*time.Millisecond, "the change waits for the start")
+	b.awaitExcluded(t, 1)
 	require.NoError(t, starting.Commit(t.Context()))
 	require.NoError(t, <-changed)
 

@@ -75,12 +75,16 @@ func (db *DB) attachLive(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte, fo
 	if err != nil {
 		return fmt.Errorf("reading the live runs of %d endpoints: %w", len(ids), err)
 	}
+	attach(live, found)
+	return nil
+}
+
+func attach(live []dbsqlc.LiveRun, found map[[16]byte]*endpoints.Endpoint) {
 	for _, row := range live {
 		if e := found[row.EndpointID]; e != nil {
 			e.State.Running = &endpoints.Running{Slot: row.Slot, Attempt: int(row.Attempt), StartedAt: row.StartedAt}
 		}
 	}
-	return nil
 }
 
 func attachHint(s *endpoints.State, row dbsqlc.Hint) {

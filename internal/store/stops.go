@@ -34,6 +34,9 @@ func (b *batch) stop(ctx context.Context, tx pgx.Tx) error {
 		if err := b.db.decided(ctx, tx, e, *planned); err != nil {
 			return err
 		}
+		if err := b.db.q.ScheduleNotify(ctx, tx, e.State.Due.At.UnixMilli()); err != nil {
+			return err
+		}
 		if err := b.db.tell(ctx, tx, b.now, &before, e); err != nil {
 			return err
 		}

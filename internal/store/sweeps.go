@@ -90,7 +90,7 @@ func (s *Sweeps) TakeOver(ctx context.Context, q zombie.Silence) (freed int, err
 	return freed, nil
 }
 
-// takeOver frees the claims of one worker, if it is silent still. They are looked for before anything is locked: all starts wait for
+// takeOver frees the claims of one worker, if it is silent still. They are looked for before anything is locked: starts wait for
 // the rest.
 func (s *Sweeps) takeOver(ctx context.Context, id [16]byte, q zombie.Silence) (freed int, err error) {
 	claimed, err := s.db.q.ScheduleListClaimed(ctx, s.db.sweeps, dbsqlc.ScheduleListClaimedParams{
@@ -100,7 +100,7 @@ func (s *Sweeps) takeOver(ctx context.Context, id [16]byte, q zombie.Silence) (f
 		return 0, translate(err)
 	}
 	err = s.tx(ctx, func(tx pgx.Tx) error {
-		if err := s.db.q.StartsExclude(ctx, tx); err != nil { // Its last start may be in flight.
+		if err := s.db.excludeStarts(ctx, tx, claimed...); err != nil { // Its last start may be in flight.
 			return err
 		}
 		still, err := s.db.q.WorkerFree(ctx, tx, dbsqlc.WorkerFreeParams{ID: id, Now: s.db.now(), SilentMs: q.For.Milliseconds()})

@@ -150,20 +150,17 @@ func (v *visit) act() error {
 	if err := p.send(v, p.endpoint.ID); err != nil {
 		return v.html(int(problemOf(err).Status), problemNotice(problemOf(err)))
 	}
-	if err := v.get(endpointAPI(p.endpoint.ID, ""), nil, &p.endpoint); err != nil {
-		return err
-	}
-	if p.endpoint.State != client.EndpointStateArchived {
-		var decided client.Explanation
-		if err := v.get(endpointAPI(p.endpoint.ID, "/explain"), nil, &decided); err != nil {
-			return err
-		}
-		p.then = &client.Decision{NextRunAt: decided.NextRunAt, Source: decided.Source, Steps: decided.Steps}
-	}
 	if !v.fragment() {
 		return v.seeOther("/console/endpoints/" + p.endpoint.ID)
 	}
-	return v.part(doneDialog(p))
+	d, err := v.dossier(p.endpoint.ID)
+	if err != nil {
+		return err
+	}
+	if d.endpoint.State != client.EndpointStateArchived {
+		p.then = &client.Decision{NextRunAt: d.decision.NextRunAt, Source: d.decision.Source, Steps: d.decision.Steps}
+	}
+	return v.part(doneDialog(p, d))
 }
 
 // forEver stands for a pause without an end among the facts.

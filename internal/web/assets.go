@@ -16,7 +16,7 @@ import (
 // The libraries of the console, each compressed by gzip -9 -n as its package publishes it. Their licenses lie beside them, and are served
 // with them.
 const (
-	HtmxVersion  = "4.0.1"  // dist/htmx.min.js and dist/ext/hx-sse.min.js of htmx.org
+	HtmxVersion  = "4.0.1"  // dist/htmx.min.js of htmx.org
 	UPlotVersion = "1.6.32" // dist/uPlot.iife.min.js and dist/uPlot.min.css of uplot
 	PicoVersion  = "2.1.1"  // css/pico.min.css of @picocss/pico
 )

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,6 +51,18 @@ func (w *watches) acquire(key [16]byte) (release func(), ok bool) {
 	}, true
 }
 
+// streams reports whether a live part is asked for.
+func (v *visit) streams() bool {
+	return strings.Contains(v.r.Header.Get("Accept"), "text/event-stream")
+}
+
+// over tells a live page that its session is over. It loads itself anew then, and is led to the sign-in and back: a stream cannot be.
+func (v *visit) over() error {
+	v.w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = v.w.Write([]byte("event: over\ndata:\n\n")) // A browser that went away needs no answer.
+	return nil
+}
+
 // live sends a part of a page whenever it looks different, until the browser goes, the session ends or the server drains.
 func (v *visit) live(render func() (templ.Component, error)) error {
 	release, ok := v.watches.acquire(v.who.KeyID)
@@ -67,7 +80,7 @@ func (v *visit) live(render func() (templ.Component, error)) error {
 	for checked := time.Now(); ; {
 		if time.Since(checked) >= liveCheck {
 			if checked = time.Now(); v.recognize() != nil {
-				return nil // The page asks again, and is led to the sign-in.
+				return nil // The page asks again, and is told.
 			}
 		}
 		body, err := render()
@@ -110,7 +123,7 @@ func (s *liveStream) send(r *http.Request, body templ.Component) error {
 		}
 		message.WriteByte('\n')
 	case time.Since(s.at) >= liveBeat:
-		message.WriteString(": nothing new\n\n")
+		message.WriteString("event: beat\ndata:\n\n") // A page that hears nothing for long takes its stream for broken.
 	default:
 		return nil
 	}

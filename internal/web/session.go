@@ -96,6 +96,9 @@ func (v *visit) recognize() error {
 
 // askToSignIn sends a visitor to the sign-in page.
 func (v *visit) askToSignIn() error {
+	if v.streams() {
+		return v.over()
+	}
 	back := v.r.URL.RequestURI()
 	if v.r.Method != http.MethodGet || v.fragment() {
 		back = "/"

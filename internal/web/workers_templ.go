@@ -35,7 +35,7 @@ func workersPage(list []client.Worker, now time.Time) templ.Component {
 			templ_7745c5c3_Var1 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<h1>Workers</h1><section class=\"card\" aria-label=\"Workers\" hx-sse:connect=\"/console/workers/live\" hx-swap=\"innerMorph\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<h1>Workers</h1><section class=\"card\" aria-label=\"Workers\" data-live=\"/console/workers/live\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

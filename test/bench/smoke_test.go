@@ -64,7 +64,15 @@ type report struct {
 		RunNowMs      struct{ P99 float64 }
 		Registrations struct{ PerSecond float64 }
 		Operations    struct{ RunMs, PauseMs, HintMs struct{ P99 float64 } }
+		Idle          struct{ TransactionsPerSecond float64 }
 		Memory        struct{ PeakMiB float64 }
+	}
+	Soak *struct {
+		Samples int
+		Trends  []struct {
+			Name        string
+			Median, Max float64
+		}
 	}
 	Machine map[string]any
 	Notes   []string
@@ -147,5 +155,29 @@ func TestNeighboursAreMeasured(t *testing.T) {
 	for _, took := range []float64{r.Mixed.Operations.RunMs.P99, r.Mixed.Operations.PauseMs.P99, r.Mixed.Operations.HintMs.P99} {
 		require.Positive(t, took)
 	}
+	require.Positive(t, r.Mixed.Idle.TransactionsPerSecond)
 	require.Positive(t, r.Mixed.Memory.PeakMiB)
+}
+
+func TestASoakLooksAtWhatMayGrow(t *testing.T) {
+	t.Parallel()
+	r := bench(t, "soak", "--rate", "20", "--operate", "4", "--hanging", "2", "--for", "6s", "--sample", "1s")
+
+	require.Positive(t, r.Completed)
+	require.Zero(t, r.EarlyStarts+r.Duplicates)
+	require.NotNil(t, r.Soak)
+	require.Equal(t, 6, r.Soak.Samples)
+	seen := map[string]float64{}
+	for _, x := range r.Soak.Trends {
+		seen[x.Name] = x.Max
+	}
+	for _, name := range []string{
+		"worker 1: heap after a collection", "worker 1: goroutines", "API server: heap after a collection", "API server: goroutines",
+		"connections to the database", "schedules: size", "schedules: indexes", "live_runs: indexes",
+	} {
+		require.Positive(t, seen[name], name)
+	}
+	for _, name := range []string{"schedules: dead rows", "live_runs: live rows", "live_runs: dead rows"} {
+		require.Contains(t, seen, name)
+	}
 }

@@ -258,11 +258,18 @@ func (b *tab) says(text string) {
 	b.await(fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// click clicks what a selector finds, once it is there.
+// click clicks what a selector finds, once it is there and nothing covers it. That it is found, in view and clicked is one step of the page:
+// between two, a live page may have moved it.
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	b.await(fmt.Sprintf("document.querySelector(%q)", selector))
-	require.NoError(b.t, chromedp.Do(b.ctx, chromedp.Click(selector)), selector)
+	b.await(fmt.Sprintf(`(() => {
+		const found = document.querySelector(%q);
+		if (!found || found.disabled) return false;
+		found.scrollIntoView({block: "center", behavior: "instant"});
+		const box = found.getBoundingClientRect();
+		if (!found.contains(document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2))) return false;
+		found.click();
+		return true })()`, selector))
 }
 
 // write types a text in place of what a field holds.

@@ -63,7 +63,7 @@ func packageRules() []rule {
 		},
 		{"internal/apidocs", nil, "a page knows nothing of what it describes"},
 		{"internal/auditlog", nil, "what an entry says does not depend on what is changed or where it is kept"},
-		{"internal/auth", []string{"internal/auditlog", "internal/errs"}, "keys are judged without knowing where they are kept or who asks"},
+		{"internal/auth", []string{"internal/auditlog", "internal/errs", "internal/ids"}, "keys are judged without knowing where they are kept or who asks"},
 		{
 			"internal/bench",
 			[]string{"client", "internal/app", "internal/claims", "internal/config", "internal/devpg", "internal/store"},
@@ -88,8 +88,8 @@ func packageRules() []rule {
 		{
 			"internal/endpoints",
 			[]string{
-				"internal/auditlog", "internal/errs", "internal/governor", "internal/redact", "internal/schedule", "internal/success",
-				"internal/template",
+				"internal/auditlog", "internal/errs", "internal/governor", "internal/ids", "internal/redact", "internal/schedule",
+				"internal/success", "internal/template",
 			},
 			"the domain asks the governor; it reads no clock and knows no database",
 		},
@@ -108,12 +108,13 @@ func packageRules() []rule {
 		},
 		{"internal/httpapi/api", nil, "generated from the contract"},
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
+		{"internal/ids", []string{"internal/errs"}, "how a name is read and written does not depend on what it names"},
 		{"internal/jsonpath", nil, "where something stands in a document does not depend on who asks"},
 		{"internal/redact", []string{"internal/auditlog", "internal/jsonpath"}, "what is hidden does not depend on where the rest is kept"},
 		{"internal/oauth2", []string{"internal/egress"}, "a token is got by the guarded call, and belongs to no run"},
 		{
 			"internal/planner",
-			[]string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/planner/untrusted", "internal/runs", "internal/telemetry"},
+			[]string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/ids", "internal/planner/untrusted", "internal/runs", "internal/telemetry"},
 			"the rails hold whoever advises and wherever sessions are kept; answers are made harmless before anybody advises by them",
 		},
 		{"internal/planner/heuristic", []string{"internal/planner"}, "an advisor sees the case and the desk, nothing else"},
@@ -125,11 +126,11 @@ func packageRules() []rule {
 		{"internal/planner/openai/openaitest", nil, "a scripted service for tests"},
 		{"internal/planner/untrusted", nil, "texts of strangers are cleaned without knowing whose they are"},
 		{"internal/mcp", []string{"api", "docs", "internal/auth", "internal/errs"}, "tools are made from the contract, and calls go through the API; nothing else is known"},
-		{"internal/runs", []string{"internal/auditlog", "internal/errs"}, "what a run is does not depend on who runs it"},
+		{"internal/runs", []string{"internal/auditlog", "internal/ids"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{"internal/stats", nil, "numbers are told the same whoever reads them and wherever they are kept"},
 		{"internal/secrets", []string{"internal/auditlog", "internal/errs"}, "a secret is sealed and named without knowing where it is kept or who asks"},
-		{"internal/signing", []string{"internal/auditlog", "internal/errs", "internal/secrets"}, "what is signed does not depend on who sends it or where keys are kept"},
+		{"internal/signing", []string{"internal/auditlog", "internal/errs", "internal/ids", "internal/secrets"}, "what is signed does not depend on who sends it or where keys are kept"},
 		{
 			"internal/store",
 			[]string{

@@ -35,6 +35,12 @@ SELECT *
 FROM endpoints
 WHERE id = @id AND tenant_id = @tenant_id;
 
+-- name: EndpointFind :many
+-- EndpointGet where none may be found.
+SELECT *
+FROM endpoints
+WHERE id = @id AND tenant_id = @tenant_id;
+
 -- name: PlanForValues :exec
 -- Makes the rest of the transaction plan each statement for the values at hand: a plan for any values of a list's filters could use no
 -- index that depends on which of them are given.
@@ -106,6 +112,10 @@ WHERE endpoint_id = @endpoint_id;
 -- name: ScheduleNotify :exec
 -- Tells workers, when the transaction commits, that something came due at an instant (Unix milliseconds).
 SELECT pg_notify('rubato_due', sqlc.arg('due_ms')::bigint::text);
+
+-- name: ScheduleWake :exec
+-- The same by itself, after the commit of what came due. It need not be durable: whoever misses the message polls.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify('rubato_due', sqlc.arg('due_ms')::bigint::text);
 
 -- name: LiveRunGetMany :many
 SELECT *

@@ -24,6 +24,74 @@ func (q *Queries) DecisionTime(ctx context.Context, db DBTX, now *time.Time) (ti
 	return now_2, err
 }
 
+const endpointFind = `-- name: EndpointFind :many
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner
+FROM endpoints
+WHERE id = $1 AND tenant_id = $2
+`
+
+type EndpointFindParams struct {
+	ID       UUID
+	TenantID UUID
+}
+
+// EndpointGet where none may be found.
+func (q *Queries) EndpointFind(ctx context.Context, db DBTX, arg EndpointFindParams) ([]Endpoint, error) {
+	rows, err := db.Query(ctx, endpointFind, arg.ID, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Endpoint
+	for rows.Next() {
+		var i Endpoint
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Version,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ArchivedAt,
+			&i.Key,
+			&i.Name,
+			&i.Description,
+			&i.Labels,
+			&i.URL,
+			&i.Method,
+			&i.Headers,
+			&i.Body,
+			&i.BaselineCron,
+			&i.BaselineIntervalMs,
+			&i.Timezone,
+			&i.DstGap,
+			&i.DstOverlap,
+			&i.StartAt,
+			&i.CatchUp,
+			&i.MinIntervalMs,
+			&i.MaxIntervalMs,
+			&i.JitterMs,
+			&i.TimeoutMs,
+			&i.MaxExecutionTimeMs,
+			&i.MaxResponseKb,
+			&i.FollowRedirects,
+			&i.Success,
+			&i.RetryMaxAttempts,
+			&i.RetryBackoffMs,
+			&i.RetryMaxBackoffMs,
+			&i.Idempotent,
+			&i.Delivery,
+			&i.Planner,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const endpointGet = `-- name: EndpointGet :one
 SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner
 FROM endpoints
@@ -777,4 +845,14 @@ func (q *Queries) ScheduleSyncVersion(ctx context.Context, db DBTX, endpointIds 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const scheduleWake = `-- name: ScheduleWake :exec
+SELECT set_config('synchronous_commit', 'off', true), pg_notify('rubato_due', $1::bigint::text)
+`
+
+// The same by itself, after the commit of what came due. It need not be durable: whoever misses the message polls.
+func (q *Queries) ScheduleWake(ctx context.Context, db DBTX, dueMs int64) error {
+	_, err := db.Exec(ctx, scheduleWake, dueMs)
+	return err
 }

@@ -1,11 +1,14 @@
 -- name: StartsShare :exec
--- Taken by every batch of starts. It must be a statement of its own before the start: a statement's snapshot is older than any
--- lock that it waits for.
-SELECT pg_advisory_xact_lock_shared(hashtext('rubato.starts'));
+-- Taken by every batch of starts, for the shards of its endpoints; see shards.go. It must be a statement of its own before the start: a
+-- statement's snapshot is older than any lock that it waits for. The shards come in ascending order, each once, and are taken in it.
+SELECT pg_advisory_xact_lock_shared(hashtext('rubato.starts'), shard)
+FROM unnest(sqlc.arg('shards')::int[]) AS shard;
 
 -- name: StartsExclude :exec
--- Taken by whatever replans an endpoint outside a finish: no batch of starts is in flight while it is held.
-SELECT pg_advisory_xact_lock(hashtext('rubato.starts'));
+-- Taken by whatever replans endpoints outside a finish, for their shards: no batch with one of them is in flight while it is held. In the
+-- same order.
+SELECT pg_advisory_xact_lock(hashtext('rubato.starts'), shard)
+FROM unnest(sqlc.arg('shards')::int[]) AS shard;
 
 -- name: LiveRunStart :many
 -- Starts claims whose time has come: a live row for each one whose token is unchanged, whose lock is not over, and which is due up to

@@ -255,22 +255,25 @@ func (q *Queries) RunLastOf(ctx context.Context, db DBTX, endpointIds []UUID) ([
 }
 
 const startsExclude = `-- name: StartsExclude :exec
-SELECT pg_advisory_xact_lock(hashtext('rubato.starts'))
+SELECT pg_advisory_xact_lock(hashtext('rubato.starts'), shard)
+FROM unnest($1::int[]) AS shard
 `
 
-// Taken by whatever replans an endpoint outside a finish: no batch of starts is in flight while it is held.
-func (q *Queries) StartsExclude(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, startsExclude)
+// Taken by whatever replans endpoints outside a finish, for their shards: no batch with one of them is in flight while it is held. In the
+// same order.
+func (q *Queries) StartsExclude(ctx context.Context, db DBTX, shards []int32) error {
+	_, err := db.Exec(ctx, startsExclude, shards)
 	return err
 }
 
 const startsShare = `-- name: StartsShare :exec
-SELECT pg_advisory_xact_lock_shared(hashtext('rubato.starts'))
+SELECT pg_advisory_xact_lock_shared(hashtext('rubato.starts'), shard)
+FROM unnest($1::int[]) AS shard
 `
 
-// Taken by every batch of starts. It must be a statement of its own before the start: a statement's snapshot is older than any
-// lock that it waits for.
-func (q *Queries) StartsShare(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, startsShare)
+// Taken by every batch of starts, for the shards of its endpoints; see shards.go. It must be a statement of its own before the start: a
+// statement's snapshot is older than any lock that it waits for. The shards come in ascending order, each once, and are taken in it.
+func (q *Queries) StartsShare(ctx context.Context, db DBTX, shards []int32) error {
+	_, err := db.Exec(ctx, startsShare, shards)
 	return err
 }

@@ -130,6 +130,49 @@
     charts();
   };
 
+  // Live parts: each is as the server sees it for as long as the page is looked at. A stream begins with the whole part, so that whatever happened
+  // before it began is in view; one that ends, is refused or falls silent is opened again, ever more slowly, and the page says that it is stale.
+
+  const silence = 40_000; // The server sends something every 15 s.
+  const stale = new Map(); // since when, by part
+  const tellStale = () => {
+    const since = Math.min(...stale.values()), box = $("#stale");
+    const words = Date.now() - since > 5000 ? `Not live since ${new Date(since - ahead).toISOString().slice(11, 19)} UTC: the server does not answer. The page goes on by itself.` : "";
+    if (box && box.textContent !== words) box.textContent = words;
+  };
+  setInterval(tellStale, 1000);
+  const live = (element) => {
+    let source = null, timer = 0, failures = 0;
+    const stop = () => { clearTimeout(timer); source?.close(); source = null; };
+    const again = () => {
+      stop();
+      if (document.hidden) return;
+      if (!stale.has(element)) stale.set(element, Date.now());
+      timer = setTimeout(start, Math.min(10_000, 500 * 2 ** failures++) * (0.7 + 0.6 * Math.random()));
+    };
+    const heard = () => {
+      failures = 0;
+      stale.delete(element);
+      clearTimeout(timer);
+      timer = setTimeout(again, silence);
+    };
+    const start = () => {
+      stop();
+      if (document.hidden) return;
+      source = new EventSource(element.dataset.live);
+      timer = setTimeout(again, silence);
+      source.addEventListener("message", (event) => {
+        heard();
+        htmx.swap({ sourceElement: element, target: element, text: event.data, swap: "innerMorph swapEmpty:false" }).then(redraw);
+      });
+      source.addEventListener("beat", heard);
+      source.addEventListener("over", () => { stop(); location.reload(); });
+      source.addEventListener("error", again);
+    };
+    document.addEventListener("visibilitychange", () => { stale.delete(element); if (document.hidden) stop(); else start(); });
+    start();
+  };
+
   // Dialogs
 
   const close = (dialog) => { if (dialog?.open) dialog.close(); };
@@ -207,18 +250,18 @@
 
   // What htmx tells
 
-  document.addEventListener("htmx:after:swap", () => {
+  document.addEventListener("htmx:after:swap", (event) => {
     const dialog = $("#dialog");
-    if (dialog && dialog.firstElementChild && !dialog.open) dialog.showModal();
+    if (event.detail.ctx.target === dialog && dialog.firstElementChild && !dialog.open) dialog.showModal();
     ticks();
     drafted();
     relative();
   });
-  document.addEventListener("htmx:sse:after:message", () => { redraw(); relative(); });
   document.addEventListener("close", (event) => { if (event.target.id === "dialog" && !event.target.open) event.target.textContent = ""; }, true);
   document.addEventListener("visibilitychange", redraw);
   let resized;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(charts, 150); });
+  $$("[data-live]").forEach(live);
   $("[data-focus]")?.focus();
   charts();
   ticks();

@@ -1,0 +1,95 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Soak lets an installation work for a long time and watches what must not grow: memory, goroutines, connections, files, and the tables
+// that every run rewrites.
+type Soak struct {
+	Contest
+
+	Rate    int           // calls a second
+	Operate int           // things done to endpoints over the API meanwhile, a second; 0: none
+	For     time.Duration // how long
+	Sample  time.Duration // from one look to the next
+	Workers int
+	Hanging int // endpoints that hang until their timeout meanwhile
+}
+
+// SoakReport is what [Soak] found out.
+type SoakReport struct {
+	Seconds float64 `json:"seconds"`
+	Samples int     `json:"samples"`
+	Trends  []Trend `json:"trends"`
+	Grows   bool    `json:"grows"` // one of them does
+}
+
+// Run watches once: rounds of something that lasts are longer, not more.
+func (s Soak) Run(ctx context.Context) (_ Report, err error) {
+	l, err := openLab(ctx, s.Host)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, l.close(context.WithoutCancel(ctx))) }()
+	l.Progress.Say("%d calls a second for %s, a look every %s", s.Rate, s.For, s.Sample)
+	samples, m, err := s.soak(ctx, l)
+	if err != nil {
+		return Report{}, err
+	}
+	machine, err := l.machine(ctx)
+	r := reportOf(map[string][]Measure{contenderRubato: {m}}, machine)
+	r.Command, r.Config = "soak", s.config(l)
+	r.Config["rate"], r.Config["operate"], r.Config["hanging"], r.Config["workers"] = s.Rate, s.Operate, s.Hanging, s.Workers
+	r.Soak = samples.report(s.Sample)
+	r.Soak.Seconds = s.For.Seconds()
+	return r, err
+}
+
+// soak lets everything happen.
+func (s Soak) soak(ctx context.Context, l *lab) (*sampler, Measure, error) {
+	var o *operator
+	var samples *sampler
+	calls := Steady{Rate: s.Rate, For: s.For, Every: beyondHorizon, Workers: s.Workers}
+	calls.extra = func(ctx context.Context, in *installation, w workload) (err error) {
+		samples = &sampler{in: in}
+		if s.Hanging > 0 {
+			if err := in.hang(ctx, s.Hanging, w.Due); err != nil {
+				return err
+			}
+		}
+		if s.Operate > 0 {
+			o, err = in.operator(ctx, s.Operate)
+		}
+		return err
+	}
+	calls.during = func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { return samples.run(ctx, s.Sample, s.For) })
+		if s.Operate > 0 {
+			group.Go(func() error { return o.run(ctx, int(float64(s.Operate)*s.For.Seconds())) })
+		}
+		return group.Wait()
+	}
+	m, err := l.steady(ctx, calls)
+	return samples, m, err
+}
+
+// table shows the trends.
+func (r SoakReport) table() Table {
+	t := Table{
+		Title:  fmt.Sprintf("what %s of work left behind, in %d looks", time.Duration(r.Seconds*float64(time.Second)), r.Samples),
+		Header: []string{"WHAT", "UNIT", "FIRST", "MEDIAN", "LAST", "MAX", "PER HOUR", "GROWS"},
+	}
+	for _, x := range r.Trends {
+		t.Rows = append(t.Rows, []string{
+			x.Name, x.Unit, figure(x.First), figure(x.Median), figure(x.Last), figure(x.Max), figure(x.PerHour), fmt.Sprint(x.Grows),
+		})
+	}
+	return t
+}

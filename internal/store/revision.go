@@ -1,0 +1,231 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
+	"rubato/internal/store/dbsqlc"
+)
+
+// A change of one endpoint is what people wait for, so it takes three round trips: one that locks and reads everything, one that writes
+// everything, and the commit.
+
+// revision is a change of one endpoint, and who makes it.
+type revision struct {
+	act    auditlog.Act
+	id     endpoints.ID
+	change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error)
+
+	// What lock read.
+	now       time.Time
+	schedules []dbsqlc.Schedule
+	rows      []dbsqlc.Endpoint // none: the tenant has no such endpoint
+	hints     []dbsqlc.Hint
+	live      []dbsqlc.LiveRun
+
+	changed *endpoints.Endpoint // what the change left; nil before it was made
+}
+
+// Change implements endpoints.Store.
+func (s *Endpoints) Change(
+	ctx context.Context, act auditlog.Act, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
+) (*endpoints.Endpoint, error) {
+	r := &revision{act: act, id: id, change: change}
+	once := func() error {
+		return s.db.txAfter(ctx, s.lock(ctx, r), func(tx opened) error { return s.revise(ctx, tx, r) })
+	}
+	if err := s.db.withPartitions(ctx, r.days, once); err != nil {
+		return nil, err
+	}
+	s.returning(ctx, r)
+	return r.changed, nil
+}
+
+// changeIn carries out a revision in a transaction that does more than that. It may leave due times that passed in Unrecorded whose days
+// of history are still missing: see withPartitions. After the commit its caller calls returning.
+func (s *Endpoints) changeIn(ctx context.Context, tx opened, r *revision) error {
+	if err := pipeline(ctx, tx, s.lock(ctx, r)...); err != nil {
+		return fmt.Errorf("locking the schedule of endpoint %s: %w", r.id, err)
+	}
+	return s.revise(ctx, tx, r)
+}
+
+// days returns the days of history that the due times which the change found to have passed belong to.
+func (r *revision) days() []time.Time { return skipDays(r.changed) }
+
+// lock returns the statements that keep starts and finishes of an endpoint out and read it as it stands then. In this order nobody waits
+// in a circle, and each statement sees what those committed that the ones before it have waited for.
+func (s *Endpoints) lock(ctx context.Context, r *revision) []statement {
+	ids := [][16]byte{r.id}
+	return []statement{
+		func(q dbsqlc.DBTX) error { return s.db.excludeStarts(ctx, q, r.id) },
+		func(q dbsqlc.DBTX) (err error) {
+			r.schedules, err = s.db.q.ScheduleLock(ctx, q, ids)
+			return err
+		},
+		func(q dbsqlc.DBTX) (err error) {
+			r.now, err = s.db.decisionTime(ctx, q)
+			return err
+		},
+		func(q dbsqlc.DBTX) (err error) {
+			r.rows, err = s.db.q.EndpointFind(ctx, q, dbsqlc.EndpointFindParams{ID: r.id, TenantID: r.act.By.TenantID})
+			return err
+		},
+		func(q dbsqlc.DBTX) (err error) {
+			r.hints, err = s.db.q.HintGetMany(ctx, q, ids)
+			return err
+		},
+		func(q dbsqlc.DBTX) (err error) {
+			r.live, err = s.db.q.LiveRunGetMany(ctx, q, ids)
+			return err
+		},
+	}
+}
+
+// revise makes the change of an endpoint that is locked, and writes what it left.
+func (s *Endpoints) revise(ctx context.Context, tx opened, r *revision) (err error) {
+	if r.changed, err = s.assembleOne(ctx, tx, r); err != nil {
+		return err
+	}
+	before, shown := *r.changed, r.changed.Redacted()
+	planned, err := r.change(r.changed, r.now)
+	if err != nil {
+		return err
+	}
+	writes, err := s.writes(ctx, r, &before, planned)
+	if err != nil {
+		return err
+	}
+	entry := auditRow(auditlog.Change{Act: r.act, Object: r.changed.Object(), Before: shown, After: r.changed.Redacted()}, s.db.now())
+	writes = append(writes, func(q dbsqlc.DBTX) error { return s.db.q.AuditInsert(ctx, q, entry) })
+	if err := pipeline(ctx, tx, writes...); err != nil {
+		return fmt.Errorf("writing a change of endpoint %s: %w", r.id, err)
+	}
+	if before.Version == r.changed.Version {
+		return nil
+	}
+	// After the row of the endpoint, which may wait for somebody who takes the same key: whoever waits there holds no secret.
+	return s.db.refer(ctx, tx, r.changed.TenantID, referral{&before, r.changed})
+}
+
+// assembleOne makes an endpoint of what was read.
+func (s *Endpoints) assembleOne(ctx context.Context, tx opened, r *revision) (*endpoints.Endpoint, error) {
+	if len(r.rows) == 0 {
+		return nil, noEndpoint(r.id)
+	}
+	e, err := endpointOf(r.rows[0])
+	if err != nil {
+		return nil, err
+	}
+	if len(r.schedules) == 0 { // Archived.
+		return e, nil
+	}
+	s.db.know(r.rows[0])
+	found, _, err := s.db.assemble(ctx, tx, r.schedules, r.hints)
+	if err != nil {
+		return nil, err
+	}
+	attach(r.live, found)
+	e.State, e.Cron = found[r.id].State, found[r.id].Cron
+	return e, nil
+}
+
+// writes returns the statements that store what a change left, except for who made it and the secrets that it refers to.
+func (s *Endpoints) writes(ctx context.Context, r *revision, before *endpoints.Endpoint, planned *endpoints.Recorded) ([]statement, error) {
+	after := r.changed
+	var list []statement
+	if before.Version != after.Version {
+		row := updateOf(rowOf(after), before.Version)
+		list = append(list, func(q dbsqlc.DBTX) error {
+			rows, err := s.db.q.EndpointUpdate(ctx, q, row)
+			return oneRow(rows, err, "updating", after.ID)
+		})
+	}
+	list = append(list, s.hintWrites(ctx, r.now, before, after)...)
+	var passed history
+	passed.addSkips(after, r.now)
+	if len(after.Unrecorded) > 0 {
+		list = append(list, passed.writes(ctx, s.db)...)
+	}
+	list = append(list, s.planWrite(ctx, after, planned != nil))
+	if planned != nil && !after.Archived() {
+		decision, err := decisionRow(after, *planned)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, func(q dbsqlc.DBTX) error { return s.db.q.DecisionInsert(ctx, q, decision) })
+	}
+	var told events
+	told.add(after.TenantID, r.now, newsOf(before, after))
+	return append(list, told.writes(ctx, s.db)...), nil
+}
+
+// planWrite returns the statement that puts a new plan in force, or, where a run is live, only records the change.
+func (s *Endpoints) planWrite(ctx context.Context, e *endpoints.Endpoint, planned bool) statement {
+	switch {
+	case e.Archived():
+		return func(q dbsqlc.DBTX) error {
+			_, err := s.db.q.ScheduleDelete(ctx, q, e.ID)
+			return err
+		}
+	case planned:
+		return func(q dbsqlc.DBTX) error { return s.db.replan(ctx, q, e) }
+	}
+	record := dbsqlc.ScheduleRecordParams{
+		EndpointID: e.ID, Version: e.Version, LockMs: lockMs(e.Spec), FailureCount: int32(e.State.FailureCount), //nolint:gosec // Counts runs.
+		PausedUntil: optional(e.State.PausedUntil), PauseReason: optionalText(e.State.PauseReason),
+		ManualAt: optional(e.State.ManualAt), RetryAfter: optional(e.State.RetryAfter),
+		AccountedUntil: optional(e.State.AccountedUntil),
+	}
+	return func(q dbsqlc.DBTX) error {
+		rows, err := s.db.q.ScheduleRecord(ctx, q, record)
+		return oneRow(rows, err, "recording a change", e.ID)
+	}
+}
+
+// hintWrites returns the statements that end the hints which a change took back or replaced, and insert the new ones.
+func (s *Endpoints) hintWrites(ctx context.Context, now time.Time, before, after *endpoints.Endpoint) []statement {
+	var list []statement
+	for _, h := range []struct {
+		kind       string
+		old, fresh *endpoints.Hint
+	}{
+		{hintInterval, before.State.IntervalHint, after.State.IntervalHint},
+		{hintOneShot, before.State.OneShotHint, after.State.OneShotHint},
+	} {
+		if h.old == h.fresh {
+			continue
+		}
+		if h.old != nil {
+			end := dbsqlc.HintEndParams{EndpointID: after.ID, Kind: h.kind, EndedAt: now}
+			list = append(list, func(q dbsqlc.DBTX) error { return s.db.q.HintEnd(ctx, q, end) })
+		}
+		if h.fresh != nil {
+			row := hintRow(after.ID, h.kind, h.fresh)
+			list = append(list, func(q dbsqlc.DBTX) error { return s.db.q.HintInsert(ctx, q, row) })
+		}
+	}
+	return list
+}
+
+// maxAhead bounds how long before its due time a start may be committed; see LiveRunStart.
+const maxAhead = 50 * time.Millisecond
+
+// returning is what a change does once it is committed: it tells workers what came due, and waits for the due time of a run whose start
+// was committed a moment ahead of it. So once a change has returned, nothing starts that it should have kept from starting.
+func (s *Endpoints) returning(ctx context.Context, r *revision) {
+	s.db.wake(r.changed.State.Due.At, r.now)
+	running := r.changed.State.Running
+	if running == nil || !running.StartedAt.After(r.now) {
+		return
+	}
+	timer := time.NewTimer(min(running.StartedAt.Sub(r.now), maxAhead))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,142 @@
+package bench
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/runs"
+	"rubato/internal/store"
+)
+
+// batchRuns is how many runs a full batch of a worker has.
+const batchRuns = 250
+
+// BenchmarkStartBatch is what a worker spends on the start of a full batch; Postgres does the rest.
+func BenchmarkStartBatch(b *testing.B) {
+	s := openStores(b)
+	b.ReportAllocs()
+	used := time.Duration(0)
+	for b.Loop() {
+		b.StopTimer()
+		list := s.claim(b)
+		before := cpuTime(b)
+		b.StartTimer()
+		s.start(b, list)
+		b.StopTimer()
+		used += cpuTime(b) - before
+		s.finish(b, s.finishOf(list))
+		b.StartTimer()
+	}
+	reportCPU(b, used)
+}
+
+// BenchmarkFinishBatch is the same for the record of one and for what it leads to.
+func BenchmarkFinishBatch(b *testing.B) {
+	s := openStores(b)
+	b.ReportAllocs()
+	used := time.Duration(0)
+	for b.Loop() {
+		b.StopTimer()
+		list := s.claim(b)
+		s.start(b, list)
+		ended := s.finishOf(list)
+		before := cpuTime(b)
+		b.StartTimer()
+		s.finish(b, ended)
+		used += cpuTime(b) - before
+	}
+	reportCPU(b, used)
+}
+
+// stores are those of a database with endpoints enough for a batch, whose clock goes on by one interval with each claim.
+type stores struct {
+	claims     *store.Claims
+	executions *store.Executions
+	worker     [16]byte
+	now        time.Time
+}
+
+const batchInterval = time.Minute
+
+func openStores(b *testing.B) *stores {
+	b.Helper()
+	url := devpgtest.NewDatabase(b, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := store.MigrateUp(ctx, url)
+		return err
+	}})
+	s := &stores{worker: uuid.Must(uuid.NewV7()), now: time.Now().UTC().Truncate(time.Second)}
+	db, err := store.Open(b.Context(), store.Config{URL: url, Now: func() time.Time { return s.now }})
+	require.NoError(b, err)
+	b.Cleanup(db.Close)
+	s.claims, s.executions = store.NewClaims(db), store.NewExecutions(db)
+	service := endpoints.NewService(store.NewEndpoints(db), anywhere{})
+	for range batchRuns {
+		spec := endpoints.Defaults()
+		spec.Name, spec.URL, spec.BaselineInterval = "probe", "http://192.0.2.7/", batchInterval
+		_, _, err := service.Register(b.Context(), endpoints.Actor{TenantID: store.DefaultTenant, Name: "bench"}, spec)
+		require.NoError(b, err)
+	}
+	require.NoError(b, s.executions.Beat(b.Context(), dispatch.Presence{ID: s.worker, Name: "bench", Version: "v1", State: "active", Slots: batchRuns}))
+	return s
+}
+
+// anywhere allows every URL and header.
+type anywhere struct{}
+
+func (anywhere) CheckURL(string) *errs.Field            { return nil }
+func (anywhere) CheckHeader(string, string) *errs.Field { return nil }
+
+// claim returns the starts of all endpoints, which are due by then.
+func (s *stores) claim(b *testing.B) []dispatch.Start {
+	b.Helper()
+	s.now = s.now.Add(batchInterval)
+	list, _, err := s.claims.ClaimDue(b.Context(), claims.Request{Worker: s.worker, Limit: batchRuns, LockTTL: time.Minute})
+	require.NoError(b, err)
+	require.Len(b, list, batchRuns)
+	starts := make([]dispatch.Start, len(list))
+	for i, c := range list {
+		starts[i] = dispatch.Start{
+			Claim: c, TenantID: store.DefaultTenant, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt), Execution: time.Minute,
+		}
+	}
+	return starts
+}
+
+func (s *stores) start(b *testing.B, list []dispatch.Start) {
+	b.Helper()
+	started, err := s.executions.Start(b.Context(), s.worker, list, time.Minute)
+	require.NoError(b, err)
+	require.Len(b, started, len(list))
+}
+
+// finishOf returns the results of starts.
+func (s *stores) finishOf(list []dispatch.Start) dispatch.Finish {
+	f := dispatch.Finish{Worker: s.worker, Runs: make([]runs.Run, len(list)), LockTTL: time.Minute}
+	for i, l := range list {
+		f.Runs[i] = runs.Run{
+			ID: l.RunID, EndpointID: l.Claim.EndpointID, TenantID: l.TenantID, ScheduledFor: l.Claim.Slot, Attempt: l.Claim.Attempt,
+			Source: l.Claim.Source, ClaimToken: l.Claim.Token, WorkerID: s.worker, StartedAt: s.now, FinishedAt: s.now.Add(time.Millisecond),
+			Outcome: runs.Outcome{
+				Status: runs.Succeeded, Reason: runs.HTTPStatus, MaybeSent: true, StatusCode: 200, ResponseBytes: 2, Body: []byte("ok"),
+				BodyDigest: runs.Digest([]byte("ok")), Phases: runs.Phases{Wait: 200 * time.Microsecond, Transfer: 20 * time.Microsecond},
+			},
+		}
+	}
+	return f
+}
+
+func (s *stores) finish(b *testing.B, f dispatch.Finish) {
+	b.Helper()
+	done, err := s.executions.Finish(b.Context(), f)
+	require.NoError(b, err)
+	require.Empty(b, done.Late)
+}

@@ -1,0 +1,157 @@
+package bench
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
+	"rubato/internal/egress"
+	"rubato/internal/egress/egresstest"
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+)
+
+// BenchmarkRun is what a worker does for a plain run beside the database: from a claim in its queue over the request and the answer to the
+// result that is handed to the store. A target in the same process answers, and allocates nothing for it.
+func BenchmarkRun(b *testing.B) {
+	target := egresstest.Start(b, egresstest.Steady(egresstest.OK("ok")))
+	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
+	b.Cleanup(client.Close)
+	work := newWork(b, target.URL())
+	worker := dispatch.New(dispatch.Config{
+		Name: "bench", Version: "v1", Slots: 64, Rules: claims.Rules{Horizon: time.Second, LockTTL: time.Minute},
+		PollInterval: 10 * time.Millisecond, Grace: time.Minute, Claims: work, Executions: work, Egress: client,
+		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+	})
+	ctx, stop := context.WithCancel(b.Context())
+	var ended sync.WaitGroup
+	ended.Go(func() { _ = worker.Run(ctx) })
+	b.Cleanup(func() { stop(); ended.Wait() })
+	work.await(b, worker, 1000) // Connections, pools and buffers are as in a worker that has run for a while.
+
+	b.ReportAllocs()
+	b.ResetTimer()
+	before := cpuTime(b)
+	work.await(b, worker, b.N)
+	reportCPU(b, cpuTime(b)-before)
+}
+
+// work is a store in memory, with so many due claims of one endpoint as it is told.
+type work struct {
+	target *dispatch.Target
+
+	mu     sync.Mutex
+	next   int64 // counts claims
+	left   int   // to be claimed
+	going  int   // not finished yet
+	failed int
+	done   chan struct{}
+}
+
+func newWork(b *testing.B, url string) *work {
+	b.Helper()
+	spec := endpoints.Defaults()
+	spec.Name, spec.URL, spec.BaselineInterval = "probe", url, time.Hour
+	spec.Timeout, spec.MaxExecutionTime = 30*time.Second, 30*time.Second
+	target, err := dispatch.NewTarget(&endpoints.Endpoint{Spec: spec})
+	require.NoError(b, err)
+	return &work{target: &target, done: make(chan struct{}, 1)}
+}
+
+// await has a worker carry out so many runs.
+func (w *work) await(b *testing.B, worker *dispatch.Worker, number int) {
+	b.Helper()
+	w.mu.Lock()
+	w.left, w.going = number, number
+	w.mu.Unlock()
+	worker.Wake(time.Time{})
+	<-w.done
+	require.Zero(b, w.failed, "failed runs")
+}
+
+// ClaimDue implements claims.Store.
+func (w *work) ClaimDue(_ context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now().Round(0)
+	list := make([]claims.Claim, min(w.left, r.Limit))
+	w.left -= len(list)
+	for i := range list {
+		w.next++
+		slot := now.Add(-time.Hour).Add(time.Duration(w.next) * time.Millisecond)
+		list[i] = claims.Claim{
+			EndpointID: [16]byte{byte(w.next), byte(w.next >> 8), byte(w.next >> 16), byte(w.next >> 24)}, Token: w.next, Slot: slot, PlannedAt: slot,
+			Attempt: 1, Source: string(governor.SourceBaselineInterval), LockedUntil: now.Add(time.Minute),
+		}
+	}
+	return list, now, nil
+}
+
+// DueTenants implements claims.Store: all work is one tenant's.
+func (w *work) DueTenants(context.Context, time.Duration) ([][16]byte, error) { return make([][16]byte, 1), nil }
+
+// Release implements claims.Store.
+func (w *work) Release(_ context.Context, _ [16]byte, list []claims.Claim) (int, error) {
+	return len(list), nil
+}
+
+// ExtendLocks implements claims.Store.
+func (w *work) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duration) ([][16]byte, error) {
+	return nil, nil
+}
+
+// Beat implements dispatch.Contact.
+func (w *work) Beat(context.Context, dispatch.Presence) error { return nil }
+
+// Cancels implements dispatch.Contact.
+func (w *work) Cancels(context.Context, [16]byte) ([]dispatch.Cancel, error) { return nil, nil }
+
+// Targets implements dispatch.Executions.
+func (w *work) Targets(_ context.Context, list []claims.Claim) (map[[16]byte]*dispatch.Target, error) {
+	targets := make(map[[16]byte]*dispatch.Target, len(list))
+	for _, c := range list {
+		targets[c.EndpointID] = w.target
+	}
+	return targets, nil
+}
+
+// Start implements dispatch.Executions.
+func (w *work) Start(_ context.Context, _ [16]byte, list []dispatch.Start, ttl time.Duration) ([]dispatch.Started, error) {
+	now := time.Now().Round(0)
+	started := make([]dispatch.Started, len(list))
+	for i, s := range list {
+		started[i] = dispatch.Started{
+			EndpointID: s.Claim.EndpointID, TenantID: s.TenantID, RunID: s.RunID, StartedAt: now, LockedUntil: now.Add(ttl),
+		}
+	}
+	return started, nil
+}
+
+// Own implements dispatch.Executions.
+func (w *work) Own(context.Context, [16]byte, []dispatch.Start) ([]dispatch.Started, error) {
+	return nil, nil
+}
+
+// Finish implements dispatch.Executions.
+func (w *work) Finish(_ context.Context, f dispatch.Finish) (dispatch.Finished, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, run := range f.Runs {
+		if run.Outcome.Status != runs.Succeeded {
+			w.failed++
+		}
+	}
+	if w.going -= len(f.Runs); w.going == 0 {
+		w.done <- struct{}{}
+	}
+	return dispatch.Finished{}, nil
+}

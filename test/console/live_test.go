@@ -1,0 +1,140 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/client"
+)
+
+// through returns the world behind a proxy, which may do something else with a request than to hand it on.
+func (w *world) through(t *testing.T, meddle func(http.ResponseWriter, *http.Request, http.Handler)) *world {
+	t.Helper()
+	target, err := url.Parse(w.url)
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.FlushInterval = -1
+	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) } // The browser went, or the server did.
+	s := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) { meddle(a, r, proxy) }))
+	t.Cleanup(s.Close)
+	t.Cleanup(s.CloseClientConnections)
+	behind := *w
+	behind.url, behind.link = s.URL, s.URL+strings.TrimPrefix(w.link, w.url)
+	return &behind
+}
+
+// pause changes an endpoint by the API, for a reason that only a page that is live can show.
+func (w *world) pause(t *testing.T, key, reason string) {
+	t.Helper()
+	w.api(t, http.MethodPost, "/v1/endpoints/"+w.endpoint(t, key).ID+"/pause", client.PauseRequest{Reason: &reason}, nil)
+}
+
+// A page is live in whatever order and however slowly its scripts come.
+func TestAPageIsLiveHoweverSlowlyItsScriptsCome(t *testing.T) {
+	t.Parallel()
+	var scripts atomic.Int64
+	w := setup(t).through(t, func(a http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.HasSuffix(r.URL.Path, ".js") && scripts.Add(1) > 1 {
+			select {
+			case <-time.After(time.Second): // Long enough for a script that came to start before the next is there.
+			case <-r.Context().Done():
+			}
+		}
+		next.ServeHTTP(a, r)
+	})
+	b := open(browser(t), t, w, wide)
+	b.visit(w.link)
+	scripts.Store(0)
+	b.visit("/console/endpoints/" + w.endpoint(t, "demo-report").ID)
+	b.says("Why it runs then")
+	w.pause(t, "demo-report", "seen live")
+	b.says("until somebody resumes: seen live")
+	b.clean()
+}
+
+// streamed reports whether a request is for a live part.
+func streamed(r *http.Request) bool { return r.Header.Get("Accept") == "text/event-stream" }
+
+// A stream that is refused, or that ends, is opened again, and the page says meanwhile that it is not live.
+func TestAPageComesBackToLife(t *testing.T) {
+	t.Parallel()
+	var down atomic.Bool
+	cut := make(chan struct{})
+	w := setup(t).through(t, func(a http.ResponseWriter, r *http.Request, next http.Handler) {
+		if !streamed(r) {
+			next.ServeHTTP(a, r)
+			return
+		}
+		if down.Load() {
+			http.Error(a, "the database is away", http.StatusServiceUnavailable)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		go func() {
+			select {
+			case <-cut:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		next.ServeHTTP(a, r.WithContext(ctx))
+	})
+	b := open(browser(t), t, w, phone)
+	b.visit(w.link)
+	b.says("Overview")
+	down.Store(true)
+	b.visit("/console/endpoints/" + w.endpoint(t, "demo-report").ID)
+	b.says("Not live since")
+	b.accessible()
+	b.shoot("stale")
+	w.pause(t, "demo-report", "while nobody listened")
+	down.Store(false)
+	b.says("until somebody resumes: while nobody listened")
+	b.await("!document.body.innerText.includes('Not live since')")
+	cut <- struct{}{} // Taken by the stream that is open.
+	w.pause(t, "demo-report", "after the cut")
+	b.says("until somebody resumes: after the cut")
+}
+
+// What follows from an action is shown with its answer, however long the stream may take.
+func TestAnActionShowsWhatFollowsWithoutAStream(t *testing.T) {
+	t.Parallel()
+	w := setup(t).through(t, func(a http.ResponseWriter, r *http.Request, next http.Handler) {
+		if streamed(r) {
+			<-r.Context().Done()
+			return
+		}
+		next.ServeHTTP(a, r)
+	})
+	b := open(browser(t), t, w, wide)
+	b.visit(w.link)
+	b.visit("/console/endpoints/" + w.endpoint(t, "demo-report").ID)
+	b.do("archive", "Archive for good", nil, "It is archived")
+	b.says("It is archived and never runs again")
+	require.Zero(t, eval[int](b, "document.querySelectorAll('[hx-get*=\"/do/\"]').length"))
+	b.clean()
+}
+
+// A live page whose session is over leads to the sign-in, and from there back.
+func TestALivePageEndsWithItsSession(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	b := open(browser(t), t, w, wide)
+	b.visit(w.link)
+	b.visit("/console/workers")
+	b.says("Heartbeat")
+	w.sql(t, "DELETE FROM console_sessions")
+	b.await("location.pathname === '/console/signin'")
+	require.Equal(t, "?to=%2Fconsole%2Fworkers", eval[string](b, "location.search"))
+	b.clean()
+}
