@@ -60,7 +60,7 @@ type report struct {
 	}
 	Mixed *struct {
 		Isolation     struct{ RatioP99 float64 }
-		Tenants       struct{ LagMs float64 }
+		Tenants       struct{ LagMs, Ratio, SharedRatio float64 }
 		RunNowMs      struct{ P99 float64 }
 		Registrations struct{ PerSecond float64 }
 		Operations    struct{ RunMs, PauseMs, HintMs struct{ P99 float64 } }
@@ -150,6 +150,8 @@ func TestNeighboursAreMeasured(t *testing.T) {
 	requireWhole(t, r.measure, 150)
 	require.Positive(t, r.Mixed.Isolation.RatioP99)
 	require.Positive(t, r.Mixed.Tenants.LagMs)
+	require.Positive(t, r.Mixed.Tenants.Ratio)
+	require.Positive(t, r.Mixed.Tenants.SharedRatio)
 	require.Positive(t, r.Mixed.RunNowMs.P99)
 	require.Positive(t, r.Mixed.Registrations.PerSecond)
 	for _, took := range []float64{r.Mixed.Operations.RunMs.P99, r.Mixed.Operations.PauseMs.P99, r.Mixed.Operations.HintMs.P99} {
