@@ -3,7 +3,7 @@ package dispatch
 import "time"
 
 // shareFactor says how many slots a tenant may hold: up to so many times those that are free. One tenant alone gets 31 of 32 slots, two
-// get 31 of 63 each; so whatever others hold, and however long, whoever has none finds one.
+// get 31 of 63 each; so whoever has none finds one beside a tenant whose targets hang, for however long.
 const shareFactor = 31
 
 // keptLines is how many tenants and hosts are remembered that hold nothing and wait for nothing, to spare the memory manager.
