@@ -136,6 +136,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	if err != nil {
 		return Response{}, x.fail(ctx, err, false)
 	}
+	defer x.wire.leave()
 	timeout := cmp.Or(max(r.Timeout, 0), defaultTimeout)
 	x.patience = patience{limits: c.limits, timeout: timeout}
 	ctx, x.cancel = context.WithTimeout(ctx, timeout)

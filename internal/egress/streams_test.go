@@ -66,11 +66,16 @@ func ways() map[string]struct {
 
 func TestExactlyOneRequestOverHTTP2(t *testing.T) {
 	t.Parallel()
+	var broken atomic.Bool // One failure says enough: each of the others might wait for its timeout.
 	for way, lost := range ways() {
 		for name, shape := range shapes() {
 			for kept := range 2 {
 				t.Run(fmt.Sprintf("%s%sAsRequest%d", way, name, kept+1), func(t *testing.T) {
 					t.Parallel()
+					if broken.Load() {
+						return
+					}
+					defer func() { broken.CompareAndSwap(false, t.Failed()) }()
 					server, client := secured(t, Config{})
 					target := egresstest.StartH2(t, server, func(c *egresstest.H2Conn) {
 						if !egresstest.AnswerH2Times(c, "ok", kept) {

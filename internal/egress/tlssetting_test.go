@@ -134,6 +134,49 @@ func TestWiresAreBounded(t *testing.T) {
 	require.Len(t, w.byKey, 3)
 }
 
+// TestEvictedWiresKeepNothing has a call that connects after its wire was evicted: it waited for a place at the host.
+func TestEvictedWiresKeepNothing(t *testing.T) {
+	t.Parallel()
+	arrived, answer, closed := make(chan struct{}, 2), make(chan struct{}, 2), make(chan struct{}, 2)
+	target := egresstest.Start(t, func(c *egresstest.Conn) {
+		for {
+			if _, ok := c.Next(); !ok {
+				closed <- struct{}{}
+				return
+			}
+			arrived <- struct{}{}
+			<-answer
+			c.Write(egresstest.OK("ok"))
+		}
+	})
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, MaxPerHost: 1}, nil)
+	client.special.size = 1
+	done := make(chan error, 2)
+	call := func(setting *TLS) {
+		r := get(target.URL())
+		r.TLS = setting
+		go func() { _, err := client.Do(t.Context(), r); done <- err }()
+	}
+	call(nil)
+	<-arrived
+	call(&TLS{ServerName: "evicted"})
+	require.Eventually(t, func() bool { return client.seats.waiting() == 1 }, 30*time.Second, time.Millisecond)
+	_, err := client.special.get(TLS{ServerName: "other"}, nil)
+	require.NoError(t, err)
+	answer <- struct{}{}
+	<-arrived
+	answer <- struct{}{}
+	require.NoError(t, <-done)
+	require.NoError(t, <-done)
+
+	select {
+	case <-closed: // The connection of the evicted one; that of the other call is kept.
+	case <-time.After(30 * time.Second):
+		t.Fatal("a connection that nobody can use is kept")
+	}
+	require.Empty(t, closed)
+}
+
 func TestEverySettingHasAWireOfItsOwn(t *testing.T) {
 	t.Parallel()
 	seen := map[wireKey]string{}

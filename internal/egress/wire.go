@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net/http"
 	"sync"
+	"sync/atomic"
 )
 
 // maxWires bounds how many settings of TLS and tenants keep connections at once; the one that was not used for the longest loses its.
@@ -17,6 +18,7 @@ type wire struct {
 	pooled  *http.Transport // keeps connections of HTTP/1.1
 	single  *http.Transport // one fresh connection per request, for the repetition of a request that never left
 	streams *streams        // connections of HTTP/2
+	evicted atomic.Bool     // nobody finds it any more; whoever found it before may still be calling
 }
 
 func newWire(d dialer) *wire {
@@ -41,6 +43,19 @@ func newTransport(d *dialer) *http.Transport {
 		IdleConnTimeout:        idleConnTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
+}
+
+// leave says that a call is over. What it leaves on a wire that was evicted meanwhile is of no use to anybody.
+func (w *wire) leave() {
+	if w.evicted.Load() {
+		w.closeIdle()
+	}
+}
+
+// evict makes the wire keep nothing, from now on.
+func (w *wire) evict() {
+	w.evicted.Store(true)
+	w.closeIdle()
 }
 
 func (w *wire) closeIdle() {
@@ -88,7 +103,7 @@ func (w *wires) get(setting TLS, a *Allowance) (*wire, error) {
 	if w.recent.Len() > w.size {
 		oldest := w.recent.Remove(w.recent.Back()).(*keptWire)
 		delete(w.byKey, oldest.key)
-		oldest.wire.closeIdle()
+		oldest.wire.evict()
 	}
 	return made, nil
 }

@@ -45,15 +45,9 @@ func (q *quickArray[T]) Encode(value any, buffer []byte) ([]byte, error) {
 	if total > cap(buffer)-len(buffer) {
 		buffer = slices.Grow(buffer, max(total, cap(buffer))) // At least twice as much: more arrays of this size come behind this one.
 	}
-	dimensions := uint32(min(len(list), 1)) //nolint:gosec // 0 or 1.
-	for _, number := range []uint32{dimensions, nulls, q.ElementType.OID} {
+	for _, number := range []uint32{1, nulls, q.ElementType.OID, uint32(len(list)), 1} { //nolint:gosec // Postgres takes no array of more.
 		buffer = binary.BigEndian.AppendUint32(buffer, number)
 	}
-	if dimensions == 0 {
-		return buffer, nil
-	}
-	buffer = binary.BigEndian.AppendUint32(buffer, uint32(len(list))) //nolint:gosec // Postgres takes no array of more.
-	buffer = binary.BigEndian.AppendUint32(buffer, 1)
 	for _, element := range list {
 		if q.null != nil && q.null(element) {
 			buffer = binary.BigEndian.AppendUint32(buffer, 1<<32-1)

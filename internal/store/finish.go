@@ -43,7 +43,9 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 // end takes the live rows of runs away and reads what their settlement needs, in one round trip. Those that were still the caller's
 // to finish are in the batch afterwards; those that were gone come back.
 func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch, list []runs.Run) (gone []runs.Run, err error) {
-	params := dbsqlc.LiveRunFinishParams{}
+	params := dbsqlc.LiveRunFinishParams{
+		EndpointIds: make([][16]byte, 0, len(list)), RunIds: make([][16]byte, 0, len(list)), Tokens: make([]int64, 0, len(list)),
+	}
 	for _, run := range list {
 		params.EndpointIds = append(params.EndpointIds, run.EndpointID)
 		params.RunIds = append(params.RunIds, run.ID)
@@ -127,6 +129,7 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	b.plans = make(map[[16]byte]*endpoints.Endpoint, len(found))
+	b.grow(len(b.runs))
 	for _, run := range b.runs {
 		e := found[run.EndpointID]
 		if e == nil { // Archived meanwhile: the run is history, and nothing follows.
@@ -189,6 +192,25 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.AccountedUntil = append(n.AccountedUntil, s.AccountedUntil)
 	n.Keep = append(n.Keep, keep && b.keep > 0 && s.Due.At.Before(b.now.Add(b.keep)))
 	b.plans[e.ID] = e
+}
+
+// grow makes room for so many runs, so that the columns of a full batch need not grow one by one.
+func (b *batch) grow(runs int) {
+	h, n := &b.history.rows, &b.next
+	grow(runs, &h.Ids, &h.EndpointIds, &h.TenantIds, &h.WorkerIds, &n.EndpointIds)
+	grow(runs, &h.ScheduledFor, &h.ClaimedAt, &h.StartedAt, &h.FinishedAt, &h.NextRunAt, &h.SkippedFrom)
+	grow(runs, &n.PlannedAt, &n.Slot, &n.Anchor, &n.ManualAt, &n.RetryAfter, &n.LastSlot, &n.LastStartedAt, &n.LastFinishedAt, &n.AccountedUntil)
+	grow(runs, &h.Sources, &h.Statuses, &h.Reasons, &h.Errors, &h.NextSources, &h.NextSteps, &n.Source, &n.LastStatus)
+	grow(runs, &h.Tokens, &h.ResponseBytes, &h.Versions, &h.SkippedCounts, &h.BodyDigests)
+	grow(runs, &h.DnsUs, &h.ConnectUs, &h.TlsUs, &h.WaitUs, &h.TransferUs, &h.FailureCounts, &n.FailureCount)
+	grow(runs, &h.Attempts, &h.StatusCodes, &n.Attempt, &n.LastAttempt)
+	grow(runs, &h.Truncated, &n.Keep)
+}
+
+func grow[T any](by int, columns ...*[]T) {
+	for _, column := range columns {
+		*column = slices.Grow(*column, by)
+	}
 }
 
 // write writes schedules and history, in one round trip.

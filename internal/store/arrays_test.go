@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"rubato/internal/devpg/devpgtest"
+)
+
+// TestQuickArraysAreTheDriversOwn compares what they write with what the driver writes, byte by byte.
+func TestQuickArraysAreTheDriversOwn(t *testing.T) {
+	t.Parallel()
+	driver, quick := pgtype.NewMap(), pgtype.NewMap()
+	instantsInUTC(quick)
+	quickArrays(quick)
+	instant := rapid.Custom(func(t *rapid.T) time.Time {
+		return time.UnixMicro(rapid.Int64Range(time.Time{}.UnixMicro(), 253_402_300_799_999_999).Draw(t, "at")).UTC()
+	})
+	id := rapid.Custom(func(t *rapid.T) [16]byte { return [16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")) })
+	raw := rapid.Custom(func(t *rapid.T) []byte {
+		if rapid.Bool().Draw(t, "null") {
+			return nil
+		}
+		return rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "raw")
+	})
+	for name, value := range map[string]*rapid.Generator[any]{
+		"_uuid": lists(id), "_timestamptz": lists(instant), "_text": lists(rapid.String()), "_bytea": lists(raw), "_bool": lists(rapid.Bool()),
+		"_int2": lists(rapid.Int16()), "_int4": lists(rapid.Int32()), "_int8": lists(rapid.Int64()),
+	} {
+		known, ok := driver.TypeForName(name)
+		require.True(t, ok)
+		rapid.Check(t, func(rt *rapid.T) {
+			list := value.Draw(rt, name)
+			if _, is := quick.PlanEncode(known.OID, pgtype.BinaryFormatCode, list).(pgtype.Codec); !is { // The driver's plans are no codecs.
+				rt.Fatalf("%T of %s is not encoded quickly", list, name)
+			}
+			want, err := driver.Encode(known.OID, pgtype.BinaryFormatCode, list, []byte("before"))
+			require.NoError(rt, err)
+			got, err := quick.Encode(known.OID, pgtype.BinaryFormatCode, list, []byte("before"))
+			require.NoError(rt, err)
+			require.Equal(rt, want, got)
+		})
+	}
+}
+
+// lists draws short lists, empty ones among them.
+func lists[T any](of *rapid.Generator[T]) *rapid.Generator[any] {
+	return rapid.Custom(func(t *rapid.T) any { return rapid.SliceOfN(of, 0, 5).Draw(t, "list") })
+}
+
+func TestInstantsComeBack(t *testing.T) {
+	t.Parallel()
+	conn := prepared(t)
+	for _, text := range []string{"0001-01-01 00:00:00Z", "1999-12-31 23:59:59.999999Z", "2026-01-02 03:04:05.678Z", "9999-12-31 00:00:00Z"} {
+		want, err := time.Parse("2006-01-02 15:04:05.999999Z07:00", text)
+		require.NoError(t, err)
+		var at time.Time
+		var nullable, none *time.Time
+		require.NoError(t, conn.QueryRow(t.Context(), "SELECT $1::timestamptz, $1::timestamptz, NULL::timestamptz", want).Scan(&at, &nullable, &none))
+		require.Equal(t, want.UTC(), at)
+		require.Equal(t, &at, nullable)
+		require.Nil(t, none)
+	}
+	var at time.Time
+	require.Error(t, conn.QueryRow(t.Context(), "SELECT 'infinity'::timestamptz").Scan(&at))
+	require.Error(t, conn.QueryRow(t.Context(), "SELECT NULL::timestamptz").Scan(&at))
+}
+
+// TestLentBuffersAreTakenBack sends little, after which the driver would keep the buffer, and much, after which it throws it away.
+func TestLentBuffersAreTakenBack(t *testing.T) {
+	t.Parallel()
+	conn := prepared(t)
+	for _, size := range []int{1, 3000, sendBytes / 2, 3 * sendBytes, 1} {
+		require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+			buffer := lendBuffer(tx.Conn())
+			sent := strings.Repeat("x", size)
+			var got string
+			require.NoError(t, tx.QueryRow(t.Context(), "SELECT $1::text", sent).Scan(&got))
+			require.Equal(t, sent, got)
+			buffer.giveBack(tx.Conn())
+			for i := range buffer.room { // Somebody else writes to it.
+				buffer.room[i] = '!'
+			}
+			require.NoError(t, tx.QueryRow(t.Context(), "SELECT $1::text", "mine").Scan(&got))
+			require.Equal(t, "mine", got)
+			return nil
+		}))
+	}
+}
+
+// prepared returns a connection as those of the store are.
+func prepared(t *testing.T) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"}))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	require.NoError(t, prepare(t.Context(), conn))
+	return conn
+}
