@@ -127,13 +127,6 @@ func (q *queue) next() (time.Time, bool) {
 	return q.later[0].claim.PlannedAt, true
 }
 
-// ready reports whether claims wait for a slot.
-func (q *queue) ready() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.ripe.turns) > 0
-}
-
 // crowded reports whether overdue claims have waited here for longer than patience, or a tenant has for a slot.
 func (q *queue) crowded(now time.Time, patience time.Duration) bool {
 	q.mu.Lock()
