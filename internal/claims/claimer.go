@@ -95,7 +95,7 @@ func (c *Claimer) pause(ctx context.Context) {
 				return
 			}
 		case <-c.wake:
-			if c.room() {
+			if c.room() || c.crowd.left && c.more.Load() && c.wanted(ctx) {
 				return
 			}
 			c.more.Store(true) // Whoever woke it meant it: it claims when there is room.

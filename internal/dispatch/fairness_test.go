@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/dispatch"
@@ -71,24 +72,41 @@ func TestALoneEndpointStartsBeforeAnothersBacklog(t *testing.T) {
 	require.Positive(t, p.counter(t, "rubato_claims_shared_total"))
 }
 
-// TestEqualTenantsShareEqually lets four tenants with a backlog each have a few slots, and looks who had how many when a quarter is done.
+// TestEqualTenantsShareEqually gives four tenants a backlog each and looks who is served how often, once each of them is served at all.
 func TestEqualTenantsShareEqually(t *testing.T) {
 	t.Parallel()
-	const slots, tenants, each = 8, 4, 200
+	const slots, tenants, each, watched = 8, 4, 200, 200
 	b := setup(t)
 	target := startGated(t)
 	for range tenants {
 		b.due(t, uuid.New(), target.Target, each)
 	}
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots = slots })
-	for range tenants * each / 4 {
+	served := func() []int { // By tenant; nobody who was not.
+		rows, err := b.pool.Query(t.Context(), `SELECT (SELECT count(*) FROM runs r WHERE r.tenant_id = t.id) FROM tenants t
+			WHERE t.id <> $1 AND EXISTS (SELECT FROM runs r WHERE r.tenant_id = t.id) ORDER BY t.id`, store.DefaultTenant)
+		require.NoError(t, err)
+		list, err := pgx.CollectRows(rows, pgx.RowTo[int])
+		require.NoError(t, err)
+		return list
+	}
+	next := func() {
 		receive(t, target.arrived)
 		target.letGo <- struct{}{}
 	}
-	b.await(t, 1, "SELECT (count(*) >= $1)::int FROM runs WHERE tenant_id <> $2", tenants*each/4-slots, store.DefaultTenant)
-	least := query[int](t, b, "SELECT coalesce(min(n), 0) FROM (SELECT count(*) AS n FROM runs WHERE tenant_id <> $1 GROUP BY tenant_id) counts", store.DefaultTenant)
-	most := query[int](t, b, "SELECT max(n) FROM (SELECT count(*) AS n FROM runs WHERE tenant_id <> $1 GROUP BY tenant_id) counts", store.DefaultTenant)
-	require.Less(t, float64(most), 1.5*float64(least)+2*slots)
+	for begun := 0; len(served()) < tenants; begun++ {
+		require.Less(t, begun, tenants*each/2, "somebody is not served")
+		next()
+	}
+	before := served()
+	for range watched {
+		next()
+	}
+	least, most := watched, 0
+	for n, count := range served() {
+		least, most = min(least, count-before[n]), max(most, count-before[n])
+	}
+	require.Less(t, most, 2*least+2*slots, "oldest first would be all and nothing")
 	for range tenants * each {
 		target.letGo <- struct{}{}
 	}

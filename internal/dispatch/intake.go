@@ -43,7 +43,7 @@ func (w *Worker) Share(due [][16]byte) (wanted [][16]byte, each int) {
 	if w.beats.Pulse().Err() != nil || w.full() {
 		return nil, 0
 	}
-	each = max(1, w.slots())
+	each = max(2, 2*w.slots())
 	return w.queue.wanted(due, each), each
 }
 

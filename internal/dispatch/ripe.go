@@ -224,10 +224,10 @@ func (r *ripe) hopeless(patience time.Duration, now time.Time) (late, parked []w
 	return late, parked
 }
 
-// wants reports whether more claims of a tenant would start soon: fewer than so many wait, the first not for long.
+// wants reports whether more claims of a tenant would start soon: fewer than half of so many wait, the first not for long.
 func (r *ripe) wants(tenant [16]byte, room int, now time.Time) bool {
 	l := r.lines[tenant]
-	return l == nil || l.size() < room && l.waited(now) <= overdueLimit && !r.isStalled(l, overdueLimit, now)
+	return l == nil || l.size() <= room/2 && l.waited(now) <= overdueLimit && !r.isStalled(l, overdueLimit, now)
 }
 
 // clear takes out every claim.

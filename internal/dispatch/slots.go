@@ -87,13 +87,13 @@ func (l *slotLimit) shrink() {
 	l.now = max(l.least, l.now*3/4)
 }
 
-// grow adds a step, and stops a tenth short of what was too much until it may try that again.
+// grow adds a step, and stops a step or a tenth short of what was too much, whichever is more, until it may try that again.
 func (l *slotLimit) grow() {
-	most := l.most
+	most, step := l.most, max(1, l.most/slotSteps)
 	if l.tried > 0 && l.since <= l.rest {
-		most = min(most, max(l.now, l.tried*9/10))
+		most = min(most, max(l.now, min(l.tried*9/10, l.tried-step)))
 	}
-	l.now = min(l.now+max(1, l.most/slotSteps), most)
+	l.now = min(l.now+step, most)
 }
 
 // slotLoop adapts the number of slots until ctx ends.
