@@ -44,6 +44,10 @@ sim: ## Simulate a million steps, then prove that seeded bugs are found
 	go test ./test/sim -run EveryMoveIsLegal -v -timeout 3h -rapid.checks=12000
 	go run ./test/sim/mutate
 
+.PHONY: chart
+chart: ## Render the Helm chart and hold it to the types of the Kubernetes API (its first build takes minutes)
+	cd test/helm && go test ./...
+
 .PHONY: cover
 cover: ## Show what tests reach, by function
 	go test -coverpkg ./internal/... -coverprofile cover.out ./...
@@ -69,9 +73,11 @@ docs: ## Write the generated parts of documents and of the linter's settings aga
 	go test ./test/house -update
 
 .PHONY: tidy
-tidy: ## Tidy both modules
+tidy: ## Tidy every module
 	go mod tidy
 	cd tools && go mod tidy
+	cd test/bench/river && go mod tidy
+	cd test/helm && go mod tidy
 
 .PHONY: ci
 ci: ## Check everything as it is checked for every change

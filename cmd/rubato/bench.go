@@ -16,6 +16,7 @@ type benchCmd struct {
 	Burst  benchBurstCmd  `cmd:"" help:"Many endpoints come due at one instant: runs per second."`
 	Steady benchSteadyCmd `cmd:"" help:"Calls at a steady rate: how late they start."`
 	Scale  benchScaleCmd  `cmd:"" help:"More workers, more endpoints: throughput, and what a claim takes."`
+	API    benchAPICmd    `cmd:"" name:"api" help:"What waits for the API: registrations, runs at once, pauses and hints beside a loaded worker."`
 	Mixed  benchMixedCmd  `cmd:"" help:"What shares a worker: hanging targets, tenants, runs at once, registrations, idle cost, memory."`
 	Soak   benchSoakCmd   `cmd:"" help:"Work for a long time: whether memory, connections or tables grow."`
 }
@@ -134,18 +135,48 @@ func (cmd *benchScaleCmd) Run(ctx context.Context, s *session) error {
 	return s.report(report)
 }
 
+// benchLoad holds the flags of what the API is asked to do.
+type benchLoad struct {
+	Rate     int           `default:"200" help:"Calls a second that must not be disturbed."`
+	For      time.Duration `default:"20s" help:"How long they are watched."`
+	RunNow   int           `default:"200" help:"Runs that are asked for at once, one after the other."`
+	Operate  int           `default:"200" help:"Runs, pauses and hints a second that are asked for over the API beside the calls; 0: none."`
+	Register int           `default:"4000" help:"Endpoints that are registered one by one."`
+	Conns    int           `default:"16" help:"Connections that register."`
+}
+
+func (f benchLoad) load() bench.Load {
+	return bench.Load{
+		Rate: max(1, f.Rate), For: f.For, RunNow: f.RunNow, Operate: f.Operate, Register: max(1, f.Register), Conns: max(1, f.Conns),
+	}
+}
+
+// benchAPICmd is `rubato bench api`.
+type benchAPICmd struct {
+	benchHost
+	benchLoad
+}
+
+// Run measures and prints.
+func (cmd *benchAPICmd) Run(ctx context.Context, s *session) error {
+	c, err := cmd.contest(s)
+	if err != nil {
+		return err
+	}
+	report, err := bench.API{Contest: c, Load: cmd.load()}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return s.report(report)
+}
+
 // benchMixedCmd is `rubato bench mixed`.
 type benchMixedCmd struct {
 	benchHost
+	benchLoad
 
-	Rate       int           `default:"200" help:"Calls a second that must not be disturbed."`
-	For        time.Duration `default:"20s" help:"How long they are watched."`
 	Hanging    int           `default:"200" help:"Endpoints that hang until their timeout."`
 	Backlog    int           `default:"10000" help:"Due endpoints of one tenant while another has one."`
-	RunNow     int           `default:"200" help:"Runs that are asked for at once."`
-	Operate    int           `default:"200" help:"Runs, pauses and hints a second that are asked for over the API beside the calls; 0: none."`
-	Register   int           `default:"4000" help:"Endpoints that are registered one by one."`
-	Conns      int           `default:"16" help:"Connections that register."`
 	Registered int           `default:"100000" help:"Endpoints of an installation that has nothing to do. A million takes minutes to fill in."`
 	InFlight   int           `default:"1000" help:"Requests under way in its worker when memory is read."`
 	IdleFor    time.Duration `default:"30s" help:"How long it is watched doing nothing."`
@@ -158,8 +189,8 @@ func (cmd *benchMixedCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	report, err := bench.Mixed{
-		Contest: c, Rate: max(1, cmd.Rate), For: cmd.For, Hanging: cmd.Hanging, Backlog: cmd.Backlog, RunNow: cmd.RunNow,
-		Operate: cmd.Operate, Register: cmd.Register, Conns: max(1, cmd.Conns), Registered: max(1, cmd.Registered), InFlight: cmd.InFlight, IdleFor: cmd.IdleFor,
+		Contest: c, Load: cmd.load(), Hanging: cmd.Hanging, Backlog: cmd.Backlog, Registered: max(1, cmd.Registered),
+		InFlight: cmd.InFlight, IdleFor: cmd.IdleFor,
 	}.Run(ctx)
 	if err != nil {
 		return err

@@ -39,6 +39,7 @@ type cli struct {
 	Stats       statsCmd       `cmd:"" help:"Print what is due and running, and how the newest runs did."`
 	Workers     workersCmd     `cmd:"" help:"Print who runs endpoints, the newest first."`
 	Planner     plannerCmd     `cmd:"" help:"See what the planner did and why, and decide what it suggests."`
+	Notices     noticesCmd     `cmd:"" help:"Say who is told when something breaks, and see what was told."`
 	Keys        keysCmd        `cmd:"" help:"Administer API keys. Needs a key with the scope admin."`
 	Secrets     secretsCmd     `cmd:"" help:"Keep what requests need and nobody may read."`
 	SigningKeys signingKeysCmd `cmd:"" help:"Administer the keys that requests are signed under. Needs a key with the scope admin."`

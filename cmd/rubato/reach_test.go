@@ -82,6 +82,17 @@ func reaches() map[string]reach {
 		"runEndpoint":       {args: "endpoints run " + endpoint},
 		"watchEvents":       {args: "runs watch"},
 
+		"deleteMaintenanceWindow": {args: "notices close upgrade"},
+		"deleteNoticeRule":        {args: "notices delete shop"},
+		"getNoticeRule":           {args: "notices get shop"},
+		"listMaintenanceWindows":  {args: "notices windows"},
+		"listNoticeRules":         {args: "notices rules"},
+		"listNotices":             {args: "notices list"},
+		"putMaintenanceWindow":    {args: "notices window upgrade --for 2h"},
+		"putNoticeRule":           {args: "notices set shop --failures 3 --channel slack --url-secret slack-url"},
+		"retryNotice":             {args: "notices retry ntc_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
+		"testNoticeRule":          {args: "notices test shop"},
+
 		"approvePlannerSuggestion": {args: "planner approve sg_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
 		"getPlannerBudget":         {args: "planner budget"},
 		"getPlannerSession":        {args: "planner session ps_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},

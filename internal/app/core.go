@@ -19,6 +19,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/httpapi"
+	"rubato/internal/notices"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
 	"rubato/internal/store"
@@ -150,6 +151,7 @@ func (c *core) api(health *telemetry.Health, tester *dispatch.Tester) *httpapi.S
 		Auth:       c.keys,
 		Keys:       auth.NewKeyring(store.NewKeys(c.db), c.keys),
 		Audit:      store.NewAuditLog(c.db),
+		Notices:    notices.NewService(store.NewNotices(c.db), c.noticePermissions, c.channels()),
 		Once:       store.NewIdempotency(c.db),
 		Planner:    store.NewPlannerReviews(c.db, c.plannerLimits()),
 		Tester:     tester,

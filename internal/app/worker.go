@@ -8,6 +8,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/config"
+	"rubato/internal/courier"
 	"rubato/internal/dispatch"
 	"rubato/internal/egress"
 	"rubato/internal/secrets"
@@ -54,6 +55,7 @@ type loops struct {
 	vault    *secrets.Vault
 	listener *store.Listener
 	allowed  *allowances
+	courier  *courier.Courier
 }
 
 func (c *core) loops() *loops {
@@ -94,6 +96,7 @@ func (c *core) loops() *loops {
 			Registerer:     c.registry,
 		}),
 		listener: store.NewListener(c.settings.Database.DirectURL, c.logger),
+		courier:  c.courier(),
 	}
 }
 
@@ -116,6 +119,7 @@ func (l *loops) run(ctx context.Context) error {
 	group.Go(func() error { l.allowed.run(ctx); return nil })
 	group.Go(func() error { l.vault.Run(ctx); return nil })
 	group.Go(func() error { l.sweeper.Run(ctx); return nil })
+	group.Go(func() error { l.courier.Run(ctx); return nil })
 	group.Go(func() error { l.listener.Run(ctx, l.worker); return nil })
 	return group.Wait()
 }

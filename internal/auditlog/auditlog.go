@@ -49,6 +49,10 @@ const (
 	SigningKey  Kind = "signing_key"
 	Tenant      Kind = "tenant"
 	Request     Kind = "request" // that was tested without being stored
+
+	NoticeRule        Kind = "notice_rule"
+	Notice            Kind = "notice"
+	MaintenanceWindow Kind = "maintenance_window"
 )
 
 // Object is what was changed.

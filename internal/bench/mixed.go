@@ -12,15 +12,10 @@ import (
 // Mixed watches what shares a worker and must not disturb each other, and what the rest of the product costs.
 type Mixed struct {
 	Contest
+	Load
 
-	Rate       int           // of the calls that must not be disturbed, a second
-	For        time.Duration // how long they are watched
 	Hanging    int           // endpoints that hang until their timeout
 	Backlog    int           // due endpoints of one tenant while another has one
-	RunNow     int           // runs that are asked for at once
-	Operate    int           // things done to endpoints over the API, a second; 0: none
-	Register   int           // endpoints that are registered one by one
-	Conns      int           // over so many connections
 	Registered int           // endpoints of an installation that has nothing to do
 	InFlight   int           // requests under way in its worker when memory is read
 	IdleFor    time.Duration // how long it is watched doing nothing
@@ -28,13 +23,12 @@ type Mixed struct {
 
 // MixedReport is what [Mixed] found out.
 type MixedReport struct {
-	Isolation     Isolation     `json:"isolation"`
-	Tenants       Tenants       `json:"tenants"`
-	RunNowMs      Spread        `json:"runNowMs"` // from the call to the request at the sink
-	Registrations Registrations `json:"registrations"`
-	Operations    Operations    `json:"operations"`
-	Idle          Idle          `json:"idle"`
-	Memory        Memory        `json:"memory"`
+	APIReport
+
+	Isolation Isolation `json:"isolation"`
+	Tenants   Tenants   `json:"tenants"`
+	Idle      Idle      `json:"idle"`
+	Memory    Memory    `json:"memory"`
 }
 
 // Isolation compares the lag of calls with and without neighbours that hang.
@@ -118,12 +112,7 @@ func (x Mixed) round(ctx context.Context, l *lab) (out MixedReport, alone Measur
 	if out.Tenants, err = x.tenants(ctx, l); err != nil {
 		return out, alone, fmt.Errorf("tenants: %w", err)
 	}
-	if x.Operate > 0 {
-		if out.Operations, err = x.operations(ctx, l); err != nil {
-			return out, alone, fmt.Errorf("operations: %w", err)
-		}
-	}
-	if err = x.calls(ctx, l, &out); err != nil {
+	if out.APIReport, err = x.api(ctx, l); err != nil {
 		return out, alone, err
 	}
 	if err = x.quiet(ctx, l, &out); err != nil {
@@ -264,10 +253,11 @@ func medianMixed(rounds []MixedReport) MixedReport {
 	out.Isolation.RatioP50 = number(func(r MixedReport) float64 { return r.Isolation.RatioP50 })
 	out.Isolation.RatioP99 = number(func(r MixedReport) float64 { return r.Isolation.RatioP99 })
 	out.Tenants = medianTenants(rounds)
-	out.RunNowMs = spread(func(r MixedReport) Spread { return r.RunNowMs })
-	out.Registrations.PerSecond = number(func(r MixedReport) float64 { return r.Registrations.PerSecond })
-	out.Registrations.Milli = spread(func(r MixedReport) Spread { return r.Registrations.Milli })
-	out.Operations = medianOperations(rounds)
+	api := make([]APIReport, len(rounds))
+	for i, r := range rounds {
+		api[i] = r.APIReport
+	}
+	out.APIReport = medianAPI(api)
 	out.Idle.Percent = number(func(r MixedReport) float64 { return r.Idle.Percent })
 	out.Idle.Worker = number(func(r MixedReport) float64 { return r.Idle.Worker })
 	out.Idle.Postgres = number(func(r MixedReport) float64 { return r.Idle.Postgres })
@@ -297,17 +287,14 @@ func (m MixedReport) tables() []Table {
 		{"another tenant's endpoint beside a backlog", fmt.Sprint(m.Tenants.Backlog), figure(m.Tenants.LagMs) + " ms late"},
 		{"speed of a backlog beside another tenant's endpoint, against alone", fmt.Sprint(m.Tenants.Backlog), fmt.Sprintf("%.2fx of %.0f/s", m.Tenants.Ratio, m.Tenants.AlonePerSecond)},
 		{"speed of a backlog that two tenants share, against alone", fmt.Sprint(m.Tenants.Backlog), fmt.Sprintf("%.2fx", m.Tenants.SharedRatio)},
-		{"registrations", fmt.Sprintf("%d connections", m.Registrations.Conns), fmt.Sprintf("%.0f/s", m.Registrations.PerSecond)},
 		{"idle, endpoints registered", fmt.Sprint(m.Idle.Registered), fmt.Sprintf("%.2f %% of a core, %.1f transactions/s", m.Idle.Percent, m.Idle.Transactions)},
 		{"memory of a worker, in flight", fmt.Sprint(m.Memory.InFlight), fmt.Sprintf("%.1f MiB", m.Memory.PeakMiB)},
 		{"lag beside hanging endpoints, p50 and p99", fmt.Sprint(m.Isolation.Hanging), fmt.Sprintf("%.2fx, %.2fx", m.Isolation.RatioP50, m.Isolation.RatioP99)},
 	}
+	spreads := m.spreads()
+	spreads["call, alone"], spreads["call, beside hanging ones"] = m.Isolation.Without, m.Isolation.With
 	return []Table{
-		spreadTable("how long it takes, ms", map[string]Spread{
-			"call, alone": m.Isolation.Without, "call, beside hanging ones": m.Isolation.With, "run now": m.RunNowMs,
-			"register": m.Registrations.Milli, "API: run": m.Operations.RunMs, "API: pause": m.Operations.PauseMs,
-			"API: resume": m.Operations.ResumeMs, "API: hint": m.Operations.HintMs, "call, beside the API's": m.Operations.LagMs,
-		}),
-		{Title: "and", Header: []string{"WHAT", "WITH", "FIGURE"}, Rows: facts},
+		spreadTable("how long it takes, ms", spreads),
+		{Title: "and", Header: []string{"WHAT", "WITH", "FIGURE"}, Rows: append(facts, m.facts()...)},
 	}
 }

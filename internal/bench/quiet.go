@@ -10,7 +10,7 @@ import (
 )
 
 // calls measures what people wait for: runs that are asked for, and registrations.
-func (x Mixed) calls(ctx context.Context, l *lab, out *MixedReport) (err error) {
+func (x Load) calls(ctx context.Context, l *lab, out *APIReport) (err error) {
 	in, err := l.install(ctx, nil)
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ type Report struct {
 	Search     *Search              `json:"search,omitempty"`
 	Scale      []ScalePoint         `json:"scale,omitempty"`
 	Claims     []ClaimPoint         `json:"claims,omitempty"`
+	API        *APIReport           `json:"api,omitempty"`
 	Mixed      *MixedReport         `json:"mixed,omitempty"`
 	Soak       *SoakReport          `json:"soak,omitempty"`
 	Config     map[string]any       `json:"config"`
@@ -74,6 +75,9 @@ func (r Report) Tables() []Table {
 	}
 	if r.GapErrorMs != nil {
 		tables = append(tables, spreadTable("gap error, ms", map[string]Spread{contenderRubato: *r.GapErrorMs}))
+	}
+	if r.API != nil {
+		tables = append(tables, r.API.tables()...)
 	}
 	if r.Mixed != nil {
 		tables = append(tables, r.Mixed.tables()...)

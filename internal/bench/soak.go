@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -48,6 +49,9 @@ func (s Soak) Run(ctx context.Context) (_ Report, err error) {
 	r.Config["rate"], r.Config["operate"], r.Config["hanging"], r.Config["workers"] = s.Rate, s.Operate, s.Hanging, s.Workers
 	r.Soak = samples.report(s.Sample)
 	r.Soak.Seconds = s.For.Seconds()
+	if m.Missing > 0 || m.StartLagMs.P99 > milliseconds(FindLag) {
+		r.Notes = append(r.Notes, fmt.Sprintf("The machine did not keep up with %d calls a second: what grows may be work that waits.", s.Rate))
+	}
 	return r, err
 }
 
@@ -88,7 +92,7 @@ func (r SoakReport) table() Table {
 	}
 	for _, x := range r.Trends {
 		t.Rows = append(t.Rows, []string{
-			x.Name, x.Unit, figure(x.First), figure(x.Median), figure(x.Last), figure(x.Max), figure(x.PerHour), fmt.Sprint(x.Grows),
+			x.Name, x.Unit, figure(x.First), figure(x.Median), figure(x.Last), figure(x.Max), figure(x.PerHour), strconv.FormatBool(x.Grows),
 		})
 	}
 	return t

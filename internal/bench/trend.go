@@ -24,12 +24,14 @@ const (
 	warmupShare = 0.2
 	// confidence is how many standard errors a slope must be above nothing: 1 in 200 flat quantities is further by chance.
 	confidence = 2.6
-	// negligible is a rise over the whole time that nobody minds, as a part of the median.
+	// negligible is a rise over the whole time that nobody minds, as a part of the median; trifle is one in any case: a MiB, or a single
+	// goroutine.
 	negligible = 0.05
+	trifle     = 1
 )
 
 // trendOf fits a line through samples that were taken at even distances. The quantity grows when the line rises for more than chance
-// explains, and by more than a twentieth of the median over the time that is looked at.
+// explains, and over the time that is looked at by more than one and by more than a twentieth of the median.
 func trendOf(name, unit string, samples []float64, every time.Duration) Trend {
 	samples = samples[int(warmupShare*float64(len(samples))):]
 	t := Trend{Name: name, Unit: unit}
@@ -44,7 +46,7 @@ func trendOf(name, unit string, samples []float64, every time.Duration) Trend {
 	}
 	steps := float64(len(samples) - 1)
 	t.PerHour = slope * float64(time.Hour) / float64(every)
-	t.Grows = slope > confidence*deviation && slope*steps > negligible*t.Median
+	t.Grows = slope > confidence*deviation && slope*steps > max(negligible*t.Median, trifle)
 	return t
 }
 

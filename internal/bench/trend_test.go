@@ -28,6 +28,7 @@ func TestATrendTellsGrowthFromNoise(t *testing.T) {
 		"WarmUp":            {func(n int) float64 { return float64(min(n, 50)) }, false},
 		"Shrinks":           {func(n int) float64 { return 1000 - float64(n) }, false},
 		"ByLittle":          {func(n int) float64 { return 1000 + float64(n)/10 }, false},
+		"LessThanOne":       {func(n int) float64 { return 0.1 + float64(n)/400 }, false},
 		"Nothing":           {func(int) float64 { return 0 }, false},
 		"Leak":              {func(n int) float64 { return 40 + float64(n)/20 }, true},
 		"LeakBelowNoise":    {func(n int) float64 { return 40 + float64(n)/20 + 10*noise.Float64() }, true},

@@ -106,7 +106,7 @@ func (l *lab) pass(ctx context.Context, w watch) (used usage, completed int, err
 			return used, 0, err
 		}
 	}
-	limit := time.Until(w.work.end()) + w.patience
+	limit, still := time.Until(w.work.end())+w.patience, stillness{from: w.work.end()}
 	err = poll(ctx, limit, func() (bool, error) {
 		for _, p := range w.parts.workers {
 			if err := p.alive(); err != nil {
@@ -118,12 +118,13 @@ func (l *lab) pass(ctx context.Context, w watch) (used usage, completed int, err
 			return false, err
 		}
 		l.Progress.bar(w.name, came, w.work.Jobs)
-		return came >= w.work.Jobs, nil
+		return came >= w.work.Jobs, still.sees(came)
 	})
 	if err == nil {
+		still = stillness{from: time.Now()}
 		err = poll(ctx, w.patience, func() (bool, error) {
 			n, err := w.done(ctx)
-			return n >= w.work.Jobs, err
+			return n >= w.work.Jobs, errors.Join(err, still.sees(n))
 		})
 	}
 	if err != nil && !errors.Is(err, errImpatient) { // The measure tells what is missing.
@@ -136,4 +137,27 @@ func (l *lab) pass(ctx context.Context, w watch) (used usage, completed int, err
 	}
 	completed, err = w.done(ctx)
 	return used, completed, err
+}
+
+// stillTime is how long nothing may happen before what has not happened is taken for missing: longer than a run that hangs and is
+// tried again.
+const stillTime = 20 * time.Second
+
+// stillness notices that a count has come to its end.
+type stillness struct {
+	from  time.Time // before it nothing has to happen
+	count int
+	since time.Time // when the count was seen first
+}
+
+// sees takes in a count. The error is [errImpatient] when it has been the same for too long.
+func (s *stillness) sees(count int) error {
+	now := time.Now()
+	if count != s.count || now.Before(s.from) || s.since.IsZero() {
+		s.count, s.since = count, now
+	}
+	if now.Sub(s.since) > stillTime {
+		return errImpatient
+	}
+	return nil
 }

@@ -25,6 +25,7 @@ type Config struct {
 	Planner  Planner
 	Secrets  Secrets
 	Model    Model
+	Mail     Mail
 	Log      Log
 	Trace    Trace
 }
@@ -142,6 +143,7 @@ func Load(environ []string, p Program) (Config, error) {
 	problems = append(problems, misfits(cfg.Worker, broken)...)
 	problems = append(problems, cfg.Trace.unsendable()...)
 	problems = append(problems, modelless(cfg.Model, broken)...)
+	problems = append(problems, halfMail(cfg.Mail, broken)...)
 	if len(problems) > 0 {
 		return Config{}, &Error{Problems: problems}
 	}

@@ -36,6 +36,7 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 			AnalysesPerHour: 12, Tokens: 5_000_000, TenantTokens: 1_000_000, EndpointTokens: 100_000,
 		},
 		Model: Model{SessionTokens: 5000, AnswerTokens: 500},
+		Mail:  Mail{Security: "starttls"},
 		Log:   Log{Level: slog.LevelInfo, Format: FormatAuto},
 		Trace: Trace{Exporter: "otlp", Protocol: "http/protobuf", Sampler: "parentbased_always_on", SamplerArg: 1, Service: "rubato"},
 	}
@@ -94,6 +95,12 @@ func TestLoadReadsEveryName(t *testing.T) {
 		"RUBATO_AUDIT_RETENTION=26h",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318",
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://u:p@traces.example/in",
+		"RUBATO_SMTP_ADDRESS=mail.example.com:587",
+		"RUBATO_SMTP_FROM=rubato@example.com",
+		"RUBATO_SMTP_USERNAME=u",
+		"RUBATO_SMTP_PASSWORD=p",
+		"RUBATO_SMTP_SECURITY=tls",
+		"RUBATO_SMTP_DOMAINS=Example.com, example.org",
 		"OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
 		"OTEL_TRACES_EXPORTER=none",
 		"OTEL_TRACES_SAMPLER=traceidratio",
@@ -133,7 +140,11 @@ func TestLoadReadsEveryName(t *testing.T) {
 			AnalysesPerHour: 14, Tokens: 3, TenantTokens: 2, EndpointTokens: 1,
 		},
 		Model: Model{SessionTokens: 5000, AnswerTokens: 500},
-		Log:   Log{Level: slog.LevelWarn, Format: FormatJSON},
+		Mail: Mail{
+			Address: "mail.example.com:587", From: "rubato@example.com", Username: "u", Password: "p", Security: "tls",
+			Domains: []string{"example.com", "example.org"},
+		},
+		Log: Log{Level: slog.LevelWarn, Format: FormatJSON},
 		Trace: Trace{
 			Off: true, Exporter: "none", Endpoint: "http://collector:4318", TracesEndpoint: "https://u:p@traces.example/in",
 			Protocol: "http/protobuf", Sampler: "traceidratio", SamplerArg: 0.25, Service: "cron",

@@ -101,6 +101,7 @@ func settings() []Setting {
 	list = append(list, durations()...)
 	list = append(list, plannerSettings()...)
 	list = append(list, modelSettings()...)
+	list = append(list, mailSettings()...)
 	list = append(
 		list,
 		Setting{

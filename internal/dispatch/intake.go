@@ -15,6 +15,11 @@ const (
 	// overdueLimit is how long an overdue claim may have waited here before the worker takes no more: what it holds already is
 	// all that it can start soon, and others may have free slots.
 	overdueLimit = 250 * time.Millisecond
+	// refillShare is which part of the queue must be free before the worker asks for more between its polls: a claim costs the database
+	// about as much for one endpoint as for fifty. The rest lasts until the claim is back.
+	refillShare = 4
+	// refillMost is room enough in any case: more does not fit one claim.
+	refillMost = 500
 	// hoardLimit is how long a tenant or a host may be kept from slots by slow targets before its overdue claims are given back for others
 	// to take.
 	hoardLimit = 2 * time.Second
@@ -50,6 +55,19 @@ func (w *Worker) Share(due [][16]byte) (wanted [][16]byte, each int) {
 // full reports whether all slots have been taken for a while.
 func (w *Worker) full() bool {
 	return int(w.busy.Load()) >= w.slots() && w.clock.age(w.lastFree.Load()) > overdueLimit
+}
+
+// refill asks for more where the last claim left something behind and that is worth a claim.
+func (w *Worker) refill() {
+	if w.worthRefill() {
+		w.claimer.Refill()
+	}
+}
+
+// worthRefill reports whether there is room for a claim that is worth its cost, or none, when it may be another tenant's turn.
+func (w *Worker) worthRefill() bool {
+	room, _ := w.Room()
+	return room <= 0 || room >= max(1, min(w.slots()*queueFactor/refillShare, refillMost))
 }
 
 // Take puts claims into the queue. It implements claims.Taker.

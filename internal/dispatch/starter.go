@@ -57,7 +57,7 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 				}
 			})
 		}
-		w.claimer.Refill()
+		w.refill()
 		w.spill(ctx)
 		timer.Reset(w.untilNext())
 	}

@@ -20,6 +20,8 @@ const (
 type BulkStore interface {
 	// Find returns the endpoints in service that have one of the IDs or keys, in no order, and the database's time.
 	Find(ctx context.Context, tenant [16]byte, ids []ID, keys []string) ([]*Endpoint, time.Time, error)
+	// KnownSecrets returns which of the secrets a tenant has.
+	KnownSecrets(ctx context.Context, tenant [16]byte, names []string) ([]string, error)
 	// CreateMany stores the endpoints that create returns for the database's time, each with the decision that plans its first
 	// run. It leaves out those whose key somebody has taken, and returns their IDs. The audit log tells of the act for each.
 	CreateMany(ctx context.Context, act auditlog.Act, create func(now time.Time) ([]New, error)) (taken []ID, err error)
@@ -90,12 +92,17 @@ func (b *Bulk) Upsert(ctx context.Context, by Actor, list []Upsert, mode Mode) (
 		pending[i] = i
 	}
 	for len(pending) > 0 {
-		s := &step{bulk: b, by: by, mode: mode, list: list, out: out}
+		s := &step{bulk: b, by: by, mode: mode, list: list, out: out, references: map[int][]Reference{}}
 		n, err := s.plan(ctx, pending)
 		if err != nil {
 			return out, err
 		}
-		if err := s.write(ctx); err != nil {
+		if mode.DryRun {
+			err = s.checkSecrets(ctx)
+		} else {
+			err = s.write(ctx)
+		}
+		if err != nil {
 			return out, err
 		}
 		pending = append(s.again(pending[:n]), pending[n:]...)
@@ -114,6 +121,8 @@ type step struct {
 	creates []int
 	changes []int
 	found   map[int]*Endpoint // what an upsert replaces
+
+	references map[int][]Reference // to secrets, of what a dry run would write
 }
 
 // plan looks up what is stored and decides about the first of the pending upserts, as many as do not depend on each other. It
@@ -210,6 +219,33 @@ func (s *step) foresee(i int, spec Spec, now time.Time) {
 	would := *out.Endpoint
 	would.Spec, would.Cron = spec, nil
 	out.Warnings = would.Warnings(now)
+	if list := spec.References(); len(list) > 0 {
+		s.references[i] = list
+	}
+}
+
+// checkSecrets fails those of a dry run that refer to secrets which do not exist, as the store would.
+func (s *step) checkSecrets(ctx context.Context) error {
+	var names []string
+	for _, list := range s.references {
+		for _, r := range list {
+			names = append(names, r.Secret)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	known, err := s.bulk.store.KnownSecrets(ctx, s.by.TenantID, slices.Compact(names))
+	if err != nil {
+		return err
+	}
+	for i, list := range s.references {
+		if err := UnknownSecrets(list, known); err != nil {
+			s.refuse(i, err)
+		}
+	}
+	return nil
 }
 
 // want returns the valid spec that an upsert asks for.
@@ -228,9 +264,6 @@ func (s *step) want(i int, stored *Endpoint) (Spec, error) {
 
 // write carries out what was planned.
 func (s *step) write(ctx context.Context) error {
-	if s.mode.DryRun {
-		return nil
-	}
 	slices.SortStableFunc(s.creates, func(i, j int) int { // The order in which the store takes keys.
 		return compareKeys(s.out[i].Endpoint, s.out[j].Endpoint)
 	})

@@ -270,6 +270,21 @@ func (s *Spec) References() []Reference {
 	return list
 }
 
+// UnknownSecrets returns what is wrong with references to secrets that are not among those known, as an [errs.Invalid] that names every
+// one of them; nil where nothing is.
+func UnknownSecrets(list []Reference, known []string) error {
+	var bad []errs.Field
+	for _, r := range list {
+		if !slices.Contains(known, r.Secret) {
+			bad = append(bad, errs.Field{
+				Field: r.Field, Code: "secret_unknown",
+				Message: fmt.Sprintf("refers to the secret %q, which does not exist; store it first: PUT /v1/secrets/%s, or rubato secrets set %s", r.Secret, r.Secret, r.Secret),
+			})
+		}
+	}
+	return errs.InvalidFields(bad)
+}
+
 // fields returns every template, by its field.
 func (s *Shape) fields() map[string]*template.Template {
 	all := map[string]*template.Template{"url": s.url, "body": s.body, "tls.clientKey": s.clientKey}

@@ -26,5 +26,8 @@ const (
 // Advised is a moment of the planner: an advisor has judged an endpoint, and nothing of it is recorded. Runs never meet it.
 const Advised Point = "advised"
 
+// Noticed is a moment of the courier: a receiver has taken a notice, and nothing of it is recorded. Runs never meet it.
+const Noticed Point = "noticed"
+
 // Points returns every point, in the order in which a run meets them.
 func Points() []Point { return []Point{Claimed, BeforeSend, Answered, BeforeFinish, AfterFinish} }

@@ -37,6 +37,14 @@ func (is ids) ofPlanner(path string) string {
 	}
 }
 
+// ofNotices is ofPlanner for notices.
+func (is ids) ofNotices() string {
+	if strings.HasSuffix(is.endpoint, "0193466f-2a10-7c3e-9d41-5a2f6c7d8e90") {
+		return "ntc_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
+	}
+	return sampleNotice.String()
+}
+
 // everyRoute returns all operations of the contract, with the ids put in and a body that is accepted.
 func everyRoute(is ids) []route {
 	bodies := map[string]string{
@@ -45,6 +53,8 @@ func everyRoute(is ids) []route {
 		"putIntervalHint": `{"intervalMs":5000,"ttlMs":60000}`, "putOneShotHint": `{"inMs":1000,"ttlMs":60000}`,
 		"cancelRun": `{"reason":"r"}`, "putEndpointByKey": minimal, "importEndpoints": minimal,
 		"putSecret": `{"value":"v"}`, "testRequest": minimal, "createSigningKey": `{"overlapMs":0}`,
+		"putNoticeRule":        `{"event":"lost","channel":{"kind":"slack","urlSecret":"any"}}`,
+		"putMaintenanceWindow": `{"startsAt":"2026-01-01T00:00:00Z","endsAt":"2026-01-02T00:00:00Z"}`,
 	}
 	doc := loadContract()
 	var list []route
@@ -59,6 +69,8 @@ func everyRoute(is ids) []route {
 				id = is.key
 			case strings.HasPrefix(path, "/v1/planner"):
 				id = is.ofPlanner(path)
+			case strings.HasPrefix(path, "/v1/notices"):
+				id = is.ofNotices()
 			case strings.HasPrefix(path, "/v1/signing-keys"):
 				id = cmp.Or(is.signing, standingSigningKey)
 			}
@@ -73,7 +85,7 @@ func everyRoute(is ids) []route {
 				r.success = http.StatusCreated
 			case "runEndpoint", "cancelRun":
 				r.success = http.StatusAccepted
-			case "archiveEndpoint", "revokeKey", "deleteSecret", "deleteSigningKey":
+			case "archiveEndpoint", "revokeKey", "deleteSecret", "deleteSigningKey", "deleteNoticeRule", "deleteMaintenanceWindow":
 				r.success = http.StatusNoContent
 			}
 			list = append(list, r)
@@ -85,7 +97,7 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 51)
+	require.Len(t, routes, 61)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()

@@ -160,6 +160,10 @@ func (m *memory) Find(_ context.Context, tenant [16]byte, ids []endpoints.ID, ke
 	return found, now, m.err
 }
 
+func (m *memory) KnownSecrets(_ context.Context, _ [16]byte, names []string) ([]string, error) {
+	return names, m.err
+}
+
 func (m *memory) CreateMany(_ context.Context, _ auditlog.Act, create func(time.Time) ([]endpoints.New, error)) ([]endpoints.ID, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

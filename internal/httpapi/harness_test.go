@@ -23,6 +23,7 @@ import (
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/httpapi"
+	"rubato/internal/notices"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
 )
@@ -85,6 +86,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Auth:       authenticator,
 		Bulk:       endpoints.NewBulk(s.store, targets{}),
 		Keys:       auth.NewKeyring(s.store, authenticator),
+		Notices:    notices.NewService(told{s.store}, func([16]byte) notices.Permissions { return reachable{} }, told{s.store}),
 		Once:       s.once,
 		Origins:    settings.Origins,
 		Planner:    reviews{s.store},

@@ -15,6 +15,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/feed"
 	"rubato/internal/httpapi/api"
+	"rubato/internal/notices"
 	"rubato/internal/planner"
 	"rubato/internal/runs"
 	"rubato/internal/secrets"
@@ -49,6 +50,7 @@ type Config struct {
 	Feed       feed.Reader
 	Keys       *auth.Keyring
 	Logger     *slog.Logger
+	Notices    *notices.Service
 	Once       Once
 	Planner    planner.Reviews
 	Origins    []string                    // whose scripts may read answers (CORS); nil: nobody's
@@ -77,6 +79,7 @@ type Server struct {
 	limiter   *limiter
 	logger    *slog.Logger
 	metrics   *metrics
+	notices   *notices.Service
 	once      Once
 	origins   []string
 	planner   planner.Reviews
@@ -112,6 +115,7 @@ func New(c Config) *Server {
 		keys:      c.Keys,
 		limiter:   newLimiter(c.Rate),
 		logger:    c.Logger.With("component", "httpapi"),
+		notices:   c.Notices,
 		once:      c.Once,
 		origins:   c.Origins,
 		planner:   c.Planner,

@@ -27,7 +27,9 @@ type Tester interface {
 }
 
 // sends reports whether an operation waits for a target.
-func (op *operation) sends() bool { return op.id == "testEndpoint" || op.id == "testRequest" }
+func (op *operation) sends() bool {
+	return op.id == "testEndpoint" || op.id == "testRequest" || op.id == "testNoticeRule"
+}
 
 // TestEndpoint sends the request of an endpoint once.
 func (s *Server) TestEndpoint(ctx context.Context, r api.TestEndpointRequestObject) (api.TestEndpointResponseObject, error) {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -71,28 +70,6 @@ func TestInstantsComeBack(t *testing.T) {
 	var at time.Time
 	require.Error(t, conn.QueryRow(t.Context(), "SELECT 'infinity'::timestamptz").Scan(&at))
 	require.Error(t, conn.QueryRow(t.Context(), "SELECT NULL::timestamptz").Scan(&at))
-}
-
-// TestLentBuffersAreTakenBack sends little, after which the driver would keep the buffer, and much, after which it throws it away.
-func TestLentBuffersAreTakenBack(t *testing.T) {
-	t.Parallel()
-	conn := prepared(t)
-	for _, size := range []int{1, 3000, sendBytes / 2, 3 * sendBytes, 1} {
-		require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
-			buffer := lendBuffer(tx.Conn())
-			sent := strings.Repeat("x", size)
-			var got string
-			require.NoError(t, tx.QueryRow(t.Context(), "SELECT $1::text", sent).Scan(&got))
-			require.Equal(t, sent, got)
-			buffer.giveBack(tx.Conn())
-			for i := range buffer.room { // Somebody else writes to it.
-				buffer.room[i] = '!'
-			}
-			require.NoError(t, tx.QueryRow(t.Context(), "SELECT $1::text", "mine").Scan(&got))
-			require.Equal(t, "mine", got)
-			return nil
-		}))
-	}
 }
 
 // prepared returns a connection as those of the store are.

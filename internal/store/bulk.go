@@ -32,6 +32,15 @@ func (s *Endpoints) Find(
 	return found, now, err
 }
 
+// KnownSecrets implements endpoints.BulkStore.
+func (s *Endpoints) KnownSecrets(ctx context.Context, tenant [16]byte, names []string) ([]string, error) {
+	found, err := s.db.q.SecretsKnown(ctx, s.db.pool, dbsqlc.SecretsKnownParams{TenantID: tenant, Names: names})
+	if err != nil {
+		return nil, fmt.Errorf("looking up %d secrets: %w", len(names), translate(err))
+	}
+	return found, nil
+}
+
 // find reads the rows of endpoints by ID and by key, each once.
 func (s *Endpoints) find(ctx context.Context, tx pgx.Tx, tenant [16]byte, ids []endpoints.ID, keys []string) (rows []dbsqlc.Endpoint, err error) {
 	if len(ids) > 0 {

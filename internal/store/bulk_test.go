@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -291,4 +292,55 @@ func TestBulkEditRecordsWhatPassed(t *testing.T) {
 	require.Equal(t, []runs.Run{record(live, runs.OverlapSkipped, now.Add(time.Minute), late.Add(-time.Second), late, 40*24*60)}, b.skips(t, live.ID))
 	require.Equal(t, late, b.get(t, live.ID).State.AccountedUntil)
 	require.Equal(t, late.Add(-time.Millisecond), b.get(t, idle.ID).State.AccountedUntil, "the run at once is accounted for when it ends")
+}
+
+// TestABulkEditWaitsForAFinishInFlight holds the finish of a run just before its commit: an edit that did not wait for it would take the
+// run for live, and leave its plan to a finish that has made it already.
+func TestABulkEditWaitsForAFinishInFlight(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, func(s *endpoints.Spec) { s.Key = "busy" })
+	b.startOne(t, worker{1})
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	_, err = tx.Exec(t.Context(), "DELETE FROM live_runs")
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "UPDATE schedules SET claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL, due_at = planned_at")
+	require.NoError(t, err)
+	hourly := func(s *endpoints.Spec) { s.BaselineInterval = time.Hour }
+	edited := make(chan error, 1)
+	go func() {
+		_, err := b.bulk().Upsert(context.WithoutCancel(t.Context()), tenant, []endpoints.Upsert{wanted("busy", hourly)}, endpoints.Mode{})
+		edited <- err
+	}()
+	b.awaitLockWait(t)
+	require.NoError(t, tx.Commit(t.Context()))
+
+	require.NoError(t, <-edited)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM decisions WHERE endpoint_id = $1 AND cause = 'edit'", [16]byte(e.ID)),
+		"the edit plans, for no finish will")
+}
+
+// TestADryRunNamesUnknownSecrets checks what an import would refuse, each time by the name of the field.
+func TestADryRunNamesUnknownSecrets(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.put(t, "known", canary)
+	with := func(key, secret string) endpoints.Upsert {
+		return wanted(key, func(s *endpoints.Spec) { s.Headers = map[string]string{"X-Token": `{{secret "` + secret + `"}}`} })
+	}
+	list := []endpoints.Upsert{with("a", "known"), with("b", "missing"), wanted("c", nil), with("d", "gone")}
+
+	foreseen, done := b.upsert(t, endpoints.Mode{DryRun: true}, list...), b.upsert(t, endpoints.Mode{}, list...)
+
+	for i := range list {
+		require.Equal(t, done[i].Done, foreseen[i].Done, "line %d", i+1)
+		require.Equal(t, done[i].Err, foreseen[i].Err, "line %d", i+1)
+	}
+	require.ErrorContains(t, foreseen[1].Err, "secret")
+	unknown := errs.FieldsOf(foreseen[3].Err)
+	require.Len(t, unknown, 1)
+	require.Equal(t, "headers.X-Token", unknown[0].Field)
+	require.Contains(t, unknown[0].Message, `"gone"`)
 }

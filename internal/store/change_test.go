@@ -288,3 +288,21 @@ func TestOfManyEditsAtOnceNoneIsLost(t *testing.T) {
 	require.Equal(t, int64(1+writers), after.Version)
 	require.Len(t, after.Spec.Name, 1+writers)
 }
+
+// TestARunNowInAnHourThatTheClockRepeatsHasAnIDOfItsOwn sets the database's clock back to the very millisecond of a run.
+func TestARunNowInAnHourThatTheClockRepeatsHasAnIDOfItsOwn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	e := b.register(t, nil)
+	first := b.runOne(t, worker{1})
+	for range 3 { // What was planned at the repeated instant is run there too.
+		b.at(first.ScheduledFor)
+		slot, err := b.service.RunNow(t.Context(), tenant, e.ID)
+		require.NoError(t, err)
+		again := b.runOne(t, worker{1})
+		require.Equal(t, slot, again.ScheduledFor)
+		require.Equal(t, "manual", again.Source)
+	}
+	require.Equal(t, 4, query[int](t, b, "SELECT count(DISTINCT id) FROM runs WHERE attempt = 1"))
+}

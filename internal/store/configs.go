@@ -50,7 +50,7 @@ func (db *DB) load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]in
 	if len(missing) == 0 {
 		return found, nil
 	}
-	rows, err := db.q.EndpointGetMany(ctx, tx, missing)
+	rows, err := db.endpointRows(ctx, tx, missing)
 	if err != nil {
 		return nil, fmt.Errorf("reading %d endpoints: %w", len(missing), err)
 	}

@@ -36,9 +36,24 @@ func (db *DB) Pipeline(ctx context.Context, statements ...Statement) error {
 	return pipeline(ctx, db.hot, statements...)
 }
 
-// Explain returns the plan that a statement gets on the connections of the hot path.
-func (db *DB) Explain(ctx context.Context, s Statement) (string, error) {
-	return explain(ctx, db.hot, s)
+// Explain returns the plan that a statement gets on the connections of the hot path: the one that is made once, whatever the values.
+func (db *DB) Explain(ctx context.Context, s Statement) (plan string, err error) {
+	err = db.hot.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+		a := asked(s)
+		if _, err := c.Exec(ctx, "PREPARE explained AS "+a.SQL); err != nil {
+			return err
+		}
+		defer func() { _, _ = c.Exec(ctx, "DEALLOCATE explained") }()
+		values := strings.TrimSuffix(strings.Repeat("NULL, ", len(a.Args)), ", ")
+		rows, err := c.Query(ctx, "EXPLAIN EXECUTE explained("+values+")")
+		if err != nil {
+			return err
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		plan = strings.Join(lines, "\n")
+		return err
+	})
+	return plan, err
 }
 
 // ExplainPlainly returns the plan that a statement gets on the others.
@@ -94,6 +109,14 @@ func HealthStatement(p dbsqlc.EndpointHealthParams) Asked {
 // OverviewStatement returns what an overview asks the database of the newest runs.
 func OverviewStatement(p dbsqlc.TenantRunsParams) Asked {
 	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().TenantRuns(context.Background(), q, p); return err })
+}
+
+// SparksStatement returns what the pictures in a list of endpoints ask the database.
+func SparksStatement(p dbsqlc.ConsoleSparksParams) Asked {
+	return asked(func(q dbsqlc.DBTX) error {
+		_, err := dbsqlc.New().ConsoleSparks(context.Background(), q, p)
+		return err
+	})
 }
 
 // NewsStatement returns what a look at the feed asks the database first.

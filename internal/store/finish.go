@@ -98,6 +98,7 @@ type batch struct {
 	skipped []endpoints.Skip
 	answers validators
 	stops   []stopped
+	alarms  alarms
 }
 
 // reads returns the statements that lock the schedules of endpoints and read what decisions about them need. Their order counts:
@@ -148,7 +149,7 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 
 // decide plans what follows one run.
 func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, run runs.Run, fault error) error {
-	oneShot := e.State.OneShotHint
+	oneShot, failures, due := e.State.OneShotHint, e.State.FailureCount, e.State.Due
 	decided, err := e.AfterRun(b.now, finishedOf(run))
 	if fault = errors.Join(fault, err); fault != nil {
 		b.history.add(run, e.Version, e.State.FailureCount, nil)
@@ -167,6 +168,9 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	b.answers.add(run)
 	if run.Outcome.Stop != "" {
 		b.stops = append(b.stops, stopped{e, run.Outcome.Stop})
+	}
+	if book := b.db.book.Load(); book.About(e.TenantID) {
+		b.alarms.judge(book, e, ended{run: run, failures: failures, due: due})
 	}
 	b.plan(e, run.Outcome.Stop == "")
 	return nil
@@ -222,7 +226,7 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 		rows, err = b.db.q.ScheduleFinish(ctx, q, b.next)
 		return err
 	}
-	statements := slices.Concat([]statement{plan}, b.history.writes(ctx, b.db), b.events.writes(ctx, b.db), b.answers.writes(ctx, b.db))
+	statements := slices.Concat([]statement{plan}, b.history.writes(ctx, b.db), b.events.writes(ctx, b.db), b.answers.writes(ctx, b.db), b.alarms.writes(ctx, b.db, b.now))
 	if err := pipeline(ctx, tx, statements...); err != nil {
 		return fmt.Errorf("planning %d endpoints and recording %d runs: %w", len(b.next.EndpointIds), len(b.runs), err)
 	}

@@ -124,6 +124,10 @@ func TestListsReadNoMoreThanTheyReturn(t *testing.T) {
 		"RunsOfADay": runPage(func(p *dbsqlc.RunListParams) {
 			p.FromAt, p.ToAt = new(noon().Truncate(24*time.Hour)), new(noon().Truncate(24*time.Hour).AddDate(0, 0, 1))
 		}),
+		"Sparks": store.SparksStatement(dbsqlc.ConsoleSparksParams{
+			TenantID: own, FromAt: noon().Add(-24 * time.Hour), PerEndpoint: 24, // Of all that run much, and of others that never ran.
+			EndpointIds: query[[][16]byte](t, b, "SELECT array_agg(id) FROM endpoints WHERE key = ANY (SELECT 'key-' || n FROM generate_series(1, 50) n)"),
+		}),
 		"News":     store.NewsStatement(dbsqlc.RunNewsListParams{TenantID: own, AfterTxid: 1, Until: 1 << 40, MaxRows: 501}),
 		"NewsRuns": store.FindStatement(found),
 		"Health": store.HealthStatement(dbsqlc.EndpointHealthParams{

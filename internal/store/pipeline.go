@@ -41,21 +41,7 @@ func pipeline(ctx context.Context, to sender, statements ...statement) error {
 			query.Exec(func(tag pgconn.CommandTag) error { return s(replayer{tag: tag}) })
 		}
 	}
-	return send(ctx, to, batch)
-}
-
-// send sends a batch and reads its answers. Within a transaction, as the large ones are, it brings a buffer of its own.
-func send(ctx context.Context, to sender, batch *pgx.Batch) error {
-	tx, ok := to.(interface{ Conn() *pgx.Conn })
-	if !ok {
-		return to.SendBatch(ctx, batch).Close()
-	}
-	buffer := lendBuffer(tx.Conn())
-	err := to.SendBatch(ctx, batch).Close()
-	if err == nil { // Else something may be on its way yet.
-		buffer.giveBack(tx.Conn())
-	}
-	return err
+	return to.SendBatch(ctx, batch).Close()
 }
 
 // errRecorded is what a recorder answers in the place of a database.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/endpoints"
+	"rubato/internal/notices"
 	"rubato/internal/planner"
 	"rubato/internal/store/dbsqlc"
 )
@@ -193,6 +194,11 @@ func (s *PlannerQueue) Close(ctx context.Context, t planner.Ticket, c planner.Cl
 		if err != nil {
 			return err
 		}
+		if r.changed != nil && r.changed.PausedAt(r.now) {
+			if err := s.db.pausedAlarm(ctx, tx, r.now, r.changed); err != nil {
+				return err
+			}
+		}
 		c.Session.FinishedAt = r.now
 		return s.record(ctx, tx, t, c)
 	}
@@ -235,6 +241,10 @@ func (s *PlannerQueue) record(ctx context.Context, tx pgx.Tx, t planner.Ticket, 
 		}
 		if err := s.db.q.PlannerSuggestionInsert(ctx, tx, row); err != nil {
 			return fmt.Errorf("inserting suggestion %s: %w", c.Suggestion.ID, err)
+		}
+		d := notices.Detail{SuggestionID: c.Suggestion.ID.String(), Reason: storable(c.Suggestion.Reasoning)}
+		if err := s.db.alarm(ctx, tx, c.Session.FinishedAt, t.Account.EndpointID, notices.Suggestion, d); err != nil {
+			return err
 		}
 	}
 	memory, err := writeJSON(c.Memory, "the planner's memory")

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"rubato/internal/endpoints"
-	"rubato/internal/errs"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -71,14 +70,5 @@ func (db *DB) checkReferences(ctx context.Context, tx dbsqlc.DBTX, tenant [16]by
 	if err != nil {
 		return fmt.Errorf("looking up %d secrets: %w", len(names), err)
 	}
-	var bad []errs.Field
-	for _, r := range list {
-		if !slices.Contains(found, r.Secret) {
-			bad = append(bad, errs.Field{
-				Field: r.Field, Code: "secret_unknown",
-				Message: fmt.Sprintf("refers to the secret %q, which does not exist; store it first: PUT /v1/secrets/%s, or rubato secrets set %s", r.Secret, r.Secret, r.Secret),
-			})
-		}
-	}
-	return errs.InvalidFields(bad)
+	return endpoints.UnknownSecrets(list, found)
 }

@@ -62,5 +62,8 @@ func (db *DB) quarantine(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, 
 	if err := db.replan(ctx, tx, e); err != nil {
 		return err
 	}
-	return db.decided(ctx, tx, e, planned)
+	if err := db.decided(ctx, tx, e, planned); err != nil {
+		return err
+	}
+	return db.pausedAlarm(ctx, tx, now, e)
 }

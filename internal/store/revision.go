@@ -3,10 +3,12 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
+	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -90,6 +92,9 @@ func (s *Endpoints) revise(ctx context.Context, tx opened, r *revision) (err err
 	if r.changed, err = s.assembleOne(ctx, tx, r); err != nil {
 		return err
 	}
+	if err := s.passRuns(ctx, tx, r); err != nil {
+		return err
+	}
 	before, shown := *r.changed, r.changed.Redacted()
 	planned, err := r.change(r.changed, r.now)
 	if err != nil {
@@ -131,6 +136,27 @@ func (s *Endpoints) assembleOne(ctx context.Context, tx opened, r *revision) (*e
 	attach(r.live, found)
 	e.State, e.Cron = found[r.id].State, found[r.id].Cron
 	return e, nil
+}
+
+// passRuns moves the instant of a change to one that is the due time of no run. It only ever is one where the database's clock was set
+// back: a run that somebody asks for now would then have the ID of a run that there was.
+func (s *Endpoints) passRuns(ctx context.Context, tx opened, r *revision) error {
+	if r.now.After(r.changed.State.LastSlot) {
+		return nil
+	}
+	taken, err := s.db.q.RunSlots(ctx, tx, dbsqlc.RunSlotsParams{
+		EndpointID: r.id, FromID: runs.FirstID(r.now), BeforeID: runs.FirstID(r.now.Add(time.Second)),
+	})
+	if err != nil {
+		return fmt.Errorf("looking for runs of endpoint %s at this very instant: %w", r.id, err)
+	}
+	for _, row := range r.live {
+		taken = append(taken, row.Slot)
+	}
+	for slices.ContainsFunc(taken, r.now.Equal) {
+		r.now = r.now.Add(time.Millisecond)
+	}
+	return nil
 }
 
 // writes returns the statements that store what a change left, except for who made it and the secrets that it refers to.

@@ -105,8 +105,8 @@ func TestSharesReadTheHeadsOfTheirTenants(t *testing.T) {
 			b.exec(t, prepare)
 			for statement, ask := range map[string]store.Statement{
 				"claim": func(q dbsqlc.DBTX) error {
-					_, err := dbsqlc.New().ScheduleClaimDue(t.Context(), q, dbsqlc.ScheduleClaimDueParams{
-						WorkerID: [16]byte{1}, LockTtlMs: 60_000, Now: &now, MaxRows: 200, Share: 100, TenantIds: [][16]byte{store.DefaultTenant, one},
+					_, err := dbsqlc.New().ScheduleClaimShares(t.Context(), q, dbsqlc.ScheduleClaimSharesParams{
+						WorkerID: [16]byte{1}, LockTtlMs: 60_000, Now: &now, Share: 100, TenantIds: [][16]byte{store.DefaultTenant, one},
 					})
 					return err
 				},

@@ -40,6 +40,9 @@ func (b *batch) stop(ctx context.Context, tx pgx.Tx) error {
 		if err := b.db.tell(ctx, tx, b.now, &before, e); err != nil {
 			return err
 		}
+		if err := b.db.pausedAlarm(ctx, tx, b.now, e); err != nil {
+			return err
+		}
 		by := auditlog.Actor{TenantID: e.TenantID, Name: endpoints.Target}
 		err = b.db.audited(ctx, tx, auditlog.Change{
 			Act: auditlog.Act{By: by, Action: endpoints.CauseStop}, Object: e.Object(), Before: shown, After: e.Redacted(),

@@ -54,7 +54,7 @@ func (db *DB) loadCurrent(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]
 	if len(missing) == 0 {
 		return nil
 	}
-	rows, err := db.q.EndpointGetMany(ctx, tx, missing)
+	rows, err := db.endpointRows(ctx, tx, missing)
 	if err != nil {
 		return fmt.Errorf("reading %d endpoints: %w", len(missing), err)
 	}

@@ -15,6 +15,7 @@ const (
 	InSweep    Place = "sweep"    // one sweep; the others of its pass go on
 	InRequest  Place = "request"  // one API request; it is answered with 500
 	InAnalysis Place = "analysis" // one analysis of the planner; it is recorded as failed
+	InNotice   Place = "notice"   // one notice, or one look after them; it is tried again
 )
 
 // Panics returns the counter of a place, out of the one vector that all places of a registry share.
@@ -29,7 +30,7 @@ func Panics(r prometheus.Registerer, at Place) prometheus.Counter {
 		}
 		v = known.ExistingCollector.(*prometheus.CounterVec) //nolint:forcetypeassert // Equal descriptions come from here alone.
 	}
-	for _, place := range []Place{InRun, InSweep, InRequest, InAnalysis} {
+	for _, place := range []Place{InRun, InSweep, InRequest, InAnalysis, InNotice} {
 		v.WithLabelValues(string(place))
 	}
 	return v.WithLabelValues(string(at))

@@ -20,6 +20,8 @@ type action struct {
 	// change makes the facts of the governor's input what they will be; nil: there is no next decision to show.
 	change func(v *visit, facts map[string]any, now time.Time) error
 	send   func(v *visit, id string) error
+	// tests sends the request once, in place of send, which changes nothing.
+	tests bool
 }
 
 // actions returns what may be done, by its name in paths.
@@ -60,6 +62,10 @@ func actions() map[string]action {
 			send: func(v *visit, id string) error {
 				return v.post(endpointAPI(id, "/reset-failures"), v.value("once"), nil, nil)
 			},
+		},
+		"test": {
+			title: "Test", verb: "Send it once", done: "It was sent once.", tests: true,
+			does: "Its request is sent once, now, as a run would send it, whatever its state. No run is recorded and nothing about the endpoint changes.",
 		},
 		"archive": {
 			title: "Archive", verb: "Archive for good", done: "It is archived.",
@@ -147,6 +153,9 @@ func (v *visit) act() error {
 	if err != nil {
 		return err
 	}
+	if p.tests {
+		return v.test(p)
+	}
 	if err := p.send(v, p.endpoint.ID); err != nil {
 		return v.html(int(problemOf(err).Status), problemNotice(problemOf(err)))
 	}
@@ -161,6 +170,20 @@ func (v *visit) act() error {
 		p.then = &client.Decision{NextRunAt: d.decision.NextRunAt, Source: d.decision.Source, Steps: d.decision.Steps}
 	}
 	return v.part(doneDialog(p, d))
+}
+
+// test sends the request of an endpoint once, and shows what came of it.
+func (v *visit) test(p plan) error {
+	v.sendsOnce()
+	var result client.TestResult
+	if err := v.post(endpointAPI(p.endpoint.ID, "/test"), "", nil, &result); err != nil {
+		return v.html(int(problemOf(err).Status), problemNotice(problemOf(err)))
+	}
+	body := testedDialog(p, result)
+	if !v.fragment() {
+		return v.show(page{title: "Test of " + shorten(p.endpoint.Name, 50), nav: "endpoints"}, body)
+	}
+	return v.part(body)
 }
 
 // forEver stands for a pause without an end among the facts.

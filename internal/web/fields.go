@@ -1,9 +1,6 @@
 package web
 
 import (
-	"encoding/json"
-	"errors"
-	"io"
 	"strconv"
 	"strings"
 
@@ -44,7 +41,7 @@ func (f *form) document() map[string]any {
 
 func (f *form) get(name string) string { return strings.TrimSpace(f.fields[name]) }
 
-// putParts adds the objects and flags of the document.
+// putParts adds the objects of the document.
 func (f *form) putParts(d map[string]any) {
 	dst := map[string]any{}
 	for _, name := range []string{"gap", "overlap"} {
@@ -61,9 +58,6 @@ func (f *form) putParts(d map[string]any) {
 	f.putLength(retry, "maxBackoffMs", "maxBackoffMs")
 	if len(retry) > 0 {
 		d["retry"] = retry
-	}
-	if f.get("idempotent") != "" {
-		d["idempotent"] = true
 	}
 }
 
@@ -104,7 +98,7 @@ func (f *form) putLines(d map[string]any, field, separator string) {
 		name, value, found := strings.Cut(line, separator)
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		if !found || name == "" {
-			f.errors[field] = "every line is a name, a colon and a value, such as team: shop"
+			f.errors[field] = "every line is a name, " + map[string]string{":": "a colon", "=": "an equals sign"}[separator] + " and a value, such as team" + separator + " shop"
 			return
 		}
 		if _, twice := object[name]; twice {
@@ -114,31 +108,6 @@ func (f *form) putLines(d map[string]any, field, separator string) {
 		object[name] = value
 	}
 	d[field] = object
-}
-
-// putDelivery adds what is written as JSON.
-func (f *form) putDelivery(d map[string]any) {
-	value := f.get("delivery")
-	if value == "" {
-		return
-	}
-	var object map[string]any
-	decoder := json.NewDecoder(strings.NewReader(value))
-	if err := decoder.Decode(&object); err != nil {
-		f.errors["delivery"] = "must be a JSON object: " + err.Error()
-		return
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		f.errors["delivery"] = "must be one JSON object and nothing after it"
-		return
-	}
-	for name, member := range object {
-		if fieldFor(name) != "delivery" {
-			f.errors["delivery"] = "knows " + strings.Join(deliveryFields(), ", ") + "; not " + name
-			return
-		}
-		d[name] = member
-	}
 }
 
 // withZone writes an instant of a form, which is UTC, as the API reads it.
@@ -163,7 +132,6 @@ func fieldsOf(e client.Endpoint) map[string]string {
 		"maxResponseKb": strconv.Itoa(int(e.MaxResponseKb)), "followRedirects": strconv.Itoa(int(e.FollowRedirects)),
 		"maxAttempts": strconv.Itoa(int(e.Retry.MaxAttempts)), "backoffMs": lengthField(e.Retry.BackoffMs), "maxBackoffMs": lengthField(e.Retry.MaxBackoffMs),
 		"headers": strings.Join(headerLines(e.Headers), "\n"), "labels": strings.Join(headerLines(e.Labels), "\n"), "baseline": "interval",
-		"delivery": deliveryText(e),
 	}
 	for name, value := range map[string]*int64{
 		"baselineIntervalMs": e.BaselineIntervalMs, "minIntervalMs": e.MinIntervalMs, "maxIntervalMs": e.MaxIntervalMs,
@@ -178,29 +146,10 @@ func fieldsOf(e client.Endpoint) map[string]string {
 	if e.StartAt != nil {
 		fields["startAt"] = e.StartAt.UTC().Format("2006-01-02T15:04:05")
 	}
-	if e.Idempotent {
-		fields["idempotent"] = "on"
+	if e.ResponseTailKb != 0 {
+		fields["responseTailKb"] = strconv.Itoa(int(e.ResponseTailKb))
 	}
-	return fields
-}
-
-// deliveryText writes the fields of delivery that are not at their defaults.
-func deliveryText(e client.Endpoint) string {
 	all, _ := plain(e).(map[string]any) // An endpoint is an object.
-	shown := map[string]any{}
-	for _, name := range deliveryFields() {
-		switch value := all[name]; value {
-		case nil, false, 0.0:
-		default:
-			shown[name] = value
-		}
-	}
-	if len(shown) == 0 {
-		return ""
-	}
-	raw, err := json.MarshalIndent(shown, "", "  ")
-	if err != nil { // It was JSON a moment ago.
-		return ""
-	}
-	return string(raw)
+	fillDelivery(fields, all)
+	return fields
 }

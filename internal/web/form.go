@@ -3,6 +3,7 @@ package web
 import (
 	"crypto/rand"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -20,6 +21,7 @@ type form struct {
 	once    string
 	fields  map[string]string
 	errors  map[string]string // by field
+	used    map[string][]int  // the rows of a list that are its members, in their order
 	problem string            // what no field is to blame for
 	draft   draftView
 }
@@ -35,22 +37,25 @@ func lengthFields() []string {
 	}
 }
 
-func numberFields() []string { return []string{"maxResponseKb", "followRedirects"} }
+func numberFields() []string { return []string{"maxResponseKb", "responseTailKb", "followRedirects"} }
 
-// deliveryFields are written as JSON, as the API has them.
-func deliveryFields() []string {
-	return []string{"query", "auth", "tls", "sign", "successRules", "responseTailKb", "redact", "conditional"}
+func flagFields() []string { return []string{"idempotent", "sign", "conditional"} }
+
+// newForm returns a form with what somebody typed, or what an endpoint has.
+func newForm(fields map[string]string) form {
+	return form{fields: fields, errors: map[string]string{}, used: map[string][]int{}}
 }
 
-func (v *visit) newForm() error {
+func (v *visit) registerForm() error {
 	if !v.who.May(auth.Write) {
 		return forbidden()
 	}
-	f := form{once: rand.Text(), fields: map[string]string{
+	f := newForm(map[string]string{
 		"baseline": "interval", "baselineIntervalMs": "1m", "method": "GET", "timezone": "UTC", "catchUp": "once", "gap": "run", "overlap": "once",
 		"success": "2xx", "maxExecutionTimeMs": "1m", "timeoutMs": "30s", "maxResponseKb": "100", "followRedirects": "0", "maxAttempts": "1", "backoffMs": "1s",
 		"maxBackoffMs": "1m", "planner": "act",
-	}}
+	})
+	f.once = rand.Text()
 	return v.show(page{title: "New endpoint", nav: "endpoints"}, formPage(f))
 }
 
@@ -65,13 +70,15 @@ func (v *visit) editForm() error {
 	if e.State == client.EndpointStateArchived {
 		return &client.Problem{Status: http.StatusConflict, Title: "Archived", Detail: "the endpoint is archived and cannot be changed; register a new one"}
 	}
-	f := form{id: e.ID, version: e.Version, fields: fieldsOf(e)}
+	f := newForm(fieldsOf(e))
+	f.id, f.version = e.ID, e.Version
 	return v.show(page{title: "Edit " + shorten(e.Name, 50), nav: "endpoints"}, formPage(f))
 }
 
 // typed returns the fields of the form that was sent.
 func (v *visit) typed() form {
-	f := form{id: v.value("id"), once: v.value("once"), fields: map[string]string{}, errors: map[string]string{}}
+	f := newForm(map[string]string{})
+	f.id, f.once = v.value("endpoint"), v.value("once")
 	f.version, _ = strconv.ParseInt(v.value("version"), 10, 64) // One that cannot be read matches no version.
 	for name := range v.r.PostForm {
 		f.fields[name] = v.r.PostForm.Get(name)
@@ -104,7 +111,7 @@ func (v *visit) edit() error {
 	if err := v.get(endpointAPI(f.id, ""), nil, &stored); err != nil {
 		return err
 	}
-	before := form{fields: fieldsOf(stored), errors: map[string]string{}}
+	before := newForm(fieldsOf(stored))
 	patch := difference(before.document(), document)
 	header := http.Header{"If-Match": {strconv.Quote(strconv.FormatInt(f.version, 10))}}
 	if err := v.call(ask{method: http.MethodPatch, path: endpointAPI(f.id, ""), body: patch, header: header}, nil); err != nil {
@@ -139,18 +146,15 @@ func (f *form) blame(list *[]client.FieldError) {
 	if list == nil {
 		return
 	}
-	if f.errors == nil {
-		f.errors = map[string]string{}
-	}
 	var others []string
 	for _, e := range *list {
-		field := fieldFor(e.Field)
+		field := f.fieldFor(e.Field)
 		switch {
 		case field == "":
 			others = append(others, e.Field+" "+e.Message)
 		case f.errors[field] != "":
 			f.errors[field] += "; " + e.Message
-		case field != e.Field && (field == "delivery" || field == "headers" || field == "labels"):
+		case field != e.Field && (field == "query" || field == "headers" || field == "labels"):
 			f.errors[field] = e.Field + " " + e.Message
 		default:
 			f.errors[field] = e.Message
@@ -159,25 +163,49 @@ func (f *form) blame(list *[]client.FieldError) {
 	f.problem = strings.Join(others, "; ")
 }
 
-// fieldFor returns the field of the form that a field of the API is written in.
-func fieldFor(path string) string {
+// fieldFor returns the field of the form that a field of the API is written in; empty: none.
+func (f *form) fieldFor(path string) string {
 	root, below, _ := strings.Cut(path, ".")
-	root, _, _ = strings.Cut(root, "[")
+	root, index, _ := strings.Cut(root, "[")
 	switch root {
 	case "dst", "retry":
 		return below
-	case "headers", "labels", "baselineCron", "baselineIntervalMs", "startAt", "idempotent":
+	case "auth", "tls":
+		return objectField(root, below)
+	case "successRules":
+		return f.rowFor("rule", index)
+	case "redact":
+		return f.rowFor("redact", index)
+	case "headers", "labels", "query", "baselineCron", "baselineIntervalMs", "startAt":
 		return root
 	}
-	for _, names := range [][]string{textFields(), lengthFields(), numberFields()} {
+	for _, names := range [][]string{textFields(), lengthFields(), numberFields(), flagFields()} {
 		if slices.Contains(names, root) {
 			return root
 		}
 	}
-	if slices.Contains(deliveryFields(), root) {
-		return "delivery"
-	}
 	return ""
+}
+
+// objectField returns the field for a member of auth or tls, and for one that is about all of it.
+func objectField(object, member string) string {
+	member, _, _ = strings.Cut(member, "[")
+	switch {
+	case object == "tls" && member == "":
+		return "tlsServerName"
+	case member == "":
+		return "authType"
+	}
+	return flat(object, member)
+}
+
+// rowFor returns the row that a member of a list was read from. What is about all of the list is told at its first row.
+func (f *form) rowFor(list, index string) string {
+	i, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
+	if err != nil || i >= len(f.used[list]) {
+		return row(list, 0, "")
+	}
+	return row(list, f.used[list][i], "")
 }
 
 // difference returns the JSON merge patch that makes the one document of the other.
@@ -215,4 +243,19 @@ func plain(value any) any {
 		return nil
 	}
 	return out
+}
+
+// sorted returns the fields that are wrong, in order.
+func sorted(errors map[string]string) []string { return slices.Sorted(maps.Keys(errors)) }
+
+// fieldTitle names a field where its label is not beside it.
+func fieldTitle(name string) string {
+	titles := map[string]string{
+		"baselineCron": "cron expression", "baselineIntervalMs": "interval", "minIntervalMs": "never closer than", "maxIntervalMs": "never further apart than",
+		"jitterMs": "spread", "timeoutMs": "timeout", "maxExecutionTimeMs": "limit of a run", "startAt": "not before", "url": "URL",
+	}
+	if title, known := titles[name]; known {
+		return title
+	}
+	return statusWords(name)
 }

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"github.com/a-h/templ"
+
 	"rubato/internal/console"
 )
 
@@ -29,5 +31,13 @@ func (v *visit) guarantees() error {
 	if err != nil {
 		return err
 	}
-	return v.show(page{title: "Guarantees", nav: "guarantees"}, guaranteesPage(p))
+	return v.show(page{title: "Guarantees", nav: "guarantees"}, guaranteesPage(p, v.card))
+}
+
+// guaranteesLive keeps what the newest runs say up to date.
+func (v *visit) guaranteesLive() error {
+	return v.live(func() (templ.Component, error) {
+		p, err := v.figures.Proof(v.r.Context(), v.who.TenantID)
+		return proofPart(p), err
+	})
 }

@@ -35,6 +35,7 @@ type overview struct {
 
 	stats   client.Stats
 	workers []client.Worker
+	budget  client.PlannerBudget
 }
 
 func (v *visit) read() (o overview, err error) {
@@ -42,6 +43,9 @@ func (v *visit) read() (o overview, err error) {
 		return o, err
 	}
 	if err := v.get("/v1/stats", nil, &o.stats); err != nil {
+		return o, err
+	}
+	if err := v.get("/v1/planner/budget", nil, &o.budget); err != nil {
 		return o, err
 	}
 	o.workers, _, err = v.workerList()

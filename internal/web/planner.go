@@ -60,7 +60,7 @@ func (v *visit) planner() error {
 	if view.names, err = v.names(ids); err != nil {
 		return err
 	}
-	return v.show(page{title: "Planner", nav: "planner"}, plannerPage(view))
+	return v.show(page{title: "Planner", nav: "planner", chart: true}, plannerPage(view))
 }
 
 // names returns the names of endpoints by their ids.
@@ -144,6 +144,64 @@ func (v *visit) confirmReview() error {
 		}
 	}
 	return v.part(reviewDialog(r))
+}
+
+// suggestedTempo is the data of the tempo chart with what would follow from a suggestion.
+func (v *visit) suggestedTempo() error {
+	r, err := v.reviewed()
+	if err != nil {
+		return err
+	}
+	chart, err := v.tempo(r.suggestion.EndpointID)
+	if err != nil {
+		return err
+	}
+	var then client.Decision
+	if err := v.post("/v1/explain", "", suggestedFacts(r.suggestion, r.plan), &then); err != nil {
+		return err
+	}
+	chart.Then = foreseen(chart, r.suggestion, then)
+	return v.json(chart)
+}
+
+// foreseen returns what the chart shows of the time to come: the interval for as long as it was suggested, inside the clamps, and the baseline
+// after it; where there is none, the wait for the next run; and the pause.
+func foreseen(c tempoChart, s client.PlannerSuggestion, then client.Decision) *outlook {
+	o := &outlook{Times: []float64{}, Interval: []*float64{}}
+	add := func(at float64, interval *float64) {
+		o.Times, o.Interval = append(o.Times, at), append(o.Interval, interval)
+	}
+	if p := s.Pause; p != nil {
+		o.Paused = &[2]float64{c.Now, c.Now + float64(p.SpanMs)/1000}
+		add(c.Now, nil)
+		add(o.Paused[1], nil)
+		return o
+	}
+	if p := s.Interval; p != nil && p.TTLMs != nil {
+		value := new(clamped(float64(p.SpanMs)/1000, c.Min, c.Max))
+		end := c.Now + float64(*p.TTLMs)/1000
+		add(c.Now, value)
+		add(end, value)
+		add(end+0.001, c.Baseline)
+		return o
+	}
+	if then.NextRunAt != nil && !far(*then.NextRunAt) {
+		next := max(c.Now+0.001, unix(*then.NextRunAt))
+		wait := new(next - c.Now)
+		add(c.Now, wait)
+		add(next, wait)
+	}
+	return o
+}
+
+func clamped(value float64, low, high *float64) float64 {
+	if low != nil {
+		value = max(value, *low)
+	}
+	if high != nil {
+		value = min(value, *high)
+	}
+	return value
 }
 
 // suggestedFacts returns what the governor would know once a suggestion is in force.

@@ -166,6 +166,23 @@ func bodyText(r client.Run) string {
 	return string(raw)
 }
 
+// tailText returns what was kept of the end of an answer's body.
+func tailText(r client.Run) string {
+	if r.BodyTailBase64 != nil {
+		return hex.Dump(*r.BodyTailBase64)
+	}
+	return text(r.BodyTail)
+}
+
+// keptText writes the head of an answer as far as the record of a run keeps it.
+func keptText(r client.Run) string {
+	head := statusText(r.StatusCode)
+	if text(r.ContentType) != "" {
+		head += "\nContent-Type: " + text(r.ContentType)
+	}
+	return head
+}
+
 // statusText names the status of an answer, such as 404 Not Found.
 func statusText(code *int32) string {
 	if code == nil {

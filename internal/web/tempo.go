@@ -28,6 +28,14 @@ type tempoChart struct {
 	Pauses   [][2]float64 `json:"pauses"`
 	Hints    [][2]float64 `json:"hints"`
 	Now      float64      `json:"now"`
+	Then     *outlook     `json:"then,omitempty"`
+}
+
+// outlook is what would follow from a suggestion, in the same units.
+type outlook struct {
+	Times    []float64   `json:"times"`
+	Interval []*float64  `json:"interval"`
+	Paused   *[2]float64 `json:"paused"`
 }
 
 // point is a decision on the chart.
@@ -38,24 +46,32 @@ type point struct {
 }
 
 func (v *visit) tempoData() error {
-	id := v.r.PathValue("id")
+	chart, err := v.tempo(v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return v.json(chart)
+}
+
+// tempo reads the tempo of an endpoint.
+func (v *visit) tempo(id string) (chart tempoChart, err error) {
 	var e client.Endpoint
 	var runs client.RunList
 	if err := v.get(endpointAPI(id, ""), nil, &e); err != nil {
-		return err
+		return chart, err
 	}
 	if err := v.get(endpointAPI(id, "/runs"), url.Values{"limit": {tempoRuns}}, &runs); err != nil {
-		return err
+		return chart, err
 	}
 	parsed, err := endpoints.ParseID(id)
 	if err != nil {
-		return err
+		return chart, err
 	}
 	history, err := v.figures.History(v.r.Context(), v.who.TenantID, parsed, historyTime)
 	if err != nil {
-		return err
+		return chart, err
 	}
-	return v.json(chartOf(e, runs.Items, history))
+	return chartOf(e, runs.Items, history), nil
 }
 
 // chartOf draws what runs and changes decided, oldest first.

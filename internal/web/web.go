@@ -55,6 +55,7 @@ type Server struct {
 	logger   *slog.Logger
 	handler  http.Handler
 	watches  *watches
+	card     chaosCard
 	drained  context.Context //nolint:containedctx // Ends when the server drains; see Drain.
 	drain    context.CancelFunc
 }
@@ -63,7 +64,7 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{
 		api: c.API, auth: c.Auth, figures: c.Figures, sessions: c.Sessions, ticket: c.Ticket, logger: c.Logger.With("component", "web"),
-		watches: newWatches(),
+		watches: newWatches(), card: newChaosCard(),
 	}
 	s.drained, s.drain = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
@@ -104,8 +105,9 @@ func pages() map[string]handle {
 		"GET /console/endpoints":                           (*visit).endpointList,
 		"POST /console/endpoints":                          (*visit).create,
 		"POST /console/endpoints/bulk":                     (*visit).bulk,
-		"GET /console/endpoints/new":                       (*visit).newForm,
+		"GET /console/endpoints/new":                       (*visit).registerForm,
 		"POST /console/draft":                              (*visit).draft,
+		"POST /console/draft/try":                          (*visit).try,
 		"GET /console/endpoints/{id}":                      (*visit).endpoint,
 		"GET /console/endpoints/{id}/live":                 (*visit).endpointLive,
 		"GET /console/endpoints/{id}/data":                 (*visit).tempoData,
@@ -121,9 +123,16 @@ func pages() map[string]handle {
 		"GET /console/workers":                             (*visit).workers,
 		"GET /console/workers/live":                        (*visit).workersLive,
 		"GET /console/guarantees":                          (*visit).guarantees,
+		"GET /console/guarantees/live":                     (*visit).guaranteesLive,
+		"GET /console/notices":                             (*visit).notices,
+		"POST /console/notices/rules":                      (*visit).putRule,
+		"POST /console/notices/rules/{name}/test":          (*visit).testRule,
+		"POST /console/notices/rules/{name}/delete":        (*visit).deleteRule,
+		"POST /console/notices/{id}/retry":                 (*visit).retryNotice,
 		"GET /console/planner":                             (*visit).planner,
 		"GET /console/planner/sessions/{id}":               (*visit).session,
 		"GET /console/planner/suggestions/{id}/{verdict}":  (*visit).confirmReview,
+		"GET /console/planner/tempo/{id}/{verdict}":        (*visit).suggestedTempo,
 		"POST /console/planner/suggestions/{id}/{verdict}": (*visit).decide,
 	}
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"compress/gzip"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -109,9 +110,23 @@ func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 		Name: "n", URL: "https://x.example/", Method: "POST", Headers: map[string]string{"A": "b: c"}, Labels: map[string]string{"team": "shop"}, Body: new(" {}\n"),
 		BaselineCron: new("0 9 * * *"), Timezone: "Europe/Berlin", DST: client.DST{Gap: "skip", Overlap: "both"}, CatchUp: "all", MinIntervalMs: new(int64(1500)),
 		TimeoutMs: 1234, MaxExecutionTimeMs: 60_000, MaxResponseKb: 7, FollowRedirects: 2, Success: "2xx", Retry: client.Retry{MaxAttempts: 3, BackoffMs: 10, MaxBackoffMs: 2000},
-		Idempotent: true, Planner: "off", Query: &map[string]string{"q": "1"}, Sign: true, StartAt: new(time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)),
+		Idempotent: true, Planner: "off", Query: &map[string]string{"q": "1", "at": "{{run.id}}"}, Sign: true, Conditional: true, ResponseTailKb: 3,
+		Auth: &client.Auth{Type: "oauth2", TokenURL: new("https://login.example/"), ClientID: new("me"), ClientSecret: new(`{{secret "x"}}`), Scopes: &[]string{"a", "b:c"}},
+		TLS:  &client.TLS{ServerName: new("x.example"), MinVersion: new(client.TLSVersion("1.3")), SkipVerify: new(true), CaCertificates: new("-----BEGIN\nx\n-----END")},
+		SuccessRules: &[]client.SuccessRule{
+			{Type: "json", JSONPath: new("$.n"), Op: new(client.SuccessRuleOp("less")), Value: 5.0},
+			{Type: "json", JSONPath: new("$.s"), Value: "5"},
+			{Type: "json", JSONPath: new("$.b"), Value: true},
+			{Type: "header", Header: new("X-Ok"), Op: new(client.SuccessRuleOp("exists"))},
+			{Type: "body", Op: new(client.SuccessRuleOp("matches")), Value: "^ok$"},
+			{Type: "body", Value: " two words "},
+			{Type: "cel", Expression: new("status == 200")},
+			{Type: "latency", MaxLatencyMs: new(int64(1500))},
+		},
+		Redact:  &[]client.RedactRule{{Header: new("X-Me")}, {JSONPath: new("$..token")}, {Pattern: new("[0-9]+"), Replacement: new("#")}},
+		StartAt: new(time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)),
 	}
-	f := form{fields: fieldsOf(e), errors: map[string]string{}}
+	f := newForm(fieldsOf(e))
 	d := f.document()
 	require.Empty(t, f.errors)
 	require.Equal(t, map[string]any{
@@ -119,7 +134,20 @@ func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 		"baselineCron": "0 9 * * *", "timezone": "Europe/Berlin", "dst": map[string]any{"gap": "skip", "overlap": "both"}, "catchUp": "all", "minIntervalMs": 1500.0,
 		"timeoutMs": 1234.0, "maxExecutionTimeMs": 60_000.0, "maxResponseKb": 7.0, "followRedirects": 2.0, "success": "2xx",
 		"retry": map[string]any{"maxAttempts": 3.0, "backoffMs": 10.0, "maxBackoffMs": 2000.0}, "idempotent": true, "planner": "off",
-		"query": map[string]any{"q": "1"}, "sign": true, "startAt": "2027-01-02T03:04:05Z",
+		"query": map[string]any{"q": "1", "at": "{{run.id}}"}, "sign": true, "conditional": true, "responseTailKb": 3.0, "startAt": "2027-01-02T03:04:05Z",
+		"auth": map[string]any{"type": "oauth2", "tokenUrl": "https://login.example/", "clientId": "me", "clientSecret": `{{secret "x"}}`, "scopes": []any{"a", "b:c"}},
+		"tls":  map[string]any{"serverName": "x.example", "minVersion": "1.3", "skipVerify": true, "caCertificates": "-----BEGIN\nx\n-----END"},
+		"successRules": []any{
+			map[string]any{"type": "json", "jsonPath": "$.n", "op": "less", "value": 5.0},
+			map[string]any{"type": "json", "jsonPath": "$.s", "value": "5"},
+			map[string]any{"type": "json", "jsonPath": "$.b", "value": true},
+			map[string]any{"type": "header", "header": "X-Ok", "op": "exists"},
+			map[string]any{"type": "body", "op": "matches", "value": "^ok$"},
+			map[string]any{"type": "body", "value": " two words "},
+			map[string]any{"type": "cel", "expression": "status == 200"},
+			map[string]any{"type": "latency", "maxLatencyMs": 1500.0},
+		},
+		"redact": []any{map[string]any{"header": "X-Me"}, map[string]any{"jsonPath": "$..token"}, map[string]any{"pattern": "[0-9]+", "replacement": "#"}},
 	}, d)
 }
 
@@ -169,4 +197,66 @@ func TestWatchesAreBounded(t *testing.T) {
 	release[0]()
 	_, ok = w.acquire([16]byte{1})
 	require.True(t, ok)
+}
+
+// What the API says about a member of an object or a list is told at the field, or the row, that it was written in.
+func TestEveryErrorFindsItsField(t *testing.T) {
+	t.Parallel()
+	f := newForm(map[string]string{
+		"rule0Type": "", "rule1Type": "header", "rule1Of": "X", "rule2Type": "json", "redact3Type": "pattern", "redact3Of": "(",
+	})
+	f.document()
+	f.blame(&[]client.FieldError{
+		{Field: "auth.clientId", Message: "a"},
+		{Field: "auth", Message: "b"},
+		{Field: "auth.scopes[1]", Message: "c"},
+		{Field: "tls.minVersion", Message: "d"},
+		{Field: "successRules[1].jsonPath", Message: "e"},
+		{Field: "redact[0].pattern", Message: "f"},
+		{Field: "query.page", Message: "g"},
+		{Field: "retry.backoffMs", Message: "h"},
+		{Field: "sign", Message: "i"},
+		{Field: "responseTailKb", Message: "j"},
+		{Field: "unheard.of", Message: "k"},
+	})
+	require.Equal(t, map[string]string{
+		"authClientId": "a", "authType": "b", "authScopes": "c", "tlsMinVersion": "d", "rule2": "e", "redact3": "f", "query": "query.page g", "backoffMs": "h",
+		"sign": "i", "responseTailKb": "j",
+	}, f.errors)
+	require.Equal(t, "unheard.of k", f.problem)
+}
+
+// A suggestion is drawn inside the clamps and for as long as it would hold; what it does not name is left to the decision that would follow.
+func TestASuggestionIsDrawnAsItWouldHold(t *testing.T) {
+	t.Parallel()
+	c := tempoChart{Now: 1000, Min: new(10.0), Max: new(60.0), Baseline: new(30.0)}
+	interval := client.PlannerSuggestion{Interval: &client.PlannerChange{SpanMs: 2000, TTLMs: new(int64(100_000))}}
+	require.Equal(t, &outlook{Times: []float64{1000, 1100, 1100.001}, Interval: []*float64{new(10.0), new(10.0), new(30.0)}}, foreseen(c, interval, client.Decision{}))
+	pause := client.PlannerSuggestion{Pause: &client.PlannerChange{SpanMs: 50_000}}
+	require.Equal(t, &[2]float64{1000, 1050}, foreseen(c, pause, client.Decision{}).Paused)
+	once := client.PlannerSuggestion{OneShot: &client.PlannerChange{SpanMs: 5000}}
+	require.Equal(t, []float64{1000, 1007}, foreseen(c, once, client.Decision{NextRunAt: new(time.Unix(1007, 0))}).Times)
+	require.Empty(t, foreseen(c, once, client.Decision{}).Times)
+}
+
+// The card that this is built with can be read, and a breach on a card is never hidden.
+func TestTheGuaranteeCardIsShownAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	require.NotPanics(t, func() { newChaosCard() })
+	var c chaosCard
+	require.NoError(t, json.Unmarshal([]byte(`[
+		{"name": "kill -9", "fault": "a worker is killed", "fired": "5 kills", "recoveryMs": 1500, "report": {"auditedAt": "2026-11-20T10:00:00Z",
+			"counts": {"starts": 1528, "duplicates": 0, "overlaps": 8, "excused": 8}, "lateness": {"p99Ms": 5131, "maxMs": 6147}, "checks": [{"breaches": 0}]}},
+		{"name": "<i>outage</i>", "fault": "f", "fired": "", "recoveryMs": 0, "report": {"auditedAt": "2026-11-21T10:00:00Z",
+			"counts": {"starts": 2, "duplicates": 1}, "lateness": {}, "checks": [{"breaches": 0}, {"breaches": 2}]}}]`), &c))
+	show := func(c chaosCard) string {
+		var page strings.Builder
+		require.NoError(t, chaosCardPart(c).Render(t.Context(), &page))
+		return page.String()
+	}
+	for _, want := range []string{"2 scenarios, 1\u202f530 starts, 1 duplicate requests", "2 breaches", "2 broken", "8 excused", "5.1 s", "21 November 2026", "&lt;i&gt;outage"} {
+		require.Contains(t, show(c), want)
+	}
+	require.Contains(t, show(c[:1]), "no promise broken")
+	require.Contains(t, show(nil), "This build carries no card")
 }

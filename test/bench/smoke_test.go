@@ -45,6 +45,16 @@ type measure struct {
 	Duplicates    int
 }
 
+// apiReport is what is measured of the API.
+type apiReport struct {
+	RunNowMs      struct{ P99 float64 }
+	Registrations struct{ PerSecond float64 }
+	Operations    struct {
+		RunMs, PauseMs, HintMs, RunSentMs struct{ P99, Max float64 }
+		Asked, Left, Refused, Unsent      int
+	}
+}
+
 // report is what a bench prints.
 type report struct {
 	measure
@@ -58,14 +68,14 @@ type report struct {
 		Registered, Claimed, Claimers, Statements int
 		Snapshot                                  bool
 	}
+	API   *apiReport
 	Mixed *struct {
-		Isolation     struct{ RatioP99 float64 }
-		Tenants       struct{ LagMs, Ratio, SharedRatio float64 }
-		RunNowMs      struct{ P99 float64 }
-		Registrations struct{ PerSecond float64 }
-		Operations    struct{ RunMs, PauseMs, HintMs struct{ P99 float64 } }
-		Idle          struct{ TransactionsPerSecond float64 }
-		Memory        struct{ PeakMiB float64 }
+		apiReport
+
+		Isolation struct{ RatioP99 float64 }
+		Tenants   struct{ LagMs, Ratio, SharedRatio float64 }
+		Idle      struct{ TransactionsPerSecond float64 }
+		Memory    struct{ PeakMiB float64 }
 	}
 	Soak *struct {
 		Samples int
@@ -136,6 +146,22 @@ func TestGapsAndClaimsAreMeasured(t *testing.T) {
 		require.Equal(t, 2000, c.Registered)
 		require.Positive(t, c.Statements)
 	}
+}
+
+func TestTheAPIIsMeasured(t *testing.T) {
+	t.Parallel()
+	r := bench(t, "api", "--for", "2s", "--rate", "20", "--run-now", "5", "--register", "50", "--operate", "40")
+
+	require.NotNil(t, r.API)
+	require.Positive(t, r.API.RunNowMs.P99)
+	require.Positive(t, r.API.Registrations.PerSecond)
+	o := r.API.Operations
+	require.Equal(t, 80, o.Asked)
+	require.Less(t, o.Left+o.Refused, o.Asked)
+	for _, took := range []float64{o.RunMs.P99, o.PauseMs.P99, o.HintMs.P99, o.RunSentMs.P99} {
+		require.Positive(t, took)
+	}
+	require.GreaterOrEqual(t, o.RunMs.Max, o.RunMs.P99)
 }
 
 func TestNeighboursAreMeasured(t *testing.T) {

@@ -57,6 +57,7 @@ type stack struct {
 	pool     *pgxpool.Pool // the test's own look at the database
 	api      *client.Client
 	target   *target
+	server   *process // the API server
 	workers  []*worker
 	ids      []string      // of the endpoints
 	longest  time.Duration // limit of an execution
@@ -89,6 +90,7 @@ func newStackOn(t *testing.T, cluster *devpg.Cluster, override map[string]string
 	t.Cleanup(s.pool.Close)
 	s.env["DATABASE_URL"] = cmp.Or(s.env["DATABASE_URL"], s.cluster.URL())
 	server := start(t, filepath.Join(binaries, "api"), s.environ(map[string]string{"RUBATO_LISTEN": "127.0.0.1:0", "RUBATO_BOOTSTRAP_API_KEY": adminKey}))
+	s.server = server
 	line := server.logged(t, "the API server serves")
 	_, at, found := strings.Cut(line, "url=")
 	require.True(t, found, line)

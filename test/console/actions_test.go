@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -54,6 +55,7 @@ func TestEveryActionIsConfirmedDoneAndShown(t *testing.T) {
 	require.Equal(t, client.EndpointStateActive, w.endpoint(t, "demo-prices").State)
 
 	b.visit("/console/endpoints/" + w.endpoint(t, "demo-report").ID)
+	b.do("test", "Send it once", nil, "It was sent once")
 	b.do("run", "Run now", nil, "A run is planned at once")
 	report := w.endpoint(t, "demo-report").ID
 	require.Eventually(t, func() bool {
@@ -93,7 +95,14 @@ func (b *tab) do(action, verb string, fill func(), done string) {
 func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	var sent atomic.Pointer[[]string]
+	sent.Store(&[]string{})
+	target := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
+		sent.Store(new(append(*sent.Load(), r.URL.RequestURI())))
+		a.Header().Set("X-Served", "&lt;b&gt;")
+		a.Header().Set("Content-Type", "application/json")
+		_, _ = a.Write([]byte(`{"status": "ok"}`))
+	}))
 	defer target.Close()
 	chrome := browser(t)
 	b := open(chrome, t, w, phone)
@@ -120,7 +129,29 @@ func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	b.write("[name=url]", target.URL+"/report?x=<script>")
 	b.write("[name=headers]", "X-Team: <img src=x onerror=alert(1)>")
 	b.write("[name=labels]", "team: shop\nrank: 1")
-	b.write("[name=delivery]", `{"query": {"full": "1"}}`)
+	b.write("[name=query]", "full=1")
+	b.write("[name=authType]", "bearer")
+	b.write("[name=authToken]", "in the clear")
+	b.click("#try")
+	b.await("document.querySelector('#tried').innerText.includes('Nothing was sent')")
+	b.await("document.querySelector('[data-error-of=authToken]').textContent.includes('secret')")
+	b.write("[name=authType]", "")
+	b.click("details:has([name=rule0Type]) summary")
+	b.write("[name=rule0Type]", "json")
+	b.write("[name=rule0Of]", "$.[")
+	b.await("document.querySelector('[data-error-of=rule0]').textContent !== ''")
+	b.write("[name=rule0Of]", "$.status")
+	b.write("[name=rule0Value]", "ok")
+	b.await("document.querySelector('[data-error-of=rule0]').textContent === ''")
+	b.click("details:has([name=rule0Type]) [data-add-row]")
+	b.write("[name=rule1Type]", "latency")
+	b.write("[name=rule1Of]", "20s")
+	b.click("#try")
+	b.await("document.querySelector('#tried').innerText.includes('succeeded')")
+	b.await("document.querySelector('#tried').innerText.includes('X-Served: &lt;b&gt;')")
+	require.Equal(t, []string{"/report?x=<script>&full=1"}, *sent.Load(), "sent once, and nothing is registered")
+	b.accessible()
+	b.shoot("tried")
 	b.click(".submit [type=submit]")
 	b.await("location.pathname.startsWith('/console/endpoints/ep_')")
 	b.says("<img src=x onerror=alert(1)>")
@@ -132,6 +163,7 @@ func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	made := list.Items[0]
 	require.Equal(t, "Morning report", made.Name)
 	require.Equal(t, map[string]string{"full": "1"}, *made.Query)
+	require.Equal(t, []client.SuccessRule{{Type: "json", JSONPath: new("$.status"), Value: "ok"}, {Type: "latency", MaxLatencyMs: new(int64(20_000))}}, *made.SuccessRules)
 
 	b.visit("/console/endpoints")
 	b.write("[name=label]", "team:shop")
@@ -163,6 +195,7 @@ func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	require.Equal(t, map[string]string{"team": "shop"}, edited.Labels)
 	require.Equal(t, made.Headers, edited.Headers)
 	require.Equal(t, made.Query, edited.Query)
+	require.Equal(t, made.SuccessRules, edited.SuccessRules)
 	require.Equal(t, made.BaselineCron, edited.BaselineCron)
 	b.clean()
 }
@@ -270,7 +303,8 @@ func TestASuggestionIsApprovedWithItsEffectInView(t *testing.T) {
 	b.click("#dialog footer [data-close]")
 	b.await("!document.querySelector('#dialog').open")
 	b.click("[hx-get$=approve]")
-	b.await("document.querySelector('#dialog .steps').innerText.includes('interval hint')")
+	b.await("document.querySelector('#dialog .steps').innerText.includes('interval hint') && document.querySelector('#dialog .uplot')")
+	b.shoot("approve")
 	b.accessible()
 	b.click("#dialog [type=submit]")
 	b.says("None waits.")
@@ -279,5 +313,48 @@ func TestASuggestionIsApprovedWithItsEffectInView(t *testing.T) {
 	require.Equal(t, "planner:heuristic", hint.Author)
 	b.visit("/console/endpoints/" + e.ID)
 	b.says("by planner:heuristic, until")
+	b.clean()
+}
+
+// A rule is made, tested and deleted; what was given up is sent again.
+func TestARuleIsMadeTestedAndDeleted(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	heard := make(chan struct{}, 10)
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { heard <- struct{}{} }))
+	t.Cleanup(hook.Close)
+	chrome := browser(t)
+	b := open(chrome, t, w, wide)
+	b.visit(w.link)
+	b.visit("/console/notices")
+	b.click("#main details summary")
+	b.write("#rule-form [name=name]", "Not a name")
+	b.write("#rule-form [name=url]", hook.URL+"/hook")
+	b.await("(document.querySelector('#rule-form [name=kind]').value = 'slack') === 'slack'")
+	b.click("#rule-form [type=submit]")
+	b.says("must be up to 100 lower-case letters")
+	b.forget() // The browser notes the status of the refusal.
+	b.await("(document.querySelector('#rule-form [name=name]').value = 'shop-failures') === 'shop-failures'")
+	b.click("#rule-form [type=submit]")
+	b.await("document.querySelector('[aria-label=\"Test shop-failures\"]')")
+	b.says("3 failures in a row")
+	b.accessible()
+	b.click("[aria-label='Test shop-failures']")
+	b.says("Delivered, after")
+	<-heard
+	w.sql(t, `INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
+		SELECT gen_random_uuid(), e.tenant_id, r.id, r.name, e.id, 'failures', now(), '{"failures": 3}', 'infinity', 0
+		FROM endpoints e, notice_rules r WHERE e.key = 'demo-orders'`)
+	w.sql(t, `INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, ended_at, error)
+		SELECT gen_random_uuid(), tenant_id, id, 'opened', 0, now(), now(), 'dead', 14, 1, false, now(), '<b>away</b>' FROM notice_episodes`)
+	b.visit("/console/notices")
+	b.says("<b>away</b>")
+	b.accessible()
+	b.shoot("notices-dead")
+	b.click("[aria-label^='Send again ntc_']")
+	b.await("!document.querySelector('[aria-label^=\"Send again ntc_\"]')")
+	<-heard
+	b.click("[aria-label='Delete shop-failures']")
+	b.says("Nobody is told of anything yet")
 	b.clean()
 }

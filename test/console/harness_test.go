@@ -264,7 +264,7 @@ func (b *tab) click(selector string) {
 	b.t.Helper()
 	b.await(fmt.Sprintf(`(() => {
 		const found = document.querySelector(%q);
-		if (!found || found.disabled) return false;
+		if (!found || found.disabled || document.readyState !== "complete") return false;
 		found.scrollIntoView({block: "center", behavior: "instant"});
 		const box = found.getBoundingClientRect();
 		if (!found.contains(document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2))) return false;
@@ -275,7 +275,7 @@ func (b *tab) click(selector string) {
 // write types a text in place of what a field holds.
 func (b *tab) write(selector, text string) {
 	b.t.Helper()
-	b.await(fmt.Sprintf("document.querySelector(%q)", selector))
+	b.await(fmt.Sprintf("document.querySelector(%q) && document.readyState === 'complete'", selector))
 	eval[bool](b, fmt.Sprintf(`(() => { const f = document.querySelector(%q); f.focus(); f.value = %q;
 		f.dispatchEvent(new Event("input", {bubbles: true})); f.dispatchEvent(new Event("change", {bubbles: true})); return true })()`, selector, text))
 }

@@ -33,6 +33,7 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 		{"runs", "/console/runs", "demo-heartbeat", "document.querySelectorAll('#runs tbody tr').length > 5"},
 		{"run", "/console/runs/" + runs.Items[0].ID, "out of tea", "document.querySelector('.phases rect')"},
 		{"planner", "/console/planner", "Tokens today", "true"},
+		{"notices", "/console/notices", "Nobody is told of anything yet", "true"},
 		{"workers", "/console/workers", "Heartbeat", "document.querySelector('meter')"},
 		{"guarantees", "/console/guarantees", "Never early", "document.querySelectorAll('.badge.good').length === 4"},
 		{"missing", "/console/nothing", "There is no such page", "true"},

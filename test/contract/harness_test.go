@@ -372,6 +372,14 @@ func (w *world) object(t *testing.T, o operation) string {
 	case strings.Contains(o.route, "/secrets/{name}"):
 		require.Less(t, w.call(t, "PUT", o.at(""), `{"value":"v"}`).status, http.StatusBadRequest)
 		return ""
+	case strings.Contains(o.route, "/notice-rules/{name}"):
+		w.call(t, "PUT", "/v1/notice-rules/shop-failures", noticeRule)
+		return ""
+	case strings.Contains(o.route, "/maintenance-windows/{name}"):
+		w.call(t, "PUT", "/v1/maintenance-windows/database-upgrade", maintenanceWindow)
+		return ""
+	case strings.HasPrefix(o.route, "/v1/notices/"):
+		return w.deadNotice(t, store.DefaultTenant)
 	case !strings.Contains(o.route, "{id}"):
 		return ""
 	case strings.HasPrefix(o.route, "/v1/endpoints/"):
@@ -434,4 +442,25 @@ func (o operation) at(id string) string {
 		}
 	}
 	return path
+}
+
+const (
+	noticeRule        = `{"event":"failures","failures":1,"channel":{"kind":"webhook","url":"https://hooks.example.com/"}}`
+	maintenanceWindow = `{"startsAt":"2026-12-01T22:00:00Z","endsAt":"2026-12-02T02:00:00Z"}`
+)
+
+// deadNotice returns the id of a notice that was given up.
+func (w *world) deadNotice(t *testing.T, tenant [16]byte) string {
+	t.Helper()
+	endpoint := w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
+	episode, id := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
+	_, err := w.pool.Exec(t.Context(), `
+		INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
+		VALUES ($1, $2, $1, 'shop-failures', $3, 'failures', now(), '{"failures": 3}', 'infinity', 0)`, episode, tenant, strings.TrimPrefix(endpoint, "ep_"))
+	require.NoError(t, err)
+	_, err = w.pool.Exec(t.Context(), `
+		INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, ended_at, error)
+		VALUES ($1, $2, $3, 'opened', 0, now(), now(), 'dead', 14, 1, false, now(), 'the receiver answered with status 500')`, id, tenant, episode)
+	require.NoError(t, err)
+	return "ntc_" + id.String()
 }

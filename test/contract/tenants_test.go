@@ -77,6 +77,9 @@ func TestListsShowOneTenantAlone(t *testing.T) {
 	w.planned(t, store.DefaultTenant)
 	w.call(t, "PUT", "/v1/secrets/mine", `{"value":"v"}`).is(t, http.StatusCreated)
 	w.call(t, "POST", "/v1/signing-keys", "").is(t, http.StatusCreated)
+	w.call(t, "PUT", "/v1/notice-rules/mine", noticeRule).is(t, http.StatusCreated)
+	w.call(t, "PUT", "/v1/maintenance-windows/mine", maintenanceWindow).is(t, http.StatusCreated)
+	w.deadNotice(t, store.DefaultTenant)
 	lists := 0
 	for _, o := range operations() {
 		if o.method != http.MethodGet || o.scope() == "" || strings.Contains(o.route, "{") || o.streams() {
@@ -169,6 +172,41 @@ func crossings() map[string]crossing {
 			w.call(t, "PUT", "/v1/secrets/kept", `{"value":"v"}`).is(t, http.StatusCreated)
 			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/secrets/kept?force=true", "", key(otherKey)).status)
 			w.call(t, "GET", "/v1/secrets/kept", "").is(t, http.StatusOK)
+		},
+		"putNoticeRule": func(w *world, t *testing.T, o operation, endpoint string) {
+			w.call(t, o.method, "/v1/notice-rules/mine", noticeRule).is(t, http.StatusCreated)
+			theirs := w.call(t, o.method, "/v1/notice-rules/mine", noticeRule, key(otherKey)).is(t, http.StatusCreated)
+			require.EqualValues(t, 1, theirs["version"], "a name is a name within one tenant")
+			refused := w.call(t, o.method, "/v1/notice-rules/theirs", strings.Replace(noticeRule, `{`, `{"endpointId":"`+endpoint+`",`, 1), key(otherKey))
+			require.Equal(t, http.StatusUnprocessableEntity, refused.status)
+			require.Equal(t, "endpoint_unknown", refused.problem(t).Errors[0].Code)
+			w.call(t, "PUT", "/v1/secrets/hidden", `{"value":"v"}`)
+			refused = w.call(t, o.method, "/v1/notice-rules/theirs", `{"event":"lost","channel":{"kind":"slack","urlSecret":"hidden"}}`, key(otherKey))
+			require.Equal(t, "secret_unknown", refused.problem(t).Errors[0].Code)
+		},
+		"getNoticeRule": func(w *world, t *testing.T, o operation, _ string) {
+			w.call(t, "PUT", "/v1/notice-rules/shown", noticeRule).is(t, http.StatusCreated)
+			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/notice-rules/shown", "", key(otherKey)).status)
+		},
+		"testNoticeRule": func(w *world, t *testing.T, o operation, _ string) {
+			w.call(t, "PUT", "/v1/notice-rules/tested", noticeRule).is(t, http.StatusCreated)
+			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/notice-rules/tested/test", "", key(otherKey)).status)
+		},
+		"deleteNoticeRule": func(w *world, t *testing.T, o operation, _ string) {
+			w.call(t, "PUT", "/v1/notice-rules/kept", noticeRule).is(t, http.StatusCreated)
+			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/notice-rules/kept", "", key(otherKey)).status)
+			w.call(t, "GET", "/v1/notice-rules/kept", "").is(t, http.StatusOK)
+		},
+		"putMaintenanceWindow": func(w *world, t *testing.T, o operation, endpoint string) {
+			w.call(t, o.method, "/v1/maintenance-windows/mine", maintenanceWindow).is(t, http.StatusCreated)
+			w.call(t, o.method, "/v1/maintenance-windows/mine", maintenanceWindow, key(otherKey)).is(t, http.StatusCreated)
+			refused := w.call(t, o.method, "/v1/maintenance-windows/theirs", strings.Replace(maintenanceWindow, `{`, `{"endpointId":"`+endpoint+`",`, 1), key(otherKey))
+			require.Equal(t, "endpoint_unknown", refused.problem(t).Errors[0].Code)
+		},
+		"deleteMaintenanceWindow": func(w *world, t *testing.T, o operation, _ string) {
+			w.call(t, "PUT", "/v1/maintenance-windows/kept", maintenanceWindow).is(t, http.StatusCreated)
+			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/maintenance-windows/kept", "", key(otherKey)).status)
+			w.call(t, o.method, "/v1/maintenance-windows/kept", "").is(t, http.StatusNoContent)
 		},
 		"watchEvents": func(w *world, t *testing.T, o operation, endpoint string) {
 			require.Equal(t, http.StatusNotFound, w.call(t, o.method, o.route+"?endpointId="+endpoint, "", key(otherKey)).status)

@@ -10,6 +10,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/notices"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
 	"rubato/internal/store"
@@ -77,6 +78,38 @@ func provocations() map[string]map[int]provoke {
 			},
 			http.StatusConflict: inUse,
 		},
+		"putNoticeRule": {
+			http.StatusCreated: func(w *world, t *testing.T, o operation, _ string) *answer {
+				return w.call(t, o.method, "/v1/notice-rules/fresh", noticeRule)
+			},
+			http.StatusConflict:            withTooManyRules,
+			http.StatusUnprocessableEntity: withBody(`{"event":"failures","channel":{"kind":"slack","urlSecret":"untold"}}`),
+		},
+		"getNoticeRule": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+			return w.call(t, o.method, "/v1/notice-rules/unknown", "")
+		}},
+		"deleteNoticeRule": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+			return w.call(t, o.method, "/v1/notice-rules/unknown", "")
+		}},
+		"testNoticeRule": {
+			http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+				return w.call(t, o.method, "/v1/notice-rules/unknown/test", "")
+			},
+			http.StatusConflict:            withLostTestOfARule,
+			http.StatusUnprocessableEntity: withUsedKeyForARule,
+		},
+		"listNotices": {http.StatusNotFound: unknownEndpoint},
+		"retryNotice": {http.StatusConflict: onSentAgain, http.StatusUnprocessableEntity: withUsedKey},
+		"putMaintenanceWindow": {
+			http.StatusCreated: func(w *world, t *testing.T, o operation, _ string) *answer {
+				return w.call(t, o.method, "/v1/maintenance-windows/fresh", maintenanceWindow)
+			},
+			http.StatusConflict:            withTooManyWindows,
+			http.StatusUnprocessableEntity: withBody(`{"startsAt":"2026-12-01T22:00:00Z","endsAt":"2026-11-01T22:00:00Z"}`),
+		},
+		"deleteMaintenanceWindow": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+			return w.call(t, o.method, "/v1/maintenance-windows/unknown", "")
+		}},
 		"createSigningKey": {http.StatusConflict: withLiveKeys, http.StatusUnprocessableEntity: withBody(`{"overlapMs":-1}`)},
 		"watchEvents": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
 			return w.call(t, o.method, o.route+"?endpointId="+unknown("ep_"), "")
@@ -143,6 +176,48 @@ func withTooManySecrets(w *world, t *testing.T, o operation, _ string) *answer {
 	return a
 }
 
+// withTooManyRules asks for one notice rule more than a tenant can have.
+func withTooManyRules(w *world, t *testing.T, o operation, _ string) *answer {
+	_, err := w.pool.Exec(t.Context(), `
+		INSERT INTO notice_rules (id, tenant_id, name, event, threshold, labels, recovery, remind_ms, enabled, channel, version, created_at, created_by,
+		                          updated_at, updated_by, walk_from)
+		SELECT gen_random_uuid(), $1, 'many-' || n, 'lost', 1, '{}', true, 0, false, '{"kind": "slack"}', 1, now(), '', now(), '', now()
+		FROM generate_series(1, $2::integer) AS n`,
+		store.DefaultTenant, notices.MaxRules)
+	require.NoError(t, err)
+	a := w.call(t, o.method, "/v1/notice-rules/one-more", noticeRule)
+	_, err = w.pool.Exec(t.Context(), "DELETE FROM notice_rules WHERE name LIKE 'many-%'")
+	require.NoError(t, err)
+	return a
+}
+
+// withTooManyWindows is withTooManyRules for maintenance windows.
+func withTooManyWindows(w *world, t *testing.T, o operation, _ string) *answer {
+	_, err := w.pool.Exec(t.Context(), `
+		INSERT INTO maintenance_windows (tenant_id, name, labels, starts_at, ends_at, reason, created_at, created_by)
+		SELECT $1, 'many-' || n, '{}', '2026-01-01', '2026-01-02', '', now(), '' FROM generate_series(1, $2::integer) AS n`,
+		store.DefaultTenant, notices.MaxWindows)
+	require.NoError(t, err)
+	a := w.call(t, o.method, "/v1/maintenance-windows/one-more", maintenanceWindow)
+	_, err = w.pool.Exec(t.Context(), "DELETE FROM maintenance_windows WHERE name LIKE 'many-%'")
+	require.NoError(t, err)
+	return a
+}
+
+// onSentAgain asks for a notice that waits to be sent again already.
+func onSentAgain(w *world, t *testing.T, o operation, id string) *answer {
+	w.call(t, o.method, o.at(id), "").is(t, http.StatusOK)
+	return w.call(t, o.method, o.at(id), "")
+}
+
+// withUsedKeyForARule asks under an Idempotency-Key that was used for another rule.
+func withUsedKeyForARule(w *world, t *testing.T, o operation, _ string) *answer {
+	used := header("Idempotency-Key", "used-for-a-rule")
+	w.call(t, "PUT", "/v1/notice-rules/other", noticeRule)
+	w.call(t, o.method, "/v1/notice-rules/other/test", "", used).is(t, http.StatusOK)
+	return w.call(t, o.method, o.at(""), "", used)
+}
+
 // inUse deletes a secret that an endpoint refers to.
 func inUse(w *world, t *testing.T, o operation, _ string) *answer {
 	body := strings.Replace(minimal, `{`, `{"headers":{"X-Key":"{{secret \"payment-key\"}}"},`, 1)
@@ -192,11 +267,20 @@ func withLostTest(w *world, t *testing.T, o operation, _ string) *answer {
 	return w.call(t, o.method, o.route, o.examples(t)[0], used)
 }
 
+// withLostTestOfARule is the same for the test of a notice rule.
+func withLostTestOfARule(w *world, t *testing.T, o operation, _ string) *answer {
+	used := header("Idempotency-Key", "lost-test-of-a-rule")
+	w.call(t, o.method, o.at(""), "", used).is(t, http.StatusOK)
+	_, err := w.pool.Exec(t.Context(), "UPDATE idempotency_keys SET status = NULL, locked_until = now()")
+	require.NoError(t, err)
+	return w.call(t, o.method, o.at(""), "", used)
+}
+
 // unknown returns an id that no object has.
 func unknown(prefix string) string { return prefix + "0193466f-2a10-7c3e-9d41-5a2f6c7d8e90" }
 
 func (o operation) unknown() string {
-	for route, prefix := range map[string]string{"/v1/keys": "key_", "/v1/runs": "run_", "/v1/signing-keys": "sgk_", "/v1/planner/sessions": "ps_", "/v1/planner/suggestions": "sg_"} {
+	for route, prefix := range map[string]string{"/v1/keys": "key_", "/v1/runs": "run_", "/v1/signing-keys": "sgk_", "/v1/planner/sessions": "ps_", "/v1/planner/suggestions": "sg_", "/v1/notices": "ntc_"} {
 		if strings.HasPrefix(o.route, route) {
 			return unknown(prefix)
 		}

@@ -43,8 +43,9 @@ func programRules() []rule {
 		{
 			"internal/app",
 			[]string{
-				"internal/apidocs", "internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/devpg",
-				"internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/mcp", "internal/planner",
+				"internal/apidocs", "internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/courier",
+				"internal/devpg", "internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/mcp",
+				"internal/notices", "internal/planner",
 				"internal/planner/heuristic", "internal/planner/openai", "internal/secrets", "internal/signing", "internal/store",
 				"internal/telemetry", "internal/tracing", "internal/web", "internal/zombie",
 			},
@@ -72,6 +73,14 @@ func packageRules() []rule {
 		{"internal/claims", nil, "the rules of the lock stand alone, so that they can be read alone"},
 		{"internal/config", nil, "settings are values; who uses them is not their business"},
 		{"internal/console", nil, "what a page asks of the database does not depend on the page"},
+		{
+			"internal/courier",
+			[]string{
+				"internal/auditlog", "internal/egress", "internal/failpoint", "internal/notices", "internal/secrets", "internal/signing",
+				"internal/telemetry",
+			},
+			"a notice goes out without knowing what the database is, and past the guard like any call",
+		},
 		{"internal/devpg", nil, "a Postgres for development knows no Rubato"},
 		{"internal/devpg/devpgtest", []string{"internal/devpg"}, "test helpers know what they help to test"},
 		{
@@ -101,8 +110,8 @@ func packageRules() []rule {
 			"internal/httpapi",
 			[]string{
 				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
-				"internal/httpapi/api", "internal/idempotency", "internal/planner", "internal/runs", "internal/secrets", "internal/signing", "internal/stats",
-				"internal/telemetry",
+				"internal/httpapi/api", "internal/idempotency", "internal/notices", "internal/planner", "internal/runs", "internal/secrets",
+				"internal/signing", "internal/stats", "internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database",
 		},
@@ -110,6 +119,11 @@ func packageRules() []rule {
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
 		{"internal/ids", []string{"internal/errs"}, "how a name is read and written does not depend on what it names"},
 		{"internal/jsonpath", nil, "where something stands in a document does not depend on who asks"},
+		{
+			"internal/notices",
+			[]string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/secrets"},
+			"what is told, and when, does not depend on where it is kept or how it goes out",
+		},
 		{"internal/redact", []string{"internal/auditlog", "internal/jsonpath"}, "what is hidden does not depend on where the rest is kept"},
 		{"internal/oauth2", []string{"internal/egress"}, "a token is got by the guarded call, and belongs to no run"},
 		{
@@ -135,8 +149,8 @@ func packageRules() []rule {
 			"internal/store",
 			[]string{
 				"internal/auditlog", "internal/auth", "internal/claims", "internal/console", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/feed", "internal/governor", "internal/idempotency", "internal/planner", "internal/runs", "internal/schedule", "internal/secrets",
-				"internal/signing", "internal/stats", "internal/store/dbsqlc", "internal/telemetry", "internal/template", "internal/zombie",
+				"internal/feed", "internal/governor", "internal/idempotency", "internal/notices", "internal/planner", "internal/runs",
+				"internal/schedule", "internal/secrets", "internal/signing", "internal/stats", "internal/store/dbsqlc", "internal/telemetry", "internal/template", "internal/zombie",
 				"migrations",
 			},
 			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
@@ -152,8 +166,8 @@ func packageRules() []rule {
 		{"internal/template", nil, "what a template yields depends on its text and its values alone"},
 		{
 			"internal/web",
-			[]string{"client", "internal/auth", "internal/console", "internal/endpoints", "internal/errs", "internal/governor", "internal/schedule"},
-			"the console is a client of the API; what it foresees of a draft, the domain tells",
+			[]string{"client", "docs", "internal/auth", "internal/console", "internal/endpoints", "internal/errs", "internal/governor", "internal/schedule"},
+			"the console is a client of the API; what it foresees of a draft, the domain tells, and it shows the card that the documents carry",
 		},
 		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
 	}

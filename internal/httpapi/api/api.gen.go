@@ -252,6 +252,102 @@ func (e Method) Valid() bool {
 	}
 }
 
+// Defines values for NoticeChannelKind.
+const (
+	NoticeChannelKindAlertmanager NoticeChannelKind = "alertmanager"
+	NoticeChannelKindEmail        NoticeChannelKind = "email"
+	NoticeChannelKindSlack        NoticeChannelKind = "slack"
+	NoticeChannelKindWebhook      NoticeChannelKind = "webhook"
+)
+
+// Valid indicates whether the value is a known member of the NoticeChannelKind enum.
+func (e NoticeChannelKind) Valid() bool {
+	switch e {
+	case NoticeChannelKindAlertmanager:
+		return true
+	case NoticeChannelKindEmail:
+		return true
+	case NoticeChannelKindSlack:
+		return true
+	case NoticeChannelKindWebhook:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NoticeEvent.
+const (
+	NoticeEventFailures   NoticeEvent = "failures"
+	NoticeEventLate       NoticeEvent = "late"
+	NoticeEventLost       NoticeEvent = "lost"
+	NoticeEventPaused     NoticeEvent = "paused"
+	NoticeEventSuggestion NoticeEvent = "suggestion"
+)
+
+// Valid indicates whether the value is a known member of the NoticeEvent enum.
+func (e NoticeEvent) Valid() bool {
+	switch e {
+	case NoticeEventFailures:
+		return true
+	case NoticeEventLate:
+		return true
+	case NoticeEventLost:
+		return true
+	case NoticeEventPaused:
+		return true
+	case NoticeEventSuggestion:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NoticeKind.
+const (
+	NoticeKindOpened    NoticeKind = "opened"
+	NoticeKindRecovered NoticeKind = "recovered"
+	NoticeKindReminder  NoticeKind = "reminder"
+)
+
+// Valid indicates whether the value is a known member of the NoticeKind enum.
+func (e NoticeKind) Valid() bool {
+	switch e {
+	case NoticeKindOpened:
+		return true
+	case NoticeKindRecovered:
+		return true
+	case NoticeKindReminder:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NoticeState.
+const (
+	NoticeStateDead      NoticeState = "dead"
+	NoticeStateDelivered NoticeState = "delivered"
+	NoticeStateMuted     NoticeState = "muted"
+	NoticeStateWaiting   NoticeState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the NoticeState enum.
+func (e NoticeState) Valid() bool {
+	switch e {
+	case NoticeStateDead:
+		return true
+	case NoticeStateDelivered:
+		return true
+	case NoticeStateMuted:
+		return true
+	case NoticeStateWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PlannerAuthority.
 const (
 	PlannerAuthorityAct     PlannerAuthority = "act"
@@ -1584,8 +1680,268 @@ type LiveRun struct {
 	StartedAt    time.Time `json:"startedAt"`
 }
 
+// MaintenanceWindow defines model for MaintenanceWindow.
+type MaintenanceWindow struct {
+	CreatedAt time.Time `json:"createdAt"`
+
+	// CreatedBy The name of the API key.
+	CreatedBy string `json:"createdBy"`
+
+	// EndpointID The endpoint that it covers. Without it and without labels it covers all of the tenant.
+	EndpointID *string `json:"endpointId,omitempty"`
+
+	// EndsAt Not a part of it; at most 366 days after startsAt.
+	EndsAt time.Time `json:"endsAt"`
+
+	// Labels Labels that an endpoint must have to be covered.
+	Labels *map[string]string `json:"labels,omitempty"`
+	Name   string             `json:"name"`
+
+	// Reason For people; up to 500 characters.
+	Reason   string    `json:"reason"`
+	StartsAt time.Time `json:"startsAt"`
+}
+
+// MaintenanceWindowList defines model for MaintenanceWindowList.
+type MaintenanceWindowList struct {
+	Items []MaintenanceWindow `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// MaintenanceWindowSpec defines model for MaintenanceWindowSpec.
+type MaintenanceWindowSpec struct {
+	// EndpointID The endpoint that it covers. Without it and without labels it covers all of the tenant.
+	EndpointID *string `json:"endpointId,omitempty"`
+
+	// EndsAt Not a part of it; at most 366 days after startsAt.
+	EndsAt time.Time `json:"endsAt"`
+
+	// Labels Labels that an endpoint must have to be covered.
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// Reason For people; up to 500 characters.
+	Reason   *string   `json:"reason,omitempty"`
+	StartsAt time.Time `json:"startsAt"`
+}
+
 // Method The method of the request. Body with HEAD is refused.
 type Method string
+
+// Notice One message about an episode.
+type Notice struct {
+	// Attempts How often it was sent.
+	Attempts int32 `json:"attempts"`
+
+	// ClosedAt When it ended; absent: it goes on.
+	ClosedAt  *time.Time `json:"closedAt,omitempty"`
+	CreatedAt time.Time  `json:"createdAt"`
+
+	// Detail What was known when the episode opened.
+	Detail NoticeDetail `json:"detail"`
+
+	// EndedAt When it was delivered, given up or muted.
+	EndedAt      *time.Time `json:"endedAt,omitempty"`
+	EndpointID   string     `json:"endpointId"`
+	EndpointName string     `json:"endpointName"`
+	EpisodeID    string     `json:"episodeId"`
+
+	// Error Why the last attempt failed, or nobody is told.
+	Error *string `json:"error,omitempty"`
+
+	// Event What a rule is about: so many failures in a row; a start that is late, or has not come; a run of which nobody knows what became of
+	// it; a pause that no person asked for, by the target, the planner or a configuration that cannot be used; a suggestion of the planner that waits.
+	Event NoticeEvent `json:"event"`
+
+	// Held A maintenance window held it.
+	Held bool `json:"held"`
+
+	// ID What receivers know it by, however often it is sent: webhook-id.
+	ID string `json:"id"`
+
+	// Kind What a notice says of its episode.
+	Kind NoticeKind `json:"kind"`
+
+	// NextAttemptAt When it is sent or sent again.
+	NextAttemptAt *time.Time `json:"nextAttemptAt,omitempty"`
+
+	// OpenedAt When the episode began.
+	OpenedAt time.Time `json:"openedAt"`
+
+	// Reminder Which reminder of the episode it is.
+	Reminder *int32 `json:"reminder,omitempty"`
+	Rule     string `json:"rule"`
+
+	// State What became of a notice: it is to be sent, was taken by the receiver, was given up, or nobody is told after all.
+	State NoticeState `json:"state"`
+
+	// StatusCode That the receiver last answered with.
+	StatusCode *int32 `json:"statusCode,omitempty"`
+}
+
+// NoticeChannel Where notices go. `webhook` is a POST of JSON, signed by Standard Webhooks under the tenant's signing keys; `slack` a message that Slack
+// and those that understand its incoming webhooks show; `email` goes by the mail server of the installation; `alertmanager` to the
+// API v2 of an Alertmanager. Secrets are named, never held.
+type NoticeChannel struct {
+	Kind NoticeChannelKind `json:"kind"`
+
+	// To Who gets the mail; up to 20 addresses.
+	To *[]string `json:"to,omitempty"`
+
+	// TokenSecret The secret that is sent as a bearer token.
+	TokenSecret *string `json:"tokenSecret,omitempty"`
+
+	// URL Where the receiver is; of an Alertmanager its base URL. Not for email. Under the same rules as the URL of an endpoint.
+	URL *string `json:"url,omitempty"`
+
+	// URLSecret The secret that is the URL, in place of url: the address of an incoming webhook is one.
+	URLSecret *string `json:"urlSecret,omitempty"`
+}
+
+// NoticeChannelKind defines model for NoticeChannelKind.
+type NoticeChannelKind string
+
+// NoticeDetail What was known when the episode opened.
+type NoticeDetail struct {
+	// Error Of the run.
+	Error *string `json:"error,omitempty"`
+
+	// Failures In a row.
+	Failures *int32 `json:"failures,omitempty"`
+
+	// LateMs How late the start was.
+	LateMs *int64 `json:"lateMs,omitempty"`
+
+	// Reason Of the pause or of the suggestion.
+	Reason *string `json:"reason,omitempty"`
+
+	// ReasonCode Of the run.
+	ReasonCode *string `json:"reasonCode,omitempty"`
+	RunID      *string `json:"runId,omitempty"`
+
+	// Status Of the run.
+	Status *string `json:"status,omitempty"`
+
+	// StatusCode That the target answered with.
+	StatusCode   *int32  `json:"statusCode,omitempty"`
+	SuggestionID *string `json:"suggestionId,omitempty"`
+}
+
+// NoticeEvent What a rule is about: so many failures in a row; a start that is late, or has not come; a run of which nobody knows what became of
+// it; a pause that no person asked for, by the target, the planner or a configuration that cannot be used; a suggestion of the planner that waits.
+type NoticeEvent string
+
+// NoticeKind What a notice says of its episode.
+type NoticeKind string
+
+// NoticeList defines model for NoticeList.
+type NoticeList struct {
+	Items []Notice `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// NoticeRule defines model for NoticeRule.
+type NoticeRule struct {
+	// Channel Where notices go. `webhook` is a POST of JSON, signed by Standard Webhooks under the tenant's signing keys; `slack` a message that Slack
+	// and those that understand its incoming webhooks show; `email` goes by the mail server of the installation; `alertmanager` to the
+	// API v2 of an Alertmanager. Secrets are named, never held.
+	Channel   NoticeChannel `json:"channel"`
+	CreatedAt time.Time     `json:"createdAt"`
+
+	// CreatedBy The name of the API key.
+	CreatedBy string `json:"createdBy"`
+
+	// Enabled Default true.
+	Enabled bool `json:"enabled"`
+
+	// EndpointID The endpoint that the rule is about. Without it and without labels it is about all of the tenant.
+	EndpointID *string `json:"endpointId,omitempty"`
+
+	// Event What a rule is about: so many failures in a row; a start that is late, or has not come; a run of which nobody knows what became of
+	// it; a pause that no person asked for, by the target, the planner or a configuration that cannot be used; a suggestion of the planner that waits.
+	Event NoticeEvent `json:"event"`
+
+	// Failures How many runs in a row failed, retries not counted; required for the event failures, and for no other.
+	Failures *int32 `json:"failures,omitempty"`
+
+	// Labels Labels that an endpoint must have for the rule to be about it.
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// LateMs How much later than planned a start is; required for the event late, and for no other.
+	LateMs *int64 `json:"lateMs,omitempty"`
+	Name   string `json:"name"`
+
+	// Recovery Tell of the end of an episode too. Default true.
+	Recovery bool `json:"recovery"`
+
+	// RemindMs How often an episode that goes on is told again; 0, the default: never.
+	RemindMs  int64     `json:"remindMs"`
+	UpdatedAt time.Time `json:"updatedAt"`
+
+	// UpdatedBy The name of the API key.
+	UpdatedBy string `json:"updatedBy"`
+	Version   int64  `json:"version"`
+}
+
+// NoticeRuleList defines model for NoticeRuleList.
+type NoticeRuleList struct {
+	Items []NoticeRule `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// NoticeRuleSpec defines model for NoticeRuleSpec.
+type NoticeRuleSpec struct {
+	// Channel Where notices go. `webhook` is a POST of JSON, signed by Standard Webhooks under the tenant's signing keys; `slack` a message that Slack
+	// and those that understand its incoming webhooks show; `email` goes by the mail server of the installation; `alertmanager` to the
+	// API v2 of an Alertmanager. Secrets are named, never held.
+	Channel NoticeChannel `json:"channel"`
+
+	// Enabled Default true.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// EndpointID The endpoint that the rule is about. Without it and without labels it is about all of the tenant.
+	EndpointID *string `json:"endpointId,omitempty"`
+
+	// Event What a rule is about: so many failures in a row; a start that is late, or has not come; a run of which nobody knows what became of
+	// it; a pause that no person asked for, by the target, the planner or a configuration that cannot be used; a suggestion of the planner that waits.
+	Event NoticeEvent `json:"event"`
+
+	// Failures How many runs in a row failed, retries not counted; required for the event failures, and for no other.
+	Failures *int32 `json:"failures,omitempty"`
+
+	// Labels Labels that an endpoint must have for the rule to be about it.
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// LateMs How much later than planned a start is; required for the event late, and for no other.
+	LateMs *int64 `json:"lateMs,omitempty"`
+
+	// Recovery Tell of the end of an episode too. Default true.
+	Recovery *bool `json:"recovery,omitempty"`
+
+	// RemindMs How often an episode that goes on is told again; 0, the default: never.
+	RemindMs *int64 `json:"remindMs,omitempty"`
+}
+
+// NoticeState What became of a notice: it is to be sent, was taken by the receiver, was given up, or nobody is told after all.
+type NoticeState string
+
+// NoticeTestResult What came of a test.
+type NoticeTestResult struct {
+	// Delivered Whether the receiver took it.
+	Delivered  bool  `json:"delivered"`
+	DurationMs int64 `json:"durationMs"`
+
+	// Error Why it was not delivered.
+	Error *string `json:"error,omitempty"`
+
+	// StatusCode That the receiver answered with; absent: it did not answer, or the channel is email.
+	StatusCode *int32 `json:"statusCode,omitempty"`
+}
 
 // OneShotHint Asks for one run at an instant.
 type OneShotHint struct {
@@ -2378,6 +2734,15 @@ type KeyID = string
 // Limit defines model for Limit.
 type Limit = int32
 
+// MaintenanceWindowName defines model for MaintenanceWindowName.
+type MaintenanceWindowName = string
+
+// NoticeID defines model for NoticeID.
+type NoticeID = string
+
+// NoticeRuleName defines model for NoticeRuleName.
+type NoticeRuleName = string
+
 // RunID defines model for RunID.
 type RunID = string
 
@@ -2592,6 +2957,42 @@ type ListKeysParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListMaintenanceWindowsParams defines parameters for ListMaintenanceWindows.
+type ListMaintenanceWindowsParams struct {
+	// Limit At most so many items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the page before, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListNoticeRulesParams defines parameters for ListNoticeRules.
+type ListNoticeRulesParams struct {
+	// Limit At most so many items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the page before, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListNoticesParams defines parameters for ListNotices.
+type ListNoticesParams struct {
+	// EndpointID Only notices about this endpoint.
+	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
+
+	// Rule Only notices of the rule of this name.
+	Rule *string `form:"rule,omitempty" json:"rule,omitempty"`
+
+	// State Only notices in this state.
+	State *NoticeState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Limit At most so many items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the page before, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListPlannerSessionsParams defines parameters for ListPlannerSessions.
 type ListPlannerSessionsParams struct {
 	// EndpointID Only analyses of this endpoint.
@@ -2690,6 +3091,12 @@ type CreateKeyJSONRequestBody = KeySpec
 
 // RotateKeyJSONRequestBody defines body for RotateKey for application/json ContentType.
 type RotateKeyJSONRequestBody = KeyRotation
+
+// PutMaintenanceWindowJSONRequestBody defines body for PutMaintenanceWindow for application/json ContentType.
+type PutMaintenanceWindowJSONRequestBody = MaintenanceWindowSpec
+
+// PutNoticeRuleJSONRequestBody defines body for PutNoticeRule for application/json ContentType.
+type PutNoticeRuleJSONRequestBody = NoticeRuleSpec
 
 // CancelRunJSONRequestBody defines body for CancelRun for application/json ContentType.
 type CancelRunJSONRequestBody = CancelRequest
@@ -2798,6 +3205,36 @@ type ServerInterface interface {
 	// RotateKey Give an API key a new secret
 	// (POST /v1/keys/{id}/rotate)
 	RotateKey(ctx echo.Context, id KeyID) error
+	// ListMaintenanceWindows List maintenance windows by name
+	// (GET /v1/maintenance-windows)
+	ListMaintenanceWindows(ctx echo.Context, params ListMaintenanceWindowsParams) error
+	// DeleteMaintenanceWindow Delete a maintenance window
+	// (DELETE /v1/maintenance-windows/{name})
+	DeleteMaintenanceWindow(ctx echo.Context, name MaintenanceWindowName) error
+	// PutMaintenanceWindow Store a maintenance window, or replace it
+	// (PUT /v1/maintenance-windows/{name})
+	PutMaintenanceWindow(ctx echo.Context, name MaintenanceWindowName) error
+	// ListNoticeRules List notice rules by name
+	// (GET /v1/notice-rules)
+	ListNoticeRules(ctx echo.Context, params ListNoticeRulesParams) error
+	// DeleteNoticeRule Delete a notice rule
+	// (DELETE /v1/notice-rules/{name})
+	DeleteNoticeRule(ctx echo.Context, name NoticeRuleName) error
+	// GetNoticeRule Read a notice rule
+	// (GET /v1/notice-rules/{name})
+	GetNoticeRule(ctx echo.Context, name NoticeRuleName) error
+	// PutNoticeRule Store a notice rule, or replace it
+	// (PUT /v1/notice-rules/{name})
+	PutNoticeRule(ctx echo.Context, name NoticeRuleName) error
+	// TestNoticeRule Send a test to where a notice rule says
+	// (POST /v1/notice-rules/{name}/test)
+	TestNoticeRule(ctx echo.Context, name NoticeRuleName) error
+	// ListNotices List what was told and what became of it, newest first
+	// (GET /v1/notices)
+	ListNotices(ctx echo.Context, params ListNoticesParams) error
+	// RetryNotice Send a notice again that was given up
+	// (POST /v1/notices/{id}/retry)
+	RetryNotice(ctx echo.Context, id NoticeID) error
 	// GetPlannerBudget What models have cost today, and may cost
 	// (GET /v1/planner/budget)
 	GetPlannerBudget(ctx echo.Context) error
@@ -3610,6 +4047,214 @@ func (w *ServerInterfaceWrapper) RotateKey(ctx echo.Context) error {
 	return err
 }
 
+// ListMaintenanceWindows converts echo context to params.
+func (w *ServerInterfaceWrapper) ListMaintenanceWindows(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListMaintenanceWindowsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListMaintenanceWindows(ctx, params)
+	return err
+}
+
+// DeleteMaintenanceWindow converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteMaintenanceWindow(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name MaintenanceWindowName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteMaintenanceWindow(ctx, name)
+	return err
+}
+
+// PutMaintenanceWindow converts echo context to params.
+func (w *ServerInterfaceWrapper) PutMaintenanceWindow(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name MaintenanceWindowName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PutMaintenanceWindow(ctx, name)
+	return err
+}
+
+// ListNoticeRules converts echo context to params.
+func (w *ServerInterfaceWrapper) ListNoticeRules(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListNoticeRulesParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListNoticeRules(ctx, params)
+	return err
+}
+
+// DeleteNoticeRule converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteNoticeRule(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name NoticeRuleName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteNoticeRule(ctx, name)
+	return err
+}
+
+// GetNoticeRule converts echo context to params.
+func (w *ServerInterfaceWrapper) GetNoticeRule(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name NoticeRuleName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetNoticeRule(ctx, name)
+	return err
+}
+
+// PutNoticeRule converts echo context to params.
+func (w *ServerInterfaceWrapper) PutNoticeRule(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name NoticeRuleName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PutNoticeRule(ctx, name)
+	return err
+}
+
+// TestNoticeRule converts echo context to params.
+func (w *ServerInterfaceWrapper) TestNoticeRule(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name NoticeRuleName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TestNoticeRule(ctx, name)
+	return err
+}
+
+// ListNotices converts echo context to params.
+func (w *ServerInterfaceWrapper) ListNotices(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListNoticesParams
+	// ------------- Optional query parameter "endpointId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "endpointId", ctx.QueryParams(), &params.EndpointID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter endpointId: %s", err))
+	}
+
+	// ------------- Optional query parameter "rule" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "rule", ctx.QueryParams(), &params.Rule, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter rule: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListNotices(ctx, params)
+	return err
+}
+
+// RetryNotice converts echo context to params.
+func (w *ServerInterfaceWrapper) RetryNotice(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id NoticeID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RetryNotice(ctx, id)
+	return err
+}
+
 // GetPlannerBudget converts echo context to params.
 func (w *ServerInterfaceWrapper) GetPlannerBudget(ctx echo.Context) error {
 	var err error
@@ -4074,6 +4719,16 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/v1/keys/:id", wrapper.RevokeKey, options.OperationMiddlewares["revokeKey"]...)
 	router.GET(options.BaseURL+"/v1/keys/:id", wrapper.GetKey, options.OperationMiddlewares["getKey"]...)
 	router.POST(options.BaseURL+"/v1/keys/:id/rotate", wrapper.RotateKey, options.OperationMiddlewares["rotateKey"]...)
+	router.GET(options.BaseURL+"/v1/maintenance-windows", wrapper.ListMaintenanceWindows, options.OperationMiddlewares["listMaintenanceWindows"]...)
+	router.DELETE(options.BaseURL+"/v1/maintenance-windows/:name", wrapper.DeleteMaintenanceWindow, options.OperationMiddlewares["deleteMaintenanceWindow"]...)
+	router.PUT(options.BaseURL+"/v1/maintenance-windows/:name", wrapper.PutMaintenanceWindow, options.OperationMiddlewares["putMaintenanceWindow"]...)
+	router.GET(options.BaseURL+"/v1/notice-rules", wrapper.ListNoticeRules, options.OperationMiddlewares["listNoticeRules"]...)
+	router.DELETE(options.BaseURL+"/v1/notice-rules/:name", wrapper.DeleteNoticeRule, options.OperationMiddlewares["deleteNoticeRule"]...)
+	router.GET(options.BaseURL+"/v1/notice-rules/:name", wrapper.GetNoticeRule, options.OperationMiddlewares["getNoticeRule"]...)
+	router.PUT(options.BaseURL+"/v1/notice-rules/:name", wrapper.PutNoticeRule, options.OperationMiddlewares["putNoticeRule"]...)
+	router.POST(options.BaseURL+"/v1/notice-rules/:name/test", wrapper.TestNoticeRule, options.OperationMiddlewares["testNoticeRule"]...)
+	router.GET(options.BaseURL+"/v1/notices", wrapper.ListNotices, options.OperationMiddlewares["listNotices"]...)
+	router.POST(options.BaseURL+"/v1/notices/:id/retry", wrapper.RetryNotice, options.OperationMiddlewares["retryNotice"]...)
 	router.GET(options.BaseURL+"/v1/planner/budget", wrapper.GetPlannerBudget, options.OperationMiddlewares["getPlannerBudget"]...)
 	router.GET(options.BaseURL+"/v1/planner/sessions", wrapper.ListPlannerSessions, options.OperationMiddlewares["listPlannerSessions"]...)
 	router.GET(options.BaseURL+"/v1/planner/sessions/:id", wrapper.GetPlannerSession, options.OperationMiddlewares["getPlannerSession"]...)
@@ -9204,6 +9859,1662 @@ func (response RotateKey503ApplicationProblemPlusJSONResponse) VisitRotateKeyRes
 	return err
 }
 
+type ListMaintenanceWindowsRequestObject struct {
+	Params ListMaintenanceWindowsParams
+}
+
+type ListMaintenanceWindowsResponseObject interface {
+	VisitListMaintenanceWindowsResponse(w http.ResponseWriter) error
+}
+
+type ListMaintenanceWindows200JSONResponse MaintenanceWindowList
+
+func (response ListMaintenanceWindows200JSONResponse) VisitListMaintenanceWindowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMaintenanceWindows400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListMaintenanceWindows400ApplicationProblemPlusJSONResponse) VisitListMaintenanceWindowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMaintenanceWindows401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListMaintenanceWindows401ApplicationProblemPlusJSONResponse) VisitListMaintenanceWindowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMaintenanceWindows403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListMaintenanceWindows403ApplicationProblemPlusJSONResponse) VisitListMaintenanceWindowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMaintenanceWindows429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListMaintenanceWindows429ApplicationProblemPlusJSONResponse) VisitListMaintenanceWindowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMaintenanceWindows500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListMaintenanceWindows500ApplicationProblemPlusJSONResponse) VisitListMaintenanceWindowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMaintenanceWindows503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListMaintenanceWindows503ApplicationProblemPlusJSONResponse) VisitListMaintenanceWindowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMaintenanceWindowRequestObject struct {
+	Name MaintenanceWindowName `json:"name"`
+}
+
+type DeleteMaintenanceWindowResponseObject interface {
+	VisitDeleteMaintenanceWindowResponse(w http.ResponseWriter) error
+}
+
+type DeleteMaintenanceWindow204Response struct {
+}
+
+func (response DeleteMaintenanceWindow204Response) VisitDeleteMaintenanceWindowResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteMaintenanceWindow400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteMaintenanceWindow400ApplicationProblemPlusJSONResponse) VisitDeleteMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMaintenanceWindow401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteMaintenanceWindow401ApplicationProblemPlusJSONResponse) VisitDeleteMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMaintenanceWindow403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteMaintenanceWindow403ApplicationProblemPlusJSONResponse) VisitDeleteMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMaintenanceWindow404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteMaintenanceWindow404ApplicationProblemPlusJSONResponse) VisitDeleteMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMaintenanceWindow429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteMaintenanceWindow429ApplicationProblemPlusJSONResponse) VisitDeleteMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMaintenanceWindow500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteMaintenanceWindow500ApplicationProblemPlusJSONResponse) VisitDeleteMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMaintenanceWindow503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteMaintenanceWindow503ApplicationProblemPlusJSONResponse) VisitDeleteMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutMaintenanceWindowRequestObject struct {
+	Name MaintenanceWindowName `json:"name"`
+	Body *PutMaintenanceWindowJSONRequestBody
+}
+
+type PutMaintenanceWindowResponseObject interface {
+	VisitPutMaintenanceWindowResponse(w http.ResponseWriter) error
+}
+
+type PutMaintenanceWindow200JSONResponse MaintenanceWindow
+
+func (response PutMaintenanceWindow200JSONResponse) VisitPutMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutMaintenanceWindow201ResponseHeaders struct {
+	Location string
+}
+
+type PutMaintenanceWindow201JSONResponse struct {
+	Body    MaintenanceWindow
+	Headers PutMaintenanceWindow201ResponseHeaders
+}
+
+func (response PutMaintenanceWindow201JSONResponse) VisitPutMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutMaintenanceWindow400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response PutMaintenanceWindow400ApplicationProblemPlusJSONResponse) VisitPutMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutMaintenanceWindow401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response PutMaintenanceWindow401ApplicationProblemPlusJSONResponse) VisitPutMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutMaintenanceWindow403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response PutMaintenanceWindow403ApplicationProblemPlusJSONResponse) VisitPutMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutMaintenanceWindow409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response PutMaintenanceWindow409ApplicationProblemPlusJSONResponse) VisitPutMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutMaintenanceWindow413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response PutMaintenanceWindow413ApplicationProblemPlusJSONResponse) VisitPutMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutMaintenanceWindow415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response PutMaintenanceWindow415ApplicationProblemPlusJSONResponse) VisitPutMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutMaintenanceWindow422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response PutMaintenanceWindow422ApplicationProblemPlusJSONResponse) VisitPutMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutMaintenanceWindow429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response PutMaintenanceWindow429ApplicationProblemPlusJSONResponse) VisitPutMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutMaintenanceWindow500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response PutMaintenanceWindow500ApplicationProblemPlusJSONResponse) VisitPutMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutMaintenanceWindow503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response PutMaintenanceWindow503ApplicationProblemPlusJSONResponse) VisitPutMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoticeRulesRequestObject struct {
+	Params ListNoticeRulesParams
+}
+
+type ListNoticeRulesResponseObject interface {
+	VisitListNoticeRulesResponse(w http.ResponseWriter) error
+}
+
+type ListNoticeRules200JSONResponse NoticeRuleList
+
+func (response ListNoticeRules200JSONResponse) VisitListNoticeRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoticeRules400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListNoticeRules400ApplicationProblemPlusJSONResponse) VisitListNoticeRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoticeRules401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListNoticeRules401ApplicationProblemPlusJSONResponse) VisitListNoticeRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoticeRules403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListNoticeRules403ApplicationProblemPlusJSONResponse) VisitListNoticeRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoticeRules429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListNoticeRules429ApplicationProblemPlusJSONResponse) VisitListNoticeRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoticeRules500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListNoticeRules500ApplicationProblemPlusJSONResponse) VisitListNoticeRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoticeRules503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListNoticeRules503ApplicationProblemPlusJSONResponse) VisitListNoticeRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNoticeRuleRequestObject struct {
+	Name NoticeRuleName `json:"name"`
+}
+
+type DeleteNoticeRuleResponseObject interface {
+	VisitDeleteNoticeRuleResponse(w http.ResponseWriter) error
+}
+
+type DeleteNoticeRule204Response struct {
+}
+
+func (response DeleteNoticeRule204Response) VisitDeleteNoticeRuleResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteNoticeRule400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteNoticeRule400ApplicationProblemPlusJSONResponse) VisitDeleteNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNoticeRule401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteNoticeRule401ApplicationProblemPlusJSONResponse) VisitDeleteNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNoticeRule403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteNoticeRule403ApplicationProblemPlusJSONResponse) VisitDeleteNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNoticeRule404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteNoticeRule404ApplicationProblemPlusJSONResponse) VisitDeleteNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNoticeRule429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteNoticeRule429ApplicationProblemPlusJSONResponse) VisitDeleteNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNoticeRule500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteNoticeRule500ApplicationProblemPlusJSONResponse) VisitDeleteNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteNoticeRule503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteNoticeRule503ApplicationProblemPlusJSONResponse) VisitDeleteNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNoticeRuleRequestObject struct {
+	Name NoticeRuleName `json:"name"`
+}
+
+type GetNoticeRuleResponseObject interface {
+	VisitGetNoticeRuleResponse(w http.ResponseWriter) error
+}
+
+type GetNoticeRule200JSONResponse NoticeRule
+
+func (response GetNoticeRule200JSONResponse) VisitGetNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNoticeRule400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response GetNoticeRule400ApplicationProblemPlusJSONResponse) VisitGetNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNoticeRule401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response GetNoticeRule401ApplicationProblemPlusJSONResponse) VisitGetNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNoticeRule403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetNoticeRule403ApplicationProblemPlusJSONResponse) VisitGetNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNoticeRule404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response GetNoticeRule404ApplicationProblemPlusJSONResponse) VisitGetNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNoticeRule429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetNoticeRule429ApplicationProblemPlusJSONResponse) VisitGetNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNoticeRule500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response GetNoticeRule500ApplicationProblemPlusJSONResponse) VisitGetNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNoticeRule503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetNoticeRule503ApplicationProblemPlusJSONResponse) VisitGetNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNoticeRuleRequestObject struct {
+	Name NoticeRuleName `json:"name"`
+	Body *PutNoticeRuleJSONRequestBody
+}
+
+type PutNoticeRuleResponseObject interface {
+	VisitPutNoticeRuleResponse(w http.ResponseWriter) error
+}
+
+type PutNoticeRule200JSONResponse NoticeRule
+
+func (response PutNoticeRule200JSONResponse) VisitPutNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNoticeRule201ResponseHeaders struct {
+	Location string
+}
+
+type PutNoticeRule201JSONResponse struct {
+	Body    NoticeRule
+	Headers PutNoticeRule201ResponseHeaders
+}
+
+func (response PutNoticeRule201JSONResponse) VisitPutNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNoticeRule400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response PutNoticeRule400ApplicationProblemPlusJSONResponse) VisitPutNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNoticeRule401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response PutNoticeRule401ApplicationProblemPlusJSONResponse) VisitPutNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNoticeRule403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response PutNoticeRule403ApplicationProblemPlusJSONResponse) VisitPutNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNoticeRule409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response PutNoticeRule409ApplicationProblemPlusJSONResponse) VisitPutNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNoticeRule413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response PutNoticeRule413ApplicationProblemPlusJSONResponse) VisitPutNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNoticeRule415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response PutNoticeRule415ApplicationProblemPlusJSONResponse) VisitPutNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNoticeRule422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response PutNoticeRule422ApplicationProblemPlusJSONResponse) VisitPutNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNoticeRule429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response PutNoticeRule429ApplicationProblemPlusJSONResponse) VisitPutNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNoticeRule500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response PutNoticeRule500ApplicationProblemPlusJSONResponse) VisitPutNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNoticeRule503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response PutNoticeRule503ApplicationProblemPlusJSONResponse) VisitPutNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestNoticeRuleRequestObject struct {
+	Name NoticeRuleName `json:"name"`
+}
+
+type TestNoticeRuleResponseObject interface {
+	VisitTestNoticeRuleResponse(w http.ResponseWriter) error
+}
+
+type TestNoticeRule200JSONResponse NoticeTestResult
+
+func (response TestNoticeRule200JSONResponse) VisitTestNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestNoticeRule400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response TestNoticeRule400ApplicationProblemPlusJSONResponse) VisitTestNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestNoticeRule401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response TestNoticeRule401ApplicationProblemPlusJSONResponse) VisitTestNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestNoticeRule403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response TestNoticeRule403ApplicationProblemPlusJSONResponse) VisitTestNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestNoticeRule404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response TestNoticeRule404ApplicationProblemPlusJSONResponse) VisitTestNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestNoticeRule409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response TestNoticeRule409ApplicationProblemPlusJSONResponse) VisitTestNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestNoticeRule413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response TestNoticeRule413ApplicationProblemPlusJSONResponse) VisitTestNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestNoticeRule415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response TestNoticeRule415ApplicationProblemPlusJSONResponse) VisitTestNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestNoticeRule422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response TestNoticeRule422ApplicationProblemPlusJSONResponse) VisitTestNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestNoticeRule429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response TestNoticeRule429ApplicationProblemPlusJSONResponse) VisitTestNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestNoticeRule500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response TestNoticeRule500ApplicationProblemPlusJSONResponse) VisitTestNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestNoticeRule503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response TestNoticeRule503ApplicationProblemPlusJSONResponse) VisitTestNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoticesRequestObject struct {
+	Params ListNoticesParams
+}
+
+type ListNoticesResponseObject interface {
+	VisitListNoticesResponse(w http.ResponseWriter) error
+}
+
+type ListNotices200JSONResponse NoticeList
+
+func (response ListNotices200JSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotices400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListNotices400ApplicationProblemPlusJSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotices401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListNotices401ApplicationProblemPlusJSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotices403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListNotices403ApplicationProblemPlusJSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotices404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ListNotices404ApplicationProblemPlusJSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotices429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListNotices429ApplicationProblemPlusJSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotices500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListNotices500ApplicationProblemPlusJSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotices503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListNotices503ApplicationProblemPlusJSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryNoticeRequestObject struct {
+	ID NoticeID `json:"id"`
+}
+
+type RetryNoticeResponseObject interface {
+	VisitRetryNoticeResponse(w http.ResponseWriter) error
+}
+
+type RetryNotice200JSONResponse Notice
+
+func (response RetryNotice200JSONResponse) VisitRetryNoticeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryNotice400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response RetryNotice400ApplicationProblemPlusJSONResponse) VisitRetryNoticeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryNotice401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response RetryNotice401ApplicationProblemPlusJSONResponse) VisitRetryNoticeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryNotice403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response RetryNotice403ApplicationProblemPlusJSONResponse) VisitRetryNoticeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryNotice404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response RetryNotice404ApplicationProblemPlusJSONResponse) VisitRetryNoticeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryNotice409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response RetryNotice409ApplicationProblemPlusJSONResponse) VisitRetryNoticeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryNotice413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response RetryNotice413ApplicationProblemPlusJSONResponse) VisitRetryNoticeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryNotice415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response RetryNotice415ApplicationProblemPlusJSONResponse) VisitRetryNoticeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryNotice422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response RetryNotice422ApplicationProblemPlusJSONResponse) VisitRetryNoticeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryNotice429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response RetryNotice429ApplicationProblemPlusJSONResponse) VisitRetryNoticeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryNotice500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response RetryNotice500ApplicationProblemPlusJSONResponse) VisitRetryNoticeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryNotice503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response RetryNotice503ApplicationProblemPlusJSONResponse) VisitRetryNoticeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetPlannerBudgetRequestObject struct {
 }
 
@@ -12436,6 +14747,36 @@ type StrictServerInterface interface {
 	// RotateKey Give an API key a new secret
 	// (POST /v1/keys/{id}/rotate)
 	RotateKey(ctx context.Context, request RotateKeyRequestObject) (RotateKeyResponseObject, error)
+	// ListMaintenanceWindows List maintenance windows by name
+	// (GET /v1/maintenance-windows)
+	ListMaintenanceWindows(ctx context.Context, request ListMaintenanceWindowsRequestObject) (ListMaintenanceWindowsResponseObject, error)
+	// DeleteMaintenanceWindow Delete a maintenance window
+	// (DELETE /v1/maintenance-windows/{name})
+	DeleteMaintenanceWindow(ctx context.Context, request DeleteMaintenanceWindowRequestObject) (DeleteMaintenanceWindowResponseObject, error)
+	// PutMaintenanceWindow Store a maintenance window, or replace it
+	// (PUT /v1/maintenance-windows/{name})
+	PutMaintenanceWindow(ctx context.Context, request PutMaintenanceWindowRequestObject) (PutMaintenanceWindowResponseObject, error)
+	// ListNoticeRules List notice rules by name
+	// (GET /v1/notice-rules)
+	ListNoticeRules(ctx context.Context, request ListNoticeRulesRequestObject) (ListNoticeRulesResponseObject, error)
+	// DeleteNoticeRule Delete a notice rule
+	// (DELETE /v1/notice-rules/{name})
+	DeleteNoticeRule(ctx context.Context, request DeleteNoticeRuleRequestObject) (DeleteNoticeRuleResponseObject, error)
+	// GetNoticeRule Read a notice rule
+	// (GET /v1/notice-rules/{name})
+	GetNoticeRule(ctx context.Context, request GetNoticeRuleRequestObject) (GetNoticeRuleResponseObject, error)
+	// PutNoticeRule Store a notice rule, or replace it
+	// (PUT /v1/notice-rules/{name})
+	PutNoticeRule(ctx context.Context, request PutNoticeRuleRequestObject) (PutNoticeRuleResponseObject, error)
+	// TestNoticeRule Send a test to where a notice rule says
+	// (POST /v1/notice-rules/{name}/test)
+	TestNoticeRule(ctx context.Context, request TestNoticeRuleRequestObject) (TestNoticeRuleResponseObject, error)
+	// ListNotices List what was told and what became of it, newest first
+	// (GET /v1/notices)
+	ListNotices(ctx context.Context, request ListNoticesRequestObject) (ListNoticesResponseObject, error)
+	// RetryNotice Send a notice again that was given up
+	// (POST /v1/notices/{id}/retry)
+	RetryNotice(ctx context.Context, request RetryNoticeRequestObject) (RetryNoticeResponseObject, error)
 	// GetPlannerBudget What models have cost today, and may cost
 	// (GET /v1/planner/budget)
 	GetPlannerBudget(ctx context.Context, request GetPlannerBudgetRequestObject) (GetPlannerBudgetResponseObject, error)
@@ -13513,6 +15854,302 @@ func (sh *strictHandler) RotateKey(ctx echo.Context, id KeyID) error {
 		return err
 	} else if validResponse, ok := response.(RotateKeyResponseObject); ok {
 		return validResponse.VisitRotateKeyResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListMaintenanceWindows operation middleware
+func (sh *strictHandler) ListMaintenanceWindows(ctx echo.Context, params ListMaintenanceWindowsParams) error {
+	var request ListMaintenanceWindowsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListMaintenanceWindows(ctx.Request().Context(), request.(ListMaintenanceWindowsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListMaintenanceWindows")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListMaintenanceWindowsResponseObject); ok {
+		return validResponse.VisitListMaintenanceWindowsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteMaintenanceWindow operation middleware
+func (sh *strictHandler) DeleteMaintenanceWindow(ctx echo.Context, name MaintenanceWindowName) error {
+	var request DeleteMaintenanceWindowRequestObject
+
+	request.Name = name
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteMaintenanceWindow(ctx.Request().Context(), request.(DeleteMaintenanceWindowRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteMaintenanceWindow")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteMaintenanceWindowResponseObject); ok {
+		return validResponse.VisitDeleteMaintenanceWindowResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PutMaintenanceWindow operation middleware
+func (sh *strictHandler) PutMaintenanceWindow(ctx echo.Context, name MaintenanceWindowName) error {
+	var request PutMaintenanceWindowRequestObject
+
+	request.Name = name
+
+	var body PutMaintenanceWindowJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PutMaintenanceWindow(ctx.Request().Context(), request.(PutMaintenanceWindowRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutMaintenanceWindow")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PutMaintenanceWindowResponseObject); ok {
+		return validResponse.VisitPutMaintenanceWindowResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListNoticeRules operation middleware
+func (sh *strictHandler) ListNoticeRules(ctx echo.Context, params ListNoticeRulesParams) error {
+	var request ListNoticeRulesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListNoticeRules(ctx.Request().Context(), request.(ListNoticeRulesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListNoticeRules")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListNoticeRulesResponseObject); ok {
+		return validResponse.VisitListNoticeRulesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteNoticeRule operation middleware
+func (sh *strictHandler) DeleteNoticeRule(ctx echo.Context, name NoticeRuleName) error {
+	var request DeleteNoticeRuleRequestObject
+
+	request.Name = name
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteNoticeRule(ctx.Request().Context(), request.(DeleteNoticeRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteNoticeRule")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteNoticeRuleResponseObject); ok {
+		return validResponse.VisitDeleteNoticeRuleResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetNoticeRule operation middleware
+func (sh *strictHandler) GetNoticeRule(ctx echo.Context, name NoticeRuleName) error {
+	var request GetNoticeRuleRequestObject
+
+	request.Name = name
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetNoticeRule(ctx.Request().Context(), request.(GetNoticeRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetNoticeRule")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetNoticeRuleResponseObject); ok {
+		return validResponse.VisitGetNoticeRuleResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PutNoticeRule operation middleware
+func (sh *strictHandler) PutNoticeRule(ctx echo.Context, name NoticeRuleName) error {
+	var request PutNoticeRuleRequestObject
+
+	request.Name = name
+
+	var body PutNoticeRuleJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PutNoticeRule(ctx.Request().Context(), request.(PutNoticeRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutNoticeRule")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PutNoticeRuleResponseObject); ok {
+		return validResponse.VisitPutNoticeRuleResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// TestNoticeRule operation middleware
+func (sh *strictHandler) TestNoticeRule(ctx echo.Context, name NoticeRuleName) error {
+	var request TestNoticeRuleRequestObject
+
+	request.Name = name
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TestNoticeRule(ctx.Request().Context(), request.(TestNoticeRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestNoticeRule")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(TestNoticeRuleResponseObject); ok {
+		return validResponse.VisitTestNoticeRuleResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListNotices operation middleware
+func (sh *strictHandler) ListNotices(ctx echo.Context, params ListNoticesParams) error {
+	var request ListNoticesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListNotices(ctx.Request().Context(), request.(ListNoticesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListNotices")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListNoticesResponseObject); ok {
+		return validResponse.VisitListNoticesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RetryNotice operation middleware
+func (sh *strictHandler) RetryNotice(ctx echo.Context, id NoticeID) error {
+	var request RetryNoticeRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RetryNotice(ctx.Request().Context(), request.(RetryNoticeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RetryNotice")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RetryNoticeResponseObject); ok {
+		return validResponse.VisitRetryNoticeResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

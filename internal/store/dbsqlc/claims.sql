@@ -3,21 +3,34 @@
 -- only once its lock is over, and never while a run of it is live: that run has to be settled first. Every claim raises the
 -- token, which revokes the claim before it. Rows that another worker is taking at this moment are passed over. The keys go to the
 -- update as an array: joined with the table, they make the planner read all of it until it holds millions of rows.
--- Where tenants are named, it takes the oldest of each of them instead, up to a share, and nothing that is claimed already. A pair is
--- compared as one value, so that only the index by tenant serves: the planner would take the one by time, and read what is due of all.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
     SELECT s.endpoint_id, s.claimed_by IS NOT NULL AS expired
     FROM schedules s
-    WHERE cardinality(coalesce(sqlc.arg('tenant_ids')::uuid[], '{}')) = 0
-      AND s.due_at <= (SELECT now FROM clock) + sqlc.arg('horizon_ms')::bigint * interval '1 ms'
+    WHERE s.due_at <= (SELECT now FROM clock) + sqlc.arg('horizon_ms')::bigint * interval '1 ms'
       AND (s.claimed_by IS NULL
         OR (s.due_at <= (SELECT now FROM clock) AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)))
     ORDER BY s.due_at
     LIMIT sqlc.arg('max_rows')::int
     FOR UPDATE OF s SKIP LOCKED
-), shares AS MATERIALIZED (
+)
+UPDATE schedules s
+SET claim_token = s.claim_token + 1,
+    claimed_by  = sqlc.arg('worker_id')::uuid,
+    claimed_at  = (SELECT now FROM clock),
+    due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
+WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due))
+RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
+    s.due_at AS locked_until, (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due WHERE expired)))::boolean AS expired;
+
+-- name: ScheduleClaimShares :many
+-- Takes the endpoints of some tenants that come due within the horizon, the oldest of each, up to a share; nothing that is claimed already.
+-- Otherwise it does what ScheduleClaimDue does. Tenant and time are compared as one value, so that only the index by tenant serves: the
+-- planner could take the one by time, and read what is due of all.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+), due AS MATERIALIZED (
     SELECT oldest.endpoint_id
     FROM unnest(sqlc.arg('tenant_ids')::uuid[]) AS t (id)
              CROSS JOIN LATERAL (SELECT s.endpoint_id
@@ -34,9 +47,9 @@ SET claim_token = s.claim_token + 1,
     claimed_by  = sqlc.arg('worker_id')::uuid,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
-WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due UNION ALL SELECT endpoint_id FROM shares))
+WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due))
 RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
-    s.due_at AS locked_until, (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due WHERE expired)))::boolean AS expired;
+    s.due_at AS locked_until, false AS expired;
 
 -- name: ScheduleDueTenants :many
 -- Which tenants have endpoints that come due within the horizon and are not claimed: one look into the index for each tenant there is.
@@ -54,22 +67,35 @@ FROM tenants t
                              LIMIT 1) oldest
 ORDER BY t.id;
 
--- name: ScheduleRelease :execrows
--- Gives back claims that were not started: claimable at their planned time, or after a rest, under a higher token, so that a start of
--- the same claim that arrives late does not start. A claim that was revoked or started meanwhile is left alone.
+-- name: ScheduleRest :exec
+-- Keeps endpoints whose claims were given back in the same transaction, under the tokens that the claims had, from being claimed for a
+-- while. What they are planned for stays.
 WITH given AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token,
            unnest(sqlc.arg('rest_ms')::bigint[]) AS rest_ms
 )
 UPDATE schedules s
-SET claimed_by = NULL, claimed_at = NULL, claim_token = s.claim_token + 1,
-    due_at = CASE WHEN given.rest_ms = 0 THEN s.planned_at
-                  ELSE greatest(s.planned_at, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + given.rest_ms * interval '1 ms') END
+SET due_at = greatest(s.planned_at, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + given.rest_ms * interval '1 ms')
 FROM given
-WHERE s.endpoint_id = given.endpoint_id
+WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
+  AND s.claim_token = given.token + 1
+  AND s.claimed_by IS NULL;
+
+-- name: ScheduleRelease :execrows
+-- Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
+-- that arrives late does not start. A claim that was revoked or started meanwhile is left alone. ANY (ARRAY[...]) in the place of an
+-- equality leaves the planner one way: looking rows up by key. It could otherwise begin at the table, which is cheap as long as that is
+-- empty, and the plan is kept.
+WITH given AS (
+    SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
+)
+UPDATE schedules s
+SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
+FROM given
+WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
   AND s.claim_token = given.token
   AND s.claimed_by = sqlc.arg('worker_id')::uuid
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id);
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = ANY (ARRAY[s.endpoint_id]));
 
 -- name: LiveRunExtendLocks :many
 -- Moves on the locks of runs that are still this worker's, by run and token, and returns them. What does not come back was

@@ -78,31 +78,19 @@ WITH clock AS MATERIALIZED (
 ), due AS MATERIALIZED (
     SELECT s.endpoint_id, s.claimed_by IS NOT NULL AS expired
     FROM schedules s
-    WHERE cardinality(coalesce($4::uuid[], '{}')) = 0
-      AND s.due_at <= (SELECT now FROM clock) + $5::bigint * interval '1 ms'
+    WHERE s.due_at <= (SELECT now FROM clock) + $4::bigint * interval '1 ms'
       AND (s.claimed_by IS NULL
         OR (s.due_at <= (SELECT now FROM clock) AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)))
     ORDER BY s.due_at
-    LIMIT $6::int
+    LIMIT $5::int
     FOR UPDATE OF s SKIP LOCKED
-), shares AS MATERIALIZED (
-    SELECT oldest.endpoint_id
-    FROM unnest($4::uuid[]) AS t (id)
-             CROSS JOIN LATERAL (SELECT s.endpoint_id
-                                 FROM schedules s
-                                 WHERE s.claimed_by IS NULL
-                                   AND (s.tenant_id, s.due_at) >= (t.id, '-infinity'::timestamptz)
-                                   AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + $5::bigint * interval '1 ms')
-                                 ORDER BY s.tenant_id, s.due_at
-                                 LIMIT $7::int
-                                 FOR UPDATE OF s SKIP LOCKED) oldest
 )
 UPDATE schedules s
 SET claim_token = s.claim_token + 1,
     claimed_by  = $1::uuid,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
-WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due UNION ALL SELECT endpoint_id FROM shares))
+WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due))
 RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
     s.due_at AS locked_until, (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due WHERE expired)))::boolean AS expired
 `
@@ -111,10 +99,8 @@ type ScheduleClaimDueParams struct {
 	WorkerID  UUID
 	LockTtlMs int32
 	Now       *time.Time
-	TenantIds []UUID
 	HorizonMs int64
 	MaxRows   int32
-	Share     int32
 }
 
 type ScheduleClaimDueRow struct {
@@ -134,17 +120,13 @@ type ScheduleClaimDueRow struct {
 // only once its lock is over, and never while a run of it is live: that run has to be settled first. Every claim raises the
 // token, which revokes the claim before it. Rows that another worker is taking at this moment are passed over. The keys go to the
 // update as an array: joined with the table, they make the planner read all of it until it holds millions of rows.
-// Where tenants are named, it takes the oldest of each of them instead, up to a share, and nothing that is claimed already. A pair is
-// compared as one value, so that only the index by tenant serves: the planner would take the one by time, and read what is due of all.
 func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleClaimDueParams) ([]ScheduleClaimDueRow, error) {
 	rows, err := db.Query(ctx, scheduleClaimDue,
 		arg.WorkerID,
 		arg.LockTtlMs,
 		arg.Now,
-		arg.TenantIds,
 		arg.HorizonMs,
 		arg.MaxRows,
-		arg.Share,
 	)
 	if err != nil {
 		return nil, err
@@ -153,6 +135,94 @@ func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleCla
 	var items []ScheduleClaimDueRow
 	for rows.Next() {
 		var i ScheduleClaimDueRow
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.ClaimToken,
+			&i.Slot,
+			&i.PlannedAt,
+			&i.Attempt,
+			&i.Source,
+			&i.Version,
+			&i.ClaimedAt,
+			&i.LockedUntil,
+			&i.Expired,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const scheduleClaimShares = `-- name: ScheduleClaimShares :many
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
+), due AS MATERIALIZED (
+    SELECT oldest.endpoint_id
+    FROM unnest($4::uuid[]) AS t (id)
+             CROSS JOIN LATERAL (SELECT s.endpoint_id
+                                 FROM schedules s
+                                 WHERE s.claimed_by IS NULL
+                                   AND (s.tenant_id, s.due_at) >= (t.id, '-infinity'::timestamptz)
+                                   AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + $5::bigint * interval '1 ms')
+                                 ORDER BY s.tenant_id, s.due_at
+                                 LIMIT $6::int
+                                 FOR UPDATE OF s SKIP LOCKED) oldest
+)
+UPDATE schedules s
+SET claim_token = s.claim_token + 1,
+    claimed_by  = $1::uuid,
+    claimed_at  = (SELECT now FROM clock),
+    due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
+WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due))
+RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
+    s.due_at AS locked_until, false AS expired
+`
+
+type ScheduleClaimSharesParams struct {
+	WorkerID  UUID
+	LockTtlMs int32
+	Now       *time.Time
+	TenantIds []UUID
+	HorizonMs int64
+	Share     int32
+}
+
+type ScheduleClaimSharesRow struct {
+	EndpointID  UUID
+	ClaimToken  int64
+	Slot        time.Time
+	PlannedAt   time.Time
+	Attempt     int16
+	Source      string
+	Version     int64
+	ClaimedAt   time.Time
+	LockedUntil time.Time
+	Expired     bool
+}
+
+// Takes the endpoints of some tenants that come due within the horizon, the oldest of each, up to a share; nothing that is claimed already.
+// Otherwise it does what ScheduleClaimDue does. Tenant and time are compared as one value, so that only the index by tenant serves: the
+// planner could take the one by time, and read what is due of all.
+func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg ScheduleClaimSharesParams) ([]ScheduleClaimSharesRow, error) {
+	rows, err := db.Query(ctx, scheduleClaimShares,
+		arg.WorkerID,
+		arg.LockTtlMs,
+		arg.Now,
+		arg.TenantIds,
+		arg.HorizonMs,
+		arg.Share,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ScheduleClaimSharesRow
+	for rows.Next() {
+		var i ScheduleClaimSharesRow
 		if err := rows.Scan(
 			&i.EndpointID,
 			&i.ClaimToken,
@@ -219,40 +289,63 @@ func (q *Queries) ScheduleDueTenants(ctx context.Context, db DBTX, arg ScheduleD
 
 const scheduleRelease = `-- name: ScheduleRelease :execrows
 WITH given AS (
-    SELECT unnest($3::uuid[]) AS endpoint_id, unnest($4::bigint[]) AS token,
-           unnest($5::bigint[]) AS rest_ms
+    SELECT unnest($2::uuid[]) AS endpoint_id, unnest($3::bigint[]) AS token
 )
 UPDATE schedules s
-SET claimed_by = NULL, claimed_at = NULL, claim_token = s.claim_token + 1,
-    due_at = CASE WHEN given.rest_ms = 0 THEN s.planned_at
-                  ELSE greatest(s.planned_at, coalesce($1::timestamptz, clock_timestamp()) + given.rest_ms * interval '1 ms') END
+SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
 FROM given
-WHERE s.endpoint_id = given.endpoint_id
+WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
   AND s.claim_token = given.token
-  AND s.claimed_by = $2::uuid
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
+  AND s.claimed_by = $1::uuid
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = ANY (ARRAY[s.endpoint_id]))
 `
 
 type ScheduleReleaseParams struct {
-	Now         *time.Time
 	WorkerID    UUID
+	EndpointIds []UUID
+	Tokens      []int64
+}
+
+// Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
+// that arrives late does not start. A claim that was revoked or started meanwhile is left alone. ANY (ARRAY[...]) in the place of an
+// equality leaves the planner one way: looking rows up by key. It could otherwise begin at the table, which is cheap as long as that is
+// empty, and the plan is kept.
+func (q *Queries) ScheduleRelease(ctx context.Context, db DBTX, arg ScheduleReleaseParams) (int64, error) {
+	result, err := db.Exec(ctx, scheduleRelease, arg.WorkerID, arg.EndpointIds, arg.Tokens)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const scheduleRest = `-- name: ScheduleRest :exec
+WITH given AS (
+    SELECT unnest($2::uuid[]) AS endpoint_id, unnest($3::bigint[]) AS token,
+           unnest($4::bigint[]) AS rest_ms
+)
+UPDATE schedules s
+SET due_at = greatest(s.planned_at, coalesce($1::timestamptz, clock_timestamp()) + given.rest_ms * interval '1 ms')
+FROM given
+WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
+  AND s.claim_token = given.token + 1
+  AND s.claimed_by IS NULL
+`
+
+type ScheduleRestParams struct {
+	Now         *time.Time
 	EndpointIds []UUID
 	Tokens      []int64
 	RestMs      []int64
 }
 
-// Gives back claims that were not started: claimable at their planned time, or after a rest, under a higher token, so that a start of
-// the same claim that arrives late does not start. A claim that was revoked or started meanwhile is left alone.
-func (q *Queries) ScheduleRelease(ctx context.Context, db DBTX, arg ScheduleReleaseParams) (int64, error) {
-	result, err := db.Exec(ctx, scheduleRelease,
+// Keeps endpoints whose claims were given back in the same transaction, under the tokens that the claims had, from being claimed for a
+// while. What they are planned for stays.
+func (q *Queries) ScheduleRest(ctx context.Context, db DBTX, arg ScheduleRestParams) error {
+	_, err := db.Exec(ctx, scheduleRest,
 		arg.Now,
-		arg.WorkerID,
 		arg.EndpointIds,
 		arg.Tokens,
 		arg.RestMs,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }

@@ -26,7 +26,7 @@ WITH done AS (
 )
 SELECT r.id, coalesce(r.next_source, '')::text AS next_source
 FROM done
-         JOIN runs r ON r.tenant_id = done.tenant_id AND r.id = done.run_id AND r.scheduled_for = done.scheduled_for
+         JOIN runs r ON r.tenant_id = ANY (ARRAY[done.tenant_id]) AND r.id = ANY (ARRAY[done.run_id]) AND r.scheduled_for = done.scheduled_for
 WHERE r.claim_token = done.token
   AND r.worker_id = sqlc.arg('worker_id')::uuid
   AND r.status = done.status
@@ -39,10 +39,10 @@ WITH done AS (
 )
 SELECT s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.due_at AS locked_until
 FROM done
-         JOIN schedules s ON s.endpoint_id = done.endpoint_id AND s.claim_token = done.token + 1
+         JOIN schedules s ON s.endpoint_id = ANY (ARRAY[done.endpoint_id]) AND s.claim_token = done.token + 1
 WHERE s.claimed_by = sqlc.arg('worker_id')::uuid
   AND s.due_at > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id);
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = ANY (ARRAY[s.endpoint_id]));
 
 -- name: ScheduleLock :many
 -- Locks rows in one order, so that two batches cannot wait for each other, and returns them as they are once they are locked: a row
@@ -56,7 +56,7 @@ FOR UPDATE;
 
 -- name: ScheduleFinish :many
 -- Writes what the finishes decided. A row whose next due time lies close by stays with its holder under a new token: holder and
--- lock are set together. An instant of the year 1 means none.
+-- lock are set together. An instant of the year 1 means none. The rows are looked up by their key; see ScheduleRelease.
 WITH next AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
            unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
@@ -99,5 +99,5 @@ SET planned_at       = next.planned_at,
                                 THEN greatest(clock.now, next.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
                             ELSE next.planned_at END
 FROM next, clock
-WHERE s.endpoint_id = next.endpoint_id
+WHERE s.endpoint_id = ANY (ARRAY[next.endpoint_id])
 RETURNING s.endpoint_id, s.claim_token, s.due_at, s.claimed_by;

@@ -68,7 +68,7 @@ WITH done AS (
 )
 SELECT r.id, coalesce(r.next_source, '')::text AS next_source
 FROM done
-         JOIN runs r ON r.tenant_id = done.tenant_id AND r.id = done.run_id AND r.scheduled_for = done.scheduled_for
+         JOIN runs r ON r.tenant_id = ANY (ARRAY[done.tenant_id]) AND r.id = ANY (ARRAY[done.run_id]) AND r.scheduled_for = done.scheduled_for
 WHERE r.claim_token = done.token
   AND r.worker_id = $1::uuid
   AND r.status = done.status
@@ -163,7 +163,7 @@ SET planned_at       = next.planned_at,
                                 THEN greatest(clock.now, next.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
                             ELSE next.planned_at END
 FROM next, clock
-WHERE s.endpoint_id = next.endpoint_id
+WHERE s.endpoint_id = ANY (ARRAY[next.endpoint_id])
 RETURNING s.endpoint_id, s.claim_token, s.due_at, s.claimed_by
 `
 
@@ -197,7 +197,7 @@ type ScheduleFinishRow struct {
 }
 
 // Writes what the finishes decided. A row whose next due time lies close by stays with its holder under a new token: holder and
-// lock are set together. An instant of the year 1 means none.
+// lock are set together. An instant of the year 1 means none. The rows are looked up by their key; see ScheduleRelease.
 func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinishParams) ([]ScheduleFinishRow, error) {
 	rows, err := db.Query(ctx, scheduleFinish,
 		arg.WorkerID,
@@ -249,10 +249,10 @@ WITH done AS (
 )
 SELECT s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.due_at AS locked_until
 FROM done
-         JOIN schedules s ON s.endpoint_id = done.endpoint_id AND s.claim_token = done.token + 1
+         JOIN schedules s ON s.endpoint_id = ANY (ARRAY[done.endpoint_id]) AND s.claim_token = done.token + 1
 WHERE s.claimed_by = $1::uuid
   AND s.due_at > coalesce($2::timestamptz, clock_timestamp())
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = ANY (ARRAY[s.endpoint_id]))
 `
 
 type ScheduleListKeptParams struct {

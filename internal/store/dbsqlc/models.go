@@ -106,6 +106,39 @@ type LiveRun struct {
 	CancelReason      *string
 }
 
+type MaintenanceWindow struct {
+	TenantID   UUID
+	Name       string
+	EndpointID *UUID
+	Labels     json.RawMessage
+	StartsAt   time.Time
+	EndsAt     time.Time
+	Reason     string
+	CreatedAt  time.Time
+	CreatedBy  string
+}
+
+type NoticeRule struct {
+	ID         UUID
+	TenantID   UUID
+	Name       string
+	Event      string
+	Threshold  int64
+	EndpointID *UUID
+	Labels     json.RawMessage
+	Recovery   bool
+	RemindMs   int64
+	Enabled    bool
+	Channel    json.RawMessage
+	Version    int64
+	CreatedAt  time.Time
+	CreatedBy  string
+	UpdatedAt  time.Time
+	UpdatedBy  string
+	WalkFrom   time.Time
+	Walked     *UUID
+}
+
 type PlannerSession struct {
 	ID               UUID
 	TenantID         UUID

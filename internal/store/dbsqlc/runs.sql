@@ -41,6 +41,16 @@ SELECT unnest(sqlc.arg('ids')::uuid[]),
        nullif(unnest(sqlc.arg('skipped_counts')::bigint[]), 0),
        nullif(unnest(sqlc.arg('body_digests')::bigint[]), 0);
 
+-- name: RunSlots :many
+-- The due times of an endpoint's runs between two IDs, ascending.
+SELECT scheduled_for
+FROM runs
+WHERE endpoint_id = @endpoint_id
+  AND id >= sqlc.arg('from_id')::uuid
+  AND id < sqlc.arg('before_id')::uuid
+ORDER BY id
+LIMIT 1000;
+
 -- name: RunBodyInsert :exec
 -- An empty tail means none.
 INSERT INTO run_bodies (run_id, scheduled_for, content_type, body, tail)

@@ -540,3 +540,40 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]Ru
 	}
 	return items, nil
 }
+
+const runSlots = `-- name: RunSlots :many
+SELECT scheduled_for
+FROM runs
+WHERE endpoint_id = $1
+  AND id >= $2::uuid
+  AND id < $3::uuid
+ORDER BY id
+LIMIT 1000
+`
+
+type RunSlotsParams struct {
+	EndpointID UUID
+	FromID     UUID
+	BeforeID   UUID
+}
+
+// The due times of an endpoint's runs between two IDs, ascending.
+func (q *Queries) RunSlots(ctx context.Context, db DBTX, arg RunSlotsParams) ([]time.Time, error) {
+	rows, err := db.Query(ctx, runSlots, arg.EndpointID, arg.FromID, arg.BeforeID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []time.Time
+	for rows.Next() {
+		var scheduled_for time.Time
+		if err := rows.Scan(&scheduled_for); err != nil {
+			return nil, err
+		}
+		items = append(items, scheduled_for)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

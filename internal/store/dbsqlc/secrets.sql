@@ -71,6 +71,13 @@ WHERE tenant_id = @tenant_id
 ORDER BY name
 FOR KEY SHARE;
 
+-- name: SecretsKnown :many
+-- Which of these secrets there are at the moment.
+SELECT name
+FROM secrets
+WHERE tenant_id = @tenant_id
+  AND name = ANY (sqlc.arg('names')::text[]);
+
 -- name: SecretReferencesClear :exec
 DELETE FROM secret_references WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[]);
 

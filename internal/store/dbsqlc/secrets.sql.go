@@ -350,6 +350,39 @@ func (q *Queries) SecretsChange(ctx context.Context, db DBTX, tenantID UUID) (in
 	return secrets_version, err
 }
 
+const secretsKnown = `-- name: SecretsKnown :many
+SELECT name
+FROM secrets
+WHERE tenant_id = $1
+  AND name = ANY ($2::text[])
+`
+
+type SecretsKnownParams struct {
+	TenantID UUID
+	Names    []string
+}
+
+// Which of these secrets there are at the moment.
+func (q *Queries) SecretsKnown(ctx context.Context, db DBTX, arg SecretsKnownParams) ([]string, error) {
+	rows, err := db.Query(ctx, secretsKnown, arg.TenantID, arg.Names)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		items = append(items, name)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const secretsSample = `-- name: SecretsSample :many
 SELECT DISTINCT ON (sealed_under) tenant_id, name, sealed_under, sealed
 FROM secrets

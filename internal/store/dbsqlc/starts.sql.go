@@ -15,7 +15,7 @@ SELECT l.endpoint_id, l.run_id, l.tenant_id, l.started_at, l.locked_until
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id,
              unnest($2::uuid[]) AS run_id,
              unnest($3::bigint[]) AS token) asked
-         JOIN live_runs l ON l.endpoint_id = asked.endpoint_id AND l.run_id = asked.run_id AND l.claim_token = asked.token
+         JOIN live_runs l ON l.endpoint_id = ANY (ARRAY[asked.endpoint_id]) AND l.run_id = asked.run_id AND l.claim_token = asked.token
 WHERE l.worker_id = $4::uuid
 `
 
@@ -162,12 +162,11 @@ WHERE l.endpoint_id = ANY (ARRAY(
     FROM (SELECT unnest($1::uuid[]) AS endpoint_id,
                  unnest($2::uuid[]) AS run_id,
                  unnest($3::bigint[]) AS token) w
-             CROSS JOIN LATERAL (SELECT f.run_id, f.claim_token, f.worker_id FROM live_runs f WHERE f.endpoint_id = w.endpoint_id OFFSET 0) live
-             CROSS JOIN LATERAL (SELECT f.claim_token FROM schedules f WHERE f.endpoint_id = w.endpoint_id OFFSET 0) s
+             CROSS JOIN LATERAL (SELECT f.endpoint_id FROM schedules f WHERE f.endpoint_id = w.endpoint_id AND f.claim_token <> w.token OFFSET 0) s
+             CROSS JOIN LATERAL (SELECT f.run_id, f.claim_token, f.worker_id FROM live_runs f WHERE f.endpoint_id = s.endpoint_id OFFSET 0) live
     WHERE live.run_id = w.run_id
       AND live.claim_token = w.token
-      AND live.worker_id = $4::uuid
-      AND s.claim_token <> w.token))
+      AND live.worker_id = $4::uuid))
 RETURNING l.run_id
 `
 
@@ -180,7 +179,8 @@ type LiveRunTakeBackParams struct {
 
 // Takes back starts whose token has changed after all. An insert that waits for the end of an earlier live run of its endpoint goes
 // on with the snapshot from before that run's finish; only a later statement sees the token that the finish has raised. The token of
-// a run that is under way never changes, so only what was just started can be found here.
+// a run that is under way never changes, so only what was just started can be found here. Nearly always nothing is: live rows are looked up
+// for tokens that have changed alone.
 func (q *Queries) LiveRunTakeBack(ctx context.Context, db DBTX, arg LiveRunTakeBackParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, liveRunTakeBack,
 		arg.EndpointIds,

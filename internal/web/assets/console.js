@@ -46,6 +46,14 @@
     cursor: { points: { show: false }, drag: { x: false, y: false } }, legend: { show: false }, padding: [8, 8, 0, 0],
   });
 
+  // outlook adds to a tempo what would follow from a suggestion, and returns its line.
+  const outlook = (d) => {
+    const line = [...d.times.map(() => null), ...d.then.interval];
+    for (const list of [d.interval, d.hint, d.backoff, d.clamped]) list.push(...d.then.times.map(() => null));
+    d.times.push(...d.then.times);
+    return line;
+  };
+
   const draw = {
     outcomes(element, d) {
       const sum = (...lists) => d.times.map((_, i) => lists.reduce((n, list) => n + list[i], 0));
@@ -77,7 +85,8 @@
         }
         u.ctx.restore();
       };
-      const values = [...d.interval, d.baseline, d.min, d.max].filter((v) => v != null && v > 0);
+      const then = d.then ? outlook(d) : null;
+      const values = [...d.interval, ...(then || []), d.baseline, d.min, d.max].filter((v) => v != null && v > 0);
       const low = Math.min(...values) / 1.6, high = Math.max(...values) * 1.6;
       const limit = (v) => ({ stroke: v == null ? "transparent" : color("--live"), width: 1, points: { show: false } });
       return [{
@@ -86,9 +95,10 @@
         series: [
           {}, { stroke: color("--quiet"), width: 1, dash: [6, 4], points: { show: false } }, limit(d.min), limit(d.max),
           { stroke: color("--pico-color"), width: 1.75, paths: stepped, points: { show: false } }, points("--lost"), points("--bad"), points("--live"),
+          ...(then ? [{ stroke: color("--lost"), width: 2.5, dash: [8, 4], paths: stepped, points: { show: true, size: 7, fill: color("--lost") } }] : []),
         ],
-        hooks: { drawClear: [(u) => { shade(u, d.hints, color("--lost-soft")); shade(u, d.pauses, color("--held-soft")); }] },
-      }, [d.times, flat(d.baseline), flat(d.min ?? low), flat(d.max ?? high), d.interval, d.hint, d.backoff, d.clamped], d.times.length > 1];
+        hooks: { drawClear: [(u) => { shade(u, d.hints, color("--lost-soft")); shade(u, d.pauses, color("--held-soft")); if (d.then?.paused) shade(u, [d.then.paused], color("--held-soft")); }] },
+      }, [d.times, flat(d.baseline), flat(d.min ?? low), flat(d.max ?? high), d.interval, d.hint, d.backoff, d.clamped, ...(then ? [then] : [])], d.times.length > 1];
     },
   };
 
@@ -236,7 +246,12 @@
   // Errors of a draft, at their fields. Only fields that somebody touched complain while typing.
 
   const touched = new Set();
-  document.addEventListener("input", (event) => { if (event.target.closest("#endpoint-form")) touched.add(event.target.name); });
+  document.addEventListener("input", (event) => {
+    if (!event.target.closest("#endpoint-form")) return;
+    touched.add(event.target.name);
+    const line = event.target.closest(".row")?.querySelector("[data-error-of]"); // The fields of a row have one line for their errors.
+    if (line) touched.add(line.dataset.errorOf);
+  });
   const drafted = () => {
     if (!$("#draft [data-drafted]")) return; // What a form that was sent complains about stays until something is typed.
     const found = new Map($$("#draft [data-error]").map((e) => [e.dataset.error, e.textContent]));
@@ -248,16 +263,37 @@
     }
   };
 
+  // Rows of fields: another is an empty copy of the last, under the next number.
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-add-row]");
+    if (!button) return;
+    const rows = $$(".row", button.previousElementSibling), last = rows.at(-1), next = last.cloneNode(true);
+    for (const e of $$("*", next)) {
+      for (const a of ["id", "name", "aria-describedby", "data-error-of"]) {
+        if (e.hasAttribute(a)) e.setAttribute(a, e.getAttribute(a).replace(/^((?:[ef]-)?(?:rule|redact))\d+/, `$1${rows.length}`));
+      }
+      e.removeAttribute("aria-invalid");
+      if (e.matches("input, select")) e.value = "";
+      if (e.matches("[data-error-of]")) e.textContent = "";
+    }
+    last.after(next);
+    button.hidden = rows.length + 1 >= Number(button.dataset.addRow);
+    $("select", next).focus();
+  });
+
   // What htmx tells
 
-  document.addEventListener("htmx:after:swap", (event) => {
-    const dialog = $("#dialog");
-    if (event.detail.ctx.target === dialog && dialog.firstElementChild && !dialog.open) dialog.showModal();
+  // A dialog is opened in the step that fills it. What it showed stays when it is closed, and is replaced by the next: its close event comes with
+  // the next frame only, which on a busy machine is after the next dialog has come.
+  document.addEventListener("htmx:before:settle", (event) => {
+    if (event.target.id === "dialog" && !event.target.open) { event.target.showModal(); $$("[data-chart]", event.target).forEach(chart); }
+  });
+  document.addEventListener("htmx:after:swap", () => {
     ticks();
     drafted();
     relative();
   });
-  document.addEventListener("close", (event) => { if (event.target.id === "dialog" && !event.target.open) event.target.textContent = ""; }, true);
   document.addEventListener("visibilitychange", redraw);
   let resized;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(charts, 150); });

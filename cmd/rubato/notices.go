@@ -1,0 +1,362 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"rubato/client"
+)
+
+// noticesCmd is `rubato notices`.
+type noticesCmd struct {
+	Set     noticesSetCmd     `cmd:"" help:"Store a notice rule, or replace it. For example: rubato notices set shop --failures 3 --label team=shop --channel slack --url-secret slack-url"`
+	Get     noticesGetCmd     `cmd:"" help:"Print one notice rule."`
+	Rules   noticesRulesCmd   `cmd:"" help:"Print notice rules by name."`
+	Delete  noticesDeleteCmd  `cmd:"" help:"Delete a notice rule."`
+	Test    noticesTestCmd    `cmd:"" help:"Send a test to where a notice rule says, and print what came of it."`
+	List    noticesListCmd    `cmd:"" help:"Print what was told and what became of it, the newest first."`
+	Retry   noticesRetryCmd   `cmd:"" help:"Send a notice again that was given up."`
+	Windows noticesWindowsCmd `cmd:"" help:"Print maintenance windows by name."`
+	Window  noticesWindowCmd  `cmd:"" help:"Store a maintenance window, or replace it: nobody is told of its endpoints meanwhile."`
+	Close   noticesCloseCmd   `cmd:"" help:"Delete a maintenance window. What it held is told now, where it goes on."`
+}
+
+type (
+	noticesSetCmd struct {
+		Name string `arg:"" help:"Its name: lower-case letters, digits, dots, hyphens and underscores."`
+		File string `short:"f" placeholder:"FILE" help:"Read the rule from a JSON file, or from the input with -. Excludes every other flag."`
+
+		Event    string        `placeholder:"EVENT" help:"What it is about: failures, late, lost, paused or suggestion. Failures or late follow from their own flags."`
+		Failures int           `placeholder:"N" help:"Tell when so many runs in a row failed."`
+		Late     time.Duration `placeholder:"DURATION" help:"Tell when a start is so late, such as 30s."`
+		Endpoint string        `placeholder:"ID" help:"About this endpoint alone."`
+		Label    []string      `placeholder:"NAME=VALUE" sep:"none" help:"About endpoints with this label; may be repeated."`
+
+		NoRecovery bool          `help:"Say nothing of the end of an episode."`
+		Remind     time.Duration `placeholder:"DURATION" help:"Tell again while it goes on, such as 1h."`
+		Disabled   bool          `help:"Keep the rule without going by it."`
+
+		Channel     string   `enum:",webhook,slack,email,alertmanager" default:"" placeholder:"KIND" help:"How it goes out: webhook, slack, email or alertmanager."`
+		ChannelURL  string   `name:"url" placeholder:"URL" help:"Where to; of an Alertmanager its base URL."`
+		URLSecret   string   `placeholder:"NAME" help:"The secret that is the URL."`
+		TokenSecret string   `placeholder:"NAME" help:"The secret that is sent as a bearer token."`
+		To          []string `placeholder:"ADDRESS" help:"Who gets the mail; may be repeated."`
+	}
+	noticesGetCmd struct {
+		serverFlag
+
+		Name string `arg:"" help:"Its name."`
+	}
+	noticesRulesCmd struct {
+		serverFlag
+
+		Limit  int32  `default:"50" help:"At most so many."`
+		Cursor string `help:"Where the last list ended."`
+	}
+	noticesDeleteCmd struct {
+		serverFlag
+
+		Name string `arg:"" help:"Its name."`
+	}
+	noticesTestCmd struct {
+		serverFlag
+
+		Name string `arg:"" help:"The name of the rule."`
+	}
+	noticesListCmd struct {
+		serverFlag
+
+		Endpoint string `placeholder:"ID" help:"Only of this endpoint."`
+		Rule     string `placeholder:"NAME" help:"Only of this rule."`
+		State    string `enum:",waiting,delivered,dead,muted" default:"" placeholder:"STATE" help:"Only those that are waiting, delivered, dead or muted."`
+		Limit    int32  `default:"50" help:"At most so many."`
+		Cursor   string `help:"Where the last list ended."`
+	}
+	noticesRetryCmd struct {
+		serverFlag
+
+		Notice string `arg:"" help:"The id of the notice (ntc_...)."`
+	}
+	noticesWindowsCmd struct {
+		serverFlag
+
+		Limit  int32  `default:"50" help:"At most so many."`
+		Cursor string `help:"Where the last list ended."`
+	}
+	noticesWindowCmd struct {
+		serverFlag
+
+		Name     string        `arg:"" help:"Its name."`
+		From     time.Time     `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"When it begins, such as 2026-12-01T22:00:00Z. Default: now."`
+		Until    time.Time     `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"When it ends."`
+		For      time.Duration `placeholder:"DURATION" help:"How long it lasts, in place of --until, such as 2h."`
+		Endpoint string        `placeholder:"ID" help:"For this endpoint alone."`
+		Label    []string      `placeholder:"NAME=VALUE" sep:"none" help:"For endpoints with this label; may be repeated."`
+		Reason   string        `help:"Why, for people."`
+	}
+	noticesCloseCmd struct {
+		serverFlag
+
+		Name string `arg:"" help:"Its name."`
+	}
+)
+
+// Run stores a rule.
+func (cmd *noticesSetCmd) Run(ctx context.Context, s *session) error {
+	body, err := cmd.body(s)
+	if err != nil {
+		return err
+	}
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.PutNoticeRuleWithBodyWithResponse(ctx, cmd.Name, "application/json", bytes.NewReader(body)))
+	if err != nil {
+		return err
+	}
+	return s.printNoticeRule(raw)
+}
+
+// body returns what to send. It judges nothing that the server judges.
+func (cmd *noticesSetCmd) body(s *session) (json.RawMessage, error) {
+	fields, err := cmd.fields()
+	switch {
+	case err != nil:
+		return nil, err
+	case cmd.File == "":
+		return json.Marshal(fields)
+	case len(fields) > 0:
+		return nil, usageError{"give the rule by --file or by flags, not by both"}
+	}
+	return s.readObject(cmd.File)
+}
+
+// fields returns the fields that the flags set, by their names in the API.
+func (cmd *noticesSetCmd) fields() (map[string]any, error) {
+	fields, err := scopeFields(cmd.Endpoint, cmd.Label)
+	if err != nil {
+		return nil, err
+	}
+	add := func(to map[string]any, name string, set bool, value any) {
+		if set {
+			to[name] = value
+		}
+	}
+	event := cmd.Event
+	if event == "" && cmd.Failures > 0 {
+		event = "failures"
+	}
+	if event == "" && cmd.Late > 0 {
+		event = "late"
+	}
+	add(fields, "event", event != "", event)
+	add(fields, "failures", cmd.Failures != 0, cmd.Failures)
+	add(fields, "lateMs", cmd.Late != 0, cmd.Late.Milliseconds())
+	add(fields, "remindMs", cmd.Remind != 0, cmd.Remind.Milliseconds())
+	add(fields, "recovery", cmd.NoRecovery, false)
+	add(fields, "enabled", cmd.Disabled, false)
+	channel := map[string]any{}
+	add(channel, "kind", cmd.Channel != "", cmd.Channel)
+	add(channel, "url", cmd.ChannelURL != "", cmd.ChannelURL)
+	add(channel, "urlSecret", cmd.URLSecret != "", cmd.URLSecret)
+	add(channel, "tokenSecret", cmd.TokenSecret != "", cmd.TokenSecret)
+	add(channel, "to", len(cmd.To) > 0, cmd.To)
+	add(fields, "channel", len(channel) > 0, channel)
+	return fields, nil
+}
+
+// scopeFields returns the fields that say which endpoints something is about.
+func scopeFields(endpoint string, pairs []string) (map[string]any, error) {
+	fields := map[string]any{}
+	if endpoint != "" {
+		fields["endpointId"] = endpoint
+	}
+	labels := map[string]string{}
+	for _, pair := range pairs {
+		name, value, found := strings.Cut(pair, "=")
+		if !found {
+			return nil, usageError{strconv.Quote(pair) + ` has no "=" between its name and its value`}
+		}
+		labels[name] = value
+	}
+	if len(labels) > 0 {
+		fields["labels"] = labels
+	}
+	return fields, nil
+}
+
+// Run prints a rule.
+func (cmd *noticesGetCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.GetNoticeRuleWithResponse(ctx, cmd.Name))
+	if err != nil {
+		return err
+	}
+	return s.printNoticeRule(raw)
+}
+
+func (s *session) printNoticeRule(raw json.RawMessage) error {
+	if s.json {
+		return s.print(raw)
+	}
+	var x client.NoticeRule
+	if err := decode(raw, &x); err != nil {
+		return err
+	}
+	remind := "never"
+	if x.RemindMs > 0 {
+		remind = "every " + milliseconds(x.RemindMs)
+	}
+	return s.facts([][2]string{
+		{"name", x.Name},
+		{"tells of", noticeEvent(x)},
+		{"endpoints", scopeWords(x.EndpointID, x.Labels)},
+		{"to", channelWords(x.Channel)},
+		{"recovery", strconv.FormatBool(x.Recovery)},
+		{"reminds", remind},
+		{"enabled", strconv.FormatBool(x.Enabled)},
+		{"updated", instant(&x.UpdatedAt)},
+		{"by", x.UpdatedBy},
+	})
+}
+
+func noticeEvent(r client.NoticeRule) string {
+	switch {
+	case r.Failures != nil:
+		return strconv.Itoa(int(*r.Failures)) + " failures in a row"
+	case r.LateMs != nil:
+		return "starts late by " + milliseconds(*r.LateMs)
+	default:
+		return string(r.Event)
+	}
+}
+
+func scopeWords(endpoint *string, labels *map[string]string) string {
+	switch {
+	case endpoint != nil:
+		return *endpoint
+	case labels != nil && len(*labels) > 0:
+		var pairs []string
+		for name, value := range *labels {
+			pairs = append(pairs, name+"="+value)
+		}
+		return sortedWords(pairs)
+	default:
+		return "all"
+	}
+}
+
+func channelWords(c client.NoticeChannel) string {
+	words := string(c.Kind)
+	switch {
+	case c.URL != nil:
+		words += " " + *c.URL
+	case c.URLSecret != nil:
+		words += " (secret " + *c.URLSecret + ")"
+	case c.To != nil:
+		words += " " + strings.Join(*c.To, ", ")
+	}
+	return words
+}
+
+// Run lists rules.
+func (cmd *noticesRulesCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.ListNoticeRulesWithResponse(ctx, &client.ListNoticeRulesParams{Limit: &cmd.Limit, Cursor: given(cmd.Cursor)}))
+	if err != nil {
+		return err
+	}
+	return list(s, raw, []string{"NAME", "TELLS OF", "ENDPOINTS", "TO", "ENABLED"}, func(x client.NoticeRule) []string {
+		return []string{x.Name, noticeEvent(x), scopeWords(x.EndpointID, x.Labels), channelWords(x.Channel), strconv.FormatBool(x.Enabled)}
+	})
+}
+
+// Run deletes a rule.
+func (cmd *noticesDeleteCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	if _, err := r.read(r.api.DeleteNoticeRuleWithResponse(ctx, cmd.Name)); err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(map[string]string{"deleted": cmd.Name})
+	}
+	return s.say("%s is deleted", cmd.Name)
+}
+
+// Run sends a test. It fails where the test was not delivered.
+func (cmd *noticesTestCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.TestNoticeRuleWithResponse(ctx, cmd.Name))
+	if err != nil {
+		return err
+	}
+	var x client.NoticeTestResult
+	if err := decode(raw, &x); err != nil {
+		return err
+	}
+	switch {
+	case s.json:
+		err = s.print(raw)
+	case x.Delivered:
+		err = s.say("delivered, after %s", milliseconds(x.DurationMs))
+	default:
+		err = s.say("not delivered: %s", text(x.Error))
+	}
+	if err == nil && !x.Delivered {
+		return silentError{}
+	}
+	return err
+}
+
+// Run lists notices.
+func (cmd *noticesListCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.ListNoticesWithResponse(ctx, &client.ListNoticesParams{
+		EndpointID: given(cmd.Endpoint), Rule: given(cmd.Rule), State: given(client.NoticeState(cmd.State)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+	}))
+	if err != nil {
+		return err
+	}
+	return list(s, raw, []string{"ID", "AT", "RULE", "WHAT", "ENDPOINT", "STATE", "ATTEMPTS", "ERROR"}, func(x client.Notice) []string {
+		return []string{
+			x.ID, instant(&x.CreatedAt), x.Rule, string(x.Event) + " " + string(x.Kind), x.EndpointName, string(x.State),
+			strconv.Itoa(int(x.Attempts)), dash(text(x.Error)),
+		}
+	})
+}
+
+// Run lets a notice be sent again.
+func (cmd *noticesRetryCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.RetryNoticeWithResponse(ctx, cmd.Notice))
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(raw)
+	}
+	return s.say("%s is sent again", cmd.Notice)
+}

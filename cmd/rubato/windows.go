@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"rubato/client"
+)
+
+// Run lists windows.
+func (cmd *noticesWindowsCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	params := &client.ListMaintenanceWindowsParams{Limit: &cmd.Limit, Cursor: given(cmd.Cursor)}
+	raw, err := r.read(r.api.ListMaintenanceWindowsWithResponse(ctx, params))
+	if err != nil {
+		return err
+	}
+	return list(s, raw, []string{"NAME", "FROM", "UNTIL", "ENDPOINTS", "REASON"}, func(x client.MaintenanceWindow) []string {
+		return []string{x.Name, instant(&x.StartsAt), instant(&x.EndsAt), scopeWords(x.EndpointID, x.Labels), dash(x.Reason)}
+	})
+}
+
+// Run stores a window.
+func (cmd *noticesWindowCmd) Run(ctx context.Context, s *session) error {
+	body, err := cmd.body(time.Now())
+	if err != nil {
+		return err
+	}
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.PutMaintenanceWindowWithBodyWithResponse(ctx, cmd.Name, "application/json", bytes.NewReader(body)))
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(raw)
+	}
+	var x client.MaintenanceWindow
+	if err := decode(raw, &x); err != nil {
+		return err
+	}
+	return s.say("nobody is told of %s from %s to %s", scopeWords(x.EndpointID, x.Labels), instant(&x.StartsAt), instant(&x.EndsAt))
+}
+
+// body returns what to send.
+func (cmd *noticesWindowCmd) body(now time.Time) (json.RawMessage, error) {
+	fields, err := scopeFields(cmd.Endpoint, cmd.Label)
+	if err != nil {
+		return nil, err
+	}
+	from, until := cmd.From, cmd.Until
+	if from.IsZero() {
+		from = now
+	}
+	switch {
+	case until.IsZero() == (cmd.For == 0):
+		return nil, usageError{"say when the window ends: by --until or by --for"}
+	case until.IsZero():
+		until = from.Add(cmd.For)
+	}
+	fields["startsAt"], fields["endsAt"] = from.UTC(), until.UTC()
+	if cmd.Reason != "" {
+		fields["reason"] = cmd.Reason
+	}
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("writing the window: %w", err)
+	}
+	return body, nil
+}
+
+// Run deletes a window.
+func (cmd *noticesCloseCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	if _, err := r.read(r.api.DeleteMaintenanceWindowWithResponse(ctx, cmd.Name)); err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(map[string]string{"deleted": cmd.Name})
+	}
+	return s.say("%s is deleted", cmd.Name)
+}
+
+// sortedWords joins words in their order.
+func sortedWords(words []string) string {
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,104 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// API measures what people and programs wait for who use the API: registrations, runs at once, and operations beside a loaded worker. It
+// is the part of [Mixed] that is about them, by itself.
+type API struct {
+	Contest
+	Load
+}
+
+// Load is what the API is asked to do.
+type Load struct {
+	Rate     int           // calls a second that a worker makes meanwhile, and that must not be disturbed
+	For      time.Duration // how long they are watched
+	Operate  int           // things done to endpoints over the API, a second; 0: none
+	RunNow   int           // runs that are asked for at once, one after the other
+	Register int           // endpoints that are registered one by one
+	Conns    int           // over so many connections
+}
+
+// APIReport is what [API] found out.
+type APIReport struct {
+	RunNowMs      Spread        `json:"runNowMs"` // from the call to the request at the sink, one after the other
+	Registrations Registrations `json:"registrations"`
+	Operations    Operations    `json:"operations"`
+}
+
+// Run measures each part in every round.
+func (a API) Run(ctx context.Context) (_ Report, err error) {
+	l, err := openLab(ctx, a.Host)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, l.close(context.WithoutCancel(ctx))) }()
+	var rounds []APIReport
+	for n := range a.Rounds {
+		l.Progress.Say("round %d of %d", n+1, a.Rounds)
+		round, err := a.api(ctx, l)
+		if err != nil {
+			return Report{}, err
+		}
+		rounds = append(rounds, round)
+	}
+	machine, err := l.machine(ctx)
+	r := reportOf(nil, machine)
+	r.Command, r.Config = "api", a.config(l)
+	r.Config["rate"], r.Config["seconds"] = a.Rate, a.For.Seconds()
+	found := medianAPI(rounds)
+	r.API = &found
+	return r, err
+}
+
+// api goes through the parts that are about the API.
+func (x Load) api(ctx context.Context, l *lab) (out APIReport, err error) {
+	if x.Operate > 0 {
+		if out.Operations, err = x.operations(ctx, l); err != nil {
+			return out, fmt.Errorf("operations: %w", err)
+		}
+	}
+	return out, x.calls(ctx, l, &out)
+}
+
+// medianAPI returns the median of each number.
+func medianAPI(rounds []APIReport) APIReport {
+	out := rounds[0] // For what is equal in every round.
+	run, took, operations := make([]Spread, len(rounds)), make([]Spread, len(rounds)), make([]Operations, len(rounds))
+	for i, r := range rounds {
+		run[i], took[i], operations[i] = r.RunNowMs, r.Registrations.Milli, r.Operations
+	}
+	out.RunNowMs, out.Registrations.Milli, out.Operations = medianSpread(run), medianSpread(took), medianOperations(operations)
+	out.Registrations.PerSecond = median(rounds, func(r APIReport) float64 { return r.Registrations.PerSecond })
+	return out
+}
+
+// spreads returns what took how long.
+func (a APIReport) spreads() map[string]Spread {
+	return map[string]Spread{
+		"register": a.Registrations.Milli, "run now, to the request": a.RunNowMs,
+		"API: run": a.Operations.RunMs, "API: run, to the request": a.Operations.RunSentMs, "API: pause": a.Operations.PauseMs,
+		"API: resume": a.Operations.ResumeMs, "API: hint": a.Operations.HintMs, "call, beside the API's": a.Operations.LagMs,
+	}
+}
+
+// facts returns what is one number.
+func (a APIReport) facts() [][]string {
+	return [][]string{
+		{"registrations", fmt.Sprintf("%d connections", a.Registrations.Conns), fmt.Sprintf("%.0f/s", a.Registrations.PerSecond)},
+		{"calls left, refused; runs unsent", fmt.Sprintf("%d calls", a.Operations.Asked),
+			fmt.Sprintf("%d, %d; %d", a.Operations.Left, a.Operations.Refused, a.Operations.Unsent)},
+	}
+}
+
+func (a APIReport) tables() []Table {
+	return []Table{
+		spreadTable("how long it takes, ms", a.spreads()),
+		{Title: "and", Header: []string{"WHAT", "WITH", "FIGURE"}, Rows: a.facts()},
+	}
+}

@@ -1,0 +1,27 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMailThatCouldNotGoOutIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, environ := range map[string][]string{
+		"RUBATO_SMTP_FROM must be set together":     {"RUBATO_SMTP_ADDRESS=mail.example.com:25"},
+		"RUBATO_SMTP_PASSWORD must be set together": {"RUBATO_SMTP_USERNAME=u"},
+		"is not sent in the clear": {
+			"RUBATO_SMTP_ADDRESS=m.example.com:25", "RUBATO_SMTP_FROM=a@example.com", "RUBATO_SMTP_USERNAME=u", "RUBATO_SMTP_PASSWORD=p", "RUBATO_SMTP_SECURITY=none",
+		},
+		"must be one plain address": {"RUBATO_SMTP_FROM=A <a@example.com>"},
+		"must be starttls, tls":     {"RUBATO_SMTP_SECURITY=ssl"},
+		"must be domains such as":   {"RUBATO_SMTP_DOMAINS=example.com,,"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Load(environ, Program{})
+			require.ErrorContains(t, err, name)
+		})
+	}
+}

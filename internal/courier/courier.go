@@ -1,0 +1,202 @@
+package courier
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"rubato/internal/failpoint"
+	"rubato/internal/notices"
+)
+
+const (
+	// refreshPeriod is how soon a change of rules is in force. The store counts on it to be a good deal less than ten seconds.
+	refreshPeriod = 2 * time.Second
+	// claimPeriod is how often notices that are due are looked for.
+	claimPeriod = time.Second
+	// watchPeriod is how often episodes are looked after.
+	watchPeriod = 5 * time.Second
+
+	claimLimit = 20
+	// sendTimeout bounds one attempt, and lock what is claimed for it: with a margin, so that its record comes in time.
+	sendTimeout = 15 * time.Second
+	lock        = time.Minute
+	stepTimeout = 10 * time.Second
+)
+
+// Outbox is where notices wait.
+type Outbox interface {
+	// Claim takes up to limit notices that are due, for as long as lock; after it anybody may take them again.
+	Claim(ctx context.Context, limit int, lock time.Duration) ([]*notices.Parcel, error)
+	// End ends a notice, unless somebody else has claimed it since; it reports whether it did.
+	End(ctx context.Context, p *notices.Parcel, state notices.State, r notices.Result) (bool, error)
+	// Postpone lets a notice be sent after a time, likewise. held says that a maintenance window keeps it.
+	Postpone(ctx context.Context, p *notices.Parcel, wait time.Duration, held bool, r notices.Result) (bool, error)
+	// Backlog returns how many notices wait, and for how long the oldest of them has.
+	Backlog(ctx context.Context) (waiting int, oldest time.Duration, err error)
+}
+
+// Keeper looks after rules and episodes.
+type Keeper interface {
+	// Refresh brings what the finishes of this process know of rules up to date.
+	Refresh(ctx context.Context) error
+	// Watch opens and closes the episodes of which no run tells, and writes reminders.
+	Watch(ctx context.Context) error
+}
+
+// Store is everything that a [Courier] works on.
+type Store interface {
+	Outbox
+	Keeper
+}
+
+// Config is what a courier is made of. Every field is required.
+type Config struct {
+	Store      Store
+	Channels   *Channels
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Courier delivers notices. Use New, then Run once.
+type Courier struct {
+	store    Store
+	channels *Channels
+	logger   *slog.Logger
+	metrics  *metrics
+}
+
+// New returns a courier that does nothing until Run.
+func New(c Config) *Courier {
+	return &Courier{store: c.Store, channels: c.Channels, logger: c.Logger.With("component", "courier"), metrics: newMetrics(c.Registerer)}
+}
+
+// Run delivers until ctx ends. Nothing that it meets ends it.
+func (c *Courier) Run(ctx context.Context) {
+	group := new(errgroup.Group)
+	for _, loop := range []struct {
+		name   string
+		period time.Duration
+		step   func(context.Context) error
+	}{
+		{"refresh", refreshPeriod, c.store.Refresh},
+		{"watch", watchPeriod, c.watch},
+		{"deliver", claimPeriod, c.deliver},
+	} {
+		group.Go(func() error { c.repeat(ctx, loop.name, loop.period, loop.step); return nil })
+	}
+	_ = group.Wait()
+}
+
+// repeat takes a step now and then. Of steps that fail in a row the first is told.
+func (c *Courier) repeat(ctx context.Context, name string, period time.Duration, step func(context.Context) error) {
+	for failing := false; ; {
+		err := c.contain(ctx, name, step)
+		if err != nil && !failing && ctx.Err() == nil {
+			c.logger.Warn("notices: a step failed; it is tried again", "step", name, "error", err)
+		}
+		failing = err != nil
+		timer := time.NewTimer(period + rand.N(period/10)) //nolint:gosec // Spreads processes, guards nothing.
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// contain takes one step, and keeps its panic from the others.
+func (c *Courier) contain(ctx context.Context, name string, step func(context.Context) error) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			c.metrics.panics.Inc()
+			c.logger.Error("notices: a step panicked", "step", name, "error", fault, "stack", string(debug.Stack()))
+		}
+	}()
+	return step(ctx)
+}
+
+// watch looks after episodes, and tells how much waits.
+func (c *Courier) watch(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	if err := c.store.Watch(ctx); err != nil {
+		return err
+	}
+	waiting, oldest, err := c.store.Backlog(ctx)
+	if err != nil {
+		return err
+	}
+	c.metrics.backlog(waiting, oldest)
+	return nil
+}
+
+// deliver sends what is due until nothing is.
+func (c *Courier) deliver(ctx context.Context) error {
+	for ctx.Err() == nil {
+		list, err := c.store.Claim(ctx, claimLimit, lock)
+		if err != nil {
+			return err
+		}
+		group := new(errgroup.Group)
+		for _, p := range list {
+			group.Go(func() error {
+				return c.contain(ctx, "send", func(ctx context.Context) error { return c.handle(ctx, p) })
+			})
+		}
+		if err := group.Wait(); err != nil || len(list) < claimLimit {
+			return err
+		}
+	}
+	return nil
+}
+
+// handle does with a parcel what is to be done. What was sent is recorded although ctx ends meanwhile.
+func (c *Courier) handle(ctx context.Context, p *notices.Parcel) error {
+	switch verdict, why := p.Judge(); verdict {
+	case notices.Mute:
+		return c.end(ctx, p, notices.Muted, notices.Result{Error: why})
+	case notices.Postpone:
+		c.metrics.count(p.Channel.Kind, held)
+		_, err := c.store.Postpone(ctx, p, p.HeldUntil.Sub(p.Now), true, notices.Result{})
+		return err
+	case notices.Send:
+	}
+	began := time.Now()
+	sending, cancel := context.WithTimeout(ctx, sendTimeout)
+	r := c.channels.send(sending, p)
+	cancel()
+	failpoint.Hit(failpoint.Noticed)
+	if ctx.Err() != nil && !r.Delivered() { // We stopped it ourselves: whoever is next sends it.
+		return nil
+	}
+	c.metrics.took(time.Since(began))
+	p.Attempts++
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
+	defer cancel()
+	switch {
+	case r.Delivered():
+		return c.end(ctx, p, notices.Delivered, r)
+	case p.Attempts >= notices.MaxAttempts:
+		c.logger.Error("a notice is given up", "notice", p.ID.String(), "rule", p.Rule, "attempts", p.Attempts, "error", r.Error)
+		return c.end(ctx, p, notices.Dead, r)
+	default:
+		c.metrics.count(p.Channel.Kind, retried)
+		_, err := c.store.Postpone(ctx, p, notices.Wait(p.Attempts, r.Asked, rand.Float64()), false, r) //nolint:gosec // Spreads, guards nothing.
+		return err
+	}
+}
+
+func (c *Courier) end(ctx context.Context, p *notices.Parcel, state notices.State, r notices.Result) error {
+	done, err := c.store.End(ctx, p, state, r)
+	if err == nil && done {
+		c.metrics.count(p.Channel.Kind, result(state))
+	}
+	return err
+}

@@ -1,0 +1,354 @@
+package courier_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/courier"
+	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/egress"
+	"rubato/internal/notices"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
+	"rubato/internal/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 60 * time.Second
+
+// bundle is a database with one endpoint, and what couriers need.
+type bundle struct {
+	db      *store.DB
+	pool    *pgxpool.Pool
+	notices *store.Notices
+	secrets *secrets.Service
+	signing *signing.Service
+	vault   *secrets.Vault
+	caller  *egress.Client
+	mail    courier.Mail
+	by      auditlog.Actor
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := store.MigrateUp(ctx, url)
+		return err
+	}})
+	db, err := store.Open(t.Context(), store.Config{URL: url})
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	pool, err := pgxpool.New(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	ring, err := secrets.NewKeyring([]secrets.Key{{ID: "k1", Bytes: secrets.NewText(strings.Repeat("0123456789abcdef", 2))}})
+	require.NoError(t, err)
+	caller := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
+	t.Cleanup(caller.Close)
+	keeper := store.NewSecrets(db)
+	b := &bundle{
+		db: db, pool: pool, notices: store.NewNotices(db), secrets: secrets.NewService(keeper, ring), signing: signing.NewService(keeper, ring),
+		vault: secrets.NewVault(keeper, ring, slog.New(slog.DiscardHandler)), caller: caller,
+		by: auditlog.Actor{TenantID: store.DefaultTenant, Name: "tester"},
+	}
+	return b
+}
+
+type nothingMore struct{}
+
+func (nothingMore) Of([16]byte) *egress.Allowance { return nil }
+
+func (b *bundle) channels() *courier.Channels {
+	return courier.NewChannels(courier.ChannelsConfig{
+		Secrets: b.vault, Caller: b.caller, Allowances: nothingMore{}, Mail: b.mail, Tests: b.notices,
+	})
+}
+
+// deliver runs a courier on a store until the test ends.
+func (b *bundle) deliver(t *testing.T, on courier.Store) {
+	t.Helper()
+	c := courier.New(courier.Config{
+		Store: on, Channels: b.channels(), Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); c.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+}
+
+// happen opens the one episode of a rule that goes to a channel.
+func (b *bundle) happen(t *testing.T, channel notices.Channel) {
+	t.Helper()
+	_, _, err := b.notices.PutRule(t.Context(), b.by, "all", notices.Spec{
+		Event: notices.Failures, Failures: 3, Recovery: true, Enabled: true, Channel: channel,
+	})
+	require.NoError(t, err)
+	b.exec(t, `INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, name, description, labels, url, method, headers, body,
+			baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, catch_up, min_interval_ms, max_interval_ms, jitter_ms,
+			timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms,
+			retry_max_backoff_ms, idempotent)
+		VALUES ('11111111-0000-0000-0000-000000000000', $1, 1, now(), now(), 'Shop <!channel> & co', '', '{"team": "shop"}', 'http://t.example/',
+			'GET', '{}', '', '', 60000, 'UTC', 'run', 'once', 'skip', 1000, 86400000, 0, 1000, 1000, 0, 0, '2xx', 1, 1000, 1000, false)`, store.DefaultTenant)
+	b.exec(t, `INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
+		SELECT '22222222-0000-0000-0000-000000000000', tenant_id, id, name, '11111111-0000-0000-0000-000000000000', event, now() - interval '1 minute',
+		       '{"failures": 3, "status": "failed", "reasonCode": "http_status", "statusCode": 503}', 'infinity', 0 FROM notice_rules`)
+	b.exec(t, `INSERT INTO schedules (endpoint_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count, accounted_until)
+		VALUES ('11111111-0000-0000-0000-000000000000', now() + interval '1 hour', now() + interval '1 hour', now() + interval '1 hour', 1, 1, 6000, 1,
+		        'baseline-interval', 3, now())`)
+	b.write(t, "opened")
+}
+
+// write writes a notice of the episode.
+func (b *bundle) write(t *testing.T, kind string) {
+	t.Helper()
+	b.exec(t, `INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error)
+		VALUES (audit_log_id(now()), $1, '22222222-0000-0000-0000-000000000000', $2, 0, now(), now(), 'waiting', 0, 0, false, '')`, store.DefaultTenant, kind)
+}
+
+func (b *bundle) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	_, err := b.pool.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+}
+
+// awaitState waits until the newest notice of a kind is in a state.
+func (b *bundle) awaitState(t *testing.T, kind, state string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		var now string
+		err := b.pool.QueryRow(t.Context(), "SELECT state FROM notices WHERE kind = $1", kind).Scan(&now)
+		return err == nil && now == state
+	}, patience, 20*time.Millisecond)
+}
+
+// receiver is a server that keeps what it gets, and answers with the statuses that it is given, then 204.
+type receiver struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	got      []received
+	statuses []int
+}
+
+type received struct {
+	path   string
+	header http.Header
+	body   []byte
+}
+
+func receive(t *testing.T, statuses ...int) *receiver {
+	t.Helper()
+	r := &receiver{statuses: statuses}
+	r.Server = httptest.NewServer(r)
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	body, _ := io.ReadAll(q.Body)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.got = append(r.got, received{path: q.URL.Path, header: q.Header, body: body})
+	status := http.StatusNoContent
+	if len(r.statuses) > 0 {
+		status, r.statuses = r.statuses[0], r.statuses[1:]
+	}
+	w.WriteHeader(status)
+}
+
+func (r *receiver) all() []received {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]received(nil), r.got...)
+}
+
+func TestAWebhookIsSigned(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, key, err := b.signing.Create(t.Context(), b.by, signing.Request{})
+	require.NoError(t, err)
+	hooks := receive(t)
+	b.happen(t, notices.Channel{Kind: notices.Webhook, URL: hooks.URL + "/in"})
+	b.deliver(t, b.notices)
+	b.awaitState(t, "opened", "delivered")
+
+	got := hooks.all()
+	require.Len(t, got, 1)
+	h := got[0].header
+	var seconds int64
+	require.NoError(t, json.Unmarshal([]byte(h.Get(signing.HeaderTimestamp)), &seconds))
+	want, err := signing.Sign(signing.Message{ID: h.Get(signing.HeaderID), At: time.Unix(seconds, 0), Body: got[0].body}, []secrets.Text{key})
+	require.NoError(t, err)
+	require.Equal(t, want.Get(signing.HeaderSignature), h.Get(signing.HeaderSignature))
+	require.True(t, strings.HasPrefix(h.Get(signing.HeaderID), "ntc_"))
+	var body map[string]any
+	require.NoError(t, json.Unmarshal(got[0].body, &body))
+	require.Equal(t, "notice.opened", body["type"])
+	require.Equal(t, `"Shop <!channel> & co" fails: 3 failures in a row`, body["data"].(map[string]any)["summary"])
+}
+
+// TestWhatFailsIsSentAgainUnderTheSameID has a receiver that is away at first.
+func TestWhatFailsIsSentAgainUnderTheSameID(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	slack := receive(t, http.StatusServiceUnavailable)
+	_, _, err := b.secrets.Put(t.Context(), b.by, secrets.Request{Name: "slack-url", Value: secrets.NewText(slack.URL + "/services/T0/SECRET")})
+	require.NoError(t, err)
+	b.happen(t, notices.Channel{Kind: notices.Slack, URLSecret: "slack-url"})
+	b.deliver(t, b.notices)
+	require.Eventually(t, func() bool {
+		var attempts int
+		var text string
+		err := b.pool.QueryRow(t.Context(), "SELECT attempts, error FROM notices").Scan(&attempts, &text)
+		return err == nil && attempts == 1 && text == "the receiver answered with status 503"
+	}, patience, 20*time.Millisecond)
+	b.exec(t, "UPDATE notices SET due_at = now()")
+	b.awaitState(t, "opened", "delivered")
+
+	got := slack.all()
+	require.Len(t, got, 2)
+	require.Equal(t, "/services/T0/SECRET", got[1].path)
+	require.Equal(t, got[0].body, got[1].body)
+	require.Contains(t, string(got[1].body), `Shop \u0026lt;!channel\u0026gt; \u0026amp; co`, "nothing of a name means anything to the receiver")
+	list, err := b.notices.ListNotices(t.Context(), notices.Filter{TenantID: b.by.TenantID, Limit: 10})
+	require.NoError(t, err)
+	require.NotContains(t, list[0].Error, "SECRET")
+}
+
+// TestWhatIsNeverTakenIsGivenUp has no receiver at all.
+func TestWhatIsNeverTakenIsGivenUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	away := receive(t)
+	url := away.URL + "/SECRET"
+	away.Close()
+	b.happen(t, notices.Channel{Kind: notices.Slack, URL: url})
+	b.exec(t, "UPDATE notices SET attempts = $1", notices.MaxAttempts-1)
+	b.deliver(t, b.notices)
+	b.awaitState(t, "opened", "dead")
+	list, err := b.notices.ListNotices(t.Context(), notices.Filter{TenantID: b.by.TenantID, State: notices.Dead, Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, notices.MaxAttempts, list[0].Attempts)
+	require.Contains(t, list[0].Error, "could not be reached")
+	require.NotContains(t, list[0].Error, "SECRET")
+}
+
+func TestAnAlertmanagerHearsOfTheEnd(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	manager := receive(t, http.StatusOK, http.StatusOK)
+	_, _, err := b.secrets.Put(t.Context(), b.by, secrets.Request{Name: "token", Value: secrets.NewText("t0ken")})
+	require.NoError(t, err)
+	b.happen(t, notices.Channel{Kind: notices.Alertmanager, URL: manager.URL + "/am/", TokenSecret: "token"})
+	b.deliver(t, b.notices)
+	b.awaitState(t, "opened", "delivered")
+	b.exec(t, "UPDATE notice_episodes SET closed_at = now()")
+	b.write(t, "recovered")
+	b.awaitState(t, "recovered", "delivered")
+
+	got := manager.all()
+	require.Len(t, got, 2)
+	var alerts [2][]struct {
+		Labels           map[string]string
+		StartsAt, EndsAt time.Time
+	}
+	for i := range got {
+		require.Equal(t, "/am/api/v2/alerts", got[i].path)
+		require.Equal(t, "Bearer t0ken", got[i].header.Get("Authorization"))
+		require.NoError(t, json.Unmarshal(got[i].body, &alerts[i]))
+	}
+	require.Equal(t, alerts[0][0].Labels, alerts[1][0].Labels, "an alert is known by its labels")
+	require.Equal(t, "RubatoFailures", alerts[0][0].Labels["alertname"])
+	require.True(t, alerts[0][0].EndsAt.After(time.Now().Add(24*time.Hour)))
+	require.True(t, alerts[1][0].EndsAt.Before(time.Now().Add(time.Minute)))
+}
+
+// TestTheGuardHoldsForNoticesToo names an address that no call may reach.
+func TestTheGuardHoldsForNoticesToo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.happen(t, notices.Channel{Kind: notices.Slack, URL: "http://169.254.169.254/latest"})
+	b.deliver(t, b.notices)
+	require.Eventually(t, func() bool {
+		var text string
+		err := b.pool.QueryRow(t.Context(), "SELECT error FROM notices WHERE attempts = 1").Scan(&text)
+		return err == nil && strings.Contains(text, "egress_denied")
+	}, patience, 20*time.Millisecond)
+}
+
+// killed is the store as a process sees it that is killed after it has sent: nothing of what it sent is recorded.
+type killed struct{ *store.Notices }
+
+func (killed) End(context.Context, *notices.Parcel, notices.State, notices.Result) (bool, error) {
+	return false, errors.New("killed")
+}
+
+// TestACourierThatDiesAfterItSentLeavesOneNotice lets another one take over when the lock of the first is over.
+func TestACourierThatDiesAfterItSentLeavesOneNotice(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, _, err := b.signing.Create(t.Context(), b.by, signing.Request{})
+	require.NoError(t, err)
+	hooks := receive(t)
+	b.happen(t, notices.Channel{Kind: notices.Webhook, URL: hooks.URL})
+	first := courier.New(courier.Config{
+		Store: killed{b.notices}, Channels: b.channels(), Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+	})
+	ctx, kill := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); first.Run(ctx) }()
+	require.Eventually(t, func() bool { return len(hooks.all()) == 1 }, patience, 10*time.Millisecond)
+	kill()
+	<-done
+	b.exec(t, "UPDATE notices SET due_at = now()") // Its lock is over.
+	b.deliver(t, b.notices)
+	b.awaitState(t, "opened", "delivered")
+
+	got := hooks.all()
+	require.Len(t, got, 2)
+	require.Equal(t, got[0].header.Get(signing.HeaderID), got[1].header.Get(signing.HeaderID), "a receiver can tell that it has it already")
+	require.Equal(t, got[0].body, got[1].body)
+	var count int
+	require.NoError(t, b.pool.QueryRow(t.Context(), "SELECT count(*) FROM notices").Scan(&count))
+	require.Equal(t, 1, count)
+}
+
+// TestATestTellsWhatCameOfIt sends to a receiver that refuses, and opens nothing.
+func TestATestTellsWhatCameOfIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	slack := receive(t, http.StatusForbidden)
+	r := notices.Rule{Name: "x", TenantID: b.by.TenantID, Spec: notices.Spec{Event: notices.Lost, Channel: notices.Channel{Kind: notices.Slack, URL: slack.URL}}}
+	result, err := b.channels().Test(t.Context(), b.by, r)
+	require.NoError(t, err)
+	require.False(t, result.Delivered())
+	require.Equal(t, http.StatusForbidden, result.StatusCode)
+	result, err = b.channels().Test(t.Context(), b.by, r)
+	require.NoError(t, err)
+	require.True(t, result.Delivered())
+	require.Contains(t, string(slack.all()[1].body), "Test of the notice rule x")
+	r.Channel = notices.Channel{Kind: notices.Webhook, URL: slack.URL}
+	result, err = b.channels().Test(t.Context(), b.by, r)
+	require.NoError(t, err)
+	require.Equal(t, signing.ErrNoKey.Error(), result.Error)
+	var count int
+	require.NoError(t, b.pool.QueryRow(t.Context(), "SELECT count(*) FROM notices").Scan(&count))
+	require.Zero(t, count)
+}

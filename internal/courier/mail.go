@@ -1,0 +1,162 @@
+package courier
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"mime"
+	"mime/quotedprintable"
+	"net"
+	"net/smtp"
+	"strings"
+	"time"
+
+	"rubato/internal/notices"
+)
+
+// ErrNoMail is why no mail goes out where the operator has named no server.
+var ErrNoMail = errors.New("this installation sends no mail: its operator must set RUBATO_SMTP_ADDRESS and RUBATO_SMTP_FROM")
+
+// Security says how the connection to the mail server is kept from others.
+type Security string
+
+// The ways.
+const (
+	StartTLS Security = "starttls" // in the clear, then TLS, before anything is said; refused where the server has none
+	TLS      Security = "tls"      // from the first byte
+	Clear    Security = "none"     // not at all
+)
+
+// Mail is the mail server of the installation. The operator names it, so the guard does not judge it.
+type Mail struct {
+	Address  string // host:port; empty: no mail goes out
+	From     string
+	Username string // empty: nobody signs in
+	Password string
+	Security Security
+	Session  *tls.Config // how the TLS session is checked; nil: by the roots of the system
+}
+
+// send sends a parcel as one message to all recipients of its channel.
+func (m Mail) send(ctx context.Context, p *notices.Parcel) error {
+	if m.Address == "" || m.From == "" {
+		return ErrNoMail
+	}
+	host, _, err := net.SplitHostPort(m.Address)
+	if err != nil {
+		return fmt.Errorf("reading the address of the mail server: %w", err)
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", m.Address)
+	if err != nil {
+		return errors.New("the mail server cannot be reached")
+	}
+	defer func() { _ = conn.Close() }()
+	if deadline, bounded := ctx.Deadline(); bounded {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return fmt.Errorf("bounding the talk with the mail server: %w", err)
+		}
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // Who gives up waits for no server.
+	defer stop()
+	if m.Security == TLS {
+		conn = tls.Client(conn, m.session(host))
+	}
+	client, err := smtp.NewClient(conn, host)
+	if err != nil {
+		return mailError("greeting", err)
+	}
+	defer func() { _ = client.Close() }()
+	if err := m.secure(client, host); err != nil {
+		return err
+	}
+	return m.hand(client, p)
+}
+
+func (m Mail) session(host string) *tls.Config {
+	session := &tls.Config{MinVersion: tls.VersionTLS12}
+	if m.Session != nil {
+		session = m.Session.Clone()
+	}
+	session.ServerName = host
+	return session
+}
+
+// secure makes the connection safe before a password is said.
+func (m Mail) secure(client *smtp.Client, host string) error {
+	if m.Security == StartTLS {
+		if offered, _ := client.Extension("STARTTLS"); !offered {
+			return errors.New("the mail server offers no STARTTLS; set RUBATO_SMTP_SECURITY to tls, or to none where the way to it is safe")
+		}
+		if err := client.StartTLS(m.session(host)); err != nil {
+			return mailError("STARTTLS", err)
+		}
+	}
+	if m.Username == "" {
+		return nil
+	}
+	if m.Security == Clear {
+		return errors.New("a password is not sent in the clear; set RUBATO_SMTP_SECURITY to starttls or tls")
+	}
+	if err := client.Auth(smtp.PlainAuth("", m.Username, m.Password, host)); err != nil {
+		return mailError("AUTH", err)
+	}
+	return nil
+}
+
+// hand gives the server the message.
+func (m Mail) hand(client *smtp.Client, p *notices.Parcel) error {
+	if err := client.Mail(m.From); err != nil {
+		return mailError("MAIL", err)
+	}
+	for _, to := range p.Channel.To {
+		if err := client.Rcpt(to); err != nil {
+			return mailError("RCPT", err)
+		}
+	}
+	w, err := client.Data()
+	if err != nil {
+		return mailError("DATA", err)
+	}
+	if _, err := w.Write(m.message(p)); err != nil {
+		return mailError("DATA", err)
+	}
+	if err := w.Close(); err != nil {
+		return mailError("DATA", err)
+	}
+	_ = client.Quit() // The message is the server's already.
+	return nil
+}
+
+// mailError names the step that failed. What a server answers is kept to its code: it may be anything.
+func mailError(step string, err error) error {
+	text := err.Error()
+	if len(text) >= 3 && strings.Trim(text[:3], "0123456789") == "" {
+		return fmt.Errorf("the mail server answered %s with %s", step, text[:3])
+	}
+	return fmt.Errorf("the talk with the mail server broke at %s", step)
+}
+
+// message returns the text of the mail. Notices of one episode share a thread. The ID is the notice's, however often it is sent.
+func (m Mail) message(p *notices.Parcel) []byte {
+	domain := m.From[strings.LastIndexByte(m.From, '@')+1:]
+	thread := "<" + p.EpisodeID.String() + "@" + domain + ">"
+	var b bytes.Buffer
+	header := func(name, value string) { _, _ = fmt.Fprintf(&b, "%s: %s\r\n", name, value) }
+	header("From", m.From)
+	header("To", strings.Join(p.Channel.To, ", "))
+	header("Subject", mime.BEncoding.Encode("utf-8", p.Subject()))
+	header("Date", p.CreatedAt.UTC().Format(time.RFC1123Z))
+	header("Message-ID", "<"+p.ID.String()+"@"+domain+">")
+	header("References", thread)
+	header("Auto-Submitted", "auto-generated")
+	header("MIME-Version", "1.0")
+	header("Content-Type", "text/plain; charset=utf-8")
+	header("Content-Transfer-Encoding", "quoted-printable")
+	b.WriteString("\r\n")
+	q := quotedprintable.NewWriter(&b)
+	_, _ = q.Write([]byte(p.Subject() + "\r\n\r\n" + strings.Join(p.Lines(), "\r\n") + "\r\n"))
+	_ = q.Close()
+	return b.Bytes()
+}

@@ -1,0 +1,40 @@
+package dispatch
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/egress"
+)
+
+func TestARefillWaitsUntilItIsWorthAClaim(t *testing.T) {
+	t.Parallel()
+	client := egress.New(egress.Config{})
+	defer client.Close()
+	for _, tc := range []struct {
+		name          string
+		slots, queued int
+		worth         bool
+	}{
+		{"Empty", 10, 0, true},
+		{"AQuarterIsFree", 10, 60, true},
+		{"LessIsFree", 10, 61, false},
+		{"Full", 1000, 8000, true}, // Slots are free: what is due already may come although the queue is full of what is not.
+		{"FullOfASmallOne", 1, 8, false},
+		{"AClaimIsFree", 1000, 7500, true},
+		{"LessThanAClaimIsFree", 1000, 7501, false},
+		{"OneSlot", 1, 7, false},
+		{"OneSlotAndAQuarter", 1, 6, true},
+	} {
+		w := New(Config{Slots: tc.slots, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
+		list := make([]waiting, tc.queued)
+		for i := range list {
+			list[i] = waits(i + 1)[0]
+		}
+		w.queue.add(list)
+		require.Equal(t, tc.worth, w.worthRefill(), tc.name)
+	}
+}

@@ -1,0 +1,136 @@
+package httpapi_test
+
+import (
+	"context"
+	"strings"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/errs"
+	"rubato/internal/notices"
+)
+
+// What was told in these tests, for the tenant 1 alone.
+var sampleNotice = notices.ID{1, 0xb0, 6: 0x70, 8: 0x80}
+
+// told is a notices.Store, and a notices.Sender, without a database.
+type told struct{ m *memory }
+
+var (
+	_ notices.Store  = told{}
+	_ notices.Sender = told{}
+)
+
+func (told) rule(name string) notices.Rule {
+	return notices.Rule{
+		Name: name, TenantID: [16]byte{1}, Version: 1, CreatedAt: now, UpdatedAt: now, Spec: notices.Spec{
+			Event: notices.Failures, Failures: 1, Channel: notices.Channel{Kind: notices.Slack, URLSecret: "any"},
+		},
+	}
+}
+
+func (told) notice() notices.Notice {
+	return notices.Notice{
+		ID: sampleNotice, Kind: notices.Opened, CreatedAt: now, State: notices.Dead, Attempts: 14, EndedAt: now, StatusCode: 500, Error: "no",
+		Episode: notices.Episode{Rule: "any", Event: notices.Late, OpenedAt: now, Detail: notices.Detail{LateMs: 5}},
+	}
+}
+
+func (s told) wrote() error {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	if s.m.err == nil {
+		s.m.writes++
+	}
+	return s.m.err
+}
+
+func (s told) known(tenant [16]byte, there bool) error {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	if s.m.err == nil && (tenant != [16]byte{1} || !there) {
+		return errs.New(errs.NotFound, "not_found", "there is no such thing")
+	}
+	return s.m.err
+}
+
+// listed reports whether a tenant's list holds anything.
+func (s told) listed(tenant [16]byte) (bool, error) {
+	err := s.known(tenant, true)
+	if errs.CodeOf(err) == errs.NotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (s told) PutRule(_ context.Context, _ auditlog.Actor, name string, spec notices.Spec) (notices.Rule, bool, error) {
+	r := s.rule(name)
+	r.Spec = spec
+	return r, name == "fresh", s.wrote()
+}
+
+func (s told) GetRule(_ context.Context, tenant [16]byte, name string) (notices.Rule, error) {
+	return s.rule(name), s.known(tenant, name == "any")
+}
+
+func (s told) ListRules(_ context.Context, f notices.PageFilter) ([]notices.Rule, error) {
+	if some, err := s.listed(f.TenantID); !some || f.After != "" {
+		return nil, err
+	}
+	return []notices.Rule{s.rule("any"), s.rule("other")}[:min(2, f.Limit)], nil
+}
+
+func (s told) DeleteRule(_ context.Context, by auditlog.Actor, name string) error {
+	if err := s.known(by.TenantID, name == "any"); err != nil {
+		return err
+	}
+	return s.wrote()
+}
+
+func (s told) PutWindow(_ context.Context, _ auditlog.Actor, name string, spec notices.WindowSpec) (notices.Window, bool, error) {
+	return notices.Window{WindowSpec: spec, Name: name, CreatedAt: now}, name == "fresh", s.wrote()
+}
+
+func (s told) ListWindows(_ context.Context, f notices.PageFilter) ([]notices.Window, error) {
+	if some, err := s.listed(f.TenantID); !some || f.After != "" {
+		return nil, err
+	}
+	w := notices.WindowSpec{StartsAt: now, EndsAt: now.Add(1), Reason: "r", Scope: notices.Scope{Labels: map[string]string{"a": "b"}}}
+	return []notices.Window{{Name: "any", WindowSpec: w, CreatedAt: now}, {Name: "other", WindowSpec: w, CreatedAt: now}}[:min(2, f.Limit)], nil
+}
+
+func (s told) DeleteWindow(ctx context.Context, by auditlog.Actor, name string) error {
+	return s.DeleteRule(ctx, by, name)
+}
+
+func (s told) ListNotices(_ context.Context, f notices.Filter) ([]notices.Notice, error) {
+	if some, err := s.listed(f.TenantID); !some || f.Before != (notices.ID{}) {
+		return nil, err
+	}
+	return []notices.Notice{s.notice(), s.notice()}[:min(2, f.Limit)], nil
+}
+
+func (s told) RetryNotice(_ context.Context, by auditlog.Actor, id notices.ID) (notices.Notice, error) {
+	if err := s.known(by.TenantID, id == sampleNotice); err != nil {
+		if errs.CodeOf(err) == errs.NotFound {
+			return notices.Notice{}, errs.New(errs.NotFound, "not_found", "there is no such notice")
+		}
+		return notices.Notice{}, err
+	}
+	return s.notice(), s.wrote()
+}
+
+func (s told) Test(_ context.Context, _ auditlog.Actor, r notices.Rule) (notices.Result, error) {
+	return notices.Result{StatusCode: 403, Error: "the receiver answered with status 403 to " + r.Name}, s.wrote()
+}
+
+// reachable allows every channel that names no private host.
+type reachable struct{}
+
+func (reachable) CheckURL(url string) *errs.Field {
+	if strings.Contains(url, "127.0.0.1") {
+		return &errs.Field{Code: "url_forbidden", Message: "must name a public address"}
+	}
+	return nil
+}
+
+func (reachable) CheckRecipient(string) *errs.Field { return nil }

@@ -1,0 +1,93 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestEveryBadFieldOfANoticeRuleIsNamed sends rules in which much is wrong at once.
+func TestEveryBadFieldOfANoticeRuleIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		path, body string
+		status     int
+		want       map[string]string // field to code
+	}{
+		"Failures": {
+			"/v1/notice-rules/x", `{"event":"failures","lateMs":5000,"endpointId":"x","remindMs":5,"channel":{"kind":"webhook"}}`, 422,
+			map[string]string{
+				"failures": "out_of_range", "lateMs": "not_for_event", "endpointId": "invalid_id", "remindMs": "out_of_range", "channel.url": "required",
+			},
+		},
+		"Late": {
+			"/v1/notice-rules/X!", `{"event":"late","lateMs":10,"failures":2,"recovery":false,"channel":{"kind":"alertmanager","url":"http://127.0.0.1/","to":["a@b.example"]}}`, 422,
+			map[string]string{
+				"name": "name_invalid", "lateMs": "out_of_range", "failures": "not_for_event", "recovery": "recovery_required",
+				"channel.url": "url_forbidden", "channel.to": "not_for_channel",
+			},
+		},
+		"Scope": {
+			"/v1/notice-rules/x", `{"event":"lost","endpointId":"ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90","labels":{"a":"b"},"channel":{"kind":"slack","url":"https://a.example/","urlSecret":"b"}}`, 422,
+			map[string]string{"labels": "scope_order", "channel.urlSecret": "url_twice"},
+		},
+		"Mail": {
+			"/v1/notice-rules/x", `{"event":"paused","channel":{"kind":"email","url":"https://a.example/","to":["A <a@b.example>"]}}`, 422,
+			map[string]string{"channel.url": "not_for_channel", "channel.to": "address_invalid"},
+		},
+		"MailWithNewline": {
+			"/v1/notice-rules/x", `{"event":"paused","channel":{"kind":"email","to":["a@b.example\r\nBcc: c@d.example"]}}`, 422,
+			map[string]string{"channel.to": "address_invalid"},
+		},
+		"Types": {"/v1/notice-rules/x", `{"event":1,"channel":{"kind":"slack","url":"https://a.example/"},"more":1}`, 400, map[string]string{"event": "invalid_type", "more": "unknown_field"}},
+		"Window": {
+			"/v1/maintenance-windows/x", `{"startsAt":"2026-01-02T00:00:00Z","endsAt":"2026-01-01T00:00:00Z","endpointId":"x"}`, 422,
+			map[string]string{"endsAt": "window_order", "endpointId": "invalid_id"},
+		},
+		"LongWindow": {
+			"/v1/maintenance-windows/x", `{"startsAt":"1999-01-02T00:00:00Z","endsAt":"2026-01-01T00:00:00Z"}`, 422,
+			map[string]string{"endsAt": "out_of_range", "startsAt": "out_of_range"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			a := s.call("PUT", tc.path, tc.body, withKey(writeKey))
+			require.Equal(t, tc.status, a.status, "%s", a.body)
+			got := map[string]string{}
+			for _, f := range a.problem().Errors {
+				got[f.Field] = f.Code
+			}
+			require.Equal(t, tc.want, got)
+			require.Zero(t, s.store.writes)
+		})
+	}
+}
+
+func TestANewNoticeRuleSaysWhereItIs(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	a := s.call("PUT", "/v1/notice-rules/fresh", `{"event":"failures","failures":3,"channel":{"kind":"slack","urlSecret":"any"}}`, withKey(writeKey))
+	got := a.is(http.StatusCreated)
+	require.Equal(t, "/v1/notice-rules/fresh", a.header.Get("Location"))
+	require.Equal(t, true, got["recovery"])
+	require.Equal(t, true, got["enabled"])
+	s.call("PUT", "/v1/notice-rules/any", `{"event":"failures","failures":3,"channel":{"kind":"slack","urlSecret":"any"}}`, withKey(writeKey)).is(http.StatusOK)
+	next := s.call("GET", "/v1/notice-rules?limit=1", "", withKey(readKey)).is(http.StatusOK)["nextCursor"]
+	require.NotEmpty(t, next)
+	require.NotEmpty(t, s.call("GET", "/v1/notices?limit=1&state=dead", "", withKey(readKey)).is(http.StatusOK)["nextCursor"])
+	require.NotEmpty(t, s.call("GET", "/v1/maintenance-windows?limit=1", "", withKey(readKey)).is(http.StatusOK)["nextCursor"])
+	window := `{"startsAt":"2026-01-01T00:00:00Z","endsAt":"2026-01-02T00:00:00Z"}`
+	require.Equal(t, "/v1/maintenance-windows/fresh", s.call("PUT", "/v1/maintenance-windows/fresh", window, withKey(writeKey)).header.Get("Location"))
+}
+
+func TestATestOfARuleTellsWhatCameOfIt(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	got := s.call("POST", "/v1/notice-rules/any/test", "", withKey(writeKey)).is(http.StatusOK)
+	require.Equal(t, false, got["delivered"])
+	require.EqualValues(t, 403, got["statusCode"])
+	require.Contains(t, got["error"], "any")
+	require.Equal(t, http.StatusNotFound, s.call("POST", "/v1/notice-rules/unknown/test", "", withKey(writeKey)).status)
+}

@@ -1,0 +1,74 @@
+package notices
+
+import "time"
+
+const (
+	// MaxAttempts is how often a notice is sent before it is given up: over about two hours.
+	MaxAttempts = 14
+
+	firstWait = 5 * time.Second
+	maxWait   = 15 * time.Minute
+	// maxAsked is the longest wait that a receiver may ask for.
+	maxAsked = time.Hour
+)
+
+// Parcel is a notice that is to be delivered: what it says, and where it goes.
+type Parcel struct {
+	Notice
+
+	TenantID       [16]byte
+	Labels         map[string]string // of the endpoint
+	Token          int64             // the fence of the claim
+	Channel        Channel
+	Remind         time.Duration
+	RuleGone       bool      // nobody knows any more where it goes
+	HeldUntil      time.Time // by a maintenance window; zero: by none
+	SecretsVersion int64     // of the tenant
+	Now            time.Time // in database time, when it was claimed
+	Test           bool
+}
+
+// Result is what came of an attempt to deliver a notice.
+type Result struct {
+	StatusCode int    // of the answer; zero: there was none, or the channel has none
+	Error      string // empty: the receiver took it
+	Asked      time.Duration
+	Took       time.Duration
+}
+
+// Delivered reports whether the receiver took the notice.
+func (r Result) Delivered() bool { return r.Error == "" }
+
+// Wait returns how long to wait after a number of attempts that failed, where share, in [0, 1), spreads those that failed together.
+func Wait(attempts int, asked time.Duration, share float64) time.Duration {
+	wait := firstWait << min(max(attempts-1, 0), 10)
+	wait = min(wait, maxWait)
+	wait += time.Duration(share * float64(wait) / 5)
+	return max(wait, min(asked, maxAsked))
+}
+
+// Verdict is what is to be done with a parcel before it is sent.
+type Verdict string
+
+// The verdicts.
+const (
+	Send     Verdict = "send"
+	Mute     Verdict = "mute"     // nobody is told
+	Postpone Verdict = "postpone" // until the maintenance window is over
+)
+
+// Judge returns what is to be done with a parcel, and why nobody is told.
+func (p *Parcel) Judge() (Verdict, string) {
+	switch {
+	case p.RuleGone:
+		return Mute, "the rule is gone"
+	case p.Attempts > 0 && !p.Held: // The receiver may have it already.
+		return Send, ""
+	case p.Held && !p.ClosedAt.IsZero():
+		return Mute, "a maintenance window held it, and the episode is over"
+	case p.HeldUntil.After(p.Now):
+		return Postpone, ""
+	default:
+		return Send, ""
+	}
+}

@@ -1,0 +1,111 @@
+package notices
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Subject returns one line that says what a notice is about.
+func (p *Parcel) Subject() string {
+	name := `"` + p.EndpointName + `"`
+	if p.Test {
+		return "Test of the notice rule " + p.Rule
+	}
+	switch p.Kind {
+	case Recovered:
+		return name + " " + p.overWords()
+	case Reminder:
+		return fmt.Sprintf("%s still %s, for %s", name, p.words(), span(p.Now.Sub(p.OpenedAt)))
+	case Opened:
+	}
+	return name + " " + p.words()
+}
+
+// words says what is wrong.
+func (p *Parcel) words() string {
+	d := p.Detail
+	switch p.Event {
+	case Failures:
+		return fmt.Sprintf("fails: %s in a row", count(d.Failures, "failure", "failures"))
+	case Late:
+		return "runs late, by " + span(time.Duration(d.LateMs)*time.Millisecond) + " or more"
+	case Lost:
+		return "lost a run"
+	case Paused:
+		return "is paused, which no person asked for"
+	case Suggestion:
+		return "has a suggestion of the planner that waits"
+	}
+	return "needs a look"
+}
+
+// overWords says that it is over.
+func (p *Parcel) overWords() string {
+	after := " after " + span(p.ClosedAt.Sub(p.OpenedAt))
+	switch p.Event {
+	case Failures:
+		return "fails no longer" + after
+	case Late:
+		return "runs on time again" + after
+	case Lost:
+		return "runs again" + after
+	case Paused:
+		return "is paused no longer" + after
+	case Suggestion:
+		return "has no suggestion that waits any longer" + after
+	}
+	return "is well again" + after
+}
+
+// Lines returns what else is known, a fact a line.
+func (p *Parcel) Lines() []string {
+	d := p.Detail
+	lines := []string{"Endpoint: " + p.EndpointID.String(), "Rule: " + p.Rule, "Since: " + p.OpenedAt.UTC().Format(time.RFC3339)}
+	add := func(name, value string) {
+		if value != "" {
+			lines = append(lines, name+": "+value)
+		}
+	}
+	if !p.ClosedAt.IsZero() {
+		add("Until", p.ClosedAt.UTC().Format(time.RFC3339))
+	}
+	add("Run", d.RunID)
+	if d.Status != "" {
+		add("Outcome", strings.TrimSpace(d.Status+" "+d.ReasonCode+statusWords(d.StatusCode)))
+	}
+	add("Error", d.Error)
+	add("Reason", d.Reason)
+	add("Suggestion", d.SuggestionID)
+	return lines
+}
+
+func statusWords(code int) string {
+	if code == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d)", code)
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// span writes a length of time for people.
+func span(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	default:
+		text := d.Round(time.Second).String()
+		if whole, is := strings.CutSuffix(text, "m0s"); is {
+			return whole + "m"
+		}
+		return text
+	}
+}

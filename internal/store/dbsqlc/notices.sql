@@ -1,0 +1,358 @@
+-- name: NoticeBookChange :one
+-- Makes the rules of the installation another version. It lets one change of them at a time go on, and must come first in it.
+UPDATE notice_book SET version = version + 1 RETURNING version;
+
+-- name: NoticeBookVersion :one
+SELECT version FROM notice_book;
+
+-- name: NoticeRuleListAll :many
+-- Every rule in force, for the book.
+SELECT * FROM notice_rules WHERE enabled;
+
+-- name: NoticeRuleCount :one
+SELECT count(*) FROM notice_rules WHERE tenant_id = sqlc.arg('tenant_id');
+
+-- name: NoticeRuleGet :one
+SELECT * FROM notice_rules WHERE tenant_id = sqlc.arg('tenant_id') AND name = sqlc.arg('name');
+
+-- name: NoticeRuleList :many
+SELECT *
+FROM notice_rules
+WHERE tenant_id = sqlc.arg('tenant_id')
+  AND name > sqlc.arg('after')
+ORDER BY name
+LIMIT sqlc.arg('max_rows');
+
+-- name: NoticeRulePut :one
+-- Stores a rule, or replaces it under the same identity. Endpoints are looked through for what it says once every program goes by it.
+INSERT INTO notice_rules (id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version,
+                          created_at, created_by, updated_at, updated_by, walk_from, walked)
+VALUES (audit_log_id(sqlc.arg('now')), sqlc.arg('tenant_id'), sqlc.arg('name'), sqlc.arg('event'), sqlc.arg('threshold'), sqlc.narg('endpoint_id'), sqlc.arg('labels'), sqlc.arg('recovery'), sqlc.arg('remind_ms'), sqlc.arg('enabled'), sqlc.arg('channel'), 1,
+        sqlc.arg('now'), sqlc.arg('author'), sqlc.arg('now'), sqlc.arg('author'), sqlc.arg('walk_from'), sqlc.narg('walked'))
+ON CONFLICT (tenant_id, name) DO UPDATE
+    SET event       = excluded.event,
+        threshold   = excluded.threshold,
+        endpoint_id = excluded.endpoint_id,
+        labels      = excluded.labels,
+        recovery    = excluded.recovery,
+        remind_ms   = excluded.remind_ms,
+        enabled     = excluded.enabled,
+        channel     = excluded.channel,
+        version     = notice_rules.version + 1,
+        updated_at  = excluded.updated_at,
+        updated_by  = excluded.updated_by,
+        walk_from   = excluded.walk_from,
+        walked      = excluded.walked
+RETURNING *;
+
+-- name: NoticeRuleListNaming :many
+-- Some of the rules whose channels need a secret.
+SELECT name
+FROM notice_rules
+WHERE tenant_id = sqlc.arg('tenant_id')
+  AND (channel ->> 'urlSecret' = sqlc.arg('secret')::text OR channel ->> 'tokenSecret' = sqlc.arg('secret')::text)
+ORDER BY name;
+
+-- name: NoticeRuleDelete :execrows
+DELETE FROM notice_rules WHERE id = sqlc.arg('id') AND tenant_id = sqlc.arg('tenant_id');
+
+-- name: NoticeRuleEnd :exec
+-- Ends the open episodes of a rule that is gone or says something else now, and what of them nobody was told of yet.
+WITH ended AS (
+    UPDATE notice_episodes
+        SET closed_at = sqlc.arg('now')
+        WHERE rule_id = sqlc.arg('rule_id') AND closed_at IS NULL
+        RETURNING id
+)
+UPDATE notices n
+SET state = 'muted', ended_at = sqlc.arg('now'), error = 'the rule was changed or deleted before it was sent', claim_token = claim_token + 1
+FROM ended
+WHERE n.episode_id = ended.id
+  AND n.state = 'waiting';
+
+-- name: NoticeOpen :exec
+-- Opens an episode, and writes the notice of it, for every rule that is about one of these events of endpoints, where none is open. Who
+-- is second finds the first one's episode, whatever waits for whom: one order of rows.
+WITH asked AS (
+    SELECT unnest(sqlc.arg('events')::text[]) AS event,
+           unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
+           unnest(sqlc.arg('sizes')::bigint[]) AS size,
+           unnest(sqlc.arg('details')::text[]) AS detail
+), opened AS (
+    INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
+    SELECT audit_log_id(sqlc.arg('now')), r.tenant_id, r.id, r.name, e.id, r.event, sqlc.arg('now'), asked.detail::jsonb,
+           CASE WHEN r.remind_ms > 0 THEN sqlc.arg('now')::timestamptz + r.remind_ms * interval '1 ms' ELSE 'infinity' END, 0
+    FROM asked
+             JOIN endpoints e ON e.id = asked.endpoint_id
+             JOIN notice_rules r ON r.tenant_id = e.tenant_id AND r.event = asked.event
+    WHERE r.enabled
+      AND asked.size >= r.threshold
+      AND (r.endpoint_id IS NULL OR r.endpoint_id = e.id)
+      AND e.labels @> r.labels
+    ORDER BY e.id, r.id
+    ON CONFLICT (endpoint_id, rule_id) WHERE closed_at IS NULL DO NOTHING
+    RETURNING id, tenant_id
+)
+INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error)
+SELECT audit_log_id(sqlc.arg('now')), opened.tenant_id, opened.id, 'opened', 0, sqlc.arg('now'), sqlc.arg('now'), 'waiting', 0, 0, false, ''
+FROM opened;
+
+-- name: NoticeClose :exec
+-- Closes the open episodes of endpoints whose rules an event is too small for by now, and writes the notice of it where the rule wants one.
+WITH asked AS (
+    SELECT unnest(sqlc.arg('events')::text[]) AS event,
+           unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
+           unnest(sqlc.arg('sizes')::bigint[]) AS size
+), over AS (
+    SELECT ep.id, r.recovery
+    FROM asked
+             JOIN notice_episodes ep ON ep.endpoint_id = asked.endpoint_id AND ep.event = asked.event AND ep.closed_at IS NULL
+             JOIN notice_rules r ON r.id = ep.rule_id AND asked.size < r.threshold
+    ORDER BY ep.id
+    FOR UPDATE OF ep
+), closed AS (
+    UPDATE notice_episodes ep
+        SET closed_at = greatest(sqlc.arg('now')::timestamptz, ep.opened_at)
+        FROM over
+        WHERE ep.id = over.id
+        RETURNING ep.id, ep.tenant_id, over.recovery
+)
+INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error)
+SELECT audit_log_id(sqlc.arg('now')), closed.tenant_id, closed.id, 'recovered', 0, sqlc.arg('now'), sqlc.arg('now'), 'waiting', 0, 0, false, ''
+FROM closed
+WHERE closed.recovery;
+
+-- name: NoticeEpisodeListOpen :many
+-- The episodes that a run on time, or one that is not lost, ends: for the book.
+SELECT endpoint_id, event
+FROM notice_episodes
+WHERE closed_at IS NULL
+  AND event IN ('late', 'lost')
+LIMIT sqlc.arg('max_rows');
+
+-- name: NoticeWatchHold :one
+-- Lets one program at a time look after episodes.
+SELECT version FROM notice_book FOR UPDATE SKIP LOCKED;
+
+-- name: NoticeWalkNext :one
+-- A rule whose endpoints are still to be looked through, the one that has waited for longest.
+SELECT *
+FROM notice_rules
+WHERE walked IS NOT NULL
+  AND walk_from <= sqlc.arg('now')
+ORDER BY walk_from
+LIMIT 1;
+
+-- name: NoticeWalkEndpoints :many
+-- The next endpoints of a tenant, and how many of their runs failed in a row.
+SELECT e.id, s.failure_count
+FROM endpoints e
+         JOIN schedules s ON s.endpoint_id = e.id
+WHERE e.tenant_id = sqlc.arg('tenant_id')
+  AND e.id > sqlc.arg('after')
+ORDER BY e.id
+LIMIT sqlc.arg('max_rows');
+
+-- name: NoticeWalkMove :execrows
+-- Notes how far a rule's endpoints were looked through, unless it was changed meanwhile.
+UPDATE notice_rules SET walked = sqlc.narg('walked') WHERE id = sqlc.arg('id') AND version = sqlc.arg('version');
+
+-- name: NoticeOverdue :many
+-- Endpoints that should have started long ago by some rule about lateness, and have not: claimable by anybody, or held by a claim that was
+-- over. What has an open episode already is left out.
+SELECT s.endpoint_id, s.planned_at
+FROM schedules s
+         JOIN endpoints e ON e.id = s.endpoint_id
+WHERE s.due_at <= sqlc.arg('now')::timestamptz
+  AND s.planned_at <= sqlc.arg('now')::timestamptz - interval '1 s'
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
+  AND EXISTS (SELECT 1
+              FROM notice_rules r
+              WHERE r.tenant_id = e.tenant_id
+                AND r.event = 'late'
+                AND r.enabled
+                AND s.planned_at <= sqlc.arg('now')::timestamptz - r.threshold * interval '1 ms'
+                AND (r.endpoint_id IS NULL OR r.endpoint_id = e.id)
+                AND e.labels @> r.labels
+                AND NOT EXISTS (SELECT 1 FROM notice_episodes ep WHERE ep.endpoint_id = e.id AND ep.rule_id = r.id AND ep.closed_at IS NULL))
+ORDER BY s.due_at
+LIMIT sqlc.arg('max_rows');
+
+-- name: NoticeSettled :many
+-- Open episodes that nothing keeps open any more though no run ended them: somebody reset the failures, resumed, decided or archived, or
+-- the rule is gone. Those of an archived endpoint or of a rule that is gone end without a notice.
+SELECT ep.id, ep.endpoint_id, ep.event, (s.endpoint_id IS NULL OR r.id IS NULL OR NOT r.enabled)::boolean AS silent
+FROM notice_episodes ep
+         LEFT JOIN schedules s ON s.endpoint_id = ep.endpoint_id
+         LEFT JOIN notice_rules r ON r.id = ep.rule_id
+WHERE ep.closed_at IS NULL
+  AND (s.endpoint_id IS NULL OR r.id IS NULL OR NOT r.enabled
+    OR ep.event = 'failures' AND s.failure_count = 0
+    OR ep.event = 'paused' AND (s.paused_until IS NULL OR s.paused_until <= sqlc.arg('now'))
+    OR ep.event = 'suggestion' AND NOT EXISTS (SELECT 1
+                                               FROM planner_suggestions g
+                                               WHERE g.endpoint_id = ep.endpoint_id AND g.state = 'pending' AND g.expires_at > sqlc.arg('now')))
+ORDER BY ep.id
+LIMIT sqlc.arg('max_rows');
+
+-- name: NoticeCloseSilently :exec
+-- Closes episodes of which nobody is told any more.
+WITH closed AS (
+    UPDATE notice_episodes SET closed_at = greatest(sqlc.arg('now')::timestamptz, opened_at)
+        WHERE id = ANY (sqlc.arg('ids')::uuid[]) AND closed_at IS NULL
+        RETURNING id
+)
+UPDATE notices n
+SET state = 'muted', ended_at = sqlc.arg('now'), error = 'the endpoint or the rule is gone', claim_token = claim_token + 1
+FROM closed
+WHERE n.episode_id = closed.id
+  AND n.state = 'waiting';
+
+-- name: NoticeRemind :execrows
+-- Writes the reminders that are due. One whose notice before it has not gone out yet waits for that.
+WITH due AS (
+    SELECT ep.id, r.remind_ms
+    FROM notice_episodes ep
+             JOIN notice_rules r ON r.id = ep.rule_id
+    WHERE ep.closed_at IS NULL
+      AND ep.remind_at <= sqlc.arg('now')
+      AND r.remind_ms > 0
+      AND NOT EXISTS (SELECT 1 FROM notices n WHERE n.episode_id = ep.id AND n.state = 'waiting')
+    ORDER BY ep.remind_at
+    LIMIT sqlc.arg('max_rows')
+), reminded AS (
+    UPDATE notice_episodes ep
+        SET reminders = ep.reminders + 1, remind_at = sqlc.arg('now')::timestamptz + due.remind_ms * interval '1 ms'
+        FROM due
+        WHERE ep.id = due.id AND ep.closed_at IS NULL
+        RETURNING ep.id, ep.tenant_id, ep.reminders
+)
+INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error)
+SELECT audit_log_id(sqlc.arg('now')), reminded.tenant_id, reminded.id, 'reminder', reminded.reminders, sqlc.arg('now'), sqlc.arg('now'), 'waiting', 0, 0, false, ''
+FROM reminded;
+
+-- name: NoticeClaim :many
+-- Takes notices that are due, under a token that fences what is written about them. A notice waits for those of its episode before it.
+UPDATE notices n
+SET due_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + sqlc.arg('lock_ms')::bigint * interval '1 ms',
+    claim_token = n.claim_token + 1
+WHERE n.id = ANY (ARRAY(
+    SELECT w.id
+    FROM notices w
+    WHERE w.state = 'waiting'
+      AND w.due_at <= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
+      AND NOT EXISTS (SELECT 1 FROM notices b WHERE b.episode_id = w.episode_id AND b.state = 'waiting'
+                                                 AND (b.kind = 'recovered', b.number) < (w.kind = 'recovered', w.number))
+    ORDER BY w.due_at
+    LIMIT sqlc.arg('max_rows')
+    FOR UPDATE SKIP LOCKED))
+RETURNING n.id, n.claim_token;
+
+-- name: NoticeListClaimed :many
+-- What is to be told, and by which rule. A maintenance window that holds it is told by its end.
+SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_token, n.held,
+       ep.id AS episode_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail,
+       e.name AS endpoint_name, e.labels AS endpoint_labels, t.secrets_version,
+       r.channel, r.remind_ms,
+       coalesce((SELECT max(w.ends_at)
+                 FROM maintenance_windows w
+                 WHERE w.tenant_id = n.tenant_id
+                   AND w.starts_at <= sqlc.arg('now')::timestamptz
+                   AND w.ends_at > sqlc.arg('now')::timestamptz
+                   AND (w.endpoint_id IS NULL OR w.endpoint_id = e.id)
+                   AND e.labels @> w.labels), '1970-01-01 00:00:00+00')::timestamptz AS held_until
+FROM notices n
+         JOIN notice_episodes ep ON ep.id = n.episode_id
+         JOIN endpoints e ON e.id = ep.endpoint_id
+         JOIN tenants t ON t.id = n.tenant_id
+         LEFT JOIN notice_rules r ON r.id = ep.rule_id
+WHERE n.id = ANY (sqlc.arg('ids')::uuid[])
+ORDER BY n.id;
+
+-- name: NoticeEnd :execrows
+-- Ends a notice that its claim still holds.
+UPDATE notices
+SET state = sqlc.arg('state'), ended_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), attempts = sqlc.arg('attempts'),
+    status_code = sqlc.narg('status_code'), error = sqlc.arg('error'), claim_token = claim_token + 1
+WHERE id = sqlc.arg('id')
+  AND claim_token = sqlc.arg('claim_token')
+  AND state = 'waiting';
+
+-- name: NoticePostpone :execrows
+-- Lets a notice that its claim still holds be sent later.
+UPDATE notices
+SET due_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + sqlc.arg('wait_ms')::bigint * interval '1 ms', attempts = sqlc.arg('attempts'),
+    status_code = sqlc.narg('status_code'), error = sqlc.arg('error'), held = held OR sqlc.arg('held')::boolean, claim_token = claim_token + 1
+WHERE id = sqlc.arg('id')
+  AND claim_token = sqlc.arg('claim_token')
+  AND state = 'waiting';
+
+-- name: NoticeList :many
+SELECT n.id, n.kind, n.number, n.created_at, n.due_at, n.state, n.attempts, n.held, n.ended_at, n.status_code, n.error,
+       ep.id AS episode_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail, e.name AS endpoint_name
+FROM notices n
+         JOIN notice_episodes ep ON ep.id = n.episode_id
+         JOIN endpoints e ON e.id = ep.endpoint_id
+WHERE n.tenant_id = sqlc.arg('tenant_id')
+  AND (sqlc.narg('before')::uuid IS NULL OR n.id < sqlc.narg('before'))
+  AND (sqlc.narg('state')::text IS NULL OR n.state = sqlc.narg('state'))
+  AND (sqlc.narg('rule')::text IS NULL OR ep.rule = sqlc.narg('rule'))
+  AND (sqlc.narg('endpoint_id')::uuid IS NULL OR ep.endpoint_id = sqlc.narg('endpoint_id'))
+ORDER BY n.id DESC
+LIMIT sqlc.arg('max_rows');
+
+-- name: NoticeGet :one
+SELECT n.id, n.kind, n.number, n.created_at, n.due_at, n.state, n.attempts, n.held, n.ended_at, n.status_code, n.error,
+       ep.id AS episode_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail, e.name AS endpoint_name
+FROM notices n
+         JOIN notice_episodes ep ON ep.id = n.episode_id
+         JOIN endpoints e ON e.id = ep.endpoint_id
+WHERE n.tenant_id = sqlc.arg('tenant_id')
+  AND n.id = sqlc.arg('id');
+
+-- name: NoticeRetry :execrows
+-- Lets a notice that was given up be sent again, under the same id.
+UPDATE notices
+SET state = 'waiting', ended_at = NULL, attempts = 0, due_at = sqlc.arg('now'), claim_token = claim_token + 1
+WHERE tenant_id = sqlc.arg('tenant_id')
+  AND id = sqlc.arg('id')
+  AND state = 'dead';
+
+-- name: NoticeBacklog :one
+-- How much waits past its time, for how long the oldest has, and how much was given up.
+SELECT count(*) FILTER (WHERE n.state = 'waiting') AS waiting,
+       coalesce(extract(epoch FROM max(coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - n.created_at) FILTER (WHERE n.state = 'waiting' AND NOT n.held)), 0)::double precision AS oldest_seconds
+FROM (SELECT w.state, w.created_at, w.held FROM notices w WHERE w.state = 'waiting' ORDER BY w.due_at LIMIT sqlc.arg('max_rows')) AS n;
+
+-- name: NoticeForget :execrows
+-- Removes episodes that were over long ago, with their notices.
+DELETE FROM notice_episodes
+WHERE id = ANY (ARRAY(SELECT old.id FROM notice_episodes old WHERE old.closed_at < sqlc.arg('before') ORDER BY old.closed_at LIMIT sqlc.arg('max_rows')));
+
+-- name: WindowPut :one
+INSERT INTO maintenance_windows (tenant_id, name, endpoint_id, labels, starts_at, ends_at, reason, created_at, created_by)
+VALUES (sqlc.arg('tenant_id'), sqlc.arg('name'), sqlc.narg('endpoint_id'), sqlc.arg('labels'), sqlc.arg('starts_at'), sqlc.arg('ends_at'), sqlc.arg('reason'), sqlc.arg('now'), sqlc.arg('author'))
+ON CONFLICT (tenant_id, name) DO UPDATE
+    SET endpoint_id = excluded.endpoint_id, labels = excluded.labels, starts_at = excluded.starts_at, ends_at = excluded.ends_at, reason = excluded.reason
+RETURNING *;
+
+-- name: WindowGet :one
+SELECT * FROM maintenance_windows WHERE tenant_id = sqlc.arg('tenant_id') AND name = sqlc.arg('name') FOR UPDATE;
+
+-- name: WindowCount :one
+SELECT count(*) FROM maintenance_windows WHERE tenant_id = sqlc.arg('tenant_id');
+
+-- name: WindowList :many
+SELECT *
+FROM maintenance_windows
+WHERE tenant_id = sqlc.arg('tenant_id')
+  AND name > sqlc.arg('after')
+ORDER BY name
+LIMIT sqlc.arg('max_rows');
+
+-- name: WindowDelete :execrows
+DELETE FROM maintenance_windows WHERE tenant_id = sqlc.arg('tenant_id') AND name = sqlc.arg('name');
+
+-- name: NoticeRelease :exec
+-- Lets what windows hold of a tenant be looked at again, because a window was changed or deleted.
+UPDATE notices SET due_at = sqlc.arg('now') WHERE tenant_id = sqlc.arg('tenant_id') AND state = 'waiting' AND held AND due_at > sqlc.arg('now');

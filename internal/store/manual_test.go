@@ -1,0 +1,26 @@
+package store
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+)
+
+// TestTheManualKnowsHowManyConnectionsAWorkerHolds keeps the sizing in docs/operations.md true: whoever sets max_connections reads it there.
+func TestTheManualKnowsHowManyConnectionsAWorkerHolds(t *testing.T) {
+	t.Parallel()
+	db, err := Open(t.Context(), Config{URL: "postgres://nobody@127.0.0.1:1/nothing", MaxConns: 10})
+	require.NoError(t, err)
+	defer db.Close()
+	held := int32(1) // The listener's.
+	for _, pool := range []*pgxpool.Pool{db.pool, db.hot, db.vital, db.sweeps} {
+		held += pool.Config().MaxConns
+	}
+	manual, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	require.Contains(t, string(manual), fmt.Sprintf("A worker holds up to %d connections (10 for what it looks up, %d for runs, %d for signs of life, %d for the sweeper, 1 for notifications)",
+		held, db.hot.Config().MaxConns, db.vital.Config().MaxConns, db.sweeps.Config().MaxConns))
+}

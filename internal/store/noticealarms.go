@@ -1,0 +1,126 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/notices"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+)
+
+// alarms gathers what the runs of one transaction mean for notices.
+type alarms struct {
+	opens  dbsqlc.NoticeOpenParams
+	closes dbsqlc.NoticeCloseParams
+}
+
+// ended is a run that is over, and how its endpoint stood before.
+type ended struct {
+	run      runs.Run
+	failures int           // in a row
+	due      endpoints.Due // that the endpoint had
+}
+
+// judge takes in a run of an endpoint whose tenant has rules. It asks the database for nothing that no rule is about.
+func (a *alarms) judge(book *notices.Book, e *endpoints.Endpoint, was ended) {
+	a.failures(book, e, was)
+	a.late(book, e, was)
+	switch lost := was.run.Outcome.Status == runs.Lost; {
+	case lost && book.Opens(e, notices.Lost, 0, 1):
+		a.open(e.ID, notices.Lost, 1, detailOf(was.run))
+	case !lost && book.Open(e.ID, notices.Lost):
+		a.close(e.ID, notices.Lost, 0)
+	}
+}
+
+func (a *alarms) failures(book *notices.Book, e *endpoints.Endpoint, was ended) {
+	before, after := int64(was.failures), int64(e.State.FailureCount)
+	switch {
+	case after > before && book.Opens(e, notices.Failures, before, after):
+		d := detailOf(was.run)
+		d.Failures = e.State.FailureCount
+		a.open(e.ID, notices.Failures, after, d)
+	case after == 0 && before > 0 && book.Opens(e, notices.Failures, 0, before):
+		a.close(e.ID, notices.Failures, 0)
+	}
+}
+
+func (a *alarms) late(book *notices.Book, e *endpoints.Endpoint, was ended) {
+	run := was.run
+	if run.StartedAt.IsZero() || !was.due.Slot.Equal(run.ScheduledFor) || was.due.Attempt != run.Attempt { // Replanned while it ran.
+		return
+	}
+	by := max(run.StartedAt.Sub(was.due.At).Milliseconds(), 0)
+	if book.Opens(e, notices.Late, 0, by) {
+		d := detailOf(run)
+		d.LateMs = by
+		a.open(e.ID, notices.Late, by, d)
+	}
+	if book.Open(e.ID, notices.Late) {
+		a.close(e.ID, notices.Late, by)
+	}
+}
+
+func detailOf(run runs.Run) notices.Detail {
+	o := run.Outcome
+	return notices.Detail{
+		RunID: run.ID.String(), Status: string(o.Status), ReasonCode: string(o.Reason), StatusCode: o.StatusCode, Error: storable(o.Error),
+	}
+}
+
+func (a *alarms) open(id [16]byte, event notices.Event, size int64, d notices.Detail) {
+	raw, err := json.Marshal(d)
+	if err != nil {
+		panic(err) // Texts and numbers always encode.
+	}
+	o := &a.opens
+	o.Events, o.EndpointIds = append(o.Events, string(event)), append(o.EndpointIds, id)
+	o.Sizes, o.Details = append(o.Sizes, size), append(o.Details, string(raw))
+}
+
+func (a *alarms) close(id [16]byte, event notices.Event, size int64) {
+	c := &a.closes
+	c.Events, c.EndpointIds, c.Sizes = append(c.Events, string(event)), append(c.EndpointIds, id), append(c.Sizes, size)
+}
+
+// writes returns the statements that open and close episodes; none where there are none, as for almost every transaction.
+func (a *alarms) writes(ctx context.Context, db *DB, now time.Time) []statement {
+	var list []statement
+	if len(a.opens.Events) > 0 {
+		a.opens.Now = now
+		list = append(list, func(tx dbsqlc.DBTX) error { return db.q.NoticeOpen(ctx, tx, a.opens) })
+	}
+	if len(a.closes.Events) > 0 {
+		a.closes.Now = now
+		list = append(list, func(tx dbsqlc.DBTX) error { return db.q.NoticeClose(ctx, tx, a.closes) })
+	}
+	return list
+}
+
+// write opens and closes episodes, one statement after the other.
+func (a *alarms) write(ctx context.Context, tx pgx.Tx, db *DB, now time.Time) error {
+	for _, s := range a.writes(ctx, db, now) {
+		if err := s(tx); err != nil {
+			return fmt.Errorf("opening %d and closing %d episodes: %w", len(a.opens.Events), len(a.closes.Events), err)
+		}
+	}
+	return nil
+}
+
+// alarm opens the episodes of one event that no run tells of, in the transaction that makes it.
+func (db *DB) alarm(ctx context.Context, tx pgx.Tx, now time.Time, id [16]byte, about notices.Event, d notices.Detail) error {
+	var a alarms
+	a.open(id, about, 1, d)
+	return a.write(ctx, tx, db, now)
+}
+
+// pausedAlarm opens the episodes of a pause that no person asked for.
+func (db *DB) pausedAlarm(ctx context.Context, tx pgx.Tx, now time.Time, e *endpoints.Endpoint) error {
+	return db.alarm(ctx, tx, now, e.ID, notices.Paused, notices.Detail{Reason: storable(e.State.PauseReason)})
+}

@@ -1,0 +1,95 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/notices"
+	"rubato/internal/store/dbsqlc"
+)
+
+// ListNotices implements notices.Log.
+func (s *Notices) ListNotices(ctx context.Context, f notices.Filter) (list []notices.Notice, err error) {
+	err = s.db.list(ctx, func(tx pgx.Tx) error {
+		if f.EndpointID != (endpoints.ID{}) {
+			if _, err := s.db.q.EndpointGet(ctx, tx, dbsqlc.EndpointGetParams{ID: f.EndpointID, TenantID: f.TenantID}); err != nil {
+				return notFound(err, f.EndpointID)
+			}
+		}
+		rows, err := s.db.q.NoticeList(ctx, tx, dbsqlc.NoticeListParams{
+			TenantID: f.TenantID, EndpointID: given(f.EndpointID), Rule: optionalText(f.Rule), State: optionalText(string(f.State)),
+			Before: given(f.Before), MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+		})
+		if err != nil {
+			return fmt.Errorf("listing notices: %w", err)
+		}
+		list = make([]notices.Notice, len(rows))
+		for i, row := range rows {
+			if list[i], err = noticeOf(dbsqlc.NoticeGetRow(row)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// RetryNotice implements notices.Log.
+func (s *Notices) RetryNotice(ctx context.Context, by auditlog.Actor, id notices.ID) (found notices.Notice, err error) {
+	err = s.db.tx(ctx, func(tx pgx.Tx) error {
+		now, err := s.db.decisionTime(ctx, tx)
+		if err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		rows, err := s.db.q.NoticeRetry(ctx, tx, dbsqlc.NoticeRetryParams{TenantID: by.TenantID, ID: id, Now: now})
+		if err != nil {
+			return fmt.Errorf("letting notice %s be sent again: %w", id, err)
+		}
+		row, err := s.db.q.NoticeGet(ctx, tx, dbsqlc.NoticeGetParams{TenantID: by.TenantID, ID: id})
+		if missing(err) {
+			return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no notice %s", id))
+		}
+		if err != nil {
+			return fmt.Errorf("reading notice %s: %w", id, err)
+		}
+		if found, err = noticeOf(row); err != nil {
+			return err
+		}
+		if rows == 0 {
+			return errs.New(errs.Conflict, "notice_not_dead", fmt.Sprintf("notice %s was not given up: it is %s", id, found.State))
+		}
+		return s.db.audited(ctx, tx, auditlog.Change{
+			Act:    auditlog.Act{By: by, Action: "retry"},
+			Object: auditlog.Object{Kind: auditlog.Notice, ID: id.String()},
+			Before: map[string]any{"state": string(notices.Dead)}, After: map[string]any{"state": string(notices.Waiting)},
+		})
+	})
+	return found, err
+}
+
+func noticeOf(row dbsqlc.NoticeGetRow) (notices.Notice, error) {
+	n := notices.Notice{
+		ID: row.ID, Kind: notices.Kind(row.Kind), Number: int(row.Number), CreatedAt: row.CreatedAt, State: notices.State(row.State),
+		Attempts: int(row.Attempts), Held: row.Held, EndedAt: instant(row.EndedAt), Error: row.Error,
+		Episode: notices.Episode{
+			EpisodeID: row.EpisodeID, Rule: row.Rule, Event: notices.Event(row.Event), EndpointID: row.EndpointID, EndpointName: row.EndpointName,
+			OpenedAt: row.OpenedAt, ClosedAt: instant(row.ClosedAt),
+		},
+	}
+	if n.State == notices.Waiting {
+		n.NextAt = row.DueAt
+	}
+	if row.StatusCode != nil {
+		n.StatusCode = int(*row.StatusCode)
+	}
+	if err := json.Unmarshal(row.Detail, &n.Detail); err != nil {
+		return notices.Notice{}, fmt.Errorf("reading the detail of notice %s: %w", n.ID, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/notices"
+	"rubato/internal/store/dbsqlc"
+)
+
+// Claim takes up to limit notices that are due, for as long as lock; after it anybody may take them again.
+func (s *Notices) Claim(ctx context.Context, limit int, lock time.Duration) (list []*notices.Parcel, err error) {
+	claimed, err := s.db.q.NoticeClaim(ctx, s.db.pool, dbsqlc.NoticeClaimParams{
+		Now: s.db.now(), LockMs: lock.Milliseconds(), MaxRows: int32(limit), //nolint:gosec // Tens.
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claiming up to %d notices: %w", limit, translate(err))
+	}
+	if len(claimed) == 0 {
+		return nil, nil
+	}
+	p := dbsqlc.NoticeListClaimedParams{}
+	for _, c := range claimed {
+		p.Ids = append(p.Ids, c.ID)
+	}
+	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
+		if p.Now, err = s.db.decisionTime(ctx, tx); err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		rows, err := s.db.q.NoticeListClaimed(ctx, tx, p)
+		if err != nil {
+			return fmt.Errorf("reading %d claimed notices: %w", len(p.Ids), err)
+		}
+		for _, row := range rows {
+			parcel, err := parcelOf(row, p.Now)
+			if err != nil {
+				return err
+			}
+			list = append(list, parcel)
+		}
+		return nil
+	})
+	return list, err
+}
+
+func parcelOf(row dbsqlc.NoticeListClaimedRow, now time.Time) (*notices.Parcel, error) {
+	n, err := noticeOf(dbsqlc.NoticeGetRow{
+		ID: row.ID, Kind: row.Kind, Number: row.Number, CreatedAt: row.CreatedAt, State: string(notices.Waiting), Attempts: row.Attempts,
+		Held: row.Held, EpisodeID: row.EpisodeID, Rule: row.Rule, Event: row.Event, EndpointID: row.EndpointID, OpenedAt: row.OpenedAt,
+		ClosedAt: row.ClosedAt, Detail: row.Detail, EndpointName: row.EndpointName,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &notices.Parcel{
+		Notice: n, TenantID: row.TenantID, Token: row.ClaimToken, RuleGone: row.Channel == nil, HeldUntil: row.HeldUntil,
+		SecretsVersion: row.SecretsVersion, Now: now,
+	}
+	if row.RemindMs != nil {
+		p.Remind = ms(*row.RemindMs)
+	}
+	if p.Labels, err = textMap(row.EndpointLabels); err != nil {
+		return nil, fmt.Errorf("reading the labels of endpoint %s: %w", p.EndpointID, err)
+	}
+	if p.RuleGone {
+		return p, nil
+	}
+	if err := json.Unmarshal(row.Channel, &p.Channel); err != nil {
+		return nil, fmt.Errorf("reading the channel of the notice rule %q: %w", p.Rule, err)
+	}
+	return p, nil
+}
+
+// End ends a notice, unless somebody else has claimed it since; it reports whether it did.
+func (s *Notices) End(ctx context.Context, p *notices.Parcel, state notices.State, r notices.Result) (bool, error) {
+	rows, err := s.db.q.NoticeEnd(ctx, s.db.pool, dbsqlc.NoticeEndParams{
+		ID: p.ID, ClaimToken: p.Token, State: string(state), Now: s.db.now(), Attempts: int32(p.Attempts), //nolint:gosec // At most tens.
+		StatusCode: answeredWith(r), Error: storable(r.Error),
+	})
+	if err != nil {
+		return false, fmt.Errorf("ending notice %s as %s: %w", p.ID, state, translate(err))
+	}
+	return rows > 0, nil
+}
+
+// Postpone lets a notice be sent after a time, unless somebody else has claimed it since; it reports whether it did. held says that a
+// maintenance window keeps it.
+func (s *Notices) Postpone(ctx context.Context, p *notices.Parcel, wait time.Duration, held bool, r notices.Result) (bool, error) {
+	rows, err := s.db.q.NoticePostpone(ctx, s.db.pool, dbsqlc.NoticePostponeParams{
+		ID: p.ID, ClaimToken: p.Token, Now: s.db.now(), WaitMs: wait.Milliseconds(), Attempts: int32(p.Attempts), //nolint:gosec // At most tens.
+		StatusCode: answeredWith(r), Error: storable(r.Error), Held: held,
+	})
+	if err != nil {
+		return false, fmt.Errorf("postponing notice %s: %w", p.ID, translate(err))
+	}
+	return rows > 0, nil
+}
+
+func answeredWith(r notices.Result) *int32 {
+	if r.StatusCode == 0 {
+		return nil
+	}
+	return new(int32(r.StatusCode)) //nolint:gosec // Three digits.
+}
+
+// maxBacklog bounds what is counted.
+const maxBacklog = 10_000
+
+// Backlog returns how many notices wait, and for how long the oldest of them has, those apart that maintenance windows hold.
+func (s *Notices) Backlog(ctx context.Context) (waiting int, oldest time.Duration, err error) {
+	row, err := s.db.q.NoticeBacklog(ctx, s.db.pool, dbsqlc.NoticeBacklogParams{Now: s.db.now(), MaxRows: maxBacklog})
+	if err != nil {
+		return 0, 0, fmt.Errorf("counting notices that wait: %w", translate(err))
+	}
+	return int(row.Waiting), time.Duration(row.OldestSeconds * float64(time.Second)), nil
+}

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/notices"
+	"rubato/internal/store/dbsqlc"
+)
+
+// PutRule implements notices.Rules.
+func (s *Notices) PutRule(ctx context.Context, by auditlog.Actor, name string, spec notices.Spec) (stored notices.Rule, created bool, err error) {
+	err = s.change(ctx, func(tx pgx.Tx) error {
+		before, err := s.rule(ctx, tx, by.TenantID, name)
+		if created = errs.CodeOf(err) == errs.NotFound; err != nil && !created {
+			return err
+		}
+		if err := s.admit(ctx, tx, by.TenantID, spec, created); err != nil {
+			return err
+		}
+		if stored, err = s.put(ctx, tx, by, name, spec); err != nil {
+			return err
+		}
+		c := auditlog.Change{Act: auditlog.Act{By: by, Action: auditlog.Create}, Object: stored.Object(), After: stored.Redacted()}
+		if !created {
+			c.Action, c.Before = actEdit, before.Redacted()
+			if !before.SameEpisodes(spec) {
+				if err := s.end(ctx, tx, before); err != nil {
+					return err
+				}
+			}
+		}
+		return s.db.audited(ctx, tx, c)
+	})
+	return stored, created, err
+}
+
+// actEdit is what the log of changes calls another value of something.
+const actEdit auditlog.Action = "edit"
+
+// change runs one change of rules, alone among all such changes.
+func (s *Notices) change(ctx context.Context, act func(tx pgx.Tx) error) error {
+	return s.db.tx(ctx, func(tx pgx.Tx) error {
+		if _, err := s.db.q.NoticeBookChange(ctx, tx); err != nil {
+			return fmt.Errorf("making the rules of notices another version: %w", err)
+		}
+		return act(tx)
+	})
+}
+
+// admit refuses a rule that names what the tenant does not have, and one too many.
+func (s *Notices) admit(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec notices.Spec, more bool) error {
+	if more {
+		count, err := s.db.q.NoticeRuleCount(ctx, tx, tenant)
+		if err != nil {
+			return fmt.Errorf("counting the notice rules of a tenant: %w", err)
+		}
+		if count >= notices.MaxRules {
+			return errs.New(errs.Conflict, "too_many_rules", fmt.Sprintf("there are %d notice rules already, which is the most; delete one first", count))
+		}
+	}
+	bad, err := s.unknownEndpoint(ctx, tx, tenant, spec.Scope)
+	if err != nil {
+		return err
+	}
+	for _, name := range spec.Channel.Secrets() {
+		_, err := s.db.q.SecretGet(ctx, tx, dbsqlc.SecretGetParams{TenantID: tenant, Name: name})
+		if missing(err) {
+			bad = append(bad, errs.Field{Field: "channel", Code: "secret_unknown", Message: fmt.Sprintf("must name secrets that there are; there is no secret %q", name)})
+		} else if err != nil {
+			return fmt.Errorf("reading the secret %q: %w", name, err)
+		}
+	}
+	return errs.InvalidFields(bad)
+}
+
+// unknownEndpoint complains of a scope that names an endpoint which the tenant does not have in service.
+func (s *Notices) unknownEndpoint(ctx context.Context, tx pgx.Tx, tenant [16]byte, scope notices.Scope) ([]errs.Field, error) {
+	if scope.EndpointID == (endpoints.ID{}) {
+		return nil, nil
+	}
+	row, err := s.db.q.EndpointGet(ctx, tx, dbsqlc.EndpointGetParams{ID: scope.EndpointID, TenantID: tenant})
+	if missing(err) || err == nil && row.ArchivedAt != nil {
+		return []errs.Field{{Field: "endpointId", Code: "endpoint_unknown", Message: "must name an endpoint of yours that is not archived"}}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading endpoint %s: %w", scope.EndpointID, err)
+	}
+	return nil, nil
+}
+
+func (s *Notices) put(ctx context.Context, tx pgx.Tx, by auditlog.Actor, name string, spec notices.Spec) (notices.Rule, error) {
+	now, err := s.db.decisionTime(ctx, tx)
+	if err != nil {
+		return notices.Rule{}, fmt.Errorf("reading the database's time: %w", err)
+	}
+	channel, err := json.Marshal(spec.Channel)
+	if err != nil {
+		return notices.Rule{}, fmt.Errorf("encoding the channel of the notice rule %q: %w", name, err)
+	}
+	p := dbsqlc.NoticeRulePutParams{
+		TenantID: by.TenantID, Name: name, Event: string(spec.Event), Threshold: spec.Threshold(), EndpointID: given(spec.Scope.EndpointID),
+		Labels: object(spec.Scope.Labels), Recovery: spec.Recovery, RemindMs: spec.Remind.Milliseconds(), Enabled: spec.Enabled,
+		Channel: channel, Now: now, Author: storable(by.Name), WalkFrom: now.Add(settledIn),
+	}
+	if spec.Enabled && spec.Event == notices.Failures {
+		p.Walked = new([16]byte)
+	}
+	row, err := s.db.q.NoticeRulePut(ctx, tx, p)
+	if err != nil {
+		return notices.Rule{}, fmt.Errorf("storing the notice rule %q: %w", name, err)
+	}
+	return ruleOf(row)
+}
+
+// end closes the open episodes of a rule without a word.
+func (s *Notices) end(ctx context.Context, tx pgx.Tx, r notices.Rule) error {
+	now, err := s.db.decisionTime(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("reading the database's time: %w", err)
+	}
+	if err := s.db.q.NoticeRuleEnd(ctx, tx, dbsqlc.NoticeRuleEndParams{Now: &now, RuleID: r.ID}); err != nil {
+		return fmt.Errorf("ending the episodes of the notice rule %q: %w", r.Name, err)
+	}
+	return nil
+}
+
+// GetRule implements notices.Rules.
+func (s *Notices) GetRule(ctx context.Context, tenant [16]byte, name string) (notices.Rule, error) {
+	r, err := s.rule(ctx, s.db.pool, tenant, name)
+	return r, translate(err)
+}
+
+func (s *Notices) rule(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, name string) (notices.Rule, error) {
+	row, err := s.db.q.NoticeRuleGet(ctx, tx, dbsqlc.NoticeRuleGetParams{TenantID: tenant, Name: storable(name)})
+	if missing(err) {
+		return notices.Rule{}, errs.New(errs.NotFound, "not_found", "there is no such notice rule; the name of one looks like shop-failures")
+	}
+	if err != nil {
+		return notices.Rule{}, fmt.Errorf("reading the notice rule %q: %w", name, err)
+	}
+	return ruleOf(row)
+}
+
+// ListRules implements notices.Rules.
+func (s *Notices) ListRules(ctx context.Context, f notices.PageFilter) ([]notices.Rule, error) {
+	rows, err := s.db.q.NoticeRuleList(ctx, s.db.pool, dbsqlc.NoticeRuleListParams{
+		TenantID: f.TenantID, After: f.After, MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing notice rules: %w", translate(err))
+	}
+	list := make([]notices.Rule, len(rows))
+	for i, row := range rows {
+		if list[i], err = ruleOf(row); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// DeleteRule implements notices.Rules.
+func (s *Notices) DeleteRule(ctx context.Context, by auditlog.Actor, name string) error {
+	return s.change(ctx, func(tx pgx.Tx) error {
+		r, err := s.rule(ctx, tx, by.TenantID, name)
+		if err != nil {
+			return err
+		}
+		if _, err := s.db.q.NoticeRuleDelete(ctx, tx, dbsqlc.NoticeRuleDeleteParams{ID: r.ID, TenantID: by.TenantID}); err != nil {
+			return fmt.Errorf("deleting the notice rule %q: %w", name, err)
+		}
+		if err := s.end(ctx, tx, r); err != nil {
+			return err
+		}
+		return s.db.audited(ctx, tx, auditlog.Change{
+			Act: auditlog.Act{By: by, Action: auditlog.Delete}, Object: r.Object(), Before: r.Redacted(),
+		})
+	})
+}

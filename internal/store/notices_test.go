@@ -1,0 +1,470 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/notices"
+	"rubato/internal/runs"
+	"rubato/internal/store"
+	"rubato/internal/zombie"
+)
+
+// rule is a rule that every test may change: two failures in a row of any endpoint.
+func rule(edit func(*notices.Spec)) notices.Spec {
+	s := notices.Spec{
+		Event: notices.Failures, Failures: 2, Recovery: true, Enabled: true,
+		Channel: notices.Channel{Kind: notices.Webhook, URL: "http://hooks.example/"},
+	}
+	if edit != nil {
+		edit(&s)
+	}
+	return s
+}
+
+// noticed stores a rule, which is in force when it returns.
+func (b *bundle) noticed(t *testing.T, name string, edit func(*notices.Spec)) *store.Notices {
+	t.Helper()
+	keeper := store.NewNotices(b.db)
+	_, _, err := keeper.PutRule(t.Context(), tenant, name, rule(edit))
+	require.NoError(t, err)
+	require.NoError(t, keeper.Refresh(t.Context()))
+	return keeper
+}
+
+// told returns the kinds of the notices that were written, the oldest first.
+func (b *bundle) told(t *testing.T) []string {
+	t.Helper()
+	return query[[]string](t, b, "SELECT coalesce(array_agg(kind ORDER BY created_at, kind = 'recovered', number, id), '{}') FROM notices")
+}
+
+// failOne runs the endpoint that is due until its due time has failed, and moves the clock to its next.
+func (b *bundle) failOne(t *testing.T, id endpoints.ID) {
+	t.Helper()
+	b.at(b.get(t, id).State.Due.At)
+	c, s := b.startOne(t, worker{1})
+	b.finish(t, worker{1}, 0, fail(worker{1}, c, s))
+	b.at(b.get(t, id).State.Due.At)
+}
+
+// passOne is failOne of a run that succeeds.
+func (b *bundle) passOne(t *testing.T, id endpoints.ID) {
+	t.Helper()
+	b.at(b.get(t, id).State.Due.At)
+	b.runOne(t, worker{1})
+	b.at(b.get(t, id).State.Due.At)
+}
+
+func TestAnEpisodeIsToldOnceAndItsEndOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	b.noticed(t, "failing", nil)
+	e := b.register(t, nil)
+
+	b.failOne(t, e.ID)
+	require.Empty(t, b.told(t), "one failure is not two")
+	for range 4 {
+		b.failOne(t, e.ID)
+	}
+	require.Equal(t, []string{"opened"}, b.told(t))
+	require.Equal(t, 2, query[int](t, b, "SELECT (detail->>'failures')::int FROM notice_episodes"))
+	for range 2 {
+		b.passOne(t, e.ID)
+	}
+	require.Equal(t, []string{"opened", "recovered"}, b.told(t))
+	b.failOne(t, e.ID)
+	b.failOne(t, e.ID)
+	require.Equal(t, []string{"opened", "recovered", "opened"}, b.told(t), "another episode")
+}
+
+// TestAFinishWithoutARuleAsksForNothing counts statements: the one of a finish that no rule is about must not grow.
+func TestAFinishWithoutARuleAsksForNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	b.noticed(t, "other", func(s *notices.Spec) { s.Scope.Labels = map[string]string{"team": "other"} })
+	b.exec(t, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''a finish wrote of notices''; END'`)
+	for _, table := range []string{"notices", "notice_episodes"} {
+		b.exec(t, "CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON "+table+" FOR EACH STATEMENT EXECUTE FUNCTION refuse()")
+	}
+	e := b.register(t, nil)
+	for range 3 {
+		b.failOne(t, e.ID)
+	}
+	b.passOne(t, e.ID)
+	require.Equal(t, 0, b.get(t, e.ID).State.FailureCount)
+}
+
+func TestARuleCoversItsScopeAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	mine := b.register(t, func(s *endpoints.Spec) { s.Labels = map[string]string{"team": "shop", "x": "y"} })
+	other := b.register(t, func(s *endpoints.Spec) { s.Labels = map[string]string{"team": "bank"} })
+	b.noticed(t, "label", func(s *notices.Spec) { s.Failures, s.Scope.Labels = 1, map[string]string{"team": "shop"} })
+	b.noticed(t, "one", func(s *notices.Spec) { s.Failures, s.Scope.EndpointID = 1, other.ID })
+	b.noticed(t, "off", func(s *notices.Spec) { s.Failures, s.Enabled = 1, false })
+	for _, c := range b.claim(t, worker{1}, time.Hour) {
+		for _, s := range b.start(t, worker{1}, c) {
+			b.finish(t, worker{1}, 0, fail(worker{1}, c, s))
+		}
+	}
+	require.Equal(t, "label one", query[string](t, b, "SELECT string_agg(rule, ' ' ORDER BY rule) FROM notice_episodes"))
+	require.Equal(t, mine.ID, endpoints.ID(query[[16]byte](t, b, "SELECT endpoint_id FROM notice_episodes WHERE rule = 'label'")))
+}
+
+// TestAFinishThatIsRolledBackTellsNothing makes the transaction fail after the notice was written.
+func TestAFinishThatIsRolledBackTellsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	b.register(t, nil)
+	c, s := b.startOne(t, worker{1})
+	b.exec(t, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no''; END'`)
+	b.exec(t, "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON notices DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()")
+	run := fail(worker{1}, c, s)
+	_, err := b.executions.Finish(t.Context(), dispatch.Finish{Worker: worker{1}, Runs: []runs.Run{run}, LockTTL: time.Minute})
+	require.Error(t, err)
+	require.Empty(t, b.told(t))
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs"))
+
+	b.exec(t, "DROP TRIGGER refuse ON notices")
+	b.finish(t, worker{1}, 0, run)
+	require.Equal(t, []string{"opened"}, b.told(t))
+}
+
+// TestABookThatIsTooOldMissesNothing has a process finish runs by rules that it does not know yet.
+func TestABookThatIsTooOldMissesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	e := b.register(t, nil)
+	keeper := store.NewNotices(b.db)
+	_, _, err := keeper.PutRule(t.Context(), tenant, "failing", rule(nil))
+	require.NoError(t, err)
+	for range 3 {
+		b.failOne(t, e.ID) // The book was never refreshed.
+	}
+	require.Empty(t, b.told(t))
+	require.NoError(t, keeper.Watch(t.Context()))
+	require.Equal(t, []string{"opened"}, b.told(t), "who looks after episodes finds what was so before")
+	require.NoError(t, keeper.Watch(t.Context()))
+	b.passOne(t, e.ID)
+	require.NoError(t, keeper.Watch(t.Context()))
+	require.Equal(t, []string{"opened", "recovered"}, b.told(t))
+}
+
+// TestOneEpisodeHoweverManyTell lets finishes and lookers-on find the same at once.
+func TestOneEpisodeHoweverManyTell(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	const size = 20
+	for range size {
+		b.register(t, nil)
+	}
+	b.at(noon().Add(time.Hour))
+	list := b.claim(t, worker{1}, time.Hour)
+	require.Len(t, list, size)
+	finished := make([]runs.Run, 0, size)
+	for _, c := range list {
+		for _, s := range b.start(t, worker{1}, c) {
+			finished = append(finished, fail(worker{1}, c, s))
+		}
+	}
+	done := make(chan error, 4)
+	go func() {
+		_, err := b.executions.Finish(t.Context(), dispatch.Finish{Worker: worker{1}, Runs: finished, LockTTL: time.Minute})
+		done <- err
+	}()
+	for range 3 {
+		go func() { done <- keeper.Watch(t.Context()) }()
+	}
+	for range 4 {
+		require.NoError(t, <-done)
+	}
+	require.NoError(t, keeper.Watch(t.Context()))
+	require.Equal(t, size, query[int](t, b, "SELECT count(*) FROM notice_episodes"))
+	require.Equal(t, size, query[int](t, b, "SELECT count(*) FROM notices WHERE kind = 'opened'"))
+}
+
+func TestALateStartIsToldAndAnEarlyOneEndsIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	keeper := b.noticed(t, "late", func(s *notices.Spec) { s.Event, s.Failures, s.Late = notices.Late, 0, 10*time.Second })
+	e := b.register(t, nil)
+	b.at(now.Add(5 * time.Second))
+	b.runOne(t, worker{1})
+	require.Empty(t, b.told(t))
+	due := b.get(t, e.ID).State.Due.At
+	b.at(due.Add(11 * time.Second))
+	b.runOne(t, worker{1})
+	require.Equal(t, []string{"opened"}, b.told(t))
+	require.NoError(t, keeper.Refresh(t.Context()))
+	b.passOne(t, e.ID)
+	require.Equal(t, []string{"opened", "recovered"}, b.told(t))
+}
+
+// TestWhatNobodyStartsIsToldToo has no worker at all.
+func TestWhatNobodyStartsIsToldToo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	keeper := b.noticed(t, "late", func(s *notices.Spec) { s.Event, s.Failures, s.Late = notices.Late, 0, 30*time.Second })
+	e := b.register(t, nil)
+	paused := b.register(t, nil)
+	_, err := b.service.Pause(t.Context(), tenant, paused.ID, time.Time{}, "")
+	require.NoError(t, err)
+	b.at(now.Add(20 * time.Second))
+	require.NoError(t, keeper.Watch(t.Context()))
+	require.Empty(t, b.told(t))
+	b.at(now.Add(31 * time.Second))
+	for range 3 {
+		require.NoError(t, keeper.Watch(t.Context()))
+	}
+	require.Equal(t, []string{"opened"}, b.told(t))
+	require.NoError(t, keeper.Refresh(t.Context()))
+	b.at(now.Add(40 * time.Second))
+	b.runOne(t, worker{1})
+	require.Equal(t, []string{"opened"}, b.told(t), "it runs at last, and late it was")
+	b.passOne(t, e.ID)
+	require.Equal(t, []string{"opened", "recovered"}, b.told(t))
+}
+
+// TestALostRunIsToldByWhoSettlesIt lets the sweeper find it.
+func TestALostRunIsToldByWhoSettlesIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	keeper := b.noticed(t, "lost", func(s *notices.Spec) { s.Event, s.Failures = notices.Lost, 0 })
+	e := b.register(t, nil)
+	b.startOne(t, worker{1})
+	b.at(now.Add(time.Hour))
+	lost, err := b.sweeps.ListLost(t.Context(), zombie.Search{ByDeadline: true, Signal: zombie.Signal{StaleAfter: time.Minute}, Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, lost, 1)
+	run := lost[0].Run
+	run.Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, Error: "gone"}
+	settled, err := b.sweeps.Settle(t.Context(), zombie.Signal{StaleAfter: time.Minute}, run)
+	require.NoError(t, err)
+	require.True(t, settled)
+	require.Equal(t, []string{"opened"}, b.told(t))
+	require.Equal(t, "worker_lost", query[string](t, b, "SELECT detail->>'reasonCode' FROM notice_episodes"))
+	require.NoError(t, keeper.Refresh(t.Context()))
+	b.passOne(t, e.ID)
+	require.Equal(t, []string{"opened", "recovered"}, b.told(t))
+}
+
+// TestAStopByTheTargetIsToldAndAPauseByAPersonIsNot pauses in both ways.
+func TestAStopByTheTargetIsToldAndAPauseByAPersonIsNot(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	keeper := b.noticed(t, "paused", func(s *notices.Spec) { s.Event, s.Failures = notices.Paused, 0 })
+	e := b.register(t, nil)
+	_, err := b.service.Pause(t.Context(), tenant, e.ID, time.Time{}, "")
+	require.NoError(t, err)
+	require.NoError(t, keeper.Watch(t.Context()))
+	require.Empty(t, b.told(t))
+	_, err = b.service.Resume(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+
+	b.at(b.get(t, e.ID).State.Due.At)
+	c, s := b.startOne(t, worker{1})
+	run := succeed(worker{1}, c, s)
+	run.Outcome.Stop = "no more, please"
+	b.finish(t, worker{1}, 0, run)
+	require.Equal(t, []string{"opened"}, b.told(t))
+	require.Equal(t, "no more, please", query[string](t, b, "SELECT detail->>'reason' FROM notice_episodes"))
+	_, err = b.service.Resume(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+	require.NoError(t, keeper.Watch(t.Context()))
+	require.Equal(t, []string{"opened", "recovered"}, b.told(t))
+}
+
+func TestRemindersComeWhileTheEpisodeGoesOn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures, s.Remind = 1, time.Hour })
+	e := b.register(t, nil)
+	b.failOne(t, e.ID)
+	watch := func(at time.Time) {
+		b.at(at)
+		require.NoError(t, keeper.Watch(t.Context()))
+		require.NoError(t, keeper.Watch(t.Context()))
+	}
+	watch(now.Add(61 * time.Minute))
+	require.Equal(t, []string{"opened"}, b.told(t), "the first is not out yet")
+	b.exec(t, "UPDATE notices SET state = 'delivered', ended_at = now()")
+	watch(now.Add(62 * time.Minute))
+	require.Equal(t, []string{"opened", "reminder"}, b.told(t))
+	b.exec(t, "UPDATE notices SET state = 'delivered', ended_at = now() WHERE state = 'waiting'")
+	watch(now.Add(121 * time.Minute))
+	require.Equal(t, []string{"opened", "reminder"}, b.told(t))
+	watch(now.Add(123 * time.Minute))
+	require.Equal(t, []string{"opened", "reminder", "reminder"}, b.told(t))
+	require.Equal(t, []int32{0, 1, 2}, query[[]int32](t, b, "SELECT array_agg(number ORDER BY number) FROM notices"))
+}
+
+// TestAClaimOfANoticeIsFenced lets a courier stand still while another one takes over.
+func TestAClaimOfANoticeIsFenced(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	e := b.register(t, nil)
+	b.failOne(t, e.ID)
+	now := b.at(noon().Add(time.Hour))
+	first, err := keeper.Claim(t.Context(), 10, time.Minute)
+	require.NoError(t, err)
+	require.Len(t, first, 1)
+	none, err := keeper.Claim(t.Context(), 10, time.Minute)
+	require.NoError(t, err)
+	require.Empty(t, none, "it is claimed")
+	b.at(now.Add(61 * time.Second))
+	second, err := keeper.Claim(t.Context(), 10, time.Minute)
+	require.NoError(t, err)
+	require.Len(t, second, 1)
+	require.Equal(t, first[0].ID, second[0].ID, "receivers know it by the same id")
+
+	done, err := keeper.End(t.Context(), first[0], notices.Delivered, notices.Result{})
+	require.NoError(t, err)
+	require.False(t, done)
+	done, err = keeper.Postpone(t.Context(), first[0], time.Hour, false, notices.Result{Error: "x"})
+	require.NoError(t, err)
+	require.False(t, done)
+	done, err = keeper.End(t.Context(), second[0], notices.Delivered, notices.Result{StatusCode: 204})
+	require.NoError(t, err)
+	require.True(t, done)
+	require.Equal(t, "delivered", query[string](t, b, "SELECT state FROM notices"))
+}
+
+// TestTheEndOfAnEpisodeIsNotToldBeforeItsBegin claims while the first notice waits to be sent again.
+func TestTheEndOfAnEpisodeIsNotToldBeforeItsBegin(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	e := b.register(t, nil)
+	b.failOne(t, e.ID)
+	claimed, err := keeper.Claim(t.Context(), 10, time.Minute)
+	require.NoError(t, err)
+	_, err = keeper.Postpone(t.Context(), claimed[0], 24*time.Hour, false, notices.Result{Error: "away"})
+	require.NoError(t, err)
+	b.passOne(t, e.ID)
+	require.Equal(t, []string{"opened", "recovered"}, b.told(t))
+	claimed, err = keeper.Claim(t.Context(), 10, time.Minute)
+	require.NoError(t, err)
+	require.Empty(t, claimed)
+	b.at(noon().Add(26 * time.Hour))
+	claimed, err = keeper.Claim(t.Context(), 10, time.Minute)
+	require.NoError(t, err)
+	require.Len(t, claimed, 1)
+	require.Equal(t, notices.Opened, claimed[0].Kind)
+}
+
+// TestAWindowHoldsWhatItCovers and lets go of what goes on after it.
+func TestAWindowHoldsWhatItCovers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	_, created, err := keeper.PutWindow(t.Context(), tenant, "upgrade", notices.WindowSpec{
+		Scope: notices.Scope{Labels: map[string]string{"team": "shop"}}, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour),
+	})
+	require.NoError(t, err)
+	require.True(t, created)
+	e := b.register(t, func(s *endpoints.Spec) { s.Labels = map[string]string{"team": "shop"} })
+	b.failOne(t, e.ID)
+	claimed, err := keeper.Claim(t.Context(), 10, time.Minute)
+	require.NoError(t, err)
+	require.Equal(t, now.Add(time.Hour), claimed[0].HeldUntil)
+	verdict, _ := claimed[0].Judge()
+	require.Equal(t, notices.Postpone, verdict)
+	_, err = keeper.Postpone(t.Context(), claimed[0], time.Hour, true, notices.Result{})
+	require.NoError(t, err)
+
+	require.NoError(t, keeper.DeleteWindow(t.Context(), tenant, "upgrade"))
+	claimed, err = keeper.Claim(t.Context(), 10, time.Minute)
+	require.NoError(t, err)
+	require.Len(t, claimed, 1, "what it held is looked at again")
+	verdict, _ = claimed[0].Judge()
+	require.Equal(t, notices.Send, verdict)
+	b.passOne(t, e.ID)
+	b.at(noon().Add(2 * time.Hour))
+	claimed, err = keeper.Claim(t.Context(), 10, time.Minute)
+	require.NoError(t, err)
+	require.Len(t, claimed, 1)
+	verdict, why := claimed[0].Judge()
+	require.Equal(t, notices.Mute, verdict, "it is over, and nobody was told of its begin")
+	require.NotEmpty(t, why)
+}
+
+func TestARuleThatChangesEndsItsEpisodesWithoutAWord(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	e := b.register(t, nil)
+	b.failOne(t, e.ID)
+	b.noticed(t, "failing", func(s *notices.Spec) { s.Failures, s.Remind = 1, time.Hour })
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM notice_episodes WHERE closed_at IS NULL"), "it is about the same")
+	b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 5 })
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM notice_episodes WHERE closed_at IS NULL"))
+	require.Equal(t, "muted", query[string](t, b, "SELECT state FROM notices"))
+	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+	require.Equal(t, errs.NotFound, errs.CodeOf(keeper.DeleteRule(t.Context(), tenant, "failing")))
+	require.Equal(t, 4, query[int](t, b, "SELECT count(*) FROM audit_log WHERE object_kind = 'notice_rule'"), "every change is on record")
+}
+
+func TestADeadNoticeIsSentAgainUnderItsID(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	e := b.register(t, nil)
+	b.failOne(t, e.ID)
+	claimed, err := keeper.Claim(t.Context(), 1, time.Minute)
+	require.NoError(t, err)
+	_, err = keeper.RetryNotice(t.Context(), tenant, claimed[0].ID)
+	require.Equal(t, errs.Conflict, errs.CodeOf(err), "it is not dead")
+	_, err = keeper.End(t.Context(), claimed[0], notices.Dead, notices.Result{Error: "gone", StatusCode: 410})
+	require.NoError(t, err)
+	list, err := keeper.ListNotices(t.Context(), notices.Filter{TenantID: tenant.TenantID, State: notices.Dead, Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, 410, list[0].StatusCode)
+	again, err := keeper.RetryNotice(t.Context(), tenant, claimed[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, notices.Waiting, again.State)
+	claimed, err = keeper.Claim(t.Context(), 1, time.Minute)
+	require.NoError(t, err)
+	require.Equal(t, again.ID, claimed[0].ID)
+	_, err = keeper.RetryNotice(t.Context(), endpoints.Actor{TenantID: [16]byte{9}}, again.ID)
+	require.Equal(t, errs.NotFound, errs.CodeOf(err), "to another tenant it is not there")
+}
+
+func TestARuleNamesOnlyWhatTheTenantHas(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	keeper := store.NewNotices(b.db)
+	_, _, err := keeper.PutRule(t.Context(), tenant, "x", rule(func(s *notices.Spec) {
+		s.Scope.EndpointID = endpoints.ID{1}
+		s.Channel = notices.Channel{Kind: notices.Slack, URLSecret: "slack-url"}
+	}))
+	fields := errs.FieldsOf(err)
+	require.Len(t, fields, 2)
+	require.Equal(t, "endpoint_unknown", fields[0].Code)
+	require.Equal(t, "secret_unknown", fields[1].Code)
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM notice_rules"))
+}

@@ -1,0 +1,43 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/notices"
+)
+
+// BeginNoticeTest implements courier.Tests.
+func (s *Notices) BeginNoticeTest(ctx context.Context, by auditlog.Actor, r notices.Rule) (p *notices.Parcel, err error) {
+	err = s.db.tx(ctx, func(tx pgx.Tx) error {
+		now, err := s.db.decisionTime(ctx, tx)
+		if err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		p = &notices.Parcel{
+			TenantID: by.TenantID, Channel: r.Channel, Remind: r.Remind, Now: now, Test: true,
+			Notice: notices.Notice{
+				ID: notices.ID(uuid.Must(uuid.NewV7())), Kind: notices.Opened, CreatedAt: now, State: notices.Waiting,
+				Episode: notices.Episode{
+					EpisodeID: notices.EpisodeID(uuid.Must(uuid.NewV7())), Rule: r.Name, Event: r.Event, EndpointID: r.Scope.EndpointID,
+					EndpointName: "test", OpenedAt: now,
+				},
+			},
+		}
+		versions, err := s.db.q.SecretsVersions(ctx, tx, [][16]byte{by.TenantID})
+		if err != nil {
+			return fmt.Errorf("reading the version of a tenant's secrets: %w", err)
+		}
+		for _, row := range versions {
+			p.SecretsVersion = row.SecretsVersion
+		}
+		return s.db.audited(ctx, tx, auditlog.Change{
+			Act: auditlog.Act{By: by, Action: auditlog.Test}, Object: r.Object(), After: map[string]any{"noticeId": p.ID.String()},
+		})
+	})
+	return p, err
+}

@@ -1,0 +1,143 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/errs"
+	"rubato/internal/notices"
+	"rubato/internal/store/dbsqlc"
+)
+
+// PutWindow implements notices.Windows.
+func (s *Notices) PutWindow(
+	ctx context.Context, by auditlog.Actor, name string, spec notices.WindowSpec,
+) (stored notices.Window, created bool, err error) {
+	err = s.db.tx(ctx, func(tx pgx.Tx) error {
+		before, err := s.window(ctx, tx, by.TenantID, name)
+		if created = errs.CodeOf(err) == errs.NotFound; err != nil && !created {
+			return err
+		}
+		if err := s.admitWindow(ctx, tx, by.TenantID, spec, created); err != nil {
+			return err
+		}
+		if stored, err = s.putWindow(ctx, tx, by, name, spec); err != nil {
+			return err
+		}
+		c := auditlog.Change{Act: auditlog.Act{By: by, Action: auditlog.Create}, Object: stored.Object(), After: stored.Redacted()}
+		if !created {
+			c.Action, c.Before = actEdit, before.Redacted()
+		}
+		if err := s.release(ctx, tx, by.TenantID); err != nil {
+			return err
+		}
+		return s.db.audited(ctx, tx, c)
+	})
+	return stored, created, err
+}
+
+func (s *Notices) admitWindow(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec notices.WindowSpec, more bool) error {
+	if more {
+		count, err := s.db.q.WindowCount(ctx, tx, tenant)
+		if err != nil {
+			return fmt.Errorf("counting the maintenance windows of a tenant: %w", err)
+		}
+		if count >= notices.MaxWindows {
+			return errs.New(errs.Conflict, "too_many_windows",
+				fmt.Sprintf("there are %d maintenance windows already, which is the most; delete one that is over first", count))
+		}
+	}
+	bad, err := s.unknownEndpoint(ctx, tx, tenant, spec.Scope)
+	if err != nil {
+		return err
+	}
+	return errs.InvalidFields(bad)
+}
+
+func (s *Notices) putWindow(ctx context.Context, tx pgx.Tx, by auditlog.Actor, name string, spec notices.WindowSpec) (notices.Window, error) {
+	now, err := s.db.decisionTime(ctx, tx)
+	if err != nil {
+		return notices.Window{}, fmt.Errorf("reading the database's time: %w", err)
+	}
+	row, err := s.db.q.WindowPut(ctx, tx, dbsqlc.WindowPutParams{
+		TenantID: by.TenantID, Name: name, EndpointID: given(spec.Scope.EndpointID), Labels: object(spec.Scope.Labels),
+		StartsAt: spec.StartsAt, EndsAt: spec.EndsAt, Reason: spec.Reason, Now: now, Author: storable(by.Name),
+	})
+	if err != nil {
+		return notices.Window{}, fmt.Errorf("storing the maintenance window %q: %w", name, err)
+	}
+	return windowOf(row)
+}
+
+// release lets what windows hold be looked at again.
+func (s *Notices) release(ctx context.Context, tx pgx.Tx, tenant [16]byte) error {
+	now, err := s.db.decisionTime(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("reading the database's time: %w", err)
+	}
+	if err := s.db.q.NoticeRelease(ctx, tx, dbsqlc.NoticeReleaseParams{Now: now, TenantID: tenant}); err != nil {
+		return fmt.Errorf("letting held notices be looked at again: %w", err)
+	}
+	return nil
+}
+
+func (s *Notices) window(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, name string) (notices.Window, error) {
+	row, err := s.db.q.WindowGet(ctx, tx, dbsqlc.WindowGetParams{TenantID: tenant, Name: storable(name)})
+	if missing(err) {
+		return notices.Window{}, errs.New(errs.NotFound, "not_found", "there is no such maintenance window; the name of one looks like database-upgrade")
+	}
+	if err != nil {
+		return notices.Window{}, fmt.Errorf("reading the maintenance window %q: %w", name, err)
+	}
+	return windowOf(row)
+}
+
+func windowOf(row dbsqlc.MaintenanceWindow) (notices.Window, error) {
+	scope, err := scopeOf(row.EndpointID, row.Labels)
+	if err != nil {
+		return notices.Window{}, fmt.Errorf("reading the labels of the maintenance window %q: %w", row.Name, err)
+	}
+	return notices.Window{
+		TenantID: row.TenantID, Name: row.Name, CreatedAt: row.CreatedAt, CreatedBy: row.CreatedBy,
+		WindowSpec: notices.WindowSpec{Scope: scope, StartsAt: row.StartsAt, EndsAt: row.EndsAt, Reason: row.Reason},
+	}, nil
+}
+
+// ListWindows implements notices.Windows.
+func (s *Notices) ListWindows(ctx context.Context, f notices.PageFilter) ([]notices.Window, error) {
+	rows, err := s.db.q.WindowList(ctx, s.db.pool, dbsqlc.WindowListParams{
+		TenantID: f.TenantID, After: f.After, MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing maintenance windows: %w", translate(err))
+	}
+	list := make([]notices.Window, len(rows))
+	for i, row := range rows {
+		if list[i], err = windowOf(row); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// DeleteWindow implements notices.Windows.
+func (s *Notices) DeleteWindow(ctx context.Context, by auditlog.Actor, name string) error {
+	return s.db.tx(ctx, func(tx pgx.Tx) error {
+		w, err := s.window(ctx, tx, by.TenantID, name)
+		if err != nil {
+			return err
+		}
+		if _, err := s.db.q.WindowDelete(ctx, tx, dbsqlc.WindowDeleteParams{TenantID: by.TenantID, Name: name}); err != nil {
+			return fmt.Errorf("deleting the maintenance window %q: %w", name, err)
+		}
+		if err := s.release(ctx, tx, by.TenantID); err != nil {
+			return err
+		}
+		return s.db.audited(ctx, tx, auditlog.Change{
+			Act: auditlog.Act{By: by, Action: auditlog.Delete}, Object: w.Object(), Before: w.Redacted(),
+		})
+	})
+}

@@ -1,0 +1,211 @@
+package web
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"rubato/client"
+	"rubato/internal/auth"
+)
+
+const noticesPerPage = "30"
+
+// noticesView is what the page of notices shows.
+type noticesView struct {
+	rules   []client.NoticeRule
+	windows []client.MaintenanceWindow
+	list    []client.Notice
+	next    string
+	cursor  string
+	now     time.Time
+	write   bool
+}
+
+func (v *visit) notices() error {
+	view := noticesView{now: time.Now(), cursor: v.value("cursor"), write: v.who.May(auth.Write)}
+	all := url.Values{"limit": {"500"}}
+	var rules client.NoticeRuleList
+	if err := v.get("/v1/notice-rules", all, &rules); err != nil {
+		return err
+	}
+	var windows client.MaintenanceWindowList
+	if err := v.get("/v1/maintenance-windows", all, &windows); err != nil {
+		return err
+	}
+	query := url.Values{"limit": {noticesPerPage}}
+	if view.cursor != "" {
+		query.Set("cursor", view.cursor)
+	}
+	var list client.NoticeList
+	if err := v.get("/v1/notices", query, &list); err != nil {
+		return err
+	}
+	view.rules, view.windows, view.list, view.next = rules.Items, windows.Items, list.Items, text(list.NextCursor)
+	return v.show(page{title: "Notices", nav: "notices"}, noticesPage(view))
+}
+
+// putRule stores what the form of a rule says.
+func (v *visit) putRule() error {
+	rule, problem := v.ruleTyped()
+	if problem == nil {
+		path := "/v1/notice-rules/" + url.PathEscape(v.value("name"))
+		if err := v.call(ask{method: http.MethodPut, path: path, body: rule}, nil); err != nil {
+			refused := problemOf(err)
+			problem = &refused
+		}
+	}
+	if problem != nil {
+		return v.html(int(problem.Status), problemNotice(*problem))
+	}
+	return v.seeOther("/console/notices")
+}
+
+// ruleTyped reads the form of a rule. The API judges it; only a length of time that cannot be read is refused here.
+func (v *visit) ruleTyped() (map[string]any, *client.Problem) {
+	rule := map[string]any{"event": v.value("event"), "recovery": v.value("recovery") != "", "channel": v.channelTyped()}
+	if v.value("name") == "" {
+		return nil, unreadable("name", "must say what the rule is called")
+	}
+	if v.value("event") == "failures" {
+		n, err := strconv.Atoi(v.value("failures"))
+		if err != nil {
+			return nil, unreadable("failures", "must be a whole number")
+		}
+		rule["failures"] = n
+	}
+	for field, name := range map[string]string{"lateMs": "late", "remindMs": "remind"} {
+		if v.value(name) == "" || name == "late" && v.value("event") != "late" {
+			continue
+		}
+		length, err := parseLength(v.value(name))
+		if err != nil {
+			return nil, unreadable(field, err.Error())
+		}
+		rule[field] = length
+	}
+	if id := v.value("endpoint"); id != "" {
+		rule["endpointId"] = id
+	}
+	labels := map[string]string{}
+	for line := range strings.Lines(v.value("labels")) {
+		name, value, found := strings.Cut(strings.TrimSpace(line), "=")
+		if !found {
+			return nil, unreadable("labels", "must be lines such as team=shop")
+		}
+		labels[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	if len(labels) > 0 {
+		rule["labels"] = labels
+	}
+	return rule, nil
+}
+
+func (v *visit) channelTyped() map[string]any {
+	kind := v.value("kind")
+	channel := map[string]any{"kind": kind}
+	if kind == "email" {
+		channel["to"] = strings.Fields(strings.ReplaceAll(v.value("to"), ",", " "))
+		return channel
+	}
+	for field, name := range map[string]string{"url": "url", "urlSecret": "urlSecret", "tokenSecret": "tokenSecret"} {
+		if typed := v.value(name); typed != "" {
+			channel[field] = typed
+		}
+	}
+	return channel
+}
+
+func unreadable(field, message string) *client.Problem {
+	errors := []client.FieldError{{Field: field, Code: "invalid_value", Message: message}}
+	return &client.Problem{Status: http.StatusUnprocessableEntity, Title: "Unprocessable Entity", Detail: "the form cannot be read; see errors", Errors: &errors}
+}
+
+// testRule sends a test, and says what came of it beside its button.
+func (v *visit) testRule() error {
+	var result client.NoticeTestResult
+	path := "/v1/notice-rules/" + url.PathEscape(v.r.PathValue("name")) + "/test"
+	if err := v.post(path, rand.Text(), nil, &result); err != nil {
+		return err
+	}
+	return v.part(testOutcome(result))
+}
+
+func (v *visit) deleteRule() error {
+	path := "/v1/notice-rules/" + url.PathEscape(v.r.PathValue("name"))
+	if err := v.call(ask{method: http.MethodDelete, path: path}, nil); err != nil {
+		return err
+	}
+	return v.seeOther("/console/notices")
+}
+
+func (v *visit) retryNotice() error {
+	if err := v.post("/v1/notices/"+url.PathEscape(v.r.PathValue("id"))+"/retry", rand.Text(), nil, nil); err != nil {
+		return err
+	}
+	return v.seeOther("/console/notices")
+}
+
+// ruleWords says what a rule is about.
+func ruleWords(r client.NoticeRule) string {
+	switch r.Event {
+	case client.NoticeEventFailures:
+		n := int64(0)
+		if r.Failures != nil {
+			n = int64(*r.Failures)
+		}
+		return count(n) + " failures in a row"
+	case client.NoticeEventLate:
+		if r.LateMs != nil {
+			return "a start that is " + ms(*r.LateMs) + " late"
+		}
+		return "a start that is late"
+	case client.NoticeEventLost:
+		return "a run that is lost"
+	case client.NoticeEventPaused:
+		return "a pause that no person asked for"
+	case client.NoticeEventSuggestion:
+		return "a suggestion that waits"
+	}
+	return string(r.Event)
+}
+
+// scopeWords says which endpoints something is about.
+func scopeWords(endpoint *string, of *map[string]string) string {
+	switch {
+	case endpoint != nil:
+		return *endpoint
+	case of != nil && len(*of) > 0:
+		return strings.Join(labels(*of), ", ")
+	default:
+		return "all endpoints"
+	}
+}
+
+// channelWords says where notices go.
+func channelWords(c client.NoticeChannel) string {
+	switch {
+	case c.To != nil:
+		return "email to " + strings.Join(*c.To, ", ")
+	case c.URLSecret != nil:
+		return string(c.Kind) + ", its URL is the secret " + *c.URLSecret
+	default:
+		return string(c.Kind) + " " + text(c.URL)
+	}
+}
+
+func noticeTone(s client.NoticeState) string {
+	switch s {
+	case client.NoticeStateDelivered:
+		return "good"
+	case client.NoticeStateDead:
+		return "bad"
+	case client.NoticeStateWaiting:
+		return "live"
+	case client.NoticeStateMuted:
+	}
+	return "quiet"
+}
