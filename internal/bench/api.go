@@ -91,8 +91,10 @@ func (a APIReport) spreads() map[string]Spread {
 func (a APIReport) facts() [][]string {
 	return [][]string{
 		{"registrations", fmt.Sprintf("%d connections", a.Registrations.Conns), fmt.Sprintf("%.0f/s", a.Registrations.PerSecond)},
-		{"calls left, refused; runs unsent", fmt.Sprintf("%d calls", a.Operations.Asked),
-			fmt.Sprintf("%d, %d; %d", a.Operations.Left, a.Operations.Refused, a.Operations.Unsent)},
+		{
+			"calls left, refused; runs unsent", fmt.Sprintf("%d calls", a.Operations.Asked),
+			fmt.Sprintf("%d, %d; %d", a.Operations.Left, a.Operations.Refused, a.Operations.Unsent),
+		},
 	}
 }
 

@@ -283,18 +283,18 @@ func medianTenants(rounds []MixedReport) Tenants {
 
 // tables show the figures that have one number or two.
 func (m MixedReport) tables() []Table {
-	facts := [][]string{
+	facts := append([][]string{
 		{"another tenant's endpoint beside a backlog", fmt.Sprint(m.Tenants.Backlog), figure(m.Tenants.LagMs) + " ms late"},
 		{"speed of a backlog beside another tenant's endpoint, against alone", fmt.Sprint(m.Tenants.Backlog), fmt.Sprintf("%.2fx of %.0f/s", m.Tenants.Ratio, m.Tenants.AlonePerSecond)},
 		{"speed of a backlog that two tenants share, against alone", fmt.Sprint(m.Tenants.Backlog), fmt.Sprintf("%.2fx", m.Tenants.SharedRatio)},
 		{"idle, endpoints registered", fmt.Sprint(m.Idle.Registered), fmt.Sprintf("%.2f %% of a core, %.1f transactions/s", m.Idle.Percent, m.Idle.Transactions)},
 		{"memory of a worker, in flight", fmt.Sprint(m.Memory.InFlight), fmt.Sprintf("%.1f MiB", m.Memory.PeakMiB)},
 		{"lag beside hanging endpoints, p50 and p99", fmt.Sprint(m.Isolation.Hanging), fmt.Sprintf("%.2fx, %.2fx", m.Isolation.RatioP50, m.Isolation.RatioP99)},
-	}
+	}, m.facts()...)
 	spreads := m.spreads()
 	spreads["call, alone"], spreads["call, beside hanging ones"] = m.Isolation.Without, m.Isolation.With
 	return []Table{
 		spreadTable("how long it takes, ms", spreads),
-		{Title: "and", Header: []string{"WHAT", "WITH", "FIGURE"}, Rows: append(facts, m.facts()...)},
+		{Title: "and", Header: []string{"WHAT", "WITH", "FIGURE"}, Rows: facts},
 	}
 }

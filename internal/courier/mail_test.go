@@ -70,11 +70,12 @@ func (m *mailServer) talk(conn net.Conn) {
 		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch strings.ToUpper(verb) {
 		case "EHLO":
-			if m.isSecured() {
+			switch {
+			case m.isSecured():
 				say("250-mail.test\r\n250 AUTH PLAIN")
-			} else if m.bare {
+			case m.bare:
 				say("250 mail.test")
-			} else {
+			default:
 				say("250-mail.test\r\n250 STARTTLS")
 			}
 		case "STARTTLS":

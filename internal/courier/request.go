@@ -3,6 +3,7 @@ package courier
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -60,9 +61,7 @@ func sign(r *egress.Request, p *notices.Parcel, set *secrets.Set) error {
 	if err != nil {
 		return err
 	}
-	for name, values := range headers {
-		r.Meta[name] = values
-	}
+	maps.Copy(r.Meta, headers)
 	return nil
 }
 

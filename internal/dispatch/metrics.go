@@ -59,9 +59,10 @@ func (c counters[K]) of(key K) prometheus.Counter {
 
 // countEndings returns the counters of runs by how they ended.
 func countEndings(f promauto.Factory) counters[ending] {
-	var endings []ending
-	for _, status := range runs.Statuses()[1:] {
-		for _, reason := range runs.Reasons() {
+	statuses, reasons := runs.Statuses()[1:], runs.Reasons()
+	endings := make([]ending, 0, len(statuses)*len(reasons))
+	for _, status := range statuses {
+		for _, reason := range reasons {
 			endings = append(endings, ending{status, reason})
 		}
 	}

@@ -89,8 +89,9 @@ func notSent(reason runs.Reason, err error) *runs.Outcome {
 // request builds the request of a run as it is configured, with what Rubato says about itself.
 func request(b waiting, s Started) egress.Request {
 	spec := b.target.Spec
-	id, key := s.RunID.String(), ""
-	if key = id; b.claim.Attempt != 1 { // The same for every attempt of one due time.
+	id := s.RunID.String()
+	key := id
+	if b.claim.Attempt != 1 { // The same for every attempt of one due time.
 		key = runs.NewID(b.claim.Slot, b.claim.EndpointID, 1).String()
 	}
 	trace := hex.EncodeToString(s.RunID[:])

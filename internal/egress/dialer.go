@@ -27,7 +27,7 @@ type callerKey struct{}
 
 // caller is a context that knows itself, and what measures the attempt that it is of.
 type caller struct {
-	context.Context
+	context.Context //nolint:containedctx // It is one.
 
 	watch *stopwatch
 }

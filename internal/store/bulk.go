@@ -113,7 +113,7 @@ func (s *Endpoints) CreateMany(
 		return b.write(ctx, tx, s.db, act)
 	})
 	if err == nil {
-		s.db.wake(b.soonest, now)
+		s.db.wake(ctx, b.soonest, now)
 	}
 	return taken, err
 }
@@ -157,7 +157,7 @@ func (s *Endpoints) ChangeMany(
 	}
 	err := s.db.withPartitions(ctx, func() []time.Time { return days }, func() error { return s.db.tx(ctx, locked) })
 	if err == nil {
-		s.db.wake(b.soonest, b.edits.now)
+		s.db.wake(ctx, b.soonest, b.edits.now)
 	}
 	return err
 }

@@ -56,7 +56,7 @@ func (s *Endpoints) Create(
 		return s.db.refer(ctx, tx, e.TenantID, referral{after: e})
 	})
 	if err == nil {
-		s.db.wake(e.State.Due.At, now)
+		s.db.wake(ctx, e.State.Due.At, now)
 	}
 	return err
 }
@@ -76,13 +76,12 @@ func (s *Endpoints) inserts(ctx context.Context, act auditlog.Act, e *endpoints.
 	entry := auditRow(auditlog.Change{Act: act, Object: e.Object(), After: e.Redacted()}, s.db.now())
 	var told events
 	told.add(e.TenantID, planned.At, newsOf(nil, e))
-	list := []statement{
+	return append([]statement{
 		func(q dbsqlc.DBTX) error { return s.db.q.EndpointInsert(ctx, q, row) },
 		func(q dbsqlc.DBTX) error { return s.db.q.ScheduleInsert(ctx, q, schedule) },
 		func(q dbsqlc.DBTX) error { return s.db.q.DecisionInsert(ctx, q, decision) },
 		func(q dbsqlc.DBTX) error { return s.db.q.AuditInsert(ctx, q, entry) },
-	}
-	return append(list, told.writes(ctx, s.db)...), nil
+	}, told.writes(ctx, s.db)...), nil
 }
 
 // Get implements endpoints.Store.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -65,7 +66,7 @@ func readInstant(raw []byte) (time.Time, error) {
 	}
 	micros := int64(binary.BigEndian.Uint64(raw)) //nolint:gosec // Two's complement is what it is.
 	if micros == math.MaxInt64 || micros == math.MinInt64 {
-		return time.Time{}, fmt.Errorf("reading an instant: infinity is none")
+		return time.Time{}, errors.New("reading an instant: infinity is none")
 	}
 	return time.UnixMicro(micros + epoch).UTC(), nil
 }

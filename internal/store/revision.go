@@ -243,7 +243,7 @@ const maxAhead = 50 * time.Millisecond
 // returning is what a change does once it is committed: it tells workers what came due, and waits for the due time of a run whose start
 // was committed a moment ahead of it. So once a change has returned, nothing starts that it should have kept from starting.
 func (s *Endpoints) returning(ctx context.Context, r *revision) {
-	s.db.wake(r.changed.State.Due.At, r.now)
+	s.db.wake(ctx, r.changed.State.Due.At, r.now)
 	running := r.changed.State.Running
 	if running == nil || !running.StartedAt.After(r.now) {
 		return

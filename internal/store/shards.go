@@ -41,7 +41,7 @@ func (s *shards) sorted() []int32 {
 	list := make([]int32, 0, count)
 	for n, in := range s {
 		if in {
-			list = append(list, int32(n)) //nolint:gosec // Below 512.
+			list = append(list, int32(n))
 		}
 	}
 	return list

@@ -27,7 +27,7 @@ type waker struct {
 }
 
 // wake tells workers soon that something comes due at an instant, as far as that lies close after now. The zero instant is nothing.
-func (db *DB) wake(due, now time.Time) {
+func (db *DB) wake(ctx context.Context, due, now time.Time) {
 	if due.IsZero() || due.After(now.Add(farthest)) {
 		return
 	}
@@ -39,15 +39,15 @@ func (db *DB) wake(due, now time.Time) {
 	}
 	if !w.sending && !w.closed {
 		w.sending = true
-		w.senders.Go(func() { db.sendWakes() })
+		w.senders.Go(func() { db.sendWakes(context.WithoutCancel(ctx)) }) // What is told outlives the change that it follows.
 	}
 }
 
 // sendWakes sends messages until there is nothing more to tell. It has the connections of the hot path, so that a burst of changes, which
 // have others, does not hold it up.
-func (db *DB) sendWakes() {
+func (db *DB) sendWakes(ctx context.Context) {
 	for due, more := db.waker.next(); more; due, more = db.waker.next() {
-		ctx, cancel := context.WithTimeout(context.Background(), wakeTime)
+		ctx, cancel := context.WithTimeout(ctx, wakeTime)
 		_ = db.q.ScheduleWake(ctx, db.hot, due.UnixMilli()) // Whoever misses it polls.
 		cancel()
 	}
