@@ -43,7 +43,7 @@ func (w Worker) Run(ctx context.Context) error {
 		return err
 	}
 	tell(w.Started, addressesOf(nil, admin))
-	w.Logger.Info("the worker works", "slots", w.Settings.Worker.Slots, "version", telemetry.Version())
+	w.Logger.Info("the worker works", "slots", w.Settings.Worker.Slots, "slots_min", w.Settings.Worker.MinSlots, "version", telemetry.Version())
 	return serveWhile(ctx, admin, health, loops.run)
 }
 
@@ -69,6 +69,8 @@ func (c *core) loops() *loops {
 			Name:         hostname(),
 			Version:      telemetry.Version(),
 			Slots:        s.Slots,
+			MinSlots:     s.MinSlots,
+			PerHost:      c.settings.Egress.MaxPerHost,
 			Rules:        claims.Rules{Horizon: s.Horizon, LockTTL: s.LockTTL},
 			PollInterval: s.PollInterval,
 			Grace:        s.ShutdownGrace,

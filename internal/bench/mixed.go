@@ -40,10 +40,17 @@ type Isolation struct {
 	RatioP99 float64 `json:"ratioP99"`
 }
 
-// Tenants tells how long the one due endpoint of a tenant waits while another tenant has many.
+// Tenants tells how long the one due endpoint of a tenant waits while another tenant has many, and what that costs the other.
 type Tenants struct {
 	Backlog int     `json:"backlog"`
 	LagMs   float64 `json:"lagMs"`
+	// How fast the backlog is worked off where its tenant is the only one, so that nobody is ranked; beside the other's one endpoint;
+	// and beside as many of the other's, both tenants' runs counted, where all is claimed in shares.
+	AlonePerSecond  float64 `json:"alonePerSecond"`
+	BesidePerSecond float64 `json:"besidePerSecond"`
+	SharedPerSecond float64 `json:"sharedPerSecond"`
+	Ratio           float64 `json:"ratio"`       // beside, against alone
+	SharedRatio     float64 `json:"sharedRatio"` // shared, against alone
 }
 
 // Registrations tells how fast endpoints are registered one by one.
@@ -165,31 +172,55 @@ func (in *installation) hang(ctx context.Context, n int, first time.Time) error 
 	return err
 }
 
-// tenants lets many endpoints of one tenant and one of another come due together.
+// tenants lets many endpoints of one tenant come due at one instant: alone, with one of another, and with as many of another.
 func (x Mixed) tenants(ctx context.Context, l *lab) (Tenants, error) {
-	l.Progress.Say("tenants: one endpoint of one while another has %d due", x.Backlog)
+	l.Progress.Say("tenants: %d due endpoints of one", x.Backlog)
 	out := Tenants{Backlog: x.Backlog}
-	other := beside{
+	alone, err := l.burst(ctx, x.Backlog, 1)
+	if err != nil {
+		return out, err
+	}
+	l.Progress.Say("  %.0f runs/s; now beside one of another", alone.RunsPerSecond)
+	beside, err := l.burstBeside(ctx, start{endpoints: x.Backlog, workers: 1}, another(1, func(list arrivals) { out.LagMs = milliseconds(list[0].lag()) }))
+	if err != nil {
+		return out, err
+	}
+	l.Progress.Say("  %.0f runs/s, the one %.0f ms late; now beside as many of another", beside.RunsPerSecond, out.LagMs)
+	var theirs arrivals
+	shared, err := l.burstBeside(ctx, start{endpoints: x.Backlog, workers: 1}, another(x.Backlog, func(list arrivals) { theirs = list }))
+	if err != nil {
+		return out, err
+	}
+	out.AlonePerSecond, out.BesidePerSecond, out.SharedPerSecond = alone.RunsPerSecond, beside.RunsPerSecond, shared.RunsPerSecond
+	out.Ratio, out.SharedRatio = ratio(out.BesidePerSecond, out.AlonePerSecond), ratio(out.SharedPerSecond, out.AlonePerSecond)
+	if out.LagMs == 0 || len(theirs) == 0 {
+		return out, errors.New("the endpoints of the other tenant were never called")
+	}
+	return out, nil
+}
+
+// another returns what lets n endpoints of a second tenant come due with those of the first. seen gets what came of them, if anything.
+func another(n int, seen func(arrivals)) beside {
+	return beside{
 		extra: func(ctx context.Context, in *installation, w workload) error {
-			return in.registerForAnother(ctx, w.Due)
+			return in.registerForAnother(ctx, n, w.Due)
 		},
 		seen: func(list arrivals) {
+			var theirs arrivals
 			for _, a := range list {
 				if a.Group == groupOther {
-					out.LagMs = milliseconds(a.lag())
+					theirs = append(theirs, a)
 				}
+			}
+			if len(theirs) > 0 {
+				seen(theirs)
 			}
 		},
 	}
-	_, err := l.burstBeside(ctx, start{endpoints: x.Backlog, workers: 1}, other)
-	if err == nil && out.LagMs == 0 {
-		err = errors.New("the endpoint of the other tenant was never called")
-	}
-	return out, err
 }
 
-// registerForAnother makes a second tenant and registers one endpoint of it.
-func (in *installation) registerForAnother(ctx context.Context, due time.Time) error {
+// registerForAnother makes a second tenant and registers endpoints of it.
+func (in *installation) registerForAnother(ctx context.Context, n int, due time.Time) error {
 	const key = "a-key-of-another-tenant"
 	_, err := in.db.pool.Exec(ctx, `
 		WITH t AS (INSERT INTO tenants (id, name) VALUES (gen_random_uuid(), 'another') RETURNING id)
@@ -198,11 +229,11 @@ func (in *installation) registerForAnother(ctx context.Context, due time.Time) e
 	if err != nil {
 		return fmt.Errorf("making another tenant: %w", err)
 	}
-	r, err := newRegistrar(in.api.news.Serves.API, key, 1, in.db.lab.Progress)
+	r, err := newRegistrar(in.api.news.Serves.API, key, registerConns, in.db.lab.Progress)
 	if err != nil {
 		return err
 	}
-	_, err = r.register(ctx, 1, func(int) client.EndpointSpec { return in.db.lab.endpoint(groupOther, 0, once, due) })
+	_, err = r.register(ctx, n, func(i int) client.EndpointSpec { return in.db.lab.endpoint(groupOther, i, once, due) })
 	return err
 }
 
@@ -221,7 +252,7 @@ func medianMixed(rounds []MixedReport) MixedReport {
 	out.Isolation.With = spread(func(r MixedReport) Spread { return r.Isolation.With })
 	out.Isolation.RatioP50 = number(func(r MixedReport) float64 { return r.Isolation.RatioP50 })
 	out.Isolation.RatioP99 = number(func(r MixedReport) float64 { return r.Isolation.RatioP99 })
-	out.Tenants.LagMs = number(func(r MixedReport) float64 { return r.Tenants.LagMs })
+	out.Tenants = medianTenants(rounds)
 	api := make([]APIReport, len(rounds))
 	for i, r := range rounds {
 		api[i] = r.APIReport
@@ -236,10 +267,26 @@ func medianMixed(rounds []MixedReport) MixedReport {
 	return out
 }
 
+// medianTenants returns the median of each number.
+func medianTenants(rounds []MixedReport) Tenants {
+	number := func(of func(Tenants) float64) float64 {
+		return median(rounds, func(r MixedReport) float64 { return of(r.Tenants) })
+	}
+	return Tenants{
+		Backlog: rounds[0].Tenants.Backlog, LagMs: number(func(t Tenants) float64 { return t.LagMs }),
+		AlonePerSecond:  number(func(t Tenants) float64 { return t.AlonePerSecond }),
+		BesidePerSecond: number(func(t Tenants) float64 { return t.BesidePerSecond }),
+		SharedPerSecond: number(func(t Tenants) float64 { return t.SharedPerSecond }),
+		Ratio:           number(func(t Tenants) float64 { return t.Ratio }), SharedRatio: number(func(t Tenants) float64 { return t.SharedRatio }),
+	}
+}
+
 // tables show the figures that have one number or two.
 func (m MixedReport) tables() []Table {
 	facts := append([][]string{
 		{"another tenant's endpoint beside a backlog", fmt.Sprint(m.Tenants.Backlog), figure(m.Tenants.LagMs) + " ms late"},
+		{"speed of a backlog beside another tenant's endpoint, against alone", fmt.Sprint(m.Tenants.Backlog), fmt.Sprintf("%.2fx of %.0f/s", m.Tenants.Ratio, m.Tenants.AlonePerSecond)},
+		{"speed of a backlog that two tenants share, against alone", fmt.Sprint(m.Tenants.Backlog), fmt.Sprintf("%.2fx", m.Tenants.SharedRatio)},
 		{"idle, endpoints registered", fmt.Sprint(m.Idle.Registered), fmt.Sprintf("%.2f %% of a core, %.1f transactions/s", m.Idle.Percent, m.Idle.Transactions)},
 		{"memory of a worker, in flight", fmt.Sprint(m.Memory.InFlight), fmt.Sprintf("%.1f MiB", m.Memory.PeakMiB)},
 		{"lag beside hanging endpoints, p50 and p99", fmt.Sprint(m.Isolation.Hanging), fmt.Sprintf("%.2fx, %.2fx", m.Isolation.RatioP50, m.Isolation.RatioP99)},

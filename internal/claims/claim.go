@@ -16,6 +16,8 @@ type Claim struct {
 	Version     int64 // of the endpoint's configuration
 	LockedUntil time.Time
 	Expired     bool // taken from a worker whose lock had run out
+	// Rest is how long nobody may claim the endpoint after a release, whole milliseconds; zero: it is claimable at its planned time.
+	Rest time.Duration
 }
 
 // Rules are the numbers that claiming follows.
@@ -27,8 +29,10 @@ type Rules struct {
 // Store is what claiming needs of the database. Every method is one transaction, and every instant it returns is database time.
 type Store interface {
 	// ClaimDue takes up to limit endpoints that come due within the horizon, oldest first, for a worker. It also returns the
-	// database's time.
+	// database's time. Where the request names tenants, it takes the oldest of each instead, up to Share, and nothing that is claimed.
 	ClaimDue(ctx context.Context, r Request) ([]Claim, time.Time, error)
+	// DueTenants returns which tenants have endpoints that come due within the horizon and are not claimed.
+	DueTenants(ctx context.Context, horizon time.Duration) ([][16]byte, error)
 	// Release gives back claims that were not started, claimable at their planned time and under a higher token: a start of them that
 	// is still on its way does not start. Claims that were revoked or started meanwhile are left alone; it returns how many were
 	// given back.
@@ -44,6 +48,8 @@ type Request struct {
 	Limit   int
 	Horizon time.Duration
 	LockTTL time.Duration
+	Tenants [][16]byte // whose endpoints to take, each up to Share; nil: the oldest, whoever's they are
+	Share   int        // at least 1 where there are tenants, and no more than Limit for all of them together
 }
 
 // Held names a started run by the token under which it was started.

@@ -16,6 +16,9 @@ const maxBatch = 500
 type Taker interface {
 	// Room returns how many claims the worker can take now, none included, and how far ahead.
 	Room() (limit int, horizon time.Duration)
+	// Share returns of which of some tenants the worker can take more although it has no room for whatever is due next, and how many of
+	// each.
+	Share(due [][16]byte) (wanted [][16]byte, each int)
 	// Take hands over claims. The database read its clock, now, between sent and the call.
 	Take(list []Claim, now, sent time.Time)
 }
@@ -32,10 +35,12 @@ type ClaimerConfig struct {
 }
 
 // Claimer claims what comes due: every poll interval, at once when it is woken, and again at once while more is due than a claim took.
+// While more is due than the worker can take, tenants share what it takes.
 type Claimer struct {
-	cfg  ClaimerConfig
-	wake chan struct{}
-	more atomic.Bool // the last claim may have left something behind
+	cfg   ClaimerConfig
+	wake  chan struct{}
+	more  atomic.Bool // the last claim may have left something behind
+	crowd crowd
 }
 
 // NewClaimer returns a claimer that does nothing until Run.
@@ -72,23 +77,40 @@ func (c *Claimer) Run(ctx context.Context) {
 	}
 }
 
-// pause returns at the next poll, or before it when a claim is wanted and there is room for one.
+// pause returns at the next poll, or before it when a claim is wanted and there is room for one. While something due is left behind it
+// looks whether that is a tenant's that the worker has room for.
 func (c *Claimer) pause(ctx context.Context) {
 	poll := time.NewTimer(c.jittered())
 	defer poll.Stop()
+	look := time.NewTicker(lookPeriod)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-poll.C:
 			return
+		case <-look.C:
+			if c.crowd.left && c.wanted(ctx) {
+				return
+			}
 		case <-c.wake:
-			if c.room() {
+			if c.room() || c.crowd.left && c.more.Load() && c.wanted(ctx) {
 				return
 			}
 			c.more.Store(true) // Whoever woke it meant it: it claims when there is room.
 		}
 	}
+}
+
+// wanted reports whether a tenant waits that the worker has room for, although it has none for whatever is due next. Where the database
+// does not say, the next poll tells why.
+func (c *Claimer) wanted(ctx context.Context) bool {
+	if c.look(ctx) != nil {
+		return false
+	}
+	tenants, _ := c.shares(0)
+	return len(tenants) > 0
 }
 
 func (c *Claimer) room() bool {
@@ -105,16 +127,32 @@ func (c *Claimer) claimOnce(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Rules.LockTTL/4) // A longer claim eats up its own lock.
 	defer cancel()
 
-	sent := time.Now()
-	list, now, err := c.cfg.Store.ClaimDue(ctx, Request{
-		Worker: c.cfg.Worker, Limit: limit, Horizon: horizon, LockTTL: c.cfg.Rules.LockTTL,
-	})
-	if err != nil {
-		return false, fmt.Errorf("claiming up to %d due endpoints: %w", limit, err)
+	r := Request{Worker: c.cfg.Worker, Limit: limit, Horizon: horizon, LockTTL: c.cfg.Rules.LockTTL}
+	if c.crowd.left || limit == 0 {
+		if err := c.share(ctx, &r); err != nil {
+			return false, err
+		}
 	}
-	c.cfg.Metrics.claimed(list, time.Since(sent))
+	sent := time.Now()
+	list, now, err := c.cfg.Store.ClaimDue(ctx, r)
+	if err != nil {
+		return false, fmt.Errorf("claiming up to %d due endpoints: %w", r.Limit, err)
+	}
+	c.cfg.Metrics.claimed(r, list, time.Since(sent))
+	more = c.learn(r, limit, list, now)
 	c.cfg.Taker.Take(list, now, sent)
-	return len(list) == limit, nil
+	return more, nil
+}
+
+// share turns a request for the oldest into one for the oldest of each tenant, where several have something due.
+func (c *Claimer) share(ctx context.Context, r *Request) error {
+	if err := c.look(ctx); err != nil {
+		return err
+	}
+	if tenants, each := c.shares(r.Limit); len(tenants) > 0 {
+		r.Tenants, r.Share, r.Limit, r.Horizon = tenants, each, len(tenants)*each, min(shareHorizon, c.cfg.Rules.Horizon)
+	}
+	return nil
 }
 
 // jittered spreads the polls of many workers, so that they do not all ask at one instant.

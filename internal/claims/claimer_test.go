@@ -35,6 +35,8 @@ type fakeStore struct {
 	requests []claims.Request
 	at       []time.Time // of the requests
 	beats    []time.Time
+	tenants  [][16]byte  // with something due
+	looks    []time.Time // when it was asked for them
 }
 
 func (s *fakeStore) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
@@ -46,6 +48,14 @@ func (s *fakeStore) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Cl
 	}
 	list, err := s.claim(ctx, r)
 	return list, time.Now(), err
+}
+
+// DueTenants answers by the field, and nobody without it.
+func (s *fakeStore) DueTenants(context.Context, time.Duration) ([][16]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks = append(s.looks, time.Now())
+	return s.tenants, nil
 }
 
 func (s *fakeStore) Release(context.Context, [16]byte, []claims.Claim) (int, error) { return 0, nil }
@@ -82,12 +92,20 @@ type fakeTaker struct {
 	taken []claims.Claim
 	calls int
 	sent  []time.Time
+	wants map[[16]byte]bool // without room
 }
 
 func (k *fakeTaker) Room() (int, time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.room, k.horizon
+}
+
+// Share wants what wants says.
+func (k *fakeTaker) Share(due [][16]byte) ([][16]byte, int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(due), func(t [16]byte) bool { return !k.wants[t] }), 4
 }
 
 // has gives the taker room for so many.

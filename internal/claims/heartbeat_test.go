@@ -298,7 +298,7 @@ func TestMetricsHaveEveryLabelFromTheStart(t *testing.T) {
 	claims.NewMetrics(registry)
 	count, err := testutil.GatherAndCount(registry)
 	require.NoError(t, err)
-	require.Equal(t, 4+2+2, count)
+	require.Equal(t, 5+2+2, count)
 	problems, err := testutil.GatherAndLint(registry)
 	require.NoError(t, err)
 	require.Empty(t, problems)

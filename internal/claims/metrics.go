@@ -11,6 +11,7 @@ import (
 type Metrics struct {
 	total      prometheus.Counter
 	expired    prometheus.Counter
+	shared     prometheus.Counter
 	batch      prometheus.Histogram
 	seconds    prometheus.Histogram
 	locksLost  *prometheus.CounterVec
@@ -26,6 +27,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}),
 		expired: f.NewCounter(prometheus.CounterOpts{
 			Name: "rubato_claims_lock_expired_total", Help: "Endpoints claimed from a worker that let its lock run out without a start.",
+		}),
+		shared: f.NewCounter(prometheus.CounterOpts{
+			Name: "rubato_claims_shared_total", Help: "Endpoints claimed in shares by tenant, because more was due than the worker could take.",
 		}),
 		batch: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "rubato_claims_batch_size", Help: "Endpoints per claim.", Buckets: []float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500},
@@ -49,8 +53,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-func (m *Metrics) claimed(list []Claim, took time.Duration) {
+func (m *Metrics) claimed(r Request, list []Claim, took time.Duration) {
 	m.total.Add(float64(len(list)))
+	if len(r.Tenants) > 0 {
+		m.shared.Add(float64(len(list)))
+	}
 	m.batch.Observe(float64(len(list)))
 	for _, c := range list {
 		if c.Expired {

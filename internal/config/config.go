@@ -71,7 +71,8 @@ type SecretKey struct {
 
 // Worker is what the scheduler-worker follows. Its durations fit each other; see relations.go.
 type Worker struct {
-	Slots         int           // runs in progress at once
+	Slots         int           // runs in progress at once, at most
+	MinSlots      int           // how few the worker may come down to where it cannot take more
 	Horizon       time.Duration // how far ahead of their due time endpoints are claimed
 	PollInterval  time.Duration // between claims
 	LockTTL       time.Duration // the longest lock that is granted at once; heartbeats come every third of it
@@ -135,6 +136,9 @@ func Load(environ []string, p Program) (Config, error) {
 	}
 	if cfg.Database.DirectURL == "" {
 		cfg.Database.DirectURL = cfg.Database.URL
+	}
+	if cfg.Worker.MinSlots == 0 {
+		cfg.Worker.MinSlots = max(1, cfg.Worker.Slots/8)
 	}
 	problems = append(problems, misfits(cfg.Worker, broken)...)
 	problems = append(problems, cfg.Trace.unsendable()...)

@@ -26,7 +26,7 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 			MaxPerHost: 100, Connect: 10 * time.Second, TLS: 10 * time.Second, Header: 30 * time.Second, Idle: 30 * time.Second,
 		},
 		Worker: Worker{
-			Slots: 512, Horizon: 10 * time.Second, PollInterval: time.Second, LockTTL: time.Minute,
+			Slots: 2048, MinSlots: 256, Horizon: 10 * time.Second, PollInterval: time.Second, LockTTL: time.Minute,
 			StaleAfter: 90 * time.Second, Settle: 3 * time.Minute, SweepInterval: 10 * time.Second,
 			ShutdownGrace: 30 * time.Second, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour,
 			AuditRetention: 365 * 24 * time.Hour,
@@ -68,6 +68,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 		"RUBATO_EGRESS_HEADER_TIMEOUT=3s",
 		"RUBATO_EGRESS_IDLE_TIMEOUT=4s",
 		"RUBATO_SLOTS=7",
+		"RUBATO_SLOTS_MIN=3",
 		"RUBATO_HORIZON=11s",
 		"RUBATO_POLL_INTERVAL=500ms",
 		"RUBATO_LOCK_TTL=61s",
@@ -129,7 +130,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 			Connect: time.Second, TLS: 2 * time.Second, Header: 3 * time.Second, Idle: 4 * time.Second,
 		},
 		Worker: Worker{
-			Slots: 7, Horizon: 11 * time.Second, PollInterval: 500 * time.Millisecond, LockTTL: 61 * time.Second,
+			Slots: 7, MinSlots: 3, Horizon: 11 * time.Second, PollInterval: 500 * time.Millisecond, LockTTL: 61 * time.Second,
 			StaleAfter: 91 * time.Second, Settle: 181 * time.Second, SweepInterval: 12 * time.Second,
 			ShutdownGrace: 31 * time.Second, RunRetention: 721 * time.Hour, BodyRetention: 169 * time.Hour,
 			AuditRetention: 26 * time.Hour,
@@ -209,6 +210,7 @@ func TestLoadNamesWhatIsWrong(t *testing.T) {
 		"DurationOutOfBounds":    {[]string{"RUBATO_RUN_RETENTION=1h"}, `RUBATO_RUN_RETENTION: must be a duration from 24h to 87840h, such as 24h (it is "1h")`},
 		"NegativeDuration":       {[]string{"RUBATO_SHUTDOWN_GRACE=-1s"}, "RUBATO_SHUTDOWN_GRACE: must be a duration from 0s"},
 		"NoSlots":                {[]string{"RUBATO_SLOTS=0"}, `RUBATO_SLOTS: must be a whole number from 1 to 10000 (it is "0")`},
+		"MoreSlotsThanThereAre":  {[]string{"RUBATO_SLOTS=9", "RUBATO_SLOTS_MIN=10"}, "RUBATO_SLOTS_MIN (10) must be at most RUBATO_SLOTS (9)"},
 		"SlotsInWords":           {[]string{"RUBATO_SLOTS=many"}, "RUBATO_SLOTS: must be a whole number"},
 		"PortAlone":              {[]string{"RUBATO_LISTEN=8080"}, "RUBATO_LISTEN: must be host:port"},
 		"PortTooLarge":           {[]string{"RUBATO_ADMIN_LISTEN=:70000"}, "RUBATO_ADMIN_LISTEN: must be host:port"},

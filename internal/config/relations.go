@@ -24,7 +24,7 @@ func relations() []relation {
 	}
 }
 
-// misfits returns a sentence for every rule that the durations of a worker break. Rules about a setting that could not be read are
+// misfits returns a sentence for every rule that the settings of a worker break. Rules about a setting that could not be read are
 // left out: its default would be judged, which nobody wrote.
 func misfits(w Worker, broken map[string]bool) []string {
 	values := map[string]time.Duration{
@@ -45,6 +45,9 @@ func misfits(w Worker, broken map[string]bool) []string {
 		}
 		problems = append(problems, fmt.Sprintf("%s (%s) must be %s %s (%s), %s",
 			r.smaller, brief(values[r.smaller]), r.verb(), r.larger, brief(most), r.why))
+	}
+	if !broken[minSlotsName] && !broken[maxSlotsName] && w.MinSlots > w.Slots {
+		problems = append(problems, fmt.Sprintf("%s (%d) must be at most %s (%d)", minSlotsName, w.MinSlots, maxSlotsName, w.Slots))
 	}
 	return problems
 }

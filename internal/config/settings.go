@@ -16,6 +16,8 @@ const (
 	AdminListen   = "RUBATO_ADMIN_LISTEN"
 	ServerURL     = "RUBATO_URL"
 	APIKey        = "RUBATO_API_KEY"
+	maxSlotsName  = "RUBATO_SLOTS"
+	minSlotsName  = "RUBATO_SLOTS_MIN"
 	horizon       = "RUBATO_HORIZON"
 	pollInterval  = "RUBATO_POLL_INTERVAL"
 	lockTTL       = "RUBATO_LOCK_TTL"
@@ -95,7 +97,7 @@ func settings() []Setting {
 		},
 	)
 	list = append(list, egressSettings()...)
-	list = append(list, slots())
+	list = append(list, slots()...)
 	list = append(list, durations()...)
 	list = append(list, plannerSettings()...)
 	list = append(list, modelSettings()...)
@@ -137,11 +139,19 @@ func public() []Setting {
 	}
 }
 
-func slots() Setting {
-	return Setting{
-		Name: "RUBATO_SLOTS", Default: "512", Doc: "how many runs one worker has in progress at once",
-		set:  func(c *Config, v string) error { return count(&c.Worker.Slots, v) },
-		show: func(c Config) string { return strconv.Itoa(c.Worker.Slots) },
+// slots returns the settings of how many runs a worker has in progress.
+func slots() []Setting {
+	return []Setting{
+		{
+			Name: maxSlotsName, Default: "2048", Doc: "how many runs one worker has in progress at once, at most; it begins with 512 and has more while slow targets hold them",
+			set:  func(c *Config, v string) error { return count(&c.Worker.Slots, v) },
+			show: func(c Config) string { return strconv.Itoa(c.Worker.Slots) },
+		},
+		{
+			Name: minSlotsName, Doc: "how few it may come down to while its process falls behind or its memory runs out; an eighth of the most unless set",
+			set:  func(c *Config, v string) error { return count(&c.Worker.MinSlots, v) },
+			show: func(c Config) string { return strconv.Itoa(c.Worker.MinSlots) },
+		},
 	}
 }
 

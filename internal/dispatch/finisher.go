@@ -31,8 +31,8 @@ func (w *Worker) finishLoop(ctx context.Context) {
 		writing.Go(func() {
 			defer func() { <-writers }()
 			w.record(ctx, batch)
-			for range batch {
-				w.free()
+			for _, run := range batch {
+				w.free(run.TenantID)
 			}
 		})
 	}

@@ -20,23 +20,41 @@ const (
 	refillShare = 4
 	// refillMost is room enough in any case: more does not fit one claim.
 	refillMost = 500
-	// hoardLimit is how long all slots may be taken before overdue claims are given back for others to take.
+	// hoardLimit is how long a tenant or a host may be kept from slots by slow targets before its overdue claims are given back for others
+	// to take.
 	hoardLimit = 2 * time.Second
+	// parkedRest is how long nobody claims what was given back because its host is busy.
+	parkedRest = 5 * time.Second
 )
 
-// Room returns how many claims the worker can take now, and how far ahead. It implements claims.Taker.
+// Room returns how many claims the worker can take now, whoever's they are, and how far ahead. It implements claims.Taker.
 func (w *Worker) Room() (limit int, horizon time.Duration) {
-	free := w.cfg.Slots - int(w.busy.Load())
-	if w.beats.Pulse().Err() != nil || free <= 0 && w.clock.age(w.lastFree.Load()) > overdueLimit {
+	if w.beats.Pulse().Err() != nil || w.full() {
 		return 0, 0 // Slow targets hold all slots, or nobody hears of this worker: what is claimed now would only wait.
 	}
-	if now, known := w.clock.now(); known && w.queue.waited(now) > overdueLimit {
+	if now, known := w.clock.now(); known && w.queue.crowded(now, overdueLimit) {
 		return 0, 0
 	}
-	if room := w.cfg.Slots*queueFactor - w.queue.size() - w.backlog.waiting(); room > 0 {
+	slots := w.slots()
+	if room := slots*queueFactor - w.queue.size() - w.backlog.waiting(); room > 0 {
 		return room, w.cfg.Rules.Horizon
 	}
-	return max(free, 0), 0 // The queue is full of what comes later: take only what is due already.
+	return max(slots-int(w.busy.Load()), 0), 0 // The queue is full of what comes later: take only what is due already.
+}
+
+// Share returns of which tenants the worker can take more although it has no room for whatever is due next, and how many of each: what is
+// here of others may wait long. It implements claims.Taker.
+func (w *Worker) Share(due [][16]byte) (wanted [][16]byte, each int) {
+	if w.beats.Pulse().Err() != nil || w.full() {
+		return nil, 0
+	}
+	each = max(2, 2*w.slots())
+	return w.queue.wanted(due, each), each
+}
+
+// full reports whether all slots have been taken for a while.
+func (w *Worker) full() bool {
+	return int(w.busy.Load()) >= w.slots() && w.clock.age(w.lastFree.Load()) > overdueLimit
 }
 
 // refill asks for more where the last claim left something behind and that is worth a claim.
@@ -46,9 +64,10 @@ func (w *Worker) refill() {
 	}
 }
 
+// worthRefill reports whether there is room for a claim that is worth its cost, or none, when it may be another tenant's turn.
 func (w *Worker) worthRefill() bool {
 	room, _ := w.Room()
-	return room >= max(1, min(w.cfg.Slots*queueFactor/refillShare, refillMost))
+	return room <= 0 || room >= max(1, min(w.slots()*queueFactor/refillShare, refillMost))
 }
 
 // Take puts claims into the queue. It implements claims.Taker.
@@ -102,7 +121,7 @@ func (w *Worker) giveBack(ctx context.Context, list []claims.Claim) {
 
 // keepHorizon returns how close a next due time must be to stay with this worker, and zero where it has no room for more.
 func (w *Worker) keepHorizon() time.Duration {
-	if w.draining.Load() || w.beats.Pulse().Err() != nil || w.queue.size() >= w.cfg.Slots*queueFactor/2 {
+	if w.draining.Load() || w.beats.Pulse().Err() != nil || w.queue.size() >= w.slots()*queueFactor/2 {
 		return 0
 	}
 	return w.cfg.Rules.Horizon

@@ -20,7 +20,10 @@ type metrics struct {
 	late      prometheus.Counter
 	decisions counters[governor.Source]
 	slots     *prometheus.GaugeVec
+	limit     prometheus.Gauge
+	resized   *prometheus.CounterVec
 	waiting   prometheus.Gauge
+	parked    prometheus.Gauge
 	skew      prometheus.Gauge
 	panics    prometheus.Counter
 }
@@ -75,7 +78,7 @@ func countDecisions(f promauto.Factory) counters[governor.Source] {
 	}, []string{"source"}), func(s governor.Source) []string { return []string{string(s)} }, governor.Sources()...)
 }
 
-func newMetrics(r prometheus.Registerer, slots int) *metrics {
+func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
 	m := &metrics{
 		started: f.NewCounter(prometheus.CounterOpts{Name: "rubato_runs_started_total", Help: "Runs started."}),
@@ -97,18 +100,33 @@ func newMetrics(r prometheus.Registerer, slots int) *metrics {
 		slots: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rubato_dispatch_slots", Help: "Slots of the worker, by state.",
 		}, []string{"state"}),
-		waiting: f.NewGauge(prometheus.GaugeOpts{Name: "rubato_dispatch_waiting", Help: "Claims that wait for their due time."}),
-		skew:    f.NewGauge(prometheus.GaugeOpts{Name: "rubato_clock_skew_seconds", Help: "How far the worker's wall clock is ahead of the database's."}),
-		panics:  telemetry.Panics(r, telemetry.InRun),
+		limit: f.NewGauge(prometheus.GaugeOpts{
+			Name: "rubato_dispatch_slot_limit", Help: "Slots that the worker has now, between its least and its most.",
+		}),
+		resized: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "rubato_dispatch_slot_changes_total", Help: "Changes of how many slots the worker has, by direction.",
+		}, []string{"direction"}),
+		waiting: f.NewGauge(prometheus.GaugeOpts{Name: "rubato_dispatch_waiting", Help: "Claims that wait for their due time or for a slot."}),
+		parked: f.NewGauge(prometheus.GaugeOpts{
+			Name: "rubato_dispatch_parked", Help: "Claims among the waiting whose host has as many requests under way as it may.",
+		}),
+		skew:   f.NewGauge(prometheus.GaugeOpts{Name: "rubato_clock_skew_seconds", Help: "How far the worker's wall clock is ahead of the database's."}),
+		panics: telemetry.Panics(r, telemetry.InRun),
 	}
-	m.observe(0, slots, 0)
+	for _, direction := range []string{grown, shrunk} {
+		m.resized.WithLabelValues(direction)
+	}
 	return m
 }
 
-func (m *metrics) observe(busy, slots, waiting int) {
-	m.slots.WithLabelValues("busy").Set(float64(busy))
-	m.slots.WithLabelValues("free").Set(float64(slots - busy))
-	m.waiting.Set(float64(waiting))
+// observe tells of the worker as it is now.
+func (w *Worker) observe() {
+	busy, slots := int(w.busy.Load()), w.slots()
+	w.metrics.slots.WithLabelValues("busy").Set(float64(busy))
+	w.metrics.slots.WithLabelValues("free").Set(float64(max(slots-busy, 0)))
+	w.metrics.limit.Set(float64(slots))
+	w.metrics.waiting.Set(float64(w.queue.size()))
+	w.metrics.parked.Set(float64(w.queue.parked()))
 }
 
 func (m *metrics) finished(run runs.Run) {

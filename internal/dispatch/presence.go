@@ -30,7 +30,7 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 		if w.draining.Load() {
 			state = stateDraining
 		}
-		w.metrics.observe(int(w.busy.Load()), w.cfg.Slots, w.queue.size())
+		w.observe()
 		limited, cancel := context.WithTimeout(ctx, presencePeriod)
 		if err := w.announce(limited, state); err == nil || ctx.Err() == nil {
 			w.beats.Pulse().Beat(claims.SignOfWorker, err)
@@ -44,6 +44,6 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 
 func (w *Worker) announce(ctx context.Context, state string) error {
 	return w.cfg.Executions.Beat(ctx, Presence{
-		ID: w.id, Name: w.cfg.Name, Version: w.cfg.Version, State: state, Slots: w.cfg.Slots, Busy: int(w.busy.Load()),
+		ID: w.id, Name: w.cfg.Name, Version: w.cfg.Version, State: state, Slots: w.slots(), Busy: int(w.busy.Load()),
 	})
 }

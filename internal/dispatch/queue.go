@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,15 +17,20 @@ type waiting struct {
 	doubtful bool      // a start of it was answered by nothing: the run may be live
 }
 
-// queue holds the claims that wait for their due time, the next one first. It is safe for concurrent use.
+// queue holds the claims that wait: for their due time, the next one first, and then for a slot, tenants in turn. It knows who holds the
+// slots. It is safe for concurrent use.
 type queue struct {
 	changed chan struct{} // told when something was added
 
-	mu   sync.Mutex
-	heap dueHeap
+	mu    sync.Mutex
+	later dueHeap
+	ripe  ripe
 }
 
-func newQueue() *queue { return &queue{changed: make(chan struct{}, 1)} }
+// newQueue returns an empty queue. perHost bounds the requests under way to one host; zero is no bound.
+func newQueue(perHost int) *queue {
+	return &queue{changed: make(chan struct{}, 1), ripe: newRipe(perHost)}
+}
 
 // add puts claims into the queue and makes the starter look at them.
 func (q *queue) add(list []waiting) {
@@ -37,7 +43,7 @@ func (q *queue) put(list []waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, w := range list {
-		heap.Push(&q.heap, w)
+		heap.Push(&q.later, w)
 	}
 }
 
@@ -49,50 +55,133 @@ func (q *queue) poke() {
 	}
 }
 
-// due takes out up to limit claims that are planned no later than now.
-func (q *queue) due(now time.Time, limit int) []waiting {
+// take takes out up to most claims that are planned no later than until, one of each tenant in turn, and their slots, of which so many are
+// free.
+func (q *queue) take(until time.Time, most, free int) []waiting {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var list []waiting
-	for len(list) < limit && len(q.heap) > 0 && !q.heap[0].claim.PlannedAt.After(now) {
-		list = append(list, heap.Pop(&q.heap).(waiting)) //nolint:forcetypeassert // The heap holds nothing else.
-	}
-	return list
+	q.ripen(until)
+	return q.ripe.take(most, free, time.Now())
 }
 
-// next returns when the first claim is planned, and whether there is one.
+// ripen moves on what is planned no later than until.
+func (q *queue) ripen(until time.Time) {
+	for len(q.later) > 0 && !q.later[0].claim.PlannedAt.After(until) {
+		q.ripe.add(heap.Pop(&q.later).(waiting)) //nolint:forcetypeassert // The heap holds nothing else.
+	}
+}
+
+// putBack returns claims that were taken, and their slots.
+func (q *queue) putBack(batch []waiting) {
+	q.put(batch)
+	q.unsent(batch)
+}
+
+// unsent gives back the slots of claims that were taken and are not going to be sent.
+func (q *queue) unsent(batch []waiting) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	for _, b := range batch {
+		q.ripe.leave(b.target.Host, now)
+		q.ripe.end(b.target.TenantID)
+	}
+}
+
+// answered tells that a request to a host is over. Its slot is still taken.
+func (q *queue) answered(host string) {
+	if host == "" || q.ripe.perHost <= 0 {
+		return
+	}
+	q.mu.Lock()
+	q.ripe.leave(host, time.Now())
+	freed := len(q.ripe.turns) > 0
+	q.mu.Unlock()
+	if freed {
+		q.poke()
+	}
+}
+
+// ended gives the slot of a tenant back.
+func (q *queue) ended(tenant [16]byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ripe.end(tenant)
+}
+
+// occupied takes a slot for a run of a tenant that did not wait for one.
+func (q *queue) occupied(tenant [16]byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ripe.begin(tenant)
+}
+
+// next returns when the first claim is planned whose time has not come, and whether there is one; those that wait for a slot are not
+// looked at before one comes free.
 func (q *queue) next() (time.Time, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.heap) == 0 {
+	if len(q.later) == 0 {
 		return time.Time{}, false
 	}
-	return q.heap[0].claim.PlannedAt, true
+	return q.later[0].claim.PlannedAt, true
 }
 
-// waited returns how long the first claim has been here, where it was planned no later than now.
-func (q *queue) waited(now time.Time) time.Duration {
+// crowded reports whether overdue claims have waited here for longer than patience, or a tenant has for a slot.
+func (q *queue) crowded(now time.Time, patience time.Duration) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.heap) == 0 || q.heap[0].claim.PlannedAt.After(now) {
-		return 0
+	clock := time.Now()
+	if len(q.later) > 0 && !q.later[0].claim.PlannedAt.After(now) && clock.Sub(q.later[0].taken) > patience {
+		return true
 	}
-	return time.Since(q.heap[0].taken)
+	return q.ripe.waited(clock) > patience || q.ripe.stalled(patience, clock)
+}
+
+// wanted returns those of some tenants of which more claims would start soon, where up to room may wait of each.
+func (q *queue) wanted(tenants [][16]byte, room int) [][16]byte {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	return slices.DeleteFunc(slices.Clone(tenants), func(t [16]byte) bool { return !q.ripe.wants(t, room, now) })
+}
+
+// hopeless takes out what is not going to start soon: claims planned no later than now of tenants that have got no slot for longer than
+// patience, and claims that are parked where nothing has moved for as long.
+func (q *queue) hopeless(now time.Time, patience time.Duration) (late, parked []waiting) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ripen(now)
+	return q.ripe.hopeless(patience, time.Now())
+}
+
+// denied reports whether a tenant wants a slot that it has not got.
+func (q *queue) denied() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ripe.stalled(0, time.Now())
 }
 
 // size returns how many claims wait.
 func (q *queue) size() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.heap)
+	return len(q.later) + q.ripe.size
+}
+
+// parked returns how many claims wait for their host to answer.
+func (q *queue) parked() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ripe.parked
 }
 
 // clear takes out everything.
 func (q *queue) clear() []waiting {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	list := q.heap
-	q.heap = nil
+	list := append(q.ripe.clear(), q.later...)
+	q.later = nil
 	return list
 }
 

@@ -13,10 +13,12 @@ import (
 
 var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
-func waits(offsets ...int) []waiting {
+func waits(offsets ...int) []waiting { return waitsOf(&Target{}, offsets...) }
+
+func waitsOf(target *Target, offsets ...int) []waiting {
 	list := make([]waiting, len(offsets))
 	for i, at := range offsets {
-		list[i] = waiting{claim: claims.Claim{PlannedAt: start.Add(time.Duration(at) * time.Second)}}
+		list[i] = waiting{claim: claims.Claim{PlannedAt: start.Add(time.Duration(at) * time.Second)}, target: target, taken: time.Now()}
 	}
 	return list
 }
@@ -26,7 +28,7 @@ func TestTheQueueGivesWhatIsDueInOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		offsets := rapid.SliceOf(rapid.IntRange(-20, 20)).Draw(rt, "offsets")
 		limit := rapid.IntRange(0, 10).Draw(rt, "limit")
-		q := newQueue()
+		q := newQueue(0)
 		q.add(waits(offsets...))
 
 		slices.Sort(offsets)
@@ -35,7 +37,7 @@ func TestTheQueueGivesWhatIsDueInOrder(t *testing.T) {
 			due = len(offsets)
 		}
 		want := offsets[:min(due, limit)]
-		got := q.due(start, limit)
+		got := q.take(start, limit, 1000)
 		if len(got) != len(want) || q.size() != len(offsets)-len(want) {
 			rt.Fatalf("took %d of %v and left %d", len(got), offsets, q.size())
 		}
@@ -45,7 +47,7 @@ func TestTheQueueGivesWhatIsDueInOrder(t *testing.T) {
 			}
 		}
 		next, found := q.next()
-		if found != (q.size() > 0) || found && next != start.Add(time.Duration(offsets[len(want)])*time.Second) {
+		if found != (due < len(offsets)) || found && next != start.Add(time.Duration(offsets[due])*time.Second) {
 			rt.Fatalf("next is %v, %v", next, found)
 		}
 	})
@@ -53,7 +55,7 @@ func TestTheQueueGivesWhatIsDueInOrder(t *testing.T) {
 
 func TestTheQueueTellsOfWhatIsAddedOnce(t *testing.T) {
 	t.Parallel()
-	q := newQueue()
+	q := newQueue(0)
 	q.add(waits(1))
 	q.add(waits(2))
 	q.poke()
@@ -62,9 +64,9 @@ func TestTheQueueTellsOfWhatIsAddedOnce(t *testing.T) {
 
 func TestClearTakesEverything(t *testing.T) {
 	t.Parallel()
-	q := newQueue()
+	q := newQueue(0)
 	q.add(waits(3, 1, 2))
 	require.Len(t, q.clear(), 3)
 	require.Zero(t, q.size())
-	require.Empty(t, q.due(start.Add(time.Hour), 10))
+	require.Empty(t, q.take(start.Add(time.Hour), 10, 10))
 }

@@ -24,6 +24,7 @@ func (w *Worker) refused(ctx context.Context, list []waiting) error {
 	}
 	for _, run := range unsent {
 		w.busy.Add(1) // Its record takes the place of its request.
+		w.queue.occupied(run.TenantID)
 		w.results <- run
 	}
 	return nil

@@ -63,10 +63,10 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 	}
 }
 
-// untilNext returns how long the starter can sleep. Without a free slot a finish wakes it.
+// untilNext returns how long the starter can sleep. What waits for a slot is woken by a finish.
 func (w *Worker) untilNext() time.Duration {
 	next, found := w.queue.next()
-	if !found || int(w.busy.Load()) >= w.cfg.Slots {
+	if !found {
 		return idleWait
 	}
 	return min(max(w.clock.until(next)-startWake, 0), idleWait)
@@ -75,21 +75,25 @@ func (w *Worker) untilNext() time.Duration {
 // nextBatch takes out of the queue what is to be started next, as far as slots are free, and takes their slots.
 func (w *Worker) nextBatch() []waiting {
 	now, known := w.clock.now()
-	if next, found := w.queue.next(); !known || !found || next.Sub(now) > startWake {
+	if !known {
 		return nil
 	}
-	free := w.cfg.Slots - int(w.busy.Load())
+	until := now
+	if next, found := w.queue.next(); found && next.Sub(now) <= startWake {
+		until = now.Add(startLead)
+	}
+	free := w.slots() - int(w.busy.Load())
 	if free > 0 {
 		w.lastFree.Store(w.clock.mark())
 	}
-	batch := w.queue.due(now.Add(startLead), min(free, startBatch))
+	batch := w.queue.take(until, min(free, startBatch), free)
 	w.busy.Add(int64(len(batch)))
 	return batch
 }
 
 // putBack returns claims to the queue, and their slots.
 func (w *Worker) putBack(batch []waiting) {
-	w.queue.put(batch)
+	w.queue.putBack(batch)
 	w.busy.Add(-int64(len(batch)))
 }
 
@@ -116,16 +120,17 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 		w.putBack(batch)
 		return false
 	}
-	refused := len(batch) - len(started)
-	w.metrics.refused.Add(float64(refused))
-	w.busy.Add(-int64(refused))
 	for _, s := range started {
 		w.launch(work, byEndpoint[s.EndpointID], s, sent)
 	}
-	if refused == 0 {
+	if len(started) == len(batch) {
 		return true
 	}
-	if err := w.refused(ctx, notIn(batch, started)); err != nil {
+	refused := notIn(batch, started)
+	w.metrics.refused.Add(float64(len(refused)))
+	w.queue.unsent(refused)
+	w.busy.Add(-int64(len(refused)))
+	if err := w.refused(ctx, refused); err != nil {
 		w.logger.Warn("a start whose answer was lost stays in doubt; asking again", "error", err)
 		return false
 	}
@@ -153,8 +158,9 @@ func (w *Worker) launch(work context.Context, b waiting, s Started, sent time.Ti
 		}
 		began := time.Now()
 		outcome, recorded := w.execute(work, b, s, sent)
+		w.queue.answered(b.target.Host)
 		if !recorded { // The lock is lost: whoever holds it now writes the record.
-			w.dropped(s.RunID)
+			w.dropped(s)
 			return
 		}
 		run.Outcome = outcome
@@ -164,11 +170,11 @@ func (w *Worker) launch(work context.Context, b waiting, s Started, sent time.Ti
 }
 
 // dropped gives back the slot of a run whose record somebody else writes.
-func (w *Worker) dropped(id runs.ID) {
+func (w *Worker) dropped(s Started) {
 	if w.cfg.Tracer != nil {
-		w.cfg.Tracer.Dropped(id)
+		w.cfg.Tracer.Dropped(s.RunID)
 	}
-	w.free()
+	w.free(s.TenantID)
 }
 
 // ahead returns how long a run that has started waits for its due time. It is never longer than a start may be ahead, also where the
@@ -190,28 +196,34 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// free gives a slot back.
-func (w *Worker) free() {
+// free gives a slot of a tenant back.
+func (w *Worker) free(tenant [16]byte) {
 	w.busy.Add(-1)
 	w.lastFree.Store(w.clock.mark())
+	w.queue.ended(tenant)
 	w.queue.poke()
 }
 
-// spill gives back the claims that are overdue when no slot has come free for a while, so that workers with free slots can take
-// them.
+// spill gives back overdue claims that will not start soon, so that workers with free slots can take them: those of tenants whose slots
+// slow targets have held for a while, and those of hosts that have as many requests under way as they may and answer none. The latter
+// nobody sees for a moment, or they would be the first to be claimed again, before what lies behind them.
 func (w *Worker) spill(ctx context.Context) {
 	now, known := w.clock.now()
-	if !known || int(w.busy.Load()) < w.cfg.Slots || w.clock.age(w.lastFree.Load()) < hoardLimit {
+	if !known {
 		return
 	}
-	late := w.queue.due(now, w.queue.size())
-	if len(late) == 0 {
+	late, parked := w.queue.hopeless(now, hoardLimit)
+	if len(late)+len(parked) == 0 {
 		return
 	}
-	w.logger.Warn("all slots are taken by slow targets; giving overdue claims back", "claims", len(late), "slots", w.cfg.Slots)
+	w.logger.Warn("slow targets hold what there is of slots; giving overdue claims back",
+		"claims", len(late), "claims_of_busy_hosts", len(parked), "slots", w.slots())
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
-	if err := w.refused(ctx, late); err != nil {
+	for i := range parked {
+		parked[i].claim.Rest = parkedRest
+	}
+	if err := w.refused(ctx, slices.Concat(late, parked)); err != nil {
 		w.logger.Warn("a start whose answer was lost stays in doubt; asking again", "error", err)
 	}
 }

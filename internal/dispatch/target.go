@@ -3,6 +3,8 @@ package dispatch
 import (
 	"errors"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
@@ -17,6 +19,7 @@ type Target struct {
 	TenantID [16]byte
 	Spec     *endpoints.Spec
 	URL      string           // with the parameters of the query
+	Host     string           // and port that URL leads to; empty where only a run knows
 	Header   http.Header      // as configured
 	Shape    *endpoints.Shape // what a run fills in; nil: nothing, every run sends the same
 	Success  *endpoints.SuccessRule
@@ -34,7 +37,7 @@ func (t *Target) unlocks() bool { return len(t.Secrets) > 0 || t.Spec.Sign }
 // configuration that no API call of this release could have written; the target beside it must not be called.
 func NewTarget(e *endpoints.Endpoint) (Target, error) {
 	spec := &e.Spec
-	t := Target{TenantID: e.TenantID, Spec: spec, URL: spec.Target(), Header: make(http.Header, len(spec.Headers))}
+	t := Target{TenantID: e.TenantID, Spec: spec, URL: spec.Target(), Host: hostOf(spec.URL), Header: make(http.Header, len(spec.Headers))}
 	for name, value := range spec.Headers {
 		t.Header.Set(name, value)
 	}
@@ -51,4 +54,17 @@ func NewTarget(e *endpoints.Endpoint) (Target, error) {
 	hidden, more := spec.ParseRedact()
 	t.Rules, t.Redact = rules, hidden
 	return t, errors.Join(fault, errs.InvalidFields(append(bad, more...)))
+}
+
+// hostOf returns the host and port of a URL, empty where a template stands in their place.
+func hostOf(target string) string {
+	u, err := url.Parse(target)
+	if err != nil || strings.Contains(u.Host, "{{") {
+		return ""
+	}
+	port := u.Port()
+	if port == "" {
+		port = u.Scheme
+	}
+	return strings.ToLower(u.Hostname()) + " " + port
 }

@@ -59,7 +59,9 @@ type Tracer interface {
 type Config struct {
 	Name         string // of the machine, for people
 	Version      string // of the program
-	Slots        int    // how many requests may be under way at once
+	Slots        int    // how many requests may be under way at once, at most
+	MinSlots     int    // how few the worker may come down to where it cannot take more; default Slots: always so many
+	PerHost      int    // how many requests to one host and port may be under way at once; zero: any number
 	Rules        claims.Rules
 	PollInterval time.Duration
 	Grace        time.Duration // how long a stopping worker waits for the runs that are under way
@@ -81,6 +83,7 @@ type Worker struct {
 	queue    *queue
 	backlog  backlog
 	busy     atomic.Int64 // slots taken
+	limit    atomic.Int64 // slots there are now
 	underway *underway
 	crew     *crew
 	claimer  *claims.Claimer
@@ -98,9 +101,11 @@ type Worker struct {
 // New returns a worker that does nothing until Run.
 func New(cfg Config) *Worker {
 	w := &Worker{
-		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(), underway: newUnderway(), crew: newCrew(),
-		results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer, cfg.Slots),
+		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(cfg.PerHost), underway: newUnderway(), crew: newCrew(),
+		results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer),
 	}
+	w.limit.Store(int64(newSlotLimit(cfg).now))
+	w.observe()
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
 	w.calls = &calls{
 		egress: cfg.Egress, allowances: cfg.Allowances, secrets: cfg.Secrets, tracer: cfg.Tracer, tokens: oauth2.New(cfg.Egress),
@@ -131,6 +136,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Go(func() { w.claimer.Run(ctx) })
 	intake.Go(func() { w.startLoop(ctx, work) })
 	intake.Go(func() { w.backlogLoop(ctx) })
+	intake.Go(func() { w.slotLoop(ctx) })
 	keep.Go(func() { w.beats.Run(records) })
 	keep.Go(func() { w.presenceLoop(records) })
 	keep.Go(func() { w.cancelLoop(records) })

@@ -38,6 +38,7 @@ type edits struct {
 // created takes in the schedule of an endpoint that was inserted, and what is told of it.
 func (b *bulk) created(n endpoints.New, now time.Time) error {
 	e, p, due := n.Endpoint, &b.schedules, n.Planned.Due
+	p.TenantID = e.TenantID // All of a bulk are of one tenant.
 	p.EndpointIds = append(p.EndpointIds, e.ID)
 	p.PlannedAt = append(p.PlannedAt, due.At)
 	p.Slot = append(p.Slot, due.Slot)

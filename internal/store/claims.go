@@ -22,10 +22,7 @@ func NewClaims(db *DB) *Claims { return &Claims{db: db} }
 
 // ClaimDue implements claims.Store.
 func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
-	rows, err := s.db.q.ScheduleClaimDue(ctx, s.db.hot, dbsqlc.ScheduleClaimDueParams{
-		WorkerID: r.Worker, LockTtlMs: int32(r.LockTTL.Milliseconds()), Now: s.db.now(), //nolint:gosec // Minutes at most.
-		HorizonMs: r.Horizon.Milliseconds(), MaxRows: int32(r.Limit), //nolint:gosec // Bounded by the caller.
-	})
+	rows, err := s.due(ctx, r)
 	if err != nil {
 		return nil, time.Time{}, translate(err)
 	}
@@ -38,6 +35,30 @@ func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 	}
 	now, err := s.clock(ctx, rows)
 	return list, now, err
+}
+
+// due takes the oldest, whoever's they are or of each tenant that is named.
+func (s *Claims) due(ctx context.Context, r claims.Request) ([]dbsqlc.ScheduleClaimDueRow, error) {
+	lock, ahead, now := int32(r.LockTTL.Milliseconds()), r.Horizon.Milliseconds(), s.db.now() //nolint:gosec // Minutes at most.
+	if len(r.Tenants) == 0 {
+		return s.db.q.ScheduleClaimDue(ctx, s.db.hot, dbsqlc.ScheduleClaimDueParams{
+			WorkerID: r.Worker, LockTtlMs: lock, Now: now, HorizonMs: ahead, MaxRows: int32(r.Limit), //nolint:gosec // Bounded by the caller.
+		})
+	}
+	rows, err := s.db.q.ScheduleClaimShares(ctx, s.db.hot, dbsqlc.ScheduleClaimSharesParams{
+		WorkerID: r.Worker, LockTtlMs: lock, Now: now, HorizonMs: ahead, Share: int32(r.Share), TenantIds: r.Tenants, //nolint:gosec // Likewise.
+	})
+	list := make([]dbsqlc.ScheduleClaimDueRow, len(rows))
+	for i, row := range rows {
+		list[i] = dbsqlc.ScheduleClaimDueRow(row)
+	}
+	return list, err
+}
+
+// DueTenants implements claims.Store.
+func (s *Claims) DueTenants(ctx context.Context, horizon time.Duration) ([][16]byte, error) {
+	list, err := s.db.q.ScheduleDueTenants(ctx, s.db.hot, dbsqlc.ScheduleDueTenantsParams{HorizonMs: horizon.Milliseconds(), Now: s.db.now()})
+	return list, translate(err)
 }
 
 // clock returns the database's time: what the claim read, or, when there was nothing to claim, what it says now.
@@ -67,16 +88,27 @@ const releaseBatch = 500
 
 func (s *Claims) release(ctx context.Context, worker [16]byte, list []claims.Claim) (rows int64, err error) {
 	params := dbsqlc.ScheduleReleaseParams{WorkerID: worker}
+	rests := dbsqlc.ScheduleRestParams{Now: s.db.now()}
 	for _, c := range list {
 		params.EndpointIds = append(params.EndpointIds, c.EndpointID)
 		params.Tokens = append(params.Tokens, c.Token)
+		if c.Rest > 0 {
+			rests.EndpointIds = append(rests.EndpointIds, c.EndpointID)
+			rests.Tokens = append(rests.Tokens, c.Token)
+			rests.RestMs = append(rests.RestMs, c.Rest.Milliseconds())
+		}
 	}
-	err = pipeline(ctx, s.db.hot,
+	statements := []statement{
 		func(q dbsqlc.DBTX) error { return s.db.excludeStarts(ctx, q, params.EndpointIds...) },
 		func(q dbsqlc.DBTX) (err error) {
 			rows, err = s.db.q.ScheduleRelease(ctx, q, params)
 			return err
-		})
+		},
+	}
+	if len(rests.RestMs) > 0 {
+		statements = append(statements, func(q dbsqlc.DBTX) error { return s.db.q.ScheduleRest(ctx, q, rests) })
+	}
+	err = pipeline(ctx, s.db.hot, statements...)
 	return rows, err
 }
 

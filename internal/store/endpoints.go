@@ -65,8 +65,8 @@ func (s *Endpoints) Create(
 // did it.
 func (s *Endpoints) inserts(ctx context.Context, act auditlog.Act, e *endpoints.Endpoint, planned endpoints.Recorded) ([]statement, error) {
 	schedule := dbsqlc.ScheduleInsertParams{
-		EndpointID: e.ID, PlannedAt: planned.Due.At, Slot: planned.Due.Slot, Version: e.Version, LockMs: lockMs(e.Spec),
-		Attempt: int16(planned.Due.Attempt), Source: string(planned.Due.Source), //nolint:gosec // At most 10.
+		EndpointID: e.ID, TenantID: e.TenantID, PlannedAt: planned.Due.At, Slot: planned.Due.Slot, Version: e.Version,
+		LockMs: lockMs(e.Spec), Attempt: int16(planned.Due.Attempt), Source: string(planned.Due.Source), //nolint:gosec // At most 10.
 	}
 	decision, err := decisionRow(e, planned)
 	if err != nil {

@@ -53,6 +53,25 @@ func TestAReleaseWaitsForAStartInFlight(t *testing.T) {
 	require.Equal(t, c.Token, query[int64](t, b, "SELECT claim_token FROM schedules"))
 }
 
+// TestAReleaseMayKeepAnEndpointFromBeingClaimedForAWhile gives a claim back with a rest. What it stands for does not move.
+func TestAReleaseMayKeepAnEndpointFromBeingClaimedForAWhile(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.fill(t, 1, now.Add(-time.Minute))
+	c := b.claimOne(t, worker{1})
+	c.Rest = 5 * time.Second
+	n, err := b.claims.Release(t.Context(), worker{1}, []claims.Claim{c})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	b.at(now.Add(4999 * time.Millisecond))
+	require.Empty(t, b.claim(t, worker{1}, 0))
+	b.at(now.Add(5 * time.Second))
+	again := b.claim(t, worker{1}, 0)
+	require.Len(t, again, 1)
+	require.Equal(t, c.PlannedAt, again[0].PlannedAt)
+}
+
 // TestADelayedStartOfAReleasedClaimDoesNotStart is a start that the network held back until its worker had given up.
 func TestADelayedStartOfAReleasedClaimDoesNotStart(t *testing.T) {
 	t.Parallel()

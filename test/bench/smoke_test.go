@@ -73,7 +73,7 @@ type report struct {
 		apiReport
 
 		Isolation struct{ RatioP99 float64 }
-		Tenants   struct{ LagMs float64 }
+		Tenants   struct{ LagMs, Ratio, SharedRatio float64 }
 		Idle      struct{ TransactionsPerSecond float64 }
 		Memory    struct{ PeakMiB float64 }
 	}
@@ -176,6 +176,8 @@ func TestNeighboursAreMeasured(t *testing.T) {
 	requireWhole(t, r.measure, 150)
 	require.Positive(t, r.Mixed.Isolation.RatioP99)
 	require.Positive(t, r.Mixed.Tenants.LagMs)
+	require.Positive(t, r.Mixed.Tenants.Ratio)
+	require.Positive(t, r.Mixed.Tenants.SharedRatio)
 	require.Positive(t, r.Mixed.RunNowMs.P99)
 	require.Positive(t, r.Mixed.Registrations.PerSecond)
 	for _, took := range []float64{r.Mixed.Operations.RunMs.P99, r.Mixed.Operations.PauseMs.P99, r.Mixed.Operations.HintMs.P99} {

@@ -70,8 +70,8 @@ WHERE e.id = n.id AND e.tenant_id = sqlc.arg('tenant_id')::uuid AND e.version = 
 
 -- name: ScheduleInsertMany :exec
 -- An instant of the year 1 means none.
-INSERT INTO schedules (endpoint_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, anchor, failure_count)
-SELECT n.endpoint_id, n.planned_at, n.planned_at, n.slot, 0, 1, n.lock_ms, 1, n.source, nullif(n.anchor, '0001-01-01 00:00:00+00'), 0
+INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, anchor, failure_count)
+SELECT n.endpoint_id, sqlc.arg('tenant_id')::uuid, n.planned_at, n.planned_at, n.slot, 0, 1, n.lock_ms, 1, n.source, nullif(n.anchor, '0001-01-01 00:00:00+00'), 0
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
              unnest(sqlc.arg('slot')::timestamptz[]) AS slot, unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms,
              unnest(sqlc.arg('source')::text[]) AS source, unnest(sqlc.arg('anchor')::timestamptz[]) AS anchor) n;

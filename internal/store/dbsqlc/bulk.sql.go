@@ -407,14 +407,15 @@ func (q *Queries) EndpointUpdateMany(ctx context.Context, db DBTX, arg EndpointU
 }
 
 const scheduleInsertMany = `-- name: ScheduleInsertMany :exec
-INSERT INTO schedules (endpoint_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, anchor, failure_count)
-SELECT n.endpoint_id, n.planned_at, n.planned_at, n.slot, 0, 1, n.lock_ms, 1, n.source, nullif(n.anchor, '0001-01-01 00:00:00+00'), 0
-FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::timestamptz[]) AS planned_at,
-             unnest($3::timestamptz[]) AS slot, unnest($4::int[]) AS lock_ms,
-             unnest($5::text[]) AS source, unnest($6::timestamptz[]) AS anchor) n
+INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, anchor, failure_count)
+SELECT n.endpoint_id, $1::uuid, n.planned_at, n.planned_at, n.slot, 0, 1, n.lock_ms, 1, n.source, nullif(n.anchor, '0001-01-01 00:00:00+00'), 0
+FROM (SELECT unnest($2::uuid[]) AS endpoint_id, unnest($3::timestamptz[]) AS planned_at,
+             unnest($4::timestamptz[]) AS slot, unnest($5::int[]) AS lock_ms,
+             unnest($6::text[]) AS source, unnest($7::timestamptz[]) AS anchor) n
 `
 
 type ScheduleInsertManyParams struct {
+	TenantID    UUID
 	EndpointIds []UUID
 	PlannedAt   []time.Time
 	Slot        []time.Time
@@ -426,6 +427,7 @@ type ScheduleInsertManyParams struct {
 // An instant of the year 1 means none.
 func (q *Queries) ScheduleInsertMany(ctx context.Context, db DBTX, arg ScheduleInsertManyParams) error {
 	_, err := db.Exec(ctx, scheduleInsertMany,
+		arg.TenantID,
 		arg.EndpointIds,
 		arg.PlannedAt,
 		arg.Slot,

@@ -24,6 +24,63 @@ WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due))
 RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
     s.due_at AS locked_until, (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due WHERE expired)))::boolean AS expired;
 
+-- name: ScheduleClaimShares :many
+-- Takes the endpoints of some tenants that come due within the horizon, the oldest of each, up to a share; nothing that is claimed already.
+-- Otherwise it does what ScheduleClaimDue does. Tenant and time are compared as one value, so that only the index by tenant serves: the
+-- planner could take the one by time, and read what is due of all.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+), due AS MATERIALIZED (
+    SELECT oldest.endpoint_id
+    FROM unnest(sqlc.arg('tenant_ids')::uuid[]) AS t (id)
+             CROSS JOIN LATERAL (SELECT s.endpoint_id
+                                 FROM schedules s
+                                 WHERE s.claimed_by IS NULL
+                                   AND (s.tenant_id, s.due_at) >= (t.id, '-infinity'::timestamptz)
+                                   AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + sqlc.arg('horizon_ms')::bigint * interval '1 ms')
+                                 ORDER BY s.tenant_id, s.due_at
+                                 LIMIT sqlc.arg('share')::int
+                                 FOR UPDATE OF s SKIP LOCKED) oldest
+)
+UPDATE schedules s
+SET claim_token = s.claim_token + 1,
+    claimed_by  = sqlc.arg('worker_id')::uuid,
+    claimed_at  = (SELECT now FROM clock),
+    due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
+WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due))
+RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
+    s.due_at AS locked_until, false AS expired;
+
+-- name: ScheduleDueTenants :many
+-- Which tenants have endpoints that come due within the horizon and are not claimed: one look into the index for each tenant there is.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+)
+SELECT t.id
+FROM tenants t
+         CROSS JOIN LATERAL (SELECT s.due_at
+                             FROM schedules s
+                             WHERE s.claimed_by IS NULL
+                               AND (s.tenant_id, s.due_at) >= (t.id, '-infinity'::timestamptz)
+                               AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + sqlc.arg('horizon_ms')::bigint * interval '1 ms')
+                             ORDER BY s.tenant_id, s.due_at
+                             LIMIT 1) oldest
+ORDER BY t.id;
+
+-- name: ScheduleRest :exec
+-- Keeps endpoints whose claims were given back in the same transaction, under the tokens that the claims had, from being claimed for a
+-- while. What they are planned for stays.
+WITH given AS (
+    SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token,
+           unnest(sqlc.arg('rest_ms')::bigint[]) AS rest_ms
+)
+UPDATE schedules s
+SET due_at = greatest(s.planned_at, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + given.rest_ms * interval '1 ms')
+FROM given
+WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
+  AND s.claim_token = given.token + 1
+  AND s.claimed_by IS NULL;
+
 -- name: ScheduleRelease :execrows
 -- Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
 -- that arrives late does not start. A claim that was revoked or started meanwhile is left alone. ANY (ARRAY[...]) in the place of an

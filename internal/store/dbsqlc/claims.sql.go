@@ -157,6 +157,136 @@ func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleCla
 	return items, nil
 }
 
+const scheduleClaimShares = `-- name: ScheduleClaimShares :many
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
+), due AS MATERIALIZED (
+    SELECT oldest.endpoint_id
+    FROM unnest($4::uuid[]) AS t (id)
+             CROSS JOIN LATERAL (SELECT s.endpoint_id
+                                 FROM schedules s
+                                 WHERE s.claimed_by IS NULL
+                                   AND (s.tenant_id, s.due_at) >= (t.id, '-infinity'::timestamptz)
+                                   AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + $5::bigint * interval '1 ms')
+                                 ORDER BY s.tenant_id, s.due_at
+                                 LIMIT $6::int
+                                 FOR UPDATE OF s SKIP LOCKED) oldest
+)
+UPDATE schedules s
+SET claim_token = s.claim_token + 1,
+    claimed_by  = $1::uuid,
+    claimed_at  = (SELECT now FROM clock),
+    due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
+WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due))
+RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
+    s.due_at AS locked_until, false AS expired
+`
+
+type ScheduleClaimSharesParams struct {
+	WorkerID  UUID
+	LockTtlMs int32
+	Now       *time.Time
+	TenantIds []UUID
+	HorizonMs int64
+	Share     int32
+}
+
+type ScheduleClaimSharesRow struct {
+	EndpointID  UUID
+	ClaimToken  int64
+	Slot        time.Time
+	PlannedAt   time.Time
+	Attempt     int16
+	Source      string
+	Version     int64
+	ClaimedAt   time.Time
+	LockedUntil time.Time
+	Expired     bool
+}
+
+// Takes the endpoints of some tenants that come due within the horizon, the oldest of each, up to a share; nothing that is claimed already.
+// Otherwise it does what ScheduleClaimDue does. Tenant and time are compared as one value, so that only the index by tenant serves: the
+// planner could take the one by time, and read what is due of all.
+func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg ScheduleClaimSharesParams) ([]ScheduleClaimSharesRow, error) {
+	rows, err := db.Query(ctx, scheduleClaimShares,
+		arg.WorkerID,
+		arg.LockTtlMs,
+		arg.Now,
+		arg.TenantIds,
+		arg.HorizonMs,
+		arg.Share,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ScheduleClaimSharesRow
+	for rows.Next() {
+		var i ScheduleClaimSharesRow
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.ClaimToken,
+			&i.Slot,
+			&i.PlannedAt,
+			&i.Attempt,
+			&i.Source,
+			&i.Version,
+			&i.ClaimedAt,
+			&i.LockedUntil,
+			&i.Expired,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const scheduleDueTenants = `-- name: ScheduleDueTenants :many
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
+)
+SELECT t.id
+FROM tenants t
+         CROSS JOIN LATERAL (SELECT s.due_at
+                             FROM schedules s
+                             WHERE s.claimed_by IS NULL
+                               AND (s.tenant_id, s.due_at) >= (t.id, '-infinity'::timestamptz)
+                               AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + $1::bigint * interval '1 ms')
+                             ORDER BY s.tenant_id, s.due_at
+                             LIMIT 1) oldest
+ORDER BY t.id
+`
+
+type ScheduleDueTenantsParams struct {
+	HorizonMs int64
+	Now       *time.Time
+}
+
+// Which tenants have endpoints that come due within the horizon and are not claimed: one look into the index for each tenant there is.
+func (q *Queries) ScheduleDueTenants(ctx context.Context, db DBTX, arg ScheduleDueTenantsParams) ([]UUID, error) {
+	rows, err := db.Query(ctx, scheduleDueTenants, arg.HorizonMs, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UUID
+	for rows.Next() {
+		var id UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const scheduleRelease = `-- name: ScheduleRelease :execrows
 WITH given AS (
     SELECT unnest($2::uuid[]) AS endpoint_id, unnest($3::bigint[]) AS token
@@ -186,4 +316,36 @@ func (q *Queries) ScheduleRelease(ctx context.Context, db DBTX, arg ScheduleRele
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const scheduleRest = `-- name: ScheduleRest :exec
+WITH given AS (
+    SELECT unnest($2::uuid[]) AS endpoint_id, unnest($3::bigint[]) AS token,
+           unnest($4::bigint[]) AS rest_ms
+)
+UPDATE schedules s
+SET due_at = greatest(s.planned_at, coalesce($1::timestamptz, clock_timestamp()) + given.rest_ms * interval '1 ms')
+FROM given
+WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
+  AND s.claim_token = given.token + 1
+  AND s.claimed_by IS NULL
+`
+
+type ScheduleRestParams struct {
+	Now         *time.Time
+	EndpointIds []UUID
+	Tokens      []int64
+	RestMs      []int64
+}
+
+// Keeps endpoints whose claims were given back in the same transaction, under the tokens that the claims had, from being claimed for a
+// while. What they are planned for stays.
+func (q *Queries) ScheduleRest(ctx context.Context, db DBTX, arg ScheduleRestParams) error {
+	_, err := db.Exec(ctx, scheduleRest,
+		arg.Now,
+		arg.EndpointIds,
+		arg.Tokens,
+		arg.RestMs,
+	)
+	return err
 }

@@ -86,8 +86,8 @@ FROM schedules
 WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[]);
 
 -- name: ScheduleInsert :exec
-INSERT INTO schedules (endpoint_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
-VALUES (@endpoint_id, @planned_at, @planned_at, @slot, 0, @version, @lock_ms, @attempt, @source, 0);
+INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
+VALUES (@endpoint_id, @tenant_id::uuid, @planned_at, @planned_at, @slot, 0, @version, @lock_ms, @attempt, @source, 0);
 
 -- name: ScheduleReplan :execrows
 -- Puts a new plan in force and revokes every claim.

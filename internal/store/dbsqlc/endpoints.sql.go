@@ -651,7 +651,7 @@ func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, endpointID UUID) 
 }
 
 const scheduleGetMany = `-- name: ScheduleGetMany :many
-SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until
+SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 `
@@ -689,6 +689,7 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 			&i.LastFinishedAt,
 			&i.PauseReason,
 			&i.AccountedUntil,
+			&i.TenantID,
 		); err != nil {
 			return nil, err
 		}
@@ -701,12 +702,13 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 }
 
 const scheduleInsert = `-- name: ScheduleInsert :exec
-INSERT INTO schedules (endpoint_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
-VALUES ($1, $2, $2, $3, 0, $4, $5, $6, $7, 0)
+INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
+VALUES ($1, $2::uuid, $3, $3, $4, 0, $5, $6, $7, $8, 0)
 `
 
 type ScheduleInsertParams struct {
 	EndpointID UUID
+	TenantID   UUID
 	PlannedAt  time.Time
 	Slot       time.Time
 	Version    int64
@@ -718,6 +720,7 @@ type ScheduleInsertParams struct {
 func (q *Queries) ScheduleInsert(ctx context.Context, db DBTX, arg ScheduleInsertParams) error {
 	_, err := db.Exec(ctx, scheduleInsert,
 		arg.EndpointID,
+		arg.TenantID,
 		arg.PlannedAt,
 		arg.Slot,
 		arg.Version,

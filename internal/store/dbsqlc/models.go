@@ -237,6 +237,7 @@ type Schedule struct {
 	LastFinishedAt *time.Time
 	PauseReason    *string
 	AccountedUntil *time.Time
+	TenantID       *UUID
 }
 
 type SigningKey struct {

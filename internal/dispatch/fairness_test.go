@@ -1,0 +1,178 @@
+package dispatch_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/dispatch"
+	"rubato/internal/egress"
+	"rubato/internal/egress/egresstest"
+	"rubato/internal/endpoints"
+	"rubato/internal/store"
+)
+
+// due stores n endpoints of a tenant that are due now and once, and copies of one that the service has registered.
+func (b *bundle) due(t *testing.T, tenant [16]byte, target *egresstest.Target, n int) {
+	t.Helper()
+	e := b.register(t, target, func(s *endpoints.Spec) { s.StartAt = time.Now().Add(24 * time.Hour) })
+	b.exec(t, "INSERT INTO tenants (id, name) VALUES ($1, 'a tenant') ON CONFLICT DO NOTHING", tenant)
+	b.exec(t, `WITH made AS (
+			INSERT INTO endpoints SELECT copy.* FROM endpoints e, (SELECT gen_random_uuid() AS id FROM generate_series(1, $2)) fresh,
+				LATERAL jsonb_populate_record(e, jsonb_build_object('id', fresh.id, 'tenant_id', $3::uuid, 'start_at', NULL)) copy WHERE e.id = $1
+			RETURNING id, tenant_id)
+		INSERT INTO schedules SELECT copy.* FROM schedules s, made, LATERAL jsonb_populate_record(s,
+			jsonb_build_object('endpoint_id', made.id, 'tenant_id', made.tenant_id, 'due_at', now(), 'planned_at', now(), 'slot', now())) copy
+		WHERE s.endpoint_id = $1`, [16]byte(e.ID), n, tenant)
+}
+
+// TestALoneEndpointStartsBeforeAnothersBacklog has one tenant with a thousand due endpoints on a slow target, all slots taken by them, and
+// the queue full of them, when one endpoint of another tenant comes due. It must not wait for more than what has begun.
+func TestALoneEndpointStartsBeforeAnothersBacklog(t *testing.T) {
+	t.Parallel()
+	const slots, backlog = 8, 1000
+	b := setup(t)
+	slow, lone := startGated(t), startGated(t)
+	b.due(t, store.DefaultTenant, slow.Target, backlog)
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots = slots })
+	for range slots {
+		receive(t, slow.arrived)
+	}
+	other := uuid.New()
+	b.due(t, other, lone.Target, 1)
+
+	claimed, after := false, 0
+	for begun := slots; len(lone.arrived) == 0; begun++ {
+		require.Less(t, begun, backlog, "the whole backlog went first")
+		slow.letGo <- struct{}{}
+		select {
+		case <-slow.arrived:
+		case <-lone.arrived:
+			lone.arrived <- egresstest.Request{} // For the loop to see.
+		case <-time.After(patience):
+			t.Fatal("nothing starts")
+		}
+		if claimed {
+			after++
+		}
+		claimed = claimed || query[bool](t, b, "SELECT count(*) > 0 FROM schedules WHERE tenant_id = $1 AND claimed_by IS NOT NULL", other)
+	}
+	require.LessOrEqual(t, after, 2*slots, "of the backlog, between the claim of the lone endpoint and its start")
+	for range backlog {
+		slow.letGo <- struct{}{}
+	}
+	lone.letGo <- struct{}{}
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE tenant_id = $1 AND status = 'succeeded'", other)
+	b.await(t, backlog, "SELECT count(*) FROM runs WHERE tenant_id = $1 AND status = 'succeeded'", store.DefaultTenant)
+	p.stop(t)
+	require.Positive(t, p.counter(t, "rubato_claims_shared_total"))
+}
+
+// TestEqualTenantsShareEqually gives four tenants a backlog each and looks who is served how often, once each of them is served at all.
+func TestEqualTenantsShareEqually(t *testing.T) {
+	t.Parallel()
+	const slots, tenants, each, watched = 8, 4, 200, 200
+	b := setup(t)
+	target := startGated(t)
+	for range tenants {
+		b.due(t, uuid.New(), target.Target, each)
+	}
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots = slots })
+	served := func() []int { // By tenant; nobody who was not.
+		rows, err := b.pool.Query(t.Context(), `SELECT (SELECT count(*) FROM runs r WHERE r.tenant_id = t.id) FROM tenants t
+			WHERE t.id <> $1 AND EXISTS (SELECT FROM runs r WHERE r.tenant_id = t.id) ORDER BY t.id`, store.DefaultTenant)
+		require.NoError(t, err)
+		list, err := pgx.CollectRows(rows, pgx.RowTo[int])
+		require.NoError(t, err)
+		return list
+	}
+	next := func() {
+		receive(t, target.arrived)
+		target.letGo <- struct{}{}
+	}
+	for begun := 0; len(served()) < tenants; begun++ {
+		require.Less(t, begun, tenants*each/2, "somebody is not served")
+		next()
+	}
+	before := served()
+	for range watched {
+		next()
+	}
+	least, most := watched, 0
+	for n, count := range served() {
+		least, most = min(least, count-before[n]), max(most, count-before[n])
+	}
+	require.Less(t, most, 2*least+2*slots, "oldest first would be all and nothing")
+	for range tenants * each {
+		target.letGo <- struct{}{}
+	}
+	b.await(t, tenants*each, "SELECT count(*) FROM runs WHERE tenant_id <> $1", store.DefaultTenant)
+	p.stop(t)
+}
+
+// TestATenantThatHangsLeavesSlotsToOthers has more endpoints of one tenant than slots, and none of them ever answers.
+func TestATenantThatHangsLeavesSlotsToOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	hanging := startGated(t)
+	quick := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
+	b.due(t, store.DefaultTenant, hanging.Target, 200)
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots, cfg.Grace = 64, 0 })
+	for range 60 {
+		receive(t, hanging.arrived)
+	}
+	other := uuid.New()
+	b.due(t, other, quick, 20)
+	b.await(t, 20, "SELECT count(*) FROM runs WHERE tenant_id = $1 AND status = 'succeeded'", other)
+	require.LessOrEqual(t, hanging.most.Load(), int32(62), "a tenant holds up to 31 times as many as are free")
+	p.stop(t)
+}
+
+// TestAHostThatHangsHoldsNoMoreSlotsThanItMay has more due endpoints on one host than slots and than requests to it. What waits for the
+// host has not started, and what leads elsewhere goes on.
+func TestAHostThatHangsHoldsNoMoreSlotsThanItMay(t *testing.T) {
+	t.Parallel()
+	const perHost = 3
+	b := setup(t)
+	hanging := startGated(t)
+	quick := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
+	b.due(t, store.DefaultTenant, hanging.Target, 200)
+	p := b.work(t, func(cfg *dispatch.Config) {
+		cfg.Slots, cfg.PerHost, cfg.Grace = 8, perHost, 0
+		cfg.Egress = egress.New(egress.Config{
+			Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, MaxPerHost: perHost,
+		})
+	})
+	for range perHost {
+		receive(t, hanging.arrived)
+	}
+	b.due(t, store.DefaultTenant, quick, 20)
+	b.await(t, 20, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	require.Equal(t, perHost, query[int](t, b, "SELECT count(*) FROM live_runs"))
+	require.Equal(t, int32(perHost), hanging.most.Load())
+
+	for range 10 { // Those that wait for the host are next when it answers.
+		hanging.letGo <- struct{}{}
+	}
+	b.await(t, 30, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	p.stop(t)
+}
+
+// TestSlotsGrowWhileTargetsHoldThem has more that hangs than slots to begin with.
+func TestSlotsGrowWhileTargetsHoldThem(t *testing.T) {
+	t.Parallel()
+	const hanging = 560
+	b := setup(t)
+	target := startGated(t)
+	b.due(t, store.DefaultTenant, target.Target, hanging)
+	b.exec(t, "UPDATE endpoints SET timeout_ms = 600000, max_execution_time_ms = 600000")
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots, cfg.MinSlots, cfg.Grace = 1000, 64, 0 })
+	for range hanging { // None ends meanwhile.
+		receive(t, target.arrived)
+	}
+	p.stop(t)
+}

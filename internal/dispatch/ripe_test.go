@@ -1,0 +1,159 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// tenantOf returns the target of a tenant on a host.
+func tenantOf(n byte, host string) *Target { return &Target{TenantID: [16]byte{n}, Host: host} }
+
+func counts(list []waiting) map[byte]int {
+	by := map[byte]int{}
+	for _, w := range list {
+		by[w.target.TenantID[0]]++
+	}
+	return by
+}
+
+func TestTenantsTakeTurns(t *testing.T) {
+	t.Parallel()
+	q := newQueue(0)
+	q.add(waitsOf(tenantOf(1, ""), make([]int, 100)...))
+	q.add(waitsOf(tenantOf(2, ""), 0))
+	q.add(waitsOf(tenantOf(3, ""), make([]int, 5)...))
+	require.Equal(t, map[byte]int{1: 2, 2: 1, 3: 2}, counts(q.take(start, 5, 1000)))
+	require.Equal(t, map[byte]int{1: 7, 3: 3}, counts(q.take(start, 10, 1000)), "who has more gets what others leave")
+}
+
+func TestATenantHoldsNoMoreThanItsPartOfTheSlots(t *testing.T) {
+	t.Parallel()
+	q := newQueue(0)
+	const slots = 320
+	q.add(waitsOf(tenantOf(1, ""), make([]int, 1000)...))
+	require.Len(t, q.take(start, slots, slots), slots*31/32, "one alone")
+	require.True(t, q.denied())
+	require.True(t, q.crowded(start, -1))
+
+	q.add(waitsOf(tenantOf(2, ""), make([]int, 1000)...))
+	require.Len(t, q.take(start, slots, slots/32), slots/32, "another finds what is left")
+	for range 100 {
+		q.ended([16]byte{1})
+	}
+	next := counts(q.take(start, 100, 100))
+	require.Greater(t, next[2], next[1], "of what comes free, who has less gets more")
+	require.Less(t, next[1]+next[2], 100, "and something is left for a third")
+}
+
+func TestFewSlotsAreAllTaken(t *testing.T) {
+	t.Parallel()
+	q := newQueue(0)
+	q.add(waitsOf(tenantOf(1, ""), make([]int, 50)...))
+	require.Len(t, q.take(start, 31, 31), 31)
+}
+
+func TestClaimsOfABusyHostAreParkedAndComeBackFirst(t *testing.T) {
+	t.Parallel()
+	q := newQueue(2)
+	q.add(waitsOf(tenantOf(1, "busy"), 0, 1, 2, 3))
+	q.add(waitsOf(tenantOf(1, "idle"), 4, 5, 6))
+	later := start.Add(time.Minute)
+
+	require.Len(t, q.take(later, 3, 100), 3)
+	require.Equal(t, 2, q.parked())
+	require.Equal(t, 4, q.size(), "parked ones wait too")
+	q.answered("busy")
+	next := q.take(later, 1, 100)
+	require.Equal(t, "busy", next[0].target.Host)
+	require.Equal(t, start.Add(2*time.Second), next[0].claim.PlannedAt)
+	q.unsent(next)
+	require.Zero(t, q.parked(), "what was not sent leaves its place to the next")
+	require.Len(t, q.take(later, 10, 100), 2)
+}
+
+// TestTheQueueForgetsNothingAndBreaksNoBound does anything in any order, and counts.
+func TestTheQueueForgetsNothingAndBreaksNoBound(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		const slots = 40
+		q := newQueue(rapid.IntRange(0, 5).Draw(rt, "perHost"))
+		var under []waiting // way
+		added := 0
+		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			switch rapid.IntRange(0, 4).Draw(rt, "step") {
+			case 0:
+				target := tenantOf(rapid.Byte().Draw(rt, "tenant"), rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "host"))
+				n := rapid.IntRange(1, 30).Draw(rt, "number")
+				q.add(waitsOf(target, make([]int, n)...))
+				added += n
+			case 1, 2:
+				under = append(under, q.take(start, rapid.IntRange(0, 20).Draw(rt, "most"), slots-len(under))...)
+			case 3:
+				for range min(len(under), rapid.IntRange(0, 20).Draw(rt, "ended")) {
+					q.answered(under[0].target.Host)
+					q.ended(under[0].target.TenantID)
+					under = under[1:]
+					added--
+				}
+			case 4:
+				late, parked := q.hopeless(start, -1)
+				added -= len(late) + len(parked)
+			}
+			if len(under) > slots {
+				rt.Fatalf("%d slots are taken", len(under))
+			}
+			hosts := map[string]int{}
+			for _, w := range under {
+				if hosts[w.target.Host]++; w.target.Host != "" && q.ripe.perHost > 0 && hosts[w.target.Host] > q.ripe.perHost {
+					rt.Fatalf("too many at %s", w.target.Host)
+				}
+			}
+			if q.size() != added-len(under) {
+				rt.Fatalf("%d wait, %d should", q.size(), added-len(under))
+			}
+		}
+		if got := len(q.clear()); got != added-len(under) {
+			rt.Fatalf("%d came out, %d should", got, added-len(under))
+		}
+	})
+}
+
+// TestWhoIsKeptFromSlotsIsHopelessAfterAWhile has a tenant whose slots hang.
+func TestWhoIsKeptFromSlotsIsHopelessAfterAWhile(t *testing.T) {
+	t.Parallel()
+	q := newQueue(0)
+	q.add(waitsOf(tenantOf(1, ""), make([]int, 40)...))
+	require.Len(t, q.take(start, 32, 32), 31)
+	late, _ := q.hopeless(start, time.Hour)
+	require.Empty(t, late, "it has just begun")
+	late, _ = q.hopeless(start, -1)
+	require.Len(t, late, 9)
+	require.True(t, q.denied(), "it still wants slots")
+	q.ended([16]byte{1})
+	require.False(t, q.denied(), "one of its own came free")
+}
+
+func TestAListThatIsNeverEmptyDoesNotGrow(t *testing.T) {
+	t.Parallel()
+	var f fifo
+	one := waits(0)[0]
+	f.push(one)
+	for range 100_000 {
+		f.push(one)
+		_, found := f.pop()
+		require.True(t, found)
+	}
+	require.Equal(t, 1, f.size())
+	require.Less(t, cap(f.list), 64)
+}
+
+func TestTheHostOfATargetIsWhereItsURLLeads(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, hostOf("http://Target.example/a?b"), hostOf("http://target.example/c"))
+	require.NotEqual(t, hostOf("http://target.example/"), hostOf("https://target.example/"))
+	require.NotEqual(t, hostOf("http://target.example/"), hostOf("http://target.example:8080/"))
+	require.Empty(t, hostOf("http://{{secret.host}}/"), "only a run knows")
+}

@@ -1,0 +1,154 @@
+package dispatch
+
+import (
+	runtimemetrics "runtime/metrics"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// machine is a process that takes so many requests under way, and falls behind with more.
+type machine struct {
+	capacity int
+	limit    *slotLimit
+	grew     bool // since it shrank
+	episodes int  // how often it came to be too much
+	lowest   int
+	highest  int
+}
+
+// run lets so many slots be wanted for a while, in a bubble's time.
+func (m *machine) run(wanted int, span time.Duration) {
+	m.lowest = m.limit.now
+	ticker := time.NewTicker(slotPeriod)
+	defer ticker.Stop()
+	for end := time.Now().Add(span); time.Now().Before(end); {
+		<-ticker.C
+		busy := min(wanted, m.limit.now)
+		s := strain{wanted: wanted > m.limit.now, late: time.Millisecond}
+		if busy > m.capacity {
+			s.late = 2 * lateLimit
+		}
+		before := m.limit.now
+		switch after := m.limit.step(s); {
+		case after > before:
+			m.grew = true
+		case after < before && m.grew:
+			m.grew = false
+			m.episodes++
+		}
+		m.lowest, m.highest = min(m.lowest, m.limit.now), max(m.highest, m.limit.now)
+	}
+}
+
+// TestSlotsComeToRestAtWhatTheProcessCanTake lets every load meet every capacity, in the time of a bubble.
+func TestSlotsComeToRestAtWhatTheProcessCanTake(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		most := rapid.IntRange(1, 5000).Draw(rt, "most")
+		least := rapid.IntRange(1, most).Draw(rt, "least")
+		m := &machine{capacity: rapid.IntRange(1, 6000).Draw(rt, "capacity"), limit: newSlotLimit(Config{Slots: most, MinSlots: least})}
+		wanted := rapid.IntRange(0, 8000).Draw(rt, "wanted")
+		settled := 0
+		synctest.Test(t, func(*testing.T) {
+			m.run(wanted, 6*time.Minute)
+			settled = m.episodes
+			m.run(wanted, 30*time.Minute)
+		})
+
+		if m.lowest < least || m.highest > most {
+			rt.Fatalf("between %d and %d", m.lowest, m.highest)
+		}
+		if least > m.capacity {
+			return // It has to have more than it can take.
+		}
+		if got := m.episodes - settled; got > 15 { // One in two minutes.
+			rt.Fatalf("it came to be too much %d times within half an hour of one load", got)
+		}
+		if ideal := min(wanted, most, m.capacity); min(wanted, m.lowest) < ideal*6/10-1 {
+			rt.Fatalf("as few as %d of the %d that it could have", m.lowest, ideal)
+		}
+		if min(wanted, m.limit.now) > m.capacity+max(1, most/slotSteps) {
+			rt.Fatalf("%d slots are far more than it can take", m.limit.now)
+		}
+	})
+}
+
+func TestSlotsGrowForWhatHangsWithinSeconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{capacity: 10_000, limit: newSlotLimit(Config{Slots: 2048, MinSlots: 256})}
+		require.Equal(t, startSlots, m.limit.now)
+		m.run(startSlots, time.Hour)
+		require.Equal(t, startSlots, m.limit.now, "nobody waits for more")
+		m.run(3000, 7*time.Second)
+		require.Equal(t, 2048, m.limit.now)
+	})
+}
+
+func TestSlotsThatAreNotToAdaptStay(t *testing.T) {
+	t.Parallel()
+	l := newSlotLimit(Config{Slots: 7})
+	for range 100 {
+		require.Equal(t, 7, l.step(strain{wanted: true, late: time.Second, memory: 1}))
+	}
+	require.Equal(t, 3000, newSlotLimit(Config{Slots: 4000, MinSlots: 3000}).now, "it begins no lower than its least")
+}
+
+// TestASlotLimitFollowsEachSign has one cause at a time.
+func TestASlotLimitFollowsEachSign(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		s    strain
+		want int
+	}{
+		"nothing":                       {strain{}, 512},
+		"wanted":                        {strain{wanted: true}, 512 + 1024/slotSteps},
+		"wanted, and somewhat late":     {strain{wanted: true, late: calmLimit + 1}, 512},
+		"wanted, and memory is scarce":  {strain{wanted: true, memory: 0.8}, 512},
+		"late":                          {strain{late: lateLimit + 1}, 384},
+		"memory is nearly full":         {strain{memory: 0.95}, 384},
+		"late, and wanted all the same": {strain{wanted: true, late: lateLimit + 1}, 384},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newSlotLimit(Config{Slots: 1024, MinSlots: 16})
+			for range shrinkRest - 1 {
+				require.Equal(t, startSlots, l.step(strain{late: tc.s.late}), "a burst passes")
+			}
+			require.Equal(t, tc.want, l.step(tc.s))
+		})
+	}
+}
+
+func TestThePercentileIsOfTheWaitsSinceTheLastTime(t *testing.T) {
+	t.Parallel()
+	h := &runtimemetrics.Float64Histogram{Buckets: []float64{0, 0.001, 0.01, 0.1}, Counts: []uint64{1000, 0, 0}}
+	require.Equal(t, time.Millisecond, percentile(h, nil))
+	before := []uint64{1000, 0, 0}
+	require.Zero(t, percentile(h, before), "nothing waited since")
+	h.Counts = []uint64{1000, 5, 94}
+	require.Zero(t, percentile(h, before), "ninety-nine are too few")
+	h.Counts = []uint64{1990, 5, 5}
+	require.Equal(t, time.Millisecond, percentile(h, before))
+	h.Counts = []uint64{1985, 4, 11}
+	require.Equal(t, 100*time.Millisecond, percentile(h, before))
+	h.Counts = []uint64{1500, 500, 0}
+	require.Equal(t, 10*time.Millisecond, percentile(h, before))
+}
+
+func TestTheRuntimeTellsItsStrain(t *testing.T) {
+	t.Parallel()
+	g := newStrainGauge()
+	for range 1000 { // Each waits for a processor.
+		done := make(chan struct{})
+		go close(done)
+		<-done
+	}
+	require.Positive(t, g.read().late)
+	g.memory = 1
+	require.Greater(t, g.read().memory, 1.0, "any process takes more than a byte")
+}
