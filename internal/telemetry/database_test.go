@@ -125,6 +125,7 @@ func TestPlacesShareOneVectorOfPanics(t *testing.T) {
 # HELP rubato_panics_total Panics that were contained, by where.
 # TYPE rubato_panics_total counter
 rubato_panics_total{where="analysis"} 0
+rubato_panics_total{where="notice"} 0
 rubato_panics_total{where="request"} 0
 rubato_panics_total{where="run"} 1
 rubato_panics_total{where="sweep"} 2
