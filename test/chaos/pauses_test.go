@@ -36,6 +36,7 @@ type pause struct {
 	began    time.Time // by the target's clock
 	ended    time.Time // likewise
 	returned time.Time // the beginning in database time
+	live     uuid.UUID // the run that was under way then, if any: how soon its worker gets to send it, the pause does not decide
 }
 
 // step pauses or resumes one endpoint at random.
@@ -48,7 +49,9 @@ func (p *pausing) step(ctx context.Context) error {
 		return err
 	}
 	one := pause{endpoint: id, began: time.Now()}
-	err := p.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&one.returned)
+	err := p.pool.QueryRow(ctx, `
+		SELECT clock_timestamp(), coalesce((SELECT run_id FROM live_runs WHERE endpoint_id = substr($1, 4)::uuid), '00000000-0000-0000-0000-000000000000')`,
+		id).Scan(&one.returned, &one.live)
 	p.since[id] = one
 	return err
 }
@@ -56,15 +59,17 @@ func (p *pausing) step(ctx context.Context) error {
 // resume looks for a run that started after the pause call had returned, and ends the pause.
 func (p *pausing) resume(ctx context.Context, id string) error {
 	one := p.since[id]
-	var late int
+	var late string
 	err := p.pool.QueryRow(ctx, `
-		SELECT (SELECT count(*) FROM live_runs WHERE endpoint_id = substr($1, 4)::uuid AND started_at > $2)
-		     + (SELECT count(*) FROM runs WHERE endpoint_id = substr($1, 4)::uuid AND started_at > $2 AND attempt > 0)`, id, one.returned).Scan(&late)
+		SELECT coalesce(string_agg(format('%s %s planned %s started %s', kind, run, slot, started_at), '; '), '')
+		FROM (SELECT 'live' AS kind, run_id AS run, endpoint_id, slot, started_at, attempt FROM live_runs
+		      UNION ALL SELECT 'over', id, endpoint_id, scheduled_for, started_at, attempt FROM runs) r
+		WHERE endpoint_id = substr($1, 4)::uuid AND started_at > $2 AND attempt > 0 AND run <> $3`, id, one.returned, one.live).Scan(&late)
 	if err != nil {
 		return err
 	}
-	if late > 0 {
-		p.broken = append(p.broken, fmt.Sprintf("%d runs of %s started after %s", late, id, one.returned))
+	if late != "" {
+		p.broken = append(p.broken, fmt.Sprintf("%s started after %s: %s", id, one.returned, late))
 	}
 	delete(p.since, id)
 	one.ended = time.Now()
