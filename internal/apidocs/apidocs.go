@@ -3,15 +3,10 @@
 package apidocs
 
 import (
-	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
 	_ "embed"
-	"fmt"
-	"io"
 	"net/http"
-	"strings"
-	"time"
+
+	"rubato/internal/embedded"
 )
 
 // Version is the version of Scalar, @scalar/api-reference. The script is its dist/browser/standalone.js, compressed by gzip -9 -n.
@@ -33,57 +28,27 @@ var (
 	license []byte
 )
 
-// file is a file of the page.
-type file struct {
-	media      string
-	body       []byte
-	compressed bool // body is gzip
-	tag        string
-}
-
 // Register adds the page, GET /docs, and its scripts below it to a mux. The page reads /openapi.yaml, which is not served here.
 func Register(mux *http.ServeMux) {
-	for path, f := range map[string]file{
-		"/docs/license":   {media: "text/plain; charset=utf-8", body: license}, // It goes with every copy of the script.
-		"/docs":           {media: "text/html; charset=utf-8", body: page},
-		"/docs/start.js":  {media: "text/javascript; charset=utf-8", body: start},
-		"/docs/scalar.js": {media: "text/javascript; charset=utf-8", body: scalar, compressed: true},
+	for path, f := range map[string]embedded.File{
+		"/docs/license":   embedded.New("LICENSE", license), // It goes with every copy of the script.
+		"/docs":           embedded.New("index.html", page),
+		"/docs/start.js":  embedded.New("start.js", start),
+		"/docs/scalar.js": embedded.New("scalar.js.gz", scalar),
 	} {
-		f.tag = fmt.Sprintf(`"%x"`, sha256.Sum256(f.body))
-		mux.Handle("GET "+path, f)
+		mux.Handle("GET "+path, guarded(f))
 	}
 }
 
-// ServeHTTP answers with the file, or with nothing where the browser has it already.
-func (f file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Cache-Control", "no-cache") // Kept, and asked for by its tag: a new release shows at once.
-	h.Set("Content-Security-Policy", policy)
-	h.Set("Content-Type", f.media)
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Etag", f.tag)
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	switch {
-	case !f.compressed:
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.body))
-	case strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"):
-		h.Add("Vary", "Accept-Encoding")
-		h.Set("Content-Encoding", "gzip")
-		r.Header.Del("Range")
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.body))
-	default:
-		h.Add("Vary", "Accept-Encoding")
-		f.plain(w)
+// guarded tells browsers what the page may do.
+func guarded(f embedded.File) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		f.ServeHTTP(w, r)
 	}
-}
-
-// plain writes a compressed file for clients that cannot read it so.
-func (f file) plain(w http.ResponseWriter) {
-	text, err := gzip.NewReader(bytes.NewReader(f.body))
-	if err != nil {
-		panic(err) // It is in the binary, and a test reads it.
-	}
-	_, _ = io.Copy(w, text) //nolint:gosec // Its size is known. A client that has gone needs nothing more.
 }

@@ -17,6 +17,7 @@ import (
 	"rubato/internal/httpapi/api"
 	"rubato/internal/notices"
 	"rubato/internal/planner"
+	"rubato/internal/quota"
 	"rubato/internal/runs"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
@@ -74,7 +75,7 @@ type Server struct {
 	drain     context.CancelFunc
 	endpoints *endpoints.Service
 	feed      feed.Reader
-	imports   *quota
+	imports   turns
 	keys      *auth.Keyring
 	limiter   *limiter
 	logger    *slog.Logger
@@ -94,8 +95,8 @@ type Server struct {
 	secrets   *secrets.Service
 	signing   *signing.Service
 	tester    Tester
-	tests     *quota
-	watches   *quota
+	tests     turns
+	watches   turns
 }
 
 var (
@@ -111,7 +112,7 @@ func New(c Config) *Server {
 		bulk:      c.Bulk,
 		endpoints: c.Endpoints,
 		feed:      c.Feed,
-		imports:   newQuota(maxImportsPerKey, maxImports, codeTooManyStreams, "too many imports run at the moment; try again when one has ended"),
+		imports:   turns{quota.New(maxImportsPerKey, maxImports), codeTooManyStreams, "too many imports run at the moment; try again when one has ended"},
 		keys:      c.Keys,
 		limiter:   newLimiter(c.Rate),
 		logger:    c.Logger.With("component", "httpapi"),
@@ -128,8 +129,8 @@ func New(c Config) *Server {
 		secrets:   c.Secrets,
 		signing:   c.Signing,
 		tester:    c.Tester,
-		tests:     newQuota(maxTestsPerKey, maxTests, codeTooManyTests, "too many tests are under way at the moment; try again when one has ended"),
-		watches:   newQuota(maxWatchesPerKey, maxWatches, codeTooManyStreams, "too many clients watch events at the moment; close one first"),
+		tests:     turns{quota.New(maxTestsPerKey, maxTests), codeTooManyTests, "too many tests are under way at the moment; try again when one has ended"},
+		watches:   turns{quota.New(maxWatchesPerKey, maxWatches), codeTooManyStreams, "too many clients watch events at the moment; close one first"},
 	}
 	if c.Tracers != nil {
 		s.tracer = c.Tracers.Tracer("rubato/internal/httpapi")

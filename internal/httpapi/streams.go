@@ -3,9 +3,10 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"rubato/internal/quota"
 )
 
 const (
@@ -26,38 +27,21 @@ const (
 	codeTooManyTests   = "too_many_tests"
 )
 
-// quota bounds how many streams or tests of a kind are under way, for one key and for all of them.
-type quota struct {
-	perKey, all int
-	code        string
-	busy        string // tells a client what it has too many of
+// turns bounds how many streams or tests of a kind are under way, for one key and for all of them.
+type turns struct {
+	*quota.Quota
 
-	mu   sync.Mutex
-	keys map[[16]byte]int
-	open int
-}
-
-func newQuota(perKey, all int, code, busy string) *quota {
-	return &quota{perKey: perKey, all: all, code: code, busy: busy, keys: map[[16]byte]int{}}
+	code string
+	busy string // tells a client what it has too many of
 }
 
 // acquire counts one more of a key. The error is a 429; otherwise release must be called once.
-func (l *quota) acquire(key [16]byte) (release func(), err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open >= l.all || l.keys[key] >= l.perKey {
-		return nil, &refusal{status: http.StatusTooManyRequests, code: l.code, detail: l.busy}
+func (t turns) acquire(key [16]byte) (release func(), err error) {
+	release, ok := t.Acquire(key)
+	if !ok {
+		return nil, &refusal{status: http.StatusTooManyRequests, code: t.code, detail: t.busy}
 	}
-	l.open++
-	l.keys[key]++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.open--
-		if l.keys[key]--; l.keys[key] == 0 {
-			delete(l.keys, key)
-		}
-	}, nil
+	return release, nil
 }
 
 // Drain ends every stream at its next whole line, and those to come at once: a server that stops cannot wait for them.

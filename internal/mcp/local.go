@@ -1,9 +1,10 @@
 package mcp
 
 import (
-	"bytes"
 	"io"
 	"net/http"
+
+	"rubato/internal/inprocess"
 )
 
 // local is the API in this process, asked in the name of a caller.
@@ -20,30 +21,7 @@ func (l local) Do(r *http.Request) (*http.Response, error) {
 			r.Header[name] = values
 		}
 	}
-	w := &recorder{header: http.Header{}}
-	l.handler.ServeHTTP(w, r)
-	return &http.Response{StatusCode: max(w.status, http.StatusOK), Header: w.header, Body: io.NopCloser(&w.body), Request: r}, nil
-}
-
-// recorder keeps an answer.
-type recorder struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (w *recorder) Header() http.Header { return w.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (w *recorder) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-}
-
-// Write implements http.ResponseWriter.
-func (w *recorder) Write(p []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	return w.body.Write(p)
+	var answer inprocess.Answer
+	l.handler.ServeHTTP(&answer, r)
+	return &http.Response{StatusCode: answer.Status(), Header: answer.Header(), Body: io.NopCloser(&answer.Body), Request: r}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/auth"
+	"rubato/internal/inprocess"
 )
 
 // ask is a request to the API.
@@ -45,23 +46,23 @@ func (v *visit) call(a ask, out any) error {
 		return fmt.Errorf("asking the API for %s %s: %w", a.method, a.path, err)
 	}
 	v.lead(r)
-	answer := &answer{header: http.Header{}}
-	v.api.ServeHTTP(answer, r)
-	if answer.status >= http.StatusMultipleChoices {
+	var answer inprocess.Answer
+	v.api.ServeHTTP(&answer, r)
+	if answer.Status() >= http.StatusMultipleChoices {
 		problem := new(client.Problem)
-		if err := json.Unmarshal(answer.body.Bytes(), problem); err != nil || problem.Status == 0 {
-			return fmt.Errorf("the API answered %s %s with status %d and no problem: %q", a.method, a.path, answer.status, answer.body.String())
+		if err := json.Unmarshal(answer.Body.Bytes(), problem); err != nil || problem.Status == 0 {
+			return fmt.Errorf("the API answered %s %s with status %d and no problem: %q", a.method, a.path, answer.Status(), answer.Body.String())
 		}
 		return problem
 	}
 	if raw, is := out.(*[]byte); is {
-		*raw = answer.body.Bytes()
+		*raw = answer.Body.Bytes()
 		return nil
 	}
 	if out == nil {
 		return nil
 	}
-	if err := json.Unmarshal(answer.body.Bytes(), out); err != nil {
+	if err := json.Unmarshal(answer.Body.Bytes(), out); err != nil {
 		return fmt.Errorf("reading the API's answer to %s %s: %w", a.method, a.path, err)
 	}
 	return nil
@@ -110,29 +111,3 @@ func (a ask) request(ctx context.Context) (*http.Request, error) {
 	}
 	return r, nil
 }
-
-// answer keeps what the API answers.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (a *answer) Header() http.Header { return a.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (a *answer) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-	}
-}
-
-// Write implements http.ResponseWriter.
-func (a *answer) Write(part []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.body.Write(part)
-}
-
-// Flush implements http.Flusher: streams that end by themselves are read as a whole.
-func (a *answer) Flush() {}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/a-h/templ"
@@ -23,34 +22,6 @@ const (
 	maxWatches       = 200
 )
 
-// watches counts live pages.
-type watches struct {
-	mu   sync.Mutex
-	keys map[[16]byte]int
-	open int
-}
-
-func newWatches() *watches { return &watches{keys: map[[16]byte]int{}} }
-
-// acquire counts one more live page of a key. Unless ok, it is one too many; else release must be called once.
-func (w *watches) acquire(key [16]byte) (release func(), ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.open >= maxWatches || w.keys[key] >= maxWatchesPerKey {
-		return nil, false
-	}
-	w.open++
-	w.keys[key]++
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.open--
-		if w.keys[key]--; w.keys[key] == 0 {
-			delete(w.keys, key)
-		}
-	}, true
-}
-
 // streams reports whether a live part is asked for.
 func (v *visit) streams() bool {
 	return strings.Contains(v.r.Header.Get("Accept"), "text/event-stream")
@@ -65,7 +36,7 @@ func (v *visit) over() error {
 
 // live sends a part of a page whenever it looks different, until the browser goes, the session ends or the server drains.
 func (v *visit) live(render func() (templ.Component, error)) error {
-	release, ok := v.watches.acquire(v.who.KeyID)
+	release, ok := v.watches.Acquire(v.who.KeyID)
 	if !ok {
 		return &client.Problem{Status: http.StatusTooManyRequests, Title: "Too Many Requests", Detail: "too many live pages are open; close one"}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"rubato/internal/auth"
 	"rubato/internal/console"
+	"rubato/internal/quota"
 )
 
 // Figures reads what the API does not answer. Every method sees one tenant.
@@ -54,7 +55,7 @@ type Server struct {
 	ticket   *Ticket
 	logger   *slog.Logger
 	handler  http.Handler
-	watches  *watches
+	watches  *quota.Quota // of live pages
 	card     chaosCard
 	drained  context.Context //nolint:containedctx // Ends when the server drains; see Drain.
 	drain    context.CancelFunc
@@ -64,7 +65,7 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{
 		api: c.API, auth: c.Auth, figures: c.Figures, sessions: c.Sessions, ticket: c.Ticket, logger: c.Logger.With("component", "web"),
-		watches: newWatches(), card: newChaosCard(),
+		watches: quota.New(maxWatchesPerKey, maxWatches), card: newChaosCard(),
 	}
 	s.drained, s.drain = context.WithCancel(context.Background())
 	mux := http.NewServeMux()

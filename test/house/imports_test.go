@@ -62,7 +62,7 @@ func packageRules() []rule {
 			[]string{"internal/endpoints", "internal/runs"},
 			"it believes neither the programs nor the store, so it reads the tables for itself",
 		},
-		{"internal/apidocs", nil, "a page knows nothing of what it describes"},
+		{"internal/apidocs", []string{"internal/embedded"}, "a page knows nothing of what it describes"},
 		{"internal/auditlog", nil, "what an entry says does not depend on what is changed or where it is kept"},
 		{"internal/auth", []string{"internal/auditlog", "internal/errs", "internal/ids"}, "keys are judged without knowing where they are kept or who asks"},
 		{
@@ -102,6 +102,7 @@ func packageRules() []rule {
 			},
 			"the domain asks the governor; it reads no clock and knows no database",
 		},
+		{"internal/embedded", nil, "a file in the binary does not know which page it is for"},
 		{"internal/errs", nil, "what crosses every border depends on nothing"},
 		{"internal/failpoint", nil, "moments at which a test may break a process; absent from ordinary builds"},
 		{"internal/feed", []string{"internal/errs", "internal/runs"}, "what is told does not depend on where it is kept or how it is sent"},
@@ -110,7 +111,7 @@ func packageRules() []rule {
 			"internal/httpapi",
 			[]string{
 				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
-				"internal/httpapi/api", "internal/idempotency", "internal/notices", "internal/planner", "internal/runs", "internal/secrets",
+				"internal/httpapi/api", "internal/idempotency", "internal/notices", "internal/planner", "internal/quota", "internal/runs", "internal/secrets",
 				"internal/signing", "internal/stats", "internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database",
@@ -118,12 +119,14 @@ func packageRules() []rule {
 		{"internal/httpapi/api", nil, "generated from the contract"},
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
 		{"internal/ids", []string{"internal/errs"}, "how a name is read and written does not depend on what it names"},
+		{"internal/inprocess", nil, "a handler is asked without knowing what it answers"},
 		{"internal/jsonpath", nil, "where something stands in a document does not depend on who asks"},
 		{
 			"internal/notices",
 			[]string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/secrets"},
 			"what is told, and when, does not depend on where it is kept or how it goes out",
 		},
+		{"internal/quota", nil, "how much is open does not depend on what it is"},
 		{"internal/redact", []string{"internal/auditlog", "internal/jsonpath"}, "what is hidden does not depend on where the rest is kept"},
 		{"internal/oauth2", []string{"internal/egress"}, "a token is got by the guarded call, and belongs to no run"},
 		{
@@ -139,7 +142,7 @@ func packageRules() []rule {
 		},
 		{"internal/planner/openai/openaitest", nil, "a scripted service for tests"},
 		{"internal/planner/untrusted", nil, "texts of strangers are cleaned without knowing whose they are"},
-		{"internal/mcp", []string{"api", "docs", "internal/auth", "internal/errs"}, "tools are made from the contract, and calls go through the API; nothing else is known"},
+		{"internal/mcp", []string{"api", "docs", "internal/auth", "internal/errs", "internal/inprocess"}, "tools are made from the contract, and calls go through the API; nothing else is known"},
 		{"internal/runs", []string{"internal/auditlog", "internal/ids"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{"internal/stats", nil, "numbers are told the same whoever reads them and wherever they are kept"},
@@ -166,7 +169,7 @@ func packageRules() []rule {
 		{"internal/template", nil, "what a template yields depends on its text and its values alone"},
 		{
 			"internal/web",
-			[]string{"client", "docs", "internal/auth", "internal/console", "internal/endpoints", "internal/errs", "internal/governor", "internal/schedule"},
+			[]string{"client", "docs", "internal/auth", "internal/console", "internal/embedded", "internal/endpoints", "internal/errs", "internal/governor", "internal/inprocess", "internal/quota", "internal/schedule"},
 			"the console is a client of the API; what it foresees of a draft, the domain tells, and it shows the card that the documents carry",
 		},
 		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
