@@ -14,10 +14,16 @@ func TestAnswersAreKept(t *testing.T) {
 		status  int
 		body    string
 	}{
-		"Silence":    {func(http.ResponseWriter, *http.Request) {}, 200, ""},
-		"Text":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }, 200, "hello"},
-		"Status":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound); w.WriteHeader(http.StatusInternalServerError) }, 404, ""},
-		"StatusLate": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a")); w.WriteHeader(http.StatusInternalServerError) }, 200, "a"},
+		"Silence": {func(http.ResponseWriter, *http.Request) {}, 200, ""},
+		"Text":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }, 200, "hello"},
+		"Status": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			w.WriteHeader(http.StatusInternalServerError)
+		}, 404, ""},
+		"StatusLate": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("a"))
+			w.WriteHeader(http.StatusInternalServerError)
+		}, 200, "a"},
 	} {
 		var a Answer
 		a.Header().Set("X-Case", name)
