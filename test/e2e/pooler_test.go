@@ -217,7 +217,7 @@ func requireSettingsHold(t *testing.T, through string) {
 	require.NotNil(t, ignored)
 	for name := range strings.SplitSeq(ignored[1], ",") {
 		name = strings.TrimSpace(name)
-		lost := slices.Contains([]string{"enable_bitmapscan", "lock_timeout"}, name) // As the manual says.
+		lost := slices.Contains([]string{"enable_bitmapscan", "enable_indexonlyscan", "lock_timeout"}, name) // As the manual says.
 		_, set := want[name]
 		require.True(t, set || lost, "%s is ignored on the way, and not set for the role", name)
 	}
