@@ -66,9 +66,6 @@ const (
 	Muted     State = "muted"     // nobody is told: a maintenance window held it until it was over, or its rule is gone
 )
 
-// States returns every state.
-func States() []State { return []State{Waiting, Delivered, Dead, Muted} }
-
 // Detail is what is known of an episode when it opens. Zero fields do not apply.
 type Detail struct {
 	Failures     int    `json:"failures,omitempty"` // in a row
