@@ -80,7 +80,11 @@ func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liv
 func (w *world) keepsMinimum(id endpoints.ID, l *liveRun) {
 	w.t.Helper()
 	last, s := w.mirror.started[id], w.mirror.schedules[id]
-	spec := w.specOf(id, s.Version)
+	spec, caughtUp := w.specOf(id, s.Version), w.mirror.caughtUp[id]
+	w.mirror.caughtUp[id] = spec.CatchUp == governor.CatchUpAll
+	if caughtUp { // What catches up counts from its due time, also where an edit follows that ends the catching up.
+		return
+	}
 	if last == nil || w.jumps > 0 || l.Attempt > 1 || l.Source == "manual" || spec.CatchUp == governor.CatchUpAll || spec.Jitter > 0 {
 		return
 	}
