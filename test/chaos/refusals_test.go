@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -211,46 +212,53 @@ func (s *stack) refuse(state, when string) func() {
 	}
 }
 
-// deadlocks lets a stranger lock schedules against the order in which batches do, for as long as it is not ended. The stranger is the
-// more patient one, so Postgres ends the transactions of the programs.
+// deadlocks lets a stranger lock schedules against the order in which batches do, time and again, until it is ended. The stranger is
+// the more patient one, so Postgres ends the transactions of the programs. Between two times it lets go for as long as an interval:
+// rows that are held all the time are never claimed, and then no batch has them.
 func (s *stack) deadlocks() func() {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		for ctx.Err() == nil {
-			if err := s.lockUpwards(ctx); err != nil && ctx.Err() == nil {
-				ended <- err
-				return
-			}
+		var err error
+		for err == nil {
+			err = s.lockUpwards(ctx)
+			rest(ctx, time.Second)
+			err = cmp.Or(err, ctx.Err())
 		}
-		ended <- nil
+		ended <- err
 	}()
 	return func() {
 		s.t.Helper()
 		cancel()
-		require.NoError(s.t, <-ended)
+		require.ErrorIs(s.t, <-ended, context.Canceled)
 	}
 }
 
-// lockUpwards locks the upper half of the schedules, waits until batches wait for them, and then locks the lower half.
+// lockUpwards locks the schedules that batches come to last, waits until a batch waits for them, and then locks all the others.
 func (s *stack) lockUpwards(ctx context.Context) error {
-	const patience, wait = "SET LOCAL deadlock_timeout = '30s'", 300 * time.Millisecond
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, patience); err != nil {
-			return err
-		}
-		for _, half := range []string{
-			"endpoint_id > (SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY endpoint_id) FROM schedules)", "true",
-		} {
-			if _, err := tx.Exec(ctx, "SELECT 1 FROM schedules WHERE "+half+" ORDER BY endpoint_id FOR UPDATE"); err != nil {
+		const last = "endpoint_id >= (SELECT percentile_disc(0.8) WITHIN GROUP (ORDER BY endpoint_id) FROM schedules)"
+		for _, sql := range []string{"SET LOCAL deadlock_timeout = '30s'", "SELECT FROM schedules WHERE " + last + " FOR UPDATE"} {
+			if _, err := tx.Exec(ctx, sql); err != nil {
 				return err
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(wait):
+		}
+		for waits := false; !waits; rest(ctx, tick) {
+			err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_locks WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))").Scan(&waits)
+			if err != nil {
+				return err
 			}
 		}
-		return ctx.Err()
+		_, err := tx.Exec(ctx, "SELECT FROM schedules FOR UPDATE")
+		return err
 	})
+}
+
+// rest lets a time pass, unless somebody ends it.
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }
