@@ -173,16 +173,19 @@ type opened interface {
 	sender
 }
 
-// txAfter is tx whose BEGIN travels with the statements of first, so that it takes two round trips less than a transaction that asks one
-// by one. act sees what they read.
+// txAfter is tx for a change of one endpoint. Its BEGIN travels with the statements of first, so that it takes two round trips less than
+// a transaction that asks one by one; act sees what they read. Every statement in it finds rows by key, so its plan is made once.
 func (db *DB) txAfter(ctx context.Context, first []statement, act func(tx opened) error) error {
 	conn, err := db.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release() // It closes a connection whose transaction could not be ended.
-	begin := func(q dbsqlc.DBTX) error { return db.q.Begin(ctx, q) }
-	if err = pipeline(ctx, conn, append([]statement{begin}, first...)...); err == nil {
+	begin := []statement{
+		func(q dbsqlc.DBTX) error { return db.q.Begin(ctx, q) },
+		func(q dbsqlc.DBTX) error { return db.q.KeepPlans(ctx, q) },
+	}
+	if err = pipeline(ctx, conn, append(begin, first...)...); err == nil {
 		err = act(conn)
 	}
 	if err == nil {

@@ -38,22 +38,35 @@ func (db *DB) Pipeline(ctx context.Context, statements ...Statement) error {
 
 // Explain returns the plan that a statement gets on the connections of the hot path: the one that is made once, whatever the values.
 func (db *DB) Explain(ctx context.Context, s Statement) (plan string, err error) {
-	err = db.hot.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
-		a := asked(s)
-		if _, err := c.Exec(ctx, "PREPARE explained AS "+a.SQL); err != nil {
-			return err
-		}
-		defer func() { _, _ = c.Exec(ctx, "DEALLOCATE explained") }()
-		values := strings.TrimSuffix(strings.Repeat("NULL, ", len(a.Args)), ", ")
-		rows, err := c.Query(ctx, "EXPLAIN EXECUTE explained("+values+")")
-		if err != nil {
-			return err
-		}
-		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		plan = strings.Join(lines, "\n")
+	err = pgx.BeginFunc(ctx, db.hot, func(tx pgx.Tx) error {
+		plan, err = explainKept(ctx, tx, s)
 		return err
 	})
 	return plan, err
+}
+
+// ExplainChange returns the plan that a statement gets in a change of one endpoint.
+func (db *DB) ExplainChange(ctx context.Context, s Statement) (plan string, err error) {
+	err = db.txAfter(ctx, nil, func(tx opened) error {
+		plan, err = explainKept(ctx, tx, s)
+		return err
+	})
+	return plan, err
+}
+
+func explainKept(ctx context.Context, tx dbsqlc.DBTX, s Statement) (string, error) {
+	a := asked(s)
+	if _, err := tx.Exec(ctx, "PREPARE explained AS "+a.SQL); err != nil {
+		return "", err
+	}
+	defer func() { _, _ = tx.Exec(ctx, "DEALLOCATE explained") }()
+	values := strings.TrimSuffix(strings.Repeat("NULL, ", len(a.Args)), ", ")
+	rows, err := tx.Query(ctx, "EXPLAIN EXECUTE explained("+values+")")
+	if err != nil {
+		return "", err
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return strings.Join(lines, "\n"), err
 }
 
 // ExplainPlainly returns the plan that a statement gets on the others.

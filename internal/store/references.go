@@ -43,7 +43,7 @@ func (db *DB) refer(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, change
 		return err
 	}
 	if len(clear) > 0 {
-		if err := db.q.SecretReferencesClear(ctx, tx, clear); err != nil {
+		if err := db.q.SecretReferencesClear(ctx, replanned{tx}, clear); err != nil {
 			return fmt.Errorf("forgetting which secrets %d endpoints referred to: %w", len(clear), err)
 		}
 	}

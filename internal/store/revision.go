@@ -105,8 +105,8 @@ func (s *Endpoints) revise(ctx context.Context, tx opened, r *revision) (err err
 		return err
 	}
 	entry := auditRow(auditlog.Change{Act: r.act, Object: r.changed.Object(), Before: shown, After: r.changed.Redacted()}, s.db.now())
-	writes = append(writes, func(q dbsqlc.DBTX) error { return s.db.q.AuditInsert(ctx, q, entry) })
-	if err := pipeline(ctx, tx, writes...); err != nil {
+	note := func(q dbsqlc.DBTX) error { return s.db.q.AuditInsert(ctx, q, entry) }
+	if err := pipeline(ctx, tx, append([]statement{note}, writes...)...); err != nil {
 		return fmt.Errorf("writing a change of endpoint %s: %w", r.id, err)
 	}
 	if before.Version == r.changed.Version {
@@ -163,14 +163,6 @@ func (s *Endpoints) passRuns(ctx context.Context, tx opened, r *revision) error 
 func (s *Endpoints) writes(ctx context.Context, r *revision, before *endpoints.Endpoint, planned *endpoints.Recorded) ([]statement, error) {
 	after := r.changed
 	var list []statement
-	if before.Version != after.Version {
-		row := updateOf(rowOf(after), before.Version)
-		list = append(list, func(q dbsqlc.DBTX) error {
-			rows, err := s.db.q.EndpointUpdate(ctx, q, row)
-			return oneRow(rows, err, "updating", after.ID)
-		})
-	}
-	list = append(list, s.hintWrites(ctx, r.now, before, after)...)
 	var passed history
 	passed.addSkips(after, r.now)
 	if len(after.Unrecorded) > 0 {
@@ -186,7 +178,25 @@ func (s *Endpoints) writes(ctx context.Context, r *revision, before *endpoints.E
 	}
 	var told events
 	told.add(after.TenantID, r.now, newsOf(before, after))
-	return append(list, told.writes(ctx, s.db)...), nil
+	list = append(list, told.writes(ctx, s.db)...)
+	if anew := s.specWrites(ctx, r.now, before, after); len(anew) > 0 {
+		list = append(append(list, func(q dbsqlc.DBTX) error { return s.db.q.PlanForValues(ctx, q) }), anew...)
+	}
+	return list, nil
+}
+
+// specWrites returns the statements that store what a change left of configuration and hints. A plan that any values share, made while
+// there was little, would read all names of a tenant or all hints that ever were, so they come last and are planned each time.
+func (s *Endpoints) specWrites(ctx context.Context, now time.Time, before, after *endpoints.Endpoint) []statement {
+	list := s.hintWrites(ctx, now, before, after)
+	if before.Version == after.Version {
+		return list
+	}
+	row := updateOf(rowOf(after), before.Version)
+	return append(list, func(q dbsqlc.DBTX) error {
+		rows, err := s.db.q.EndpointUpdate(ctx, q, row)
+		return oneRow(rows, err, "updating", after.ID)
+	})
 }
 
 // planWrite returns the statement that puts a new plan in force, or, where a run is live, only records the change.

@@ -1,9 +1,11 @@
 -- name: HintGetMany :many
--- The hints in force, expired ones included: the governor judges that.
+-- The hints in force, expired ones included: the governor judges that. Their index has this order, so a plan that was made while there
+-- were none does not read those that have ended.
 SELECT *
 FROM hints
 WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
-  AND ended_at IS NULL;
+  AND ended_at IS NULL
+ORDER BY endpoint_id, kind;
 
 -- name: HintEnd :exec
 UPDATE hints

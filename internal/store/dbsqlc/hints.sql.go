@@ -91,9 +91,11 @@ SELECT id, endpoint_id, kind, interval_ms, run_at, expires_at, reason, author, c
 FROM hints
 WHERE endpoint_id = ANY ($1::uuid[])
   AND ended_at IS NULL
+ORDER BY endpoint_id, kind
 `
 
-// The hints in force, expired ones included: the governor judges that.
+// The hints in force, expired ones included: the governor judges that. Their index has this order, so a plan that was made while there
+// were none does not read those that have ended.
 func (q *Queries) HintGetMany(ctx context.Context, db DBTX, endpointIds []UUID) ([]Hint, error) {
 	rows, err := db.Query(ctx, hintGetMany, endpointIds)
 	if err != nil {

@@ -15,7 +15,7 @@ const begin = `-- name: Begin :exec
 BEGIN
 `
 
-// The three are statements like any other, so that they travel with others.
+// The three of a transaction are statements like any other, so that they travel with others.
 func (q *Queries) Begin(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, begin)
 	return err
@@ -27,6 +27,27 @@ COMMIT
 
 func (q *Queries) Commit(ctx context.Context, db DBTX) (pgconn.CommandTag, error) {
 	return db.Exec(ctx, commit)
+}
+
+const keepPlans = `-- name: KeepPlans :exec
+SET LOCAL plan_cache_mode = force_generic_plan
+`
+
+// Lets the rest of the transaction use plans that were made once, for what it looks up and for what the database looks up in its name.
+func (q *Queries) KeepPlans(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, keepPlans)
+	return err
+}
+
+const planForValues = `-- name: PlanForValues :exec
+SET LOCAL plan_cache_mode = force_custom_plan
+`
+
+// Makes the rest of the transaction plan each statement for the values at hand: a plan for any values of a list's filters could use no
+// index that depends on which of them are given.
+func (q *Queries) PlanForValues(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, planForValues)
+	return err
 }
 
 const rollback = `-- name: Rollback :exec
