@@ -9,10 +9,10 @@ import (
 )
 
 // A worker makes much garbage and keeps little, so the runtime's habit of collecting whenever the heap has doubled costs it a quarter of
-// its time. It collects when the heap has come to heapGoal instead, but not before it has doubled and not after it has grown fivefold.
+// its time. It collects when the heap has come to heapGoal instead, but not before it has trebled and not after it has grown fivefold.
 const (
 	heapGoal       = 48 << 20
-	minGrowth      = 100 // percent of what was live after the last collection
+	minGrowth      = 200 // percent of what was live after the last collection
 	maxGrowth      = 400
 	growthInterval = 5 * time.Second
 )
