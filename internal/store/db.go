@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -181,11 +182,11 @@ func (db *DB) txAfter(ctx context.Context, first []statement, act func(tx opened
 		return err
 	}
 	defer conn.Release() // It closes a connection whose transaction could not be ended.
-	begin := []statement{
+	first = slices.Concat([]statement{
 		func(q dbsqlc.DBTX) error { return db.q.Begin(ctx, q) },
 		func(q dbsqlc.DBTX) error { return db.q.KeepPlans(ctx, q) },
-	}
-	if err = pipeline(ctx, conn, append(begin, first...)...); err == nil {
+	}, first)
+	if err = pipeline(ctx, conn, first...); err == nil {
 		err = act(conn)
 	}
 	if err == nil {
