@@ -239,3 +239,25 @@ func TestAnIDSortsLikeItsUUIDInTheDatabase(t *testing.T) {
 		strings.Join(texts, ",")+"]::uuid[]) WITH ORDINALITY AS x(u, n)")
 	require.True(t, ordered)
 }
+
+// An interval that failures stretched is told as such: by the run, and as the decision in force. A plain one keeps no steps.
+func TestBackoffIsTold(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	e := b.register(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Minute })
+	me := worker{1}
+
+	b.runOne(t, me)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE next_steps IS NULL"), "nothing is kept of a plain one")
+
+	b.at(b.get(t, e.ID).State.Due.At)
+	c, s := b.startOne(t, me)
+	b.finish(t, me, 0, fail(me, c, s))
+	last, err := b.service.Explain(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+	require.Len(t, last.Decision.Steps, 1)
+	require.Equal(t, "every 1m0s, backoff x2 after 1 failure", last.Decision.Steps[0].Why)
+	require.Equal(t, governor.RuleBaselineInterval, last.Decision.Steps[0].Rule)
+	require.True(t, last.Decision.Steps[0].At.Equal(last.Due.At))
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"rubato/internal/endpoints"
+	"rubato/internal/governor"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 )
@@ -71,7 +72,7 @@ func (h *history) addDecision(decided *endpoints.Recorded) {
 	var source, steps string
 	if decided != nil {
 		at, source = decided.Due.At, string(decided.Due.Source)
-		if len(decided.Decision.Steps) > 1 {
+		if worthKeeping(*decided) {
 			raw, err := json.Marshal(decided.Decision.Steps)
 			if err != nil {
 				panic(err) // Texts and instants between 2020 and 2200 always encode.
@@ -82,6 +83,12 @@ func (h *history) addDecision(decided *endpoints.Recorded) {
 	h.rows.NextRunAt = append(h.rows.NextRunAt, at)
 	h.rows.NextSources = append(h.rows.NextSources, source)
 	h.rows.NextSteps = append(h.rows.NextSteps, steps)
+}
+
+// worthKeeping reports whether the steps of a decision say more than that the baseline alone decided: several rules did, or failures stretched the
+// interval, of which the one step tells. What they would say of a plain run is known without them.
+func worthKeeping(d endpoints.Recorded) bool {
+	return len(d.Decision.Steps) > 1 || d.Input.Failures > 0 && d.Due.Source == governor.SourceBaselineInterval
 }
 
 // newsSize is how many runs a row of news names: as many as leave it in its page.
