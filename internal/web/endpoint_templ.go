@@ -520,7 +520,7 @@ func endpointParts(d dossier) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(d.runs) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "<p class=\"empty\">It has not run yet.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "<p class=\"empty\">It has not run yet. Its first run comes when it is due, or at once by “Run now”.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -32,8 +32,8 @@ func (v *visit) notices() error {
 	if err := v.get("/v1/notice-rules", all, &rules); err != nil {
 		return err
 	}
-	var windows client.MaintenanceWindowList
-	if err := v.get("/v1/maintenance-windows", all, &windows); err != nil {
+	windows, err := v.windowList()
+	if err != nil {
 		return err
 	}
 	query := url.Values{"limit": {noticesPerPage}}
@@ -44,7 +44,8 @@ func (v *visit) notices() error {
 	if err := v.get("/v1/notices", query, &list); err != nil {
 		return err
 	}
-	view.rules, view.windows, view.list, view.next = rules.Items, windows.Items, list.Items, text(list.NextCursor)
+	byTime(windows, view.now)
+	view.rules, view.windows, view.list, view.next = rules.Items, windows, list.Items, text(list.NextCursor)
 	return v.show(page{title: "Notices", nav: "notices"}, noticesPage(view))
 }
 
@@ -52,8 +53,7 @@ func (v *visit) notices() error {
 func (v *visit) putRule() error {
 	rule, problem := v.ruleTyped()
 	if problem == nil {
-		path := "/v1/notice-rules/" + url.PathEscape(v.value("name"))
-		if err := v.call(ask{method: http.MethodPut, path: path, body: rule}, nil); err != nil {
+		if err := v.call(ask{method: http.MethodPut, path: ruleAPI(v.value("name")), body: rule}, nil); err != nil {
 			refused := problemOf(err)
 			problem = &refused
 		}
@@ -66,7 +66,9 @@ func (v *visit) putRule() error {
 
 // ruleTyped reads the form of a rule. The API judges it; only a length of time that cannot be read is refused here.
 func (v *visit) ruleTyped() (map[string]any, *client.Problem) {
-	rule := map[string]any{"event": v.value("event"), "recovery": v.value("recovery") != "", "channel": v.channelTyped()}
+	rule := map[string]any{
+		"event": v.value("event"), "recovery": v.value("recovery") != "", "enabled": v.value("enabled") != "", "channel": v.channelTyped(),
+	}
 	if v.value("name") == "" {
 		return nil, unreadable("name", "must say what the rule is called")
 	}
@@ -87,21 +89,32 @@ func (v *visit) ruleTyped() (map[string]any, *client.Problem) {
 		}
 		rule[field] = length
 	}
+	if problem := v.scopeTyped(rule); problem != nil {
+		return nil, problem
+	}
+	return rule, nil
+}
+
+// scopeTyped adds the endpoints that a rule or a window is about.
+func (v *visit) scopeTyped(to map[string]any) *client.Problem {
 	if id := v.value("endpoint"); id != "" {
-		rule["endpointId"] = id
+		to["endpointId"] = id
 	}
 	labels := map[string]string{}
 	for line := range strings.Lines(v.value("labels")) {
-		name, value, found := strings.Cut(strings.TrimSpace(line), "=")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		name, value, found := strings.Cut(line, "=")
 		if !found {
-			return nil, unreadable("labels", "must be lines such as team=shop")
+			return unreadable("labels", "must be lines such as team=shop")
 		}
 		labels[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
 	if len(labels) > 0 {
-		rule["labels"] = labels
+		to["labels"] = labels
 	}
-	return rule, nil
+	return nil
 }
 
 func (v *visit) channelTyped() map[string]any {
@@ -127,16 +140,14 @@ func unreadable(field, message string) *client.Problem {
 // testRule sends a test, and says what came of it beside its button.
 func (v *visit) testRule() error {
 	var result client.NoticeTestResult
-	path := "/v1/notice-rules/" + url.PathEscape(v.r.PathValue("name")) + "/test"
-	if err := v.post(path, rand.Text(), nil, &result); err != nil {
+	if err := v.post(ruleAPI(v.r.PathValue("name"))+"/test", rand.Text(), nil, &result); err != nil {
 		return err
 	}
 	return v.part(testOutcome(result))
 }
 
 func (v *visit) deleteRule() error {
-	path := "/v1/notice-rules/" + url.PathEscape(v.r.PathValue("name"))
-	if err := v.call(ask{method: http.MethodDelete, path: path}, nil); err != nil {
+	if err := v.call(ask{method: http.MethodDelete, path: ruleAPI(v.r.PathValue("name"))}, nil); err != nil {
 		return err
 	}
 	return v.seeOther("/console/notices")
@@ -195,6 +206,26 @@ func channelWords(c client.NoticeChannel) string {
 	default:
 		return string(c.Kind) + " " + text(c.URL)
 	}
+}
+
+// noticeWords says what a notice tells.
+func noticeWords(n client.Notice) string {
+	what := map[client.NoticeEvent]string{
+		client.NoticeEventFailures: "failures in a row", client.NoticeEventLate: "late start", client.NoticeEventLost: "lost run",
+		client.NoticeEventPaused: "pause", client.NoticeEventSuggestion: "suggestion",
+	}[n.Event]
+	switch n.Kind {
+	case client.NoticeKindOpened:
+		return what + ": began"
+	case client.NoticeKindRecovered:
+		return what + ": over"
+	case client.NoticeKindReminder:
+		if n.Reminder != nil {
+			return what + ": goes on, reminder " + strconv.Itoa(int(*n.Reminder))
+		}
+		return what + ": goes on"
+	}
+	return what
 }
 
 func noticeTone(s client.NoticeState) string {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"rubato/client"
+	"rubato/internal/auth"
 	"rubato/internal/console"
 )
 
@@ -26,7 +27,7 @@ func (v *visit) overview() error {
 	if err != nil {
 		return err
 	}
-	return v.show(page{title: "Overview", nav: "overview", chart: true}, overviewPage(o))
+	return v.show(page{title: "Overview", nav: "overview", chart: true}, overviewPage(o, v.who.May(auth.Write)))
 }
 
 // overview is what the overview shows: the API's figures of this moment, and what became of runs before it.

@@ -56,6 +56,12 @@ type world struct {
 // setup starts a server and lets the demo's endpoints run.
 func setup(t *testing.T) *world {
 	t.Helper()
+	return start(t, true)
+}
+
+// start starts a server, with the demo's endpoints or with none at all.
+func start(t *testing.T, demo bool) *world {
+	t.Helper()
 	database := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
 		_, err := store.MigrateUp(ctx, url)
 		return err
@@ -67,7 +73,7 @@ func setup(t *testing.T) *world {
 	dir := t.TempDir()
 	go func() {
 		ended <- app.Dev{
-			Settings: settings, DataDir: dir, Demo: true, Home: app.FindHome([]string{"HOME=" + dir}), Logger: slog.New(slog.DiscardHandler),
+			Settings: settings, DataDir: dir, Demo: demo, Home: app.FindHome([]string{"HOME=" + dir}), Logger: slog.New(slog.DiscardHandler),
 			Ready: func(c app.Credentials) { ready <- c },
 		}.Run(ctx)
 	}()

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -63,6 +64,64 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 		b.click("[data-theme-switch]")
 		b.clean()
 	}
+}
+
+// A fresh installation tells on every page what to do next, and claims nothing of runs that there never were.
+func TestAFreshInstallationTellsWhatToDoNext(t *testing.T) {
+	t.Parallel()
+	w := start(t, false)
+	chrome := browser(t)
+	signIn := open(chrome, t, w, wide)
+	signIn.visit(w.link)
+	signIn.says("Overview")
+	pages := []struct{ name, path, says string }{
+		{"overview", "/", "Register the first"},
+		{"endpoints", "/console/endpoints", "Register the first"},
+		{"runs", "/console/runs", "Runs come here by themselves"},
+		{"planner", "/console/planner", "bring their changes here first"},
+		{"notices", "/console/notices", "there is no rule yet"},
+		{"guarantees", "/console/guarantees", "no runs yet"},
+	}
+	for _, s := range []screen{wide, phone} {
+		b := open(chrome, t, w, s)
+		for _, p := range pages {
+			b.visit(p.path)
+			b.says(p.says)
+			b.shoot("fresh-" + p.name)
+			b.accessible()
+			b.clean()
+		}
+		b.await("document.querySelectorAll('#proof .badge').length === 6 && !document.querySelector('#proof .badge.good')")
+	}
+	signIn.visit("/")
+	signIn.click("#main a[href='/console/endpoints/new']")
+	signIn.await("location.pathname === '/console/endpoints/new'")
+	signIn.clean()
+}
+
+// What a list says of the next runs stays true while it is looked at, and rests while rows are ticked.
+func TestTheListOfEndpointsStaysTrue(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	chrome := browser(t)
+	b := open(chrome, t, w, wide)
+	b.visit(w.link)
+	b.visit("/console/endpoints")
+	b.says("demo-heartbeat")
+	const due = "document.querySelector('#row-%s time').dateTime"
+	id := w.endpoint(t, "demo-heartbeat").ID
+	first := eval[string](b, fmt.Sprintf(due, id))
+	b.await(fmt.Sprintf(due+" > %q", id, first))
+	b.click("#row-" + id + " [data-tick]")
+	w.api(t, http.MethodPatch, "/v1/endpoints/"+id, map[string]any{"name": "renamed"}, nil)
+	other := w.endpoint(t, "demo-prices").ID
+	w.live(t, "demo-prices", 3)
+	require.True(t, eval[bool](b, fmt.Sprintf("document.querySelector('#row-%s [data-tick]').checked", id)))
+	require.False(t, eval[bool](b, "document.body.innerText.includes('renamed')"))
+	b.click("#row-" + id + " [data-tick]")
+	b.says("renamed")
+	b.await("document.querySelector('#row-" + other + "')")
+	b.clean()
 }
 
 // live waits until an endpoint has run so often.

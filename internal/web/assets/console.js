@@ -43,7 +43,7 @@
   };
   const base = (element) => ({
     width: element.clientWidth, height: element.clientHeight, tzDate: (ts) => uPlot.tzDate(new Date(ts * 1e3), "UTC"),
-    cursor: { points: { show: false }, drag: { x: false, y: false } }, legend: { show: false }, padding: [8, 8, 0, 0],
+    cursor: { points: { show: false }, drag: { x: false, y: false } }, legend: { show: false }, padding: [8, 20, 0, 0],
   });
 
   // outlook adds to a tempo what would follow from a suggestion, and returns its line.
@@ -183,6 +183,23 @@
     start();
   };
 
+  // A list that is looked at is read again, so that what it says of the next runs stays true. It rests while rows are ticked.
+
+  const refresh = async () => {
+    const list = $("[data-refresh]"), source = list?.dataset.refresh;
+    if (!list || document.hidden || $("[data-tick]:checked")) return;
+    let text;
+    try {
+      const r = await fetch(source, { headers: { Accept: "text/html", "HX-Request": "true" } });
+      if (r.redirected) return location.reload(); // The session is over.
+      if (!r.ok) return;
+      text = await r.text();
+    } catch { return; } // The next time tries again.
+    const still = $("[data-refresh]");
+    if (still?.dataset.refresh === source && !$("[data-tick]:checked")) htmx.swap({ sourceElement: still, target: still, text, swap: "outerMorph" });
+  };
+  setInterval(refresh, 5000);
+
   // Dialogs
 
   const close = (dialog) => { if (dialog?.open) dialog.close(); };
@@ -205,7 +222,7 @@
 
   // Shortcuts
 
-  const paths = { o: "/", e: "/console/endpoints", r: "/console/runs", p: "/console/planner", w: "/console/workers", g: "/console/guarantees" };
+  const paths = { o: "/", e: "/console/endpoints", r: "/console/runs", p: "/console/planner", n: "/console/notices", w: "/console/workers", g: "/console/guarantees" };
   let going = 0;
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select") || $("dialog[open]")) return;

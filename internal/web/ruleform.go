@@ -1,0 +1,93 @@
+package web
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"rubato/client"
+	"rubato/internal/auth"
+)
+
+// ruleFields is what the form of a rule is filled with.
+type ruleFields struct {
+	old                                   string // the name of the rule that is edited; empty: a new one
+	event, failures, late, remind         string
+	endpoint, labels                      string
+	kind, url, urlSecret, tokenSecret, to string
+	recovery, enabled                     bool
+}
+
+// newRule answers with the empty form of a rule.
+func (v *visit) newRule() error {
+	if !v.who.May(auth.Write) {
+		return forbidden()
+	}
+	return v.part(ruleDialog(ruleFields{event: "failures", failures: "3", late: "30s", kind: "webhook", recovery: true, enabled: true}))
+}
+
+// editRule answers with the form of a rule as it stands.
+func (v *visit) editRule() error {
+	if !v.who.May(auth.Write) {
+		return forbidden()
+	}
+	var rule client.NoticeRule
+	if err := v.get(ruleAPI(v.r.PathValue("name")), nil, &rule); err != nil {
+		return err
+	}
+	return v.part(ruleDialog(fieldsOfRule(rule)))
+}
+
+// ruleAPI returns the path of a rule in the API.
+func ruleAPI(name string) string { return "/v1/notice-rules/" + url.PathEscape(name) }
+
+func fieldsOfRule(r client.NoticeRule) ruleFields {
+	f := ruleFields{
+		old: r.Name, event: string(r.Event), failures: "3", late: "30s", remind: lengthField(r.RemindMs), endpoint: text(r.EndpointID),
+		labels: labelLines(r.Labels), kind: string(r.Channel.Kind), url: text(r.Channel.URL), urlSecret: text(r.Channel.URLSecret),
+		tokenSecret: text(r.Channel.TokenSecret), recovery: r.Recovery, enabled: r.Enabled,
+	}
+	if r.Failures != nil {
+		f.failures = strconv.Itoa(int(*r.Failures))
+	}
+	if r.LateMs != nil {
+		f.late = lengthField(*r.LateMs)
+	}
+	if r.Channel.To != nil {
+		f.to = strings.Join(*r.Channel.To, ", ")
+	}
+	return f
+}
+
+// labelLines writes labels as the forms of rules and windows take them.
+func labelLines(of *map[string]string) string {
+	if of == nil {
+		return ""
+	}
+	lines := labels(*of)
+	for i, line := range lines {
+		lines[i] = strings.Replace(line, ":", "=", 1)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// question is what is asked before something is done that has no fields.
+type question struct {
+	title string
+	does  string // what it will do, in words
+	verb  string // of the button that does it
+	path  string // where the answer is sent
+	gone  bool   // it cannot be taken back
+}
+
+// askDeleteRule asks whether a rule is to be deleted.
+func (v *visit) askDeleteRule() error {
+	if !v.who.May(auth.Write) {
+		return forbidden()
+	}
+	name := v.r.PathValue("name")
+	return v.part(confirmation(question{
+		title: "Delete the rule " + name, verb: "Delete", gone: true, path: "/console/notices/rules/" + url.PathEscape(name) + "/delete",
+		does: "Nobody is told by it any more, not of the end of what it told of either. What was told stays in the list.",
+	}))
+}

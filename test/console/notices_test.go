@@ -1,0 +1,156 @@
+package console
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/client"
+)
+
+// fill writes into a field of a form that is not looked at while it is typed.
+func (b *tab) fill(field, value string) {
+	b.t.Helper()
+	b.write("#dialog [name="+field+"]", value)
+}
+
+// confirms waits for the dialog, and sends its form.
+func (b *tab) confirms(says string) {
+	b.t.Helper()
+	b.await("document.querySelector('#dialog[open]')")
+	b.says(says)
+	b.accessible()
+	b.click("#dialog [type=submit]")
+}
+
+// A rule is made, tested, edited and deleted; what was given up is sent again.
+func TestARuleIsMadeTestedEditedAndDeleted(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	heard := make(chan struct{}, 10)
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { heard <- struct{}{} }))
+	t.Cleanup(hook.Close)
+	chrome := browser(t)
+	b := open(chrome, t, w, wide)
+	b.visit(w.link)
+	b.visit("/console/notices")
+	b.click("[hx-get$='/rules/new']")
+	b.await("document.querySelector('#dialog[open] #rule-form')")
+	b.fill("name", "Not a name")
+	b.fill("kind", "email")
+	b.await("document.querySelector('#dialog .by-url').offsetParent === null && document.querySelector('#dialog .by-email').offsetParent !== null")
+	b.fill("kind", "slack")
+	b.fill("url", hook.URL+"/hook")
+	b.click("#dialog [type=submit]")
+	b.says("must be up to 100 lower-case letters")
+	b.accessible()
+	b.forget() // The browser notes the status of the refusal.
+	b.fill("name", "shop-failures")
+	b.click("#dialog [type=submit]")
+	b.await("document.querySelector('[aria-label=\"Test shop-failures\"]')")
+	b.says("3 failures in a row")
+	b.click("[aria-label='Test shop-failures']")
+	b.says("Delivered, after")
+	<-heard
+
+	b.click("[aria-label='Edit shop-failures']")
+	b.await("document.querySelector('#dialog[open] #rule-form [name=name]').value === 'shop-failures'")
+	b.fill("failures", "5")
+	b.fill("remind", "2h")
+	b.fill("labels", "team=shop")
+	b.click("#dialog [name=enabled]")
+	b.shoot("rule")
+	b.confirms("Edit rule shop-failures")
+	b.says("5 failures in a row")
+	b.says("disabled")
+	var rule client.NoticeRule
+	w.api(t, http.MethodGet, "/v1/notice-rules/shop-failures", nil, &rule)
+	require.False(t, rule.Enabled)
+	require.Equal(t, int64(7_200_000), rule.RemindMs)
+	require.Equal(t, map[string]string{"team": "shop"}, *rule.Labels)
+	require.Equal(t, hook.URL+"/hook", *rule.Channel.URL)
+
+	w.sql(t, `INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
+		SELECT gen_random_uuid(), e.tenant_id, r.id, r.name, e.id, 'failures', now(), '{"failures": 3}', 'infinity', 0
+		FROM endpoints e, notice_rules r WHERE e.key = 'demo-orders'`)
+	w.sql(t, `INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, ended_at, error)
+		SELECT gen_random_uuid(), tenant_id, id, 'opened', 0, now(), now(), 'dead', 14, 1, false, now(), '<b>away</b>' FROM notice_episodes`)
+	b.visit("/console/notices")
+	b.says("<b>away</b>")
+	b.says("failures in a row: began")
+	b.accessible()
+	b.shoot("notices-dead")
+	b.click("[aria-label^='Send again ntc_']")
+	b.await("!document.querySelector('[aria-label^=\"Send again ntc_\"]')")
+	<-heard
+	b.click("[aria-label='Delete shop-failures']")
+	b.confirms("Nobody is told by it any more")
+	b.says("Nobody is told of anything yet")
+	b.clean()
+}
+
+// A maintenance window is stored with its effect in words, edited, ended before its time, and deleted.
+func TestAMaintenanceWindowIsMadeEditedEndedAndDeleted(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	chrome := browser(t)
+	b := open(chrome, t, w, phone)
+	b.visit(w.link)
+	b.visit("/console/notices")
+	b.says("There is none.")
+	b.click("[hx-get$='/windows/new']")
+	b.await("document.querySelector('#dialog[open] #effect').innerText.includes('Nobody is told of any endpoint for 1 h, beginning at once')")
+	b.fill("name", "upgrade")
+	b.fill("labels", "team=shop")
+	b.fill("reason", "<i>the database</i> moves")
+	b.fill("endsAt", "2020-01-01T00:00")
+	b.await("document.querySelector('#dialog #effect').innerText.includes('It would end before it begins')")
+	b.click("#dialog [type=submit]")
+	b.says("must lie after startsAt")
+	b.forget() // The browser notes the status of the refusal.
+	until := time.Now().UTC().Add(26 * time.Hour).Truncate(time.Minute)
+	b.fill("endsAt", until.Format("2006-01-02T15:04"))
+	b.await("document.querySelector('#dialog #effect').innerText.includes('Nobody is told of these endpoints for 1 d 2 h')")
+	b.shoot("window")
+	b.confirms("New maintenance window")
+	b.says("<i>the database</i> moves")
+	b.says(until.Format("Mon 2 Jan 2006 15:04:05 UTC"))
+	b.says("in force")
+	b.shoot("windows")
+	b.accessible()
+
+	b.click("[aria-label='Edit upgrade']")
+	b.await("document.querySelector('#dialog[open] [name=labels]').value === 'team=shop'")
+	b.fill("reason", "it takes longer")
+	b.confirms("Edit window upgrade")
+	b.says("it takes longer")
+	stored := w.window(t)
+	require.True(t, until.Equal(stored.EndsAt), "what nobody touched is as it was: %s", stored.EndsAt)
+	require.Equal(t, map[string]string{"team": "shop"}, *stored.Labels)
+
+	b.click("[aria-label='End now upgrade']")
+	b.confirms("It ends now instead of at")
+	b.await("!document.querySelector('[aria-label=\"End now upgrade\"]') && document.querySelector('[aria-label=\"Delete upgrade\"]')")
+	ended := w.window(t)
+	require.WithinDuration(t, time.Now(), ended.EndsAt, time.Hour)
+	require.True(t, stored.StartsAt.Equal(ended.StartsAt))
+	require.Equal(t, stored.Labels, ended.Labels)
+	require.Equal(t, "it takes longer", ended.Reason)
+	b.says("over")
+	b.click("[aria-label='Delete upgrade']")
+	b.confirms("no record of it stays")
+	b.says("There is none.")
+	b.clean()
+}
+
+// window returns the only maintenance window.
+func (w *world) window(t *testing.T) client.MaintenanceWindow {
+	t.Helper()
+	var list client.MaintenanceWindowList
+	w.api(t, http.MethodGet, "/v1/maintenance-windows", nil, &list)
+	require.Len(t, list.Items, 1)
+	return list.Items[0]
+}
