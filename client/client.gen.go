@@ -3209,6 +3209,9 @@ type ClientInterface interface {
 
 	// ListEndpoints List endpoints, newest first
 	//
+	// Those in service, unless `state` asks for others; filters hold together. Each item is what reading the endpoint answers. The next page is got by `cursor`, from
+	// `nextCursor`; without one it was the last.
+	//
 	// Corresponds with GET /v1/endpoints (the `ListEndpoints` operationId).
 	ListEndpoints(ctx context.Context, params *ListEndpointsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3258,6 +3261,9 @@ type ClientInterface interface {
 	ArchiveEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetEndpoint Read an endpoint
+	//
+	// Its configuration, its state (active, paused or archived), hints in force, when it runs next and by which rule, failures in a row, and its last run. The `version` is
+	// what `If-Match` takes. Secrets in headers and credentials are masked.
 	//
 	// Corresponds with GET /v1/endpoints/{id} (the `GetEndpoint` operationId).
 	GetEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3402,6 +3408,8 @@ type ClientInterface interface {
 
 	// ListEndpointRuns List the runs of an endpoint, newest due time first
 	//
+	// Live ones too. `scheduledFor` is the due time, `startLagMs` how late it was sent, `source` the rule that set the due time; what the target answered is read run by run.
+	//
 	// Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 	ListEndpointRuns(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3478,6 +3486,8 @@ type ClientInterface interface {
 
 	// ListKeys List API keys, newest first
 	//
+	// With names, scopes and when they end; never secrets. Revoked ones too.
+	//
 	// Corresponds with GET /v1/keys (the `ListKeys` operationId).
 	ListKeys(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3509,6 +3519,8 @@ type ClientInterface interface {
 
 	// GetKey Read an API key
 	//
+	// Its name, scopes, and when it was made, last used, and ends. Never its secret.
+	//
 	// Corresponds with GET /v1/keys/{id} (the `GetKey` operationId).
 	GetKey(ctx context.Context, id KeyID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3533,6 +3545,8 @@ type ClientInterface interface {
 	RotateKey(ctx context.Context, id KeyID, body RotateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListMaintenanceWindows List maintenance windows by name
+	//
+	// Those that are over too: compare `startsAt` and `endsAt` with now.
 	//
 	// Corresponds with GET /v1/maintenance-windows (the `ListMaintenanceWindows` operationId).
 	ListMaintenanceWindows(ctx context.Context, params *ListMaintenanceWindowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3566,6 +3580,8 @@ type ClientInterface interface {
 
 	// ListNoticeRules List notice rules by name
 	//
+	// Each says of what somebody is told, for which endpoints, and where to.
+	//
 	// Corresponds with GET /v1/notice-rules (the `ListNoticeRules` operationId).
 	ListNoticeRules(ctx context.Context, params *ListNoticeRulesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3577,6 +3593,8 @@ type ClientInterface interface {
 	DeleteNoticeRule(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetNoticeRule Read a notice rule
+	//
+	// Of what somebody is told, for which endpoints, where to, and whether it is enabled.
 	//
 	// Corresponds with GET /v1/notice-rules/{name} (the `GetNoticeRule` operationId).
 	GetNoticeRule(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3642,6 +3660,8 @@ type ClientInterface interface {
 
 	// GetPlannerSession Read an analysis with everything that it called
 	//
+	// Why it looked, what it was told, what it reasoned, changed or would have changed, and what it cost.
+	//
 	// Corresponds with GET /v1/planner/sessions/{id} (the `GetPlannerSession` operationId).
 	GetPlannerSession(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3668,10 +3688,15 @@ type ClientInterface interface {
 
 	// ListRuns List runs, newest due time first
 	//
+	// Of all endpoints, or of one; live ones too. Failures of the last hour: `status` failed with `from`. Bodies are read run by run.
+	//
 	// Corresponds with GET /v1/runs (the `ListRuns` operationId).
 	ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetRun Read a run, with what was kept of the answer's body
+	//
+	// Its outcome and reason, the phases of its request, what was kept of the answer (redacted and truncated as the endpoint says), and the decision that followed with every rule
+	// that applied. What stands in the body comes from the target.
 	//
 	// Corresponds with GET /v1/runs/{id} (the `GetRun` operationId).
 	GetRun(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3722,6 +3747,8 @@ type ClientInterface interface {
 
 	// GetSecret Read what is known of a secret
 	//
+	// When it was last set, under which key it is encrypted, and how many endpoints and rules use it. Never its value.
+	//
 	// Corresponds with GET /v1/secrets/{name} (the `GetSecret` operationId).
 	GetSecret(ctx context.Context, name SecretName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3746,6 +3773,8 @@ type ClientInterface interface {
 	PutSecret(ctx context.Context, name SecretName, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSigningKeys List the live signing keys, newest first
+	//
+	// Their ids and when they end; never the keys.
 	//
 	// Corresponds with GET /v1/signing-keys (the `ListSigningKeys` operationId).
 	ListSigningKeys(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3881,6 +3910,9 @@ func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEdit
 
 // ListEndpoints List endpoints, newest first
 //
+// Those in service, unless `state` asks for others; filters hold together. Each item is what reading the endpoint answers. The next page is got by `cursor`, from
+// `nextCursor`; without one it was the last.
+//
 // Corresponds with GET /v1/endpoints (the `ListEndpoints` operationId).
 func (c *Client) ListEndpoints(ctx context.Context, params *ListEndpointsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListEndpointsRequest(c.Server, params)
@@ -3990,6 +4022,9 @@ func (c *Client) ArchiveEndpoint(ctx context.Context, id EndpointID, reqEditors 
 }
 
 // GetEndpoint Read an endpoint
+//
+// Its configuration, its state (active, paused or archived), hints in force, when it runs next and by which rule, failures in a row, and its last run. The `version` is
+// what `If-Match` takes. Secrets in headers and credentials are masked.
 //
 // Corresponds with GET /v1/endpoints/{id} (the `GetEndpoint` operationId).
 func (c *Client) GetEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4304,6 +4339,8 @@ func (c *Client) RunEndpoint(ctx context.Context, id EndpointID, reqEditors ...R
 
 // ListEndpointRuns List the runs of an endpoint, newest due time first
 //
+// Live ones too. `scheduledFor` is the due time, `startLagMs` how late it was sent, `source` the rule that set the due time; what the target answered is read run by run.
+//
 // Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 func (c *Client) ListEndpointRuns(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListEndpointRunsRequest(c.Server, id, params)
@@ -4450,6 +4487,8 @@ func (c *Client) Explain(ctx context.Context, body ExplainJSONRequestBody, reqEd
 
 // ListKeys List API keys, newest first
 //
+// With names, scopes and when they end; never secrets. Revoked ones too.
+//
 // Corresponds with GET /v1/keys (the `ListKeys` operationId).
 func (c *Client) ListKeys(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListKeysRequest(c.Server, params)
@@ -4521,6 +4560,8 @@ func (c *Client) RevokeKey(ctx context.Context, id KeyID, reqEditors ...RequestE
 
 // GetKey Read an API key
 //
+// Its name, scopes, and when it was made, last used, and ends. Never its secret.
+//
 // Corresponds with GET /v1/keys/{id} (the `GetKey` operationId).
 func (c *Client) GetKey(ctx context.Context, id KeyID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetKeyRequest(c.Server, id)
@@ -4575,6 +4616,8 @@ func (c *Client) RotateKey(ctx context.Context, id KeyID, body RotateKeyJSONRequ
 }
 
 // ListMaintenanceWindows List maintenance windows by name
+//
+// Those that are over too: compare `startsAt` and `endsAt` with now.
 //
 // Corresponds with GET /v1/maintenance-windows (the `ListMaintenanceWindows` operationId).
 func (c *Client) ListMaintenanceWindows(ctx context.Context, params *ListMaintenanceWindowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4648,6 +4691,8 @@ func (c *Client) PutMaintenanceWindow(ctx context.Context, name MaintenanceWindo
 
 // ListNoticeRules List notice rules by name
 //
+// Each says of what somebody is told, for which endpoints, and where to.
+//
 // Corresponds with GET /v1/notice-rules (the `ListNoticeRules` operationId).
 func (c *Client) ListNoticeRules(ctx context.Context, params *ListNoticeRulesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListNoticeRulesRequest(c.Server, params)
@@ -4679,6 +4724,8 @@ func (c *Client) DeleteNoticeRule(ctx context.Context, name NoticeRuleName, reqE
 }
 
 // GetNoticeRule Read a notice rule
+//
+// Of what somebody is told, for which endpoints, where to, and whether it is enabled.
 //
 // Corresponds with GET /v1/notice-rules/{name} (the `GetNoticeRule` operationId).
 func (c *Client) GetNoticeRule(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4824,6 +4871,8 @@ func (c *Client) ListPlannerSessions(ctx context.Context, params *ListPlannerSes
 
 // GetPlannerSession Read an analysis with everything that it called
 //
+// Why it looked, what it was told, what it reasoned, changed or would have changed, and what it cost.
+//
 // Corresponds with GET /v1/planner/sessions/{id} (the `GetPlannerSession` operationId).
 func (c *Client) GetPlannerSession(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPlannerSessionRequest(c.Server, id)
@@ -4890,6 +4939,8 @@ func (c *Client) RejectPlannerSuggestion(ctx context.Context, id SuggestionID, r
 
 // ListRuns List runs, newest due time first
 //
+// Of all endpoints, or of one; live ones too. Failures of the last hour: `status` failed with `from`. Bodies are read run by run.
+//
 // Corresponds with GET /v1/runs (the `ListRuns` operationId).
 func (c *Client) ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListRunsRequest(c.Server, params)
@@ -4904,6 +4955,9 @@ func (c *Client) ListRuns(ctx context.Context, params *ListRunsParams, reqEditor
 }
 
 // GetRun Read a run, with what was kept of the answer's body
+//
+// Its outcome and reason, the phases of its request, what was kept of the answer (redacted and truncated as the endpoint says), and the decision that followed with every rule
+// that applied. What stands in the body comes from the target.
 //
 // Corresponds with GET /v1/runs/{id} (the `GetRun` operationId).
 func (c *Client) GetRun(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5014,6 +5068,8 @@ func (c *Client) DeleteSecret(ctx context.Context, name SecretName, params *Dele
 
 // GetSecret Read what is known of a secret
 //
+// When it was last set, under which key it is encrypted, and how many endpoints and rules use it. Never its value.
+//
 // Corresponds with GET /v1/secrets/{name} (the `GetSecret` operationId).
 func (c *Client) GetSecret(ctx context.Context, name SecretName, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetSecretRequest(c.Server, name)
@@ -5068,6 +5124,8 @@ func (c *Client) PutSecret(ctx context.Context, name SecretName, body PutSecretJ
 }
 
 // ListSigningKeys List the live signing keys, newest first
+//
+// Their ids and when they end; never the keys.
 //
 // Corresponds with GET /v1/signing-keys (the `ListSigningKeys` operationId).
 func (c *Client) ListSigningKeys(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8441,6 +8499,9 @@ type ClientWithResponsesInterface interface {
 
 	// ListEndpointsWithResponse List endpoints, newest first
 	//
+	// Those in service, unless `state` asks for others; filters hold together. Each item is what reading the endpoint answers. The next page is got by `cursor`, from
+	// `nextCursor`; without one it was the last.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/endpoints (the `ListEndpoints` operationId).
@@ -8494,6 +8555,9 @@ type ClientWithResponsesInterface interface {
 	ArchiveEndpointWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*ArchiveEndpointResponse, error)
 
 	// GetEndpointWithResponse Read an endpoint
+	//
+	// Its configuration, its state (active, paused or archived), hints in force, when it runs next and by which rule, failures in a row, and its last run. The `version` is
+	// what `If-Match` takes. Secrets in headers and credentials are masked.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8654,6 +8718,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListEndpointRunsWithResponse List the runs of an endpoint, newest due time first
 	//
+	// Live ones too. `scheduledFor` is the due time, `startLagMs` how late it was sent, `source` the rule that set the due time; what the target answered is read run by run.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
@@ -8738,6 +8804,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListKeysWithResponse List API keys, newest first
 	//
+	// With names, scopes and when they end; never secrets. Revoked ones too.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/keys (the `ListKeys` operationId).
@@ -8773,6 +8841,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetKeyWithResponse Read an API key
 	//
+	// Its name, scopes, and when it was made, last used, and ends. Never its secret.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/keys/{id} (the `GetKey` operationId).
@@ -8799,6 +8869,8 @@ type ClientWithResponsesInterface interface {
 	RotateKeyWithResponse(ctx context.Context, id KeyID, body RotateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateKeyResponse, error)
 
 	// ListMaintenanceWindowsWithResponse List maintenance windows by name
+	//
+	// Those that are over too: compare `startsAt` and `endsAt` with now.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8836,6 +8908,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListNoticeRulesWithResponse List notice rules by name
 	//
+	// Each says of what somebody is told, for which endpoints, and where to.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/notice-rules (the `ListNoticeRules` operationId).
@@ -8851,6 +8925,8 @@ type ClientWithResponsesInterface interface {
 	DeleteNoticeRuleWithResponse(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*DeleteNoticeRuleResponse, error)
 
 	// GetNoticeRuleWithResponse Read a notice rule
+	//
+	// Of what somebody is told, for which endpoints, where to, and whether it is enabled.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8928,6 +9004,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetPlannerSessionWithResponse Read an analysis with everything that it called
 	//
+	// Why it looked, what it was told, what it reasoned, changed or would have changed, and what it cost.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/planner/sessions/{id} (the `GetPlannerSession` operationId).
@@ -8962,12 +9040,17 @@ type ClientWithResponsesInterface interface {
 
 	// ListRunsWithResponse List runs, newest due time first
 	//
+	// Of all endpoints, or of one; live ones too. Failures of the last hour: `status` failed with `from`. Bodies are read run by run.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/runs (the `ListRuns` operationId).
 	ListRunsWithResponse(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*ListRunsResponse, error)
 
 	// GetRunWithResponse Read a run, with what was kept of the answer's body
+	//
+	// Its outcome and reason, the phases of its request, what was kept of the answer (redacted and truncated as the endpoint says), and the decision that followed with every rule
+	// that applied. What stands in the body comes from the target.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9026,6 +9109,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetSecretWithResponse Read what is known of a secret
 	//
+	// When it was last set, under which key it is encrypted, and how many endpoints and rules use it. Never its value.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/secrets/{name} (the `GetSecret` operationId).
@@ -9052,6 +9137,8 @@ type ClientWithResponsesInterface interface {
 	PutSecretWithResponse(ctx context.Context, name SecretName, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSecretResponse, error)
 
 	// ListSigningKeysWithResponse List the live signing keys, newest first
+	//
+	// Their ids and when they end; never the keys.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16495,6 +16582,9 @@ func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params 
 
 // ListEndpointsWithResponse List endpoints, newest first
 //
+// Those in service, unless `state` asks for others; filters hold together. Each item is what reading the endpoint answers. The next page is got by `cursor`, from
+// `nextCursor`; without one it was the last.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/endpoints (the `ListEndpoints` operationId).
@@ -16584,6 +16674,9 @@ func (c *ClientWithResponses) ArchiveEndpointWithResponse(ctx context.Context, i
 }
 
 // GetEndpointWithResponse Read an endpoint
+//
+// Its configuration, its state (active, paused or archived), hints in force, when it runs next and by which rule, failures in a row, and its last run. The `version` is
+// what `If-Match` takes. Secrets in headers and credentials are masked.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -16846,6 +16939,8 @@ func (c *ClientWithResponses) RunEndpointWithResponse(ctx context.Context, id En
 
 // ListEndpointRunsWithResponse List the runs of an endpoint, newest due time first
 //
+// Live ones too. `scheduledFor` is the due time, `startLagMs` how late it was sent, `source` the rule that set the due time; what the target answered is read run by run.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
@@ -16972,6 +17067,8 @@ func (c *ClientWithResponses) ExplainWithResponse(ctx context.Context, body Expl
 
 // ListKeysWithResponse List API keys, newest first
 //
+// With names, scopes and when they end; never secrets. Revoked ones too.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/keys (the `ListKeys` operationId).
@@ -17031,6 +17128,8 @@ func (c *ClientWithResponses) RevokeKeyWithResponse(ctx context.Context, id KeyI
 
 // GetKeyWithResponse Read an API key
 //
+// Its name, scopes, and when it was made, last used, and ends. Never its secret.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/keys/{id} (the `GetKey` operationId).
@@ -17075,6 +17174,8 @@ func (c *ClientWithResponses) RotateKeyWithResponse(ctx context.Context, id KeyI
 }
 
 // ListMaintenanceWindowsWithResponse List maintenance windows by name
+//
+// Those that are over too: compare `startsAt` and `endsAt` with now.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17136,6 +17237,8 @@ func (c *ClientWithResponses) PutMaintenanceWindowWithResponse(ctx context.Conte
 
 // ListNoticeRulesWithResponse List notice rules by name
 //
+// Each says of what somebody is told, for which endpoints, and where to.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/notice-rules (the `ListNoticeRules` operationId).
@@ -17163,6 +17266,8 @@ func (c *ClientWithResponses) DeleteNoticeRuleWithResponse(ctx context.Context, 
 }
 
 // GetNoticeRuleWithResponse Read a notice rule
+//
+// Of what somebody is told, for which endpoints, where to, and whether it is enabled.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17288,6 +17393,8 @@ func (c *ClientWithResponses) ListPlannerSessionsWithResponse(ctx context.Contex
 
 // GetPlannerSessionWithResponse Read an analysis with everything that it called
 //
+// Why it looked, what it was told, what it reasoned, changed or would have changed, and what it cost.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/planner/sessions/{id} (the `GetPlannerSession` operationId).
@@ -17346,6 +17453,8 @@ func (c *ClientWithResponses) RejectPlannerSuggestionWithResponse(ctx context.Co
 
 // ListRunsWithResponse List runs, newest due time first
 //
+// Of all endpoints, or of one; live ones too. Failures of the last hour: `status` failed with `from`. Bodies are read run by run.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/runs (the `ListRuns` operationId).
@@ -17358,6 +17467,9 @@ func (c *ClientWithResponses) ListRunsWithResponse(ctx context.Context, params *
 }
 
 // GetRunWithResponse Read a run, with what was kept of the answer's body
+//
+// Its outcome and reason, the phases of its request, what was kept of the answer (redacted and truncated as the endpoint says), and the decision that followed with every rule
+// that applied. What stands in the body comes from the target.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17452,6 +17564,8 @@ func (c *ClientWithResponses) DeleteSecretWithResponse(ctx context.Context, name
 
 // GetSecretWithResponse Read what is known of a secret
 //
+// When it was last set, under which key it is encrypted, and how many endpoints and rules use it. Never its value.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/secrets/{name} (the `GetSecret` operationId).
@@ -17496,6 +17610,8 @@ func (c *ClientWithResponses) PutSecretWithResponse(ctx context.Context, name Se
 }
 
 // ListSigningKeysWithResponse List the live signing keys, newest first
+//
+// Their ids and when they end; never the keys.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -201,6 +201,19 @@ func TestArgumentsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
+// Whatever tool is called with arguments that it does not take, the agent is told what is wrong instead of being cut off.
+func TestEveryToolTellsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	agent := connect(t, serve(t)+mcp.Path, adminKey)
+	for _, tool := range names(t, agent) {
+		answer, failed := call(t, agent, tool, map[string]any{"id": "no such id", "name": "no-such-name", "key": "k", "colour": "green", "body": map[string]any{"colour": "green"}})
+		require.True(t, failed, tool)
+		text, err := json.Marshal(answer)
+		require.NoError(t, err)
+		require.Contains(t, string(text), "colour", "%s names the argument: %s", tool, text)
+	}
+}
+
 func TestNobodyComesInWithoutAKey(t *testing.T) {
 	t.Parallel()
 	url := serve(t) + mcp.Path
@@ -240,7 +253,9 @@ func TestToolsSayWhatTheyTakeAndChange(t *testing.T) {
 	by := map[string]*sdk.Tool{}
 	for _, tool := range list.Tools {
 		by[tool.Name] = tool
-		require.NotEmpty(t, tool.Description, tool.Name)
+		about, route, _ := strings.Cut(tool.Description, "\n\nThis is `")
+		require.Greater(t, len(about), len(tool.Title)+20, "%s says more than its title", tool.Name)
+		require.Regexp(t, "^(GET|PUT|POST|PATCH|DELETE) /v1/", route, tool.Name)
 		raw, err := json.Marshal(tool.InputSchema)
 		require.NoError(t, err)
 		require.NotContains(t, string(raw), "#/components/", tool.Name)
@@ -253,6 +268,25 @@ func TestToolsSayWhatTheyTakeAndChange(t *testing.T) {
 			require.NotNil(t, schema.Defs[name], "%s refers to %s", tool.Name, name)
 		}
 	}
+	for name, tool := range by {
+		var schema struct {
+			Properties map[string]struct {
+				Description string `json:"description"`
+				Examples    []any  `json:"examples"`
+			} `json:"properties"`
+		}
+		raw, err := json.Marshal(tool.InputSchema)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(raw, &schema))
+		for argument, of := range schema.Properties {
+			require.NotEmpty(t, of.Description, "%s: %s", name, argument)
+			if argument == "body" || argument == "id" {
+				require.NotEmpty(t, of.Examples, "%s: %s", name, argument)
+			}
+		}
+	}
+	require.True(t, *by["test_request"].Annotations.OpenWorldHint, "it sends what it is told to")
+	require.False(t, *by["list_runs"].Annotations.OpenWorldHint)
 	require.True(t, by["list_runs"].Annotations.ReadOnlyHint)
 	require.True(t, by["explain"].Annotations.ReadOnlyHint)
 	require.False(t, by["run_endpoint"].Annotations.ReadOnlyHint)

@@ -28,15 +28,29 @@ func newSchema(doc *openapi3.T) *schema {
 	return &schema{doc: doc, properties: map[string]any{}, defs: map[string]any{}}
 }
 
+// argument is what a tool takes under one name.
+type argument struct {
+	name        string
+	schema      *openapi3.SchemaRef
+	description string
+	required    bool
+	examples    []any
+}
+
 // add adds an argument.
-func (s *schema) add(name string, of *openapi3.SchemaRef, description string, required bool) {
-	property := s.convert(of)
-	if m, ok := property.(map[string]any); ok && description != "" {
-		m["description"] = description
+func (s *schema) add(a argument) {
+	property := s.convert(a.schema)
+	if m, ok := property.(map[string]any); ok {
+		if a.description != "" {
+			m["description"] = a.description
+		}
+		if len(a.examples) > 0 {
+			m["examples"] = a.examples
+		}
 	}
-	s.properties[name] = property
-	if required {
-		s.required = append(s.required, name)
+	s.properties[a.name] = property
+	if a.required {
+		s.required = append(s.required, a.name)
 	}
 }
 

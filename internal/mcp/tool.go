@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -33,7 +35,10 @@ type parameter struct {
 }
 
 // bodyArgument is the argument that holds the body of a request.
-const bodyArgument = "body"
+const (
+	bodyArgument    = "body"
+	bodyDescription = "What the request says, as an object. Everything that is not known is refused, and every bad field is named."
+)
 
 // tools returns what the contract offers, by name. A contract that cannot be read is a fault of the build, which every test would meet,
 // so it panics.
@@ -49,6 +54,7 @@ var tools = sync.OnceValue(func() []tool {
 		for method, op := range item.Operations() {
 			if t, offered := toolOf(doc, item, op); offered {
 				t.method, t.route = method, route
+				t.described.Description = described(op, method, route)
 				list = append(list, t)
 			}
 		}
@@ -70,16 +76,21 @@ func toolOf(doc *openapi3.T, item *openapi3.PathItem, op *openapi3.Operation) (t
 	input := newSchema(doc)
 	for _, p := range append(slices.Clone(item.Parameters), op.Parameters...) {
 		t.parameters = append(t.parameters, parameter{argument: argumentOf(p.Value.Name), name: p.Value.Name, in: p.Value.In})
-		input.add(argumentOf(p.Value.Name), p.Value.Schema, p.Value.Description, p.Value.Required)
+		input.add(argument{
+			name: argumentOf(p.Value.Name), schema: p.Value.Schema, description: p.Value.Description, required: p.Value.Required, examples: examplesOf(p.Value.Example, p.Value.Examples),
+		})
 	}
 	if op.RequestBody != nil {
 		for media, content := range op.RequestBody.Value.Content {
 			t.media, t.bodied = media, op.RequestBody.Value.Required
-			input.add(bodyArgument, content.Schema, op.RequestBody.Value.Description, op.RequestBody.Value.Required)
+			input.add(argument{
+				name: bodyArgument, schema: content.Schema, description: cmp.Or(op.RequestBody.Value.Description, bodyDescription), required: t.bodied,
+				examples: examplesOf(content.Example, content.Examples),
+			})
 		}
 	}
 	t.described = &sdk.Tool{
-		Name: snake(op.OperationID), Title: op.Summary, Description: strings.TrimSpace(op.Summary + ".\n\n" + op.Description),
+		Name: snake(op.OperationID), Title: op.Summary,
 		InputSchema: input.object(), Annotations: hints(item, op, t.scope),
 	}
 	return t, true
@@ -90,8 +101,41 @@ func hints(item *openapi3.PathItem, op *openapi3.Operation, scope auth.Scope) *s
 	deletes := item.Delete == op
 	return &sdk.ToolAnnotations{
 		Title: op.Summary, ReadOnlyHint: readOnly(item, op, scope), DestructiveHint: &deletes, IdempotentHint: deletes || item.Put == op,
-		OpenWorldHint: new(false),
+		OpenWorldHint: new(slices.Contains(outward(), op.OperationID)),
 	}
+}
+
+// outward names the operations by which somebody outside is sent something at once.
+func outward() []string {
+	return []string{"testEndpoint", "testRequest", "testNoticeRule", "runEndpoint", "retryNotice"}
+}
+
+// described returns what a tool is for. The last line names the route, by which documents and errors speak of it.
+func described(op *openapi3.Operation, method, route string) string {
+	text := sentence(op.Summary)
+	if op.Description != "" {
+		text += "\n\n" + strings.TrimSpace(op.Description)
+	}
+	return text + "\n\nThis is `" + method + " " + route + "` of the API."
+}
+
+// sentence ends a text.
+func sentence(text string) string {
+	if strings.HasSuffix(text, "?") || strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}
+
+// examplesOf returns the examples that the contract gives of a value.
+func examplesOf(one any, named openapi3.Examples) (list []any) {
+	if one != nil {
+		list = append(list, one)
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		list = append(list, named[name].Value.Value)
+	}
+	return list
 }
 
 // readOnly reports whether an operation changes nothing: it is a GET, or asks for no more than the scope read.
