@@ -22,6 +22,7 @@ type Parcel struct {
 	Channel        Channel
 	Remind         time.Duration
 	RuleGone       bool      // nobody knows any more where it goes
+	Untold         bool      // nobody was told that its episode began
 	HeldUntil      time.Time // by a maintenance window; zero: by none
 	SecretsVersion int64     // of the tenant
 	Now            time.Time // in database time, when it was claimed
@@ -64,7 +65,9 @@ func (p *Parcel) Judge() (Verdict, string) {
 		return Mute, "the rule is gone"
 	case p.Attempts > 0 && !p.Held: // The receiver may have it already.
 		return Send, ""
-	case p.Held && !p.ClosedAt.IsZero():
+	case p.Untold:
+		return Mute, "nobody was told that it began"
+	case p.Held && !p.ClosedAt.IsZero() && p.Kind != Recovered: // Who knows of its begin is told of its end, if later.
 		return Mute, "a maintenance window held it, and the episode is over"
 	case p.HeldUntil.After(p.Now):
 		return Postpone, ""

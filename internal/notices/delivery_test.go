@@ -29,6 +29,9 @@ func TestAParcelIsSentUnlessSomethingHoldsIt(t *testing.T) {
 	window := func(p *notices.Parcel) { p.HeldUntil = noon.Add(time.Hour) }
 	over := func(p *notices.Parcel) { p.ClosedAt = noon.Add(-time.Second) }
 	held := func(p *notices.Parcel) { p.Held = true }
+	recovered := func(p *notices.Parcel) { p.Kind = notices.Recovered }
+	reminder := func(p *notices.Parcel) { p.Kind = notices.Reminder }
+	untold := func(p *notices.Parcel) { p.Untold = true }
 	for name, c := range map[string]struct {
 		edits []func(*notices.Parcel)
 		want  notices.Verdict
@@ -42,6 +45,10 @@ func TestAParcelIsSentUnlessSomethingHoldsIt(t *testing.T) {
 		"OverWhenTheWindowIs":         {[]func(*notices.Parcel){held, over}, notices.Mute},
 		"OverWhileTheWindowLasts":     {[]func(*notices.Parcel){held, over, window}, notices.Mute},
 		"HeldByAnotherWindow":         {[]func(*notices.Parcel){held, window}, notices.Postpone},
+		"EndOfWhatWasToldBefore":      {[]func(*notices.Parcel){held, over, recovered}, notices.Send},
+		"EndWhileTheWindowLasts":      {[]func(*notices.Parcel){over, recovered, window}, notices.Postpone},
+		"EndOfWhatNobodyWasTold":      {[]func(*notices.Parcel){over, recovered, untold}, notices.Mute},
+		"ReminderThatCameTooLate":     {[]func(*notices.Parcel){held, over, reminder}, notices.Mute},
 		"OverWithoutAWindow":          {[]func(*notices.Parcel){over}, notices.Send},
 		"TriedBeforeTheWindow":        {[]func(*notices.Parcel){window, func(p *notices.Parcel) { p.Attempts = 1 }}, notices.Send},
 		"TriedAfterAWindowAndNowOver": {[]func(*notices.Parcel){held, over, func(p *notices.Parcel) { p.Attempts = 1 }}, notices.Mute},

@@ -57,7 +57,7 @@ func parcelOf(row dbsqlc.NoticeListClaimedRow, now time.Time) (*notices.Parcel, 
 		return nil, err
 	}
 	p := &notices.Parcel{
-		Notice: n, TenantID: row.TenantID, Token: row.ClaimToken, RuleGone: row.Channel == nil, HeldUntil: row.HeldUntil,
+		Notice: n, TenantID: row.TenantID, Token: row.ClaimToken, RuleGone: row.Channel == nil, Untold: row.Untold, HeldUntil: row.HeldUntil,
 		SecretsVersion: row.SecretsVersion, Now: now,
 	}
 	if row.RemindMs != nil {

@@ -249,11 +249,15 @@ WHERE n.id = ANY (ARRAY(
 RETURNING n.id, n.claim_token;
 
 -- name: NoticeListClaimed :many
--- What is to be told, and by which rule. A maintenance window that holds it is told by its end.
+-- What is to be told, and by which rule. A maintenance window that holds it is told by its end. Of an episode whose begin nobody was told,
+-- nobody is told anything else.
 SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_token, n.held,
        ep.id AS episode_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail,
        e.name AS endpoint_name, e.labels AS endpoint_labels, t.secrets_version,
        r.channel, r.remind_ms,
+       (n.kind <> 'opened' AND EXISTS (SELECT 1
+                                       FROM notices o
+                                       WHERE o.episode_id = n.episode_id AND o.kind = 'opened' AND o.state = 'muted' AND o.attempts = 0))::boolean AS untold,
        coalesce((SELECT max(w.ends_at)
                  FROM maintenance_windows w
                  WHERE w.tenant_id = n.tenant_id

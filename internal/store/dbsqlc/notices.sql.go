@@ -425,6 +425,9 @@ SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_to
        ep.id AS episode_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail,
        e.name AS endpoint_name, e.labels AS endpoint_labels, t.secrets_version,
        r.channel, r.remind_ms,
+       (n.kind <> 'opened' AND EXISTS (SELECT 1
+                                       FROM notices o
+                                       WHERE o.episode_id = n.episode_id AND o.kind = 'opened' AND o.state = 'muted' AND o.attempts = 0))::boolean AS untold,
        coalesce((SELECT max(w.ends_at)
                  FROM maintenance_windows w
                  WHERE w.tenant_id = n.tenant_id
@@ -467,10 +470,12 @@ type NoticeListClaimedRow struct {
 	SecretsVersion int64
 	Channel        json.RawMessage
 	RemindMs       *int64
+	Untold         bool
 	HeldUntil      time.Time
 }
 
-// What is to be told, and by which rule. A maintenance window that holds it is told by its end.
+// What is to be told, and by which rule. A maintenance window that holds it is told by its end. Of an episode whose begin nobody was told,
+// nobody is told anything else.
 func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeListClaimedParams) ([]NoticeListClaimedRow, error) {
 	rows, err := db.Query(ctx, noticeListClaimed, arg.Now, arg.Ids)
 	if err != nil {
@@ -501,6 +506,7 @@ func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeList
 			&i.SecretsVersion,
 			&i.Channel,
 			&i.RemindMs,
+			&i.Untold,
 			&i.HeldUntil,
 		); err != nil {
 			return nil, err
