@@ -2,6 +2,9 @@ package courier_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -197,11 +200,22 @@ func TestAWebhookIsSigned(t *testing.T) {
 	want, err := signing.Sign(signing.Message{ID: h.Get(signing.HeaderID), At: time.Unix(seconds, 0), Body: got[0].body}, []secrets.Text{key})
 	require.NoError(t, err)
 	require.Equal(t, want.Get(signing.HeaderSignature), h.Get(signing.HeaderSignature))
+	require.Equal(t, "v1,"+signature(t, key.Reveal(), h.Get("webhook-id")+"."+h.Get("webhook-timestamp")+"."+string(got[0].body)), h.Get("webhook-signature"))
 	require.True(t, strings.HasPrefix(h.Get(signing.HeaderID), "ntc_"))
 	var body map[string]any
 	require.NoError(t, json.Unmarshal(got[0].body, &body))
 	require.Equal(t, "notice.opened", body["type"])
 	require.Equal(t, `"Shop <!channel> & co" fails: 3 failures in a row`, body["data"].(map[string]any)["summary"])
+}
+
+// signature is what Standard Webhooks asks for, made of nothing but the standard library.
+func signature(t *testing.T, key, content string) string {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(key, "whsec_"))
+	require.NoError(t, err)
+	mac := hmac.New(sha256.New, raw)
+	mac.Write([]byte(content))
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
 // TestWhatFailsIsSentAgainUnderTheSameID has a receiver that is away at first.
