@@ -3,6 +3,7 @@ package deploy
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -99,6 +100,8 @@ func TestAlertsLookAtWhatExistsAndSayWhatToDo(t *testing.T) {
 		require.NotEmpty(t, rule.Annotations["summary"], name)
 		require.Regexp(t, `\.$`, rule.Annotations["description"], name)
 		require.Equal(t, "docs/operations.md#"+strings.ToLower(name), rule.Annotations["runbook"])
+		line := fmt.Sprintf("| %s | [%s](#%s) | %s |\n", rule.Labels["severity"], name, strings.ToLower(name), rule.Annotations["summary"])
+		require.Contains(t, manual, line, "the manual lists every alert by what it wakes")
 		_, section, found := strings.Cut(manual, "\n### "+name+"\n")
 		require.True(t, found, "the operations manual has no section %s", name)
 		section, _, _ = strings.Cut(section, "\n### ")
