@@ -240,5 +240,5 @@ func TestTheGuaranteeCardIsShownAsItWasWritten(t *testing.T) {
 		require.Contains(t, show(c), want)
 	}
 	require.Contains(t, show(c[:1]), "no promise broken")
-	require.Contains(t, show(nil), "This build carries no card")
+	require.Contains(t, show(nil), "this build carries no guarantee card")
 }
