@@ -59,6 +59,7 @@ var (
 	errLimit        = errors.New("too many redirects")
 	errDowngrade    = errors.New("the redirect leaves https")
 	errSwitched     = errors.New("the answer switches protocols")
+	errStatus       = errors.New("the answer has no status of three digits")
 	errSealed       = errors.New("the exchange has ended")
 	errLate         = errors.New("the request would have left too late")
 	errHeaderFields = errors.New("the answer has too many header fields")
@@ -159,8 +160,12 @@ func explainProtocol(err error) string {
 	switch {
 	case errors.Is(err, errPacked), errors.Is(err, errRatio):
 		return "the compressed answer is longer, or expands further, than may be"
+	case errors.Is(err, errHalf):
+		return "the compressed answer ends in the middle"
 	case errors.Is(err, errFlood):
 		return "the target sent far more over HTTP/2 than was asked of it"
+	case errors.Is(err, errStatus):
+		return "the answer has a status that is not one of 200 to 999"
 	default:
 		return "the answer is not valid HTTP, or its header is larger than 64 KiB"
 	}

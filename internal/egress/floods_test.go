@@ -102,6 +102,48 @@ func TestHTTP2FloodsEndInTime(t *testing.T) {
 	}
 }
 
+// TestHTTP2StatusesHaveThreeDigits: the transport takes any number for a status, and a record of a run does not.
+func TestHTTP2StatusesHaveThreeDigits(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"0", "-5", "7", "99", "1000", "65736", "99999999", "18446744073709551816", "abc", "", "101"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			server, client := secured(t, Config{})
+			target := egresstest.StartH2(t, server, func(c *egresstest.H2Conn) {
+				if _, stream, ok := c.Next(); ok && c.Head(stream, status, nil, true) {
+					c.AwaitHangup()
+				}
+			})
+			e, response := fails(t, client, get(target.URL()))
+			require.Equal(t, ProtocolError, e.Reason, "%v", e.Err)
+			require.True(t, e.Sent)
+			require.Zero(t, response.StatusCode)
+		})
+	}
+}
+
+// TestHTTP2TargetsThatTakeNothingEndInTime: no window for a body, and no stream for a request.
+func TestHTTP2TargetsThatTakeNothingEndInTime(t *testing.T) {
+	t.Parallel()
+	for name, setting := range map[string]http2.Setting{
+		"NoWindow":  {ID: http2.SettingInitialWindowSize, Val: 0},
+		"NoStreams": {ID: http2.SettingMaxConcurrentStreams, Val: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, client := secured(t, Config{})
+			target := egresstest.StartH2(t, server, func(c *egresstest.H2Conn) { c.AwaitHangup() }, setting)
+			for range 3 {
+				request := get(target.URL())
+				request.Method, request.Body, request.Timeout = http.MethodPost, make([]byte, 100_000), 300*time.Millisecond
+				e, _ := fails(t, client, request)
+				require.Equal(t, Timeout, e.Reason, "%v", e.Err)
+			}
+			require.LessOrEqual(t, target.Conns(), 3, "a call may ask for a connection of its own, and for no more")
+		})
+	}
+}
+
 // TestHTTP2TargetMayNotSpeakForEver floods a connection on which nothing is asked any more.
 func TestHTTP2TargetMayNotSpeakForEver(t *testing.T) {
 	t.Parallel()
