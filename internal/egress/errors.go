@@ -69,6 +69,7 @@ var (
 	errBusyHost     = errors.New("too many calls to the host are under way")
 	errFlood        = errors.New("the target sends more than was asked for")
 	errGoneAway     = errors.New("the target ends the connection")
+	errNoStreams    = errors.New("the target takes no request on its connections")
 	errUpgraded     = errors.New("the target speaks HTTP/2")
 )
 
@@ -179,6 +180,9 @@ func explainSize(err error) string {
 }
 
 func explainLoss(err error) string {
+	if errors.Is(err, errNoStreams) {
+		return "the target takes no request on the connections that it accepts, so nothing was sent"
+	}
 	if ended, ok := errors.AsType[streamError](err); ok {
 		if ended.Code == codeRefusedStream {
 			return "the target refused the request unseen"

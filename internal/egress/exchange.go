@@ -141,23 +141,29 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 		return nil, at, err
 	}
 	x.sent = true
-	if answer.StatusCode == http.StatusSwitchingProtocols {
+	if err := unfit(answer); err != nil {
 		answer.Body.Close()
-		return nil, at, &fault{reason: ProtocolError, err: errSwitched}
-	}
-	if answer.StatusCode < 200 || answer.StatusCode > maxStatus {
-		answer.Body.Close()
-		return nil, at, &fault{reason: ProtocolError, err: errStatus}
-	}
-	if tooMany(answer.Header) {
-		answer.Body.Close()
-		return nil, at, &fault{reason: ResponseTooLarge, err: errHeaderFields}
+		return nil, at, err
 	}
 	answer.Body = x.patience.follow(answer.Body, x.cancel)
 	if asked {
 		unpack(answer)
 	}
 	return answer, at, nil
+}
+
+// unfit returns why the head of an answer is none that a call may end with, or nil.
+func unfit(answer *http.Response) error {
+	switch {
+	case answer.StatusCode == http.StatusSwitchingProtocols:
+		return &fault{reason: ProtocolError, err: errSwitched}
+	case answer.StatusCode < 200 || answer.StatusCode > maxStatus:
+		return &fault{reason: ProtocolError, err: errStatus}
+	case tooMany(answer.Header):
+		return &fault{reason: ResponseTooLarge, err: errHeaderFields}
+	default:
+		return nil
+	}
 }
 
 // repeatable reports whether the request of an attempt that failed may go out once more: a kept connection was dead before a byte of it left,
