@@ -49,7 +49,11 @@ type (
 	}
 	endpointsResumeCmd struct{ endpointArg }
 	endpointsRunCmd    struct{ endpointArg }
-	endpointsDeleteCmd struct{ endpointArg }
+	endpointsDeleteCmd struct {
+		endpointArg
+
+		IfVersion int64 `placeholder:"N" help:"Only if the endpoint still has this version."`
+	}
 	endpointsListCmd   struct {
 		serverFlag
 
@@ -117,7 +121,7 @@ func (cmd *endpointsDeleteCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.read(r.api.ArchiveEndpointWithResponse(ctx, id)); err != nil {
+	if _, err := r.read(r.api.ArchiveEndpointWithResponse(ctx, id, &client.ArchiveEndpointParams{IfMatch: versionTag(cmd.IfVersion)})); err != nil {
 		return err
 	}
 	if s.json {
