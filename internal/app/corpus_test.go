@@ -147,7 +147,7 @@ func badRequests(path string) []badInput {
 		{name: "a slash too many", method: "GET", path: "//v1/endpoints", status: 404, code: "route_not_found"},
 		{name: "a slash in the middle", path: "/v1//endpoints", body: "{}", status: 404, code: "route_not_found"},
 		{name: "a way up", method: "GET", path: "/v1/endpoints/../keys", status: 404, code: "route_not_found"},
-		{name: "a key that is a way up", method: "PUT", path: "/v1/endpoints/by-key/..", body: "{}", status: 404, code: "route_not_found"},
+		{name: "a key that is a way up", method: "PUT", path: "/v1/endpoints/by-key/..", body: `{"name":"p"}`, status: 422, code: "invalid_characters"},
 		{name: "a key that is no text", method: "PUT", path: "/v1/endpoints/by-key/%ff", body: `{"name":"p"}`, status: 422, code: "invalid_characters"},
 		{name: "limit", method: "GET", path: "/v1/endpoints?limit=501", status: 400, code: "out_of_range"},
 		{name: "cursor", method: "GET", path: "/v1/endpoints?cursor=%25%25%25", status: 400, code: "invalid_cursor"},
