@@ -198,3 +198,13 @@ func occupy(ctx context.Context, pool *pgxpool.Pool, conns int) (release func(),
 	}
 	return release, nil
 }
+
+// AuditStatement returns what a list of changes asks the database.
+func AuditStatement(p dbsqlc.AuditListParams) Asked {
+	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().AuditList(context.Background(), q, p); return err })
+}
+
+// NoticesStatement returns what a list of notices asks the database.
+func NoticesStatement(p dbsqlc.NoticeListParams) Asked {
+	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().NoticeList(context.Background(), q, p); return err })
+}
