@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -41,7 +40,11 @@ type endpointsCreateCmd struct {
 
 // Run registers the endpoint and prints it.
 func (cmd *endpointsCreateCmd) Run(ctx context.Context, s *session) error {
-	body, err := cmd.body(s)
+	fields, err := cmd.fields()
+	if err != nil {
+		return err
+	}
+	body, err := s.objectFrom("endpoint", cmd.File, fields)
 	if err != nil {
 		return err
 	}
@@ -54,27 +57,6 @@ func (cmd *endpointsCreateCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return s.printEndpoint(raw)
-}
-
-// body returns what to send. It judges nothing that the server judges.
-func (cmd *endpointsCreateCmd) body(s *session) (json.RawMessage, error) {
-	fields, err := cmd.fields()
-	switch {
-	case err != nil:
-		return nil, err
-	case cmd.File == "":
-		return json.Marshal(fields)
-	case len(fields) > 0:
-		return nil, usageError{"give the endpoint by --file or by flags, not by both"}
-	}
-	text, err := s.readFile(cmd.File)
-	if err != nil {
-		return nil, err
-	}
-	if !json.Valid(text) {
-		return nil, usageError{cmd.File + " does not hold one JSON object"}
-	}
-	return bytes.TrimSpace(text), nil
 }
 
 // fields returns the fields that the flags set, by their names in the API.

@@ -80,6 +80,17 @@ func (s *session) readObject(name string) (json.RawMessage, error) {
 	return bytes.TrimSpace(text), nil
 }
 
+// objectFrom returns the object to send: from a file, or made of what the flags set. It judges nothing that the server judges.
+func (s *session) objectFrom(what, file string, flags map[string]any) (json.RawMessage, error) {
+	switch {
+	case file == "":
+		return json.Marshal(flags)
+	case len(flags) > 0:
+		return nil, usageError{"give the " + what + " by --file or by flags, not by both"}
+	}
+	return s.readObject(file)
+}
+
 // endpointsPutCmd is `rubato endpoints put`.
 type endpointsPutCmd struct {
 	serverFlag

@@ -107,7 +107,11 @@ type (
 
 // Run stores a rule.
 func (cmd *noticesSetCmd) Run(ctx context.Context, s *session) error {
-	body, err := cmd.body(s)
+	fields, err := cmd.fields()
+	if err != nil {
+		return err
+	}
+	body, err := s.objectFrom("rule", cmd.File, fields)
 	if err != nil {
 		return err
 	}
@@ -120,20 +124,6 @@ func (cmd *noticesSetCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return s.printNoticeRule(raw)
-}
-
-// body returns what to send. It judges nothing that the server judges.
-func (cmd *noticesSetCmd) body(s *session) (json.RawMessage, error) {
-	fields, err := cmd.fields()
-	switch {
-	case err != nil:
-		return nil, err
-	case cmd.File == "":
-		return json.Marshal(fields)
-	case len(fields) > 0:
-		return nil, usageError{"give the rule by --file or by flags, not by both"}
-	}
-	return s.readObject(cmd.File)
 }
 
 // fields returns the fields that the flags set, by their names in the API.
@@ -171,23 +161,12 @@ func (cmd *noticesSetCmd) fields() (map[string]any, error) {
 }
 
 // scopeFields returns the fields that say which endpoints something is about.
-func scopeFields(endpoint string, pairs []string) (map[string]any, error) {
+func scopeFields(endpoint string, labels []string) (map[string]any, error) {
 	fields := map[string]any{}
 	if endpoint != "" {
 		fields["endpointId"] = endpoint
 	}
-	labels := map[string]string{}
-	for _, pair := range pairs {
-		name, value, found := strings.Cut(pair, "=")
-		if !found {
-			return nil, usageError{strconv.Quote(pair) + ` has no "=" between its name and its value`}
-		}
-		labels[name] = value
-	}
-	if len(labels) > 0 {
-		fields["labels"] = labels
-	}
-	return fields, nil
+	return fields, pairs(fields, "labels", labels, "=")
 }
 
 // Run prints a rule.

@@ -37,7 +37,7 @@ func (cmd *endpointsTestCmd) Run(ctx context.Context, s *session) error {
 
 // Run sends the request of an endpoint that is not registered once and prints what came back.
 func (cmd *testCmd) Run(ctx context.Context, s *session) error {
-	body, err := (&endpointsCreateCmd{File: cmd.File}).body(s)
+	body, err := s.readObject(cmd.File)
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (l *trail) add(o auditlog.Object, before, after map[string]any) {
 }
 
 // write inserts what was gathered.
-func (l *trail) write(ctx context.Context, tx pgx.Tx, db *DB, act auditlog.Act) error {
+func (l *trail) write(ctx context.Context, tx opened, db *DB, act auditlog.Act) error {
 	if len(l.rows.Ids) == 0 {
 		return nil
 	}

@@ -80,11 +80,12 @@ func (s *Endpoints) CreateMany(
 ) (taken []endpoints.ID, err error) {
 	var b bulk
 	var now time.Time
-	err = s.db.tx(ctx, func(tx pgx.Tx) error {
+	clock := func(q dbsqlc.DBTX) (err error) {
+		now, err = s.db.decisionTime(ctx, q)
+		return err
+	}
+	err = s.db.txAfter(ctx, []statement{clock}, func(tx opened) error {
 		taken = nil
-		if now, err = s.db.decisionTime(ctx, tx); err != nil {
-			return fmt.Errorf("reading the database's time: %w", err)
-		}
 		all, err := create(now)
 		if err != nil {
 			return err

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
 	"rubato/internal/store/dbsqlc"
@@ -102,7 +100,7 @@ func (b *bulk) decided(e *endpoints.Endpoint, r endpoints.Recorded) error {
 }
 
 // write writes what was gathered of an act.
-func (b *bulk) write(ctx context.Context, tx pgx.Tx, db *DB, act auditlog.Act) error {
+func (b *bulk) write(ctx context.Context, tx opened, db *DB, act auditlog.Act) error {
 	if len(b.schedules.EndpointIds) > 0 {
 		if err := db.q.ScheduleInsertMany(ctx, tx, b.schedules); err != nil {
 			return fmt.Errorf("inserting %d schedules: %w", len(b.schedules.EndpointIds), err)
@@ -127,7 +125,7 @@ func (b *bulk) write(ctx context.Context, tx pgx.Tx, db *DB, act auditlog.Act) e
 }
 
 // told writes what others may read of the act: skipped due times, events, the audit log.
-func (b *bulk) told(ctx context.Context, tx pgx.Tx, db *DB, act auditlog.Act) error {
+func (b *bulk) told(ctx context.Context, tx opened, db *DB, act auditlog.Act) error {
 	if len(b.history.rows.Ids) > 0 {
 		if err := pipeline(ctx, tx, b.history.writes(ctx, db)...); err != nil {
 			return fmt.Errorf("recording %d ranges of skipped due times: %w", len(b.history.rows.Ids), err)
@@ -139,7 +137,7 @@ func (b *bulk) told(ctx context.Context, tx pgx.Tx, db *DB, act auditlog.Act) er
 	return b.trail.write(ctx, tx, db, act)
 }
 
-func (c *edits) write(ctx context.Context, tx pgx.Tx, db *DB) error {
+func (c *edits) write(ctx context.Context, tx opened, db *DB) error {
 	if len(c.versions) == 0 {
 		return nil
 	}

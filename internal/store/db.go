@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -177,19 +178,20 @@ type opened interface {
 	sender
 }
 
-// txAfter is tx for a change of one endpoint. Its BEGIN travels with the statements of first, so that it takes two round trips less than
-// a transaction that asks one by one; act sees what they read. Every statement in it finds rows by key, so its plan is made once.
+// txAfter is tx for new endpoints and for a change of one. Its BEGIN travels with the statements of first, so that it takes two round trips
+// less than a transaction that asks one by one; act sees what they read. Every statement in it finds rows by key, so its plan is made once,
+// and so is that of the lookups behind the foreign keys of each new row.
 func (db *DB) txAfter(ctx context.Context, first []statement, act func(tx opened) error) error {
 	conn, err := db.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release() // It closes a connection whose transaction could not be ended.
-	begin := []statement{
+	first = slices.Concat([]statement{
 		func(q dbsqlc.DBTX) error { return db.q.Begin(ctx, q) },
 		func(q dbsqlc.DBTX) error { return db.q.KeepPlans(ctx, q) },
-	}
-	if err = pipeline(ctx, conn, append(begin, first...)...); err == nil {
+	}, first)
+	if err = pipeline(ctx, conn, first...); err == nil {
 		err = act(conn)
 	}
 	if err == nil {

@@ -46,7 +46,7 @@ func (v *events) writes(ctx context.Context, db *DB) []statement {
 	return []statement{func(tx dbsqlc.DBTX) error { return db.q.EventInsertMany(ctx, tx, v.rows) }}
 }
 
-func (v *events) write(ctx context.Context, tx pgx.Tx, db *DB) error {
+func (v *events) write(ctx context.Context, tx opened, db *DB) error {
 	for _, insert := range v.writes(ctx, db) {
 		if err := insert(tx); err != nil {
 			return fmt.Errorf("telling of %d events: %w", len(v.rows.Kinds), err)

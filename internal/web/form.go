@@ -122,6 +122,14 @@ func (v *visit) edit() error {
 
 // refuse shows the form again, with every error at its field.
 func (v *visit) refuse(f form, err error) error {
+	if err := f.take(err); err != nil {
+		return err
+	}
+	return v.refill(f)
+}
+
+// take keeps what the API has against what was typed, to be shown. Errors that are about something else it returns.
+func (f *form) take(err error) error {
 	problem := problemOf(err)
 	if problem.Status >= http.StatusInternalServerError {
 		return err
@@ -130,7 +138,7 @@ func (v *visit) refuse(f form, err error) error {
 	if problem.Errors == nil {
 		f.problem = sentence(problem.Detail)
 	}
-	return v.refill(f)
+	return nil
 }
 
 func (v *visit) refill(f form) error {

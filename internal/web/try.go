@@ -28,13 +28,8 @@ func (v *visit) try() error {
 		if err == nil {
 			return v.part(testPart(result))
 		}
-		problem := problemOf(err)
-		if problem.Status >= http.StatusInternalServerError {
+		if err := f.take(err); err != nil {
 			return err
-		}
-		f.blame(problem.Errors)
-		if problem.Errors == nil {
-			f.problem = sentence(problem.Detail)
 		}
 	}
 	return v.part(refusedTry(f))
