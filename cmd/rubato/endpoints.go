@@ -54,7 +54,7 @@ type (
 
 		IfVersion int64 `placeholder:"N" help:"Only if the endpoint still has this version."`
 	}
-	endpointsListCmd   struct {
+	endpointsListCmd struct {
 		serverFlag
 
 		Label      []string `placeholder:"NAME=VALUE" sep:"none" help:"Only those with this label; may be repeated."`

@@ -73,7 +73,7 @@ func TestListsOfWhatWasDoneAndToldReadNoMoreThanTheyReturn(t *testing.T) {
 		"NoticesOfUsual":    notices(func(p *dbsqlc.NoticeListParams) { p.Rule = new("usual") }),
 		"NoticesOfRare":     notices(func(p *dbsqlc.NoticeListParams) { p.Rule = new("rare") }),
 		"NoticesOfNoRule":   notices(func(p *dbsqlc.NoticeListParams) { p.Rule = new("none") }),
-		"NoticesOfEndpoint": notices(func(p *dbsqlc.NoticeListParams) { p.EndpointID = (*dbsqlc.UUID)(&e) }),
+		"NoticesOfEndpoint": notices(func(p *dbsqlc.NoticeListParams) { p.EndpointID = &e }),
 	} {
 		plan, text := b.explain(t, s)
 		plan.each(func(n node) {
