@@ -2871,6 +2871,12 @@ type PutEndpointByKeyParams struct {
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
+// ArchiveEndpointParams defines parameters for ArchiveEndpoint.
+type ArchiveEndpointParams struct {
+	// IfMatch The `ETag` of what is to be archived; 412 when the endpoint was changed since. `*` matches any.
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
 // PatchEndpointParams defines parameters for PatchEndpoint.
 type PatchEndpointParams struct {
 	// IfMatch The `ETag` that the edit is based on; 412 when the endpoint was changed since. `*` matches any.
@@ -3258,7 +3264,7 @@ type ClientInterface interface {
 	// It never runs again; its history stays. A run that is live goes on. Archiving twice is no error.
 	//
 	// Corresponds with DELETE /v1/endpoints/{id} (the `ArchiveEndpoint` operationId).
-	ArchiveEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ArchiveEndpoint(ctx context.Context, id EndpointID, params *ArchiveEndpointParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetEndpoint Read an endpoint
 	//
@@ -4009,8 +4015,8 @@ func (c *Client) PutEndpointByKey(ctx context.Context, key EndpointKey, params *
 // It never runs again; its history stays. A run that is live goes on. Archiving twice is no error.
 //
 // Corresponds with DELETE /v1/endpoints/{id} (the `ArchiveEndpoint` operationId).
-func (c *Client) ArchiveEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewArchiveEndpointRequest(c.Server, id)
+func (c *Client) ArchiveEndpoint(ctx context.Context, id EndpointID, params *ArchiveEndpointParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewArchiveEndpointRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5747,7 +5753,7 @@ func NewPutEndpointByKeyRequestWithBody(server string, key EndpointKey, params *
 }
 
 // NewArchiveEndpointRequest constructs an http.Request for the ArchiveEndpoint method
-func NewArchiveEndpointRequest(server string, id EndpointID) (*http.Request, error) {
+func NewArchiveEndpointRequest(server string, id EndpointID, params *ArchiveEndpointParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -5775,6 +5781,21 @@ func NewArchiveEndpointRequest(server string, id EndpointID) (*http.Request, err
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -8552,7 +8573,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /v1/endpoints/{id} (the `ArchiveEndpoint` operationId).
-	ArchiveEndpointWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*ArchiveEndpointResponse, error)
+	ArchiveEndpointWithResponse(ctx context.Context, id EndpointID, params *ArchiveEndpointParams, reqEditors ...RequestEditorFn) (*ArchiveEndpointResponse, error)
 
 	// GetEndpointWithResponse Read an endpoint
 	//
@@ -9921,6 +9942,8 @@ type ArchiveEndpointResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationProblemJSON412 *VersionMismatch
 	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
 	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
@@ -9953,6 +9976,11 @@ func (r ArchiveEndpointResponse) GetApplicationProblemJSON403() *Forbidden {
 // GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
 func (r ArchiveEndpointResponse) GetApplicationProblemJSON404() *NotFound {
 	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON412 returns the response for an HTTP 412 `application/problem+json` response
+func (r ArchiveEndpointResponse) GetApplicationProblemJSON412() *VersionMismatch {
+	return r.ApplicationProblemJSON412
 }
 
 // GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
@@ -16665,8 +16693,8 @@ func (c *ClientWithResponses) PutEndpointByKeyWithResponse(ctx context.Context, 
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /v1/endpoints/{id} (the `ArchiveEndpoint` operationId).
-func (c *ClientWithResponses) ArchiveEndpointWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*ArchiveEndpointResponse, error) {
-	rsp, err := c.ArchiveEndpoint(ctx, id, reqEditors...)
+func (c *ClientWithResponses) ArchiveEndpointWithResponse(ctx context.Context, id EndpointID, params *ArchiveEndpointParams, reqEditors ...RequestEditorFn) (*ArchiveEndpointResponse, error) {
+	rsp, err := c.ArchiveEndpoint(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -18475,6 +18503,13 @@ func ParseArchiveEndpointResponse(rsp *http.Response) (*ArchiveEndpointResponse,
 			return nil, err
 		}
 		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest VersionMismatch
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON412 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooManyRequests

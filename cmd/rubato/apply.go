@@ -204,7 +204,7 @@ func (s *session) carryOut(ctx context.Context, r *remote, wanted []endpointFile
 		if st.Action != "delete" {
 			continue
 		}
-		if _, err := r.read(r.api.ArchiveEndpointWithResponse(ctx, st.ID)); err != nil {
+		if _, err := r.read(r.api.ArchiveEndpointWithResponse(ctx, st.ID, nil)); err != nil {
 			return fmt.Errorf("deleting %s: %w", st.ID, err)
 		}
 	}

@@ -40,10 +40,7 @@ func (cmd *endpointsEditCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	params := &client.PatchEndpointParams{}
-	if cmd.IfVersion > 0 {
-		params.IfMatch = new(strconv.Quote(strconv.FormatInt(cmd.IfVersion, 10)))
-	}
+	params := &client.PatchEndpointParams{IfMatch: versionTag(cmd.IfVersion)}
 	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
 		return r.read(r.api.PatchEndpointWithBodyWithResponse(ctx, id, params, "application/merge-patch+json", bytes.NewReader(body)))
 	})
@@ -203,4 +200,12 @@ func (s *session) explainRemotely(ctx context.Context) (refused int, err error) 
 		return refused, fmt.Errorf("reading what to explain: %w", err)
 	}
 	return refused, nil
+}
+
+// versionTag returns the entity tag of a version, nil where none is named.
+func versionTag(version int64) *string {
+	if version <= 0 {
+		return nil
+	}
+	return new(strconv.Quote(strconv.FormatInt(version, 10)))
 }

@@ -49,8 +49,12 @@ type (
 	}
 	endpointsResumeCmd struct{ endpointArg }
 	endpointsRunCmd    struct{ endpointArg }
-	endpointsDeleteCmd struct{ endpointArg }
-	endpointsListCmd   struct {
+	endpointsDeleteCmd struct {
+		endpointArg
+
+		IfVersion int64 `placeholder:"N" help:"Only if the endpoint still has this version."`
+	}
+	endpointsListCmd struct {
 		serverFlag
 
 		Label      []string `placeholder:"NAME=VALUE" sep:"none" help:"Only those with this label; may be repeated."`
@@ -117,7 +121,7 @@ func (cmd *endpointsDeleteCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.read(r.api.ArchiveEndpointWithResponse(ctx, id)); err != nil {
+	if _, err := r.read(r.api.ArchiveEndpointWithResponse(ctx, id, &client.ArchiveEndpointParams{IfMatch: versionTag(cmd.IfVersion)})); err != nil {
 		return err
 	}
 	if s.json {

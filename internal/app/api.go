@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path"
 
 	"golang.org/x/sync/errgroup"
 
@@ -93,10 +94,23 @@ func (c *core) publicServer(l net.Listener, health *telemetry.Health, tester *di
 	mux.Handle(mcp.Path, agents)
 	mux.Handle(mcp.ReadOnlyPath, agents)
 	mux.Handle("/", api)
-	s := newServer(l, mux, c.logger)
+	s := newServer(l, asWritten(mux, api), c.logger)
 	s.http.RegisterOnShutdown(api.Drain)
 	s.http.RegisterOnShutdown(pages.Drain)
 	return s
+}
+
+// asWritten hands requests whose path is not written in its shortest form to the API, which knows no such route and says so. The mux
+// would send a client elsewhere, by a page that no program expects.
+func asWritten(mux, api http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		written := r.URL.EscapedPath()
+		if clean := path.Clean(written); clean != written && clean+"/" != written {
+			api.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // console returns the handler of the console, a client of the API.

@@ -9,23 +9,33 @@ import (
 )
 
 // A worker makes much garbage and keeps little, so the runtime's habit of collecting whenever the heap has doubled costs it a quarter of
-// its time. It collects when the heap has come to heapGoal instead, but not before it has trebled and not after it has grown fivefold.
+// its time under load, and memory for nothing beside. It collects about once in collectEvery instead: a busy worker's heap grows further
+// than an idle one's.
 const (
-	heapGoal       = 48 << 20
-	minGrowth      = 200 // percent of what was live after the last collection
-	maxGrowth      = 400
-	growthInterval = 5 * time.Second
+	collectEvery = time.Second
+	heapFloor    = 24 << 20 // bytes that are not worth a collection
+	minGrowth    = 50       // percent of what was live after the last collection
+	maxGrowth    = 250
+	tendInterval = 200 * time.Millisecond
 )
 
-// tendHeap sets how far the heap may grow, by what is live, until ctx ends. Where the environment says GOGC, that stands.
+// tendHeap sets how far the heap may grow, by what is live and by how fast it grows, until ctx ends. Where the environment says GOGC, that
+// stands.
 func tendHeap(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	ticker := time.NewTicker(growthInterval)
+	ticker := time.NewTicker(tendInterval)
 	defer ticker.Stop()
+	var set int
+	_, before := heap()
 	for {
-		debug.SetGCPercent(growth(liveHeap()))
+		live, allocated := heap()
+		if next := growth(live, (allocated-before)*uint64(collectEvery/tendInterval)); apart(set, next) {
+			debug.SetGCPercent(next) // It stops the world for a moment.
+			set = next
+		}
+		before = allocated
 		select {
 		case <-ctx.Done():
 			return
@@ -34,16 +44,21 @@ func tendHeap(ctx context.Context) {
 	}
 }
 
-// growth returns by how many percent the heap may grow while so many bytes of it are live.
-func growth(live uint64) int {
+// growth returns by how many percent the heap may grow while so many bytes of it are live and so many are allocated in collectEvery.
+func growth(live, allocated uint64) int {
 	if live == 0 {
 		return maxGrowth
 	}
-	return int(min(max(heapGoal*100/live, minGrowth+100), maxGrowth+100)) - 100
+	goal := max(live+allocated, heapFloor)
+	return int(min(max(goal*100/live, minGrowth+100), maxGrowth+100)) - 100
 }
 
-func liveHeap() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+// apart tells whether it is worth it to go from one growth to another.
+func apart(old, next int) bool { return max(old, next)-min(old, next) > old/8 }
+
+// heap returns how many bytes were live after the last collection, and how many have ever been allocated.
+func heap() (live, allocated uint64) {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
-	return sample[0].Value.Uint64()
+	return sample[0].Value.Uint64(), sample[1].Value.Uint64()
 }

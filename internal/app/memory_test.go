@@ -7,18 +7,28 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheHeapGrowsToItsGoal(t *testing.T) {
+func TestTheHeapGrowsByHowBusyItIs(t *testing.T) {
 	t.Parallel()
-	for live, want := range map[uint64]int{
-		0:         400,
-		1 << 20:   400,
-		heapGoal:  200,
-		12 << 20:  300,
-		16 << 20:  200,
-		500 << 20: 200, // It at least trebles, or a large heap would be collected without end.
+	const mebibyte = 1 << 20
+	for _, c := range []struct {
+		live, allocated uint64
+		want            int
+	}{
+		{live: 0, want: 250},
+		{live: mebibyte, want: 250},
+		{live: 12 * mebibyte, want: 100},                            // Up to the floor.
+		{live: 40 * mebibyte, want: 50},                             // Idle: no more than half.
+		{live: 24 * mebibyte, allocated: 18 * mebibyte, want: 75},   // What a second takes.
+		{live: 30 * mebibyte, allocated: 60 * mebibyte, want: 200},  // A burst.
+		{live: 30 * mebibyte, allocated: 600 * mebibyte, want: 250}, // There is an end.
 	} {
-		require.Equal(t, want, growth(live), "%d bytes live", live)
+		require.Equal(t, c.want, growth(c.live, c.allocated), "%+v", c)
 	}
+	require.True(t, apart(0, 50), "it is set at the beginning")
+	require.False(t, apart(200, 210))
+	require.True(t, apart(200, 100))
 	runtime.GC()
-	require.NotZero(t, liveHeap(), "the runtime tells it under this name")
+	live, allocated := heap()
+	require.NotZero(t, live, "the runtime tells it under this name")
+	require.Greater(t, allocated, live)
 }

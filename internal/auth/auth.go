@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"strings"
+	"time"
 )
 
 // Scope is what a key may do. Each scope includes those before it: read, write, admin.
@@ -44,6 +45,8 @@ type Principal struct {
 	KeyID    [16]byte
 	Name     string // of the key; the ledger keeps it as the author of changes
 	Scopes   []Scope
+	// Left is how long the secret stays good, counted from when the store was asked, as far as that is less than an hour; 0: longer.
+	Left time.Duration
 }
 
 // May reports whether the principal holds a scope, itself or through a wider one.

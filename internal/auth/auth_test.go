@@ -119,6 +119,23 @@ func TestCache(t *testing.T) {
 			require.Equal(t, errs.Unauthorized, errs.CodeOf(err))
 		})
 	})
+	t.Run("BelievesAKeyNoLongerThanItIsGood", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			store := storeOf("rbt_good", auth.Principal{Name: "ci", Left: 2 * time.Second})
+			a := auth.NewAuthenticator(store)
+			_, err := a.Authenticate(t.Context(), "rbt_good")
+			require.NoError(t, err)
+
+			clear(store.principals)
+			time.Sleep(2*time.Second - 1)
+			_, err = a.Authenticate(t.Context(), "rbt_good")
+			require.NoError(t, err, "it is good until then")
+			time.Sleep(time.Nanosecond)
+			_, err = a.Authenticate(t.Context(), "rbt_good")
+			require.Equal(t, errs.Unauthorized, errs.CodeOf(err))
+		})
+	})
 	t.Run("ForgetsAKeyAtOnce", func(t *testing.T) {
 		t.Parallel()
 		store := storeOf("rbt_good", auth.Principal{Name: "ci", KeyID: [16]byte{7}})

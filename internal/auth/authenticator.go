@@ -97,7 +97,11 @@ func (a *Authenticator) remember(hash [sha256.Size]byte, p Principal, now time.T
 	if len(a.trusted) >= maxTrusted {
 		a.forget(now)
 	}
-	a.trusted[hash] = trustedKey{principal: p, until: now.Add(trust)}
+	until := now.Add(trust)
+	if p.Left > 0 && p.Left < trust {
+		until = now.Add(p.Left) // A key that expires is not believed a moment longer.
+	}
+	a.trusted[hash] = trustedKey{principal: p, until: until}
 }
 
 // forget makes room: everything that is out of date goes, and all the rest where that is not enough. The cost of starting over is

@@ -79,7 +79,10 @@ func (l *lab) steady(ctx context.Context, s Steady) (Measure, error) {
 			return Measure{}, err
 		}
 		watched := in.watch(w)
-		watched.seen, watched.during = s.seen, s.during
+		watched.seen = s.seen
+		if s.during != nil {
+			watched.during = s.during
+		}
 		return l.watch(ctx, watched)
 	})
 }

@@ -371,3 +371,24 @@ func TestPhasesAddUpToTheTimeOfTheRun(t *testing.T) {
 	require.Len(t, target.PerRun(), 2)
 	require.Equal(t, http.StatusOK, kept.Outcome.StatusCode)
 }
+
+// TestHiddenValidatorsAreNotKept: what an endpoint wants hidden of an answer is not stored under another name either.
+func TestHiddenValidatorsAreNotKept(t *testing.T) {
+	t.Parallel()
+	for name, rules := range map[string][]endpoints.RedactRule{
+		"Header":  {{Header: "etag"}, {Header: "Last-Modified"}},
+		"Pattern": {{Pattern: "id-[0-9]+|Sat, [^ ]+"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			target := egresstest.Start(t, egresstest.Answer(
+				"HTTP/1.1 200 OK\r\nETag: \"id-4711\"\r\nLast-Modified: Sat, 21 Nov 2026 10:00:00 GMT\r\nContent-Length: 2\r\n\r\nok"))
+			e := b.register(t, target, func(s *endpoints.Spec) { s.Conditional, s.Redact = true, rules })
+			p := b.work(t, nil)
+			require.Equal(t, runs.Succeeded, b.only(t, e).Outcome.Status)
+			p.stop(t)
+			require.Zero(t, query[int](t, b, "SELECT count(*) FROM validators WHERE etag || last_modified <> ''"))
+		})
+	}
+}

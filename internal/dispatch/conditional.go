@@ -40,8 +40,8 @@ func (t *Target) validators(o runs.Outcome, answer egress.Response) *runs.Valida
 		return nil
 	}
 	v := runs.Validators{
-		ETag:         validator(answer.Header, "Etag"),
-		LastModified: validator(answer.Header, "Last-Modified"),
+		ETag:         t.validator(answer.Header, "Etag"),
+		LastModified: t.validator(answer.Header, "Last-Modified"),
 		Request:      t.Asks.Request,
 	}
 	if v == *t.Asks {
@@ -50,9 +50,12 @@ func (t *Target) validators(o runs.Outcome, answer egress.Response) *runs.Valida
 	return &v
 }
 
-// validator returns the value of a header that can be sent back, else nothing.
-func validator(header http.Header, name string) string {
+// validator returns the value of a header that can be sent back, and of which nothing is to be hidden, else nothing.
+func (t *Target) validator(header http.Header, name string) string {
 	value := header.Get(name)
+	if t.Redact.Value(header, name) != value {
+		return ""
+	}
 	if len(value) > maxValidator || egress.CheckHeader("If-None-Match", value) != nil || strings.ContainsFunc(value, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return ""
 	}

@@ -87,16 +87,27 @@ func (c *calls) sign(r *egress.Request, b waiting, s Started, u unlocked) error 
 	return nil
 }
 
+// without returns a text that holds nothing of what a mask hides, or nothing.
+func without(mask *secrets.Mask, text string) string {
+	if mask.Text(text) != text {
+		return ""
+	}
+	return text
+}
+
 // hide returns an outcome without the secrets that the run used: a target may echo what it was sent.
 func (u unlocked) hide(o runs.Outcome) runs.Outcome {
 	mask := secrets.NewMask(u.values...)
 	if mask == nil {
 		return o
 	}
-	o.Body, o.Tail = mask.Body(o.Body, o.Truncated), mask.Body(o.Tail, false)
+	o.Body, o.Tail = mask.Body(o.Body, true), mask.Tail(o.Tail) // Where a body ends, a target or a connection may have cut it.
 	o.BodyDigest = runs.Digest(o.Body)
 	o.Stop = mask.Text(o.Stop)
 	o.Error = mask.Text(o.Error)
 	o.ContentType = mask.Text(o.ContentType)
+	if v := o.Validators; v != nil { // They are kept in the clear. A part of one is of no use to anybody.
+		o.Validators = &runs.Validators{ETag: without(mask, v.ETag), LastModified: without(mask, v.LastModified), Request: v.Request}
+	}
 	return o
 }

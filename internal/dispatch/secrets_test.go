@@ -2,9 +2,11 @@ package dispatch_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -233,4 +235,86 @@ func TestTimeOfASignatureIsThatOfTheDatabase(t *testing.T) {
 	started := query[time.Time](t, b, "SELECT started_at FROM runs")
 	at := target.Requests()[0].Header.Get("Webhook-Timestamp")
 	require.Contains(t, []string{fmt.Sprint(started.Unix() - 1), fmt.Sprint(started.Unix()), fmt.Sprint(started.Unix() + 1)}, at)
+}
+
+// TestNothingThatIsMadeOfASecretIsStored has targets that echo a secret as it was sent, cut it, and call their answers by it.
+func TestNothingThatIsMadeOfASecretIsStored(t *testing.T) {
+	t.Parallel()
+	const secret = "Canary-7f&<sécret>-0042-tail"
+	upper, lower := strings.ToUpper(secret), strings.ToLower(secret)
+	twice := base64.StdEncoding.EncodeToString([]byte(base64.StdEncoding.EncodeToString([]byte(secret))))
+	form := strings.ReplaceAll(url.QueryEscape(secret), "+", "%20")
+	filler := strings.Repeat("x", 1000)
+	ascii := "canary-ascii-0042-0042"
+	for name, tc := range map[string]struct {
+		answer string
+		edit   func(*endpoints.Spec)
+	}{
+		"Filters": {egresstest.OK("begin " + upper + " " + lower + " " + twice + " end"), func(s *endpoints.Spec) {
+			s.Headers = map[string]string{"X-A": `{{secret "one" | upper}}`, "X-B": `{{secret "one" | lower}}`, "X-C": `{{secret "one" | base64 | base64}}`}
+		}},
+		"Forms": {egresstest.OK("begin pin=" + form + " Canary-7f&amp;&lt;sécret&gt;-0042-tail end"), func(s *endpoints.Spec) {
+			s.Method, s.Body, s.Headers = "POST", `pin={{secret "one"}}`, map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
+		}},
+		"ConnectionLost": {"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\nbegin " + secret[:20], nil},
+		"EndsInIt":       {egresstest.OK("begin " + secret[:20]), nil},
+		"HeadIsCut":      {egresstest.OK("begin " + filler[:1000] + secret + filler + filler + " end"), nil},
+		"TailIsCut":      {cutTail(secret, 3), nil},
+		"QuotationIsCut": {egresstest.OK("begin " + filler[:180] + secret), func(s *endpoints.Spec) {
+			s.SuccessRules = []endpoints.AnswerRule{{Type: "body", Op: "equals", Value: "good"}}
+		}},
+		"StopIsCut": {"HTTP/1.1 200 OK\r\nRubato-Stop: begin " + filler[:280] + ascii + "\r\nContent-Length: 0\r\n\r\n", nil},
+		"Validators": {
+			"HTTP/1.1 200 OK\r\nETag: \"v-" + ascii + "\"\r\nLast-Modified: " + ascii + "\r\nContent-Type: text/" + ascii + "\r\nContent-Length: 5\r\n\r\nbegin",
+			func(s *endpoints.Spec) { s.Conditional = true },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			know := b.lockedAway(t, map[string]string{"one": secret, "ascii": ascii})
+			e := b.register(t, egresstest.Start(t, egresstest.Once(tc.answer)), func(s *endpoints.Spec) {
+				s.MaxResponseKB, s.ResponseTailKB = 1, 1
+				s.Headers = map[string]string{"X-One": `{{secret "one"}}`, "X-Ascii": `{{secret "ascii"}}`}
+				if tc.edit != nil {
+					tc.edit(s)
+				}
+			})
+			b.work(t, know)
+			b.await(t, 1, "SELECT count(*) FROM runs")
+			stored := query[string](t, b, `SELECT concat_ws(' ', (SELECT string_agg(r::text, ' ') FROM runs r), (SELECT string_agg(v::text, ' ') FROM validators v),
+				(SELECT string_agg(content_type || convert_from(body, 'UTF8') || coalesce(convert_from(tail, 'UTF8'), ''), ' ') FROM run_bodies),
+				(SELECT string_agg(v::text, ' ') FROM events v), (SELECT string_agg(v::text, ' ') FROM run_events v))`)
+			require.Contains(t, stored, "begin")
+			for _, form := range []string{secret, upper, lower, twice, form, ascii, "0042-tail", "42-0042", secret[:12], ascii[:10], "7f&amp;"} {
+				require.NotContains(t, stored, form, e.ID.String())
+			}
+		})
+	}
+}
+
+// cutTail returns an answer whose tail of a kilobyte begins so many bytes behind the begin of a text.
+func cutTail(text string, behind int) string {
+	rest := strings.Repeat("y", 1024-len(text)+behind)
+	return egresstest.OK("begin " + strings.Repeat("x", 3000) + text + rest)
+}
+
+// TestAStatusThatIsNoneEndsOneRunAndNoOther: runs are recorded in batches, and one row that cannot be takes the others with it.
+func TestAStatusThatIsNoneEndsOneRunAndNoOther(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	fine := b.register(t, answering(t), nil)
+	p := b.work(t, nil)
+	for n, status := range []string{"000", "012", "099", "+20"} {
+		b.await(t, n+1, "SELECT count(*) FROM runs WHERE endpoint_id = $1 AND status = 'succeeded'", [16]byte(fine.ID))
+		b.runNow(t, fine)
+		odd := b.register(t, egresstest.Start(t, egresstest.Answer("HTTP/1.1 "+status+" Odd\r\nContent-Length: 0\r\n\r\n")), nil)
+		p.Wake(time.Now())
+		b.await(t, 1, "SELECT count(*) FROM runs WHERE endpoint_id = $1 AND finished_at IS NOT NULL", [16]byte(odd.ID))
+		ended, reason, text := b.lastRun(t, odd)
+		require.Equal(t, "failed", ended)
+		require.Equal(t, "protocol_error", reason)
+		require.Contains(t, text, "a status that is not one of 200 to 999")
+	}
+	b.await(t, 5, "SELECT count(*) FROM runs WHERE endpoint_id = $1 AND status = 'succeeded'", [16]byte(fine.ID))
 }

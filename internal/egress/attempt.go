@@ -17,7 +17,7 @@ func (a *attempt) do(ctx context.Context, x *exchange, transport *http.Transport
 		return a.roundTrip(ctx, x.request(), transport)
 	}
 	streams, address := x.wire.streams, net.JoinHostPort(x.hop.url.Hostname(), portOf(x.hop.url))
-	for {
+	for barren := 0; ; {
 		found, lead, err := streams.take(ctx, address)
 		if err != nil {
 			return nil, err
@@ -33,6 +33,12 @@ func (a *attempt) do(ctx context.Context, x *exchange, transport *http.Transport
 		streams.settle(address, lead)
 		if !errors.Is(err, errUpgraded) {
 			return answer, err
+		}
+		if streams.barren(address) {
+			barren++
+		}
+		if barren == maxBarren {
+			return nil, &fault{reason: ConnectionLost, err: errNoStreams}
 		}
 	}
 }

@@ -51,11 +51,15 @@ func (r *Response) readTail(body io.Reader, first byte, size int64) error {
 	_, _ = kept.Write([]byte{first})
 	n, err := io.CopyN(kept, body, tailReach-1)
 	r.BytesRead += 1 + n
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
 		r.Tail = kept.bytes()
 		return nil
+	case errors.Is(err, errPacked), errors.Is(err, errRatio): // As far away, or farther, as the bound that ends the search.
+		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // ring keeps the last bytes that were written to it.

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"crypto/rand"
 	"net/http"
 	"strings"
 	"testing"
@@ -49,6 +50,27 @@ func TestATailIsTheEndOfWhatWasCompressed(t *testing.T) {
 		require.Equal(t, int64(len(body)), response.BytesRead)
 	}
 	require.Equal(t, 1, target.Requests()[1].Conn, "what was read to its end leaves the connection to the next call")
+}
+
+// TestTheEndOfAPackedBodyMayBeTooFarAway: where unpacking ends before the end of the body is there, the head is the answer, as it is for a
+// long body that is not packed.
+func TestTheEndOfAPackedBodyMayBeTooFarAway(t *testing.T) {
+	t.Parallel()
+	noise := make([]byte, maxPacked+maxPacked/2)
+	_, _ = rand.Read(noise)
+	for name, body := range map[string][]byte{"LongPacked": noise, "FarUnpacked": make([]byte, 8<<20)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			target := egresstest.Start(t, egresstest.Once(encoded(zipped(t, body))))
+			r := get(target.URL())
+			r.MaxBody, r.MaxTail = 1000, 500
+			response, err := setup(t).Do(t.Context(), r)
+			require.NoError(t, err)
+			require.True(t, response.Truncated)
+			require.Equal(t, body[:1000], response.Body)
+			require.Empty(t, response.Tail)
+		})
+	}
 }
 
 // TestPhasesAddUpOverTLS has a fresh and a kept connection.

@@ -164,6 +164,28 @@ func TestBrokenAnswersAreNamed(t *testing.T) {
 		"BadChunk":       {egresstest.Once(chunked + "3\r\nabc\r\nzz\r\n"), ProtocolError, 200, "abc"},
 		"BadGzip":        {egresstest.Once(encoded("this is not compressed at all")), ProtocolError, 200, ""},
 		"CutGzip":        {egresstest.Answer(encoded(zipped(t, []byte("plain"))[:12])), ProtocolError, 200, "p"},
+		"CutGzipHead":    {egresstest.Once(encoded("\x1f\x8b\x08\x00")), ProtocolError, 200, ""},
+		"CutGzipAndGone": {egresstest.Once(encoded(zipped(t, []byte("plain"))[:12])), ProtocolError, 200, "p"},
+		"GzipThenMore":   {egresstest.Once(encoded(zipped(t, []byte("plain")) + "and more")), ProtocolError, 200, "plain"},
+		"Status000":      {egresstest.Once("HTTP/1.1 000 None\r\nContent-Length: 0\r\n\r\n"), ProtocolError, 0, ""},
+		"Status012":      {egresstest.Once("HTTP/1.1 012 Low\r\nContent-Length: 0\r\n\r\n"), ProtocolError, 0, ""},
+		"StatusPlus":     {egresstest.Once("HTTP/1.1 +20 Signed\r\nContent-Length: 0\r\n\r\n"), ProtocolError, 0, ""},
+		"Status1000":     {egresstest.Once("HTTP/1.1 1000 High\r\nContent-Length: 0\r\n\r\n"), ProtocolError, 0, ""},
+		"FoldedFirst":    {egresstest.Once("HTTP/1.1 200 OK\r\n X-A: b\r\nContent-Length: 0\r\n\r\n"), ProtocolError, 0, ""},
+		"BareCR":         {egresstest.Once("HTTP/1.1 200 OK\r\nX-A: b\rX-B: c\r\nContent-Length: 0\r\n\r\n"), ProtocolError, 0, ""},
+		"NULInHeader":    {egresstest.Once("HTTP/1.1 200 OK\r\nX-A: b\x00\r\nContent-Length: 0\r\n\r\n"), ProtocolError, 0, ""},
+		"NamelessHeader": {egresstest.Once("HTTP/1.1 200 OK\r\n: b\r\nContent-Length: 0\r\n\r\n"), ProtocolError, 0, ""},
+		"SignedLength":   {egresstest.Once("HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nab"), ProtocolError, 0, ""},
+		"LengthOfAges":   {egresstest.Once("HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nab"), ProtocolError, 0, ""},
+		"ListOfLengths":  {egresstest.Once("HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nab"), ProtocolError, 0, ""},
+		"OtherEncoding":  {egresstest.Once("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"), ProtocolError, 0, ""},
+		"ChunkedTwice":   {egresstest.Once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), ProtocolError, 0, ""},
+		"ChunkOfAges":    {egresstest.Once(chunked + "ffffffffffffffffff\r\nabc"), ProtocolError, 200, ""},
+		"NegativeChunk":  {egresstest.Once(chunked + "-3\r\nabc"), ProtocolError, 200, ""},
+		"LongChunkLine":  {egresstest.Once(chunked + "3;" + strings.Repeat("x", 70<<10) + "\r\nabc\r\n0\r\n\r\n"), ProtocolError, 200, ""},
+		"OverlongChunk":  {egresstest.Once(chunked + "3\r\nabcd\r\n0\r\n\r\n"), ProtocolError, 200, "abc"},
+		"EndlessTrailer": {egresstest.Endless(chunked+"3\r\nabc\r\n0\r\n", strings.Repeat("X-T: abcdefgh\r\n", 1000), 0), ProtocolError, 200, "abc"},
+		"BadTrailer":     {egresstest.Once(chunked + "3\r\nabc\r\n0\r\nno colon\r\n\r\n"), ProtocolError, 200, "abc"},
 		"NoAnswer":       {egresstest.CloseAfterReading(0), ConnectionLost, 0, ""},
 		"CutStatus":      {egresstest.Once("HTTP/1.1 2"), ConnectionLost, 0, ""},
 		"CutHeader":      {egresstest.Once("HTTP/1.1 200 OK\r\nX-A: b\r\n"), ConnectionLost, 0, ""},
@@ -180,6 +202,41 @@ func TestBrokenAnswersAreNamed(t *testing.T) {
 			require.Equal(t, test.status, response.StatusCode)
 			require.Equal(t, test.body, string(response.Body))
 			require.NotContains(t, e.Error(), "canary")
+		})
+	}
+}
+
+// TestAnswersThatSayTooMuchAreReadAsTheirLength: what follows an answer is nobody's, whatever it looks like.
+func TestAnswersThatSayTooMuchAreReadAsTheirLength(t *testing.T) {
+	t.Parallel()
+	second := egresstest.Status("503 Unavailable", "smuggled")
+	for name, test := range map[string]struct {
+		method, answer string
+		status         int
+		body           string
+	}{
+		"ShortLength":   {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab" + second, 200, "ab"},
+		"SameTwice":     {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab" + second, 200, "ab"},
+		"LengthAndMore": {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + second, 200, "abc"},
+		"NoContent":     {"GET", "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello" + second, 204, ""},
+		"NotModified":   {"GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nhello" + second, 304, ""},
+		"Head":          {"HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello" + second, 200, ""},
+		"BareLF":        {"GET", "HTTP/1.1 200 OK\nContent-Length: 2\n\nab" + second, 200, "ab"},
+		"Folded":        {"GET", "HTTP/1.1 200 OK\r\nX-A: b\r\n c\r\nContent-Length: 2\r\n\r\nab" + second, 200, "ab"},
+		"Labelled":      {"GET", "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nab" + second, 200, "ab"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			target, client := egresstest.Start(t, egresstest.Once(test.answer)), setup(t)
+			request := get(target.URL())
+			request.Method = test.method
+			for range 2 {
+				response, err := client.Do(t.Context(), request)
+				require.NoError(t, err)
+				require.Equal(t, test.status, response.StatusCode)
+				require.Equal(t, test.body, string(response.Body))
+			}
+			require.Equal(t, 2, target.Conns())
 		})
 	}
 }

@@ -19,6 +19,7 @@ const (
 	idleConnsPerHost = 1024             // and for one host
 	maxHeaderBytes   = 64 << 10         // of an answer, interim answers included
 	maxHeaderFields  = 512              // of an answer; browsers and proxies give up far earlier
+	maxStatus        = 999              // of an answer: by RFC 9110 a status has three digits
 )
 
 // Config says whom a [Client] may call and as whom. The zero value calls public addresses only.
@@ -128,7 +129,9 @@ func (c *Client) Close() {
 // Do makes the call that r describes and returns the answer, whatever its status. The error is nil or an [*Error]; where an
 // answer had begun, the Response beside the error holds what came of it. A body longer than MaxBody is no error.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
-	x := &exchange{client: c, meta: r.Meta, credentials: r.Credentials, sendBy: r.SendBy, began: time.Now()}
+	x := &exchange{
+		client: c, meta: r.Meta, credentials: r.Credentials, tls: r.TLS, allowance: r.Allowance, sendBy: r.SendBy, began: time.Now(),
+	}
 	var err error
 	if x.wire, err = c.wireOf(r); err == nil {
 		x.hop, err = c.admit(x.wire.policy, r)
@@ -136,7 +139,8 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	if err != nil {
 		return Response{}, x.fail(ctx, err, false)
 	}
-	defer x.wire.leave()
+	x.first = x.wire
+	defer x.leave()
 	timeout := cmp.Or(max(r.Timeout, 0), defaultTimeout)
 	x.patience = patience{limits: c.limits, timeout: timeout}
 	ctx, x.cancel = context.WithTimeout(ctx, timeout)

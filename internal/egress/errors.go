@@ -59,6 +59,7 @@ var (
 	errLimit        = errors.New("too many redirects")
 	errDowngrade    = errors.New("the redirect leaves https")
 	errSwitched     = errors.New("the answer switches protocols")
+	errStatus       = errors.New("the answer has no status of three digits")
 	errSealed       = errors.New("the exchange has ended")
 	errLate         = errors.New("the request would have left too late")
 	errHeaderFields = errors.New("the answer has too many header fields")
@@ -68,6 +69,7 @@ var (
 	errBusyHost     = errors.New("too many calls to the host are under way")
 	errFlood        = errors.New("the target sends more than was asked for")
 	errGoneAway     = errors.New("the target ends the connection")
+	errNoStreams    = errors.New("the target takes no request on its connections")
 	errUpgraded     = errors.New("the target speaks HTTP/2")
 )
 
@@ -159,8 +161,12 @@ func explainProtocol(err error) string {
 	switch {
 	case errors.Is(err, errPacked), errors.Is(err, errRatio):
 		return "the compressed answer is longer, or expands further, than may be"
+	case errors.Is(err, errHalf):
+		return "the compressed answer ends in the middle"
 	case errors.Is(err, errFlood):
 		return "the target sent far more over HTTP/2 than was asked of it"
+	case errors.Is(err, errStatus):
+		return "the answer has a status that is not one of 200 to 999"
 	default:
 		return "the answer is not valid HTTP, or its header is larger than 64 KiB"
 	}
@@ -174,6 +180,9 @@ func explainSize(err error) string {
 }
 
 func explainLoss(err error) string {
+	if errors.Is(err, errNoStreams) {
+		return "the target takes no request on the connections that it accepts, so nothing was sent"
+	}
 	if ended, ok := errors.AsType[streamError](err); ok {
 		if ended.Code == codeRefusedStream {
 			return "the target refused the request unseen"

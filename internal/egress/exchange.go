@@ -28,7 +28,10 @@ type limits struct {
 // exchange is one call from the first request to the last byte of the answer that counts.
 type exchange struct {
 	client      *Client
-	wire        *wire
+	first       *wire // of the first hop
+	wire        *wire // of the hop under way
+	tls         *TLS  // the setting of wire; nil: the usual one
+	allowance   *Allowance
 	meta        http.Header
 	credentials []string
 	sendBy      time.Time
@@ -53,6 +56,14 @@ type attempt struct {
 	reused   bool
 }
 
+// leave says that the exchange is over.
+func (x *exchange) leave() {
+	x.first.leave()
+	if x.wire != x.first {
+		x.wire.leave()
+	}
+}
+
 // run visits the target and then wherever it redirects to, as far as limits let it.
 func (x *exchange) run(ctx context.Context, lim limits) (Response, error) {
 	asked := x.hop.url
@@ -75,7 +86,7 @@ func (x *exchange) visit(ctx context.Context, lim limits, followed int) (Respons
 		hopCtx, cancel = context.WithCancel(ctx)
 		defer cancel()
 	}
-	seat := hostPort{host: x.hop.url.Hostname(), port: x.hop.url.Port()}
+	seat := serverOf(x.hop.url)
 	if err := x.client.seats.sit(hopCtx, seat); err != nil {
 		return Response{}, nil, x.fail(ctx, err, false)
 	}
@@ -130,19 +141,29 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 		return nil, at, err
 	}
 	x.sent = true
-	if answer.StatusCode == http.StatusSwitchingProtocols {
+	if err := unfit(answer); err != nil {
 		answer.Body.Close()
-		return nil, at, &fault{reason: ProtocolError, err: errSwitched}
-	}
-	if tooMany(answer.Header) {
-		answer.Body.Close()
-		return nil, at, &fault{reason: ResponseTooLarge, err: errHeaderFields}
+		return nil, at, err
 	}
 	answer.Body = x.patience.follow(answer.Body, x.cancel)
 	if asked {
 		unpack(answer)
 	}
 	return answer, at, nil
+}
+
+// unfit returns why the head of an answer is none that a call may end with, or nil.
+func unfit(answer *http.Response) error {
+	switch {
+	case answer.StatusCode == http.StatusSwitchingProtocols:
+		return &fault{reason: ProtocolError, err: errSwitched}
+	case answer.StatusCode < 200 || answer.StatusCode > maxStatus:
+		return &fault{reason: ProtocolError, err: errStatus}
+	case tooMany(answer.Header):
+		return &fault{reason: ResponseTooLarge, err: errHeaderFields}
+	default:
+		return nil
+	}
 }
 
 // repeatable reports whether the request of an attempt that failed may go out once more: a kept connection was dead before a byte of it left,

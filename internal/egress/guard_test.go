@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -75,6 +76,28 @@ func TestRefusedAddressIsNotSteppedOver(t *testing.T) {
 		require.Equal(t, 1, open.Conns())
 		require.Zero(t, denied.Conns())
 	})
+}
+
+// TestAliasesAreJudgedByWhereTheyLead has chains of public names, and one that goes round.
+func TestAliasesAreJudgedByWhereTheyLead(t *testing.T) {
+	t.Parallel()
+	open, denied := twins(t)
+	names := egresstest.StartAliases(t, map[string]string{
+		"shop.test": "cdn.example.test", "cdn.example.test": "edge-7.example.test", "edge-7.example.test": "inside.test",
+		"good.test": "also-good.test", "also-good.test": "out.test", "mixed.test": "both.test", "round.test": "trip.test", "trip.test": "round.test",
+	}, func(q egresstest.Question) []netip.Addr {
+		inside, outside := netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.1")
+		return map[string][]netip.Addr{"inside.test": {inside}, "out.test": {outside}, "both.test": slices.Concat(slices.Repeat([]netip.Addr{inside}, 30), []netip.Addr{outside})}[q.Name]
+	})
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}}, names.Resolver())
+	for host, reason := range map[string]Reason{"shop.test": EgressDenied, "mixed.test": EgressDenied, "round.test": DNSError} {
+		e, _ := fails(t, client, get(fmt.Sprintf("http://%s:%d/", host, open.Port())))
+		require.Equal(t, reason, e.Reason, host)
+	}
+	_, err := client.Do(t.Context(), get(fmt.Sprintf("http://good.test:%d/", open.Port())))
+	require.NoError(t, err)
+	require.Equal(t, 1, open.Conns())
+	require.Zero(t, denied.Conns())
 }
 
 func TestRebindingNamesReachNothing(t *testing.T) {

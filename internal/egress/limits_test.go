@@ -135,6 +135,26 @@ func TestSeatsPassInOrderAndEndWithTheirCaller(t *testing.T) {
 	require.Zero(t, s.hosts[at].taken)
 }
 
+// TestServersAreKnownByAnySpelling: who writes a host in another way gets no seats of his own.
+func TestServersAreKnownByAnySpelling(t *testing.T) {
+	t.Parallel()
+	for want, spellings := range map[hostPort][]string{
+		{"api.example.com", 443}: {
+			"https://api.example.com", "https://API.example.com/", "https://api.example.com.", "https://api.Example.com:443", "https://api.example.com:00443",
+			"http://api.example.com:443/x",
+		},
+		{"api.example.com", 80}:  {"http://api.example.com", "HTTP://api.example.COM.:80"},
+		{"2606:4700::1111", 443}: {"https://[2606:4700::1111]", "https://[2606:4700:0:0:0:0:0:1111]:443", "https://[2606:4700::1111]:0443/"},
+		{"8.8.8.8", 80}:          {"http://8.8.8.8", "http://[::ffff:8.8.8.8]:80/", "http://[::ffff:808:808]"},
+	} {
+		for _, raw := range spellings {
+			u, violation := NewPolicy(Rules{}).parse(raw)
+			require.Nil(t, violation, raw)
+			require.Equal(t, want, serverOf(u), raw)
+		}
+	}
+}
+
 func TestCallThatFindsNoSeatWasNotSent(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -43,8 +44,12 @@ func ownAddresses(texts []string) []ownAddress {
 // isOwn reports whether target is an address of ours. A name of ours that can not be resolved now may be anything: then the answer is
 // yes.
 func (p *Policy) isOwn(ctx context.Context, resolver *net.Resolver, target netip.AddrPort) bool {
+	addr := target.Addr().Unmap()
 	for _, own := range p.own {
-		if own.port == target.Port() && own.at(ctx, resolver, target.Addr().Unmap()) {
+		if own.port != target.Port() {
+			continue
+		}
+		if own.at(ctx, resolver, addr) || slices.ContainsFunc(carried(addr), func(one netip.Addr) bool { return own.at(ctx, resolver, one) }) {
 			return true
 		}
 	}

@@ -10,16 +10,6 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// metadata reports whether addr hands credentials of its machine to whoever asks. No allow-list opens these.
-func metadata(addr netip.Addr) bool {
-	switch addr.String() {
-	case "169.254.169.254", "168.63.129.16", "100.100.100.200", "fd00:ec2::254":
-		return true
-	default:
-		return false
-	}
-}
-
 // deniedPrefixes are the ranges that are not the public internet. IPv4-mapped addresses are judged as the IPv4 address in them,
 // and of IPv6 everything outside 2000::/3 is refused besides.
 func deniedPrefixes() []netip.Prefix {
@@ -58,7 +48,6 @@ type Policy struct {
 	hosts    []hostPattern
 	own      []ownAddress
 	guardian *ssrf.Guardian
-	nat64    netip.Prefix // addresses that carry an IPv4 address in their last four bytes
 }
 
 // NewPolicy returns the policy that follows rules. Entries that name no host or port are left out; see [ValidHost].
@@ -77,7 +66,6 @@ func NewPolicy(rules Rules) *Policy {
 		hosts:    hostPatterns(rules.AllowHosts),
 		own:      ownAddresses(rules.Own),
 		guardian: ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(v4...), ssrf.WithDeniedV6Prefixes(v6...)),
-		nat64:    netip.MustParsePrefix("64:ff9b::/96"),
 	}
 }
 
@@ -92,17 +80,14 @@ func (p *Policy) With(a *Allowance) *Policy {
 	return NewPolicy(wider)
 }
 
-// permits reports whether addr may be called, whatever name led to it.
+// permits reports whether addr may be called, whatever name led to it. One that carries another address may be where both may.
 func (p *Policy) permits(addr netip.Addr) bool {
 	addr = addr.Unmap()
-	switch {
-	case !addr.IsValid() || addr.Zone() != "" || metadata(addr):
+	if !addr.IsValid() || addr.Zone() != "" || metadata(addr) || !p.opened(addr) && p.guardian.SafeAddr(addr) != nil {
 		return false
-	case p.opened(addr):
-		return !p.nat64.Contains(addr) || p.permits(embedded(addr))
-	default:
-		return p.guardian.SafeAddr(addr) == nil
 	}
+	one, is := inside(addr)
+	return !is || addr == netip.IPv6Loopback() || p.permits(one)
 }
 
 // permitsAs reports whether addr may be called where host, on port, led to it: an entry for the host opens every address but metadata.
@@ -111,7 +96,7 @@ func (p *Policy) permitsAs(host string, port uint16, addr netip.Addr) bool {
 		return true
 	}
 	addr = addr.Unmap()
-	if !addr.IsValid() || addr.Zone() != "" || metadata(addr) || p.nat64.Contains(addr) && metadata(embedded(addr)) {
+	if !addr.IsValid() || addr.Zone() != "" || metadata(addr) {
 		return false
 	}
 	return p.namesHost(host, port)
@@ -120,12 +105,6 @@ func (p *Policy) permitsAs(host string, port uint16, addr netip.Addr) bool {
 // opened reports whether the allow-list names addr.
 func (p *Policy) opened(addr netip.Addr) bool {
 	return slices.ContainsFunc(p.rules.Allow, func(prefix netip.Prefix) bool { return prefix.Contains(addr) })
-}
-
-// embedded returns the IPv4 address in the last four bytes of addr.
-func embedded(addr netip.Addr) netip.Addr {
-	bytes := addr.As16()
-	return netip.AddrFrom4([4]byte(bytes[12:]))
 }
 
 // opensLoopback reports whether the allow-list names the loopback address of IPv4 or of IPv6.

@@ -1,7 +1,9 @@
 package egress
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -110,6 +112,55 @@ func TestMetadataStaysRefusedWhateverIsAllowed(t *testing.T) {
 		require.False(t, policy.permits(netip.MustParseAddr(text)), text)
 	}
 	require.True(t, policy.permits(netip.MustParseAddr("169.254.169.253")))
+}
+
+// TestMetadataStaysRefusedInEveryForm writes each address in each form that a router might unwrap.
+func TestMetadataStaysRefusedInEveryForm(t *testing.T) {
+	t.Parallel()
+	everything := NewPolicy(Rules{Allow: prefixes("0.0.0.0/0", "::/0"), AllowHosts: []string{"any.test"}})
+	for addr := range metadataAddresses {
+		forms := []string{addr.String()}
+		if addr.Is4() {
+			b := addr.As4()
+			high, low := fmt.Sprintf("%x", int(b[0])<<8|int(b[1])), fmt.Sprintf("%x", int(b[2])<<8|int(b[3]))
+			forms = append(forms,
+				"::"+addr.String(), "::ffff:"+addr.String(), "::ffff:0:"+addr.String(), "64:ff9b::"+addr.String(),
+				"64:ff9b:1::"+addr.String(), "64:ff9b:1:7:8:9:"+addr.String(),
+				fmt.Sprintf("64:ff9b:1:%s:%x:%x00::", high, b[2], b[3]), fmt.Sprintf("64:ff9b:1:aa%02x:%x:%02x%02x::", b[0], b[1], b[2], b[3]),
+				fmt.Sprintf("64:ff9b:1:aaaa:%x:%02x%02x:%02x00::", b[0], b[1], b[2], b[3]),
+				"2002:"+high+":"+low+"::1", "2001:0:"+high+":"+low+"::1",
+				fmt.Sprintf("2001:0:808:808::%x:%x", ^(int(b[0])<<8|int(b[1]))&0xffff, ^(int(b[2])<<8|int(b[3]))&0xffff),
+				"2a00:1450:1:2:0:5efe:"+high+":"+low, "fd00::200:5efe:"+high+":"+low,
+			)
+		}
+		for _, form := range forms {
+			found := netip.MustParseAddr(form)
+			require.False(t, everything.permits(found), form)
+			require.False(t, everything.permitsAs("any.test", 80, found), form)
+			require.Equal(t, DeniedMetadata, everything.judge(t.Context(), nil, "any.test", "tcp", netip.AddrPortFrom(found, 80).String()), form)
+		}
+	}
+}
+
+// TestTunnelsOpenNoPrivateAddress: where the operator allows a form that carries another address, that one is judged too. ISATAP looks like
+// any other public address.
+func TestTunnelsOpenNoPrivateAddress(t *testing.T) {
+	t.Parallel()
+	usual := NewPolicy(Rules{})
+	open := NewPolicy(Rules{Allow: prefixes("2002::/16", "2001::/32", "::/96", "::ffff:0:0:0/96", "10.7.0.0/16", "fd00::/8")})
+	for inside, ok := range map[string]bool{
+		"8.8.8.8": true, "10.7.0.1": true, "10.8.0.1": false, "127.0.0.1": false, "192.168.1.1": false, "100.64.0.1": false,
+	} {
+		b := netip.MustParseAddr(inside).As4()
+		for _, form := range []string{
+			fmt.Sprintf("2002:%02x%02x:%02x%02x::1", b[0], b[1], b[2], b[3]), "::" + inside, "::ffff:0:" + inside, "2606:4700::5efe:" + inside,
+			"2606:4700::200:5efe:" + inside, "fd00::5efe:" + inside,
+			fmt.Sprintf("2001:0:808:808:0:0:%02x%02x:%02x%02x", ^b[0], ^b[1], ^b[2], ^b[3]),
+		} {
+			require.Equal(t, ok, open.permits(netip.MustParseAddr(form)), form)
+			require.Equal(t, strings.HasPrefix(form, "2606") && inside == "8.8.8.8", usual.permits(netip.MustParseAddr(form)), form)
+		}
+	}
 }
 
 func TestAllowedTranslationPrefixOpensNoPrivateAddress(t *testing.T) {

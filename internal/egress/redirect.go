@@ -41,10 +41,26 @@ func (x *exchange) follow(answer *http.Response, left int) (*hop, error) {
 		next.method, next.body = http.MethodGet, nil
 		next.header = without(next.header, describesBody)
 	}
-	if !sameParty(from, to) {
-		next.header = without(next.header, x.credential)
+	if sameParty(from, to) {
+		return &next, nil
 	}
-	return &next, nil
+	next.header = without(next.header, x.credential)
+	return &next, x.hideCertificate()
+}
+
+// hideCertificate lets the rest of the exchange come as nobody: the certificate of the client is for the host that it was given for.
+func (x *exchange) hideCertificate() error {
+	if x.tls == nil || x.tls.ClientCertificate == "" && x.tls.ClientKey == "" {
+		return nil
+	}
+	setting := *x.tls
+	setting.ClientCertificate, setting.ClientKey = "", ""
+	bare, err := x.client.special.get(setting, x.allowance)
+	if err != nil {
+		return err
+	}
+	x.tls, x.wire = &setting, bare
+	return nil
 }
 
 // credential reports whether a header must not follow a redirect to another host.

@@ -39,6 +39,20 @@ func TestOwnAddressesAreRefusedEvenWhereAllowed(t *testing.T) {
 	}
 }
 
+// TestOwnAddressesAreRefusedInEveryForm: a translator would lead where the address inside does.
+func TestOwnAddressesAreRefusedInEveryForm(t *testing.T) {
+	t.Parallel()
+	policy := NewPolicy(Rules{Allow: prefixes("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"), Own: []string{"93.184.215.14:5433"}})
+	for _, form := range []string{
+		"93.184.215.14", "::ffff:93.184.215.14", "64:ff9b::93.184.215.14", "64:ff9b:1::93.184.215.14", "2002:5db8:d70e::1",
+		"2606:4700::5efe:93.184.215.14",
+	} {
+		addr := netip.MustParseAddr(form)
+		require.Equal(t, DeniedOwn, policy.judge(t.Context(), nil, "x.test", "tcp", netip.AddrPortFrom(addr, 5433).String()), form)
+		require.Empty(t, policy.judge(t.Context(), nil, "x.test", "tcp", netip.AddrPortFrom(addr, 443).String()), form)
+	}
+}
+
 func TestOwnAddressIsOpenedByNameAndPort(t *testing.T) {
 	t.Parallel()
 	target := egresstest.Start(t, egresstest.Answer(closing))

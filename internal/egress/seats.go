@@ -2,7 +2,9 @@ package egress
 
 import (
 	"context"
+	"net/url"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -10,7 +12,19 @@ import (
 const knownHosts = 4096
 
 // hostPort names a server as calls are counted: whatever protocol, connection or tenant leads there.
-type hostPort struct{ host, port string }
+type hostPort struct {
+	host string
+	port uint16
+}
+
+// serverOf returns the server that u leads to, by whatever spelling.
+func serverOf(u *url.URL) hostPort {
+	host := normalName(u.Hostname())
+	if strings.Contains(host, ":") {
+		host = hostKey(host)
+	}
+	return hostPort{host: host, port: portNumber(u)}
+}
 
 // seats bound how many requests to one server are under way at once. Requests that find none wait in the order in which they came.
 type seats struct {

@@ -17,6 +17,7 @@ const (
 	knownOrigins   = 4096             // about how many more than those with connections are remembered
 	streamWindow   = 64 << 10         // bytes of one answer that may wait in memory for their reader
 	sessionWindow  = 1 << 20          // of all answers on one connection
+	maxBarren      = 3                // connections that a call makes to a target that takes no request on them
 	stuckWriteTime = 10 * time.Second // a connection that takes no byte for so long is closed
 )
 
@@ -104,6 +105,19 @@ func (s *streams) take(ctx context.Context, address string) (found *session, lea
 			return nil, nil, ctx.Err()
 		}
 	}
+}
+
+// barren ends the sessions on which the target takes no request though none is under way, and reports whether there were any.
+func (s *streams) barren(address string) bool {
+	sessions, _ := s.look(address)
+	found := false
+	for _, each := range sessions {
+		if each.client.Available() == 0 && each.client.InFlight() == 0 && each.client.Err() == nil && !each.frames.leaving() {
+			found = true
+			each.retire()
+		}
+	}
+	return found
 }
 
 func (s *streams) look(address string) (sessions []*session, plain bool) {

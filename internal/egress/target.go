@@ -97,7 +97,7 @@ func (p *Policy) checkHost(u *url.URL) *Violation {
 			Code:    "url_forbidden",
 			Message: "must write an IPv4 address as four decimal numbers such as 192.0.2.7",
 		}
-	case !validName(name):
+	case !validName(name) || strings.ContainsFunc(host, isForeign):
 		return &Violation{
 			Code:    "url_invalid",
 			Message: "must have a host name of ASCII letters, digits, hyphens and dots (xn-- form for others)",
@@ -199,6 +199,9 @@ func validName(name string) bool {
 	}
 	return true
 }
+
+// isForeign reports whether r is not ASCII. Of such letters some turn into others where a name is put in lower case.
+func isForeign(r rune) bool { return r > unicode.MaxASCII }
 
 func validLabel(label string) bool {
 	if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"maps"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -107,10 +108,68 @@ func badURLs() map[string]string {
 	}
 }
 
+// oddURLs are more of them, in forms of addresses, ports, names and schemes that parsers disagree about.
+func oddURLs() map[string]string {
+	return map[string]string{
+		"http://[::ffff:7f00:1]/":                "url_forbidden",
+		"http://[0:0:0:0:0:ffff:127.0.0.1]/":     "url_forbidden",
+		"http://[::127.0.0.1]/":                  "url_forbidden",
+		"http://[2001:0:808:808::f5ff:fffe]/":    "url_forbidden",
+		"http://[2a00:1450:1:2:0:5efe:7f00:1]/":  "url_forbidden",
+		"http://[2a00:1450:1:2:200:5efe:a00:1]/": "url_forbidden",
+		"http://[64:ff9b:1::a9fe:a9fe]/":         "url_forbidden",
+		"http://[fd20:ce::254]/":                 "url_forbidden",
+		"http://[2606:4700::1111%25eth0]/":       "url_forbidden",
+		"http://[v1.fe80::1]/":                   "url_invalid",
+		"http://[]/":                             "url_invalid",
+		"http://[::1]x/":                         "url_invalid",
+		"http://[fe80::1%eth0]/":                 "url_invalid",
+		"http://8.8.8.8:65536/":                  "url_port",
+		"http://8.8.8.8:00022/":                  "url_port",
+		"http://8.8.8.8:+80/":                    "url_invalid",
+		"http://8.8.8.8:0x50/":                   "url_invalid",
+		"http://8.8.8.8:-1/":                     "url_invalid",
+		"http://0300.0250.0.1/":                  "url_forbidden",
+		"http://017700000001/":                   "url_forbidden",
+		"http://1.2.3.0x4/":                      "url_forbidden",
+		"http://1.2.3.4.5/":                      "url_forbidden",
+		"http://127.0.0.1../":                    "url_invalid",
+		"http://127.0.0.1%00/":                   "url_invalid",
+		"http://127.0.0.1%2f/":                   "url_invalid",
+		"http://127.0.0.1%23@evil/":              "url_userinfo",
+		"http://evil%2f@127.0.0.1/":              "url_userinfo",
+		"http://a.com;@127.0.0.1/":               "url_userinfo",
+		"http://a.b\t.com/":                      "url_invalid",
+		" http://a.com/":                         "url_invalid",
+		"http:/\\a.com/":                         "url_invalid",
+		"http://a.com%20/":                       "url_invalid",
+		"http://localhost%2e/":                   "url_invalid",
+		"http://\u0430pple.com/":                 "url_invalid",
+		"http://\u212aelvin.com/":                "url_invalid",
+		"http://\ufb01le.com/":                   "url_invalid",
+		"http://a\u200b.com/":                    "url_invalid",
+		"http://a\u2024com/":                     "url_invalid",
+		"http://xn--/":                           "url_invalid",
+		"http://a.com../":                        "url_invalid",
+		"http://.a.com/":                         "url_invalid",
+		"http://*/":                              "url_invalid",
+		"http:///a.com":                          "url_invalid",
+		"data:text/plain,x":                      "url_scheme",
+		"dict://a:11211":                         "url_scheme",
+		"ws://a.com":                             "url_scheme",
+		"http+unix://a":                          "url_scheme",
+		"view-source:http://a.com":               "url_scheme",
+		"http://metadata/":                       "url_forbidden",
+		"http://ip6-localhost/":                  "url_forbidden",
+	}
+}
+
 func TestBadURLsAreRefused(t *testing.T) {
 	t.Parallel()
 	policy := NewPolicy(Rules{})
-	for raw, code := range badURLs() {
+	all := badURLs()
+	maps.Copy(all, oddURLs())
+	for raw, code := range all {
 		violation := policy.CheckURL(raw)
 		require.NotNil(t, violation, raw)
 		require.Equal(t, code, violation.Code, raw)

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,6 +56,38 @@ func TestEndpointsTrustAuthoritiesOfTheirOwn(t *testing.T) {
 			require.Len(t, target.Requests(), 3)
 		})
 	}
+}
+
+// TestClientCertificateIsNotShownToOtherHosts: the host that it was given for redirects to one that would like to see it, and back.
+func TestClientCertificateIsNotShownToOtherHosts(t *testing.T) {
+	t.Parallel()
+	certificate, _ := certify(t, "127.0.0.1", time.Now().Add(time.Hour))
+	ca, _ := pems(t, certificate)
+	mine, known := certify(t, "127.0.0.1", time.Now().Add(time.Hour))
+	shown, key := pems(t, mine)
+	var seen atomic.Int64
+	curious := serving(certificate)
+	curious.ClientAuth = tls.RequestClientCert
+	curious.VerifyConnection = func(s tls.ConnectionState) error {
+		seen.Add(int64(len(s.PeerCertificates)))
+		return nil
+	}
+	strict := serving(certificate)
+	strict.ClientAuth, strict.ClientCAs = tls.RequireAndVerifyClientCert, known
+	other := egresstest.StartTLS(t, curious, egresstest.Answer(egresstest.OK("there")))
+	first := egresstest.StartTLS(t, strict, egresstest.Answer(egresstest.Redirect("307 Temporary Redirect", other.URL())))
+	client := setup(t)
+	request := get(first.URL())
+	request.MaxRedirects, request.TLS = 1, &TLS{CACertificates: ca, ClientCertificate: shown, ClientKey: key}
+	for range 2 {
+		response, err := client.Do(t.Context(), request)
+		require.NoError(t, err)
+		require.Equal(t, "there", string(response.Body))
+	}
+	require.Len(t, first.Requests(), 2)
+	require.Equal(t, 1, other.Conns(), "connections without the certificate are kept too")
+	require.Zero(t, seen.Load())
+	require.Equal(t, shown, request.TLS.ClientCertificate)
 }
 
 func TestClientCertificateIsShown(t *testing.T) {

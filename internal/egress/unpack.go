@@ -18,6 +18,7 @@ const (
 var (
 	errPacked = errors.New("the compressed body is too long")
 	errRatio  = errors.New("the body expands too far")
+	errHalf   = errors.New("the compressed body ends in the middle")
 )
 
 // unpackers are used again: each holds a window of 32 KiB.
@@ -35,7 +36,8 @@ type unpacking struct {
 type counted struct {
 	io.ReadCloser
 
-	in int64
+	in    int64
+	ended bool // the body came to its own end
 }
 
 func (c *counted) Read(p []byte) (int, error) {
@@ -44,6 +46,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	}
 	n, err := c.ReadCloser.Read(p[:min(int64(len(p)), maxPacked-c.in)])
 	c.in += int64(n)
+	c.ended = errors.Is(err, io.EOF)
 	return n, err
 }
 
@@ -71,17 +74,26 @@ func (u *unpacking) Read(p []byte) (int, error) {
 		return 0, u.err
 	}
 	if u.gzip == nil {
-		if u.err = u.begin(); u.err != nil {
+		if u.err = u.explain(u.begin()); u.err != nil {
 			return 0, u.err
 		}
 	}
 	n, err := u.gzip.Read(p)
+	err = u.explain(err)
 	u.out += int64(n)
 	if err == nil && u.out > freeRatio && u.out > maxUnpacked*u.packed.in {
 		err = &fault{reason: ProtocolError, err: errRatio}
 	}
 	u.err = err
 	return n, err
+}
+
+// explain tells compressed data that were cut before they were sent from a connection that was: all of the former came.
+func (u *unpacking) explain(err error) error {
+	if u.packed.ended && errors.Is(err, io.ErrUnexpectedEOF) {
+		return &fault{reason: ProtocolError, err: errHalf}
+	}
+	return err
 }
 
 func (u *unpacking) begin() error {

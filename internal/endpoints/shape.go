@@ -213,6 +213,7 @@ func (s *Shape) Render(v *template.Values) (Request, error) {
 		out.ClientKey = r.render("tls.clientKey", s.clientKey, s.spec.TLS.ClientKey, maxKeyBytes)
 	}
 	s.renderAuth(r, &out)
+	out.Sensitive = append(out.Sensitive, v.Made()...)
 	if r.err != nil {
 		return Request{}, r.err
 	}

@@ -8,8 +8,10 @@ import (
 
 // SuccessRule is the set of status codes that count as success.
 type SuccessRule struct {
-	codes [600]bool
+	codes [maxStatus/64 + 1]uint64 // one bit each: a worker keeps a rule for every endpoint that it knows
 }
+
+const maxStatus = 599
 
 // ParseSuccess reads a comma-separated list of status codes and classes, such as "2xx,304".
 func ParseSuccess(text string) (*SuccessRule, error) {
@@ -20,7 +22,7 @@ func ParseSuccess(text string) (*SuccessRule, error) {
 			return nil, fmt.Errorf("%q is neither a status code (100 to 599) nor a class (1xx to 5xx)", part)
 		}
 		for code := from; code <= to; code++ {
-			rule.codes[code] = true
+			rule.codes[code/64] |= 1 << (code % 64)
 		}
 	}
 	return &rule, nil
@@ -28,7 +30,7 @@ func ParseSuccess(text string) (*SuccessRule, error) {
 
 // Match reports whether a status code counts as success.
 func (r *SuccessRule) Match(status int) bool {
-	return status >= 0 && status < len(r.codes) && r.codes[status]
+	return status >= 0 && status <= maxStatus && r.codes[status/64]&(1<<(status%64)) != 0
 }
 
 func statusRange(part string) (from, to int, ok bool) {

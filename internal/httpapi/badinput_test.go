@@ -104,6 +104,62 @@ func badFields() []badField {
 	}
 }
 
+// TestTextsThatAreNoJSON are refused as a whole, and the answer says where they go wrong.
+func TestTextsThatAreNoJSON(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	const half = ": the escape is one half of a surrogate pair, which is no character; send the other half with it"
+	for body, want := range map[string]string{
+		"\xef\xbb\xbf" + minimal:             "line 1, column 1: the text begins with a byte order mark; send UTF-8 without one",
+		`{"name":"\ud800"}`:                  "line 1, column 10" + half,
+		`{"name":"a\udc00"}`:                 "line 1, column 11" + half,
+		`{"name":"\uD83D\uD83D\uDE00"}`:      "line 1, column 10" + half,
+		`{"name":"\ude00\ud83d"}`:            "line 1, column 10" + half,
+		`{"name":"\ud83d\n\ude00"}`:          "line 1, column 10" + half,
+		"{\n\"na\\udbffme\":1}":              "line 2, column 4" + half,
+		`{"name":"\ud83d\ude00 \ud83d x"}`:   "line 1, column 23" + half,
+		`{"labels":{"a":["\ud83d\\ude00"]}}`: "line 1, column 18" + half,
+	} {
+		a := s.call("POST", "/v1/endpoints", body)
+		require.Equal(t, http.StatusBadRequest, a.status, "%s: %s", body, a.body)
+		require.Equal(t, "invalid_json", a.problem().Code, body)
+		require.Equal(t, want, a.problem().Detail, body)
+	}
+	require.Zero(t, s.store.writes)
+	made := s.call("POST", "/v1/endpoints", `{"name":"\ud83d\ude00 \\ud800 \u00e4\uFFFD","url":"https://a.example/","baselineIntervalMs":60000}`).is(http.StatusCreated)
+	require.Equal(t, "\U0001F600 \\ud800 \u00e4\uFFFD", made["name"])
+}
+
+// TestUnknownFieldsNameTheOneThatIsMeant, where only one can be.
+func TestUnknownFieldsNameTheOneThatIsMeant(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	for name, meant := range map[string]string{
+		"NAME": "name", "time_out_ms": "timeoutMs", "cron": "baselineCron", "timeout": "timeoutMs", "desciption": "description",
+		"lables": "labels", "header": "headers", "intervalMs": "", "interval": "", "nonsense": "", "x": "",
+	} {
+		a := s.call("POST", "/v1/endpoints", `{"name":"p","url":"https://a.example/","baselineIntervalMs":60000,"`+name+`":1}`)
+		require.Equal(t, []string{name + " unknown_field"}, a.complaints())
+		want := "is not a field here"
+		if meant != "" {
+			want += "; use " + meant
+		}
+		require.Equal(t, want, a.problem().Errors[0].Message, name)
+	}
+}
+
+// TestKeysThatNobodyCanHave are refused by name before anybody looks for them.
+func TestKeysThatNobodyCanHave(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	for _, key := range []string{"%00", "%ff", "a%00b", "A", "a%2Fb", "%C3%A4", strings.Repeat("x", 101)} {
+		a := s.call("PUT", "/v1/endpoints/by-key/"+key, minimal)
+		require.Equal(t, http.StatusUnprocessableEntity, a.status, "%s: %s", key, a.body)
+		require.Contains(t, a.complaints()[0], "key ", key)
+	}
+	require.Zero(t, s.store.writes)
+}
+
 // TestBadFields sends every bad value in a registration and in a patch: each is the only complaint, bad companions aside.
 func TestBadFields(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,10 @@ import (
 // maxBody bounds a request body: the largest body field, 256 KiB, as JSON that escapes every second character.
 const maxBody = 512 << 10
 
+// maxWaste is how much of a body that is too long is read and forgotten, inside the listener's timeout. Most clients send all of a body
+// before they read a word of the answer, and lose it when the connection is closed on them.
+const maxWaste = 32 << 20
+
 // readBody reads and checks the body before a handler sees any of it, and hands on what is left of it.
 func (s *Server) readBody(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
@@ -46,11 +50,13 @@ func (s *Server) readBody(next echo.HandlerFunc) echo.HandlerFunc {
 
 func inputFrom(c echo.Context, op *operation) (*input, error) {
 	r := c.Request()
+	if r.ContentLength > maxBody && r.Header.Get("Expect") != "" {
+		return nil, tooLarge() // The client waits to hear whether it should send the body at all.
+	}
 	text, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, &refusal{
-			status: http.StatusRequestEntityTooLarge, code: "body_too_large", detail: "the body must be at most 524288 bytes long",
-		}
+		_, _ = io.CopyN(io.Discard, r.Body, maxWaste) // Where it fails the client has gone.
+		return nil, tooLarge()
 	}
 	if err != nil {
 		return nil, errs.Wrap(err, errs.Malformed, "the body ended before it was complete")
@@ -61,6 +67,12 @@ func inputFrom(c echo.Context, op *operation) (*input, error) {
 	}
 	in.sum = sha256.Sum256(text)
 	return in, nil
+}
+
+func tooLarge() error {
+	return &refusal{
+		status: http.StatusRequestEntityTooLarge, code: "body_too_large", detail: "the body must be at most 524288 bytes long",
+	}
 }
 
 // parsed reads the text of a body.

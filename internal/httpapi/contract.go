@@ -27,7 +27,8 @@ type operation struct {
 	required bool // the body must be there
 	types    []string
 	query    map[string]*openapi3.Parameter
-	lines    bool // the body is lines, which the handler reads
+	headers  []string // that are parameters
+	lines    bool     // the body is lines, which the handler reads
 }
 
 // rules is the contract as it is enforced.
@@ -60,8 +61,8 @@ var contract = sync.OnceValue(func() *rules {
 		for method, described := range item.Operations() {
 			op := newOperation(doc, described)
 			op.method, op.route = method, route
-			op.addQuery(item.Parameters)
-			op.addQuery(described.Parameters)
+			op.add(item.Parameters)
+			op.add(described.Parameters)
 			op.once = described.Parameters.GetByInAndName(openapi3.ParameterInHeader, idempotencyKey) != nil
 			r.operations[method+" "+pattern(route)] = op
 		}
@@ -101,10 +102,13 @@ func isStream(media string) bool {
 	return media == "text/event-stream" || media == "application/x-ndjson"
 }
 
-func (op *operation) addQuery(parameters openapi3.Parameters) {
+func (op *operation) add(parameters openapi3.Parameters) {
 	for _, p := range parameters {
-		if p.Value.In == openapi3.ParameterInQuery {
+		switch p.Value.In {
+		case openapi3.ParameterInQuery:
 			op.query[p.Value.Name] = p.Value
+		case openapi3.ParameterInHeader:
+			op.headers = append(op.headers, p.Value.Name)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (s *Server) share(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		header.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
-		header.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, If-Match, Idempotency-Key, Last-Event-ID, X-Request-Id")
+		header.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, Last-Event-ID, X-Request-Id")
 		header.Set("Access-Control-Max-Age", preflightLife)
 		return c.NoContent(http.StatusNoContent)
 	}

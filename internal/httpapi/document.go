@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"rubato/internal/errs"
@@ -13,6 +14,9 @@ import (
 
 // maxDepth bounds the nesting of a body. The contract needs four levels.
 const maxDepth = 64
+
+// byteOrderMark is what some editors write before a text in UTF-8, and JSON does not allow.
+const byteOrderMark = "\xef\xbb\xbf"
 
 // object is a JSON object whose members keep the order of the input, so that complaints come in that order too.
 type object struct {
@@ -31,11 +35,17 @@ func parseDocument(text []byte) (*document, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, invalidJSON("the body is empty; send a JSON object")
 	}
+	if bytes.HasPrefix(text, []byte(byteOrderMark)) {
+		return nil, invalidJSON("line 1, column 1: the text begins with a byte order mark; send UTF-8 without one")
+	}
 	if at := invalidUTF8(text); at >= 0 {
 		return nil, invalidJSON(position(text, at) + ": the text is not valid UTF-8")
 	}
 	if err := syntax(text); err != nil {
 		return nil, err
+	}
+	if at := loneSurrogate(text); at >= 0 {
+		return nil, invalidJSON(position(text, at) + ": the escape is one half of a surrogate pair, which is no character; send the other half with it")
 	}
 	p := &parser{text: text, tokens: json.NewDecoder(bytes.NewReader(text))}
 	p.tokens.UseNumber()
@@ -176,6 +186,43 @@ func invalidUTF8(text []byte) int {
 		}
 		at += size
 	}
+}
+
+// loneSurrogate returns the offset of the first escape that stands for half a character, or -1. Decoders put another character in its
+// place, which nobody sent. The text is known to be well-formed, so a backslash begins an escape wherever it stands.
+func loneSurrogate(text []byte) int {
+	for at := bytes.IndexByte(text, '\\'); at >= 0 && at < len(text); {
+		half := surrogate(text[at:])
+		switch {
+		case half == 0:
+			at += 2
+		case half < lowSurrogates && surrogate(text[at+6:]) >= lowSurrogates:
+			at += 12
+		default:
+			return at
+		}
+		next := bytes.IndexByte(text[at:], '\\')
+		if next < 0 {
+			return -1
+		}
+		at += next
+	}
+	return -1
+}
+
+// lowSurrogates is where the second halves of surrogate pairs begin.
+const lowSurrogates = 0xDC00
+
+// surrogate returns the half of a surrogate pair that text begins with an escape of, 0 where it begins with anything else.
+func surrogate(text []byte) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0
+	}
+	r, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	if err != nil || !utf16.IsSurrogate(rune(r)) {
+		return 0
+	}
+	return rune(r)
 }
 
 func invalidJSON(message string) error { return errs.New(errs.Malformed, "invalid_json", message) }

@@ -90,7 +90,11 @@ func (s *Server) ArchiveEndpoint(ctx context.Context, r api.ArchiveEndpointReque
 	if err != nil {
 		return nil, err
 	}
-	if err := s.endpoints.Archive(ctx, actorOf(ctx), id); err != nil {
+	version, err := versionOf(r.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.endpoints.ArchiveVersion(ctx, actorOf(ctx), id, version); err != nil {
 		return nil, err
 	}
 	return api.ArchiveEndpoint204Response{}, nil

@@ -141,6 +141,41 @@ func TestIfMatch(t *testing.T) {
 	}
 }
 
+// TestArchivingWhatWasRead refuses to archive what changed since; archived already is archived, whatever was read.
+func TestArchivingWhatWasRead(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	path := "/v1/endpoints/" + s.register(minimal)
+	s.call("PATCH", path, `{"name":"q"}`).is(http.StatusOK)
+	for tag, status := range map[string]int{`"1"`: http.StatusPreconditionFailed, `W/"2"`: http.StatusPreconditionFailed, `2`: http.StatusBadRequest, "": http.StatusBadRequest} {
+		require.Equal(t, status, s.call("DELETE", path, "", withHeader("If-Match", tag)).status, tag)
+	}
+	require.Equal(t, "active", s.call("GET", path, "").is(http.StatusOK)["state"])
+	s.call("DELETE", path, "", withHeader("If-Match", `"2"`)).is(http.StatusNoContent)
+	s.call("DELETE", path, "", withHeader("If-Match", `"2"`)).is(http.StatusNoContent)
+	require.Equal(t, "archived", s.call("GET", path, "").is(http.StatusOK)["state"])
+}
+
+// TestHeadersAreGivenOnce: of two, nobody could say which one counts.
+func TestHeadersAreGivenOnce(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	path := "/v1/endpoints/" + s.register(minimal)
+	for _, tc := range [][3]string{
+		{"PATCH", path, "If-Match"},
+		{"DELETE", path, "If-Match"},
+		{"PUT", "/v1/endpoints/by-key/p", "If-Match"},
+		{"PUT", "/v1/endpoints/by-key/p", "If-None-Match"},
+		{"POST", path + "/pause", "Idempotency-Key"},
+		{"GET", "/v1/events", "Last-Event-ID"},
+	} {
+		a := s.call(tc[0], tc[1], "", func(r *http.Request) { r.Header[http.CanonicalHeaderKey(tc[2])] = []string{`"1"`, `"1"`} })
+		require.Equal(t, http.StatusBadRequest, a.status, "%v", tc)
+		require.Equal(t, []string{tc[2] + " duplicate_parameter"}, a.complaints(), "%v", tc)
+	}
+	require.Equal(t, 1, s.store.writes)
+}
+
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

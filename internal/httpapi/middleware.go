@@ -34,10 +34,22 @@ func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
 		header.Set("Referrer-Policy", "no-referrer")
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("X-Frame-Options", "DENY")
+		s.allowHead(c)
 		r := c.Request()
 		c.SetRequest(r.WithContext(context.WithValue(r.Context(), callKey{}, call{id: id, peer: clientAddress(r, s.proxies)})))
 		return next(c)
 	}
+}
+
+// allowHead adds HEAD to the methods that an answer names, where it is answered; see ServeHTTP. The router knows only what is registered.
+func (s *Server) allowHead(c echo.Context) {
+	allow, _ := c.Get(echo.ContextKeyHeaderAllow).(string) // Set where the router refuses a method, and where OPTIONS asks.
+	if op := s.rules.operations[http.MethodGet+" "+c.Path()]; allow == "" || op == nil || op.streams {
+		return
+	}
+	c.Response().Before(func() {
+		c.Response().Header().Set(echo.HeaderAllow, strings.Replace(allow, http.MethodGet, http.MethodGet+", "+http.MethodHead, 1))
+	})
 }
 
 // call is what is known of a request before anybody has looked into it.

@@ -2,7 +2,9 @@ package httpapi_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -26,7 +28,9 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 	for _, r := range [][2]string{
 		{"PUT", "/v1/endpoints"},
 		{"DELETE", "/v1/endpoints"},
-		{"HEAD", "/v1/endpoints"},
+		{"HEAD", "/v1/explain"},
+		{"HEAD", "/v1/events"},
+		{"HEAD", "/v1/endpoints:export"},
 		{"TRACE", "/v1/endpoints"},
 		{"GET", "/v1/explain"},
 		{"POST", "/healthz"},
@@ -36,6 +40,42 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 		require.Equal(t, http.StatusMethodNotAllowed, a.status, "%v", r)
 		require.NotEmpty(t, a.header.Get("Allow"), "%v", r)
 	}
+}
+
+// TestHeadIsAGetWithoutABody asks a real listener, which is what keeps the body back.
+func TestHeadIsAGetWithoutABody(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	listener := httptest.NewServer(s.server)
+	t.Cleanup(listener.Close)
+	ask := func(method, path, key string) *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), method, listener.URL+path, http.NoBody)
+		require.NoError(t, err)
+		withKey(key)(r)
+		response, err := listener.Client().Do(r)
+		require.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, method == http.MethodHead, len(body) == 0, "%s %s", method, path)
+		return response
+	}
+	for _, path := range []string{
+		"/v1/endpoints", "/v1/endpoints/" + s.register(minimal), "/v1/endpoints/ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90", "/v1/endpoints?limit=0",
+		"/v1/nothing", "/openapi.yaml", "/healthz",
+	} {
+		head, get := ask(http.MethodHead, path, writeKey), ask(http.MethodGet, path, writeKey)
+		require.Equal(t, get.StatusCode, head.StatusCode, path)
+		require.Equal(t, get.Header.Get("Content-Type"), head.Header.Get("Content-Type"), path)
+		require.Equal(t, get.Header.Get("ETag"), head.Header.Get("ETag"), path)
+		require.NotEmpty(t, head.Header.Get("X-Request-Id"), path)
+	}
+	require.Equal(t, http.StatusUnauthorized, ask(http.MethodHead, "/v1/endpoints", "rbt_nobody").StatusCode)
+	require.Equal(t, "OPTIONS, GET, HEAD, POST", s.call("PUT", "/v1/endpoints", "").header.Get("Allow"))
+	require.Equal(t, "OPTIONS, GET", s.call("PUT", "/v1/events", "").header.Get("Allow"))
+	options := httptest.NewRecorder()
+	s.server.ServeHTTP(options, httptest.NewRequestWithContext(t.Context(), http.MethodOptions, "/v1/stats", http.NoBody))
+	require.Equal(t, "OPTIONS, GET, HEAD", options.Header().Get("Allow"))
 }
 
 func TestFaultsAreLoggedOnceAndNotShown(t *testing.T) {

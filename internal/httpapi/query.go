@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -25,7 +26,7 @@ func (s *Server) checkQuery(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			return errs.Wrap(err, errs.Malformed, "the query cannot be read: it must be name=value pairs, percent-encoded, joined by &")
 		}
-		var bad []errs.Field
+		bad := op.repeatedHeaders(c.Request().Header)
 		for name, values := range given {
 			bad = append(bad, op.parameter(name, values)...)
 		}
@@ -35,6 +36,16 @@ func (s *Server) checkQuery(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		return next(c)
 	}
+}
+
+// repeatedHeaders returns the headers that are parameters and given more than once: nobody could say which one counts.
+func (op *operation) repeatedHeaders(header http.Header) (bad []errs.Field) {
+	for _, name := range op.headers {
+		if len(header.Values(name)) > 1 {
+			bad = append(bad, errs.Field{Field: name, Code: "duplicate_parameter", Message: "may be given only once"})
+		}
+	}
+	return bad
 }
 
 // parameter returns what is wrong with a query parameter.
@@ -95,9 +106,9 @@ func wrongValue(schema *openapi3.Schema, value string) (code, message string) {
 		return codeCharacters, "must be UTF-8 without the character U+0000"
 	case len(schema.Enum) > 0:
 		if !slices.Contains(schema.Enum, any(value)) {
-			return "invalid_value", "must be one of " + strings.Trim(fmt.Sprint(schema.Enum), "[]")
+			return "invalid_value", "must be one of " + listed(schema.Enum)
 		}
-	case length < schema.MinLength:
+	case value == "" && schema.MinLength > 0:
 		return codeRequired, "must not be empty"
 	case schema.MaxLength != nil && length > *schema.MaxLength:
 		return "too_long", fmt.Sprintf("must be at most %d characters long", *schema.MaxLength)
@@ -114,4 +125,13 @@ func wrongInteger(schema *openapi3.Schema, value string) (code, message string) 
 		return "out_of_range", fmt.Sprintf("must be %.0f to %.0f", *schema.Min, *schema.Max)
 	}
 	return "", ""
+}
+
+// listed writes the values of an enumeration as people do.
+func listed(values []any) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = fmt.Sprint(v)
+	}
+	return strings.Join(texts, ", ")
 }

@@ -151,8 +151,23 @@ func New(c Config) *Server {
 	return s
 }
 
-// ServeHTTP serves one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
+// ServeHTTP serves one request. A HEAD is answered as a GET of the same, of which the connection keeps the body back.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodHead && s.heads(r) {
+		asked := r.WithContext(r.Context())
+		asked.Method = http.MethodGet
+		r = asked
+	}
+	s.router.ServeHTTP(w, r)
+}
+
+// heads reports whether HEAD is answered where a request asks for it: wherever GET is, but for streams, which never end.
+func (s *Server) heads(r *http.Request) bool {
+	c := s.router.NewContext(r, nil)
+	s.router.Router().Find(http.MethodGet, echo.GetPath(r), c)
+	op := s.rules.operations[http.MethodGet+" "+c.Path()]
+	return op != nil && !op.streams
+}
 
 // operation returns the operation of the contract that a request asks for, nil where it asks for none.
 func (s *Server) operation(c echo.Context) *operation {

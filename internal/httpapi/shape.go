@@ -157,8 +157,8 @@ func memberOf(schema *openapi3.Schema, name string) *openapi3.Schema {
 	return nil
 }
 
-// unknown complains about a member that the contract does not know, and names the one that differs in case or punctuation only. It
-// looks for one only as long as the answer will show it.
+// unknown complains about a member that the contract does not know, and names the one that is meant, where it can tell. It looks for
+// one only as long as the answer will show it.
 func (s *shape) unknown(path string, schema *openapi3.Schema, name string) {
 	message := "is not a field here"
 	if len(s.malformed) < maxFields && len(name) <= maxName {
@@ -169,14 +169,43 @@ func (s *shape) unknown(path string, schema *openapi3.Schema, name string) {
 	s.bad(path, codeUnknown, message)
 }
 
-// similar returns the known member that differs from a name in case or punctuation only, if there is one.
+// similar returns the known member that a name must mean: the one that differs in case or punctuation only, else the only one that has
+// it inside, as baselineCron has cron, or that two letters make of it. It is empty where there is none, or more than one.
 func similar(schema *openapi3.Schema, name string) string {
+	meant := plain(name)
+	var near []string
 	for known := range schema.Properties {
-		if plain(known) == plain(name) {
+		switch k := plain(known); {
+		case k == meant:
 			return known
+		case len(meant) >= 4 && (strings.Contains(k, meant) || distance(k, meant) <= 2):
+			near = append(near, known)
 		}
 	}
-	return ""
+	if len(near) != 1 {
+		return ""
+	}
+	return near[0]
+}
+
+// distance returns how many letters have to be put in, taken out or replaced to make one name of the other.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost = 1 + min(before, row[j], row[j+1])
+			}
+			before, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
 }
 
 // plain drops what naming conventions differ in.

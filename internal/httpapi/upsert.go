@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"context"
+	"strings"
+	"unicode/utf8"
 
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
@@ -22,6 +24,9 @@ func (s *Server) PutEndpointByKey(ctx context.Context, r api.PutEndpointByKeyReq
 		in.unwanted = append(in.unwanted, errs.Field{Field: "key", Code: "key_mismatch", Message: "must be the key of the path, or be left out"})
 	}
 	if in.bad() {
+		return nil, in.refuse(s.endpoints.Check(spec))
+	}
+	if !utf8.ValidString(r.Key) || strings.ContainsRune(r.Key, 0) { // Nobody has such a key, and the database could not even look for it.
 		return nil, in.refuse(s.endpoints.Check(spec))
 	}
 	out, err := s.bulk.Upsert(ctx, actorOf(ctx), []endpoints.Upsert{{Key: spec.Key, Want: func(stored *endpoints.Endpoint) (endpoints.Spec, error) {

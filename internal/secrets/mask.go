@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/xml"
+	"html"
 	"net/url"
 	"slices"
 	"strings"
@@ -21,7 +23,8 @@ const (
 // use. A nil Mask hides nothing.
 type Mask struct{ values []string } // the longest first
 
-// NewMask returns a mask of values, each in the forms in which it may come back: as it is, and as JSON, URLs and base64 write it. Values of less than 8 bytes are not masked. It returns nil where nothing is left to mask.
+// NewMask returns a mask of values, each in the forms in which it may come back: as it is, and as JSON, URLs, XML and base64 write it.
+// Values of less than 8 bytes are not masked. It returns nil where nothing is left to mask.
 func NewMask(values ...string) *Mask {
 	m := &Mask{values: formsOf(minMasked, values)}
 	if len(m.values) == 0 {
@@ -59,20 +62,49 @@ func formsOf(shortest int, values []string) []string {
 
 func forms(value string) []string {
 	quoted, _ := json.Marshal(value) // A text cannot fail.
+	escaped := url.QueryEscape(value)
 	return []string{
-		value, strings.TrimSpace(value), string(quoted[1 : len(quoted)-1]), url.QueryEscape(value), url.PathEscape(value),
+		value, strings.TrimSpace(value), string(quoted[1 : len(quoted)-1]), plainJSON(value), marked(value), html.EscapeString(value),
+		escaped, strings.ReplaceAll(escaped, "+", "%20"), url.PathEscape(value),
 		base64.StdEncoding.EncodeToString([]byte(value)), base64.RawStdEncoding.EncodeToString([]byte(value)),
 		base64.URLEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value)),
 	}
 }
 
-// Text returns a text without the values.
+// plainJSON returns a value in a JSON string as most write it: with what is markup in HTML as it is.
+func plainJSON(value string) string {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(value) // A text cannot fail.
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(out.String(), "\n"), `"`), `"`)
+}
+
+// marked returns a value as XML writes it.
+func marked(value string) string {
+	var out bytes.Buffer
+	_ = xml.EscapeText(&out, []byte(value)) // A buffer cannot fail.
+	return out.String()
+}
+
+// Text returns a text without the values, and without the begin of one, of at least 8 bytes, where the text or a quotation in it was cut.
 func (m *Mask) Text(text string) string {
 	if m == nil {
 		return text
 	}
 	for _, value := range m.values {
 		text = strings.ReplaceAll(text, value, masked)
+	}
+	for _, value := range m.values {
+		if !strings.Contains(text, value[:minMasked]) {
+			continue
+		}
+		for n := len(value) - 1; n >= minMasked; n-- {
+			text = strings.ReplaceAll(text, value[:n]+`"`, masked+`"`)
+			if rest, cut := strings.CutSuffix(text, value[:n]); cut {
+				text = rest + masked
+			}
+		}
 	}
 	return text
 }
@@ -99,4 +131,20 @@ func (m *Mask) Body(body []byte, cut bool) []byte {
 		}
 	}
 	return body
+}
+
+// Tail is [Mask.Body] for the end of a body whose middle is missing: the end of a value at its beginning, of at least 8 bytes, is hidden
+// too.
+func (m *Mask) Tail(tail []byte) []byte {
+	if m == nil {
+		return tail
+	}
+	for _, value := range m.values {
+		for n := min(len(value)-1, len(tail)); n >= minMasked; n-- {
+			if bytes.HasPrefix(tail, []byte(value[len(value)-n:])) {
+				return m.Body(append([]byte(masked), tail[n:]...), false)
+			}
+		}
+	}
+	return m.Body(tail, false)
 }

@@ -1,8 +1,11 @@
 package secrets
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/xml"
+	"html"
 	"net/url"
 	"strings"
 	"testing"
@@ -13,12 +16,16 @@ import (
 
 func TestMaskHidesValuesInEveryFormInWhichTheyComeBack(t *testing.T) {
 	t.Parallel()
-	value := "p\"ss/w\nrd+é=canary"
+	value := "p\"ss/w\nrd+é=<can & ary>"
 	mask := NewMask(value, "short")
 	quoted, err := json.Marshal(value)
 	require.NoError(t, err)
+	var marked bytes.Buffer
+	require.NoError(t, xml.EscapeText(&marked, []byte(value)))
 	for _, form := range []string{
 		value, string(quoted), url.QueryEscape(value), url.PathEscape(value),
+		strings.ReplaceAll(url.QueryEscape(value), "+", "%20"), marked.String(), html.EscapeString(value),
+		`p\"ss/w\nrd+é=<can & ary>`,
 		base64.StdEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value)),
 	} {
 		body := []byte("before " + form + " between " + form + " after short")
@@ -41,6 +48,22 @@ func TestNothingOfACutValueIsLeft(t *testing.T) {
 		hidden := string(NewMask(value).Body([]byte(before+value[:kept]), true))
 
 		require.Equal(t, before+masked, hidden)
+		require.Equal(t, hidden, NewMask(value).Text(before+value[:kept]))
+		require.Equal(t, `"`+hidden+`" and more`, NewMask(value).Text(`"`+before+value[:kept]+`" and more`))
+	})
+}
+
+// TestNothingOfAValueIsLeftWhereATailBegins is the same for the other end.
+func TestNothingOfAValueIsLeftWhereATailBegins(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.StringMatching(`[a-z0-9]{12,40}`).Draw(t, "value")
+		after := rapid.StringMatching(`[A-Z ]{0,30}`).Draw(t, "after")
+		kept := rapid.IntRange(minMasked, len(value)-1).Draw(t, "kept")
+
+		hidden := string(NewMask(value).Tail([]byte(value[len(value)-kept:] + after + value)))
+
+		require.Equal(t, masked+after+masked, hidden)
 	})
 }
 
@@ -55,5 +78,6 @@ func TestNothingIsMaskedWithoutValues(t *testing.T) {
 	require.Nil(t, mask)
 	body := []byte("1234567")
 	require.Equal(t, body, mask.Body(body, true))
+	require.Equal(t, body, mask.Tail(body))
 	require.Equal(t, "1234567", mask.Text("1234567"))
 }

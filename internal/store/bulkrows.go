@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-
 	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
 	"rubato/internal/store/dbsqlc"

@@ -6,6 +6,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -32,6 +33,8 @@ type Config struct {
 	Tracers trace.TracerProvider
 	// Now stands in for the database's clock, for simulations of time; nil, as in every program, means the database's own.
 	Now func() time.Time
+
+	connWait, lockWait time.Duration // 0, but in tests: the constants of these names
 }
 
 const (
@@ -51,6 +54,7 @@ type DB struct {
 	configs *configs
 	book    atomic.Pointer[notices.Book] // what runs may mean for notices, as [Notices.Refresh] read it; nil: nothing
 	waker   waker
+	waits   time.Duration     // for a connection
 	now     func() *time.Time // nil in its answer means the database's clock
 }
 
@@ -83,8 +87,8 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if cfg.Tracers != nil {
 		pc.ConnConfig.Tracer = newTracer(cfg.Tracers)
 	}
-	db := &DB{q: dbsqlc.New(), configs: newConfigs(), now: func() *time.Time { return nil }}
-	if err := db.connect(ctx, pc); err != nil {
+	db := &DB{q: dbsqlc.New(), configs: newConfigs(), waits: cmp.Or(cfg.connWait, connWait), now: func() *time.Time { return nil }}
+	if err := db.connect(ctx, pc, cmp.Or(cfg.lockWait, lockWait)); err != nil {
 		return nil, fmt.Errorf("opening the database pool: %w", redactURL(err))
 	}
 	if cfg.Now != nil {
@@ -93,8 +97,8 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	return db, nil
 }
 
-// connect prepares the pools, each of its own size.
-func (db *DB) connect(ctx context.Context, pc *pgxpool.Config) error {
+// connect prepares the pools, each of its own size; lockWait is how long a statement of the main one waits for a lock.
+func (db *DB) connect(ctx context.Context, pc *pgxpool.Config, lockWait time.Duration) error {
 	main := pc.MaxConns
 	for _, p := range []struct {
 		pool  **pgxpool.Pool
@@ -219,12 +223,12 @@ const rollbackTime = 5 * time.Second
 
 // acquire returns a connection of the main pool. The error is an [errs.Unavailable] where none comes free for some time.
 func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	waiting, cancel := context.WithTimeout(ctx, connWait)
+	waiting, cancel := context.WithTimeout(ctx, db.waits)
 	defer cancel()
 	conn, err := db.pool.Acquire(waiting)
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil && db.pool.Stat().AcquiredConns() == db.pool.Stat().MaxConns() {
 		return nil, errs.Wrap(err, errs.Unavailable, fmt.Sprintf(
-			"all %d connections to the database were busy for %s, and nothing was changed; try again", db.pool.Stat().MaxConns(), connWait))
+			"all %d connections to the database were busy for %s, and nothing was changed; try again", db.pool.Stat().MaxConns(), db.waits))
 	}
 	return conn, translate(err)
 }

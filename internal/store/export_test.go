@@ -154,3 +154,57 @@ func SuggestionsStatement(f planner.SuggestionFilter, now time.Time) Asked {
 		return err
 	})
 }
+
+// OpenImpatient is Open for a main pool of one size, whose transactions wait as given for a connection, and its statements for a lock.
+func OpenImpatient(ctx context.Context, url string, conns int32, conn, lock time.Duration) (*DB, error) {
+	return Open(ctx, Config{URL: url, MaxConns: conns, connWait: conn, lockWait: lock})
+}
+
+// Wake is wake.
+func (db *DB) Wake(ctx context.Context, due, now time.Time) { db.wake(ctx, due, now) }
+
+// LockTimeouts returns how long statements wait for a lock on the main connections and on those of the hot path.
+func (db *DB) LockTimeouts(ctx context.Context) (asks, works string, err error) {
+	if err := db.pool.QueryRow(ctx, "SHOW lock_timeout").Scan(&asks); err != nil {
+		return "", "", err
+	}
+	return asks, works, db.hot.QueryRow(ctx, "SHOW lock_timeout").Scan(&works)
+}
+
+// Occupy takes some of the main connections until release.
+func (db *DB) Occupy(ctx context.Context, conns int) (release func(), err error) {
+	return occupy(ctx, db.pool, conns)
+}
+
+// OccupyHot takes every connection of the hot path until release.
+func (db *DB) OccupyHot(ctx context.Context) (release func(), err error) {
+	return occupy(ctx, db.hot, hotConns)
+}
+
+func occupy(ctx context.Context, pool *pgxpool.Pool, conns int) (release func(), err error) {
+	var taken []*pgxpool.Conn
+	release = func() {
+		for _, c := range taken {
+			c.Release()
+		}
+	}
+	for range conns {
+		c, err := pool.Acquire(ctx)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		taken = append(taken, c)
+	}
+	return release, nil
+}
+
+// AuditStatement returns what a list of changes asks the database.
+func AuditStatement(p dbsqlc.AuditListParams) Asked {
+	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().AuditList(context.Background(), q, p); return err })
+}
+
+// NoticesStatement returns what a list of notices asks the database.
+func NoticesStatement(p dbsqlc.NoticeListParams) Asked {
+	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().NoticeList(context.Background(), q, p); return err })
+}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -33,7 +34,9 @@ func (s *Keys) FindKey(ctx context.Context, hash [32]byte) (auth.Principal, erro
 	if err != nil {
 		return auth.Principal{}, fmt.Errorf("looking up an API key: %w", translate(err))
 	}
-	return auth.Principal{TenantID: row.TenantID, KeyID: row.ID, Name: row.Name, Scopes: scopesOf(row.Scopes)}, nil
+	return auth.Principal{
+		TenantID: row.TenantID, KeyID: row.ID, Name: row.Name, Scopes: scopesOf(row.Scopes), Left: time.Duration(row.LeftMs) * time.Millisecond,
+	}, nil
 }
 
 // EnsureKey makes sure that the default tenant has a key. One that was revoked stays revoked, and a secret that

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,6 +32,12 @@ func TestAKeyIsFoundByItsHashWhileItIsInForce(t *testing.T) {
 	_, err = find(params.Key + "x")
 	require.Equal(t, errs.NotFound, errs.CodeOf(err))
 
+	require.Equal(t, time.Hour, found.Left, "what never ends is told of as an hour")
+	b.exec(t, "UPDATE api_keys SET expires_at = now() + interval '10 minutes'")
+	found, err = find(params.Key)
+	require.NoError(t, err)
+	require.Greater(t, found.Left, time.Duration(0))
+	require.LessOrEqual(t, found.Left, 10*time.Minute)
 	for name, sql := range map[string]string{
 		"expired": "UPDATE api_keys SET expires_at = now() - interval '1 s'",
 		"revoked": "UPDATE api_keys SET expires_at = NULL, revoked_at = now()",

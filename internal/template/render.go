@@ -56,6 +56,9 @@ func (t *Template) written(p part, v *Values) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if p.action.secret != "" && len(p.action.filters) > 0 {
+		v.made = append(v.made, got.text)
+	}
 	switch t.field {
 	case URL, Form:
 		if got.kind == encoded {

@@ -235,3 +235,16 @@ func TestWhatATemplateSpeaksOfIsTold(t *testing.T) {
 	require.Empty(t, parse(t, `{{secret 'a'}}x`, template.Text).Sole())
 	require.Empty(t, parse(t, `{{secret 'a' | upper}}`, template.Text).Sole())
 }
+
+// TestWhatFiltersMakeOfSecretsIsTold, so that it can be hidden like the secrets themselves.
+func TestWhatFiltersMakeOfSecretsIsTold(t *testing.T) {
+	t.Parallel()
+	v := values()
+	for _, text := range []string{
+		`{{run.id | upper}} {{secret "token"}}`, `{{secret "token" | upper}}`, `{{secret "token" | base64 | base64}} {{secret "token" | urlquery}}`,
+	} {
+		_, err := parse(t, text, template.Text).Render(v, 1000)
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"S3CR&T", "Y3pOamNpWjA=", "s3cr%26t"}, v.Made())
+}

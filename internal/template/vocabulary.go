@@ -7,13 +7,18 @@ import (
 	"time"
 )
 
-// Values are what one run has to tell. Instants are UTC; zero ones are not known.
+// Values are what one run has to tell. Instants are UTC; zero ones are not known. They are not safe for concurrent use.
 type Values struct {
 	Run      Run
 	Endpoint Endpoint
 	Last     Last
 	Secrets  Secrets // nil: there are none
+
+	made []string // see Made
 }
+
+// Made returns what filters made of secrets in the texts that were rendered with v so far. It must not be shown or stored either.
+func (v *Values) Made() []string { return v.made }
 
 // Run is the run that sends the request.
 type Run struct {

@@ -196,13 +196,13 @@ func (s *stack) refusedStarts(of []victim) (n int) {
 	return n
 }
 
-// took returns how many requests of a worker took effect that were open at an instant.
-func (s *stack) took(w *worker, openAt time.Time) (n int) {
+// took returns how many requests of a worker took effect that were open all the time between two instants.
+func (s *stack) took(w *worker, from, to time.Time) (n int) {
 	s.t.Helper()
 	mine := s.history([]victim{{worker: w}})
 	for _, r := range s.target.requests() {
 		id, err := uuid.Parse(strings.TrimPrefix(r.RunID, "run_"))
-		if _, his := mine[id.String()]; err == nil && his && r.Accepted && r.Arrived.Before(openAt) && r.Ended.After(openAt) {
+		if _, his := mine[id.String()]; err == nil && his && r.Accepted && r.Arrived.Before(from) && r.Ended.After(to) {
 			n++
 		}
 	}

@@ -148,13 +148,13 @@ func TestFrozenWorker(t *testing.T) {
 		return sum
 	}
 	eventually(t, "the requests to be open", func() bool { return s.target.open() >= 8 })
-	frozen := time.Now()
+	frozen, overtaken := time.Now(), time.Time{}
 	s.freeze(victim, 2*lockTTL, func() {
 		eventually(t, "the frozen worker's runs to be settled", func() bool {
 			return s.count("SELECT count(*) FROM live_runs WHERE worker_id = $1", victim.id) == 0
 		})
 		eventually(t, "the next runs to start beside", func() bool { return s.target.open() > 8 })
-		before = history()
+		before, overtaken = history(), time.Now()
 	})
 	woken := time.Now()
 	pass(3 * time.Second)
@@ -167,7 +167,7 @@ func TestFrozenWorker(t *testing.T) {
 	})
 	require.Positive(t, r.Counts.Excused, "the fault was to make an overlap that only a fence can refuse")
 	require.Equal(t, r.Counts.Overlaps, r.Counts.Excused)
-	require.Zero(t, s.took(victim, frozen), "a target that looks at the fence accepted an old request")
+	require.Zero(t, s.took(victim, frozen, overtaken), "a target that looks at the fence accepted an old request")
 }
 
 // A first SIGTERM gives back what has not started and waits for the requests under way; a second one ends the worker at once. What it

@@ -35,6 +35,7 @@ func provocations() map[string]map[int]provoke {
 			http.StatusPreconditionFailed:  withBody(`{"name":"q"}`, header("If-Match", `"99"`)),
 			http.StatusUnprocessableEntity: withBody(`{"name":""}`),
 		},
+		"archiveEndpoint": {http.StatusPreconditionFailed: withBody("", header("If-Match", `"99"`))},
 		"pauseEndpoint":   {http.StatusConflict: onArchived, http.StatusUnprocessableEntity: withBody(`{"until":"1999-01-01T00:00:00Z"}`)},
 		"putIntervalHint": {http.StatusConflict: onArchived, http.StatusUnprocessableEntity: withBody(`{"intervalMs":1}`)},
 		"putOneShotHint":  {http.StatusConflict: onArchived, http.StatusUnprocessableEntity: withBody(`{}`)},

@@ -40,7 +40,8 @@ func (c *canaries) found(text string) []string {
 	for _, canary := range c.all {
 		for _, form := range []string{
 			canary, hex.EncodeToString([]byte(canary)), base64.StdEncoding.EncodeToString([]byte(canary)), url.QueryEscape(canary),
-			strings.TrimRight(base64.RawURLEncoding.EncodeToString([]byte(canary)), "="),
+			strings.TrimRight(base64.RawURLEncoding.EncodeToString([]byte(canary)), "="), strings.ToUpper(canary), twice(canary), hex.EncodeToString([]byte(strings.ToUpper(canary))),
+			hex.EncodeToString([]byte(twice(canary))),
 		} {
 			if strings.Contains(text, form) {
 				list = append(list, canary)
@@ -49,6 +50,11 @@ func (c *canaries) found(text string) []string {
 		}
 	}
 	return list
+}
+
+// twice returns what the filters base64 | base64 make of a text.
+func twice(text string) string {
+	return base64.StdEncoding.EncodeToString([]byte(base64.StdEncoding.EncodeToString([]byte(text))))
 }
 
 // aviary is an installation full of canaries.
@@ -140,6 +146,7 @@ func echo(t *testing.T, sees func(string) bool) (address string, seen *atomic.In
 			seen.Add(1)
 		}
 		w.Header().Set("Content-Type", "text/plain; echo="+url.QueryEscape(r.Header.Get("X-Secret")))
+		w.Header().Set("ETag", `"`+r.Header.Get("X-Secret")+`"`)
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/fail"):
 			w.WriteHeader(http.StatusInternalServerError)
@@ -188,6 +195,59 @@ func (v *aviary) spec(name, address string) map[string]any {
 	return s
 }
 
+// others returns endpoints that carry secrets in other ways: by every kind of auth, through filters, with a validator that is one.
+func (v *aviary) others(address string) []map[string]any {
+	v.t.Helper()
+	token := v.one("access-token")
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"access_token":%q,"token_type":"Bearer","expires_in":3600}`, token)
+	}))
+	v.t.Cleanup(issuer.Close)
+	refuser := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprintf(w, `{"error":"invalid_grant","error_description":%q}`, fmt.Sprint(r.Header, string(body)))
+	}))
+	v.t.Cleanup(refuser.Close)
+	endpoint := func(name string, fields map[string]any) map[string]any {
+		fields["name"], fields["url"], fields["baselineIntervalMs"] = name, address+"/"+name, 3600000
+		return fields
+	}
+	oauth2 := func(at, name string) map[string]any {
+		return map[string]any{"type": "oauth2", "tokenUrl": at, "clientId": v.keep(name + "-id"), "clientSecret": v.keep(name + "-secret")}
+	}
+	return []map[string]any{
+		endpoint("basic", map[string]any{"auth": map[string]any{"type": "basic", "username": "ada", "password": v.keep("basic-password")}}),
+		endpoint("keyed", map[string]any{"auth": map[string]any{"type": "apiKey", "header": "X-Partner", "value": v.keep("keyed-value")}}),
+		endpoint("granted", map[string]any{"auth": oauth2(issuer.URL, "granted")}),
+		endpoint("ungranted", map[string]any{"auth": oauth2(refuser.URL, "ungranted")}),
+		endpoint("tagged", map[string]any{"conditional": true, "headers": map[string]string{"X-Secret": v.keep("tagged-header")}}),
+		endpoint("filtered", map[string]any{"headers": map[string]string{
+			"X-Upper": strings.Replace(v.keep("filtered-upper"), "}}", "| upper}}", 1), "X-Twice": strings.Replace(v.keep("filtered-twice"), "}}", "| base64 | base64}}", 1),
+		}}),
+		endpoint("judged", map[string]any{
+			"headers":      map[string]string{"X-Secret": v.keep("judged-header")},
+			"successRules": []map[string]any{{"type": "body", "op": "equals", "value": "nothing"}, {"type": "header", "header": "ETag", "op": "equals", "value": "nothing"}},
+		}),
+	}
+}
+
+// notify has notices sent to a channel whose address and token are secrets, and which fails.
+func (v *aviary) notify(address string) {
+	v.t.Helper()
+	v.ask(http.StatusCreated, "PUT", "/v1/secrets/hook-url", map[string]any{"value": address + "/fail/" + v.one("hook-url")})
+	v.keep("hook-token")
+	for _, kind := range []string{"webhook", "slack", "alertmanager"} {
+		v.ask(http.StatusCreated, "PUT", "/v1/notice-rules/"+kind, map[string]any{
+			"event": "failures", "failures": 1, "channel": map[string]any{"kind": kind, "urlSecret": "hook-url", "tokenSecret": "hook-token"},
+		})
+		v.ask(http.StatusOK, "POST", "/v1/notice-rules/"+kind+"/test", nil)
+	}
+	v.ask(http.StatusOK, "GET", "/v1/notice-rules", nil)
+	v.ask(http.StatusOK, "GET", "/v1/notices", nil)
+}
+
 // dump reads every row of every table.
 func (v *aviary) dump() string {
 	v.t.Helper()
@@ -228,7 +288,8 @@ func TestNobodySeesACanary(t *testing.T) {
 	} {
 		specs = append(specs, v.spec(name, at))
 	}
-	require.GreaterOrEqual(t, len(v.all), 40)
+	specs = append(specs, v.others(address)...)
+	require.GreaterOrEqual(t, len(v.all), 50)
 	var ids []string
 	for _, spec := range specs {
 		ids = append(ids, v.ask(http.StatusCreated, "POST", "/v1/endpoints", spec)["id"].(string))
@@ -238,11 +299,13 @@ func TestNobodySeesACanary(t *testing.T) {
 		require.NotEqual(t, "template_failed", runs[0].ReasonCode, specs[i]["name"])
 		v.ask(http.StatusOK, "GET", "/v1/runs/"+runs[0].ID, nil)
 		v.ask(http.StatusOK, "GET", "/v1/runs/"+runs[0].ID+"/events", nil)
+		v.ask(http.StatusOK, "POST", "/v1/endpoints/"+id+"/test", nil)
 		for _, of := range []string{"", "/explain", "/preview", "/runs"} {
 			v.ask(http.StatusOK, "GET", "/v1/endpoints/"+id+of, nil)
 		}
 	}
 	require.GreaterOrEqual(t, int(seen.Load()), 6, "targets do get what is secret")
+	v.notify(address)
 	v.mistakes()
 	for _, list := range []string{"/v1/endpoints", "/v1/endpoints:export", "/v1/runs", "/v1/audit?limit=500", "/v1/secrets", "/v1/signing-keys", "/v1/keys", "/v1/stats", "/v1/workers", "/readyz"} {
 		v.ask(http.StatusOK, "GET", list, nil)

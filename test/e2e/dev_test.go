@@ -136,7 +136,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 		require.Equal(t, e.Name, again.endpoint(t, e.ID).Name, "the endpoint outlives %s", name)
 		require.Equal(t, run.ScheduledFor, read[client.Run](t)(again.GetRun(t.Context(), run.ID)).ScheduledFor)
 		eventually(t, "runs after "+name, func() bool { return len(tgt.requests("/tick")) > before+1 })
-		_, err := again.ArchiveEndpoint(t.Context(), e.ID)
+		_, err := again.ArchiveEndpoint(t.Context(), e.ID, nil)
 		require.NoError(t, err)
 		again.interrupt(t)
 	}

@@ -11,10 +11,12 @@ import (
 )
 
 const (
-	typeA    = 1
-	typeAAAA = 28
+	typeA     = 1
+	typeCNAME = 5
+	typeAAAA  = 28
 
 	headerLen = 12 // of a DNS message
+	maxChain  = 16 // aliases that one answer follows
 )
 
 // Question is what a name server is asked.
@@ -27,6 +29,7 @@ type Question struct {
 type DNS struct {
 	socket net.PacketConn
 	answer func(Question) []netip.Addr
+	alias  map[string]string // names that are others, as CNAME records say
 	done   sync.WaitGroup
 
 	mu     sync.Mutex
@@ -37,11 +40,17 @@ type DNS struct {
 // StartDNS answers questions with answer until the test ends. Addresses of the family that was not asked for are left out.
 func StartDNS(tb testing.TB, answer func(Question) []netip.Addr) *DNS {
 	tb.Helper()
+	return StartAliases(tb, nil, answer)
+}
+
+// StartAliases is [StartDNS] with names that are aliases of others: an answer holds the whole chain, and the addresses of its end.
+func StartAliases(tb testing.TB, alias map[string]string, answer func(Question) []netip.Addr) *DNS {
+	tb.Helper()
 	socket, err := new(net.ListenConfig).ListenPacket(tb.Context(), "udp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatalf("listening for name queries: %v", err)
 	}
-	d := &DNS{socket: socket, answer: answer}
+	d := &DNS{socket: socket, answer: answer, alias: alias}
 	d.done.Go(d.serve)
 	tb.Cleanup(d.close)
 	return d
@@ -110,7 +119,9 @@ func (d *DNS) reply(query []byte) []byte {
 	records, count := []byte(nil), uint16(0)
 	if kind == typeA || kind == typeAAAA {
 		question := Question{Name: strings.ToLower(strings.Join(labels, ".")), IPv6: kind == typeAAAA}
-		records, count = addressRecords(d.answer(question), question.IPv6)
+		chain, links := d.chain(&question)
+		records, count = addressRecords(question.Name, d.answer(question), question.IPv6)
+		records, count = append(chain, records...), count+links
 	}
 	reply := binary.BigEndian.AppendUint16(nil, binary.BigEndian.Uint16(query))
 	reply = binary.BigEndian.AppendUint16(reply, 0x8180) // a response, recursion available, no error
@@ -121,7 +132,20 @@ func (d *DNS) reply(query []byte) []byte {
 	return append(reply, records...)
 }
 
-func addressRecords(addrs []netip.Addr, v6 bool) (records []byte, count uint16) {
+// chain returns the records of the aliases that the name of q begins, and makes q ask for what they lead to.
+func (d *DNS) chain(q *Question) (records []byte, count uint16) {
+	for ; count < maxChain; count++ {
+		other, is := d.alias[q.Name]
+		if !is {
+			break
+		}
+		records = append(records, record(q.Name, typeCNAME, wireName(other))...)
+		q.Name = other
+	}
+	return records, count
+}
+
+func addressRecords(name string, addrs []netip.Addr, v6 bool) (records []byte, count uint16) {
 	for _, addr := range addrs {
 		if addr.Is6() != v6 {
 			continue
@@ -130,12 +154,24 @@ func addressRecords(addrs []netip.Addr, v6 bool) (records []byte, count uint16) 
 		if v6 {
 			kind = typeAAAA
 		}
-		records = append(records, 0xc0, headerLen) // the name of the question
-		records = binary.BigEndian.AppendUint16(records, kind)
-		records = append(records, 0, 1, 0, 0, 0, 0) // class IN, time to live 0
-		records = binary.BigEndian.AppendUint16(records, uint16(addr.BitLen()/8))
-		records = append(records, addr.AsSlice()...)
+		records = append(records, record(name, kind, addr.AsSlice())...)
 		count++
 	}
 	return records, count
+}
+
+func record(name string, kind uint16, data []byte) []byte {
+	r := binary.BigEndian.AppendUint16(wireName(name), kind)
+	r = append(r, 0, 1, 0, 0, 0, 0) // class IN, time to live 0
+	r = binary.BigEndian.AppendUint16(r, uint16(len(data)))
+	return append(r, data...)
+}
+
+// wireName returns a name as messages write it.
+func wireName(name string) []byte {
+	var wire []byte
+	for label := range strings.SplitSeq(name, ".") {
+		wire = append(append(wire, byte(len(label))), label...)
+	}
+	return append(wire, 0)
 }

@@ -2870,6 +2870,12 @@ type PutEndpointByKeyParams struct {
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
+// ArchiveEndpointParams defines parameters for ArchiveEndpoint.
+type ArchiveEndpointParams struct {
+	// IfMatch The `ETag` of what is to be archived; 412 when the endpoint was changed since. `*` matches any.
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
 // PatchEndpointParams defines parameters for PatchEndpoint.
 type PatchEndpointParams struct {
 	// IfMatch The `ETag` that the edit is based on; 412 when the endpoint was changed since. `*` matches any.
@@ -3135,7 +3141,7 @@ type ServerInterface interface {
 	PutEndpointByKey(ctx echo.Context, key EndpointKey, params PutEndpointByKeyParams) error
 	// ArchiveEndpoint Archive an endpoint
 	// (DELETE /v1/endpoints/{id})
-	ArchiveEndpoint(ctx echo.Context, id EndpointID) error
+	ArchiveEndpoint(ctx echo.Context, id EndpointID, params ArchiveEndpointParams) error
 	// GetEndpoint Read an endpoint
 	// (GET /v1/endpoints/{id})
 	GetEndpoint(ctx echo.Context, id EndpointID) error
@@ -3534,8 +3540,28 @@ func (w *ServerInterfaceWrapper) ArchiveEndpoint(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ArchiveEndpointParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ArchiveEndpoint(ctx, id)
+	err = w.Handler.ArchiveEndpoint(ctx, id, params)
 	return err
 }
 
@@ -5654,7 +5680,8 @@ func (response PutEndpointByKey503ApplicationProblemPlusJSONResponse) VisitPutEn
 }
 
 type ArchiveEndpointRequestObject struct {
-	ID EndpointID `json:"id"`
+	ID     EndpointID `json:"id"`
+	Params ArchiveEndpointParams
 }
 
 type ArchiveEndpointResponseObject interface {
@@ -5732,6 +5759,22 @@ func (response ArchiveEndpoint404ApplicationProblemPlusJSONResponse) VisitArchiv
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ArchiveEndpoint412ApplicationProblemPlusJSONResponse struct {
+	VersionMismatchApplicationProblemPlusJSONResponse
+}
+
+func (response ArchiveEndpoint412ApplicationProblemPlusJSONResponse) VisitArchiveEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(412)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -15066,10 +15109,11 @@ func (sh *strictHandler) PutEndpointByKey(ctx echo.Context, key EndpointKey, par
 }
 
 // ArchiveEndpoint operation middleware
-func (sh *strictHandler) ArchiveEndpoint(ctx echo.Context, id EndpointID) error {
+func (sh *strictHandler) ArchiveEndpoint(ctx echo.Context, id EndpointID, params ArchiveEndpointParams) error {
 	var request ArchiveEndpointRequestObject
 
 	request.ID = id
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ArchiveEndpoint(ctx.Request().Context(), request.(ArchiveEndpointRequestObject))

@@ -65,7 +65,10 @@ func (q *Queries) KeyEnsure(ctx context.Context, db DBTX, arg KeyEnsureParams) e
 
 const keyFind = `-- name: KeyFind :one
 WITH found AS (
-    SELECT k.id, k.tenant_id, k.name, k.scopes
+    SELECT k.id, k.tenant_id, k.name, k.scopes,
+           least(k.expires_at, now() + interval '1 hour',
+                 CASE WHEN k.hash IS DISTINCT FROM $1::bytea
+                      THEN (SELECT max(o.valid_until) FROM retired_secrets AS o WHERE o.hash = $1::bytea) END) AS good_until
     FROM api_keys AS k
     WHERE k.id = coalesce((SELECT id FROM api_keys WHERE hash = $1::bytea),
                           (SELECT key_id FROM retired_secrets AS r WHERE r.hash = $1::bytea AND valid_until > now()))
@@ -80,7 +83,7 @@ WITH found AS (
                      AND (s.last_used_at IS NULL OR s.last_used_at < now() - interval '1 minute')
                    FOR UPDATE SKIP LOCKED)
 )
-SELECT id, tenant_id, name, scopes
+SELECT id, tenant_id, name, scopes, greatest(floor(extract(epoch FROM good_until - now()) * 1000), 1)::bigint AS left_ms
 FROM found
 `
 
@@ -89,10 +92,12 @@ type KeyFindRow struct {
 	TenantID UUID
 	Name     string
 	Scopes   []string
+	LeftMs   int64
 }
 
 // Who a secret stands for: the current one of a key, or one that was rotated away and is still good. The use is noted at most once a
-// minute, and never by waiting for somebody else.
+// minute, and never by waiting for somebody else. left_ms is how long the secret stays good, at least 1 and at most an hour, so that
+// nobody believes it for longer.
 func (q *Queries) KeyFind(ctx context.Context, db DBTX, hash []byte) (KeyFindRow, error) {
 	row := db.QueryRow(ctx, keyFind, hash)
 	var i KeyFindRow
@@ -101,6 +106,7 @@ func (q *Queries) KeyFind(ctx context.Context, db DBTX, hash []byte) (KeyFindRow
 		&i.TenantID,
 		&i.Name,
 		&i.Scopes,
+		&i.LeftMs,
 	)
 	return i, err
 }

@@ -1,0 +1,101 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/store"
+)
+
+const (
+	soon = 50 * time.Millisecond
+	ages = 10 * time.Minute // longer than any test
+)
+
+// impatient returns a service over a database of its own pools, which wait as given.
+func impatient(t *testing.T, b *bundle, conn, lock time.Duration) (*store.DB, *endpoints.Service) {
+	t.Helper()
+	db, err := store.OpenImpatient(t.Context(), b.url, 2, conn, lock)
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	return db, endpoints.NewService(store.NewEndpoints(db), anyTarget{})
+}
+
+// hold begins a transaction of a stranger, which ends with the test unless it is ended before.
+func (b *bundle) hold(t *testing.T, sql string, args ...any) pgx.Tx {
+	t.Helper()
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	_, err = tx.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+	return tx
+}
+
+// A stranger stands on the row of an endpoint. Whoever wants to change it is told so, nothing is changed, and once the stranger has gone the
+// same change goes through, on the same connections.
+func TestAChangeDoesNotWaitForALockForEver(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	_, service := impatient(t, b, ages, soon)
+	rename := func(spec endpoints.Spec) (endpoints.Spec, error) {
+		spec.Name = "renamed"
+		return spec, nil
+	}
+	for _, table := range []string{"endpoints WHERE id", "schedules WHERE endpoint_id"} {
+		stranger := b.hold(t, "SELECT FROM "+table+" = $1 FOR UPDATE", e.ID)
+		before, _, err := b.service.Get(t.Context(), tenant, e.ID)
+		require.NoError(t, err)
+		for range 5 { // More often than there are connections: each is good again.
+			_, _, err := service.Edit(t.Context(), tenant, e.ID, 0, rename)
+			require.Equal(t, errs.Unavailable, errs.CodeOf(err), "%v", err)
+			require.ErrorContains(t, err, "nothing was changed, try again")
+		}
+		after, _, err := b.service.Get(t.Context(), tenant, e.ID)
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+		require.NoError(t, stranger.Rollback(t.Context()))
+		_, _, err = service.Edit(t.Context(), tenant, e.ID, 0, rename)
+		require.NoError(t, err)
+	}
+}
+
+// The bound is for those who ask: what a worker does for its runs waits for as long as it takes.
+func TestWorkersWaitForLocks(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	db, _ := impatient(t, b, ages, soon)
+	asks, works, err := db.LockTimeouts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "50ms", asks)
+	require.Equal(t, "0", works)
+}
+
+// All connections are taken. Whoever asks is told so in time, and what gives up itself is not taken for it.
+func TestNobodyWaitsForAConnectionForEver(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	db, service := impatient(t, b, soon, ages)
+	get := func(ctx context.Context) error {
+		_, _, err := service.Get(ctx, tenant, e.ID)
+		return err
+	}
+	release, err := db.Occupy(t.Context(), 2)
+	require.NoError(t, err)
+	err = get(t.Context())
+	require.Equal(t, errs.Unavailable, errs.CodeOf(err), "%v", err)
+	require.ErrorContains(t, err, "all 2 connections to the database were busy for 50ms, and nothing was changed; try again")
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, get(given), context.Canceled, "who gives up is told nothing of the database")
+	release()
+	require.NoError(t, get(t.Context()))
+}
