@@ -56,6 +56,7 @@ type watch struct {
 	server    *Server
 	q         feed.Query
 	resumed   bool
+	began     time.Time // when the client connected, by the database's clock
 	looked    bool
 	announced map[runs.ID]bool // runs in progress that the client knows of
 	told      feed.Mark        // what was told last
@@ -100,7 +101,7 @@ func (w *watch) resume(ctx context.Context, last *string) error {
 	if err != nil {
 		return err
 	}
-	w.q.After = head
+	w.q.After, w.began = head, now
 	if last == nil || *last == "" {
 		return nil
 	}
@@ -214,7 +215,7 @@ func (w *watch) announce(text *bytes.Buffer, live []runs.Run) error {
 		return cmp.Or(a.StartedAt.Compare(b.StartedAt), slices.Compare(a.ID[:], b.ID[:]))
 	})
 	for _, run := range live {
-		known := w.knows(run) || !w.looked && !w.resumed
+		known := w.knows(run) || !w.looked && !w.resumed && !run.StartedAt.After(w.began)
 		w.announced[run.ID] = true
 		if known {
 			continue

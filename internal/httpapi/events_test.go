@@ -181,7 +181,7 @@ func TestEventsCanBeFiltered(t *testing.T) {
 	s := newStack(t)
 	one, two := s.register(t, hourly), s.register(t, hourly)
 	byType := s.watch(t, "?types=endpoint.paused,run.finished", "")
-	byEndpoint := s.watch(t, "?endpointId="+two, "")
+	byEndpoint := s.watch(t, "?types=endpoint.paused,endpoint.resumed&endpointId="+two, "") // The registration may still be news.
 	for _, id := range []string{one, two} {
 		s.call(t, "POST", "/v1/endpoints/"+id+"/pause", "{}").is(http.StatusOK)
 		s.call(t, "POST", "/v1/endpoints/"+id+"/resume", "").is(http.StatusOK)

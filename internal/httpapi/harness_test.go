@@ -81,6 +81,9 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 	if settings.Tester == nil {
 		settings.Tester = tester{store: s.store}
 	}
+	if settings.Feed == nil {
+		settings.Feed = quiet{}
+	}
 	s.server = httpapi.New(httpapi.Config{
 		Audit:      trail{s.store},
 		Auth:       authenticator,
@@ -93,7 +96,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Proxies:    settings.Proxies,
 		Rate:       settings.Rate,
 		Endpoints:  endpoints.NewService(s.store, targets{}),
-		Feed:       quiet{},
+		Feed:       settings.Feed,
 		Logger:     slog.New(slog.NewTextHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Ready:      func(context.Context) error { return s.ready },
 		Registerer: s.registry,

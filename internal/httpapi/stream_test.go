@@ -1,15 +1,55 @@
 package httpapi_test
 
 import (
+	"bufio"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/feed"
+	"rubato/internal/httpapi"
+	"rubato/internal/runs"
 )
+
+// midway is a feed whose first look comes late: a run has started since the client connected, beside one from before.
+type midway struct{ quiet }
+
+func (midway) Read(_ context.Context, q feed.Query) (feed.Page, error) {
+	run := func(n byte, at time.Time) runs.Run {
+		return runs.Run{ID: runs.NewID(now, [16]byte{n}, 1), EndpointID: [16]byte{n}, ScheduledFor: now, Attempt: 1, StartedAt: at}
+	}
+	return feed.Page{Next: q.After, Live: []runs.Run{run(1, now), run(2, now.Add(time.Millisecond))}}, nil
+}
+
+// A client is told of every run that starts after it has connected, also of one that the server did not look for at once.
+func TestAStartBeforeTheFirstLookIsTold(t *testing.T) {
+	t.Parallel()
+	s := serviceOf(t, httpapi.Config{Feed: midway{}}, nil)
+	server := httptest.NewServer(s.server)
+	defer server.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/v1/events?types=run.started", nil)
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+readKey)
+	response, err := server.Client().Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if data, found := strings.CutPrefix(lines.Text(), "data: "); found {
+			require.Contains(t, data, runs.NewID(now, [16]byte{2}, 1).String(), "the first one was under way before")
+			return
+		}
+	}
+	require.NoError(t, lines.Err())
+	require.Fail(t, "the stream ended without a word")
+}
 
 // Streams go on for as long as there is something to tell, bit by bit and past the listener's timeouts. Other answers do not.
 func TestOnlyStreamsOutliveTheTimeouts(t *testing.T) {
