@@ -2,7 +2,6 @@ package dispatch_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -39,9 +38,6 @@ func (b *bundle) last(t *testing.T, e *endpoints.Endpoint) runs.Run {
 func TestEveryFailureClassHasItsReason(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, closed.Close())
 	quick := func(s *endpoints.Spec) { s.Timeout = 500 * time.Millisecond }
 	drip := egresstest.Endless("HTTP/1.1 200 OK\r\n", "X: y\r\n", 20*time.Millisecond)
 	body := egresstest.Endless("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", "x", 20*time.Millisecond)
@@ -64,7 +60,7 @@ func TestEveryFailureClassHasItsReason(t *testing.T) {
 		"NoHTTP":         {egresstest.Once("hello\r\n\r\n"), nil, runs.Failed, runs.ProtocolError, ""},
 		"HangsUp":        {egresstest.CloseAfterReading(0), nil, runs.Failed, runs.ConnectionLost, ""},
 		"StopsHalfWay":   {egresstest.Once("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"), nil, runs.Failed, runs.ConnectionLost, ""},
-		"NoListener":     {nil, func(s *endpoints.Spec) { s.URL = "http://" + closed.Addr().String() }, runs.Failed, runs.ConnectError, ""},
+		"NoListener":     {nil, func(s *endpoints.Spec) { s.URL = "http://127.0.0.1:1" }, runs.Failed, runs.ConnectError, ""},
 		"NoSuchName":     {nil, func(s *endpoints.Spec) { s.URL = "http://no-such-name.invalid/" }, runs.Failed, runs.DNSError, ""},
 		"NoTLS": {egresstest.Once("HTTP/1.1 400 Bad Request\r\n\r\n"), func(s *endpoints.Spec) {
 			s.URL = "https" + strings.TrimPrefix(s.URL, "http")
