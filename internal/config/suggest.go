@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"rubato/internal/spelling"
 )
 
 // misnamed returns a sentence for every unknown name, with the name that was probably meant.
@@ -23,31 +25,9 @@ func nearest(name string) string {
 	own := strings.TrimPrefix(name, prefix)
 	best, least := "", len(own)/3+1
 	for _, s := range settings() {
-		if d := distance(own, strings.TrimPrefix(s.Name, prefix)); d < least {
+		if d := spelling.Distance(own, strings.TrimPrefix(s.Name, prefix)); d < least {
 			best, least = s.Name, d
 		}
 	}
 	return best
-}
-
-// distance returns how many single letters must be added, dropped or changed to make b of a. It fills the classic table one row at
-// a time: row[j] is the distance between what was read of a and the first j letters of b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"rubato/internal/errs"
+	"rubato/internal/spelling"
 )
 
 // shape checks values against schemas of the contract as far as reading them needs it: types, unknown members, instants. Bounds
@@ -178,7 +179,7 @@ func similar(schema *openapi3.Schema, name string) string {
 		switch k := plain(known); {
 		case k == meant:
 			return known
-		case len(meant) >= 4 && (strings.Contains(k, meant) || distance(k, meant) <= 2):
+		case len(meant) >= 4 && (strings.Contains(k, meant) || spelling.Distance(k, meant) <= 2):
 			near = append(near, known)
 		}
 	}
@@ -186,26 +187,6 @@ func similar(schema *openapi3.Schema, name string) string {
 		return ""
 	}
 	return near[0]
-}
-
-// distance returns how many letters have to be put in, taken out or replaced to make one name of the other.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost = 1 + min(before, row[j], row[j+1])
-			}
-			before, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }
 
 // plain drops what naming conventions differ in.

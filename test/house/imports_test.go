@@ -71,7 +71,7 @@ func packageRules() []rule {
 			"it starts the programs as processes and calls their API; the claim statement alone it measures by itself",
 		},
 		{"internal/claims", nil, "the rules of the lock stand alone, so that they can be read alone"},
-		{"internal/config", nil, "settings are values; who uses them is not their business"},
+		{"internal/config", []string{"internal/spelling"}, "settings are values; who uses them is not their business"},
 		{"internal/console", nil, "what a page asks of the database does not depend on the page"},
 		{
 			"internal/courier",
@@ -112,7 +112,7 @@ func packageRules() []rule {
 			[]string{
 				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
 				"internal/httpapi/api", "internal/idempotency", "internal/notices", "internal/planner", "internal/quota", "internal/runs", "internal/secrets",
-				"internal/signing", "internal/stats", "internal/telemetry",
+				"internal/signing", "internal/spelling", "internal/stats", "internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database",
 		},
@@ -121,11 +121,8 @@ func packageRules() []rule {
 		{"internal/ids", []string{"internal/errs"}, "how a name is read and written does not depend on what it names"},
 		{"internal/inprocess", nil, "a handler is asked without knowing what it answers"},
 		{"internal/jsonpath", nil, "where something stands in a document does not depend on who asks"},
-		{
-			"internal/notices",
-			[]string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/secrets"},
-			"what is told, and when, does not depend on where it is kept or how it goes out",
-		},
+		{"internal/notices", []string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/secrets"}, "what is told, and when, does not depend on how it is kept or sent"},
+		{"internal/spelling", nil, "how far names are apart does not depend on what they name"},
 		{"internal/quota", nil, "how much is open does not depend on what it is"},
 		{"internal/redact", []string{"internal/auditlog", "internal/jsonpath"}, "what is hidden does not depend on where the rest is kept"},
 		{"internal/oauth2", []string{"internal/egress"}, "a token is got by the guarded call, and belongs to no run"},
