@@ -52,8 +52,13 @@ func (v *visit) notices() error {
 // putRule stores what the form of a rule says.
 func (v *visit) putRule() error {
 	rule, problem := v.ruleTyped()
+	return v.put(ruleAPI(v.value("name")), rule, problem)
+}
+
+// put stores what a form said, unless it could not be read, and returns to the page of notices, or tells the problem.
+func (v *visit) put(path string, typed map[string]any, problem *client.Problem) error {
 	if problem == nil {
-		if err := v.call(ask{method: http.MethodPut, path: ruleAPI(v.value("name")), body: rule}, nil); err != nil {
+		if err := v.call(ask{method: http.MethodPut, path: path, body: typed}, nil); err != nil {
 			refused := problemOf(err)
 			problem = &refused
 		}

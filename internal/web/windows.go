@@ -77,16 +77,7 @@ func windowAPI(name string) string { return "/v1/maintenance-windows/" + url.Pat
 // putWindow stores what the form of a window says.
 func (v *visit) putWindow() error {
 	window, problem := v.windowTyped()
-	if problem == nil {
-		if err := v.call(ask{method: http.MethodPut, path: windowAPI(v.value("name")), body: window}, nil); err != nil {
-			refused := problemOf(err)
-			problem = &refused
-		}
-	}
-	if problem != nil {
-		return v.html(int(problem.Status), problemNotice(*problem))
-	}
-	return v.seeOther("/console/notices")
+	return v.put(windowAPI(v.value("name")), window, problem)
 }
 
 // windowTyped reads the form of a window. The API judges it; only what cannot be read is refused here.
