@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"bytes"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,16 +74,7 @@ func TestListsOfWhatWasDoneAndToldReadNoMoreThanTheyReturn(t *testing.T) {
 		"NoticesOfNoRule":   notices(func(p *dbsqlc.NoticeListParams) { p.Rule = new("none") }),
 		"NoticesOfEndpoint": notices(func(p *dbsqlc.NoticeListParams) { p.EndpointID = &e }),
 	} {
-		plan, text := b.explain(t, s)
-		plan.each(func(n node) {
-			large := n.Relation == "audit_log" || n.Relation == "endpoints" || strings.HasPrefix(n.Relation, "notice")
-			if n.Type == "Seq Scan" && large && n.Rows+n.Removed > 0 {
-				t.Errorf("%s reads all of %s:\n%s", name, n.Relation, text)
-			}
-			if read := (n.Rows + n.Removed + n.Recheck) * n.Loops; large && read > 2000 {
-				t.Errorf("%s reads %.0f rows of %s for a page:\n%s", name, read, n.Relation, text)
-			}
-		})
+		b.readsAPage(t, name, s, "audit_log", "endpoints", "notice")
 	}
 	require.Equal(t, 100_000, query[int](t, b, "SELECT count(*) FROM notices"))
 }
