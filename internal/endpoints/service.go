@@ -137,14 +137,9 @@ func (e *Endpoint) expect(version int64) error {
 	return nil
 }
 
-// Archive takes an endpoint out of service for good; its history stays. Archiving twice is no error.
-func (s *Service) Archive(ctx context.Context, by Actor, id ID) error {
-	return s.ArchiveVersion(ctx, by, id, 0)
-}
-
-// ArchiveVersion is Archive for an endpoint that is as somebody read it: a version other than 0 must be the stored one, else the error is
-// an [errs.Precondition]. What is archived already stays so, whatever the version.
-func (s *Service) ArchiveVersion(ctx context.Context, by Actor, id ID, version int64) error {
+// Archive takes an endpoint out of service for good; its history stays. A version other than 0 must be the stored one, else the error is an
+// [errs.Precondition]; what is archived already stays so without an error, whatever the version.
+func (s *Service) Archive(ctx context.Context, by Actor, id ID, version int64) error {
 	_, err := s.store.Change(ctx, auditlog.Act{By: by, Action: "archive"}, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
 		if !e.Archived() {
 			if err := e.expect(version); err != nil {

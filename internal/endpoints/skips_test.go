@@ -209,7 +209,7 @@ func TestSkipsInAPause(t *testing.T) {
 			s.execute(t, 0, time.Second, nil)
 			s.pause(t, 30*time.Second, 0)
 			s.at(5 * minute)
-			require.NoError(t, s.Archive(t.Context(), actor, s.id))
+			require.NoError(t, s.Archive(t.Context(), actor, s.id, 0))
 			s.note()
 		}, []string{"1m0s to 5m0s: 5 pause_skipped"}},
 		"CronAllPausedAndResumed": {cron("*/5 * * * *", governor.CatchUpAll), func(t *testing.T, s *story) {

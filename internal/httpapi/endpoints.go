@@ -94,7 +94,7 @@ func (s *Server) ArchiveEndpoint(ctx context.Context, r api.ArchiveEndpointReque
 	if err != nil {
 		return nil, err
 	}
-	if err := s.endpoints.ArchiveVersion(ctx, actorOf(ctx), id, version); err != nil {
+	if err := s.endpoints.Archive(ctx, actorOf(ctx), id, version); err != nil {
 		return nil, err
 	}
 	return api.ArchiveEndpoint204Response{}, nil

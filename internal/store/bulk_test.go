@@ -77,7 +77,7 @@ func TestBulkReplacesByKeyAndByIDAndLeavesTheSameAlone(t *testing.T) {
 	plain := b.register(t, nil)
 	same := b.register(t, func(s *endpoints.Spec) { s.Key, s.Name = "same", "bulk" })
 	gone := b.register(t, func(s *endpoints.Spec) { s.Key = "gone" })
-	require.NoError(t, b.service.Archive(t.Context(), tenant, gone.ID))
+	require.NoError(t, b.service.Archive(t.Context(), tenant, gone.ID, 0))
 	byID := wanted("", nil)
 	byID.ID = plain.ID
 	claimed := b.claim(t, worker{1}, horizon)
@@ -148,7 +148,7 @@ func TestBulkSpreadsFirstRunsOverTheInterval(t *testing.T) {
 	require.Equal(t, now.Add(5*time.Minute), out[600].Endpoint.State.Due.At, "a cron keeps its grid")
 	require.Equal(t, now.Add(time.Hour), out[601].Endpoint.State.Due.At, "and so does a startAt")
 	phase := out[0].Endpoint.State.Due.At
-	require.NoError(t, b.service.Archive(t.Context(), tenant, out[0].Endpoint.ID))
+	require.NoError(t, b.service.Archive(t.Context(), tenant, out[0].Endpoint.ID, 0))
 	b.at(now.Add(10 * time.Minute))
 	again := b.upsert(t, endpoints.Mode{Spread: true}, list[0])
 	require.Equal(t, phase.Add(10*time.Minute), again[0].Endpoint.State.Due.At, "the phase follows from the key")

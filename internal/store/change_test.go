@@ -47,7 +47,7 @@ var changes = map[string]func(*bundle, *testing.T, endpoints.ID){
 		require.NoError(t, err)
 	},
 	"Archive": func(b *bundle, t *testing.T, id endpoints.ID) {
-		require.NoError(t, b.service.Archive(t.Context(), tenant, id))
+		require.NoError(t, b.service.Archive(t.Context(), tenant, id, 0))
 	},
 }
 
@@ -239,8 +239,8 @@ func TestAnArchivedEndpointIsOutOfService(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.register(t, func(s *endpoints.Spec) { s.Key = "mine" })
-	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID))
-	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID), "twice is no error")
+	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID, 0))
+	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID, 0), "twice is no error")
 	require.Empty(t, b.claim(t, worker{1}, time.Hour))
 	require.NotZero(t, b.get(t, e.ID).ArchivedAt)
 	_, err := b.service.Resume(t.Context(), tenant, e.ID)

@@ -99,7 +99,7 @@ func TestWhatAnotherTenantOwnsIsNotThere(t *testing.T) {
 	missing(err)
 	_, err = b.service.Pause(t.Context(), stranger, e.ID, noon().AddDate(1, 0, 0), "")
 	missing(err)
-	missing(b.service.Archive(t.Context(), stranger, e.ID))
+	missing(b.service.Archive(t.Context(), stranger, e.ID, 0))
 	_, err = b.service.Explain(t.Context(), stranger, e.ID)
 	missing(err)
 	for _, id := range []runs.ID{run.ID, live.RunID} {

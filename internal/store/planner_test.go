@@ -217,7 +217,7 @@ func TestWhatIsLeftAloneIsTakenUpAgain(t *testing.T) {
 	require.NoError(t, err)
 	ticket = p.claim(t, p.one)[0]
 
-	require.NoError(t, p.service.Archive(t.Context(), tenant, paused.ID))
+	require.NoError(t, p.service.Archive(t.Context(), tenant, paused.ID, 0))
 	require.NoError(t, p.one.Leave(t.Context(), ticket, planner.ParkedArchived, 0))
 	require.Empty(t, p.claim(t, p.one))
 	require.Zero(t, p.count(t, "planner_state"))

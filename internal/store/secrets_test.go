@@ -103,7 +103,7 @@ func TestEndpointsAreKnownByTheSecretsThatTheyName(t *testing.T) {
 	require.Equal(t, 0, b.usedBy(t, "two"))
 	_, _, err = b.service.Edit(t.Context(), tenant, e.ID, 0, func(s endpoints.Spec) (endpoints.Spec, error) { named("one")(&s); return s, nil })
 	require.NoError(t, err)
-	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID))
+	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID, 0))
 	require.Equal(t, 0, b.usedBy(t, "one"), "what is archived never runs")
 }
 

@@ -89,11 +89,11 @@ func TestAChangeRecordsWhatPassed(t *testing.T) {
 	require.Empty(t, cmp.Diff([]runs.Run{nobody, paused}, b.skips(t, e.ID)))
 
 	archived := b.at(now.Add(3 * time.Hour))
-	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID))
+	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID, 0))
 	gone := record(e, runs.MisfireSkipped, now.Add(time.Hour), archived, archived, 3)
 	require.Empty(t, cmp.Diff([]runs.Run{gone, nobody, paused}, b.skips(t, e.ID)))
 	b.at(archived.Add(time.Hour))
-	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID))
+	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID, 0))
 	require.Len(t, b.skips(t, e.ID), 3, "an archived endpoint has no due times")
 }
 

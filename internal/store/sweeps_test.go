@@ -281,7 +281,7 @@ func TestALostRunIsHistoryAndTheEndpointGoesOn(t *testing.T) {
 		now := b.at(noon())
 		e := b.register(t, nil)
 		_, s := b.startOne(t, worker{1})
-		require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID))
+		require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID, 0))
 		b.at(now.Add(66 * time.Second))
 		b.settleAll(t, 1)
 		require.Equal(t, runs.Lost, b.run(t, s.RunID).Outcome.Status)

@@ -144,7 +144,7 @@ func (w *world) operation(t *rapid.T, id endpoints.ID, cause string) (func(conte
 	case "reset_failures":
 		return func(c context.Context, s *stores) error { _, err := s.service.ResetFailures(c, user, id); return err }, "reset_failures"
 	case "archive":
-		return func(c context.Context, s *stores) error { return s.service.Archive(c, user, id) }, "archive"
+		return func(c context.Context, s *stores) error { return s.service.Archive(c, user, id, 0) }, "archive"
 	}
 	fresh := drawSpec(t)
 	return func(c context.Context, s *stores) error {
