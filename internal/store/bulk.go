@@ -80,11 +80,7 @@ func (s *Endpoints) CreateMany(
 ) (taken []endpoints.ID, err error) {
 	var b bulk
 	var now time.Time
-	clock := func(q dbsqlc.DBTX) (err error) {
-		now, err = s.db.decisionTime(ctx, q)
-		return err
-	}
-	err = s.db.txAfter(ctx, []statement{clock}, func(tx opened) error {
+	err = s.db.txAfter(ctx, []statement{s.db.clock(ctx, &now)}, func(tx opened) error {
 		taken = nil
 		all, err := create(now)
 		if err != nil {

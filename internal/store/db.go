@@ -251,6 +251,14 @@ func (db *DB) decisionTime(ctx context.Context, tx dbsqlc.DBTX) (time.Time, erro
 	return db.q.DecisionTime(ctx, tx, db.now())
 }
 
+// clock is decisionTime as one of several statements that travel together.
+func (db *DB) clock(ctx context.Context, now *time.Time) statement {
+	return func(q dbsqlc.DBTX) (err error) {
+		*now, err = db.decisionTime(ctx, q)
+		return err
+	}
+}
+
 // snapshot runs act in one read-only transaction that sees one state of the database.
 func (db *DB) snapshot(ctx context.Context, act func(tx pgx.Tx) error) error {
 	conn, err := db.acquire(ctx)

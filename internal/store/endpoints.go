@@ -37,11 +37,7 @@ func (s *Endpoints) Create(
 ) error {
 	var now time.Time
 	var e *endpoints.Endpoint
-	clock := func(q dbsqlc.DBTX) (err error) {
-		now, err = s.db.decisionTime(ctx, q)
-		return err
-	}
-	err := s.db.txAfter(ctx, []statement{clock}, func(tx opened) (err error) {
+	err := s.db.txAfter(ctx, []statement{s.db.clock(ctx, &now)}, func(tx opened) (err error) {
 		var planned endpoints.Recorded
 		if e, planned, err = create(now); err != nil {
 			return err

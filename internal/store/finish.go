@@ -109,10 +109,7 @@ func (b *batch) reads(ctx context.Context, ids [][16]byte) []statement {
 			b.schedules, err = b.db.q.ScheduleLock(ctx, q, ids)
 			return err
 		},
-		func(q dbsqlc.DBTX) (err error) {
-			b.now, err = b.db.decisionTime(ctx, q)
-			return err
-		},
+		b.db.clock(ctx, &b.now),
 		func(q dbsqlc.DBTX) (err error) {
 			b.hints, err = b.db.q.HintGetMany(ctx, q, ids)
 			return err

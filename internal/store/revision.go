@@ -68,10 +68,7 @@ func (s *Endpoints) lock(ctx context.Context, r *revision) []statement {
 			r.schedules, err = s.db.q.ScheduleLock(ctx, q, ids)
 			return err
 		},
-		func(q dbsqlc.DBTX) (err error) {
-			r.now, err = s.db.decisionTime(ctx, q)
-			return err
-		},
+		s.db.clock(ctx, &r.now),
 		func(q dbsqlc.DBTX) (err error) {
 			r.rows, err = s.db.q.EndpointFind(ctx, q, dbsqlc.EndpointFindParams{ID: r.id, TenantID: r.act.By.TenantID})
 			return err
