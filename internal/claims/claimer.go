@@ -39,7 +39,8 @@ type ClaimerConfig struct {
 type Claimer struct {
 	cfg   ClaimerConfig
 	wake  chan struct{}
-	more  atomic.Bool // the last claim may have left something behind
+	more  atomic.Bool  // the last claim may have left something behind of what it looked at
+	reach atomic.Int64 // how far ahead that claim looked, a [time.Duration]
 	crowd crowd
 }
 
@@ -56,9 +57,10 @@ func (c *Claimer) Wake() {
 	}
 }
 
-// Refill tells that the taker has room again. It asks for a claim at once where the last one left something behind.
+// Refill tells that the taker has room again. It asks for a claim at once where the last one left something behind, or looked less far
+// ahead than the taker has room for now.
 func (c *Claimer) Refill() {
-	if c.more.Load() {
+	if _, horizon := c.cfg.Taker.Room(); c.more.Load() || horizon > time.Duration(c.reach.Load()) {
 		c.Wake()
 	}
 }
@@ -138,6 +140,7 @@ func (c *Claimer) claimOnce(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("claiming up to %d due endpoints: %w", r.Limit, err)
 	}
+	c.reach.Store(int64(r.Horizon))
 	c.cfg.Metrics.claimed(r, list, time.Since(sent))
 	more = c.learn(r, limit, list, now)
 	c.cfg.Taker.Take(list, now, sent)

@@ -115,6 +115,13 @@ func (k *fakeTaker) has(room int) {
 	k.room = room
 }
 
+// looks has the taker want what comes due within a time.
+func (k *fakeTaker) looks(ahead time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.horizon = ahead
+}
+
 func (k *fakeTaker) Take(list []claims.Claim, _, sent time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -247,6 +254,30 @@ func TestARefillTakesWhatTheLastClaimLeftBehind(t *testing.T) {
 		c.Refill()
 		synctest.Wait()
 		require.Equal(t, 2, store.asked(), "the last claim found less than it could take: nothing was left behind")
+	})
+}
+
+// TestARefillLooksFurtherAheadThanTheLastClaim has a taker that is full of what comes later, so that a claim asks for nothing but what is
+// due, and then makes room.
+func TestARefillLooksFurtherAheadThanTheLastClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		taker, store := &fakeTaker{room: 3}, &fakeStore{}
+		c, stop := runClaimer(t, store, taker)
+		defer stop()
+		synctest.Wait()
+		c.Refill()
+		synctest.Wait()
+		require.Equal(t, 1, store.asked(), "it would look no further ahead")
+
+		taker.looks(time.Second)
+		c.Refill()
+		synctest.Wait()
+		require.Equal(t, 2, store.asked(), "what the last claim did not look at may be there")
+
+		c.Refill()
+		synctest.Wait()
+		require.Equal(t, 2, store.asked(), "nothing was")
 	})
 }
 

@@ -95,7 +95,7 @@ func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 	var lost []claims.Claim
 	for _, c := range list {
 		if target, found := targets[c.EndpointID]; found {
-			ready = append(ready, waiting{claim: c, target: target, taken: time.Now()})
+			ready = append(ready, waiting{claim: c, target: target, since: time.Now().Add(max(0, w.clock.until(c.PlannedAt)))})
 		} else {
 			lost = append(lost, c) // Edited or archived since: its token is void already.
 		}

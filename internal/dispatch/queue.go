@@ -13,7 +13,7 @@ import (
 type waiting struct {
 	claim    claims.Claim
 	target   *Target
-	taken    time.Time // into the queue, on this process's clock
+	since    time.Time // when it came here, or its due time where that is later, on this process's clock
 	doubtful bool      // a start of it was answered by nothing: the run may be live
 }
 
@@ -132,7 +132,7 @@ func (q *queue) crowded(now time.Time, patience time.Duration) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	clock := time.Now()
-	if len(q.later) > 0 && !q.later[0].claim.PlannedAt.After(now) && clock.Sub(q.later[0].taken) > patience {
+	if len(q.later) > 0 && !q.later[0].claim.PlannedAt.After(now) && clock.Sub(q.later[0].since) > patience {
 		return true
 	}
 	return q.ripe.waited(clock) > patience || q.ripe.stalled(patience, clock)

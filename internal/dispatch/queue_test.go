@@ -18,7 +18,7 @@ func waits(offsets ...int) []waiting { return waitsOf(&Target{}, offsets...) }
 func waitsOf(target *Target, offsets ...int) []waiting {
 	list := make([]waiting, len(offsets))
 	for i, at := range offsets {
-		list[i] = waiting{claim: claims.Claim{PlannedAt: start.Add(time.Duration(at) * time.Second)}, target: target, taken: time.Now()}
+		list[i] = waiting{claim: claims.Claim{PlannedAt: start.Add(time.Duration(at) * time.Second)}, target: target, since: time.Now()}
 	}
 	return list
 }

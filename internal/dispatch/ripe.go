@@ -179,7 +179,7 @@ func (r *ripe) end(tenant [16]byte) {
 	l.denied = time.Time{}
 }
 
-// waited returns how long the claim that has waited longest for a slot has been in this process.
+// waited returns how long the claim that has waited longest for a slot could have had one.
 func (r *ripe) waited(now time.Time) (longest time.Duration) {
 	for _, l := range r.turns {
 		longest = max(longest, l.waited(now))
@@ -266,7 +266,7 @@ func (l *line) size() int { return l.first.size() + l.rest.size() }
 func (l *line) waited(now time.Time) time.Duration {
 	for _, f := range []*fifo{&l.first, &l.rest} {
 		if f.size() > 0 {
-			return now.Sub(f.list[f.head].taken)
+			return now.Sub(f.list[f.head].since)
 		}
 	}
 	return 0

@@ -279,6 +279,22 @@ func TestAWorkerWhoseSlotsAreTakenGivesOverdueClaimsAway(t *testing.T) {
 	idle.stop(t)
 }
 
+// TestABurstBeyondTheQueueDoesNotWaitForThePoll has more endpoints come due at one instant than a worker holds: it has claimed what it can
+// ahead of time, nothing was due yet when it last asked, and its polls are further apart than the test is patient.
+func TestABurstBeyondTheQueueDoesNotWaitForThePoll(t *testing.T) {
+	t.Parallel()
+	const count = 40
+	b := setup(t)
+	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
+	due := time.Now().Add(2 * time.Second)
+	for range count {
+		b.register(t, target, func(s *endpoints.Spec) { s.StartAt = due })
+	}
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots, cfg.PollInterval = 2, 2*patience })
+	b.await(t, count, "SELECT count(*) FROM runs")
+	p.stop(t)
+}
+
 // TestWorkersThatComeAndGoLoseNothing starts and stops workers at every point of their life while endpoints of a second run.
 func TestWorkersThatComeAndGoLoseNothing(t *testing.T) {
 	t.Parallel()
