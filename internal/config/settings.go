@@ -143,7 +143,7 @@ func public() []Setting {
 func slots() []Setting {
 	return []Setting{
 		{
-			Name: maxSlotsName, Default: "2048", Doc: "how many runs one worker has in progress at once, at most; it begins with 512 and has more while slow targets hold them",
+			Name: maxSlotsName, Default: "2048", Doc: "how many runs one worker has in progress at once, at most; it begins with 1024 and has more while slow targets hold them",
 			set:  func(c *Config, v string) error { return count(&c.Worker.Slots, v) },
 			show: func(c Config) string { return strconv.Itoa(c.Worker.Slots) },
 		},

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	finishBatch    = 250                    // trials show no gain from larger batches
+	finishBatch    = 500                    // trials show no gain from larger batches
 	finishLinger   = 2 * time.Millisecond   // how long a result waits for others to share its commit
-	finishWriters  = 3                      // how many batches are written at once
+	finishWriters  = 2                      // how many batches are written at once
 	finishWait     = 10 * time.Second       // how long one record may take before it is tried again
 	finishRetryMin = 100 * time.Millisecond // doubles up to finishRetryMax
 	finishRetryMax = time.Second
@@ -26,31 +26,59 @@ func (w *Worker) finishLoop(ctx context.Context) {
 	defer writing.Wait()
 	writers := make(chan struct{}, finishWriters)
 	for first := range w.results {
-		batch := w.gather(first)
-		writers <- struct{}{}
+		batch := w.gather(first, writers)
 		writing.Go(func() {
 			defer func() { <-writers }()
 			w.record(ctx, batch)
-			for _, run := range batch {
-				w.free(run.TenantID)
+			tenants := make([][16]byte, len(batch))
+			for i, run := range batch {
+				tenants[i] = run.TenantID
 			}
+			w.free(tenants...)
 		})
 	}
 }
 
-// gather adds to a result those that come with it or shortly after. A run that is alone does not wait.
-func (w *Worker) gather(first runs.Run) []runs.Run {
+// gather takes a writer, and adds to a result those that come with it, shortly after it, or before a writer is free. A run that is alone
+// does not wait for others.
+func (w *Worker) gather(first runs.Run, writers chan<- struct{}) []runs.Run {
 	batch := []runs.Run{first}
 	linger := time.NewTimer(finishLinger)
 	defer linger.Stop()
-	for len(batch) < min(finishBatch, int(w.busy.Load())) {
+	results := w.results       // nil: the batch is full, or no more come
+	var writer chan<- struct{} // nil: it is too early to ask for one
+	for {
+		if len(batch) >= min(finishBatch, int(w.busy.Load())) {
+			writer = writers
+		}
+		if len(batch) == finishBatch {
+			results = nil
+		}
+		select {
+		case run, open := <-results:
+			if !open {
+				results, writer = nil, writers
+				continue
+			}
+			batch = append(batch, run)
+		case <-linger.C:
+			writer = writers
+		case writer <- struct{}{}:
+			return w.fill(batch)
+		}
+	}
+}
+
+// fill adds to a batch the results that are there.
+func (w *Worker) fill(batch []runs.Run) []runs.Run {
+	for len(batch) < finishBatch {
 		select {
 		case run, open := <-w.results:
 			if !open {
 				return batch
 			}
 			batch = append(batch, run)
-		case <-linger.C:
+		default:
 			return batch
 		}
 	}

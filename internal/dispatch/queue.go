@@ -102,11 +102,13 @@ func (q *queue) answered(host string) {
 	}
 }
 
-// ended gives the slot of a tenant back.
-func (q *queue) ended(tenant [16]byte) {
+// ended gives a slot back for each of some tenants.
+func (q *queue) ended(tenants ...[16]byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ripe.end(tenant)
+	for _, tenant := range tenants {
+		q.ripe.end(tenant)
+	}
 }
 
 // occupied takes a slot for a run of a tenant that did not wait for one.

@@ -10,10 +10,10 @@ import (
 // them. What was too much is remembered, and tried again ever more rarely, so that the limit comes to rest.
 const (
 	slotPeriod  = 250 * time.Millisecond
-	startSlots  = 512 // to begin with: enough for every burst of fast targets that two cores can take
-	slotSteps   = 32  // from none to the most
-	shrinkRest  = 4   // periods in a row that the process must be late before it has fallen behind: a burst passes
-	firstRest   = 40  // periods until what was too much is tried again, at first: 10 s; doubled every time that it is too much again
+	startSlots  = 1024 // to begin with: enough for every burst of fast targets that two cores can take, and for batches that are worth their commits
+	slotSteps   = 32   // from none to the most
+	shrinkRest  = 4    // periods in a row that the process must be late before it has fallen behind: a burst passes
+	firstRest   = 40   // periods until what was too much is tried again, at first: 10 s; doubled every time that it is too much again
 	longestRest = 1200
 	forgetRest  = 4 * longestRest // periods without strain after which what was too much is forgotten
 	// lateLimit is how long a goroutine may wait for a processor, 99 of 100 times, before the process has fallen behind, and calmLimit

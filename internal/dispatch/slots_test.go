@@ -105,17 +105,17 @@ func TestASlotLimitFollowsEachSign(t *testing.T) {
 		s    strain
 		want int
 	}{
-		"nothing":                       {strain{}, 512},
-		"wanted":                        {strain{wanted: true}, 512 + 1024/slotSteps},
-		"wanted, and somewhat late":     {strain{wanted: true, late: calmLimit + 1}, 512},
-		"wanted, and memory is scarce":  {strain{wanted: true, memory: 0.8}, 512},
-		"late":                          {strain{late: lateLimit + 1}, 384},
-		"memory is nearly full":         {strain{memory: 0.95}, 384},
-		"late, and wanted all the same": {strain{wanted: true, late: lateLimit + 1}, 384},
+		"nothing":                       {strain{}, startSlots},
+		"wanted":                        {strain{wanted: true}, startSlots + 2048/slotSteps},
+		"wanted, and somewhat late":     {strain{wanted: true, late: calmLimit + 1}, startSlots},
+		"wanted, and memory is scarce":  {strain{wanted: true, memory: 0.8}, startSlots},
+		"late":                          {strain{late: lateLimit + 1}, startSlots * 3 / 4},
+		"memory is nearly full":         {strain{memory: 0.95}, startSlots * 3 / 4},
+		"late, and wanted all the same": {strain{wanted: true, late: lateLimit + 1}, startSlots * 3 / 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newSlotLimit(Config{Slots: 1024, MinSlots: 16})
+			l := newSlotLimit(Config{Slots: 2048, MinSlots: 16})
 			for range shrinkRest - 1 {
 				require.Equal(t, startSlots, l.step(strain{late: tc.s.late}), "a burst passes")
 			}

@@ -17,7 +17,7 @@ const (
 	idleWait   = time.Second            // how often the starter looks although nothing told it to
 	startWait  = 5 * time.Second        // how long the commit of starts may take before it has failed
 	startRetry = 200 * time.Millisecond // how long the starter waits after that
-	startBatch = 250                    // trials show no gain from larger batches
+	startBatch = 500                    // trials show no gain from larger batches
 	// startWriters is how many batches of starts are committed at once: while one waits for the disk, the next one is sent.
 	startWriters = 2
 	// startLead is how long before its due time a start may be committed, so that the request can leave at the due time itself. Its
@@ -42,12 +42,17 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 		case <-w.queue.changed:
 		case <-timer.C:
 		}
-		for batch := w.nextBatch(); len(batch) > 0; batch = w.nextBatch() {
-			select {
+		for {
+			select { // What comes due, or gets a slot, before a writer is free shares the batch.
 			case writers <- struct{}{}:
 			case <-ctx.Done():
-				w.putBack(batch)
 				return
+			}
+			batch := w.nextBatch()
+			w.refill()
+			if len(batch) == 0 {
+				<-writers
+				break
 			}
 			writing.Go(func() {
 				defer func() { <-writers }()
@@ -57,7 +62,6 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 				}
 			})
 		}
-		w.refill()
 		w.spill(ctx)
 		timer.Reset(w.untilNext())
 	}
@@ -196,11 +200,11 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// free gives a slot of a tenant back.
-func (w *Worker) free(tenant [16]byte) {
-	w.busy.Add(-1)
+// free gives a slot back for each of some tenants, all at once: who waits for slots shares a batch.
+func (w *Worker) free(tenants ...[16]byte) {
+	w.busy.Add(-int64(len(tenants)))
 	w.lastFree.Store(w.clock.mark())
-	w.queue.ended(tenant)
+	w.queue.ended(tenants...)
 	w.queue.poke()
 }
 
