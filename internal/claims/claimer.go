@@ -68,12 +68,14 @@ func (c *Claimer) Refill() {
 // Run claims until ctx ends. A claim that fails is logged and tried again at the next poll.
 func (c *Claimer) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		more, err := c.claimOnce(ctx)
-		if err != nil && ctx.Err() == nil {
-			c.cfg.Logger.Warn("claiming failed; trying again at the next poll", "error", err)
+		limit, more, err := c.claimOnce(ctx)
+		if err != nil {
+			c.more.Store(false)
+			if ctx.Err() == nil {
+				c.cfg.Logger.Warn("claiming failed; trying again at the next poll", "error", err)
+			}
 		}
-		c.more.Store(more)
-		if !more || !c.room() {
+		if !more || !c.room(limit) { // For less than a claim just took, the taker says when it is worth another one.
 			c.pause(ctx)
 		}
 	}
@@ -97,7 +99,7 @@ func (c *Claimer) pause(ctx context.Context) {
 				return
 			}
 		case <-c.wake:
-			if c.room() || c.crowd.left && c.more.Load() && c.wanted(ctx) {
+			if c.room(1) || c.crowd.left && c.more.Load() && c.wanted(ctx) {
 				return
 			}
 			c.more.Store(true) // Whoever woke it meant it: it claims when there is room.
@@ -115,36 +117,38 @@ func (c *Claimer) wanted(ctx context.Context) bool {
 	return len(tenants) > 0
 }
 
-func (c *Claimer) room() bool {
+// room reports whether the taker has room for some claims, and for no fewer than least.
+func (c *Claimer) room(least int) bool {
 	limit, _ := c.cfg.Taker.Room()
-	return limit > 0
+	return limit >= max(1, least)
 }
 
-// claimOnce claims one batch and reports whether it came back full, which means that more may be due. It asks also while there is no
+// claimOnce claims one batch, of as many as limit, and reports whether it came back full, which means that more may be due. It asks also while there is no
 // room: the answer tells the database's time, and that the database is there; whether more is due then is unknown. The end of ctx does not cut it short: a claim whose
 // answer nobody reads keeps its endpoints from everybody until its lock is over.
-func (c *Claimer) claimOnce(ctx context.Context) (more bool, err error) {
+func (c *Claimer) claimOnce(ctx context.Context) (limit int, more bool, err error) {
 	room, horizon := c.cfg.Taker.Room()
-	limit := max(0, min(room, maxBatch))
+	limit = max(0, min(room, maxBatch))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Rules.LockTTL/4) // A longer claim eats up its own lock.
 	defer cancel()
 
 	r := Request{Worker: c.cfg.Worker, Limit: limit, Horizon: horizon, LockTTL: c.cfg.Rules.LockTTL}
 	if c.crowd.left || limit == 0 {
 		if err := c.share(ctx, &r); err != nil {
-			return false, err
+			return limit, false, err
 		}
 	}
 	sent := time.Now()
 	list, now, err := c.cfg.Store.ClaimDue(ctx, r)
 	if err != nil {
-		return false, fmt.Errorf("claiming up to %d due endpoints: %w", r.Limit, err)
+		return limit, false, fmt.Errorf("claiming up to %d due endpoints: %w", r.Limit, err)
 	}
 	c.reach.Store(int64(r.Horizon))
 	c.cfg.Metrics.claimed(r, list, time.Since(sent))
 	more = c.learn(r, limit, list, now)
+	c.more.Store(more) // Before the taker has the claims, and can say that it has room for others.
 	c.cfg.Taker.Take(list, now, sent)
-	return more, nil
+	return limit, more, nil
 }
 
 // share turns a request for the oldest into one for the oldest of each tenant, where several have something due.

@@ -257,6 +257,27 @@ func TestARefillTakesWhatTheLastClaimLeftBehind(t *testing.T) {
 	})
 }
 
+// TestAClaimIsNotFollowedByALesserOne has a taker that a claim nearly fills: a few more are not worth a claim until it says so.
+func TestAClaimIsNotFollowedByALesserOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		taker := &fakeTaker{room: 40, horizon: time.Second}
+		store := &fakeStore{claim: func(_ context.Context, r claims.Request) ([]claims.Claim, error) {
+			taker.has(3 * (r.Limit / 40)) // And then nothing.
+			return make([]claims.Claim, r.Limit), nil
+		}}
+		c, stop := runClaimer(t, store, taker)
+		defer stop()
+		synctest.Wait()
+		require.Equal(t, 1, store.asked())
+
+		c.Refill()
+		synctest.Wait()
+		require.Equal(t, 2, store.asked())
+		require.Equal(t, 3, store.requests[1].Limit)
+	})
+}
+
 // TestARefillLooksFurtherAheadThanTheLastClaim has a taker that is full of what comes later, so that a claim asks for nothing but what is
 // due, and then makes room.
 func TestARefillLooksFurtherAheadThanTheLastClaim(t *testing.T) {

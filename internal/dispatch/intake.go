@@ -11,7 +11,7 @@ import (
 const (
 	// queueFactor bounds the claims that wait, in slots: a slot serves several short runs within the horizon, but a worker
 	// must not hoard what others could start.
-	queueFactor = 8
+	queueFactor = 4
 	// overdueLimit is how long an overdue claim may have waited here before the worker takes no more: what it holds already is
 	// all that it can start soon, and others may have free slots.
 	overdueLimit = 250 * time.Millisecond

@@ -20,14 +20,12 @@ func TestARefillWaitsUntilItIsWorthAClaim(t *testing.T) {
 		worth         bool
 	}{
 		{"Empty", 10, 0, true},
-		{"AQuarterIsFree", 10, 60, true},
-		{"LessIsFree", 10, 61, false},
-		{"Full", 1000, 8000, true}, // Slots are free: what is due already may come although the queue is full of what is not.
-		{"FullOfASmallOne", 1, 8, false},
-		{"AClaimIsFree", 1000, 7500, true},
-		{"LessThanAClaimIsFree", 1000, 7501, false},
-		{"OneSlot", 1, 7, false},
-		{"OneSlotAndAQuarter", 1, 6, true},
+		{"AQuarterIsFree", 10, 30, true},
+		{"LessIsFree", 10, 31, false},
+		{"Full", 1000, 4000, true}, // Slots are free: what is due already may come although the queue is full of what is not.
+		{"AClaimIsFree", 1000, 3500, true},
+		{"LessThanAClaimIsFree", 1000, 3501, false},
+		{"OneSlot", 1, 3, true},
 	} {
 		w := New(Config{Slots: tc.slots, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
 		list := make([]waiting, tc.queued)
