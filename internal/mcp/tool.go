@@ -81,19 +81,29 @@ func toolOf(doc *openapi3.T, item *openapi3.PathItem, op *openapi3.Operation) (t
 		})
 	}
 	if op.RequestBody != nil {
-		for media, content := range op.RequestBody.Value.Content {
-			t.media, t.bodied = media, op.RequestBody.Value.Required
-			input.add(argument{
-				name: bodyArgument, schema: content.Schema, description: cmp.Or(op.RequestBody.Value.Description, bodyDescription), required: t.bodied,
-				examples: examplesOf(content.Example, content.Examples),
-			})
-		}
+		media, examples := mediaOf(op.RequestBody.Value.Content)
+		t.media, t.bodied = media, op.RequestBody.Value.Required
+		input.add(argument{
+			name: bodyArgument, schema: op.RequestBody.Value.Content[media].Schema, required: t.bodied, examples: examples,
+			description: cmp.Or(op.RequestBody.Value.Description, bodyDescription),
+		})
 	}
 	t.described = &sdk.Tool{
 		Name: snake(op.OperationID), Title: op.Summary,
 		InputSchema: input.object(), Annotations: hints(item, op, t.scope),
 	}
 	return t, true
+}
+
+// mediaOf returns the media type in which a tool sends a body, and examples of one. Of several it is the first by name that has any.
+func mediaOf(content openapi3.Content) (media string, examples []any) {
+	names := slices.Sorted(maps.Keys(content))
+	for _, name := range names {
+		if examples = examplesOf(content[name].Example, content[name].Examples); len(examples) > 0 {
+			return name, examples
+		}
+	}
+	return names[0], nil
 }
 
 // hints tells clients what a call may change, so that they can ask their user first.
