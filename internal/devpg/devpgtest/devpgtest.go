@@ -86,7 +86,8 @@ func Cluster(tb testing.TB) *devpg.Cluster {
 }
 
 // Dir returns an empty directory that can hold the data of a cluster also when the tests run as root: the account that the
-// server then runs as cannot enter what testing.TB.TempDir returns. It is removed when the test ends.
+// server then runs as cannot enter what testing.TB.TempDir returns. It is removed when the test ends: a server whose parent was killed
+// notices that by itself, and may write until then.
 func Dir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := devpg.MkdirTemp()
@@ -94,7 +95,13 @@ func Dir(tb testing.TB) string {
 		tb.Fatalf("making a directory for Postgres: %v", err)
 	}
 	tb.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
+		again := time.NewTicker(100 * time.Millisecond)
+		defer again.Stop()
+		err := os.RemoveAll(dir)
+		for deadline := time.Now().Add(queryTimeout); err != nil && time.Now().Before(deadline); err = os.RemoveAll(dir) {
+			<-again.C
+		}
+		if err != nil {
 			tb.Errorf("removing the directory of Postgres: %v", err)
 		}
 	})
