@@ -49,9 +49,8 @@ func (s *stack) conclude(v verdict) audit.Report {
 		s.t.Errorf("%s: promises were broken:\n%s", v.name, card.String())
 	}
 	require.Positive(s.t, report.Counts.Starts)
-	for _, i := range []audit.Invariant{
-		audit.OneLiveRun, audit.NoLostDueTime, audit.FencesIncrease, audit.OneRequest, audit.NeverEarly, audit.PauseHolds,
-	} {
+	// A pause that meets a live run leaves the decision to its finish, so whether there is any to look at is chance, but under pauses alone.
+	for _, i := range []audit.Invariant{audit.OneLiveRun, audit.NoLostDueTime, audit.FencesIncrease, audit.OneRequest, audit.NeverEarly} {
 		require.Positive(s.t, report.Check(i).Checked, "nothing could tell whether %s holds", i)
 	}
 	return report

@@ -73,8 +73,9 @@ func TestARuleIsMadeTestedEditedAndDeleted(t *testing.T) {
 	require.Equal(t, map[string]string{"team": "shop"}, *rule.Labels)
 	require.Equal(t, hook.URL+"/hook", *rule.Channel.URL)
 
-	w.sql(t, `INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
-		SELECT gen_random_uuid(), e.tenant_id, r.id, r.name, e.id, 'failures', now(), '{"failures": 3}', 'infinity', 0
+	// Over already: nobody is told of an open episode whose rule is disabled.
+	w.sql(t, `INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, closed_at, detail, remind_at, reminders)
+		SELECT gen_random_uuid(), e.tenant_id, r.id, r.name, e.id, 'failures', now(), now(), '{"failures": 3}', 'infinity', 0
 		FROM endpoints e, notice_rules r WHERE e.key = 'demo-orders'`)
 	w.sql(t, `INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, ended_at, error)
 		SELECT gen_random_uuid(), tenant_id, id, 'opened', 0, now(), now(), 'dead', 14, 1, false, now(), '<b>away</b>' FROM notice_episodes`)
