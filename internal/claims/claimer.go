@@ -57,10 +57,10 @@ func (c *Claimer) Wake() {
 	}
 }
 
-// Refill tells that the taker has room again. It asks for a claim at once where the last one left something behind, or looked less far
-// ahead than the taker has room for now.
-func (c *Claimer) Refill() {
-	if _, horizon := c.cfg.Taker.Room(); c.more.Load() || horizon > time.Duration(c.reach.Load()) {
+// Refill tells that the taker has room again, as far ahead as horizon. It asks for a claim at once where the last one left something
+// behind, or looked less far ahead.
+func (c *Claimer) Refill(horizon time.Duration) {
+	if c.more.Load() || horizon > time.Duration(c.reach.Load()) {
 		c.Wake()
 	}
 }
@@ -68,14 +68,14 @@ func (c *Claimer) Refill() {
 // Run claims until ctx ends. A claim that fails is logged and tried again at the next poll.
 func (c *Claimer) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		limit, more, err := c.claimOnce(ctx)
+		limit, err := c.claimOnce(ctx)
 		if err != nil {
 			c.more.Store(false)
 			if ctx.Err() == nil {
 				c.cfg.Logger.Warn("claiming failed; trying again at the next poll", "error", err)
 			}
 		}
-		if !more || !c.room(limit) { // For less than a claim just took, the taker says when it is worth another one.
+		if !c.more.Load() || !c.room(limit) { // For less than a claim just took, the taker says when it is worth another one.
 			c.pause(ctx)
 		}
 	}
@@ -123,10 +123,10 @@ func (c *Claimer) room(least int) bool {
 	return limit >= max(1, least)
 }
 
-// claimOnce claims one batch, of as many as limit, and reports whether it came back full, which means that more may be due. It asks also while there is no
-// room: the answer tells the database's time, and that the database is there; whether more is due then is unknown. The end of ctx does not cut it short: a claim whose
-// answer nobody reads keeps its endpoints from everybody until its lock is over.
-func (c *Claimer) claimOnce(ctx context.Context) (limit int, more bool, err error) {
+// claimOnce claims one batch, of as many as limit; more then tells whether it came back full, which means that more may be due. It asks
+// also while there is no room: the answer tells the database's time, and that the database is there; whether more is due then is unknown.
+// The end of ctx does not cut it short: a claim whose answer nobody reads keeps its endpoints from everybody until its lock is over.
+func (c *Claimer) claimOnce(ctx context.Context) (limit int, err error) {
 	room, horizon := c.cfg.Taker.Room()
 	limit = max(0, min(room, maxBatch))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Rules.LockTTL/4) // A longer claim eats up its own lock.
@@ -135,20 +135,19 @@ func (c *Claimer) claimOnce(ctx context.Context) (limit int, more bool, err erro
 	r := Request{Worker: c.cfg.Worker, Limit: limit, Horizon: horizon, LockTTL: c.cfg.Rules.LockTTL}
 	if c.crowd.left || limit == 0 {
 		if err := c.share(ctx, &r); err != nil {
-			return limit, false, err
+			return limit, err
 		}
 	}
 	sent := time.Now()
 	list, now, err := c.cfg.Store.ClaimDue(ctx, r)
 	if err != nil {
-		return limit, false, fmt.Errorf("claiming up to %d due endpoints: %w", r.Limit, err)
+		return limit, fmt.Errorf("claiming up to %d due endpoints: %w", r.Limit, err)
 	}
 	c.reach.Store(int64(r.Horizon))
 	c.cfg.Metrics.claimed(r, list, time.Since(sent))
-	more = c.learn(r, limit, list, now)
-	c.more.Store(more) // Before the taker has the claims, and can say that it has room for others.
+	c.more.Store(c.learn(r, limit, list, now)) // Before the taker has the claims, and can say that it has room for others.
 	c.cfg.Taker.Take(list, now, sent)
-	return limit, more, nil
+	return limit, nil
 }
 
 // share turns a request for the oldest into one for the oldest of each tenant, where several have something due.

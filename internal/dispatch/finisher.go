@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	finishBatch    = 500                    // trials show no gain from larger batches
+	finishBatch    = 500                    // as many as one claim brings
 	finishLinger   = 2 * time.Millisecond   // how long a result waits for others to share its commit
 	finishWriters  = 2                      // how many batches are written at once
 	finishWait     = 10 * time.Second       // how long one record may take before it is tried again

@@ -59,15 +59,16 @@ func (w *Worker) full() bool {
 
 // refill asks for more where the last claim left something behind and that is worth a claim.
 func (w *Worker) refill() {
-	if w.worthRefill() {
-		w.claimer.Refill()
+	if horizon, worth := w.worthRefill(); worth {
+		w.claimer.Refill(horizon)
 	}
 }
 
-// worthRefill reports whether there is room for a claim that is worth its cost, or none, when it may be another tenant's turn.
-func (w *Worker) worthRefill() bool {
-	room, _ := w.Room()
-	return room <= 0 || room >= max(1, min(w.slots()*queueFactor/refillShare, refillMost))
+// worthRefill reports whether there is room for a claim that is worth its cost, or none, when it may be another tenant's turn, and how far
+// ahead.
+func (w *Worker) worthRefill() (horizon time.Duration, worth bool) {
+	room, horizon := w.Room()
+	return horizon, room <= 0 || room >= max(1, min(w.slots()*queueFactor/refillShare, refillMost))
 }
 
 // Take puts claims into the queue. It implements claims.Taker.

@@ -17,7 +17,7 @@ const (
 	idleWait   = time.Second            // how often the starter looks although nothing told it to
 	startWait  = 5 * time.Second        // how long the commit of starts may take before it has failed
 	startRetry = 200 * time.Millisecond // how long the starter waits after that
-	startBatch = 500                    // trials show no gain from larger batches
+	startBatch = 500                    // as many as one claim brings
 	// startWriters is how many batches of starts are committed at once: while one waits for the disk, the next one is sent.
 	startWriters = 2
 	// startLead is how long before its due time a start may be committed, so that the request can leave at the due time itself. Its
