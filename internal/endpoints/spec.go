@@ -112,7 +112,9 @@ func (s Spec) ParseCron(id ID) (*schedule.Cron, error) {
 	if s.BaselineCron == "" {
 		return nil, nil //nolint:nilnil // No cron is no error: the interval is the baseline.
 	}
-	return schedule.Parse(schedule.Spec{
-		Expression: s.BaselineCron, Zone: s.Timezone, Gap: s.DST.Gap, Overlap: s.DST.Overlap, ID: id,
-	})
+	return schedule.Parse(s.cron(id))
+}
+
+func (s Spec) cron(id ID) schedule.Spec {
+	return schedule.Spec{Expression: s.BaselineCron, Zone: s.Timezone, Gap: s.DST.Gap, Overlap: s.DST.Overlap, ID: id}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-playground/validator/v10"
 
 	"rubato/internal/errs"
+	"rubato/internal/schedule"
 )
 
 // Targets judges what may be called. A nil answer means that it may.
@@ -174,11 +175,10 @@ func timing(id ID, s Spec) []errs.Field {
 // cronFields checks expression and zone; the zone also where the baseline is an interval, so that a typing error cannot wait for
 // the day on which somebody adds a cron.
 func cronFields(id ID, s Spec) []errs.Field {
-	probe := s
-	if probe.BaselineCron == "" {
-		probe.BaselineCron = "@hourly"
+	if s.BaselineCron == "" {
+		return errs.FieldsOf(schedule.CheckClock(s.cron(id)))
 	}
-	_, err := probe.ParseCron(id)
+	_, err := s.ParseCron(id)
 	return errs.FieldsOf(err)
 }
 

@@ -83,18 +83,8 @@ type Spec struct {
 // dst.gap and dst.overlap (invalid_value).
 func Parse(spec Spec) (*Cron, error) {
 	pattern, bad := parseExpression(spec.Expression, spec.ID)
-	if spec.Zone == "" {
-		spec.Zone = "UTC"
-	}
-	zone, err := LoadZone(spec.Zone)
-	bad = append(bad, errs.FieldsOf(err)...)
-	if !spec.Gap.Valid() {
-		bad = append(bad, badPolicy(fieldGap, string(spec.Gap), string(GapRun), string(GapSkip)))
-	}
-	if !spec.Overlap.Valid() {
-		bad = append(bad, badPolicy(fieldOverlap, string(spec.Overlap), string(OverlapOnce), string(OverlapBoth)))
-	}
-	if err := errs.InvalidFields(bad); err != nil {
+	zone, more := spec.clock()
+	if err := errs.InvalidFields(append(bad, more...)); err != nil {
 		return nil, err
 	}
 
@@ -109,6 +99,28 @@ func Parse(spec Spec) (*Cron, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// CheckClock checks the zone and the policies of spec as [Parse] does, whatever its expression: for a baseline that is an interval.
+func CheckClock(spec Spec) error {
+	_, bad := spec.clock()
+	return errs.InvalidFields(bad)
+}
+
+// clock returns the zone of s, and what is wrong with it and with the policies for its changes.
+func (s Spec) clock() (*time.Location, []errs.Field) {
+	if s.Zone == "" {
+		s.Zone = "UTC"
+	}
+	zone, err := LoadZone(s.Zone)
+	bad := errs.FieldsOf(err)
+	if !s.Gap.Valid() {
+		bad = append(bad, badPolicy(fieldGap, string(s.Gap), string(GapRun), string(GapSkip)))
+	}
+	if !s.Overlap.Valid() {
+		bad = append(bad, badPolicy(fieldOverlap, string(s.Overlap), string(OverlapOnce), string(OverlapBoth)))
+	}
+	return zone, bad
 }
 
 func badPolicy(field, got, first, second string) errs.Field {
