@@ -47,6 +47,31 @@ func TestTheDatabaseRefusesPoison(t *testing.T) {
 		"URLOfAFile":             "UPDATE endpoints SET url = 'file:///etc/passwd'",
 		"MethodOfAnotherWorld":   "UPDATE endpoints SET method = 'CONNECT'",
 		"VersionZero":            "UPDATE endpoints SET version = 0",
+		"KeyWithASpace":          "UPDATE endpoints SET key = 'a b'",
+		"NoName":                 "UPDATE endpoints SET name = ''",
+		"LongDescription":        "UPDATE endpoints SET description = repeat('x', 4001)",
+		"LongURL":                "UPDATE endpoints SET url = 'http://target.example/' || repeat('x', 2048)",
+		"LargeBody":              "UPDATE endpoints SET body = repeat('x', 262145)",
+		"DeliveryThatIsAList":    "UPDATE endpoints SET delivery = '[]'",
+		"LongCron":               "UPDATE endpoints SET baseline_interval_ms = 0, baseline_cron = repeat('*', 256)",
+		"NoTimeZone":             "UPDATE endpoints SET timezone = ''",
+		"UnknownGap":             "UPDATE endpoints SET dst_gap = 'both'",
+		"UnknownOverlap":         "UPDATE endpoints SET dst_overlap = 'skip'",
+		"StartBeforeTime":        "UPDATE endpoints SET start_at = '2019-12-31 23:59:59Z'",
+		"StartNever":             "UPDATE endpoints SET start_at = 'infinity'",
+		"UnknownCatchUp":         "UPDATE endpoints SET catch_up = 'twice'",
+		"MinOfLessThanASecond":   "UPDATE endpoints SET min_interval_ms = 999",
+		"MaxOfMoreThanAYear":     "UPDATE endpoints SET max_interval_ms = 31622400001",
+		"NegativeJitter":         "UPDATE endpoints SET jitter_ms = -1",
+		"NoTimeout":              "UPDATE endpoints SET timeout_ms = 0",
+		"ExecutionOfHours":       "UPDATE endpoints SET max_execution_time_ms = 1800001",
+		"ResponsesThatAreHuge":   "UPDATE endpoints SET max_response_kb = 1025",
+		"RedirectsWithoutEnd":    "UPDATE endpoints SET follow_redirects = 11",
+		"NoSuccess":              "UPDATE endpoints SET success = ''",
+		"NoAttempt":              "UPDATE endpoints SET retry_max_attempts = 0",
+		"NoBackoff":              "UPDATE endpoints SET retry_backoff_ms = 0",
+		"BackoffOfDays":          "UPDATE endpoints SET retry_max_backoff_ms = 86400001",
+		"UnknownPlanner":         "UPDATE endpoints SET planner = 'dream'",
 		"HintWithoutInterval":    "INSERT INTO hints (endpoint_id, kind, expires_at, reason, author, created_at) SELECT id, 'interval', now(), '', '', now() FROM endpoints",
 		"HintOfNoTime": "INSERT INTO hints (endpoint_id, kind, interval_ms, expires_at, reason, author, created_at) " +
 			"SELECT id, 'interval', 0, now(), '', '', now() FROM endpoints",
@@ -64,6 +89,28 @@ func TestTheDatabaseRefusesPoison(t *testing.T) {
 			require.ErrorAs(t, err, &refused)
 			require.Equal(t, "23", refused.Code[:2], "%s", refused)
 		})
+	}
+}
+
+func TestTheDatabaseTakesAnEndpointAtItsBounds(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, nil)
+	for _, sql := range []string{
+		`UPDATE endpoints SET key = NULL, name = repeat('x', 255), description = repeat('x', 4000), labels = '{"a": "b"}', headers = '{"A": "b"}',
+		 url = rpad('https://target.example/', 2048, 'x'), method = 'OPTIONS', body = repeat('x', 262144), delivery = '{"a": [1]}',
+		 baseline_interval_ms = 31622400000, min_interval_ms = 31622400000, max_interval_ms = 31622400000, jitter_ms = 86400000,
+		 timeout_ms = 1800000, max_execution_time_ms = 1800000, max_response_kb = 1024, follow_redirects = 10, success = repeat('x', 255),
+		 retry_max_attempts = 10, retry_backoff_ms = 3600000, retry_max_backoff_ms = 86400000, start_at = '2199-12-31 23:59:59Z',
+		 dst_gap = 'skip', dst_overlap = 'both', catch_up = 'all', planner = 'off'`,
+		`UPDATE endpoints SET key = rpad('a', 100, '._-'), name = 'x', description = '', labels = '{}', headers = '{}',
+		 url = 'http://a', method = 'GET', body = '', delivery = '{}', baseline_interval_ms = 0, baseline_cron = rpad('*', 255, ' *'),
+		 min_interval_ms = 1000, max_interval_ms = 0, jitter_ms = 0, timeout_ms = 1, max_execution_time_ms = 1000, max_response_kb = 0,
+		 follow_redirects = 0, success = 'x', retry_max_attempts = 1, retry_backoff_ms = 1, retry_max_backoff_ms = 1,
+		 start_at = '2020-01-01 00:00:00Z', dst_gap = 'run', dst_overlap = 'once', catch_up = 'skip', planner = 'suggest'`,
+		"UPDATE endpoints SET baseline_interval_ms = 1000, baseline_cron = '', min_interval_ms = 0, max_interval_ms = 1000, start_at = NULL",
+	} {
+		require.EqualValues(t, 1, b.exec(t, sql))
 	}
 }
 
