@@ -121,8 +121,8 @@ func (c *core) console(api http.Handler, ticket *web.Ticket) *web.Server {
 	})
 }
 
-// serveWhile runs work, and beside it, from its begin to its end, the admin server and the checks of health: a program that drains
-// still tells how it does. admin may be nil.
+// serveWhile runs work, and beside it, from its begin to its end, the admin server, the checks of health and the care of the heap: a program
+// that drains still tells how it does. admin may be nil.
 func serveWhile(ctx context.Context, admin *server, health *telemetry.Health, work func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	watched, done := context.WithCancel(context.WithoutCancel(ctx))
@@ -130,6 +130,7 @@ func serveWhile(ctx context.Context, admin *server, health *telemetry.Health, wo
 		group.Go(func() error { return admin.run(watched) })
 	}
 	group.Go(func() error { health.Run(watched); return nil })
+	group.Go(func() error { tendHeap(watched); return nil })
 	group.Go(func() error {
 		defer done()
 		return work(ctx)

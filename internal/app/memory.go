@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A worker makes much garbage and keeps little, so the runtime's habit of collecting whenever the heap has doubled costs it a quarter of
-// its time under load, and memory for nothing beside. It collects about once in collectEvery instead: a busy worker's heap grows further
-// than an idle one's.
+// A worker and an API server make much garbage and keep little, so the runtime's habit of collecting whenever the heap has doubled costs
+// them up to a quarter of their time under load, and memory for nothing beside. They collect about once in collectEvery instead: a busy
+// program's heap grows further than an idle one's.
 const (
 	collectEvery = time.Second
 	heapFloor    = 24 << 20 // bytes that are not worth a collection

@@ -115,7 +115,6 @@ func (l *loops) run(ctx context.Context) error {
 	_ = l.allowed.refresh(ctx) // Before anything runs; where it fails now, the loop tells.
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.worker.Run(ctx) })
-	group.Go(func() error { tendHeap(ctx); return nil })
 	group.Go(func() error { l.allowed.run(ctx); return nil })
 	group.Go(func() error { l.vault.Run(ctx); return nil })
 	group.Go(func() error { l.sweeper.Run(ctx); return nil })
