@@ -56,7 +56,7 @@ func (c Contest) contenders(ctx context.Context, l *lab, w workload, rubato func
 	add := func(r rival) {
 		list = append(list, contender{r.name, func(ctx context.Context) (Measure, error) { return r.perform(ctx, l, w) }})
 	}
-	if w.Spacing == 0 { // The bare client knows no due times.
+	if w.Span == 0 { // The bare client knows no due times.
 		add(bareClient(c.Callers))
 	}
 	add(idealPipeline(c.Callers))

@@ -76,7 +76,7 @@ func (r rival) attempt(ctx context.Context, l *lab, w workload) (_ Measure, err 
 		name: r.name, group: groupPlain, work: w, parts: l.parts(), patience: patienceFor(w),
 		ready: w.Due.Add(-r.lead / 2), begin: w.Due.Add(-r.lead / 2),
 	}
-	if w.Spacing > 0 { // What goes on evenly has no begin and no end of its own.
+	if w.Span > 0 { // What goes on evenly has no begin and no end of its own.
 		watched.begin, watched.until = w.Due, w.end()
 	}
 	if r.records.table == "" {

@@ -19,7 +19,7 @@ func TestTheIdealPipelineDoesTheWork(t *testing.T) {
 	pool, err := pgxpool.New(t.Context(), cluster.URL())
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	w := workload{Jobs: 1200, Due: time.Now().Add(time.Second).Truncate(time.Millisecond), Spacing: 250 * time.Microsecond}
+	w := workload{Jobs: 1200, Due: time.Now().Add(time.Second).Truncate(time.Millisecond), Span: 300 * time.Millisecond}
 	work := task{workload: w, Database: cluster.URL(), Target: url + "/p/", Callers: 8}
 	require.NoError(t, fillPipeline(t.Context(), &database{name: "test", pool: pool}, work))
 	text, err := json.Marshal(work)

@@ -74,11 +74,24 @@ func TestGapErrorsAreOfOneEndpoint(t *testing.T) {
 
 func TestDueTimesAreWholeMilliseconds(t *testing.T) {
 	t.Parallel()
-	w := workload{Jobs: 3, Due: time.UnixMilli(1_800_000_000_000), Spacing: 400 * time.Microsecond}
+	w := workload{Jobs: 5, Due: time.UnixMilli(1_800_000_000_000), Span: 2 * time.Millisecond}
 	require.Equal(t, w.Due, w.dueOf(2))
 	require.Equal(t, w.Due.Add(time.Millisecond), w.dueOf(3))
-	require.Equal(t, w.Due.Add(time.Millisecond), w.end())
-	w.Spacing = 0
+	require.Equal(t, w.Due.Add(2*time.Millisecond), w.end())
+	w.Span = 0
 	require.Equal(t, w.Due, w.dueOf(2))
 	require.Equal(t, w.Due.Add(time.Millisecond), w.end(), "all of a burst lies before its end")
+}
+
+// TestARateNeedNotDivideASecond has a rate whose calls are no whole number of nanoseconds apart: the last of them must not fall out of the
+// span, nor those that come due again into another millisecond.
+func TestARateNeedNotDivideASecond(t *testing.T) {
+	t.Parallel()
+	s := Steady{Rate: 3000, For: 20 * time.Second, Every: 12 * time.Second}
+	w := s.workload()
+	w.Due = time.UnixMilli(1_800_000_000_000)
+	require.Equal(t, w.Due.Add(20*time.Second), w.end(), "19.9997 s and a millisecond")
+	for n := s.endpoints(); n < w.Jobs; n++ {
+		require.Equal(t, w.dueOf(n), w.dueOf(n-s.endpoints()).Add(s.Every))
+	}
 }

@@ -85,7 +85,7 @@ func (in *installation) watch(w workload) watch {
 		failures: func(ctx context.Context) (map[string]int, error) { return in.db.failures(ctx, w) },
 		finished: func(ctx context.Context) (time.Time, error) { return in.db.lastCommit(ctx, done, w) },
 	}
-	if w.Spacing > 0 { // What goes on evenly has no begin and no end of its own.
+	if w.Span > 0 { // What goes on evenly has no begin and no end of its own.
 		out.begin, out.until = w.Due, w.end()
 	}
 	if in.db.lab.Profiles != "" {
@@ -97,7 +97,7 @@ func (in *installation) watch(w workload) watch {
 // profileSpan returns how long a workload is profiled: as long as it will take at the speed that is aimed at.
 func profileSpan(w workload) time.Duration {
 	const aim = 8000 // runs a second, in a burst
-	if w.Spacing == 0 {
+	if w.Span == 0 {
 		return time.Duration(w.Jobs) * time.Second / aim
 	}
 	return w.end().Sub(w.Due)

@@ -58,7 +58,8 @@ func (s Steady) Run(ctx context.Context) (_ Report, err error) {
 
 // workload returns the due times that are watched.
 func (s Steady) workload() workload {
-	return workload{Jobs: int(float64(s.Rate) * s.For.Seconds()), Spacing: time.Second / time.Duration(s.Rate)}
+	jobs := int(float64(s.Rate) * s.For.Seconds())
+	return workload{Jobs: jobs, Span: time.Second * time.Duration(jobs) / time.Duration(s.Rate)}
 }
 
 // endpoints returns how many endpoints make the rate: fewer than an interval needs where none comes due twice.

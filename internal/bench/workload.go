@@ -4,22 +4,19 @@ import "time"
 
 // workload is what every contender does in a round: jobs, each at a due time of its own.
 type workload struct {
-	Jobs    int           `json:"jobs"`
-	Due     time.Time     `json:"due"`     // of the first one
-	Spacing time.Duration `json:"spacing"` // from one due time to the next, in nanoseconds; 0: all are due at once
+	Jobs int           `json:"jobs"`
+	Due  time.Time     `json:"due"`  // of the first one
+	Span time.Duration `json:"span"` // over which due times are spread evenly, in nanoseconds; 0: all are due at once
 }
 
 // dueOf returns the due time of a job, in whole milliseconds as all due times are.
 func (w workload) dueOf(n int) time.Time {
-	return w.Due.Add(time.Duration(n) * w.Spacing).Truncate(time.Millisecond)
+	return w.Due.Add(w.Span * time.Duration(n) / time.Duration(w.Jobs)).Truncate(time.Millisecond)
 }
 
 // end returns the first instant after every due time.
 func (w workload) end() time.Time {
-	if w.Spacing == 0 {
-		return w.Due.Add(time.Millisecond)
-	}
-	return w.Due.Add(time.Duration(w.Jobs) * w.Spacing).Truncate(time.Millisecond)
+	return w.dueOf(w.Jobs - 1).Add(time.Millisecond)
 }
 
 // soon returns the first whole second that lies at least a lead ahead.

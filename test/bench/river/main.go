@@ -43,12 +43,12 @@ type task struct {
 	Callers  int           `json:"callers"`
 	Jobs     int           `json:"jobs"`
 	Due      time.Time     `json:"due"`
-	Spacing  time.Duration `json:"spacing"`
+	Span     time.Duration `json:"span"`
 }
 
 // dueOf returns the due time of a job.
 func (t task) dueOf(n int) time.Time {
-	return t.Due.Add(time.Duration(n) * t.Spacing).Truncate(time.Millisecond)
+	return t.Due.Add(t.Span * time.Duration(n) / time.Duration(t.Jobs)).Truncate(time.Millisecond)
 }
 
 // callArgs is a job: one call.
