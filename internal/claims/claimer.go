@@ -86,16 +86,20 @@ func (c *Claimer) Run(ctx context.Context) {
 func (c *Claimer) pause(ctx context.Context) {
 	poll := time.NewTimer(c.jittered())
 	defer poll.Stop()
-	look := time.NewTicker(lookPeriod)
-	defer look.Stop()
+	var look <-chan time.Time // nil: there is nothing to look for, so an idle worker is not woken for it
+	if c.crowd.left {
+		ticker := time.NewTicker(lookPeriod)
+		defer ticker.Stop()
+		look = ticker.C
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-poll.C:
 			return
-		case <-look.C:
-			if c.crowd.left && c.wanted(ctx) {
+		case <-look:
+			if c.wanted(ctx) {
 				return
 			}
 		case <-c.wake:
