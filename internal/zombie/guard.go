@@ -23,3 +23,6 @@ func (g *guard) holds(s Survey, now time.Time) bool {
 	}
 	return now.Sub(g.since) < g.settle
 }
+
+// forget takes in that nobody watches: what was there before has not lasted since.
+func (g *guard) forget() { g.since = time.Time{} }

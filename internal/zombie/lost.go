@@ -29,6 +29,9 @@ func (s *Sweeper) settleGone(ctx context.Context) error {
 			s.cfg.Logger.Warn("holding back the settlement of runs: more are silent at once than workers die",
 				"silent", survey.Silent, "live", survey.Live)
 		}
+	} else {
+		s.guard.forget()
+		s.metrics.holds(false, 0)
 	}
 	return s.settleLost(ctx, search)
 }
