@@ -74,7 +74,7 @@ func (s *Sweeper) settleEach(ctx context.Context, name string, next func(context
 			return err
 		}
 		for _, l := range list {
-			if err := s.settle(name, l); err != nil {
+			if err := s.settle(ctx, name, l); err != nil {
 				return err
 			}
 		}
@@ -85,12 +85,12 @@ func (s *Sweeper) settleEach(ctx context.Context, name string, next func(context
 	return nil
 }
 
-// settle settles one run. The error is that of a database which cannot be reached.
-func (s *Sweeper) settle(name string, l settlement) error {
+// settle settles one run. The error is that of a database which cannot be reached, or of a sweep that was told to end.
+func (s *Sweeper) settle(ctx context.Context, name string, l settlement) error {
 	l.run.Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true, Error: l.reason.story()}
 	settled, err := l.end(l.run)
 	switch {
-	case errs.CodeOf(err) == errs.Unavailable:
+	case errs.CodeOf(err) == errs.Unavailable, err != nil && ctx.Err() != nil:
 		return fmt.Errorf("settling run %s: %w", l.run.ID, err)
 	case err != nil:
 		s.poison.add(l.run.ID, time.Now())

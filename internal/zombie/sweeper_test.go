@@ -380,6 +380,36 @@ func TestADatabaseThatGoesAwayPoisonsNothing(t *testing.T) {
 	})
 }
 
+// TestASweepThatIsToldToEndPoisonsNothing takes the sweeper's lock away while a run is settled, as a database does that cuts the connection
+// which holds it.
+func TestASweepThatIsToldToEndPoisonsNothing(t *testing.T) {
+	t.Parallel()
+	store := &fakeStore{
+		list: func() ([]zombie.Lost, error) {
+			return []zombie.Lost{{Run: runs.Run{ID: runs.ID{1}}, Reason: zombie.Goodbye}, {Run: runs.Run{ID: runs.ID{2}}, Reason: zombie.Goodbye}}, nil
+		},
+		end: func(runs.Run) (bool, error) { return false, context.Canceled },
+	}
+	synctest.Test(t, func(t *testing.T) {
+		store.began = time.Now()
+		s := sweep(t, cut{store}, interval, settle)
+		time.Sleep(21 * time.Second)
+		synctest.Wait()
+		s.stop()
+		require.Len(t, store.settled, 2, "one in each of two passes")
+		require.Empty(t, store.passed)
+	})
+}
+
+// cut is a store that loses the sweeper's lock as soon as it is taken.
+type cut struct{ *fakeStore }
+
+func (c cut) Alone(ctx context.Context, sweep func(context.Context) error) (bool, error) {
+	lost, cancel := context.WithCancel(ctx)
+	cancel()
+	return c.fakeStore.Alone(lost, sweep)
+}
+
 // TestADisasterIsSettledInOnePass lists three batches, the last of which is not full.
 func TestADisasterIsSettledInOnePass(t *testing.T) {
 	t.Parallel()
