@@ -189,6 +189,27 @@ func TestARunThatTheDatabaseRefusesHurtsNoOther(t *testing.T) {
 	}
 }
 
+// TestARunThatIsRecordedWithoutItsAnswerWaitsForTheDatabase has the database go away between the two tries.
+func TestARunThatIsRecordedWithoutItsAnswerWaitsForTheDatabase(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, answering(t), nil)
+	var tries atomic.Int32
+	p := b.work(t, b.with(&hooked{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
+		switch tries.Add(1) {
+		case 1:
+			return dispatch.Finished{}, errors.New("a fault inside the store")
+		case 2:
+			return dispatch.Finished{}, errAway
+		default:
+			return next(f)
+		}
+	}}))
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded' AND error = 'the answer could not be recorded'")
+	p.stop(t)
+	require.EqualValues(t, 3, tries.Load())
+}
+
 func TestAPanicEndsOneRunOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

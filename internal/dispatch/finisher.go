@@ -85,28 +85,33 @@ func (w *Worker) fill(batch []runs.Run) []runs.Run {
 	return batch
 }
 
-// record writes a batch, for as long as it takes: an answer that was received is not thrown away because the database is away.
+// record writes a batch, or what of it the database takes.
 func (w *Worker) record(ctx context.Context, batch []runs.Run) {
+	err := w.persist(ctx, batch)
+	switch {
+	case err == nil:
+	case len(batch) > 1: // One row poisons the batch: find it.
+		for _, run := range batch {
+			w.record(ctx, []runs.Run{run})
+		}
+	default:
+		w.quarantine(ctx, batch[0], err)
+	}
+}
+
+// persist writes a batch, for as long as it takes: an answer that was received is not thrown away because the database is away. The error
+// is that of a database which is there and refuses it.
+func (w *Worker) persist(ctx context.Context, batch []runs.Run) error {
 	for wait := finishRetryMin; ; wait = min(wait*2, finishRetryMax) {
 		err := w.finish(ctx, batch)
-		switch {
-		case err == nil:
-			return
-		case errs.CodeOf(err) == errs.Unavailable || ctx.Err() != nil: // Kept and tried again.
-		case len(batch) > 1: // One row poisons the batch: find it.
-			for _, run := range batch {
-				w.record(ctx, []runs.Run{run})
-			}
-			return
-		default:
-			w.quarantine(ctx, batch[0], err)
-			return
+		if err == nil || errs.CodeOf(err) != errs.Unavailable && ctx.Err() == nil {
+			return err
 		}
 		w.logger.Warn("recording runs failed; keeping them and trying again", "runs", len(batch), "error", err)
 		select {
 		case <-ctx.Done():
 			w.logger.Error("the worker stops before it could record runs; they will be settled as lost", "runs", len(batch))
-			return
+			return nil
 		case <-time.After(wait):
 		}
 	}
@@ -119,7 +124,7 @@ func (w *Worker) quarantine(ctx context.Context, run runs.Run, cause error) {
 		Status: run.Outcome.Status, Reason: run.Outcome.Reason, MaybeSent: run.Outcome.MaybeSent,
 		Error: "the answer could not be recorded",
 	}
-	if err := w.finish(ctx, []runs.Run{run}); err != nil {
+	if err := w.persist(ctx, []runs.Run{run}); err != nil {
 		w.logger.Error("recording a quarantined run failed; it will be settled as lost", "run_id", run.ID.String(), "error", err)
 	}
 }
