@@ -86,6 +86,18 @@ func notSent(reason runs.Reason, err error) *runs.Outcome {
 	return &runs.Outcome{Status: runs.Failed, Reason: reason, Error: "nothing was sent: " + err.Error()}
 }
 
+// givenUp returns how a run ends that was given up before its request was made; nil where it was not.
+func givenUp(ctx context.Context, before string) *runs.Outcome {
+	cause := context.Cause(ctx)
+	if canceled, is := errors.AsType[*canceledError](cause); is {
+		return new(unsent(canceled))
+	}
+	if errors.Is(cause, errShutdown) {
+		return &runs.Outcome{Status: runs.Lost, Reason: runs.Shutdown, Error: "nothing was sent: the worker stopped before " + before}
+	}
+	return nil
+}
+
 // request builds the request of a run as it is configured, with what Rubato says about itself.
 func request(b waiting, s Started) egress.Request {
 	spec := b.target.Spec
@@ -165,12 +177,10 @@ func (c *calls) authorize(ctx context.Context, r *outgoing, left time.Duration) 
 	limited, cancel := context.WithTimeout(ctx, min(tokenLimit, left))
 	defer cancel()
 	token, err := c.tokens.Token(limited, *r.grant)
-	switch canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); {
-	case is:
-		return new(unsent(canceled))
-	case ctx.Err() != nil && errors.Is(context.Cause(ctx), errShutdown):
-		return &runs.Outcome{Status: runs.Lost, Reason: runs.Shutdown, Error: "nothing was sent: the worker stopped before there was an access token"}
-	case err != nil:
+	if ended := givenUp(ctx, "there was an access token"); ended != nil {
+		return ended
+	}
+	if err != nil {
 		return notSent(runs.AuthFailed, err)
 	}
 	r.Header["Authorization"] = []string{"Bearer " + token}

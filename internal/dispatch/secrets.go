@@ -41,8 +41,8 @@ func (c *calls) unlock(ctx context.Context, b waiting, s Started) (unlocked, *ru
 	set, err := c.secretsAt(ctx, s)
 	if err != nil {
 		c.logger.Warn("a run is not sent, for want of the secrets of its tenant", "run_id", s.RunID.String(), "error", err)
-		if canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
-			return unlocked{}, new(unsent(canceled))
+		if ended := givenUp(ctx, "it had the secrets of its tenant"); ended != nil {
+			return unlocked{}, ended
 		}
 		return unlocked{}, &runs.Outcome{
 			Status: runs.Skipped, Reason: runs.SecretsUnavailable, Error: "nothing was sent: the secrets could not be read from the database",

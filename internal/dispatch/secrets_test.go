@@ -208,6 +208,32 @@ func TestRunWithoutItsSecretsIsNotSentAndNoFailure(t *testing.T) {
 	require.EqualValues(t, 1, vault.asked.Load())
 }
 
+// slow is a vault that answers when it is given up, and tells that it was asked.
+type slow struct{ asked chan struct{} }
+
+func (s slow) At(ctx context.Context, _ [16]byte, _ int64) (*secrets.Set, error) {
+	s.asked <- struct{}{}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (slow) Used([16]byte, []string, [16]byte) {}
+
+// TestRunThatTheWorkersEndCutsOffFromItsSecretsIsLost: nothing is wrong with the secrets, and another attempt may mend it.
+func TestRunThatTheWorkersEndCutsOffFromItsSecretsIsLost(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s, target, vault := b.safe(t), answering(t), slow{make(chan struct{}, 1)}
+	s.put(t, "token", canary)
+	b.register(t, target, func(spec *endpoints.Spec) { spec.Headers = map[string]string{"X-Token": `{{secret "token"}}`} })
+	p := b.work(t, func(c *dispatch.Config) { c.Secrets, c.Grace = vault, 0 })
+	receive(t, vault.asked)
+	p.stop(t)
+
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'shutdown' AND error LIKE 'nothing was sent: %'"))
+	require.Empty(t, target.Requests())
+}
+
 func TestPlainRunAsksForNoSecrets(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
