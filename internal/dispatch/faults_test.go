@@ -514,3 +514,50 @@ func TestARevokedClaimInTheQueueDoesNotStandInForTheNewOne(t *testing.T) {
 	require.Equal(t, e.State.Due.Slot, b.state(t, e).LastSlot)
 	require.InDelta(t, 1, p.counter(t, "rubato_runs_duplicates_prevented_total"), 0)
 }
+
+// claimedTwice registers an endpoint that is due in a moment and lets a worker claim it a second time for the same due time, as after an
+// edit that does not move it. Both claims wait when it returns.
+func (b *bundle) claimedTwice(t *testing.T, target *egresstest.Target, edit func(*dispatch.Config)) *process {
+	t.Helper()
+	e := b.register(t, target, func(s *endpoints.Spec) { s.StartAt = time.Now().Add(2 * time.Second) })
+	p := b.work(t, edit)
+	b.await(t, 1, "SELECT coalesce(max(claim_token), 0)::int FROM schedules WHERE claimed_by IS NOT NULL")
+	changed, err := b.service.ResetFailures(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+	require.Equal(t, e.State.Due.Slot, changed.State.Due.Slot)
+	b.await(t, 3, "SELECT coalesce(max(claim_token), 0)::int FROM schedules WHERE claimed_by IS NOT NULL")
+	return p
+}
+
+// TestARevokedClaimToTheSameRunGivesItsSlotBack: of two claims in one batch one starts the run, and both had a slot.
+func TestARevokedClaimToTheSameRunGivesItsSlotBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	p := b.claimedTwice(t, target, nil)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded' AND claim_token = 3")
+	p.stop(t)
+	require.Len(t, target.Requests(), 1)
+	require.Zero(t, query[int](t, b, "SELECT busy FROM workers"), "as its goodbye says")
+	require.InDelta(t, 1, p.counter(t, "rubato_runs_duplicates_prevented_total"), 0)
+}
+
+// TestAStartInDoubtIsEndedUnderItsOwnToken loses the reply of a start while a revoked claim to the same run waits too.
+func TestAStartInDoubtIsEndedUnderItsOwnToken(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	var tries atomic.Int32
+	p := b.claimedTwice(t, target, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+		started, err := next()
+		if tries.Add(1) == 1 {
+			return nil, errAway
+		}
+		return started, err
+	}}))
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE reason_code = 'start_expired' AND claim_token = 3")
+	p.stop(t)
+	require.Empty(t, target.Requests())
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))
+	require.Zero(t, query[int](t, b, "SELECT busy FROM workers"))
+}

@@ -44,10 +44,9 @@ func (w *Worker) unsent(ctx context.Context, list []waiting) ([]runs.Run, error)
 	if err != nil {
 		return nil, fmt.Errorf("asking what became of %d starts: %w", len(list), err)
 	}
-	ended := make([]runs.Run, 0, len(started))
+	valid, ended := newest(list), make([]runs.Run, 0, len(started))
 	for _, s := range started {
-		at := slices.IndexFunc(list, func(b waiting) bool { return runID(b.claim) == s.RunID })
-		run := w.runOf(list[at].claim, s)
+		run := w.runOf(valid[s.RunID].claim, s)
 		run.Outcome = runs.Outcome{
 			Status: runs.Skipped, Reason: runs.StartExpired, Error: "nothing was sent: the answer to the start was lost on its way",
 		}

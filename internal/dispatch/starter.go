@@ -104,12 +104,7 @@ func (w *Worker) putBack(batch []waiting) {
 // startBatch commits the starts of a batch, whose slots are taken, and sends what came back. A batch that could not be committed goes
 // back into the queue: its claims hold until their locks are over, and a second start of what did start after all is refused.
 func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
-	byEndpoint := make(map[[16]byte]waiting, len(batch))
-	for _, b := range batch {
-		if b.claim.Token > byEndpoint[b.claim.EndpointID].claim.Token { // Of two claims of one endpoint the earlier is void.
-			byEndpoint[b.claim.EndpointID] = b
-		}
-	}
+	valid := newest(batch)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWait)
 	defer cancel()
 
@@ -125,12 +120,12 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 		return false
 	}
 	for _, s := range started {
-		w.launch(work, byEndpoint[s.EndpointID], s, sent)
+		w.launch(work, valid[s.RunID], s, sent)
 	}
 	if len(started) == len(batch) {
 		return true
 	}
-	refused := notIn(batch, started)
+	refused := notIn(batch, started, valid)
 	w.metrics.refused.Add(float64(len(refused)))
 	w.queue.unsent(refused)
 	w.busy.Add(-int64(len(refused)))
@@ -141,13 +136,25 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 	return true
 }
 
-// notIn returns what of a batch did not start.
-func notIn(batch []waiting, started []Started) []waiting {
-	ours := make(map[runs.ID]bool, len(started))
-	for _, s := range started {
-		ours[s.RunID] = true
+// newest returns the claim to each run of a batch. Of two claims to one run, as an edit leaves them that does not move it, the earlier is
+// void.
+func newest(batch []waiting) map[runs.ID]waiting {
+	valid := make(map[runs.ID]waiting, len(batch))
+	for _, b := range batch {
+		if id := runID(b.claim); b.claim.Token > valid[id].claim.Token {
+			valid[id] = b
+		}
 	}
-	return slices.DeleteFunc(batch, func(b waiting) bool { return ours[runID(b.claim)] })
+	return valid
+}
+
+// notIn returns what of a batch did not start, void claims to runs that did included.
+func notIn(batch []waiting, started []Started, valid map[runs.ID]waiting) []waiting {
+	tokens := make(map[runs.ID]int64, len(started))
+	for _, s := range started {
+		tokens[s.RunID] = valid[s.RunID].claim.Token
+	}
+	return slices.DeleteFunc(batch, func(b waiting) bool { return tokens[runID(b.claim)] == b.claim.Token })
 }
 
 // launch runs one execution, whose slot is taken, on a goroutine of the crew. sent is when the statement that started it was sent:
