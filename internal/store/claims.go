@@ -87,28 +87,18 @@ func (s *Claims) Release(ctx context.Context, worker [16]byte, list []claims.Cla
 const releaseBatch = 500
 
 func (s *Claims) release(ctx context.Context, worker [16]byte, list []claims.Claim) (rows int64, err error) {
-	params := dbsqlc.ScheduleReleaseParams{WorkerID: worker}
-	rests := dbsqlc.ScheduleRestParams{Now: s.db.now()}
+	params := dbsqlc.ScheduleReleaseParams{WorkerID: worker, Now: s.db.now()}
 	for _, c := range list {
 		params.EndpointIds = append(params.EndpointIds, c.EndpointID)
 		params.Tokens = append(params.Tokens, c.Token)
-		if c.Rest > 0 {
-			rests.EndpointIds = append(rests.EndpointIds, c.EndpointID)
-			rests.Tokens = append(rests.Tokens, c.Token)
-			rests.RestMs = append(rests.RestMs, c.Rest.Milliseconds())
-		}
+		params.RestMs = append(params.RestMs, c.Rest.Milliseconds())
 	}
-	statements := []statement{
+	err = pipeline(ctx, s.db.hot,
 		func(q dbsqlc.DBTX) error { return s.db.excludeStarts(ctx, q, params.EndpointIds...) },
 		func(q dbsqlc.DBTX) (err error) {
 			rows, err = s.db.q.ScheduleRelease(ctx, q, params)
 			return err
-		},
-	}
-	if len(rests.RestMs) > 0 {
-		statements = append(statements, func(q dbsqlc.DBTX) error { return s.db.q.ScheduleRest(ctx, q, rests) })
-	}
-	err = pipeline(ctx, s.db.hot, statements...)
+		})
 	return rows, err
 }
 

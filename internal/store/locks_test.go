@@ -72,6 +72,24 @@ func TestAReleaseMayKeepAnEndpointFromBeingClaimedForAWhile(t *testing.T) {
 	require.Equal(t, c.PlannedAt, again[0].PlannedAt)
 }
 
+// TestARevokedClaimKeepsNobodyFromTheNewPlan gives a claim back with a rest after somebody has asked for a run now.
+func TestARevokedClaimKeepsNobodyFromTheNewPlan(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	e := b.register(t, func(s *endpoints.Spec) { s.StartAt = now.Add(8 * time.Second) })
+	c := b.claimOne(t, worker{1})
+	slot, err := b.service.RunNow(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+	c.Rest = 5 * time.Second
+	n, err := b.claims.Release(t.Context(), worker{1}, []claims.Claim{c})
+	require.NoError(t, err)
+	require.Zero(t, n)
+	list := b.claim(t, worker{2}, 0)
+	require.Len(t, list, 1)
+	require.Equal(t, slot, list[0].Slot)
+}
+
 // TestADelayedStartOfAReleasedClaimDoesNotStart is a start that the network held back until its worker had given up.
 func TestADelayedStartOfAReleasedClaimDoesNotStart(t *testing.T) {
 	t.Parallel()

@@ -173,7 +173,7 @@ func (b *bundle) hotPlans(t *testing.T, me worker, list []claims.Claim) map[stri
 			return err
 		},
 		"release": func(tx dbsqlc.DBTX) error {
-			_, err := q.ScheduleRelease(ctx, tx, dbsqlc.ScheduleReleaseParams{EndpointIds: ids, Tokens: tokens, WorkerID: me})
+			_, err := q.ScheduleRelease(ctx, tx, dbsqlc.ScheduleReleaseParams{EndpointIds: ids, Tokens: tokens, RestMs: tokens, WorkerID: me})
 			return err
 		},
 		"plan": func(tx dbsqlc.DBTX) error {

@@ -67,30 +67,20 @@ FROM tenants t
                              LIMIT 1) oldest
 ORDER BY t.id;
 
--- name: ScheduleRest :exec
--- Keeps endpoints whose claims were given back in the same transaction, under the tokens that the claims had, from being claimed for a
--- while. What they are planned for stays.
+-- name: ScheduleRelease :execrows
+-- Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
+-- that arrives late does not start. One with a rest is not claimable for so long; what it is planned for stays. A claim that was revoked
+-- or started meanwhile is left alone. ANY (ARRAY[...]) in the place of an equality leaves the planner one way: looking rows up by key. It
+-- could otherwise begin at the table, which is cheap as long as that is empty, and the plan is kept.
 WITH given AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token,
            unnest(sqlc.arg('rest_ms')::bigint[]) AS rest_ms
 )
 UPDATE schedules s
-SET due_at = greatest(s.planned_at, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + given.rest_ms * interval '1 ms')
-FROM given
-WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
-  AND s.claim_token = given.token + 1
-  AND s.claimed_by IS NULL;
-
--- name: ScheduleRelease :execrows
--- Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
--- that arrives late does not start. A claim that was revoked or started meanwhile is left alone. ANY (ARRAY[...]) in the place of an
--- equality leaves the planner one way: looking rows up by key. It could otherwise begin at the table, which is cheap as long as that is
--- empty, and the plan is kept.
-WITH given AS (
-    SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
-)
-UPDATE schedules s
-SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
+SET claimed_by = NULL, claimed_at = NULL, claim_token = s.claim_token + 1,
+    due_at = CASE WHEN given.rest_ms > 0
+                      THEN greatest(s.planned_at, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + given.rest_ms * interval '1 ms')
+                  ELSE s.planned_at END
 FROM given
 WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
   AND s.claim_token = given.token

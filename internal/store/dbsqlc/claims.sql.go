@@ -289,63 +289,43 @@ func (q *Queries) ScheduleDueTenants(ctx context.Context, db DBTX, arg ScheduleD
 
 const scheduleRelease = `-- name: ScheduleRelease :execrows
 WITH given AS (
-    SELECT unnest($2::uuid[]) AS endpoint_id, unnest($3::bigint[]) AS token
+    SELECT unnest($3::uuid[]) AS endpoint_id, unnest($4::bigint[]) AS token,
+           unnest($5::bigint[]) AS rest_ms
 )
 UPDATE schedules s
-SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
+SET claimed_by = NULL, claimed_at = NULL, claim_token = s.claim_token + 1,
+    due_at = CASE WHEN given.rest_ms > 0
+                      THEN greatest(s.planned_at, coalesce($1::timestamptz, clock_timestamp()) + given.rest_ms * interval '1 ms')
+                  ELSE s.planned_at END
 FROM given
 WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
   AND s.claim_token = given.token
-  AND s.claimed_by = $1::uuid
+  AND s.claimed_by = $2::uuid
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = ANY (ARRAY[s.endpoint_id]))
 `
 
 type ScheduleReleaseParams struct {
-	WorkerID    UUID
-	EndpointIds []UUID
-	Tokens      []int64
-}
-
-// Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
-// that arrives late does not start. A claim that was revoked or started meanwhile is left alone. ANY (ARRAY[...]) in the place of an
-// equality leaves the planner one way: looking rows up by key. It could otherwise begin at the table, which is cheap as long as that is
-// empty, and the plan is kept.
-func (q *Queries) ScheduleRelease(ctx context.Context, db DBTX, arg ScheduleReleaseParams) (int64, error) {
-	result, err := db.Exec(ctx, scheduleRelease, arg.WorkerID, arg.EndpointIds, arg.Tokens)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const scheduleRest = `-- name: ScheduleRest :exec
-WITH given AS (
-    SELECT unnest($2::uuid[]) AS endpoint_id, unnest($3::bigint[]) AS token,
-           unnest($4::bigint[]) AS rest_ms
-)
-UPDATE schedules s
-SET due_at = greatest(s.planned_at, coalesce($1::timestamptz, clock_timestamp()) + given.rest_ms * interval '1 ms')
-FROM given
-WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
-  AND s.claim_token = given.token + 1
-  AND s.claimed_by IS NULL
-`
-
-type ScheduleRestParams struct {
 	Now         *time.Time
+	WorkerID    UUID
 	EndpointIds []UUID
 	Tokens      []int64
 	RestMs      []int64
 }
 
-// Keeps endpoints whose claims were given back in the same transaction, under the tokens that the claims had, from being claimed for a
-// while. What they are planned for stays.
-func (q *Queries) ScheduleRest(ctx context.Context, db DBTX, arg ScheduleRestParams) error {
-	_, err := db.Exec(ctx, scheduleRest,
+// Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
+// that arrives late does not start. One with a rest is not claimable for so long; what it is planned for stays. A claim that was revoked
+// or started meanwhile is left alone. ANY (ARRAY[...]) in the place of an equality leaves the planner one way: looking rows up by key. It
+// could otherwise begin at the table, which is cheap as long as that is empty, and the plan is kept.
+func (q *Queries) ScheduleRelease(ctx context.Context, db DBTX, arg ScheduleReleaseParams) (int64, error) {
+	result, err := db.Exec(ctx, scheduleRelease,
 		arg.Now,
+		arg.WorkerID,
 		arg.EndpointIds,
 		arg.Tokens,
 		arg.RestMs,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
