@@ -1,12 +1,14 @@
 package store_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/errs"
 	"rubato/internal/zombie"
 )
 
@@ -48,6 +50,37 @@ func TestRetentionDropsWholeDaysAndOnlyThose(t *testing.T) {
 	require.Equal(t, 3, keep(day(0).Add(12*time.Hour), 3), "a day goes when its last instant is over its time")
 	require.Equal(t, name(-9), b.days(t, "runs")[0])
 	require.Equal(t, name(4), b.days(t, "runs")[len(b.days(t, "runs"))-1], "and days ahead are made ready")
+}
+
+// TestADropThatHasToWaitHoldsNobodyUp has somebody read the history for long, as a backup does, when a day is to be dropped: who records
+// runs would wait behind the drop.
+func TestADropThatHasToWaitHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	b.register(t, nil)
+	b.exec(t, "SELECT history_create_day($1)", noon().AddDate(0, 0, -3))
+	reader, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = reader.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = reader.Exec(t.Context(), "SELECT FROM runs, run_bodies, run_events")
+	require.NoError(t, err)
+
+	began, kept := time.Now(), make(chan error, 1)
+	keep := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // As a sweep has.
+		defer cancel()
+		_, err := b.sweeps.KeepHistory(ctx, zombie.Retention{Runs: 24 * time.Hour, Bodies: 24 * time.Hour})
+		return err
+	}
+	go func() { kept <- keep() }()
+	b.runOne(t, worker{1})
+	require.Equal(t, errs.Unavailable, errs.CodeOf(<-kept))
+	require.Less(t, time.Since(began), 4*time.Second)
+
+	require.NoError(t, reader.Rollback(t.Context()))
+	require.NoError(t, keep())
+	require.NotContains(t, b.days(t, "runs"), noon().AddDate(0, 0, -3).Format("20060102"))
 }
 
 func TestRetentionKeepsWhatIsYoung(t *testing.T) {

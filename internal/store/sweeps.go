@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
+	"rubato/internal/errs"
 	"rubato/internal/feed"
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/zombie"
@@ -143,11 +145,11 @@ func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped i
 		}
 	}
 	for parent, keep := range map[string]time.Duration{"runs": r.Runs, "run_events": r.Runs, "run_bodies": r.Bodies} {
-		n, err := s.db.q.HistoryDropBefore(ctx, s.db.sweeps, dbsqlc.HistoryDropBeforeParams{Parent: parent, Day: now.Add(-keep)})
+		n, err := s.dropDays(ctx, parent, now.Add(-keep))
 		if err != nil {
-			return dropped, fmt.Errorf("dropping old days of %s: %w", parent, translate(err))
+			return dropped, fmt.Errorf("dropping old days of %s: %w", parent, err)
 		}
-		dropped += int(n)
+		dropped += n
 	}
 	if err := s.forgetEvents(ctx, now.Add(-feed.Window)); err != nil {
 		return dropped, err
@@ -157,6 +159,25 @@ func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped i
 	}
 	_, err = s.db.q.WorkerForget(ctx, s.db.sweeps, dbsqlc.WorkerForgetParams{Now: s.db.now(), GoneMs: r.Runs.Milliseconds()})
 	return dropped, translate(err)
+}
+
+// dropWait is how long a drop of old days waits for those who read the history. Whoever records a run waits behind it meanwhile, and a
+// backup reads for hours.
+const dropWait = 500 * time.Millisecond
+
+// dropDays drops the days of one table of history before that of an instant.
+func (s *Sweeps) dropDays(ctx context.Context, parent string, before time.Time) (int, error) {
+	var dropped int32
+	err := pipeline(ctx, s.db.sweeps,
+		func(q dbsqlc.DBTX) error { return s.db.q.LockWait(ctx, q, dropWait.Milliseconds()) },
+		func(q dbsqlc.DBTX) (err error) {
+			dropped, err = s.db.q.HistoryDropBefore(ctx, q, dbsqlc.HistoryDropBeforeParams{Parent: parent, Day: before})
+			return err
+		})
+	if pg, found := errors.AsType[*pgconn.PgError](err); found && pg.Code == "55P03" {
+		return 0, errs.Wrap(err, errs.Unavailable, "somebody has been reading the history for long; they go when that is over")
+	}
+	return int(dropped), translate(err)
 }
 
 // forgetEvents removes the events that nobody may resume from any more.

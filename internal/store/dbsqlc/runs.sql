@@ -125,5 +125,9 @@ LIMIT 1;
 -- name: HistoryCreateDay :exec
 SELECT history_create_day((sqlc.arg('day')::timestamptz AT TIME ZONE 'UTC')::date);
 
+-- name: LockWait :exec
+-- Bounds how long the statements that follow in the same transaction wait for a lock.
+SELECT set_config('lock_timeout', sqlc.arg('wait_ms')::bigint::text, true);
+
 -- name: HistoryDropBefore :one
 SELECT history_drop_before(sqlc.arg('parent')::text, (sqlc.arg('day')::timestamptz AT TIME ZONE 'UTC')::date)::int AS dropped;

@@ -134,6 +134,16 @@ func (q *Queries) LiveRunList(ctx context.Context, db DBTX, arg LiveRunListParam
 	return items, nil
 }
 
+const lockWait = `-- name: LockWait :exec
+SELECT set_config('lock_timeout', $1::bigint::text, true)
+`
+
+// Bounds how long the statements that follow in the same transaction wait for a lock.
+func (q *Queries) LockWait(ctx context.Context, db DBTX, waitMs int64) error {
+	_, err := db.Exec(ctx, lockWait, waitMs)
+	return err
+}
+
 const runBodyGet = `-- name: RunBodyGet :one
 SELECT content_type, body, tail
 FROM run_bodies
