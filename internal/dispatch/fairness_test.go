@@ -162,6 +162,20 @@ func TestAHostThatHangsHoldsNoMoreSlotsThanItMay(t *testing.T) {
 	p.stop(t)
 }
 
+// TestWhatIsGivenBackForItsHostRests has more due endpoints than requests to a host that hangs, and a worker with room for all of them: it
+// must not claim again and again what it cannot send.
+func TestWhatIsGivenBackForItsHostRests(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	hanging := startGated(t)
+	b.due(t, store.DefaultTenant, hanging.Target, 10)
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots, cfg.PerHost, cfg.Grace = 8, 1, 0 })
+	b.await(t, 9, "SELECT count(*) FROM schedules WHERE claim_token > 1")
+	<-time.After(3 * time.Second)
+	require.Equal(t, 2, query[int](t, b, "SELECT max(claim_token)::int FROM schedules"), "claimed once, and given back")
+	p.stop(t)
+}
+
 // TestSlotsGrowWhileTargetsHoldThem has more that hangs than slots to begin with.
 func TestSlotsGrowWhileTargetsHoldThem(t *testing.T) {
 	t.Parallel()

@@ -232,7 +232,7 @@ func (w *Worker) spill(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	for i := range parked {
-		parked[i].claim.Rest = parkedRest
+		parked[i].claim.Rest = w.cfg.Rules.Horizon + parkedRest // Claims look that far ahead.
 	}
 	if err := w.refused(ctx, slices.Concat(late, parked)); err != nil {
 		w.logger.Warn("a start whose answer was lost stays in doubt; asking again", "error", err)

@@ -69,7 +69,7 @@ ORDER BY t.id;
 
 -- name: ScheduleRelease :execrows
 -- Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
--- that arrives late does not start. One with a rest is not claimable for so long; what it is planned for stays. A claim that was revoked
+-- that arrives late does not start. One with a rest does not come due for so long; what it is planned for stays. A claim that was revoked
 -- or started meanwhile is left alone. ANY (ARRAY[...]) in the place of an equality leaves the planner one way: looking rows up by key. It
 -- could otherwise begin at the table, which is cheap as long as that is empty, and the plan is kept.
 WITH given AS (
