@@ -23,7 +23,7 @@ const (
 	// hoardLimit is how long a tenant or a host may be kept from slots by slow targets before its overdue claims are given back for others
 	// to take.
 	hoardLimit = 2 * time.Second
-	// parkedRest is how long nobody claims what was given back because its host is busy.
+	// parkedRest is how long nobody claims what was given back because its host is busy, however far ahead claims look.
 	parkedRest = 5 * time.Second
 )
 

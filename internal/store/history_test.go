@@ -60,6 +60,8 @@ func TestADropThatHasToWaitHoldsNobodyUp(t *testing.T) {
 	b.at(noon())
 	b.register(t, nil)
 	b.exec(t, "SELECT history_create_day($1)", noon().AddDate(0, 0, -3))
+	b.exec(t, `INSERT INTO workers (id, name, version, state, slots, busy, started_at, heartbeat_at)
+		VALUES (gen_random_uuid(), 'gone', '', 'inactive', 1, 0, $1, $1)`, noon().AddDate(0, 0, -3))
 	reader, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = reader.Rollback(context.WithoutCancel(t.Context())) }()
@@ -77,6 +79,7 @@ func TestADropThatHasToWaitHoldsNobodyUp(t *testing.T) {
 	b.runOne(t, worker{1})
 	require.Equal(t, errs.Unavailable, errs.CodeOf(<-kept))
 	require.Less(t, time.Since(began), 4*time.Second)
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM workers WHERE name = 'gone'"), "what nobody reads goes")
 
 	require.NoError(t, reader.Rollback(t.Context()))
 	require.NoError(t, keep())

@@ -144,6 +144,12 @@ func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped i
 			return 0, fmt.Errorf("making the history ready %d days ahead: %w", ahead, translate(err))
 		}
 	}
+	dropped, err = s.dropOld(ctx, now, r) // Who keeps that waiting keeps nothing else from its end.
+	return dropped, errors.Join(err, s.forgetEvents(ctx, now.Add(-feed.Window)), s.forgetAudit(ctx, now, r.Audit), s.forgetWorkers(ctx, r.Runs))
+}
+
+// dropOld drops the days of history that are to be kept no longer, up to the first table that somebody reads.
+func (s *Sweeps) dropOld(ctx context.Context, now time.Time, r zombie.Retention) (dropped int, err error) {
 	for parent, keep := range map[string]time.Duration{"runs": r.Runs, "run_events": r.Runs, "run_bodies": r.Bodies} {
 		n, err := s.dropDays(ctx, parent, now.Add(-keep))
 		if err != nil {
@@ -151,14 +157,13 @@ func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped i
 		}
 		dropped += n
 	}
-	if err := s.forgetEvents(ctx, now.Add(-feed.Window)); err != nil {
-		return dropped, err
-	}
-	if err := s.forgetAudit(ctx, now, r.Audit); err != nil {
-		return dropped, err
-	}
-	_, err = s.db.q.WorkerForget(ctx, s.db.sweeps, dbsqlc.WorkerForgetParams{Now: s.db.now(), GoneMs: r.Runs.Milliseconds()})
-	return dropped, translate(err)
+	return dropped, nil
+}
+
+// forgetWorkers removes workers that have been gone for as long as runs are kept.
+func (s *Sweeps) forgetWorkers(ctx context.Context, gone time.Duration) error {
+	_, err := s.db.q.WorkerForget(ctx, s.db.sweeps, dbsqlc.WorkerForgetParams{Now: s.db.now(), GoneMs: gone.Milliseconds()})
+	return translate(err)
 }
 
 // dropWait is how long a drop of old days waits for those who read the history. Whoever records a run waits behind it meanwhile, and a
