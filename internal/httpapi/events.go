@@ -151,8 +151,11 @@ func (w *watch) run(ctx context.Context, answer http.ResponseWriter) error {
 	}
 }
 
-// look sends what happened since the last look, and tells whether there is more.
+// look sends what happened since the last look, and tells whether there is more. It fails once the client's key has ended.
 func (w *watch) look(ctx context.Context, stream *stream) (more bool, err error) {
+	if err := w.server.stillIn(ctx); err != nil {
+		return false, err
+	}
 	page, err := w.server.feed.Read(ctx, w.q)
 	if err != nil {
 		return false, err

@@ -352,3 +352,16 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 		return err != nil
 	}, 60*time.Second, 200*time.Millisecond)
 }
+
+// A stream may last for days; the key that it was asked for with may not.
+func TestEventsEndWithTheKey(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	l := s.watch(t, "", "")
+	s.register(t, hourly)
+	require.Equal(t, "endpoint.changed", l.next().event)
+	s.endKeys()
+	within(t, l.ended)
+	require.NoError(t, l.t.Context().Err())
+	require.Equal(t, http.StatusUnauthorized, s.call(t, "GET", "/v1/events", "", withKey(readKey)).status)
+}

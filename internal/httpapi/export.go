@@ -52,7 +52,10 @@ func (s *Server) export(ctx context.Context, w http.ResponseWriter, f endpoints.
 			return nil
 		}
 		f.Before = found[len(found)-1].ID
-		if found, _, err = s.endpoints.List(ctx, f); err != nil {
+		if err = s.stillIn(ctx); err == nil { // A client may read for hours.
+			found, _, err = s.endpoints.List(ctx, f)
+		}
+		if err != nil {
 			s.logger.WarnContext(ctx, "export broken off", "error", err)
 			answer.broken.Store(true) // An answer that just ended would look whole.
 			return nil

@@ -124,6 +124,9 @@ func (m *importer) flush(ctx context.Context) error {
 	if len(m.batch) == 0 {
 		return ctx.Err()
 	}
+	if err := m.server.stillIn(ctx); err != nil { // Lines may come for hours.
+		return err
+	}
 	outcomes, err := m.server.bulk.Upsert(ctx, m.by, m.batch, m.mode)
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

@@ -216,6 +216,28 @@ func TestImportEndsWhenTheServerStops(t *testing.T) {
 	require.Equal(t, len(got.results), got.summary.Summary.Created, "what was answered is stored")
 }
 
+// Lines may come for hours. Those that come after the end of the key are not stored.
+func TestImportEndsWithTheKey(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	reader, writer := io.Pipe()
+	lines := strings.Repeat(`{"name":"n","url":"https://a.example/","baselineIntervalMs":60000}`+"\n", 500)
+	response, err := s.client.Do(s.request(t, "POST", "/v1/endpoints:import", io.MultiReader(strings.NewReader(lines), reader), asLines))
+	require.NoError(t, err, "the answer begins while the body is still sent")
+	defer response.Body.Close()
+	s.endKeys()
+	_, err = io.WriteString(writer, lines)
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	got := readImport(t, text)
+	require.Equal(t, 500, got.summary.Summary.Created)
+	require.Equal(t, 501, got.summary.Summary.NextLine)
+	require.False(t, got.summary.Summary.Complete)
+	require.Equal(t, "unauthorized", got.summary.Error.Code)
+}
+
 func TestImportRefusesWhatIsNoLines(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

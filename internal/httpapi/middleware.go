@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"net"
 	"net/http"
@@ -121,19 +122,35 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		r := c.Request()
-		p, vouched := auth.Vouched(r.Context())
+		ctx := r.Context()
+		p, vouched := auth.Vouched(ctx)
 		if !vouched {
+			key := bearer(r.Header)
 			var err error
-			if p, err = s.auth.Authenticate(r.Context(), bearer(r.Header)); err != nil {
+			if p, err = s.auth.Authenticate(ctx, key); err != nil {
 				return err
 			}
+			ctx = context.WithValue(ctx, keyHashKey{}, auth.Hash(key))
 		}
 		if !p.May(op.scope) {
 			return errs.New(errs.Forbidden, "insufficient_scope", "this needs a key with the scope "+string(op.scope))
 		}
-		c.SetRequest(r.WithContext(context.WithValue(r.Context(), principalKey{}, p)))
+		c.SetRequest(r.WithContext(context.WithValue(ctx, principalKey{}, p)))
 		return next(c)
 	}
+}
+
+type keyHashKey struct{}
+
+// stillIn asks again whether the key that a request was sent with is in force: a stream outlasts what is believed of keys. The error is
+// that of [auth.Authenticator.Recognize]. Whoever vouches for a principal looks after that.
+func (s *Server) stillIn(ctx context.Context) error {
+	hash, sent := ctx.Value(keyHashKey{}).([sha256.Size]byte)
+	if !sent {
+		return nil
+	}
+	_, err := s.auth.Recognize(ctx, hash)
+	return err
 }
 
 // bearer returns the key of a request, empty where it has none or more than one.

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +36,21 @@ type stack struct {
 	database string
 	client   *http.Client
 	logs     *bytes.Buffer
+	endKeys  func() // after it no key is in force
+}
+
+// ending is a keyring whose keys come to an end.
+type ending struct {
+	keyring
+
+	over atomic.Bool
+}
+
+func (k *ending) FindKey(ctx context.Context, hash [sha256.Size]byte) (auth.Principal, error) {
+	if k.over.Load() {
+		hash = [sha256.Size]byte{}
+	}
+	return k.keyring.FindKey(ctx, hash)
 }
 
 func newStack(tb testing.TB) *stack {
@@ -45,17 +62,23 @@ func newStack(tb testing.TB) *stack {
 	db, err := store.Open(tb.Context(), store.Config{URL: url})
 	require.NoError(tb, err)
 	tb.Cleanup(db.Close)
-	keys := keyring{
+	keys := &ending{keyring: keyring{
 		auth.Hash(writeKey): {TenantID: store.DefaultTenant, KeyID: [16]byte{1}, Name: "writer", Scopes: []auth.Scope{auth.Write}},
 		auth.Hash(readKey):  {TenantID: store.DefaultTenant, KeyID: [16]byte{2}, Name: "reader", Scopes: []auth.Scope{auth.Read}},
-	}
+	}}
+	authenticator := auth.NewAuthenticator(keys)
 	kept := store.NewEndpoints(db)
 	s := &stack{db: db, database: url, client: &http.Client{Transport: &http.Transport{}}, logs: new(bytes.Buffer)}
 	s.api = httpapi.New(httpapi.Config{
-		Auth: auth.NewAuthenticator(keys), Endpoints: endpoints.NewService(kept, targets{}), Bulk: endpoints.NewBulk(kept, targets{}),
+		Auth: authenticator, Endpoints: endpoints.NewService(kept, targets{}), Bulk: endpoints.NewBulk(kept, targets{}),
 		Feed: store.NewFeed(db), Runs: store.NewRuns(db), Stats: store.NewStats(db), Planner: store.NewPlannerReviews(db, store.PlannerLimits{}), Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
 		Ready: db.Ping, Registerer: prometheus.NewRegistry(),
 	})
+	s.endKeys = func() {
+		keys.over.Store(true)
+		authenticator.Forget(auth.KeyID{1})
+		authenticator.Forget(auth.KeyID{2})
+	}
 	server := httptest.NewUnstartedServer(s.api)
 	server.Config.ReadTimeout, server.Config.ReadHeaderTimeout = httpapi.ReadTimeout, httpapi.ReadHeaderTimeout
 	server.Start()
