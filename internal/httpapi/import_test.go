@@ -29,6 +29,7 @@ func TestImportCreatesReplacesAndFailsLineByLine(t *testing.T) {
 		`{"id":"run_1","name":"x","url":"https://a.example/","baselineIntervalMs":60000,"url2":1}`,
 		strings.Repeat("x", 600<<10),
 		`{"name":"keyless","url":"https://a.example/","baselineCron":"0 9 * * *"}`,
+		`{"id":"","name":"x","url":"https://a.example/","baselineIntervalMs":60000}`,
 	}, "\n"))
 
 	status := func(r result) string {
@@ -55,9 +56,10 @@ func TestImportCreatesReplacesAndFailsLineByLine(t *testing.T) {
 		"8 failed malformed_fields url2:unknown_field id:invalid_id",
 		"9 failed line_too_long",
 		"10 created ",
+		"11 failed malformed_fields id:invalid_id",
 	}, all)
 	sum := got.summary.Summary
-	require.Equal(t, []int{9, 2, 1, 1, 0, 5, 11}, []int{sum.Lines, sum.Created, sum.Updated, sum.Unchanged, sum.Valid, sum.Failed, sum.NextLine})
+	require.Equal(t, []int{10, 2, 1, 1, 0, 6, 12}, []int{sum.Lines, sum.Created, sum.Updated, sum.Unchanged, sum.Valid, sum.Failed, sum.NextLine})
 	require.True(t, sum.Complete)
 	require.Nil(t, got.summary.Error)
 	list := s.call(t, "GET", "/v1/endpoints?fields=name,key", "").is(http.StatusOK)

@@ -23,10 +23,10 @@ func (s *Server) importLine(text []byte) endpoints.Upsert {
 		return unusable(err)
 	}
 	values := maps.Clone(in.value)
-	named, _ := values["id"].(string) // Absent or null: not named.
+	named, given := values["id"].(string) // Absent or null: not named.
 	delete(values, "id")
 	var u endpoints.Upsert
-	if named != "" {
+	if given {
 		if u.ID, err = endpoints.ParseID(named); err != nil {
 			in.malformed = append(in.malformed, errs.Field{Field: "id", Code: "invalid_id", Message: err.Error()})
 		}
