@@ -96,6 +96,10 @@ func wrongValue(schema *openapi3.Schema, value string) (code, message string) {
 	switch {
 	case schema.Type.Is(openapi3.TypeInteger):
 		return wrongInteger(schema, value)
+	case schema.Type.Is(openapi3.TypeBoolean):
+		if value != "true" && value != "false" {
+			return codeType, "must be true or false"
+		}
 	case schema.Format == "date-time":
 		if t, err := parseInstant(value); err != nil {
 			return codeTime, "must be an RFC 3339 instant with a zone, such as 2026-11-21T10:00:00Z (percent-encode a plus)"

@@ -83,7 +83,11 @@ func TestSecretInUseIsDeletedByForceAlone(t *testing.T) {
 	require.Equal(t, "secret_in_use", a.problem().Code)
 	require.Contains(t, a.problem().Detail, `3 endpoints refer to the secret, such as "shop"`)
 	require.Equal(t, http.StatusConflict, s.call("DELETE", "/v1/secrets/any?force=false", "").status)
-	require.Equal(t, http.StatusBadRequest, s.call("DELETE", "/v1/secrets/any?force=yes", "").status)
+	for _, force := range []string{"yes", "1", "TRUE", ""} {
+		a := s.call("DELETE", "/v1/secrets/any?force="+force, "")
+		require.Equal(t, http.StatusBadRequest, a.status)
+		require.Equal(t, []string{"force invalid_type"}, a.complaints(), force)
+	}
 	require.Equal(t, http.StatusNoContent, s.call("DELETE", "/v1/secrets/any?force=true", "").status)
 	require.Equal(t, http.StatusNotFound, s.call("DELETE", "/v1/secrets/any?force=true", "").status)
 }
