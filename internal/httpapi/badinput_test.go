@@ -240,6 +240,18 @@ func TestSeveralBadFieldsAtOnce(t *testing.T) {
 			"PUT", path + "/hints/interval", `{"intervalMs":1,"ttlMs":0,"endpointId":"ep_1"}`, http.StatusBadRequest,
 			[]string{"endpointId unknown_field", "intervalMs out_of_range", "ttlMs out_of_range"},
 		},
+		"NothingFollowsFromTheLifeOfAHintThatWasNotRead": {
+			"PUT", path + "/hints/interval", `{"intervalMs":1000,"expiresAt":"tomorrow"}`, http.StatusBadRequest,
+			[]string{"expiresAt invalid_time"},
+		},
+		"NothingFollowsFromTheInstantOfAHintThatWasNotRead": {
+			"PUT", path + "/hints/one-shot", `{"inMs":"5m","ttlMs":60000}`, http.StatusBadRequest,
+			[]string{"inMs invalid_type"},
+		},
+		"NothingFollowsFromABeginThatIsMissing": {
+			"PUT", "/v1/maintenance-windows/w", `{"endsAt":"2098-12-01T00:00:00Z"}`, http.StatusUnprocessableEntity,
+			[]string{"startsAt required"},
+		},
 		"OneShotHint": {
 			"PUT", path + "/hints/one-shot", `{"at":5,"inMs":-1,"reason":"\u0000","ttlMs":1,"expiresAt":"2098-12-01T00:00:00Z"}`, http.StatusBadRequest,
 			[]string{"at invalid_type", "inMs out_of_range", "reason invalid_characters", "expiresAt ambiguous"},

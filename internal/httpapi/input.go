@@ -111,6 +111,12 @@ func (in *input) causes(f errs.Field) []string {
 		return []string{"retry", "retry.backoffMs", "retry.maxBackoffMs"}
 	case f.Code == "timeout_order" || f.Field == "timeoutMs" && in.value["timeoutMs"] == nil: // The default follows from the other.
 		return []string{"maxExecutionTimeMs"}
+	case f.Field == "ttlMs" && f.Code == codeRequired: // Each of two can say how long a hint holds, and when it runs.
+		return []string{"expiresAt"}
+	case f.Field == "at" && f.Code == codeRequired:
+		return []string{"inMs"}
+	case f.Field == "endsAt" && in.value["startsAt"] == nil: // It is judged by when the window begins.
+		return []string{"startsAt"}
 	default:
 		return nil
 	}
