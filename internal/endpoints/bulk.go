@@ -153,6 +153,9 @@ func (s *step) plan(ctx context.Context, pending []int) (int, error) {
 			s.found[i] = e
 		}
 		if other := byKey[s.list[i].Key]; e != nil && other != nil && other != e && s.list[i].Key != "" {
+			if used[other.ID] { // It may let go of the key: that one first.
+				return n, nil
+			}
 			s.refuse(i, errs.New(errs.Conflict, "key_taken", "another endpoint has this key; choose another, or edit that endpoint"))
 			continue
 		}

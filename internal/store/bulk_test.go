@@ -108,6 +108,29 @@ func TestBulkReplacesByKeyAndByIDAndLeavesTheSameAlone(t *testing.T) {
 	require.Equal(t, "edit", last.Cause)
 }
 
+// Upserts are carried out as if one after the other: a key that one endpoint lets go of is free for the next, and not before.
+func TestBulkHandsAKeyOn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	one := b.register(t, func(s *endpoints.Spec) { s.Key = "current" })
+	two := b.register(t, func(s *endpoints.Spec) { s.Key = "next" })
+	named := func(id endpoints.ID, key string) endpoints.Upsert {
+		u := wanted(key, nil)
+		u.ID = id
+		return u
+	}
+
+	out := b.upsert(t, endpoints.Mode{}, named(one.ID, "old"), named(two.ID, "current"))
+	require.Equal(t, []endpoints.Done{endpoints.Updated, endpoints.Updated}, doneOf(out), "%v", out[1].Err)
+	require.Equal(t, "old", b.get(t, one.ID).Spec.Key)
+	require.Equal(t, "current", b.get(t, two.ID).Spec.Key)
+
+	out = b.upsert(t, endpoints.Mode{}, named(two.ID, "old"), named(one.ID, "older"))
+	require.Equal(t, []endpoints.Done{endpoints.Failed, endpoints.Updated}, doneOf(out))
+	require.ErrorContains(t, out[0].Err, "another endpoint has this key")
+}
+
 func TestBulkEditOfALiveEndpointWaitsForItsFinish(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
