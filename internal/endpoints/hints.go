@@ -29,21 +29,21 @@ type HintRequest struct {
 
 // SetIntervalHint proposes another interval, in place of an earlier interval hint. It is in force when the call returns.
 func (s *Service) SetIntervalHint(ctx context.Context, by Actor, id ID, r HintRequest) (*Endpoint, []errs.Field, error) {
-	return s.hint(ctx, by, id, func(e *Endpoint, now time.Time) error {
+	return s.hint(ctx, by, id, func(e *Endpoint, now time.Time) ([]errs.Field, error) {
 		h, err := r.interval(now)
 		h.Author = by.Name
 		e.State.IntervalHint = &h
-		return err
+		return e.Spec.clampWarnings(h), err
 	})
 }
 
 // SetOneShotHint proposes one run at an instant, in place of an earlier one-shot hint. It is in force when the call returns.
 func (s *Service) SetOneShotHint(ctx context.Context, by Actor, id ID, r HintRequest) (*Endpoint, []errs.Field, error) {
-	return s.hint(ctx, by, id, func(e *Endpoint, now time.Time) error {
+	return s.hint(ctx, by, id, func(e *Endpoint, now time.Time) ([]errs.Field, error) {
 		h, err := r.oneShot(now)
 		h.Author = by.Name
 		e.State.OneShotHint = &h
-		return err
+		return nil, err
 	})
 }
 
@@ -67,29 +67,23 @@ func (s *Service) ClearHints(ctx context.Context, by Actor, id ID) (*Endpoint, e
 	})
 }
 
-func (s *Service) hint(ctx context.Context, by Actor, id ID, set func(*Endpoint, time.Time) error) (*Endpoint, []errs.Field, error) {
+// hint sets a hint, and adds what set warns of to the endpoint's own warnings.
+func (s *Service) hint(ctx context.Context, by Actor, id ID, set func(*Endpoint, time.Time) ([]errs.Field, error)) (*Endpoint, []errs.Field, error) {
 	var warnings []errs.Field
 	e, err := s.change(ctx, by, id, "hint", func(e *Endpoint, now time.Time) error {
-		err := set(e, now)
-		warnings = e.hintWarnings(now)
+		more, err := set(e, now)
+		warnings = append(e.Warnings(now), more...)
 		return err
 	})
 	return e, warnings, err
 }
 
-// hintWarnings adds to the endpoint's own warnings what a clamp will make of an interval hint.
-func (e *Endpoint) hintWarnings(now time.Time) []errs.Field {
-	warnings := e.Warnings(now)
-	h := e.State.IntervalHint
-	if h == nil {
-		return warnings
+// clampWarnings tells what a clamp will make of an interval hint.
+func (s Spec) clampWarnings(h Hint) []errs.Field {
+	if h.Interval >= s.MinInterval && (s.MaxInterval == 0 || h.Interval <= s.MaxInterval) {
+		return nil
 	}
-	if h.Interval < e.Spec.MinInterval || e.Spec.MaxInterval > 0 && h.Interval > e.Spec.MaxInterval {
-		warnings = append(warnings, errs.Field{
-			Field: "intervalMs", Code: "hint_clamped", Message: "lies outside minIntervalMs and maxIntervalMs; the clamp decides instead",
-		})
-	}
-	return warnings
+	return []errs.Field{{Field: "intervalMs", Code: "hint_clamped", Message: "lies outside minIntervalMs and maxIntervalMs; the clamp decides instead"}}
 }
 
 func (r HintRequest) interval(now time.Time) (Hint, error) {

@@ -250,6 +250,19 @@ func TestAHintOutsideTheClampsIsTakenWithAWarning(t *testing.T) {
 	}
 }
 
+// A warning is about what was asked for: not about a hint of the other kind.
+func TestAOneShotHintIsNotWarnedOfTheIntervalHint(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *endpoints.Spec) { s.MinInterval = 30 * time.Second })
+	b.run(t, nil)
+	_, _, err := b.SetIntervalHint(t.Context(), actor, b.id, endpoints.HintRequest{Interval: time.Second, TTL: new(time.Hour)})
+	require.NoError(t, err)
+	_, warnings, err := b.SetOneShotHint(t.Context(), actor, b.id, endpoints.HintRequest{In: new(time.Minute), TTL: new(time.Hour)})
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	require.Equal(t, "both_hints_live", warnings[0].Code)
+}
+
 func TestAnEditIsCheckedAsAWholeAndCountsVersions(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.MaxInterval = 2 * time.Minute })
