@@ -72,11 +72,14 @@ func (t tool) request(ctx context.Context, raw json.RawMessage) (*http.Request, 
 	if err != nil {
 		return nil, err
 	}
-	body := arguments[bodyArgument]
+	var body json.RawMessage
+	if t.media != "" { // To others a body is unknown like anything else.
+		body = arguments[bodyArgument]
+		delete(arguments, bodyArgument)
+	}
 	if t.bodied && len(body) == 0 {
 		return nil, fmt.Errorf("%s needs the argument %s", t.described.Name, bodyArgument)
 	}
-	delete(arguments, bodyArgument)
 	if len(arguments) > 0 {
 		return nil, fmt.Errorf("%s does not know the arguments %s", t.described.Name, strings.Join(slices.Sorted(maps.Keys(arguments)), ", "))
 	}

@@ -192,6 +192,7 @@ func TestArgumentsThatMakeNoSenseAreRefused(t *testing.T) {
 		"invalid_type":                        {"list_endpoints", map[string]any{"limit": "many"}},
 		"out_of_range":                        {"list_endpoints", map[string]any{"limit": 501}},
 		"the argument body":                   {"create_endpoint", nil},
+		"does not know the arguments body":    {"get_endpoint", map[string]any{"id": "ep_x", "body": map[string]any{"name": "new"}}},
 	} {
 		answer, failed := call(t, agent, given.tool, given.arguments)
 		require.True(t, failed, why)
