@@ -15,7 +15,10 @@ func (f *form) document() map[string]any {
 			d[name] = value
 		}
 	}
-	if body := f.fields["body"]; body != "" { // Blanks may matter there; line ends come as browsers send them.
+	if text := f.get("description"); text != "" { // Line ends come as browsers send them.
+		d["description"] = strings.ReplaceAll(text, "\r\n", "\n")
+	}
+	if body := f.fields["body"]; body != "" { // Likewise, and blanks may matter there.
 		d["body"] = strings.ReplaceAll(body, "\r\n", "\n")
 	}
 	for _, name := range lengthFields() {

@@ -1,7 +1,9 @@
 package web
 
 import (
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -64,9 +66,9 @@ func labelLines(of *map[string]string) string {
 	if of == nil {
 		return ""
 	}
-	lines := labels(*of)
-	for i, line := range lines {
-		lines[i] = strings.Replace(line, ":", "=", 1)
+	lines := make([]string, 0, len(*of))
+	for _, name := range slices.Sorted(maps.Keys(*of)) {
+		lines = append(lines, name+"="+(*of)[name])
 	}
 	return strings.Join(lines, "\n")
 }

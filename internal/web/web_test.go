@@ -151,6 +151,25 @@ func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 	}, d)
 }
 
+// Browsers send line ends as CRLF, and HTML leaves out the line break that a field of several lines begins with.
+func TestTextsOfSeveralLinesSurviveAnEdit(t *testing.T) {
+	t.Parallel()
+	for _, stored := range []string{"one\ntwo", "one\r\ntwo"} {
+		before := newForm(fieldsOf(client.Endpoint{Description: &stored}))
+		sent := newForm(map[string]string{"description": "one\r\ntwo"})
+		require.Equal(t, before.document()["description"], sent.document()["description"], "%q", stored)
+	}
+	var page strings.Builder
+	require.NoError(t, area(newForm(map[string]string{"body": "\n{}"}), "body", "Body", "", 3).Render(t.Context(), &page))
+	require.Contains(t, page.String(), ">\n\n{}</textarea>")
+}
+
+func TestRulesKeepTheirLabels(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "a:b=c\nteam=shop=one", labelLines(&map[string]string{"team": "shop=one", "a:b": "c"}))
+	require.Empty(t, labelLines(nil))
+}
+
 func TestTheTempoChartTellsWhoDecided(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
