@@ -95,12 +95,12 @@ func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endp
 	case len(faults) > 0:
 		return nil, usageError{strings.Join(faults, "\n")}
 	}
-	pruned, err := cmd.prune(ctx, r, wanted)
+	pruned, err := cmd.prune(ctx, r, plan)
 	return append(plan, pruned...), err
 }
 
-// prune returns the steps that take out of service what the files do not name.
-func (cmd *endpointsApplyCmd) prune(ctx context.Context, r *remote, wanted []endpointFile) ([]step, error) {
+// prune returns the steps that take out of service what the files do not name, by key or by id: what no step is about.
+func (cmd *endpointsApplyCmd) prune(ctx context.Context, r *remote, plan []step) ([]step, error) {
 	if !cmd.Prune {
 		return nil, nil
 	}
@@ -118,8 +118,8 @@ func (cmd *endpointsApplyCmd) prune(ctx context.Context, r *remote, wanted []end
 	}
 	defer func() { _ = body.Close() }()
 	named := map[string]bool{}
-	for _, w := range wanted {
-		named[w.key] = true
+	for _, st := range plan {
+		named[st.ID] = true
 	}
 	var steps []step
 	lines := json.NewDecoder(body)
@@ -128,8 +128,8 @@ func (cmd *endpointsApplyCmd) prune(ctx context.Context, r *remote, wanted []end
 		if err := lines.Decode(&line); err != nil {
 			return nil, fmt.Errorf("reading the endpoints of the server: %w", err)
 		}
-		if key := text(line.Key); !named[key] {
-			steps = append(steps, step{Action: "delete", Key: key, ID: text(line.ID)})
+		if id := text(line.ID); !named[id] {
+			steps = append(steps, step{Action: "delete", Key: text(line.Key), ID: id})
 		}
 	}
 	return steps, nil
