@@ -65,7 +65,7 @@ func (cmd *endpointsImportCmd) Run(ctx context.Context, s *session) error {
 	if cmd.File != "-" {
 		file, err := os.Open(cmd.File)
 		if err != nil {
-			return fmt.Errorf("reading the lines: %w", err)
+			return usageError{fmt.Sprintf("reading the lines: %s", err)}
 		}
 		defer func() { _ = file.Close() }()
 		lines = file

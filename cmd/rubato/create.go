@@ -106,15 +106,16 @@ func pairs(fields map[string]any, field string, texts []string, separator string
 
 // readFile returns what a file holds, or the input where its name is a dash.
 func (s *session) readFile(name string) ([]byte, error) {
-	var text []byte
-	var err error
 	if name == "-" {
-		text, err = io.ReadAll(s.stdin)
-	} else {
-		text, err = os.ReadFile(name)
+		text, err := io.ReadAll(s.stdin)
+		if err != nil {
+			return nil, fmt.Errorf("reading the input: %w", err)
+		}
+		return text, nil
 	}
+	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("reading the endpoint: %w", err)
+		return nil, usageError{fmt.Sprintf("reading the file: %s", err)}
 	}
 	return text, nil
 }

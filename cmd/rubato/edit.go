@@ -25,7 +25,7 @@ type endpointsEditCmd struct {
 
 	File      string   `short:"f" xor:"what" placeholder:"FILE" help:"Read the changed fields from a JSON file, or from the input with -; null clears a field."`
 	Set       []string `xor:"what" placeholder:"FIELD=VALUE" sep:"none" help:"Change one field, such as timeoutMs=5000 or key=null; may be repeated."`
-	IfVersion int64    `placeholder:"N" help:"Only if the endpoint still has this version."`
+	IfVersion *int64   `placeholder:"N" help:"Only if the endpoint still has this version."`
 }
 
 // Help shows how fields are written.
@@ -203,9 +203,9 @@ func (s *session) explainRemotely(ctx context.Context) (refused int, err error) 
 }
 
 // versionTag returns the entity tag of a version, nil where none is named.
-func versionTag(version int64) *string {
-	if version <= 0 {
+func versionTag(version *int64) *string {
+	if version == nil {
 		return nil
 	}
-	return new(strconv.Quote(strconv.FormatInt(version, 10)))
+	return new(strconv.Quote(strconv.FormatInt(*version, 10)))
 }

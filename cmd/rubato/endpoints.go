@@ -43,16 +43,16 @@ type (
 	endpointsGetCmd   struct{ endpointArg }
 	endpointsPauseCmd struct {
 		endpointArg
-		Until  time.Time     `format:"2006-01-02T15:04:05Z07:00" xor:"end" placeholder:"TIME" help:"When the pause ends, such as 2026-03-01T12:00:00Z. Default: when somebody resumes."`
-		For    time.Duration `xor:"end" placeholder:"DURATION" help:"How long to pause."`
-		Reason string        `help:"Why, for others to read."`
+		Until  time.Time      `format:"2006-01-02T15:04:05Z07:00" xor:"end" placeholder:"TIME" help:"When the pause ends, such as 2026-03-01T12:00:00Z. Default: when somebody resumes."`
+		For    *time.Duration `xor:"end" placeholder:"DURATION" help:"How long to pause."`
+		Reason string         `help:"Why, for others to read."`
 	}
 	endpointsResumeCmd struct{ endpointArg }
 	endpointsRunCmd    struct{ endpointArg }
 	endpointsDeleteCmd struct {
 		endpointArg
 
-		IfVersion int64 `placeholder:"N" help:"Only if the endpoint still has this version."`
+		IfVersion *int64 `placeholder:"N" help:"Only if the endpoint still has this version."`
 	}
 	endpointsListCmd struct {
 		serverFlag
@@ -76,8 +76,8 @@ func (cmd *endpointsGetCmd) Run(ctx context.Context, s *session) error {
 // Run pauses an endpoint.
 func (cmd *endpointsPauseCmd) Run(ctx context.Context, s *session) error {
 	var body client.PauseRequest
-	if cmd.For > 0 {
-		cmd.Until = time.Now().Add(cmd.For)
+	if cmd.For != nil {
+		cmd.Until = time.Now().Add(*cmd.For)
 	}
 	if !cmd.Until.IsZero() {
 		body.Until = new(cmd.Until.UTC())
@@ -191,9 +191,12 @@ func (s *session) connectTo(ctx context.Context, name string) (*remote, string, 
 	return r, id, err
 }
 
+// idLength is how long an id of an endpoint is: ep_ and a UUID.
+const idLength = len("ep_") + 36
+
 // endpointID returns the id of an endpoint that is named by its id or its key.
 func (r *remote) endpointID(ctx context.Context, name string) (string, error) {
-	if strings.HasPrefix(name, "ep_") {
+	if strings.HasPrefix(name, "ep_") && len(name) == idLength { // A key may begin so too.
 		return name, nil
 	}
 	raw, err := r.read(r.api.ListEndpointsWithResponse(ctx, &client.ListEndpointsParams{Key: &name}))

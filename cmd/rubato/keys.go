@@ -22,10 +22,10 @@ type (
 	keysCreateCmd struct {
 		serverFlag
 
-		Name    string        `required:"" help:"What people call it; the author of what it changes."`
-		Scope   []string      `required:"" enum:"read,write,admin" help:"What it may do: read, write or admin, each including those before it."`
-		Expires time.Time     `format:"2006-01-02T15:04:05Z07:00" xor:"end" placeholder:"TIME" help:"When it ends, such as 2027-01-01T00:00:00Z. Default: never."`
-		For     time.Duration `xor:"end" placeholder:"DURATION" help:"How long it lasts, such as 720h."`
+		Name    string         `required:"" help:"What people call it; the author of what it changes."`
+		Scope   []string       `required:"" enum:"read,write,admin" help:"What it may do: read, write or admin, each including those before it."`
+		Expires time.Time      `format:"2006-01-02T15:04:05Z07:00" xor:"end" placeholder:"TIME" help:"When it ends, such as 2027-01-01T00:00:00Z. Default: never."`
+		For     *time.Duration `xor:"end" placeholder:"DURATION" help:"How long it lasts, such as 720h."`
 	}
 	keysListCmd struct {
 		serverFlag
@@ -53,8 +53,8 @@ func (cmd *keysCreateCmd) Run(ctx context.Context, s *session) error {
 	for _, scope := range cmd.Scope {
 		body.Scopes = append(body.Scopes, client.Scope(scope))
 	}
-	if cmd.For > 0 {
-		cmd.Expires = time.Now().Add(cmd.For)
+	if cmd.For != nil {
+		cmd.Expires = time.Now().Add(*cmd.For)
 	}
 	body.ExpiresAt = since(cmd.Expires)
 	r, err := s.connect()

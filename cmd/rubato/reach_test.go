@@ -238,9 +238,47 @@ func TestEditSendsWhatWasSaid(t *testing.T) {
 				stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard,
 				environ: []string{"RUBATO_URL=" + s.url, "RUBATO_API_KEY=key-of-the-test"},
 			}
-			code := command.run(t.Context(), append([]string{"endpoints", "edit", "ep_1"}, tc.args...))
+			code := command.run(t.Context(), append([]string{"endpoints", "edit", "ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"}, tc.args...))
 			require.Equal(t, tc.code, code)
 			require.Equal(t, tc.body, s.asked["patchEndpoint"])
 		})
+	}
+}
+
+// A length of time that makes no sense is for the server to refuse: left out, it would mean for ever.
+func TestALengthOfTimeIsNeverLeftOut(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string][2]string{
+		"endpoints pause ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90 --for=-1h": {"pauseEndpoint", "until"},
+		"endpoints pause ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90 --for 0s":  {"pauseEndpoint", "until"},
+		"keys create --name k --scope admin --for=-1h":                      {"createKey", "expiresAt"},
+		"keys create --name k --scope admin --for 0s":                       {"createKey", "expiresAt"},
+	} {
+		s := newStub(t)
+		command := &session{
+			stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard,
+			environ: []string{"RUBATO_URL=" + s.url, "RUBATO_API_KEY=key-of-the-test"},
+		}
+		require.Zero(t, command.run(t.Context(), strings.Fields(args)), args)
+		require.Contains(t, s.asked[want[0]], `"`+want[1]+`":`, args)
+	}
+}
+
+// What a command line names and cannot be read is a mistake on the command line, and told by its name.
+func TestFilesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	for _, args := range []string{
+		"endpoints create -f none.json", "endpoints import -f none.json", "endpoints apply -f none.json", "notices set shop -f none.json", "test -f none.json",
+		"secrets set shop --from-file none.json",
+	} {
+		var complaints bytes.Buffer
+		command := &session{
+			stdin: strings.NewReader(""), stdout: io.Discard, stderr: &complaints,
+			environ: []string{"RUBATO_URL=" + s.url, "RUBATO_API_KEY=key-of-the-test"},
+		}
+		require.Equal(t, 2, command.run(t.Context(), strings.Fields(args)), args)
+		require.Contains(t, complaints.String(), "open none.json", args)
+		require.NotContains(t, complaints.String(), "reading the endpoint", args)
 	}
 }
