@@ -75,7 +75,7 @@ func TestImportOfAnExportChangesNothing(t *testing.T) {
 		`"maxIntervalMs":86400000,"jitterMs":10,"timeoutMs":7,"maxExecutionTimeMs":9000,"maxResponseKb":1,"followRedirects":3,` +
 		`"success":"2xx,404","retry":{"maxAttempts":3,"backoffMs":5,"maxBackoffMs":50},"idempotent":true,` +
 		`"query":{"page":"1"},"tls":{"minVersion":"1.3","serverName":"a.example.com"},"sign":true,"responseTailKb":4,` +
-		`"successRules":[{"type":"json","jsonPath":"$.ok","op":"equals","value":true},{"type":"latency","maxLatencyMs":500}],` +
+		`"successRules":[{"type":"json","jsonPath":"$.ok","op":"equals","value":true},{"type":"header","header":"X-Depth","op":"less","value":99.5},{"type":"latency","maxLatencyMs":500}],` +
 		`"redact":[{"jsonPath":"$.token"},{"pattern":"[0-9]{16}","replacement":"#"}],"planner":"suggest"}`
 	s.imports(t, "", full+"\n"+`{"name":"keyless","url":"https://a.example/","baselineIntervalMs":60000}`)
 

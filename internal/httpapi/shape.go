@@ -33,7 +33,7 @@ const (
 // nothing is.
 func (s *shape) check(path string, schema *openapi3.Schema, value any) (left any, ok bool) {
 	schema, nullable := unwrap(schema)
-	if schema.Type == nil {
+	if open(schema) {
 		return s.scalar(path, value)
 	}
 	switch v := value.(type) {
@@ -64,6 +64,11 @@ func (s *shape) check(path string, schema *openapi3.Schema, value any) (left any
 	}
 	s.bad(path, codeType, "must be "+wanted(schema, nullable)+", not "+kindOf(value))
 	return nil, false
+}
+
+// open reports whether the contract leaves open what kind of scalar a value is.
+func open(schema *openapi3.Schema) bool {
+	return schema.Type == nil || schema.Type.Includes(openapi3.TypeString) && schema.Type.Includes(openapi3.TypeNumber)
 }
 
 // scalar accepts what the contract leaves open: any value that is no object and no list, and no number that 64 bits of floating point
