@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"time"
@@ -42,9 +43,9 @@ func joined(err error, more *errs.Field) error {
 func noticeSpecOf(b api.NoticeRuleSpec) (notices.Spec, *errs.Field) {
 	spec := notices.Spec{Event: notices.Event(b.Event), Recovery: true, Enabled: true, Channel: channelOf(b.Channel)}
 	if b.Failures != nil {
-		spec.Failures = int(*b.Failures)
+		spec.Failures = cmp.Or(int(*b.Failures), -1) // The domain takes zero for "not given", and refuses this.
 	}
-	setSpan(&spec.Late, b.LateMs)
+	spec.Late = givenSpan(b.LateMs)
 	setSpan(&spec.Remind, b.RemindMs)
 	if b.Recovery != nil {
 		spec.Recovery = *b.Recovery
@@ -72,10 +73,9 @@ func scopeOf(endpoint *string, labels *map[string]string) (scope notices.Scope, 
 }
 
 func channelOf(b api.NoticeChannel) notices.Channel {
-	c := notices.Channel{Kind: notices.ChannelKind(b.Kind)}
-	setWord(&c.URL, b.URL)
-	setWord(&c.URLSecret, b.URLSecret)
-	setWord(&c.TokenSecret, b.TokenSecret)
+	c := notices.Channel{
+		Kind: notices.ChannelKind(b.Kind), URL: text(b.URL), URLSecret: text(b.URLSecret), TokenSecret: text(b.TokenSecret),
+	}
 	if b.To != nil {
 		c.To = *b.To
 	}

@@ -41,6 +41,22 @@ func TestEveryBadFieldOfANoticeRuleIsNamed(t *testing.T) {
 			map[string]string{"channel.to": "address_invalid"},
 		},
 		"Types": {"/v1/notice-rules/x", `{"event":1,"channel":{"kind":"slack","url":"https://a.example/"},"more":1}`, 400, map[string]string{"event": "invalid_type", "more": "unknown_field"}},
+		"Enormous": {
+			"/v1/notice-rules/x", `{"event":"failures","failures":5000000000,"remindMs":1,"channel":{"kind":"slack","url":"https://a.example/"}}`, 422,
+			map[string]string{"failures": "out_of_range", "remindMs": "out_of_range"},
+		},
+		"EnormousAndNotForTheEvent": {
+			"/v1/notice-rules/x", `{"event":"lost","failures":-5000000000,"channel":{"kind":"slack","url":"https://a.example/"}}`, 422,
+			map[string]string{"failures": "out_of_range"},
+		},
+		"ZeroIsGiven": {
+			"/v1/notice-rules/x", `{"event":"lost","failures":0,"lateMs":0,"channel":{"kind":"slack","url":"https://a.example/"}}`, 422,
+			map[string]string{"failures": "not_for_event", "lateMs": "not_for_event"},
+		},
+		"NothingIsNoName": {
+			"/v1/notice-rules/x", `{"event":"lost","channel":{"kind":"webhook","url":"https://a.example/","tokenSecret":""}}`, 422,
+			map[string]string{"channel.tokenSecret": "name_invalid"},
+		},
 		"Window": {
 			"/v1/maintenance-windows/x", `{"startsAt":"2026-01-02T00:00:00Z","endsAt":"2026-01-01T00:00:00Z","endpointId":"x"}`, 422,
 			map[string]string{"endsAt": "window_order", "endpointId": "invalid_id"},

@@ -17,7 +17,7 @@ import (
 type shape struct {
 	malformed []errs.Field // cannot be read (400)
 	missing   []errs.Field // members that the contract requires (422)
-	unwanted  []errs.Field // strings that nothing can store (422)
+	unwanted  []errs.Field // strings that nothing can store, and numbers that nothing can hold (422)
 }
 
 // The codes of bad members.
@@ -47,7 +47,7 @@ func (s *shape) check(path string, schema *openapi3.Schema, value any) (left any
 		}
 	case json.Number:
 		if schema.Type.Includes(openapi3.TypeInteger) {
-			return s.integer(path, v)
+			return s.integer(path, schema, v)
 		}
 	case string:
 		if schema.Type.Includes(openapi3.TypeString) {
@@ -92,13 +92,18 @@ func (s *shape) scalar(path string, value any) (any, bool) {
 }
 
 // integer accepts whole numbers that are written as such and fit 64 bits. Anything else would be rounded by somebody on the way.
-func (s *shape) integer(path string, v json.Number) (any, bool) {
-	if _, err := strconv.ParseInt(string(v), 10, 64); err != nil {
+func (s *shape) integer(path string, schema *openapi3.Schema, v json.Number) (any, bool) {
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	if err != nil {
 		message := "must be a whole number, written without fraction or exponent"
 		if !strings.ContainsAny(string(v), ".eE") {
 			message = "must be a whole number of at most 64 bits"
 		}
 		s.bad(path, codeType, message)
+		return nil, false
+	}
+	if schema.Format == "int32" && int64(int32(n)) != n { //nolint:gosec // Whether it fits is the question.
+		s.unwanted = append(s.unwanted, errs.Field{Field: path, Code: "out_of_range", Message: "must be a whole number of at most 32 bits"})
 		return nil, false
 	}
 	return v, true
