@@ -1,11 +1,13 @@
 package notices
 
 import (
+	"encoding/json"
 	"net/mail"
 	"net/url"
 	"slices"
 	"strings"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/errs"
 	"rubato/internal/secrets"
 )
@@ -57,11 +59,30 @@ type Permissions interface {
 	CheckRecipient(address string) *errs.Field
 }
 
+// address is a URL of which the log hides what follows the host, and yet knows that it has changed.
+type address string
+
+// String returns the URL with a mask.
+func (a address) String() string {
+	u, err := url.Parse(string(a))
+	if err != nil {
+		return auditlog.Mask
+	}
+	shown := u.Scheme + "://" + u.Host
+	if u.Path+u.RawQuery+u.Fragment != "" {
+		shown += "/" + auditlog.Mask
+	}
+	return shown
+}
+
+// MarshalJSON returns what String does.
+func (a address) MarshalJSON() ([]byte, error) { return json.Marshal(a.String()) }
+
 // redacted returns the channel as the audit log keeps it.
 func (c Channel) redacted() map[string]any {
 	doc := map[string]any{"kind": string(c.Kind)}
-	if u, err := url.Parse(c.URL); c.URL != "" && err == nil {
-		doc["url"] = u.Scheme + "://" + u.Host
+	if c.URL != "" {
+		doc["url"] = address(c.URL)
 	}
 	if c.URLSecret != "" {
 		doc["urlSecret"] = c.URLSecret

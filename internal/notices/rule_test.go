@@ -1,6 +1,7 @@
 package notices_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/notices"
@@ -238,6 +240,25 @@ func TestTheLogOfChangesHoldsNoSecretOfARule(t *testing.T) {
 	require.Contains(t, text, "tokenSecret:token", "the name of one is none")
 	require.NotContains(t, text, "CANARY")
 	require.NotContains(t, text, "pass")
+}
+
+// What follows the host may be a secret; that it is another one now is none.
+func TestTheLogOfChangesKnowsOfAnotherReceiver(t *testing.T) {
+	t.Parallel()
+	at := func(url string) map[string]any {
+		return notices.Rule{Spec: good(func(s *notices.Spec) { s.Channel.URL = url })}.Redacted()
+	}
+	before, after := auditlog.Diff(at("https://hooks.example.com/a?b"), at("https://hooks.example.com/c"))
+	for _, side := range []map[string]any{before, after} {
+		raw, err := json.Marshal(side)
+		require.NoError(t, err)
+		require.JSONEq(t, `{"channel":{"kind":"webhook","url":"https://hooks.example.com/***"}}`, string(raw))
+	}
+	before, _ = auditlog.Diff(at("https://hooks.example.com/a"), at("https://hooks.example.com/a"))
+	require.Empty(t, before)
+	raw, err := json.Marshal(at("https://hooks.example.com"))
+	require.NoError(t, err)
+	require.Contains(t, string(raw), `"url":"https://hooks.example.com"`)
 }
 
 func TestAWindowIsCheckedFieldByField(t *testing.T) {
