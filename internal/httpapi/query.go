@@ -92,7 +92,6 @@ func (op *operation) parameters() string {
 
 // wrongValue returns why a parameter's value is not allowed; an empty code where it is.
 func wrongValue(schema *openapi3.Schema, value string) (code, message string) {
-	length := uint64(utf8.RuneCountInString(value)) //nolint:gosec // A length is not negative.
 	switch {
 	case schema.Type.Is(openapi3.TypeInteger):
 		return wrongInteger(schema, value)
@@ -100,12 +99,27 @@ func wrongValue(schema *openapi3.Schema, value string) (code, message string) {
 		if value != "true" && value != "false" {
 			return codeType, "must be true or false"
 		}
+		return "", ""
 	case schema.Format == "date-time":
-		if t, err := parseInstant(value); err != nil {
-			return codeTime, "must be an RFC 3339 instant with a zone, such as 2026-11-21T10:00:00Z (percent-encode a plus)"
-		} else if !sane(t) {
-			return "out_of_range", saneYears
-		}
+		return wrongInstant(value)
+	default:
+		return wrongText(schema, value)
+	}
+}
+
+func wrongInstant(value string) (code, message string) {
+	switch t, err := parseInstant(value); {
+	case err != nil:
+		return codeTime, "must be an RFC 3339 instant with a zone, such as 2026-11-21T10:00:00Z (percent-encode a plus)"
+	case !sane(t):
+		return "out_of_range", saneYears
+	}
+	return "", ""
+}
+
+func wrongText(schema *openapi3.Schema, value string) (code, message string) {
+	length := uint64(utf8.RuneCountInString(value)) //nolint:gosec // A length is not negative.
+	switch {
 	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
 		return codeCharacters, "must be UTF-8 without the character U+0000"
 	case len(schema.Enum) > 0:
