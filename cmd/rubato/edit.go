@@ -180,14 +180,14 @@ func (s *session) explainRemotely(ctx context.Context) (refused int, err error) 
 		return 0, err
 	}
 	lines := newLines(s.stdin)
-	for lines.Scan() {
+	for n := 1; lines.Scan(); n++ {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
 		answer, err := r.read(r.api.ExplainWithBodyWithResponse(ctx, "application/json", bytes.NewReader(lines.Bytes())))
 		if problem, is := errors.AsType[*client.Problem](err); is && problem.Status < 500 {
 			refused++
-			answer, err = json.Marshal(map[string]any{"error": problem})
+			answer, err = json.Marshal(map[string]any{"error": problem, "line": n})
 		}
 		if err != nil {
 			return refused, err
