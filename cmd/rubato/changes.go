@@ -15,7 +15,7 @@ type changesCmd struct {
 	serverFlag
 
 	Object string    `placeholder:"ID" help:"Only changes of the object with this id, such as ep_... or key_...."`
-	Kind   string    `help:"Only changes of this kind of object: endpoint, key or run."`
+	Kind   string    `help:"Only changes of this kind of object, such as endpoint, key, run or secret."`
 	By     string    `placeholder:"KEY" help:"Only changes by the key with this id (key_...)."`
 	Action string    `help:"Only this action, such as register, edit, pause or revoke."`
 	From   time.Time `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Only changes at this time or later."`

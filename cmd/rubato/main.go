@@ -19,12 +19,6 @@ import (
 	"rubato/internal/config"
 )
 
-// The exit codes beside those of every program.
-const (
-	exitNotFound = 3
-	exitConflict = 4
-)
-
 // cli is the command line.
 type cli struct {
 	Output string `enum:"table,json" default:"table" short:"o" placeholder:"FORMAT" help:"How to print: table or json."`
@@ -139,7 +133,7 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*config.Error](err); ok {
 		return app.ExitUsage
 	}
-	return app.ExitFailure
+	return app.ExitCode(err)
 }
 
 // settings reads the environment, with the defaults of a program.

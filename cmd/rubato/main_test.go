@@ -168,12 +168,14 @@ func TestBannerQuotesForTheShell(t *testing.T) {
 func TestExitCodeTellsWhatKindOfFailureItWas(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int32]int{
-		400: app.ExitUsage, 413: app.ExitUsage, 415: app.ExitUsage, 422: app.ExitUsage, 404: exitNotFound,
-		409: exitConflict, 412: exitConflict, 401: app.ExitFailure, 403: app.ExitFailure, 500: app.ExitFailure, 503: app.ExitFailure,
+		400: app.ExitUsage, 413: app.ExitUsage, 415: app.ExitUsage, 422: app.ExitUsage, 404: app.ExitNotFound,
+		409: app.ExitConflict, 412: app.ExitConflict, 401: app.ExitFailure, 403: app.ExitFailure, 500: app.ExitFailure, 503: app.ExitFailure,
 	} {
 		require.Equal(t, want, exitCode(&client.Problem{Status: status}), "%d", status)
 	}
 	require.Equal(t, app.ExitUsage, exitCode(&config.Error{}))
 	require.Equal(t, app.ExitUsage, exitCode(usageError{"no"}))
 	require.Equal(t, app.ExitFailure, exitCode(errors.New("the sky fell")))
+	err := app.AllowTenant(t.Context(), config.Config{}, "default", []string{"300.0.0.0/8"})
+	require.Equal(t, app.ExitUsage, exitCode(err), "%v", err)
 }

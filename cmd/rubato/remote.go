@@ -111,9 +111,9 @@ func exitCodeOf(p *client.Problem) int {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		return app.ExitUsage
 	case http.StatusNotFound:
-		return exitNotFound
+		return app.ExitNotFound
 	case http.StatusConflict, http.StatusPreconditionFailed:
-		return exitConflict
+		return app.ExitConflict
 	default:
 		return app.ExitFailure
 	}

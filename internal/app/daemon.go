@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"rubato/internal/config"
+	"rubato/internal/errs"
 	"rubato/internal/telemetry"
 )
 
@@ -19,7 +20,25 @@ const (
 	ExitOK      = 0
 	ExitFailure = 1 // something went wrong that trying again or mending the surroundings may cure
 	ExitUsage   = 2 // flags or environment are wrong
+
+	// Those of programs for people.
+	ExitNotFound = 3 // there is no such thing
+	ExitConflict = 4 // its state does not allow it
 )
+
+// ExitCode returns the exit code that tells what kind of error one of this package was.
+func ExitCode(err error) int {
+	switch errs.CodeOf(err) {
+	case errs.Malformed, errs.Invalid:
+		return ExitUsage
+	case errs.NotFound:
+		return ExitNotFound
+	case errs.Conflict, errs.Precondition:
+		return ExitConflict
+	case errs.Unauthorized, errs.Forbidden, errs.Unavailable, errs.Internal:
+	}
+	return ExitFailure
+}
 
 // Daemon is a program that its environment configures, and that runs until a signal ends it.
 type Daemon struct {

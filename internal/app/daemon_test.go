@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/config"
+	"rubato/internal/errs"
 	"rubato/internal/telemetry"
 )
 
@@ -103,4 +105,15 @@ func statusOf(t *testing.T, url string) int {
 	status, _, err := probe(t.Context(), url)
 	require.NoError(t, err)
 	return status
+}
+
+func TestExitCodesTellWhatKindOfErrorItWas(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[errs.Code]int{
+		errs.NotFound: ExitNotFound, errs.Invalid: ExitUsage, errs.Malformed: ExitUsage, errs.Conflict: ExitConflict, errs.Precondition: ExitConflict,
+		errs.Unavailable: ExitFailure, errs.Internal: ExitFailure,
+	} {
+		require.Equal(t, want, ExitCode(fmt.Errorf("doing it: %w", errs.New(code, "", "no"))), code)
+	}
+	require.Equal(t, ExitFailure, ExitCode(errors.New("the sky fell")))
 }
