@@ -282,3 +282,17 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		require.NotContains(t, complaints.String(), "reading the endpoint", args)
 	}
 }
+
+// JSON holds texts alone: what is none would arrive as another value, and nobody could read it again to see that.
+func TestASecretThatIsNoTextIsNotSent(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	var complaints bytes.Buffer
+	command := &session{
+		stdin: strings.NewReader("\x30\x82\xff\xfe"), stdout: io.Discard, stderr: &complaints,
+		environ: []string{"RUBATO_URL=" + s.url, "RUBATO_API_KEY=key-of-the-test"},
+	}
+	require.Equal(t, 2, command.run(t.Context(), []string{"secrets", "set", "client-key"}))
+	require.Contains(t, complaints.String(), "standard input is no text in UTF-8")
+	require.Empty(t, s.asked)
+}

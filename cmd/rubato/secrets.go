@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"unicode/utf8"
 
 	"rubato/client"
 	"rubato/internal/app"
@@ -50,8 +51,13 @@ type (
 	secretsRekeyCmd struct{}
 )
 
-// maxSecret is how much of an input is read: one byte more than a value can have, and a line end.
-const maxSecret = 64<<10 + 3
+const (
+	// maxSecretValue is how long a value can be, in bytes.
+	maxSecretValue = 64 << 10
+
+	// maxSecret is how much of an input is read: one byte more than a value can have, and a line end.
+	maxSecret = maxSecretValue + 3
+)
 
 // Run stores a secret.
 func (cmd *secretsSetCmd) Run(ctx context.Context, s *session) error {
@@ -95,8 +101,11 @@ func (cmd *secretsSetCmd) value(s *session) (string, error) {
 	if !cmd.KeepNewline {
 		text = withoutLineEnd(text)
 	}
-	if len(text) == 0 {
+	switch {
+	case len(text) == 0:
 		return "", usageError{name + " is empty: there is no value"}
+	case len(text) <= maxSecretValue && !utf8.Valid(text): // JSON would put other characters in place of what is none.
+		return "", usageError{name + " is no text in UTF-8, which a secret has to be: write it in base64 or PEM"}
 	}
 	return string(text), nil
 }
