@@ -114,7 +114,11 @@ func (v *visit) scopeTyped(to map[string]any) *client.Problem {
 		if !found {
 			return unreadable("labels", "must be lines such as team=shop")
 		}
-		labels[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		name = strings.TrimSpace(name)
+		if _, twice := labels[name]; twice {
+			return unreadable("labels", "name "+name+" twice; keep one")
+		}
+		labels[name] = strings.TrimSpace(value)
 	}
 	if len(labels) > 0 {
 		to["labels"] = labels

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -162,6 +163,22 @@ func TestTextsOfSeveralLinesSurviveAnEdit(t *testing.T) {
 	var page strings.Builder
 	require.NoError(t, area(newForm(map[string]string{"body": "\n{}"}), "body", "Body", "", 3).Render(t.Context(), &page))
 	require.Contains(t, page.String(), ">\n\n{}</textarea>")
+}
+
+func TestALabelOfARuleIsNotWrittenTwice(t *testing.T) {
+	t.Parallel()
+	typed := func(labels string) (map[string]any, *client.Problem) {
+		v := &visit{r: httptest.NewRequest(http.MethodPost, "/", strings.NewReader(url.Values{"labels": {labels}}.Encode()))}
+		v.r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		to := map[string]any{}
+		return to, v.scopeTyped(to)
+	}
+	_, problem := typed("team=a\r\nteam=b")
+	require.NotNil(t, problem)
+	require.Contains(t, (*problem.Errors)[0].Message, "team")
+	to, problem := typed("team=a\r\n\r\ntier = b")
+	require.Nil(t, problem)
+	require.Equal(t, map[string]any{"labels": map[string]string{"team": "a", "tier": "b"}}, to)
 }
 
 func TestRulesKeepTheirLabels(t *testing.T) {
