@@ -98,7 +98,11 @@ func pairs(fields map[string]any, field string, texts []string, separator string
 		if !found {
 			return usageError{fmt.Sprintf("%q has no %q between its name and its value", text, separator)}
 		}
-		object[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		name = strings.TrimSpace(name)
+		if _, twice := object[name]; twice {
+			return usageError{fmt.Sprintf("%q is given twice; keep one", name)}
+		}
+		object[name] = strings.TrimSpace(value)
 	}
 	fields[field] = object
 	return nil

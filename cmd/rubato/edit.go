@@ -59,6 +59,9 @@ func (cmd *endpointsEditCmd) body(s *session) (json.RawMessage, error) {
 		if !found {
 			return nil, usageError{fmt.Sprintf("%q has no \"=\" between its name and its value", text)}
 		}
+		if _, twice := fields[name]; twice {
+			return nil, usageError{fmt.Sprintf("%q is given twice; keep one", name)}
+		}
 		if json.Valid([]byte(value)) {
 			fields[name] = json.RawMessage(value)
 		} else {

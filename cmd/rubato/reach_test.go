@@ -296,3 +296,24 @@ func TestASecretThatIsNoTextIsNotSent(t *testing.T) {
 	require.Contains(t, complaints.String(), "standard input is no text in UTF-8")
 	require.Empty(t, s.asked)
 }
+
+// Of two values of one name nobody could say which one is meant.
+func TestNothingIsGivenTwice(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	for _, args := range [][]string{
+		{"endpoints", "create", "--name", "n", "--url", "https://a.example/", "--interval", "1m", "--label", "team=a", "--label", "team=b"},
+		{"endpoints", "create", "--name", "n", "--url", "https://a.example/", "--interval", "1m", "--header", "X-One: 1", "--header", "X-One: 2"},
+		{"endpoints", "edit", "ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90", "--set", "name=a", "--set", "name=b"},
+		{"notices", "set", "r", "--event", "lost", "--channel", "slack", "--url-secret", "s", "--label", "team=a", "--label", "team=b"},
+	} {
+		var complaints bytes.Buffer
+		command := &session{
+			stdin: strings.NewReader(""), stdout: io.Discard, stderr: &complaints,
+			environ: []string{"RUBATO_URL=" + s.url, "RUBATO_API_KEY=key-of-the-test"},
+		}
+		require.Equal(t, 2, command.run(t.Context(), args), args)
+		require.Contains(t, complaints.String(), "is given twice", args)
+	}
+	require.Empty(t, s.asked)
+}
