@@ -126,8 +126,11 @@ func (f *form) rule(i int) map[string]any {
 
 // redaction returns a rule about what is hidden as the API takes it.
 func (f *form) redaction(i int) map[string]any {
-	rule := with(map[string]any{}, f.get(row("redact", i, "Type")), f.get(row("redact", i, "Of")))
-	return with(rule, "replacement", f.get(row("redact", i, "Value")))
+	kind, of := f.get(row("redact", i, "Type")), f.fields[row("redact", i, "Of")]
+	if kind != "pattern" { // Blanks matter in a pattern, and in what stands in place of what it finds.
+		of = strings.TrimSpace(of)
+	}
+	return with(with(map[string]any{}, kind, of), "replacement", f.fields[row("redact", i, "Value")])
 }
 
 // with adds a member that is not empty.

@@ -124,7 +124,7 @@ func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 			{Type: "cel", Expression: new("status == 200")},
 			{Type: "latency", MaxLatencyMs: new(int64(1500))},
 		},
-		Redact:  &[]client.RedactRule{{Header: new("X-Me")}, {JSONPath: new("$..token")}, {Pattern: new("[0-9]+"), Replacement: new("#")}},
+		Redact:  &[]client.RedactRule{{Header: new("X-Me")}, {JSONPath: new("$..token")}, {Pattern: new("[0-9]+"), Replacement: new("#")}, {Pattern: new("key: "), Replacement: new(" ")}},
 		StartAt: new(time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)),
 	}
 	f := newForm(fieldsOf(e))
@@ -148,7 +148,7 @@ func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 			map[string]any{"type": "cel", "expression": "status == 200"},
 			map[string]any{"type": "latency", "maxLatencyMs": 1500.0},
 		},
-		"redact": []any{map[string]any{"header": "X-Me"}, map[string]any{"jsonPath": "$..token"}, map[string]any{"pattern": "[0-9]+", "replacement": "#"}},
+		"redact": []any{map[string]any{"header": "X-Me"}, map[string]any{"jsonPath": "$..token"}, map[string]any{"pattern": "[0-9]+", "replacement": "#"}, map[string]any{"pattern": "key: ", "replacement": " "}},
 	}, d)
 }
 
