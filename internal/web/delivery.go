@@ -74,7 +74,7 @@ func (f *form) putTLS(d map[string]any) {
 	tls := map[string]any{}
 	for _, member := range tlsMembers() {
 		if value := f.get(flat("tls", member)); value != "" {
-			tls[member] = strings.ReplaceAll(value, "\r\n", "\n")
+			tls[member] = plainLines(value)
 		}
 	}
 	if f.get("tlsSkipVerify") != "" {

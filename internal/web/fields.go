@@ -15,11 +15,11 @@ func (f *form) document() map[string]any {
 			d[name] = value
 		}
 	}
-	if text := f.get("description"); text != "" { // Line ends come as browsers send them.
-		d["description"] = strings.ReplaceAll(text, "\r\n", "\n")
+	if text := f.get("description"); text != "" {
+		d["description"] = plainLines(text)
 	}
-	if body := f.fields["body"]; body != "" { // Likewise, and blanks may matter there.
-		d["body"] = strings.ReplaceAll(body, "\r\n", "\n")
+	if body := f.fields["body"]; body != "" { // Blanks may matter there.
+		d["body"] = plainLines(body)
 	}
 	for _, name := range lengthFields() {
 		f.putLength(d, name, name)
@@ -156,3 +156,6 @@ func fieldsOf(e client.Endpoint) map[string]string {
 	fillDelivery(fields, all)
 	return fields
 }
+
+// plainLines returns a text of several lines with the ends of a file's lines instead of those that browsers send.
+func plainLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
