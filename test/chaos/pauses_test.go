@@ -45,7 +45,7 @@ func (p *pausing) step(ctx context.Context) error {
 	if _, paused := p.since[id]; paused {
 		return p.resume(ctx, id)
 	}
-	if _, err := answer[client.Endpoint](p.api.PauseEndpoint(ctx, id, client.PauseEndpointJSONRequestBody{})); err != nil {
+	if err := p.pause(ctx, id); err != nil {
 		return err
 	}
 	one := pause{endpoint: id, began: time.Now()}

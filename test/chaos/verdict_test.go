@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"syscall"
@@ -78,16 +79,19 @@ func (s *stack) awaitOnSchedule() {
 	})
 }
 
+// pause pauses one endpoint.
+func (s *stack) pause(ctx context.Context, id string) error {
+	_, err := answer[client.Endpoint](s.api.PauseEndpoint(ctx, id, client.PauseEndpointJSONRequestBody{}))
+	return err
+}
+
 // pauseAll pauses every endpoint.
 func (s *stack) pauseAll() {
 	s.t.Helper()
 	group, ctx := errgroup.WithContext(s.t.Context())
 	group.SetLimit(8)
 	for _, id := range s.ids {
-		group.Go(func() error {
-			_, err := answer[client.Endpoint](s.api.PauseEndpoint(ctx, id, client.PauseEndpointJSONRequestBody{}))
-			return err
-		})
+		group.Go(func() error { return s.pause(ctx, id) })
 	}
 	require.NoError(s.t, group.Wait())
 }
@@ -110,8 +114,7 @@ func (s *stack) pauseAtRest() {
 			return false
 		}
 		require.NoError(s.t, err)
-		_, err = answer[client.Endpoint](s.api.PauseEndpoint(s.t.Context(), id, client.PauseEndpointJSONRequestBody{}))
-		require.NoError(s.t, err)
+		require.NoError(s.t, s.pause(s.t.Context(), id))
 		return false
 	})
 }
