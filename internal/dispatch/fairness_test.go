@@ -175,18 +175,3 @@ func TestWhatIsGivenBackForItsHostRests(t *testing.T) {
 	require.Equal(t, 2, query[int](t, b, "SELECT max(claim_token)::int FROM schedules"), "claimed once, and given back")
 	p.stop(t)
 }
-
-// TestSlotsGrowWhileTargetsHoldThem has more that hangs than slots to begin with.
-func TestSlotsGrowWhileTargetsHoldThem(t *testing.T) {
-	t.Parallel()
-	const hanging = 560
-	b := setup(t)
-	target := startGated(t)
-	b.due(t, store.DefaultTenant, target.Target, hanging)
-	b.exec(t, "UPDATE endpoints SET timeout_ms = 600000, max_execution_time_ms = 600000")
-	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots, cfg.MinSlots, cfg.Grace = 1000, 64, 0 })
-	for range hanging { // None ends meanwhile.
-		receive(t, target.arrived)
-	}
-	p.stop(t)
-}

@@ -96,13 +96,12 @@ func (l *slotLimit) grow() {
 	l.now = min(l.now+step, most)
 }
 
-// slotLoop adapts the number of slots until ctx ends.
-func (w *Worker) slotLoop(ctx context.Context) {
+// slotLoop adapts the number of slots until ctx ends, to what read tells of the process. It rests while nothing runs.
+func (w *Worker) slotLoop(ctx context.Context, read func() strain) {
 	limit := newSlotLimit(w.cfg)
 	if limit.least == limit.most {
 		return
 	}
-	gauge := newStrainGauge()
 	ticker := time.NewTicker(slotPeriod)
 	defer ticker.Stop()
 	for {
@@ -110,9 +109,14 @@ func (w *Worker) slotLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			s := gauge.read()
+			s := read()
 			s.wanted = w.queue.denied() && w.heldByRequests()
 			w.resize(limit.step(s))
+			if w.busy.Load() > 0 {
+				ticker.Reset(slotPeriod)
+			} else {
+				ticker.Reset(idleWait)
+			}
 		}
 	}
 }

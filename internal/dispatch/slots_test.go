@@ -1,13 +1,19 @@
 package dispatch
 
 import (
+	"context"
+	"log/slog"
 	runtimemetrics "runtime/metrics"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"rubato/internal/egress"
+	"rubato/internal/runs"
 )
 
 // machine is a process that takes so many requests under way, and falls behind with more.
@@ -87,6 +93,41 @@ func TestSlotsGrowForWhatHangsWithinSeconds(t *testing.T) {
 		m.run(3000, 7*time.Second)
 		require.Equal(t, 2048, m.limit.now)
 	})
+}
+
+// TestSlotsGrowWhileRequestsHoldThem has a worker all of whose slots hold requests that hang, and a claim that waits for one.
+func TestSlotsGrowWhileRequestsHoldThem(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		requests int
+		late     time.Duration
+		want     int
+	}{
+		"HangingRequests":         {startSlots, 0, 2 * startSlots},
+		"RunsThatWaitForRecords":  {startSlots / 2, 0, startSlots},
+		"AProcessThatFallsBehind": {startSlots, 2 * lateLimit, 128},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client := egress.New(egress.Config{})
+				defer client.Close()
+				w := New(Config{
+					Slots: 2 * startSlots, MinSlots: 128, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+				})
+				w.queue.add(waitsOf(&Target{}, make([]int, startSlots+1)...))
+				require.Less(t, len(w.queue.take(start, startSlots+1, startSlots)), startSlots+1, "some wait")
+				w.busy.Store(startSlots)
+				for i := range tc.requests {
+					w.underway.enter(runs.NewID(start, [16]byte{}, i), &flight{})
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				w.slotLoop(ctx, func() strain { return strain{late: tc.late} })
+				require.Equal(t, tc.want, w.slots())
+			})
+		})
+	}
 }
 
 func TestSlotsThatAreNotToAdaptStay(t *testing.T) {

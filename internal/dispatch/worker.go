@@ -136,7 +136,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Go(func() { w.claimer.Run(ctx) })
 	intake.Go(func() { w.startLoop(ctx, work) })
 	intake.Go(func() { w.backlogLoop(ctx) })
-	intake.Go(func() { w.slotLoop(ctx) })
+	intake.Go(func() { w.slotLoop(ctx, newStrainGauge().read) })
 	keep.Go(func() { w.beats.Run(records) })
 	keep.Go(func() { w.presenceLoop(records) })
 	keep.Go(func() { w.cancelLoop(records) })
