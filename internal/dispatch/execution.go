@@ -36,7 +36,7 @@ type Started struct {
 // Finish asks for the record of finished runs.
 type Finish struct {
 	Worker  [16]byte
-	Runs    []runs.Run
+	Runs    []runs.Run    // those that are still the worker's are told when they were claimed
 	Keep    time.Duration // a next due time this close stays with the worker; zero: none does
 	LockTTL time.Duration
 }

@@ -25,8 +25,14 @@ func (w *Worker) finishLoop(ctx context.Context) {
 	var writing sync.WaitGroup
 	defer writing.Wait()
 	writers := make(chan struct{}, finishWriters)
+	used := make(chan []runs.Run, finishWriters+1) // Room of batches that are written, for the next ones.
 	for first := range w.results {
-		batch := w.gather(first, writers)
+		var room []runs.Run
+		select {
+		case room = <-used:
+		default:
+		}
+		batch := w.gather(append(room, first), writers)
 		writing.Go(func() {
 			defer func() { <-writers }()
 			w.record(ctx, batch)
@@ -35,14 +41,15 @@ func (w *Worker) finishLoop(ctx context.Context) {
 				tenants[i] = run.TenantID
 			}
 			w.free(tenants...)
+			clear(batch)
+			used <- batch[:0]
 		})
 	}
 }
 
-// gather takes a writer, and adds to a result those that come with it, shortly after it, or before a writer is free. A run that is alone
-// does not wait for others.
-func (w *Worker) gather(first runs.Run, writers chan<- struct{}) []runs.Run {
-	batch := []runs.Run{first}
+// gather takes a writer, and adds to a batch of one result those that come with it, shortly after it, or before a writer is free. A run that
+// is alone does not wait for others.
+func (w *Worker) gather(batch []runs.Run, writers chan<- struct{}) []runs.Run {
 	linger := time.NewTimer(finishLinger)
 	defer linger.Stop()
 	results := w.results       // nil: the batch is full, or no more come

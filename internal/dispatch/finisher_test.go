@@ -29,7 +29,7 @@ func TestResultsThatWaitForAWriterShareItsRecord(t *testing.T) {
 				w.busy.Store(3 * finishBatch)
 				writers, gathered := make(chan struct{}, 1), make(chan []runs.Run, 1)
 				writers <- struct{}{}
-				go func() { gathered <- w.gather(runs.Run{}, writers) }()
+				go func() { gathered <- w.gather([]runs.Run{{}}, writers) }()
 				for range tc.come - 1 {
 					w.results <- runs.Run{}
 				}
@@ -65,7 +65,7 @@ func TestAResultWaitsForOthersAMoment(t *testing.T) {
 				w := New(Config{Slots: 8, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
 				w.busy.Store(tc.busy)
 				began := time.Now()
-				require.Len(t, w.gather(runs.Run{}, make(chan struct{}, 1)), 1)
+				require.Len(t, w.gather([]runs.Run{{}}, make(chan struct{}, 1)), 1)
 				require.Equal(t, tc.want, time.Since(began))
 			})
 		})

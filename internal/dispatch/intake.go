@@ -6,6 +6,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/failpoint"
+	"rubato/internal/runs"
 )
 
 const (
@@ -96,7 +97,10 @@ func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 	var lost []claims.Claim
 	for _, c := range list {
 		if target, found := targets[c.EndpointID]; found {
-			ready = append(ready, waiting{claim: c, target: target, since: time.Now().Add(max(0, w.clock.until(c.PlannedAt)))})
+			ready = append(ready, waiting{
+				claim: c, run: runs.NewID(c.Slot, c.EndpointID, c.Attempt), target: target,
+				since: time.Now().Add(max(0, w.clock.until(c.PlannedAt))),
+			})
 		} else {
 			lost = append(lost, c) // Edited or archived since: its token is void already.
 		}

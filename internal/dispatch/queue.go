@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"rubato/internal/claims"
+	"rubato/internal/runs"
 )
 
 // waiting is a claim in the queue, with what it is going to call.
 type waiting struct {
 	claim    claims.Claim
+	run      runs.ID // to which the claim leads
 	target   *Target
 	since    time.Time // when it came here, or its due time where that is later, on this process's clock
 	doubtful bool      // a start of it was answered by nothing: the run may be live

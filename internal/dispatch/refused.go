@@ -59,9 +59,6 @@ func (w *Worker) unsent(ctx context.Context, list []waiting) ([]runs.Run, error)
 	return ended, nil
 }
 
-// runID returns the ID of the run of a claim.
-func runID(c claims.Claim) runs.ID { return runs.NewID(c.Slot, c.EndpointID, c.Attempt) }
-
 // runOf returns the run of a claim that has started.
 func (w *Worker) runOf(c claims.Claim, s Started) runs.Run {
 	return runs.Run{
@@ -74,7 +71,7 @@ func startsOf(list []waiting) []Start {
 	starts := make([]Start, len(list))
 	for i, b := range list {
 		starts[i] = Start{
-			Claim: b.claim, TenantID: b.target.TenantID, RunID: runID(b.claim), Execution: b.target.Spec.MaxExecutionTime,
+			Claim: b.claim, TenantID: b.target.TenantID, RunID: b.run, Execution: b.target.Spec.MaxExecutionTime,
 			Last: b.target.Shape != nil && b.target.Shape.UsesLast(), Secrets: b.target.unlocks(),
 		}
 	}

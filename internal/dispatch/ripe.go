@@ -71,7 +71,7 @@ func (r *ripe) enter(l *line) {
 
 // take takes up to most claims out, one of each tenant in turn, and their slots; free slots there are in all. now is of the process's clock.
 func (r *ripe) take(most, free int, now time.Time) []waiting {
-	var batch []waiting
+	batch := make([]waiting, 0, max(0, min(most, r.size)))
 	r.free = free
 	for passed := 0; len(batch) < most && passed < len(r.turns); {
 		l := r.turns[0]

@@ -120,7 +120,7 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 		return false
 	}
 	for _, s := range started {
-		w.launch(work, valid[s.RunID], s, sent)
+		w.launch(work, *valid[s.RunID], s, sent)
 	}
 	if len(started) == len(batch) {
 		return true
@@ -138,23 +138,24 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 
 // newest returns the claim to each run of a batch. Of two claims to one run, as an edit leaves them that does not move it, the earlier is
 // void.
-func newest(batch []waiting) map[runs.ID]waiting {
-	valid := make(map[runs.ID]waiting, len(batch))
-	for _, b := range batch {
-		if id := runID(b.claim); b.claim.Token > valid[id].claim.Token {
-			valid[id] = b
+func newest(batch []waiting) map[runs.ID]*waiting {
+	valid := make(map[runs.ID]*waiting, len(batch))
+	for i := range batch {
+		b := &batch[i]
+		if other := valid[b.run]; other == nil || b.claim.Token > other.claim.Token {
+			valid[b.run] = b
 		}
 	}
 	return valid
 }
 
 // notIn returns what of a batch did not start, void claims to runs that did included.
-func notIn(batch []waiting, started []Started, valid map[runs.ID]waiting) []waiting {
+func notIn(batch []waiting, started []Started, valid map[runs.ID]*waiting) []waiting {
 	tokens := make(map[runs.ID]int64, len(started))
 	for _, s := range started {
 		tokens[s.RunID] = valid[s.RunID].claim.Token
 	}
-	return slices.DeleteFunc(batch, func(b waiting) bool { return tokens[runID(b.claim)] == b.claim.Token })
+	return slices.DeleteFunc(batch, func(b waiting) bool { return tokens[b.run] == b.claim.Token })
 }
 
 // launch runs one execution, whose slot is taken, on a goroutine of the crew. sent is when the statement that started it was sent:

@@ -9,26 +9,37 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"sync"
 	"time"
 )
 
 const (
-	bodyHint   = 64 << 10              // memory taken at most on the word of a Content-Length
+	bodyHint   = 64 << 10              // memory taken at most on the word of a Content-Length, and kept for the next body
 	tailReach  = 8 << 20               // read at most beyond the head in search of the end of a body
 	drainBytes = 16 << 10              // read at most of what nobody wants, so that the connection can be kept
 	drainTime  = 50 * time.Millisecond // and no longer than this
 )
 
+// bodies are buffers that bodies are read into, to be used again: a body of unknown length, and most that are short, would take several
+// times the memory that they need.
+var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 // readBody reads the body of an answer into the response, decompressed: its head and, where one is asked for and there is more, its
 // tail. Beside an error the response holds what came before.
 func (r *Response) readBody(answer *http.Response, lim limits) (err error) {
 	limit := min(lim.body, math.MaxInt64-1)
-	var buffer bytes.Buffer
+	buffer := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert // Nothing else is put in.
+	defer func() {
+		if buffer.Cap() <= bodyHint+bytes.MinRead {
+			buffer.Reset()
+			bodies.Put(buffer)
+		}
+	}()
 	if size := min(answer.ContentLength, limit, bodyHint); size > 0 {
 		buffer.Grow(int(size) + bytes.MinRead)
 	}
 	_, err = buffer.ReadFrom(io.LimitReader(answer.Body, limit+1))
-	r.Body, r.BytesRead = buffer.Bytes(), int64(buffer.Len())
+	r.Body, r.BytesRead = bytes.Clone(buffer.Bytes()), int64(buffer.Len())
 	if r.BytesRead > limit {
 		r.Truncated, r.BytesRead = true, limit
 		first := r.Body[limit] // Read to see that there is more: the first byte after the head.
