@@ -55,7 +55,7 @@ func (e *Endpoint) account(now time.Time, before *Endpoint, run *Finished, decid
 			until = accounted
 		}
 	}
-	p := passage{before: before, since: since, until: until}
+	p := passage{before: *before, since: since, until: until}
 	if err := p.collect(now, run, decided); err != nil {
 		return
 	}
@@ -99,7 +99,7 @@ func (s Spec) sameCron(other Spec) bool {
 
 // passage gathers the due times of an endpoint that passed in (since, until].
 type passage struct {
-	before  *Endpoint
+	before  Endpoint // a copy, which keeps that of every finish off the heap
 	since   time.Time
 	until   time.Time
 	found   []Skip

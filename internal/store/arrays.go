@@ -34,10 +34,9 @@ func (q *quickArray[T]) Encode(value any, buffer []byte) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("encoding %T as an array of %T", value, list)
 	}
-	const head, length = 20, 4
-	total, nulls := head, uint32(0)
+	total, nulls := arrayHead, uint32(0)
 	for _, element := range list {
-		total += length + q.size(element)
+		total += elementHead + q.size(element)
 		if q.null != nil && q.null(element) {
 			nulls = 1
 		}
@@ -57,6 +56,43 @@ func (q *quickArray[T]) Encode(value any, buffer []byte) ([]byte, error) {
 		buffer = q.write(buffer, element)
 	}
 	return buffer, nil
+}
+
+// The bytes before an array and before each of its elements.
+const arrayHead, elementHead = 20, 4
+
+// wireSize returns about how many bytes a statement with these arguments takes: exactly what its arrays do, and some for the rest.
+func wireSize(args []any) int {
+	const statement, scalar = 128, 32
+	size := statement + scalar*len(args)
+	for _, arg := range args {
+		switch list := arg.(type) {
+		case []bool:
+			size += len(list) * (elementHead + 1)
+		case []int16:
+			size += len(list) * (elementHead + 2)
+		case []int32:
+			size += len(list) * (elementHead + 4)
+		case []int64:
+			size += len(list) * (elementHead + 8)
+		case []time.Time:
+			size += len(list) * (elementHead + 8)
+		case [][16]byte:
+			size += len(list) * (elementHead + 16)
+		case []string:
+			size += bytesOf(list)
+		case [][]byte:
+			size += bytesOf(list)
+		}
+	}
+	return size
+}
+
+func bytesOf[T string | []byte](list []T) (size int) {
+	for _, element := range list {
+		size += elementHead + len(element)
+	}
+	return size
 }
 
 // quickArrays makes a connection encode the arrays of batches quickly.

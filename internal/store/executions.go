@@ -75,6 +75,8 @@ func (s *Executions) quarantine(ctx context.Context, id [16]byte) error {
 // Start implements dispatch.Executions. Its statements travel together and are one transaction.
 func (s *Executions) Start(ctx context.Context, worker [16]byte, list []dispatch.Start, ttl time.Duration) ([]dispatch.Started, error) {
 	params := dbsqlc.LiveRunStartParams{WorkerID: worker, LockTtlMs: ttl.Milliseconds(), Now: s.db.now()}
+	grow(len(list), &params.EndpointIds, &params.TenantIds, &params.RunIds)
+	grow(len(list), &params.Tokens, &params.ExecutionMs)
 	for _, l := range list {
 		params.EndpointIds = append(params.EndpointIds, l.Claim.EndpointID)
 		params.TenantIds = append(params.TenantIds, l.TenantID)

@@ -41,7 +41,7 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 }
 
 // end takes the live rows of runs away and reads what their settlement needs, in one round trip. Those that were still the caller's
-// to finish are in the batch afterwards; those that were gone come back.
+// to finish are in the batch afterwards, and know when they were claimed; those that were gone come back.
 func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch, list []runs.Run) (gone []runs.Run, err error) {
 	params := dbsqlc.LiveRunFinishParams{
 		EndpointIds: make([][16]byte, 0, len(list)), RunIds: make([][16]byte, 0, len(list)), Tokens: make([]int64, 0, len(list)),
@@ -63,15 +63,17 @@ func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch, list []runs.R
 	for _, row := range rows {
 		claimed[row.RunID] = row.ClaimedAt
 	}
-	b.runs = make([]runs.Run, 0, len(rows))
-	for _, run := range list {
-		at, live := claimed[run.ID]
+	for i := range list {
+		at, live := claimed[list[i].ID]
 		if !live {
-			gone = append(gone, run)
+			gone = append(gone, list[i])
 			continue
 		}
-		run.ClaimedAt = at
-		b.runs = append(b.runs, run)
+		list[i].ClaimedAt = at
+	}
+	b.runs = list
+	if len(gone) > 0 {
+		b.runs = slices.DeleteFunc(slices.Clone(list), func(run runs.Run) bool { _, live := claimed[run.ID]; return !live })
 	}
 	return gone, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,12 +29,13 @@ func pipeline(ctx context.Context, to sender, statements ...statement) error {
 	if len(statements) == 0 {
 		return nil
 	}
-	batch := &pgx.Batch{}
+	batch, size := &pgx.Batch{}, 0
 	for _, s := range statements {
 		r := &recorder{}
 		if err := s(r); !errors.Is(err, errRecorded) {
 			return fmt.Errorf("recording a statement: %w", err)
 		}
+		size += wireSize(r.args)
 		query := batch.Queue(r.sql, r.args...)
 		if r.rows {
 			query.Query(func(rows pgx.Rows) error { return s(replayer{rows: rows}) })
@@ -41,8 +43,24 @@ func pipeline(ctx context.Context, to sender, statements ...statement) error {
 			query.Exec(func(tag pgconn.CommandTag) error { return s(replayer{tag: tag}) })
 		}
 	}
+	if over, ok := to.(interface{ Conn() *pgx.Conn }); ok {
+		over.Conn().PgConn().Frontend().Send(room(size))
+	}
 	return to.SendBatch(ctx, batch).Close()
 }
+
+// room is no message. Sent before others, it makes the driver's buffer as large as they are going to need. By itself the buffer, which
+// begins small after every flush, grows by quarters: a batch of runs took five times its size, all of it memory that was new.
+type room int
+
+// Encode implements pgproto3.Message.
+func (r room) Encode(buffer []byte) ([]byte, error) { return slices.Grow(buffer, int(r)), nil }
+
+// Decode implements pgproto3.Message.
+func (room) Decode([]byte) error { return nil }
+
+// Frontend implements pgproto3.FrontendMessage.
+func (room) Frontend() {}
 
 // errRecorded is what a recorder answers in the place of a database.
 var errRecorded = errors.New("the statement is recorded and not sent")
