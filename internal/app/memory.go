@@ -17,6 +17,8 @@ const (
 	minGrowth    = 50       // percent of what was live after the last collection
 	maxGrowth    = 250
 	tendInterval = 200 * time.Millisecond
+	restInterval = time.Second // between looks at a program that allocates little
+	little       = 1 << 20     // bytes
 )
 
 // tendHeap sets how far the heap may grow, by what is live and by how fast it grows, until ctx ends. Where the environment says GOGC, that
@@ -25,16 +27,21 @@ func tendHeap(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	ticker := time.NewTicker(tendInterval)
+	interval := tendInterval
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	var set int
 	_, before := heap()
 	for {
 		live, allocated := heap()
-		if next := growth(live, (allocated-before)*uint64(collectEvery/tendInterval)); apart(set, next) {
+		if next := growth(live, (allocated-before)*uint64(collectEvery/interval)); apart(set, next) {
 			debug.SetGCPercent(next) // It stops the world for a moment.
 			set = next
 		}
+		if interval = tendInterval; allocated-before < little {
+			interval = restInterval
+		}
+		ticker.Reset(interval)
 		before = allocated
 		select {
 		case <-ctx.Done():

@@ -41,6 +41,10 @@ const (
 	hotConns   = 8 // a claim, two batches of starts and three of finishes at once, and what they look up
 	vitalConns = 2 // one for the heartbeats of runs, one for the worker's own
 	sweepConns = 2 // one holds the sweeper's lock, the other sweeps
+
+	// trusted is how long a connection of these three may have been idle before it is asked whether it lives. What is looked for every
+	// second or two would cost an idle worker two round trips each time; whoever meets a dead connection tries again by itself.
+	trusted = 5 * time.Second
 )
 
 // DB is a set of pools of connections to one database. The small ones connect when they are first used: a program that runs no worker
@@ -111,6 +115,9 @@ func (db *DB) connect(ctx context.Context, pc *pgxpool.Config, lockWait time.Dur
 		}
 		if p.pool == &db.hot {
 			own.ConnConfig.RuntimeParams = planByKey(own.ConnConfig.RuntimeParams)
+		}
+		if p.pool != &db.pool {
+			own.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > trusted }
 		}
 		own.MaxConns = p.conns
 		own.MinConns, own.MinIdleConns = min(own.MinConns, p.conns), min(own.MinIdleConns, p.conns)
