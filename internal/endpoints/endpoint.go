@@ -85,6 +85,9 @@ type LastRun struct {
 	FinishedAt time.Time
 }
 
+// failed reports whether the run counts as a failure of the target.
+func (r LastRun) failed() bool { return r.Status == "failed" || r.Status == "timed_out" } // As the runs of package runs do, which cannot be asked from here.
+
 // Archived reports whether the endpoint is out of service for good.
 func (e *Endpoint) Archived() bool { return !e.ArchivedAt.IsZero() }
 

@@ -88,10 +88,7 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	}
 	if due, retry := e.retry(now, run, decided.Due.At); retry {
 		s.FailureCount = failures // only the last attempt of a due time says that the due time failed
-		s.Due, decided.Due = due, due
-		decided.Decision = governor.Decision{At: due.At, Slot: due.Slot, Source: due.Source, Steps: append(decided.Decision.Steps, governor.Step{
-			Rule: "retry", At: due.At, Why: fmt.Sprintf("attempt %d of %d for the same due time", due.Attempt, e.Spec.Retry.MaxAttempts),
-		})}
+		e.tryAgain(&decided, due)
 	}
 	e.account(now, &before, &run, &decided)
 	return decided, nil

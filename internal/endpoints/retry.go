@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
 	"time"
 
@@ -16,18 +17,72 @@ func (e *Endpoint) retry(now time.Time, run Finished, next time.Time) (Due, bool
 	if !run.Retryable || run.Attempt >= policy.MaxAttempts || run.Manual && !e.State.ManualAt.IsZero() || e.PausedAt(now) {
 		return Due{}, false
 	}
-	if run.MaybeSent && !e.Spec.IdempotentMethod() && !e.Spec.Idempotent {
+	if run.MaybeSent && !e.Spec.bearsRepetition() {
 		return Due{}, false
 	}
-	at := laterOf(now.Add(policy.wait(e.ID, run)), run.RetryAfter)
-	if e.Spec.MinInterval > 0 { // Rounded up to the whole milliseconds that due times have.
-		at = laterOf(at, run.StartedAt.Add(e.Spec.MinInterval+time.Millisecond-1).Truncate(time.Millisecond))
-	}
+	at := e.afterMinimum(laterOf(now.Add(policy.wait(e.ID, run)), run.RetryAfter), run.StartedAt)
 	if !at.Before(next) {
 		return Due{}, false
 	}
 	return Due{At: at, Slot: run.Slot, Attempt: run.Attempt + 1, Source: e.retrySource(run)}, true
 }
+
+// keepTrying decides the next due time afresh after a change, and keeps the attempt that waits, if any, as far as the policy still has it: a
+// new hint or an edit is no reason to give a due time up.
+func (e *Endpoint) keepTrying(now time.Time, before *Endpoint) (Recorded, error) {
+	waiting, may := e.waitingAttempt(now, before)
+	if !may {
+		return e.Replan(now)
+	}
+	failures := e.State.FailureCount
+	if e.State.LastRun.failed() { // It counts once there is no further attempt, and the next due time is where that would put it.
+		e.State.FailureCount++
+	}
+	decided, err := e.Replan(now)
+	e.State.FailureCount = failures
+	if err != nil {
+		return Recorded{}, err
+	}
+	if !waiting.At.Before(decided.Due.At) {
+		return e.Replan(now)
+	}
+	e.tryAgain(&decided, waiting)
+	return decided, nil
+}
+
+// waitingAttempt returns the further attempt of a due time that was planned before a change, where the policy has it after the change.
+// Whether the request of the attempt before it may have arrived is not known any more: the policy before the change permitted another.
+func (e *Endpoint) waitingAttempt(now time.Time, before *Endpoint) (Due, bool) {
+	waiting, s := before.State.Due, e.State
+	if waiting.Attempt <= 1 || waiting.Attempt > e.Spec.Retry.MaxAttempts || s.LastRun == nil || !s.ManualAt.IsZero() || e.PausedAt(now) {
+		return Due{}, false
+	}
+	if before.Spec.bearsRepetition() && !e.Spec.bearsRepetition() {
+		return Due{}, false
+	}
+	waiting.At = laterOf(e.afterMinimum(waiting.At, s.LastRun.StartedAt), now)
+	return waiting, true
+}
+
+// tryAgain plans another attempt in place of what was decided.
+func (e *Endpoint) tryAgain(decided *Recorded, due Due) {
+	e.State.Due, decided.Due = due, due
+	decided.Decision = governor.Decision{At: due.At, Slot: due.Slot, Source: due.Source, Steps: append(decided.Decision.Steps, governor.Step{
+		Rule: "retry", At: due.At, Why: fmt.Sprintf("attempt %d of %d for the same due time", due.Attempt, e.Spec.Retry.MaxAttempts),
+	})}
+}
+
+// afterMinimum moves an instant to where the minimum interval after a start lets another run begin: rounded up to the whole milliseconds that
+// due times have.
+func (e *Endpoint) afterMinimum(at, started time.Time) time.Time {
+	if e.Spec.MinInterval <= 0 {
+		return at
+	}
+	return laterOf(at, started.Add(e.Spec.MinInterval+time.Millisecond-1).Truncate(time.Millisecond))
+}
+
+// bearsRepetition reports whether a request that may have arrived may arrive twice.
+func (s Spec) bearsRepetition() bool { return s.IdempotentMethod() || s.Idempotent }
 
 // retrySource keeps the source of a run that somebody asked for; any other attempt is planned by the retry policy of the same
 // due time, so it keeps the baseline's name.

@@ -176,7 +176,7 @@ func (e *Endpoint) follow(now time.Time, before *Endpoint, cause string, by Acto
 		e.account(now, before, run, nil)
 		return nil, nil //nolint:nilnil // No decision is no error.
 	}
-	planned, err := e.Replan(now)
+	planned, err := e.keepTrying(now, before)
 	if err != nil {
 		return nil, err
 	}

@@ -233,6 +233,10 @@ func (w *world) replay(id endpoints.ID, d *decision, c *changes) {
 		w.ensure(s.Source == "manual" && s.PlannedAt.Equal(s.ManualAt), "a request for a run now of %s is not planned", short(id))
 		return
 	}
+	if s.Attempt > 1 {
+		w.judgeKept(spec, before, s, governor.Decide(recorded))
+		return
+	}
 	w.sane(in, s)
 	for _, input := range []governor.Input{in, recorded} {
 		again := governor.Decide(input)
@@ -240,6 +244,18 @@ func (w *world) replay(id endpoints.ID, d *decision, c *changes) {
 			"the replay of a decision for %s says %s by %s, the ledger %s by %s", short(id), again.At, again.Source, d.NextRunAt, d.NextSource)
 		w.ensure(sameSteps(again.Steps, d.NextSteps), "the replay of a decision for %s took other steps: %v, not %s", short(id), again.Steps, d.NextSteps)
 	}
+}
+
+// judgeKept judges an attempt that waited before a change and waits after it.
+func (w *world) judgeKept(spec endpoints.Spec, before, after *schedule, next governor.Decision) {
+	w.t.Helper()
+	w.reach("change while an attempt waits")
+	id := after.EndpointID
+	w.ensure(before != nil && after.Attempt == before.Attempt && after.Slot.Equal(before.Slot) && after.Source == before.Source,
+		"a change of %s planned another attempt than the one that waited", short(id))
+	w.ensure(after.Attempt <= spec.Retry.MaxAttempts && !after.PausedUntil.After(w.now()), "a change of %s kept an attempt against the policy", short(id))
+	w.ensure(after.PlannedAt.Before(next.At), "a change of %s kept an attempt at %s, past the next due time %s", short(id), after.PlannedAt, next.At)
+	w.ensure(!after.PlannedAt.Before(before.PlannedAt), "a change of %s moved an attempt from %s to %s", short(id), before.PlannedAt, after.PlannedAt)
 }
 
 func (w *world) specOf(id endpoints.ID, version int64) endpoints.Spec {
