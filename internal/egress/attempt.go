@@ -70,8 +70,10 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 func (a *attempt) stream(ctx context.Context, r *http.Request, s *session) (*http.Response, error) {
 	a.reused = s.used.Swap(true)
 	a.session, a.conn, a.mark, a.heard = s, s.conn, s.mark(), s.received()
+	s.calledAt.Store(time.Now().UnixNano())
 	a.watch.connected(a.reused)
 	if a.late() {
+		s.client.Release()
 		return nil, &fault{reason: Late, err: errLate}
 	}
 	s.frames.opened()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
 
 	"rubato/internal/egress/egresstest"
 )
@@ -33,10 +34,15 @@ func TestWhatWouldLeaveTooLateDoesNotLeave(t *testing.T) {
 func TestWhatWouldLeaveTooLateDoesNotLeaveOverHTTP2(t *testing.T) {
 	t.Parallel()
 	server, client := secured(t, Config{})
-	target := egresstest.StartH2(t, server, egresstest.AnswerH2("ok"))
+	target := egresstest.StartH2(t, server, egresstest.AnswerH2("ok"), http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1})
+	_, err := client.Do(t.Context(), get(target.URL()))
+	require.NoError(t, err)
 	late := get(target.URL())
 	late.SendBy = time.Now().Add(-time.Millisecond)
 	e, _ := fails(t, client, late)
 	require.Equal(t, Late, e.Reason)
 	require.False(t, e.Sent)
+	_, err = client.Do(t.Context(), get(target.URL()))
+	require.NoError(t, err)
+	require.Equal(t, 1, target.Conns(), "its place on the connection is free again")
 }
