@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -25,9 +26,11 @@ const (
 // another one and send it there again.
 type streams struct {
 	upgrader *http.Transport // makes HTTP/2 of a connection that is there already; it keeps none
+	limit    int             // how many sessions are kept, beside those with a request under way
 
 	mu      sync.Mutex
 	origins map[string]*origin // by host and port
+	kept    int                // sessions of all of them
 }
 
 // origin is what is known of one host and port.
@@ -48,10 +51,11 @@ type probe struct {
 type session struct {
 	*conn
 
-	client  *http.ClientConn
-	frames  *frames
-	used    atomic.Bool
-	retired atomic.Bool // takes no new request, and ends with the last one
+	client   *http.ClientConn
+	frames   *frames
+	used     atomic.Bool
+	calledAt atomic.Int64 // when it last took a request; nanoseconds since 1970
+	retired  atomic.Bool  // takes no new request, and ends with the last one
 }
 
 type raisedKey struct{}
@@ -60,6 +64,7 @@ func newStreams() *streams {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true) // The connections that it is given have their TLS session already.
 	return &streams{
+		limit:   idleConns,
 		origins: make(map[string]*origin),
 		upgrader: &http.Transport{
 			DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -186,6 +191,7 @@ func (s *streams) speaks(address string, plain bool, added *session) {
 	o.plain = plain
 	if added != nil {
 		o.sessions = append(slices.Clip(o.sessions), added)
+		s.kept++
 	}
 	if o.probe != nil {
 		close(o.probe.done)
@@ -230,8 +236,42 @@ func (s *streams) raise(ctx context.Context, address string, c *conn) error {
 			_ = client.Close()
 		}
 	})
+	added.calledAt.Store(time.Now().UnixNano())
 	s.speaks(address, false, added)
+	if client.Err() != nil { // The hook may have been called before there was anything to drop.
+		s.drop(address, added)
+	}
+	s.thin()
 	return nil
+}
+
+// thin ends sessions on which no request is under way where more are kept than may be: those that were not called for the longest, and some
+// more of them than it must, so that not every new session has to look at all.
+func (s *streams) thin() {
+	all := s.crowd()
+	if all == nil {
+		return
+	}
+	excess := len(all) - s.limit + s.limit/16
+	idle := slices.DeleteFunc(all, func(each *session) bool { return !each.used.Load() || each.client.InFlight() > 0 }) // Who dialled comes yet.
+	slices.SortFunc(idle, func(a, b *session) int { return cmp.Compare(a.calledAt.Load(), b.calledAt.Load()) })
+	for _, each := range idle[:min(excess, len(idle))] {
+		each.retire()
+	}
+}
+
+// crowd returns all sessions where there are more than may be kept, else none.
+func (s *streams) crowd() []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept <= s.limit {
+		return nil
+	}
+	all := make([]*session, 0, s.kept)
+	for _, o := range s.origins {
+		all = append(all, o.sessions...)
+	}
+	return all
 }
 
 // drop forgets a session that has ended.
@@ -242,7 +282,10 @@ func (s *streams) drop(address string, ended *session) {
 	if o == nil {
 		return
 	}
-	o.sessions = slices.DeleteFunc(slices.Clone(o.sessions), func(each *session) bool { return each == ended })
+	if i := slices.Index(o.sessions, ended); i >= 0 {
+		o.sessions = slices.Concat(o.sessions[:i], o.sessions[i+1:])
+		s.kept--
+	}
 }
 
 // retire lets s end with its last request.

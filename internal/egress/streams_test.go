@@ -306,3 +306,64 @@ func TestSeatsHoldOverHTTP2(t *testing.T) {
 	}
 	require.EqualValues(t, 3, most.Load())
 }
+
+// TestHTTP2SessionsThatAreKeptAreBounded calls many targets once: the sessions with those that were not called for the longest end, and the
+// one with a request under way does not.
+func TestHTTP2SessionsThatAreKeptAreBounded(t *testing.T) {
+	t.Parallel()
+	const limit = 16
+	server, client := secured(t, Config{})
+	server.NextProtos = []string{protocolH2}
+	client.usual.streams.limit = limit
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	busy := egresstest.StartHTTP(t, server, nil, func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-answer
+		w.WriteHeader(http.StatusNoContent)
+	})
+	done := make(chan error, 1)
+	go func() {
+		_, err := client.Do(t.Context(), get(busy.URL()))
+		done <- err
+	}()
+	<-arrived
+	var last *egresstest.Target
+	for range 3 * limit {
+		last = egresstest.StartHTTP(t, server, nil, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+		_, err := client.Do(t.Context(), get(last.URL()))
+		require.NoError(t, err)
+		require.LessOrEqual(t, keptSessions(t, client), limit+1)
+	}
+	close(answer)
+	require.NoError(t, <-done)
+	_, err := client.Do(t.Context(), get(last.URL()))
+	require.NoError(t, err)
+	require.Equal(t, 1, last.Conns(), "the session that was used last is kept")
+}
+
+// TestHTTP2SessionIsKeptForWhoDialled: where no session may be kept, calls still get theirs.
+func TestHTTP2SessionIsKeptForWhoDialled(t *testing.T) {
+	t.Parallel()
+	server, client := secured(t, Config{})
+	client.usual.streams.limit = 0
+	for range 3 {
+		target := egresstest.StartH2(t, server, egresstest.AnswerH2("ok"))
+		_, err := client.Do(t.Context(), get(target.URL()))
+		require.NoError(t, err)
+		require.Equal(t, 1, target.Conns())
+	}
+}
+
+// keptSessions returns how many sessions a client keeps.
+func keptSessions(t *testing.T, c *Client) int {
+	t.Helper()
+	s := c.usual.streams
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, o := range s.origins {
+		n += len(o.sessions)
+	}
+	require.Equal(t, n, s.kept)
+	return n
+}
