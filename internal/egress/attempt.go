@@ -51,6 +51,9 @@ func (a *attempt) roundTrip(ctx context.Context, r *http.Request, transport *htt
 
 // answered says that the first byte of the answer came.
 func (a *attempt) answered() {
+	if a.conn != nil {
+		a.conn.answered.Store(true)
+	}
 	a.watch.enter(transferring)
 	a.exchange.patience.begun(a.exchange.cancel)
 }
@@ -113,6 +116,14 @@ func (a *attempt) sent() bool {
 
 // late reports whether the request may not begin any more.
 func (a *attempt) late() bool { return !a.sendBy.IsZero() && time.Now().After(a.sendBy) }
+
+// refused returns the alert by which the target ended the TLS session instead of answering, or nil.
+func (a *attempt) refused() error {
+	if a.conn == nil {
+		return nil
+	}
+	return a.conn.refused()
+}
 
 func (a *attempt) lost() bool {
 	return a.conn != nil && a.conn.lost()

@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// alertTime bounds how long a failed write waits for the reason.
+const alertTime = 100 * time.Millisecond
+
 // conn is a connection that knows whether a request may have left through it. For https it lies over the TLS session, so that
 // only bytes of requests count and the session's own do not.
 type conn struct {
@@ -16,7 +19,8 @@ type conn struct {
 
 	frames *frames // of HTTP/2; nil: the connection speaks HTTP/1.1
 
-	heard atomic.Int64 // bytes that came
+	heard    atomic.Int64 // bytes that came
+	answered atomic.Bool  // to a request, one of them at least
 
 	mu      sync.Mutex
 	written int64     // bytes that were handed to the connection
@@ -24,7 +28,13 @@ type conn struct {
 	sealed  bool      // nothing may be written any more
 	failed  bool      // the connection itself ended, by an error or by the peer
 	sendBy  time.Time // when the request that comes next may begin at the latest; zero: at any time
+	alert   error     // by which the target ended the TLS session before it answered anything; nil: it did not
+
+	ended chan struct{} // of a TLS session: closed once nothing more can be read
 }
+
+// overTLS returns the connection over a TLS session.
+func overTLS(session net.Conn) *conn { return &conn{Conn: session, ended: make(chan struct{})} }
 
 // Write writes p, unless the connection is sealed.
 func (c *conn) Write(p []byte) (int, error) {
@@ -34,7 +44,21 @@ func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.endWrite(n)
 	c.note(err)
+	if err != nil && c.ended != nil && c.lost() {
+		c.awaitAlert()
+	}
 	return n, err
+}
+
+// awaitAlert waits until whoever reads has seen why the target ended the TLS session: its last word may still be on its way up when a
+// write fails.
+func (c *conn) awaitAlert() {
+	timer := time.NewTimer(alertTime)
+	defer timer.Stop()
+	select {
+	case <-c.ended:
+	case <-timer.C:
+	}
 }
 
 // Read reads into p.
@@ -42,6 +66,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.note(err)
 	c.heard.Add(int64(n))
+	if err != nil && c.ended != nil {
+		c.endRead(err)
+	}
 	if c.frames == nil {
 		return n, err
 	}
@@ -49,6 +76,28 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, &fault{reason: ProtocolError, err: errFlood}
 	}
 	return n, err
+}
+
+// endRead remembers an alert of the target. It comes here, and not in the handshake, where the target checks the certificate of the client:
+// in TLS 1.3 the session is complete for the client before.
+func (c *conn) endRead(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if isAlert(err) && !c.answered.Load() {
+		c.alert = err
+	}
+	select {
+	case <-c.ended:
+	default:
+		close(c.ended)
+	}
+}
+
+// refused returns the alert by which the target ended the TLS session before it answered anything, or nil.
+func (c *conn) refused() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.alert
 }
 
 func (c *conn) beginWrite() bool {

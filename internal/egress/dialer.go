@@ -80,7 +80,7 @@ func (d *dialer) dialTLS(ctx context.Context, _, address string) (net.Conn, erro
 		plain.Close()
 		return nil, &fault{reason: TLSError, err: err}
 	}
-	c := &conn{Conn: session}
+	c := overTLS(session)
 	if session.ConnectionState().NegotiatedProtocol != protocolH2 {
 		d.streams.speaks(address, true, nil)
 		return c, nil

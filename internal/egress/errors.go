@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"strings"
 	"syscall"
 )
 
@@ -222,7 +223,16 @@ func explainTLS(err error) string {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the target does not speak TLS on this port"
 	}
+	if alert, ok := errors.AsType[*net.OpError](err); ok && isAlert(err) { // One of a list of texts of the standard library.
+		return "the target refused the TLS session: " + strings.TrimPrefix(alert.Err.Error(), "tls: ")
+	}
 	return "no TLS session could be agreed on"
+}
+
+// isAlert reports whether err is the word by which a target ends a TLS session.
+func isAlert(err error) bool {
+	remote, ok := errors.AsType[*net.OpError](err)
+	return ok && remote.Op == "remote error" // What package crypto/tls calls it.
 }
 
 func explainRefusal(reason Reason, err error) string {

@@ -138,6 +138,9 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 		if _, known := errors.AsType[*fault](err); !known && ctx.Err() == nil && at.overflowed() {
 			err = &fault{reason: ResponseTooLarge, err: errors.Join(errHeaderBytes, err)}
 		}
+		if alert := at.refused(); alert != nil {
+			err = &fault{reason: TLSError, err: alert}
+		}
 		return nil, at, err
 	}
 	x.sent = true

@@ -67,7 +67,7 @@ func TestTLSSessionsAreVerified(t *testing.T) {
 		"UnknownAuthority": {serving(good), trustedOther, "the certificate is signed by an unknown authority"},
 		"OtherHost":        {serving(other), trustedOther, "the certificate is for another host"},
 		"Expired":          {serving(expired), trustedExpired, "the certificate has expired or is not yet valid"},
-		"OldVersion":       {old, trusted, "no TLS session could be agreed on"},
+		"OldVersion":       {old, trusted, "the target refused the TLS session: protocol version not supported"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -79,6 +79,28 @@ func TestTLSSessionsAreVerified(t *testing.T) {
 			require.Equal(t, "calling "+target.URL()+"/p: tls_error: "+test.text, e.Error())
 			require.Empty(t, target.Requests())
 		})
+	}
+}
+
+// TestTargetsThatRefuseTheClientAreNamed: in TLS 1.3 a target judges the certificate of the client when the client takes the session for
+// complete, and may have written its request.
+func TestTargetsThatRefuseTheClientAreNamed(t *testing.T) {
+	t.Parallel()
+	certificate, roots := certify(t, "127.0.0.1", time.Now().Add(time.Hour))
+	for version, alert := range map[uint16]string{tls.VersionTLS12: "handshake failure", tls.VersionTLS13: "certificate required"} {
+		for _, protocol := range []string{protocolH1, protocolH2} {
+			t.Run(tls.VersionName(version)+" "+protocol, func(t *testing.T) {
+				t.Parallel()
+				server := serving(certificate)
+				server.ClientAuth, server.MaxVersion, server.NextProtos = tls.RequireAnyClientCert, version, []string{protocol}
+				target := egresstest.StartHTTP(t, server, nil, func(http.ResponseWriter, *http.Request) { t.Error("the target got a request") })
+				client := setupTLS(t, roots)
+				for range 20 { // Whether the request or the refusal is first is a race.
+					e, _ := fails(t, client, get(target.URL()))
+					require.Equal(t, "calling "+target.URL()+": tls_error: the target refused the TLS session: "+alert, e.Error())
+				}
+			})
+		}
 	}
 }
 
