@@ -21,14 +21,24 @@ const (
 
 // Mask hides values in what comes back from a target, which may echo what it was sent. It never changes and is safe for concurrent
 // use. A nil Mask hides nothing.
-type Mask struct{ values []string } // the longest first
+type Mask struct {
+	values  []string // in every form that Go writes, the longest first
+	escaped []string // those of them that others may write with escapes
+}
 
-// NewMask returns a mask of values, each in the forms in which it may come back: as it is, and as JSON, URLs, XML and base64 write it.
-// Values of less than 8 bytes are not masked. It returns nil where nothing is left to mask.
+// NewMask returns a mask of values, each in the forms in which it may come back: as it is, and as JSON, URLs, forms, XML, HTML and base64
+// write it, whichever characters they escape. Values of less than 8 bytes are not masked. It returns nil where nothing is left to mask.
 func NewMask(values ...string) *Mask {
 	m := &Mask{values: formsOf(minMasked, values)}
 	if len(m.values) == 0 {
 		return nil
+	}
+	for _, value := range values {
+		for _, form := range append(encoded(value), value, strings.TrimSpace(value)) {
+			if len(value) >= minMasked && len(form) >= minMasked && escapable(form) && !slices.Contains(m.escaped, form) {
+				m.escaped = append(m.escaped, form)
+			}
+		}
 	}
 	return m
 }
@@ -63,9 +73,14 @@ func formsOf(shortest int, values []string) []string {
 func forms(value string) []string {
 	quoted, _ := json.Marshal(value) // A text cannot fail.
 	escaped := url.QueryEscape(value)
+	return append(encoded(value),
+		value, strings.TrimSpace(value), string(quoted[1:len(quoted)-1]), plainJSON(value), marked(value), html.EscapeString(value),
+		escaped, strings.ReplaceAll(escaped, "+", "%20"), url.PathEscape(value))
+}
+
+// encoded returns a value in every kind of base64.
+func encoded(value string) []string {
 	return []string{
-		value, strings.TrimSpace(value), string(quoted[1 : len(quoted)-1]), plainJSON(value), marked(value), html.EscapeString(value),
-		escaped, strings.ReplaceAll(escaped, "+", "%20"), url.PathEscape(value),
 		base64.StdEncoding.EncodeToString([]byte(value)), base64.RawStdEncoding.EncodeToString([]byte(value)),
 		base64.URLEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value)),
 	}
@@ -95,6 +110,7 @@ func (m *Mask) Text(text string) string {
 	for _, value := range m.values {
 		text = strings.ReplaceAll(text, value, masked)
 	}
+	text = string(m.unescaped([]byte(text)))
 	for _, value := range m.values {
 		if !strings.Contains(text, value[:minMasked]) {
 			continue
@@ -120,6 +136,7 @@ func (m *Mask) Body(body []byte, cut bool) []byte {
 			body = bytes.ReplaceAll(body, []byte(value), []byte(masked))
 		}
 	}
+	body = m.unescaped(body)
 	if !cut {
 		return body
 	}
@@ -131,6 +148,17 @@ func (m *Mask) Body(body []byte, cut bool) []byte {
 		}
 	}
 	return body
+}
+
+// unescaped returns a text without the values that are written in it with escapes.
+func (m *Mask) unescaped(text []byte) []byte {
+	if len(m.escaped) == 0 {
+		return text
+	}
+	for _, way := range ways() {
+		text = way.hide(text, m.escaped)
+	}
+	return text
 }
 
 // Tail is [Mask.Body] for the end of a body whose middle is missing: the end of a value at its beginning, of at least 8 bytes, is hidden
