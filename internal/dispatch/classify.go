@@ -11,7 +11,7 @@ import (
 )
 
 // classify says what an exchange means. now is database time, for the instant that a Retry-After names.
-func classify(ctx context.Context, t *Target, answer egress.Response, err error, now time.Time) runs.Outcome {
+func (u unlocked) classify(ctx context.Context, t *Target, answer egress.Response, err error, now time.Time) runs.Outcome {
 	o := runs.Outcome{
 		StatusCode:    answer.StatusCode,
 		Phases:        phases(answer.Phases),
@@ -19,7 +19,7 @@ func classify(ctx context.Context, t *Target, answer egress.Response, err error,
 		MaybeSent:     true,
 	}
 	fault, failed := errors.AsType[*egress.Error](err)
-	t.capture(&o, answer, failed)
+	t.capture(&o, u.trimmed(t, answer, failed), failed)
 	if failed {
 		o.Phases = phases(fault.Phases)
 		o.MaybeSent = fault.Sent

@@ -53,7 +53,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	}
 	w.calls.look(r, answer.StatusCode)
 	now, _ := w.clock.now()
-	return r.hide(classify(ctx, b.target, answer, err, now)), true
+	return r.hide(r.classify(ctx, b.target, answer, err, now)), true
 }
 
 // lockEnded returns how a run ends whose lock is over. recorded is false where somebody else knows, and writes the record.

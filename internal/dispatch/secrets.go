@@ -95,6 +95,17 @@ func without(mask *secrets.Mask, text string) string {
 	return text
 }
 
+// trimmed returns an answer without the secrets that the run used where it was cut and the endpoint has parts of it hidden. What hides the
+// edges of a cut hides so many bytes of them: behind it nobody would know the rest of a longer secret.
+func (u unlocked) trimmed(t *Target, answer egress.Response, broken bool) egress.Response {
+	if t.Redact == nil || !answer.Truncated && !broken {
+		return answer
+	}
+	mask := secrets.NewMask(u.values...)
+	answer.Body, answer.Tail = mask.Body(answer.Body, true), mask.Tail(answer.Tail)
+	return answer
+}
+
 // hide returns an outcome without the secrets that the run used: a target may echo what it was sent.
 func (u unlocked) hide(o runs.Outcome) runs.Outcome {
 	mask := secrets.NewMask(u.values...)

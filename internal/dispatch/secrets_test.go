@@ -272,6 +272,10 @@ func TestNothingThatIsMadeOfASecretIsStored(t *testing.T) {
 	form := strings.ReplaceAll(url.QueryEscape(secret), "+", "%20")
 	filler := strings.Repeat("x", 1000)
 	ascii := "canary-ascii-0042-0042"
+	token := strings.Repeat("canary-long-token-0042.", 70)
+	hidden := func(s *endpoints.Spec) {
+		s.MaxResponseKB, s.Redact = 2, []endpoints.RedactRule{{Pattern: "pin-[0-9]+"}}
+	}
 	for name, tc := range map[string]struct {
 		answer string
 		edit   func(*endpoints.Spec)
@@ -282,10 +286,12 @@ func TestNothingThatIsMadeOfASecretIsStored(t *testing.T) {
 		"Forms": {egresstest.OK("begin pin=" + form + " Canary-7f&amp;&lt;sécret&gt;-0042-tail end"), func(s *endpoints.Spec) {
 			s.Method, s.Body, s.Headers = "POST", `pin={{secret "one"}}`, map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
 		}},
-		"ConnectionLost": {"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\nbegin " + secret[:20], nil},
-		"EndsInIt":       {egresstest.OK("begin " + secret[:20]), nil},
-		"HeadIsCut":      {egresstest.OK("begin " + filler[:1000] + secret + filler + filler + " end"), nil},
-		"TailIsCut":      {cutTail(secret, 3), nil},
+		"ConnectionLost":     {"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\nbegin " + secret[:20], nil},
+		"EndsInIt":           {egresstest.OK("begin " + secret[:20]), nil},
+		"HeadIsCut":          {egresstest.OK("begin " + filler[:1000] + secret + filler + filler + " end"), nil},
+		"HeadIsCutAndHidden": {egresstest.OK("begin " + filler + token + filler), hidden},
+		"TailIsCutAndHidden": {egresstest.OK("begin " + filler + filler + filler + token + filler[:200]), hidden},
+		"TailIsCut":          {cutTail(secret, 3), nil},
 		"QuotationIsCut": {egresstest.OK("begin " + filler[:180] + secret), func(s *endpoints.Spec) {
 			s.SuccessRules = []endpoints.AnswerRule{{Type: "body", Op: "equals", Value: "good"}}
 		}},
@@ -298,10 +304,10 @@ func TestNothingThatIsMadeOfASecretIsStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			know := b.lockedAway(t, map[string]string{"one": secret, "ascii": ascii})
+			know := b.lockedAway(t, map[string]string{"one": secret, "ascii": ascii, "token": token})
 			e := b.register(t, egresstest.Start(t, egresstest.Once(tc.answer)), func(s *endpoints.Spec) {
 				s.MaxResponseKB, s.ResponseTailKB = 1, 1
-				s.Headers = map[string]string{"X-One": `{{secret "one"}}`, "X-Ascii": `{{secret "ascii"}}`}
+				s.Headers = map[string]string{"X-One": `{{secret "one"}}`, "X-Ascii": `{{secret "ascii"}}`, "X-Token": `{{secret "token"}}`}
 				if tc.edit != nil {
 					tc.edit(s)
 				}
@@ -312,7 +318,7 @@ func TestNothingThatIsMadeOfASecretIsStored(t *testing.T) {
 				(SELECT string_agg(content_type || convert_from(body, 'UTF8') || coalesce(convert_from(tail, 'UTF8'), ''), ' ') FROM run_bodies),
 				(SELECT string_agg(v::text, ' ') FROM events v), (SELECT string_agg(v::text, ' ') FROM run_events v))`)
 			require.Contains(t, stored, "begin")
-			for _, form := range []string{secret, upper, lower, twice, form, ascii, "0042-tail", "42-0042", secret[:12], ascii[:10], "7f&amp;"} {
+			for _, form := range []string{secret, upper, lower, twice, form, ascii, "0042-tail", "42-0042", "canary-long", "long-token", secret[:12], ascii[:10], "7f&amp;"} {
 				require.NotContains(t, stored, form, e.ID.String())
 			}
 		})

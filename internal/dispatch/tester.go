@@ -121,7 +121,7 @@ func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint
 	answer, err := c.egress.Do(ctx, r.Request)
 	c.look(r, answer.StatusCode)
 	at, _ := now()
-	result.Outcome = shorten(r.hide(classify(ctx, target, answer, err, at)))
+	result.Outcome = shorten(r.hide(r.classify(ctx, target, answer, err, at)))
 	if result.Outcome.Reason == runs.SuccessRuleFailed {
 		result.BrokenRule = target.Rules.Judge(judged(answer))
 	}
