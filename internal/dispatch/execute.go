@@ -51,7 +51,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	if outcome, recorded, over := lockEnded(ctx, true); over {
 		return outcome, recorded
 	}
-	w.calls.look(r, answer.StatusCode)
+	w.calls.look(r, answer)
 	now, _ := w.clock.now()
 	return r.hide(r.classify(ctx, b.target, answer, err, now)), true
 }

@@ -188,9 +188,10 @@ func (c *calls) authorize(ctx context.Context, r *outgoing, left time.Duration) 
 	return nil
 }
 
-// look sees to what an answer says about the access token: one that was refused is forgotten, and the next run gets another.
-func (c *calls) look(r outgoing, status int) {
-	if r.grant != nil && status == http.StatusUnauthorized {
+// look sees to what an answer says about the access token: one that was refused is forgotten, and the next run gets another. Whoever a
+// redirect led to elsewhere did not see it.
+func (c *calls) look(r outgoing, answer egress.Response) {
+	if r.grant != nil && answer.StatusCode == http.StatusUnauthorized && !answer.Elsewhere {
 		c.tokens.Reject(*r.grant, r.token)
 	}
 }

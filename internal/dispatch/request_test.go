@@ -219,6 +219,27 @@ func TestAnAccessTokenIsKeptUntilTheTargetRefusesIt(t *testing.T) {
 	require.NotContains(t, query[string](t, b, "SELECT string_agg(convert_from(body, 'UTF8'), ' ') FROM run_bodies"), "token-number")
 }
 
+// TestATokenIsKeptWhereAnotherHostRefuses: who gets no token after a redirect says nothing about it.
+func TestATokenIsKeptWhereAnotherHostRefuses(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	know := b.lockedAway(t, map[string]string{"client": "client-s3cret"})
+	issuer := &tokens{}
+	server := httptest.NewServer(issuer)
+	t.Cleanup(server.Close)
+	other := egresstest.Start(t, egresstest.Answer(egresstest.Status("401 Unauthorized", "")))
+	target := egresstest.Start(t, egresstest.Answer(egresstest.Redirect("302 Found", other.URL())))
+	e := b.register(t, target, func(s *endpoints.Spec) { s.FollowRedirects, s.Auth = 1, oauth2(server) })
+	b.work(t, know)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status_code = 401")
+	b.runNow(t, e)
+	b.await(t, 2, "SELECT count(*) FROM runs WHERE status_code = 401")
+
+	require.Empty(t, other.Requests()[0].Header.Get("Authorization"))
+	issued, _ := issuer.counts()
+	require.Equal(t, 1, issued)
+}
+
 // TestWithoutAnAccessTokenNothingIsSent, and the attempts that follow do not press the token server.
 func TestWithoutAnAccessTokenNothingIsSent(t *testing.T) {
 	t.Parallel()
