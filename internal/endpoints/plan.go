@@ -40,6 +40,7 @@ type Finished struct {
 	Retryable  bool // the failure is of a class that trying again may mend
 	MaybeSent  bool // a byte of the request may have reached the target
 	RetryAfter time.Time
+	Unanswered bool // the target said nothing, so what it asked for before still stands
 }
 
 // Verdict is what a run says about its target.
@@ -66,7 +67,9 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 		Slot: run.Slot, Attempt: run.Attempt, Status: run.Status, StartedAt: run.StartedAt, FinishedAt: run.FinishedAt,
 	}
 	s.Anchor = laterOf(s.Anchor, e.anchorAfter(run))
-	s.RetryAfter = run.RetryAfter
+	if !run.Unanswered {
+		s.RetryAfter = run.RetryAfter
+	}
 	if run.Manual && !s.ManualAt.After(run.Slot) {
 		s.ManualAt = time.Time{}
 	}

@@ -111,6 +111,30 @@ func TestWhatTheTargetAskedForHoldsForOneDecision(t *testing.T) {
 	require.Equal(t, wait.Add(time.Minute), b.endpoint().State.Due.At)
 }
 
+// TestWhatTheTargetAskedForStandsUntilItAnswers asks for a run while the target wants to be left alone, and no answer comes: that it
+// was lost, say, or that nobody could connect.
+func TestWhatTheTargetAskedForStandsUntilItAnswers(t *testing.T) {
+	t.Parallel()
+	for name, finish := range map[string]func(*endpoints.Finished){
+		"Lost":         func(f *endpoints.Finished) { f.Status, f.Verdict, f.Unanswered = "lost", endpoints.Neutral, true },
+		"NoConnection": func(f *endpoints.Finished) { failed(f); f.Unanswered = true },
+	} {
+		for _, attempts := range []int{1, 3} {
+			b := setup(t, func(s *endpoints.Spec) { s.Retry.MaxAttempts = attempts })
+			wait := start.Add(time.Hour)
+			b.run(t, func(f *endpoints.Finished) { failed(f); f.Retryable, f.RetryAfter = false, wait })
+			b.pass(time.Second)
+			_, err := b.RunNow(t.Context(), actor, b.id)
+			require.NoError(t, err)
+			b.run(t, func(f *endpoints.Finished) { finish(f); f.Manual = true })
+			require.Equal(t, wait, b.endpoint().State.Due.At, name)
+			require.Equal(t, governor.SourceRetryAfter, b.endpoint().State.Due.Source, name)
+			b.run(t, nil)
+			require.Zero(t, b.endpoint().State.RetryAfter, name)
+		}
+	}
+}
+
 func TestAOneShotIsForgottenByTheRunThatServedIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)

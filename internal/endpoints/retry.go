@@ -20,7 +20,7 @@ func (e *Endpoint) retry(now time.Time, run Finished, next time.Time) (Due, bool
 	if run.MaybeSent && !e.Spec.bearsRepetition() {
 		return Due{}, false
 	}
-	at := e.afterMinimum(laterOf(now.Add(policy.wait(e.ID, run)), run.RetryAfter), run.StartedAt)
+	at := e.afterMinimum(laterOf(now.Add(policy.wait(e.ID, run)), e.State.RetryAfter), run.StartedAt)
 	if !at.Before(next) {
 		return Due{}, false
 	}

@@ -253,7 +253,7 @@ func finishedOf(run runs.Run) endpoints.Finished {
 	f := endpoints.Finished{
 		Slot: run.ScheduledFor, Attempt: run.Attempt, Manual: run.Source == string(governor.SourceManual),
 		StartedAt: run.StartedAt, FinishedAt: run.FinishedAt, Status: string(o.Status),
-		Retryable: o.Retryable(), MaybeSent: o.MaybeSent, RetryAfter: o.RetryAfter,
+		Retryable: o.Retryable(), MaybeSent: o.MaybeSent, RetryAfter: o.RetryAfter, Unanswered: o.StatusCode == 0,
 	}
 	switch {
 	case o.Status == runs.Succeeded:

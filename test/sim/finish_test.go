@@ -211,7 +211,9 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	id, spec := endpoints.ID(run.EndpointID), w.specOf(endpoints.ID(run.EndpointID), before.Version)
 	want := *before
 	want.Anchor, want.LastSlot = later(before.Anchor, anchorAfter(spec, run, before)), later(before.LastSlot, run.ScheduledFor)
-	want.RetryAfter = run.Outcome.RetryAfter
+	if run.Outcome.StatusCode != 0 { // Else the target has not taken back what it asked for.
+		want.RetryAfter = run.Outcome.RetryAfter
+	}
 	switch run.Outcome.Status {
 	case runs.Succeeded:
 		want.FailureCount = 0
@@ -275,8 +277,8 @@ func (w *world) judgeRetry(run runs.Run, spec endpoints.Spec, before, after *sch
 	w.ensure(!run.Outcome.MaybeSent || spec.IdempotentMethod() || spec.Idempotent, "run %s is sent again and may have arrived", runName(run.ID))
 	w.ensure(!before.PausedUntil.After(w.now()), "run %s is tried again while paused", runName(run.ID))
 	w.ensure(after.PlannedAt.Before(next.At), "run %s is tried again at %s, past the next due time %s", runName(run.ID), after.PlannedAt, next.At)
-	bound := notBefore(run, spec, w.now().Add(spec.Retry.MaxBackoff+time.Millisecond))
-	w.ensure(!after.PlannedAt.Before(notBefore(run, spec, w.now())), "run %s is tried again at %s, too soon", runName(run.ID), after.PlannedAt)
+	bound := notBefore(run, spec, after.RetryAfter, w.now().Add(spec.Retry.MaxBackoff+time.Millisecond))
+	w.ensure(!after.PlannedAt.Before(notBefore(run, spec, after.RetryAfter, w.now())), "run %s is tried again at %s, too soon", runName(run.ID), after.PlannedAt)
 	w.ensure(!after.PlannedAt.After(bound), "run %s is tried again at %s", runName(run.ID), after.PlannedAt)
 	w.ensure(after.FailureCount == before.FailureCount, "an attempt that is tried again counted as a failure")
 }
@@ -289,12 +291,12 @@ func mustRetry(run runs.Run, spec endpoints.Spec, s *schedule, now time.Time, ne
 	if run.Outcome.MaybeSent && !spec.IdempotentMethod() && !spec.Idempotent {
 		return false
 	}
-	return notBefore(run, spec, now.Add(spec.Retry.MaxBackoff)).Before(next.At)
+	return notBefore(run, spec, s.RetryAfter, now.Add(spec.Retry.MaxBackoff)).Before(next.At)
 }
 
 // notBefore moves an instant to where another attempt may come: when the target asked for it, and the minimum after the last start.
-func notBefore(run runs.Run, spec endpoints.Spec, at time.Time) time.Time {
-	at = later(at, run.Outcome.RetryAfter)
+func notBefore(run runs.Run, spec endpoints.Spec, asked, at time.Time) time.Time {
+	at = later(at, asked)
 	if spec.MinInterval > 0 {
 		at = later(at, run.StartedAt.Add(spec.MinInterval+time.Millisecond-1).Truncate(time.Millisecond))
 	}
