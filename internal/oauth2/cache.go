@@ -18,6 +18,7 @@ const (
 	renewSpread  = 0.1
 	firstWait    = time.Second // after a failure; doubles up to longestWait
 	longestWait  = time.Minute
+	rejectWait   = 10 * time.Second // between tokens that are replaced because a target refused them
 )
 
 // Caller makes outbound calls.
@@ -47,6 +48,7 @@ type entry struct {
 	failures  int           // in a row
 	notBefore time.Time     // no request before, after failures
 	inBody    bool          // where the server wants the credentials
+	rejected  time.Time     // when a token was last forgotten because a target refused it
 	used      time.Time
 }
 
@@ -137,12 +139,14 @@ func (c *Cache) forget() {
 	delete(c.grants, oldest)
 }
 
-// Reject forgets a token that a target has refused, so that whoever asks next gets another one. A newer one stays.
+// Reject forgets a token that a target has refused, so that whoever asks next gets another one. A newer one stays, and so does one that
+// follows another that was refused within ten seconds: where a target refuses every token, the server is not to pay for it.
 func (c *Cache) Reject(g Grant, token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.grants[g.key()]; e != nil && e.token == token {
-		e.token = ""
+	now := time.Now()
+	if e := c.grants[g.key()]; e != nil && e.token == token && (e.rejected.IsZero() || now.Sub(e.rejected) >= rejectWait) {
+		e.token, e.rejected = "", now
 	}
 }
 

@@ -287,6 +287,26 @@ func TestARejectedTokenIsReplaced(t *testing.T) {
 	})
 }
 
+// TestTargetsThatRefuseEveryTokenDoNotPressTheServer has a run every 100 ms for a minute, each of which ends with a 401.
+func TestTargetsThatRefuseEveryTokenDoNotPressTheServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answers: []egress.Response{token("t1", "1000"), token("t2", "1000"), token("t3", "1000"), token("t4", "1000"), token("t5", "1000"), token("t6", "1000"), token("t7", "1000"), token("t8", "1000")}}
+		cache := New(s)
+		defer cache.Close()
+		seen := map[string]bool{}
+		for range 600 {
+			got, err := cache.Token(t.Context(), grant)
+			require.NoError(t, err)
+			seen[got] = true
+			cache.Reject(grant, got)
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.Equal(t, 7, s.count(), "the first at once, then one every ten seconds")
+		require.Len(t, seen, 7)
+	})
+}
+
 func TestWaitingEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
