@@ -7,8 +7,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/textproto"
 	"sync/atomic"
 	"time"
+)
+
+// What interim answers and their fields cost besides what is in them, in bytes.
+const (
+	interimCost = 32
+	fieldCost   = 4
 )
 
 // do puts the request of x on the wire, over HTTP/2 where the target speaks it, else by transport.
@@ -45,7 +52,9 @@ func (a *attempt) do(ctx context.Context, x *exchange, transport *http.Transport
 
 // roundTrip puts r on the wire over HTTP/1.1.
 func (a *attempt) roundTrip(ctx context.Context, r *http.Request, transport *http.Transport) (*http.Response, error) {
-	ctx = httptrace.WithClientTrace(withCaller(ctx, &a.watch), &httptrace.ClientTrace{GotConn: a.gotConn, GotFirstResponseByte: a.answered})
+	ctx = httptrace.WithClientTrace(withCaller(ctx, &a.watch), &httptrace.ClientTrace{
+		GotConn: a.gotConn, GotFirstResponseByte: a.answered, Got1xxResponse: a.interim,
+	})
 	return transport.RoundTrip(r.WithContext(ctx))
 }
 
@@ -56,6 +65,23 @@ func (a *attempt) answered() {
 	}
 	a.watch.enter(transferring)
 	a.exchange.patience.begun(a.exchange.cancel)
+}
+
+// interim says that what began was an interim answer, such as 102 or 103: the target is at work, and its answer is still to come. Those who
+// look at interim answers have to bound them.
+func (a *attempt) interim(_ int, header textproto.MIMEHeader) error {
+	a.interims += interimCost
+	for name, values := range header {
+		for _, value := range values {
+			a.interims += fieldCost + len(name) + len(value)
+		}
+	}
+	if a.interims > maxHeaderBytes {
+		return &fault{reason: ResponseTooLarge, err: errHeaderBytes}
+	}
+	a.exchange.patience.stop()
+	a.watch.resume()
+	return nil
 }
 
 // gotConn runs in the goroutine of the round trip, before anything of the request is written.
@@ -84,6 +110,7 @@ func (a *attempt) stream(ctx context.Context, r *http.Request, s *session) (*htt
 	answer, err := s.client.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaderField:     func(string, []string) { writing.Store(true) },
 		GotFirstResponseByte: a.answered,
+		Got1xxResponse:       a.interim,
 	})))
 	if err != nil {
 		a.left = writing.Load() || ctx.Err() != nil // Where ctx has ended, the request may be about to be written.

@@ -54,6 +54,7 @@ type attempt struct {
 	heard    int64     // what had been read from conn before
 	left     bool      // over HTTP/2: the request may have been written
 	reused   bool
+	interims int // bytes of interim answers
 }
 
 // leave says that the exchange is over.
@@ -144,6 +145,7 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 		return nil, at, err
 	}
 	x.sent = true
+	at.watch.enter(transferring) // Where an interim answer came first, nothing told of the begin of this one.
 	if err := unfit(answer); err != nil {
 		answer.Body.Close()
 		return nil, at, err

@@ -77,6 +77,27 @@ func TestSlowButSteadyBodiesAreRead(t *testing.T) {
 	require.Len(t, response.Body, 20)
 }
 
+// TestInterimAnswersAreNoAnswer: a target that says at once that it is at work may be at work for longer than a header may take, and the
+// time is its own.
+func TestInterimAnswersAreNoAnswer(t *testing.T) {
+	t.Parallel()
+	const work = time.Second
+	server, client := secured(t, Config{Limits: Limits{Header: work / 2}})
+	for _, protocol := range []string{protocolH1, protocolH2} {
+		server.NextProtos = []string{protocol}
+		target := egresstest.StartHTTP(t, server, nil, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Link", "</style.css>; rel=preload")
+			w.WriteHeader(http.StatusEarlyHints)
+			<-time.After(work)
+			w.WriteHeader(http.StatusNoContent)
+		})
+		response, err := client.Do(t.Context(), get(target.URL()))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusNoContent, response.StatusCode)
+		require.GreaterOrEqual(t, response.Phases.Wait, work)
+	}
+}
+
 func TestHeaderFieldsAreCounted(t *testing.T) {
 	t.Parallel()
 	answer := func(n int) string {

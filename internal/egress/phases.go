@@ -54,6 +54,18 @@ func (w *stopwatch) enter(p phase) {
 	w.current, w.since = p, now
 }
 
+// resume takes back that the answer began: it was another wait until then.
+func (w *stopwatch) resume() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.current != transferring {
+		return
+	}
+	now := time.Now()
+	w.spent[waiting] += now.Sub(w.since)
+	w.current, w.since = waiting, now
+}
+
 // connected notes that the attempt has its connection; a kept one cost nothing, whatever was tried beside it.
 func (w *stopwatch) connected(reused bool) {
 	w.enter(waiting)
