@@ -41,6 +41,11 @@ func TestEveryFailureClassHasItsReason(t *testing.T) {
 	quick := func(s *endpoints.Spec) { s.Timeout = 500 * time.Millisecond }
 	drip := egresstest.Endless("HTTP/1.1 200 OK\r\n", "X: y\r\n", 20*time.Millisecond)
 	body := egresstest.Endless("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", "x", 20*time.Millisecond)
+	secure := func(s *endpoints.Spec) { s.URL = "https" + strings.TrimPrefix(s.URL, "http") }
+	plain := func(c *egresstest.Conn) {
+		c.Write("HTTP/1.1 400 Bad Request\r\n\r\n")
+		c.AwaitHangup()
+	}
 	cases := map[string]struct {
 		script egresstest.Script
 		edit   func(*endpoints.Spec)
@@ -62,9 +67,8 @@ func TestEveryFailureClassHasItsReason(t *testing.T) {
 		"StopsHalfWay":   {egresstest.Once("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"), nil, runs.Failed, runs.ConnectionLost, ""},
 		"NoListener":     {nil, func(s *endpoints.Spec) { s.URL = "http://127.0.0.1:1" }, runs.Failed, runs.ConnectError, ""},
 		"NoSuchName":     {nil, func(s *endpoints.Spec) { s.URL = "http://no-such-name.invalid/" }, runs.Failed, runs.DNSError, ""},
-		"NoTLS": {egresstest.Once("HTTP/1.1 400 Bad Request\r\n\r\n"), func(s *endpoints.Spec) {
-			s.URL = "https" + strings.TrimPrefix(s.URL, "http")
-		}, runs.Failed, runs.TLSError, ""},
+		"NoTLS":          {plain, secure, runs.Failed, runs.TLSError, "does not speak TLS"},
+		"HangsUpInTLS":   {egresstest.CloseOnArrival(0), secure, runs.Failed, runs.ConnectError, "in the TLS handshake"},
 		"Private":        {nil, func(s *endpoints.Spec) { s.URL = "http://10.0.0.1/" }, runs.Failed, runs.EgressDenied, ""},
 		"RedirectAway":   {egresstest.Answer(egresstest.Redirect("302 Found", "http://10.0.0.1/")), redirects(1), runs.Failed, runs.RedirectDenied, ""},
 		"RedirectCircle": {egresstest.Answer(egresstest.Redirect("302 Found", "/again")), redirects(2), runs.Failed, runs.RedirectLimit, ""},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -78,7 +79,7 @@ func (d *dialer) dialTLS(ctx context.Context, _, address string) (net.Conn, erro
 	session, err := d.secure(ctx, plain, address)
 	if err != nil {
 		plain.Close()
-		return nil, &fault{reason: TLSError, err: err}
+		return nil, handshakeFault(err)
 	}
 	c := overTLS(session)
 	if session.ConnectionState().NegotiatedProtocol != protocolH2 {
@@ -172,6 +173,16 @@ func (d *dialer) connectThrough(ctx context.Context, host, address string) (net.
 }
 
 func denied(d Denial) error { return &fault{reason: EgressDenied, err: errDenied, denial: d} }
+
+// handshakeFault tells a session that was not agreed on from a connection that ended before anybody could: of the latter nobody said that it
+// will be the same the next time.
+func handshakeFault(err error) error {
+	_, lost := errors.AsType[syscall.Errno](err)
+	if lost || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return &fault{reason: ConnectError, err: errors.Join(errHandshake, err)}
+	}
+	return &fault{reason: TLSError, err: err}
+}
 
 func dialFault(err error) error {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {

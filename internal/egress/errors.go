@@ -59,6 +59,7 @@ var (
 	errDenied       = errors.New("the address may not be called")
 	errLimit        = errors.New("too many redirects")
 	errDowngrade    = errors.New("the redirect leaves https")
+	errHandshake    = errors.New("the connection ended in the TLS handshake")
 	errSwitched     = errors.New("the answer switches protocols")
 	errStatus       = errors.New("the answer has no status of three digits")
 	errSealed       = errors.New("the exchange has ended")
@@ -116,6 +117,9 @@ func explain(reason Reason, err error) string {
 	case DNSError:
 		return explainDNS(err)
 	case ConnectError:
+		if errors.Is(err, errHandshake) {
+			return errHandshake.Error()
+		}
 		if errno, ok := errors.AsType[syscall.Errno](err); ok {
 			return errno.Error()
 		}

@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,6 +120,26 @@ func TestTargetsWithoutTLS(t *testing.T) {
 	require.Equal(t, Timeout, e.Reason)
 	require.False(t, e.Sent)
 	require.Positive(t, e.Phases.TLS)
+}
+
+// TestConnectionsThatEndInTheHandshakeAreNoConnections: a balancer whose servers are being replaced takes connections and drops them, which
+// is worth another attempt.
+func TestConnectionsThatEndInTheHandshakeAreNoConnections(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]egresstest.Script{
+		"AtOnce":       func(*egresstest.Conn) {},
+		"AfterOneByte": func(c *egresstest.Conn) { c.Arrived() },
+		"InTheMiddle":  func(c *egresstest.Conn) { c.Write("\x16\x03\x03\x00\x7a\x02") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			target := egresstest.Start(t, script)
+			url := "https" + strings.TrimPrefix(target.URL(), "http")
+			e, _ := fails(t, setup(t), get(url))
+			require.Equal(t, "calling "+url+": connect_error: the connection ended in the TLS handshake", e.Error())
+			require.False(t, e.Sent)
+		})
+	}
 }
 
 func TestExactlyOneRequestOverTLS(t *testing.T) {
