@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"rubato/internal/schedule"
 )
 
 // directives returns what a date layout may hold, as the standard library writes it.
@@ -50,8 +52,8 @@ func parseLayout(args []token) (layout, error) {
 	}
 	l := layout{zone: time.UTC}
 	if len(args) == 2 {
-		zone, err := time.LoadLocation(args[1].text)
-		if err != nil || args[1].text == "" || args[1].text == "Local" {
+		zone, err := schedule.LoadZone(args[1].text) // It knows no names that mean something else on another machine.
+		if err != nil {
 			return layout{}, fmt.Errorf("knows no zone %s; use a name of the IANA database such as \"Europe/Berlin\"", quote(args[1].text))
 		}
 		l.zone = zone

@@ -133,6 +133,8 @@ func TestFaultsAreNamedWithTheirPlaces(t *testing.T) {
 		"DateOfNothing":     {template.Text, `{{run.scheduledFor | date}}`, "date takes a layout"},
 		"DateUnknown":       {template.Text, `{{run.scheduledFor | date "%Q"}}`, `date knows no such piece of a layout as "%Q"; there are %Y`},
 		"Zone":              {template.Text, `{{run.scheduledFor | date "%F" "Mars/Base"}}`, `date knows no zone "Mars/Base"`},
+		"ZoneOfTheMachine":  {template.Text, `{{run.scheduledFor | date "%F" "localtime"}}`, `date knows no zone "localtime"`},
+		"ZoneWithLeaps":     {template.Text, `{{run.scheduledFor | date "%F" "right/UTC"}}`, `date knows no zone "right/UTC"`},
 		"LocalZone":         {template.Text, `{{run.scheduledFor | date "%F" "Local"}}`, `date knows no zone "Local"`},
 		"SecretWithoutName": {template.Text, "{{secret}}", "write the name of the secret in quotes"},
 		"SecretUnquoted":    {template.Text, "{{secret token}}", `"token" does not belong here; write the name of the secret in quotes`},
