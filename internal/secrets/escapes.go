@@ -12,7 +12,7 @@ import (
 )
 
 // escapes is a way of writing characters that texts of some kind cannot hold as they are. Those who write differ in which characters they
-// write so, and in the case of digits; what they mean by it is the same.
+// write so, letters and digits aside, and in the case of digits; what they mean by it is the same.
 type escapes struct {
 	mark byte
 	read func(text []byte) (raw []byte, size int) // at a mark; size 0: this is no escape
@@ -23,12 +23,25 @@ func ways() []escapes {
 	return []escapes{{'\\', readJSON}, {'%', readPercent}, {'&', readEntity}, {'+', readForm}}
 }
 
-// escapable reports whether a value may be written in another way than as it is, by those who escape only what they must or might have to.
-func escapable(value string) bool {
-	return strings.ContainsFunc(value, func(r rune) bool {
+// escapable is a value that may be written in another way than as it is.
+type escapable struct {
+	value string
+	core  string // what is in it however it is written
+}
+
+// core returns the longest part of a value that nobody escapes: of letters and digits of ASCII, and of what stands in URLs as it is. It may
+// be empty.
+func core(value string) string {
+	longest := ""
+	for part := range strings.FieldsFuncSeq(value, func(r rune) bool {
 		plain := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_' || r == '.' || r == '~'
 		return !plain
-	})
+	}) {
+		if len(part) > len(longest) {
+			longest = part
+		}
+	}
+	return longest
 }
 
 func readJSON(text []byte) ([]byte, int) {

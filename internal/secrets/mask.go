@@ -22,12 +22,13 @@ const (
 // Mask hides values in what comes back from a target, which may echo what it was sent. It never changes and is safe for concurrent
 // use. A nil Mask hides nothing.
 type Mask struct {
-	values  []string // in every form that Go writes, the longest first
-	escaped []string // those of them that others may write with escapes
+	values  []string    // in every form that Go writes, the longest first
+	escaped []escapable // those of them that others may write with escapes
 }
 
 // NewMask returns a mask of values, each in the forms in which it may come back: as it is, and as JSON, URLs, forms, XML, HTML and base64
-// write it, whichever characters they escape. Values of less than 8 bytes are not masked. It returns nil where nothing is left to mask.
+// write it, whichever characters they escape beside letters and digits. Values of less than 8 bytes are not masked. It returns nil where
+// nothing is left to mask.
 func NewMask(values ...string) *Mask {
 	m := &Mask{values: formsOf(minMasked, values)}
 	if len(m.values) == 0 {
@@ -35,8 +36,8 @@ func NewMask(values ...string) *Mask {
 	}
 	for _, value := range values {
 		for _, form := range append(encoded(value), value, strings.TrimSpace(value)) {
-			if len(value) >= minMasked && len(form) >= minMasked && escapable(form) && !slices.Contains(m.escaped, form) {
-				m.escaped = append(m.escaped, form)
+			if e := (escapable{form, core(form)}); len(value) >= minMasked && len(form) >= minMasked && e.core != form && !slices.Contains(m.escaped, e) {
+				m.escaped = append(m.escaped, e)
 			}
 		}
 	}
@@ -152,11 +153,17 @@ func (m *Mask) Body(body []byte, cut bool) []byte {
 
 // unescaped returns a text without the values that are written in it with escapes.
 func (m *Mask) unescaped(text []byte) []byte {
-	if len(m.escaped) == 0 {
+	var here []string // To undo escapes is slow, and few answers hold what was sent.
+	for _, e := range m.escaped {
+		if bytes.Contains(text, []byte(e.core)) {
+			here = append(here, e.value)
+		}
+	}
+	if len(here) == 0 {
 		return text
 	}
 	for _, way := range ways() {
-		text = way.hide(text, m.escaped)
+		text = way.hide(text, here)
 	}
 	return text
 }
