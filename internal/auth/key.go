@@ -112,6 +112,8 @@ func (r KeyRequest) Check(now time.Time) error {
 		complain("name", "too_long", "must be at most 255 characters long")
 	case strings.ContainsFunc(r.Name, func(c rune) bool { return !unicode.IsPrint(c) }) || strings.TrimSpace(r.Name) != r.Name:
 		complain("name", "invalid_characters", "must be one line of readable text, without blanks at its ends")
+	case ofPlanner(r.Name):
+		complain("name", "name_reserved", "must not begin with planner:, by which hints and changes of the planner are known")
 	}
 	if len(r.Scopes) == 0 {
 		complain("scopes", "required", "must hold at least one of read, write, admin")
@@ -126,6 +128,13 @@ func (r KeyRequest) Check(now time.Time) error {
 		complain("expiresAt", "out_of_range", "must lie in the future and before the year 2200; leave it out for a key that does not expire")
 	}
 	return errs.InvalidFields(bad)
+}
+
+// ofPlanner reports whether a name reads as one of the planner's. Hints keep no more of their author than a name, and the planner replaces
+// those that are its own.
+func ofPlanner(name string) bool {
+	const mark = "planner:"
+	return len(name) >= len(mark) && strings.EqualFold(name[:len(mark)], mark)
 }
 
 // CheckOverlap returns what Rotate would refuse, as an [errs.Invalid], and writes nothing.

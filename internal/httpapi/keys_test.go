@@ -44,6 +44,8 @@ func TestBadKeys(t *testing.T) {
 		`{"name":"k","scopes":["read","read"]}`:                               {"scopes invalid_value"},
 		`{"name":"k","scopes":["read"],"secret":"mine"}`:                      {"secret unknown_field"},
 		`{"name":" k","scopes":["read"]}`:                                     {"name invalid_characters"},
+		`{"name":"planner:heuristic","scopes":["write"]}`:                     {"name name_reserved"},
+		`{"name":"Planner:x","scopes":["write"]}`:                             {"name name_reserved"},
 		`{"name":"a\nb","scopes":["read"]}`:                                   {"name invalid_characters"},
 		`{"name":"a\u202eb","scopes":["read"]}`:                               {"name invalid_characters"},
 		`{"name":"` + strings.Repeat("x", 256) + `","scopes":["read"]}`:       {"name too_long"},
