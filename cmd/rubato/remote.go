@@ -22,13 +22,35 @@ const callTimeout = time.Minute
 // remote is a server and the key for it.
 type remote struct {
 	url string
-	key string
+	key string // empty: none
 	api *client.ClientWithResponses
 }
 
 // connect finds the server: the flags win over the environment, and without an address it is the dev server that runs here. Its
 // key is sent to that server only.
 func (s *session) connect() (*remote, error) {
+	r, err := s.find()
+	if err == nil && r.key == "" {
+		err = usageError{"a key is needed for " + r.url + ": give --api-key or set " + config.APIKey}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.open()
+}
+
+// connectUnsigned finds the server for what everybody may ask it, with a key or without.
+func (s *session) connectUnsigned() (*remote, error) {
+	r, err := s.find()
+	if err != nil {
+		return nil, err
+	}
+	r.key = ""
+	return r.open()
+}
+
+// find names the server and, where one is known, the key for it.
+func (s *session) find() (*remote, error) {
 	settings, err := s.settings(config.Program{})
 	if err != nil {
 		return nil, err
@@ -41,29 +63,31 @@ func (s *session) connect() (*remote, error) {
 		r.key = s.key
 	}
 	if r.url != "" && r.key != "" {
-		return r.open()
+		return r, nil
 	}
 	dev, err := app.FindHome(s.environ).FindServer()
-	switch {
-	case r.url != "" && (err != nil || dev.URL != r.url):
-		return nil, usageError{"a key is needed for " + r.url + ": give --api-key or set " + config.APIKey}
-	case err != nil:
-		return nil, err
+	if r.url != "" && dev.URL != r.url { // Whether one runs here or not, another one is meant.
+		return r, nil
 	}
 	if r.key == "" {
 		r.key = dev.Key
 	}
 	r.url = dev.URL
-	return r.open()
+	return r, err
 }
 
-// open returns a client that signs with the key.
+// open returns a client that signs with the key, if there is one.
 func (r *remote) open() (*remote, error) {
-	api, err := client.New(r.url, r.key, client.WithHTTPClient(&http.Client{Timeout: callTimeout}), client.WithRequestEditorFn(introduce))
+	options := []client.ClientOption{client.WithHTTPClient(&http.Client{Timeout: callTimeout}), client.WithRequestEditorFn(introduce)}
+	var err error
+	if r.key == "" {
+		r.api, err = client.NewClientWithResponses(r.url, options...)
+	} else {
+		r.api, err = client.New(r.url, r.key, options...)
+	}
 	if err != nil {
 		return nil, usageError{err.Error()}
 	}
-	r.api = api
 	return r, nil
 }
 

@@ -23,7 +23,7 @@ type (
 
 // Run asks the server how it is.
 func (*serverStatusCmd) Run(ctx context.Context, s *session) error {
-	r, err := s.connect()
+	r, err := s.connectUnsigned()
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (*serverStatusCmd) Run(ctx context.Context, s *session) error {
 	}
 	_, err = r.read(r.api.GetReadinessWithResponse(ctx))
 	if problem, is := errors.AsType[*client.Problem](err); is && problem.Status == http.StatusServiceUnavailable {
-		if err := s.status(r.url, false); err != nil {
+		if err := s.unready(r.url, problem); err != nil {
 			return err
 		}
 		return silentError{}
@@ -40,22 +40,39 @@ func (*serverStatusCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return s.status(r.url, true)
+	if s.json {
+		return s.print(map[string]any{"url": r.url, "live": true, "ready": true})
+	}
+	return s.say("%s is ready", r.url)
 }
 
-func (s *session) status(url string, ready bool) error {
+// unready tells of a server that lives and cannot work, and which of its checks do not hold.
+func (s *session) unready(url string, told *client.Problem) error {
+	failing := []client.FieldError{}
+	if told.Errors != nil {
+		failing = *told.Errors
+	}
 	if s.json {
-		return s.print(map[string]any{"url": url, "live": true, "ready": ready})
+		checks := make([]map[string]string, len(failing))
+		for i, f := range failing {
+			checks[i] = map[string]string{"check": f.Field, "error": f.Message}
+		}
+		return s.print(map[string]any{"url": url, "live": true, "ready": false, "failing": checks})
 	}
-	if ready {
-		return s.say("%s is ready", url)
+	if err := s.say("%s lives and is not ready", url); err != nil {
+		return err
 	}
-	return s.say("%s lives and is not ready", url)
+	for _, f := range failing {
+		if err := s.say("%s: %s", f.Field, f.Message); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Run prints the contract as the server has it.
 func (*serverContractCmd) Run(ctx context.Context, s *session) error {
-	r, err := s.connect()
+	r, err := s.connectUnsigned()
 	if err != nil {
 		return err
 	}
