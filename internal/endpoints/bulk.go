@@ -60,6 +60,8 @@ type Upsert struct {
 type Mode struct {
 	DryRun bool // check and plan, and write nothing
 	Spread bool // give new endpoints with an interval a phase of their own, rather than a first run at once
+	// Foresight is what the dry runs before this one would have left, where they belong together; nil: they do not.
+	Foresight *Foresight
 }
 
 // Done is what became of an upsert.
@@ -91,14 +93,18 @@ func (b *Bulk) Upsert(ctx context.Context, by Actor, list []Upsert, mode Mode) (
 	for i := range list {
 		pending[i] = i
 	}
+	if mode.DryRun && mode.Foresight == nil {
+		mode.Foresight = NewForesight()
+	}
 	for len(pending) > 0 {
-		s := &step{bulk: b, by: by, mode: mode, list: list, out: out, references: map[int][]Reference{}}
+		s := &step{bulk: b, by: by, mode: mode, list: list, out: out, references: map[int][]Reference{}, keys: map[int]string{}}
 		n, err := s.plan(ctx, pending)
 		if err != nil {
 			return out, err
 		}
 		if mode.DryRun {
 			err = s.checkSecrets(ctx)
+			s.note()
 		} else {
 			err = s.write(ctx)
 		}
@@ -123,6 +129,7 @@ type step struct {
 	found   map[int]*Endpoint // what an upsert replaces
 
 	references map[int][]Reference // to secrets, of what a dry run would write
+	keys       map[int]string      // of what a dry run would write
 }
 
 // plan looks up what is stored and decides about the first of the pending upserts, as many as do not depend on each other. It
@@ -130,10 +137,12 @@ type step struct {
 func (s *step) plan(ctx context.Context, pending []int) (int, error) {
 	pending = s.distinct(pending)
 	ids, keys := s.names(pending)
+	ids = append(ids, s.mode.Foresight.holders(keys)...)
 	stored, now, err := s.bulk.store.Find(ctx, s.by.TenantID, ids, keys)
 	if err != nil {
 		return 0, err
 	}
+	s.mode.Foresight.apply(stored)
 	byID, byKey := map[ID]*Endpoint{}, map[string]*Endpoint{}
 	for _, e := range stored {
 		byID[e.ID], byKey[e.Spec.Key] = e, e
@@ -152,8 +161,8 @@ func (s *step) plan(ctx context.Context, pending []int) (int, error) {
 			used[e.ID] = true
 			s.found[i] = e
 		}
-		if other := byKey[s.list[i].Key]; e != nil && other != nil && other != e && s.list[i].Key != "" {
-			if used[other.ID] { // It may let go of the key: that one first.
+		if other := byKey[s.list[i].Key]; e != nil && other != e && s.taken(s.list[i].Key, other) {
+			if other != nil && used[other.ID] { // It may let go of the key: that one first.
 				return n, nil
 			}
 			s.refuse(i, errs.New(errs.Conflict, "key_taken", "another endpoint has this key; choose another, or edit that endpoint"))
@@ -162,6 +171,11 @@ func (s *step) plan(ctx context.Context, pending []int) (int, error) {
 		s.decide(i, now)
 	}
 	return len(pending), nil
+}
+
+// taken reports whether somebody has a key: other in the store, or one that a dry run would have created.
+func (s *step) taken(key string, other *Endpoint) bool {
+	return key != "" && (other != nil || s.mode.Foresight.takes(key))
 }
 
 // names returns the IDs and keys that upserts name.

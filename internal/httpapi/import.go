@@ -32,6 +32,9 @@ func (s *Server) ImportEndpoints(ctx context.Context, r api.ImportEndpointsReque
 	m := &importer{server: s, by: actorOf(ctx), first: defaultFirst}
 	m.mode.Spread = true
 	m.mode.DryRun = r.Params.DryRun != nil && *r.Params.DryRun == api.ImportEndpointsParamsDryRunTrue
+	if m.mode.DryRun {
+		m.mode.Foresight = endpoints.NewForesight()
+	}
 	if r.Params.From != nil {
 		m.first = int(*r.Params.From)
 	}

@@ -66,6 +66,24 @@ func TestImportCreatesReplacesAndFailsLineByLine(t *testing.T) {
 	require.Len(t, list["items"], 4)
 }
 
+// TestADryRunFollowsKeysThroughTheWholeImport hands a key on between lines that are too far apart to be looked at together.
+func TestADryRunFollowsKeysThroughTheWholeImport(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	line := func(key string) string {
+		return `"key":"` + key + `","name":"n","url":"https://a.example/","baselineIntervalMs":60000}`
+	}
+	one := s.call(t, "POST", "/v1/endpoints", "{"+line("current")).is(http.StatusCreated)["id"].(string)
+	two := s.call(t, "POST", "/v1/endpoints", "{"+line("next")).is(http.StatusCreated)["id"].(string)
+	text := `{"id":"` + one + `",` + line("old") + "\n" + strings.Repeat("[]\n", 600) + `{"id":"` + two + `",` + line("current") + "\n"
+
+	foreseen := s.imports(t, "?dryRun=true", text).summary.Summary
+	done := s.imports(t, "", text).summary.Summary
+
+	require.Equal(t, 2, done.Updated)
+	require.Equal(t, 2, foreseen.Valid)
+}
+
 func TestImportOfAnExportChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -129,6 +130,52 @@ func TestBulkHandsAKeyOn(t *testing.T) {
 	out = b.upsert(t, endpoints.Mode{}, named(two.ID, "old"), named(one.ID, "older"))
 	require.Equal(t, []endpoints.Done{endpoints.Failed, endpoints.Updated}, doneOf(out))
 	require.ErrorContains(t, out[0].Err, "another endpoint has this key")
+}
+
+// TestADryRunHandsKeysOn holds a dry run to what becomes of the same upserts: keys that are handed on, taken and let go of, in one batch
+// and over several.
+func TestADryRunHandsKeysOn(t *testing.T) {
+	t.Parallel()
+	for _, batch := range []int{100, 1} {
+		t.Run(fmt.Sprint(batch), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.at(noon())
+			var ids []endpoints.ID
+			for _, key := range []string{"a", "b", "c", "d"} {
+				ids = append(ids, b.register(t, func(s *endpoints.Spec) { s.Key, s.Name = key, "bulk" }).ID)
+			}
+			named := func(i int, key string) endpoints.Upsert {
+				u := wanted(key, nil)
+				u.ID = ids[i]
+				return u
+			}
+			list := []endpoints.Upsert{
+				named(0, "a2"), named(1, "a"), // One gives its key to another,
+				wanted("b", nil),               // whose own a new one takes,
+				named(2, "b"),                  // so that nobody else can.
+				named(3, ""), wanted("d", nil), // One has none any more.
+				wanted("a2", func(s *endpoints.Spec) { s.Name = "renamed" }), // Who moved is found by where it is.
+				named(1, "a3"), named(1, "a"), named(2, "a3"), // There and back again.
+				named(0, "a"), // Taken.
+			}
+			carry := func(mode endpoints.Mode) (done []endpoints.Outcome) {
+				for part := range slices.Chunk(list, batch) {
+					done = append(done, b.upsert(t, mode, part...)...)
+				}
+				return done
+			}
+
+			foreseen := carry(endpoints.Mode{DryRun: true, Foresight: endpoints.NewForesight()})
+			done := carry(endpoints.Mode{})
+
+			for i := range list {
+				require.Equal(t, done[i].Done, foreseen[i].Done, "line %d: %v, %v", i+1, done[i].Err, foreseen[i].Err)
+				require.Equal(t, done[i].Err == nil, foreseen[i].Err == nil, "line %d", i+1)
+				require.Equal(t, done[i].Changes, foreseen[i].Changes, "line %d", i+1)
+			}
+		})
+	}
 }
 
 func TestBulkEditOfALiveEndpointWaitsForItsFinish(t *testing.T) {
