@@ -274,14 +274,15 @@ func TestAnAlertmanagerHearsOfTheEnd(t *testing.T) {
 	b.deliver(t, b.notices)
 	b.awaitState(t, "opened", "delivered")
 	b.exec(t, "UPDATE notice_episodes SET closed_at = now()")
+	b.exec(t, "UPDATE endpoints SET name = 'Shop, mended'")
 	b.write(t, "recovered")
 	b.awaitState(t, "recovered", "delivered")
 
 	got := manager.all()
 	require.Len(t, got, 2)
 	var alerts [2][]struct {
-		Labels           map[string]string
-		StartsAt, EndsAt time.Time
+		Labels, Annotations map[string]string
+		StartsAt, EndsAt    time.Time
 	}
 	for i := range got {
 		require.Equal(t, "/am/api/v2/alerts", got[i].path)
@@ -290,6 +291,7 @@ func TestAnAlertmanagerHearsOfTheEnd(t *testing.T) {
 	}
 	require.Equal(t, alerts[0][0].Labels, alerts[1][0].Labels, "an alert is known by its labels")
 	require.Equal(t, "RubatoFailures", alerts[0][0].Labels["alertname"])
+	require.Equal(t, "Shop, mended", alerts[1][0].Annotations["endpoint"])
 	require.True(t, alerts[0][0].EndsAt.After(time.Now().Add(24*time.Hour)))
 	require.True(t, alerts[1][0].EndsAt.Before(time.Now().Add(time.Minute)))
 }

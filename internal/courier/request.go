@@ -122,7 +122,8 @@ const (
 	alertMargin = 6 * time.Hour
 )
 
-// alert is an alert of Alertmanager's API v2. What it is known by are its labels, so they are the same for all notices of an episode.
+// alert is an alert of Alertmanager's API v2. What it is known by are its labels, so they are the same for all notices of an episode: the
+// endpoint's name, which may change meanwhile, is none of them.
 type alert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -133,11 +134,13 @@ type alert struct {
 func alertsOf(p *notices.Parcel) []alert {
 	a := alert{
 		Labels: map[string]string{
-			"alertname": "Rubato" + title(string(p.Event)), "rule": p.Rule, "endpoint": p.EndpointName, "endpoint_id": p.EndpointID.String(),
+			"alertname": "Rubato" + title(string(p.Event)), "rule": p.Rule, "endpoint_id": p.EndpointID.String(),
 		},
-		Annotations: map[string]string{"summary": p.Subject(), "description": strings.Join(p.Lines(), "\n"), "notice_id": p.ID.String()},
-		StartsAt:    p.OpenedAt.UTC(),
-		EndsAt:      p.Now.UTC().Add(alertLife),
+		Annotations: map[string]string{
+			"summary": p.Subject(), "description": strings.Join(p.Lines(), "\n"), "endpoint": p.EndpointName, "notice_id": p.ID.String(),
+		},
+		StartsAt: p.OpenedAt.UTC(),
+		EndsAt:   p.Now.UTC().Add(alertLife),
 	}
 	switch {
 	case p.Test:
