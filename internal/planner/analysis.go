@@ -68,6 +68,7 @@ func (a *analysis) prepare() (err error) {
 	if a.subject, err = NewCase(a.material, a.ticket); err != nil {
 		return fmt.Errorf("putting together the case of endpoint %s: %w", a.ticket.Account.EndpointID, err)
 	}
+	a.subject.LookEvery = a.cfg.Rails.lookEvery()
 	s, err := stand(a.material.Endpoint, a.ticket.Memory, a.material.Now)
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ type Case struct {
 	Min, Max     time.Duration // the clamps
 	Tempo        time.Duration // between due times as things stand
 	Usual        time.Duration // between due times without hint and backoff
+	LookEvery    time.Duration // that the clock alone makes it be analysed at most: sooner only where something happens
 	NextRunAt    time.Time
 	IntervalHint *endpoints.Hint // in force or just expired; nil: none
 	OneShotHint  *endpoints.Hint

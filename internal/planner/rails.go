@@ -227,9 +227,12 @@ func (r Rails) again(m Memory, now time.Time, in time.Duration) (next, notBefore
 	if in <= 0 {
 		in = 5 * time.Minute
 	}
-	// Looks by the clock take half of the hour's analyses at most: the others are for what happens.
-	in = max(in, 2*rememberedFor/time.Duration(max(1, r.PerHour)))
-	return later(notBefore, now.Add(min(in, r.MaxAgain))), notBefore
+	return later(notBefore, now.Add(min(max(in, r.lookEvery()), r.MaxAgain))), notBefore
+}
+
+// lookEvery returns the least time between looks by the clock. They take half of the hour's analyses at most: the others are for what happens.
+func (r Rails) lookEvery() time.Duration {
+	return max(r.MinAgain, 2*rememberedFor/time.Duration(max(1, r.PerHour)))
 }
 
 func later(a, b time.Time) time.Time {

@@ -51,14 +51,22 @@ func (Advisor) Advise(ctx context.Context, c planner.Case, d planner.Desk) (plan
 	return planner.Verdict{Reasoning: strings.Join(said, "; ") + ".", Confidence: o.sure, NextAnalysisIn: o.next}, nil
 }
 
-// judge returns what the first rule says that applies. Who is there for its group looks at the group often.
+// judge returns what the first rule says that applies. Who is there for its group looks at the group often. Nothing is looked at sooner than
+// it can be, nor wanted more often than anything can run.
 func judge(c planner.Case) opinion {
 	o := decide(c)
 	if helper(c) && len(c.Siblings) > 0 {
 		o.next = min(o.next, groupLook)
 	}
+	o.next = max(o.next, c.LookEvery)
+	if o.every > 0 {
+		o.every = max(o.every, shortest)
+	}
 	return o
 }
+
+// shortest is the shortest interval that a hint may ask for.
+const shortest = time.Second
 
 func decide(c planner.Case) opinion {
 	rules := []func(planner.Case) (opinion, bool){wait, failing, recovering, trouble, strained, changing}
@@ -106,7 +114,7 @@ func act(ctx context.Context, c planner.Case, d planner.Desk, o opinion) (string
 }
 
 // life returns how long a hint holds: until two looks after the next one, so that one look that fails changes nothing.
-func life(o opinion) time.Duration { return bounded(3*o.next, 2*time.Minute, 2*time.Hour) }
+func life(o opinion) time.Duration { return bounded(3*o.next, 2*time.Minute, 6*time.Hour) }
 
 func bounded(d, low, high time.Duration) time.Duration { return max(low, min(d, high)) }
 

@@ -1,0 +1,46 @@
+package planner_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/planner"
+	"rubato/internal/planner/heuristic"
+	"rubato/internal/runs"
+)
+
+// TestAHintOfTheRulesLastsUntilTheNextLooks lets a group be in trouble for hours under the rails of every installation, by which an endpoint
+// is looked at every ten minutes: who watches it watches all the time.
+func TestAHintOfTheRulesLastsUntilTheNextLooks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, heuristic.New(), planner.DefaultRails())
+	spec := interval("health", 2*time.Minute)
+	spec.Labels = map[string]string{planner.GroupLabel: "shop", planner.RoleLabel: planner.RoleHealth}
+	health := w.add(spec, steady)
+	spec = interval("orders", time.Minute)
+	spec.Labels = map[string]string{planner.GroupLabel: "shop"}
+	w.add(spec, func(time.Time) answer { return answer{status: runs.Failed, code: 500} })
+
+	w.run(begin.Add(3 * time.Hour))
+
+	require.Greater(t, health.between(begin.Add(time.Hour), begin.Add(2*time.Hour)), 110, "four times as often as every two minutes:\n%s", said(health))
+}
+
+// TestTheRulesWatchWhatRunsEveryFewSeconds has a target fail whose fourth of the interval is less than a hint can ask for.
+func TestTheRulesWatchWhatRunsEveryFewSeconds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, heuristic.New(), planner.DefaultRails())
+	broken := begin.Add(time.Hour)
+	e := w.add(interval("quick", 3*time.Second), func(at time.Time) answer {
+		if at.Before(broken) {
+			return steady(at)
+		}
+		return answer{status: runs.Failed, code: 500}
+	})
+
+	w.run(broken.Add(3 * time.Minute))
+
+	require.Contains(t, said(e), "acted it fails (1 in a row): watched closely")
+}
