@@ -24,7 +24,7 @@ var (
 		`\bxox[a-z]-[\w-]{8,}`,
 		`\bAIza[\w-]{20,}`,
 		`\bya29\.[\w-]{10,}`,
-		`\brubato_[\w-]{16,}`,
+		`\brbt_[a-z2-7]{12,}`, // keys of our own
 	}, "|"))
 )
 
@@ -33,7 +33,7 @@ var (
 	schemeMarks = []string{"bearer", "basic", "digest", "negotiate", "token"}
 	shapeMarks  = []string{
 		"-----begin ", "eyj", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "akia", "asia", "ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat",
-		"npm", "whsec", "hf", "shpat", "dop_v1", "xox", "aiza", "ya29", "rubato_",
+		"npm", "whsec", "hf", "shpat", "dop_v1", "xox", "aiza", "ya29", "rbt_",
 	}
 )
 

@@ -40,7 +40,7 @@ func TestSecretsAreKnownByTheirLooks(t *testing.T) {
 	for _, secret := range []string{
 		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
 		"sk-proj-abcdefghijklmnop", "sk_live_4eC39HqLyjWDarjt", "AKIAIOSFODNN7EXAMPLE", "ghp_16C7e42F292c6912E7", "xoxb-1234-5678-abcdef",
-		"AIzaSyA-abcdefghijklmnopqrstuvwx", "whsec_MfKQ9r8GKYqrTwjUPD8", "d41d8cd98f00b204e9800998ecf8427e",
+		"AIzaSyA-abcdefghijklmnopqrstuvwx", "rbt_abcdefghijklmnopqr", "whsec_MfKQ9r8GKYqrTwjUPD8", "d41d8cd98f00b204e9800998ecf8427e",
 		"dGhpcyBpcyBhIGJhc2U2NCBwYXlsb2FkIHdpdGggMTIz",
 	} {
 		for _, text := range []string{secret, `{"note":"` + secret + `"}`, "see " + secret + ".", "a=" + secret + "&b=1"} {
@@ -68,6 +68,7 @@ func TestWhatIsWorthReadingStays(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{ "queue": {"depth": 120, "status": "busy"}, "tokens_used": 512, "ok": true }`: `{"ok":true,"queue":{"depth":120,"status":"busy"},"tokens_used":512}`,
+		"rubato_claims_claimed_total 12\n":                                              "rubato_claims_claimed_total 12",
 		"status: degraded\n\n  since 12:30":                                             "status: degraded since 12:30",
 		`{"next_run":"2026-11-21T22:30:00Z","big":12345678901234567890}`:                `{"big":12345678901234567890,"next_run":"2026-11-21T22:30:00Z"}`,
 		"Größe: 12 €, 日本語, ∑":                                                           "Größe: 12 €, 日本語, ∑",
