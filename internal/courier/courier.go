@@ -22,7 +22,15 @@ const (
 	// watchPeriod is how often episodes are looked after.
 	watchPeriod = 5 * time.Second
 
-	claimLimit = 20
+	// claimPause is the least time between two claims while notices are being sent.
+	claimPause = 100 * time.Millisecond
+
+	// How many notices are on their way at once, and as many of a rule, and of a tenant, as make it full. So receivers that hang keep no more
+	// waiting than those of their rule.
+	slots      = 48
+	ruleFull   = 4
+	tenantFull = 16
+
 	// sendTimeout bounds one attempt, and lock what is claimed for it: with a margin, so that its record comes in time.
 	sendTimeout = 15 * time.Second
 	lock        = time.Minute
@@ -31,8 +39,8 @@ const (
 
 // Outbox is where notices wait.
 type Outbox interface {
-	// Claim takes up to limit notices that are due, for as long as lock; after it anybody may take them again.
-	Claim(ctx context.Context, limit int, lock time.Duration) ([]*notices.Parcel, error)
+	// Claim takes notices that are due, as many as there is room for, for as long as lock; after it anybody may take them again.
+	Claim(ctx context.Context, room notices.Room, lock time.Duration) ([]*notices.Parcel, error)
 	// End ends a notice, unless somebody else has claimed it since; it reports whether it did.
 	End(ctx context.Context, p *notices.Parcel, state notices.State, r notices.Result) (bool, error)
 	// Postpone lets a notice be sent after a time, likewise. held says that a maintenance window keeps it.
@@ -69,11 +77,12 @@ type Courier struct {
 	channels *Channels
 	logger   *slog.Logger
 	metrics  *metrics
+	way      *way
 }
 
 // New returns a courier that does nothing until Run.
 func New(c Config) *Courier {
-	return &Courier{store: c.Store, channels: c.Channels, logger: c.Logger.With("component", "courier"), metrics: newMetrics(c.Registerer)}
+	return &Courier{store: c.Store, channels: c.Channels, logger: c.Logger.With("component", "courier"), metrics: newMetrics(c.Registerer), way: newWay()}
 }
 
 // Run delivers until ctx ends. Nothing that it meets ends it.
@@ -91,6 +100,7 @@ func (c *Courier) Run(ctx context.Context) {
 		group.Go(func() error { c.repeat(ctx, loop.name, loop.period, loop.step); return nil })
 	}
 	_ = group.Wait()
+	c.way.sends.Wait()
 }
 
 // repeat takes a step now and then. Of steps that fail in a row the first is told.
@@ -137,24 +147,39 @@ func (c *Courier) watch(ctx context.Context) error {
 	return nil
 }
 
-// deliver sends what is due until nothing is.
+// deliver sends what is due, as there is room, until nothing is left or on its way.
 func (c *Courier) deliver(ctx context.Context) error {
 	for ctx.Err() == nil {
-		list, err := c.store.Claim(ctx, claimLimit, lock)
+		if err := c.way.fault(); err != nil {
+			return err
+		}
+		list, err := c.claim(ctx)
 		if err != nil {
 			return err
 		}
-		group := new(errgroup.Group)
 		for _, p := range list {
-			group.Go(func() error {
-				return c.contain(ctx, "send", func(ctx context.Context) error { return c.handle(ctx, p) })
+			c.way.begin(p)
+			c.way.sends.Go(func() {
+				c.way.end(p, c.contain(ctx, "send", func(ctx context.Context) error { return c.handle(ctx, p) }))
 			})
 		}
-		if err := group.Wait(); err != nil || len(list) < claimLimit {
-			return err
+		if len(list) > 0 { // Others may have something as well, of which less is on its way.
+			continue
+		}
+		if !c.way.await(ctx) {
+			return nil
 		}
 	}
 	return nil
+}
+
+// claim claims what there is room for.
+func (c *Courier) claim(ctx context.Context) ([]*notices.Parcel, error) {
+	room := c.way.room()
+	if room.Limit == 0 {
+		return nil, nil
+	}
+	return c.store.Claim(ctx, room, lock)
 }
 
 // handle does with a parcel what is to be done. What was sent is recorded although ctx ends meanwhile.

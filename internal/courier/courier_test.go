@@ -368,3 +368,36 @@ func TestATestTellsWhatCameOfIt(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), "SELECT count(*) FROM notices").Scan(&count))
 	require.Zero(t, count)
 }
+
+// TestAReceiverThatHangsKeepsNobodyElseWaiting has a rule whose receiver answers nobody, with many notices for it, and another rule.
+func TestAReceiverThatHangsKeepsNobodyElseWaiting(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, _, err := b.signing.Create(t.Context(), b.by, signing.Request{})
+	require.NoError(t, err)
+	over := make(chan struct{})
+	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		select {
+		case <-q.Context().Done():
+		case <-over:
+		}
+	}))
+	t.Cleanup(hung.Close)
+	t.Cleanup(func() { close(over) })
+	hooks := receive(t)
+	b.happen(t, notices.Channel{Kind: notices.Webhook, URL: hooks.URL})
+	_, _, err = b.notices.PutRule(t.Context(), b.by, "hung", notices.Spec{
+		Event: notices.Lost, Enabled: true, Channel: notices.Channel{Kind: notices.Webhook, URL: hung.URL},
+	})
+	require.NoError(t, err)
+	b.exec(t, `WITH over AS (
+			INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, closed_at, detail, remind_at, reminders)
+			SELECT gen_random_uuid(), tenant_id, id, name, '11111111-0000-0000-0000-000000000000', event, now(), now(), '{}', 'infinity', 0
+			FROM notice_rules, generate_series(1, 150) WHERE name = 'hung' RETURNING id, tenant_id)
+		INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error)
+		SELECT audit_log_id(now()), tenant_id, id, 'opened', 0, now(), now() - interval '1 hour', 'waiting', 0, 0, false, '' FROM over`)
+
+	b.deliver(t, b.notices)
+
+	require.Eventually(t, func() bool { return len(hooks.all()) == 1 }, patience, 20*time.Millisecond, "the other rule is told")
+}

@@ -17,6 +17,7 @@ type Parcel struct {
 	Notice
 
 	TenantID       [16]byte
+	RuleID         [16]byte
 	Labels         map[string]string // of the endpoint
 	Token          int64             // the fence of the claim
 	Channel        Channel
@@ -27,6 +28,15 @@ type Parcel struct {
 	SecretsVersion int64     // of the tenant
 	Now            time.Time // in database time, when it was claimed
 	Test           bool
+}
+
+// Room is how many notices can be sent at the moment, and of whom.
+type Room struct {
+	Limit       int        // at most so many
+	PerRule     int        // at most so many of each rule
+	PerTenant   int        // likewise
+	FullRules   [][16]byte // rules of which nothing more can be sent for now
+	FullTenants [][16]byte // likewise
 }
 
 // Result is what came of an attempt to deliver a notice.

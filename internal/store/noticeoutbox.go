@@ -12,13 +12,18 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// Claim takes up to limit notices that are due, for as long as lock; after it anybody may take them again.
-func (s *Notices) Claim(ctx context.Context, limit int, lock time.Duration) (list []*notices.Parcel, err error) {
+// noticeLook is how many notices that are due are looked at for those that are claimed.
+const noticeLook = 500
+
+// Claim takes notices that are due, as many as there is room for, for as long as lock; after it anybody may take them again.
+func (s *Notices) Claim(ctx context.Context, room notices.Room, lock time.Duration) (list []*notices.Parcel, err error) {
 	claimed, err := s.db.q.NoticeClaim(ctx, s.db.pool, dbsqlc.NoticeClaimParams{
-		Now: s.db.now(), LockMs: lock.Milliseconds(), MaxRows: int32(limit), //nolint:gosec // Tens.
+		Now: s.db.now(), LockMs: lock.Milliseconds(), LookRows: noticeLook, MaxRows: int32(room.Limit), //nolint:gosec // Tens.
+		PerRule: int32(room.PerRule), PerTenant: int32(room.PerTenant), //nolint:gosec // Tens.
+		FullRules: listed(room.FullRules), FullTenants: listed(room.FullTenants),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("claiming up to %d notices: %w", limit, translate(err))
+		return nil, fmt.Errorf("claiming up to %d notices: %w", room.Limit, translate(err))
 	}
 	if len(claimed) == 0 {
 		return nil, nil
@@ -47,6 +52,14 @@ func (s *Notices) Claim(ctx context.Context, limit int, lock time.Duration) (lis
 	return list, err
 }
 
+// listed returns a list that is none in the database either, where it is empty: to be none of nothing known is not known.
+func listed(ids [][16]byte) [][16]byte {
+	if ids == nil {
+		return [][16]byte{}
+	}
+	return ids
+}
+
 func parcelOf(row dbsqlc.NoticeListClaimedRow, now time.Time) (*notices.Parcel, error) {
 	n, err := noticeOf(dbsqlc.NoticeGetRow{
 		ID: row.ID, Kind: row.Kind, Number: row.Number, CreatedAt: row.CreatedAt, State: string(notices.Waiting), Attempts: row.Attempts,
@@ -57,7 +70,7 @@ func parcelOf(row dbsqlc.NoticeListClaimedRow, now time.Time) (*notices.Parcel, 
 		return nil, err
 	}
 	p := &notices.Parcel{
-		Notice: n, TenantID: row.TenantID, Token: row.ClaimToken, RuleGone: row.Channel == nil, Untold: row.Untold, HeldUntil: row.HeldUntil,
+		Notice: n, TenantID: row.TenantID, RuleID: row.RuleID, Token: row.ClaimToken, RuleGone: row.Channel == nil, Untold: row.Untold, HeldUntil: row.HeldUntil,
 		SecretsVersion: row.SecretsVersion, Now: now,
 	}
 	if row.RemindMs != nil {

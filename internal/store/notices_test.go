@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -26,6 +27,9 @@ func rule(edit func(*notices.Spec)) notices.Spec {
 	}
 	return s
 }
+
+// room is for so many notices, whosever they are.
+func room(n int) notices.Room { return notices.Room{Limit: n, PerRule: n, PerTenant: n} }
 
 // noticed stores a rule, which is in force when it returns.
 func (b *bundle) noticed(t *testing.T, name string, edit func(*notices.Spec)) *store.Notices {
@@ -325,14 +329,14 @@ func TestAClaimOfANoticeIsFenced(t *testing.T) {
 	e := b.register(t, nil)
 	b.failOne(t, e.ID)
 	now := b.at(noon().Add(time.Hour))
-	first, err := keeper.Claim(t.Context(), 10, time.Minute)
+	first, err := keeper.Claim(t.Context(), room(10), time.Minute)
 	require.NoError(t, err)
 	require.Len(t, first, 1)
-	none, err := keeper.Claim(t.Context(), 10, time.Minute)
+	none, err := keeper.Claim(t.Context(), room(10), time.Minute)
 	require.NoError(t, err)
 	require.Empty(t, none, "it is claimed")
 	b.at(now.Add(61 * time.Second))
-	second, err := keeper.Claim(t.Context(), 10, time.Minute)
+	second, err := keeper.Claim(t.Context(), room(10), time.Minute)
 	require.NoError(t, err)
 	require.Len(t, second, 1)
 	require.Equal(t, first[0].ID, second[0].ID, "receivers know it by the same id")
@@ -357,17 +361,17 @@ func TestTheEndOfAnEpisodeIsNotToldBeforeItsBegin(t *testing.T) {
 	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	e := b.register(t, nil)
 	b.failOne(t, e.ID)
-	claimed, err := keeper.Claim(t.Context(), 10, time.Minute)
+	claimed, err := keeper.Claim(t.Context(), room(10), time.Minute)
 	require.NoError(t, err)
 	_, err = keeper.Postpone(t.Context(), claimed[0], 24*time.Hour, false, notices.Result{Error: "away"})
 	require.NoError(t, err)
 	b.passOne(t, e.ID)
 	require.Equal(t, []string{"opened", "recovered"}, b.told(t))
-	claimed, err = keeper.Claim(t.Context(), 10, time.Minute)
+	claimed, err = keeper.Claim(t.Context(), room(10), time.Minute)
 	require.NoError(t, err)
 	require.Empty(t, claimed)
 	b.at(noon().Add(26 * time.Hour))
-	claimed, err = keeper.Claim(t.Context(), 10, time.Minute)
+	claimed, err = keeper.Claim(t.Context(), room(10), time.Minute)
 	require.NoError(t, err)
 	require.Len(t, claimed, 1)
 	require.Equal(t, notices.Opened, claimed[0].Kind)
@@ -386,7 +390,7 @@ func TestAWindowHoldsWhatItCovers(t *testing.T) {
 	require.True(t, created)
 	e := b.register(t, func(s *endpoints.Spec) { s.Labels = map[string]string{"team": "shop"} })
 	b.failOne(t, e.ID)
-	claimed, err := keeper.Claim(t.Context(), 10, time.Minute)
+	claimed, err := keeper.Claim(t.Context(), room(10), time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, now.Add(time.Hour), claimed[0].HeldUntil)
 	verdict, _ := claimed[0].Judge()
@@ -395,14 +399,14 @@ func TestAWindowHoldsWhatItCovers(t *testing.T) {
 	require.NoError(t, err)
 
 	require.NoError(t, keeper.DeleteWindow(t.Context(), tenant, "upgrade"))
-	claimed, err = keeper.Claim(t.Context(), 10, time.Minute)
+	claimed, err = keeper.Claim(t.Context(), room(10), time.Minute)
 	require.NoError(t, err)
 	require.Len(t, claimed, 1, "what it held is looked at again")
 	verdict, _ = claimed[0].Judge()
 	require.Equal(t, notices.Send, verdict)
 	b.passOne(t, e.ID)
 	b.at(noon().Add(2 * time.Hour))
-	claimed, err = keeper.Claim(t.Context(), 10, time.Minute)
+	claimed, err = keeper.Claim(t.Context(), room(10), time.Minute)
 	require.NoError(t, err)
 	require.Len(t, claimed, 1)
 	verdict, why := claimed[0].Judge()
@@ -410,7 +414,7 @@ func TestAWindowHoldsWhatItCovers(t *testing.T) {
 	require.NotEmpty(t, why)
 	_, err = keeper.End(t.Context(), claimed[0], notices.Muted, notices.Result{Error: why})
 	require.NoError(t, err)
-	claimed, err = keeper.Claim(t.Context(), 10, time.Minute)
+	claimed, err = keeper.Claim(t.Context(), room(10), time.Minute)
 	require.NoError(t, err)
 	require.Len(t, claimed, 1)
 	require.Equal(t, notices.Recovered, claimed[0].Kind)
@@ -427,7 +431,7 @@ func TestAWindowKeepsNobodyFromTheEndOfWhatTheyKnow(t *testing.T) {
 	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	e := b.register(t, nil)
 	b.failOne(t, e.ID)
-	claimed, err := keeper.Claim(t.Context(), 10, time.Minute)
+	claimed, err := keeper.Claim(t.Context(), room(10), time.Minute)
 	require.NoError(t, err)
 	require.Len(t, claimed, 1)
 	_, err = keeper.End(t.Context(), claimed[0], notices.Delivered, notices.Result{StatusCode: 200})
@@ -437,7 +441,7 @@ func TestAWindowKeepsNobodyFromTheEndOfWhatTheyKnow(t *testing.T) {
 	_, _, err = keeper.PutWindow(t.Context(), tenant, "upgrade", notices.WindowSpec{StartsAt: now, EndsAt: end})
 	require.NoError(t, err)
 	b.passOne(t, e.ID)
-	claimed, err = keeper.Claim(t.Context(), 10, time.Minute)
+	claimed, err = keeper.Claim(t.Context(), room(10), time.Minute)
 	require.NoError(t, err)
 	require.Len(t, claimed, 1)
 	verdict, _ := claimed[0].Judge()
@@ -445,7 +449,7 @@ func TestAWindowKeepsNobodyFromTheEndOfWhatTheyKnow(t *testing.T) {
 	_, err = keeper.Postpone(t.Context(), claimed[0], claimed[0].HeldUntil.Sub(claimed[0].Now), true, notices.Result{})
 	require.NoError(t, err)
 	b.at(end.Add(time.Second))
-	claimed, err = keeper.Claim(t.Context(), 10, time.Minute)
+	claimed, err = keeper.Claim(t.Context(), room(10), time.Minute)
 	require.NoError(t, err)
 	require.Len(t, claimed, 1)
 	require.Equal(t, notices.Recovered, claimed[0].Kind)
@@ -477,7 +481,7 @@ func TestADeadNoticeIsSentAgainUnderItsID(t *testing.T) {
 	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	e := b.register(t, nil)
 	b.failOne(t, e.ID)
-	claimed, err := keeper.Claim(t.Context(), 1, time.Minute)
+	claimed, err := keeper.Claim(t.Context(), room(1), time.Minute)
 	require.NoError(t, err)
 	_, err = keeper.RetryNotice(t.Context(), tenant, claimed[0].ID)
 	require.Equal(t, errs.Conflict, errs.CodeOf(err), "it is not dead")
@@ -490,7 +494,7 @@ func TestADeadNoticeIsSentAgainUnderItsID(t *testing.T) {
 	again, err := keeper.RetryNotice(t.Context(), tenant, claimed[0].ID)
 	require.NoError(t, err)
 	require.Equal(t, notices.Waiting, again.State)
-	claimed, err = keeper.Claim(t.Context(), 1, time.Minute)
+	claimed, err = keeper.Claim(t.Context(), room(1), time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, again.ID, claimed[0].ID)
 	_, err = keeper.RetryNotice(t.Context(), endpoints.Actor{TenantID: [16]byte{9}}, again.ID)
@@ -510,4 +514,42 @@ func TestARuleNamesOnlyWhatTheTenantHas(t *testing.T) {
 	require.Equal(t, "endpoint_unknown", fields[0].Code)
 	require.Equal(t, "secret_unknown", fields[1].Code)
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM notice_rules"))
+}
+
+// TestAClaimOfNoticesTakesSomeOfEach has two rules with three notices each.
+func TestAClaimOfNoticesTakesSomeOfEach(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	keeper := b.noticed(t, "one", func(s *notices.Spec) { s.Failures = 1 })
+	b.noticed(t, "two", func(s *notices.Spec) { s.Failures = 1 })
+	require.NoError(t, keeper.Refresh(t.Context()))
+	for range 3 {
+		b.register(t, nil)
+	}
+	for _, c := range b.claim(t, worker{1}, time.Hour) {
+		for _, s := range b.start(t, worker{1}, c) {
+			b.finish(t, worker{1}, 0, fail(worker{1}, c, s))
+		}
+	}
+	claim := func(r notices.Room) (rules []string, ids [][16]byte) {
+		list, err := keeper.Claim(t.Context(), r, time.Minute)
+		require.NoError(t, err)
+		for _, p := range list {
+			rules, ids = append(rules, p.Rule), append(ids, p.RuleID)
+		}
+		slices.Sort(rules)
+		return rules, ids
+	}
+	tenants := [][16]byte{tenant.TenantID}
+
+	none, _ := claim(notices.Room{Limit: 10, PerRule: 10, PerTenant: 10, FullTenants: tenants})
+	require.Empty(t, none, "the tenant is full")
+	some, _ := claim(notices.Room{Limit: 10, PerRule: 10, PerTenant: 1})
+	require.Len(t, some, 1)
+	rest, ids := claim(notices.Room{Limit: 10, PerRule: 1, PerTenant: 10})
+	require.Equal(t, []string{"one", "two"}, rest)
+	last, _ := claim(notices.Room{Limit: 10, PerRule: 10, PerTenant: 10, FullRules: ids[:1]})
+	require.NotEmpty(t, last)
+	require.Len(t, slices.Compact(last), 1, "a rule is full")
 }

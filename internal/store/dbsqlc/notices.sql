@@ -232,19 +232,37 @@ SELECT audit_log_id(sqlc.arg('now')), reminded.tenant_id, reminded.id, 'reminder
 FROM reminded;
 
 -- name: NoticeClaim :many
--- Takes notices that are due, under a token that fences what is written about them. A notice waits for those of its episode before it.
+-- Takes notices that are due, under a token that fences what is written about them. A notice waits for those of its episode before it. Of
+-- each rule and each tenant it takes some, so that nobody waits for a receiver of somebody else: it looks at those that are due first, and
+-- passes over the rules and tenants of which enough is being sent.
 UPDATE notices n
 SET due_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + sqlc.arg('lock_ms')::bigint * interval '1 ms',
     claim_token = n.claim_token + 1
 WHERE n.id = ANY (ARRAY(
     SELECT w.id
     FROM notices w
-    WHERE w.state = 'waiting'
+    WHERE w.id = ANY (ARRAY(
+        SELECT ranked.id
+        FROM (SELECT f.id, f.due_at,
+                     row_number() OVER (PARTITION BY f.rule_id ORDER BY f.due_at, f.id) AS of_rule,
+                     row_number() OVER (PARTITION BY f.tenant_id ORDER BY f.due_at, f.id) AS of_tenant
+              FROM (SELECT d.id, d.tenant_id, d.due_at, ep.rule_id
+                    FROM notices d
+                             JOIN notice_episodes ep ON ep.id = d.episode_id
+                    WHERE d.state = 'waiting'
+                      AND d.due_at <= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
+                      AND d.tenant_id <> ALL (sqlc.arg('full_tenants')::uuid[])
+                      AND ep.rule_id <> ALL (sqlc.arg('full_rules')::uuid[])
+                      AND NOT EXISTS (SELECT 1 FROM notices b -- By its episode, not through all that wait.
+                                      WHERE b.episode_id = d.episode_id AND b.ended_at IS NULL
+                                        AND (b.kind = 'recovered', b.number) < (d.kind = 'recovered', d.number))
+                    ORDER BY d.due_at
+                    LIMIT sqlc.arg('look_rows')) f) ranked
+        WHERE ranked.of_rule <= sqlc.arg('per_rule')::int AND ranked.of_tenant <= sqlc.arg('per_tenant')::int
+        ORDER BY ranked.due_at
+        LIMIT sqlc.arg('max_rows')))
+      AND w.state = 'waiting'
       AND w.due_at <= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
-      AND NOT EXISTS (SELECT 1 FROM notices b WHERE b.episode_id = w.episode_id AND b.state = 'waiting'
-                                                 AND (b.kind = 'recovered', b.number) < (w.kind = 'recovered', w.number))
-    ORDER BY w.due_at
-    LIMIT sqlc.arg('max_rows')
     FOR UPDATE SKIP LOCKED))
 RETURNING n.id, n.claim_token;
 
@@ -252,7 +270,7 @@ RETURNING n.id, n.claim_token;
 -- What is to be told, and by which rule. A maintenance window that holds it is told by its end. Of an episode whose begin nobody was told,
 -- nobody is told anything else.
 SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_token, n.held,
-       ep.id AS episode_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail,
+       ep.id AS episode_id, ep.rule_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail,
        e.name AS endpoint_name, e.labels AS endpoint_labels, t.secrets_version,
        r.channel, r.remind_ms,
        (n.kind <> 'opened' AND EXISTS (SELECT 1

@@ -65,20 +65,41 @@ SET due_at = coalesce($1::timestamptz, clock_timestamp()) + $2::bigint * interva
 WHERE n.id = ANY (ARRAY(
     SELECT w.id
     FROM notices w
-    WHERE w.state = 'waiting'
+    WHERE w.id = ANY (ARRAY(
+        SELECT ranked.id
+        FROM (SELECT f.id, f.due_at,
+                     row_number() OVER (PARTITION BY f.rule_id ORDER BY f.due_at, f.id) AS of_rule,
+                     row_number() OVER (PARTITION BY f.tenant_id ORDER BY f.due_at, f.id) AS of_tenant
+              FROM (SELECT d.id, d.tenant_id, d.due_at, ep.rule_id
+                    FROM notices d
+                             JOIN notice_episodes ep ON ep.id = d.episode_id
+                    WHERE d.state = 'waiting'
+                      AND d.due_at <= coalesce($1::timestamptz, clock_timestamp())
+                      AND d.tenant_id <> ALL ($3::uuid[])
+                      AND ep.rule_id <> ALL ($4::uuid[])
+                      AND NOT EXISTS (SELECT 1 FROM notices b -- By its episode, not through all that wait.
+                                      WHERE b.episode_id = d.episode_id AND b.ended_at IS NULL
+                                        AND (b.kind = 'recovered', b.number) < (d.kind = 'recovered', d.number))
+                    ORDER BY d.due_at
+                    LIMIT $5) f) ranked
+        WHERE ranked.of_rule <= $6::int AND ranked.of_tenant <= $7::int
+        ORDER BY ranked.due_at
+        LIMIT $8))
+      AND w.state = 'waiting'
       AND w.due_at <= coalesce($1::timestamptz, clock_timestamp())
-      AND NOT EXISTS (SELECT 1 FROM notices b WHERE b.episode_id = w.episode_id AND b.state = 'waiting'
-                                                 AND (b.kind = 'recovered', b.number) < (w.kind = 'recovered', w.number))
-    ORDER BY w.due_at
-    LIMIT $3
     FOR UPDATE SKIP LOCKED))
 RETURNING n.id, n.claim_token
 `
 
 type NoticeClaimParams struct {
-	Now     *time.Time
-	LockMs  int64
-	MaxRows int32
+	Now         *time.Time
+	LockMs      int64
+	FullTenants []UUID
+	FullRules   []UUID
+	LookRows    int32
+	PerRule     int32
+	PerTenant   int32
+	MaxRows     int32
 }
 
 type NoticeClaimRow struct {
@@ -86,9 +107,20 @@ type NoticeClaimRow struct {
 	ClaimToken int64
 }
 
-// Takes notices that are due, under a token that fences what is written about them. A notice waits for those of its episode before it.
+// Takes notices that are due, under a token that fences what is written about them. A notice waits for those of its episode before it. Of
+// each rule and each tenant it takes some, so that nobody waits for a receiver of somebody else: it looks at those that are due first, and
+// passes over the rules and tenants of which enough is being sent.
 func (q *Queries) NoticeClaim(ctx context.Context, db DBTX, arg NoticeClaimParams) ([]NoticeClaimRow, error) {
-	rows, err := db.Query(ctx, noticeClaim, arg.Now, arg.LockMs, arg.MaxRows)
+	rows, err := db.Query(ctx, noticeClaim,
+		arg.Now,
+		arg.LockMs,
+		arg.FullTenants,
+		arg.FullRules,
+		arg.LookRows,
+		arg.PerRule,
+		arg.PerTenant,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -422,7 +454,7 @@ func (q *Queries) NoticeList(ctx context.Context, db DBTX, arg NoticeListParams)
 
 const noticeListClaimed = `-- name: NoticeListClaimed :many
 SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_token, n.held,
-       ep.id AS episode_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail,
+       ep.id AS episode_id, ep.rule_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail,
        e.name AS endpoint_name, e.labels AS endpoint_labels, t.secrets_version,
        r.channel, r.remind_ms,
        (n.kind <> 'opened' AND EXISTS (SELECT 1
@@ -459,6 +491,7 @@ type NoticeListClaimedRow struct {
 	ClaimToken     int64
 	Held           bool
 	EpisodeID      UUID
+	RuleID         UUID
 	Rule           string
 	Event          string
 	EndpointID     UUID
@@ -495,6 +528,7 @@ func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeList
 			&i.ClaimToken,
 			&i.Held,
 			&i.EpisodeID,
+			&i.RuleID,
 			&i.Rule,
 			&i.Event,
 			&i.EndpointID,
