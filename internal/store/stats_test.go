@@ -109,3 +109,35 @@ func TestWorkersThatSayNothingAreSilent(t *testing.T) {
 	}
 	require.Equal(t, []stats.WorkerState{stats.Active, stats.Active, stats.Silent, stats.Inactive}, states)
 }
+
+// TestAnotherTenantsBacklogHidesNothing has more due of one tenant, and for longer, than is counted; one of the other's claims is over.
+func TestAnotherTenantsBacklogHidesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.fill(t, stats.DueRows, now.Add(-(stats.DueRows+3600)*time.Second))
+	one := b.fillTenant(t, "one", 3, now.Add(-time.Minute))
+
+	got, err := store.NewStats(b.db).Overview(t.Context(), one)
+
+	require.NoError(t, err)
+	require.EqualValues(t, 3, got.Due)
+	require.Equal(t, time.Minute, got.OldestDue)
+}
+
+// TestWhatAClaimThatIsOverHeldIsDue has a worker that died before it started anything.
+func TestWhatAClaimThatIsOverHeldIsDue(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.fill(t, 2, now.Add(-time.Minute))
+	reader := store.NewStats(b.db)
+	require.Len(t, b.claim(t, worker{1}, time.Hour), 2)
+	got, err := reader.Overview(t.Context(), store.DefaultTenant)
+	require.NoError(t, err)
+	require.Zero(t, got.Due, "they are held")
+	b.exec(t, "UPDATE schedules SET due_at = $1", now.Add(-time.Second))
+	got, err = reader.Overview(t.Context(), store.DefaultTenant)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, got.Due)
+}

@@ -27,23 +27,39 @@ GROUP BY w.window_ms
 ORDER BY w.window_ms;
 
 -- name: TenantGauge :one
--- How many endpoints of a tenant could be claimed at this moment, for how long the first has waited, and how many runs are live. It
--- looks at the head of the index on due_at and no further than max_rows.
+-- How many endpoints of a tenant could be claimed at this moment, for how long the first has waited, and how many runs are live. What
+-- nobody has claimed is found by its tenant, however much of others is due, and what claims held that are over at the head of the index on
+-- due_at; neither look goes further than max_rows.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
-), due AS MATERIALIZED (
+), free AS MATERIALIZED (
     SELECT s.endpoint_id, s.planned_at
+    FROM schedules s
+    WHERE s.tenant_id = sqlc.arg('tenant_id')::uuid
+      AND s.claimed_by IS NULL
+      AND s.due_at <= (SELECT now FROM clock)
+    ORDER BY s.due_at
+    LIMIT sqlc.arg('max_rows')::int
+), head AS MATERIALIZED (
+    SELECT s.endpoint_id, s.planned_at, s.tenant_id, s.claimed_by
     FROM schedules s
     WHERE s.due_at <= (SELECT now FROM clock)
     ORDER BY s.due_at
     LIMIT sqlc.arg('max_rows')::int
+), due AS MATERIALIZED (
+    SELECT f.endpoint_id, f.planned_at
+    FROM free f
+    UNION ALL
+    SELECT h.endpoint_id, h.planned_at
+    FROM head h
+    WHERE h.claimed_by IS NOT NULL
+      AND h.tenant_id = sqlc.arg('tenant_id')::uuid
 )
 SELECT (SELECT now FROM clock)::timestamptz AS at,
-       count(*)::bigint AS due,
+       least(count(*), sqlc.arg('max_rows')::int)::bigint AS due,
        coalesce(extract(EPOCH FROM (SELECT now FROM clock) - min(d.planned_at)), 0)::float8 AS oldest_seconds,
        (SELECT count(*) FROM live_runs l WHERE l.tenant_id = sqlc.arg('tenant_id')::uuid)::bigint AS running
 FROM due d
-JOIN endpoints e ON e.id = d.endpoint_id AND e.tenant_id = sqlc.arg('tenant_id')::uuid
 WHERE NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = d.endpoint_id);
 
 -- name: TenantRuns :many

@@ -99,27 +99,42 @@ func (q *Queries) EndpointHealth(ctx context.Context, db DBTX, arg EndpointHealt
 
 const tenantGauge = `-- name: TenantGauge :one
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
-), due AS MATERIALIZED (
+    SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
+), free AS MATERIALIZED (
     SELECT s.endpoint_id, s.planned_at
+    FROM schedules s
+    WHERE s.tenant_id = $2::uuid
+      AND s.claimed_by IS NULL
+      AND s.due_at <= (SELECT now FROM clock)
+    ORDER BY s.due_at
+    LIMIT $1::int
+), head AS MATERIALIZED (
+    SELECT s.endpoint_id, s.planned_at, s.tenant_id, s.claimed_by
     FROM schedules s
     WHERE s.due_at <= (SELECT now FROM clock)
     ORDER BY s.due_at
-    LIMIT $3::int
+    LIMIT $1::int
+), due AS MATERIALIZED (
+    SELECT f.endpoint_id, f.planned_at
+    FROM free f
+    UNION ALL
+    SELECT h.endpoint_id, h.planned_at
+    FROM head h
+    WHERE h.claimed_by IS NOT NULL
+      AND h.tenant_id = $2::uuid
 )
 SELECT (SELECT now FROM clock)::timestamptz AS at,
-       count(*)::bigint AS due,
+       least(count(*), $1::int)::bigint AS due,
        coalesce(extract(EPOCH FROM (SELECT now FROM clock) - min(d.planned_at)), 0)::float8 AS oldest_seconds,
-       (SELECT count(*) FROM live_runs l WHERE l.tenant_id = $1::uuid)::bigint AS running
+       (SELECT count(*) FROM live_runs l WHERE l.tenant_id = $2::uuid)::bigint AS running
 FROM due d
-JOIN endpoints e ON e.id = d.endpoint_id AND e.tenant_id = $1::uuid
 WHERE NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = d.endpoint_id)
 `
 
 type TenantGaugeParams struct {
+	MaxRows  int32
 	TenantID UUID
 	Now      *time.Time
-	MaxRows  int32
 }
 
 type TenantGaugeRow struct {
@@ -129,10 +144,11 @@ type TenantGaugeRow struct {
 	Running       int64
 }
 
-// How many endpoints of a tenant could be claimed at this moment, for how long the first has waited, and how many runs are live. It
-// looks at the head of the index on due_at and no further than max_rows.
+// How many endpoints of a tenant could be claimed at this moment, for how long the first has waited, and how many runs are live. What
+// nobody has claimed is found by its tenant, however much of others is due, and what claims held that are over at the head of the index on
+// due_at; neither look goes further than max_rows.
 func (q *Queries) TenantGauge(ctx context.Context, db DBTX, arg TenantGaugeParams) (TenantGaugeRow, error) {
-	row := db.QueryRow(ctx, tenantGauge, arg.TenantID, arg.Now, arg.MaxRows)
+	row := db.QueryRow(ctx, tenantGauge, arg.MaxRows, arg.TenantID, arg.Now)
 	var i TenantGaugeRow
 	err := row.Scan(
 		&i.At,
