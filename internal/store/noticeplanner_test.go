@@ -100,3 +100,38 @@ func TestAPauseByThePlannerIsToldAndItsHintsAreNot(t *testing.T) {
 	require.NoError(t, keeper.Watch(t.Context()))
 	require.Equal(t, []string{"opened", "recovered"}, p.told(t), "it ends by itself")
 }
+
+// TestWhatNobodyDecidedStaysExpired has a newer suggestion take the place of one in its time, and of one that was over.
+func TestWhatNobodyDecidedStaysExpired(t *testing.T) {
+	t.Parallel()
+	p := setupPlanning(t)
+	now := p.at(noon())
+	e := p.endpoint(t, nil)
+	var ids []planner.SuggestionID
+	suggest := func() {
+		c := p.suggests(e, now)
+		require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], c))
+		ids = append(ids, c.Suggestion.ID)
+	}
+	suggest()
+	now = p.at(now.Add(time.Minute))
+	suggest()
+	now = p.at(now.Add(2 * time.Hour))
+	suggest()
+	in := func(state planner.SuggestionState) (found []planner.SuggestionID) {
+		list, err := p.reviews.Suggestions(t.Context(), planner.SuggestionFilter{TenantID: tenant.TenantID, State: state, Limit: 10})
+		require.NoError(t, err)
+		for _, s := range list {
+			require.True(t, state == "" || s.State == state, "%s among the %s", s.State, state)
+			require.Equal(t, s.State == planner.Replaced, !s.DecidedAt.IsZero())
+			found = append(found, s.ID)
+		}
+		return found
+	}
+
+	require.Equal(t, ids[2:], in(planner.Pending))
+	require.Equal(t, ids[1:2], in(planner.Expired))
+	require.Equal(t, ids[:1], in(planner.Replaced))
+	require.Empty(t, in(planner.Approved))
+	require.Len(t, in(""), 3)
+}

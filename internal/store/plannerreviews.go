@@ -100,18 +100,19 @@ func (s *PlannerReviews) Suggestions(ctx context.Context, f planner.SuggestionFi
 	return list, err
 }
 
-// suggestionPage returns what is asked of the database for a filter. Rows know no expiry: what waits past its end has expired.
+// suggestionPage returns what is asked of the database for a filter. Rows know no expiry: what waited past its end has expired.
 func suggestionPage(f planner.SuggestionFilter, now time.Time) dbsqlc.PlannerSuggestionListParams {
 	p := dbsqlc.PlannerSuggestionListParams{
-		TenantID: f.TenantID, EndpointID: given(f.EndpointID), State: optionalText(string(f.State)), Before: given(f.Before),
+		TenantID: f.TenantID, EndpointID: given(f.EndpointID), Before: given(f.Before),
 		MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
 	}
 	switch f.State {
-	case planner.Pending:
-		p.OpenAt = &now
+	case planner.Pending, planner.Replaced:
+		p.States, p.OpenAt = []string{string(f.State)}, &now
 	case planner.Expired:
-		p.State, p.OverAt = new(string(planner.Pending)), &now
-	case planner.Approved, planner.Rejected, planner.Replaced:
+		p.States, p.OverAt = []string{string(planner.Pending), string(planner.Replaced)}, &now
+	case planner.Approved, planner.Rejected:
+		p.States = []string{string(f.State)}
 	}
 	return p
 }

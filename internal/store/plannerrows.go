@@ -126,8 +126,9 @@ func suggestionOf(row dbsqlc.PlannerSuggestion, now time.Time) (planner.Suggesti
 		Advisor: row.Advisor, Version: row.Version, Reasoning: row.Reasoning, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
 		State: planner.SuggestionState(row.State), DecidedAt: instant(row.DecidedAt), DecidedBy: text(row.DecidedBy),
 	}
-	if s.State == planner.Pending && !s.ExpiresAt.After(now) {
-		s.State = planner.Expired
+	waited := s.State == planner.Pending && !s.ExpiresAt.After(now) || s.State == planner.Replaced && !s.ExpiresAt.After(s.DecidedAt)
+	if waited { // Nobody decided in its time, whatever took its place since.
+		s.State, s.DecidedAt = planner.Expired, time.Time{}
 	}
 	var stored storedPlan
 	err := readJSON(row.Plan, &stored, "suggestion "+s.ID.String())

@@ -247,15 +247,16 @@ WHERE id = @id AND tenant_id = @tenant_id AND state = 'pending' AND expires_at >
 RETURNING *;
 
 -- name: PlannerSuggestionList :many
--- The suggestions of a tenant in a state as rows keep it, that are open or over at an instant: one that waits past its end has expired.
+-- The suggestions of a tenant in some states as rows keep them, which were decided or replaced in their time, or were not: what waits at an
+-- instant is judged by that. One that nobody decided in its time has expired, also where a newer one took its place since.
 SELECT *
 FROM planner_suggestions
 WHERE tenant_id = @tenant_id
   AND (sqlc.narg('endpoint_id')::uuid IS NULL OR endpoint_id = sqlc.narg('endpoint_id'))
   AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
-  AND (sqlc.narg('state')::text IS NULL OR state = sqlc.narg('state'))
-  AND (sqlc.narg('open_at')::timestamptz IS NULL OR expires_at > sqlc.narg('open_at'))
-  AND (sqlc.narg('over_at')::timestamptz IS NULL OR expires_at <= sqlc.narg('over_at'))
+  AND (sqlc.narg('states')::text[] IS NULL OR state = ANY (sqlc.narg('states')::text[]))
+  AND (sqlc.narg('open_at')::timestamptz IS NULL OR expires_at > coalesce(decided_at, sqlc.narg('open_at')))
+  AND (sqlc.narg('over_at')::timestamptz IS NULL OR expires_at <= coalesce(decided_at, sqlc.narg('over_at')))
 ORDER BY id DESC
 LIMIT sqlc.arg('max_rows')::int;
 

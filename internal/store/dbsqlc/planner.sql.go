@@ -851,9 +851,9 @@ FROM planner_suggestions
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
   AND ($3::uuid IS NULL OR id < $3)
-  AND ($4::text IS NULL OR state = $4)
-  AND ($5::timestamptz IS NULL OR expires_at > $5)
-  AND ($6::timestamptz IS NULL OR expires_at <= $6)
+  AND ($4::text[] IS NULL OR state = ANY ($4::text[]))
+  AND ($5::timestamptz IS NULL OR expires_at > coalesce(decided_at, $5))
+  AND ($6::timestamptz IS NULL OR expires_at <= coalesce(decided_at, $6))
 ORDER BY id DESC
 LIMIT $7::int
 `
@@ -862,19 +862,20 @@ type PlannerSuggestionListParams struct {
 	TenantID   UUID
 	EndpointID *UUID
 	Before     *UUID
-	State      *string
+	States     []string
 	OpenAt     *time.Time
 	OverAt     *time.Time
 	MaxRows    int32
 }
 
-// The suggestions of a tenant in a state as rows keep it, that are open or over at an instant: one that waits past its end has expired.
+// The suggestions of a tenant in some states as rows keep them, which were decided or replaced in their time, or were not: what waits at an
+// instant is judged by that. One that nobody decided in its time has expired, also where a newer one took its place since.
 func (q *Queries) PlannerSuggestionList(ctx context.Context, db DBTX, arg PlannerSuggestionListParams) ([]PlannerSuggestion, error) {
 	rows, err := db.Query(ctx, plannerSuggestionList,
 		arg.TenantID,
 		arg.EndpointID,
 		arg.Before,
-		arg.State,
+		arg.States,
 		arg.OpenAt,
 		arg.OverAt,
 		arg.MaxRows,
