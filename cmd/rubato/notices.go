@@ -294,7 +294,9 @@ func (cmd *noticesTestCmd) Run(ctx context.Context, s *session) error {
 	case s.json:
 		err = s.print(raw)
 	case x.Delivered:
-		err = s.say("delivered, after %s", milliseconds(x.DurationMs))
+		if err = s.say("delivered, after %s", milliseconds(x.DurationMs)); err == nil && text(x.Error) != "" {
+			err = s.say("%s", text(x.Error))
+		}
 	default:
 		err = s.say("not delivered: %s", text(x.Error))
 	}

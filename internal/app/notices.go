@@ -21,7 +21,7 @@ func (c *core) channels() *courier.Channels {
 	return courier.NewChannels(courier.ChannelsConfig{
 		Secrets: c.vault, Caller: c.outbound(), Allowances: c.allowed, Tests: store.NewNotices(c.db),
 		Mail: courier.Mail{
-			Address: s.Address, From: s.From, Username: s.Username, Password: s.Password, Security: courier.Security(s.Security),
+			Address: s.Address, From: s.From, Username: s.Username, Password: s.Password, Security: courier.Security(s.Security), Domains: s.Domains,
 		},
 	})
 }

@@ -71,10 +71,11 @@ func (c *Channels) Test(ctx context.Context, by auditlog.Actor, r notices.Rule) 
 // send sends a parcel once, by its channel.
 func (c *Channels) send(ctx context.Context, p *notices.Parcel) notices.Result {
 	if p.Channel.Kind == notices.Email {
-		if err := c.cfg.Mail.send(ctx, p); err != nil {
+		note, err := c.cfg.Mail.send(ctx, p)
+		if err != nil {
 			return failed(err)
 		}
-		return notices.Result{}
+		return notices.Result{Note: note}
 	}
 	set, err := c.cfg.Secrets.At(ctx, p.TenantID, p.SecretsVersion)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"mime/quotedprintable"
 	"net"
 	"net/smtp"
+	"net/textproto"
 	"strings"
 	"time"
 
@@ -36,26 +37,32 @@ type Mail struct {
 	Username string // empty: nobody signs in
 	Password string
 	Security Security
+	Domains  []string    // to which mail may go, in lower case; nil: to all
 	Session  *tls.Config // how the TLS session is checked; nil: by the roots of the system
 }
 
-// send sends a parcel as one message to all recipients of its channel.
-func (m Mail) send(ctx context.Context, p *notices.Parcel) error {
+// send sends a parcel as one message to the recipients of its channel. What the note tells kept it from some of them: they get none, and the
+// others no second one.
+func (m Mail) send(ctx context.Context, p *notices.Parcel) (note string, err error) {
 	if m.Address == "" || m.From == "" {
-		return ErrNoMail
+		return "", ErrNoMail
+	}
+	to, err := m.allowed(p.Channel.To)
+	if err != nil {
+		return "", err
 	}
 	host, _, err := net.SplitHostPort(m.Address)
 	if err != nil {
-		return fmt.Errorf("reading the address of the mail server: %w", err)
+		return "", fmt.Errorf("reading the address of the mail server: %w", err)
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", m.Address)
 	if err != nil {
-		return errors.New("the mail server cannot be reached")
+		return "", errors.New("the mail server cannot be reached")
 	}
 	defer func() { _ = conn.Close() }()
 	if deadline, bounded := ctx.Deadline(); bounded {
 		if err := conn.SetDeadline(deadline); err != nil {
-			return fmt.Errorf("bounding the talk with the mail server: %w", err)
+			return "", fmt.Errorf("bounding the talk with the mail server: %w", err)
 		}
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // Who gives up waits for no server.
@@ -65,13 +72,42 @@ func (m Mail) send(ctx context.Context, p *notices.Parcel) error {
 	}
 	client, err := smtp.NewClient(conn, host)
 	if err != nil {
-		return mailError("greeting", err)
+		return "", mailError("greeting", err)
 	}
 	defer func() { _ = client.Close() }()
 	if err := m.secure(client, host); err != nil {
-		return err
+		return "", err
 	}
-	return m.hand(client, p)
+	taken, refusal, err := m.hand(client, p, to)
+	if err != nil {
+		return "", err
+	}
+	return shortfall(len(p.Channel.To), len(to), taken, refusal), nil
+}
+
+// allowed returns the recipients to whose domains mail may go as things stand: the rule may be older than the word of the operator.
+func (m Mail) allowed(recipients []string) (to []string, err error) {
+	for _, address := range recipients {
+		if notices.JudgeRecipient(address, true, m.Domains) == nil {
+			to = append(to, address)
+		}
+	}
+	if len(to) == 0 {
+		return nil, errors.New("no recipient is at a domain that the operator allows")
+	}
+	return to, nil
+}
+
+// shortfall tells who of all recipients got nothing, and why; empty: nobody.
+func shortfall(all, allowed, taken int, refusal error) string {
+	var words []string
+	if n := all - allowed; n > 0 {
+		words = append(words, fmt.Sprintf("%d of %d recipients at domains that the operator does not allow got nothing", n, all))
+	}
+	if n := allowed - taken; n > 0 {
+		words = append(words, fmt.Sprintf("%d of %d recipients got nothing: %s", n, all, refusal))
+	}
+	return strings.Join(words, "; ")
 }
 
 func (m Mail) session(host string) *tls.Config {
@@ -105,28 +141,38 @@ func (m Mail) secure(client *smtp.Client, host string) error {
 	return nil
 }
 
-// hand gives the server the message.
-func (m Mail) hand(client *smtp.Client, p *notices.Parcel) error {
+// hand gives the server the message, for those of the recipients that it takes. A refusal for good of some keeps it from nobody else.
+func (m Mail) hand(client *smtp.Client, p *notices.Parcel, to []string) (taken int, refusal, err error) {
 	if err := client.Mail(m.From); err != nil {
-		return mailError("MAIL", err)
+		return 0, nil, mailError("MAIL", err)
 	}
-	for _, to := range p.Channel.To {
-		if err := client.Rcpt(to); err != nil {
-			return mailError("RCPT", err)
+	for _, address := range to {
+		err := client.Rcpt(address)
+		told, answered := errors.AsType[*textproto.Error](err)
+		switch {
+		case err == nil:
+			taken++
+		case answered && told.Code >= 500:
+			refusal = mailError("RCPT", err)
+		default:
+			return 0, nil, mailError("RCPT", err)
 		}
+	}
+	if taken == 0 {
+		return 0, nil, refusal
 	}
 	w, err := client.Data()
 	if err != nil {
-		return mailError("DATA", err)
+		return 0, nil, mailError("DATA", err)
 	}
-	if _, err := w.Write(m.message(p)); err != nil {
-		return mailError("DATA", err)
+	if _, err := w.Write(m.message(p, to)); err != nil {
+		return 0, nil, mailError("DATA", err)
 	}
 	if err := w.Close(); err != nil {
-		return mailError("DATA", err)
+		return 0, nil, mailError("DATA", err)
 	}
 	_ = client.Quit() // The message is the server's already.
-	return nil
+	return taken, refusal, nil
 }
 
 // mailError names the step that failed. What a server answers is kept to its code: it may be anything.
@@ -139,13 +185,13 @@ func mailError(step string, err error) error {
 }
 
 // message returns the text of the mail. Notices of one episode share a thread. The ID is the notice's, however often it is sent.
-func (m Mail) message(p *notices.Parcel) []byte {
+func (m Mail) message(p *notices.Parcel, to []string) []byte {
 	domain := m.From[strings.LastIndexByte(m.From, '@')+1:]
 	thread := "<" + p.EpisodeID.String() + "@" + domain + ">"
 	var b bytes.Buffer
 	header := func(name, value string) { _, _ = fmt.Fprintf(&b, "%s: %s\r\n", name, value) }
 	header("From", m.From)
-	header("To", strings.Join(p.Channel.To, ", "))
+	header("To", strings.Join(to, ", "))
 	header("Subject", mime.BEncoding.Encode("utf-8", p.Subject()))
 	header("Date", p.CreatedAt.UTC().Format(time.RFC1123Z))
 	header("Message-ID", "<"+p.ID.String()+"@"+domain+">")

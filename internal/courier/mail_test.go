@@ -25,7 +25,8 @@ type mailServer struct {
 	listener net.Listener
 	tls      *tls.Config
 	roots    *x509.CertPool
-	bare     bool // offers no STARTTLS
+	bare     bool   // offers no STARTTLS
+	refused  string // knows no such recipient
 
 	mu       sync.Mutex
 	secured  bool
@@ -91,6 +92,10 @@ func (m *mailServer) talk(conn net.Conn) {
 			m.note(func() { m.signedIn = string(raw) })
 			say("235 welcome")
 		case "RCPT":
+			if m.refused != "" && strings.Contains(rest, m.refused) {
+				say("550 no such mailbox")
+				continue
+			}
 			m.note(func() { m.to = append(m.to, rest) })
 			say("250 fine")
 		case "DATA":
@@ -179,4 +184,32 @@ func TestNoMailGoesOutInTheClearUnasked(t *testing.T) {
 			require.Empty(t, m.text+m.signedIn)
 		})
 	}
+}
+
+// TestOneRecipientKeepsTheMailFromNobodyElse has a mailbox that is gone, and a domain that the operator forbade when the rule was there already.
+func TestOneRecipientKeepsTheMailFromNobodyElse(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	m := serveMail(t, true)
+	m.refused = "gone@"
+	b.mail = courier.Mail{Address: m.listener.Addr().String(), From: "rubato@example.com", Security: courier.Clear, Domains: []string{"example.com"}}
+	test := func(to ...string) notices.Result {
+		r := notices.Rule{Name: "x", TenantID: b.by.TenantID, Spec: notices.Spec{Channel: notices.Channel{Kind: notices.Email, To: to}}}
+		result, err := b.channels().Test(t.Context(), b.by, r)
+		require.NoError(t, err)
+		return result
+	}
+
+	require.Equal(t, "the mail server answered RCPT with 550", test("gone@example.com").Error)
+	require.Equal(t, "no recipient is at a domain that the operator allows", test("c@other.example").Error)
+
+	b.happen(t, notices.Channel{Kind: notices.Email, To: []string{"gone@example.com", "a@example.com", "c@other.example"}})
+	b.deliver(t, b.notices)
+	b.awaitState(t, "opened", "delivered")
+	list, err := b.notices.ListNotices(t.Context(), notices.Filter{TenantID: b.by.TenantID, Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, "1 of 3 recipients at domains that the operator does not allow got nothing; 1 of 3 recipients got nothing: the mail server answered RCPT with 550", list[0].Error)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	require.Equal(t, []string{"TO:<a@example.com>"}, m.to)
 }

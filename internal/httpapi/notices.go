@@ -136,7 +136,7 @@ func (s *Server) TestNoticeRule(ctx context.Context, r api.TestNoticeRuleRequest
 	if err != nil {
 		return nil, err
 	}
-	out := api.TestNoticeRule200JSONResponse{Delivered: result.Delivered(), DurationMs: result.Took.Milliseconds(), Error: textOrNone(result.Error)}
+	out := api.TestNoticeRule200JSONResponse{Delivered: result.Delivered(), DurationMs: result.Took.Milliseconds(), Error: textOrNone(cmp.Or(result.Error, result.Note))}
 	out.StatusCode = numberOrNone(result.StatusCode)
 	return out, nil
 }

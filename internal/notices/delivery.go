@@ -43,6 +43,7 @@ type Room struct {
 type Result struct {
 	StatusCode int    // of the answer; zero: there was none, or the channel has none
 	Error      string // empty: the receiver took it
+	Note       string // who of several did not get it although the receiver took it; empty: everybody did
 	Asked      time.Duration
 	Took       time.Duration
 }

@@ -105,7 +105,7 @@ type Notice struct {
 	Held       bool // a maintenance window held it
 	EndedAt    time.Time
 	StatusCode int    // that the last attempt was answered with; zero: it was not
-	Error      string // why the last attempt failed
+	Error      string // why the last attempt failed, or who of several recipients got nothing
 }
 
 // Filter selects notices of one tenant, the newest first. Zero fields do not filter.

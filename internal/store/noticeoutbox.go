@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -92,7 +93,7 @@ func parcelOf(row dbsqlc.NoticeListClaimedRow, now time.Time) (*notices.Parcel, 
 func (s *Notices) End(ctx context.Context, p *notices.Parcel, state notices.State, r notices.Result) (bool, error) {
 	rows, err := s.db.q.NoticeEnd(ctx, s.db.pool, dbsqlc.NoticeEndParams{
 		ID: p.ID, ClaimToken: p.Token, State: string(state), Now: s.db.now(), Attempts: int32(p.Attempts), //nolint:gosec // At most tens.
-		StatusCode: answeredWith(r), Error: storable(r.Error),
+		StatusCode: answeredWith(r), Error: storable(cmp.Or(r.Error, r.Note)),
 	})
 	if err != nil {
 		return false, fmt.Errorf("ending notice %s as %s: %w", p.ID, state, translate(err))

@@ -1747,7 +1747,7 @@ type Notice struct {
 	EndpointName string     `json:"endpointName"`
 	EpisodeID    string     `json:"episodeId"`
 
-	// Error Why the last attempt failed, or nobody is told.
+	// Error Why the last attempt failed, or nobody is told; of mail that was delivered, who of several recipients got none.
 	Error *string `json:"error,omitempty"`
 
 	// Event What a rule is about: so many failures in a row; a start that is late, or has not come; a run of which nobody knows what became of
@@ -1936,7 +1936,7 @@ type NoticeTestResult struct {
 	Delivered  bool  `json:"delivered"`
 	DurationMs int64 `json:"durationMs"`
 
-	// Error Why it was not delivered.
+	// Error Why it was not delivered; of mail that was, who of several recipients got none.
 	Error *string `json:"error,omitempty"`
 
 	// StatusCode That the receiver answered with; absent: it did not answer, or the channel is email.
