@@ -39,8 +39,8 @@ type Store interface {
 	// given back.
 	Release(ctx context.Context, worker [16]byte, list []Claim) (int, error)
 	// ExtendLocks moves on the locks of runs that are still the worker's and not over, by a whole LockTTL from now, and
-	// returns the runs.
-	ExtendLocks(ctx context.Context, worker [16]byte, held []Held, ttl time.Duration) ([][16]byte, error)
+	// returns the runs as kept. Those whose lock is over, and which nobody has settled, it returns as over.
+	ExtendLocks(ctx context.Context, worker [16]byte, held []Held, ttl time.Duration) (kept, over [][16]byte, err error)
 }
 
 // Request asks for claims.

@@ -30,6 +30,7 @@ var me = [16]byte{1}
 type fakeStore struct {
 	claim  func(ctx context.Context, r claims.Request) ([]claims.Claim, error)
 	extend func(ctx context.Context, held []claims.Held) ([][16]byte, error)
+	over   [][16]byte // locks that are over on the database's clock
 
 	mu       sync.Mutex
 	requests []claims.Request
@@ -60,14 +61,15 @@ func (s *fakeStore) DueTenants(context.Context, time.Duration) ([][16]byte, erro
 
 func (s *fakeStore) Release(context.Context, [16]byte, []claims.Claim) (int, error) { return 0, nil }
 
-func (s *fakeStore) ExtendLocks(ctx context.Context, worker [16]byte, held []claims.Held, granted time.Duration) ([][16]byte, error) {
+func (s *fakeStore) ExtendLocks(ctx context.Context, worker [16]byte, held []claims.Held, granted time.Duration) (kept, over [][16]byte, err error) {
 	s.mu.Lock()
 	s.beats = append(s.beats, time.Now())
 	s.mu.Unlock()
 	if worker != me || granted != ttl {
-		return nil, errors.New("asked in another's name, or for another time")
+		return nil, nil, errors.New("asked in another's name, or for another time")
 	}
-	return s.extend(ctx, held)
+	kept, err = s.extend(ctx, held)
+	return kept, s.over, err
 }
 
 // beaten returns when heartbeats were sent.

@@ -105,12 +105,12 @@ func (h *Heartbeater) beat(ctx context.Context) error {
 	defer cancel()
 
 	sent := time.Now()
-	kept, err := h.store.ExtendLocks(ctx, h.worker, held, h.ttl)
+	kept, over, err := h.store.ExtendLocks(ctx, h.worker, held, h.ttl)
 	h.metrics.heartbeat(err)
 	if err != nil {
 		return fmt.Errorf("extending %d locks: %w", len(held), err)
 	}
-	h.settle(held, kept, sent)
+	h.settle(held, setOf(kept), setOf(over), sent)
 	return nil
 }
 
@@ -124,20 +124,26 @@ func (h *Heartbeater) held() []Held {
 	return held
 }
 
-// settle takes in which of the locks asked for were extended.
-func (h *Heartbeater) settle(asked []Held, kept [][16]byte, sent time.Time) {
+func setOf(runs [][16]byte) map[[16]byte]bool {
+	set := make(map[[16]byte]bool, len(runs))
+	for _, id := range runs {
+		set[id] = true
+	}
+	return set
+}
+
+// settle takes in which of the locks asked for were extended, and which are over on the database's clock alone, as after a step of it.
+func (h *Heartbeater) settle(asked []Held, kept, over map[[16]byte]bool, sent time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	extended := make(map[[16]byte]bool, len(kept))
-	for _, id := range kept {
-		extended[id] = true
-	}
 	for _, a := range asked {
 		l, live := h.locks[a.RunID]
 		switch {
 		case !live: // finished meanwhile
-		case extended[a.RunID]:
+		case kept[a.RunID]:
 			l.extend(sent, h.ttl)
+		case over[a.RunID]: // Nobody else knows that the request ends now.
+			h.lose(l, ErrLockOver)
 		default:
 			h.lose(l, ErrLockLost)
 		}

@@ -113,6 +113,24 @@ func TestAFailedHeartbeatIsTriedAgainEverySecond(t *testing.T) {
 	})
 }
 
+// TestALockThatIsOverForTheDatabaseAloneIsNobodyElses has the database's clock go ahead: nobody took the lock away, so nobody but its
+// holder will tell of the run.
+func TestALockThatIsOverForTheDatabaseAloneIsNobodyElses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{extend: func(context.Context, []claims.Held) ([][16]byte, error) { return [][16]byte{{2}}, nil }, over: [][16]byte{{1}}}
+		h := runHeart(t, store)
+		over, kept := h.hold(t, 1), h.hold(t, 2)
+		time.Sleep(ttl / 3)
+		synctest.Wait()
+		require.ErrorIs(t, context.Cause(over), claims.ErrLockOver)
+		require.NoError(t, kept.Err())
+		require.Equal(t, 1.0, h.count(t, "expired"))
+		require.Zero(t, h.count(t, "revoked"))
+		h.stop()
+	})
+}
+
 func TestARevokedLockCancelsItsRunAndNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 // ErrLockLost is the cause of the context of a run whose lock is gone.
 var ErrLockLost = errors.New("the lock of the run was lost")
 
-// ErrLockOver is an [ErrLockLost]: nobody took the lock away, but it could not be extended before it was over on its holder's clock.
+// ErrLockOver is an [ErrLockLost]: nobody took the lock away, but it could not be extended before it was over on its holder's clock or
+// on the database's.
 var ErrLockOver = fmt.Errorf("it was over before it could be extended: %w", ErrLockLost)
 
 // lockMargin is how long before the database the holder takes its lock to be over: long enough to cancel a request.

@@ -38,7 +38,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "rubato_claims_claim_seconds", Help: "Duration of a claim.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 		}),
 		locksLost: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "rubato_claims_lock_lost_total", Help: "Locks lost during a run: revoked by another, or expired on the worker's own clock.",
+			Name: "rubato_claims_lock_lost_total", Help: "Locks lost during a run: revoked by another, or expired on the worker's own clock or the database's.",
 		}, []string{"cause"}),
 		heartbeats: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "rubato_claims_heartbeats_total", Help: "Heartbeats that extended locks.",

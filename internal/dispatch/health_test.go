@@ -17,8 +17,8 @@ import (
 // heartless is a store in which no lock is ever extended.
 type heartless struct{ claims.Store }
 
-func (heartless) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duration) ([][16]byte, error) {
-	return nil, errors.New("the statement got lost")
+func (heartless) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duration) (kept, over [][16]byte, err error) {
+	return nil, nil, errors.New("the statement got lost")
 }
 
 // TestAWorkerWhoseHeartbeatsLagIsNotReady looks at a worker that claims well and cannot extend the lock of its one run.

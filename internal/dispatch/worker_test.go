@@ -223,8 +223,8 @@ func TestALockThatIsLostEndsTheRequest(t *testing.T) {
 // cutOff is a store whose heartbeats do not arrive.
 type cutOff struct{ claims.Store }
 
-func (cutOff) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duration) ([][16]byte, error) {
-	return nil, errAway
+func (cutOff) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duration) (kept, over [][16]byte, err error) {
+	return nil, nil, errAway
 }
 
 // TestALockThatIsOverForItsHolderIsOnRecordAtOnce lets the heartbeats fail, and nothing else. Nobody but the worker can know that the
@@ -241,6 +241,30 @@ func TestALockThatIsOverForItsHolderIsOnRecordAtOnce(t *testing.T) {
 	})
 	b.register(t, target, func(s *endpoints.Spec) { s.Timeout, s.MaxExecutionTime = 10*time.Minute, 10*time.Minute })
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL, cfg.Claims = 3*time.Second, cutOff{b.claims} })
+	receive(t, gone)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'lock_lost' AND failure_count = 0")
+	b.await(t, 0, "SELECT count(*) FROM live_runs")
+	p.stop(t)
+	require.Len(t, target.Requests(), 1)
+}
+
+// TestALockThatIsOverForTheDatabaseAloneIsOnRecordAtOnce sets the lock of a run back, as a step ahead of the database's clock does. The
+// worker lives and its run is far from its deadline, so no sweeper may settle it.
+func TestALockThatIsOverForTheDatabaseAloneIsOnRecordAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	arrived, gone := make(chan struct{}), make(chan struct{})
+	target := egresstest.Start(t, func(c *egresstest.Conn) {
+		if _, ok := c.Next(); ok {
+			close(arrived)
+			c.AwaitHangup()
+			close(gone)
+		}
+	})
+	b.register(t, target, func(s *endpoints.Spec) { s.Timeout, s.MaxExecutionTime = 10*time.Minute, 10*time.Minute })
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL = 6 * time.Second })
+	receive(t, arrived)
+	b.exec(t, "UPDATE live_runs SET locked_until = started_at")
 	receive(t, gone)
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'lock_lost' AND failure_count = 0")
 	b.await(t, 0, "SELECT count(*) FROM live_runs")

@@ -103,7 +103,7 @@ func (s *Claims) release(ctx context.Context, worker [16]byte, list []claims.Cla
 }
 
 // ExtendLocks implements claims.Store. It has connections that nothing but signs of life uses.
-func (s *Claims) ExtendLocks(ctx context.Context, worker [16]byte, held []claims.Held, ttl time.Duration) ([][16]byte, error) {
+func (s *Claims) ExtendLocks(ctx context.Context, worker [16]byte, held []claims.Held, ttl time.Duration) (kept, over [][16]byte, err error) {
 	params := dbsqlc.LiveRunExtendLocksParams{
 		WorkerID: worker, LockTtlMs: int32(ttl.Milliseconds()), Now: s.db.now(), //nolint:gosec // Minutes at most.
 	}
@@ -111,6 +111,13 @@ func (s *Claims) ExtendLocks(ctx context.Context, worker [16]byte, held []claims
 		params.RunIds = append(params.RunIds, h.RunID)
 		params.Tokens = append(params.Tokens, h.Token)
 	}
-	kept, err := s.db.q.LiveRunExtendLocks(ctx, s.db.vital, params)
-	return kept, translate(err)
+	found, err := s.db.q.LiveRunExtendLocks(ctx, s.db.vital, params)
+	for _, f := range found {
+		if f.Kept {
+			kept = append(kept, f.RunID)
+		} else {
+			over = append(over, f.RunID)
+		}
+	}
+	return kept, over, translate(err)
 }

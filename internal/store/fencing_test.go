@@ -136,27 +136,40 @@ func TestAHeartbeatExtendsOnlyLocksThatAreHeldAndNotOver(t *testing.T) {
 	c, s := b.startOne(t, me)
 	require.Equal(t, start.Add(time.Minute), s.LockedUntil.UTC())
 	held := []claims.Held{{RunID: s.RunID, Token: c.Token}}
-	extend := func(by worker, held []claims.Held, ttl time.Duration) [][16]byte {
-		kept, err := b.claims.ExtendLocks(t.Context(), by, held, ttl)
+	extend := func(by worker, held []claims.Held, ttl time.Duration) (kept, over [][16]byte) {
+		kept, over, err := b.claims.ExtendLocks(t.Context(), by, held, ttl)
 		require.NoError(t, err)
-		return kept
+		return kept, over
+	}
+	foreign := func(by worker, held []claims.Held) {
+		kept, over := extend(by, held, time.Minute)
+		require.Empty(t, kept)
+		require.Empty(t, over)
 	}
 	lockedUntil := func() time.Time {
 		return query[time.Time](t, b, "SELECT locked_until FROM live_runs WHERE run_id = $1", [16]byte(s.RunID)).UTC()
 	}
 
-	require.Empty(t, extend(other, held, time.Minute))
-	require.Empty(t, extend(me, []claims.Held{{RunID: s.RunID, Token: c.Token - 1}}, time.Minute))
+	foreign(other, held)
+	foreign(me, []claims.Held{{RunID: s.RunID, Token: c.Token - 1}})
 	require.Equal(t, start.Add(time.Minute), lockedUntil())
 
 	b.at(start.Add(20 * time.Second))
-	require.Equal(t, [][16]byte{s.RunID}, extend(me, held, 30*time.Second))
+	kept, over := extend(me, held, 30*time.Second)
+	require.Equal(t, [][16]byte{s.RunID}, kept)
+	require.Empty(t, over)
 	require.Equal(t, start.Add(50*time.Second), lockedUntil())
-	require.Len(t, extend(me, held, time.Hour), 1)
+	kept, _ = extend(me, held, time.Hour)
+	require.Len(t, kept, 1)
 	require.Equal(t, start.Add(65*time.Second), lockedUntil(), "no lock outlives its deadline by more than the slack")
 
 	b.at(start.Add(65 * time.Second))
-	require.Empty(t, extend(me, held, time.Minute), "a lock that is over is not revived")
+	kept, over = extend(me, held, time.Minute)
+	require.Empty(t, kept, "a lock that is over is not revived")
+	require.Equal(t, [][16]byte{s.RunID}, over, "and its holder learns that nobody else has its run")
+	require.Equal(t, start.Add(65*time.Second), lockedUntil())
+	foreign(other, held)
+	foreign(me, []claims.Held{{RunID: s.RunID, Token: c.Token - 1}})
 }
 
 // TestOneEndpointHasOneLiveRun starts one endpoint from many sides at once.

@@ -35,7 +35,7 @@ func TestARunOfHalfAnHourIsNobodyElses(t *testing.T) {
 		settled, err := b.sweeps.Settle(t.Context(), believing, b.live(t))
 		require.NoError(t, err)
 		require.False(t, settled)
-		kept, err := b.claims.ExtendLocks(t.Context(), me, held, time.Minute)
+		kept, _, err := b.claims.ExtendLocks(t.Context(), me, held, time.Minute)
 		require.NoError(t, err)
 		require.Len(t, kept, 1)
 	}

@@ -107,8 +107,8 @@ func (w *work) Release(_ context.Context, _ [16]byte, list []claims.Claim) (int,
 }
 
 // ExtendLocks implements claims.Store.
-func (w *work) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duration) ([][16]byte, error) {
-	return nil, nil
+func (w *work) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duration) (kept, over [][16]byte, err error) {
+	return nil, nil, nil
 }
 
 // Beat implements dispatch.Contact.

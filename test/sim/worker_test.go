@@ -216,11 +216,11 @@ func (w *world) heartbeatCall(by *worker) *call {
 		}
 	}
 	asked := w.elapsed
-	var kept [][16]byte
+	var kept, over [][16]byte
 	return &call{
 		name: "heartbeat by " + short(by.id),
 		run: func(ctx context.Context, s *stores) (err error) {
-			kept, err = s.claims.ExtendLocks(ctx, by.id, held, lockTTL)
+			kept, over, err = s.claims.ExtendLocks(ctx, by.id, held, lockTTL)
 			return err
 		},
 		judge: func(c *changes) { w.judgeHeartbeat(by, held, kept, c) },
@@ -229,6 +229,9 @@ func (w *world) heartbeatCall(by *worker) *call {
 				h := claims.Held{RunID: e.started.RunID, Token: e.claim.Token}
 				switch {
 				case !slices.Contains(held, h):
+				case slices.Contains(over, [16]byte(e.started.RunID)):
+					w.end(by, e, runs.Outcome{Status: runs.Lost, Reason: runs.LockLost, MaybeSent: true})
+					w.reach("lock over for the database")
 				case !slices.Contains(kept, [16]byte(e.started.RunID)):
 					w.loseLock(by, e)
 				case asked < e.ends:

@@ -88,20 +88,29 @@ WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = ANY (ARRAY[s.endpoint_id]));
 
 -- name: LiveRunExtendLocks :many
--- Moves on the locks of runs that are still this worker's, by run and token, and returns them. What does not come back was
--- settled by somebody else. A lock that has run out in database time is not revived.
+-- Moves on the locks of runs that are still this worker's, by run and token, and returns them as kept. A lock that has run out in
+-- database time is not revived: it is returned too, because nobody else has its run as long as its row is there. What does not come back
+-- was settled by somebody else.
 WITH held AS (
     SELECT unnest(sqlc.arg('run_ids')::uuid[]) AS run_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
+), extended AS (
+    UPDATE live_runs l
+    SET locked_until = least(coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + sqlc.arg('lock_ttl_ms')::int * interval '1 ms',
+                             l.deadline_at + interval '5 s')
+    FROM held
+    WHERE l.run_id = held.run_id
+      AND l.claim_token = held.token
+      AND l.worker_id = sqlc.arg('worker_id')::uuid
+      AND l.locked_until > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
+    RETURNING l.run_id
 )
-UPDATE live_runs l
-SET locked_until = least(coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + sqlc.arg('lock_ttl_ms')::int * interval '1 ms',
-                         l.deadline_at + interval '5 s')
-FROM held
-WHERE l.run_id = held.run_id
-  AND l.claim_token = held.token
-  AND l.worker_id = sqlc.arg('worker_id')::uuid
-  AND l.locked_until > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
-RETURNING l.run_id;
+SELECT e.run_id, true AS kept
+FROM extended e
+UNION ALL
+SELECT l.run_id, false
+FROM live_runs l JOIN held ON held.run_id = l.run_id AND held.token = l.claim_token
+WHERE l.worker_id = sqlc.arg('worker_id')::uuid
+  AND l.run_id NOT IN (SELECT e.run_id FROM extended e);
 
 -- name: Clock :one
 SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now;

@@ -23,48 +23,62 @@ func (q *Queries) Clock(ctx context.Context, db DBTX, now *time.Time) (time.Time
 
 const liveRunExtendLocks = `-- name: LiveRunExtendLocks :many
 WITH held AS (
-    SELECT unnest($4::uuid[]) AS run_id, unnest($5::bigint[]) AS token
+    SELECT unnest($1::uuid[]) AS run_id, unnest($2::bigint[]) AS token
+), extended AS (
+    UPDATE live_runs l
+    SET locked_until = least(coalesce($3::timestamptz, clock_timestamp()) + $4::int * interval '1 ms',
+                             l.deadline_at + interval '5 s')
+    FROM held
+    WHERE l.run_id = held.run_id
+      AND l.claim_token = held.token
+      AND l.worker_id = $5::uuid
+      AND l.locked_until > coalesce($3::timestamptz, clock_timestamp())
+    RETURNING l.run_id
 )
-UPDATE live_runs l
-SET locked_until = least(coalesce($1::timestamptz, clock_timestamp()) + $2::int * interval '1 ms',
-                         l.deadline_at + interval '5 s')
-FROM held
-WHERE l.run_id = held.run_id
-  AND l.claim_token = held.token
-  AND l.worker_id = $3::uuid
-  AND l.locked_until > coalesce($1::timestamptz, clock_timestamp())
-RETURNING l.run_id
+SELECT e.run_id, true AS kept
+FROM extended e
+UNION ALL
+SELECT l.run_id, false
+FROM live_runs l JOIN held ON held.run_id = l.run_id AND held.token = l.claim_token
+WHERE l.worker_id = $5::uuid
+  AND l.run_id NOT IN (SELECT e.run_id FROM extended e)
 `
 
 type LiveRunExtendLocksParams struct {
+	RunIds    []UUID
+	Tokens    []int64
 	Now       *time.Time
 	LockTtlMs int32
 	WorkerID  UUID
-	RunIds    []UUID
-	Tokens    []int64
 }
 
-// Moves on the locks of runs that are still this worker's, by run and token, and returns them. What does not come back was
-// settled by somebody else. A lock that has run out in database time is not revived.
-func (q *Queries) LiveRunExtendLocks(ctx context.Context, db DBTX, arg LiveRunExtendLocksParams) ([]UUID, error) {
+type LiveRunExtendLocksRow struct {
+	RunID UUID
+	Kept  bool
+}
+
+// Moves on the locks of runs that are still this worker's, by run and token, and returns them as kept. A lock that has run out in
+// database time is not revived: it is returned too, because nobody else has its run as long as its row is there. What does not come back
+// was settled by somebody else.
+func (q *Queries) LiveRunExtendLocks(ctx context.Context, db DBTX, arg LiveRunExtendLocksParams) ([]LiveRunExtendLocksRow, error) {
 	rows, err := db.Query(ctx, liveRunExtendLocks,
+		arg.RunIds,
+		arg.Tokens,
 		arg.Now,
 		arg.LockTtlMs,
 		arg.WorkerID,
-		arg.RunIds,
-		arg.Tokens,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []UUID
+	var items []LiveRunExtendLocksRow
 	for rows.Next() {
-		var run_id UUID
-		if err := rows.Scan(&run_id); err != nil {
+		var i LiveRunExtendLocksRow
+		if err := rows.Scan(&i.RunID, &i.Kept); err != nil {
 			return nil, err
 		}
-		items = append(items, run_id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
