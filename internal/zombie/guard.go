@@ -10,6 +10,7 @@ const massFloor = 20
 type guard struct {
 	settle time.Duration
 	since  time.Time // when the masses were first seen; zero: they are not there
+	seen   time.Time // when they were last seen
 }
 
 // holds reports whether what silence would settle has to wait.
@@ -21,7 +22,18 @@ func (g *guard) holds(s Survey, now time.Time) bool {
 	if g.since.IsZero() {
 		g.since = now
 	}
+	g.seen = now
 	return now.Sub(g.since) < g.settle
+}
+
+// lapsed reports whether masses were seen and nobody has looked since for so long that they need not be the same: others had the turn, or
+// looking failed. Then they are forgotten.
+func (g *guard) lapsed(now time.Time) bool {
+	if g.since.IsZero() || now.Sub(g.seen) <= g.settle/2 {
+		return false
+	}
+	g.forget()
+	return true
 }
 
 // forget takes in that nobody watches: what was there before has not lasted since.

@@ -118,6 +118,9 @@ func (s *Sweeper) Run(ctx context.Context) {
 func (s *Sweeper) pass(ctx context.Context, sweeps ...sweep) {
 	ctx, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
+	if s.guard.lapsed(time.Now()) {
+		s.metrics.holds(false, 0)
+	}
 	alone, err := s.turn(ctx, sweeps)
 	s.metrics.leads(alone)
 	if err == nil {
