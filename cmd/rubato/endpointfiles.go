@@ -24,15 +24,9 @@ type endpointFile struct {
 func (s *session) readEndpoints(name string) ([]endpointFile, error) {
 	names := []string{name}
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		names = nil
-		for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
-			found, err := filepath.Glob(filepath.Join(name, pattern))
-			if err != nil {
-				return nil, fmt.Errorf("reading the folder %s: %w", name, err)
-			}
-			names = append(names, found...)
+		if names, err = endpointFilesIn(name); err != nil {
+			return nil, err
 		}
-		slices.Sort(names)
 	}
 	var all []endpointFile
 	for _, name := range names {
@@ -57,6 +51,21 @@ func (s *session) readEndpoints(name string) ([]endpointFile, error) {
 		return nil, usageError{name + " describes no endpoint"}
 	}
 	return all, nil
+}
+
+// endpointFilesIn returns the files of a folder that may describe endpoints, by name. Folders in it are passed over.
+func endpointFilesIn(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder) // In the order of their names.
+	if err != nil {
+		return nil, usageError{fmt.Sprintf("reading the folder: %s", err)}
+	}
+	var names []string
+	for _, entry := range entries {
+		if !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(entry.Name())) {
+			names = append(names, filepath.Join(folder, entry.Name()))
+		}
+	}
+	return names, nil
 }
 
 // parseEndpoints reads the documents of a text: each is an endpoint or a list of endpoints. JSON is YAML.

@@ -283,6 +283,23 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// A folder may have any name, and other folders in it.
+func TestEveryFileOfAFolderIsApplied(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "team [a]*?")
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "old.yaml"), 0o700))
+	for name, text := range map[string]string{"b.json": `{"key":"b"}`, "a.yaml": "key: a", "c.yml": "key: c", "notes.txt": "key: d"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	found, err := new(session).readEndpoints(folder)
+	require.NoError(t, err)
+	var keys []string
+	for _, e := range found {
+		keys = append(keys, e.key)
+	}
+	require.Equal(t, []string{"a", "b", "c"}, keys)
+}
+
 // JSON holds texts alone: what is none would arrive as another value, and nobody could read it again to see that.
 func TestASecretThatIsNoTextIsNotSent(t *testing.T) {
 	t.Parallel()

@@ -180,7 +180,7 @@ func TestFailedInitdbShowsTheEndOfTheLog(t *testing.T) {
 	_, err := Start(t.Context(), cfg)
 	require.ErrorContains(t, err, "making the data directory")
 	require.ErrorContains(t, err, "cp: ")
-	sides, err := filepath.Glob(filepath.Join(cfg.Dir, sidePattern))
+	sides, err := filepath.Glob(filepath.Join(cfg.Dir, sidePrefix+"*"))
 	require.NoError(t, err)
 	require.Empty(t, sides)
 }
@@ -238,9 +238,23 @@ func TestDirectoryMayBeRelative(t *testing.T) {
 	require.Equal(t, want, start(t, cfg).Dir())
 }
 
+// TestWhatAKilledProcessWasBuildingGoesWhateverTheDirectoryIsCalled has a name that would be a pattern.
+func TestWhatAKilledProcessWasBuildingGoesWhateverTheDirectoryIsCalled(t *testing.T) {
+	t.Parallel()
+	cfg := seeded(t)
+	acct, err := serverAccount()
+	require.NoError(t, err)
+	cfg.Dir = filepath.Join(cfg.Dir, "a [1]*")
+	require.NoError(t, acct.mkdirAll(cfg.Dir))
+	left := filepath.Join(cfg.Dir, sidePrefix+"1")
+	require.NoError(t, os.MkdirAll(filepath.Join(left, "base"), 0o700))
+	start(t, cfg)
+	require.NoDirExists(t, left)
+}
+
 // sideExists reports whether a data directory is being made in dir.
 func sideExists(dir string) bool {
-	found, err := filepath.Glob(filepath.Join(dir, sidePattern, "PG_VERSION"))
+	found, err := filepath.Glob(filepath.Join(dir, sidePrefix+"*", "PG_VERSION"))
 	return err == nil && len(found) > 0
 }
 

@@ -60,7 +60,7 @@ func TestOwnerKilledDuringInitdbLeavesNothing(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(cfg.Dir, "data"))
 
 	put(t, start(t, cfg).URL(), "one")
-	left, err := filepath.Glob(filepath.Join(cfg.Dir, sidePattern))
+	left, err := filepath.Glob(filepath.Join(cfg.Dir, sidePrefix+"*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// sidePattern names the directories that data is built in before it gets its place by a rename.
-const sidePattern = "init-*"
+// sidePrefix begins the names of the directories that data is built in before it gets its place by a rename.
+const sidePrefix = "init-"
 
 // prepare finds the programs and makes the data directory unless it exists.
 func (c *Cluster) prepare(ctx context.Context) error {
@@ -60,12 +60,15 @@ func dataMajor(dataDir string) (int, error) {
 
 // removeSides removes what a killed process was building.
 func (c *Cluster) removeSides() error {
-	sides, err := filepath.Glob(filepath.Join(c.home.base, sidePattern))
+	entries, err := os.ReadDir(c.home.base)
 	if err != nil {
 		return err
 	}
-	for _, side := range sides {
-		if err := os.RemoveAll(side); err != nil {
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), sidePrefix) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(c.home.base, entry.Name())); err != nil {
 			return fmt.Errorf("removing an unfinished data directory: %w", err)
 		}
 	}
@@ -74,7 +77,7 @@ func (c *Cluster) removeSides() error {
 
 // build makes the data directory aside and moves it into place whole.
 func (c *Cluster) build(ctx context.Context) error {
-	side, err := os.MkdirTemp(c.home.base, sidePattern)
+	side, err := os.MkdirTemp(c.home.base, sidePrefix+"*")
 	if err != nil {
 		return err
 	}
