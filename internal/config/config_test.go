@@ -311,6 +311,19 @@ func TestRedactedHidesSecretsAndShowsTheRest(t *testing.T) {
 	require.Equal(t, "info", got["RUBATO_LOG_LEVEL"])
 }
 
+// TestASecretThatLooksLikeAURLIsHiddenWhole has secrets that somebody chose with a colon and a slash in them.
+func TestASecretThatLooksLikeAURLIsHiddenWhole(t *testing.T) {
+	t.Parallel()
+	cfg, err := Load([]string{
+		"RUBATO_API_KEY=key:/hunter22", "RUBATO_BOOTSTRAP_API_KEY=http://hunter22", "RUBATO_OPENAI_API_KEY=sk:/hunter22", "RUBATO_PLANNER_MODEL=m",
+		"RUBATO_SMTP_ADDRESS=mail.example:25", "RUBATO_SMTP_FROM=a@mail.example", "RUBATO_SMTP_USERNAME=u", "RUBATO_SMTP_PASSWORD=a://hunter2",
+	}, Program{})
+	require.NoError(t, err)
+	for _, row := range cfg.Redacted() {
+		require.NotContains(t, row.Value, "hunter", row.Name)
+	}
+}
+
 // Shown values can be set again: what `rubato config` prints is what the environment could say.
 func TestEveryShownValueCanBeSet(t *testing.T) {
 	t.Parallel()

@@ -55,7 +55,7 @@ func egressSettings() []Setting {
 			show: func(c Config) string { return joinedPorts(c.Egress.Ports) },
 		},
 		{
-			Name: "RUBATO_EGRESS_PROXY", Doc: "an HTTP proxy through which every call goes by CONNECT, such as http://user:password@proxy:3128; targets are resolved and judged before", Secret: true,
+			Name: "RUBATO_EGRESS_PROXY", Doc: "an HTTP proxy through which every call goes by CONNECT, such as http://user:password@proxy:3128; targets are resolved and judged before", Secret: true, url: true,
 			set:  func(c *Config, v string) error { return proxyURL(&c.Egress.Proxy, v) },
 			show: func(c Config) string { return c.Egress.Proxy },
 		},

@@ -57,7 +57,7 @@ func modelSettings() []Setting {
 			func(m *Model) *string { return &m.Name }),
 		text(openaiKey, "the key of that service; none is sent unless set", true, func(m *Model) *string { return &m.Key }),
 		{
-			Name: openaiURL, Doc: "the base URL of that service, such as http://127.0.0.1:11434/v1; OpenAI's own unless set", Secret: true,
+			Name: openaiURL, Doc: "the base URL of that service, such as http://127.0.0.1:11434/v1; OpenAI's own unless set", Secret: true, url: true,
 			set:  func(c *Config, v string) error { return serverURL(&c.Model.BaseURL, v) },
 			show: func(c Config) string { return c.Model.BaseURL },
 		},

@@ -37,6 +37,7 @@ type Setting struct {
 	Doc     string // one sentence without a capital and a full stop
 	Secret  bool   // never shown
 
+	url  bool                        // what of a secret is no password and no parameter is shown
 	set  func(*Config, string) error // reads a value; its error says what would be right
 	show func(Config) string         // the value in force, before secrets are hidden
 }
@@ -47,12 +48,12 @@ func Settings() []Setting { return settings() }
 func settings() []Setting {
 	list := []Setting{
 		{
-			Name: DatabaseURL, Doc: "Postgres 15 or later, as a postgres:// URL", Secret: true,
+			Name: DatabaseURL, Doc: "Postgres 15 or later, as a postgres:// URL", Secret: true, url: true,
 			set:  func(c *Config, v string) error { return databaseURL(&c.Database.URL, v) },
 			show: func(c Config) string { return c.Database.URL },
 		},
 		{
-			Name: "RUBATO_DATABASE_DIRECT_URL", Doc: "the same database past any pooler, for LISTEN and migrations; DATABASE_URL unless set", Secret: true,
+			Name: "RUBATO_DATABASE_DIRECT_URL", Doc: "the same database past any pooler, for LISTEN and migrations; DATABASE_URL unless set", Secret: true, url: true,
 			set:  func(c *Config, v string) error { return databaseURL(&c.Database.DirectURL, v) },
 			show: func(c Config) string { return c.Database.DirectURL },
 		},
@@ -202,8 +203,12 @@ func (c Config) Redacted() []Row {
 	rows := make([]Row, 0, len(settings()))
 	for _, s := range settings() {
 		value := s.show(c)
-		if s.Secret && value != "" {
+		switch {
+		case value == "" || !s.Secret:
+		case s.url:
 			value = redact(value)
+		default:
+			value = hidden
 		}
 		rows = append(rows, Row{Name: s.Name, Value: value, Doc: s.Doc})
 	}
@@ -218,16 +223,19 @@ func (s Setting) quote(value string) string {
 	return fmt.Sprintf(" (it is %q)", value)
 }
 
-// redact hides a secret. Of a URL it keeps what helps to tell databases apart: scheme, user, host and path, but no password and no
+// hidden stands for what is not shown.
+const hidden = "***"
+
+// redact hides the secrets of a URL. It keeps what helps to tell databases apart: scheme, user, host and path, but no password and no
 // parameter.
 func redact(value string) string {
 	u, err := url.Parse(value)
 	if err != nil || u.Host == "" && u.Path == "" || u.Scheme == "" {
-		return "***"
+		return hidden
 	}
-	if _, hidden := u.User.Password(); hidden {
-		u.User = url.UserPassword(u.User.Username(), "***")
+	if _, given := u.User.Password(); given {
+		u.User = url.UserPassword(u.User.Username(), hidden)
 	}
 	u.RawQuery, u.Fragment = "", ""
-	return strings.Replace(u.String(), "%2A%2A%2A", "***", 1)
+	return strings.Replace(u.String(), "%2A%2A%2A", hidden, 1)
 }

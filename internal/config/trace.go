@@ -45,12 +45,12 @@ func samplers() []string {
 func traces() []Setting {
 	return []Setting{
 		{
-			Name: "OTEL_EXPORTER_OTLP_ENDPOINT", Doc: "the OpenTelemetry collector that traces are sent to, such as http://collector:4318; no traces are made unless it is set", Secret: true,
+			Name: "OTEL_EXPORTER_OTLP_ENDPOINT", Doc: "the OpenTelemetry collector that traces are sent to, such as http://collector:4318; no traces are made unless it is set", Secret: true, url: true,
 			set:  func(c *Config, v string) error { return collectorURL(&c.Trace.Endpoint, v) },
 			show: func(c Config) string { return c.Trace.Endpoint },
 		},
 		{
-			Name: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", Doc: "the whole URL that traces are sent to, where it is not /v1/traces of the collector", Secret: true,
+			Name: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", Doc: "the whole URL that traces are sent to, where it is not /v1/traces of the collector", Secret: true, url: true,
 			set:  func(c *Config, v string) error { return collectorURL(&c.Trace.TracesEndpoint, v) },
 			show: func(c Config) string { return c.Trace.TracesEndpoint },
 		},
