@@ -3,12 +3,15 @@ package store
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -26,7 +29,7 @@ type Migration struct {
 // MigrateUp applies every migration that the database lacks, and returns their names. Programs that start at once wait for each
 // other.
 func MigrateUp(ctx context.Context, url string) (applied []string, err error) {
-	err = withProvider(ctx, url, func(p *goose.Provider) error {
+	err = withProvider(ctx, url, func(p *goose.Provider, _ *sql.DB) error {
 		results, err := p.Up(ctx)
 		for _, r := range results {
 			applied = append(applied, r.Source.Path)
@@ -41,7 +44,7 @@ func MigrateUp(ctx context.Context, url string) (applied []string, err error) {
 
 // MigrateDown takes back the newest migration and returns its name, empty where none is applied. What its tables held is gone.
 func MigrateDown(ctx context.Context, url string) (name string, err error) {
-	err = withProvider(ctx, url, func(p *goose.Provider) error {
+	err = withProvider(ctx, url, func(p *goose.Provider, _ *sql.DB) error {
 		version, err := p.GetDBVersion(ctx)
 		if err != nil || version == 0 {
 			return err
@@ -56,19 +59,42 @@ func MigrateDown(ctx context.Context, url string) (name string, err error) {
 	return name, err
 }
 
-// MigrateStatus returns every migration that this program knows, oldest first.
+// MigrateStatus returns every migration that this program knows, oldest first. It only reads, and waits for no migration that is under
+// way: every program looks when it starts, many of them at once.
 func MigrateStatus(ctx context.Context, url string) (list []Migration, err error) {
-	err = withProvider(ctx, url, func(p *goose.Provider) error {
-		status, err := p.Status(ctx)
+	err = withProvider(ctx, url, func(p *goose.Provider, db *sql.DB) error {
+		applied, err := appliedMigrations(ctx, db)
 		if err != nil {
-			return fmt.Errorf("reading the state of migrations: %w", err)
+			return fmt.Errorf("reading the state of migrations: %w", translate(err))
 		}
-		for _, s := range status {
-			list = append(list, Migration{Version: s.Source.Version, Name: s.Source.Path, AppliedAt: s.AppliedAt})
+		for _, s := range p.ListSources() {
+			list = append(list, Migration{Version: s.Version, Name: s.Path, AppliedAt: applied[s.Version]})
 		}
 		return nil
 	})
 	return list, err
+}
+
+// appliedMigrations returns when each version was applied. A database that was never migrated has no table of them.
+func appliedMigrations(ctx context.Context, db *sql.DB) (map[int64]time.Time, error) {
+	rows, err := db.QueryContext(ctx, "SELECT version_id, tstamp FROM goose_db_version WHERE is_applied")
+	if pg, found := errors.AsType[*pgconn.PgError](err); found && pg.Code == "42P01" { // undefined_table
+		return nil, nil //nolint:nilnil // Nothing is applied.
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	applied := map[int64]time.Time{}
+	for rows.Next() {
+		var version int64
+		var at time.Time
+		if err := rows.Scan(&version, &at); err != nil {
+			return nil, err
+		}
+		applied[version] = at
+	}
+	return applied, rows.Err()
 }
 
 // SchemaKey returns a digest of all migrations: equal keys mean equal schemas.
@@ -89,7 +115,7 @@ func SchemaKey() string {
 	return hex.EncodeToString(digest.Sum(nil))[:16]
 }
 
-func withProvider(ctx context.Context, url string, act func(*goose.Provider) error) error {
+func withProvider(ctx context.Context, url string, act func(*goose.Provider, *sql.DB) error) error {
 	cc, err := pgx.ParseConfig(url)
 	if err != nil {
 		return fmt.Errorf("reading the database URL: %w", redactURL(err))
@@ -107,5 +133,5 @@ func withProvider(ctx context.Context, url string, act func(*goose.Provider) err
 	if err := db.PingContext(ctx); err != nil {
 		return translate(err)
 	}
-	return act(provider)
+	return act(provider, db)
 }

@@ -5,8 +5,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3/lock"
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/devpg/devpgtest"
@@ -45,7 +47,7 @@ func TestMigrationsGoUpAndDownAndUpAgain(t *testing.T) {
 	for _, m := range status {
 		require.Zero(t, m.AppliedAt)
 	}
-	empty := catalog(t, url)
+	require.Empty(t, catalog(t, url), "who only looks leaves nothing behind")
 	applied, err := store.MigrateUp(t.Context(), url)
 	require.NoError(t, err)
 	require.Len(t, applied, len(status))
@@ -63,7 +65,9 @@ func TestMigrationsGoUpAndDownAndUpAgain(t *testing.T) {
 	name, err := store.MigrateDown(t.Context(), url)
 	require.NoError(t, err)
 	require.Empty(t, name, "nothing is left to take back")
-	require.Equal(t, empty, catalog(t, url))
+	for line := range strings.SplitSeq(catalog(t, url), "\n") {
+		require.Contains(t, line, "goose_db_version", "all that is left is the list of what is applied")
+	}
 	_, err = store.MigrateUp(t.Context(), url)
 	require.NoError(t, err)
 	require.Equal(t, first, catalog(t, url))
@@ -92,6 +96,39 @@ func TestProgramsThatMigrateAtOnceWaitForEachOther(t *testing.T) {
 	status, err := store.MigrateStatus(t.Context(), url)
 	require.NoError(t, err)
 	require.Equal(t, len(status), <-applied+<-applied+<-applied, "each migration is applied once")
+}
+
+// TestWhoLooksAtTheSchemaWaitsForNoMigration has one under way: programs that start meanwhile must not stand in line behind it.
+func TestWhoLooksAtTheSchemaWaitsForNoMigration(t *testing.T) {
+	t.Parallel()
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})
+	_, err := store.MigrateUp(t.Context(), url)
+	require.NoError(t, err)
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	_, err = conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", lock.DefaultLockID)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	status, err := store.MigrateStatus(ctx, url)
+	require.NoError(t, err)
+	require.NotZero(t, status[0].AppliedAt)
+}
+
+// TestWhoMayOnlyReadLearnsWhatIsApplied looks with a role that may make no table, at a database that holds none.
+func TestWhoMayOnlyReadLearnsWhatIsApplied(t *testing.T) {
+	t.Parallel()
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	name := pgx.Identifier{conn.Config().Database}.Sanitize()
+	_, err = conn.Exec(t.Context(), "ALTER DATABASE "+name+" SET default_transaction_read_only = on")
+	require.NoError(t, err)
+	status, err := store.MigrateStatus(t.Context(), url)
+	require.NoError(t, err)
+	require.Zero(t, status[0].AppliedAt)
 }
 
 func TestTheSchemaKeyIsStable(t *testing.T) {
