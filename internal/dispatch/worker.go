@@ -148,6 +148,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.logger.Info("draining: no new claims; waiting for requests under way", "busy", w.busy.Load(), "grace", w.cfg.Grace)
 	intake.Wait()
 	w.release(records)
+	graceEnds := time.Now().Add(w.cfg.Grace)
 	w.awaitRuns(endWork)
 	w.crew.end()
 	w.calls.tokens.Close()
@@ -155,7 +156,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	close(w.results)
 	select {
 	case <-finished:
-	case <-time.After(w.cfg.Grace + recordGrace): // The database is away: what could not be written is settled by others.
+	case <-time.After(time.Until(graceEnds) + recordGrace): // The database is away: what could not be written is settled by others.
 		endRecords()
 		<-finished
 	}
