@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -158,7 +159,8 @@ func (d Dev) credentials(dir *dataDir, l net.Listener) (Credentials, error) {
 	return access.withTicket(), nil
 }
 
-// startPostgres starts the private Postgres of the data directory, unless the settings name a database. It returns how to stop it.
+// startPostgres starts the private Postgres of the data directory, unless the settings name a database, and brings it back where it dies
+// before ctx ends. It returns how to stop it.
 func (d *Dev) startPostgres(ctx context.Context, dir *dataDir) (stop func(), err error) {
 	if d.Settings.Database.URL != "" {
 		return func() {}, nil
@@ -168,7 +170,12 @@ func (d *Dev) startPostgres(ctx context.Context, dir *dataDir) (stop func(), err
 		return nil, err
 	}
 	d.Settings.Database = config.Database{URL: cluster.URL(), DirectURL: cluster.URL()}
+	tended, endTending := context.WithCancel(ctx)
+	var tending sync.WaitGroup
+	tending.Go(func() { cluster.Tend(tended) })
 	return func() {
+		endTending()
+		tending.Wait()
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), postgresStop)
 		defer cancel()
 		if err := cluster.Stop(limited); err != nil {

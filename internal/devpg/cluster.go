@@ -10,7 +10,11 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
+
+// tendPeriod is how often a server that is tended is looked at.
+const tendPeriod = time.Second
 
 // Config says which cluster to start. Only Dir is required.
 type Config struct {
@@ -109,6 +113,39 @@ func (c *Cluster) Stop(ctx context.Context) error {
 func (c *Cluster) Restart(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.restart(ctx)
+}
+
+// Tend brings the server back whenever it has died, until ctx ends: somebody killed it, or it ended itself because the disk was full. Where
+// it cannot be brought back it tries again, for as long as that takes.
+func (c *Cluster) Tend(ctx context.Context) {
+	look := time.NewTicker(tendPeriod)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		c.revive(ctx)
+	}
+}
+
+// revive restarts a server that has died.
+func (c *Cluster) revive(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.server != nil && !c.server.exitsWithin(pollEvery) {
+		return
+	}
+	c.cfg.Logger.Warn("the private Postgres has ended; starting it again", "dir", c.home.dir)
+	if err := c.restart(ctx); err != nil && ctx.Err() == nil {
+		c.cfg.Logger.Error("starting the private Postgres again failed; trying again", "error", err)
+	}
+}
+
+// restart stops what runs and starts it again. The caller holds mu.
+func (c *Cluster) restart(ctx context.Context) error {
 	if c.closed {
 		return fmt.Errorf("restarting the cluster in %s: it is stopped", c.home.dir)
 	}

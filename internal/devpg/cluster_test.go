@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -250,6 +251,72 @@ func TestWhatAKilledProcessWasBuildingGoesWhateverTheDirectoryIsCalled(t *testin
 	require.NoError(t, os.MkdirAll(filepath.Join(left, "base"), 0o700))
 	start(t, cfg)
 	require.NoDirExists(t, left)
+}
+
+// TestAServerThatDiesIsBroughtBackWhileItIsTended kills it twice.
+func TestAServerThatDiesIsBroughtBackWhileItIsTended(t *testing.T) {
+	t.Parallel()
+	c := start(t, seeded(t))
+	put(t, c.URL(), "one")
+	ctx, cancel := context.WithCancel(t.Context())
+	tended := make(chan struct{})
+	go func() { defer close(tended); c.Tend(ctx) }()
+	for range 2 {
+		pid, err := c.Pid()
+		require.NoError(t, err)
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		eventually(t, func() bool {
+			now, err := c.Pid()
+			return err == nil && now != pid && execute(t.Context(), c.URL(), "SELECT 1") == nil
+		}, "nobody brings it back")
+		require.Equal(t, "one", get(t, c.URL()))
+	}
+	cancel()
+	<-tended
+	stop(t, c)
+}
+
+// TestAServerThatCannotBeBroughtBackIsTriedAgain takes its data away for as long as it fails.
+func TestAServerThatCannotBeBroughtBackIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	cfg := seeded(t)
+	var log syncBuffer
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	c := start(t, cfg)
+	put(t, c.URL(), "one")
+	pid, err := c.Pid()
+	require.NoError(t, err)
+	control, hidden := filepath.Join(c.home.dataDir(), "global", "pg_control"), filepath.Join(c.home.dataDir(), "global", "pg_control.hidden")
+	require.NoError(t, os.Rename(control, hidden))
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	ctx, cancel := context.WithCancel(t.Context())
+	tended := make(chan struct{})
+	go func() { defer close(tended); c.Tend(ctx) }()
+	eventually(t, func() bool { return strings.Contains(log.String(), "starting the private Postgres again failed") }, "nobody tells that it failed")
+	require.NoError(t, os.Rename(hidden, control))
+	eventually(t, func() bool { return execute(t.Context(), c.URL(), "SELECT 1") == nil }, "nobody tries again")
+	require.Equal(t, "one", get(t, c.URL()))
+	cancel()
+	<-tended
+	stop(t, c)
+}
+
+// syncBuffer is a buffer for a writer and a reader at once.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // sideExists reports whether a data directory is being made in dir.
