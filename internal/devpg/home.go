@@ -185,6 +185,9 @@ func (h *home) logTail() string {
 	if err != nil {
 		return err.Error()
 	}
+	if len(text) == 0 {
+		return "(it could say nothing; is the disk full?)"
+	}
 	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }

@@ -112,8 +112,10 @@ func (w *Worker) persist(ctx context.Context, batch []runs.Run) error {
 	for wait := finishRetryMin; ; wait = min(wait*2, finishRetryMax) {
 		err := w.finish(ctx, batch)
 		if err == nil || errs.CodeOf(err) != errs.Unavailable && ctx.Err() == nil {
+			w.records.note(nil) // A record that is refused is answered: its row is at fault.
 			return err
 		}
+		w.records.note(err)
 		w.logger.Warn("recording runs failed; keeping them and trying again", "runs", len(batch), "error", err)
 		select {
 		case <-ctx.Done():

@@ -19,6 +19,8 @@ func (w *Worker) Checks() []telemetry.Check {
 		{Name: "claims", Ask: w.claiming},
 		{Name: "heartbeats", Ask: w.extending},
 		{Name: "pulse", Ask: func(context.Context) error { return w.beats.Pulse().Err() }},
+		{Name: "starts", Ask: func(context.Context) error { return w.starts.long("no run could be started") }},
+		{Name: "records", Ask: func(context.Context) error { return w.records.long("no run could be recorded") }},
 	}
 }
 

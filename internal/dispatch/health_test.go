@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,52 @@ type heartless struct{ claims.Store }
 
 func (heartless) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duration) (kept, over [][16]byte, err error) {
 	return nil, nil, errors.New("the statement got lost")
+}
+
+// TestAWorkerThatCanStartOrRecordNothingIsNotReady has a disk that is full: what rewrites a row in its place goes on, as claims and signs of
+// life do, and what makes a new one is refused.
+func TestAWorkerThatCanStartOrRecordNothingIsNotReady(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spoil func(h *hooked, full *atomic.Bool)
+		says  string
+	}{
+		"Start": {func(h *hooked, full *atomic.Bool) {
+			h.start = func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+				if full.Load() {
+					return nil, errAway
+				}
+				return next()
+			}
+		}, "no run could be started for more than 3s"},
+		"Record": {func(h *hooked, full *atomic.Bool) {
+			h.finish = func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
+				if full.Load() {
+					return dispatch.Finished{}, errAway
+				}
+				return next(f)
+			}
+		}, "no run could be recorded for more than 3s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.register(t, answering(t), nil)
+			var full atomic.Bool
+			full.Store(true)
+			h := &hooked{}
+			tc.spoil(h, &full)
+			p := b.work(t, b.with(h))
+			require.Eventually(t, func() bool {
+				err := p.Ready(t.Context())
+				return err != nil && strings.Contains(err.Error(), tc.says)
+			}, patience, 10*time.Millisecond)
+			full.Store(false)
+			b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+			require.Eventually(t, func() bool { return p.Ready(t.Context()) == nil }, patience, 10*time.Millisecond)
+			p.stop(t)
+		})
+	}
 }
 
 // TestAWorkerWhoseHeartbeatsLagIsNotReady looks at a worker that claims well and cannot extend the lock of its one run.

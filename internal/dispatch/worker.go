@@ -93,6 +93,9 @@ type Worker struct {
 	metrics  *metrics
 	logger   *slog.Logger
 
+	starts  streak // of commits of starts
+	records streak // of commits of records
+
 	draining atomic.Bool
 	lastSeen atomic.Int64 // when the database last answered a claim, as a mark of the clock
 	lastFree atomic.Int64 // when a slot was last free, likewise
@@ -103,6 +106,7 @@ func New(cfg Config) *Worker {
 	w := &Worker{
 		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(cfg.PerHost), underway: newUnderway(), crew: newCrew(),
 		results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer),
+		starts: streak{every: startWait + startRetry + time.Second}, records: streak{every: finishWait + finishRetryMax + time.Second},
 	}
 	w.limit.Store(int64(newSlotLimit(cfg).now))
 	w.observe()

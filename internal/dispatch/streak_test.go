@@ -1,0 +1,37 @@
+package dispatch
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAStreakIsLongWhileItGoesOn lets tries fail, then stops trying: what nobody tries any more, nobody can say anything of.
+func TestAStreakIsLongWhileItGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const every = 2 * time.Second
+		s := streak{every: every}
+		fail := func() { s.note(errors.New("away")) }
+		require.NoError(t, s.long("nothing"))
+		for range 3 {
+			fail()
+			require.NoError(t, s.long("nothing"))
+			time.Sleep(time.Second)
+		}
+		require.EqualError(t, s.long("nothing works"), "nothing works for more than 3s")
+		time.Sleep(every)
+		require.NoError(t, s.long("nothing"), "there is nothing to try")
+		fail()
+		require.NoError(t, s.long("nothing"), "it begins anew")
+		time.Sleep(every)
+		fail()
+		time.Sleep(every)
+		require.Error(t, s.long("nothing"))
+		s.note(nil)
+		require.NoError(t, s.long("nothing"))
+	})
+}
