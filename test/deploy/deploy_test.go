@@ -122,10 +122,20 @@ func TestComposeGivesEveryProgramAnEnvironmentThatItAccepts(t *testing.T) {
 		cfg, err := config.Load(s.environ(), config.Program{Required: []string{config.DatabaseURL}})
 		require.NoError(t, err, name)
 		require.Contains(t, cfg.Database.URL, "@postgres:5432/", name)
-		if s.StopGracePeriod != "" {
+		if name == "scheduler-worker" || name == "planner" { // They end what is under way; the API's requests take moments.
 			patience, err := time.ParseDuration(s.StopGracePeriod)
 			require.NoError(t, err, name)
 			require.Greater(t, patience, cfg.Worker.ShutdownGrace+5*time.Second, "%s must have the time to drain", name)
+		}
+	}
+}
+
+// Secrets are kept by the API server and used by workers, so a key that one of them lacks helps nobody.
+func TestComposeGivesEveryDaemonTheKeysOfSecrets(t *testing.T) {
+	t.Parallel()
+	for name, s := range readCompose(t).Services {
+		if s.ours() && name != "migrate" {
+			require.Equal(t, "${RUBATO_SECRET_KEYS:-}", s.Environment[config.SecretKeys], name)
 		}
 	}
 }
