@@ -182,7 +182,7 @@ func durations() []Setting {
 			span{100 * time.Millisecond, 10 * time.Minute}, func(w *Worker) *time.Duration { return &w.SweepInterval }),
 		field(Grace, "30s", "how long runs may go on after the first signal",
 			span{0, time.Hour}, func(w *Worker) *time.Duration { return &w.ShutdownGrace }),
-		field("RUBATO_RUN_RETENTION", "720h", "how long the history of runs is kept; whole days are dropped",
+		field("RUBATO_RUN_RETENTION", "720h", "how long the history of runs is kept, with the decisions and hints that explain it; whole days are dropped",
 			span{day, 3660 * day}, func(w *Worker) *time.Duration { return &w.RunRetention }),
 		field("RUBATO_BODY_RETENTION", "168h", "how long captured answers are kept; whole days are dropped",
 			span{day, 3660 * day}, func(w *Worker) *time.Duration { return &w.BodyRetention }),

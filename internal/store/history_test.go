@@ -124,6 +124,53 @@ func TestWorkersAreForgottenWhenNothingRefersToThem(t *testing.T) {
 	require.Equal(t, 2, query[int](t, b, "SELECT count(*) FROM workers"), "one has a live run, and one spoke within a day")
 }
 
+// TestTheLedgerIsKeptAsLongAsRuns has changes of which a planner makes many: what explained runs that are gone goes too, and what is in force
+// stays however old it is.
+func TestTheLedgerIsKeptAsLongAsRuns(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	e, quiet := b.register(t, nil), b.register(t, nil)
+	for range 2 {
+		_, err := b.service.Pause(t.Context(), tenant, e.ID, now.AddDate(1, 0, 0), "")
+		require.NoError(t, err)
+		_, err = b.service.Resume(t.Context(), tenant, e.ID)
+		require.NoError(t, err)
+	}
+	b.exec(t, `INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input)
+		SELECT d.endpoint_id, d.decided_at, 'hint', 'planner', d.version, d.next_run_at, d.next_source, d.next_steps, d.input
+		FROM (SELECT * FROM decisions WHERE endpoint_id = $1 ORDER BY id DESC LIMIT 1) d, generate_series(1, 2500)`, [16]byte(e.ID))
+	hint := func(kind string, created time.Time, ended any, expires time.Time, count int) {
+		b.exec(t, `INSERT INTO hints (endpoint_id, kind, interval_ms, run_at, expires_at, reason, author, created_at, ended_at)
+			SELECT $1, $2, CASE $2 WHEN 'interval' THEN 1000 END, CASE $2 WHEN 'one-shot' THEN $5::timestamptz END, $5, '', 'planner', $3, $4::timestamptz
+			FROM generate_series(1, $6)`, [16]byte(e.ID), kind, created, ended, expires, count)
+	}
+	later := now.AddDate(0, 0, 2)
+	hint("interval", now, later, later, 1500)               // Over, and not for long.
+	hint("interval", now, now, now.Add(time.Hour), 1200)    // Replaced long ago.
+	hint("one-shot", now, nil, now.Add(time.Hour), 1)       // Expired long ago.
+	hint("interval", now, nil, later.AddDate(0, 1, 0), 1)   // In force.
+	hint("interval", later, later, later.Add(time.Hour), 1) // Young.
+	last := query[int64](t, b, "SELECT max(id) FROM decisions WHERE endpoint_id = $1", [16]byte(e.ID))
+	keep := func() {
+		_, err := b.sweeps.KeepHistory(t.Context(), zombie.Retention{Runs: 24 * time.Hour, Bodies: time.Hour})
+		require.NoError(t, err)
+	}
+
+	b.at(now.Add(24 * time.Hour))
+	keep()
+	require.Equal(t, 1500+1200+3, query[int](t, b, "SELECT count(*) FROM hints"), "a day is not over")
+	b.at(later.Add(time.Millisecond))
+	for range 3 { // A pass that finds nothing to remove leaves the rest to the next one.
+		keep()
+	}
+	require.Equal(t, last, query[int64](t, b, "SELECT max(id) FROM decisions WHERE endpoint_id = $1", [16]byte(e.ID)))
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM decisions WHERE endpoint_id = $1", [16]byte(e.ID)))
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM decisions WHERE endpoint_id = $1", [16]byte(quiet.ID)), "the last one may be in force")
+	require.Equal(t, 1502, query[int](t, b, "SELECT count(*) FROM hints"))
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM hints WHERE ended_at IS NULL"))
+}
+
 func TestTheHistoryTakesNoTableOfAnotherName(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,6 +23,8 @@ const standstill = 5 * time.Second
 type Sweeps struct {
 	db         *DB
 	standstill time.Duration
+
+	decisions, hints atomic.Int64 // where the walk through what is old has come to
 }
 
 var _ zombie.Store = (*Sweeps)(nil)
@@ -145,7 +148,10 @@ func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped i
 		}
 	}
 	dropped, err = s.dropOld(ctx, now, r) // Who keeps that waiting keeps nothing else from its end.
-	return dropped, errors.Join(err, s.forgetEvents(ctx, now.Add(-feed.Window)), s.forgetAudit(ctx, now, r.Audit), s.forgetWorkers(ctx, r.Runs))
+	return dropped, errors.Join(
+		err, s.forgetEvents(ctx, now.Add(-feed.Window)), s.forgetAudit(ctx, now, r.Audit), s.forgetWorkers(ctx, r.Runs),
+		s.forgetLedger(ctx, now.Add(-r.Runs)),
+	)
 }
 
 // dropOld drops the days of history that are to be kept no longer, up to the first table that somebody reads.
@@ -207,6 +213,52 @@ func (s *Sweeps) forgetAudit(ctx context.Context, now time.Time, keep time.Durat
 			return fmt.Errorf("removing old entries of the audit log: %w", translate(err))
 		}
 		more = dropped > 0
+	}
+	return nil
+}
+
+const (
+	// ledgerPage is how many rows one step of the walk through the ledger looks at.
+	ledgerPage = 1000
+	// ledgerSteps bounds the steps of one pass.
+	ledgerSteps = 20
+)
+
+// forgetLedger removes decisions outside a finish, and hints, that are as old as the runs which they explained. Some of what is old stays,
+// so each pass goes on where the one before has come to, and begins again behind what is young.
+func (s *Sweeps) forgetLedger(ctx context.Context, before time.Time) error {
+	decisions := func(after int64) (old, place, dropped int64, err error) {
+		page, err := s.db.q.DecisionDropBefore(ctx, s.db.sweeps, dbsqlc.DecisionDropBeforeParams{After: after, MaxRows: ledgerPage, Before: before})
+		return page.Old, page.Place, page.Dropped, err
+	}
+	hints := func(after int64) (old, place, dropped int64, err error) {
+		page, err := s.db.q.HintDropBefore(ctx, s.db.sweeps, dbsqlc.HintDropBeforeParams{After: after, MaxRows: ledgerPage, Before: before})
+		return page.Old, page.Place, page.Dropped, err
+	}
+	if err := walkLedger(&s.decisions, decisions); err != nil {
+		return fmt.Errorf("removing old decisions: %w", translate(err))
+	}
+	if err := walkLedger(&s.hints, hints); err != nil {
+		return fmt.Errorf("removing old hints: %w", translate(err))
+	}
+	return nil
+}
+
+// walkLedger takes steps from a place on until one finds something young, or nothing to remove.
+func walkLedger(at *atomic.Int64, step func(after int64) (old, place, dropped int64, err error)) error {
+	for range ledgerSteps {
+		old, place, dropped, err := step(at.Load())
+		if err != nil {
+			return err
+		}
+		if old < ledgerPage {
+			at.Store(0)
+			return nil
+		}
+		at.Store(place)
+		if dropped == 0 { // All of it stays: there is no hurry.
+			return nil
+		}
 	}
 	return nil
 }

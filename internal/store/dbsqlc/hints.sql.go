@@ -11,6 +11,43 @@ import (
 	"time"
 )
 
+const decisionDropBefore = `-- name: DecisionDropBefore :one
+WITH page AS MATERIALIZED (
+    SELECT d.id, d.endpoint_id
+    FROM (SELECT o.id, o.endpoint_id, o.decided_at FROM decisions o WHERE o.id > $1::bigint ORDER BY o.id LIMIT $2::int) d
+    WHERE d.decided_at < $3::timestamptz
+), dropped AS (
+    DELETE FROM decisions
+    WHERE id IN (SELECT p.id
+                 FROM page p
+                 WHERE EXISTS (SELECT 1 FROM decisions later WHERE later.endpoint_id = p.endpoint_id AND later.id > p.id))
+    RETURNING id
+)
+SELECT count(*) AS old, coalesce(max(p.id), 0)::bigint AS place, (SELECT count(*) FROM dropped) AS dropped
+FROM page p
+`
+
+type DecisionDropBeforeParams struct {
+	After   int64
+	MaxRows int32
+	Before  time.Time
+}
+
+type DecisionDropBeforeRow struct {
+	Old     int64
+	Place   int64
+	Dropped int64
+}
+
+// Removes decisions from before an instant that a later one of their endpoint has followed, among the next ones after a place, and tells
+// how many of these are from before it and where the last of them stands. The last decision of an endpoint may be the one in force.
+func (q *Queries) DecisionDropBefore(ctx context.Context, db DBTX, arg DecisionDropBeforeParams) (DecisionDropBeforeRow, error) {
+	row := db.QueryRow(ctx, decisionDropBefore, arg.After, arg.MaxRows, arg.Before)
+	var i DecisionDropBeforeRow
+	err := row.Scan(&i.Old, &i.Place, &i.Dropped)
+	return i, err
+}
+
 const decisionGetLast = `-- name: DecisionGetLast :one
 SELECT id, endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input
 FROM decisions
@@ -67,6 +104,44 @@ func (q *Queries) DecisionInsert(ctx context.Context, db DBTX, arg DecisionInser
 		arg.Input,
 	)
 	return err
+}
+
+const hintDropBefore = `-- name: HintDropBefore :one
+WITH page AS MATERIALIZED (
+    SELECT h.id, h.over_at
+    FROM (SELECT o.id, o.created_at, coalesce(o.ended_at, o.expires_at) AS over_at
+          FROM hints o
+          WHERE o.id > $1::bigint
+          ORDER BY o.id
+          LIMIT $2::int) h
+    WHERE h.created_at < $3::timestamptz
+), dropped AS (
+    DELETE FROM hints
+    WHERE id IN (SELECT p.id FROM page p WHERE p.over_at < $3::timestamptz)
+    RETURNING id
+)
+SELECT count(*) AS old, coalesce(max(p.id), 0)::bigint AS place, (SELECT count(*) FROM dropped) AS dropped
+FROM page p
+`
+
+type HintDropBeforeParams struct {
+	After   int64
+	MaxRows int32
+	Before  time.Time
+}
+
+type HintDropBeforeRow struct {
+	Old     int64
+	Place   int64
+	Dropped int64
+}
+
+// The same of hints that were over by then.
+func (q *Queries) HintDropBefore(ctx context.Context, db DBTX, arg HintDropBeforeParams) (HintDropBeforeRow, error) {
+	row := db.QueryRow(ctx, hintDropBefore, arg.After, arg.MaxRows, arg.Before)
+	var i HintDropBeforeRow
+	err := row.Scan(&i.Old, &i.Place, &i.Dropped)
+	return i, err
 }
 
 const hintEnd = `-- name: HintEnd :exec
