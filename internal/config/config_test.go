@@ -201,6 +201,8 @@ func TestLoadNamesWhatIsWrong(t *testing.T) {
 		"Exporter":               {[]string{"OTEL_TRACES_EXPORTER=console"}, "OTEL_TRACES_EXPORTER: must be one of otlp, none"},
 		"Sampler":                {[]string{"OTEL_TRACES_SAMPLER=sometimes"}, "OTEL_TRACES_SAMPLER: must be one of parentbased_always_on,"},
 		"SamplerArg":             {[]string{"OTEL_TRACES_SAMPLER_ARG=NaN"}, "OTEL_TRACES_SAMPLER_ARG: must be a number from 0 to 1"},
+		"CollectorUser":          {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://u:hunter2@c:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT: must have no user, password or parameters"},
+		"CollectorParameter":     {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://u@c:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://t/in?key=hunter2"}, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: must have no user, password or parameters"},
 		"Protocol":               {[]string{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4317"}, "must be http/protobuf (it is \"grpc\")"},
 		"UnknownName":            {[]string{"RUBATO_FOO=1"}, "\n  - RUBATO_FOO is not a setting"},
 		"MistypedName":           {[]string{"RUBATO_HORIZN=5s"}, "RUBATO_HORIZN is not a setting; did you mean RUBATO_HORIZON?"},

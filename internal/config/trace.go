@@ -90,10 +90,21 @@ func traces() []Setting {
 // unsendable returns what is wrong with the settings of traces together. Elsewhere the same environment may say something to other
 // programs, so a protocol that we do not speak is wrong only where it would cost traces.
 func (t Trace) unsendable() []string {
-	if !t.On() || t.Protocol == "http/protobuf" {
+	if !t.On() {
 		return nil
 	}
-	return []string{fmt.Sprintf("OTEL_EXPORTER_OTLP_PROTOCOL: must be http/protobuf (it is %q); every collector takes it, on port 4318 by custom", t.Protocol)}
+	var problems []string
+	if t.Protocol != "http/protobuf" {
+		problems = append(problems, fmt.Sprintf("OTEL_EXPORTER_OTLP_PROTOCOL: must be http/protobuf (it is %q); every collector takes it, on port 4318 by custom", t.Protocol))
+	}
+	name, value := "OTEL_EXPORTER_OTLP_ENDPOINT", t.Endpoint
+	if t.TracesEndpoint != "" {
+		name, value = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", t.TracesEndpoint
+	}
+	if u, err := url.Parse(value); err == nil && (u.User != nil || u.RawQuery != "") {
+		problems = append(problems, name+": must have no user, password or parameters, which would not be sent: what signs in belongs into OTEL_EXPORTER_OTLP_HEADERS")
+	}
+	return problems
 }
 
 func collectorURL(target *string, value string) error {
