@@ -95,8 +95,8 @@ func TestSlotsGrowForWhatHangsWithinSeconds(t *testing.T) {
 	})
 }
 
-// TestSlotsGrowWhileRequestsHoldThem has a worker all of whose slots hold requests that hang, and a claim that waits for one.
-func TestSlotsGrowWhileRequestsHoldThem(t *testing.T) {
+// TestSlotsGrowWhileTargetsHoldThem has a worker all of whose slots hold requests that hang, and a claim that waits for one.
+func TestSlotsGrowWhileTargetsHoldThem(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		requests int
