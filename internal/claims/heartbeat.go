@@ -25,12 +25,13 @@ type Heartbeater struct {
 
 	mu    sync.Mutex
 	locks map[[16]byte]*Lock // by run
+	some  chan struct{}      // told when there are locks where none were
 }
 
 // NewHeartbeater returns a heartbeater for the locks of one worker.
 func NewHeartbeater(worker [16]byte, store Store, ttl time.Duration, logger *slog.Logger, metrics *Metrics) *Heartbeater {
 	return &Heartbeater{
-		worker: worker, store: store, ttl: ttl, logger: logger, metrics: metrics, pulse: NewPulse(logger), locks: map[[16]byte]*Lock{},
+		worker: worker, store: store, ttl: ttl, logger: logger, metrics: metrics, pulse: NewPulse(logger), locks: map[[16]byte]*Lock{}, some: make(chan struct{}, 1),
 	}
 }
 
@@ -42,6 +43,12 @@ func (h *Heartbeater) Hold(l *Lock) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.locks[l.RunID] = l
+	if len(h.locks) == 1 {
+		select {
+		case h.some <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // Drop forgets the lock of a run that is over.
@@ -56,7 +63,8 @@ func (h *Heartbeater) Run(ctx context.Context) {
 	period := h.ttl / 3
 	timer := time.NewTimer(period)
 	defer timer.Stop()
-	watch := time.NewTicker(min(heartbeatRetry/2, period)) // Locks must be seen to end also while a heartbeat hangs or waits.
+	often := min(heartbeatRetry/2, period)
+	watch := time.NewTimer(often) // Locks must be seen to end also while a heartbeat hangs or waits.
 	defer watch.Stop()
 	beats := make(chan error, 1)
 	var beating sync.WaitGroup
@@ -77,8 +85,12 @@ func (h *Heartbeater) Run(ctx context.Context) {
 				next = min(heartbeatRetry, period)
 			}
 			timer.Reset(next)
+		case <-h.some:
+			watch.Reset(often)
 		case <-watch.C:
-			h.endOver(time.Now())
+			if h.endOver(time.Now()) {
+				watch.Reset(often)
+			}
 		}
 	}
 }
@@ -150,8 +162,8 @@ func (h *Heartbeater) settle(asked []Held, kept, over map[[16]byte]bool, sent ti
 	}
 }
 
-// endOver cancels the runs whose locks are over on this process's clock.
-func (h *Heartbeater) endOver(now time.Time) {
+// endOver cancels the runs whose locks are over on this process's clock, and reports whether any are left.
+func (h *Heartbeater) endOver(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, l := range h.locks {
@@ -159,6 +171,7 @@ func (h *Heartbeater) endOver(now time.Time) {
 			h.lose(l, ErrLockOver)
 		}
 	}
+	return len(h.locks) > 0
 }
 
 func (h *Heartbeater) lose(l *Lock, cause error) {

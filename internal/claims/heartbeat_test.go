@@ -230,6 +230,7 @@ func TestAHeartbeatSentAfterTheEndRevivesNothing(t *testing.T) {
 			return keepAll(ctx, held)
 		}}
 		h := runHeart(t, store)
+		h.hold(t, 2) // From now on ends are looked for every half second.
 		time.Sleep(250 * time.Millisecond)
 		ctx := h.hold(t, 1)
 		time.Sleep(60 * time.Second)
@@ -353,5 +354,21 @@ func TestLagIsThatOfTheLockFurthestBehind(t *testing.T) {
 		h.Drop([16]byte{1})
 		h.Drop([16]byte{2})
 		require.Zero(t, h.Lag())
+	})
+}
+
+// TestEndsAreLookedForAfterAPauseToo has no lock for hours between two that end: nobody looks meanwhile, and the second end is seen.
+func TestEndsAreLookedForAfterAPauseToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		away := func(context.Context, []claims.Held) ([][16]byte, error) { return nil, errors.New("away") }
+		h := runHeart(t, &fakeStore{extend: away})
+		for run := range byte(2) {
+			ctx := h.hold(t, run+1)
+			time.Sleep(ttl)
+			require.ErrorIs(t, context.Cause(ctx), claims.ErrLockOver)
+			time.Sleep(3*time.Hour + 100*time.Millisecond)
+		}
+		h.stop()
 	})
 }

@@ -129,9 +129,9 @@ type passes struct {
 	freed  atomic.Int32
 }
 
-func (p *passes) KeepHistory(ctx context.Context, r zombie.Retention) (int, error) {
-	defer p.listed.Add(1) // The last sweep of a pass.
-	return p.Sweeps.KeepHistory(ctx, r)
+func (p *passes) FreeStuck(ctx context.Context, over time.Duration, limit int) (int, error) {
+	defer p.listed.Add(1) // The last sweep of every pass.
+	return p.Sweeps.FreeStuck(ctx, over, limit)
 }
 
 func (p *passes) TakeOver(ctx context.Context, q zombie.Silence) (int, error) {

@@ -97,6 +97,8 @@ func (s *Sweeper) Run(ctx context.Context) {
 	defer often.Stop()
 	regular := time.NewTicker(s.cfg.Interval)
 	defer regular.Stop()
+	seldom := time.NewTicker(historyEvery * s.cfg.Interval)
+	defer seldom.Stop()
 	takeOver, history := sweep{sweepTakeOver, s.takeOver}, sweep{sweepHistory, s.keepHistory}
 	s.pass(ctx, takeOver, history)
 	for {
@@ -109,7 +111,9 @@ func (s *Sweeper) Run(ctx context.Context) {
 			// First what the others judge by, then what is surest, last what can wait.
 			s.pass(ctx,
 				sweep{sweepLocks, s.clampLocks}, sweep{sweepOverdue, s.settleOverdue}, sweep{sweepLost, s.settleGone},
-				sweep{sweepOrphans, s.settleOrphans}, sweep{sweepStuck, s.freeStuck}, sweep{sweepWorkers, s.retire}, history)
+				sweep{sweepOrphans, s.settleOrphans}, sweep{sweepStuck, s.freeStuck}, sweep{sweepWorkers, s.retire})
+		case <-seldom.C:
+			s.pass(ctx, history)
 		}
 	}
 }

@@ -226,12 +226,12 @@ func bubble(t *testing.T, store *fakeStore, long time.Duration, check func(t *te
 func TestEverySweepHasItsPeriod(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{}
-	bubble(t, store, 31*time.Second, func(t *testing.T, s *sweeping) {
+	bubble(t, store, 61*time.Second, func(t *testing.T, s *sweeping) {
 		sec := time.Second
-		require.Equal(t, []time.Duration{10 * sec, 20 * sec, 30 * sec}, store.lists)
-		require.Equal(t, []time.Duration{0, 10 * sec, 20 * sec, 30 * sec}, store.histories, "the history is made ready at once")
-		require.Len(t, store.takeOvers, 16)
-		require.Equal(t, 30*sec, store.takeOvers[15])
+		require.Equal(t, []time.Duration{10 * sec, 20 * sec, 30 * sec, 40 * sec, 50 * sec, 60 * sec}, store.lists)
+		require.Equal(t, []time.Duration{0, 60 * sec}, store.histories, "the history is made ready at once")
+		require.Len(t, store.takeOvers, 31)
+		require.Equal(t, 60*sec, store.takeOvers[30])
 		require.Equal(t, zombie.Silence{For: 6 * sec, Reach: 71 * sec}, store.silent)
 		require.Equal(t, 100, store.limit)
 		require.Equal(t, zombie.Retention{Runs: 30 * 24 * time.Hour, Bodies: 7 * 24 * time.Hour, Audit: 365 * 24 * time.Hour, DaysAhead: 3}, store.retention)
@@ -275,24 +275,24 @@ func TestNoSweepKeepsAnotherFromItsWork(t *testing.T) {
 		errors map[string]int
 		panics float64
 	}{
-		"TakeOverFails":  {&fakeStore{free: func() (int, error) { return 0, fault }}, map[string]int{"take_over": 16}, 0},
-		"TakeOverPanics": {&fakeStore{free: func() (int, error) { panic(fault) }}, nil, 16},
-		"ListFails":      {&fakeStore{list: func() ([]zombie.Lost, error) { return nil, fault }}, map[string]int{"lost": 3}, 0},
-		"ListPanics":     {&fakeStore{list: func() ([]zombie.Lost, error) { panic(fault) }}, nil, 3},
-		"OverdueFails":   {&fakeStore{late: func() ([]zombie.Lost, error) { return nil, fault }}, map[string]int{"overdue": 3}, 0},
-		"OverduePanics":  {&fakeStore{late: func() ([]zombie.Lost, error) { panic(fault) }}, nil, 3},
-		"OrphansFail":    {&fakeStore{orphans: func() ([]runs.Run, error) { return nil, fault }}, map[string]int{"orphans": 3}, 0},
-		"ClampFails":     {&fakeStore{clamp: func() (int, error) { return 0, fault }}, map[string]int{"locks": 3}, 0},
-		"StuckFails":     {&fakeStore{stuck: func() (int, error) { return 0, fault }}, map[string]int{"stuck": 3}, 0},
-		"HistoryFails":   {&fakeStore{keep: func(context.Context) (int, error) { return 0, fault }}, map[string]int{"history": 4}, 0},
-		"HistoryPanics":  {&fakeStore{keep: func(context.Context) (int, error) { panic(fault) }}, nil, 4},
+		"TakeOverFails":  {&fakeStore{free: func() (int, error) { return 0, fault }}, map[string]int{"take_over": 31}, 0},
+		"TakeOverPanics": {&fakeStore{free: func() (int, error) { panic(fault) }}, nil, 31},
+		"ListFails":      {&fakeStore{list: func() ([]zombie.Lost, error) { return nil, fault }}, map[string]int{"lost": 6}, 0},
+		"ListPanics":     {&fakeStore{list: func() ([]zombie.Lost, error) { panic(fault) }}, nil, 6},
+		"OverdueFails":   {&fakeStore{late: func() ([]zombie.Lost, error) { return nil, fault }}, map[string]int{"overdue": 6}, 0},
+		"OverduePanics":  {&fakeStore{late: func() ([]zombie.Lost, error) { panic(fault) }}, nil, 6},
+		"OrphansFail":    {&fakeStore{orphans: func() ([]runs.Run, error) { return nil, fault }}, map[string]int{"orphans": 6}, 0},
+		"ClampFails":     {&fakeStore{clamp: func() (int, error) { return 0, fault }}, map[string]int{"locks": 6}, 0},
+		"StuckFails":     {&fakeStore{stuck: func() (int, error) { return 0, fault }}, map[string]int{"stuck": 6}, 0},
+		"HistoryFails":   {&fakeStore{keep: func(context.Context) (int, error) { return 0, fault }}, map[string]int{"history": 2}, 0},
+		"HistoryPanics":  {&fakeStore{keep: func(context.Context) (int, error) { panic(fault) }}, nil, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, tc.store, 31*time.Second, func(t *testing.T, s *sweeping) {
-				require.Len(t, tc.store.takeOvers, 16)
-				require.Len(t, tc.store.lists, 3)
-				require.Len(t, tc.store.histories, 4)
+			bubble(t, tc.store, 61*time.Second, func(t *testing.T, s *sweeping) {
+				require.Len(t, tc.store.takeOvers, 31)
+				require.Len(t, tc.store.lists, 6)
+				require.Len(t, tc.store.histories, 2)
 				for _, sweep := range []string{"take_over", "locks", "overdue", "lost", "orphans", "stuck", "workers", "history"} {
 					require.InDelta(t, tc.errors[sweep], s.value(t, "rubato_zombie_errors_total", sweep), 0, sweep)
 				}
