@@ -22,7 +22,17 @@ func NewClaims(db *DB) *Claims { return &Claims{db: db} }
 
 // ClaimDue implements claims.Store.
 func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
-	rows, err := s.due(ctx, r)
+	var rows []dbsqlc.ScheduleClaimDueRow
+	var now time.Time
+	err := pipeline(ctx, s.db.hot,
+		func(q dbsqlc.DBTX) (err error) {
+			rows, err = s.due(ctx, q, r)
+			return err
+		},
+		func(q dbsqlc.DBTX) (err error) {
+			now, err = s.db.q.Clock(ctx, q, s.db.now())
+			return err
+		})
 	if err != nil {
 		return nil, time.Time{}, translate(err)
 	}
@@ -33,19 +43,21 @@ func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 			Source: row.Source, Version: row.Version, LockedUntil: row.LockedUntil, Expired: row.Expired,
 		}
 	}
-	now, err := s.clock(ctx, rows)
-	return list, now, err
+	if len(rows) > 0 { // The time that it took is no part of a clock's skew.
+		now = rows[0].ClaimedAt
+	}
+	return list, now, nil
 }
 
 // due takes the oldest, whoever's they are or of each tenant that is named.
-func (s *Claims) due(ctx context.Context, r claims.Request) ([]dbsqlc.ScheduleClaimDueRow, error) {
+func (s *Claims) due(ctx context.Context, q dbsqlc.DBTX, r claims.Request) ([]dbsqlc.ScheduleClaimDueRow, error) {
 	lock, ahead, now := int32(r.LockTTL.Milliseconds()), r.Horizon.Milliseconds(), s.db.now() //nolint:gosec // Minutes at most.
 	if len(r.Tenants) == 0 {
-		return s.db.q.ScheduleClaimDue(ctx, s.db.hot, dbsqlc.ScheduleClaimDueParams{
+		return s.db.q.ScheduleClaimDue(ctx, q, dbsqlc.ScheduleClaimDueParams{
 			WorkerID: r.Worker, LockTtlMs: lock, Now: now, HorizonMs: ahead, MaxRows: int32(r.Limit), //nolint:gosec // Bounded by the caller.
 		})
 	}
-	rows, err := s.db.q.ScheduleClaimShares(ctx, s.db.hot, dbsqlc.ScheduleClaimSharesParams{
+	rows, err := s.db.q.ScheduleClaimShares(ctx, q, dbsqlc.ScheduleClaimSharesParams{
 		WorkerID: r.Worker, LockTtlMs: lock, Now: now, HorizonMs: ahead, Share: int32(r.Share), TenantIds: r.Tenants, //nolint:gosec // Likewise.
 	})
 	list := make([]dbsqlc.ScheduleClaimDueRow, len(rows))
@@ -59,15 +71,6 @@ func (s *Claims) due(ctx context.Context, r claims.Request) ([]dbsqlc.ScheduleCl
 func (s *Claims) DueTenants(ctx context.Context, horizon time.Duration) ([][16]byte, error) {
 	list, err := s.db.q.ScheduleDueTenants(ctx, s.db.hot, dbsqlc.ScheduleDueTenantsParams{HorizonMs: horizon.Milliseconds(), Now: s.db.now()})
 	return list, translate(err)
-}
-
-// clock returns the database's time: what the claim read, or, when there was nothing to claim, what it says now.
-func (s *Claims) clock(ctx context.Context, rows []dbsqlc.ScheduleClaimDueRow) (time.Time, error) {
-	if len(rows) > 0 {
-		return rows[0].ClaimedAt, nil
-	}
-	now, err := s.db.q.Clock(ctx, s.db.hot, s.db.now())
-	return now, translate(err)
 }
 
 // Release implements claims.Store. No start of these endpoints is in flight meanwhile: one that has seen the claim and not committed yet would come to life
