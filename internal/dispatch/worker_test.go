@@ -197,18 +197,25 @@ func TestAWorkerHearsWhatComesDueAndFindsItWithoutHearing(t *testing.T) {
 	}
 }
 
+// startSilent returns a target that answers its one request with nothing, and what tells that it has come and that the caller hung up.
+func startSilent(t *testing.T) (target *egresstest.Target, arrived, gone <-chan struct{}) {
+	t.Helper()
+	came, ended := make(chan struct{}), make(chan struct{})
+	target = egresstest.Start(t, func(c *egresstest.Conn) {
+		if _, ok := c.Next(); ok {
+			close(came)
+			c.AwaitHangup()
+			close(ended)
+		}
+	})
+	return target, came, ended
+}
+
 // TestALockThatIsLostEndsTheRequest takes the live row away, as a settlement does, and expects the request to be hung up.
 func TestALockThatIsLostEndsTheRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	arrived, gone := make(chan struct{}), make(chan struct{})
-	target := egresstest.Start(t, func(c *egresstest.Conn) {
-		if _, ok := c.Next(); ok {
-			close(arrived)
-			c.AwaitHangup()
-			close(gone)
-		}
-	})
+	target, arrived, gone := startSilent(t)
 	b.register(t, target, nil)
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL = 3 * time.Second })
 	receive(t, arrived)
@@ -253,14 +260,7 @@ func TestALockThatIsOverForItsHolderIsOnRecordAtOnce(t *testing.T) {
 func TestALockThatIsOverForTheDatabaseAloneIsOnRecordAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	arrived, gone := make(chan struct{}), make(chan struct{})
-	target := egresstest.Start(t, func(c *egresstest.Conn) {
-		if _, ok := c.Next(); ok {
-			close(arrived)
-			c.AwaitHangup()
-			close(gone)
-		}
-	})
+	target, arrived, gone := startSilent(t)
 	b.register(t, target, func(s *endpoints.Spec) { s.Timeout, s.MaxExecutionTime = 10*time.Minute, 10*time.Minute })
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL = 6 * time.Second })
 	receive(t, arrived)
