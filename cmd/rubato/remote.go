@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"syscall"
 	"time"
 
@@ -57,7 +56,9 @@ func (s *session) find() (*remote, error) {
 	}
 	r := &remote{url: settings.Client.URL, key: settings.Client.Key}
 	if s.url != "" {
-		r.url = strings.TrimRight(s.url, "/")
+		if r.url, err = config.BaseURL(s.url); err != nil {
+			return nil, usageError{"the server " + err.Error()}
+		}
 	}
 	if s.key != "" {
 		r.key = s.key

@@ -55,3 +55,18 @@ func TestWhatEverybodyMayAskNeedsNoKey(t *testing.T) {
 		})
 	}
 }
+
+// A password in the address of the server would not be sent beside a key, and would come back in every message that names the server.
+func TestTheAddressOfTheServerHoldsNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, server := range []string{"http://u:hunter2@127.0.0.1:1", "http://u:hunter2@127.0.0.1:zz"} {
+		var out, complaints bytes.Buffer
+		command := &session{
+			stdin: strings.NewReader(""), stdout: &out, stderr: &complaints,
+			environ: []string{"XDG_DATA_HOME=" + t.TempDir(), "RUBATO_API_KEY=key-of-the-test"},
+		}
+		require.Equal(t, app.ExitUsage, command.run(t.Context(), []string{"stats", "--server", server}))
+		require.Contains(t, complaints.String(), "the server must ")
+		require.NotContains(t, out.String()+complaints.String(), "hunter2")
+	}
+}

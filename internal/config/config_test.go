@@ -226,6 +226,7 @@ func TestLoadNamesWhatIsWrong(t *testing.T) {
 		"ContactWithBreak":       {[]string{"RUBATO_USER_AGENT_CONTACT=a b"}, "RUBATO_USER_AGENT_CONTACT: must be a URL or an address"},
 		"IdleForEver":            {[]string{"RUBATO_EGRESS_IDLE_TIMEOUT=1h"}, "RUBATO_EGRESS_IDLE_TIMEOUT: must be a duration"},
 		"AddressForPrefix":       {[]string{"RUBATO_EGRESS_ALLOW=10.0.0.1"}, "RUBATO_EGRESS_ALLOW: must be prefixes"},
+		"ServerWithUser":         {[]string{"RUBATO_URL=http://u:hunter2@127.0.0.1:8080"}, "RUBATO_URL: must have no user, password or parameters, which would not be sent: what signs in belongs into RUBATO_API_KEY"},
 		"ServerWithoutScheme":    {[]string{"RUBATO_URL=localhost:8080"}, "RUBATO_URL: must be a URL such as http://127.0.0.1:8080"},
 		"LevelUnknown":           {[]string{"RUBATO_LOG_LEVEL=loud"}, `RUBATO_LOG_LEVEL: must be debug, info, warn or error (it is "loud")`},
 		"FormatUnknown":          {[]string{"RUBATO_LOG_FORMAT=xml"}, "RUBATO_LOG_FORMAT: must be auto, text or json"},
@@ -280,10 +281,11 @@ func TestNoErrorShowsASecret(t *testing.T) {
 	for _, pair := range []string{
 		"DATABASE_URL=mysql://u:hunter2@db/x", "RUBATO_DATABASE_DIRECT_URL=hunter2",
 		"RUBATO_API_KEY=hunter2", "RUBATO_BOOTSTRAP_API_KEY=hunter2 hunter2",
+		"RUBATO_URL=http://u:hunter2@127.0.0.1:8080", "RUBATO_URL=ftp://u:hunter2@127.0.0.1", "RUBATO_URL=http://u:hunter2@127.0.0.1:zz",
 	} {
 		_, err := Load([]string{pair}, Program{})
 		name, _, _ := strings.Cut(pair, "=")
-		require.ErrorContains(t, err, name+": must be")
+		require.ErrorContains(t, err, name+": must ")
 		require.NotContains(t, err.Error(), "hunter2")
 	}
 }

@@ -28,12 +28,35 @@ func databaseURL(target *string, value string) error {
 }
 
 func serverURL(target *string, value string) error {
+	_, err := httpURL(value)
+	*target = strings.TrimRight(value, "/")
+	return err
+}
+
+func httpURL(value string) (*url.URL, error) {
 	u, err := url.Parse(value)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return errors.New("must be a URL such as http://127.0.0.1:8080")
+		return nil, errors.New("must be a URL such as http://127.0.0.1:8080")
 	}
-	*target = strings.TrimRight(value, "/")
-	return nil
+	return u, nil
+}
+
+func baseURL(target *string, value string) (err error) {
+	*target, err = BaseURL(value)
+	return err
+}
+
+// BaseURL reads the address of an API server. Messages show it, so it holds nothing secret: a user and a password would not be sent beside a
+// key anyway.
+func BaseURL(value string) (string, error) {
+	u, err := httpURL(value)
+	if err != nil {
+		return "", err
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("must have no user, password or parameters, which would not be sent: what signs in belongs into " + APIKey)
+	}
+	return strings.TrimRight(value, "/"), nil
 }
 
 func address(target *string, value string) error {

@@ -82,8 +82,8 @@ func settings() []Setting {
 	list = append(
 		list,
 		Setting{
-			Name: ServerURL, Doc: "the server that the command line talks to; a running dev server unless set",
-			set:  func(c *Config, v string) error { return serverURL(&c.Client.URL, v) },
+			Name: ServerURL, Doc: "the server that the command line talks to; a running dev server unless set", Secret: true, url: true,
+			set:  func(c *Config, v string) error { return baseURL(&c.Client.URL, v) },
 			show: func(c Config) string { return c.Client.URL },
 		},
 		Setting{
