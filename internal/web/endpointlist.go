@@ -37,6 +37,8 @@ type endpointRows struct {
 	now    time.Time
 	write  bool
 	notice string // what a bulk action did
+	// refused says what a bulk action did not do, and why.
+	refused []string
 }
 
 func (v *visit) searched() search {
@@ -44,13 +46,42 @@ func (v *visit) searched() search {
 	if !slices.Contains([]string{"active", "paused", "archived"}, s.state) {
 		s.state = ""
 	}
-	for label := range strings.FieldsFuncSeq(v.value("label"), func(c rune) bool { return c == ' ' || c == ',' }) {
+	for _, label := range splitLabels(v.value("label")) {
 		if !strings.Contains(label, ":") {
 			label += ":"
 		}
 		s.labels = append(s.labels, label)
 	}
 	return s
+}
+
+// splitLabels reads labels that are written with blanks or commas between them. One that has some of its own is in quotes.
+func splitLabels(text string) (labels []string) {
+	const between = " ,"
+	for text = strings.TrimLeft(text, between); text != ""; text = strings.TrimLeft(text, between) {
+		if quoted, err := strconv.QuotedPrefix(text); err == nil && text[0] == '"' {
+			label, _ := strconv.Unquote(quoted) // It is quoted.
+			labels, text = append(labels, label), text[len(quoted):]
+			continue
+		}
+		end := strings.IndexAny(text, between)
+		if end < 0 {
+			end = len(text)
+		}
+		labels, text = append(labels, text[:end]), text[end:]
+	}
+	return labels
+}
+
+// joinLabels writes labels so that splitLabels reads them back.
+func joinLabels(labels []string) string {
+	written := make([]string, len(labels))
+	for i, label := range labels {
+		if written[i] = label; strings.ContainsAny(label, " ,") || strings.HasPrefix(label, `"`) {
+			written[i] = strconv.Quote(label)
+		}
+	}
+	return strings.Join(written, " ")
 }
 
 // query returns the search as the API takes it.
@@ -68,7 +99,7 @@ func (s search) query() url.Values {
 // link returns the path of the list with the same search at another cursor.
 func (s search) link(cursor string) string {
 	q := url.Values{}
-	for name, value := range map[string]string{"q": s.text, "state": s.state, "label": strings.Join(s.labels, " "), "cursor": cursor} {
+	for name, value := range map[string]string{"q": s.text, "state": s.state, "label": joinLabels(s.labels), "cursor": cursor} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -136,10 +167,17 @@ func (v *visit) bulk() error {
 	if action == "pause" {
 		body = client.PauseRequest{Reason: new("paused together with others")}
 	}
+	var refused []string
 	for i, id := range ids {
-		if err := v.post("/v1/endpoints/"+url.PathEscape(id)+"/"+action, "", body, nil); err != nil {
-			problem := problemOf(err)
-			problem.Detail = strconv.Itoa(i) + " of " + strconv.Itoa(len(ids)) + " were done, then " + id + ": " + problem.Detail
+		err := v.post(endpointAPI(id, "/"+action), "", body, nil)
+		if err == nil {
+			continue
+		}
+		problem := problemOf(err)
+		refused = append(refused, id+": "+problem.Detail)
+		// One that is refused keeps no other from being done; what would fail for each of them ends it.
+		if everywhere := problem.Status >= http.StatusInternalServerError || problem.Status == http.StatusTooManyRequests; everywhere || len(refused) == len(ids) {
+			problem.Detail = strconv.Itoa(i+1-len(refused)) + " of " + strconv.Itoa(len(ids)) + " were done; " + strings.Join(refused, "; ")
 			return &problem
 		}
 	}
@@ -147,7 +185,8 @@ func (v *visit) bulk() error {
 	if err != nil {
 		return err
 	}
-	rows.notice = count(int64(len(ids))) + " endpoints " + map[string]string{"pause": "paused", "resume": "resumed"}[action] + "."
+	rows.refused = refused
+	rows.notice = number(len(ids)-len(refused), "endpoint", "endpoints") + map[string]string{"pause": " paused.", "resume": " resumed."}[action]
 	if v.fragment() {
 		return v.part(endpointTable(rows))
 	}
