@@ -1,11 +1,13 @@
 package web
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"maps"
 	"net/http"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,11 +116,45 @@ func (v *visit) edit() error {
 	before := newForm(fieldsOf(stored))
 	patch := difference(before.document(), document)
 	header := http.Header{"If-Match": {strconv.Quote(strconv.FormatInt(f.version, 10))}}
-	if err := v.call(ask{method: http.MethodPatch, path: endpointAPI(f.id, ""), body: patch, header: header}, nil); err != nil {
+	err := v.call(ask{method: http.MethodPatch, path: endpointAPI(f.id, ""), body: patch, header: header}, nil)
+	if err == nil {
+		return v.seeOther("/console/endpoints/" + f.id)
+	}
+	if problemOf(err).Status != http.StatusPreconditionFailed {
 		return v.refuse(f, err)
 	}
-	return v.seeOther("/console/endpoints/" + f.id)
+	if err := v.get(endpointAPI(f.id, ""), nil, &stored); err != nil {
+		return err
+	}
+	f.overtaken(fieldsOf(stored), stored.Version)
+	return v.refill(f)
 }
+
+// overtaken says at its fields what is stored by now where that differs from what was typed, and lets the form be sent again all the same.
+func (f *form) overtaken(stored map[string]string, version int64) {
+	f.version = version
+	f.problem = "The endpoint was changed since it was read. What is stored now stands at the fields where it differs from yours; saving again puts yours in its place."
+	names := maps.Clone(f.fields)
+	maps.Copy(names, stored)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		now := strings.TrimSpace(plainLines(stored[name]))
+		if slices.Contains([]string{"once", "endpoint", "version"}, name) || now == strings.TrimSpace(plainLines(f.fields[name])) {
+			continue
+		}
+		if now == "" {
+			now = "nothing"
+		}
+		line := cmp.Or(rowName.FindString(name), name) // The fields of a row have one line for their errors.
+		if f.errors[line] != "" {
+			now = f.errors[line] + "; " + now
+		} else {
+			now = "stored now: " + now
+		}
+		f.errors[line] = shorten(now, 500)
+	}
+}
+
+var rowName = regexp.MustCompile(`^(rule|redact)[0-9]+`)
 
 // refuse shows the form again, with every error at its field.
 func (v *visit) refuse(f form, err error) error {

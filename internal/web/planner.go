@@ -34,7 +34,7 @@ func (v *visit) planner() error {
 		return err
 	}
 	var suggestions client.PlannerSuggestionList
-	if err := v.get("/v1/planner/suggestions", url.Values{"state": {"pending"}}, &suggestions); err != nil {
+	if err := v.get("/v1/planner/suggestions", url.Values{"state": {"pending"}, "limit": {"500"}}, &suggestions); err != nil {
 		return err
 	}
 	query := url.Values{"limit": {sessionsPerPage}}
@@ -232,9 +232,9 @@ func suggestedFacts(s client.PlannerSuggestion, p plan) map[string]any {
 
 // decide approves or rejects a suggestion.
 func (v *visit) decide() error {
-	verdict := "reject"
-	if v.r.PathValue("verdict") == "approve" {
-		verdict = "approve"
+	verdict := v.r.PathValue("verdict")
+	if verdict != "approve" && verdict != "reject" {
+		return notFound("a suggestion can be approved or rejected")
 	}
 	if err := v.post("/v1/planner/suggestions/"+url.PathEscape(v.r.PathValue("id"))+"/"+verdict, v.value("once"), nil, nil); err != nil {
 		return v.html(int(problemOf(err).Status), problemNotice(problemOf(err)))

@@ -99,6 +99,9 @@ func (v *visit) askToSignIn() error {
 	if v.streams() {
 		return v.over()
 	}
+	if v.fragment() && v.r.Method == http.MethodPost { // Another page would lose what was typed.
+		return v.html(http.StatusUnauthorized, signedOutNotice())
+	}
 	back := v.r.URL.RequestURI()
 	if v.r.Method != http.MethodGet || v.fragment() {
 		back = "/"

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -288,5 +289,14 @@ func TestAnEditOfWhatWasChangedMeanwhileIsRefused(t *testing.T) {
 	a := v.ask("/console/endpoints/"+e.ID, url.Values{"version": {"1"}, "name": {"mine"}, "url": {e.URL}, "baseline": {"interval"}, "baselineIntervalMs": {"5s"}})
 	require.Equal(t, http.StatusUnprocessableEntity, a.status)
 	require.Contains(t, a.body, "changed since it was read")
+	require.Contains(t, a.body, "stored now: changed meanwhile", "the second sees what it would replace")
+	require.Contains(t, a.body, "stored now: demo-prices")
+	require.Contains(t, a.body, `value="mine"`, "and keeps what was typed")
 	require.Equal(t, "demo-prices", w.endpoint(t, "demo-prices").Name)
+
+	version := regexp.MustCompile(`name="version" value="(\d+)"`).FindStringSubmatch(a.body)
+	require.NotNil(t, version)
+	a = v.ask("/console/endpoints/"+e.ID, url.Values{"version": {version[1]}, "name": {"mine"}, "key": {"demo-prices"}, "url": {e.URL}, "baseline": {"interval"}, "baselineIntervalMs": {"5s"}})
+	require.Equal(t, http.StatusSeeOther, a.status, "who has seen that may save all the same")
+	require.Equal(t, "mine", w.endpoint(t, "demo-prices").Name)
 }

@@ -306,6 +306,21 @@
   document.addEventListener("htmx:before:settle", (event) => {
     if (event.target.id === "dialog" && !event.target.open) { event.target.showModal(); $$("[data-chart]", event.target).forEach(chart); }
   });
+  // A request that got no answer is told where its form is.
+  const told = (words) => {
+    const box = $("dialog[open] #dialog-error") || $("#notices");
+    box.textContent = "";
+    if (!words) return;
+    const notice = document.createElement("div");
+    notice.className = "notice bad";
+    notice.setAttribute("role", "alert");
+    notice.textContent = words;
+    box.append(notice);
+  };
+  document.addEventListener("htmx:error", (event) => {
+    if (event.detail.ctx) told("The server did not answer. Whether it was done is not known: look before you try again.");
+  });
+  document.addEventListener("htmx:after:request", () => { $("#notices").textContent = ""; });
   document.addEventListener("htmx:after:swap", () => {
     ticks();
     drafted();
