@@ -52,6 +52,14 @@ func (v *visit) notices() error {
 // putRule stores what the form of a rule says.
 func (v *visit) putRule() error {
 	rule, problem := v.ruleTyped()
+	if problem == nil && v.value("old") == "" {
+		switch err := v.get(ruleAPI(v.value("name")), nil, nil); {
+		case err == nil:
+			problem = unreadable("name", "is that of a rule that there is already; edit that one, or choose another name")
+		case problemOf(err).Status >= http.StatusInternalServerError:
+			return err
+		}
+	}
 	return v.put(ruleAPI(v.value("name")), rule, problem)
 }
 

@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 	"time"
 
@@ -154,4 +155,33 @@ func (w *world) window(t *testing.T) client.MaintenanceWindow {
 	w.api(t, http.MethodGet, "/v1/maintenance-windows", nil, &list)
 	require.Len(t, list.Items, 1)
 	return list.Items[0]
+}
+
+// The dialog of a new rule or window does not replace one that somebody else made under the same name.
+func TestWhatIsNewReplacesNothing(t *testing.T) {
+	t.Parallel()
+	w := start(t, false)
+	v := w.visitor(t)
+	v.signIn(w.key)
+	rule := url.Values{"name": {"oncall"}, "event": {"lost"}, "kind": {"webhook"}, "url": {"https://first.example.com/"}, "enabled": {"yes"}}
+	window := url.Values{"name": {"upgrade"}, "startsAt": {"2040-01-01T00:00"}, "endsAt": {"2040-01-02T00:00"}, "reason": {"first"}}
+	require.Equal(t, http.StatusSeeOther, v.ask("/console/notices/rules", rule).status)
+	require.Equal(t, http.StatusSeeOther, v.ask("/console/notices/windows", window).status)
+	rule.Set("url", "https://second.example.com/")
+	window.Set("reason", "second")
+	for path, form := range map[string]url.Values{"/console/notices/rules": rule, "/console/notices/windows": window} {
+		a := v.ask(path, form)
+		require.Equal(t, http.StatusUnprocessableEntity, a.status, path)
+		require.Contains(t, a.body, "that there is already", path)
+	}
+	var stored client.NoticeRule
+	w.api(t, http.MethodGet, "/v1/notice-rules/oncall", nil, &stored)
+	require.Equal(t, "https://first.example.com/", *stored.Channel.URL)
+	require.Equal(t, "first", w.window(t).Reason)
+
+	rule.Set("old", "oncall")
+	window.Set("old", "upgrade")
+	require.Equal(t, http.StatusSeeOther, v.ask("/console/notices/rules", rule).status, "an edit does")
+	require.Equal(t, http.StatusSeeOther, v.ask("/console/notices/windows", window).status)
+	require.Equal(t, "second", w.window(t).Reason)
 }
