@@ -82,6 +82,12 @@ type History struct {
 	Hints   []Hint
 }
 
+// Grounds is what the next decision about an endpoint counts from, beside what the API tells of it.
+type Grounds struct {
+	Anchor     time.Time // the point that the schedule counts from; zero: it never ran
+	RetryAfter time.Time // what the target asked to wait for; zero: for nothing
+}
+
 // Proof is what the newest runs of a tenant say about the guarantees.
 type Proof struct {
 	At          time.Time

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -196,6 +197,15 @@ func valueOr[T any](p *T, otherwise T) T {
 		return otherwise
 	}
 	return *p
+}
+
+// Grounds returns what the next decision about an endpoint of a tenant counts from: nothing where it is archived.
+func (c *Console) Grounds(ctx context.Context, tenant, endpoint [16]byte) (console.Grounds, error) {
+	row, err := c.db.q.ConsoleGrounds(ctx, c.db.pool, dbsqlc.ConsoleGroundsParams{EndpointID: endpoint, TenantID: tenant})
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return console.Grounds{}, fmt.Errorf("reading what the next decision of an endpoint counts from: %w", translate(err))
+	}
+	return console.Grounds{Anchor: valueOr(row.Anchor, time.Time{}), RetryAfter: valueOr(row.RetryAfter, time.Time{})}, nil
 }
 
 // Names returns the names of some endpoints of a tenant.

@@ -8,6 +8,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/auth"
+	"rubato/internal/endpoints"
 )
 
 // action is something that may be done to an endpoint.
@@ -58,7 +59,11 @@ func actions() map[string]action {
 		},
 		"reset": {
 			title: "Reset failures", verb: "Reset failures", done: "The failure count is 0.", does: "The failure count becomes 0. Backoff ends, and a wait that the target asked for.",
-			change: func(_ *visit, facts map[string]any, _ time.Time) error { facts["failureCount"] = 0; return nil },
+			change: func(_ *visit, facts map[string]any, _ time.Time) error {
+				facts["failureCount"] = 0
+				delete(facts, "retryAfter")
+				return nil
+			},
 			send: func(v *visit, id string) error {
 				return v.post(endpointAPI(id, "/reset-failures"), v.value("once"), nil, nil)
 			},
@@ -135,7 +140,10 @@ func (v *visit) foresee(p *plan) error {
 	if p.change == nil {
 		return nil
 	}
-	facts := factsOf(p.endpoint)
+	facts, err := v.facts(p.endpoint)
+	if err != nil {
+		return err
+	}
 	if err := p.change(v, facts, p.now); err != nil {
 		return err
 	}
@@ -189,7 +197,27 @@ func (v *visit) test(p plan) error {
 // forEver stands for a pause without an end among the facts.
 const forEver = "for ever"
 
-// factsOf returns what the governor would know of an endpoint, as POST /v1/explain takes it.
+// facts returns what the governor would know of an endpoint, as POST /v1/explain takes it.
+func (v *visit) facts(e client.Endpoint) (map[string]any, error) {
+	id, err := endpoints.ParseID(e.ID)
+	if err != nil {
+		return nil, err
+	}
+	grounds, err := v.figures.Grounds(v.r.Context(), v.who.TenantID, id)
+	if err != nil {
+		return nil, err
+	}
+	facts := factsOf(e)
+	if !grounds.Anchor.IsZero() {
+		facts["anchor"] = grounds.Anchor
+	}
+	if !grounds.RetryAfter.IsZero() {
+		facts["retryAfter"] = grounds.RetryAfter
+	}
+	return facts, nil
+}
+
+// factsOf returns what the API tells of what the governor would know.
 func factsOf(e client.Endpoint) map[string]any {
 	facts := map[string]any{
 		"endpointId": e.ID, "timezone": e.Timezone, "dst": e.DST, "catchUp": e.CatchUp, "jitterMs": e.JitterMs, "failureCount": e.FailureCount,
@@ -202,9 +230,6 @@ func factsOf(e client.Endpoint) map[string]any {
 		if !isNil(value) {
 			facts[name] = value
 		}
-	}
-	if e.LastRun != nil {
-		facts["anchor"] = e.LastRun.ScheduledFor
 	}
 	hints := map[string]any{}
 	if h := e.Hints.Interval; h != nil {

@@ -139,7 +139,7 @@ func (v *visit) confirmReview() error {
 	}
 	if r.approve {
 		r.plan.then = new(client.Decision)
-		if err := v.post("/v1/explain", "", suggestedFacts(r.suggestion, r.plan), r.plan.then); err != nil {
+		if err := v.foreseeSuggested(r, r.plan.then); err != nil {
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func (v *visit) suggestedTempo() error {
 		return err
 	}
 	var then client.Decision
-	if err := v.post("/v1/explain", "", suggestedFacts(r.suggestion, r.plan), &then); err != nil {
+	if err := v.foreseeSuggested(r, &then); err != nil {
 		return err
 	}
 	chart.Then = foreseen(chart, r.suggestion, then)
@@ -204,9 +204,18 @@ func clamped(value float64, low, high *float64) float64 {
 	return value
 }
 
-// suggestedFacts returns what the governor would know once a suggestion is in force.
-func suggestedFacts(s client.PlannerSuggestion, p plan) map[string]any {
-	facts := factsOf(p.endpoint)
+// foreseeSuggested asks the governor what it would decide once a suggestion is in force.
+func (v *visit) foreseeSuggested(r review, then *client.Decision) error {
+	facts, err := v.facts(r.plan.endpoint)
+	if err != nil {
+		return err
+	}
+	suggest(facts, r.suggestion, r.plan)
+	return v.post("/v1/explain", "", facts, then)
+}
+
+// suggest makes the facts of the governor's input what they are once a suggestion is in force.
+func suggest(facts map[string]any, s client.PlannerSuggestion, p plan) {
 	hints, _ := facts["hints"].(map[string]any)
 	if hints == nil || s.ClearHints {
 		hints = map[string]any{}
@@ -227,7 +236,6 @@ func suggestedFacts(s client.PlannerSuggestion, p plan) map[string]any {
 		facts["pausedUntil"] = until(&c.SpanMs)
 	}
 	facts["hints"] = hints
-	return facts
 }
 
 // decide approves or rejects a suggestion.

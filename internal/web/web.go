@@ -20,6 +20,8 @@ type Figures interface {
 	Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (map[[16]byte][]console.Spark, error)
 	// History returns what was decided about an endpoint over a stretch of time that ends now.
 	History(ctx context.Context, tenant, endpoint [16]byte, over time.Duration) (console.History, error)
+	// Grounds returns what the next decision about an endpoint counts from.
+	Grounds(ctx context.Context, tenant, endpoint [16]byte) (console.Grounds, error)
 	// Names returns the names of some endpoints.
 	Names(ctx context.Context, tenant [16]byte, ids [][16]byte) (map[[16]byte]string, error)
 	// Proof returns what the newest runs say about the guarantees.

@@ -132,3 +132,9 @@ WHERE n.attempt = 0;
 
 -- name: ConsoleNames :many
 SELECT id, name FROM endpoints WHERE id = ANY (sqlc.arg('ids')::uuid[]) AND tenant_id = @tenant_id;
+
+-- name: ConsoleGrounds :one
+-- What the next decision about an endpoint counts from, beside what the API tells of it.
+SELECT s.anchor, s.retry_after
+FROM endpoints e JOIN schedules s ON s.endpoint_id = e.id
+WHERE e.id = @endpoint_id AND e.tenant_id = @tenant_id;

@@ -162,6 +162,30 @@ func (q *Queries) ConsoleEndpointCount(ctx context.Context, db DBTX, arg Console
 	return column_1, err
 }
 
+const consoleGrounds = `-- name: ConsoleGrounds :one
+SELECT s.anchor, s.retry_after
+FROM endpoints e JOIN schedules s ON s.endpoint_id = e.id
+WHERE e.id = $1 AND e.tenant_id = $2
+`
+
+type ConsoleGroundsParams struct {
+	EndpointID UUID
+	TenantID   UUID
+}
+
+type ConsoleGroundsRow struct {
+	Anchor     *time.Time
+	RetryAfter *time.Time
+}
+
+// What the next decision about an endpoint counts from, beside what the API tells of it.
+func (q *Queries) ConsoleGrounds(ctx context.Context, db DBTX, arg ConsoleGroundsParams) (ConsoleGroundsRow, error) {
+	row := db.QueryRow(ctx, consoleGrounds, arg.EndpointID, arg.TenantID)
+	var i ConsoleGroundsRow
+	err := row.Scan(&i.Anchor, &i.RetryAfter)
+	return i, err
+}
+
 const consoleHints = `-- name: ConsoleHints :many
 SELECT h.kind, h.interval_ms, h.run_at, h.created_at, h.expires_at, h.ended_at, h.reason, h.author
 FROM hints h

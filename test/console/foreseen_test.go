@@ -1,0 +1,85 @@
+package console
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/client"
+)
+
+// What an action says beforehand is what is decided afterwards, for an endpoint whose target asked to wait too.
+func TestWhatIsForeseenIsWhatFollows(t *testing.T) {
+	t.Parallel()
+	target := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, _ *http.Request) {
+		a.Header().Set("Retry-After", "3600")
+		a.WriteHeader(http.StatusTooManyRequests)
+	}))
+	t.Cleanup(target.Close)
+	w := start(t, false)
+	v := w.visitor(t)
+	v.signIn(w.key)
+	var e client.Endpoint
+	w.api(t, http.MethodPost, "/v1/endpoints", map[string]any{"name": "busy", "url": target.URL, "baselineIntervalMs": 60_000}, &e)
+	w.api(t, http.MethodPost, "/v1/endpoints/"+e.ID+"/run", map[string]any{}, nil)
+	require.Eventually(t, func() bool {
+		w.api(t, http.MethodGet, "/v1/endpoints/"+e.ID, nil, &e)
+		return e.NextSource != nil && *e.NextSource == client.SourceRetryAfter
+	}, patience, tick)
+
+	instant := regexp.MustCompile(`<strong><time datetime="([^"]+)"`)
+	hint := url.Values{"interval": {"30s"}, "ttl": {"1h"}}
+	for _, step := range []struct {
+		action string
+		fields url.Values
+	}{{"hint", hint}, {"once", url.Values{"in": {"1m"}}}, {"clear", nil}, {"pause", url.Values{"until": {"2100-01-01T00:00"}}}, {"resume", nil}} {
+		before := v.ask("/console/endpoints/"+e.ID+"/do/"+step.action, nil)
+		if step.fields != nil {
+			before = v.ask("/console/endpoints/"+e.ID+"/what/"+step.action, step.fields)
+		}
+		require.Equal(t, http.StatusOK, before.status, before.body)
+		foreseen := instant.FindStringSubmatch(strings.Join(strings.Fields(before.body), " "))
+		require.NotNil(t, foreseen, "%s: %s", step.action, before.body)
+		after := v.ask("/console/endpoints/"+e.ID+"/do/"+step.action, url.Values{
+			"interval": step.fields["interval"], "ttl": step.fields["ttl"], "in": step.fields["in"], "until": step.fields["until"],
+		}, "HX-Request", "true")
+		require.Equal(t, http.StatusOK, after.status, after.body)
+		_, done, _ := strings.Cut(after.body, "data-done")
+		followed := instant.FindStringSubmatch(done)
+		require.NotNil(t, followed, "%s: %s", step.action, after.body)
+		require.Equal(t, followed[1], foreseen[1], step.action)
+	}
+}
+
+// The longest texts that are taken stay inside the page.
+func TestTheLongestTextsFit(t *testing.T) {
+	t.Parallel()
+	w := start(t, false)
+	var e client.Endpoint
+	w.api(t, http.MethodPost, "/v1/endpoints", map[string]any{
+		"name": strings.Repeat("W", 255), "url": "https://example.com/" + strings.Repeat("u", 2000), "baselineIntervalMs": 3_600_000, "description": strings.Repeat("d", 4000),
+		"labels": map[string]string{strings.Repeat("k", 63): strings.Repeat("v", 255)}, "headers": map[string]string{"X-" + strings.Repeat("h", 60): strings.Repeat("z", 3000)},
+	}, &e)
+	w.api(t, http.MethodPut, "/v1/endpoints/"+e.ID+"/hints/interval", map[string]any{"intervalMs": 1_800_000, "ttlMs": 3_600_000, "reason": strings.Repeat("H", 500)}, nil)
+	chrome := browser(t)
+	for _, pause := range []map[string]any{{"reason": strings.Repeat("R", 500)}, {"reason": strings.Repeat("R", 500), "until": "2100-01-01T00:00:00Z"}} {
+		w.api(t, http.MethodPost, "/v1/endpoints/"+e.ID+"/pause", pause, nil)
+		b := open(chrome, t, w, phone)
+		b.visit("/console/signin")
+		if eval[bool](b, "!!document.querySelector('#key')") {
+			b.write("#key", w.key)
+			b.click("[type=submit]")
+			b.await("location.pathname === '/' && document.readyState === 'complete'")
+		}
+		for _, path := range []string{"/console/endpoints", "/console/endpoints/" + e.ID, "/console/endpoints/" + e.ID + "/edit"} {
+			b.visit(path)
+			b.await("document.readyState === 'complete' && document.querySelector('main').textContent.includes('WWWW') || document.querySelector('#f-name')?.value")
+			b.shoot("long")
+		}
+	}
+}
