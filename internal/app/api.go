@@ -115,8 +115,9 @@ func asWritten(mux, api http.Handler) http.Handler {
 
 // console returns the handler of the console, a client of the API.
 func (c *core) console(api http.Handler, ticket *web.Ticket) *web.Server {
+	figures := store.NewConsole(c.db)
 	return web.New(web.Config{
-		API: api, Auth: c.keys, Figures: store.NewConsole(c.db), Sessions: store.NewConsoleSessions(c.db),
+		API: api, Auth: c.keys, Decisions: figures, Figures: figures, Sessions: store.NewConsoleSessions(c.db),
 		Ticket: ticket, Logger: c.logger,
 	})
 }

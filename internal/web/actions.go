@@ -203,7 +203,7 @@ func (v *visit) facts(e client.Endpoint) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	grounds, err := v.figures.Grounds(v.r.Context(), v.who.TenantID, id)
+	grounds, err := v.decided.Grounds(v.r.Context(), v.who.TenantID, id)
 	if err != nil {
 		return nil, err
 	}

@@ -20,12 +20,16 @@ type Figures interface {
 	Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (map[[16]byte][]console.Spark, error)
 	// History returns what was decided about an endpoint over a stretch of time that ends now.
 	History(ctx context.Context, tenant, endpoint [16]byte, over time.Duration) (console.History, error)
-	// Grounds returns what the next decision about an endpoint counts from.
-	Grounds(ctx context.Context, tenant, endpoint [16]byte) (console.Grounds, error)
 	// Names returns the names of some endpoints.
 	Names(ctx context.Context, tenant [16]byte, ids [][16]byte) (map[[16]byte]string, error)
 	// Proof returns what the newest runs say about the guarantees.
 	Proof(ctx context.Context, tenant [16]byte) (console.Proof, error)
+}
+
+// Decisions reads what decisions are made of.
+type Decisions interface {
+	// Grounds returns what the next decision about an endpoint counts from.
+	Grounds(ctx context.Context, tenant, endpoint [16]byte) (console.Grounds, error)
 }
 
 // Sessions keeps who is signed in, by hashes: of the session's secret, and of the API key that it stands for.
@@ -40,18 +44,20 @@ type Sessions interface {
 
 // Config is what a console is made of.
 type Config struct {
-	API      http.Handler // the REST API, to which the console is a client
-	Auth     *auth.Authenticator
-	Figures  Figures
-	Sessions Sessions
-	Ticket   *Ticket // lets somebody in once, without a key; nil: nobody
-	Logger   *slog.Logger
+	API       http.Handler // the REST API, to which the console is a client
+	Auth      *auth.Authenticator
+	Decisions Decisions
+	Figures   Figures
+	Sessions  Sessions
+	Ticket    *Ticket // lets somebody in once, without a key; nil: nobody
+	Logger    *slog.Logger
 }
 
 // Server is the console. It is safe for concurrent use.
 type Server struct {
 	api      http.Handler
 	auth     *auth.Authenticator
+	decided  Decisions
 	figures  Figures
 	sessions Sessions
 	ticket   *Ticket
@@ -66,7 +72,7 @@ type Server struct {
 // New returns a console. It does no I/O and starts nothing.
 func New(c Config) *Server {
 	s := &Server{
-		api: c.API, auth: c.Auth, figures: c.Figures, sessions: c.Sessions, ticket: c.Ticket, logger: c.Logger.With("component", "web"),
+		api: c.API, auth: c.Auth, decided: c.Decisions, figures: c.Figures, sessions: c.Sessions, ticket: c.Ticket, logger: c.Logger.With("component", "web"),
 		watches: quota.New(maxWatchesPerKey, maxWatches), card: newChaosCard(),
 	}
 	s.drained, s.drain = context.WithCancel(context.Background())
