@@ -39,7 +39,15 @@ func (v *visit) draft() error {
 		view.words = schedule.Words(f.get("baselineCron"))
 	}
 	if spec, ok := specOf(document); ok {
-		view.due = foresee(spec, f.id, view.now)
+		e := endpoints.Endpoint{ID: endpoints.NewID(), CreatedAt: view.now}
+		if f.id != "" {
+			var err error
+			if e, err = v.standing(f.id); err != nil {
+				return err
+			}
+		}
+		e.Spec = spec
+		view.due = foresee(e, view.now)
 	}
 	return v.part(draftPart(f, view))
 }
@@ -112,12 +120,41 @@ func specOf(d map[string]any) (endpoints.Spec, bool) {
 	return spec.Normalize(), whole
 }
 
-// foresee returns the first due times of a spec, were it registered now. There are none where it cannot be planned.
-func foresee(spec endpoints.Spec, id string, now time.Time) []client.PlannedTime {
-	e := endpoints.Endpoint{ID: endpoints.NewID(), Spec: spec, CreatedAt: now}
-	if stored, err := endpoints.ParseID(id); err == nil { // H and jitter follow from the id.
-		e.ID = stored
+// standing returns an endpoint as far as its next due times follow from it, beside its spec.
+func (v *visit) standing(text string) (e endpoints.Endpoint, err error) {
+	if e.ID, err = endpoints.ParseID(text); err != nil {
+		return e, notFound("there is no such endpoint")
 	}
+	var stored client.Endpoint
+	if err := v.get(endpointAPI(text, ""), nil, &stored); err != nil {
+		return e, err
+	}
+	grounds, err := v.decided.Grounds(v.r.Context(), v.who.TenantID, e.ID)
+	if err != nil {
+		return e, err
+	}
+	e.CreatedAt = stored.CreatedAt
+	e.State = endpoints.State{Anchor: grounds.Anchor, RetryAfter: grounds.RetryAfter, FailureCount: int(stored.FailureCount)}
+	switch {
+	case stored.PausedIndefinitely:
+		e.State.PausedUntil = governor.Indefinite
+	case stored.PausedUntil != nil:
+		e.State.PausedUntil = *stored.PausedUntil
+	}
+	if stored.LastRun != nil {
+		e.State.LastSlot = stored.LastRun.ScheduledFor
+	}
+	if h := stored.Hints.Interval; h != nil {
+		e.State.IntervalHint = &endpoints.Hint{Interval: time.Duration(h.IntervalMs) * time.Millisecond, ExpiresAt: h.ExpiresAt}
+	}
+	if h := stored.Hints.OneShot; h != nil {
+		e.State.OneShotHint = &endpoints.Hint{At: h.At, ExpiresAt: h.ExpiresAt}
+	}
+	return e, nil
+}
+
+// foresee returns the first due times of an endpoint once its spec is in force. There are none where it cannot be planned.
+func foresee(e endpoints.Endpoint, now time.Time) []client.PlannedTime {
 	if _, err := e.Replan(now); err != nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,7 +26,7 @@ func TestWhatIsForeseenIsWhatFollows(t *testing.T) {
 	v := w.visitor(t)
 	v.signIn(w.key)
 	var e client.Endpoint
-	w.api(t, http.MethodPost, "/v1/endpoints", map[string]any{"name": "busy", "url": target.URL, "baselineIntervalMs": 60_000}, &e)
+	w.api(t, http.MethodPost, "/v1/endpoints", map[string]any{"name": "busy", "url": target.URL, "baselineIntervalMs": 60_000, "planner": "off"}, &e)
 	w.api(t, http.MethodPost, "/v1/endpoints/"+e.ID+"/run", map[string]any{}, nil)
 	require.Eventually(t, func() bool {
 		w.api(t, http.MethodGet, "/v1/endpoints/"+e.ID, nil, &e)
@@ -82,4 +83,30 @@ func TestTheLongestTextsFit(t *testing.T) {
 			b.shoot("long")
 		}
 	}
+}
+
+// The form of an endpoint that runs already foresees when it would go on, not when a new one would begin.
+func TestAnEditForeseesWhatFollows(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	v := w.visitor(t)
+	v.signIn(w.key)
+	e := w.endpoint(t, "demo-orders")
+	w.api(t, http.MethodPatch, "/v1/endpoints/"+e.ID, map[string]any{"planner": "off"}, nil)
+	require.Eventually(t, func() bool { return w.endpoint(t, "demo-orders").LastRun != nil }, patience, tick)
+	w.api(t, http.MethodPost, "/v1/endpoints/"+e.ID+"/pause", map[string]any{"until": "2100-01-01T00:00:00Z"}, nil)
+	instant := regexp.MustCompile(`<time datetime="([^"]+)"`)
+	first := func() string {
+		t.Helper()
+		a := v.ask("/console/draft", url.Values{"endpoint": {e.ID}, "name": {e.Name}, "url": {e.URL}, "baseline": {"interval"}, "baselineIntervalMs": {"1h"}})
+		found := instant.FindStringSubmatch(a.body)
+		require.NotNil(t, found, a.body)
+		return found[1]
+	}
+	require.Equal(t, "2100-01-01T00:00:00Z", first(), "a pause holds")
+	w.api(t, http.MethodPost, "/v1/endpoints/"+e.ID+"/resume", map[string]any{}, nil)
+	e = w.endpoint(t, "demo-orders")
+	at, err := time.Parse(time.RFC3339, first())
+	require.NoError(t, err)
+	require.True(t, e.NextRunAt.Equal(at), "%s is foreseen, and %s is planned", at, e.NextRunAt)
 }
