@@ -110,6 +110,16 @@ func (e *Endpoint) anchorAfter(run Finished) time.Time {
 	return run.StartedAt.Truncate(time.Millisecond)
 }
 
+// lastStart returns when the last run started, in the whole milliseconds that due times have, where a minimum is set and the anchor does
+// not tell: after another attempt, or a run that caught up, the grid still counts from the due time. Zero: the anchor tells.
+func (e *Endpoint) lastStart() time.Time {
+	s := e.State
+	if e.Spec.MinInterval <= 0 || s.LastRun == nil || s.LastRun.StartedAt.Sub(s.Anchor) <= lateStart+e.Spec.Jitter {
+		return time.Time{}
+	}
+	return wholeMilliseconds(s.LastRun.StartedAt)
+}
+
 func (e *Endpoint) plan(now time.Time, cause governor.Cause) (Recorded, error) {
 	in, err := e.input(now, cause)
 	if err != nil {
@@ -141,7 +151,7 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 	in := governor.Input{
 		EndpointID: e.ID, Now: now, Cause: cause, Anchor: s.Anchor, StartAt: e.Spec.StartAt,
 		Baseline: governor.Baseline{Interval: e.Spec.BaselineInterval}, CatchUp: e.Spec.CatchUp, Failures: s.FailureCount,
-		Min: e.Spec.MinInterval, Max: e.Spec.MaxInterval, LastSlot: s.LastSlot,
+		Min: e.Spec.MinInterval, Max: e.Spec.MaxInterval, LastStart: e.lastStart(), LastSlot: s.LastSlot,
 		RetryAfter: s.RetryAfter, PausedUntil: s.PausedUntil, Jitter: e.Spec.Jitter,
 	}
 	if e.catchesUp() {

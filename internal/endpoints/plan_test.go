@@ -441,3 +441,52 @@ func TestAnAttemptThatWaitsKeepsTheMinimum(t *testing.T) {
 	require.Equal(t, overdue, due.At, "nothing is planned for the past")
 	require.Equal(t, start, due.Slot)
 }
+
+// TestNoTwoStartsAreCloserThanTheMinimum looks at what the grid does not hold apart by itself: after an outage, runs that catch up stand
+// for due times that lie close to each other and far behind; and another attempt comes shortly before the next due time.
+func TestNoTwoStartsAreCloserThanTheMinimum(t *testing.T) {
+	t.Parallel()
+	const minimum = 10 * time.Minute
+	starts := func(t *testing.T, b *bundle, finish func(*endpoints.Finished)) {
+		t.Helper()
+		last := b.memory.now
+		for range 5 {
+			b.run(t, finish)
+			require.GreaterOrEqual(t, b.memory.now.Sub(last), minimum)
+			last = b.memory.now
+			b.pass(time.Second) // It takes a moment until somebody changes something.
+			_, err := b.Resume(t.Context(), actor, b.id)
+			require.NoError(t, err)
+		}
+	}
+	t.Run("CatchingUp", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(s *endpoints.Spec) { everyMinute(governor.CatchUpAll)(s); s.MinInterval = minimum })
+		slot := b.run(t, nil).Due.Slot
+		b.pass(50 * time.Minute)
+		b.run(t, nil)
+		starts(t, b, nil)
+		require.Equal(t, slot.Add(5*time.Minute), b.endpoint().State.LastSlot, "oldest first, none left out")
+	})
+	t.Run("AfterAnEditThatEndsTheCatchingUp", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(s *endpoints.Spec) { everyMinute(governor.CatchUpAll)(s); s.MinInterval = minimum })
+		b.run(t, nil)
+		b.pass(50 * time.Minute)
+		b.run(t, nil)
+		_, _, err := b.Edit(t.Context(), actor, b.id, 0, func(s endpoints.Spec) (endpoints.Spec, error) {
+			s.CatchUp = governor.CatchUpOnce
+			return s, nil
+		})
+		require.NoError(t, err)
+		starts(t, b, nil)
+	})
+	t.Run("AfterAnotherAttempt", func(t *testing.T) {
+		t.Parallel()
+		b := retrying(t, func(s *endpoints.Spec) { s.BaselineInterval, s.MinInterval = 15*time.Minute, minimum })
+		b.run(t, failed)
+		require.Equal(t, 2, b.endpoint().State.Due.Attempt)
+		starts(t, b, nil)
+		require.Empty(t, b.endpoint().Unrecorded)
+	})
+}

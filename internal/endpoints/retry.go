@@ -78,7 +78,12 @@ func (e *Endpoint) afterMinimum(at, started time.Time) time.Time {
 	if e.Spec.MinInterval <= 0 {
 		return at
 	}
-	return laterOf(at, started.Add(e.Spec.MinInterval+time.Millisecond-1).Truncate(time.Millisecond))
+	return laterOf(at, wholeMilliseconds(started.Add(e.Spec.MinInterval)))
+}
+
+// wholeMilliseconds rounds an instant up.
+func wholeMilliseconds(t time.Time) time.Time {
+	return t.Add(time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
 // bearsRepetition reports whether a request that may have arrived may arrive twice.

@@ -134,8 +134,11 @@ func (p *passage) wait(until time.Time, served bool) error {
 	if err != nil {
 		return err
 	}
-	// What the target asked for has moved the due times before it.
+	// What the target asked for has moved the due times before it, and so has the minimum after the last start.
 	from := laterOf(p.since, s.RetryAfter.Add(-time.Millisecond))
+	if !in.LastStart.IsZero() {
+		from = laterOf(from, in.LastStart.Add(in.Min-time.Millisecond))
+	}
 	resumed := s.PausedUntil.Add(-time.Millisecond)
 	if s.Due.Source == governor.SourceManual {
 		p.take(in, span{from, earlierOf(until, resumed)}, PauseSkipped)

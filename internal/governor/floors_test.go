@@ -159,6 +159,22 @@ func TestClampRule(t *testing.T) {
 			in: governor.Input{Now: T, Anchor: at(-minute), Baseline: on(grid(hour)), Min: 2 * hour},
 		},
 		{
+			name: "ClampsCountFromALaterStart", wantAt: at(40 * minute), wantSlot: at(5 * minute), wantSource: cmin,
+			in: governor.Input{
+				Now: at(31 * minute), Anchor: T, LastStart: at(30 * minute), Baseline: on(grid(5 * minute)), CatchUp: governor.CatchUpAll,
+				Min: 10 * minute, Max: 20 * minute,
+			},
+			wantRules: rules(governor.RuleBaselineCron, governor.RuleOverrun, governor.RuleClampedMin),
+		},
+		{
+			name: "MaximumCountsFromALaterStart", wantAt: at(50 * minute), wantSource: cmax,
+			in: governor.Input{Now: at(31 * minute), Anchor: T, LastStart: at(30 * minute), Baseline: every(hour), Min: 10 * minute, Max: 20 * minute},
+		},
+		{
+			name: "AnEarlierStartCountsForNothing", wantAt: at(minute), wantSource: cmin,
+			in: governor.Input{Now: T, Anchor: T, LastStart: at(-hour), Baseline: every(second), Min: minute},
+		},
+		{
 			name: "MaximumNeverReachesIntoThePast", wantAt: at(hour), wantSource: cmax,
 			in:        governor.Input{Now: at(hour), Anchor: T, Baseline: every(minute), Max: 2 * minute},
 			wantRules: rules(governor.RuleBaselineInterval, governor.RuleOverrun, governor.RuleClampedMax, governor.RuleNotBeforeNow),

@@ -61,11 +61,12 @@ type Input struct {
 	Baseline   Baseline      // the schedule
 	CatchUp    CatchUp       // what to do with missed cron occurrences
 	Failures   int           // failed runs in a row, the one that just ended included; 0 after a success
-	Min        time.Duration // shortest time from the anchor to the next run; not positive: none
-	Max        time.Duration // longest time from the anchor to the next run; not positive: none; wins over Min
+	Min        time.Duration // shortest time from the anchor, or from LastStart, to the next run; not positive: none
+	Max        time.Duration // longest time from the same to the next run; not positive: none; wins over Min
 
 	IntervalHint *IntervalHint // nil: none
 	OneShot      *OneShotHint  // nil: none
+	LastStart    time.Time     // when the last run started, where the anchor leaves that out: both clamps count from the later of the two; zero: the anchor
 	LastSlot     time.Time     // the last due time already served; a one-shot at or before it has been used
 	RetryAfter   time.Time     // the instant that the target asked to wait for
 	PausedUntil  time.Time     // paused strictly before it; Indefinite or later: until somebody resumes
@@ -78,6 +79,7 @@ func (in Input) bounded() Input {
 	in.Now = bound(in.Now)
 	in.Anchor = bound(in.Anchor)
 	in.StartAt = bound(in.StartAt)
+	in.LastStart = bound(in.LastStart)
 	in.LastSlot = bound(in.LastSlot)
 	in.RetryAfter = bound(in.RetryAfter)
 	in.PausedUntil = bound(in.PausedUntil)

@@ -158,11 +158,12 @@ func (p *plan) clamp() {
 	if p.neverRun() {
 		return
 	}
-	if lowest := add(p.in.Anchor, p.in.Min); p.in.Min > 0 && p.at.Before(lowest) {
+	from := later(p.in.Anchor, p.in.LastStart)
+	if lowest := add(from, p.in.Min); p.in.Min > 0 && p.at.Before(lowest) {
 		p.source = SourceClampedMin
 		p.move(RuleClampedMin, lowest, "at least "+p.in.Min.String()+" between runs")
 	}
-	if highest := add(p.in.Anchor, p.in.Max); p.in.Max > 0 && p.at.After(highest) {
+	if highest := add(from, p.in.Max); p.in.Max > 0 && p.at.After(highest) {
 		p.source = SourceClampedMax
 		p.move(RuleClampedMax, highest, "at most "+p.in.Max.String()+" between runs")
 	}

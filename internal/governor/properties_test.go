@@ -31,8 +31,9 @@ func drawInput(t *rapid.T) governor.Input {
 	in := governor.Input{
 		EndpointID: [16]byte{byte(rapid.IntRange(0, 255).Draw(t, "endpoint"))},
 		Now:        T, Anchor: near(t, "anchor"), StartAt: near(t, "startAt"), LastSlot: near(t, "lastSlot"),
-		Cause:   rapid.SampledFrom([]governor.Cause{"", governor.CauseFinish, governor.CauseReplan}).Draw(t, "cause"),
-		CatchUp: rapid.SampledFrom([]governor.CatchUp{"", governor.CatchUpOnce, governor.CatchUpSkip, governor.CatchUpAll}).Draw(t, "catchUp"),
+		LastStart: near(t, "lastStart"),
+		Cause:     rapid.SampledFrom([]governor.Cause{"", governor.CauseFinish, governor.CauseReplan}).Draw(t, "cause"),
+		CatchUp:   rapid.SampledFrom([]governor.CatchUp{"", governor.CatchUpOnce, governor.CatchUpSkip, governor.CatchUpAll}).Draw(t, "catchUp"),
 		// Mostly small, with the cap in the middle.
 		Failures: rapid.OneOf(rapid.IntRange(0, 10), rapid.IntRange(0, math.MaxInt)).Draw(t, "failures"),
 		Baseline: every(duration("interval")), RetryAfter: near(t, "retryAfter"), PausedUntil: near(t, "pausedUntil"),
@@ -77,12 +78,16 @@ func TestClampsHoldUnlessPaused(t *testing.T) {
 		if in.Anchor.IsZero() {
 			in.Anchor = T
 		}
+		from := in.Anchor
+		if in.LastStart.After(from) {
+			from = in.LastStart
+		}
 		got := governor.Decide(in)
 		if in.Min > 0 {
-			require.False(t, got.At.Before(in.Anchor.Add(in.Min)), "min: %v", got.Steps)
+			require.False(t, got.At.Before(from.Add(in.Min)), "min: %v", got.Steps)
 		}
 		if in.Max > 0 && got.Source != governor.SourcePaused {
-			latest := in.Anchor.Add(in.Max)
+			latest := from.Add(in.Max)
 			if latest.Before(in.Now) {
 				latest = in.Now
 			}

@@ -15,7 +15,7 @@ func TestTempoIsHowFarApartDueTimesAre(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
-		in.Anchor, in.Jitter, in.RetryAfter, in.PausedUntil, in.OneShot = T, 0, time.Time{}, time.Time{}, nil
+		in.Anchor, in.LastStart, in.Jitter, in.RetryAfter, in.PausedUntil, in.OneShot = T, T, 0, time.Time{}, time.Time{}, nil
 		tempo, d := governor.Tempo(in), governor.Decide(in)
 		if tempo == 0 {
 			require.NotNil(t, in.Baseline.Cron)

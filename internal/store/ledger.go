@@ -14,6 +14,7 @@ type ledgerEntry struct {
 	Anchor       *time.Time     `json:"anchor,omitempty"`
 	FailureCount int            `json:"failureCount"`
 	LastSlot     *time.Time     `json:"lastSlot,omitempty"`
+	LastStart    *time.Time     `json:"lastStart,omitempty"`
 	PausedUntil  *time.Time     `json:"pausedUntil,omitempty"`
 	RetryAfter   *time.Time     `json:"retryAfter,omitempty"`
 	Accounted    *time.Time     `json:"accountedUntil,omitempty"`
@@ -34,6 +35,7 @@ type ledgerHint struct {
 func ledgerInput(in governor.Input) ledgerEntry {
 	entry := ledgerEntry{
 		Now: in.Now, Cause: in.Cause, Anchor: optional(in.Anchor), FailureCount: in.Failures, LastSlot: optional(in.LastSlot),
+		LastStart:   optional(in.LastStart),
 		PausedUntil: optional(in.PausedUntil), RetryAfter: optional(in.RetryAfter), Accounted: optional(in.Accounted),
 	}
 	if in.IntervalHint == nil && in.OneShot == nil {

@@ -64,6 +64,7 @@ type (
 		ManualAt     time.Time  `json:"manual_at"`
 		RetryAfter   time.Time  `json:"retry_after"`
 		LastSlot     time.Time  `json:"last_slot"`
+		LastStart    time.Time  `json:"last_started_at"`
 		Accounted    time.Time  `json:"accounted_until"`
 	}
 	liveRun struct {
@@ -219,7 +220,6 @@ type mirror struct {
 	ledger    map[endpoints.ID]ledger
 	workers   map[uuid.UUID]*workerRow
 	started   map[endpoints.ID]*liveRun // the last start
-	caughtUp  map[endpoints.ID]bool     // whether the last start was of a schedule that catches up on everything
 	succeeded map[slotKey]runs.ID
 	skipped   map[endpoints.ID][]*pastRun // in the order in which they were recorded
 }
@@ -239,7 +239,7 @@ func newMirror() *mirror {
 	return &mirror{
 		schedules: map[endpoints.ID]*schedule{}, live: map[endpoints.ID]*liveRun{}, history: map[runs.ID]*pastRun{},
 		hints: map[endpoints.ID]map[string]*hint{}, ledger: map[endpoints.ID]ledger{}, workers: map[uuid.UUID]*workerRow{},
-		started: map[endpoints.ID]*liveRun{}, caughtUp: map[endpoints.ID]bool{}, succeeded: map[slotKey]runs.ID{},
+		started: map[endpoints.ID]*liveRun{}, succeeded: map[slotKey]runs.ID{},
 		skipped: map[endpoints.ID][]*pastRun{},
 	}
 }

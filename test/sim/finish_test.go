@@ -80,15 +80,8 @@ func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liv
 func (w *world) keepsMinimum(id endpoints.ID, l *liveRun) {
 	w.t.Helper()
 	last, s := w.mirror.started[id], w.mirror.schedules[id]
-	spec, caughtUp := w.specOf(id, s.Version), w.mirror.caughtUp[id]
-	w.mirror.caughtUp[id] = spec.CatchUp == governor.CatchUpAll
-	if caughtUp { // What catches up counts from its due time, also where an edit follows that ends the catching up.
-		return
-	}
-	if last == nil || w.jumps > 0 || l.Attempt > 1 || l.Source == "manual" || spec.CatchUp == governor.CatchUpAll || spec.Jitter > 0 {
-		return
-	}
-	if w.mirror.history[runs.ID(last.RunID)] == nil || last.Attempt > 1 { // Other attempts count from the first one's due time.
+	spec := w.specOf(id, s.Version)
+	if last == nil || w.jumps > 0 || l.Source == "manual" || spec.Jitter > 0 || w.mirror.history[runs.ID(last.RunID)] == nil {
 		return
 	}
 	gap := l.StartedAt.Sub(last.StartedAt)
@@ -210,6 +203,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	w.t.Helper()
 	id, spec := endpoints.ID(run.EndpointID), w.specOf(endpoints.ID(run.EndpointID), before.Version)
 	want := *before
+	want.LastStart = run.StartedAt
 	want.Anchor, want.LastSlot = later(before.Anchor, anchorAfter(spec, run, before)), later(before.LastSlot, run.ScheduledFor)
 	if run.Outcome.StatusCode != 0 { // Else the target has not taken back what it asked for.
 		want.RetryAfter = run.Outcome.RetryAfter

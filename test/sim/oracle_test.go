@@ -31,6 +31,9 @@ func inputOf(id endpoints.ID, spec endpoints.Spec, s *schedule, hints map[string
 	if spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll {
 		in.Accounted = s.Accounted
 	}
+	if spec.MinInterval > 0 && s.LastStart.Sub(s.Anchor) > time.Second+spec.Jitter {
+		in.LastStart = s.LastStart.Add(time.Millisecond - 1).Truncate(time.Millisecond)
+	}
 	if cron, err := spec.ParseCron(id); err == nil && cron != nil {
 		in.Baseline.Cron = cron
 	}
@@ -52,6 +55,7 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 		Anchor       time.Time      `json:"anchor"`
 		FailureCount int            `json:"failureCount"`
 		LastSlot     time.Time      `json:"lastSlot"`
+		LastStart    time.Time      `json:"lastStart"`
 		PausedUntil  time.Time      `json:"pausedUntil"`
 		RetryAfter   time.Time      `json:"retryAfter"`
 		Accounted    time.Time      `json:"accountedUntil"`
@@ -71,7 +75,7 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 	}
 	s := &schedule{
 		Anchor: kept.Anchor, FailureCount: kept.FailureCount, LastSlot: kept.LastSlot, PausedUntil: kept.PausedUntil, RetryAfter: kept.RetryAfter,
-		Accounted: kept.Accounted,
+		Accounted: kept.Accounted, LastStart: kept.LastStart,
 	}
 	replayed := map[string]*hint{}
 	if h := kept.Hints.Interval; h != nil {
@@ -112,8 +116,9 @@ func (w *world) sane(in governor.Input, s *schedule) {
 	w.ensure(!at.Before(in.Now), "%s is planned before now", short(id))
 	w.ensure(!paused || !at.Before(in.PausedUntil), "%s is planned inside its pause", short(id)) // I15
 	if !in.Anchor.IsZero() {                                                                     // I12
-		w.ensure(in.Min <= 0 || !at.Before(in.Anchor.Add(in.Min)), "%s is planned %s after its anchor, the minimum is %s", short(id), at.Sub(in.Anchor), in.Min)
-		w.ensure(in.Max <= 0 || paused || !at.After(later(in.Now, in.Anchor.Add(in.Max))), "%s is planned %s after its anchor, the maximum is %s", short(id), at.Sub(in.Anchor), in.Max)
+		from := later(in.Anchor, in.LastStart)
+		w.ensure(in.Min <= 0 || !at.Before(from.Add(in.Min)), "%s is planned %s after its anchor, the minimum is %s", short(id), at.Sub(from), in.Min)
+		w.ensure(in.Max <= 0 || paused || !at.After(later(in.Now, from.Add(in.Max))), "%s is planned %s after its anchor, the maximum is %s", short(id), at.Sub(from), in.Max)
 	}
 	if s.Source == string(governor.SourceAIInterval) { // I13
 		w.ensure(in.IntervalHint != nil && in.IntervalHint.ExpiresAt.After(in.Now), "an expired interval hint planned %s", short(id))
@@ -156,11 +161,12 @@ func expected(in governor.Input) time.Time {
 	if in.Anchor.IsZero() {
 		return at
 	}
+	from := later(in.Anchor, in.LastStart)
 	if in.Min > 0 {
-		at = later(at, in.Anchor.Add(in.Min))
+		at = later(at, from.Add(in.Min))
 	}
 	if in.Max > 0 {
-		at = earlier(at, in.Anchor.Add(in.Max))
+		at = earlier(at, from.Add(in.Max))
 	}
 	return later(at, in.Now)
 }
