@@ -28,14 +28,18 @@ func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 			return nil, err
 		}
 	}
-	notes, err := e.clockNotes(now, n)
+	cron, err := e.Spec.ParseCron(e.ID)
 	if err != nil {
 		return nil, err
 	}
 	var list []Planned
 	for len(list) < n && probe.State.Due.At.Before(indefinitely) {
 		due := probe.State.Due
-		list = append(list, Planned{At: due.At, Source: due.Source, Note: notes[due.Slot]})
+		next := Planned{At: due.At, Source: due.Source}
+		if cron != nil {
+			next.Note = cron.Note(due.Slot)
+		}
+		list = append(list, next)
 		at := laterOf(now, due.At)
 		if _, err := probe.AfterRun(at, Finished{
 			Slot: due.Slot, Attempt: due.Attempt, StartedAt: at, Verdict: Success, Manual: due.Source == governor.SourceManual,
@@ -44,21 +48,6 @@ func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 		}
 	}
 	return list, nil
-}
-
-// clockNotes returns what clock changes do to the next n occurrences of a cron.
-func (e *Endpoint) clockNotes(now time.Time, n int) (map[time.Time]string, error) {
-	cron, err := e.Spec.ParseCron(e.ID)
-	if err != nil || cron == nil {
-		return nil, err
-	}
-	notes := map[time.Time]string{}
-	for _, o := range cron.Preview(now, n) {
-		if o.Note != "" {
-			notes[o.At.UTC()] = o.Note
-		}
-	}
-	return notes, nil
 }
 
 func laterOf(a, b time.Time) time.Time {

@@ -384,18 +384,40 @@ func TestAPreviewDuringARunBeginsAfterIt(t *testing.T) {
 	require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute}, times, "the run that was asked for is under way, not to come")
 }
 
-// TestAPreviewTellsOfClockChanges looks at the nights of a spring change, with and without jitter.
+// TestAPreviewTellsOfClockChanges looks at the nights of a spring change, from shortly before them and from weeks before they are due.
 func TestAPreviewTellsOfClockChanges(t *testing.T) {
 	t.Parallel()
-	for _, jitter := range []time.Duration{0, time.Minute} {
-		b := setup(t, func(s *endpoints.Spec) {
-			s.BaselineInterval, s.BaselineCron, s.Timezone, s.Jitter = 0, "30 2 * * *", "America/New_York", jitter
-			s.StartAt = time.Date(2030, time.March, 9, 0, 0, 0, 0, time.UTC)
+	eve := time.Date(2030, time.March, 9, 0, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		edit   func(*endpoints.Spec)
+		paused bool
+		now    time.Time
+	}{
+		"Soon":       {now: eve},
+		"WithJitter": {now: eve, edit: func(s *endpoints.Spec) { s.Jitter = time.Minute }},
+		"StartsThen": {now: start, edit: func(s *endpoints.Spec) { s.StartAt = eve }},
+		"PausedTill": {now: start, paused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, func(s *endpoints.Spec) {
+				s.BaselineInterval, s.BaselineCron, s.Timezone, s.StartAt = 0, "30 2 * * *", "America/New_York", eve
+				if tc.paused {
+					s.StartAt = time.Time{}
+				}
+				if tc.edit != nil {
+					tc.edit(s)
+				}
+			})
+			if tc.paused {
+				_, err := b.Pause(t.Context(), actor, b.id, eve, "")
+				require.NoError(t, err)
+			}
+			b.memory.now = tc.now
+			_, notes := b.previewed(t, 3)
+			require.Empty(t, notes[0])
+			require.Contains(t, notes[1], "02:30 does not exist")
+			require.Empty(t, notes[2])
 		})
-		b.memory.now = time.Date(2030, time.March, 9, 0, 0, 0, 0, time.UTC)
-		_, notes := b.previewed(t, 3)
-		require.Empty(t, notes[0])
-		require.Contains(t, notes[1], "02:30 does not exist", "jitter %v", jitter)
-		require.Empty(t, notes[2])
 	}
 }

@@ -124,3 +124,17 @@ func compareGolden(t *testing.T, name, got string) {
 	require.NoError(t, err, "run the test with -update to write it")
 	require.Empty(t, cmp.Diff(string(want), got))
 }
+
+// Preview returns the first n occurrences strictly after after, in the zone of the schedule and with their notes; fewer when there are
+// no more.
+func (c *Cron) Preview(after time.Time, n int) []Occurrence {
+	var all []Occurrence
+	for len(all) < n {
+		after = c.Next(after)
+		if after.IsZero() {
+			break
+		}
+		all = append(all, Occurrence{At: after.In(c.zone), Note: c.Note(after)})
+	}
+	return all
+}

@@ -11,18 +11,12 @@ type Occurrence struct {
 	Note string    // what a clock change does to this time; empty when it does nothing
 }
 
-// Preview returns the first n occurrences strictly after after; fewer when the schedule has no more. Each that a clock change moves
-// or repeats has a note.
-func (c *Cron) Preview(after time.Time, n int) []Occurrence {
-	var all []Occurrence
-	for len(all) < n {
-		after = c.Next(after)
-		if after.IsZero() {
-			break
-		}
-		all = append(all, Occurrence{At: after.In(c.zone), Note: c.note(after.Unix())})
+// Note says what a clock change does to an occurrence; it is empty where none does anything, and where the instant is no occurrence.
+func (c *Cron) Note(at time.Time) string {
+	if !c.Next(at.Add(-1)).Equal(at) {
+		return ""
 	}
-	return all
+	return c.note(at.Unix())
 }
 
 // NextTransition returns the first clock change after after, and no later than within, that skips, moves or repeats one of the
