@@ -2038,6 +2038,9 @@ type PlannerBudget struct {
 
 	// Tokens Used or set aside today.
 	Tokens int64 `json:"tokens"`
+
+	// TokensLeft What may still be used today: what the limit leaves, or the budget of all tenants together where that leaves less.
+	TokensLeft int64 `json:"tokensLeft"`
 }
 
 // PlannerCall One call of an analysis.

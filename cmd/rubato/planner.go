@@ -232,6 +232,7 @@ func (cmd *plannerBudgetCmd) Run(ctx context.Context, s *session) error {
 	facts := [][2]string{
 		{"day", b.Day},
 		{"tokens", fmt.Sprintf("%d of %d", b.Tokens, b.TokenLimit)},
+		{"left", fmt.Sprint(b.TokensLeft)},
 		{"per endpoint", fmt.Sprint(b.EndpointTokenLimit)},
 		{"reset", instant(&b.ResetAt)},
 	}

@@ -89,6 +89,6 @@ func (r reviews) Decide(_ context.Context, by auditlog.Actor, id planner.Suggest
 
 func (r reviews) Spending(context.Context, [16]byte) (planner.Spending, error) {
 	return planner.Spending{
-		Day: "2098-11-21", Tokens: 5, Limit: 10, PerEndpoint: 3, ResetAt: now, Top: []planner.EndpointSpending{{EndpointID: [16]byte{9}, Tokens: 5}},
+		Day: "2098-11-21", Tokens: 5, Limit: 10, Left: 4, PerEndpoint: 3, ResetAt: now, Top: []planner.EndpointSpending{{EndpointID: [16]byte{9}, Tokens: 5}},
 	}, r.m.err
 }

@@ -32,6 +32,7 @@ type Spending struct {
 	Day         string // UTC, such as 2026-11-21
 	Tokens      int64
 	Limit       int64 // 0: models are not asked
+	Left        int64 // what may still be used: less than the limit leaves where the installation, which all tenants share, has less
 	PerEndpoint int64
 	ResetAt     time.Time
 	Top         []EndpointSpending // the endpoints that spent most, at most ten

@@ -354,6 +354,28 @@ func TestFailuresOfAnAdvisorAreOnRecord(t *testing.T) {
 	require.Zero(t, p.count(t, "hints"))
 }
 
+// TestASpentInstallationLeavesATenantNothing has other tenants use what all share.
+func TestASpentInstallationLeavesATenantNothing(t *testing.T) {
+	t.Parallel()
+	p := setupPlanning(t)
+	left := func() int64 {
+		t.Helper()
+		spent, err := p.reviews.Spending(t.Context(), store.DefaultTenant)
+		require.NoError(t, err)
+		require.Zero(t, spent.Tokens)
+		return spent.Left
+	}
+	require.Equal(t, int64(100), left())
+	for i := range 25 {
+		other := planner.Account{TenantID: [16]byte{byte(i + 1)}, EndpointID: endpoints.NewID()}
+		_, err := p.reviews.Reserve(t.Context(), other, 40)
+		require.NoError(t, err)
+		require.Equal(t, min(100, 1000-40*int64(i+1)), left())
+	}
+	_, err := p.reviews.Reserve(t.Context(), planner.Account{TenantID: store.DefaultTenant, EndpointID: endpoints.NewID()}, 1)
+	require.ErrorIs(t, err, planner.ErrOverBudget)
+}
+
 // TestBudgetIsNeverExceeded: 16 planners reserve at once; what they hold together never exceeds a limit.
 func TestBudgetIsNeverExceeded(t *testing.T) {
 	t.Parallel()
@@ -381,6 +403,7 @@ func TestBudgetIsNeverExceeded(t *testing.T) {
 	spent, err := p.reviews.Spending(t.Context(), store.DefaultTenant)
 	require.NoError(t, err)
 	require.Equal(t, int64(98), spent.Tokens)
+	require.Equal(t, int64(2), spent.Left)
 
 	r := planner.Reservation{Account: accounts[0], Day: spent.Day, Tokens: 7}
 	require.NoError(t, p.reviews.Settle(t.Context(), r, 2))

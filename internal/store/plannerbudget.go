@@ -94,8 +94,13 @@ func (s *PlannerBudget) Spending(ctx context.Context, tenant [16]byte) (spent pl
 		if err != nil {
 			return fmt.Errorf("reading what was spent: %w", err)
 		}
+		all, err := s.db.q.PlannerSpendGet(ctx, tx, dbsqlc.PlannerSpendGetParams{Day: day, TenantID: planner.Account{}.TenantID})
+		if err != nil {
+			return fmt.Errorf("reading what all tenants spent: %w", err)
+		}
 		spent = planner.Spending{
-			Day: day, Tokens: tokens, Limit: s.limits.Tenant, PerEndpoint: s.limits.Endpoint, ResetAt: dayOf(now).Add(24 * time.Hour),
+			Day: day, Tokens: tokens, Limit: s.limits.Tenant, Left: max(0, min(s.limits.Tenant-tokens, s.limits.Installation-all)),
+			PerEndpoint: s.limits.Endpoint, ResetAt: dayOf(now).Add(24 * time.Hour),
 		}
 		rows, err := s.db.q.PlannerSpendTop(ctx, tx, dbsqlc.PlannerSpendTopParams{Day: day, TenantID: tenant, MaxRows: topSpenders})
 		if err != nil {

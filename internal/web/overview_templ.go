@@ -137,7 +137,7 @@ func overviewFigures(o overview) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = figure("Planner today", count(o.budget.Tokens), "of "+count(o.budget.TokenLimit)+" tokens").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = figure("Planner today", count(o.budget.Tokens), "of "+count(o.budget.TokenLimit)+" tokens, "+count(o.budget.TokensLeft)+" left").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

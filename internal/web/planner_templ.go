@@ -41,7 +41,7 @@ func plannerPage(view plannerView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = figure("Tokens today", count(view.budget.Tokens), "of "+count(view.budget.TokenLimit)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = figure("Tokens today", count(view.budget.Tokens), "of "+count(view.budget.TokenLimit)+", "+count(view.budget.TokensLeft)+" left").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
