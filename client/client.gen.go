@@ -2217,7 +2217,7 @@ type Problem struct {
 	Type      string  `json:"type"`
 }
 
-// RecentRuns How the newest runs did: how long after their due times first attempts started, and how long answers took.
+// RecentRuns How the newest runs did: how long after their due times first attempts started (of endpoints without jitter, which starts them later by intent), and how long answers took.
 type RecentRuns struct {
 	// LatencyMs Percentiles, in milliseconds; 0 where there is nothing to measure.
 	LatencyMs Spread `json:"latencyMs"`
@@ -2327,7 +2327,7 @@ type Run struct {
 	// Source What set the due time.
 	Source Source `json:"source"`
 
-	// StartLagMs From the due time to the start.
+	// StartLagMs From the due time to the start, jitter included.
 	StartLagMs *float64   `json:"startLagMs,omitempty"`
 	StartedAt  *time.Time `json:"startedAt,omitempty"`
 
@@ -2541,7 +2541,7 @@ type Stats struct {
 	// OldestDueMs For how long the first of them has waited.
 	OldestDueMs int64 `json:"oldestDueMs"`
 
-	// Recent How the newest runs did: how long after their due times first attempts started, and how long answers took.
+	// Recent How the newest runs did: how long after their due times first attempts started (of endpoints without jitter, which starts them later by intent), and how long answers took.
 	Recent  RecentRuns `json:"recent"`
 	Running int64      `json:"running"`
 }

@@ -69,7 +69,7 @@ func TestTheConsoleAddsUpRuns(t *testing.T) {
 	b.remember(t,
 		past{endpoint: id, due: now.Add(-100 * time.Second), lag: 10 * time.Millisecond, took: time.Second, status: "succeeded", attempt: 1},
 		past{endpoint: id, due: now.Add(-40 * time.Second), lag: 30 * time.Millisecond, took: time.Second, status: "failed", attempt: 1},
-		past{endpoint: id, due: now.Add(-39 * time.Second), lag: 30 * time.Millisecond, took: time.Second, status: "lost", attempt: 2},
+		past{endpoint: id, due: now.Add(-39 * time.Second), lag: 9 * time.Second, took: time.Second, status: "lost", attempt: 2},
 		past{endpoint: id, due: now.Add(-30 * time.Hour), took: time.Second, status: "failed", attempt: 1},
 		past{endpoint: other, due: now.Add(-20 * time.Second), took: time.Second, status: "failed", attempt: 1, tenant: [16]byte{9}},
 	)
@@ -162,6 +162,18 @@ func TestTheConsoleCountsBrokenGuarantees(t *testing.T) {
 	p, err = c.Proof(t.Context(), store.DefaultTenant)
 	require.NoError(t, err)
 	require.Equal(t, [4]int64{1, 2, 1, 1}, [4]int64{p.Early, p.Doubled, p.Overlapping, p.Stuck})
+	require.Positive(t, p.LagP99)
+
+	b.exec(t, "UPDATE endpoints SET jitter_ms = 60000")
+	p, err = c.Proof(t.Context(), store.DefaultTenant)
+	require.NoError(t, err)
+	require.Zero(t, p.LagP99, "jitter is no lag")
+	o, err := c.Overview(t.Context(), store.DefaultTenant, 30*time.Minute, 30*time.Second)
+	require.NoError(t, err)
+	require.NotEmpty(t, o.Buckets)
+	for _, bucket := range o.Buckets {
+		require.Zero(t, bucket.LagP99, "jitter is no lag")
+	}
 }
 
 func TestSessionsOfTheConsole(t *testing.T) {

@@ -21,9 +21,11 @@ SELECT count(*)::bigint
 FROM (SELECT 1 FROM endpoints WHERE tenant_id = @tenant_id AND archived_at IS NULL LIMIT sqlc.arg('max_rows')::int) AS counted;
 
 -- name: ConsoleBuckets :many
--- What became of the newest runs of a tenant, by stretches of time; at most max_rows of them are looked at.
+-- What became of the newest runs of a tenant, by stretches of time; at most max_rows of them are looked at. Of how
+-- late they started, only first attempts without jitter tell.
 WITH newest AS MATERIALIZED (
-    SELECT r.scheduled_for, r.started_at, r.finished_at, r.status
+    SELECT r.scheduled_for, r.started_at, r.finished_at, r.status,
+           (r.attempt = 1 AND ((SELECT e.jitter_ms FROM endpoints e WHERE e.id = r.endpoint_id) > 0) IS NOT TRUE) AS prompt
     FROM runs r
     WHERE r.tenant_id = @tenant_id
       AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz - interval '5 minutes'
@@ -36,9 +38,9 @@ SELECT date_bin(sqlc.arg('step_ms')::bigint * interval '1 ms', n.finished_at, sq
        count(*) FILTER (WHERE n.status = 'lost')::bigint AS lost,
        count(*) FILTER (WHERE n.status IN ('skipped', 'canceled'))::bigint AS other,
        coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.started_at - n.scheduled_for) * 1000)
-                FILTER (WHERE n.status <> 'skipped'), 0)::float8 AS lag_p50_ms,
+                FILTER (WHERE n.prompt), 0)::float8 AS lag_p50_ms,
        coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.started_at - n.scheduled_for) * 1000)
-                FILTER (WHERE n.status <> 'skipped'), 0)::float8 AS lag_p99_ms
+                FILTER (WHERE n.prompt), 0)::float8 AS lag_p99_ms
 FROM newest n
 WHERE n.finished_at >= sqlc.arg('from_at')::timestamptz
 GROUP BY 1
@@ -91,7 +93,8 @@ LIMIT sqlc.arg('max_rows')::int;
 -- What the history says about the guarantees, over the newest max_rows runs of a tenant. A live lock that was broken or a due time that
 -- succeeded twice would show here.
 WITH newest AS MATERIALIZED (
-    SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status
+    SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status,
+           (r.attempt = 1 AND ((SELECT e.jitter_ms FROM endpoints e WHERE e.id = r.endpoint_id) > 0) IS NOT TRUE) AS prompt
     FROM runs r
     WHERE r.tenant_id = @tenant_id AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz
     ORDER BY r.id DESC
@@ -110,8 +113,8 @@ SELECT count(*)::bigint AS runs,
        count(*) FILTER (WHERE s.successes > 1)::bigint AS doubled,
        count(*) FILTER (WHERE s.before_finished > s.started_at AND s.before_status <> 'lost')::bigint AS overlapping,
        count(*) FILTER (WHERE s.status = 'lost')::bigint AS lost,
-       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.started_at - s.scheduled_for) * 1000) FILTER (WHERE s.attempt = 1), 0)::float8 AS lag_p50_ms,
-       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.started_at - s.scheduled_for) * 1000) FILTER (WHERE s.attempt = 1), 0)::float8 AS lag_p99_ms
+       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.started_at - s.scheduled_for) * 1000) FILTER (WHERE s.prompt), 0)::float8 AS lag_p50_ms,
+       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.started_at - s.scheduled_for) * 1000) FILTER (WHERE s.prompt), 0)::float8 AS lag_p99_ms
 FROM seen s;
 
 -- name: ConsoleStuck :one
