@@ -188,8 +188,10 @@ func (c *Courier) handle(ctx context.Context, p *notices.Parcel) error {
 	case notices.Mute:
 		return c.end(ctx, p, notices.Muted, notices.Result{Error: why})
 	case notices.Postpone:
-		c.metrics.count(p.Channel.Kind, held)
-		_, err := c.store.Postpone(ctx, p, p.HeldUntil.Sub(p.Now), true, notices.Result{})
+		if !p.Held {
+			c.metrics.count(p.Channel.Kind, held)
+		}
+		_, err := c.store.Postpone(ctx, p, p.Hold(), true, notices.Result{})
 		return err
 	case notices.Send:
 	}

@@ -10,6 +10,9 @@ const (
 	maxWait   = 15 * time.Minute
 	// maxAsked is the longest wait that a receiver may ask for.
 	maxAsked = time.Hour
+	// maxHold is for how long a notice that a maintenance window holds is not looked at. Who changes a window lets go what it holds, but not what
+	// is about to be held at that moment, and who changes an endpoint's labels lets go nothing.
+	maxHold = 15 * time.Minute
 )
 
 // Parcel is a notice that is to be delivered: what it says, and where it goes.
@@ -86,3 +89,6 @@ func (p *Parcel) Judge() (Verdict, string) {
 		return Send, ""
 	}
 }
+
+// Hold returns how long a maintenance window holds the parcel before somebody looks at it again.
+func (p *Parcel) Hold() time.Duration { return min(p.HeldUntil.Sub(p.Now), maxHold) }
