@@ -12,9 +12,9 @@ import (
 // them up to a quarter of their time under load, and memory for nothing beside. They collect about once in collectEvery instead: a busy
 // program's heap grows further than an idle one's.
 const (
-	collectEvery = 400 * time.Millisecond
-	heapFloor    = 16 << 20 // bytes that are not worth a collection
-	minGrowth    = 40       // percent of what was live after the last collection
+	collectEvery = time.Second
+	heapFloor    = 24 << 20 // bytes that are not worth a collection
+	minGrowth    = 50       // percent of what was live after the last collection
 	maxGrowth    = 250
 	tendInterval = 200 * time.Millisecond
 	restInterval = time.Second // between looks at a program that allocates little

@@ -16,8 +16,8 @@ func TestTheHeapGrowsByHowBusyItIs(t *testing.T) {
 	}{
 		{live: 0, want: 250},
 		{live: mebibyte, want: 250},
-		{live: 8 * mebibyte, want: 100},                             // Up to the floor.
-		{live: 40 * mebibyte, want: 40},                             // Idle: no more than two fifths.
+		{live: 12 * mebibyte, want: 100},                            // Up to the floor.
+		{live: 40 * mebibyte, want: 50},                             // Idle: no more than half.
 		{live: 24 * mebibyte, allocated: 18 * mebibyte, want: 75},   // What it takes until the next collection.
 		{live: 30 * mebibyte, allocated: 60 * mebibyte, want: 200},  // A burst.
 		{live: 30 * mebibyte, allocated: 600 * mebibyte, want: 250}, // There is an end.
