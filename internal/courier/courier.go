@@ -111,12 +111,8 @@ func (c *Courier) repeat(ctx context.Context, name string, period time.Duration,
 			c.logger.Warn("notices: a step failed; it is tried again", "step", name, "error", err)
 		}
 		failing = err != nil
-		timer := time.NewTimer(period + rand.N(period/10)) //nolint:gosec // Spreads processes, guards nothing.
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause(ctx, period+rand.N(period/10), nil) { //nolint:gosec // Spreads processes, guards nothing.
 			return
-		case <-timer.C:
 		}
 	}
 }
