@@ -179,6 +179,14 @@ func (s *tokens) counts() (issued, asked int) {
 	return s.issued, s.asked
 }
 
+func startTokens(t *testing.T) (*tokens, *httptest.Server) {
+	t.Helper()
+	issuer := &tokens{}
+	server := httptest.NewServer(issuer)
+	t.Cleanup(server.Close)
+	return issuer, server
+}
+
 func oauth2(server *httptest.Server) *endpoints.Auth {
 	return &endpoints.Auth{Type: endpoints.AuthOAuth2, TokenURL: server.URL, ClientID: "rubato", ClientSecret: `{{secret "client"}}`}
 }
@@ -188,9 +196,7 @@ func TestAnAccessTokenIsKeptUntilTheTargetRefusesIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	know := b.lockedAway(t, map[string]string{"client": "client-s3cret"})
-	issuer := &tokens{}
-	server := httptest.NewServer(issuer)
-	t.Cleanup(server.Close)
+	issuer, server := startTokens(t)
 	var mu sync.Mutex
 	var seen []string
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -224,9 +230,7 @@ func TestATokenIsKeptWhereAnotherHostRefuses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	know := b.lockedAway(t, map[string]string{"client": "client-s3cret"})
-	issuer := &tokens{}
-	server := httptest.NewServer(issuer)
-	t.Cleanup(server.Close)
+	issuer, server := startTokens(t)
 	other := egresstest.Start(t, egresstest.Answer(egresstest.Status("401 Unauthorized", "")))
 	target := egresstest.Start(t, egresstest.Answer(egresstest.Redirect("302 Found", other.URL())))
 	e := b.register(t, target, func(s *endpoints.Spec) { s.FollowRedirects, s.Auth = 1, oauth2(server) })
