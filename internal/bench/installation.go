@@ -56,8 +56,8 @@ func (in *installation) registrar(conns int) (*registrar, error) {
 	return newRegistrar(in.api.news.Serves.API, adminKey, conns, in.db.lab.Progress)
 }
 
-// startWorkers starts workers and waits until they claim, and have run what warms them up.
-func (in *installation) startWorkers(ctx context.Context, n, warm int) error {
+// startWorkers starts workers and waits until they claim.
+func (in *installation) startWorkers(ctx context.Context, n int) error {
 	for range n {
 		w, err := in.db.lab.start(ctx, roleWorker, nil, in.environ)
 		if err != nil {
@@ -72,13 +72,6 @@ func (in *installation) startWorkers(ctx context.Context, n, warm int) error {
 		}); err != nil {
 			return fmt.Errorf("waiting for a worker to claim: %w", err)
 		}
-	}
-	err := poll(ctx, startPatience, func() (bool, error) {
-		came, err := in.db.lab.sink.count(ctx)
-		return came >= warm, err
-	})
-	if err != nil {
-		return fmt.Errorf("waiting for the workers to warm up: %w", err)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func (x Load) calls(ctx context.Context, l *lab, out *APIReport) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.close(ctx)) }()
-	if err := in.startWorkers(ctx, 1, 0); err != nil {
+	if err := in.startWorkers(ctx, 1); err != nil {
 		return err
 	}
 	l.Progress.Say("registrations: %d over %d connections", x.Register, x.Conns)
@@ -93,7 +93,7 @@ func (x Mixed) quiet(ctx context.Context, l *lab, out *MixedReport) (err error) 
 	if err := in.multiply(ctx, x.Registered, faraway); err != nil {
 		return err
 	}
-	if err := in.startWorkers(ctx, 1, 0); err != nil {
+	if err := in.startWorkers(ctx, 1); err != nil {
 		return err
 	}
 	if err := in.idle(ctx, x.IdleFor, &out.Idle); err != nil {

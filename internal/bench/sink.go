@@ -20,6 +20,7 @@ const (
 	groupHang  = 'h' // never answered
 	groupOther = 'o' // answered at once, counted apart
 	groupWarm  = 'w' // answered at once, before what is measured
+	groupIdle  = 'i' // registered, and never called
 )
 
 // path returns the path of an endpoint of a group.

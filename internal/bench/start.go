@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"rubato/client"
@@ -19,13 +20,16 @@ type start struct {
 
 // begin registers endpoints whose due times are those of a workload, and starts the workers, warmed up.
 func (in *installation) begin(ctx context.Context, s start) error {
-	warm := max(200, s.endpoints/20)
-	rate, err := in.warm(ctx, warm)
+	rate, err := in.probe(ctx)
 	if err != nil {
 		return err
 	}
-	s.work.Due = soon(time.Duration(s.stretch) * in.lead(s.endpoints, rate))
-	if err := in.fill(ctx, s); err != nil {
+	warm := s.warmup()
+	s.work.Due = soon(time.Duration(s.stretch)*in.lead(s.endpoints+warm.Jobs, rate) + warm.Span + warmMargin)
+	if warm.Due = time.Now(); warm.Span > 0 {
+		warm.Due = in.opens(*s.work).Add(-warm.Span - warmMargin)
+	}
+	if err := in.fill(ctx, s, warm); err != nil {
 		return err
 	}
 	if s.extra != nil {
@@ -33,13 +37,46 @@ func (in *installation) begin(ctx context.Context, s start) error {
 			return err
 		}
 	}
-	return in.startWorkers(ctx, s.workers, warm)
+	if err := in.startWorkers(ctx, s.workers); err != nil {
+		return err
+	}
+	return in.warmed(ctx, warm)
 }
 
-// fill registers the endpoints of a start.
-func (in *installation) fill(ctx context.Context, s start) error {
+// warmMargin lies between a warm-up at a rate and what is watched, in which the last of it can be late.
+const warmMargin = time.Second
+
+// warmup returns what is done before anything is watched, so that it finds connections, caches and plans as they are in a program that
+// has run for a while: in the same way, a burst by a burst and a rate at that rate.
+func (s start) warmup() workload {
+	w := workload{Jobs: max(200, s.endpoints/20)}
+	if s.work.Span > 0 {
+		w.Span = s.work.Span * time.Duration(w.Jobs) / time.Duration(s.work.Jobs)
+	}
+	return w
+}
+
+// warmed waits until a warm-up is over.
+func (in *installation) warmed(ctx context.Context, warm workload) error {
+	err := poll(ctx, max(0, time.Until(warm.end()))+startPatience, func() (bool, error) {
+		came, err := in.db.lab.sink.count(ctx)
+		return came >= warm.Jobs, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the workers to warm up: %w", err)
+	}
+	return nil
+}
+
+// fill registers the endpoints of a start and of its warm-up.
+func (in *installation) fill(ctx context.Context, s start, warm workload) error {
 	r, err := in.registrar(registerConns)
 	if err != nil {
+		return err
+	}
+	if _, err = r.load(ctx, warm.Jobs, func(i int) client.EndpointSpec {
+		return in.db.lab.endpoint(groupWarm, i, once, warm.dueOf(i))
+	}); err != nil {
 		return err
 	}
 	if _, err = r.load(ctx, s.endpoints, func(i int) client.EndpointSpec {
@@ -63,22 +100,27 @@ func (in *installation) lead(n int, rate float64) time.Duration {
 	return time.Duration(1.5*float64(n)/max(rate, loadRate)*float64(time.Second)) + in.settings.Worker.Horizon + startTime
 }
 
-// warm registers endpoints that run as soon as there are workers, and returns how many can be registered in a second. What is
-// measured later finds connections, caches and plans as they are in a program that has run for a while.
-func (in *installation) warm(ctx context.Context, n int) (rate float64, err error) {
+// probe registers a few endpoints that never come due, and returns how many can be registered in a second.
+func (in *installation) probe(ctx context.Context) (rate float64, err error) {
+	const few = 200
 	r, err := in.registrar(registerConns)
 	if err != nil {
 		return 0, err
 	}
-	now := time.Now()
-	took, err := r.load(ctx, n, func(i int) client.EndpointSpec { return in.db.lab.endpoint(groupWarm, i, once, now) })
-	return float64(n) / took.Seconds(), err
+	never := time.Now().Add(once)
+	took, err := r.load(ctx, few, func(i int) client.EndpointSpec { return in.db.lab.endpoint(groupIdle, i, once, never) })
+	return few / took.Seconds(), err
 }
 
-// watch returns how to watch a workload. The worker looks a horizon ahead, so its accounts are opened before that.
+// opens returns when accounts of a workload are opened: the worker looks a horizon ahead, so before that.
+func (in *installation) opens(w workload) time.Time {
+	return w.Due.Add(-in.settings.Worker.Horizon - time.Second)
+}
+
+// watch returns how to watch a workload.
 func (in *installation) watch(w workload) watch {
 	done := records{"runs", "status = 'succeeded' AND scheduled_for >= $1 AND scheduled_for < $2"}
-	first := w.Due.Add(-in.settings.Worker.Horizon - time.Second)
+	first := in.opens(w)
 	out := watch{
 		name: contenderRubato, group: groupPlain, work: w, ready: first, begin: first, parts: in.parts(), patience: patienceFor(w),
 		done:     func(ctx context.Context) (int, error) { return in.db.count(ctx, done, w) },

@@ -51,9 +51,12 @@ func (s Steady) Run(ctx context.Context) (_ Report, err error) {
 		s.Rate = max(1, found.HighestRate)
 	}
 	r, err := s.hold(ctx, l, s.workload(), func(ctx context.Context) (Measure, error) { return l.steady(ctx, s) })
+	if err != nil {
+		return Report{}, err
+	}
 	r.Command, r.Search = "steady", found
 	r.Config["rate"], r.Config["seconds"], r.Config["intervalMs"], r.Config["workers"] = s.Rate, s.For.Seconds(), s.Every.Milliseconds(), s.Workers
-	return r, err
+	return r, nil
 }
 
 // workload returns the due times that are watched.
