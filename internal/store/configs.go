@@ -1,6 +1,7 @@
 package store
 
 import (
+	"container/list"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,17 +33,17 @@ func (c *config) size() int {
 	return size
 }
 
-// configs caches configurations by endpoint. A version never changes, so an entry is right as long as its version is the one that
-// is asked for. There are two generations: when the young one is full, the old one is forgotten and the young one ages. What is in use
-// moves to the young one whenever it is found in the old one.
+// configs caches configurations by endpoint. A version never changes, so an entry is right as long as its version is the one that is asked
+// for. What was claimed longest ago is forgotten first. The end of a run does not count: it finds what its claim left as long as fewer are
+// claimed meanwhile than fit, and would only keep it from those that are still to be run.
 type configs struct {
 	mu    sync.Mutex
-	young map[[16]byte]*config
-	old   map[[16]byte]*config
-	bytes int // of the young ones
+	known map[[16]byte]*list.Element
+	order *list.List // of *config; the last was claimed longest ago
+	bytes int
 }
 
-func newConfigs() *configs { return &configs{young: map[[16]byte]*config{}} }
+func newConfigs() *configs { return &configs{known: map[[16]byte]*list.Element{}, order: list.New()} }
 
 // load returns the configurations of endpoints at the versions asked for. Those that have another version by now are left out.
 func (db *DB) load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]int64) (map[[16]byte]*config, error) {
@@ -78,8 +79,8 @@ func (c *configs) find(versions map[[16]byte]int64) (found map[[16]byte]*config,
 	defer c.mu.Unlock()
 	found = make(map[[16]byte]*config, len(versions))
 	for id, version := range versions {
-		if known := c.get(id); known != nil && known.endpoint.Version == version {
-			found[id] = known
+		if known := c.known[id]; known != nil && known.Value.(*config).endpoint.Version == version {
+			found[id] = known.Value.(*config)
 		} else {
 			missing = append(missing, id)
 		}
@@ -87,30 +88,36 @@ func (c *configs) find(versions map[[16]byte]int64) (found map[[16]byte]*config,
 	return found, missing
 }
 
-func (c *configs) get(id [16]byte) *config {
-	if known := c.young[id]; known != nil {
-		return known
+// claimed notes that endpoints were claimed.
+func (c *configs) claimed(list map[[16]byte]*config) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id := range list {
+		if known := c.known[id]; known != nil {
+			c.order.MoveToFront(known)
+		}
 	}
-	known := c.old[id]
-	if known != nil {
-		c.add(known)
-	}
-	return known
 }
 
 func (c *configs) put(fresh []*config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range fresh {
-		c.add(f)
+		if known := c.known[f.endpoint.ID]; known != nil {
+			c.forget(known)
+		}
+		c.known[f.endpoint.ID] = c.order.PushFront(f)
+		c.bytes += f.size()
+	}
+	for c.bytes > maxConfigBytes {
+		c.forget(c.order.Back())
 	}
 }
 
-func (c *configs) add(fresh *config) {
-	if c.bytes += fresh.size(); c.bytes > maxConfigBytes/2 {
-		c.old, c.young, c.bytes = c.young, map[[16]byte]*config{}, fresh.size()
-	}
-	c.young[fresh.endpoint.ID] = fresh
+func (c *configs) forget(known *list.Element) {
+	gone := c.order.Remove(known).(*config)
+	delete(c.known, gone.endpoint.ID)
+	c.bytes -= gone.size()
 }
 
 // parse makes a row ready for use.

@@ -9,21 +9,35 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// TestTheCacheOfConfigurationsStaysSmallAndKeepsWhatIsUsed adds more than it may hold while one endpoint is asked for again and again.
+// TestTheCacheOfConfigurationsStaysSmallAndKeepsWhatIsUsed adds more than it may hold while one endpoint is claimed again and again.
 func TestTheCacheOfConfigurationsStaysSmallAndKeepsWhatIsUsed(t *testing.T) {
 	t.Parallel()
 	c := newConfigs()
 	used := endpoints.ID{0xff}
 	c.put([]*config{configOf(used, 1, "")})
 	for i := range 100_000 {
-		id := endpoints.ID{1: byte(i >> 16), 2: byte(i >> 8), 3: byte(i)}
-		c.put([]*config{configOf(id, 1, "")})
+		c.put([]*config{configOf(numbered(i), 1, "")})
 		if i%1000 == 0 {
 			found, missing := c.find(map[[16]byte]int64{used: 1})
 			require.Len(t, found, 1, "after %d others", i)
 			require.Empty(t, missing)
+			c.claimed(found)
 		}
-		require.LessOrEqual(t, (len(c.young)+len(c.old))*configBytes, maxConfigBytes)
+		require.LessOrEqual(t, len(c.known)*configBytes, maxConfigBytes)
+	}
+}
+
+// TestTheEndOfARunFindsWhatItsClaimLeft claims endpoints that run once, each of which ends when ten thousand more have been claimed.
+func TestTheEndOfARunFindsWhatItsClaimLeft(t *testing.T) {
+	t.Parallel()
+	const between = 10_000
+	c := newConfigs()
+	for i := range 5 * between {
+		c.put([]*config{configOf(numbered(i), 1, "")})
+		if ended := i - between; ended >= 0 {
+			_, missing := c.find(map[[16]byte]int64{numbered(ended): 1})
+			require.Empty(t, missing, "after %d", i)
+		}
 	}
 }
 
@@ -32,8 +46,8 @@ func TestTheCacheOfConfigurationsCountsLongTexts(t *testing.T) {
 	c := newConfigs()
 	body := strings.Repeat("x", 256<<10)
 	for i := range 1000 {
-		c.put([]*config{configOf(endpoints.ID{1: byte(i >> 8), 2: byte(i)}, 1, body)})
-		require.LessOrEqual(t, (len(c.young)+len(c.old))*len(body), maxConfigBytes)
+		c.put([]*config{configOf(numbered(i), 1, body)})
+		require.LessOrEqual(t, len(c.known)*len(body), maxConfigBytes)
 	}
 }
 
@@ -48,10 +62,16 @@ func TestTheCacheOfConfigurationsKnowsVersions(t *testing.T) {
 	c.put([]*config{configOf(id, 2, "")})
 	found, _ = c.find(map[[16]byte]int64{id: 2})
 	require.Len(t, found, 1)
+	require.Len(t, c.known, 1)
+	require.Equal(t, configBytes, c.bytes, "the older version is not counted any more")
 }
 
 func configOf(id endpoints.ID, version int64, body string) *config {
 	c := &config{endpoint: endpoints.Endpoint{ID: id, Version: version}}
 	c.endpoint.Spec.Body = body
 	return c
+}
+
+func numbered(n int) endpoints.ID {
+	return endpoints.ID{1: byte(n >> 16), 2: byte(n >> 8), 3: byte(n)}
 }

@@ -34,6 +34,7 @@ func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]
 	if err != nil {
 		return nil, translate(err)
 	}
+	s.db.configs.claimed(loaded)
 	targets := make(map[[16]byte]*dispatch.Target, len(loaded))
 	if err := s.syncVersions(ctx, list, loaded); err != nil {
 		return nil, err
