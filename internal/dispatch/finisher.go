@@ -13,7 +13,8 @@ import (
 
 const (
 	finishBatch    = 500                    // as many as one claim brings
-	finishLinger   = 2 * time.Millisecond   // how long a result waits for others to share its commit
+	finishLinger   = 2 * time.Millisecond   // how long a result waits for another one to share its commit
+	finishLingers  = 5                      // how often a batch does so while others keep coming
 	finishWriters  = 2                      // how many batches are written at once
 	finishWait     = 10 * time.Second       // how long one record may take before it is tried again
 	finishRetryMin = 100 * time.Millisecond // doubles up to finishRetryMax
@@ -54,6 +55,7 @@ func (w *Worker) gather(batch []runs.Run, writers chan<- struct{}) []runs.Run {
 	defer linger.Stop()
 	results := w.results       // nil: the batch is full, or no more come
 	var writer chan<- struct{} // nil: it is too early to ask for one
+	lingered, had := 1, len(batch)
 	for {
 		if len(batch) >= min(finishBatch, int(w.busy.Load())) {
 			writer = writers
@@ -69,7 +71,12 @@ func (w *Worker) gather(batch []runs.Run, writers chan<- struct{}) []runs.Run {
 			}
 			batch = append(batch, run)
 		case <-linger.C:
-			writer = writers
+			if lingered == finishLingers || len(batch) == had {
+				writer = writers
+				continue
+			}
+			lingered, had = lingered+1, len(batch)
+			linger.Reset(finishLinger)
 		case writer <- struct{}{}:
 			return w.fill(batch)
 		}

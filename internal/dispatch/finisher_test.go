@@ -46,27 +46,42 @@ func TestResultsThatWaitForAWriterShareItsRecord(t *testing.T) {
 	}
 }
 
-// TestAResultWaitsForOthersAMoment has a writer who is free: a result that is alone does not wait at all, another one as long as a commit may
-// be put off.
+// TestAResultWaitsForOthersAMoment has a writer who is free: a result that is alone does not wait at all, another one as long as others keep
+// coming, up to the longest that a commit may be put off.
 func TestAResultWaitsForOthersAMoment(t *testing.T) {
 	t.Parallel()
+	const longest = finishLingers * finishLinger
 	for name, tc := range map[string]struct {
-		busy int64
-		want time.Duration
+		busy  int64
+		apart time.Duration // between those that come; 0: none do
+		come  int
+		want  time.Duration
+		took  int
 	}{
-		"Alone":  {1, 0},
-		"Others": {3, finishLinger},
+		"Alone":       {busy: 1, want: 0, took: 1},
+		"NoneCome":    {busy: 3, want: finishLinger, took: 1},
+		"OneComes":    {busy: 3, apart: finishLinger / 2, come: 1, want: 2 * finishLinger, took: 2},
+		"TheLast":     {busy: 2, apart: finishLinger / 2, come: 1, want: finishLinger / 2, took: 2},
+		"TooFarApart": {busy: 9, apart: finishLinger * 3 / 2, come: 3, want: finishLinger, took: 1},
+		"ManyCome":    {busy: 99, apart: finishLinger * 2 / 3, come: 50, want: longest, took: 1 + 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				client := egress.New(egress.Config{})
 				defer client.Close()
-				w := New(Config{Slots: 8, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
+				w := New(Config{Slots: 128, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
 				w.busy.Store(tc.busy)
+				go func() {
+					for range tc.come {
+						time.Sleep(tc.apart)
+						w.results <- runs.Run{}
+					}
+				}()
 				began := time.Now()
-				require.Len(t, w.gather([]runs.Run{{}}, make(chan struct{}, 1)), 1)
+				require.Len(t, w.gather([]runs.Run{{}}, make(chan struct{}, 1)), tc.took)
 				require.Equal(t, tc.want, time.Since(began))
+				time.Sleep(time.Second) // Until everything has come.
 			})
 		})
 	}
