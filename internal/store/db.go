@@ -38,13 +38,15 @@ type Config struct {
 }
 
 const (
-	hotConns   = 8 // a claim, two batches of starts and three of finishes at once, and what they look up
+	hotConns   = 8 // a claim, two batches of starts and two of finishes at once, and what they look up
 	vitalConns = 2 // one for the heartbeats of runs, one for the worker's own
 	sweepConns = 2 // one holds the sweeper's lock, the other sweeps
 
-	// trusted is how long a connection of these three may have been idle before it is asked whether it lives. What is looked for every
-	// second or two would cost an idle worker two round trips each time; whoever meets a dead connection tries again by itself.
-	trusted = 5 * time.Second
+	// How long a connection may have been idle before it is asked whether it lives: mainTrusted one of the main pool, on which people
+	// wait, and loopTrusted one of these three, whose users try again by themselves. What is looked for every second, or every two, would
+	// cost two round trips each time otherwise.
+	mainTrusted = 2 * time.Second
+	loopTrusted = 5 * time.Second
 )
 
 // DB is a set of pools of connections to one database. The small ones connect when they are first used: a program that runs no worker
@@ -105,9 +107,12 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 func (db *DB) connect(ctx context.Context, pc *pgxpool.Config, lockWait time.Duration) error {
 	main := pc.MaxConns
 	for _, p := range []struct {
-		pool  **pgxpool.Pool
-		conns int32
-	}{{&db.pool, main}, {&db.hot, hotConns}, {&db.vital, vitalConns}, {&db.sweeps, sweepConns}} {
+		pool    **pgxpool.Pool
+		conns   int32
+		trusted time.Duration
+	}{
+		{&db.pool, main, mainTrusted}, {&db.hot, hotConns, loopTrusted}, {&db.vital, vitalConns, loopTrusted}, {&db.sweeps, sweepConns, loopTrusted},
+	} {
 		own := pc.Copy()
 		if p.pool == &db.pool {
 			own.ConnConfig.RuntimeParams = maps.Clone(own.ConnConfig.RuntimeParams)
@@ -116,9 +121,7 @@ func (db *DB) connect(ctx context.Context, pc *pgxpool.Config, lockWait time.Dur
 		if p.pool == &db.hot {
 			own.ConnConfig.RuntimeParams = planByKey(own.ConnConfig.RuntimeParams)
 		}
-		if p.pool != &db.pool {
-			own.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > trusted }
-		}
+		own.ShouldPing = func(_ context.Context, idle pgxpool.ShouldPingParams) bool { return idle.IdleDuration > p.trusted }
 		own.MaxConns = p.conns
 		own.MinConns, own.MinIdleConns = min(own.MinConns, p.conns), min(own.MinIdleConns, p.conns)
 		pool, err := pgxpool.NewWithConfig(ctx, own)

@@ -24,10 +24,14 @@ const (
 // does so at a time. Each step is a transaction of its own, so that none waits for a finish while it keeps another one waiting.
 func (s *Notices) Watch(ctx context.Context) error {
 	return s.db.tx(ctx, func(turn pgx.Tx) error {
-		if _, err := s.db.q.NoticeWatchHold(ctx, turn); missing(err) { // Another program is at it, or rules are changed at the moment.
+		anything, err := s.db.q.NoticeWatchHold(ctx, turn)
+		switch {
+		case missing(err): // Another program is at it, or rules are changed at the moment.
 			return nil
-		} else if err != nil {
+		case err != nil:
 			return fmt.Errorf("taking the turn to look after episodes: %w", err)
+		case !anything: // Where nobody has made rules, looking every few seconds costs next to nothing.
+			return nil
 		}
 		for _, step := range []func(context.Context, pgx.Tx, time.Time) error{s.overdue, s.settle, s.closeSilently, s.remind, s.forget} {
 			if err := s.step(ctx, step); err != nil {

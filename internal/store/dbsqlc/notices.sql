@@ -131,8 +131,8 @@ WHERE closed_at IS NULL
 LIMIT sqlc.arg('max_rows');
 
 -- name: NoticeWatchHold :one
--- Lets one program at a time look after episodes.
-SELECT version FROM notice_book FOR UPDATE SKIP LOCKED;
+-- Lets one program at a time look after episodes, and tells whether there could be anything to look after.
+SELECT (EXISTS (SELECT 1 FROM notice_rules) OR EXISTS (SELECT 1 FROM notice_episodes))::boolean AS anything FROM notice_book FOR UPDATE SKIP LOCKED;
 
 -- name: NoticeWalkNext :one
 -- A rule whose endpoints are still to be looked through, the one that has waited for longest.

@@ -1219,15 +1219,15 @@ func (q *Queries) NoticeWalkNext(ctx context.Context, db DBTX, now time.Time) (N
 }
 
 const noticeWatchHold = `-- name: NoticeWatchHold :one
-SELECT version FROM notice_book FOR UPDATE SKIP LOCKED
+SELECT (EXISTS (SELECT 1 FROM notice_rules) OR EXISTS (SELECT 1 FROM notice_episodes))::boolean AS anything FROM notice_book FOR UPDATE SKIP LOCKED
 `
 
-// Lets one program at a time look after episodes.
-func (q *Queries) NoticeWatchHold(ctx context.Context, db DBTX) (int64, error) {
+// Lets one program at a time look after episodes, and tells whether there could be anything to look after.
+func (q *Queries) NoticeWatchHold(ctx context.Context, db DBTX) (bool, error) {
 	row := db.QueryRow(ctx, noticeWatchHold)
-	var version int64
-	err := row.Scan(&version)
-	return version, err
+	var anything bool
+	err := row.Scan(&anything)
+	return anything, err
 }
 
 const windowCount = `-- name: WindowCount :one
