@@ -59,12 +59,19 @@ func failing(c planner.Case) (opinion, bool) {
 	}
 }
 
-// recovering goes on watching a target that failed a moment ago, until it has succeeded for a while.
+// recovering goes on watching a target that failed a moment ago, until it has succeeded for a while. Where the newest attempt failed and
+// counts as no failure, since it is tried again or somebody reset the count, nothing tells yet whether it recovers: the tempo stays.
 func recovering(c planner.Case) (opinion, bool) {
 	recent := c.Outcomes[:min(len(c.Outcomes), recoveryLook)]
 	last := slices.IndexFunc(recent, failed)
 	if last < 0 || last >= recoverySteady {
 		return opinion{}, false
+	}
+	if last == 0 {
+		return opinion{
+			keep: true, why: "its newest attempt failed and does not count as a failure yet: the next one tells", sure: 0.7,
+			next: bounded(2*c.Usual, 15*time.Second, 5*time.Minute),
+		}, true
 	}
 	return opinion{
 		every: c.Usual / recoverFaster, why: fmt.Sprintf("it succeeds again (%d in a row after a failure): watched until it is steady", last), sure: 0.7,

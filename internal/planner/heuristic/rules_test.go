@@ -40,3 +40,19 @@ func TestOnlyCallsThatLookAreMadeMoreOftenWhenTheyFail(t *testing.T) {
 	require.Equal(t, 15*time.Second, decide(failing(http.MethodGet)).every)
 	require.Zero(t, decide(failing(http.MethodPost)).every)
 }
+
+// TestARecoveryBeginsWithASuccess has an attempt fail that is tried again, so that no failure is counted.
+func TestARecoveryBeginsWithASuccess(t *testing.T) {
+	t.Parallel()
+	c := boring(http.MethodGet)
+	c.Outcomes[0].Status, c.Outcomes[0].StatusCode = "failed", 500
+	o := decide(c)
+	require.True(t, o.keep)
+	require.Zero(t, o.every)
+	require.NotContains(t, o.why, "succeeds")
+
+	c.Outcomes[0], c.Outcomes[1] = c.Outcomes[1], c.Outcomes[0]
+	o = decide(c)
+	require.Equal(t, 30*time.Second, o.every)
+	require.Contains(t, o.why, "it succeeds again (1 in a row")
+}
