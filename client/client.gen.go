@@ -1316,7 +1316,7 @@ type Explanation struct {
 	// Author The name of the key that asked; absent for the system.
 	Author *string `json:"author,omitempty"`
 
-	// Cause What asked for it: finish, register, edit, pause, resume, hint, reset_failures, run_now, settle.
+	// Cause What asked for it: finish, register, edit, pause, resume, hint, reset_failures, run_now, settle, archive.
 	Cause     string    `json:"cause"`
 	DecidedAt time.Time `json:"decidedAt"`
 

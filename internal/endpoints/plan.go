@@ -14,12 +14,21 @@ const lateStart = time.Second
 // Recorded is a decision as the ledger keeps it: the answer and the input that it was a function of.
 type Recorded struct {
 	At       time.Time // when it was made, in database time
-	Cause    string    // finish, register, edit, pause, resume, hint, reset_failures, run_now, quarantine, stop
+	Cause    string    // finish, register, edit, pause, resume, hint, reset_failures, run_now, quarantine, stop, archive
 	Author   string    // who asked; empty for the system, [Target] for the target's own word
 	Due      Due
 	Decision governor.Decision
 	Input    governor.Input // its cron is not kept: it follows from the spec of Version
 	Version  int64
+}
+
+// end returns what holds for an archived endpoint. It is no decision of the governor and is not stored: the audit log tells who archived it.
+func (e *Endpoint) end() Recorded {
+	d := governor.Decision{
+		At: indefinitely, Source: governor.SourcePaused,
+		Steps: []governor.Step{{Rule: governor.RulePaused, At: indefinitely, Why: "archived: it never runs again"}},
+	}
+	return Recorded{At: e.ArchivedAt, Cause: "archive", Due: Due{At: d.At, Source: d.Source}, Decision: d, Version: e.Version}
 }
 
 // Replan decides the next due time afresh after a change outside a run, and plans it. A run that somebody asked for now stays

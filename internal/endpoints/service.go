@@ -185,8 +185,15 @@ func (e *Endpoint) follow(now time.Time, before *Endpoint, cause string, by Acto
 	return &planned, nil
 }
 
-// Explain returns the decision now in force.
+// Explain returns the decision now in force. Of an archived endpoint that is its end: what was planned before holds no more.
 func (s *Service) Explain(ctx context.Context, by Actor, id ID) (Recorded, error) {
+	e, _, err := s.store.Get(ctx, by.TenantID, id)
+	if err != nil {
+		return Recorded{}, err
+	}
+	if e.Archived() {
+		return e.end(), nil
+	}
 	return s.store.LastDecision(ctx, by.TenantID, id)
 }
 

@@ -81,6 +81,31 @@ func TestEveryReplanIsInTheLedger(t *testing.T) {
 	}
 }
 
+// TestNothingIsInForceOnceArchived has a run planned when its endpoint is archived, and one live.
+func TestNothingIsInForceOnceArchived(t *testing.T) {
+	t.Parallel()
+	for name, live := range map[string]bool{"Planned": false, "Live": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			now := b.at(noon())
+			e := b.register(t, nil)
+			if live {
+				b.startOne(t, worker{1})
+			}
+			require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID, 0))
+
+			explained, err := b.service.Explain(t.Context(), tenant, e.ID)
+			require.NoError(t, err)
+			require.Equal(t, "archive", explained.Cause)
+			require.Equal(t, now, explained.At)
+			require.Equal(t, governor.Indefinite, explained.Due.At)
+			require.Equal(t, int64(2), explained.Version)
+			require.Equal(t, "archived: it never runs again", explained.Decision.Steps[0].Why)
+		})
+	}
+}
+
 // TestExplainReturnsTheDecisionInForce alternates between finishes and changes.
 func TestExplainReturnsTheDecisionInForce(t *testing.T) {
 	t.Parallel()
