@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -15,6 +16,9 @@ type Sampler interface {
 
 // checkLife is how long what a [Checker] found out is believed: rows change under it only where somebody uses another keyring.
 const checkLife = 10 * time.Second
+
+// errUnasked says that it is not known yet whether the keyring has every key.
+var errUnasked = errors.New("which keys secrets are encrypted under could not be read yet")
 
 // Checker finds out whether a keyring opens what is stored. It is safe for concurrent use.
 type Checker struct {
@@ -32,7 +36,7 @@ func NewChecker(sampler Sampler, keyring *Keyring) *Checker {
 }
 
 // Check returns nil where the keyring has every key that values are sealed under. The error names the first key that is missing or is
-// another one.
+// another one. While nobody can be asked it says what it found last: that the database is away is for other checks to say.
 func (c *Checker) Check(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,8 +44,11 @@ func (c *Checker) Check(ctx context.Context) error {
 		return c.fault
 	}
 	samples, err := c.sampler.SampleSecrets(ctx)
-	if err != nil {
-		return fmt.Errorf("asking which keys secrets are encrypted under: %w", err)
+	switch {
+	case err != nil && c.asked.IsZero():
+		return errUnasked // Without its cause, which names the database and its user: everybody may read a check.
+	case err != nil:
+		return c.fault
 	}
 	c.asked, c.fault = time.Now(), c.judge(samples)
 	return c.fault

@@ -162,3 +162,22 @@ func TestCheckerNamesTheKeyThatIsMissing(t *testing.T) {
 		require.NoError(t, NewChecker(&shop{}, nil).Check(t.Context()), "without secrets no key is needed")
 	})
 }
+
+func TestCheckerSaysNothingOfADatabaseThatIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source := &shop{err: errors.New("failed to connect to `user=rubato`: 10.0.0.7:5432")}
+		source.keep(t, ring(t, "k1"), 1, map[string]string{"token": canary})
+		held, lacked := NewChecker(source, ring(t, "k1")), NewChecker(source, ring(t, "k2"))
+		require.Equal(t, errUnasked, held.Check(t.Context()), "what everybody may read names no database")
+
+		source.err = nil
+		require.NoError(t, held.Check(t.Context()))
+		require.ErrorIs(t, lacked.Check(t.Context()), ErrUnreadable)
+
+		source.err = errors.New("failed to connect")
+		time.Sleep(checkLife)
+		require.NoError(t, held.Check(t.Context()), "no key is missing because nobody can be asked")
+		require.ErrorIs(t, lacked.Check(t.Context()), ErrUnreadable)
+	})
+}
