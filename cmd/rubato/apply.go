@@ -69,7 +69,7 @@ func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endp
 	defer func() { _ = answer.Close() }()
 	plan := make([]step, 0, len(wanted))
 	var faults []string
-	summary, err := readResults(answer, func(result client.ImportResult, _ json.RawMessage) error {
+	summary, err := readResults(answer, 1, func(result client.ImportResult, _ json.RawMessage) error {
 		file := wanted[result.Line-1]
 		st := step{Key: file.key, ID: text(result.ID)}
 		switch {
@@ -188,7 +188,7 @@ func (s *session) carryOut(ctx context.Context, r *remote, wanted []endpointFile
 		return err
 	}
 	defer func() { _ = answer.Close() }()
-	summary, err := readResults(answer, func(result client.ImportResult, _ json.RawMessage) error {
+	summary, err := readResults(answer, 1, func(result client.ImportResult, _ json.RawMessage) error {
 		if result.Error != nil {
 			_, _ = fmt.Fprintf(s.stderr, "%s: %s\n", wanted[result.Line-1].where, lineFault(result.Error))
 		}

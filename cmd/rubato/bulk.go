@@ -79,7 +79,7 @@ func (cmd *endpointsImportCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	defer func() { _ = answer.Close() }()
-	summary, err := readResults(answer, s.printResult)
+	summary, err := readResults(answer, cmd.From, s.printResult)
 	if err != nil {
 		return err
 	}
@@ -126,11 +126,11 @@ func (s *session) printSummary(summary client.ImportSummary) error {
 	}
 }
 
-// readResults reads the answer to an import. An answer without a summary broke off.
-func readResults(answer io.Reader, each func(client.ImportResult, json.RawMessage) error) (summary client.ImportSummary, err error) {
+// readResults reads the answer to an import that begins with a line. An answer without a summary broke off.
+func readResults(answer io.Reader, from int32, each func(client.ImportResult, json.RawMessage) error) (summary client.ImportSummary, err error) {
 	lines := bufio.NewScanner(answer)
 	lines.Buffer(nil, 4<<20)
-	next, ended := int32(1), false
+	next, ended := from, false
 	for lines.Scan() {
 		var line struct {
 			client.ImportResult

@@ -37,11 +37,11 @@ func (cmd *devCmd) Run(ctx context.Context, s *session) error {
 			logger.Warn("there is no home directory: the data is kept among temporary files", "dir", cmd.DataDir)
 		}
 	}
-	return app.Dev{
+	return app.Interrupted(ctx, app.Dev{
 		Settings: settings, DataDir: cmd.DataDir, Demo: cmd.Demo, Home: home, Logger: logger,
 		Listening: func(c app.Credentials) { _ = s.banner(c, cmd.DataDir) },
 		Ready:     func(c app.Credentials) { _ = s.ready(c, cmd.DataDir) },
-	}.Run(ctx)
+	}.Run(ctx))
 }
 
 // banner tells how to reach the server, before it is ready.

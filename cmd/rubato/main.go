@@ -106,7 +106,7 @@ func (s *session) run(ctx context.Context, args []string) int {
 	if c.Server != "" {
 		s.url = c.Server
 	}
-	if err := app.Interrupted(ctx, command.Run()); err != nil {
+	if err := command.Run(); err != nil {
 		s.complain(err)
 		return exitCode(err)
 	}

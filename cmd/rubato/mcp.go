@@ -21,10 +21,10 @@ func (cmd *mcpCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return app.Agent{
+	return app.Interrupted(ctx, app.Agent{
 		URL: r.url, Key: r.key, Client: &http.Client{Timeout: callTimeout}, In: io.NopCloser(s.stdin), Out: unclosed{s.stdout},
 		ReadOnly: cmd.ReadOnly,
-	}.Serve(ctx)
+	}.Serve(ctx))
 }
 
 // unclosed is an output that others still write to.

@@ -120,7 +120,7 @@ func (r *remote) unreachable(err error) error {
 	late, isNet := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, context.Canceled):
-		return err
+		return fmt.Errorf("interrupted before %s had answered, which may have done what it was asked: %w", r.url, err)
 	case isNet && late.Timeout():
 		return fmt.Errorf("%s did not answer within %s", r.url, callTimeout)
 	case errors.Is(err, syscall.ECONNREFUSED):
