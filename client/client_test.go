@@ -74,6 +74,26 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// Followed, it would become a GET that is answered with a list, and nothing would be created.
+func TestNewFollowsNoRedirect(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.Path)
+		http.Redirect(w, r, "/elsewhere", http.StatusMovedPermanently)
+	}))
+	defer server.Close()
+	c, err := client.New(server.URL, "rbt_key")
+	require.NoError(t, err)
+
+	_, err = c.CreateEndpointWithResponse(t.Context(), client.EndpointSpec{BaselineIntervalMs: new(int64(1000))})
+
+	require.ErrorContains(t, err, "the server redirects to "+server.URL+"/elsewhere, which is not followed")
+	require.Equal(t, []string{"POST /v1/endpoints"}, asked)
+
+	require.Error(t, client.Refused(&http.Response{StatusCode: http.StatusFound}, nil), "a client of one's own may hand it on")
+}
+
 func ExampleNew() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"net/http"
 
 	"rubato/internal/app"
 )
@@ -22,7 +21,7 @@ func (cmd *mcpCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return app.Interrupted(ctx, app.Agent{
-		URL: r.url, Key: r.key, Client: &http.Client{Timeout: callTimeout}, In: io.NopCloser(s.stdin), Out: unclosed{s.stdout},
+		URL: r.url, Key: r.key, Client: direct(callTimeout), In: io.NopCloser(s.stdin), Out: unclosed{s.stdout},
 		ReadOnly: cmd.ReadOnly,
 	}.Serve(ctx))
 }

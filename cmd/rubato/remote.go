@@ -79,7 +79,7 @@ func (s *session) find() (*remote, error) {
 
 // open returns a client that signs with the key, if there is one.
 func (r *remote) open() (*remote, error) {
-	options := []client.ClientOption{client.WithHTTPClient(&http.Client{Timeout: callTimeout}), client.WithRequestEditorFn(introduce)}
+	options := []client.ClientOption{client.WithHTTPClient(direct(callTimeout)), client.WithRequestEditorFn(introduce)}
 	var err error
 	if r.key == "" {
 		r.api, err = client.NewClientWithResponses(r.url, options...)
@@ -90,6 +90,11 @@ func (r *remote) open() (*remote, error) {
 		return nil, usageError{err.Error()}
 	}
 	return r, nil
+}
+
+// direct returns a client that follows no redirects. A timeout of zero is none.
+func direct(timeout time.Duration) *http.Client {
+	return &http.Client{Timeout: timeout, CheckRedirect: client.RefuseRedirect}
 }
 
 // introduce tells the server's log who calls.

@@ -10,7 +10,7 @@ import (
 
 // streams returns a client for answers that go on for longer than a call may take.
 func (r *remote) streams() (*client.ClientWithResponses, error) {
-	api, err := client.New(r.url, r.key, client.WithHTTPClient(&http.Client{}), client.WithRequestEditorFn(introduce))
+	api, err := client.New(r.url, r.key, client.WithHTTPClient(direct(0)), client.WithRequestEditorFn(introduce))
 	if err != nil {
 		return nil, usageError{err.Error()}
 	}
@@ -22,7 +22,7 @@ func (r *remote) stream(response *http.Response, err error) (io.ReadCloser, erro
 	if err != nil {
 		return nil, r.unreachable(err)
 	}
-	if response.StatusCode < http.StatusBadRequest {
+	if response.StatusCode < http.StatusMultipleChoices {
 		return response.Body, nil
 	}
 	defer func() { _ = response.Body.Close() }()

@@ -60,8 +60,11 @@ type finished struct {
 	raw json.RawMessage
 }
 
-// errEnough ends a watch that has printed what was asked for.
-var errEnough = errors.New("enough")
+// errEnough ends a watch that has printed what was asked for, errUnprinted one that cannot print.
+var (
+	errEnough    = errors.New("enough")
+	errUnprinted = errors.New("the run could not be printed")
+)
 
 func (w *watcher) run(ctx context.Context) error {
 	for tries := 0; ; tries++ {
@@ -70,7 +73,7 @@ func (w *watcher) run(ctx context.Context) error {
 		switch {
 		case errors.Is(err, errEnough), ctx.Err() != nil:
 			return nil //nolint:nilerr // An end that was asked for.
-		case is && refused.Status < 500 || tries == watchTries || w.params.LastEventID == nil:
+		case errors.Is(err, errUnprinted), is && refused.Status < 500 || tries == watchTries || w.params.LastEventID == nil:
 			return err
 		case began:
 			tries = 0
@@ -138,7 +141,7 @@ func (w *watcher) told(data string) error {
 		return err
 	}
 	if err := w.show(f); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errUnprinted, err)
 	}
 	if w.left--; w.left == 0 {
 		return errEnough

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,6 +36,28 @@ func TestWatchGoesOnAfterACut(t *testing.T) {
 
 	require.Equal(t, []string{"run_1", "run_2"}, printed)
 	require.Equal(t, []string{"", "e1"}, asked)
+}
+
+// Another connection does not mend the output: a watch that went on would stay silent for ever.
+func TestWatchEndsWhenItCannotPrint(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) > 2 {
+			w.WriteHeader(http.StatusNotFound) // Ends a watch that does go on.
+			return
+		}
+		_, _ = fmt.Fprint(w, "id: e1\n\nid: e2\nevent: run.finished\ndata: {\"type\":\"run.finished\",\"run\":{\"id\":\"run_1\"}}\n\n")
+	}))
+	defer server.Close()
+	r, err := (&remote{url: server.URL, key: "any"}).open()
+	require.NoError(t, err)
+	full := errors.New("no space left")
+
+	err = (&watcher{remote: r, show: func(finished) error { return full }}).run(t.Context())
+
+	require.ErrorIs(t, err, full)
+	require.EqualValues(t, 1, asked.Load())
 }
 
 func TestWatchTellsWhenTheServerIsGone(t *testing.T) {

@@ -83,3 +83,29 @@ func TestImportThatBreaksOffGoesOnWhereItBegan(t *testing.T) {
 	require.Equal(t, app.ExitFailure, code)
 	require.Contains(t, complaints.String(), "go on with --from 7:")
 }
+
+// Followed, the redirect would make a GET of the DELETE, and the command would say that the endpoint is out of service.
+func TestARedirectIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/moved" {
+			_, _ = io.WriteString(w, `{"items":[]}`)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		http.Redirect(w, r, "/moved", http.StatusMovedPermanently)
+	}))
+	defer server.Close()
+	for _, args := range []string{
+		"endpoints delete ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90", "endpoints create --name a --url http://a.example --interval 1m",
+		"endpoints export", "endpoints import -f -", "server status",
+	} {
+		var complaints bytes.Buffer
+		s := &session{stdin: strings.NewReader("{}\n"), stdout: io.Discard, stderr: &complaints}
+
+		code := s.run(t.Context(), append(strings.Fields(args), "--server", server.URL, "--api-key", "any"))
+
+		require.Equal(t, app.ExitFailure, code, args)
+		require.Contains(t, complaints.String(), "the server redirects to "+server.URL+"/moved, which is not followed", args)
+	}
+}
