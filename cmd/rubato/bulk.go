@@ -117,6 +117,8 @@ func (s *session) printSummary(summary client.ImportSummary) error {
 		}
 	}
 	switch {
+	case summary.Error != nil && summary.Error.Code == "too_many_lines": // The next line is beyond what --from can name.
+		return errors.New(summary.Error.Detail)
 	case summary.Error != nil:
 		return fmt.Errorf("%s; go on with --from %d", summary.Error.Detail, c.NextLine)
 	case c.Failed > 0:

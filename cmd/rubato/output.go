@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"rubato/client"
 )
@@ -33,7 +34,7 @@ func (s *session) printLine(raw json.RawMessage) error {
 
 // say writes a sentence for people.
 func (s *session) say(format string, args ...any) error {
-	return s.write(fmt.Appendf(nil, format+"\n", args...))
+	return s.write([]byte(visible(fmt.Sprintf(format+"\n", args...))))
 }
 
 func (s *session) write(text []byte) error {
@@ -43,11 +44,33 @@ func (s *session) write(text []byte) error {
 	return nil
 }
 
+// oneLine makes one line of a text for a table.
+var oneLine = strings.NewReplacer("\n", " ", "\t", " ")
+
+// visible returns a text for a terminal, which would obey control characters: answers of targets are written by strangers. What
+// is neither the end of a line nor a tab becomes a replacement character, and so does what turns the direction of writing.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		default:
+			return r
+		}
+	}, strings.ReplaceAll(text, "\r\n", "\n"))
+}
+
 // table writes rows under a header, in columns.
 func (s *session) table(header []string, rows [][]string) error {
 	w := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{header}, rows...) {
-		if _, err := fmt.Fprintln(w, strings.Join(row, "\t")); err != nil {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = oneLine.Replace(visible(cell))
+		}
+		if _, err := fmt.Fprintln(w, strings.Join(cells, "\t")); err != nil {
 			return fmt.Errorf("writing the table: %w", err)
 		}
 	}
@@ -61,7 +84,8 @@ func (s *session) facts(pairs [][2]string) error {
 		if pair[1] == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "%s\t%s\n", pair[0], pair[1]); err != nil {
+		value := strings.ReplaceAll(visible(pair[1]), "\n", "\n\t") // Lines of an answer are not taken for facts.
+		if _, err := fmt.Fprintf(w, "%s\t%s\n", visible(pair[0]), value); err != nil {
 			return fmt.Errorf("writing the facts: %w", err)
 		}
 	}
@@ -84,7 +108,7 @@ func (s *session) complain(err error) {
 			return
 		}
 	}
-	_, _ = fmt.Fprintf(s.stderr, "rubato: %s\n", err)
+	_, _ = fmt.Fprintf(s.stderr, "rubato: %s\n", visible(err.Error()))
 }
 
 // instant writes a time for people: UTC, to the millisecond, and nothing for none.
