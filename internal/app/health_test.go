@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/claims"
 	"rubato/internal/config"
 	"rubato/internal/endpoints"
 	"rubato/internal/store"
@@ -33,6 +34,21 @@ type link struct {
 	listener net.Listener // nil while cut
 	conns    []net.Conn
 	copies   sync.WaitGroup
+
+	silent sync.RWMutex // held while nothing gets through
+}
+
+// muted is an end of a link to which nothing gets through while that is silent.
+type muted struct {
+	net.Conn
+
+	silent *sync.RWMutex
+}
+
+func (m muted) Write(b []byte) (int, error) {
+	m.silent.RLock()
+	defer m.silent.RUnlock()
+	return m.Conn.Write(b)
 }
 
 func newLink(t *testing.T, database string) *link {
@@ -81,7 +97,7 @@ func (l *link) join(near net.Conn) {
 	l.conns = append(l.conns, near, far)
 	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
 		l.copies.Go(func() {
-			_, _ = io.Copy(way[0], way[1])
+			_, _ = io.Copy(muted{way[0], &l.silent}, way[1])
 			_ = way[0].Close()
 		})
 	}
@@ -96,6 +112,33 @@ func (l *link) cut() {
 		_ = conn.Close()
 	}
 	l.conns = nil
+}
+
+// TestTheEndDoesNotWaitForADatabaseThatIsSilent leaves a statement in every pool without an answer, and requires that the end comes
+// long before the driver gives such a connection up, which is after 15 s.
+func TestTheEndDoesNotWaitForADatabaseThatIsSilent(t *testing.T) {
+	t.Parallel()
+	l := newLink(t, migrated(t))
+	db, err := store.Open(t.Context(), store.Config{URL: l.url})
+	require.NoError(t, err)
+	claim := func(ctx context.Context) error {
+		_, _, err := store.NewClaims(db).ClaimDue(ctx, claims.Request{Limit: 1, LockTTL: time.Minute})
+		return err
+	}
+	statements := []func(context.Context) error{db.Ping, claim}
+	for _, statement := range statements {
+		require.NoError(t, statement(t.Context()))
+	}
+	l.silent.Lock()
+	t.Cleanup(l.silent.Unlock)
+	for _, statement := range statements {
+		brief, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		require.Error(t, statement(brief))
+		cancel()
+	}
+	begin := time.Now()
+	db.Close()
+	require.Less(t, time.Since(begin), 10*time.Second)
 }
 
 // reportOf returns what /readyz of an admin listener says.

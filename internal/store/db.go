@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,8 @@ const (
 	hotConns   = 8 // a claim, two batches of starts and two of finishes at once, and what they look up
 	vitalConns = 2 // one for the heartbeats of runs, one for the worker's own
 	sweepConns = 2 // one holds the sweeper's lock, the other sweeps
+
+	closeWait = 3 * time.Second // for connections in use, at the end
 
 	// How long a connection may have been idle before it is asked whether it lives: mainTrusted one of the main pool, on which people
 	// wait, and loopTrusted one of these three, whose users try again by themselves. What is looked for every second, or every two, would
@@ -154,13 +157,21 @@ func prepare(_ context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// Close closes every connection and waits for those in use.
+// Close closes every connection and waits for those in use, though not for long: the driver waits 15 s for each that a silent database has
+// left without an answer, and by then whoever supervises the program has killed it.
 func (db *DB) Close() {
 	db.waker.close()
+	var pools sync.WaitGroup
 	for _, pool := range []*pgxpool.Pool{db.pool, db.hot, db.vital, db.sweeps} {
 		if pool != nil {
-			pool.Close()
+			pools.Go(pool.Close)
 		}
+	}
+	closed := make(chan struct{})
+	go func() { defer close(closed); pools.Wait() }()
+	select {
+	case <-closed:
+	case <-time.After(closeWait):
 	}
 }
 
