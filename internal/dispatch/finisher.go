@@ -122,8 +122,9 @@ func (w *Worker) persist(ctx context.Context, batch []runs.Run) error {
 			w.records.note(nil) // A record that is refused is answered: its row is at fault.
 			return err
 		}
-		w.records.note(err)
-		w.logger.Warn("recording runs failed; keeping them and trying again", "runs", len(batch), "error", err)
+		if w.records.note(err) {
+			w.logger.Warn("recording runs failed; keeping them and trying again", "runs", len(batch), "error", err)
+		}
 		select {
 		case <-ctx.Done():
 			w.logger.Error("the worker stops before it could record runs; they will be settled as lost", "runs", len(batch))

@@ -110,10 +110,12 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 
 	sent := time.Now()
 	started, err := w.cfg.Executions.Start(ctx, w.id, startsOf(batch), w.cfg.Rules.LockTTL)
-	w.starts.note(err)
+	tell := w.starts.note(err)
 	if err != nil {
 		// Whether the commit arrived is unknown, so nothing is sent. What did start is found when the next start of it is refused.
-		w.logger.Warn("starting failed; keeping the claims and trying again", "claims", len(batch), "error", err)
+		if tell {
+			w.logger.Warn("starting failed; keeping the claims and trying again", "claims", len(batch), "error", err)
+		}
 		for i := range batch {
 			batch[i].doubtful = true
 		}

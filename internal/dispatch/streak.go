@@ -9,6 +9,9 @@ import (
 // longStreak is how long something fails before the worker counts as one that cannot do its work: as long as claims may.
 const longStreak = 3 * time.Second
 
+// tellAgain is how long after a failure was logged the next one in a row is: while the database is away, several are met in a second.
+const tellAgain = 10 * time.Second
+
 // streak remembers since when every try of something has failed. It is safe for concurrent use.
 type streak struct {
 	every time.Duration // how far apart tries are at most, while there is something to try
@@ -16,10 +19,12 @@ type streak struct {
 	mu    sync.Mutex
 	first time.Time // of the failures in a row; zero: the last try succeeded
 	last  time.Time
+	told  time.Time // when note said last that a failure of this row is worth it
 }
 
-// note takes in how a try went.
-func (s *streak) note(err error) {
+// note takes in how a try went. It reports whether that is worth a line in the log: the first failure in a row is, and another one when the
+// line before is old.
+func (s *streak) note(err error) (tell bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -27,9 +32,14 @@ func (s *streak) note(err error) {
 	case err == nil:
 		s.first = time.Time{}
 	case s.first.IsZero() || now.Sub(s.last) > s.every: // Nothing was tried meanwhile.
-		s.first = now
+		s.first, tell = now, true
+	default:
+		tell = now.Sub(s.told) >= tellAgain
 	}
-	s.last = now
+	if s.last = now; tell {
+		s.told = now
+	}
+	return tell
 }
 
 // long returns an error where tries have failed for long and go on.

@@ -35,3 +35,21 @@ func TestAStreakIsLongWhileItGoesOn(t *testing.T) {
 		require.NoError(t, s.long("nothing"))
 	})
 }
+
+// TestOfFailuresInARowSomeAreTold lets five tries a second fail for half a minute.
+func TestOfFailuresInARowSomeAreTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, began := streak{every: time.Second}, time.Now()
+		var told []time.Duration
+		for range 150 {
+			if s.note(errors.New("away")) {
+				told = append(told, time.Since(began))
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		require.Equal(t, []time.Duration{0, tellAgain, 2 * tellAgain}, told)
+		require.False(t, s.note(nil))
+		require.True(t, s.note(errors.New("away again")), "it begins anew")
+	})
+}
