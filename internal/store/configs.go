@@ -26,9 +26,15 @@ type config struct {
 
 // size returns about how much memory it takes.
 func (c *config) size() int {
-	size := configBytes + len(c.endpoint.Spec.Body) + len(c.endpoint.Spec.Description) + len(c.endpoint.Spec.URL)
+	spec := &c.endpoint.Spec
+	size := configBytes + len(spec.Body) + len(spec.Description) + len(spec.URL)
+	for _, texts := range []map[string]string{spec.Headers, spec.Query, spec.Labels} {
+		for name, value := range texts {
+			size += len(name) + len(value)
+		}
+	}
 	if c.target.Shape != nil {
-		size += configBytes + 4*len(c.endpoint.Spec.Body) // What the templates in it take, and a good deal more.
+		size += configBytes + 4*len(spec.Body) // What the templates in it take, and a good deal more.
 	}
 	return size
 }

@@ -14,9 +14,9 @@ func TestTheCacheOfConfigurationsStaysSmallAndKeepsWhatIsUsed(t *testing.T) {
 	t.Parallel()
 	c := newConfigs()
 	used := endpoints.ID{0xff}
-	c.put([]*config{configOf(used, 1, "")})
+	c.put([]*config{configOf(used, 1)})
 	for i := range 100_000 {
-		c.put([]*config{configOf(numbered(i), 1, "")})
+		c.put([]*config{configOf(numbered(i), 1)})
 		if i%1000 == 0 {
 			found, missing := c.find(map[[16]byte]int64{used: 1})
 			require.Len(t, found, 1, "after %d others", i)
@@ -33,7 +33,7 @@ func TestTheEndOfARunFindsWhatItsClaimLeft(t *testing.T) {
 	const between = 10_000
 	c := newConfigs()
 	for i := range 5 * between {
-		c.put([]*config{configOf(numbered(i), 1, "")})
+		c.put([]*config{configOf(numbered(i), 1)})
 		if ended := i - between; ended >= 0 {
 			_, missing := c.find(map[[16]byte]int64{numbered(ended): 1})
 			require.Empty(t, missing, "after %d", i)
@@ -43,11 +43,23 @@ func TestTheEndOfARunFindsWhatItsClaimLeft(t *testing.T) {
 
 func TestTheCacheOfConfigurationsCountsLongTexts(t *testing.T) {
 	t.Parallel()
-	c := newConfigs()
-	body := strings.Repeat("x", 256<<10)
-	for i := range 1000 {
-		c.put([]*config{configOf(numbered(i), 1, body)})
-		require.LessOrEqual(t, len(c.known)*len(body), maxConfigBytes)
+	long := strings.Repeat("x", 256<<10)
+	for name, set := range map[string]func(s *endpoints.Spec){
+		"Body":    func(s *endpoints.Spec) { s.Body = long },
+		"Headers": func(s *endpoints.Spec) { s.Headers = map[string]string{"X-Long": long} },
+		"Query":   func(s *endpoints.Spec) { s.Query = map[string]string{"long": long} },
+		"Labels":  func(s *endpoints.Spec) { s.Labels = map[string]string{"long": long} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newConfigs()
+			for i := range 200 {
+				added := configOf(numbered(i), 1)
+				set(&added.endpoint.Spec)
+				c.put([]*config{added})
+				require.LessOrEqual(t, len(c.known)*len(long), maxConfigBytes)
+			}
+		})
 	}
 }
 
@@ -55,21 +67,19 @@ func TestTheCacheOfConfigurationsKnowsVersions(t *testing.T) {
 	t.Parallel()
 	c := newConfigs()
 	id := endpoints.ID{1}
-	c.put([]*config{configOf(id, 1, "")})
+	c.put([]*config{configOf(id, 1)})
 	found, missing := c.find(map[[16]byte]int64{id: 2})
 	require.Empty(t, found)
 	require.Equal(t, [][16]byte{id}, missing)
-	c.put([]*config{configOf(id, 2, "")})
+	c.put([]*config{configOf(id, 2)})
 	found, _ = c.find(map[[16]byte]int64{id: 2})
 	require.Len(t, found, 1)
 	require.Len(t, c.known, 1)
 	require.Equal(t, configBytes, c.bytes, "the older version is not counted any more")
 }
 
-func configOf(id endpoints.ID, version int64, body string) *config {
-	c := &config{endpoint: endpoints.Endpoint{ID: id, Version: version}}
-	c.endpoint.Spec.Body = body
-	return c
+func configOf(id endpoints.ID, version int64) *config {
+	return &config{endpoint: endpoints.Endpoint{ID: id, Version: version}}
 }
 
 func numbered(n int) endpoints.ID {
