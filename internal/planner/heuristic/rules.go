@@ -67,16 +67,13 @@ func recovering(c planner.Case) (opinion, bool) {
 	if last < 0 || last >= recoverySteady {
 		return opinion{}, false
 	}
+	o := opinion{sure: 0.7, next: bounded(2*c.Usual, 15*time.Second, 5*time.Minute)}
 	if last == 0 {
-		return opinion{
-			keep: true, why: "its newest attempt failed and does not count as a failure yet: the next one tells", sure: 0.7,
-			next: bounded(2*c.Usual, 15*time.Second, 5*time.Minute),
-		}, true
+		o.keep, o.why = true, "its newest attempt failed and does not count as a failure yet: the next one tells"
+		return o, true
 	}
-	return opinion{
-		every: c.Usual / recoverFaster, why: fmt.Sprintf("it succeeds again (%d in a row after a failure): watched until it is steady", last), sure: 0.7,
-		next: bounded(2*c.Usual, 15*time.Second, 5*time.Minute),
-	}, true
+	o.every, o.why = c.Usual/recoverFaster, fmt.Sprintf("it succeeds again (%d in a row after a failure): watched until it is steady", last)
+	return o, true
 }
 
 func failed(o planner.Outcome) bool { return o.Status == "failed" || o.Status == "timed_out" }
