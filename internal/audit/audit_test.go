@@ -298,6 +298,11 @@ func TestExcusesCount(t *testing.T) {
 			s.requests[1].Ended = s.slot(1).Add(8 * time.Second)
 			s.freezes = []audit.Freeze{{WorkerID: s.worker, From: s.slot(1), To: s.slot(2)}}
 		},
+		"OneThatCalledNobodyIsNoStart": func(s *story) {
+			s.exec("UPDATE endpoints SET min_interval_ms = 12000")
+			s.exec("UPDATE runs SET status = 'skipped', reason_code = 'misfire_skipped' WHERE id IN ($1, $2)", s.id(1), s.id(3))
+			s.requests = s.requests[:0]
+		},
 		"ALateAnswer": func(s *story) {
 			s.exec(`INSERT INTO run_events (run_id, scheduled_for, kind, detail) VALUES ($1, $2, 'late_result', '{}')`, s.id(0), s.slot(0))
 		},

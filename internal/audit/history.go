@@ -86,14 +86,19 @@ func (a *auditor) checkGaps(e *endpoint) {
 	if e.min == 0 {
 		return
 	}
-	for i := 1; i < len(e.runs); i++ {
-		before, r := e.runs[i-1], e.runs[i]
-		if before.Version != e.version || r.Version != e.version || r.Attempt > 1 || r.Source == "manual" {
+	var before *run // The last one that called: a skipped one is no start.
+	for _, r := range e.runs {
+		if r.Status == runs.Skipped {
+			continue
+		}
+		last := before
+		before = r
+		if last == nil || last.Version != e.version || r.Version != e.version || r.Attempt > 1 || r.Source == "manual" {
 			continue
 		}
 		a.report.looked(MinGap)
-		if gap := r.StartedAt.Sub(before.StartedAt); gap < e.min-lateStart-e.jitter {
-			a.report.breach(MinGap, e.id, r.ID, fmt.Sprintf("started %s after run %s; at least %s are due", brief(gap), before.ID, e.min))
+		if gap := r.StartedAt.Sub(last.StartedAt); gap < e.min-lateStart-e.jitter {
+			a.report.breach(MinGap, e.id, r.ID, fmt.Sprintf("started %s after run %s; at least %s are due", brief(gap), last.ID, e.min))
 		}
 	}
 }

@@ -3,11 +3,13 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"time"
 
 	"rubato/internal/claims"
 	"rubato/internal/failpoint"
+	"rubato/internal/governor"
 	"rubato/internal/runs"
 )
 
@@ -33,6 +35,9 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	if canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
 		return unsent(canceled), true
 	}
+	if outcome := w.missed(b); outcome != nil {
+		return *outcome, true
+	}
 	r, refusal := w.calls.prepare(ctx, b, s, sent)
 	if refusal != nil {
 		if outcome, recorded, over := lockEnded(ctx, false); over {
@@ -54,6 +59,20 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	w.calls.look(r, answer)
 	now, _ := w.clock.now()
 	return r.hide(r.classify(ctx, b.target, answer, err, now)), true
+}
+
+// missed returns how a run ends whose due time is over and is not to be made up for; nil: it is sent. Another attempt belongs to a run that
+// was in time.
+func (w *Worker) missed(b waiting) *runs.Outcome {
+	now, known := w.clock.now()
+	late := now.Sub(b.claim.PlannedAt)
+	if !known || b.claim.Attempt > 1 || !b.target.Spec.Misses(governor.Source(b.claim.Source), late) {
+		return nil
+	}
+	return &runs.Outcome{
+		Status: runs.Skipped, Reason: runs.MisfireSkipped,
+		Error: fmt.Sprintf("nothing was sent: it was due %s ago, and occurrences that were missed are skipped (catchUp)", late.Round(time.Second)),
+	}
 }
 
 // lockEnded returns how a run ends whose lock is over. recorded is false where somebody else knows, and writes the record.

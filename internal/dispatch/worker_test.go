@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"rubato/internal/dispatch"
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
+	"rubato/internal/governor"
 )
 
 // TestRunsStartOnTimeAndNeverEarly spreads due times over a second and compares the arrivals with them: database and target share
@@ -403,4 +405,34 @@ func TestSkippedDueTimesAreCounted(t *testing.T) {
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE endpoint_id = $1 AND skipped_count = 5 AND reason_code = 'misfire_skipped'", [16]byte(e.ID))
 	p.stop(t)
 	require.InDelta(t, 6, p.counter(t, "rubato_runs_finished_total"), 0, "one run, and five due times without one")
+}
+
+// TestMissedOccurrencesAreRunByTheirPolicy has crons of the whole hour whose workers were gone since five hours before the last one. None of
+// them comes due during the test: they run at minute 30 if the test is near the hour.
+func TestMissedOccurrencesAreRunByTheirPolicy(t *testing.T) {
+	t.Parallel()
+	minute := (query[int](t, setup(t), "SELECT extract(minute FROM clock_timestamp())::int") + 30) % 60
+	for policy, want := range map[governor.CatchUp]struct{ called, missed int }{
+		governor.CatchUpSkip: {0, 5},
+		governor.CatchUpOnce: {1, 4},
+		governor.CatchUpAll:  {5, 0},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
+			e := b.register(t, target, func(s *endpoints.Spec) {
+				s.BaselineInterval, s.BaselineCron, s.CatchUp = 0, fmt.Sprintf("%d * * * *", minute), policy
+			})
+			b.exec(t, "UPDATE endpoints SET created_at = created_at - interval '5 h'")
+			b.exec(t, "UPDATE schedules SET due_at = due_at - interval '5 h', planned_at = planned_at - interval '5 h', slot = slot - interval '5 h'")
+			p := b.work(t, nil)
+			b.await(t, 1, "SELECT count(*) FROM schedules WHERE planned_at > clock_timestamp() + interval '1 min'")
+			p.stop(t)
+			require.Len(t, target.Requests(), want.called)
+			require.Equal(t, want.missed, query[int](t, b,
+				"SELECT coalesce(sum(coalesce(skipped_count, 1)), 0)::int FROM runs WHERE status = 'skipped' AND reason_code = 'misfire_skipped'"))
+			require.Equal(t, governor.SourceBaselineCron, b.state(t, e).Due.Source)
+		})
+	}
 }

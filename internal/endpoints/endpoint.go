@@ -85,8 +85,15 @@ type LastRun struct {
 	FinishedAt time.Time
 }
 
+// Statuses of package runs, which cannot be asked from here.
+const (
+	failed   = "failed"
+	timedOut = "timed_out"
+	skipped  = "skipped"
+)
+
 // failed reports whether the run counts as a failure of the target.
-func (r LastRun) failed() bool { return r.Status == "failed" || r.Status == "timed_out" } // As the runs of package runs do, which cannot be asked from here.
+func (r LastRun) failed() bool { return r.Status == failed || r.Status == timedOut }
 
 // Archived reports whether the endpoint is out of service for good.
 func (e *Endpoint) Archived() bool { return !e.ArchivedAt.IsZero() }

@@ -11,6 +11,16 @@ import (
 // the actual start, so that two starts are never closer than the minimum interval.
 const lateStart = time.Second
 
+// missedAfter is how late an occurrence of a cron may start that is skipped when it was missed: room for a busy moment, none for an outage.
+const missedAfter = time.Minute
+
+// Misses reports whether a run that starts this late after it was planned must not be sent any more. It is about occurrences of a cron
+// whose policy is to skip what was missed; what a hint, a clamp, the target or a user asked for is wanted late, too.
+func (s *Spec) Misses(source governor.Source, late time.Duration) bool {
+	return s.BaselineCron != "" && s.CatchUp == governor.CatchUpSkip && late > missedAfter &&
+		(source == governor.SourceBaselineCron || source == governor.SourcePaused)
+}
+
 // Recorded is a decision as the ledger keeps it: the answer and the input that it was a function of.
 type Recorded struct {
 	At       time.Time // when it was made, in database time
@@ -107,13 +117,14 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 }
 
 // anchorAfter returns the grid point that the schedule counts from after a run. Lateness counts from when the run was planned,
-// which jitter puts after its slot. Another attempt is later than its slot by intent, and so is a run that catches up.
+// which jitter puts after its slot. Another attempt is later than its slot by intent, and so is a run that catches up. One that was
+// skipped did not call anybody.
 func (e *Endpoint) anchorAfter(run Finished) time.Time {
 	planned := run.Slot
 	if e.State.Due.Slot.Equal(run.Slot) {
 		planned = e.State.Due.At
 	}
-	if run.Attempt > 1 || e.catchesUp() || run.StartedAt.Sub(planned) <= lateStart {
+	if run.Attempt > 1 || run.Status == skipped || e.catchesUp() || run.StartedAt.Sub(planned) <= lateStart {
 		return run.Slot
 	}
 	return run.StartedAt.Truncate(time.Millisecond)
@@ -123,7 +134,7 @@ func (e *Endpoint) anchorAfter(run Finished) time.Time {
 // not tell: after another attempt, or a run that caught up, the grid still counts from the due time. Zero: the anchor tells.
 func (e *Endpoint) lastStart() time.Time {
 	s := e.State
-	if e.Spec.MinInterval <= 0 || s.LastRun == nil || s.LastRun.StartedAt.Sub(s.Anchor) <= lateStart+e.Spec.Jitter {
+	if e.Spec.MinInterval <= 0 || s.LastRun == nil || s.LastRun.Status == skipped || s.LastRun.StartedAt.Sub(s.Anchor) <= lateStart+e.Spec.Jitter {
 		return time.Time{}
 	}
 	return wholeMilliseconds(s.LastRun.StartedAt)

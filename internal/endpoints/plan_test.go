@@ -26,6 +26,7 @@ func TestARunCountsFromItsDueTimeUnlessItStartsLate(t *testing.T) {
 		"AnotherAttempt":       {late: time.Minute, finish: func(f *endpoints.Finished) { f.Attempt = 2 }, want: 0},
 		"CatchingUpOnEveryOne": {edit: everyMinute(governor.CatchUpAll), late: time.Hour, want: 0},
 		"CatchingUpOnce":       {edit: everyMinute(governor.CatchUpOnce), late: time.Hour, want: time.Hour},
+		"OneThatWasSkipped":    {late: time.Hour, finish: func(f *endpoints.Finished) { f.Status = "skipped" }, want: 0},
 		"JitterIsNotLateness":  {edit: func(s *endpoints.Spec) { s.BaselineInterval, s.Jitter = time.Hour, 30*time.Minute }, late: 0, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,6 +37,36 @@ func TestARunCountsFromItsDueTimeUnlessItStartsLate(t *testing.T) {
 			b.run(t, tc.finish)
 			require.Equal(t, due.Slot.Add(tc.want), b.endpoint().State.Anchor)
 			require.Equal(t, due.Slot, b.endpoint().State.LastSlot)
+		})
+	}
+}
+
+func TestOnlyOccurrencesOfACronThatSkipsAreMissed(t *testing.T) {
+	t.Parallel()
+	const over = time.Minute + time.Millisecond
+	spec := func(c governor.CatchUp) endpoints.Spec { s := endpoints.Defaults(); everyMinute(c)(&s); return s }
+	for name, tc := range map[string]struct {
+		spec   endpoints.Spec
+		source governor.Source
+		late   time.Duration
+		want   bool
+	}{
+		"Late":              {spec(governor.CatchUpSkip), governor.SourceBaselineCron, over, true},
+		"AfterAPause":       {spec(governor.CatchUpSkip), governor.SourcePaused, over, true},
+		"AMinuteLate":       {spec(governor.CatchUpSkip), governor.SourceBaselineCron, time.Minute, false},
+		"OnceForAll":        {spec(governor.CatchUpOnce), governor.SourceBaselineCron, over, false},
+		"Each":              {spec(governor.CatchUpAll), governor.SourceBaselineCron, over, false},
+		"AskedFor":          {spec(governor.CatchUpSkip), governor.SourceManual, over, false},
+		"Hinted":            {spec(governor.CatchUpSkip), governor.SourceAIOneShot, over, false},
+		"TheTargetAskedFor": {spec(governor.CatchUpSkip), governor.SourceRetryAfter, over, false},
+		"ByAClamp":          {spec(governor.CatchUpSkip), governor.SourceClampedMax, over, false},
+		"AnInterval": {
+			func() endpoints.Spec { s := endpoints.Defaults(); s.CatchUp = governor.CatchUpSkip; return s }(), governor.SourcePaused, over, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, tc.spec.Misses(tc.source, tc.late))
 		})
 	}
 }
@@ -480,6 +511,14 @@ func TestNoTwoStartsAreCloserThanTheMinimum(t *testing.T) {
 		})
 		require.NoError(t, err)
 		starts(t, b, nil)
+	})
+	t.Run("ButOneThatWasSkippedIsNoStart", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(s *endpoints.Spec) { everyMinute(governor.CatchUpSkip)(s); s.MinInterval = minimum })
+		b.run(t, nil)
+		b.pass(50 * time.Minute)
+		decided := b.run(t, func(f *endpoints.Finished) { f.Status = "skipped"; f.Verdict = endpoints.Neutral })
+		require.LessOrEqual(t, decided.Due.At.Sub(b.memory.now), time.Minute)
 	})
 	t.Run("AfterAnotherAttempt", func(t *testing.T) {
 		t.Parallel()

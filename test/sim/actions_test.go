@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"rubato/internal/claims"
+	"rubato/internal/governor"
 	"rubato/internal/runs"
 )
 
@@ -154,6 +155,11 @@ func (w *world) transmit(p *worker, e *execution) {
 	if w.elapsed-e.asked > sendLimit {
 		w.end(p, e, runs.Outcome{Status: runs.Skipped, Reason: runs.StartExpired})
 		w.reach("start expired")
+		return
+	}
+	if late := p.now(w).Sub(e.claim.PlannedAt); e.claim.Attempt == 1 && e.spec.Misses(governor.Source(e.claim.Source), late) {
+		w.end(p, e, runs.Outcome{Status: runs.Skipped, Reason: runs.MisfireSkipped})
+		w.reach("missed")
 		return
 	}
 	e.request = &request{

@@ -65,6 +65,7 @@ type (
 		RetryAfter   time.Time  `json:"retry_after"`
 		LastSlot     time.Time  `json:"last_slot"`
 		LastStart    time.Time  `json:"last_started_at"`
+		LastStatus   string     `json:"last_status"`
 		Accounted    time.Time  `json:"accounted_until"`
 	}
 	liveRun struct {

@@ -81,7 +81,10 @@ func (w *world) keepsMinimum(id endpoints.ID, l *liveRun) {
 	w.t.Helper()
 	last, s := w.mirror.started[id], w.mirror.schedules[id]
 	spec := w.specOf(id, s.Version)
-	if last == nil || w.jumps > 0 || l.Source == "manual" || spec.Jitter > 0 || w.mirror.history[runs.ID(last.RunID)] == nil {
+	if last == nil || w.jumps > 0 || l.Source == "manual" || spec.Jitter > 0 {
+		return
+	}
+	if past := w.mirror.history[runs.ID(last.RunID)]; past == nil || past.Status == runs.Skipped { // One that called nobody.
 		return
 	}
 	gap := l.StartedAt.Sub(last.StartedAt)
@@ -203,7 +206,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	w.t.Helper()
 	id, spec := endpoints.ID(run.EndpointID), w.specOf(endpoints.ID(run.EndpointID), before.Version)
 	want := *before
-	want.LastStart = run.StartedAt
+	want.LastStart, want.LastStatus = run.StartedAt, string(run.Outcome.Status)
 	want.Anchor, want.LastSlot = later(before.Anchor, anchorAfter(spec, run, before)), later(before.LastSlot, run.ScheduledFor)
 	if run.Outcome.StatusCode != 0 { // Else the target has not taken back what it asked for.
 		want.RetryAfter = run.Outcome.RetryAfter
@@ -255,7 +258,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 
 // anchorAfter is the grid point that the schedule counts from: the due time, or the actual start where that was more than 1 s late.
 func anchorAfter(spec endpoints.Spec, run runs.Run, before *schedule) time.Time {
-	byPlan := run.Attempt > 1 || spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll
+	byPlan := run.Attempt > 1 || run.Outcome.Status == runs.Skipped || spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll
 	if byPlan || run.StartedAt.Sub(before.PlannedAt) <= time.Second {
 		return run.ScheduledFor
 	}

@@ -7,6 +7,7 @@ import (
 
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
+	"rubato/internal/runs"
 )
 
 // hintsAfter returns the hints of an endpoint once a call is over.
@@ -31,7 +32,7 @@ func inputOf(id endpoints.ID, spec endpoints.Spec, s *schedule, hints map[string
 	if spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll {
 		in.Accounted = s.Accounted
 	}
-	if spec.MinInterval > 0 && s.LastStart.Sub(s.Anchor) > time.Second+spec.Jitter {
+	if spec.MinInterval > 0 && s.LastStatus != string(runs.Skipped) && s.LastStart.Sub(s.Anchor) > time.Second+spec.Jitter {
 		in.LastStart = s.LastStart.Add(time.Millisecond - 1).Truncate(time.Millisecond)
 	}
 	if cron, err := spec.ParseCron(id); err == nil && cron != nil {

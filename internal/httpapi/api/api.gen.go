@@ -884,7 +884,7 @@ type CancelRequest struct {
 	Reason *string `json:"reason,omitempty"`
 }
 
-// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all, none, or each (at most 100, none older than a day). The occurrence that was planned when the workers went away runs late by any of them; the policy is about those after it.
+// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all, none, or each (at most 100, none older than a day). With skip, an occurrence that cannot be sent within a minute of its time is not sent any more, whatever kept it.
 type CatchUp string
 
 // Cause `finish`: a run just ended. `replan`: anything else, which acts at once on what is overdue.
@@ -934,7 +934,7 @@ type Endpoint struct {
 	BaselineIntervalMs *int64  `json:"baselineIntervalMs,omitempty"`
 	Body               *string `json:"body,omitempty"`
 
-	// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all, none, or each (at most 100, none older than a day). The occurrence that was planned when the workers went away runs late by any of them; the policy is about those after it.
+	// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all, none, or each (at most 100, none older than a day). With skip, an occurrence that cannot be sent within a minute of its time is not sent any more, whatever kept it.
 	CatchUp     CatchUp   `json:"catchUp"`
 	Conditional bool      `json:"conditional"`
 	CreatedAt   time.Time `json:"createdAt"`
