@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -90,12 +91,20 @@ func (s *Server) bound(next echo.HandlerFunc) echo.HandlerFunc {
 			limit = testTimeout
 			_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(testWriteTimeout)) // Likewise.
 		}
-		ctx, cancel := context.WithTimeout(c.Request().Context(), limit)
+		limited, cancel := context.WithTimeout(c.Request().Context(), limit)
 		defer cancel()
+		ctx, end := context.WithCancelCause(limited)
+		defer end(errAnswered) // Before cancel, which would look as if the client had gone.
 		c.SetRequest(c.Request().WithContext(ctx))
 		return next(c)
 	}
 }
+
+// errAnswered is the cause of the end of a request's context where nothing else ended it.
+var errAnswered = errors.New("the request is answered")
+
+// clientGone reports whether the context of a request ended because its client hung up.
+func clientGone(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.Canceled) }
 
 // recoverPanics turns a panic into an error that is answered and logged like any other.
 func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {

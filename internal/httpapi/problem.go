@@ -145,7 +145,7 @@ func (s *Server) log(c echo.Context, err error, p api.Problem, id string) {
 	switch {
 	case p.Status < http.StatusInternalServerError:
 		return
-	case ctx.Err() != nil: // The client has gone; nothing is wrong with us.
+	case clientGone(ctx): // Nothing is wrong with us.
 		level = slog.LevelDebug
 	case p.Status == http.StatusServiceUnavailable:
 		level = slog.LevelWarn

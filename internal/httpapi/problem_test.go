@@ -1,8 +1,10 @@
 package httpapi_test
 
 import (
+	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -83,11 +85,15 @@ func TestFaultsAreLoggedOnceAndNotShown(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err    error
 		status int
+		level  slog.Level
 	}{
-		"Plain":       {errors.New("password=hunter2"), http.StatusInternalServerError},
-		"Internal":    {errs.Wrap(errors.New("password=hunter2"), errs.Internal, "password=hunter2"), http.StatusInternalServerError},
-		"UnknownCode": {errs.New("strange", "hunter2", "hunter2"), http.StatusInternalServerError},
-		"Unavailable": {errs.Wrap(errors.New("dial hunter2"), errs.Unavailable, "the database cannot be reached; try again"), http.StatusServiceUnavailable},
+		"Plain":       {errors.New("password=hunter2"), http.StatusInternalServerError, slog.LevelError},
+		"Internal":    {errs.Wrap(errors.New("password=hunter2"), errs.Internal, "password=hunter2"), http.StatusInternalServerError, slog.LevelError},
+		"UnknownCode": {errs.New("strange", "hunter2", "hunter2"), http.StatusInternalServerError, slog.LevelError},
+		"Unavailable": {
+			errs.Wrap(errors.New("dial hunter2"), errs.Unavailable, "the database cannot be reached; try again"), http.StatusServiceUnavailable,
+			slog.LevelWarn,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,12 +105,26 @@ func TestFaultsAreLoggedOnceAndNotShown(t *testing.T) {
 			require.Equal(t, "req-7", a.header.Get("X-Request-Id"))
 			require.Equal(t, 1, strings.Count(s.logs.String(), "request failed"))
 			require.Contains(t, s.logs.String(), "hunter2")
-			require.Contains(t, s.logs.String(), "request_id=req-7")
+			require.Contains(t, s.logs.String(), "level="+tc.level.String()+` msg="request failed" component=httpapi request_id=req-7`)
 			if tc.status == http.StatusServiceUnavailable {
 				require.Equal(t, "2", a.header.Get("Retry-After"))
 			}
 		})
 	}
+}
+
+// TestAClientThatHasGoneIsNoFault hangs up before the answer, which fails for that.
+func TestAClientThatHasGoneIsNoFault(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	s.store.err = context.Canceled
+	ctx, hangUp := context.WithCancel(t.Context())
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/endpoints", strings.NewReader(minimal))
+	r.Header.Set("Content-Type", "application/json")
+	withKey(adminKey)(r)
+	hangUp()
+	s.server.ServeHTTP(httptest.NewRecorder(), r)
+	require.Contains(t, s.logs.String(), `level=DEBUG msg="request failed"`)
 }
 
 func TestPanicsAreAnswered(t *testing.T) {
