@@ -12,6 +12,9 @@ import (
 // maxBatch bounds one claim: trials show no gain from larger batches, and a long statement would hold its row locks for long.
 const maxBatch = 500
 
+// lastClaim is how long a claim under way may go on when the claimer ends.
+const lastClaim = 5 * time.Second
+
 // Taker is the worker whose claimer this is.
 type Taker interface {
 	// Room returns how many claims the worker can take now, none included, and how far ahead.
@@ -42,6 +45,7 @@ type Claimer struct {
 	more  atomic.Bool  // the last claim may have left something behind of what it looked at
 	reach atomic.Int64 // how far ahead that claim looked, a [time.Duration]
 	crowd crowd
+	heard heard
 }
 
 // NewClaimer returns a claimer that does nothing until Run.
@@ -127,14 +131,33 @@ func (c *Claimer) room(least int) bool {
 	return limit >= max(1, least)
 }
 
+// heard is the database's time as an answer told it. Only the claimer's own loop uses it.
+type heard struct {
+	now  time.Time // zero: it has not answered yet
+	sent time.Time // when it was asked
+}
+
+// until returns the database's time at so much after an instant of this process, or a moment after it; zero as long as nothing is known.
+func (h heard) until(sent time.Time, after time.Duration) time.Time {
+	if h.now.IsZero() {
+		return time.Time{}
+	}
+	return h.now.Add(sent.Sub(h.sent) + after)
+}
+
 // claimOnce claims one batch, of as many as limit; more then tells whether it came back full, which means that more may be due. It asks
 // also while there is no room: the answer tells the database's time, and that the database is there; whether more is due then is unknown.
-// The end of ctx does not cut it short: a claim whose answer nobody reads keeps its endpoints from everybody until its lock is over.
+// The end of ctx does not cut it short, though it lets it go on for lastClaim at most: a claim whose answer nobody reads keeps its endpoints
+// from everybody until its lock is over. So one that a database carries out after everybody has given it up, because it stood still
+// meanwhile, takes nothing.
 func (c *Claimer) claimOnce(ctx context.Context) (limit int, err error) {
 	room, horizon := c.cfg.Taker.Room()
 	limit = max(0, min(room, maxBatch))
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Rules.LockTTL/4) // A longer claim eats up its own lock.
+	wait := c.cfg.Rules.LockTTL / 4 // A longer claim eats up its own lock.
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastClaim, cancel) })()
+	ctx = limited
 
 	r := Request{Worker: c.cfg.Worker, Limit: limit, Horizon: horizon, LockTTL: c.cfg.Rules.LockTTL}
 	if c.crowd.left || limit == 0 {
@@ -143,10 +166,12 @@ func (c *Claimer) claimOnce(ctx context.Context) (limit int, err error) {
 		}
 	}
 	sent := time.Now()
+	r.Until = c.heard.until(sent, wait)
 	list, now, err := c.cfg.Store.ClaimDue(ctx, r)
 	if err != nil {
 		return limit, fmt.Errorf("claiming up to %d due endpoints: %w", r.Limit, err)
 	}
+	c.heard = heard{now: now, sent: sent}
 	c.reach.Store(int64(r.Horizon))
 	c.cfg.Metrics.claimed(r, list, time.Since(sent))
 	c.more.Store(c.learn(r, limit, list, now)) // Before the taker has the claims, and can say that it has room for others.

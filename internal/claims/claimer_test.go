@@ -30,7 +30,8 @@ var me = [16]byte{1}
 type fakeStore struct {
 	claim  func(ctx context.Context, r claims.Request) ([]claims.Claim, error)
 	extend func(ctx context.Context, held []claims.Held) ([][16]byte, error)
-	over   [][16]byte // locks that are over on the database's clock
+	over   [][16]byte    // locks that are over on the database's clock
+	ahead  time.Duration // how far that clock is ahead
 
 	mu       sync.Mutex
 	requests []claims.Request
@@ -45,10 +46,10 @@ func (s *fakeStore) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Cl
 	s.requests, s.at = append(s.requests, r), append(s.at, time.Now())
 	s.mu.Unlock()
 	if s.claim == nil {
-		return nil, time.Now(), nil
+		return nil, time.Now().Add(s.ahead), nil
 	}
 	list, err := s.claim(ctx, r)
-	return list, time.Now(), err
+	return list, time.Now().Add(s.ahead), err
 }
 
 // DueTenants answers by the field, and nobody without it.
@@ -161,6 +162,49 @@ func TestTheClaimerPollsWithJitter(t *testing.T) {
 			distinct[gap] = true
 		}
 		require.Greater(t, len(distinct), 50, "polls are spread")
+	})
+}
+
+// TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited has a database whose clock is an hour ahead, and which answers nothing for a while: what it
+// does with a claim after the worker has given it up must be nothing, and only the database itself knows when that is.
+func TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ahead = time.Hour
+		var gaveUp []time.Time
+		store := &fakeStore{ahead: ahead}
+		store.claim = func(ctx context.Context, _ claims.Request) ([]claims.Claim, error) {
+			if store.asked() == 1 {
+				return nil, nil
+			}
+			<-ctx.Done()
+			gaveUp = append(gaveUp, time.Now())
+			return nil, ctx.Err()
+		}
+		_, stop := runClaimer(t, store, &fakeTaker{room: 7})
+		time.Sleep(40 * time.Second)
+		stop()
+		require.Zero(t, store.requests[0].Until, "nothing is known of the database's clock")
+		require.Len(t, gaveUp, 3)
+		for i, at := range gaveUp[:2] { // The last one was given up sooner, as the claimer ended.
+			require.Equal(t, at.Add(ahead), store.requests[1+i].Until)
+		}
+	})
+}
+
+// TestTheEndDoesNotWaitLongForAClaim ends a claimer whose claim is under way, and which nothing answers.
+func TestTheEndDoesNotWaitLongForAClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{claim: func(ctx context.Context, _ claims.Request) ([]claims.Claim, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		_, stop := runClaimer(t, store, &fakeTaker{room: 7})
+		synctest.Wait()
+		began := time.Now()
+		stop()
+		require.Equal(t, 5*time.Second, time.Since(began))
 	})
 }
 

@@ -40,6 +40,7 @@ func TestWhatIsLeftBehindIsClaimedInShares(t *testing.T) {
 		require.Empty(t, store.requests[0].Tenants, "as long as nothing is known to be left, it takes the oldest")
 		require.Equal(t, claims.Request{
 			Worker: me, Limit: 10, Horizon: time.Second, LockTTL: ttl, Tenants: [][16]byte{big, small}, Share: 5,
+			Until: store.at[0].Add(ttl / 4),
 		}, store.requests[1])
 	})
 }

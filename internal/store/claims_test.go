@@ -10,6 +10,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/endpoints"
+	"rubato/internal/store"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -139,6 +140,33 @@ func TestAnEmptyClaimTellsTheTime(t *testing.T) {
 	_, told, err := b.claims.ClaimDue(t.Context(), claims.Request{Worker: worker{1}, Limit: 10, Horizon: horizon, LockTTL: time.Minute})
 	require.NoError(t, err)
 	require.Equal(t, now, told)
+}
+
+// TestAClaimThatIsCarriedOutTooLateTakesNothing has a database that stood still between a claim and what it does with it: nobody would learn
+// of what it takes then, and nobody else could take it for as long as a lock.
+func TestAClaimThatIsCarriedOutTooLateTakesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	b.register(t, func(s *endpoints.Spec) { s.StartAt = now })
+	oldest := claims.Request{Worker: worker{1}, Limit: 10, Horizon: horizon, LockTTL: time.Minute, Until: now.Add(-time.Millisecond)}
+	shares := oldest
+	shares.Tenants, shares.Share = [][16]byte{store.DefaultTenant}, 1
+	for _, late := range []claims.Request{oldest, shares} {
+		list, _, err := b.claims.ClaimDue(t.Context(), late)
+		require.NoError(t, err)
+		require.Empty(t, list)
+	}
+	shares.Until = now
+	list, _, err := b.claims.ClaimDue(t.Context(), shares)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	_, err = b.claims.Release(t.Context(), worker{1}, list)
+	require.NoError(t, err)
+	oldest.Until = now
+	list, _, err = b.claims.ClaimDue(t.Context(), oldest)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
 }
 
 // TestWorkersNeverShareAClaim lets many claim from one herd at once: each endpoint comes to exactly one of them.

@@ -2,13 +2,15 @@
 -- Takes the endpoints that come due within the horizon, oldest first, for one worker. A row that is already claimed can be taken
 -- only once its lock is over, and never while a run of it is live: that run has to be settled first. Every claim raises the
 -- token, which revokes the claim before it. Rows that another worker is taking at this moment are passed over. The keys go to the
--- update as an array: joined with the table, they make the planner read all of it until it holds millions of rows.
+-- update as an array: joined with the table, they make the planner read all of it until it holds millions of rows. Carried out after its
+-- time, as when the database stood still, it takes nothing: nobody waits for its answer any more.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
     SELECT s.endpoint_id, s.claimed_by IS NOT NULL AS expired
     FROM schedules s
-    WHERE s.due_at <= (SELECT now FROM clock) + sqlc.arg('horizon_ms')::bigint * interval '1 ms'
+    WHERE (SELECT now FROM clock) <= coalesce(sqlc.narg('until')::timestamptz, 'infinity'::timestamptz)
+      AND s.due_at <= (SELECT now FROM clock) + sqlc.arg('horizon_ms')::bigint * interval '1 ms'
       AND (s.claimed_by IS NULL
         OR (s.due_at <= (SELECT now FROM clock) AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)))
     ORDER BY s.due_at
@@ -35,7 +37,8 @@ WITH clock AS MATERIALIZED (
     FROM unnest(sqlc.arg('tenant_ids')::uuid[]) AS t (id)
              CROSS JOIN LATERAL (SELECT s.endpoint_id
                                  FROM schedules s
-                                 WHERE s.claimed_by IS NULL
+                                 WHERE (SELECT now FROM clock) <= coalesce(sqlc.narg('until')::timestamptz, 'infinity'::timestamptz)
+                                   AND s.claimed_by IS NULL
                                    AND (s.tenant_id, s.due_at) >= (t.id, '-infinity'::timestamptz)
                                    AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + sqlc.arg('horizon_ms')::bigint * interval '1 ms')
                                  ORDER BY s.tenant_id, s.due_at

@@ -92,11 +92,12 @@ WITH clock AS MATERIALIZED (
 ), due AS MATERIALIZED (
     SELECT s.endpoint_id, s.claimed_by IS NOT NULL AS expired
     FROM schedules s
-    WHERE s.due_at <= (SELECT now FROM clock) + $4::bigint * interval '1 ms'
+    WHERE (SELECT now FROM clock) <= coalesce($4::timestamptz, 'infinity'::timestamptz)
+      AND s.due_at <= (SELECT now FROM clock) + $5::bigint * interval '1 ms'
       AND (s.claimed_by IS NULL
         OR (s.due_at <= (SELECT now FROM clock) AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)))
     ORDER BY s.due_at
-    LIMIT $5::int
+    LIMIT $6::int
     FOR UPDATE OF s SKIP LOCKED
 )
 UPDATE schedules s
@@ -113,6 +114,7 @@ type ScheduleClaimDueParams struct {
 	WorkerID  UUID
 	LockTtlMs int32
 	Now       *time.Time
+	Until     *time.Time
 	HorizonMs int64
 	MaxRows   int32
 }
@@ -133,12 +135,14 @@ type ScheduleClaimDueRow struct {
 // Takes the endpoints that come due within the horizon, oldest first, for one worker. A row that is already claimed can be taken
 // only once its lock is over, and never while a run of it is live: that run has to be settled first. Every claim raises the
 // token, which revokes the claim before it. Rows that another worker is taking at this moment are passed over. The keys go to the
-// update as an array: joined with the table, they make the planner read all of it until it holds millions of rows.
+// update as an array: joined with the table, they make the planner read all of it until it holds millions of rows. Carried out after its
+// time, as when the database stood still, it takes nothing: nobody waits for its answer any more.
 func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleClaimDueParams) ([]ScheduleClaimDueRow, error) {
 	rows, err := db.Query(ctx, scheduleClaimDue,
 		arg.WorkerID,
 		arg.LockTtlMs,
 		arg.Now,
+		arg.Until,
 		arg.HorizonMs,
 		arg.MaxRows,
 	)
@@ -179,11 +183,12 @@ WITH clock AS MATERIALIZED (
     FROM unnest($4::uuid[]) AS t (id)
              CROSS JOIN LATERAL (SELECT s.endpoint_id
                                  FROM schedules s
-                                 WHERE s.claimed_by IS NULL
+                                 WHERE (SELECT now FROM clock) <= coalesce($5::timestamptz, 'infinity'::timestamptz)
+                                   AND s.claimed_by IS NULL
                                    AND (s.tenant_id, s.due_at) >= (t.id, '-infinity'::timestamptz)
-                                   AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + $5::bigint * interval '1 ms')
+                                   AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + $6::bigint * interval '1 ms')
                                  ORDER BY s.tenant_id, s.due_at
-                                 LIMIT $6::int
+                                 LIMIT $7::int
                                  FOR UPDATE OF s SKIP LOCKED) oldest
 )
 UPDATE schedules s
@@ -201,6 +206,7 @@ type ScheduleClaimSharesParams struct {
 	LockTtlMs int32
 	Now       *time.Time
 	TenantIds []UUID
+	Until     *time.Time
 	HorizonMs int64
 	Share     int32
 }
@@ -227,6 +233,7 @@ func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg Schedule
 		arg.LockTtlMs,
 		arg.Now,
 		arg.TenantIds,
+		arg.Until,
 		arg.HorizonMs,
 		arg.Share,
 	)
