@@ -12,6 +12,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/egress"
+	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
 )
@@ -59,4 +60,85 @@ func TestADrainLastsTheGraceAndAMomentForRecords(t *testing.T) {
 		require.NoError(t, <-ended)
 		require.Equal(t, grace+recordGrace, time.Since(began))
 	})
+}
+
+// standstill is a database that answers until it stands still, and nothing from then on.
+type standstill struct {
+	claims.Store
+	Executions
+
+	still chan struct{} // closed when it stands still
+}
+
+func (d *standstill) answer(ctx context.Context) error {
+	select {
+	case <-d.still:
+		<-ctx.Done()
+		return errs.Wrap(ctx.Err(), errs.Unavailable, "the database cannot be reached")
+	default:
+		return nil
+	}
+}
+
+func (d *standstill) ClaimDue(ctx context.Context, _ claims.Request) ([]claims.Claim, time.Time, error) {
+	return nil, time.Now(), d.answer(ctx)
+}
+
+func (d *standstill) DueTenants(ctx context.Context, _ time.Duration) ([][16]byte, error) {
+	return nil, d.answer(ctx)
+}
+
+func (d *standstill) Release(ctx context.Context, _ [16]byte, _ []claims.Claim) (int, error) {
+	return 0, d.answer(ctx)
+}
+
+func (d *standstill) Start(ctx context.Context, _ [16]byte, _ []Start, _ time.Duration) ([]Started, error) {
+	return nil, d.answer(ctx)
+}
+
+func (d *standstill) Own(ctx context.Context, _ [16]byte, _ []Start) ([]Started, error) {
+	return nil, d.answer(ctx)
+}
+
+func (d *standstill) Finish(ctx context.Context, _ Finish) (Finished, error) {
+	return Finished{}, d.answer(ctx)
+}
+
+func (d *standstill) Beat(ctx context.Context, _ Presence) error { return d.answer(ctx) }
+
+func (d *standstill) Cancels(ctx context.Context, _ [16]byte) ([]Cancel, error) {
+	return nil, d.answer(ctx)
+}
+
+// TestADrainOfASilentDatabaseIsBounded stops a worker while a claim, a start, a record and a sign of life of it get no answer, and asks for
+// its other last words too. Each may take seconds, and all together no more than is stated.
+func TestADrainOfASilentDatabaseIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, grace := range []time.Duration{0, 2 * time.Second, 30 * time.Second} {
+		t.Run(grace.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client := egress.New(egress.Config{})
+				defer client.Close()
+				db := &standstill{still: make(chan struct{})}
+				w := New(Config{
+					Slots: 4, Rules: claims.Rules{Horizon: 10 * time.Second, LockTTL: time.Minute}, PollInterval: time.Second, Grace: grace,
+					Claims: db, Executions: db, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+				})
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- w.Run(ctx) }()
+				synctest.Wait()
+				close(db.still)
+				w.busy.Store(1)
+				w.crew.run(func() { w.results <- runs.Run{} })
+				w.queue.put([]waiting{{claim: claims.Claim{PlannedAt: time.Now()}, target: &Target{Spec: &endpoints.Spec{}}}})
+				time.Sleep(startWait + startRetry + time.Second) // The second start is under way, and the first one is in doubt.
+				began := time.Now()
+				stop()
+				require.Error(t, <-ended, "nobody took its goodbye")
+				require.LessOrEqual(t, time.Since(began), grace+recordGrace+farewell)
+			})
+		})
+	}
 }

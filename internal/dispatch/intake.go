@@ -81,6 +81,10 @@ func (w *Worker) Take(list []claims.Claim, now, sent time.Time) {
 		return
 	}
 	failpoint.Hit(failpoint.Claimed)
+	if w.draining.Load() {
+		w.backlog.read(list) // They are given back with the others.
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), recordGrace)
 	defer cancel()
 	w.enqueue(ctx, list)

@@ -125,7 +125,8 @@ func New(cfg Config) *Worker {
 }
 
 // Run works until ctx ends. Then it stops claiming, gives back what it has not started, waits up to Grace for the requests under
-// way, settles the others as lost with the reason shutdown, and returns when everything is written or cannot be.
+// way, settles the others as lost with the reason shutdown, and returns when everything is written or cannot be, within Grace, recordGrace
+// and farewell of the end of ctx.
 func (w *Worker) Run(ctx context.Context) error {
 	// What outlives ctx: the requests under way, their heartbeats and their records.
 	work, endWork := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -133,7 +134,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	records, endRecords := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRecords()
 
-	if err := w.greet(ctx, stateActive); err != nil {
+	if err := w.greet(context.WithoutCancel(ctx), stateActive); err != nil {
 		return fmt.Errorf("registering the worker: %w", err)
 	}
 	var intake, keep sync.WaitGroup
@@ -150,47 +151,41 @@ func (w *Worker) Run(ctx context.Context) error {
 	<-ctx.Done()
 	w.draining.Store(true)
 	w.logger.Info("draining: no new claims; waiting for requests under way", "busy", w.busy.Load(), "grace", w.cfg.Grace)
+	// Every bound counts from here, whatever waits for a database that is away: each step would wait behind the one before it.
+	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.Grace+recordGrace+farewell)
+	defer cancel()
+	defer time.AfterFunc(w.cfg.Grace, func() { endWork(errShutdown) }).Stop()
+	defer time.AfterFunc(w.cfg.Grace+recordGrace, endRecords).Stop() // What could not be written is settled by others.
 	intake.Wait()
 	w.release(records)
-	graceEnds := time.Now().Add(w.cfg.Grace)
-	w.awaitRuns(endWork)
+	w.crew.wait()
 	w.crew.end()
 	w.calls.tokens.Close()
 
 	close(w.results)
-	select {
-	case <-finished:
-	case <-time.After(time.Until(graceEnds) + recordGrace): // The database is away: what could not be written is settled by others.
-		endRecords()
-		<-finished
-	}
+	<-finished
 	endRecords()
-	keep.Wait()                           // No word of a draining worker may follow its goodbye.
-	w.release(context.WithoutCancel(ctx)) // What a record that was under way has kept.
-	return w.greet(ctx, stateInactive)
+	keep.Wait()     // No word of a draining worker may follow its goodbye.
+	w.release(left) // What a record that was under way has kept.
+	if err := w.greet(left, stateInactive); err != nil {
+		return fmt.Errorf("telling that the worker has ended: %w", err)
+	}
+	return nil
 }
 
-// greet tells of the worker's begin or end, also when ctx ends meanwhile: a worker that was announced says goodbye.
+// greet tells of the worker's begin or end.
 func (w *Worker) greet(ctx context.Context, state string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordGrace)
+	ctx, cancel := context.WithTimeout(ctx, recordGrace)
 	defer cancel()
 	return w.announce(ctx, state)
 }
 
-// recordGrace is how long a stopping worker tries to write what it knows beyond the grace for requests.
-const recordGrace = 5 * time.Second
-
-// awaitRuns waits for the requests under way, and ends those that outlast the grace.
-func (w *Worker) awaitRuns(endWork context.CancelCauseFunc) {
-	done := make(chan struct{})
-	go func() { defer close(done); w.crew.wait() }()
-	select {
-	case <-done:
-	case <-time.After(w.cfg.Grace):
-		endWork(errShutdown)
-		<-done
-	}
-}
+const (
+	// recordGrace is how long a stopping worker tries to write what it knows beyond the grace for requests.
+	recordGrace = 5 * time.Second
+	// farewell is what is left after that to say goodbye.
+	farewell = time.Second
+)
 
 // release gives back every claim that was not started, so that others can take it at once, and ends the runs that did start although
 // their starts were answered by nothing.
