@@ -34,7 +34,7 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 		limited, cancel := context.WithTimeout(ctx, presencePeriod)
 		if err := w.announce(limited, state); err == nil || ctx.Err() == nil {
 			w.beats.Pulse().Beat(claims.SignOfWorker, err)
-			if err != nil {
+			if w.signs.note(err) {
 				w.logger.Warn("telling that the worker lives failed", "error", err)
 			}
 		}

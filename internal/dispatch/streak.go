@@ -31,7 +31,7 @@ func (s *streak) note(err error) (tell bool) {
 	switch {
 	case err == nil:
 		s.first = time.Time{}
-	case s.first.IsZero() || now.Sub(s.last) > s.every: // Nothing was tried meanwhile.
+	case s.first.IsZero():
 		s.first, tell = now, true
 	default:
 		tell = now.Sub(s.told) >= tellAgain
@@ -42,12 +42,21 @@ func (s *streak) note(err error) (tell bool) {
 	return tell
 }
 
-// long returns an error where tries have failed for long and go on.
+// lapse forgets failures that nothing follows although there would have been time: there is nothing to try any more. It is for a moment at
+// which the database answers; while it does not, what nobody tries would not succeed either.
+func (s *streak) lapse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.last) > s.every {
+		s.first = time.Time{}
+	}
+}
+
+// long returns an error where tries have failed for long.
 func (s *streak) long(what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	if s.first.IsZero() || now.Sub(s.first) < longStreak || now.Sub(s.last) > s.every {
+	if s.first.IsZero() || time.Since(s.first) < longStreak {
 		return nil
 	}
 	return fmt.Errorf("%s for more than %s", what, longStreak)

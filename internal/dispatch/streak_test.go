@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAStreakIsLongWhileItGoesOn lets tries fail, then stops trying: what nobody tries any more, nobody can say anything of.
+// TestAStreakIsLongWhileItGoesOn lets tries fail, then stops trying: once the database answers, what nobody tries any more, nobody can say
+// anything of. While it is silent, it has not come to be well.
 func TestAStreakIsLongWhileItGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -21,15 +22,22 @@ func TestAStreakIsLongWhileItGoesOn(t *testing.T) {
 			fail()
 			require.NoError(t, s.long("nothing"))
 			time.Sleep(time.Second)
+			s.lapse()
 		}
 		require.EqualError(t, s.long("nothing works"), "nothing works for more than 3s")
+		time.Sleep(time.Minute)
+		require.Error(t, s.long("nothing"), "nothing is tried, and nothing answers")
+		fail()
+		require.Error(t, s.long("nothing"), "it goes on")
 		time.Sleep(every)
+		s.lapse()
+		require.Error(t, s.long("nothing"), "the next try may be under way")
+		time.Sleep(time.Millisecond)
+		s.lapse()
 		require.NoError(t, s.long("nothing"), "there is nothing to try")
 		fail()
 		require.NoError(t, s.long("nothing"), "it begins anew")
-		time.Sleep(every)
-		fail()
-		time.Sleep(every)
+		time.Sleep(longStreak)
 		require.Error(t, s.long("nothing"))
 		s.note(nil)
 		require.NoError(t, s.long("nothing"))

@@ -95,6 +95,7 @@ type Worker struct {
 
 	starts  streak // of commits of starts
 	records streak // of commits of records
+	signs   streak // of signs of life
 
 	draining atomic.Bool
 	lastSeen atomic.Int64 // when the database last answered a claim, as a mark of the clock
