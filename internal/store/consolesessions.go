@@ -30,6 +30,8 @@ func (s *ConsoleSessions) Open(ctx context.Context, session, key [sha256.Size]by
 // Find returns the hash of the API key that a session stands for. The error is an [errs.NotFound] where there is no such session, or
 // where its time is over. Whether the key is still in force is for others to say.
 func (s *ConsoleSessions) Find(ctx context.Context, session [sha256.Size]byte) (key [sha256.Size]byte, err error) {
+	ctx, cancel := s.db.brief(ctx)
+	defer cancel()
 	row, err := s.db.q.ConsoleSessionFind(ctx, s.db.pool, dbsqlc.ConsoleSessionFindParams{Hash: session[:], Now: s.db.now()})
 	switch {
 	case missing(err):

@@ -35,7 +35,7 @@ type Config struct {
 	// Now stands in for the database's clock, for simulations of time; nil, as in every program, means the database's own.
 	Now func() time.Time
 
-	connWait, lockWait time.Duration // 0, but in tests: the constants of these names
+	connWait, lockWait, txWait time.Duration // 0, but in tests: the constants of these names
 }
 
 const (
@@ -64,6 +64,7 @@ type DB struct {
 	book    atomic.Pointer[notices.Book] // what runs may mean for notices, as [Notices.Refresh] read it; nil: nothing
 	waker   waker
 	waits   time.Duration     // for a connection
+	limit   time.Duration     // of a transaction
 	now     func() *time.Time // nil in its answer means the database's clock
 }
 
@@ -96,7 +97,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if cfg.Tracers != nil {
 		pc.ConnConfig.Tracer = newTracer(cfg.Tracers)
 	}
-	db := &DB{q: dbsqlc.New(), configs: newConfigs(), waits: cmp.Or(cfg.connWait, connWait), now: func() *time.Time { return nil }}
+	db := &DB{q: dbsqlc.New(), configs: newConfigs(), waits: cmp.Or(cfg.connWait, connWait), limit: cmp.Or(cfg.txWait, txWait), now: func() *time.Time { return nil }}
 	if err := db.connect(ctx, pc, cmp.Or(cfg.lockWait, lockWait)); err != nil {
 		return nil, fmt.Errorf("opening the database pool: %w", redactURL(err))
 	}
@@ -180,11 +181,11 @@ func (db *DB) Ping(ctx context.Context) error { return translate(db.pool.Ping(ct
 
 // tx runs act in one transaction (read committed). Errors come translated.
 func (db *DB) tx(ctx context.Context, act func(tx pgx.Tx) error) error {
-	conn, err := db.acquire(ctx)
+	conn, release, err := db.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
+	defer release()
 	return translate(pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if err := act(tx); err != nil {
 			return err
@@ -203,11 +204,11 @@ type opened interface {
 // less than a transaction that asks one by one; act sees what they read. Every statement in it finds rows by key, so its plan is made once,
 // and so is that of the lookups behind the foreign keys of each new row.
 func (db *DB) txAfter(ctx context.Context, first []statement, act func(tx opened) error) error {
-	conn, err := db.acquire(ctx)
+	conn, release, err := db.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Release() // It closes a connection whose transaction could not be ended.
+	defer release() // It closes a connection whose transaction could not be ended.
 	first = slices.Concat([]statement{
 		func(q dbsqlc.DBTX) error { return db.q.Begin(ctx, q) },
 		func(q dbsqlc.DBTX) error { return db.q.KeepPlans(ctx, q) },
@@ -242,16 +243,28 @@ func (db *DB) commit(ctx context.Context, conn dbsqlc.DBTX) error {
 // rollbackTime bounds the end of a transaction that failed.
 const rollbackTime = 5 * time.Second
 
-// acquire returns a connection of the main pool. The error is an [errs.Unavailable] where none comes free for some time.
-func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+// acquire returns a connection of the main pool for one transaction, and what gives it back. A transaction that takes longer than txWait
+// fails at its next word: who follows a stream of events or imports sets no limit, and a database that stands still sets none either. The
+// error is an [errs.Unavailable] where no connection comes free for some time.
+func (db *DB) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), err error) {
 	waiting, cancel := context.WithTimeout(ctx, db.waits)
 	defer cancel()
-	conn, err := db.pool.Acquire(waiting)
+	conn, err = db.pool.Acquire(waiting)
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil && db.pool.Stat().AcquiredConns() == db.pool.Stat().MaxConns() {
-		return nil, errs.Wrap(err, errs.Unavailable, fmt.Sprintf(
+		return nil, nil, errs.Wrap(err, errs.Unavailable, fmt.Sprintf(
 			"all %d connections to the database were busy for %s, and nothing was changed; try again", db.pool.Stat().MaxConns(), db.waits))
 	}
-	return conn, translate(err)
+	if err != nil {
+		return nil, nil, translate(err)
+	}
+	wire := conn.Conn().PgConn().Conn()
+	limit := time.AfterFunc(db.limit, func() { _ = wire.SetDeadline(time.Now()) })
+	return conn, func() {
+		if !limit.Stop() { // Nothing can be said on it any more.
+			_ = conn.Conn().Close(ctx)
+		}
+		conn.Release()
+	}, nil
 }
 
 const (
@@ -260,7 +273,14 @@ const (
 	// lockWait is how long a statement of the main pool waits for a lock. What holds one is a transaction of milliseconds; beyond this
 	// somebody stands in the way, and the one who asks had better know.
 	lockWait = 10 * time.Second
+	// txWait is how long a transaction of the main pool may take. Requests of the API end sooner.
+	txWait = 30 * time.Second
 )
+
+// brief bounds a statement of the main pool that is a transaction by itself, on which more than one request of the API may wait.
+func (db *DB) brief(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, db.limit)
+}
 
 // hotTx is tx on the connections of the hot path.
 func (db *DB) hotTx(ctx context.Context, act func(tx pgx.Tx) error) error {
@@ -282,11 +302,11 @@ func (db *DB) clock(ctx context.Context, now *time.Time) statement {
 
 // snapshot runs act in one read-only transaction that sees one state of the database.
 func (db *DB) snapshot(ctx context.Context, act func(tx pgx.Tx) error) error {
-	conn, err := db.acquire(ctx)
+	conn, release, err := db.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
+	defer release()
 	return translate(pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, act))
 }
 

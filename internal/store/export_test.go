@@ -160,6 +160,11 @@ func OpenImpatient(ctx context.Context, url string, conns int32, conn, lock time
 	return Open(ctx, Config{URL: url, MaxConns: conns, connWait: conn, lockWait: lock})
 }
 
+// OpenHurried is Open for a main pool of one size, whose transactions take so long at most.
+func OpenHurried(ctx context.Context, url string, conns int32, tx time.Duration) (*DB, error) {
+	return Open(ctx, Config{URL: url, MaxConns: conns, txWait: tx})
+}
+
 // Wake is wake.
 func (db *DB) Wake(ctx context.Context, due, now time.Time) { db.wake(ctx, due, now) }
 

@@ -27,6 +27,8 @@ func NewKeys(db *DB) *Keys { return &Keys{db: db} }
 
 // FindKey implements auth.Store.
 func (s *Keys) FindKey(ctx context.Context, hash [32]byte) (auth.Principal, error) {
+	ctx, cancel := s.db.brief(ctx)
+	defer cancel()
 	row, err := s.db.q.KeyFind(ctx, s.db.pool, hash[:])
 	if missing(err) {
 		return auth.Principal{}, errs.New(errs.NotFound, "not_found", "no such key is in force")

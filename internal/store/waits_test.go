@@ -67,6 +67,39 @@ func TestAChangeDoesNotWaitForALockForEver(t *testing.T) {
 	}
 }
 
+// The database answers nothing to whoever reads or changes endpoints, who sets no limit, as streams do. It ends, more often than there are
+// connections, and each is good again afterwards.
+func TestATransactionDoesNotTakeForEver(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	db, err := store.OpenHurried(t.Context(), b.url, 2, 200*time.Millisecond)
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	service, sessions := endpoints.NewService(store.NewEndpoints(db), anyTarget{}), store.NewConsoleSessions(db)
+	asked := map[string]func() error{
+		"Read": func() error { _, _, err := service.Get(t.Context(), tenant, e.ID); return err },
+		"Change": func() error {
+			_, _, err := service.Edit(t.Context(), tenant, e.ID, 0, func(spec endpoints.Spec) (endpoints.Spec, error) { return spec, nil })
+			return err
+		},
+		"Key":     func() error { _, err := store.NewKeys(db).FindKey(t.Context(), [32]byte{1}); return err },
+		"Session": func() error { _, err := sessions.Find(t.Context(), [32]byte{1}); return err },
+	}
+	stranger := b.hold(t, "LOCK TABLE endpoints, api_keys, console_sessions IN ACCESS EXCLUSIVE MODE")
+	for range 3 {
+		for name, ask := range asked {
+			began := time.Now()
+			require.Equal(t, errs.Unavailable, errs.CodeOf(ask()), name)
+			require.Less(t, time.Since(began), 5*time.Second, "%s waits for the lock", name)
+		}
+	}
+	require.NoError(t, stranger.Rollback(t.Context()))
+	for name, ask := range asked { // More than once: a busy machine may take that long.
+		require.Eventually(t, func() bool { err := ask(); return err == nil || errs.CodeOf(err) == errs.NotFound }, 30*time.Second, time.Millisecond, name)
+	}
+}
+
 // The bound is for those who ask: what a worker does for its runs waits for as long as it takes.
 func TestWorkersWaitForLocks(t *testing.T) {
 	t.Parallel()
