@@ -2936,7 +2936,7 @@ type ImportEndpointsParams struct {
 	// DryRun `true`: check and plan, and write nothing. What would be written is answered as `valid`.
 	DryRun *ImportEndpointsParamsDryRun `form:"dryRun,omitempty" json:"dryRun,omitempty"`
 
-	// From The first line to look at, counted from 1.
+	// From The first line to look at, counted from 1. Beyond the end of the lines it is an error of the summary, `from_beyond_end`.
 	From *int32 `form:"from,omitempty" json:"from,omitempty"`
 }
 

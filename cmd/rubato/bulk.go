@@ -119,10 +119,15 @@ func (s *session) printSummary(summary client.ImportSummary) error {
 	switch {
 	case summary.Error != nil && summary.Error.Code == "too_many_lines": // The next line is beyond what --from can name.
 		return errors.New(summary.Error.Detail)
+	case summary.Error != nil && summary.Error.Code == "from_beyond_end":
+		return usageError{"--" + summary.Error.Detail}
 	case summary.Error != nil:
 		return fmt.Errorf("%s; go on with --from %d", summary.Error.Detail, c.NextLine)
 	case c.Failed > 0:
 		return fmt.Errorf("%d of %d lines failed", c.Failed, c.Lines)
+	case c.Lines == 0:
+		_, _ = fmt.Fprintf(s.stderr, "no lines from line %d on\n", c.NextLine)
+		return nil
 	default:
 		return nil
 	}

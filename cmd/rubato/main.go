@@ -8,7 +8,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -99,7 +98,8 @@ func (s *session) run(ctx context.Context, args []string) int {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		_, _ = fmt.Fprintf(s.stderr, "rubato: %s\nTry: rubato --help\n", err)
+		s.json = asksForJSON(args)
+		s.complain(usageError{err.Error() + "\nTry: rubato --help"})
 		return app.ExitUsage
 	}
 	s.json, s.key = c.Output == "json", c.APIKey
@@ -111,6 +111,23 @@ func (s *session) run(ctx context.Context, args []string) int {
 		return exitCode(err)
 	}
 	return app.ExitOK
+}
+
+// asksForJSON reports whether a command line that cannot be read says -o json, wherever it says so.
+func asksForJSON(args []string) bool {
+	for i, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "-ojson", "-o=json", "--output=json":
+			return true
+		case "-o", "--output":
+			if i+1 < len(args) && args[i+1] == "json" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // usageError is a command line that can be read and makes no sense.

@@ -91,6 +91,8 @@ func (m *importer) read(ctx context.Context, body *lines) error {
 	for {
 		text, err := body.next()
 		switch {
+		case errors.Is(err, io.EOF) && m.first > body.number+1: // The one after the last is where an import that broke off at its very end goes on.
+			return errs.New(errs.Malformed, "from_beyond_end", fmt.Sprintf("from is %d, and only %d lines came; nothing was done", m.first, body.number))
 		case errors.Is(err, io.EOF):
 			return m.flush(ctx)
 		case err != nil && !errors.Is(err, errLineTooLong):
@@ -170,8 +172,12 @@ func (m *importer) finish(err error) error {
 	m.counts.Complete = err == nil
 	summary := api.ImportSummary{Summary: m.counts}
 	if err != nil {
-		if errors.Is(err, context.Canceled) {
+		switch {
+		case errors.Is(err, context.Canceled) && m.server.serving.Err() != nil:
 			err = errs.Wrap(err, errs.Unavailable, "the server stops; go on with the next line")
+		case errors.Is(err, context.Canceled): // Half closed or gone: a server cannot tell the one from the other.
+			err = errs.Wrap(err, errs.Malformed,
+				"the client closed its side of the connection, as one that leaves; keep it open until the summary, and go on with the next line")
 		}
 		summary.Error = lineError(err)
 	}

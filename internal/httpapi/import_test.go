@@ -1,9 +1,11 @@
 package httpapi_test
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -236,6 +238,37 @@ func TestImportEndsWhenTheServerStops(t *testing.T) {
 	require.Equal(t, len(got.results), got.summary.Summary.Created, "what was answered is stored")
 }
 
+// To a server a client that closes its half of a connection looks as one that leaves. What it can still read is true.
+func TestImportEndsWhenTheClientClosesItsHalf(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	tx, err := s.pool(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "LOCK TABLE endpoints IN SHARE MODE") // The line cannot be stored before the connection is half closed.
+	require.NoError(t, err)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	line := strings.NewReader(`{"name":"n","url":"https://a.example/","baselineIntervalMs":60000}`)
+	request := s.request(t, "POST", "/v1/endpoints:import", line, asLines)
+	require.NoError(t, request.Write(conn))
+
+	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+
+	response, err := http.ReadResponse(bufio.NewReader(conn), request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	got := readImport(t, text)
+	require.False(t, got.summary.Summary.Complete)
+	require.Equal(t, "malformed", got.summary.Error.Code)
+	require.Contains(t, got.summary.Error.Detail, "the client closed its side of the connection")
+	require.Equal(t, 1, got.summary.Summary.NextLine)
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Empty(t, s.call(t, "GET", "/v1/endpoints", "").is(http.StatusOK)["items"], "the line that was not answered is not stored")
+}
+
 // Lines may come for hours. Those that come after the end of the key are not stored.
 func TestImportEndsWithTheKey(t *testing.T) {
 	t.Parallel()
@@ -269,6 +302,20 @@ func TestImportRefusesWhatIsNoLines(t *testing.T) {
 	empty := s.imports(t, "", "\n\n")
 	require.True(t, empty.summary.Summary.Complete)
 	require.Zero(t, empty.summary.Summary.Lines)
+}
+
+// Whoever mistakes the line to go on with must not think that the import is done.
+func TestFromBeyondTheEndIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	got := s.imports(t, "?from=4", "[]\n[]\n")
+	require.Equal(t, "from_beyond_end", got.summary.Error.Code)
+	require.Contains(t, got.summary.Error.Detail, "from is 4, and only 2 lines came")
+	require.False(t, got.summary.Summary.Complete)
+
+	got = s.imports(t, "?from=3", "[]\n[]\n") // All of it was answered, but for the summary.
+	require.Nil(t, got.summary.Error)
+	require.True(t, got.summary.Summary.Complete)
 }
 
 func TestTooManyLinesAreRefusedAfterThose(t *testing.T) {
