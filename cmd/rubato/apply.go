@@ -54,8 +54,10 @@ func (cmd *endpointsApplyCmd) Run(ctx context.Context, s *session) error {
 	if err := s.printPlan(plan, cmd.DryRun); err != nil || cmd.DryRun || !changing(plan) {
 		return err
 	}
-	if !cmd.Yes && !s.confirm() {
-		return usageError{"nothing was done"}
+	if !cmd.Yes {
+		if err := s.confirm(ctx); err != nil {
+			return err
+		}
 	}
 	return s.carryOut(ctx, r, wanted, plan)
 }
@@ -74,7 +76,7 @@ func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endp
 		st := step{Key: file.key, ID: text(result.ID)}
 		switch {
 		case result.Error != nil:
-			faults = append(faults, file.where+": "+lineFault(result.Error))
+			faults = append(faults, file.fault(result.Error))
 			return nil
 		case result.Status == client.ImportStatusUnchanged:
 			st.Action = "unchanged"
@@ -89,9 +91,9 @@ func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endp
 	})
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, fmt.Errorf("planning: %w", err)
 	case summary.Error != nil:
-		return nil, fmt.Errorf("planning: %s", summary.Error.Detail)
+		return nil, fmt.Errorf("planning: %s", strings.Join(append(faults, summary.Error.Detail), "\n"))
 	case len(faults) > 0:
 		return nil, usageError{strings.Join(faults, "\n")}
 	}
@@ -174,11 +176,23 @@ func (s *session) printPlan(plan []step, dryRun bool) error {
 	return s.say("%d to create, %d to update, %d to delete, %d unchanged", counts["create"], counts["update"], counts["delete"], counts["unchanged"])
 }
 
-// confirm asks whether to go on.
-func (s *session) confirm() bool {
+// confirm asks whether to go on. The error is for everything but a yes, an interrupt among it: the read itself cannot be ended.
+func (s *session) confirm(ctx context.Context) error {
 	_, _ = fmt.Fprint(s.stderr, "Do this? Only yes goes on: ")
-	line, _ := bufio.NewReader(s.stdin).ReadString('\n') // No answer is a no.
-	return strings.TrimSpace(line) == "yes"
+	answered := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(s.stdin).ReadString('\n') // No answer is a no.
+		answered <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("nothing was done: %w", ctx.Err())
+	case answer := <-answered:
+		if answer != "yes" {
+			return usageError{"nothing was done"}
+		}
+		return nil
+	}
 }
 
 // carryOut does what the plan says: first what is there to be, then what is not.
@@ -188,17 +202,22 @@ func (s *session) carryOut(ctx context.Context, r *remote, wanted []endpointFile
 		return err
 	}
 	defer func() { _ = answer.Close() }()
+	var faults []string
 	summary, err := readResults(answer, 1, func(result client.ImportResult, _ json.RawMessage) error {
 		if result.Error != nil {
-			_, _ = fmt.Fprintf(s.stderr, "%s: %s\n", wanted[result.Line-1].where, lineFault(result.Error))
+			faults = append(faults, wanted[result.Line-1].fault(result.Error))
 		}
 		return nil
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("some endpoints may not be applied, and nothing was deleted; apply again: %w", err)
 	}
-	if summary.Error != nil || summary.Summary.Failed > 0 {
-		return fmt.Errorf("%d endpoints could not be applied, and nothing was deleted; apply again", len(wanted)-int(summary.Summary.Lines-summary.Summary.Failed))
+	if summary.Error != nil {
+		faults = append(faults, summary.Error.Detail)
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("%d endpoints could not be applied, and nothing was deleted; apply again:\n%s",
+			len(wanted)-int(summary.Summary.Lines-summary.Summary.Failed), strings.Join(faults, "\n"))
 	}
 	for _, st := range plan {
 		if st.Action != "delete" {

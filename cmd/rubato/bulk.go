@@ -81,7 +81,7 @@ func (cmd *endpointsImportCmd) Run(ctx context.Context, s *session) error {
 	defer func() { _ = answer.Close() }()
 	summary, err := readResults(answer, cmd.From, s.printResult)
 	if err != nil {
-		return err
+		return fmt.Errorf("go on with --from %d: %w", summary.Summary.NextLine, err)
 	}
 	return s.printSummary(summary)
 }
@@ -133,11 +133,13 @@ func (s *session) printSummary(summary client.ImportSummary) error {
 	}
 }
 
-// readResults reads the answer to an import that begins with a line. An answer without a summary broke off.
+// readResults reads the answer to an import that begins with a line. An answer without a summary broke off; what is returned with an
+// error names the next line all the same.
 func readResults(answer io.Reader, from int32, each func(client.ImportResult, json.RawMessage) error) (summary client.ImportSummary, err error) {
 	lines := bufio.NewScanner(answer)
 	lines.Buffer(nil, 4<<20)
-	next, ended := from, false
+	next, ended := &summary.Summary.NextLine, false
+	*next = from
 	for lines.Scan() {
 		var line struct {
 			client.ImportResult
@@ -151,13 +153,13 @@ func readResults(answer io.Reader, from int32, each func(client.ImportResult, js
 			summary, ended = client.ImportSummary{Summary: *line.Summary, Error: line.Error}, true
 			continue
 		}
-		next = line.Line + 1
+		*next = line.Line + 1
 		if err := each(line.ImportResult, raw); err != nil {
 			return summary, err
 		}
 	}
 	if err := errors.Join(lines.Err(), noSummary(ended)); err != nil {
-		return summary, fmt.Errorf("the answer broke off: go on with --from %d: %w", next, err)
+		return summary, fmt.Errorf("the answer broke off: %w", err)
 	}
 	return summary, nil
 }

@@ -1,26 +1,53 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"rubato/client"
 )
 
 // endpointFile is an endpoint as a file describes it.
 type endpointFile struct {
-	where string // file and document
+	file  string
+	line  int            // where it begins
+	lines map[string]int // where each of its fields stands, by the path that complaints name it by
 	key   string
 	spec  json.RawMessage // one line
 }
 
-// readEndpoints reads the endpoints of a file, of the files of a folder, or of the input. Each needs a key of its own.
+// where says where the endpoint is described.
+func (e endpointFile) where() string { return fmt.Sprintf("%s:%d (%s)", e.file, e.line, e.key) }
+
+// fault words why the server refuses the endpoint, each field with its line.
+func (e endpointFile) fault(refused *client.LineError) string {
+	var text strings.Builder
+	text.WriteString(e.where() + ": " + refused.Detail)
+	if refused.Errors != nil {
+		for _, f := range *refused.Errors {
+			fmt.Fprintf(&text, "\n  %s:%d: %s: %s", e.file, e.lineOf(f.Field), f.Field, f.Message)
+		}
+	}
+	return text.String()
+}
+
+// lineOf returns the line of a field, or of what it would be in where it is not given.
+func (e endpointFile) lineOf(field string) int {
+	for field != "" {
+		if line, known := e.lines[field]; known {
+			return line
+		}
+		field = field[:max(0, strings.LastIndexAny(field, ".["))]
+	}
+	return e.line
+}
+
+// readEndpoints reads the endpoints of a file, of the files of a folder, or of the input. Each needs a key of its own. The error
+// names everything that is wrong with them.
 func (s *session) readEndpoints(name string) ([]endpointFile, error) {
 	names := []string{name}
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
@@ -29,25 +56,27 @@ func (s *session) readEndpoints(name string) ([]endpointFile, error) {
 		}
 	}
 	var all []endpointFile
+	var faults []string
 	for _, name := range names {
 		text, err := s.readFile(name)
 		if err != nil {
 			return nil, err
 		}
-		list, err := parseEndpoints(name, text)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, list...)
+		y := endpointYAML{file: name}
+		y.read(text)
+		all, faults = append(all, y.endpoints...), append(faults, y.faults...)
 	}
-	seen := map[string]string{}
+	seen := map[string]endpointFile{}
 	for _, e := range all {
 		if other, twice := seen[e.key]; twice {
-			return nil, usageError{fmt.Sprintf("%s: the key %s is that of %s too", e.where, e.key, other)}
+			faults = append(faults, fmt.Sprintf("%s:%d: key: %s is that of %s:%d, too", e.file, e.lineOf("key"), e.key, other.file, other.lineOf("key")))
 		}
-		seen[e.key] = e.where
+		seen[e.key] = e
 	}
-	if len(all) == 0 {
+	switch {
+	case len(faults) > 0:
+		return nil, usageError{strings.Join(faults, "\n")}
+	case len(all) == 0:
 		return nil, usageError{name + " describes no endpoint"}
 	}
 	return all, nil
@@ -66,51 +95,4 @@ func endpointFilesIn(folder string) ([]string, error) {
 		}
 	}
 	return names, nil
-}
-
-// parseEndpoints reads the documents of a text: each is an endpoint or a list of endpoints. JSON is YAML.
-func parseEndpoints(name string, text []byte) ([]endpointFile, error) {
-	var all []endpointFile
-	documents := yaml.NewDecoder(bytes.NewReader(text))
-	for n := 1; ; n++ {
-		var document any
-		err := documents.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, usageError{fmt.Sprintf("%s: %s", name, err)}
-		}
-		where := fmt.Sprintf("%s, document %d", name, n)
-		list, many := document.([]any)
-		if !many {
-			list = []any{document}
-		}
-		for _, one := range list {
-			if one == nil { // What is between two separators.
-				continue
-			}
-			e, err := parseEndpoint(where, one)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, e)
-		}
-	}
-}
-
-func parseEndpoint(where string, one any) (endpointFile, error) {
-	object, is := one.(map[string]any)
-	if !is {
-		return endpointFile{}, usageError{where + ": an endpoint is an object"}
-	}
-	key, _ := object["key"].(string)
-	if key == "" {
-		return endpointFile{}, usageError{where + ": key: must be given, or the endpoint would be created again each time"}
-	}
-	spec, err := json.Marshal(object)
-	if err != nil {
-		return endpointFile{}, usageError{fmt.Sprintf("%s: %s", where, err)}
-	}
-	return endpointFile{where: where + " (" + key + ")", key: key, spec: spec}, nil
 }

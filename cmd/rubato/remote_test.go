@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -82,6 +84,65 @@ func TestImportThatBreaksOffGoesOnWhereItBegan(t *testing.T) {
 
 	require.Equal(t, app.ExitFailure, code)
 	require.Contains(t, complaints.String(), "go on with --from 7:")
+}
+
+// startsApply serves an import of one endpoint: the plan creates it, and then the answer is the given one.
+func startsApply(t *testing.T, answer string) (url string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Query().Has("dryRun") {
+			_, _ = io.WriteString(w, `{"line":1,"status":"valid","key":"one"}`+"\n"+`{"summary":{"lines":1,"valid":1,"complete":true,"nextLine":2}}`+"\n")
+			return
+		}
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// The read of an answer cannot be ended, and must not keep the command.
+func TestApplyCanBeInterruptedWhileItAsks(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "one.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("key: one"), 0o600))
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	nobody, typing := io.Pipe()
+	defer typing.Close()
+	var complaints bytes.Buffer
+	asked := whenWritten(func() {
+		if strings.Contains(complaints.String(), "Only yes goes on") {
+			interrupt()
+		}
+	})
+	s := &session{stdin: nobody, stdout: io.Discard, stderr: io.MultiWriter(&complaints, asked)}
+
+	code := s.run(ctx, []string{"endpoints", "apply", "-f", file, "--api-key", "any", "--server", startsApply(t, "")})
+
+	require.Equal(t, app.ExitFailure, code)
+	require.Contains(t, complaints.String(), "nothing was done: context canceled")
+}
+
+func TestApplyTellsWhyTheServerLeftSomething(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "one.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("key: one\nname: x"), 0o600))
+	for answer, want := range map[string]string{
+		`{"summary":{"nextLine":1},"error":{"code":"unavailable","detail":"the server stops"}}`: "nothing was deleted; apply again:\nthe server stops",
+		`{"line":1,"status":"failed","error":{"code":"conflict","detail":"taken","errors":[{"field":"name","message":"is odd"}]}}` + "\n" +
+			`{"summary":{"lines":1,"failed":1,"nextLine":2}}`: file + ":1 (one): taken\n  " + file + ":2: name: is odd",
+		"": "apply again: the answer broke off: the server sent no summary",
+	} {
+		var complaints bytes.Buffer
+		s := &session{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &complaints}
+
+		code := s.run(t.Context(), []string{"endpoints", "apply", "--yes", "-f", file, "--api-key", "any", "--server", startsApply(t, answer)})
+
+		require.Equal(t, app.ExitFailure, code)
+		require.Contains(t, complaints.String(), want)
+		require.NotContains(t, complaints.String(), "--from")
+	}
 }
 
 // Followed, the redirect would make a GET of the DELETE, and the command would say that the endpoint is out of service.
