@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -97,6 +98,9 @@ func (s *session) run(ctx context.Context, args []string) int {
 		args = []string{"--help"}
 	}
 	command, err := parser.Parse(args)
+	if err == nil {
+		err = namesNothing(command)
+	}
 	if err != nil {
 		s.json = asksForJSON(args)
 		s.complain(usageError{err.Error() + "\nTry: rubato --help"})
@@ -111,6 +115,19 @@ func (s *session) run(ctx context.Context, args []string) int {
 		return exitCode(err)
 	}
 	return app.ExitOK
+}
+
+// namesNothing refuses arguments that name nothing anywhere, and would lead to another path of the API where a path holds a name.
+func namesNothing(command *kong.Context) error {
+	for _, part := range command.Path {
+		if part.Positional == nil {
+			continue
+		}
+		if name, is := command.Value(part).Interface().(string); is && (name == "" || name == "." || name == "..") {
+			return fmt.Errorf("%s: %q names nothing", part.Positional.Summary(), name)
+		}
+	}
+	return nil
 }
 
 // asksForJSON reports whether a command line that cannot be read says -o json, wherever it says so.
