@@ -4,7 +4,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/lmittmann/tint"
 	"github.com/mattn/go-isatty"
@@ -24,10 +23,10 @@ func NewLogger(w io.Writer, level slog.Level, format Format) *slog.Logger {
 	terminal := isTerminal(w)
 	if format == Text || format != JSON && terminal {
 		return slog.New(tint.NewTextHandler(w, &tint.Options{
-			Level: level, TimeFormat: "15:04:05.000Z", NoColor: !terminal, ReplaceAttr: inUTC,
+			Level: level, TimeFormat: "15:04:05.000Z", NoColor: !terminal, ReplaceAttr: readable,
 		}))
 	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: inUTC}))
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: readable}))
 }
 
 func isTerminal(w io.Writer) bool {
@@ -35,10 +34,14 @@ func isTerminal(w io.Writer) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// inUTC turns every instant of a line to UTC.
-func inUTC(_ []string, a slog.Attr) slog.Attr {
-	if t, ok := a.Value.Any().(time.Time); ok {
-		a.Value = slog.TimeValue(t.UTC())
+// readable turns every instant of a line to UTC, and writes durations with units, which JSON would make nanoseconds of.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	switch a.Value.Kind() {
+	case slog.KindTime:
+		a.Value = slog.TimeValue(a.Value.Time().UTC())
+	case slog.KindDuration:
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	default:
 	}
 	return a
 }

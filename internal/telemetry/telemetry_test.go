@@ -20,13 +20,14 @@ func TestLogLinesAreJSONWhereNobodyWatches(t *testing.T) {
 	logger := NewLogger(&out, slog.LevelInfo, "auto")
 
 	logger.Debug("not wanted")
-	logger.Info("claimed", KeyComponent, "claims", "due", time.Date(2026, 3, 1, 12, 0, 0, 0, time.FixedZone("CET", 3600)))
+	logger.Info("claimed", KeyComponent, "claims", "due", time.Date(2026, 3, 1, 12, 0, 0, 0, time.FixedZone("CET", 3600)), "grace", 25*time.Second)
 
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(out.Bytes(), &line), "exactly one line: %s", out.String())
 	require.Equal(t, "claimed", line["msg"])
 	require.Equal(t, "claims", line["component"])
 	require.Equal(t, "2026-03-01T11:00:00Z", line["due"])
+	require.Equal(t, "25s", line["grace"])
 	stamp, err := time.Parse(time.RFC3339Nano, line["time"].(string))
 	require.NoError(t, err)
 	require.Equal(t, time.UTC, stamp.Location())
