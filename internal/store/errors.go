@@ -2,12 +2,14 @@ package store
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/pressly/goose/v3"
 
 	"rubato/internal/errs"
 )
@@ -29,6 +31,10 @@ func translate(err error) error {
 	}
 	if errors.Is(err, context.Canceled) {
 		return err
+	}
+	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
+		return errs.Wrap(err, errs.Unavailable, "the certificate of the database is not the one that its URL asks for; name the file of whoever signed it as "+
+			"sslrootcert, connect by a host name that the certificate is for, or ask for less by sslmode")
 	}
 	// What carries no SQLSTATE never reached the database, or lost it: a broken connection, a timeout.
 	return errs.Wrap(err, errs.Unavailable, "the database cannot be reached; try again")
@@ -63,6 +69,21 @@ func hasClass(pg *pgconn.PgError, classes ...string) bool {
 		}
 	}
 	return false
+}
+
+// lackingRight words that a role may not do what a migration needs. Any other error is returned as it is.
+func lackingRight(err error, role string) error {
+	pg, found := errors.AsType[*pgconn.PgError](err)
+	if !found || pg.Code != "42501" { // insufficient_privilege
+		return err
+	}
+	step := ""
+	if partial, broken := errors.AsType[*goose.PartialError](err); broken {
+		step = partial.Failed.Source.Path + ": "
+	}
+	return &errs.Error{Code: errs.Forbidden, Message: fmt.Sprintf(
+		"%sthe role %q lacks a right: %s; migrate as the owner of the database and of its tables, and see \"Rights\" in the manual of operations for others",
+		step, role, pg.Message)}
 }
 
 // noPartition reports whether a row of history found no partition: a check violation that no constraint of ours caused.

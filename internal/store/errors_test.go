@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +20,17 @@ import (
 	"rubato/internal/runs"
 	"rubato/internal/store"
 )
+
+// To try again does not help against a certificate, so nobody is told to.
+func TestACertificateThatDoesNotVerifyIsTold(t *testing.T) {
+	t.Parallel()
+	err := store.Translate(fmt.Errorf("connecting: %w", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}))
+	require.Equal(t, errs.Unavailable, errs.CodeOf(err))
+	require.ErrorContains(t, err, "sslrootcert")
+	require.ErrorContains(t, err, "sslmode")
+	require.ErrorContains(t, err, "unknown authority")
+	require.NotContains(t, err.Error(), "try again")
+}
 
 func TestErrorsAreTranslatedByTheirState(t *testing.T) {
 	t.Parallel()

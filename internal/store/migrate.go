@@ -131,7 +131,7 @@ func withProvider(ctx context.Context, url string, act func(*goose.Provider, *sq
 		return fmt.Errorf("reading the migrations: %w", err)
 	}
 	if err := db.PingContext(ctx); err != nil {
-		return translate(err)
+		return lackingRight(translate(err), cc.User)
 	}
-	return act(provider, db)
+	return lackingRight(act(provider, db), cc.User)
 }

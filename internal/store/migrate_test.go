@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/errs"
 	"rubato/internal/store"
 )
 
@@ -129,6 +131,41 @@ func TestWhoMayOnlyReadLearnsWhatIsApplied(t *testing.T) {
 	status, err := store.MigrateStatus(t.Context(), url)
 	require.NoError(t, err)
 	require.Zero(t, status[0].AppliedAt)
+}
+
+// A role that may not migrate is told what it lacks, without the statement that it failed at.
+func TestWhoMayNotMigrateLearnsWhatHeLacks(t *testing.T) {
+	t.Parallel()
+	database := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})
+	owner, err := pgx.Connect(t.Context(), database)
+	require.NoError(t, err)
+	role := "weak_" + owner.Config().Database
+	quoted := pgx.Identifier{role}.Sanitize()
+	_, err = owner.Exec(t.Context(), "CREATE ROLE "+quoted+" LOGIN")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := owner.Exec(context.Background(), "DROP OWNED BY "+quoted+"; DROP ROLE "+quoted)
+		require.NoError(t, err)
+		require.NoError(t, owner.Close(context.Background()))
+	})
+	weak, err := url.Parse(database)
+	require.NoError(t, err)
+	query := weak.Query()
+	query.Set("user", role)
+	weak.RawQuery, weak.User = query.Encode(), nil
+
+	_, err = store.MigrateUp(t.Context(), weak.String())
+	require.Equal(t, errs.Forbidden, errs.CodeOf(err))
+	require.ErrorContains(t, err, `the role "`+role+`" lacks a right: permission denied for schema public`)
+	_, err = store.MigrateUp(t.Context(), database)
+	require.NoError(t, err)
+	_, err = store.MigrateStatus(t.Context(), weak.String())
+	require.ErrorContains(t, err, "lacks a right: permission denied for table goose_db_version")
+	_, err = owner.Exec(t.Context(), "GRANT SELECT ON goose_db_version TO "+quoted)
+	require.NoError(t, err)
+	_, err = store.MigrateDown(t.Context(), weak.String())
+	require.ErrorContains(t, err, `.sql: the role "`+role+`" lacks a right: must be owner of table endpoints; migrate as the owner`)
+	require.NotContains(t, err.Error(), "SQLSTATE")
 }
 
 func TestTheSchemaKeyIsStable(t *testing.T) {
