@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 
 	"github.com/alecthomas/kong"
 
@@ -123,7 +124,7 @@ func namesNothing(command *kong.Context) error {
 		if part.Positional == nil {
 			continue
 		}
-		if name, is := command.Value(part).Interface().(string); is && (name == "" || name == "." || name == "..") {
+		if name, is := reflect.TypeAssert[string](command.Value(part)); is && (name == "" || name == "." || name == "..") {
 			return fmt.Errorf("%s: %q names nothing", part.Positional.Summary(), name)
 		}
 	}
