@@ -771,7 +771,7 @@ type AuditActor struct {
 
 // AuditEntry One change.
 type AuditEntry struct {
-	// Action What was done: register, edit, archive, pause, resume, hint, run_now, reset_failures, cancel, test, create, rotate, revoke, delete, allow.
+	// Action What was done: register, edit, archive, pause, resume, hint, run_now, reset_failures, stop, cancel, test, create, rotate, revoke, delete, allow, approve, reject, retry.
 	Action string `json:"action"`
 
 	// Actor Who did it.
@@ -787,7 +787,7 @@ type AuditEntry struct {
 	Before *map[string]interface{} `json:"before"`
 	ID     string                  `json:"id"`
 
-	// Kind What was changed: endpoint, key, run, secret, signing_key, tenant; or request, of a test of one that is not stored.
+	// Kind What was changed: endpoint, key, run, secret, signing_key, tenant, suggestion, notice_rule, notice, maintenance_window; or request, of a test of one that is not stored.
 	Kind     string `json:"kind"`
 	ObjectID string `json:"objectId"`
 
@@ -3211,7 +3211,7 @@ type ClientInterface interface {
 
 	// ListAudit Who changed what, newest first
 	//
-	// Every change of endpoints, hints, pauses, runs, secrets and keys, written in the transaction of the change. Entries are only ever added.
+	// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. Entries are only ever added.
 	//
 	// Corresponds with GET /v1/audit (the `ListAudit` operationId).
 	ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3902,7 +3902,7 @@ func (c *Client) GetReadiness(ctx context.Context, reqEditors ...RequestEditorFn
 
 // ListAudit Who changed what, newest first
 //
-// Every change of endpoints, hints, pauses, runs, secrets and keys, written in the transaction of the change. Entries are only ever added.
+// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. Entries are only ever added.
 //
 // Corresponds with GET /v1/audit (the `ListAudit` operationId).
 func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8514,7 +8514,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListAuditWithResponse Who changed what, newest first
 	//
-	// Every change of endpoints, hints, pauses, runs, secrets and keys, written in the transaction of the change. Entries are only ever added.
+	// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. Entries are only ever added.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16598,7 +16598,7 @@ func (c *ClientWithResponses) GetReadinessWithResponse(ctx context.Context, reqE
 
 // ListAuditWithResponse Who changed what, newest first
 //
-// Every change of endpoints, hints, pauses, runs, secrets and keys, written in the transaction of the change. Entries are only ever added.
+// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. Entries are only ever added.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -19,7 +19,7 @@ type Actor struct {
 // Action says what was done.
 type Action string
 
-// The actions on keys, secrets, runs and tenants, and tests. Those other ones on endpoints are called as the causes of decisions are.
+// The actions on keys, secrets, runs, suggestions and tenants, and tests. Those other ones on endpoints are called as the causes of decisions are.
 const (
 	Create  Action = "create"
 	Rotate  Action = "rotate"
@@ -29,6 +29,8 @@ const (
 	Delete  Action = "delete"
 	Allow   Action = "allow"
 	Test    Action = "test"
+	Approve Action = "approve"
+	Reject  Action = "reject"
 )
 
 // Act is an action and who does it.
@@ -50,6 +52,7 @@ const (
 	Tenant      Kind = "tenant"
 	Request     Kind = "request" // that was tested without being stored
 
+	Suggestion        Kind = "suggestion" // of the planner
 	NoticeRule        Kind = "notice_rule"
 	Notice            Kind = "notice"
 	MaintenanceWindow Kind = "maintenance_window"

@@ -41,6 +41,15 @@ type Standing struct {
 	Secret      *Secret   // to be set to a fresh one; nil: the secret stays
 }
 
+// Redacted returns the key as the audit log keeps it, and until when the secret before a fresh one stays good.
+func (s *Standing) Redacted() map[string]any {
+	doc := s.Key.Redacted()
+	if s.Secret != nil {
+		doc["previousSecretUntil"] = instant(s.Now.Add(s.Secret.Overlap))
+	}
+	return doc
+}
+
 // Keyring is what may be done to keys. It is safe for concurrent use.
 type Keyring struct {
 	store  KeyStore

@@ -56,6 +56,19 @@ type Reviews interface {
 	Spending(ctx context.Context, tenant [16]byte) (Spending, error)
 }
 
+// Decision returns what the audit log says of a suggestion that was just decided.
+func (s Suggestion) Decision(by auditlog.Actor) auditlog.Change {
+	action := auditlog.Approve
+	if s.State == Rejected {
+		action = auditlog.Reject
+	}
+	return auditlog.Change{
+		Act: auditlog.Act{By: by, Action: action}, Object: auditlog.Object{Kind: auditlog.Suggestion, ID: s.ID.String()},
+		Before: map[string]any{"state": Pending},
+		After:  map[string]any{"state": s.State, "endpointId": s.EndpointID.String()},
+	}
+}
+
 // Approve puts a suggestion in force at an endpoint under its lock. The lives of its hints and its pause are bounded as for everybody; that
 // the tempo changes no faster than the planner alone may change it is for the person who approves to judge. An endpoint that was edited
 // since is an [errs.Conflict].

@@ -27,6 +27,11 @@ type Write struct {
 	OverlapUntil time.Time // when the older keys end; zero: when they would have
 }
 
+// Ends reports whether the write lets an older key end earlier than it would.
+func (w Write) Ends(older Key) bool {
+	return !w.OverlapUntil.IsZero() && (older.ExpiresAt.IsZero() || w.OverlapUntil.Before(older.ExpiresAt))
+}
+
 // Service is what may be done to signing keys. It is safe for concurrent use.
 type Service struct {
 	store   Store

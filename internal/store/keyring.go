@@ -96,7 +96,7 @@ func (s *Keys) ChangeKey(
 		if err := s.write(ctx, tx, standing); err != nil {
 			return err
 		}
-		return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: left.Object(), Before: before, After: left.Redacted()})
+		return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: left.Object(), Before: before, After: standing.Redacted()})
 	})
 	return left, err
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"encoding/json"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,6 +81,11 @@ func TestARotatedSecretIsGoodForTheOverlap(t *testing.T) {
 	require.NotEqual(t, first, second)
 	require.NoError(t, good(t, first))
 	require.NoError(t, good(t, second))
+
+	told := logged(t, b, func(f *auditlog.Filter) { f.Action = auditlog.Rotate })[0]
+	var after struct{ PreviousSecretUntil time.Time }
+	require.NoError(t, json.Unmarshal(told.After, &after))
+	require.WithinDuration(t, told.At.Add(time.Hour), after.PreviousSecretUntil, time.Second, "the log tells how long two secrets are good")
 
 	_, third, err := ring.Rotate(t.Context(), tenant, made.ID, 0)
 	require.NoError(t, err)

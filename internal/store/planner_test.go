@@ -302,12 +302,40 @@ func TestAuthorityDecidesWhatComesOfAPlan(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, planner.Approved, decided.State)
 	require.Equal(t, tenant.Name, decided.DecidedBy)
+	told := logged(t, p.bundle, func(f *auditlog.Filter) { f.Kind = auditlog.Suggestion })
+	require.Len(t, told, 1)
+	require.Equal(t, auditlog.Approve, told[0].Action)
+	require.Equal(t, list[0].ID.String(), told[0].Object.ID)
 	e, _, err := p.service.Get(t.Context(), tenant, made[planner.Suggest].ID)
 	require.NoError(t, err)
 	require.Equal(t, 15*time.Second, e.State.IntervalHint.Interval)
 	require.Equal(t, "planner:stubborn", e.State.IntervalHint.Author)
 	_, err = p.reviews.Decide(t.Context(), tenant, list[0].ID, false)
 	require.Equal(t, errs.Conflict, errs.CodeOf(err), "decided once")
+}
+
+func TestARejectionIsLogged(t *testing.T) {
+	t.Parallel()
+	p := setupPlanning(t)
+	e := p.endpoint(t, func(s *endpoints.Spec) { s.Planner = planner.Suggest })
+	p.run(t, stubborn(func(ctx context.Context, _ planner.Case, d planner.Desk) (planner.Verdict, error) {
+		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: time.Second, TTL: time.Hour, Reason: "faster"})
+		return planner.Verdict{Reasoning: "because", Confidence: 0.9, NextAnalysisIn: time.Hour}, err
+	}))
+	require.Equal(t, planner.Suggested, p.sessionOf(t, e.ID).Outcome)
+	list, err := p.reviews.Suggestions(t.Context(), planner.SuggestionFilter{TenantID: store.DefaultTenant, State: planner.Pending, Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	_, err = p.reviews.Decide(t.Context(), tenant, list[0].ID, false)
+	require.NoError(t, err)
+	_, err = p.reviews.Decide(t.Context(), tenant, list[0].ID, false)
+	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+
+	told := logged(t, p.bundle, func(f *auditlog.Filter) { f.Kind = auditlog.Suggestion })
+	require.Len(t, told, 1, "what was refused is not told")
+	require.Equal(t, auditlog.Reject, told[0].Action)
+	require.JSONEq(t, `{"state": "pending"}`, string(told[0].Before))
+	require.JSONEq(t, `{"state": "rejected", "endpointId": "`+list[0].EndpointID.String()+`"}`, string(told[0].After))
 }
 
 // An endpoint that is edited while it is analysed keeps its edit, and gets nothing of what was thought of how it was.

@@ -127,7 +127,10 @@ func (s *PlannerReviews) Decide(ctx context.Context, by auditlog.Actor, id plann
 		}
 		if decided, err = s.decide(ctx, tx, dbsqlc.PlannerSuggestionDecideParams{
 			ID: id, TenantID: by.TenantID, State: string(stateFor(approve)), Now: now, DecidedBy: storable(by.Name),
-		}); err != nil || !approve {
+		}); err != nil {
+			return err
+		}
+		if err := s.db.audited(ctx, tx, decided.Decision(by)); err != nil || !approve {
 			return err
 		}
 		r.id = decided.EndpointID

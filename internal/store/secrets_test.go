@@ -402,6 +402,31 @@ func TestSigningKeysExpireAndOverlap(t *testing.T) {
 	require.Equal(t, errs.NotFound, errs.CodeOf(service.Delete(t.Context(), stranger, first.ID)))
 }
 
+func TestTheLogTellsWhichSigningKeysAnOverlapEnds(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	service := signing.NewService(store.NewSecrets(b.db), sealing(t, "k1"))
+	now := b.at(noon())
+	first, _, err := service.Create(t.Context(), tenant, signing.Request{})
+	require.NoError(t, err)
+	second, _, err := service.Create(t.Context(), tenant, signing.Request{Overlap: new(time.Hour)})
+	require.NoError(t, err)
+	_, _, err = service.Create(t.Context(), tenant, signing.Request{Overlap: new(time.Duration)})
+	require.NoError(t, err)
+
+	var told []string
+	for _, e := range logged(t, b, func(f *auditlog.Filter) { f.Action = auditlog.Rotate }) {
+		require.Equal(t, tenant.Name, e.By.Name)
+		told = append(told, e.Object.ID+string(e.Before)+string(e.After))
+	}
+	hour, at := now.Add(time.Hour).UTC().Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339Nano)
+	require.ElementsMatch(t, []string{
+		first.ID.String() + `{}{"expiresAt": "` + hour + `"}`,
+		first.ID.String() + `{"expiresAt": "` + hour + `"}{"expiresAt": "` + at + `"}`,
+		second.ID.String() + `{}{"expiresAt": "` + at + `"}`,
+	}, told)
+}
+
 func TestUseOfASecretIsNotedWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -36,9 +36,21 @@ func (s *Secrets) CreateSigningKey(ctx context.Context, by auditlog.Actor, creat
 		if err := s.insertSigningKey(ctx, tx, w); err != nil {
 			return err
 		}
-		return s.db.audited(ctx, tx, auditlog.Change{
+		err = s.db.audited(ctx, tx, auditlog.Change{
 			Act: auditlog.Act{By: by, Action: auditlog.Create}, Object: w.Key.Object(), After: w.Key.Redacted(),
 		})
+		if err != nil {
+			return err
+		}
+		var ended trail
+		for _, older := range live {
+			if w.Ends(older) {
+				before := older.Redacted()
+				older.ExpiresAt = w.OverlapUntil
+				ended.add(older.Object(), before, older.Redacted())
+			}
+		}
+		return ended.write(ctx, tx, s.db, auditlog.Act{By: by, Action: auditlog.Rotate})
 	})
 }
 

@@ -770,7 +770,7 @@ type AuditActor struct {
 
 // AuditEntry One change.
 type AuditEntry struct {
-	// Action What was done: register, edit, archive, pause, resume, hint, run_now, reset_failures, cancel, test, create, rotate, revoke, delete, allow.
+	// Action What was done: register, edit, archive, pause, resume, hint, run_now, reset_failures, stop, cancel, test, create, rotate, revoke, delete, allow, approve, reject, retry.
 	Action string `json:"action"`
 
 	// Actor Who did it.
@@ -786,7 +786,7 @@ type AuditEntry struct {
 	Before *map[string]interface{} `json:"before"`
 	ID     string                  `json:"id"`
 
-	// Kind What was changed: endpoint, key, run, secret, signing_key, tenant; or request, of a test of one that is not stored.
+	// Kind What was changed: endpoint, key, run, secret, signing_key, tenant, suggestion, notice_rule, notice, maintenance_window; or request, of a test of one that is not stored.
 	Kind     string `json:"kind"`
 	ObjectID string `json:"objectId"`
 
