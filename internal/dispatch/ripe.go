@@ -36,7 +36,7 @@ type line struct {
 type host struct {
 	busy   int
 	moved  time.Time // when the last one began or ended
-	parked fifo
+	parked parking
 }
 
 func newRipe(perHost int) ripe {
@@ -149,7 +149,7 @@ func (r *ripe) host(name string) *host {
 	return h
 }
 
-// leave tells that a request to a host is over, or was never sent. Who is parked there first goes ahead of its tenant's line.
+// leave tells that a request to a host is over, or was never sent. Of who is parked there the next one goes ahead of its tenant's line.
 func (r *ripe) leave(name string, now time.Time) {
 	h := r.host(name)
 	if h == nil {
@@ -215,7 +215,7 @@ func (r *ripe) hopeless(patience time.Duration, now time.Time) (late, parked []w
 		}
 	}
 	for _, h := range r.hosts {
-		if h.parked.size() > 0 && now.Sub(h.moved) > patience {
+		if h.parked.size > 0 && now.Sub(h.moved) > patience {
 			parked = append(parked, h.parked.clear()...)
 		}
 	}
@@ -254,7 +254,7 @@ func (r *ripe) forget() {
 	}
 	if len(r.hosts) >= keptLines {
 		for name, h := range r.hosts {
-			if h.busy == 0 && h.parked.size() == 0 {
+			if h.busy == 0 && h.parked.size == 0 {
 				delete(r.hosts, name)
 			}
 		}

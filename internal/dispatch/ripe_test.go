@@ -74,6 +74,25 @@ func TestClaimsOfABusyHostAreParkedAndComeBackFirst(t *testing.T) {
 	require.Len(t, q.take(later, 10, 100), 2)
 }
 
+func TestTenantsTakeTurnsAtABusyHost(t *testing.T) {
+	t.Parallel()
+	q := newQueue(2)
+	q.add(waitsOf(tenantOf(1, "busy"), make([]int, 100)...))
+	require.Len(t, q.take(start, 10, 1000), 2)
+	q.add(waitsOf(tenantOf(2, "busy"), 0, 0, 0))
+	require.Empty(t, q.take(start, 10, 1000))
+	require.Equal(t, 101, q.parked())
+	served := map[byte]int{}
+	for range 6 {
+		q.answered("busy")
+		for tenant, n := range counts(q.take(start, 10, 1000)) {
+			served[tenant] += n
+		}
+	}
+	require.Equal(t, map[byte]int{1: 3, 2: 3}, served, "who has few does not wait for all of who has many")
+	require.Equal(t, 95, q.parked())
+}
+
 // TestTheQueueForgetsNothingAndBreaksNoBound does anything in any order, and counts.
 func TestTheQueueForgetsNothingAndBreaksNoBound(t *testing.T) {
 	t.Parallel()

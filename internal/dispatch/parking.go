@@ -1,0 +1,48 @@
+package dispatch
+
+// parking holds the claims that wait for a host. Tenants take turns: who has hundreds here must not keep one who has a single claim waiting
+// for all of them. Its zero value is empty. It is not safe for concurrent use.
+type parking struct {
+	lines map[[16]byte]*fifo
+	turns [][16]byte // the tenants with claims here, the next one first
+	size  int
+}
+
+func (p *parking) push(w waiting) {
+	tenant := w.target.TenantID
+	line := p.lines[tenant]
+	if line == nil {
+		if p.lines == nil {
+			p.lines = map[[16]byte]*fifo{}
+		}
+		line = new(fifo)
+		p.lines[tenant] = line
+		p.turns = append(p.turns, tenant)
+	}
+	line.push(w)
+	p.size++
+}
+
+func (p *parking) pop() (waiting, bool) {
+	if p.size == 0 {
+		return waiting{}, false
+	}
+	tenant := p.turns[0]
+	p.turns = p.turns[1:]
+	line := p.lines[tenant]
+	w, found := line.pop()
+	if p.size--; line.size() > 0 {
+		p.turns = append(p.turns, tenant)
+	} else {
+		delete(p.lines, tenant)
+	}
+	return w, found
+}
+
+func (p *parking) clear() (list []waiting) {
+	for _, tenant := range p.turns {
+		list = append(list, p.lines[tenant].clear()...)
+	}
+	*p = parking{}
+	return list
+}
