@@ -1,5 +1,7 @@
 package dispatch
 
+import "slices"
+
 // parking holds the claims that wait for a host. Tenants take turns: who has hundreds here must not keep one who has a single claim waiting
 // for all of them. Its zero value is empty. It is not safe for concurrent use.
 type parking struct {
@@ -23,12 +25,14 @@ func (p *parking) push(w waiting) {
 	p.size++
 }
 
-func (p *parking) pop() (waiting, bool) {
-	if p.size == 0 {
+// pop takes out a claim of the next tenant that may go ahead.
+func (p *parking) pop(may func(tenant [16]byte) bool) (waiting, bool) {
+	next := slices.IndexFunc(p.turns, may)
+	if next < 0 {
 		return waiting{}, false
 	}
-	tenant := p.turns[0]
-	p.turns = p.turns[1:]
+	tenant := p.turns[next]
+	p.turns = slices.Delete(p.turns, next, next+1)
 	line := p.lines[tenant]
 	w, found := line.pop()
 	if p.size--; line.size() > 0 {

@@ -85,18 +85,18 @@ func (q *queue) unsent(batch []waiting) {
 	defer q.mu.Unlock()
 	now := time.Now()
 	for _, b := range batch {
-		q.ripe.leave(b.target.Host, now)
+		q.ripe.leave(b.target.TenantID, b.target.Host, now)
 		q.ripe.end(b.target.TenantID)
 	}
 }
 
-// answered tells that a request to a host is over. Its slot is still taken.
-func (q *queue) answered(host string) {
-	if host == "" || q.ripe.perHost <= 0 {
+// answered tells that a request to a target is over. Its slot is still taken.
+func (q *queue) answered(t *Target) {
+	if t.Host == "" || q.ripe.perHost <= 0 {
 		return
 	}
 	q.mu.Lock()
-	q.ripe.leave(host, time.Now())
+	q.ripe.leave(t.TenantID, t.Host, time.Now())
 	freed := len(q.ripe.turns) > 0
 	q.mu.Unlock()
 	if freed {

@@ -3,7 +3,8 @@ package dispatch
 import "time"
 
 // shareFactor says how many slots a tenant may hold: up to so many times those that are free. One tenant alone gets 31 of 32 slots, two
-// get 31 of 63 each; so whoever has none finds one beside a tenant whose targets hang, for however long.
+// get 31 of 63 each; so whoever has none finds one beside a tenant whose targets hang, for however long. The same goes for the requests
+// under way to one host.
 const shareFactor = 31
 
 // keptLines is how many tenants and hosts are remembered that hold nothing and wait for nothing, to spare the memory manager.
@@ -32,9 +33,10 @@ type line struct {
 	denied time.Time // since when it has got no slot that it wanted and given none back; zero: it has
 }
 
-// host is a server: its requests under way, and the claims that wait for one of them to end.
+// host is a server: its requests under way, whose they are, and the claims that wait for one of them to end.
 type host struct {
 	busy   int
+	by     map[[16]byte]int
 	moved  time.Time // when the last one began or ended
 	parked parking
 }
@@ -118,13 +120,14 @@ func (r *ripe) pop(l *line, now time.Time) (waiting, bool) {
 			return waiting{}, false
 		}
 		h := r.host(w.target.Host)
-		if h != nil && h.busy >= r.perHost {
+		if h != nil && !r.mayCall(h, l.tenant) {
 			r.parked++
 			h.parked.push(w)
 			continue
 		}
 		if h != nil {
 			h.busy++
+			h.by[l.tenant]++
 			h.moved = now
 		}
 		r.size--
@@ -135,6 +138,11 @@ func (r *ripe) pop(l *line, now time.Time) (waiting, bool) {
 	}
 }
 
+// mayCall reports whether a tenant may have one more request under way to a host.
+func (r *ripe) mayCall(h *host, tenant [16]byte) bool {
+	return h.by[tenant] < shareFactor*(r.perHost-h.busy)
+}
+
 // host returns what is known of a server, nil where it has no bound.
 func (r *ripe) host(name string) *host {
 	if r.perHost <= 0 || name == "" {
@@ -143,21 +151,25 @@ func (r *ripe) host(name string) *host {
 	h := r.hosts[name]
 	if h == nil {
 		r.forget()
-		h = new(host)
+		h = &host{by: map[[16]byte]int{}}
 		r.hosts[name] = h
 	}
 	return h
 }
 
-// leave tells that a request to a host is over, or was never sent. Of who is parked there the next one goes ahead of its tenant's line.
-func (r *ripe) leave(name string, now time.Time) {
+// leave tells that a request of a tenant to a host is over, or was never sent. Of who is parked there the next one that may go ahead does,
+// before the rest of its tenant's line.
+func (r *ripe) leave(tenant [16]byte, name string, now time.Time) {
 	h := r.host(name)
 	if h == nil {
 		return
 	}
 	h.busy--
+	if h.by[tenant]--; h.by[tenant] == 0 {
+		delete(h.by, tenant) // Tenants come and go.
+	}
 	h.moved = now
-	if w, found := h.parked.pop(); found {
+	if w, found := h.parked.pop(func(t [16]byte) bool { return r.mayCall(h, t) }); found {
 		r.parked--
 		l := r.line(w.target.TenantID)
 		l.first.push(w)

@@ -65,7 +65,7 @@ func TestClaimsOfABusyHostAreParkedAndComeBackFirst(t *testing.T) {
 	require.Len(t, q.take(later, 3, 100), 3)
 	require.Equal(t, 2, q.parked())
 	require.Equal(t, 4, q.size(), "parked ones wait too")
-	q.answered("busy")
+	q.answered(tenantOf(1, "busy"))
 	next := q.take(later, 1, 100)
 	require.Equal(t, "busy", next[0].target.Host)
 	require.Equal(t, start.Add(2*time.Second), next[0].claim.PlannedAt)
@@ -82,15 +82,30 @@ func TestTenantsTakeTurnsAtABusyHost(t *testing.T) {
 	q.add(waitsOf(tenantOf(2, "busy"), 0, 0, 0))
 	require.Empty(t, q.take(start, 10, 1000))
 	require.Equal(t, 101, q.parked())
-	served := map[byte]int{}
+	served, under := map[byte]int{}, tenantOf(1, "busy")
 	for range 6 {
-		q.answered("busy")
-		for tenant, n := range counts(q.take(start, 10, 1000)) {
-			served[tenant] += n
-		}
+		q.answered(under)
+		next := q.take(start, 10, 1000)
+		require.Len(t, next, 1)
+		under = next[0].target
+		served[under.TenantID[0]]++
 	}
 	require.Equal(t, map[byte]int{1: 3, 2: 3}, served, "who has few does not wait for all of who has many")
 	require.Equal(t, 95, q.parked())
+}
+
+func TestATenantLeavesRequestsToAHostToOthers(t *testing.T) {
+	t.Parallel()
+	const perHost = 64
+	q := newQueue(perHost)
+	q.add(waitsOf(tenantOf(1, "hangs"), make([]int, 200)...))
+	require.Len(t, q.take(start, 500, 1000), perHost*31/32)
+	q.add(waitsOf(tenantOf(2, "hangs"), 0, 0))
+	require.Equal(t, map[byte]int{2: 2}, counts(q.take(start, 500, 1000)), "while nothing of the first one ends")
+	q.add(waitsOf(tenantOf(2, "hangs"), 0))
+	require.Empty(t, q.take(start, 500, 1000), "the bound of the host holds")
+	q.answered(tenantOf(1, "hangs"))
+	require.Equal(t, map[byte]int{2: 1}, counts(q.take(start, 500, 1000)), "the first one, though parked before, has more than its share")
 }
 
 // TestTheQueueForgetsNothingAndBreaksNoBound does anything in any order, and counts.
@@ -112,7 +127,7 @@ func TestTheQueueForgetsNothingAndBreaksNoBound(t *testing.T) {
 				under = append(under, q.take(start, rapid.IntRange(0, 20).Draw(rt, "most"), slots-len(under))...)
 			case 3:
 				for range min(len(under), rapid.IntRange(0, 20).Draw(rt, "ended")) {
-					q.answered(under[0].target.Host)
+					q.answered(under[0].target)
 					q.ended(under[0].target.TenantID)
 					under = under[1:]
 					added--

@@ -173,7 +173,7 @@ func (w *Worker) launch(work context.Context, b waiting, s Started, sent time.Ti
 		}
 		began := time.Now()
 		outcome, recorded := w.execute(work, b, s, sent)
-		w.queue.answered(b.target.Host)
+		w.queue.answered(b.target)
 		if !recorded { // The lock is lost: whoever holds it now writes the record.
 			w.dropped(s)
 			return
