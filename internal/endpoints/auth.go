@@ -80,11 +80,11 @@ func (v *Validator) checkAuth(s *Spec) []errs.Field {
 			bad = append(bad, fault)
 		}
 	}
-	if len(bad) > 0 {
-		return bad
+	for _, fault := range slices.Concat(a.checkScopes(), v.checkAuthTarget(a)) {
+		if !slices.ContainsFunc(bad, func(f errs.Field) bool { return f.Field == fault.Field }) { // One fault of a field is enough.
+			bad = append(bad, fault)
+		}
 	}
-	bad = append(bad, a.checkScopes()...)
-	bad = append(bad, v.checkAuthTarget(a)...)
 	if own := s.headerNamed(a.header()); s.Headers[own] != "" {
 		bad = append(bad, errs.Field{
 			Field: "headers." + own, Code: "auth_conflict", Message: "is set by auth as well; leave one of the two out",

@@ -89,6 +89,7 @@ func TestWhatARunFillsInIsJudgedAtRegistration(t *testing.T) {
 		"AuthColon":          {auth(a{Type: "basic", Username: "a:b", Password: ref}), "auth.username invalid_characters"},
 		"AuthLineBreak":      {auth(a{Type: "basic", Username: "a\nb", Password: ref}), "auth.username invalid_characters"},
 		"AuthTokenURL":       {auth(a{Type: "oauth2", TokenURL: "http://forbidden", ClientID: "c", ClientSecret: ref}), "auth.tokenUrl url_forbidden"},
+		"AuthAllAtOnce":      {auth(a{Type: "oauth2", TokenURL: "http://forbidden", ClientID: "c", ClientSecret: "s", Scopes: []string{"a b"}}), "auth.clientSecret secret_required, auth.scopes[0] invalid_characters, auth.tokenUrl url_forbidden"},
 		"AuthTokenTemplate":  {auth(a{Type: "oauth2", TokenURL: "http://good/{{run.id}}", ClientID: "c", ClientSecret: ref}), "auth.tokenUrl template_invalid"},
 		"AuthHeader":         {auth(a{Type: "apiKey", Header: "Host", Value: ref}), "auth.header header_forbidden"},
 		"AuthScope":          {auth(a{Type: "oauth2", TokenURL: "http://good/", ClientID: "c", ClientSecret: ref, Scopes: []string{"ok", "a b"}}), "auth.scopes[1] invalid_characters"},
