@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,6 +17,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
+	"rubato/internal/errs"
 	"rubato/migrations"
 )
 
@@ -26,20 +28,58 @@ type Migration struct {
 	AppliedAt time.Time
 }
 
+// A migration that waits for a table keeps everybody who comes after it from that table too, readers as well. So it waits for no longer
+// than nobody minds, and comes back when the others have had their turn.
+const (
+	migrateLockWait = 2 * time.Second
+	migratePause    = 3 * time.Second
+	migrateTries    = 12 // A minute: what holds a table for longer, such as a backup, is not over soon.
+)
+
 // MigrateUp applies every migration that the database lacks, and returns their names. Programs that start at once wait for each
 // other.
 func MigrateUp(ctx context.Context, url string) (applied []string, err error) {
 	err = withProvider(ctx, url, func(p *goose.Provider, _ *sql.DB) error {
-		results, err := p.Up(ctx)
-		for _, r := range results {
-			applied = append(applied, r.Source.Path)
-		}
-		if err != nil {
+		if applied, err = upByTurns(ctx, p); err != nil {
 			return fmt.Errorf("applying migrations: %w", err)
 		}
 		return nil
 	})
 	return applied, err
+}
+
+// upByTurns applies what is missing, and again after a pause while somebody keeps a table locked. Each migration is applied whole or not at
+// all, so the next try goes on where this one ended.
+func upByTurns(ctx context.Context, p *goose.Provider) (applied []string, err error) {
+	for range migrateTries {
+		var results []*goose.MigrationResult
+		results, err = p.Up(ctx)
+		if partial, found := errors.AsType[*goose.PartialError](err); found {
+			results = partial.Applied
+		}
+		for _, r := range results {
+			applied = append(applied, r.Source.Path)
+		}
+		if !tableIsLocked(err) {
+			return applied, err
+		}
+		select {
+		case <-ctx.Done():
+			return applied, err
+		case <-time.After(migratePause):
+		}
+	}
+	return applied, tableLocked(err)
+}
+
+func tableIsLocked(err error) bool {
+	pg, found := errors.AsType[*pgconn.PgError](err)
+	return found && pg.Code == "55P03" // lock_not_available
+}
+
+func tableLocked(err error) error {
+	return errs.Wrap(err, errs.Unavailable, "a transaction of somebody else, such as a backup, keeps a table locked; "+
+		"what is missing was not applied: migrate again when it is over, or end it (pg_stat_activity tells who it is)")
 }
 
 // MigrateDown takes back the newest migration and returns its name, empty where none is applied. What its tables held is gone.
@@ -50,6 +90,9 @@ func MigrateDown(ctx context.Context, url string) (name string, err error) {
 			return err
 		}
 		result, err := p.Down(ctx)
+		if tableIsLocked(err) {
+			err = tableLocked(err)
+		}
 		if err != nil {
 			return fmt.Errorf("taking back migration %d: %w", version, err)
 		}
@@ -120,6 +163,7 @@ func withProvider(ctx context.Context, url string, act func(*goose.Provider, *sq
 	if err != nil {
 		return fmt.Errorf("reading the database URL: %w", redactURL(err))
 	}
+	cc.RuntimeParams["lock_timeout"] = strconv.FormatInt(migrateLockWait.Milliseconds(), 10)
 	db := stdlib.OpenDB(*cc)
 	defer db.Close()
 	locker, err := lock.NewPostgresSessionLocker()

@@ -118,6 +118,56 @@ func TestWhoLooksAtTheSchemaWaitsForNoMigration(t *testing.T) {
 	require.NotZero(t, status[0].AppliedAt)
 }
 
+// TestAMigrationStandsInNobodysWay has a backup read what the newest migrations change: others go on reading it, and who migrates is told,
+// or done once the backup is over.
+func TestAMigrationStandsInNobodysWay(t *testing.T) {
+	t.Parallel()
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})
+	_, err := store.MigrateUp(t.Context(), url)
+	require.NoError(t, err)
+	connect := func() *pgx.Conn {
+		conn, err := pgx.Connect(t.Context(), url)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+		return conn
+	}
+	const read = "SELECT count(*) FROM endpoints"
+	backup, err := connect().Begin(t.Context())
+	require.NoError(t, err)
+	_, err = backup.Exec(t.Context(), read)
+	require.NoError(t, err)
+
+	_, err = store.MigrateDown(t.Context(), url)
+	require.ErrorContains(t, err, "keeps a table locked")
+	require.NoError(t, backup.Commit(t.Context()))
+	for range 2 { // The newest alone asks for no more than a backup leaves it.
+		_, err = store.MigrateDown(t.Context(), url)
+		require.NoError(t, err)
+	}
+	backup, err = backup.Conn().Begin(t.Context())
+	require.NoError(t, err)
+	_, err = backup.Exec(t.Context(), read)
+	require.NoError(t, err)
+
+	done := make(chan error, 1)
+	go func() {
+		_, err := store.MigrateUp(t.Context(), url)
+		done <- err
+	}()
+	reader := connect()
+	require.Eventually(t, func() bool {
+		var waits bool
+		err := reader.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))").Scan(&waits)
+		return err == nil && waits
+	}, 30*time.Second, 10*time.Millisecond)
+	_, err = reader.Exec(t.Context(), "SET statement_timeout = '20s'")
+	require.NoError(t, err)
+	_, err = reader.Exec(t.Context(), read)
+	require.NoError(t, err, "the backup goes on, and others read")
+	require.NoError(t, backup.Commit(t.Context()))
+	require.NoError(t, <-done)
+}
+
 // TestWhoMayOnlyReadLearnsWhatIsApplied looks with a role that may make no table, at a database that holds none.
 func TestWhoMayOnlyReadLearnsWhatIsApplied(t *testing.T) {
 	t.Parallel()
