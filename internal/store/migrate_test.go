@@ -137,7 +137,9 @@ func TestAMigrationStandsInNobodysWay(t *testing.T) {
 	_, err = backup.Exec(t.Context(), read)
 	require.NoError(t, err)
 
-	_, err = store.MigrateDown(t.Context(), url)
+	bounded, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err = store.MigrateDown(bounded, url)
 	require.ErrorContains(t, err, "keeps a table locked")
 	require.NoError(t, backup.Commit(t.Context()))
 	for range 2 { // The newest alone asks for no more than a backup leaves it.

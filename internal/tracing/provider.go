@@ -55,7 +55,7 @@ func Open(ctx context.Context, c Config, logger *slog.Logger) (*Provider, error)
 	if err != nil {
 		return nil, fmt.Errorf("reading OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	complain(logger)
+	otel.SetErrorHandler(&complaints{logger: logger.With("component", "tracing")}) // The SDK knows one listener for the whole process.
 	return newProvider(sampler, about, sdktrace.WithBatcher(exporter)), nil
 }
 
@@ -63,14 +63,6 @@ func newProvider(sampler sdktrace.Sampler, about *resource.Resource, out sdktrac
 	return &Provider{sdk: sdktrace.NewTracerProvider(
 		out, sdktrace.WithSampler(sampler), sdktrace.WithResource(about), sdktrace.WithIDGenerator(ids{}),
 	)}
-}
-
-// complain logs what the SDK has to say. The SDK knows one listener for the whole process.
-func complain(logger *slog.Logger) {
-	logger = logger.With("component", "tracing")
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		logger.Warn("sending traces failed; the spans are lost, and nothing else", "error", err)
-	}))
 }
 
 // Close sends what is left, for two seconds at most.
