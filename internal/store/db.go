@@ -92,7 +92,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	params["plan_cache_mode"] = "force_custom_plan"
 	params["jit"] = "off"                                   // Statements here take milliseconds; compiling one takes a hundred.
 	params["idle_in_transaction_session_timeout"] = "10000" // A client that stands still must not keep rows locked.
-	pc.ConnConfig.ConnectTimeout = 5 * time.Second
+	boundConnect(pc.ConnConfig)
 	pc.AfterConnect = prepare
 	if cfg.Tracers != nil {
 		pc.ConnConfig.Tracer = newTracer(cfg.Tracers)
@@ -106,6 +106,10 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	return db, nil
 }
+
+// boundConnect gives each server of the URL a bounded time to let us in, unless the URL does (connect_timeout): where it names several, the
+// one that is gone without a word must not keep us from the one that took over.
+func boundConnect(cc *pgx.ConnConfig) { cc.ConnectTimeout = cmp.Or(cc.ConnectTimeout, 5*time.Second) }
 
 // connect prepares the pools, each of its own size; lockWait is how long a statement of the main one waits for a lock.
 func (db *DB) connect(ctx context.Context, pc *pgxpool.Config, lockWait time.Duration) error {

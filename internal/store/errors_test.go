@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/claims"
+	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
@@ -142,6 +144,36 @@ func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
 	_, err = store.Open(t.Context(), store.Config{URL: "postgres://rubato:secret@host:port/"})
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "secret")
+}
+
+// TestAServerThatIsGoneWithoutAWordDoesNotHideTheNext names one that takes connections and never speaks, and behind it one that works.
+func TestAServerThatIsGoneWithoutAWordDoesNotHideTheNext(t *testing.T) {
+	t.Parallel()
+	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = silent.Close() }()
+	both, err := url.Parse(devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"}))
+	require.NoError(t, err)
+	query := both.Query()
+	_, port, err := net.SplitHostPort(silent.Addr().String())
+	require.NoError(t, err)
+	query.Set("host", "127.0.0.1,"+query.Get("host"))
+	query.Set("port", port+",5432")
+	query.Set("sslmode", "disable") // Else each server is asked twice.
+	both.RawQuery = query.Encode()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err = store.MigrateStatus(ctx, both.String())
+	require.NoError(t, err)
+
+	query.Set("connect_timeout", "1")
+	both.RawQuery = query.Encode()
+	db, err := store.Open(t.Context(), store.Config{URL: both.String()})
+	require.NoError(t, err)
+	defer db.Close()
+	ctx, cancel = context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	require.NoError(t, db.Ping(ctx), "the URL may ask for less patience")
 }
 
 func TestACutConnectionIsUnavailableOnceAndThenMended(t *testing.T) {

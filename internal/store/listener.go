@@ -55,7 +55,12 @@ func (l *Listener) Run(ctx context.Context, to Hearer) {
 }
 
 func (l *Listener) listen(ctx context.Context, to Hearer) error {
-	conn, err := pgx.Connect(ctx, l.url)
+	cc, err := pgx.ParseConfig(l.url)
+	if err != nil {
+		return fmt.Errorf("reading the database URL: %w", redactURL(err))
+	}
+	boundConnect(cc)
+	conn, err := pgx.ConnectConfig(ctx, cc)
 	if err != nil {
 		return fmt.Errorf("connecting: %w", redactURL(err))
 	}

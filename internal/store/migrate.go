@@ -163,6 +163,7 @@ func withProvider(ctx context.Context, url string, act func(*goose.Provider, *sq
 	if err != nil {
 		return fmt.Errorf("reading the database URL: %w", redactURL(err))
 	}
+	boundConnect(cc)
 	cc.RuntimeParams["lock_timeout"] = strconv.FormatInt(migrateLockWait.Milliseconds(), 10)
 	db := stdlib.OpenDB(*cc)
 	defer db.Close()
