@@ -81,8 +81,11 @@ func (c *calls) build(ctx context.Context, b waiting, s Started, sent time.Time)
 	return r, nil
 }
 
-// notSent is how a run ends whose request could not be made.
+// notSent is how a run ends whose request could not be made. That this worker lacks the key of a secret is no fault of the endpoint.
 func notSent(reason runs.Reason, err error) *runs.Outcome {
+	if errors.Is(err, secrets.ErrUnreadable) {
+		return &runs.Outcome{Status: runs.Skipped, Reason: runs.SecretsUnavailable, Error: "nothing was sent: " + err.Error()}
+	}
 	return &runs.Outcome{Status: runs.Failed, Reason: reason, Error: "nothing was sent: " + err.Error()}
 }
 

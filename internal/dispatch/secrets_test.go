@@ -208,6 +208,34 @@ func TestRunWithoutItsSecretsIsNotSentAndNoFailure(t *testing.T) {
 	require.EqualValues(t, 1, vault.asked.Load())
 }
 
+// TestRunWhoseSecretIsUnderAnotherKeyIsNoFailure has a worker with the keyring of another installation.
+func TestRunWhoseSecretIsUnderAnotherKeyIsNoFailure(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]func(*endpoints.Spec){
+		"Template": func(s *endpoints.Spec) { s.Headers = map[string]string{"X-Token": `{{secret "token"}}`} },
+		"Signing":  signed,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			s, target := b.safe(t), answering(t)
+			s.put(t, "token", canary)
+			s.key(t)
+			other, err := secrets.NewKeyring([]secrets.Key{{ID: "k2", Bytes: secrets.NewText(strings.Repeat("fedcba9876543210", 2))}})
+			require.NoError(t, err)
+			e := b.register(t, target, edit)
+			b.work(t, func(c *dispatch.Config) {
+				c.Secrets = secrets.NewVault(store.NewSecrets(s.db), other, slog.New(slog.DiscardHandler))
+			})
+
+			b.await(t, 1, `SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'secrets_unavailable' AND error LIKE 'nothing was sent: %"k1" is missing'`)
+
+			require.Empty(t, target.Requests())
+			require.Zero(t, b.state(t, e).FailureCount)
+		})
+	}
+}
+
 // slow is a vault that answers when it is given up, and tells that it was asked.
 type slow struct{ asked chan struct{} }
 
