@@ -48,6 +48,13 @@ func (c *clock) now() (time.Time, bool) {
 	return c.zero.Add(time.Since(c.base)), c.known
 }
 
+// latest returns what the database's time is at most.
+func (c *clock) latest() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.zero.Add(time.Since(c.base) + c.error)
+}
+
 // until returns how long it is to an instant of database time; negative when it has passed.
 func (c *clock) until(due time.Time) time.Duration {
 	now, _ := c.now()

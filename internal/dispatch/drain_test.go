@@ -92,7 +92,7 @@ func (d *standstill) Release(ctx context.Context, _ [16]byte, _ []claims.Claim) 
 	return 0, d.answer(ctx)
 }
 
-func (d *standstill) Start(ctx context.Context, _ [16]byte, _ []Start, _ time.Duration) ([]Started, error) {
+func (d *standstill) Start(ctx context.Context, _ Starting) ([]Started, error) {
 	return nil, d.answer(ctx)
 }
 

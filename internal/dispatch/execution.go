@@ -20,6 +20,14 @@ type Start struct {
 	Secrets   bool          // the run needs to know which version the secrets of its tenant have
 }
 
+// Starting asks for the starts of a batch.
+type Starting struct {
+	Worker  [16]byte
+	List    []Start
+	LockTTL time.Duration
+	Until   time.Time // in database time: carried out later, it starts nothing; zero: whenever
+}
+
 // Started is a live run. Instants are database time.
 type Started struct {
 	EndpointID  [16]byte

@@ -109,7 +109,9 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 	defer cancel()
 
 	sent := time.Now()
-	started, err := w.cfg.Executions.Start(ctx, w.id, startsOf(batch), w.cfg.Rules.LockTTL)
+	started, err := w.cfg.Executions.Start(ctx, Starting{
+		Worker: w.id, List: startsOf(batch), LockTTL: w.cfg.Rules.LockTTL, Until: w.clock.latest().Add(sendLimit),
+	})
 	tell := w.starts.note(err)
 	if err != nil {
 		// Whether the commit arrived is unknown, so nothing is sent. What did start is found when the next start of it is refused.

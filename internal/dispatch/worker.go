@@ -31,7 +31,7 @@ type Executions interface {
 	// Targets returns what the claims are to call, at the version that each claim names.
 	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*Target, error)
 	// Start makes live runs of claims whose time has come. It returns those whose token was unchanged; no other may be sent.
-	Start(ctx context.Context, worker [16]byte, list []Start, ttl time.Duration) ([]Started, error)
+	Start(ctx context.Context, s Starting) ([]Started, error)
 	// Own returns which of these starts are live in the worker's hands, for one that was not told.
 	Own(ctx context.Context, worker [16]byte, list []Start) ([]Started, error)
 	// Finish records finished runs and plans what follows. Answers to runs that were settled by somebody else change nothing.

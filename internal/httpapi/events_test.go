@@ -116,9 +116,9 @@ func (s *stack) worker(t *testing.T) (finish func(), run string) {
 	c := list[0]
 	executions := store.NewExecutions(s.db)
 	id := runs.NewID(c.Slot, c.EndpointID, c.Attempt)
-	started, err := executions.Start(t.Context(), me, []dispatch.Start{{
+	started, err := executions.Start(t.Context(), dispatch.Starting{Worker: me, LockTTL: time.Minute, List: []dispatch.Start{{
 		Claim: c, TenantID: store.DefaultTenant, RunID: id, Execution: time.Minute,
-	}}, time.Minute)
+	}}})
 	require.NoError(t, err)
 	require.Len(t, started, 1)
 	return func() {

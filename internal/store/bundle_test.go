@@ -154,7 +154,7 @@ func startsOf(list []claims.Claim) []dispatch.Start {
 
 func (b *bundle) start(t *testing.T, by worker, list ...claims.Claim) []dispatch.Started {
 	t.Helper()
-	started, err := b.executions.Start(t.Context(), by, startsOf(list), time.Minute)
+	started, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: by, List: startsOf(list), LockTTL: time.Minute})
 	require.NoError(t, err)
 	return started
 }

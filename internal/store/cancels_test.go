@@ -263,7 +263,7 @@ func TestASettlementSaysWhatSpokeForIt(t *testing.T) {
 			b.register(t, nil)
 			starts := startsOf([]claims.Claim{b.claimOne(t, worker{1})})
 			starts[0].Execution = time.Hour
-			_, err := b.executions.Start(t.Context(), worker{1}, starts, time.Minute)
+			_, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: worker{1}, List: starts, LockTTL: time.Minute})
 			require.NoError(t, err)
 			now := b.at(started.Add(tc.age))
 			b.beat(t, worker{1}, tc.state, now.Add(-tc.silence))

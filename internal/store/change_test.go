@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/claims"
+	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/governor"
@@ -153,7 +154,9 @@ func TestNoRunStartsAfterPauseHasReturned(t *testing.T) {
 		e := b.register(t, nil)
 		c := b.claimOne(t, me)
 		var race sync.WaitGroup
-		race.Go(func() { _, _ = b.executions.Start(t.Context(), me, startsOf([]claims.Claim{c}), time.Minute) })
+		race.Go(func() {
+			_, _ = b.executions.Start(t.Context(), dispatch.Starting{Worker: me, List: startsOf([]claims.Claim{c}), LockTTL: time.Minute})
+		})
 		race.Go(func() {
 			if _, err := b.service.Pause(t.Context(), tenant, e.ID, time.Time{}, ""); err != nil {
 				t.Error(err)
@@ -221,7 +224,7 @@ func TestAStartThatWaitedForAFinishIsCheckedAgain(t *testing.T) {
 	require.NoError(t, err)
 	again := make(chan int, 1)
 	go func() {
-		list, err := b.executions.Start(t.Context(), me, startsOf([]claims.Claim{c}), time.Minute)
+		list, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: me, List: startsOf([]claims.Claim{c}), LockTTL: time.Minute})
 		if err != nil {
 			t.Error(err)
 		}

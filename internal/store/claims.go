@@ -52,17 +52,13 @@ func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 // due takes the oldest, whoever's they are or of each tenant that is named.
 func (s *Claims) due(ctx context.Context, q dbsqlc.DBTX, r claims.Request) ([]dbsqlc.ScheduleClaimDueRow, error) {
 	lock, ahead, now := int32(r.LockTTL.Milliseconds()), r.Horizon.Milliseconds(), s.db.now() //nolint:gosec // Minutes at most.
-	var until *time.Time
-	if !r.Until.IsZero() {
-		until = &r.Until
-	}
 	if len(r.Tenants) == 0 {
 		return s.db.q.ScheduleClaimDue(ctx, q, dbsqlc.ScheduleClaimDueParams{
-			WorkerID: r.Worker, LockTtlMs: lock, Now: now, Until: until, HorizonMs: ahead, MaxRows: int32(r.Limit), //nolint:gosec // Bounded by the caller.
+			WorkerID: r.Worker, LockTtlMs: lock, Now: now, Until: optional(r.Until), HorizonMs: ahead, MaxRows: int32(r.Limit), //nolint:gosec // Bounded by the caller.
 		})
 	}
 	rows, err := s.db.q.ScheduleClaimShares(ctx, q, dbsqlc.ScheduleClaimSharesParams{
-		WorkerID: r.Worker, LockTtlMs: lock, Now: now, Until: until, HorizonMs: ahead, Share: int32(r.Share), TenantIds: r.Tenants, //nolint:gosec // Likewise.
+		WorkerID: r.Worker, LockTtlMs: lock, Now: now, Until: optional(r.Until), HorizonMs: ahead, Share: int32(r.Share), TenantIds: r.Tenants, //nolint:gosec // Likewise.
 	})
 	list := make([]dbsqlc.ScheduleClaimDueRow, len(rows))
 	for i, row := range rows {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -74,8 +73,9 @@ func (s *Executions) quarantine(ctx context.Context, id [16]byte) error {
 }
 
 // Start implements dispatch.Executions. Its statements travel together and are one transaction.
-func (s *Executions) Start(ctx context.Context, worker [16]byte, list []dispatch.Start, ttl time.Duration) ([]dispatch.Started, error) {
-	params := dbsqlc.LiveRunStartParams{WorkerID: worker, LockTtlMs: ttl.Milliseconds(), Now: s.db.now()}
+func (s *Executions) Start(ctx context.Context, r dispatch.Starting) ([]dispatch.Started, error) {
+	list := r.List
+	params := dbsqlc.LiveRunStartParams{WorkerID: r.Worker, LockTtlMs: r.LockTTL.Milliseconds(), Now: s.db.now(), Until: optional(r.Until)}
 	grow(len(list), &params.EndpointIds, &params.TenantIds, &params.RunIds)
 	grow(len(list), &params.Tokens, &params.ExecutionMs)
 	for _, l := range list {
@@ -96,7 +96,7 @@ func (s *Executions) Start(ctx context.Context, worker [16]byte, list []dispatch
 		},
 		func(q dbsqlc.DBTX) (err error) {
 			revoked, err = s.db.q.LiveRunTakeBack(ctx, q, dbsqlc.LiveRunTakeBackParams{
-				EndpointIds: params.EndpointIds, RunIds: params.RunIds, Tokens: params.Tokens, WorkerID: worker,
+				EndpointIds: params.EndpointIds, RunIds: params.RunIds, Tokens: params.Tokens, WorkerID: r.Worker,
 			})
 			return err
 		},

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/claims"
+	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/runs"
 )
@@ -29,6 +30,22 @@ func TestAStaleTokenChangesNothing(t *testing.T) {
 		require.Empty(t, b.start(t, first, stale))
 		require.Len(t, b.start(t, second, fresh), 1)
 		require.Empty(t, b.start(t, second, fresh), "a claim starts one run")
+	})
+	t.Run("StartsNothingTooLate", func(t *testing.T) { // The database stood still between the call and what it does with it.
+		t.Parallel()
+		b := setup(t)
+		b.register(t, nil)
+		c := b.claimOne(t, first)
+		sent := dispatch.Starting{Worker: first, List: startsOf([]claims.Claim{c}), LockTTL: time.Minute, Until: c.PlannedAt.Add(time.Second)}
+		b.at(sent.Until.Add(time.Microsecond))
+		started, err := b.executions.Start(t.Context(), sent)
+		require.NoError(t, err)
+		require.Empty(t, started)
+		require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))
+		b.at(sent.Until)
+		started, err = b.executions.Start(t.Context(), sent)
+		require.NoError(t, err)
+		require.Len(t, started, 1)
 	})
 	t.Run("StartsNothingUnderAnothersName", func(t *testing.T) {
 		t.Parallel()
@@ -183,7 +200,7 @@ func TestOneEndpointHasOneLiveRun(t *testing.T) {
 	const tries = 8
 	for range tries {
 		go func() {
-			list, err := b.executions.Start(t.Context(), me, startsOf([]claims.Claim{c}), time.Minute)
+			list, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: me, List: startsOf([]claims.Claim{c}), LockTTL: time.Minute})
 			if err != nil {
 				t.Error(err)
 			}

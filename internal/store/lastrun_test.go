@@ -24,7 +24,7 @@ func TestAStartKnowsOfTheRunBeforeWhereItAsks(t *testing.T) {
 		for i := range starts {
 			starts[i].Last = starts[i].Claim.EndpointID == asks.ID
 		}
-		started, err := b.executions.Start(t.Context(), me, starts, time.Minute)
+		started, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: me, List: starts, LockTTL: time.Minute})
 		require.NoError(t, err)
 		require.Len(t, started, 2)
 		found := map[[16]byte]dispatch.Started{}

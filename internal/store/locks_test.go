@@ -149,7 +149,7 @@ func TestLocksOfAClockThatWasAheadAreBroughtBack(t *testing.T) {
 		if endpoints.ID(c.EndpointID) == running.ID {
 			starts := startsOf([]claims.Claim{c})
 			starts[0].Execution = 10 * time.Minute
-			_, err := b.executions.Start(t.Context(), worker{1}, starts, time.Minute)
+			_, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: worker{1}, List: starts, LockTTL: time.Minute})
 			require.NoError(t, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/claims"
+	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/zombie"
 )
@@ -23,7 +24,7 @@ func TestARunOfHalfAnHourIsNobodyElses(t *testing.T) {
 	c := b.claimOne(t, me)
 	starts := startsOf([]claims.Claim{c})
 	starts[0].Execution = long
-	started, err := b.executions.Start(t.Context(), me, starts, time.Minute)
+	started, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: me, List: starts, LockTTL: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, started, 1)
 	held := []claims.Held{{RunID: started[0].RunID, Token: c.Token}}

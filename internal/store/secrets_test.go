@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/notices"
@@ -299,7 +300,7 @@ func TestStartKnowsEveryChangeThatHadReturned(t *testing.T) {
 	for i := range list {
 		list[i].Secrets = endpoints.ID(list[i].Claim.EndpointID) == e.ID
 	}
-	started, err := b.executions.Start(t.Context(), by, list, time.Minute)
+	started, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: by, List: list, LockTTL: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, started, 2)
 	for _, s := range started {

@@ -79,7 +79,7 @@ func (b *bundle) starting(t *testing.T, by worker, list []dispatch.Start) (done 
 	t.Helper()
 	done = make(chan error, 1)
 	go func() {
-		started, err := b.executions.Start(context.WithoutCancel(t.Context()), by, list, time.Minute)
+		started, err := b.executions.Start(context.WithoutCancel(t.Context()), dispatch.Starting{Worker: by, List: list, LockTTL: time.Minute})
 		if err == nil && len(started) != len(list) {
 			err = fmt.Errorf("%d of %d started", len(started), len(list))
 		}
@@ -212,7 +212,7 @@ func TestAStartWaitsForAChangeOfAnyOfItsEndpoints(t *testing.T) {
 		require.NoError(t, err)
 		started := make(chan []dispatch.Started, 1)
 		go func() {
-			list, err := b.executions.Start(context.WithoutCancel(t.Context()), worker{1}, startsOf(claimed), time.Minute)
+			list, err := b.executions.Start(context.WithoutCancel(t.Context()), dispatch.Starting{Worker: worker{1}, List: startsOf(claimed), LockTTL: time.Minute})
 			if err != nil {
 				t.Error(err)
 			}

@@ -123,7 +123,7 @@ func TestALiveRunIsLostOnlyOnAPositiveSignal(t *testing.T) {
 			me := worker{1}
 			starts := startsOf(b.claim(t, me, horizon))
 			starts[0].Execution = time.Hour
-			_, err := b.executions.Start(t.Context(), me, starts, time.Minute)
+			_, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: me, List: starts, LockTTL: time.Minute})
 			require.NoError(t, err)
 			now := b.at(started.Add(tc.age))
 			if tc.state != "" {
@@ -158,7 +158,7 @@ func TestAHeartbeatBetweenListAndSettleWins(t *testing.T) {
 	c := b.claimOne(t, worker{1})
 	starts := startsOf([]claims.Claim{c})
 	starts[0].Execution = time.Hour
-	started, err := b.executions.Start(t.Context(), worker{1}, starts, time.Minute)
+	started, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: worker{1}, List: starts, LockTTL: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, started, 1)
 	later := b.at(now.Add(61 * time.Second))
@@ -188,7 +188,7 @@ func TestAWorkerThatSpeaksUpBetweenListAndSettleWins(t *testing.T) {
 			now := b.at(noon())
 			starts := startsOf([]claims.Claim{b.claimOne(t, worker{1})})
 			starts[0].Execution = time.Hour
-			_, err := b.executions.Start(t.Context(), worker{1}, starts, time.Minute)
+			_, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: worker{1}, List: starts, LockTTL: time.Minute})
 			require.NoError(t, err)
 			b.beat(t, worker{1}, state, now)
 			later := b.at(now.Add(91 * time.Second))
@@ -413,7 +413,7 @@ func TestASurveyCountsWhatSilenceWouldSettle(t *testing.T) {
 		b.register(t, func(s *endpoints.Spec) { s.StartAt = now })
 		starts := startsOf(b.claim(t, by, horizon))
 		starts[0].Execution = time.Hour
-		started, err := b.executions.Start(t.Context(), by, starts, time.Minute)
+		started, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: by, List: starts, LockTTL: time.Minute})
 		require.NoError(t, err)
 		require.Len(t, started, 1)
 	}

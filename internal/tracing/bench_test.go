@@ -27,12 +27,12 @@ type instant struct {
 }
 
 // Start implements dispatch.Executions.
-func (s instant) Start(_ context.Context, _ [16]byte, list []dispatch.Start, _ time.Duration) ([]dispatch.Started, error) {
+func (s instant) Start(_ context.Context, r dispatch.Starting) ([]dispatch.Started, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	started := make([]dispatch.Started, len(list))
-	for i, l := range list {
+	started := make([]dispatch.Started, len(r.List))
+	for i, l := range r.List {
 		started[i] = dispatch.Started{RunID: l.RunID}
 	}
 	return started, nil
@@ -78,7 +78,7 @@ func TestRunsAreForgottenWhenTheyEnd(t *testing.T) {
 		return n
 	}
 	finish := dispatch.Finish{Runs: []runs.Run{{ID: runs.ID{1}, Outcome: runs.Outcome{Status: runs.Succeeded}}, {ID: runs.ID{9}}}}
-	_, err := good.Start(t.Context(), [16]byte{}, []dispatch.Start{{RunID: runs.ID{1}}, {RunID: runs.ID{2}}}, time.Minute)
+	_, err := good.Start(t.Context(), dispatch.Starting{List: []dispatch.Start{{RunID: runs.ID{1}}, {RunID: runs.ID{2}}}})
 	require.NoError(t, err)
 	require.Equal(t, 2, left(good))
 	_, err = good.Finish(t.Context(), finish)
@@ -87,7 +87,7 @@ func TestRunsAreForgottenWhenTheyEnd(t *testing.T) {
 	good.Dropped(runs.ID{2})
 	require.Zero(t, left(good))
 
-	_, err = bad.Start(t.Context(), [16]byte{}, []dispatch.Start{{RunID: runs.ID{1}}}, time.Minute)
+	_, err = bad.Start(t.Context(), dispatch.Starting{List: []dispatch.Start{{RunID: runs.ID{1}}}})
 	require.Error(t, err)
 	require.Zero(t, left(bad), "what did not start is not followed")
 	_, _, err = NewClaims(p, instant{err: errors.New("away")}).ClaimDue(t.Context(), claims.Request{})
@@ -108,7 +108,7 @@ func TestUnsampledRunsSayItToTheTarget(t *testing.T) {
 	t.Parallel()
 	p, out := record(t, sdktrace.NeverSample())
 	r := NewRuns(p, instant{})
-	_, err := r.Start(t.Context(), [16]byte{}, []dispatch.Start{{RunID: runs.ID{1, 15: 2}}}, time.Minute)
+	_, err := r.Start(t.Context(), dispatch.Starting{List: []dispatch.Start{{RunID: runs.ID{1, 15: 2}}}})
 	require.NoError(t, err)
 	parent, done := r.Request(runs.ID{1, 15: 2}, egress.Request{Method: "GET", URL: "https://a.example/"})
 	done(egress.Response{StatusCode: 200}, nil)
@@ -139,7 +139,7 @@ func BenchmarkRun(b *testing.B) {
 				n++
 				binary.BigEndian.PutUint64(starts[0].RunID[:], n)
 				ended[0].ID = starts[0].RunID
-				_, _ = store.Start(b.Context(), [16]byte{}, starts, time.Minute)
+				_, _ = store.Start(b.Context(), dispatch.Starting{List: starts})
 				if tracer != nil {
 					_, done := tracer.Request(starts[0].RunID, q)
 					done(egress.Response{StatusCode: 200}, nil)

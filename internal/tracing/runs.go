@@ -36,21 +36,21 @@ func NewRuns(p *Provider, s dispatch.Executions) *Runs {
 }
 
 // Start implements dispatch.Executions.
-func (r *Runs) Start(ctx context.Context, worker [16]byte, list []dispatch.Start, ttl time.Duration) ([]dispatch.Started, error) {
+func (r *Runs) Start(ctx context.Context, s dispatch.Starting) ([]dispatch.Started, error) {
 	began := time.Now()
-	ctx, commit := r.tracer.Start(ctx, "start runs", trace.WithNewRoot(), trace.WithAttributes(attribute.Int("rubato.batch.size", len(list))))
-	started, err := r.Executions.Start(ctx, worker, list, ttl)
+	ctx, commit := r.tracer.Start(ctx, "start runs", trace.WithNewRoot(), trace.WithAttributes(attribute.Int("rubato.batch.size", len(s.List))))
+	started, err := r.Executions.Start(ctx, s)
 	end(commit, err)
 	if err != nil {
 		return nil, err
 	}
-	asked := make(map[runs.ID]dispatch.Start, len(list))
-	for _, s := range list {
-		asked[s.RunID] = s
+	asked := make(map[runs.ID]dispatch.Start, len(s.List))
+	for _, one := range s.List {
+		asked[one.RunID] = one
 	}
 	ended := time.Now()
-	for _, s := range started {
-		r.begin(asked[s.RunID], step{name: "start", began: began, ended: ended, commit: commit.SpanContext()})
+	for _, run := range started {
+		r.begin(asked[run.RunID], step{name: "start", began: began, ended: ended, commit: commit.SpanContext()})
 	}
 	return started, nil
 }

@@ -85,9 +85,9 @@ func setupFor(t *testing.T, limit time.Duration) *world {
 	if list[1].PlannedAt.Before(first.PlannedAt) {
 		first = list[1]
 	}
-	started, err := w.executions.Start(t.Context(), dead, []dispatch.Start{{
+	started, err := w.executions.Start(t.Context(), dispatch.Starting{Worker: dead, LockTTL: time.Minute, List: []dispatch.Start{{
 		Claim: first, TenantID: store.DefaultTenant, RunID: runs.NewID(first.Slot, first.EndpointID, 1), Execution: limit,
-	}}, time.Minute)
+	}}})
 	require.NoError(t, err)
 	require.Len(t, started, 1)
 	w.run, w.token = started[0], first.Token

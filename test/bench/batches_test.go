@@ -113,7 +113,7 @@ func (s *stores) claim(b *testing.B) []dispatch.Start {
 
 func (s *stores) start(b *testing.B, list []dispatch.Start) {
 	b.Helper()
-	started, err := s.executions.Start(b.Context(), s.worker, list, time.Minute)
+	started, err := s.executions.Start(b.Context(), dispatch.Starting{Worker: s.worker, List: list, LockTTL: time.Minute})
 	require.NoError(b, err)
 	require.Len(b, started, len(list))
 }

@@ -127,12 +127,12 @@ func (w *work) Targets(_ context.Context, list []claims.Claim) (map[[16]byte]*di
 }
 
 // Start implements dispatch.Executions.
-func (w *work) Start(_ context.Context, _ [16]byte, list []dispatch.Start, ttl time.Duration) ([]dispatch.Started, error) {
+func (w *work) Start(_ context.Context, r dispatch.Starting) ([]dispatch.Started, error) {
 	now := time.Now().Round(0)
-	started := make([]dispatch.Started, len(list))
-	for i, s := range list {
+	started := make([]dispatch.Started, len(r.List))
+	for i, s := range r.List {
 		started[i] = dispatch.Started{
-			EndpointID: s.Claim.EndpointID, TenantID: s.TenantID, RunID: s.RunID, StartedAt: now, LockedUntil: now.Add(ttl),
+			EndpointID: s.Claim.EndpointID, TenantID: s.TenantID, RunID: s.RunID, StartedAt: now, LockedUntil: now.Add(r.LockTTL),
 		}
 	}
 	return started, nil

@@ -169,7 +169,7 @@ func (w *world) startCall(by *worker, list []claims.Claim) *call {
 	return &call{
 		name: "start by " + short(by.id),
 		run: func(ctx context.Context, s *stores) (err error) {
-			told, err = s.executions.Start(ctx, by.id, starts, lockTTL)
+			told, err = s.executions.Start(ctx, dispatch.Starting{Worker: by.id, List: starts, LockTTL: lockTTL})
 			slices.SortFunc(told, func(a, b dispatch.Started) int { return bytes.Compare(a.EndpointID[:], b.EndpointID[:]) })
 			return err
 		},

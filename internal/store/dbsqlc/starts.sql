@@ -13,7 +13,7 @@ FROM unnest(sqlc.arg('shards')::int[]) AS shard;
 -- name: LiveRunStart :many
 -- Starts claims whose time has come: a live row for each one whose token is unchanged, whose lock is not over, and which is due up to
 -- 50 ms from now, whatever the worker takes the time to be. What does not come back was revoked, has a live run, or is early by a clock
--- that was set back, and must not be sent. A start may be committed a little before its due time, so that the request can leave at the
+-- that was set back, and must not be sent. Carried out after its time, it starts nothing: no request would leave so long after it was asked for. A start may be committed a little before its due time, so that the request can leave at the
 -- due time itself; the run counts from there. The rows are looked up one by one, by their key: a planner that takes few rows to be
 -- claimed would otherwise read all that are, once for each start.
 WITH clock AS MATERIALIZED (
@@ -39,6 +39,7 @@ WHERE s.claim_token = w.token
   AND s.claimed_by = sqlc.arg('worker_id')::uuid
   AND s.due_at > clock.now
   AND s.planned_at <= clock.now + interval '50 ms'
+  AND clock.now <= coalesce(sqlc.narg('until')::timestamptz, 'infinity'::timestamptz)
 ON CONFLICT DO NOTHING
 RETURNING endpoint_id, run_id, tenant_id, started_at, locked_until;
 

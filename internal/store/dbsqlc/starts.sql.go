@@ -69,7 +69,7 @@ func (q *Queries) LiveRunListOwn(ctx context.Context, db DBTX, arg LiveRunListOw
 
 const liveRunStart = `-- name: LiveRunStart :many
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($8::timestamptz, clock_timestamp()) AS now
+    SELECT coalesce($9::timestamptz, clock_timestamp()) AS now
 )
 INSERT INTO live_runs (endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at,
                        deadline_at, locked_until)
@@ -91,6 +91,7 @@ WHERE s.claim_token = w.token
   AND s.claimed_by = $7::uuid
   AND s.due_at > clock.now
   AND s.planned_at <= clock.now + interval '50 ms'
+  AND clock.now <= coalesce($8::timestamptz, 'infinity'::timestamptz)
 ON CONFLICT DO NOTHING
 RETURNING endpoint_id, run_id, tenant_id, started_at, locked_until
 `
@@ -103,6 +104,7 @@ type LiveRunStartParams struct {
 	RunIds      []UUID
 	ExecutionMs []int64
 	WorkerID    UUID
+	Until       *time.Time
 	Now         *time.Time
 }
 
@@ -116,7 +118,7 @@ type LiveRunStartRow struct {
 
 // Starts claims whose time has come: a live row for each one whose token is unchanged, whose lock is not over, and which is due up to
 // 50 ms from now, whatever the worker takes the time to be. What does not come back was revoked, has a live run, or is early by a clock
-// that was set back, and must not be sent. A start may be committed a little before its due time, so that the request can leave at the
+// that was set back, and must not be sent. Carried out after its time, it starts nothing: no request would leave so long after it was asked for. A start may be committed a little before its due time, so that the request can leave at the
 // due time itself; the run counts from there. The rows are looked up one by one, by their key: a planner that takes few rows to be
 // claimed would otherwise read all that are, once for each start.
 func (q *Queries) LiveRunStart(ctx context.Context, db DBTX, arg LiveRunStartParams) ([]LiveRunStartRow, error) {
@@ -128,6 +130,7 @@ func (q *Queries) LiveRunStart(ctx context.Context, db DBTX, arg LiveRunStartPar
 		arg.RunIds,
 		arg.ExecutionMs,
 		arg.WorkerID,
+		arg.Until,
 		arg.Now,
 	)
 	if err != nil {
