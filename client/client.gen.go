@@ -3206,6 +3206,8 @@ type ClientInterface interface {
 
 	// GetReadiness Whether the server can do its work
 	//
+	// Where it cannot, the answer is a 503 with the code `not_ready`, and `errors` names each check that fails.
+	//
 	// Corresponds with GET /readyz (the `GetReadiness` operationId).
 	GetReadiness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3886,6 +3888,8 @@ func (c *Client) GetContract(ctx context.Context, reqEditors ...RequestEditorFn)
 }
 
 // GetReadiness Whether the server can do its work
+//
+// Where it cannot, the answer is a 503 with the code `not_ready`, and `errors` names each check that fails.
 //
 // Corresponds with GET /readyz (the `GetReadiness` operationId).
 func (c *Client) GetReadiness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8506,6 +8510,8 @@ type ClientWithResponsesInterface interface {
 	GetContractWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetContractResponse, error)
 
 	// GetReadinessWithResponse Whether the server can do its work
+	//
+	// Where it cannot, the answer is a 503 with the code `not_ready`, and `errors` names each check that fails.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16584,6 +16590,8 @@ func (c *ClientWithResponses) GetContractWithResponse(ctx context.Context, reqEd
 }
 
 // GetReadinessWithResponse Whether the server can do its work
+//
+// Where it cannot, the answer is a 503 with the code `not_ready`, and `errors` names each check that fails.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -10,6 +10,9 @@ import (
 	"rubato/internal/httpapi/api"
 )
 
+// codeNotReady is the code of the problem that answers /readyz. Its reason is logged by whoever asks the checks, not by each probe.
+const codeNotReady = "not_ready"
+
 // GetHealth answers that the process is alive.
 func (s *Server) GetHealth(context.Context, api.GetHealthRequestObject) (api.GetHealthResponseObject, error) {
 	return api.GetHealth200JSONResponse{Status: "ok"}, nil

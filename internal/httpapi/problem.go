@@ -145,7 +145,7 @@ func (s *Server) log(c echo.Context, err error, p api.Problem, id string) {
 	switch {
 	case p.Status < http.StatusInternalServerError:
 		return
-	case clientGone(ctx): // Nothing is wrong with us.
+	case clientGone(ctx), p.Code == codeNotReady: // Nothing is wrong with us; or what is has been logged once, when it came to be so.
 		level = slog.LevelDebug
 	case p.Status == http.StatusServiceUnavailable:
 		level = slog.LevelWarn

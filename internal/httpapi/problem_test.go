@@ -175,6 +175,7 @@ func TestHealth(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, a.status)
 	require.Contains(t, string(a.body), `"field":"database"`)
 	require.Contains(t, string(a.body), "the database does not answer, since noon")
+	require.Contains(t, s.logs.String(), `level=DEBUG msg="request failed"`, "a probe asks every second: its answer is no news")
 	require.NotContains(t, string(a.body), "db.internal")
 	require.Equal(t, "ok", s.call("GET", "/healthz", "").is(http.StatusOK)["status"])
 	require.Equal(t, api.OpenAPI(), string(s.call("GET", "/openapi.yaml", "").body))
