@@ -21,10 +21,10 @@ var (
 )
 
 // TestEveryCommandOfTheGuidesWorks runs the shell of each guide, in the order of the text, against a server with the demo: one script for a
-// guide, in one shell session after the other, so that a variable of a block is there in the next one.
+// guide, in one shell session after the other, so that a variable of a block is there in the next one. What their index says to do first is
+// done first.
 func TestEveryCommandOfTheGuidesWorks(t *testing.T) {
 	t.Parallel()
-	target := startTarget(t)
 	home := t.TempDir()
 	startDev(t, home, newDatabase(t), true)
 	t.Run("guides", func(t *testing.T) {
@@ -32,7 +32,6 @@ func TestEveryCommandOfTheGuidesWorks(t *testing.T) {
 			Dir: writeScripts(t), RequireExplicitExec: true, RequireUniqueNames: true,
 			Setup: func(e *testscript.Env) error {
 				e.Setenv("XDG_DATA_HOME", home)
-				e.Setenv("TARGET", target)
 				return nil
 			},
 		})
@@ -45,6 +44,10 @@ func writeScripts(t *testing.T) string {
 	pages, err := filepath.Glob(filepath.Join(guides, "*.md"))
 	require.NoError(t, err)
 	dir := t.TempDir()
+	index, err := os.ReadFile(filepath.Join(guides, "README.md"))
+	require.NoError(t, err)
+	first := shellBlock.FindStringSubmatch(string(index))
+	require.NotNil(t, first, "the index of the guides says how to find their target")
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
@@ -56,20 +59,20 @@ func writeScripts(t *testing.T) string {
 		require.Equal(t, strings.Count(string(text), "```sh\n"), len(blocks), page)
 		require.Equal(t, strings.Count(string(text), "<!-- prints"), len(printed.FindAllString(string(text), -1)), page)
 		require.GreaterOrEqual(t, len(blocks), 3, page)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".txtar"), []byte(script(blocks)), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".txtar"), []byte(script(first[1], blocks)), 0o600))
 	}
 	return dir
 }
 
-// script returns the script of a guide: each block is sourced after those before it have left their variables.
-func script(blocks [][]string) string {
+// script returns the script of a guide: each block runs after what is to be done first, and after those before it have left their variables.
+func script(first string, blocks [][]string) string {
 	var commands, files strings.Builder
 	for i, block := range blocks {
 		fmt.Fprintf(&commands, "# Block %d.\nexec sh -e block-%d.sh\n", i+1, i+1)
 		for _, pattern := range printed.FindAllStringSubmatch(block[2], -1) {
 			fmt.Fprintf(&commands, "stdout '%s'\n", strings.ReplaceAll(pattern[1], "'", "''"))
 		}
-		fmt.Fprintf(&files, "-- block-%d.sh --\nif [ -e variables ]; then . ./variables; fi\n%sprintf 'run=%%s\\n' \"$run\" > variables\n", i+1, block[1])
+		fmt.Fprintf(&files, "-- block-%d.sh --\nif [ -e variables ]; then . ./variables; fi\n%s%sprintf 'run=%%s\\n' \"$run\" > variables\n", i+1, first, block[1])
 	}
 	return commands.String() + files.String()
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -35,36 +32,15 @@ func TestOffline(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/offline", RequireExplicitExec: true, RequireUniqueNames: true})
 }
 
-// startTarget serves something to call until the test ends: /ok answers 200, /bad 500, /busy that it is to be left alone for five minutes,
-// /hang when the caller has gone, /echo with what it was asked, /token with an access token.
+// startTarget serves something to call until the test ends: /ok answers 200, /bad 500, /hang when the caller has gone.
 func startTarget(t *testing.T) (url string) {
 	t.Helper()
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/bad":
 			w.WriteHeader(http.StatusInternalServerError)
-		case "/busy":
-			w.Header().Set("Retry-After", "300")
-			w.WriteHeader(http.StatusTooManyRequests)
-		case "/report": // Its rows are late, and it says so with a success.
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write([]byte(`{"state":"degraded","rows":0,"user":{"token":"tok_4711"}}`))
-			return
-		case "/feed": // The same all day.
-			http.ServeContent(w, r, "feed.txt", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), strings.NewReader("news of the day"))
-			return
-		case "/retired":
-			w.Header().Set("Rubato-Stop", "moved to /v2")
 		case "/hang":
 			<-r.Context().Done()
-		case "/token":
-			_, _ = w.Write([]byte(`{"access_token":"an-access-token","token_type":"Bearer","expires_in":3600}`))
-			return
-		}
-		if strings.HasPrefix(r.URL.Path, "/echo") {
-			asked, _ := io.ReadAll(r.Body)
-			_, _ = fmt.Fprintf(w, "%s %s\nAuthorization: %s\n%s\n", r.Method, r.RequestURI, r.Header.Get("Authorization"), asked)
-			return
 		}
 		_, _ = w.Write([]byte("hello"))
 	}))

@@ -8,7 +8,8 @@ import (
 )
 
 // demoTarget is what the demo's endpoints call: a small service whose answers change, so that there is something to see. Every
-// route counts its requests, and the count alone decides the answer, but for the load, which follows the clock.
+// route counts its requests, and the count alone decides the answer, but for the load, which follows the clock. Below [guidesPath] it is what the
+// guides call.
 func demoTarget() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /heartbeat", counted(func(w http.ResponseWriter, n int64) {
@@ -25,6 +26,7 @@ func demoTarget() http.Handler {
 	mux.HandleFunc("POST /orders", counted(func(w http.ResponseWriter, n int64) {
 		reply(w, http.StatusAccepted, map[string]any{"order": 1000 + n})
 	}))
+	mux.Handle(guidesPath+"/", guideTarget())
 	return mux
 }
 

@@ -1,0 +1,54 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// guidesPath is where the demo's target serves what the guides call.
+const guidesPath = "/guides"
+
+// guideTarget is the service that the guides in docs/guides speak of: it is well, ill, busy or slow by its path alone, so that whoever pastes
+// their commands sees what they say. It answers everything else with a greeting.
+func guideTarget() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { greet(w, http.StatusOK) })
+	mux.HandleFunc("/bad", func(w http.ResponseWriter, _ *http.Request) { greet(w, http.StatusInternalServerError) })
+	mux.HandleFunc("/busy", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "300")
+		greet(w, http.StatusTooManyRequests)
+	})
+	mux.HandleFunc("/hang", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	mux.HandleFunc("/retired", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Rubato-Stop", "moved to /v2")
+		greet(w, http.StatusOK)
+	})
+	mux.HandleFunc("/report", func(w http.ResponseWriter, _ *http.Request) { // Its rows are late, and it says so with a success.
+		reply(w, http.StatusOK, map[string]any{"state": "degraded", "rows": 0, "user": map[string]any{"token": "tok_4711"}})
+	})
+	mux.HandleFunc("/feed", func(w http.ResponseWriter, r *http.Request) { // The same all day.
+		http.ServeContent(w, r, "feed.txt", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), strings.NewReader("news of the day"))
+	})
+	mux.HandleFunc("/token", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, map[string]any{"access_token": "an-access-token", "token_type": "Bearer", "expires_in": 3600})
+	})
+	mux.HandleFunc("/echo", echo)
+	mux.HandleFunc("/echo/", echo)
+	return http.StripPrefix(guidesPath, mux)
+}
+
+func greet(w http.ResponseWriter, status int) {
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, "hello") // A caller that went away needs no answer.
+}
+
+// echo answers with what it was asked.
+func echo(w http.ResponseWriter, r *http.Request) {
+	asked, _ := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = fmt.Fprintf(w, "%s %s\nAuthorization: %s\n%s\n", r.Method, r.URL.RequestURI(), r.Header.Get("Authorization"), asked) //nolint:gosec // It is plain text, and says so.
+}
