@@ -208,7 +208,10 @@ func (r *remote) endpointID(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	if len(found.Items) == 0 {
-		return "", &client.Problem{Status: http.StatusNotFound, Code: "not_found", Detail: "there is no endpoint with the key " + name}
+		return "", &client.Problem{
+			Type: "about:blank", Title: http.StatusText(http.StatusNotFound), Status: http.StatusNotFound,
+			Code: "not_found", Detail: "there is no endpoint with the key " + name,
+		}
 	}
 	return found.Items[0].ID, nil
 }
