@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/robfig/cron/v3"
 )
 
 // Words says in words when an expression fires, such as "at 09:00, on Monday to Friday". It is empty where the expression is none. What
@@ -21,18 +23,18 @@ func Words(expression string) string {
 		parts = append(parts, days)
 	}
 	if !anyValue(texts[atMonth]) {
-		parts = append(parts, "in "+valueWords(texts[atMonth], monthName))
+		parts = append(parts, "in "+valueWords(atMonth, texts[atMonth], monthName))
 	}
 	return strings.Join(parts, ", ")
 }
 
 func anyValue(text string) bool { return text == "*" || text == "?" }
 
-// step returns the n of */n.
-func step(text string) (int, bool) {
+// step returns the n of */n where every n is what it means, from one whole to the next: */45 is minute 0 and 45, not every 45 minutes.
+func step(text string, whole int) (int, bool) {
 	rest, found := strings.CutPrefix(text, "*/")
 	n, err := strconv.Atoi(rest)
-	return n, found && err == nil && n > 1
+	return n, found && err == nil && n > 1 && whole%n == 0
 }
 
 // numbers returns the values of a plain list of them, such as 0,30.
@@ -71,10 +73,10 @@ func clockWords(second, minute, hour string) string {
 	case anyValue(second):
 		return "every second of " + strings.TrimPrefix(words, "at ")
 	}
-	if n, is := step(second); is {
+	if n, is := step(second, 60); is {
 		return fmt.Sprintf("every %d seconds of %s", n, strings.TrimPrefix(words, "at "))
 	}
-	return "at second " + valueWords(second, plainName) + " of " + strings.TrimPrefix(words, "at ")
+	return "at second " + valueWords(atSecond, second, plainName) + " of " + strings.TrimPrefix(words, "at ")
 }
 
 func clockTime(h, m, s int) string {
@@ -86,16 +88,16 @@ func clockTime(h, m, s int) string {
 
 func minuteWords(minute, hour string) string {
 	during := hourWords(hour)
-	if n, is := step(minute); is {
+	if n, is := step(minute, 60); is {
 		return strings.TrimSpace(fmt.Sprintf("every %d minutes %s", n, during))
 	}
 	switch {
 	case anyValue(minute):
 		return strings.TrimSpace("every minute " + during)
 	case during == "":
-		return "at minute " + valueWords(minute, plainName) + " of every hour"
+		return "at minute " + valueWords(atMinute, minute, plainName) + " of every hour"
 	default:
-		return "at minute " + valueWords(minute, plainName) + " " + during
+		return "at minute " + valueWords(atMinute, minute, plainName) + " " + during
 	}
 }
 
@@ -104,30 +106,40 @@ func hourWords(hour string) string {
 	if anyValue(hour) {
 		return ""
 	}
-	if n, is := step(hour); is {
+	if n, is := step(hour, 24); is {
 		return fmt.Sprintf("of every hour that %d divides", n)
 	}
-	return "of hour " + valueWords(hour, plainName)
+	return "of hour " + valueWords(atHour, hour, plainName)
 }
 
 // dayWords says on which days; empty: on all of them. Where both fields are restricted, either of them is enough.
 func dayWords(dayOfMonth, dayOfWeek string) string {
 	var parts []string
-	if !anyValue(dayOfMonth) {
-		parts = append(parts, "on "+valueWords(dayOfMonth, dayName))
+	if restricts(atDayOfMonth, dayOfMonth) {
+		parts = append(parts, "on "+valueWords(atDayOfMonth, dayOfMonth, dayName))
 	}
-	if !anyValue(dayOfWeek) {
-		parts = append(parts, "on "+valueWords(dayOfWeek, weekdayName))
-	}
-	either := strings.HasPrefix(dayOfMonth, "*") || strings.HasPrefix(dayOfWeek, "*")
-	if len(parts) == 2 && either { // */2 counts as unrestricted beside the other one, so that both must hold.
-		return strings.Join(parts, " that is also ")
+	if restricts(atDayOfWeek, dayOfWeek) {
+		parts = append(parts, "on "+valueWords(atDayOfWeek, dayOfWeek, weekdayName))
 	}
 	return strings.Join(parts, " or ")
 }
 
+// restricts reports whether a field of days that can be read leaves some days to the other one: */2 does, a star among other values does not.
+func restricts(place int, text string) bool {
+	said, err := fields[place].parse(text, [16]byte{})
+	return err == nil && said.bits&star == 0
+}
+
+// last returns the last value of the field; Sunday counts as the first of its week.
+func (f *field) last() int {
+	if f.kind == cron.Dow {
+		return sunday - 1
+	}
+	return f.max
+}
+
 // valueWords says the values of one field: a list of values, ranges and steps.
-func valueWords(text string, name func(string) string) string {
+func valueWords(place int, text string, name func(string) string) string {
 	var list []string
 	for part := range strings.SplitSeq(text, ",") {
 		if part == "" {
@@ -137,6 +149,8 @@ func valueWords(text string, name func(string) string) string {
 		from, to, ranged := strings.Cut(values, "-")
 		words := name(values)
 		switch {
+		case anyValue(values) && stepped:
+			words = name(strconv.Itoa(fields[place].min)) + " to " + name(strconv.Itoa(fields[place].last()))
 		case anyValue(values):
 			words = "any"
 		case ranged && !strings.HasPrefix(values, "L") && !strings.HasPrefix(values, "H"):
