@@ -137,12 +137,12 @@ type heard struct {
 	sent time.Time // when it was asked
 }
 
-// until returns the database's time at so much after an instant of this process, or a moment after it; zero as long as nothing is known.
-func (h heard) until(sent time.Time, after time.Duration) time.Time {
+// at returns the database's time at an instant of this process, or a moment after it; zero as long as nothing is known.
+func (h heard) at(instant time.Time) time.Time {
 	if h.now.IsZero() {
 		return time.Time{}
 	}
-	return h.now.Add(sent.Sub(h.sent) + after)
+	return h.now.Add(instant.Sub(h.sent))
 }
 
 // claimOnce claims one batch, of as many as limit; more then tells whether it came back full, which means that more may be due. It asks
@@ -153,20 +153,19 @@ func (h heard) until(sent time.Time, after time.Duration) time.Time {
 func (c *Claimer) claimOnce(ctx context.Context) (limit int, err error) {
 	room, horizon := c.cfg.Taker.Room()
 	limit = max(0, min(room, maxBatch))
-	wait := c.cfg.Rules.LockTTL / 4 // A longer claim eats up its own lock.
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
+	givenUp := time.Now().Add(c.cfg.Rules.LockTTL / 4) // A longer claim eats up its own lock.
+	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), givenUp)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastClaim, cancel) })()
 	ctx = limited
 
-	r := Request{Worker: c.cfg.Worker, Limit: limit, Horizon: horizon, LockTTL: c.cfg.Rules.LockTTL}
+	r := Request{Worker: c.cfg.Worker, Limit: limit, Horizon: horizon, LockTTL: c.cfg.Rules.LockTTL, Until: c.heard.at(givenUp)}
 	if c.crowd.left || limit == 0 {
 		if err := c.share(ctx, &r); err != nil {
 			return limit, err
 		}
 	}
 	sent := time.Now()
-	r.Until = c.heard.until(sent, wait)
 	list, now, err := c.cfg.Store.ClaimDue(ctx, r)
 	if err != nil {
 		return limit, fmt.Errorf("claiming up to %d due endpoints: %w", r.Limit, err)

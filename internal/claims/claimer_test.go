@@ -37,6 +37,7 @@ type fakeStore struct {
 	requests []claims.Request
 	at       []time.Time // of the requests
 	beats    []time.Time
+	look     func()      // before it tells whose endpoints are due
 	tenants  [][16]byte  // with something due
 	looks    []time.Time // when it was asked for them
 }
@@ -54,6 +55,9 @@ func (s *fakeStore) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Cl
 
 // DueTenants answers by the field, and nobody without it.
 func (s *fakeStore) DueTenants(context.Context, time.Duration) ([][16]byte, error) {
+	if s.look != nil {
+		s.look()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looks = append(s.looks, time.Now())
@@ -169,27 +173,38 @@ func TestTheClaimerPollsWithJitter(t *testing.T) {
 // does with a claim after the worker has given it up must be nothing, and only the database itself knows when that is.
 func TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const ahead = time.Hour
-		var gaveUp []time.Time
-		store := &fakeStore{ahead: ahead}
-		store.claim = func(ctx context.Context, _ claims.Request) ([]claims.Claim, error) {
-			if store.asked() == 1 {
-				return nil, nil
-			}
-			<-ctx.Done()
-			gaveUp = append(gaveUp, time.Now())
-			return nil, ctx.Err()
-		}
-		_, stop := runClaimer(t, store, &fakeTaker{room: 7})
-		time.Sleep(40 * time.Second)
-		stop()
-		require.Zero(t, store.requests[0].Until, "nothing is known of the database's clock")
-		require.Len(t, gaveUp, 3)
-		for i, at := range gaveUp[:2] { // The last one was given up sooner, as the claimer ended.
-			require.Equal(t, at.Add(ahead), store.requests[1+i].Until)
-		}
-	})
+	for name, c := range map[string]struct {
+		first   []claims.Claim // what the first claim finds
+		looking time.Duration
+	}{
+		"AskedAtOnce":       {},
+		"AskedAfterLooking": {first: make([]claims.Claim, 7), looking: 4 * time.Second}, // All there is room for is due: somebody's turn comes next.
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const ahead = time.Hour
+				var gaveUp []time.Time
+				store := &fakeStore{ahead: ahead, look: func() { time.Sleep(c.looking) }}
+				store.claim = func(ctx context.Context, _ claims.Request) ([]claims.Claim, error) {
+					if store.asked() == 1 {
+						return c.first, nil
+					}
+					<-ctx.Done()
+					gaveUp = append(gaveUp, time.Now())
+					return nil, ctx.Err()
+				}
+				_, stop := runClaimer(t, store, &fakeTaker{room: 7})
+				time.Sleep(40 * time.Second)
+				stop()
+				require.Zero(t, store.requests[0].Until, "nothing is known of the database's clock")
+				require.Len(t, gaveUp, 3)
+				for i, at := range gaveUp[:2] { // The last one was given up sooner, as the claimer ended.
+					require.Equal(t, at.Add(ahead), store.requests[1+i].Until)
+				}
+			})
+		})
+	}
 }
 
 // TestTheEndDoesNotWaitLongForAClaim ends a claimer whose claim is under way, and which nothing answers.
