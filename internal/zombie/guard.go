@@ -32,9 +32,6 @@ func (g *guard) lapsed(now time.Time) bool {
 	if g.since.IsZero() || now.Sub(g.seen) <= g.settle/2 {
 		return false
 	}
-	g.forget()
+	g.since = time.Time{}
 	return true
 }
-
-// forget takes in that nobody watches: what was there before has not lasted since.
-func (g *guard) forget() { g.since = time.Time{} }

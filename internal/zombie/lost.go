@@ -30,8 +30,7 @@ func (s *Sweeper) settleGone(ctx context.Context) error {
 				"silent", survey.Silent, "live", survey.Live)
 		}
 	} else {
-		s.guard.forget()
-		s.metrics.holds(false, 0)
+		s.metrics.holds(false, 0) // The guard forgets by itself: distrust lasts for a settle period.
 	}
 	return s.settleLost(ctx, search)
 }
