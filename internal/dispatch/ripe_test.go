@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -117,7 +118,7 @@ func TestTheQueueForgetsNothingAndBreaksNoBound(t *testing.T) {
 		var under []waiting // way
 		added := 0
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
-			switch rapid.IntRange(0, 4).Draw(rt, "step") {
+			switch rapid.IntRange(0, 5).Draw(rt, "step") {
 			case 0:
 				target := tenantOf(rapid.Byte().Draw(rt, "tenant"), rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "host"))
 				n := rapid.IntRange(1, 30).Draw(rt, "number")
@@ -135,16 +136,15 @@ func TestTheQueueForgetsNothingAndBreaksNoBound(t *testing.T) {
 			case 4:
 				late, parked := q.hopeless(start, -1)
 				added -= len(late) + len(parked)
+			case 5:
+				n := min(len(under), rapid.IntRange(0, 20).Draw(rt, "back"))
+				q.putBack(under[:n])
+				under = under[n:]
 			}
 			if len(under) > slots {
 				rt.Fatalf("%d slots are taken", len(under))
 			}
-			hosts := map[string]int{}
-			for _, w := range under {
-				if hosts[w.target.Host]++; w.target.Host != "" && q.ripe.perHost > 0 && hosts[w.target.Host] > q.ripe.perHost {
-					rt.Fatalf("too many at %s", w.target.Host)
-				}
-			}
+			checkHolders(rt, q, under)
 			if q.size() != added-len(under) {
 				rt.Fatalf("%d wait, %d should", q.size(), added-len(under))
 			}
@@ -153,6 +153,40 @@ func TestTheQueueForgetsNothingAndBreaksNoBound(t *testing.T) {
 			rt.Fatalf("%d came out, %d should", got, added-len(under))
 		}
 	})
+}
+
+// checkHolders compares who holds slots and places at hosts, and what is parked, with what is under way.
+func checkHolders(rt *rapid.T, q *queue, under []waiting) {
+	rt.Helper()
+	slots, places := map[[16]byte]int{}, map[string]map[[16]byte]int{}
+	for _, w := range under {
+		slots[w.target.TenantID]++
+		if w.target.Host != "" && q.ripe.perHost > 0 {
+			if places[w.target.Host] == nil {
+				places[w.target.Host] = map[[16]byte]int{}
+			}
+			places[w.target.Host][w.target.TenantID]++
+		}
+	}
+	for id, l := range q.ripe.lines {
+		require.Equal(rt, slots[id], l.busy, "slots of tenant %d", id[0])
+		delete(slots, id)
+	}
+	require.Empty(rt, slots, "slots that nobody is known to hold")
+	parked := 0
+	for name, h := range q.ripe.hosts {
+		busy := 0
+		for _, n := range places[name] {
+			busy += n
+		}
+		require.Equal(rt, busy, h.busy, "requests to %s", name)
+		require.LessOrEqual(rt, busy, q.ripe.perHost, "requests to %s", name)
+		require.True(rt, maps.Equal(places[name], h.by), "requests to %s are of %v, not of %v", name, places[name], h.by)
+		parked += h.parked.size
+		delete(places, name)
+	}
+	require.Empty(rt, places, "hosts that nobody knows of")
+	require.Equal(rt, parked, q.parked(), "parked")
 }
 
 // TestWhoIsKeptFromSlotsIsHopelessAfterAWhile has a tenant whose slots hang.
