@@ -28,7 +28,7 @@ func (w *Worker) cancelLoop(ctx context.Context) {
 			}
 		}
 		if err := w.applyCancels(ctx); err != nil && ctx.Err() == nil {
-			w.logger.Warn("looking for runs to cancel failed; looking again in 2 s", "error", err)
+			w.logger.Warn("looking for runs to cancel failed; looking again at the next tick", "error", err)
 		}
 	}
 }

@@ -2,7 +2,7 @@ package dispatch
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -148,7 +148,7 @@ func (w *Worker) quarantine(ctx context.Context, run runs.Run, cause error) {
 
 // finish writes a batch and takes in what it led to.
 func (w *Worker) finish(ctx context.Context, batch []runs.Run) error {
-	limited, cancel := context.WithTimeoutCause(ctx, finishWait, errors.New("recording runs took longer than 10s"))
+	limited, cancel := context.WithTimeoutCause(ctx, finishWait, fmt.Errorf("recording runs took longer than %s", finishWait))
 	defer cancel()
 	failpoint.Hit(failpoint.BeforeFinish)
 	done, err := w.cfg.Executions.Finish(limited, Finish{

@@ -15,7 +15,7 @@ const (
 	shrinkRest  = 4    // periods in a row that the process must be late before it has fallen behind: a burst passes
 	firstRest   = 40   // periods until what was too much is tried again, at first: 10 s; doubled every time that it is too much again
 	longestRest = 1200
-	forgetRest  = 4 * longestRest // periods without strain after which what was too much is forgotten
+	forgetRest  = 4 * longestRest // periods since the last shrink after which what was too much is forgotten
 	// lateLimit is how long a goroutine may wait for a processor, 99 of 100 times, before the process has fallen behind, and calmLimit
 	// below which it may take more. Runs are late by as much, several times over.
 	lateLimit = 100 * time.Millisecond

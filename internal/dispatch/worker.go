@@ -2,9 +2,11 @@
 // records how it ended together with what comes next.
 //
 // One loop per step, one file per loop: claims.Claimer claims into the queue; the starter takes what is due out of it, commits the
-// starts and hands each run to a goroutine of its own; the finisher writes the results; claims.Heartbeater extends the locks of
-// long runs; presence tells the others that this worker lives; the cancel loop ends what users want ended. Loops pass values and hold no database state that matters: the
-// database is authoritative, every statement is fenced by the claim token, and what comes back decides.
+// starts and hands each run to a goroutine of the crew; the finisher writes the results; claims.Heartbeater extends the locks of
+// long runs; presence tells the others that this worker lives; the cancel loop ends what users want ended; the backlog loop asks
+// again for what the database could not be asked for; the slot loop adapts how many runs are under way at once. Loops pass values
+// and hold no database state that matters: the database is authoritative, every statement is fenced by the claim token, and what
+// comes back decides.
 package dispatch
 
 import (

@@ -29,7 +29,7 @@ func newWire(d dialer) *wire {
 }
 
 // newTransport returns a transport without a proxy, even where the environment names one: it would hide targets from the guard. Nor
-// does it unpack answers; see [unpacked].
+// does it unpack answers; see [unpack].
 func newTransport(d *dialer) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

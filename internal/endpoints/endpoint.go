@@ -2,8 +2,8 @@
 // or the planner may do to it. Whatever changes the next due time goes through [Endpoint.Replan] or [Endpoint.AfterRun], and
 // through them through the governor.
 //
-// The package reads no clock and no random source: the database's time comes in as an argument. The database is authoritative;
-// an Endpoint in memory is what a transaction saw.
+// The package reads no clock and no random source but for [NewID]: the database's time comes in as an argument. The database is
+// authoritative; an Endpoint in memory is what a transaction saw.
 package endpoints
 
 import (

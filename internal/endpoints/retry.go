@@ -115,7 +115,7 @@ func (r Retry) wait(id ID, run Finished) time.Duration {
 	h.Write(id[:])
 	var seed [16]byte
 	binary.BigEndian.PutUint64(seed[:8], uint64(run.Slot.UnixMilli()))
-	binary.BigEndian.PutUint64(seed[8:], uint64(run.Attempt)) //nolint:gosec // Likewise.
+	binary.BigEndian.PutUint64(seed[8:], uint64(run.Attempt)) //nolint:gosec // Counted from 1.
 	h.Write(seed[:])
 	return time.Duration(h.Sum64()%uint64(bound.Milliseconds()+1)) * time.Millisecond //nolint:gosec // At most 24 h.
 }

@@ -1,7 +1,8 @@
 // Package governor decides when an endpoint runs next, and why.
 //
-// [Decide] is the only place where a due time comes from: a finished run, a new hint, a pause, a resume, an edited
-// schedule, a reset failure count and the sweeper all ask it. A decision is a function of its [Input] alone. There is no
+// [Decide] is the only place where the due time of a schedule comes from: a finished run, whoever finished it, a new hint, a
+// pause, a resume, an edited schedule and a reset failure count all ask it. Only two kinds of runs are planned past it: one
+// that somebody asked for now, and another attempt of a due time that failed. A decision is a function of its [Input] alone. There is no
 // clock, no random source, no I/O and no log in here, so a decision that was kept can be replayed bit for bit.
 //
 // The rules apply in a fixed order, each on what the one before left: baseline, hints, the wait that the target asked for,

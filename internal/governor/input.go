@@ -8,8 +8,8 @@ type Cause string
 // The causes. A finish leaves a full interval after a run that overran its next due time; a replan acts at once on what is
 // overdue, so that a tighter hint or a resume is felt immediately.
 const (
-	CauseFinish Cause = "finish" // a run just ended; the zero value means the same
-	CauseReplan Cause = "replan" // hint, pause, resume, edit, reset or sweep
+	CauseFinish Cause = "finish" // a run just ended, or the sweeper ended it; the zero value means the same
+	CauseReplan Cause = "replan" // hint, pause, resume, edit or reset: whatever changes the schedule outside a finish
 )
 
 // CatchUp is the policy for cron occurrences that passed while nothing ran. Any other value means once.

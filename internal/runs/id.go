@@ -22,7 +22,7 @@ func NewID(slot time.Time, endpoint [16]byte, attempt int) ID {
 	ms := slot.UnixMilli()
 	copy(seed[:16], endpoint[:])
 	binary.BigEndian.PutUint64(seed[16:], uint64(ms))
-	binary.BigEndian.PutUint64(seed[24:], uint64(attempt)) //nolint:gosec // Likewise.
+	binary.BigEndian.PutUint64(seed[24:], uint64(attempt)) //nolint:gosec // Counted from 1.
 	sum := sha256.Sum256(seed[:])
 
 	var id ID
