@@ -28,8 +28,11 @@ type Lock struct {
 // NewLock returns the lock of a run that was granted for ttl by a statement sent at an instant of the holder's clock. cancel ends
 // the run's request when the lock is gone.
 func NewLock(held Held, sent time.Time, ttl time.Duration, cancel context.CancelCauseFunc) *Lock {
-	return &Lock{Held: held, ends: sent.Add(ttl - lockMargin), cancel: cancel}
+	return &Lock{Held: held, ends: Ends(sent, ttl), cancel: cancel}
 }
+
+// Ends returns when a lock is over for its holder, by his clock, that was granted for ttl by a statement sent at an instant of it.
+func Ends(sent time.Time, ttl time.Duration) time.Time { return sent.Add(ttl - lockMargin) }
 
 // Outlasts reports whether an execution of at most limit may outlast a lock granted for ttl, and so needs heartbeats.
 func Outlasts(limit, ttl time.Duration) bool { return limit > ttl-lockMargin }
@@ -37,7 +40,7 @@ func Outlasts(limit, ttl time.Duration) bool { return limit > ttl-lockMargin }
 // extend moves the lock on after a heartbeat sent at an instant. A lock that has ended is not revived.
 func (l *Lock) extend(sent time.Time, ttl time.Duration) {
 	if sent.Before(l.ends) {
-		l.ends = sent.Add(ttl - lockMargin)
+		l.ends = Ends(sent, ttl)
 	}
 }
 

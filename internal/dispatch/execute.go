@@ -25,7 +25,8 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	}()
 	ctx, cancel := context.WithCancelCause(work)
 	defer cancel(nil)
-	if ttl := s.LockedUntil.Sub(s.StartedAt); claims.Outlasts(b.target.Spec.MaxExecutionTime, ttl) {
+	ttl := s.LockedUntil.Sub(s.StartedAt)
+	if claims.Outlasts(b.target.Spec.MaxExecutionTime, ttl) {
 		held := claims.Held{RunID: s.RunID, Token: b.claim.Token}
 		w.beats.Hold(claims.NewLock(held, sent, ttl, cancel))
 		defer w.beats.Drop(s.RunID)
@@ -49,7 +50,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
 	}
 	b.target.ask(&r.Request)
-	r.SendBy = sent.Add(s.LockedUntil.Sub(s.StartedAt) - time.Second)                                  // No lock, no request: whoever stood still may not hold it any more.
+	r.SendBy = claims.Ends(sent, ttl)                                                                  // No lock, no request: whoever stood still may not hold it any more.
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
 	answer, err := w.calls.send(ctx, s.RunID, r.Request)
 	failpoint.Hit(failpoint.Answered)
