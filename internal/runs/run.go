@@ -1,5 +1,5 @@
-// Package runs knows what a run is: its ID, its statuses and the legal moves between them, what an outcome means, and what the
-// history keeps of it. It reads no clock and no random source.
+// Package runs knows what a run is: its ID, its statuses, what an outcome means, and what the history keeps of it. It reads no clock
+// and no random source.
 //
 // The database is authoritative: a run is live exactly while it has a row in live_runs, and over exactly when it has one in runs.
 package runs

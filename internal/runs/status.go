@@ -11,7 +11,7 @@ const (
 	TimedOut  Status = "timed_out" // no complete answer inside the timeout
 	Canceled  Status = "canceled"  // stopped by a user
 	Lost      Status = "lost"      // outcome unknown: a request may have left, and nobody who could tell is left
-	Skipped   Status = "skipped"   // due times that passed without a request, by a rule that the reason names
+	Skipped   Status = "skipped"   // no byte of a request left, for certain: due times that passed without one, by a rule that the reason names
 )
 
 // Statuses returns every status, the live one first.
@@ -21,12 +21,6 @@ func Statuses() []Status {
 
 // Terminal reports whether a run of this status is over.
 func (s Status) Terminal() bool { return s != Running }
-
-// CanBecome reports whether a run may move from s to next: from running to any end, and nowhere else. A run becomes skipped only
-// where it is certain that no byte of its request left.
-func (s Status) CanBecome(next Status) bool {
-	return s == Running && next.Terminal()
-}
 
 // Reason says why a run has its status, as a stable code.
 type Reason string

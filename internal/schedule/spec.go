@@ -8,12 +8,6 @@ import (
 	"rubato/internal/errs"
 )
 
-// The bounds of a baseline interval. Below a second a schedule is a load generator; above a leap year it is a calendar entry.
-const (
-	MinInterval = time.Second
-	MaxInterval = 366 * 24 * time.Hour
-)
-
 // maxExpression bounds the bytes of an expression: room for any list of every minute of an hour, and no more.
 const maxExpression = 512
 
