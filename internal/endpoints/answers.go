@@ -18,7 +18,7 @@ func (s Spec) ParseRules() (*success.Set, []errs.Field) {
 	rules := make([]success.Rule, len(s.SuccessRules))
 	for i, r := range s.SuccessRules {
 		rules[i] = success.Rule{
-			Type: success.Type(r.Type), Header: r.Header, JSONPath: r.JSONPath, Op: success.Op(r.Op), Value: r.Value,
+			Type: r.Type, Header: r.Header, JSONPath: r.JSONPath, Op: r.Op, Value: r.Value,
 			Expression: r.Expression, MaxLatencyMs: r.MaxLatencyMs,
 		}
 	}

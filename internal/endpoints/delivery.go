@@ -1,5 +1,7 @@
 package endpoints
 
+import "rubato/internal/success"
+
 // AuthType names a way to prove to a target who is calling.
 type AuthType string
 
@@ -39,41 +41,14 @@ type TLS struct {
 
 // AnswerRule is one thing that an answer must satisfy to count as success. Which fields a type uses is checked with the spec.
 type AnswerRule struct {
-	Type         RuleType `json:"type"`
-	Header       string   `json:"header,omitempty"`       // header: its name
-	JSONPath     string   `json:"jsonPath,omitempty"`     // json: RFC 9535
-	Op           RuleOp   `json:"op,omitempty"`           // header, body, json
-	Value        any      `json:"value,omitempty"`        // header, body, json: what to compare with: a string, number or boolean, or nil
-	Expression   string   `json:"expression,omitempty"`   // cel
-	MaxLatencyMs int64    `json:"maxLatencyMs,omitempty"` // latency
+	Type         success.Type `json:"type"`
+	Header       string       `json:"header,omitempty"`       // header: its name
+	JSONPath     string       `json:"jsonPath,omitempty"`     // json: RFC 9535
+	Op           success.Op   `json:"op,omitempty"`           // header, body, json
+	Value        any          `json:"value,omitempty"`        // header, body, json: what to compare with: a string, number or boolean, or nil
+	Expression   string       `json:"expression,omitempty"`   // cel
+	MaxLatencyMs int64        `json:"maxLatencyMs,omitempty"` // latency
 }
-
-// RuleType says what an [AnswerRule] looks at.
-type RuleType string
-
-// The types of rules.
-const (
-	RuleHeader  RuleType = "header"
-	RuleBody    RuleType = "body"
-	RuleJSON    RuleType = "json"
-	RuleCEL     RuleType = "cel"
-	RuleLatency RuleType = "latency"
-)
-
-// RuleOp says how an [AnswerRule] compares.
-type RuleOp string
-
-// The comparisons. Matches is RE2.
-const (
-	OpExists         RuleOp = "exists"
-	OpEquals         RuleOp = "equals"
-	OpNotEquals      RuleOp = "notEquals"
-	OpMatches        RuleOp = "matches"
-	OpLess           RuleOp = "less"
-	OpLessOrEqual    RuleOp = "lessOrEqual"
-	OpGreater        RuleOp = "greater"
-	OpGreaterOrEqual RuleOp = "greaterOrEqual"
-)
 
 // RedactRule hides a part of an answer before it is stored: exactly one of a header, a place in a JSON body, and whatever a pattern
 // finds.

@@ -91,9 +91,10 @@ func tlsDocument(t *endpoints.TLS) *api.TLS {
 
 func ruleOf(in api.SuccessRule) endpoints.AnswerRule {
 	rule := endpoints.AnswerRule{
-		Type: endpoints.RuleType(in.Type), Header: text(in.Header), JSONPath: text(in.JSONPath), Value: in.Value,
+		Header: text(in.Header), JSONPath: text(in.JSONPath), Value: in.Value,
 		Expression: text(in.Expression),
 	}
+	setWord(&rule.Type, &in.Type)
 	setWord(&rule.Op, in.Op)
 	set(&rule.MaxLatencyMs, in.MaxLatencyMs)
 	return rule

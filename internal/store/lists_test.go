@@ -12,6 +12,7 @@ import (
 	"rubato/internal/governor"
 	"rubato/internal/runs"
 	"rubato/internal/schedule"
+	"rubato/internal/success"
 )
 
 func TestAnEndpointIsReadAsItWasRegistered(t *testing.T) {
@@ -30,7 +31,7 @@ func TestAnEndpointIsReadAsItWasRegistered(t *testing.T) {
 			Timeout: 7 * time.Second, MaxExecutionTime: 30 * time.Minute, MaxResponseKB: 1024, FollowRedirects: 10, Success: "2xx,304",
 			Query: map[string]string{"page": "1"}, Auth: &endpoints.Auth{Type: endpoints.AuthBearer, Token: `{{secret "t"}}`},
 			TLS: &endpoints.TLS{MinVersion: "1.3"}, Sign: true, ResponseTailKB: 64, Planner: endpoints.PlannerOff,
-			SuccessRules: []endpoints.AnswerRule{{Type: endpoints.RuleJSON, JSONPath: "$.n", Op: endpoints.OpLess, Value: 1.5}},
+			SuccessRules: []endpoints.AnswerRule{{Type: success.JSON, JSONPath: "$.n", Op: success.Less, Value: 1.5}},
 			Redact:       []endpoints.RedactRule{{JSONPath: "$.token"}},
 			Retry:        endpoints.Retry{MaxAttempts: 10, Backoff: time.Millisecond, MaxBackoff: 24 * time.Hour}, Idempotent: true,
 		}
