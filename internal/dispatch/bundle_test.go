@@ -139,6 +139,7 @@ func (b *bundle) work(t *testing.T, edit func(*dispatch.Config)) *process {
 		cancel()
 		<-p.ended
 		client.Close()
+		require.Empty(t, p.Held(), "whatever became of its runs, a worker that has ended holds nothing for them")
 	})
 	return p
 }
