@@ -458,31 +458,42 @@ func (r *releasing) Release(ctx context.Context, worker [16]byte, list []claims.
 	return n, err
 }
 
-// TestWhatAFinishKeepsWhileTheWorkerDrainsIsReleased holds a finish that keeps a claim until the worker has given back the others.
+// TestWhatAFinishKeepsWhileTheWorkerDrainsIsReleased holds a finish that keeps a claim until the worker has given back the others. What it
+// kept is given back at once, not when the drain ends, which another request holds up.
 func TestWhatAFinishKeepsWhileTheWorkerDrainsIsReleased(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	target := answering(t)
-	b.register(t, target, func(s *endpoints.Spec) { s.BaselineInterval = 8 * time.Second })
-	b.register(t, target, func(s *endpoints.Spec) { s.StartAt = time.Now().Add(9 * time.Second) })
-	finished, proceed, released := make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	target, slow := answering(t), startGated(t)
+	hangs := b.register(t, slow.Target, func(s *endpoints.Spec) { s.Timeout = s.MaxExecutionTime })
+	claimed := func() int {
+		return query[int](t, b, "SELECT count(*) FROM schedules WHERE claimed_by IS NOT NULL AND endpoint_id <> $1", [16]byte(hangs.ID))
+	}
+	finished, proceed, released := make(chan time.Duration, 10), make(chan struct{}), make(chan struct{}, 10)
 	p := b.work(t, func(cfg *dispatch.Config) {
 		b.with(&hooked{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
 			done, err := next(f)
-			close(finished)
+			finished <- f.Keep
 			<-proceed
 			return done, err
 		}})(cfg)
 		cfg.Claims = &releasing{Store: b.claims, released: released}
+		cfg.Grace = 2 * patience // Its end gives back everything.
 	})
-	receive(t, finished)
-	b.await(t, 2, "SELECT count(*) FROM schedules WHERE claimed_by IS NOT NULL") // One was kept, the other waits.
+	receive(t, slow.arrived)
+	b.register(t, target, func(s *endpoints.Spec) { s.BaselineInterval = 8 * time.Second })
+	b.register(t, target, func(s *endpoints.Spec) { s.StartAt = time.Now().Add(9 * time.Second) })
+	require.NotZero(t, receive(t, finished))
+	require.Eventually(t, func() bool { return claimed() == 2 }, patience, 5*time.Millisecond, "one was kept, the other waits")
 	p.cancel()
 	receive(t, released)
-	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM schedules WHERE claimed_by IS NOT NULL"))
+	require.Equal(t, 1, claimed())
 	close(proceed)
+	receive(t, released)
+	require.Zero(t, claimed(), "the drain goes on")
+	slow.letGo <- struct{}{}
+	require.Zero(t, receive(t, finished), "a worker that drains keeps nothing more")
 	p.wait(t)
-	require.Zero(t, query[int](t, b, "SELECT count(*) FROM schedules WHERE claimed_by IS NOT NULL"))
+	require.Zero(t, claimed())
 }
 
 // counting counts the claims that ask for nothing.
