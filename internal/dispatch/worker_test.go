@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
+	"rubato/internal/egress"
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
@@ -286,6 +288,25 @@ func TestALongRunKeepsItsLock(t *testing.T) {
 	target.letGo <- struct{}{}
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
 	p.stop(t)
+}
+
+// TestNoRequestLeavesAfterTheLockThatItStartedUnder has a run wait for the one connection that its host gets, until its first lock is over.
+// Heartbeats have extended that, but whoever stood still for as long could not know.
+func TestNoRequestLeavesAfterTheLockThatItStartedUnder(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := startGated(t)
+	b.register(t, target.Target, nil)
+	b.register(t, target.Target, nil)
+	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, MaxPerHost: 1})
+	defer client.Close()
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL, cfg.Egress = 2*time.Second, client })
+	receive(t, target.arrived)
+	b.await(t, 2, "SELECT count(*) FROM live_runs WHERE locked_until > started_at + interval '4 s'")
+	target.letGo <- struct{}{}
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'start_expired'")
+	p.stop(t)
+	require.Len(t, target.Requests(), 1)
 }
 
 // TestAWorkerWhoseSlotsAreTakenGivesOverdueClaimsAway has one slot, taken by a slow target.
