@@ -59,9 +59,9 @@ func (s *Feed) Read(ctx context.Context, q feed.Query) (page feed.Page, err erro
 			return err
 		}
 		if !page.More {
-			page.Next = before(max(head.Until, q.After.TxID), head.Now)
-			if head.Until <= q.After.TxID { // A transaction that began before is not over yet.
-				page.Next = q.After
+			page.Next = q.After
+			if head.Until > q.After.TxID { // Else a transaction that began before is not over yet.
+				page.Next = before(head.Until, head.Now)
 			}
 		}
 		return nil

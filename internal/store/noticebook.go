@@ -100,5 +100,5 @@ func scopeOf(endpoint *[16]byte, labels json.RawMessage) (notices.Scope, error) 
 	return s, nil
 }
 
-// settled is how long after a change every program goes by it: longer than between two looks at the book.
+// settledIn is how long after a change every program goes by it: longer than between two looks at the book.
 const settledIn = 10 * time.Second
