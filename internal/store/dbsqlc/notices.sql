@@ -57,12 +57,20 @@ ORDER BY name;
 DELETE FROM notice_rules WHERE id = sqlc.arg('id') AND tenant_id = sqlc.arg('tenant_id');
 
 -- name: NoticeRuleEnd :exec
--- Ends the open episodes of a rule that is gone or says something else now, and what of them nobody was told of yet.
-WITH ended AS (
-    UPDATE notice_episodes
-        SET closed_at = sqlc.arg('now')
-        WHERE rule_id = sqlc.arg('rule_id') AND closed_at IS NULL
-        RETURNING id
+-- Ends the open episodes of a rule that is gone or says something else now, and what of them nobody was told of yet. Episodes are locked in
+-- the order in which finishes lock them; see NoticeClose.
+WITH open AS (
+    SELECT o.id
+    FROM notice_episodes o
+    WHERE o.rule_id = sqlc.arg('rule_id') AND o.closed_at IS NULL
+    ORDER BY o.id
+    FOR UPDATE
+), ended AS (
+    UPDATE notice_episodes ep
+        SET closed_at = greatest(sqlc.arg('now')::timestamptz, ep.opened_at)
+        FROM open
+        WHERE ep.id = open.id
+        RETURNING ep.id
 )
 UPDATE notices n
 SET state = 'muted', ended_at = sqlc.arg('now'), error = 'the rule was changed or deleted before it was sent', claim_token = claim_token + 1
@@ -99,6 +107,7 @@ FROM opened;
 
 -- name: NoticeClose :exec
 -- Closes the open episodes of endpoints whose rules an event is too small for by now, and writes the notice of it where the rule wants one.
+-- Whoever changes more than one episode locks them in the order of their IDs, so that two of them cannot wait for each other.
 WITH asked AS (
     SELECT unnest(sqlc.arg('events')::text[]) AS event,
            unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
@@ -196,11 +205,19 @@ ORDER BY ep.id
 LIMIT sqlc.arg('max_rows');
 
 -- name: NoticeCloseSilently :exec
--- Closes episodes of which nobody is told any more.
-WITH closed AS (
-    UPDATE notice_episodes SET closed_at = greatest(sqlc.arg('now')::timestamptz, opened_at)
-        WHERE id = ANY (sqlc.arg('ids')::uuid[]) AND closed_at IS NULL
-        RETURNING id
+-- Closes episodes of which nobody is told any more. In the same order.
+WITH open AS (
+    SELECT o.id
+    FROM notice_episodes o
+    WHERE o.id = ANY (sqlc.arg('ids')::uuid[]) AND o.closed_at IS NULL
+    ORDER BY o.id
+    FOR UPDATE
+), closed AS (
+    UPDATE notice_episodes ep
+        SET closed_at = greatest(sqlc.arg('now')::timestamptz, ep.opened_at)
+        FROM open
+        WHERE ep.id = open.id
+        RETURNING ep.id
 )
 UPDATE notices n
 SET state = 'muted', ended_at = sqlc.arg('now'), error = 'the endpoint or the rule is gone', claim_token = claim_token + 1
@@ -209,7 +226,8 @@ WHERE n.episode_id = closed.id
   AND n.state = 'waiting';
 
 -- name: NoticeRemind :execrows
--- Writes the reminders that are due. One whose notice before it has not gone out yet waits for that.
+-- Writes the reminders that are due. One whose notice before it has not gone out yet waits for that. It waits for nobody: an episode that a
+-- finish is about to close is looked at again the next time.
 WITH due AS (
     SELECT ep.id, r.remind_ms
     FROM notice_episodes ep
@@ -220,6 +238,7 @@ WITH due AS (
       AND NOT EXISTS (SELECT 1 FROM notices n WHERE n.episode_id = ep.id AND n.state = 'waiting')
     ORDER BY ep.remind_at
     LIMIT sqlc.arg('max_rows')
+    FOR UPDATE OF ep SKIP LOCKED
 ), reminded AS (
     UPDATE notice_episodes ep
         SET reminders = ep.reminders + 1, remind_at = sqlc.arg('now')::timestamptz + due.remind_ms * interval '1 ms'
@@ -341,10 +360,10 @@ WHERE tenant_id = sqlc.arg('tenant_id')
   AND state = 'dead';
 
 -- name: NoticeBacklog :one
--- How much waits past its time, for how long the oldest has, and how much was given up.
-SELECT count(*) FILTER (WHERE n.state = 'waiting') AS waiting,
-       coalesce(extract(epoch FROM max(coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - n.created_at) FILTER (WHERE n.state = 'waiting' AND NOT n.held)), 0)::double precision AS oldest_seconds
-FROM (SELECT w.state, w.created_at, w.held FROM notices w WHERE w.state = 'waiting' ORDER BY w.due_at LIMIT sqlc.arg('max_rows')) AS n;
+-- How much waits, counted up to max_rows, and for how long the oldest of it has, that apart which windows hold.
+SELECT count(*) AS waiting,
+       coalesce(extract(epoch FROM max(coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - n.created_at) FILTER (WHERE NOT n.held)), 0)::double precision AS oldest_seconds
+FROM (SELECT w.created_at, w.held FROM notices w WHERE w.state = 'waiting' ORDER BY w.due_at LIMIT sqlc.arg('max_rows')) AS n;
 
 -- name: NoticeForget :execrows
 -- Removes episodes that were over long ago, with their notices.

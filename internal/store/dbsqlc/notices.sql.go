@@ -12,9 +12,9 @@ import (
 )
 
 const noticeBacklog = `-- name: NoticeBacklog :one
-SELECT count(*) FILTER (WHERE n.state = 'waiting') AS waiting,
-       coalesce(extract(epoch FROM max(coalesce($1::timestamptz, clock_timestamp()) - n.created_at) FILTER (WHERE n.state = 'waiting' AND NOT n.held)), 0)::double precision AS oldest_seconds
-FROM (SELECT w.state, w.created_at, w.held FROM notices w WHERE w.state = 'waiting' ORDER BY w.due_at LIMIT $2) AS n
+SELECT count(*) AS waiting,
+       coalesce(extract(epoch FROM max(coalesce($1::timestamptz, clock_timestamp()) - n.created_at) FILTER (WHERE NOT n.held)), 0)::double precision AS oldest_seconds
+FROM (SELECT w.created_at, w.held FROM notices w WHERE w.state = 'waiting' ORDER BY w.due_at LIMIT $2) AS n
 `
 
 type NoticeBacklogParams struct {
@@ -27,7 +27,7 @@ type NoticeBacklogRow struct {
 	OldestSeconds float64
 }
 
-// How much waits past its time, for how long the oldest has, and how much was given up.
+// How much waits, counted up to max_rows, and for how long the oldest of it has, that apart which windows hold.
 func (q *Queries) NoticeBacklog(ctx context.Context, db DBTX, arg NoticeBacklogParams) (NoticeBacklogRow, error) {
 	row := db.QueryRow(ctx, noticeBacklog, arg.Now, arg.MaxRows)
 	var i NoticeBacklogRow
@@ -172,6 +172,7 @@ type NoticeCloseParams struct {
 }
 
 // Closes the open episodes of endpoints whose rules an event is too small for by now, and writes the notice of it where the rule wants one.
+// Whoever changes more than one episode locks them in the order of their IDs, so that two of them cannot wait for each other.
 func (q *Queries) NoticeClose(ctx context.Context, db DBTX, arg NoticeCloseParams) error {
 	_, err := db.Exec(ctx, noticeClose,
 		arg.Now,
@@ -183,10 +184,18 @@ func (q *Queries) NoticeClose(ctx context.Context, db DBTX, arg NoticeCloseParam
 }
 
 const noticeCloseSilently = `-- name: NoticeCloseSilently :exec
-WITH closed AS (
-    UPDATE notice_episodes SET closed_at = greatest($1::timestamptz, opened_at)
-        WHERE id = ANY ($2::uuid[]) AND closed_at IS NULL
-        RETURNING id
+WITH open AS (
+    SELECT o.id
+    FROM notice_episodes o
+    WHERE o.id = ANY ($2::uuid[]) AND o.closed_at IS NULL
+    ORDER BY o.id
+    FOR UPDATE
+), closed AS (
+    UPDATE notice_episodes ep
+        SET closed_at = greatest($1::timestamptz, ep.opened_at)
+        FROM open
+        WHERE ep.id = open.id
+        RETURNING ep.id
 )
 UPDATE notices n
 SET state = 'muted', ended_at = $1, error = 'the endpoint or the rule is gone', claim_token = claim_token + 1
@@ -200,7 +209,7 @@ type NoticeCloseSilentlyParams struct {
 	Ids []UUID
 }
 
-// Closes episodes of which nobody is told any more.
+// Closes episodes of which nobody is told any more. In the same order.
 func (q *Queries) NoticeCloseSilently(ctx context.Context, db DBTX, arg NoticeCloseSilentlyParams) error {
 	_, err := db.Exec(ctx, noticeCloseSilently, arg.Now, arg.Ids)
 	return err
@@ -716,6 +725,7 @@ WITH due AS (
       AND NOT EXISTS (SELECT 1 FROM notices n WHERE n.episode_id = ep.id AND n.state = 'waiting')
     ORDER BY ep.remind_at
     LIMIT $2
+    FOR UPDATE OF ep SKIP LOCKED
 ), reminded AS (
     UPDATE notice_episodes ep
         SET reminders = ep.reminders + 1, remind_at = $1::timestamptz + due.remind_ms * interval '1 ms'
@@ -733,7 +743,8 @@ type NoticeRemindParams struct {
 	MaxRows int32
 }
 
-// Writes the reminders that are due. One whose notice before it has not gone out yet waits for that.
+// Writes the reminders that are due. One whose notice before it has not gone out yet waits for that. It waits for nobody: an episode that a
+// finish is about to close is looked at again the next time.
 func (q *Queries) NoticeRemind(ctx context.Context, db DBTX, arg NoticeRemindParams) (int64, error) {
 	result, err := db.Exec(ctx, noticeRemind, arg.Now, arg.MaxRows)
 	if err != nil {
@@ -794,11 +805,18 @@ func (q *Queries) NoticeRuleDelete(ctx context.Context, db DBTX, arg NoticeRuleD
 }
 
 const noticeRuleEnd = `-- name: NoticeRuleEnd :exec
-WITH ended AS (
-    UPDATE notice_episodes
-        SET closed_at = $1
-        WHERE rule_id = $2 AND closed_at IS NULL
-        RETURNING id
+WITH open AS (
+    SELECT o.id
+    FROM notice_episodes o
+    WHERE o.rule_id = $2 AND o.closed_at IS NULL
+    ORDER BY o.id
+    FOR UPDATE
+), ended AS (
+    UPDATE notice_episodes ep
+        SET closed_at = greatest($1::timestamptz, ep.opened_at)
+        FROM open
+        WHERE ep.id = open.id
+        RETURNING ep.id
 )
 UPDATE notices n
 SET state = 'muted', ended_at = $1, error = 'the rule was changed or deleted before it was sent', claim_token = claim_token + 1
@@ -812,7 +830,8 @@ type NoticeRuleEndParams struct {
 	RuleID UUID
 }
 
-// Ends the open episodes of a rule that is gone or says something else now, and what of them nobody was told of yet.
+// Ends the open episodes of a rule that is gone or says something else now, and what of them nobody was told of yet. Episodes are locked in
+// the order in which finishes lock them; see NoticeClose.
 func (q *Queries) NoticeRuleEnd(ctx context.Context, db DBTX, arg NoticeRuleEndParams) error {
 	_, err := db.Exec(ctx, noticeRuleEnd, arg.Now, arg.RuleID)
 	return err
