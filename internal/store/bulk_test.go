@@ -109,6 +109,20 @@ func TestBulkReplacesByKeyAndByIDAndLeavesTheSameAlone(t *testing.T) {
 	require.Equal(t, "edit", last.Cause)
 }
 
+// An endpoint of another tenant is not there for an upsert that names its ID.
+func TestBulkFindsNothingOfAnotherTenant(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	theirs := wanted("", nil)
+	theirs.ID = e.ID
+	out, err := b.bulk().Upsert(t.Context(), b.stranger(t), []endpoints.Upsert{theirs}, endpoints.Mode{})
+	require.NoError(t, err)
+	require.Equal(t, []endpoints.Done{endpoints.Created}, doneOf(out))
+	require.NotEqual(t, e.ID, out[0].Endpoint.ID)
+	require.Equal(t, "probe", b.get(t, e.ID).Spec.Name)
+}
+
 // Upserts are carried out as if one after the other: a key that one endpoint lets go of is free for the next, and not before.
 func TestBulkHandsAKeyOn(t *testing.T) {
 	t.Parallel()

@@ -112,6 +112,14 @@ func (b *bundle) register(t *testing.T, edit func(*endpoints.Spec)) *endpoints.E
 	return e
 }
 
+// stranger is another tenant, which has nothing.
+func (b *bundle) stranger(t *testing.T) endpoints.Actor {
+	t.Helper()
+	other := endpoints.Actor{TenantID: [16]byte{15: 9}, Name: "stranger"}
+	b.exec(t, "INSERT INTO tenants (id, name) VALUES ($1, 'another') ON CONFLICT DO NOTHING", other.TenantID)
+	return other
+}
+
 // get reads an endpoint as it stands.
 func (b *bundle) get(t *testing.T, id endpoints.ID) *endpoints.Endpoint {
 	t.Helper()

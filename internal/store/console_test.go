@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/auth"
@@ -65,13 +64,17 @@ func watched(t *testing.T) (*bundle, *store.Console, endpoints.ID, time.Time) {
 func TestTheConsoleAddsUpRuns(t *testing.T) {
 	t.Parallel()
 	b, c, id, now := watched(t)
-	other := endpoints.ID(uuid.New())
+	spec := endpoints.Defaults()
+	spec.Name, spec.URL, spec.BaselineInterval = "another's", "https://example.com/", time.Minute
+	strange, _, err := b.service.Register(t.Context(), b.stranger(t), spec)
+	require.NoError(t, err)
+	other := strange.ID
 	b.remember(t,
 		past{endpoint: id, due: now.Add(-100 * time.Second), lag: 10 * time.Millisecond, took: time.Second, status: "succeeded", attempt: 1},
 		past{endpoint: id, due: now.Add(-40 * time.Second), lag: 30 * time.Millisecond, took: time.Second, status: "failed", attempt: 1},
 		past{endpoint: id, due: now.Add(-39 * time.Second), lag: 9 * time.Second, took: time.Second, status: "lost", attempt: 2},
 		past{endpoint: id, due: now.Add(-30 * time.Hour), took: time.Second, status: "failed", attempt: 1},
-		past{endpoint: other, due: now.Add(-20 * time.Second), took: time.Second, status: "failed", attempt: 1, tenant: [16]byte{9}},
+		past{endpoint: other, due: now.Add(-20 * time.Second), took: time.Second, status: "failed", attempt: 1, tenant: strange.TenantID},
 	)
 	o, err := c.Overview(t.Context(), store.DefaultTenant, 30*time.Minute, 30*time.Second)
 	require.NoError(t, err)
@@ -145,6 +148,8 @@ func TestTheConsoleCountsBrokenGuarantees(t *testing.T) {
 		past{endpoint: id, due: at(-75), took: time.Second, status: "lost", attempt: 1},
 		past{endpoint: id, due: at(-74), lag: 500 * time.Millisecond, took: time.Second, status: "succeeded", attempt: 2},
 		past{endpoint: id, due: at(-60), took: 0, status: "skipped", attempt: 0, skipped: 7},
+		past{endpoint: endpoints.ID{9}, due: at(-70), took: time.Second, status: "lost", attempt: 1, tenant: [16]byte{9}},
+		past{endpoint: endpoints.ID{9}, due: at(-60), took: 0, status: "skipped", attempt: 0, skipped: 7, tenant: [16]byte{9}},
 	)
 	p, err := c.Proof(t.Context(), store.DefaultTenant)
 	require.NoError(t, err)
@@ -158,7 +163,8 @@ func TestTheConsoleCountsBrokenGuarantees(t *testing.T) {
 		past{endpoint: id, due: at(-40), lag: 15 * time.Second, took: time.Second, status: "succeeded", attempt: 2},
 	)
 	b.exec(t, `INSERT INTO live_runs (endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until)
-		SELECT gen_random_uuid(), gen_random_uuid(), tenant_id, now(), 1, 'manual', 1, gen_random_uuid(), now(), now(), now(), now() - interval '10 minutes' FROM endpoints`)
+		SELECT gen_random_uuid(), gen_random_uuid(), whose.id, now(), 1, 'manual', 1, gen_random_uuid(), now(), now(), now(), now() - interval '10 minutes'
+		FROM (SELECT tenant_id FROM endpoints UNION ALL SELECT gen_random_uuid()) AS whose (id)`)
 	p, err = c.Proof(t.Context(), store.DefaultTenant)
 	require.NoError(t, err)
 	require.Equal(t, [4]int64{1, 2, 1, 1}, [4]int64{p.Early, p.Doubled, p.Overlapping, p.Stuck})

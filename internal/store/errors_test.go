@@ -19,7 +19,9 @@ import (
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/notices"
 	"rubato/internal/runs"
+	"rubato/internal/secrets"
 	"rubato/internal/store"
 )
 
@@ -104,7 +106,7 @@ func TestWhatAnotherTenantOwnsIsNotThere(t *testing.T) {
 	run := b.runOne(t, worker{1})
 	b.exec(t, "UPDATE schedules SET due_at = now(), planned_at = now(), slot = now()")
 	_, live := b.startOne(t, worker{1})
-	stranger := endpoints.Actor{TenantID: [16]byte{15: 9}}
+	stranger := b.stranger(t)
 	missing := func(err error) {
 		t.Helper()
 		require.Equal(t, errs.NotFound, errs.CodeOf(err))
@@ -124,9 +126,57 @@ func TestWhatAnotherTenantOwnsIsNotThere(t *testing.T) {
 	none, err := b.runs.List(t.Context(), runs.Filter{TenantID: stranger.TenantID, Limit: 10})
 	require.NoError(t, err)
 	require.Empty(t, none)
-	list, _, err := b.service.List(t.Context(), endpoints.Filter{TenantID: stranger.TenantID, Limit: 10})
+	_, err = b.service.Pause(t.Context(), tenant, e.ID, noon().AddDate(1, 0, 0), "")
 	require.NoError(t, err)
-	require.Empty(t, list)
+	for _, state := range []string{"", "paused"} {
+		list, _, err := b.service.List(t.Context(), endpoints.Filter{TenantID: stranger.TenantID, State: state, Limit: 10})
+		require.NoError(t, err)
+		require.Empty(t, list, state)
+	}
+	mine, _, err := b.service.List(t.Context(), endpoints.Filter{TenantID: tenant.TenantID, State: "paused", Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, mine, 1)
+}
+
+// TestNamesOfTwoTenantsAreApart has two tenants give the same names to what they keep.
+func TestNamesOfTwoTenantsAreApart(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	other := b.stranger(t)
+	keeper, vault := store.NewNotices(b.db), secrets.NewService(store.NewSecrets(b.db), sealing(t, "k1"))
+	both := []endpoints.Actor{tenant, other}
+	for _, by := range both {
+		_, _, err := keeper.PutRule(t.Context(), by, "same", rule(nil))
+		require.NoError(t, err)
+		_, _, err = keeper.PutWindow(t.Context(), by, "same", notices.WindowSpec{StartsAt: noon(), EndsAt: noon().Add(time.Hour)})
+		require.NoError(t, err)
+		_, _, err = vault.Put(t.Context(), by, secrets.Request{Name: "same", Value: secrets.NewText(by.Name)})
+		require.NoError(t, err)
+	}
+	for _, by := range both {
+		rules, err := keeper.ListRules(t.Context(), notices.PageFilter{TenantID: by.TenantID, Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, rules, 1)
+		require.Equal(t, by.Name, rules[0].CreatedBy)
+		windows, err := keeper.ListWindows(t.Context(), notices.PageFilter{TenantID: by.TenantID, Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, windows, 1)
+		require.Equal(t, by.Name, windows[0].CreatedBy)
+		kept, err := vault.List(t.Context(), secrets.Filter{TenantID: by.TenantID, Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, kept, 1)
+		one, err := vault.Get(t.Context(), by, "same")
+		require.NoError(t, err)
+		require.Equal(t, []string{by.Name, by.Name}, []string{kept[0].CreatedBy, one.CreatedBy})
+	}
+
+	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "same"))
+	require.NoError(t, keeper.DeleteWindow(t.Context(), tenant, "same"))
+	require.NoError(t, vault.Delete(t.Context(), tenant, "same", false))
+
+	for _, table := range []string{"notice_rules", "maintenance_windows", "secrets"} {
+		require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM "+table+" WHERE tenant_id = $1", other.TenantID), table)
+	}
 }
 
 func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {

@@ -116,6 +116,24 @@ func TestAnalysisIsClaimedOnceAndWrittenAtOnce(t *testing.T) {
 	require.Equal(t, 1, p.count(t, "planner_sessions"))
 }
 
+// A planner that has claimed an endpoint anew ends nothing of that by what it holds of the claim before.
+func TestAnOldClaimOfTheSamePlannerEndsNothing(t *testing.T) {
+	t.Parallel()
+	p := setupPlanning(t)
+	p.endpoint(t, nil)
+	old := p.claim(t, p.one)[0]
+	p.exec(t, "UPDATE planner_state SET due_at = now() - interval '1 s'") // Its lock is over.
+	current := p.claim(t, p.one)
+	require.Len(t, current, 1)
+
+	require.ErrorIs(t, p.one.Leave(t.Context(), old, planner.ParkedPaused, 1), planner.ErrClaimLost)
+	require.ErrorIs(t, p.one.Leave(t.Context(), old, planner.ParkedArchived, 0), planner.ErrClaimLost)
+	require.NoError(t, p.one.Release(t.Context(), []planner.Ticket{old}))
+	require.Empty(t, p.claim(t, p.two), "it is claimed still")
+	require.NoError(t, p.one.Release(t.Context(), current))
+	require.Len(t, p.claim(t, p.two), 1)
+}
+
 // A planner that is thought dead comes back: its claim was taken over, so nothing of what it thought is written.
 func TestStaleAnalysisWritesNothing(t *testing.T) {
 	t.Parallel()
@@ -293,9 +311,21 @@ func TestAuthorityDecidesWhatComesOfAPlan(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, off)
 
+	all, err := p.reviews.Sessions(t.Context(), planner.SessionFilter{TenantID: store.DefaultTenant, Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, all, 3)
+	rest, err := p.reviews.Sessions(t.Context(), planner.SessionFilter{TenantID: store.DefaultTenant, Before: all[0].ID, Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, all[1:], rest, "a page goes on behind the one before")
+	_, err = p.reviews.Session(t.Context(), uuid.New(), all[0].ID)
+	require.Equal(t, errs.NotFound, errs.CodeOf(err), "to another tenant it is not there")
+
 	list, err := p.reviews.Suggestions(t.Context(), planner.SuggestionFilter{TenantID: store.DefaultTenant, State: planner.Pending, Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, list, 1)
+	none, err := p.reviews.Suggestions(t.Context(), planner.SuggestionFilter{TenantID: store.DefaultTenant, Before: list[0].ID, Limit: 10})
+	require.NoError(t, err)
+	require.Empty(t, none, "a page goes on behind the one before")
 	_, err = p.reviews.Decide(t.Context(), endpoints.Actor{TenantID: uuid.New(), Name: "another tenant's"}, list[0].ID, true)
 	require.Equal(t, errs.NotFound, errs.CodeOf(err))
 	decided, err := p.reviews.Decide(t.Context(), tenant, list[0].ID, true)
@@ -326,6 +356,11 @@ func TestARejectionIsLogged(t *testing.T) {
 	list, err := p.reviews.Suggestions(t.Context(), planner.SuggestionFilter{TenantID: store.DefaultTenant, State: planner.Pending, Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, list, 1)
+	p.exec(t, "UPDATE planner_suggestions SET expires_at = expires_at - interval '1 year'")
+	_, err = p.reviews.Decide(t.Context(), tenant, list[0].ID, false)
+	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+	require.ErrorContains(t, err, "it is expired")
+	p.exec(t, "UPDATE planner_suggestions SET expires_at = expires_at + interval '1 year'")
 	_, err = p.reviews.Decide(t.Context(), tenant, list[0].ID, false)
 	require.NoError(t, err)
 	_, err = p.reviews.Decide(t.Context(), tenant, list[0].ID, false)
