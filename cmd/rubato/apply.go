@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -125,16 +126,18 @@ func (cmd *endpointsApplyCmd) prune(ctx context.Context, r *remote, plan []step)
 	}
 	var steps []step
 	lines := json.NewDecoder(body)
-	for lines.More() {
+	for {
 		var line client.ImportLine
-		if err := lines.Decode(&line); err != nil {
+		switch err := lines.Decode(&line); {
+		case errors.Is(err, io.EOF):
+			return steps, nil
+		case err != nil: // Also where the server broke off between two lines: the rest would be passed over.
 			return nil, fmt.Errorf("reading the endpoints of the server: %w", err)
 		}
 		if id := text(line.ID); !named[id] {
 			steps = append(steps, step{Action: "delete", Key: text(line.Key), ID: id})
 		}
 	}
-	return steps, nil
 }
 
 func linesOf(wanted []endpointFile) io.Reader {

@@ -90,15 +90,21 @@ func TestImportThatBreaksOffGoesOnWhereItBegan(t *testing.T) {
 func startsApply(t *testing.T, answer string) (url string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
 		if r.URL.Query().Has("dryRun") {
-			_, _ = io.WriteString(w, `{"line":1,"status":"valid","key":"one"}`+"\n"+`{"summary":{"lines":1,"valid":1,"complete":true,"nextLine":2}}`+"\n")
+			answerPlan(w, r)
 			return
 		}
+		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, answer)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// answerPlan answers that one endpoint would be created.
+func answerPlan(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	_, _ = io.WriteString(w, `{"line":1,"status":"valid","key":"one"}`+"\n"+`{"summary":{"lines":1,"valid":1,"complete":true,"nextLine":2}}`+"\n")
 }
 
 // The read of an answer cannot be ended, and must not keep the command.
@@ -143,6 +149,33 @@ func TestApplyTellsWhyTheServerLeftSomething(t *testing.T) {
 		require.Contains(t, complaints.String(), want)
 		require.NotContains(t, complaints.String(), "--from")
 	}
+}
+
+// An answer that breaks off between two lines looks as if it had ended, and the plan as if nothing more were to be deleted.
+func TestPruneRefusesHalfAList(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "one.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("key: one"), 0o600))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			answerPlan(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, `{"id":"ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"}`+"\n")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
+	var said, complaints bytes.Buffer
+	s := &session{stdin: strings.NewReader(""), stdout: &said, stderr: &complaints}
+
+	code := s.run(t.Context(), []string{
+		"endpoints", "apply", "--dry-run", "--prune", "--selector", "a=b", "-f", file, "--api-key", "any", "--server", server.URL,
+	})
+
+	require.Equal(t, app.ExitFailure, code)
+	require.Contains(t, complaints.String(), "reading the endpoints of the server")
+	require.Empty(t, said.String())
 }
 
 // Followed, the redirect would make a GET of the DELETE, and the command would say that the endpoint is out of service.
