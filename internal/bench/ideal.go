@@ -196,7 +196,11 @@ func (p *pipeline) callLoop(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			p.results <- outcome{job: j, status: status, started: started, finished: time.Now()}
+			select {
+			case p.results <- outcome{job: j, status: status, started: started, finished: time.Now()}:
+			case <-ctx.Done(): // Nobody may record any more.
+				return ctx.Err()
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -1,9 +1,14 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"io"
+	"net"
+	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -46,4 +51,32 @@ func TestTheIdealPipelineDoesTheWork(t *testing.T) {
 	var waiting int
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM ideal_jobs WHERE due_at < now() + interval '1 day'").Scan(&waiting))
 	require.Zero(t, waiting, "every job has its next due time")
+}
+
+// A caller whose recorders have ended must end too: the process would never exit.
+func TestACallerThatNobodyRecordsEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := newCaller(1)
+		client.transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go func() {
+				_, _ = http.ReadRequest(bufio.NewReader(theirs))
+				_, _ = io.WriteString(theirs, "HTTP/1.1 204 No Content\r\n\r\n")
+				_ = theirs.Close()
+			}()
+			return ours, nil
+		}
+		p := &pipeline{client: client, ready: make(chan job, 1), results: make(chan outcome)}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- p.callLoop(ctx) }()
+		p.ready <- job{url: "http://sink.example/p/0"}
+		synctest.Wait() // It has called, and nobody takes what came of it.
+
+		cancel()
+
+		require.ErrorIs(t, <-ended, context.Canceled)
+		client.close()
+	})
 }
