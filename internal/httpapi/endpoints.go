@@ -197,6 +197,21 @@ func versionOf(ifMatch *string) (int64, error) {
 	return version, nil
 }
 
+// noEndpointID is what is wrong with a text that no endpoint has for its id.
+const noEndpointID = "must be an endpoint id, such as ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
+
+// endpointNamed reads the endpoint that a list or a stream is about; zero where none is named.
+func endpointNamed(given *string) (endpoints.ID, error) {
+	if given == nil {
+		return endpoints.ID{}, nil
+	}
+	id, err := endpoints.ParseID(*given)
+	if err != nil {
+		return id, badParameter("endpointId", "invalid_id", noEndpointID)
+	}
+	return id, nil
+}
+
 func badParameter(name, code, message string) error {
 	return malformedFields([]errs.Field{{Field: name, Code: code, Message: message}})
 }

@@ -75,12 +75,9 @@ func (w *watch) filter(ctx context.Context, p api.WatchEventsParams) error {
 			w.q.Types = append(w.q.Types, t)
 		}
 	}
-	if p.EndpointID == nil {
-		return nil
-	}
-	id, err := endpoints.ParseID(*p.EndpointID)
-	if err != nil {
-		return badParameter("endpointId", "invalid_id", "must be an endpoint id, such as ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")
+	id, err := endpointNamed(p.EndpointID)
+	if err != nil || p.EndpointID == nil {
+		return err
 	}
 	w.q.EndpointID = id
 	_, _, err = w.server.endpoints.Get(ctx, actorOf(ctx), id)

@@ -65,7 +65,7 @@ func scopeOf(endpoint *string, labels *map[string]string) (scope notices.Scope, 
 	if endpoint != nil {
 		id, err := endpoints.ParseID(*endpoint)
 		if err != nil {
-			return scope, &errs.Field{Field: "endpointId", Code: "invalid_id", Message: "must be an endpoint id, such as ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"}
+			return scope, &errs.Field{Field: "endpointId", Code: "invalid_id", Message: noEndpointID}
 		}
 		scope.EndpointID = id
 	}

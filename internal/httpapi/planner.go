@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 
-	"rubato/internal/endpoints"
 	"rubato/internal/httpapi/api"
 	"rubato/internal/planner"
 )
@@ -126,16 +125,4 @@ func (s *Server) GetPlannerBudget(ctx context.Context, _ api.GetPlannerBudgetReq
 		out.Endpoints = append(out.Endpoints, api.PlannerEndpointTokens{EndpointID: e.EndpointID.String(), Tokens: e.Tokens})
 	}
 	return out, nil
-}
-
-// endpointNamed reads the endpoint that a list is about; zero where none is named.
-func endpointNamed(given *string) (endpoints.ID, error) {
-	if given == nil {
-		return endpoints.ID{}, nil
-	}
-	id, err := endpoints.ParseID(*given)
-	if err != nil {
-		return id, badParameter("endpointId", "invalid_id", "must be an endpoint id, such as ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")
-	}
-	return id, nil
 }

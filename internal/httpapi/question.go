@@ -52,7 +52,7 @@ func (q *question) identify(given *string) {
 	id, err := endpoints.ParseID(*given)
 	if err != nil {
 		q.malformed = append(q.malformed, errs.Field{
-			Field: "endpointId", Code: "invalid_id", Message: "must be an endpoint id, such as ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90",
+			Field: "endpointId", Code: "invalid_id", Message: noEndpointID,
 		})
 	}
 	q.id = id

@@ -16,11 +16,11 @@ import (
 func (s *Server) ListRuns(ctx context.Context, r api.ListRunsRequestObject) (api.ListRunsResponseObject, error) {
 	p := r.Params
 	q := runQuery{status: p.Status, from: p.From, to: p.To, limit: p.Limit, cursor: p.Cursor}
+	id, err := endpointNamed(p.EndpointID)
+	if err != nil {
+		return nil, err
+	}
 	if p.EndpointID != nil {
-		id, err := endpoints.ParseID(*p.EndpointID)
-		if err != nil {
-			return nil, badParameter("endpointId", "invalid_id", "must be an endpoint id, such as ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")
-		}
 		q.endpoint = &id
 	}
 	fields, err := fieldsOf(p.Fields, s.rules.run)
