@@ -281,12 +281,7 @@ func hintedFacts(v *visit, facts map[string]any, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	hints, _ := facts["hints"].(map[string]any)
-	if hints == nil {
-		hints = map[string]any{}
-	}
-	hints["interval"] = map[string]any{"intervalMs": interval, "expiresAt": now.Add(time.Duration(ttl) * time.Millisecond), "reason": v.value("reason")}
-	facts["hints"] = hints
+	hintsIn(facts)["interval"] = map[string]any{"intervalMs": interval, "expiresAt": now.Add(time.Duration(ttl) * time.Millisecond), "reason": v.value("reason")}
 	return nil
 }
 
@@ -296,13 +291,18 @@ func onceFacts(v *visit, facts map[string]any, now time.Time) error {
 		return err
 	}
 	at := now.Add(time.Duration(in) * time.Millisecond)
+	hintsIn(facts)["oneShot"] = map[string]any{"at": at, "expiresAt": at.Add(onceLife), "reason": v.value("reason")}
+	return nil
+}
+
+// hintsIn returns the hints among the facts, which are there afterwards.
+func hintsIn(facts map[string]any) map[string]any {
 	hints, _ := facts["hints"].(map[string]any)
 	if hints == nil {
 		hints = map[string]any{}
+		facts["hints"] = hints
 	}
-	hints["oneShot"] = map[string]any{"at": at, "expiresAt": at.Add(onceLife), "reason": v.value("reason")}
-	facts["hints"] = hints
-	return nil
+	return hints
 }
 
 // onceLife is how long a one-shot hint from here holds after its instant: long enough for a worker that is late.
@@ -381,7 +381,7 @@ func given(s string) *string {
 	return &s
 }
 
-// seconds writes milliseconds for a field, as parseLength reads them.
+// lengthField writes milliseconds for a field, as parseLength reads them.
 func lengthField(ms int64) string {
 	switch {
 	case ms == 0:
