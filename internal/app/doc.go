@@ -1,4 +1,5 @@
-// Package app assembles the programs: the API server, the scheduler-worker, and `rubato dev`, which is both on a private Postgres.
+// Package app assembles the programs: the API server, the scheduler-worker, the planner, and `rubato dev`, which is all three on a private
+// Postgres.
 // A program is a value with a Run method that blocks until its context ends and then drains, so that a main function maps flags and
 // signals to it and nothing else, and a test runs it on port 0.
 //

@@ -146,7 +146,8 @@ func (p *Planner) free() {
 	}
 }
 
-// carryOut runs one analysis, and gives the claim back where it came to nothing.
+// carryOut runs one analysis. It gives the claim back where the planner ends it; that of an analysis that failed holds until its lock is over,
+// so that what makes it fail is not tried again at once.
 func (p *Planner) carryOut(ctx context.Context, t Ticket) {
 	err := p.analyse(ctx, t)
 	if err == nil {
