@@ -10,6 +10,7 @@ import (
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
+	"rubato/internal/notices"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/zombie"
@@ -366,4 +367,33 @@ func TestSweepsWalkTheDueIndex(t *testing.T) {
 		require.Contains(t, plan, "schedules_due", name)
 		require.NotContains(t, plan, "Seq Scan on schedules", name)
 	}
+}
+
+// TestARuleThatEndsLocksEpisodesAsFinishesDo holds the first of two episodes, as a finish does that is about to close both. Every other order
+// but that of their IDs says that the second goes first.
+func TestARuleThatEndsLocksEpisodesAsFinishesDo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	first, second := notices.EpisodeID{15: 1}, notices.EpisodeID{15: 2}
+	for _, id := range []notices.EpisodeID{second, first} {
+		b.exec(t, `INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
+			SELECT $1, tenant_id, id, name, $2, event, now(), '{}', 'infinity', 0 FROM notice_rules`, id, b.register(t, nil).ID)
+	}
+	finish, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = finish.Rollback(context.WithoutCancel(t.Context())) }() // Where it was not committed, nothing may wait for it.
+	_, err = finish.Exec(t.Context(), "SELECT FROM notice_episodes WHERE id = $1 FOR UPDATE", first)
+	require.NoError(t, err)
+
+	ended := make(chan error, 1)
+	go func() { ended <- keeper.DeleteRule(t.Context(), tenant, "failing") }()
+	b.awaitLockWait(t)
+
+	_, err = finish.Exec(t.Context(), "SELECT FROM notice_episodes WHERE id = $1 FOR UPDATE NOWAIT", second)
+	require.NoError(t, err, "nobody holds what a finish needs while it waits for that finish")
+	require.NoError(t, finish.Commit(t.Context()))
+	require.NoError(t, <-ended)
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM notice_episodes WHERE closed_at IS NULL"))
 }
