@@ -29,6 +29,8 @@ func TestStatementsOfTheManualWork(t *testing.T) {
 	for _, block := range blocks {
 		tx, err := conn.Begin(t.Context())
 		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), "CREATE ROLE rubato_app") // Whom the manual gives rights.
+		require.NoError(t, err)
 		_, err = tx.Exec(t.Context(), block[1])
 		require.NoError(t, err, block[1])
 		require.NoError(t, tx.Rollback(t.Context()))

@@ -50,7 +50,9 @@ func (w *world) serve(p *worker) {
 	w.do(w.startCall(p, list))
 	for _, e := range slices.Clone(p.running) {
 		w.transmit(p, e)
-		w.end(p, e, success())
+		if e.request != nil { // What was too late to send is over.
+			w.end(p, e, success())
+		}
 	}
 	if len(p.results) > 0 {
 		w.do(w.finishCall(p, batchOf(p.results), 0))
