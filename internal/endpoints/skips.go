@@ -112,9 +112,14 @@ func (p *passage) collect(now time.Time, run *Finished, decided *Recorded) error
 		return p.wait(p.until, false)
 	}
 	begun := p.since // Attempts of one due time are one run in this: the time between them is under way too.
+	moved := begun   // from when the due times follow the run
 	if run.Attempt <= 1 {
 		begun = laterOf(run.StartedAt.Truncate(time.Millisecond), run.Slot)
-		if err := p.wait(earlierOf(p.until, begun), true); err != nil {
+		moved = begun
+		if run.Manual && run.Status == skipped { // It called nobody: what follows counts from when it was asked for, not from its start.
+			moved = run.Slot
+		}
+		if err := p.wait(earlierOf(p.until, moved), true); err != nil {
 			return err
 		}
 	}
@@ -123,6 +128,7 @@ func (p *passage) collect(now time.Time, run *Finished, decided *Recorded) error
 	if decided != nil { // What the decision found to have passed: the run itself may have changed the tempo.
 		in = decided.Input
 	}
+	p.idle(in, span{laterOf(p.since, moved), earlierOf(p.until, begun)})
 	p.take(in, span{laterOf(p.since, begun), p.until}, OverlapSkipped)
 	return err
 }
@@ -139,14 +145,12 @@ func (p *passage) wait(until time.Time, served bool) error {
 	if !in.LastStart.IsZero() {
 		from = laterOf(from, in.LastStart.Add(in.Min-time.Millisecond))
 	}
-	resumed := s.PausedUntil.Add(-time.Millisecond)
 	if s.Due.Source == governor.SourceManual {
-		p.take(in, span{from, earlierOf(until, resumed)}, PauseSkipped)
-		p.take(in, span{laterOf(from, resumed), until}, MisfireSkipped)
+		p.idle(in, span{from, until})
 		return nil
 	}
 	due := s.Due.Slot
-	p.take(in, span{from, earlierOf(earlierOf(until, resumed), due.Add(-time.Millisecond))}, PauseSkipped)
+	p.take(in, span{from, earlierOf(earlierOf(until, p.resumed()), due.Add(-time.Millisecond))}, PauseSkipped)
 	if due.After(until) {
 		return nil
 	}
@@ -158,6 +162,16 @@ func (p *passage) wait(until time.Time, served bool) error {
 	p.take(in, span{laterOf(p.since, due), until}, MisfireSkipped)
 	return nil
 }
+
+// idle adds the due times within a span in which nothing ran: those in the pause, and those that nobody got to.
+func (p *passage) idle(in governor.Input, within span) {
+	resumed := p.resumed()
+	p.take(in, span{within.after, earlierOf(within.until, resumed)}, PauseSkipped)
+	p.take(in, span{laterOf(within.after, resumed), within.until}, MisfireSkipped)
+}
+
+// resumed returns the last instant of the pause.
+func (p *passage) resumed() time.Time { return p.before.State.PausedUntil.Add(-time.Millisecond) }
 
 // span is the time after one instant and up to another.
 type span struct{ after, until time.Time }

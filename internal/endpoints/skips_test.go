@@ -74,6 +74,20 @@ func (s *story) resume(t *testing.T, at time.Duration) {
 	s.note()
 }
 
+// ask lets a user ask for a run now.
+func (s *story) ask(t *testing.T, at time.Duration) {
+	t.Helper()
+	s.at(at)
+	_, err := s.RunNow(t.Context(), actor, s.id)
+	require.NoError(t, err)
+	s.note()
+}
+
+// unsent makes a run one that its worker did not get to send.
+func unsent(f *endpoints.Finished) {
+	f.Status, f.Verdict, f.Unanswered = "skipped", endpoints.Neutral, true
+}
+
 func interval(d time.Duration) func(*endpoints.Spec) {
 	return func(s *endpoints.Spec) { s.BaselineInterval = d }
 }
@@ -199,12 +213,17 @@ func TestSkipsInAPause(t *testing.T) {
 		"ARunAskedForDuringAPause": {interval(10 * minute), func(t *testing.T, s *story) {
 			s.execute(t, 0, time.Second, nil)
 			s.pause(t, minute, 0)
-			s.at(25 * minute)
-			_, err := s.RunNow(t.Context(), actor, s.id)
-			require.NoError(t, err)
-			s.note()
+			s.ask(t, 25*minute)
 			s.execute(t, 25*minute, 37*minute, nil) // The schedule counts from it.
 		}, []string{"10m0s to 20m0s: 2 pause_skipped", "35m0s to 35m0s: 1 overlap_skipped"}},
+		"ARunAskedForDuringAPauseThatCalledNobody": {interval(10 * minute), func(t *testing.T, s *story) {
+			s.execute(t, 0, time.Second, nil)
+			s.pause(t, minute, 40*minute)
+			s.ask(t, 25*minute)
+			s.execute(t, 52*minute, 66*minute, unsent) // Counted from what was asked for: 35, 45, 55, 65.
+		}, []string{
+			"10m0s to 20m0s: 2 pause_skipped", "35m0s to 35m0s: 1 pause_skipped", "45m0s to 45m0s: 1 misfire_skipped", "55m0s to 1h5m0s: 2 overlap_skipped",
+		}},
 		"AnArchive": {interval(minute), func(t *testing.T, s *story) {
 			s.execute(t, 0, time.Second, nil)
 			s.pause(t, 30*time.Second, 0)
@@ -275,6 +294,10 @@ func TestSkipsThatNobodyRan(t *testing.T) {
 			s.execute(t, 0, time.Second, func(f *endpoints.Finished) { failed(f); f.RetryAfter = start.Add(10 * minute) })
 			s.execute(t, 10*minute, 11*minute, nil)
 		}, nil},
+		"ARunAskedForThatCalledNobody": {interval(minute), func(t *testing.T, s *story) {
+			s.ask(t, 30*time.Second) // Before it ever ran.
+			s.execute(t, 5*minute, 7*minute, unsent)
+		}, []string{"0s to 0s: 1 misfire_skipped", "1m30s to 4m30s: 4 misfire_skipped", "5m30s to 6m30s: 2 overlap_skipped"}},
 		"AnEditInTheMiddle": {interval(minute), func(t *testing.T, s *story) {
 			s.execute(t, 0, time.Second, nil)
 			s.at(10*minute + 30*time.Second)
