@@ -91,6 +91,9 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	if !ok {
 		return
 	}
+	if info.Reused {
+		c.rest()
+	}
 	a.conn, a.mark, a.heard, a.reused = c, c.mark(), c.received(), info.Reused
 	c.begin(a.sendBy)
 }

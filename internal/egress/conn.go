@@ -19,8 +19,11 @@ type conn struct {
 
 	frames *frames // of HTTP/2; nil: the connection speaks HTTP/1.1
 
-	heard    atomic.Int64 // bytes that came
-	answered atomic.Bool  // to a request, one of them at least
+	reading  atomic.Bool   // whoever reads waits for bytes: all that came before is read
+	closed   atomic.Bool   // by us
+	settled  chan struct{} // holds a word when one of the two came to be true
+	heard    atomic.Int64  // bytes that came
+	answered atomic.Bool   // to a request, one of them at least
 
 	mu      sync.Mutex
 	written int64     // bytes that were handed to the connection
@@ -33,8 +36,15 @@ type conn struct {
 	ended chan struct{} // of a TLS session: closed once nothing more can be read
 }
 
+// overTCP returns the connection over a plain one.
+func overTCP(plain net.Conn) *conn { return &conn{Conn: plain, settled: make(chan struct{}, 1)} }
+
 // overTLS returns the connection over a TLS session.
-func overTLS(session net.Conn) *conn { return &conn{Conn: session, ended: make(chan struct{})} }
+func overTLS(session net.Conn) *conn {
+	c := overTCP(session)
+	c.ended = make(chan struct{})
+	return c
+}
 
 // Write writes p, unless the connection is sealed.
 func (c *conn) Write(p []byte) (int, error) {
@@ -63,7 +73,10 @@ func (c *conn) awaitAlert() {
 
 // Read reads into p.
 func (c *conn) Read(p []byte) (int, error) {
+	c.reading.Store(true)
+	c.settle()
 	n, err := c.Conn.Read(p)
+	c.reading.Store(false)
 	c.note(err)
 	c.heard.Add(int64(n))
 	if err != nil && c.ended != nil {
@@ -76,6 +89,28 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, &fault{reason: ProtocolError, err: errFlood}
 	}
 	return n, err
+}
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	c.closed.Store(true)
+	c.settle()
+	return c.Conn.Close()
+}
+
+func (c *conn) settle() {
+	select {
+	case c.settled <- struct{}{}:
+	default: // There is a word already, and whoever waits looks again.
+	}
+}
+
+// rest waits until a kept connection of HTTP/1.1 is read to its end, or closed because more came than was asked for. The transport hands a
+// connection out before it has looked, and would take what followed an answer for the next one.
+func (c *conn) rest() {
+	for !c.reading.Load() && !c.closed.Load() {
+		<-c.settled
+	}
 }
 
 // endRead remembers an alert of the target. It comes here, and not in the handshake, where the target checks the certificate of the client:

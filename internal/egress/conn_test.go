@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -15,7 +16,7 @@ func TestSealedConnectionTellsWhatMayHaveLeft(t *testing.T) {
 		near, far := net.Pipe()
 		defer near.Close()
 		defer far.Close()
-		c := &conn{Conn: near}
+		c := overTCP(near)
 		go func() { _, _ = io.ReadFull(far, make([]byte, 3)) }()
 		_, err := c.Write([]byte("abc"))
 		require.NoError(t, err)
@@ -28,7 +29,7 @@ func TestSealedConnectionTellsWhatMayHaveLeft(t *testing.T) {
 	t.Run("WriteUnderWay", func(t *testing.T) {
 		t.Parallel()
 		near, far := net.Pipe()
-		c := &conn{Conn: near}
+		c := overTCP(near)
 		done := make(chan error)
 		go func() {
 			_, err := c.Write([]byte("abc")) // a pipe keeps a write waiting until all of it is read
@@ -51,9 +52,59 @@ func TestOwnCloseIsNoLoss(t *testing.T) {
 	defer listener.Close()
 	plain, err := net.Dial("tcp", listener.Addr().String())
 	require.NoError(t, err)
-	c := &conn{Conn: plain}
+	c := overTCP(plain)
 	require.NoError(t, c.Close())
 	_, err = c.Read(make([]byte, 1))
 	require.ErrorIs(t, err, net.ErrClosed)
 	require.False(t, c.lost())
+}
+
+// TestAKeptConnectionIsReadToItsEndFirst: a request waits until whoever reads has asked for more than there was, or has hung up.
+func TestAKeptConnectionIsReadToItsEndFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer far.Close()
+		c := overTCP(near)
+		read := make(chan struct{})
+		go func() {
+			for range read {
+				_, _ = c.Read(make([]byte, 1))
+			}
+		}()
+		rested := make(chan struct{})
+		rest := func() {
+			c.rest()
+			rested <- struct{}{}
+		}
+		holds := func(why string) {
+			t.Helper()
+			synctest.Wait()
+			select {
+			case <-rested:
+				require.Fail(t, why)
+			default:
+			}
+		}
+
+		go rest()
+		holds("nobody has read yet")
+		read <- struct{}{}
+		<-rested
+		_, err := far.Write([]byte("a")) // The reader has it, and has not asked for more.
+		require.NoError(t, err)
+		synctest.Wait()
+		go rest()
+		holds("a byte came that nobody asked for")
+		read <- struct{}{}
+		<-rested
+		_, err = far.Write([]byte("b"))
+		require.NoError(t, err)
+		synctest.Wait()
+		go rest()
+		holds("another byte came")
+		require.NoError(t, c.Close())
+		<-rested
+		close(read)
+	})
 }

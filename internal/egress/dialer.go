@@ -64,7 +64,7 @@ func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c}, nil
+	return overTCP(c), nil
 }
 
 // dialTLS connects to address and verifies that the target is the host that was asked for. A connection that speaks HTTP/2 goes to
