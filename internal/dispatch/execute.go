@@ -50,6 +50,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
 	}
 	b.target.ask(&r.Request)
+	r.Confirm = w.confirmation(s, b.claim.Token, sent)
 	r.SendBy = claims.Ends(sent, ttl)                                                                  // No lock, no request: whoever stood still may not hold it any more.
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
 	answer, err := w.calls.send(ctx, s.RunID, r.Request)

@@ -26,6 +26,7 @@ type hooked struct {
 	read    func() error // before targets are read
 	targets func(map[[16]byte]*dispatch.Target)
 	own     func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
+	confirm func() (bool, error)
 	start   func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
 	cancels func(next func() ([]dispatch.Cancel, error)) ([]dispatch.Cancel, error)
 	finish  func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error)
@@ -58,6 +59,13 @@ func (h *hooked) Own(ctx context.Context, worker [16]byte, list []dispatch.Start
 		return next()
 	}
 	return h.own(next)
+}
+
+func (h *hooked) Confirm(ctx context.Context, endpoint [16]byte, held claims.Held) (bool, error) {
+	if h.confirm == nil {
+		return h.Executions.Confirm(ctx, endpoint, held)
+	}
+	return h.confirm()
 }
 
 func (h *hooked) Finish(ctx context.Context, f dispatch.Finish) (dispatch.Finished, error) {

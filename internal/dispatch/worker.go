@@ -30,12 +30,11 @@ import (
 // Executions is what running needs of the database. Every method is one transaction.
 type Executions interface {
 	Contact
+	Doubts
 	// Targets returns what the claims are to call, at the version that each claim names.
 	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*Target, error)
 	// Start makes live runs of claims whose time has come. It returns those whose token was unchanged; no other may be sent.
 	Start(ctx context.Context, s Starting) ([]Started, error)
-	// Own returns which of these starts are live in the worker's hands, for one that was not told.
-	Own(ctx context.Context, worker [16]byte, list []Start) ([]Started, error)
 	// Finish records finished runs and plans what follows. Answers to runs that were settled by somebody else change nothing.
 	Finish(ctx context.Context, f Finish) (Finished, error)
 }
@@ -46,6 +45,14 @@ type Contact interface {
 	Beat(ctx context.Context, p Presence) error
 	// Cancels returns the live runs of a worker that somebody asked to cancel.
 	Cancels(ctx context.Context, worker [16]byte) ([]Cancel, error)
+}
+
+// Doubts are what a worker asks about starts of its own.
+type Doubts interface {
+	// Own returns which of these starts are live in the worker's hands, for one that was not told.
+	Own(ctx context.Context, worker [16]byte, list []Start) ([]Started, error)
+	// Confirm says whether a live run may still be sent: it is held under this token, its lock is not over, and its endpoint is not paused.
+	Confirm(ctx context.Context, endpoint [16]byte, held claims.Held) (bool, error)
 }
 
 // Tracer follows runs for those who collect traces. It must know the runs from their starts.

@@ -53,7 +53,7 @@ func (a *attempt) do(ctx context.Context, x *exchange, transport *http.Transport
 // roundTrip puts r on the wire over HTTP/1.1.
 func (a *attempt) roundTrip(ctx context.Context, r *http.Request, transport *http.Transport) (*http.Response, error) {
 	ctx = httptrace.WithClientTrace(withCaller(ctx, &a.watch), &httptrace.ClientTrace{
-		GotConn: a.gotConn, GotFirstResponseByte: a.answered, Got1xxResponse: a.interim,
+		GotConn: func(info httptrace.GotConnInfo) { a.gotConn(ctx, info) }, GotFirstResponseByte: a.answered, Got1xxResponse: a.interim,
 	})
 	return transport.RoundTrip(r.WithContext(ctx))
 }
@@ -85,14 +85,15 @@ func (a *attempt) interim(_ int, header textproto.MIMEHeader) error {
 }
 
 // gotConn runs in the goroutine of the round trip, before anything of the request is written.
-func (a *attempt) gotConn(info httptrace.GotConnInfo) {
-	a.watch.connected(info.Reused)
+func (a *attempt) gotConn(ctx context.Context, info httptrace.GotConnInfo) {
 	c, ok := info.Conn.(*conn)
+	if ok && info.Reused {
+		c.rest()
+	}
+	a.sendBy = a.exchange.leaveBy(ctx)
+	a.watch.connected(info.Reused)
 	if !ok {
 		return
-	}
-	if info.Reused {
-		c.rest()
 	}
 	a.conn, a.mark, a.heard, a.reused = c, c.mark(), c.received(), info.Reused
 	c.begin(a.sendBy)
@@ -103,6 +104,7 @@ func (a *attempt) stream(ctx context.Context, r *http.Request, s *session) (*htt
 	a.reused = s.used.Swap(true)
 	a.session, a.conn, a.mark, a.heard = s, s.conn, s.mark(), s.received()
 	s.calledAt.Store(time.Now().UnixNano())
+	a.sendBy = a.exchange.leaveBy(ctx)
 	a.watch.connected(a.reused)
 	if a.late() {
 		s.client.Release()

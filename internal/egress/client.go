@@ -78,6 +78,7 @@ type Request struct {
 	Meta         http.Header   // Rubato's own, such as Rubato-Run-Id; set last, so they win over the user's
 	Body         []byte        // empty means none
 	SendBy       time.Time     // when its first byte may leave at the latest, for whoever may not be who sends any more; zero: at any time
+	Confirm      Confirmation  // what its first byte needs in addition; zero: nothing
 	Timeout      time.Duration // of the whole exchange, redirects and the answer's body included; zero means 30 s
 	MaxBody      int64         // bytes of the answer's body, decompressed, that are read and kept; zero keeps none
 	MaxTail      int64         // bytes of its end that are kept beside them, where it is longer; zero reads no further than MaxBody
@@ -85,6 +86,14 @@ type Request struct {
 	TLS          *TLS          // how the TLS session differs; nil: in nothing
 	Allowance    *Allowance    // what the tenant may call besides what everybody may; nil: nothing
 	Credentials  []string      // names of headers that must not follow a redirect to another host, besides those that look like it
+}
+
+// Confirmation is what somebody who decided to send a request knows, and for how long that is good enough: until there is a connection
+// the world may have changed.
+type Confirmation struct {
+	Until time.Time // the first byte that leaves before needs no more
+	// Ask says whether the request may still leave, and until when that holds. It is asked once there is a connection, after Until.
+	Ask func(context.Context) (until time.Time, may bool)
 }
 
 // Response is the answer of a target. Beside an error it holds as much of the answer as came: StatusCode is zero where
@@ -130,7 +139,8 @@ func (c *Client) Close() {
 // answer had begun, the Response beside the error holds what came of it. A body longer than MaxBody is no error.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	x := &exchange{
-		client: c, meta: r.Meta, credentials: r.Credentials, tls: r.TLS, allowance: r.Allowance, sendBy: r.SendBy, began: time.Now(),
+		client: c, meta: r.Meta, credentials: r.Credentials, tls: r.TLS, allowance: r.Allowance, sendBy: r.SendBy, confirm: r.Confirm,
+		began: time.Now(),
 	}
 	var err error
 	if x.wire, err = c.wireOf(r); err == nil {

@@ -87,7 +87,7 @@ func (d *dialer) dialTLS(ctx context.Context, _, address string) (net.Conn, erro
 		return c, nil
 	}
 	if err := d.streams.raise(ctx, address, c); err != nil {
-		c.Close()
+		_ = c.Close()
 		return nil, &fault{reason: ConnectError, err: err}
 	}
 	return nil, errUpgraded

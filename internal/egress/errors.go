@@ -63,7 +63,7 @@ var (
 	errSwitched     = errors.New("the answer switches protocols")
 	errStatus       = errors.New("the answer has no status of three digits")
 	errSealed       = errors.New("the exchange has ended")
-	errLate         = errors.New("the request would have left too late")
+	errLate         = errors.New("the request would have left too late, or after a pause")
 	errHeaderFields = errors.New("the answer has too many header fields")
 	errHeaderBytes  = errors.New("the header of the answer is too long")
 	errSlowHeader   = errors.New("the header of the answer does not end")

@@ -35,6 +35,7 @@ type exchange struct {
 	meta        http.Header
 	credentials []string
 	sendBy      time.Time
+	confirm     Confirmation       // zero from the second hop on: the first byte has left
 	hop         hop                // the request under way
 	cancel      context.CancelFunc // ends the whole exchange
 	patience    patience
@@ -76,7 +77,7 @@ func (x *exchange) run(ctx context.Context, lim limits) (Response, error) {
 			response.Phases = x.phases
 			return response, err
 		}
-		x.hop = *next
+		x.hop, x.confirm = *next, Confirmation{}
 	}
 }
 
@@ -177,6 +178,26 @@ func (a *attempt) repeatable() bool { return a.reused && !a.sent() && !a.late() 
 
 func (x *exchange) attempt() *attempt {
 	return &attempt{exchange: x, sendBy: x.sendBy}
+}
+
+// leaveBy returns until when the request of the hop may begin, and asks whoever sends it where what they knew is too old by now; zero: at any
+// time. There is a connection for it.
+func (x *exchange) leaveBy(ctx context.Context) time.Time {
+	if x.confirm.Ask == nil {
+		return x.sendBy
+	}
+	until, may := x.confirm.Until, true
+	if time.Now().After(until) {
+		until, may = x.confirm.Ask(ctx)
+	}
+	switch {
+	case !may:
+		return x.began // Which is over.
+	case x.sendBy.IsZero() || until.Before(x.sendBy):
+		return until
+	default:
+		return x.sendBy
+	}
 }
 
 // tooMany reports whether header has more fields than anybody needs.

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -29,6 +30,79 @@ func TestWhatWouldLeaveTooLateDoesNotLeave(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Len(t, target.Requests(), 2)
+}
+
+// TestWhatWaitedForItsConnectionIsConfirmed asks for calls whose knowledge has aged before there was a connection, on a fresh one and on a kept
+// one.
+func TestWhatWaitedForItsConnectionIsConfirmed(t *testing.T) {
+	t.Parallel()
+	server, secure := secured(t, Config{})
+	for name, dialed := range map[string]struct {
+		client *Client
+		target *egresstest.Target
+	}{
+		"HTTP1": {setup(t), egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))},
+		"HTTP2": {secure, egresstest.StartH2(t, server, egresstest.AnswerH2("ok"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, seen := range []int{0, 1} {
+				asked := 0
+				aged := func(until time.Duration, may bool) Request {
+					r := get(dialed.target.URL())
+					r.Confirm.Until = time.Now().Add(-time.Millisecond)
+					r.Confirm.Ask = func(context.Context) (time.Time, bool) {
+						asked++
+						return time.Now().Add(until), may
+					}
+					return r
+				}
+				for n, r := range []Request{aged(time.Minute, false), aged(-time.Millisecond, true)} {
+					e, _ := fails(t, dialed.client, r)
+					require.Equal(t, Late, e.Reason)
+					require.False(t, e.Sent)
+					require.Equal(t, n+1, asked)
+					require.Len(t, dialed.target.Requests(), seen)
+				}
+				overdue := aged(time.Minute, true)
+				overdue.SendBy = time.Now().Add(-time.Millisecond)
+				e, _ := fails(t, dialed.client, overdue)
+				require.Equal(t, Late, e.Reason, "what is confirmed is still bound by the lock")
+
+				_, err := dialed.client.Do(t.Context(), aged(time.Minute, true))
+				require.NoError(t, err)
+				require.Equal(t, 4, asked)
+
+				fresh := aged(0, false)
+				fresh.Confirm.Until = time.Now().Add(time.Minute)
+				if seen == 0 {
+					continue
+				}
+				_, err = dialed.client.Do(t.Context(), fresh)
+				require.NoError(t, err)
+				require.Equal(t, 4, asked)
+			}
+			require.Len(t, dialed.target.Requests(), 3)
+		})
+	}
+}
+
+// TestARedirectIsNotConfirmed: the request has left by then.
+func TestARedirectIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
+	first := egresstest.Start(t, egresstest.Answer("HTTP/1.1 307 Temporary Redirect\r\nLocation: "+target.URL()+"\r\nContent-Length: 0\r\n\r\n"))
+	asked := 0
+	r := get(first.URL())
+	r.MaxRedirects = 1
+	r.Confirm.Until = time.Now().Add(-time.Millisecond)
+	r.Confirm.Ask = func(context.Context) (time.Time, bool) {
+		asked++
+		return time.Now().Add(time.Minute), true
+	}
+	_, err := setup(t).Do(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, 1, asked)
 }
 
 func TestWhatWouldLeaveTooLateDoesNotLeaveOverHTTP2(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"rubato/internal/claims"
 	"rubato/internal/dispatch"
+	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -27,4 +29,15 @@ func (s *Executions) Own(ctx context.Context, worker [16]byte, list []dispatch.S
 		}
 	}
 	return found, nil
+}
+
+// Confirm implements dispatch.Executions.
+func (s *Executions) Confirm(ctx context.Context, endpoint [16]byte, held claims.Held) (bool, error) {
+	may, err := s.db.q.LiveRunConfirm(ctx, s.db.hot, dbsqlc.LiveRunConfirmParams{
+		Now: s.db.now(), EndpointID: endpoint, RunID: held.RunID, Token: held.Token,
+	})
+	if err != nil {
+		return false, fmt.Errorf("asking whether run %s may still be sent: %w", runs.ID(held.RunID), translate(err))
+	}
+	return may, nil
 }

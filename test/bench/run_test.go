@@ -143,6 +143,9 @@ func (w *work) Own(context.Context, [16]byte, []dispatch.Start) ([]dispatch.Star
 	return nil, nil
 }
 
+// Confirm implements dispatch.Executions.
+func (w *work) Confirm(context.Context, [16]byte, claims.Held) (bool, error) { return true, nil }
+
 // Finish implements dispatch.Executions.
 func (w *work) Finish(_ context.Context, f dispatch.Finish) (dispatch.Finished, error) {
 	w.mu.Lock()

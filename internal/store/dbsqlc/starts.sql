@@ -53,6 +53,21 @@ FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
          JOIN live_runs l ON l.endpoint_id = ANY (ARRAY[asked.endpoint_id]) AND l.run_id = asked.run_id AND l.claim_token = asked.token
 WHERE l.worker_id = sqlc.arg('worker_id')::uuid;
 
+-- name: LiveRunConfirm :one
+-- Whether a live run may still be sent whose request had to wait: it is its holder's, and what a start would refuse has not come to be
+-- since. A pause takes back what somebody had asked for before it, and nothing that they ask for after it.
+SELECT EXISTS (
+    SELECT
+    FROM live_runs l
+             JOIN schedules s ON s.endpoint_id = l.endpoint_id
+             CROSS JOIN (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
+    WHERE l.endpoint_id = @endpoint_id
+      AND l.run_id = @run_id
+      AND l.claim_token = @token
+      AND l.locked_until > clock.now
+      AND (s.paused_until IS NULL OR s.paused_until <= clock.now OR (l.source = 'manual' AND s.manual_at IS NOT NULL))
+);
+
 -- name: LiveRunTakeBack :many
 -- Takes back starts whose token has changed after all. An insert that waits for the end of an earlier live run of its endpoint goes
 -- on with the snapshot from before that run's finish; only a later statement sees the token that the finish has raised. The token of

@@ -10,6 +10,41 @@ import (
 	"time"
 )
 
+const liveRunConfirm = `-- name: LiveRunConfirm :one
+SELECT EXISTS (
+    SELECT
+    FROM live_runs l
+             JOIN schedules s ON s.endpoint_id = l.endpoint_id
+             CROSS JOIN (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock
+    WHERE l.endpoint_id = $2
+      AND l.run_id = $3
+      AND l.claim_token = $4
+      AND l.locked_until > clock.now
+      AND (s.paused_until IS NULL OR s.paused_until <= clock.now OR (l.source = 'manual' AND s.manual_at IS NOT NULL))
+)
+`
+
+type LiveRunConfirmParams struct {
+	Now        *time.Time
+	EndpointID UUID
+	RunID      UUID
+	Token      int64
+}
+
+// Whether a live run may still be sent whose request had to wait: it is its holder's, and what a start would refuse has not come to be
+// since. A pause takes back what somebody had asked for before it, and nothing that they ask for after it.
+func (q *Queries) LiveRunConfirm(ctx context.Context, db DBTX, arg LiveRunConfirmParams) (bool, error) {
+	row := db.QueryRow(ctx, liveRunConfirm,
+		arg.Now,
+		arg.EndpointID,
+		arg.RunID,
+		arg.Token,
+	)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const liveRunListOwn = `-- name: LiveRunListOwn :many
 SELECT l.endpoint_id, l.run_id, l.tenant_id, l.started_at, l.locked_until
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id,

@@ -1,0 +1,63 @@
+package dispatch_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/dispatch"
+	"rubato/internal/egress"
+)
+
+// TestWhatHadToWaitIsConfirmedBeforeItLeaves lets two runs wait for the only connection to their host, for longer than a start is good
+// for, and pauses one of them meanwhile.
+func TestWhatHadToWaitIsConfirmedBeforeItLeaves(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := startGated(t)
+	b.register(t, target.Target, nil)
+	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, MaxPerHost: 1})
+	t.Cleanup(client.Close)
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Egress = client })
+	receive(t, target.arrived)
+
+	paused, patient := b.register(t, target.Target, nil), b.register(t, target.Target, nil)
+	b.await(t, 3, "SELECT count(*) FROM live_runs")
+	_, err := b.service.Pause(t.Context(), tenant, paused.ID, time.Time{}, "")
+	require.NoError(t, err)
+	<-time.After(1100 * time.Millisecond)
+	target.letGo <- struct{}{}
+	target.letGo <- struct{}{}
+	b.await(t, 2, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'start_expired'")
+	p.stop(t)
+
+	require.Len(t, target.Requests(), 2)
+	require.Equal(t, "skipped", b.state(t, paused).LastRun.Status)
+	require.Equal(t, "succeeded", b.state(t, patient).LastRun.Status)
+}
+
+// TestWhatCannotBeConfirmedIsNotSent: the database does not answer when a run that had to wait is about to leave.
+func TestWhatCannotBeConfirmedIsNotSent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := startGated(t)
+	b.register(t, target.Target, nil)
+	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, MaxPerHost: 1})
+	t.Cleanup(client.Close)
+	p := b.work(t, func(cfg *dispatch.Config) {
+		b.with(&hooked{confirm: func() (bool, error) { return true, errAway }})(cfg)
+		cfg.Egress = client
+	})
+	receive(t, target.arrived)
+	e := b.register(t, target.Target, nil)
+	b.await(t, 2, "SELECT count(*) FROM live_runs")
+	<-time.After(1100 * time.Millisecond)
+	target.letGo <- struct{}{}
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'start_expired'")
+	p.stop(t)
+	require.Len(t, target.Requests(), 1)
+	require.Zero(t, b.state(t, e).FailureCount)
+}

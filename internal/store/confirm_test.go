@@ -1,0 +1,111 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+)
+
+// TestALiveRunIsConfirmedToItsHolder asks whether a run may still be sent, after each thing that speaks against it and after each that does
+// not.
+func TestALiveRunIsConfirmedToItsHolder(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		before, meanwhile func(*testing.T, *bundle, *endpoints.Endpoint)
+		stale             bool
+		late              time.Duration // after the end of its lock
+		want              bool
+	}{
+		"NothingHappened":         {want: true, late: -time.Microsecond},
+		"ItsLockIsOver":           {},
+		"AnothersFence":           {stale: true, late: -time.Second},
+		"APause":                  {meanwhile: pauseIt(governor.Indefinite), late: -time.Second},
+		"APauseThatIsOver":        {meanwhile: pauseIt(noon().Add(time.Second)), late: -time.Second, want: true},
+		"AnArchive":               {meanwhile: archiveIt, late: -time.Second},
+		"AskedForInAPause":        {before: inAPause, late: -time.Second, want: true},
+		"AskedForAndThenPaused":   {before: askForIt, meanwhile: pauseIt(governor.Indefinite), late: -time.Second},
+		"AskedForAndNothingElse":  {before: askForIt, late: -time.Second, want: true},
+		"AnEditThatLeavesItsSlot": {meanwhile: renameIt, late: -time.Second, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.at(noon())
+			e := b.register(t, nil)
+			if tc.before != nil {
+				tc.before(t, b, e)
+			}
+			c, s := b.startOne(t, worker{1})
+			if tc.meanwhile != nil {
+				tc.meanwhile(t, b, e)
+			}
+			held := claims.Held{RunID: s.RunID, Token: c.Token}
+			if tc.stale {
+				held.Token--
+			}
+			b.at(s.LockedUntil.Add(tc.late))
+			may, err := b.executions.Confirm(t.Context(), e.ID, held)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, may)
+		})
+	}
+	t.Run("ItIsOver", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		e := b.register(t, nil)
+		c, s := b.startOne(t, worker{1})
+		require.True(t, confirmed(t, b, e, c, s))
+		b.finish(t, worker{1}, 0, succeed(worker{1}, c, s))
+		require.False(t, confirmed(t, b, e, c, s))
+	})
+}
+
+func confirmed(t *testing.T, b *bundle, e *endpoints.Endpoint, c claims.Claim, s dispatch.Started) bool {
+	t.Helper()
+	may, err := b.executions.Confirm(t.Context(), e.ID, claims.Held{RunID: s.RunID, Token: c.Token})
+	require.NoError(t, err)
+	return may
+}
+
+func pauseIt(until time.Time) func(*testing.T, *bundle, *endpoints.Endpoint) {
+	return func(t *testing.T, b *bundle, e *endpoints.Endpoint) {
+		t.Helper()
+		if until.Equal(governor.Indefinite) {
+			until = time.Time{}
+		}
+		_, err := b.service.Pause(t.Context(), tenant, e.ID, until, "")
+		require.NoError(t, err)
+	}
+}
+
+func askForIt(t *testing.T, b *bundle, e *endpoints.Endpoint) {
+	t.Helper()
+	_, err := b.service.RunNow(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+}
+
+func inAPause(t *testing.T, b *bundle, e *endpoints.Endpoint) {
+	t.Helper()
+	pauseIt(governor.Indefinite)(t, b, e)
+	askForIt(t, b, e)
+}
+
+func archiveIt(t *testing.T, b *bundle, e *endpoints.Endpoint) {
+	t.Helper()
+	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID, 0))
+}
+
+func renameIt(t *testing.T, b *bundle, e *endpoints.Endpoint) {
+	t.Helper()
+	_, _, err := b.service.Edit(t.Context(), tenant, e.ID, 0, func(spec endpoints.Spec) (endpoints.Spec, error) {
+		spec.Name = "renamed"
+		return spec, nil
+	})
+	require.NoError(t, err)
+}
