@@ -155,8 +155,14 @@ type server struct {
 // startDev starts `rubato dev` on a free port and waits until it is ready.
 func startDev(t *testing.T, dataDir string, args ...string) *server {
 	t.Helper()
+	return startDevWith(t, nil, dataDir, args...)
+}
+
+// startDevWith is startDev with settings.
+func startDevWith(t *testing.T, env []string, dataDir string, args ...string) *server {
+	t.Helper()
 	home := t.TempDir()
-	p := start(t, home, nil, "rubato", append([]string{"dev", "--listen", "127.0.0.1:0", "--data-dir", dataDir}, args...)...)
+	p := start(t, home, env, "rubato", append([]string{"dev", "--listen", "127.0.0.1:0", "--data-dir", dataDir}, args...)...)
 	p.await(t, "ready")
 	return &server{process: p, api: credentials(t, dataDir), dataDir: dataDir, home: home}
 }
