@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -338,3 +339,27 @@ func TestAnAgentMayTalkThroughAPipe(t *testing.T) {
 	require.NoError(t, agent.Close())
 	require.NoError(t, <-done)
 }
+
+// TestAnAgentThatSaysNoMoreHearsTheRest feeds a whole conversation at once, as from a file.
+func TestAnAgentThatSaysNoMoreHearsTheRest(t *testing.T) {
+	t.Parallel()
+	client := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(client.CloseIdleConnections)
+	in := io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"file","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_endpoints","arguments":{"limit":1}}}
+{"jsonrpc":"2.0","id":3,"method":"no/such/method"}
+`))
+	var out output
+	require.NoError(t, mcp.Remote{URL: serve(t), Key: readKey, Client: client}.Serve(t.Context(), mcp.Pipe{In: in, Out: &out}, "test", true))
+	for _, id := range []string{`"id":1`, `"id":2`, `"id":3`} {
+		require.Contains(t, out.String(), id)
+	}
+	require.Contains(t, out.String(), "structuredContent")
+}
+
+// output keeps what is written to it.
+type output struct{ bytes.Buffer }
+
+// Close does nothing.
+func (*output) Close() error { return nil }

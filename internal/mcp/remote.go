@@ -3,12 +3,9 @@ package mcp
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // Remote is the API of a server elsewhere, asked with one key.
@@ -29,15 +26,9 @@ func (s Remote) Do(r *http.Request) (*http.Response, error) {
 	return s.Client.Do(r)
 }
 
-// Pipe is how an agent that started this process talks to it, such as standard input and output.
-type Pipe struct {
-	In  io.ReadCloser
-	Out io.WriteCloser
-}
-
 // Serve serves one agent over a pipe until it hangs up or ctx ends. Tools that change something are left out where readOnly is set;
 // which of the others the key allows, the server says when they are called.
 func (s Remote) Serve(ctx context.Context, p Pipe, version string, readOnly bool) error {
 	server := newServer(version, s, func(t tool) bool { return !readOnly || t.described.Annotations.ReadOnlyHint })
-	return server.Run(ctx, &sdk.IOTransport{Reader: p.In, Writer: p.Out})
+	return server.Run(ctx, p)
 }

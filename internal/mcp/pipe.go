@@ -1,0 +1,76 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// lastAnswers bounds how long an agent that has asked its last question may wait for what it asked.
+const lastAnswers = 30 * time.Second
+
+// Pipe is how an agent that started this process talks to it, such as standard input and output. One that says no more, as a file does at its
+// end, still gets its answers.
+type Pipe struct {
+	In  io.ReadCloser
+	Out io.WriteCloser
+}
+
+// Connect implements the transport of the protocol.
+func (p Pipe) Connect(ctx context.Context) (sdk.Connection, error) {
+	lines, err := (&sdk.IOTransport{Reader: p.In, Writer: p.Out}).Connect(ctx)
+	return &conversation{Connection: lines, answered: make(chan struct{}, 1)}, err
+}
+
+// conversation is a connection that does not end while questions are open.
+type conversation struct {
+	sdk.Connection
+
+	open     atomic.Int64
+	answered chan struct{} // holds a word when one was answered
+}
+
+// Read returns the next message.
+func (c *conversation) Read(ctx context.Context) (jsonrpc.Message, error) {
+	message, err := c.Connection.Read(ctx)
+	if asked, is := message.(*jsonrpc.Request); is && asked.IsCall() {
+		c.open.Add(1)
+	}
+	if errors.Is(err, io.EOF) {
+		c.finish(ctx)
+	}
+	return message, err
+}
+
+// Write sends a message.
+func (c *conversation) Write(ctx context.Context, message jsonrpc.Message) error {
+	err := c.Connection.Write(ctx, message)
+	if _, is := message.(*jsonrpc.Response); is {
+		c.open.Add(-1)
+		select {
+		case c.answered <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// finish waits until every question has its answer.
+func (c *conversation) finish(ctx context.Context) {
+	timer := time.NewTimer(lastAnswers)
+	defer timer.Stop()
+	for c.open.Load() > 0 {
+		select {
+		case <-c.answered:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
