@@ -3213,7 +3213,7 @@ type ClientInterface interface {
 
 	// ListAudit Who changed what, newest first
 	//
-	// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. Entries are only ever added.
+	// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. What changed nothing is no entry, but for a request for a run. Entries are only ever added.
 	//
 	// Corresponds with GET /v1/audit (the `ListAudit` operationId).
 	ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3282,7 +3282,7 @@ type ClientInterface interface {
 	// PatchEndpointWithBody Edit an endpoint
 	//
 	// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-	// member by member. Rules are checked on the result, and the next run is planned afresh.
+	// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3292,7 +3292,7 @@ type ClientInterface interface {
 	// PatchEndpoint Edit an endpoint
 	//
 	// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-	// member by member. Rules are checked on the result, and the next run is planned afresh.
+	// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3302,7 +3302,7 @@ type ClientInterface interface {
 	// PatchEndpointWithApplicationMergePatchPlusJSONBody Edit an endpoint
 	//
 	// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-	// member by member. Rules are checked on the result, and the next run is planned afresh.
+	// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
 	//
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
@@ -3906,7 +3906,7 @@ func (c *Client) GetReadiness(ctx context.Context, reqEditors ...RequestEditorFn
 
 // ListAudit Who changed what, newest first
 //
-// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. Entries are only ever added.
+// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. What changed nothing is no entry, but for a request for a run. Entries are only ever added.
 //
 // Corresponds with GET /v1/audit (the `ListAudit` operationId).
 func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4055,7 +4055,7 @@ func (c *Client) GetEndpoint(ctx context.Context, id EndpointID, reqEditors ...R
 // PatchEndpointWithBody Edit an endpoint
 //
 // A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-// member by member. Rules are checked on the result, and the next run is planned afresh.
+// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4075,7 +4075,7 @@ func (c *Client) PatchEndpointWithBody(ctx context.Context, id EndpointID, param
 // PatchEndpoint Edit an endpoint
 //
 // A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-// member by member. Rules are checked on the result, and the next run is planned afresh.
+// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4095,7 +4095,7 @@ func (c *Client) PatchEndpoint(ctx context.Context, id EndpointID, params *Patch
 // PatchEndpointWithApplicationMergePatchPlusJSONBody Edit an endpoint
 //
 // A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-// member by member. Rules are checked on the result, and the next run is planned afresh.
+// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
 //
 // Takes a body of the `application/merge-patch+json` content type.
 //
@@ -8520,7 +8520,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListAuditWithResponse Who changed what, newest first
 	//
-	// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. Entries are only ever added.
+	// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. What changed nothing is no entry, but for a request for a run. Entries are only ever added.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8597,7 +8597,7 @@ type ClientWithResponsesInterface interface {
 	// PatchEndpointWithBodyWithResponse Edit an endpoint
 	//
 	// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-	// member by member. Rules are checked on the result, and the next run is planned afresh.
+	// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8607,7 +8607,7 @@ type ClientWithResponsesInterface interface {
 	// PatchEndpointWithResponse Edit an endpoint
 	//
 	// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-	// member by member. Rules are checked on the result, and the next run is planned afresh.
+	// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8617,7 +8617,7 @@ type ClientWithResponsesInterface interface {
 	// PatchEndpointWithApplicationMergePatchPlusJSONBodyWithResponse Edit an endpoint
 	//
 	// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-	// member by member. Rules are checked on the result, and the next run is planned afresh.
+	// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
 	//
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16606,7 +16606,7 @@ func (c *ClientWithResponses) GetReadinessWithResponse(ctx context.Context, reqE
 
 // ListAuditWithResponse Who changed what, newest first
 //
-// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. Entries are only ever added.
+// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. What changed nothing is no entry, but for a request for a run. Entries are only ever added.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -16731,7 +16731,7 @@ func (c *ClientWithResponses) GetEndpointWithResponse(ctx context.Context, id En
 // PatchEndpointWithBodyWithResponse Edit an endpoint
 //
 // A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-// member by member. Rules are checked on the result, and the next run is planned afresh.
+// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -16747,7 +16747,7 @@ func (c *ClientWithResponses) PatchEndpointWithBodyWithResponse(ctx context.Cont
 // PatchEndpointWithResponse Edit an endpoint
 //
 // A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-// member by member. Rules are checked on the result, and the next run is planned afresh.
+// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -16763,7 +16763,7 @@ func (c *ClientWithResponses) PatchEndpointWithResponse(ctx context.Context, id 
 // PatchEndpointWithApplicationMergePatchPlusJSONBodyWithResponse Edit an endpoint
 //
 // A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-// member by member. Rules are checked on the result, and the next run is planned afresh.
+// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
 //
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //

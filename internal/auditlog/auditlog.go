@@ -31,6 +31,8 @@ const (
 	Test    Action = "test"
 	Approve Action = "approve"
 	Reject  Action = "reject"
+
+	RunNow Action = "run_now" // of an endpoint
 )
 
 // Act is an action and who does it.
@@ -71,6 +73,12 @@ type Change struct {
 
 	Before map[string]any // its JSON before the change, secrets redacted; nil: it was not there
 	After  map[string]any // its JSON after the change, secrets redacted; nil: it is gone
+}
+
+// Idle reports whether an act asked for what was so already: it is no entry. To ask for a run is an act whatever it changes.
+func (c Change) Idle() bool {
+	old, fresh := Diff(c.Before, c.After)
+	return c.Before != nil && c.After != nil && len(old) == 0 && len(fresh) == 0 && c.Action != RunNow
 }
 
 // Entry is one change on record. Before and After hold the members that changed.

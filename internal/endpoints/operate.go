@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/errs"
 )
 
@@ -54,7 +55,7 @@ func (s *Service) Resume(ctx context.Context, by Actor, id ID) (*Endpoint, error
 // RunNow plans a run at once, whatever governor and pause say, and once the live run has ended where there is one. It returns the
 // due time of that run. Asking again before it ran changes nothing.
 func (s *Service) RunNow(ctx context.Context, by Actor, id ID) (slot time.Time, err error) {
-	_, err = s.change(ctx, by, id, "run_now", func(e *Endpoint, now time.Time) error {
+	_, err = s.change(ctx, by, id, string(auditlog.RunNow), func(e *Endpoint, now time.Time) error {
 		if e.State.ManualAt.IsZero() || e.State.runningManual() { // The run under way answers the earlier request, not this one.
 			e.State.ManualAt = now
 		}

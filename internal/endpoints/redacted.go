@@ -65,7 +65,8 @@ func (s Spec) redactedDelivery(doc map[string]any) {
 // redactedState adds what is done to an endpoint beside its configuration.
 func (e *Endpoint) redactedState(doc map[string]any) {
 	s := e.State
-	doc["archivedAt"], doc["failureCount"], doc["runNowAt"] = instant(e.ArchivedAt), int64(s.FailureCount), instant(s.ManualAt)
+	doc["archivedAt"], doc["runNowAt"] = instant(e.ArchivedAt), instant(s.ManualAt)
+	doc["failureCount"], doc["retryAfter"] = int64(s.FailureCount), instant(s.RetryAfter)
 	doc["pausedUntil"], doc["pausedIndefinitely"] = instant(s.PausedUntil), nil
 	if s.PausedUntil.Equal(governor.Indefinite) {
 		doc["pausedUntil"], doc["pausedIndefinitely"] = nil, true
@@ -73,10 +74,10 @@ func (e *Endpoint) redactedState(doc map[string]any) {
 	doc["pauseReason"] = s.PauseReason
 	hints := map[string]any{}
 	if h := s.IntervalHint; h != nil {
-		hints["interval"] = map[string]any{"intervalMs": h.Interval.Milliseconds(), "expiresAt": instant(h.ExpiresAt), "reason": h.Reason}
+		hints["interval"] = map[string]any{"intervalMs": h.Interval.Milliseconds(), "expiresAt": instant(h.ExpiresAt), "reason": h.Reason, "author": h.Author}
 	}
 	if h := s.OneShotHint; h != nil {
-		hints["oneShot"] = map[string]any{"at": instant(h.At), "expiresAt": instant(h.ExpiresAt), "reason": h.Reason}
+		hints["oneShot"] = map[string]any{"at": instant(h.At), "expiresAt": instant(h.ExpiresAt), "reason": h.Reason, "author": h.Author}
 	}
 	if len(hints) > 0 {
 		doc["hints"] = hints

@@ -104,8 +104,8 @@ func (s *Service) List(ctx context.Context, f Filter) ([]*Endpoint, time.Time, e
 	return s.store.List(ctx, f)
 }
 
-// Edit replaces the spec by what edit makes of the stored one, and replans. A version other than 0 must be the stored one, else
-// the error is an [errs.Precondition].
+// Edit replaces the spec by what edit makes of the stored one, and replans. The same spec again is no other version. A version other than
+// 0 must be the stored one, else the error is an [errs.Precondition].
 func (s *Service) Edit(ctx context.Context, by Actor, id ID, version int64, edit func(Spec) (Spec, error)) (*Endpoint, []errs.Field, error) {
 	var warnings []errs.Field
 	e, err := s.change(ctx, by, id, causeEdit, func(e *Endpoint, now time.Time) error {
@@ -120,9 +120,10 @@ func (s *Service) Edit(ctx context.Context, by Actor, id ID, version int64, edit
 		if err := s.validate.For(by.TenantID).Check(id, spec); err != nil {
 			return err
 		}
-		e.Spec, e.Cron = spec, nil
-		e.Version++
-		e.UpdatedAt = now
+		if len(e.Spec.Diff(spec)) > 0 {
+			e.Spec, e.Cron, e.UpdatedAt = spec, nil, now
+			e.Version++
+		}
 		warnings = e.Warnings(now)
 		return nil
 	})

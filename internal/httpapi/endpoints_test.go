@@ -115,7 +115,7 @@ func TestIfMatch(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	path := "/v1/endpoints/" + s.register(minimal)
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		tag    string
 		status int
 	}{
@@ -133,7 +133,7 @@ func TestIfMatch(t *testing.T) {
 		{`"4", "5"`, http.StatusBadRequest},
 		{`"4"`, http.StatusOK},
 	} {
-		a := s.call("PATCH", path, `{"name":"q"}`, withHeader("If-Match", tc.tag))
+		a := s.call("PATCH", path, fmt.Sprintf(`{"name":"q%d"}`, i), withHeader("If-Match", tc.tag))
 		require.Equal(t, tc.status, a.status, "%s: %s", tc.tag, a.body)
 		if tc.status == http.StatusPreconditionFailed {
 			require.Equal(t, "version_mismatch", a.problem().Code)

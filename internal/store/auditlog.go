@@ -61,8 +61,11 @@ func entryOf(row dbsqlc.AuditLog) auditlog.Entry {
 	return e
 }
 
-// audited notes a change in the transaction that makes it. Everything that changes what users see calls it.
+// audited notes a change in the transaction that makes it, unless it changed nothing. Everything that changes what users see calls it.
 func (db *DB) audited(ctx context.Context, tx pgx.Tx, c auditlog.Change) error {
+	if c.Idle() {
+		return nil
+	}
 	if err := db.q.AuditInsert(ctx, tx, auditRow(c, db.now())); err != nil {
 		return fmt.Errorf("noting the %s of %s in the audit log: %w", c.Action, c.ID, err)
 	}

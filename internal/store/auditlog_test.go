@@ -35,6 +35,7 @@ func TestEveryChangeOfAnEndpointIsLogged(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			e := b.register(t, nil)
+			b.disturb(t, e.ID)
 			before := len(logged(t, b, nil))
 			change(b, t, e.ID)
 			list := logged(t, b, nil)
@@ -44,6 +45,60 @@ func TestEveryChangeOfAnEndpointIsLogged(t *testing.T) {
 			require.NotNil(t, list[0].Before)
 			require.NotNil(t, list[0].After)
 		})
+	}
+}
+
+// disturb leaves an endpoint paused, hinted and failing, so that whatever sets one of these right changes something.
+func (b *bundle) disturb(t *testing.T, id endpoints.ID) {
+	t.Helper()
+	changes["IntervalHint"](b, t, id)
+	_, err := b.service.Pause(t.Context(), tenant, id, time.Now().Add(time.Hour), "")
+	require.NoError(t, err)
+	b.exec(t, "UPDATE schedules SET failure_count = 3")
+}
+
+func TestWhatChangesNothingIsNotLogged(t *testing.T) {
+	t.Parallel()
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			e := b.register(t, nil)
+			b.disturb(t, e.ID)
+			change(b, t, e.ID)
+			before, stood := len(logged(t, b, nil)), b.get(t, e.ID)
+			change(b, t, e.ID)
+			if name == "RunNow" || name == "IntervalHint" || name == "OneShotHint" { // An act by itself, and hints that hold for longer.
+				require.Len(t, logged(t, b, nil), before+1)
+				return
+			}
+			require.Len(t, logged(t, b, nil), before)
+			require.Equal(t, stood.Version, b.get(t, e.ID).Version, "no version that the log does not know")
+		})
+	}
+}
+
+// A wait that the target asked for is no failure, and a reset ends it all the same.
+func TestAnEndOfAWaitIsLogged(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	b.exec(t, "UPDATE schedules SET retry_after = now() + interval '1 h'")
+	changes["ResetFailures"](b, t, e.ID)
+	require.Contains(t, string(logged(t, b, nil)[0].Before), "retryAfter")
+}
+
+// The same hint of somebody else is another hint.
+func TestAnotherAuthorOfAHintIsLogged(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	until := time.Now().Add(time.Hour)
+	for i, name := range []string{"one", "two", "two"} {
+		by := endpoints.Actor{TenantID: tenant.TenantID, Name: name}
+		_, _, err := b.service.SetIntervalHint(t.Context(), by, e.ID, endpoints.HintRequest{Interval: 5 * time.Second, ExpiresAt: until})
+		require.NoError(t, err)
+		require.Len(t, logged(t, b, nil), min(i+2, 3), name)
 	}
 }
 

@@ -101,9 +101,12 @@ func (s *Endpoints) revise(ctx context.Context, tx opened, r *revision) (err err
 	if err != nil {
 		return err
 	}
-	entry := auditRow(auditlog.Change{Act: r.act, Object: r.changed.Object(), Before: shown, After: r.changed.Redacted()}, s.db.now())
-	note := func(q dbsqlc.DBTX) error { return s.db.q.AuditInsert(ctx, q, entry) }
-	if err := pipeline(ctx, tx, append([]statement{note}, writes...)...); err != nil {
+	made := auditlog.Change{Act: r.act, Object: r.changed.Object(), Before: shown, After: r.changed.Redacted()}
+	if !made.Idle() {
+		entry := auditRow(made, s.db.now())
+		writes = slices.Insert(writes, 0, func(q dbsqlc.DBTX) error { return s.db.q.AuditInsert(ctx, q, entry) })
+	}
+	if err := pipeline(ctx, tx, writes...); err != nil {
 		return fmt.Errorf("writing a change of endpoint %s: %w", r.id, err)
 	}
 	if before.Version == r.changed.Version {
