@@ -31,14 +31,14 @@ func (cmd *changesCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	raw, err := r.read(r.api.ListAuditWithResponse(ctx, &client.ListAuditParams{
-		Object: given(cmd.Object), Kind: given(cmd.Kind), Actor: given(cmd.By), Action: given(cmd.Action),
+		Object: given(cmd.Object), Kind: given(client.AuditKind(cmd.Kind)), Actor: given(cmd.By), Action: given(client.AuditAction(cmd.Action)),
 		From: since(cmd.From), To: since(cmd.To), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
 	}))
 	if err != nil {
 		return err
 	}
 	return list(s, raw, []string{"WHEN", "WHO", "DID", "TO", "FIELDS", "FROM"}, func(e client.AuditEntry) []string {
-		return []string{instant(&e.At), e.Actor.Name, e.Action, e.ObjectID, dash(changed(e)), dash(text(e.RemoteAddress))}
+		return []string{instant(&e.At), e.Actor.Name, string(e.Action), e.ObjectID, dash(changed(e)), dash(text(e.RemoteAddress))}
 	})
 }
 

@@ -66,7 +66,7 @@ func auditList(found []auditlog.Entry, asked int, digest [digestSize]byte) (api.
 
 func entryAnswer(e auditlog.Entry) (api.AuditEntry, error) {
 	out := api.AuditEntry{
-		ID: e.ID.String(), At: e.At.UTC(), Action: string(e.Action), Kind: string(e.Object.Kind), ObjectID: e.Object.ID,
+		ID: e.ID.String(), At: e.At.UTC(), Action: api.AuditAction(e.Action), Kind: api.AuditKind(e.Object.Kind), ObjectID: e.Object.ID,
 		Actor: api.AuditActor{Name: e.By.Name}, RequestID: optional(e.By.RequestID), RemoteAddress: optional(e.By.RemoteAddress),
 	}
 	if e.By.KeyID != [16]byte{} {

@@ -239,6 +239,8 @@ func TestBadRequestsAreRefusedByName(t *testing.T) {
 		{"GET", "/v1/endpoints?cursor=%25%25%25", "", syntax, "invalid_cursor", nil},
 		{"GET", "/v1/audit?cursor=x", "", syntax, "invalid_cursor", nil},
 		{"GET", "/v1/audit?tenant=x", "", syntax, "tenant unknown_parameter", nil},
+		{"GET", "/v1/audit?kind=endpoints", "", syntax, "kind invalid_value", nil},
+		{"GET", "/v1/audit?action=registered", "", syntax, "action invalid_value", nil},
 		{"PATCH", path, `{"name":"q"}`, http.StatusPreconditionFailed, "version_mismatch", []change{header("If-Match", `"99"`)}},
 		{"DELETE", path, "", http.StatusPreconditionFailed, "version_mismatch", []change{header("If-Match", `"99"`)}},
 		{"PATCH", path, `{"name":"q"}`, syntax, "If-Match duplicate_parameter", []change{func(r *http.Request) { r.Header["If-Match"] = []string{"*", "*"} }}},

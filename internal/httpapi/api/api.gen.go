@@ -18,6 +18,120 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for AuditAction.
+const (
+	AuditActionAllow         AuditAction = "allow"
+	AuditActionApprove       AuditAction = "approve"
+	AuditActionArchive       AuditAction = "archive"
+	AuditActionCancel        AuditAction = "cancel"
+	AuditActionCreate        AuditAction = "create"
+	AuditActionDelete        AuditAction = "delete"
+	AuditActionEdit          AuditAction = "edit"
+	AuditActionHint          AuditAction = "hint"
+	AuditActionPause         AuditAction = "pause"
+	AuditActionRegister      AuditAction = "register"
+	AuditActionReject        AuditAction = "reject"
+	AuditActionResetFailures AuditAction = "reset_failures"
+	AuditActionResume        AuditAction = "resume"
+	AuditActionRetry         AuditAction = "retry"
+	AuditActionRevoke        AuditAction = "revoke"
+	AuditActionRotate        AuditAction = "rotate"
+	AuditActionRunNow        AuditAction = "run_now"
+	AuditActionStop          AuditAction = "stop"
+	AuditActionTest          AuditAction = "test"
+)
+
+// Valid indicates whether the value is a known member of the AuditAction enum.
+func (e AuditAction) Valid() bool {
+	switch e {
+	case AuditActionAllow:
+		return true
+	case AuditActionApprove:
+		return true
+	case AuditActionArchive:
+		return true
+	case AuditActionCancel:
+		return true
+	case AuditActionCreate:
+		return true
+	case AuditActionDelete:
+		return true
+	case AuditActionEdit:
+		return true
+	case AuditActionHint:
+		return true
+	case AuditActionPause:
+		return true
+	case AuditActionRegister:
+		return true
+	case AuditActionReject:
+		return true
+	case AuditActionResetFailures:
+		return true
+	case AuditActionResume:
+		return true
+	case AuditActionRetry:
+		return true
+	case AuditActionRevoke:
+		return true
+	case AuditActionRotate:
+		return true
+	case AuditActionRunNow:
+		return true
+	case AuditActionStop:
+		return true
+	case AuditActionTest:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AuditKind.
+const (
+	AuditKindEndpoint          AuditKind = "endpoint"
+	AuditKindKey               AuditKind = "key"
+	AuditKindMaintenanceWindow AuditKind = "maintenance_window"
+	AuditKindNotice            AuditKind = "notice"
+	AuditKindNoticeRule        AuditKind = "notice_rule"
+	AuditKindRequest           AuditKind = "request"
+	AuditKindRun               AuditKind = "run"
+	AuditKindSecret            AuditKind = "secret"
+	AuditKindSigningKey        AuditKind = "signing_key"
+	AuditKindSuggestion        AuditKind = "suggestion"
+	AuditKindTenant            AuditKind = "tenant"
+)
+
+// Valid indicates whether the value is a known member of the AuditKind enum.
+func (e AuditKind) Valid() bool {
+	switch e {
+	case AuditKindEndpoint:
+		return true
+	case AuditKindKey:
+		return true
+	case AuditKindMaintenanceWindow:
+		return true
+	case AuditKindNotice:
+		return true
+	case AuditKindNoticeRule:
+		return true
+	case AuditKindRequest:
+		return true
+	case AuditKindRun:
+		return true
+	case AuditKindSecret:
+		return true
+	case AuditKindSigningKey:
+		return true
+	case AuditKindSuggestion:
+		return true
+	case AuditKindTenant:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AuthType.
 const (
 	AuthTypeAPIKey AuthType = "apiKey"
@@ -759,6 +873,9 @@ func (e ImportEndpointsParamsDryRun) Valid() bool {
 	}
 }
 
+// AuditAction What was done.
+type AuditAction string
+
 // AuditActor Who did it.
 type AuditActor struct {
 	// KeyID Absent: a part of the system.
@@ -770,8 +887,8 @@ type AuditActor struct {
 
 // AuditEntry One change.
 type AuditEntry struct {
-	// Action What was done: register, edit, archive, pause, resume, hint, run_now, reset_failures, stop, cancel, test, create, rotate, revoke, delete, allow, approve, reject, retry.
-	Action string `json:"action"`
+	// Action What was done.
+	Action AuditAction `json:"action"`
 
 	// Actor Who did it.
 	Actor AuditActor `json:"actor"`
@@ -786,9 +903,9 @@ type AuditEntry struct {
 	Before *map[string]interface{} `json:"before"`
 	ID     string                  `json:"id"`
 
-	// Kind What was changed: endpoint, key, run, secret, signing_key, tenant, suggestion, notice_rule, notice, maintenance_window; or request, of a test of one that is not stored.
-	Kind     string `json:"kind"`
-	ObjectID string `json:"objectId"`
+	// Kind What was changed; a request is the test of one that is not stored.
+	Kind     AuditKind `json:"kind"`
+	ObjectID string    `json:"objectId"`
 
 	// RemoteAddress Where the request came from; absent where there was none.
 	RemoteAddress *string `json:"remoteAddress,omitempty"`
@@ -796,6 +913,9 @@ type AuditEntry struct {
 	// RequestID `X-Request-Id` of the request; absent where there was none.
 	RequestID *string `json:"requestId,omitempty"`
 }
+
+// AuditKind What was changed; a request is the test of one that is not stored.
+type AuditKind string
 
 // AuditList defines model for AuditList.
 type AuditList struct {
@@ -2815,14 +2935,14 @@ type ListAuditParams struct {
 	// Object Only changes of the object with this id.
 	Object *string `form:"object,omitempty" json:"object,omitempty"`
 
-	// Kind Only changes of objects of this kind, such as endpoint, key, run or secret.
-	Kind *string `form:"kind,omitempty" json:"kind,omitempty"`
+	// Kind Only changes of objects of this kind.
+	Kind *AuditKind `form:"kind,omitempty" json:"kind,omitempty"`
 
 	// Actor Only changes by the key with this id.
 	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
 
-	// Action Only this action, such as register, edit or revoke.
-	Action *string `form:"action,omitempty" json:"action,omitempty"`
+	// Action Only this action.
+	Action *AuditAction `form:"action,omitempty" json:"action,omitempty"`
 
 	// From Only changes at this instant or later.
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
