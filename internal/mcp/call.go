@@ -97,6 +97,8 @@ func (t tool) place(arguments map[string]json.RawMessage) (target string, header
 			return "", nil, err
 		case p.in == "path" && len(values) != 1:
 			return "", nil, fmt.Errorf("%s needs the argument %s", t.described.Name, p.argument)
+		case p.in == "path" && elsewhere(values[0]):
+			return "", nil, fmt.Errorf("the argument %s of %s must be an id, a key or a name, without a slash: %q is none", p.argument, t.described.Name, values[0])
 		case p.in == "path":
 			path = strings.ReplaceAll(path, "{"+p.name+"}", url.PathEscape(values[0]))
 		case p.in == "query" && len(values) > 0:
@@ -109,6 +111,12 @@ func (t tool) place(arguments map[string]json.RawMessage) (target string, header
 		path += "?" + query.Encode()
 	}
 	return path, header, nil
+}
+
+// elsewhere reports whether a part of a path leads to another route than that of the tool. Servers and proxies resolve such parts, also
+// where they are escaped.
+func elsewhere(part string) bool {
+	return part == "" || part == "." || part == ".." || strings.Contains(part, "/")
 }
 
 func (t tool) build(ctx context.Context, target string, header http.Header, body json.RawMessage) (*http.Request, error) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -189,7 +190,8 @@ func TestArgumentsThatMakeNoSenseAreRefused(t *testing.T) {
 		"needs the argument id":               {"get_endpoint", nil},
 		"does not know the arguments a, name": {"get_endpoint", map[string]any{"id": "ep_x", "name": 1, "a": 2}},
 		"must be a string, a number":          {"get_endpoint", map[string]any{"id": map[string]any{}}},
-		"not_found":                           {"get_endpoint", map[string]any{"id": "../keys"}},
+		"must be an id, a key or a name":      {"get_endpoint", map[string]any{"id": "../keys"}},
+		"not_found":                           {"get_endpoint", map[string]any{"id": "ep_x"}},
 		"invalid_type":                        {"list_endpoints", map[string]any{"limit": "many"}},
 		"out_of_range":                        {"list_endpoints", map[string]any{"limit": 501}},
 		"the argument body":                   {"create_endpoint", nil},
@@ -363,3 +365,29 @@ type output struct{ bytes.Buffer }
 
 // Close does nothing.
 func (*output) Close() error { return nil }
+
+// Every part of a path is an argument of somebody who may have read it anywhere.
+func TestAnArgumentReachesNoOtherRoute(t *testing.T) {
+	t.Parallel()
+	agent := connect(t, serve(t)+mcp.Path, adminKey)
+	list, err := agent.ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	tried := 0
+	for _, tool := range list.Tools {
+		parts := regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(tool.Description[strings.LastIndex(tool.Description, "This is"):], -1)
+		for _, part := range parts {
+			for _, value := range []string{"", ".", "..", "../runs", "x/../..", "/"} {
+				arguments := map[string]any{"body": map[string]any{}}
+				for _, p := range parts {
+					arguments[p[1]] = "x"
+				}
+				arguments[part[1]] = value
+				answer, failed := call(t, agent, tool.Name, arguments)
+				require.True(t, failed, "%s of %q", tool.Name, value)
+				require.Contains(t, answer["text"], "the argument "+part[1]+" of "+tool.Name+" must be an id, a key or a name", value)
+				tried++
+			}
+		}
+	}
+	require.Greater(t, tried, 100, "most routes name something")
+}
