@@ -44,7 +44,7 @@ func Explain(in io.Reader, out io.Writer, now func() time.Time) (refused int, er
 
 func explainLine(line []byte, whole bool, now time.Time) ([]byte, error) {
 	if !whole {
-		return nil, errs.New(errs.Malformed, "too_large", fmt.Sprintf("the line is longer than %d bytes", maxExplainLine))
+		return nil, httpapi.ErrLineTooLong
 	}
 	answer, err := httpapi.Explain(line, now)
 	if err != nil {

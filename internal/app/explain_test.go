@@ -76,7 +76,7 @@ func TestExplainAnswersBadLinesInTheirPlace(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"baselineIntervalMs", "timezone"}, fields, "every bad field is named")
 	require.Equal(t, 4, list[3].Line)
-	require.Equal(t, "too_large", list[3].Error.Code)
+	require.Equal(t, "line_too_long", list[3].Error.Code)
 	require.Nil(t, list[4].Error, "a line that is too long spoils no other")
 }
 

@@ -95,7 +95,7 @@ func (m *importer) read(ctx context.Context, body *lines) error {
 			return errs.New(errs.Malformed, "from_beyond_end", fmt.Sprintf("from is %d, and only %d lines came; nothing was done", m.first, body.number))
 		case errors.Is(err, io.EOF):
 			return m.flush(ctx)
-		case err != nil && !errors.Is(err, errLineTooLong):
+		case err != nil && !errors.Is(err, ErrLineTooLong):
 			return errors.Join(m.flush(ctx), errs.Wrap(err, errs.Malformed, "the lines broke off; go on with the next line"))
 		case body.number > maxLines:
 			return errors.Join(m.flush(ctx), errs.New(errs.Malformed, "too_many_lines", fmt.Sprintf("at most %d lines are taken at once; send the rest by another import", maxLines)))

@@ -22,9 +22,10 @@ func newLines(body io.Reader, c *http.ResponseController) *lines {
 	return &lines{reader: bufio.NewReaderSize(patient{body, c}, 64<<10)}
 }
 
-var errLineTooLong = errs.New(errs.Malformed, "line_too_long", fmt.Sprintf("the line must be at most %d bytes long", maxBody))
+// ErrLineTooLong is about a line that is longer than the body of a request may be.
+var ErrLineTooLong = errs.New(errs.Malformed, "line_too_long", fmt.Sprintf("the line must be at most %d bytes long", maxBody))
 
-// next returns the next line without its end. The error is io.EOF after the last one, errLineTooLong for one that was passed over, or
+// next returns the next line without its end. The error is io.EOF after the last one, ErrLineTooLong for one that was passed over, or
 // the body broke off.
 func (l *lines) next() ([]byte, error) {
 	var line []byte
@@ -41,7 +42,7 @@ func (l *lines) next() ([]byte, error) {
 		case err == nil, errors.Is(err, io.EOF) && (len(line) > 0 || long):
 			l.number++
 			if long {
-				return nil, errLineTooLong
+				return nil, ErrLineTooLong
 			}
 			return bytes.TrimRight(line, "\r\n"), nil
 		case !errors.Is(err, bufio.ErrBufferFull):
