@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"rubato/internal/app"
@@ -28,10 +29,10 @@ func (*migrateUpCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	applied, err := app.MigrateUp(ctx, settings)
-	if err != nil {
+	if err != nil && len(applied) == 0 {
 		return err
 	}
-	return s.steps("applied", applied)
+	return errors.Join(err, s.steps("applied", applied)) // What was applied stays, whatever came after it.
 }
 
 // Run migrates down.

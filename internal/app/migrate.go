@@ -16,13 +16,13 @@ type Migration struct {
 	AppliedAt time.Time `json:"appliedAt,omitzero"` // zero: pending
 }
 
-// MigrateUp brings the schema to the newest version and returns the names of the steps that it took.
+// MigrateUp brings the schema to the newest version and returns the names of the steps that it took, also where it then failed.
 func MigrateUp(ctx context.Context, settings config.Config) ([]string, error) {
 	applied, err := store.MigrateUp(ctx, settings.Database.DirectURL)
 	if err != nil {
-		return nil, fmt.Errorf("migrating up: %w", err)
+		err = fmt.Errorf("migrating up: %w", err)
 	}
-	return applied, nil
+	return applied, err
 }
 
 // MigrateDown takes back the newest step and returns its name, empty where there is none. Data that only it can hold is lost.

@@ -36,8 +36,8 @@ const (
 	migrateTries    = 12 // A minute: what holds a table for longer, such as a backup, is not over soon.
 )
 
-// MigrateUp applies every migration that the database lacks, and returns their names. Programs that start at once wait for each
-// other.
+// MigrateUp applies every migration that the database lacks, and returns the names of those that it applied, also where it then failed.
+// Programs that start at once wait for each other.
 func MigrateUp(ctx context.Context, url string) (applied []string, err error) {
 	err = withProvider(ctx, url, func(p *goose.Provider, _ *sql.DB) error {
 		if applied, err = upByTurns(ctx, p); err != nil {

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/app"
+	"rubato/internal/devpg/devpgtest"
+)
+
+// TestAMigrationThatFailsMidwayTellsWhatItApplied has somebody else's table in the way of a later step.
+func TestAMigrationThatFailsMidwayTellsWhatItApplied(t *testing.T) {
+	t.Parallel()
+	database := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})
+	conn, err := pgx.Connect(t.Context(), database)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	_, err = conn.Exec(t.Context(), "CREATE TABLE notice_rules (mine text)")
+	require.NoError(t, err)
+	var out, complaints strings.Builder
+	s := &session{stdout: &out, stderr: &complaints, environ: []string{"DATABASE_URL=" + database}}
+
+	require.Equal(t, app.ExitFailure, s.run(t.Context(), []string{"migrate", "up"}))
+
+	require.True(t, strings.HasPrefix(out.String(), "applied 00001_schema.sql\n"), out.String())
+	require.NotContains(t, out.String(), "00020_notices.sql")
+	require.Contains(t, complaints.String(), "version:20")
+
+	out.Reset()
+	require.Equal(t, app.ExitFailure, s.run(t.Context(), []string{"migrate", "up"}))
+	require.Empty(t, out.String(), "nothing was applied, and it is no more true that there is nothing to do")
+}
