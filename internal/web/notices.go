@@ -156,6 +156,7 @@ func unreadable(field, message string) *client.Problem {
 
 // testRule sends a test, and says what came of it beside its button.
 func (v *visit) testRule() error {
+	v.sendsOnce()
 	var result client.NoticeTestResult
 	if err := v.post(ruleAPI(v.r.PathValue("name"))+"/test", rand.Text(), nil, &result); err != nil {
 		return err

@@ -127,10 +127,25 @@ func local(path string) string {
 }
 
 func (v *visit) signInPage() error {
-	if v.identify() == nil {
-		return v.seeOther(local(v.value("to")))
+	to := local(v.value("to"))
+	switch err := v.identify(); {
+	case err == nil:
+		return v.seeOther(to)
+	case errs.CodeOf(err) != errs.Unauthorized:
+		return v.askAgain(to, err)
 	}
-	return v.html(http.StatusOK, signInPage(v.frame(page{title: "Sign in"}), local(v.value("to")), ""))
+	return v.askForKey(http.StatusOK, to, "")
+}
+
+// askForKey shows the sign-in page, with why somebody was refused.
+func (v *visit) askForKey(status int, to, refused string) error {
+	return v.html(status, signInPage(v.frame(page{title: "Sign in"}), to, refused))
+}
+
+// askAgain shows the sign-in page to somebody who could be neither let in nor refused.
+func (v *visit) askAgain(to string, err error) error {
+	problem := v.report(err)
+	return v.askForKey(int(problem.Status), to, sentence(problem.Detail))
 }
 
 // signIn opens a session for whoever shows an API key that may read.
@@ -142,15 +157,15 @@ func (v *visit) signIn() error {
 	case errs.CodeOf(err) == errs.Unauthorized:
 		refused = "This key is not in force. Keys begin with rbt_ unless somebody chose them by hand."
 	case err != nil:
-		return err
+		return v.askAgain(to, err)
 	case !who.May(auth.Read):
 		refused = "This key has no scope that allows to look at anything."
 	}
 	if refused != "" {
-		return v.html(http.StatusUnauthorized, signInPage(v.frame(page{title: "Sign in"}), to, refused))
+		return v.askForKey(http.StatusUnauthorized, to, refused)
 	}
 	if err := v.open(auth.Hash(v.value("key"))); err != nil {
-		return err
+		return v.askAgain(to, err)
 	}
 	return v.seeOther(to)
 }
@@ -166,7 +181,7 @@ func (v *visit) enter() error {
 	if v.identify() == nil { // Whoever opens the link again in the same browser is in already.
 		return v.seeOther("/")
 	}
-	return v.html(http.StatusForbidden, signInPage(v.frame(page{title: "Sign in"}), "/", "This link was used, or is of an earlier start. Sign in with the key."))
+	return v.askForKey(http.StatusForbidden, "/", "This link was used, or is of an earlier start. Sign in with the key.")
 }
 
 // open opens a session for a key and hands its secret to the browser.

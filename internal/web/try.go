@@ -16,6 +16,7 @@ const tryTime = 55 * time.Second
 // sendsOnce gives the request the time that one needs that waits for a target.
 func (v *visit) sendsOnce() {
 	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(tryTime)) // Connections without deadlines need no lifting.
+	v.r = v.r.WithContext(v.sent.Context())                                       // The API ends it.
 }
 
 // try sends the request that was typed once, and stores nothing.

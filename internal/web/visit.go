@@ -2,12 +2,14 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -20,6 +22,12 @@ const (
 	// maxForm bounds what a form may send: an endpoint's body is the largest field, 256 KiB before it is encoded.
 	maxForm = 1 << 20
 
+	// pageTimeout is when a page that waits for the database is given up: as soon as the API gives up a request.
+	pageTimeout = 20 * time.Second
+
+	// retryAfter is how many seconds a browser is asked to wait while the database is away, as the API asks its clients.
+	retryAfter = "2"
+
 	fragmentHeader = "HX-Request" // of requests for a part of a page
 )
 
@@ -28,18 +36,24 @@ type visit struct {
 	*Server
 
 	w    http.ResponseWriter
-	r    *http.Request
+	r    *http.Request  // with an end, unless a live part is asked for
+	sent *http.Request  // as it came
 	who  auth.Principal // zero: nobody has signed in
 	hash sessionHash
 }
 
-// wrap turns a handler of ours into one of net/http: it bounds bodies, and shows errors.
+// wrap turns a handler of ours into one of net/http: it bounds bodies and time, and shows errors.
 //
 //nolint:contextcheck // Pages are rendered with the context of the visit.
 func (s *Server) wrap(h handle) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{Server: s, w: w, r: r}
+		v := &visit{Server: s, w: w, r: r, sent: r}
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if !v.streams() {
+			limited, cancel := context.WithTimeout(r.Context(), pageTimeout)
+			defer cancel()
+			v.r = r.WithContext(limited)
+		}
 		defer func() {
 			switch p := recover(); p {
 			case nil:
@@ -50,7 +64,7 @@ func (s *Server) wrap(h handle) http.Handler {
 			}
 		}()
 		if r.Method == http.MethodPost {
-			if err := r.ParseForm(); err != nil {
+			if err := v.r.ParseForm(); err != nil {
 				v.fail(&client.Problem{Status: http.StatusBadRequest, Title: "Bad Request", Detail: "the form cannot be read, or is larger than 1 MiB"})
 				return
 			}
@@ -75,7 +89,7 @@ func (v *visit) part(body templ.Component) error { return v.html(http.StatusOK, 
 // html writes a component as a whole: one that fails half way leaves no half page.
 func (v *visit) html(status int, body templ.Component) error {
 	var text bytes.Buffer
-	if err := body.Render(v.r.Context(), &text); err != nil {
+	if err := body.Render(v.sent.Context(), &text); err != nil { // That the time is over can still be told.
 		return fmt.Errorf("writing a page: %w", err)
 	}
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -115,12 +129,9 @@ func (v *visit) frame(p page) page {
 	return p
 }
 
-// fail shows an error. What is our own fault is logged, once, here.
+// fail shows an error.
 func (v *visit) fail(err error) {
-	problem := problemOf(err)
-	if problem.Status >= http.StatusInternalServerError {
-		v.logger.ErrorContext(v.r.Context(), "page failed", "method", v.r.Method, "path", v.r.URL.Path, "error", err)
-	}
+	problem := v.report(err)
 	body := layout(v.frame(page{title: problem.Title}), problemPage(problem))
 	if v.fragment() {
 		body = problemNotice(problem)
@@ -128,6 +139,18 @@ func (v *visit) fail(err error) {
 	if err := v.html(int(problem.Status), body); err != nil {
 		v.logger.ErrorContext(v.r.Context(), "the page of an error failed", "error", err)
 	}
+}
+
+// report returns what a user may see of an error. What is our own fault is logged, once, here.
+func (v *visit) report(err error) client.Problem {
+	problem := problemOf(err)
+	if problem.Status >= http.StatusInternalServerError {
+		v.logger.ErrorContext(v.r.Context(), "page failed", "method", v.r.Method, "path", v.r.URL.Path, "error", err)
+	}
+	if problem.Status == http.StatusServiceUnavailable {
+		v.w.Header().Set("Retry-After", retryAfter)
+	}
+	return problem
 }
 
 // problemOf returns what a user may see of an error.
