@@ -2165,7 +2165,7 @@ type PlannerBudget struct {
 // PlannerCall One call of an analysis.
 type PlannerCall struct {
 	// Arguments As they were understood; a text where they could not be.
-	Arguments interface{} `json:"arguments,omitempty"`
+	Arguments any `json:"arguments,omitempty"`
 
 	// Refused It changed nothing.
 	Refused bool `json:"refused"`

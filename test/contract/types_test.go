@@ -1,0 +1,36 @@
+package contract
+
+import (
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/require"
+)
+
+// What may be anything says so by a list of types: what reads the contract, such as its page, takes a schema without one for a mistake.
+func TestEverySchemaHasAType(t *testing.T) {
+	t.Parallel()
+	seen := 0
+	var look func(place string, ref *openapi3.SchemaRef)
+	look = func(place string, ref *openapi3.SchemaRef) {
+		if ref == nil || ref.Ref != "" {
+			return
+		}
+		seen++
+		schema := ref.Value
+		require.True(t, schema.Type != nil || len(schema.OneOf)+len(schema.AnyOf)+len(schema.AllOf) > 0, "%s has no type", place)
+		for name, property := range schema.Properties {
+			look(place+"."+name, property)
+		}
+		look(place+"[]", schema.Items)
+	}
+	for name, ref := range contract().Components.Schemas {
+		look(name, ref)
+	}
+	for _, o := range operations() {
+		for _, p := range o.Parameters {
+			look(o.OperationID+" "+p.Value.Name, p.Value.Schema)
+		}
+	}
+	require.Greater(t, seen, 500)
+}
