@@ -127,6 +127,9 @@ func (cmd *endpointsPutCmd) Run(ctx context.Context, s *session) error {
 		params.IfMatch = new("*")
 	}
 	raw, err := r.read(r.api.PutEndpointByKeyWithBodyWithResponse(ctx, cmd.Key, params, "application/json", bytes.NewReader(body)))
+	if problem, is := errors.AsType[*client.Problem](err); is && cmd.Old && problem.Code == "version_mismatch" {
+		problem.Detail = "no endpoint has this key; leave --old out to create one"
+	}
 	if err != nil {
 		return err
 	}

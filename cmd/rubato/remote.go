@@ -114,10 +114,26 @@ func (r *remote) read(a answer, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, r.unreachable(err)
 	}
-	if err := client.Refused(&http.Response{StatusCode: a.StatusCode()}, a.GetBody()); err != nil {
+	if err := refused(&http.Response{StatusCode: a.StatusCode()}, a.GetBody()); err != nil {
 		return nil, err
 	}
 	return a.GetBody(), nil
+}
+
+// refused is client.Refused in words of the command line, where those of the API are about a request.
+func refused(response *http.Response, body []byte) error {
+	err := client.Refused(response, body)
+	problem, is := errors.AsType[*client.Problem](err)
+	if !is {
+		return err
+	}
+	switch problem.Code {
+	case "unauthorized":
+		problem.Detail = "the API key is not valid; give one that is by --api-key or " + config.APIKey
+	case "endpoint_exists": // Of put alone.
+		problem.Detail = "an endpoint has this key already; leave --new out to replace it"
+	}
+	return err
 }
 
 // unreachable words why no answer came.

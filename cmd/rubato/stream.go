@@ -30,7 +30,7 @@ func (r *remote) stream(response *http.Response, err error) (io.ReadCloser, erro
 	if err != nil {
 		return nil, r.unreachable(err)
 	}
-	return nil, client.Refused(response, text)
+	return nil, refused(response, text)
 }
 
 // importLines sends lines to be imported and returns the answer as it comes.

@@ -42,7 +42,7 @@ func (s *Server) TestEndpoint(ctx context.Context, r api.TestEndpointRequestObje
 		return nil, err
 	}
 	if e.Archived() {
-		return nil, errs.New(errs.Conflict, "endpoint_archived", "the endpoint is archived and is not called any more; test its fields by POST /v1/test")
+		return nil, errs.New(errs.Conflict, "endpoint_archived", "the endpoint is archived and is not called any more; test its fields by POST /v1/test, or rubato test")
 	}
 	answer, err := s.test(ctx, e)
 	if err != nil {

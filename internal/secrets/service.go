@@ -115,7 +115,7 @@ func (s *Service) Delete(ctx context.Context, by auditlog.Actor, name string, fo
 			what = "the runs and notices"
 		}
 		return errs.New(errs.Conflict, "secret_in_use", fmt.Sprintf(
-			"%s to the secret, such as %s; change what refers to it first, or delete it with force=true and let %s fail",
+			"%s to the secret, such as %s; change what refers to it first, or delete it with force=true, or rubato secrets delete --force, and let %s fail",
 			u, strings.Join(u.Some, ", "), what))
 	})
 }

@@ -194,7 +194,7 @@ func TestSecretThatARuleNeedsIsNotDeletedUnlessByForce(t *testing.T) {
 	err := service.Delete(t.Context(), tenant, "url", false)
 	require.Equal(t, errs.Conflict, errs.CodeOf(err))
 	require.EqualError(t, err, `1 notice rule refers to the secret, such as the notice rule "by-url"; `+
-		"change what refers to it first, or delete it with force=true and let the notices fail")
+		"change what refers to it first, or delete it with force=true, or rubato secrets delete --force, and let the notices fail")
 	err = service.Delete(t.Context(), tenant, "token", false)
 	require.ErrorContains(t, err, "1 endpoint and 1 notice rule refer to the secret")
 	require.ErrorContains(t, err, e.ID.String())
