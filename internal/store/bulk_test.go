@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -299,6 +300,38 @@ func TestBulksOfTheSameKeysMeet(t *testing.T) {
 	require.EqualValues(t, keys, query[int64](t, b, "SELECT count(*) FROM endpoints"))
 	require.EqualValues(t, keys, query[int64](t, b, "SELECT count(*) FROM schedules"))
 	require.EqualValues(t, keys, query[int64](t, b, "SELECT count(*) FROM decisions"))
+}
+
+// TestBulksTakeKeysInOrder stops a batch at the second of the keys that it takes, which a stranger is about to take. The stranger can take the
+// third, for the batch has not; had it, each would wait for the other.
+func TestBulksTakeKeysInOrder(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var list []endpoints.Upsert
+	for _, key := range []string{"k3", "k2", "k1", "", ""} {
+		u := wanted(key, nil)
+		u.ID = b.register(t, func(s *endpoints.Spec) { s.Key = "old-" + strconv.Itoa(len(list)) }).ID
+		list = append(list, u)
+	}
+	stranger := b.register(t, nil).ID
+	tx := b.hold(t, "UPDATE endpoints SET key = 'k2' WHERE id = $1", stranger)
+	moved := make(chan []endpoints.Outcome, 1)
+	go func() {
+		out, err := b.bulk().Upsert(context.WithoutCancel(t.Context()), tenant, list, endpoints.Mode{})
+		if err != nil {
+			t.Error(err)
+		}
+		moved <- out
+	}()
+	b.awaitLockWait(t)
+	_, err := tx.Exec(t.Context(), "UPDATE endpoints SET key = 'k3' WHERE id = $1", stranger)
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback(t.Context()))
+
+	for i, o := range <-moved {
+		require.Equal(t, endpoints.Updated, o.Done, "%v", o.Err)
+		require.Equal(t, list[i].Key, b.get(t, list[i].ID).Spec.Key)
+	}
 }
 
 // A creation does not wait for starts in flight; an edit does.

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"rubato/internal/auditlog"
@@ -27,10 +29,16 @@ type edits struct {
 	now    time.Time
 	tenant [16]byte
 
+	stay    rewrites
+	move    map[string]*rewrites // by the key that it takes, one endpoint each; the empty one is taken by any number
+	replans dbsqlc.ScheduleReplanManyParams
+	records dbsqlc.ScheduleRecordManyParams
+}
+
+// rewrites are endpoints as they are to be, each with its version before.
+type rewrites struct {
 	rows     dbsqlc.EndpointInsertManyParams
-	versions []int64 // before the edit
-	replans  dbsqlc.ScheduleReplanManyParams
-	records  dbsqlc.ScheduleRecordManyParams
+	versions []int64
 }
 
 // created takes in the schedule of an endpoint that was inserted, and what is told of it.
@@ -52,8 +60,7 @@ func (b *bulk) created(n endpoints.New, now time.Time) error {
 // changed takes in an edit, and the plan that follows from it; nil where a run is live.
 func (b *bulk) changed(before, after *endpoints.Endpoint, planned *endpoints.Recorded) error {
 	c := &b.edits
-	addColumns(&c.rows, after)
-	c.versions = append(c.versions, before.Version)
+	c.rewrite(before, after)
 	b.events.add(c.tenant, c.now, newsOf(before, after))
 	b.trail.add(after.Object(), before.Redacted(), after.Redacted())
 	b.history.addSkips(after, c.now)
@@ -137,22 +144,54 @@ func (b *bulk) told(ctx context.Context, tx opened, db *DB, act auditlog.Act) er
 	return b.trail.write(ctx, tx, db, act)
 }
 
-func (c *edits) write(ctx context.Context, tx opened, db *DB) error {
-	if len(c.versions) == 0 {
-		return nil
+// rewrite takes in what an endpoint is to be.
+func (c *edits) rewrite(before, after *endpoints.Endpoint) {
+	into := &c.stay
+	if key := after.Spec.Key; key != before.Spec.Key {
+		if c.move == nil {
+			c.move = map[string]*rewrites{}
+		}
+		if into = c.move[key]; into == nil {
+			into = &rewrites{}
+			c.move[key] = into
+		}
 	}
-	rows, err := db.q.EndpointUpdateMany(ctx, tx, updatesOf(c.rows, c.versions, c.now, c.tenant))
-	if err := manyRows(rows, len(c.versions), err, "updating"); err != nil {
+	addColumns(&into.rows, after)
+	into.versions = append(into.versions, before.Version)
+}
+
+// update writes what endpoints are to be. Whoever takes a key waits for others that are about to take it, so keys are taken in order, as new
+// endpoints take them: two batches cannot wait for each other. Within a statement nothing keeps rows in order, so each key has its own.
+func (c *edits) update(ctx context.Context, tx opened, db *DB) error {
+	list := append(make([]*rewrites, 0, 1+len(c.move)), &c.stay)
+	for _, key := range slices.Sorted(maps.Keys(c.move)) {
+		list = append(list, c.move[key])
+	}
+	var updates []statement
+	for _, w := range list {
+		if len(w.versions) == 0 {
+			continue
+		}
+		updates = append(updates, func(q dbsqlc.DBTX) error {
+			rows, err := db.q.EndpointUpdateMany(ctx, q, updatesOf(w.rows, w.versions, c.now, c.tenant))
+			return manyRows(rows, len(w.versions), err, "updating")
+		})
+	}
+	return pipeline(ctx, tx, updates...)
+}
+
+func (c *edits) write(ctx context.Context, tx opened, db *DB) error {
+	if err := c.update(ctx, tx, db); err != nil {
 		return err
 	}
 	if len(c.replans.EndpointIds) > 0 {
-		rows, err = db.q.ScheduleReplanMany(ctx, tx, c.replans)
+		rows, err := db.q.ScheduleReplanMany(ctx, tx, c.replans)
 		if err := manyRows(rows, len(c.replans.EndpointIds), err, "replanning"); err != nil {
 			return err
 		}
 	}
 	if len(c.records.EndpointIds) > 0 {
-		rows, err = db.q.ScheduleRecordMany(ctx, tx, c.records)
+		rows, err := db.q.ScheduleRecordMany(ctx, tx, c.records)
 		return manyRows(rows, len(c.records.EndpointIds), err, "recording changes of")
 	}
 	return nil
