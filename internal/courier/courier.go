@@ -189,6 +189,8 @@ func (c *Courier) handle(ctx context.Context, p *notices.Parcel) error {
 		}
 		_, err := c.store.Postpone(ctx, p, p.Hold(), true, notices.Result{})
 		return err
+	case notices.GiveUp:
+		return c.giveUp(ctx, p, notices.Result{Error: why})
 	case notices.Send:
 	}
 	began := time.Now()
@@ -207,13 +209,17 @@ func (c *Courier) handle(ctx context.Context, p *notices.Parcel) error {
 	case r.Delivered():
 		return c.end(ctx, p, notices.Delivered, r)
 	case p.Attempts >= notices.MaxAttempts:
-		c.logger.Error("a notice is given up", "notice", p.ID.String(), "rule", p.Rule, "attempts", p.Attempts, "error", r.Error)
-		return c.end(ctx, p, notices.Dead, r)
+		return c.giveUp(ctx, p, r)
 	default:
 		c.metrics.count(p.Channel.Kind, retried)
 		_, err := c.store.Postpone(ctx, p, notices.Wait(p.Attempts, r.Asked, rand.Float64()), false, r) //nolint:gosec // Spreads, guards nothing.
 		return err
 	}
+}
+
+func (c *Courier) giveUp(ctx context.Context, p *notices.Parcel, r notices.Result) error {
+	c.logger.Error("a notice is given up", "notice", p.ID.String(), "rule", p.Rule, "attempts", p.Attempts, "error", r.Error)
+	return c.end(ctx, p, notices.Dead, r)
 }
 
 func (c *Courier) end(ctx context.Context, p *notices.Parcel, state notices.State, r notices.Result) error {

@@ -264,6 +264,27 @@ func TestWhatIsNeverTakenIsGivenUp(t *testing.T) {
 	require.NotContains(t, list[0].Error, "SECRET")
 }
 
+// TestWhatCannotBeReadIsGivenUpAndSentOnceItCan stores a channel past the API that no program can have written.
+func TestWhatCannotBeReadIsGivenUpAndSentOnceItCan(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	chat := receive(t)
+	channel := notices.Channel{Kind: notices.Slack, URL: chat.URL}
+	b.happen(t, channel)
+	b.exec(t, `UPDATE notice_rules SET channel = channel || '{"to": "nobody"}'`)
+	b.deliver(t, b.notices)
+	b.awaitState(t, "opened", "dead")
+	list, err := b.notices.ListNotices(t.Context(), notices.Filter{TenantID: b.by.TenantID, State: notices.Dead, Limit: 10})
+	require.NoError(t, err)
+	require.Contains(t, list[0].Error, `reading the channel of the notice rule "all"`)
+
+	b.exec(t, "UPDATE notice_rules SET channel = channel - 'to'")
+	_, err = b.notices.RetryNotice(t.Context(), b.by, list[0].ID)
+	require.NoError(t, err)
+	b.awaitState(t, "opened", "delivered")
+	require.Len(t, chat.all(), 1)
+}
+
 func TestAnAlertmanagerHearsOfTheEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

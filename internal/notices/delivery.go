@@ -25,6 +25,7 @@ type Parcel struct {
 	Token          int64             // the fence of the claim
 	Channel        Channel
 	Remind         time.Duration
+	Fault          error     // what is stored of it cannot be read, and why; nil: it can
 	RuleGone       bool      // nobody knows any more where it goes
 	Untold         bool      // nobody was told that its episode began
 	HeldUntil      time.Time // by a maintenance window; zero: by none
@@ -70,6 +71,7 @@ const (
 	Send     Verdict = "send"
 	Mute     Verdict = "mute"     // nobody is told
 	Postpone Verdict = "postpone" // until the maintenance window is over
+	GiveUp   Verdict = "give up"  // nobody can be told
 )
 
 // Judge returns what is to be done with a parcel, and why nobody is told.
@@ -77,6 +79,8 @@ func (p *Parcel) Judge() (Verdict, string) {
 	switch {
 	case p.RuleGone:
 		return Mute, "the rule is gone"
+	case p.Fault != nil:
+		return GiveUp, p.Fault.Error()
 	case p.Attempts > 0 && !p.Held: // The receiver may have it already.
 		return Send, ""
 	case p.Untold:

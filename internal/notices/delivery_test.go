@@ -1,6 +1,7 @@
 package notices_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ func TestAParcelIsSentUnlessSomethingHoldsIt(t *testing.T) {
 	recovered := func(p *notices.Parcel) { p.Kind = notices.Recovered }
 	reminder := func(p *notices.Parcel) { p.Kind = notices.Reminder }
 	untold := func(p *notices.Parcel) { p.Untold = true }
+	unreadable := func(p *notices.Parcel) { p.Fault = errors.New("no JSON") }
 	for name, c := range map[string]struct {
 		edits []func(*notices.Parcel)
 		want  notices.Verdict
@@ -39,6 +41,9 @@ func TestAParcelIsSentUnlessSomethingHoldsIt(t *testing.T) {
 		"Plain":                       {nil, notices.Send},
 		"RuleGone":                    {[]func(*notices.Parcel){func(p *notices.Parcel) { p.RuleGone = true }}, notices.Mute},
 		"RuleGoneInAWindow":           {[]func(*notices.Parcel){window, func(p *notices.Parcel) { p.RuleGone = true }}, notices.Mute},
+		"Unreadable":                  {[]func(*notices.Parcel){unreadable}, notices.GiveUp},
+		"UnreadableAgain":             {[]func(*notices.Parcel){unreadable, func(p *notices.Parcel) { p.Attempts = 1 }}, notices.GiveUp},
+		"UnreadableAndItsRuleIsGone":  {[]func(*notices.Parcel){unreadable, func(p *notices.Parcel) { p.RuleGone = true }}, notices.Mute},
 		"InAWindow":                   {[]func(*notices.Parcel){window}, notices.Postpone},
 		"WindowEndsNow":               {[]func(*notices.Parcel){func(p *notices.Parcel) { p.HeldUntil = noon }}, notices.Send},
 		"GoesOnAfterTheWindow":        {[]func(*notices.Parcel){held}, notices.Send},
@@ -61,7 +66,7 @@ func TestAParcelIsSentUnlessSomethingHoldsIt(t *testing.T) {
 				}
 			}).Judge()
 			require.Equal(t, c.want, verdict)
-			require.Equal(t, verdict == notices.Mute, why != "", "who looks it up is told why nobody was told: %q", why)
+			require.Equal(t, verdict == notices.Mute || verdict == notices.GiveUp, why != "", "who looks it up is told why nobody was told: %q", why)
 		})
 	}
 }

@@ -31,9 +31,7 @@ func (s *Notices) ListNotices(ctx context.Context, f notices.Filter) (list []not
 		}
 		list = make([]notices.Notice, len(rows))
 		for i, row := range rows {
-			if list[i], err = noticeOf(dbsqlc.NoticeGetRow(row)); err != nil {
-				return err
-			}
+			list[i] = shownNotice(dbsqlc.NoticeGetRow(row))
 		}
 		return nil
 	})
@@ -58,9 +56,7 @@ func (s *Notices) RetryNotice(ctx context.Context, by auditlog.Actor, id notices
 		if err != nil {
 			return fmt.Errorf("reading notice %s: %w", id, err)
 		}
-		if found, err = noticeOf(row); err != nil {
-			return err
-		}
+		found = shownNotice(row)
 		if rows == 0 {
 			return errs.New(errs.Conflict, "notice_not_dead", fmt.Sprintf("notice %s was not given up: it is %s", id, found.State))
 		}
@@ -73,6 +69,16 @@ func (s *Notices) RetryNotice(ctx context.Context, by auditlog.Actor, id notices
 	return found, err
 }
 
+// shownNotice returns a notice for somebody to read. One that cannot be read says so, and keeps nobody from the others.
+func shownNotice(row dbsqlc.NoticeGetRow) notices.Notice {
+	n, err := noticeOf(row)
+	if err != nil {
+		n.Error = err.Error()
+	}
+	return n
+}
+
+// noticeOf returns a notice. The error is about its detail, and the rest of the notice is there all the same.
 func noticeOf(row dbsqlc.NoticeGetRow) (notices.Notice, error) {
 	n := notices.Notice{
 		ID: row.ID, Kind: notices.Kind(row.Kind), Number: int(row.Number), CreatedAt: row.CreatedAt, State: notices.State(row.State),
@@ -89,7 +95,7 @@ func noticeOf(row dbsqlc.NoticeGetRow) (notices.Notice, error) {
 		n.StatusCode = int(*row.StatusCode)
 	}
 	if err := json.Unmarshal(row.Detail, &n.Detail); err != nil {
-		return notices.Notice{}, fmt.Errorf("reading the detail of notice %s: %w", n.ID, err)
+		return n, fmt.Errorf("reading the detail of notice %s: %w", n.ID, err)
 	}
 	return n, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,11 +43,7 @@ func (s *Notices) Claim(ctx context.Context, room notices.Room, lock time.Durati
 			return fmt.Errorf("reading %d claimed notices: %w", len(p.Ids), err)
 		}
 		for _, row := range rows {
-			parcel, err := parcelOf(row, p.Now)
-			if err != nil {
-				return err
-			}
-			list = append(list, parcel)
+			list = append(list, parcelOf(row, p.Now))
 		}
 		return nil
 	})
@@ -61,32 +58,33 @@ func listed(ids [][16]byte) [][16]byte {
 	return ids
 }
 
-func parcelOf(row dbsqlc.NoticeListClaimedRow, now time.Time) (*notices.Parcel, error) {
-	n, err := noticeOf(dbsqlc.NoticeGetRow{
+// parcelOf returns a notice that was claimed. One that cannot be read is a parcel, too: were it an error, what was claimed with it would wait
+// for it, and for ever.
+func parcelOf(row dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Parcel {
+	n, fault := noticeOf(dbsqlc.NoticeGetRow{
 		ID: row.ID, Kind: row.Kind, Number: row.Number, CreatedAt: row.CreatedAt, State: string(notices.Waiting), Attempts: row.Attempts,
 		Held: row.Held, EpisodeID: row.EpisodeID, Rule: row.Rule, Event: row.Event, EndpointID: row.EndpointID, OpenedAt: row.OpenedAt,
 		ClosedAt: row.ClosedAt, Detail: row.Detail, EndpointName: row.EndpointName,
 	})
-	if err != nil {
-		return nil, err
-	}
 	p := &notices.Parcel{
 		Notice: n, TenantID: row.TenantID, RuleID: row.RuleID, Token: row.ClaimToken, RuleGone: row.Channel == nil, Untold: row.Untold, HeldUntil: row.HeldUntil,
 		SecretsVersion: row.SecretsVersion, Now: now,
+		Fault: fault,
 	}
 	if row.RemindMs != nil {
 		p.Remind = ms(*row.RemindMs)
 	}
+	var err error
 	if p.Labels, err = textMap(row.EndpointLabels); err != nil {
-		return nil, fmt.Errorf("reading the labels of endpoint %s: %w", p.EndpointID, err)
+		p.Fault = errors.Join(p.Fault, fmt.Errorf("reading the labels of endpoint %s: %w", p.EndpointID, err))
 	}
 	if p.RuleGone {
-		return p, nil
+		return p
 	}
 	if err := json.Unmarshal(row.Channel, &p.Channel); err != nil {
-		return nil, fmt.Errorf("reading the channel of the notice rule %q: %w", p.Rule, err)
+		p.Fault = errors.Join(p.Fault, fmt.Errorf("reading the channel of the notice rule %q, which can be stored anew: %w", p.Rule, err))
 	}
-	return p, nil
+	return p
 }
 
 // End ends a notice, unless somebody else has claimed it since; it reports whether it did.
