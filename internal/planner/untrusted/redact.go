@@ -37,7 +37,7 @@ var (
 	}
 )
 
-// Redact returns text with [Redacted] in the place of what is or looks like a secret: values under telling names in JSON, headers,
+// Redact returns text with [Redacted] in the place of what is or looks like a secret: values under telling names in JSON, XML, headers,
 // queries and settings, tokens of known shapes, private keys, credentials in URLs, and long mixes of letters and digits. It takes out
 // too much rather than too little.
 func Redact(text string) string {
@@ -51,7 +51,7 @@ func Redact(text string) string {
 	if holds(lower, schemeMarks) {
 		text = scheme.ReplaceAllString(text, "${1} "+Redacted)
 	}
-	return withoutLong(withoutNamed(text))
+	return withoutLong(withoutNamed(withoutElements(text)))
 }
 
 func holds(text string, marks []string) bool {

@@ -28,6 +28,23 @@ func TestSecretsAreTakenOut(t *testing.T) {
 		"quoted JSON, cut":   `{"log":"{\"apiKey\":\"correct horse`,
 		"capitals":           `{"PASSPHRASE":"correct horse"}`,
 		"a word with spaces": `{"Access Key":"correct horse"}`,
+		"element":            `<a><password>correct horse</password></a>`,
+		"of a namespace":     `<ns:Password type="plain">correct horse</ns:Password>`,
+		"with elements":      `<credentials><user>a</user><word>correct horse</word></credentials>`,
+		"within itself":      `<token><token>a</token><token/>correct horse</token>`,
+		"of another name":    `<secret><secrets></secrets>correct horse</secret>`,
+		"section":            `<secret><![CDATA[a</secret>correct horse]]></secret>`,
+		"section, cut":       `<secret><![CDATA[a</secret>correct horse`,
+		"element, cut":       `<a><password>correct horse bat`,
+		"escaped element":    `<log>&lt;password&gt;correct horse&lt;/password&gt;</log>`,
+		"quoted element":     `{"log":"<password>correct horse<\/password>"}`,
+		"attribute":          `<a name="b" token="correct horse">`,
+		"setting":            `<add key="ApiKey" value="correct horse"/>`,
+		"setting, turned":    `<add value='correct horse' key='ApiKey'/>`,
+		"setting, quoted":    `{"log":"<add key=\"ApiKey\" value=\"correct horse\"/>"}`,
+		"entry":              `<entry key="db.password">correct horse</entry>`,
+		"field of a form":    `<input type="hidden" name="csrf_token" value="correct horse">`,
+		"meta":               `<meta name="csrf-token" content="correct horse">`,
 	} {
 		clean, _ := untrusted.Clean(text, 4096)
 		require.NotContains(t, clean, canary, name)
@@ -69,6 +86,9 @@ func TestWhatIsWorthReadingStays(t *testing.T) {
 	for text, want := range map[string]string{
 		`{ "queue": {"depth": 120, "status": "busy"}, "tokens_used": 512, "ok": true }`: `{"ok":true,"queue":{"depth":120,"status":"busy"},"tokens_used":512}`,
 		"rubato_claims_claimed_total 12\n":                                              "rubato_claims_claimed_total 12",
+		`<tokens>512</tokens><token></token><auth>false</auth><sid/><q token="">9</q>`:  `<tokens>512</tokens><token></token><auth>false</auth><sid/><q token="">9</q>`,
+		`<token>a<token/></token><b>c</b>`:                                              `<token>[redacted]</token><b>c</b>`,
+		`<input name="password" type="password"> a < b && c <key`:                       `<input name="password" type="password"> a < b && c <key`,
 		"status: degraded\n\n  since 12:30":                                             "status: degraded since 12:30",
 		`{"next_run":"2026-11-21T22:30:00Z","big":12345678901234567890}`:                `{"big":12345678901234567890,"next_run":"2026-11-21T22:30:00Z"}`,
 		"Größe: 12 €, 日本語, ∑":                                                           "Größe: 12 €, 日本語, ∑",
@@ -139,6 +159,7 @@ func TestALongTextIsCutBeforeItIsReadAndNotInAWord(t *testing.T) {
 func BenchmarkClean(b *testing.B) {
 	for name, text := range map[string]string{
 		"json":    `{"items":[` + strings.Repeat(`{"id":1,"state":"waiting","token":"x"},`, 100) + `{}]}`,
+		"markup":  strings.Repeat("<token><a href='&lt;'>", untrusted.MaxText/21),
 		"letters": strings.Repeat("a", untrusted.MaxText-1) + " ",
 	} {
 		b.Run(name, func(b *testing.B) {
