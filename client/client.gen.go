@@ -2694,7 +2694,7 @@ type SuccessRule struct {
 	Op   *SuccessRuleOp  `json:"op,omitempty"`
 	Type SuccessRuleType `json:"type"`
 
-	// Value Of header, body and json: what to compare with.
+	// Value Of header, body and json: what to compare with. Numbers are compared digit for digit; one that 64 bits of floating point would change is refused.
 	Value any `json:"value,omitempty"`
 }
 

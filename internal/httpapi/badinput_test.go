@@ -201,14 +201,14 @@ func TestRulesCompareWithAnyScalar(t *testing.T) {
 	body := func(value string) string {
 		return `{"name":"p","url":"https://a.example/","baselineIntervalMs":60000,"successRules":[{"type":"json","jsonPath":"$.n","value":` + value + `}]}`
 	}
-	for value, want := range map[string]any{"100": 100.0, "-1.5": -1.5, "2e3": 2000.0, `"ok"`: "ok", "false": false, "null": nil} {
+	for value, want := range map[string]any{"100": 100.0, "-1.5": -1.5, "2e3": 2000.0, `"ok"`: "ok", "false": false, "null": nil, "0.10": 0.1, "1e19": 1e19, "10000000000000000000": 1e19} {
 		made := s.call("POST", "/v1/endpoints", body(value)).is(http.StatusCreated)
 		require.Equal(t, want, made["successRules"].([]any)[0].(map[string]any)["value"], value)
 		patch := `{"successRules":[{"type":"json","jsonPath":"$.m","value":` + value + `}]}`
 		edited := s.call("PATCH", "/v1/endpoints/"+made["id"].(string), patch).is(http.StatusOK)
 		require.Equal(t, want, edited["successRules"].([]any)[0].(map[string]any)["value"], value)
 	}
-	for _, value := range []string{"[1]", "{}", "1e400"} {
+	for _, value := range []string{"[1]", "{}", "1e400", "9007199254740993", "10000000000000000001", "0.1000000000000000000001", "1e-400"} {
 		require.Equal(t, []string{"successRules[0].value invalid_type"}, s.call("POST", "/v1/endpoints", body(value)).complaints(), value)
 	}
 }

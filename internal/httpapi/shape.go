@@ -9,6 +9,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"rubato/internal/errs"
+	"rubato/internal/jsonpath"
 	"rubato/internal/spelling"
 )
 
@@ -72,7 +73,7 @@ func open(schema *openapi3.Schema) bool {
 }
 
 // scalar accepts what the contract leaves open: any value that is no object and no list, and no number that 64 bits of floating point
-// cannot hold.
+// would change: that is what it is kept as, so it would be another one that is compared with.
 func (s *shape) scalar(path string, value any) (any, bool) {
 	switch v := value.(type) {
 	case nil, bool:
@@ -80,10 +81,12 @@ func (s *shape) scalar(path string, value any) (any, bool) {
 	case string:
 		return s.text(path, &openapi3.Schema{}, v)
 	case json.Number:
-		if _, err := v.Float64(); err == nil {
+		f, err := v.Float64()
+		if kept, _ := json.Marshal(f); err == nil && jsonpath.Compare(v, json.Number(kept)) == 0 {
 			return v, true
 		}
-		s.bad(path, codeType, "must be a number that 64 bits of floating point can hold")
+		s.bad(path, codeType, "must be a number that 64 bits of floating point hold as it is written, as they do one of up to 15 digits; "+
+			"a longer whole number is compared by a rule of type cel")
 		return nil, false
 	default:
 		s.bad(path, codeType, "must be a string, a number, true, false or null, not "+kindOf(value))

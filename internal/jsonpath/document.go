@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 )
 
 const (
@@ -120,14 +119,4 @@ func plain(value any) any {
 	default:
 		return value
 	}
-}
-
-// Number returns a JSON number as an int64 where it is whole, without an exponent and fits, else as the nearest float64, which may be
-// infinite.
-func Number(n json.Number) any {
-	if whole, err := n.Int64(); err == nil {
-		return whole
-	}
-	f, _ := strconv.ParseFloat(n.String(), 64) // An error is about the range, for which it answers with infinity.
-	return f
 }

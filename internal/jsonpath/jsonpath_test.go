@@ -2,6 +2,7 @@ package jsonpath_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -155,6 +156,44 @@ func TestNumbersKeepWhatTheyAre(t *testing.T) {
 	raw, err := doc.Bytes()
 	require.NoError(t, err)
 	require.Equal(t, `[9223372036854775807,9223372036854775808,1.5,1e400,-0]`, string(raw))
+}
+
+// TestNumbersCompareByWhatTheySay has groups of numbers that are the same, each of them greater than those before it.
+func TestNumbersCompareByWhatTheySay(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("9", 10_000)
+	ranks := [][]json.Number{
+		{"-1e99999999999999999999999"},
+		{"-1e400"},
+		{"-12.5", "-125e-1", "-1.25E+1"},
+		{"-12"},
+		{"-1e-400"},
+		{"0", "-0", "0.000", "0e99999999999999999999999", "-0.0e5"},
+		{"1e-99999999999999999999999"},
+		{"0.099", "9.9e-2"},
+		{"0.1", "100e-3", "0.10"},
+		{"0.1000000000000000000001"},
+		{"9"},
+		{"10", "1e1", "10.000", "0.01e3"},
+		{"9007199254740992"},
+		{"9007199254740993", "9007199254740993.0"},
+		{"10000000000000000000", "1e19", "1e+19"},
+		{"10000000000000000001"},
+		{json.Number(long)},
+		{json.Number(long + ".5")},
+		{json.Number(long + "e1"), json.Number(long + "0")},
+		{"1e10001"},
+		{"1e99999999999999999999999"},
+	}
+	for i, group := range ranks {
+		for j, other := range ranks {
+			for _, a := range group {
+				for _, b := range other {
+					require.Equal(t, cmp.Compare(i, j), jsonpath.Compare(a, b), "%.30s and %.30s", a, b)
+				}
+			}
+		}
+	}
 }
 
 func FuzzPath(f *testing.F) {

@@ -1,12 +1,9 @@
 package success
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +14,7 @@ import (
 type comparison struct {
 	op          Op
 	value       any            // of Equals and NotEquals: a string, number, bool or nil
-	number      any            // the value as an int64 or a float64, where it is a number
+	number      json.Number    // the value, where it is a number
 	re          *regexp.Regexp // of Matches
 	literalText string         // the value in words; empty for Exists
 }
@@ -61,22 +58,22 @@ func (c comparison) json(found any) bool {
 	case Equals, NotEquals, Less, LessOrEqual, Greater, GreaterOrEqual:
 	}
 	if n, is := found.(json.Number); is {
-		return c.numbers(jsonpath.Number(n))
+		return c.numbers(n)
 	}
 	switch found.(type) {
 	case nil, bool, string:
-		return (c.op == Equals || c.op == NotEquals) && (c.number == nil && found == c.value) == (c.op == Equals)
+		return (c.op == Equals || c.op == NotEquals) && (c.number == "" && found == c.value) == (c.op == Equals)
 	default:
 		return c.op == NotEquals
 	}
 }
 
 // numbers compares a number that was found.
-func (c comparison) numbers(found any) bool {
-	if c.number == nil {
+func (c comparison) numbers(found json.Number) bool {
+	if c.number == "" {
 		return c.op == NotEquals
 	}
-	order := compare(found, c.number)
+	order := jsonpath.Compare(found, c.number)
 	switch c.op {
 	case Equals:
 		return order == 0
@@ -93,34 +90,15 @@ func (c comparison) numbers(found any) bool {
 	}
 }
 
-// compare orders two numbers, each an int64 or a float64. Two whole ones are compared exactly.
-func compare(a, b any) int {
-	x, whole := a.(int64)
-	y, both := b.(int64)
-	if whole && both {
-		return cmp.Compare(x, y)
-	}
-	return cmp.Compare(float(a), float(b))
-}
+// decimalText is a number as people and programs write it; JSON has no plus in front, and digits on both sides of the point.
+var decimalText = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
 
-func float(n any) float64 {
-	if whole, is := n.(int64); is {
-		return float64(whole)
+// parseNumber reads a number in a text.
+func parseNumber(text string) (json.Number, bool) {
+	if !decimalText.MatchString(text) {
+		return "", false
 	}
-	f, _ := n.(float64)
-	return f
-}
-
-// parseNumber reads a number as JSON writes it.
-func parseNumber(text string) (any, bool) {
-	if whole, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return whole, true
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-		return nil, false
-	}
-	return f, true
+	return json.Number(strings.TrimPrefix(text, "+")), true
 }
 
 // subject is a text of an answer that rules look at.

@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"rubato/internal/jsonpath"
 )
 
 const (
@@ -207,8 +205,8 @@ func (r Rule) comparison(text bool) (comparison, []Problem) {
 	case Matches:
 		return c.pattern(r.Value)
 	case Less, LessOrEqual, Greater, GreaterOrEqual:
-		number, ok := numberOf(r.Value)
-		if !ok {
+		number := numberOf(r.Value)
+		if number == "" {
 			return c, []Problem{{Field: "value", Code: "invalid_value", Message: fmt.Sprintf("must be a number: %s compares numbers", c.op)}}
 		}
 		c.number, c.literalText = number, literal(r.Value)
@@ -230,11 +228,9 @@ func (c comparison) literal(value any, text bool) (comparison, []Problem) {
 			return c, []Problem{{Field: "value", Code: "invalid_value", Message: "must be a text or a number"}}
 		}
 	default:
-		number, ok := numberOf(value)
-		if !ok {
+		if c.number = numberOf(value); c.number == "" {
 			return c, wrong
 		}
-		c.number = number
 	}
 	c.value, c.literalText = value, literal(value)
 	return c, nil
@@ -265,17 +261,15 @@ func Pattern(text string) (*regexp.Regexp, error) {
 	return pattern, nil
 }
 
-// numberOf returns a number as an int64 or a float64.
-func numberOf(value any) (any, bool) {
+// numberOf returns a number as JSON writes it; empty where it is none.
+func numberOf(value any) json.Number {
 	switch v := value.(type) {
 	case json.Number:
-		return jsonpath.Number(v), true
-	case int:
-		return int64(v), true
-	case int64, float64:
-		return v, true
+		return v
+	case int, int64, float64:
+		return json.Number(literal(v))
 	default:
-		return nil, false
+		return ""
 	}
 }
 

@@ -16,11 +16,12 @@ import (
 func answer(body string) *success.Answer {
 	return &success.Answer{
 		Status: 200, Body: []byte(body), Latency: 120 * time.Millisecond,
-		Header: map[string][]string{"Content-Type": {"application/json"}, "X-Many": {"a", "b"}, "X-Depth": {" 12.5 "}},
+		Header: map[string][]string{"Content-Type": {"application/json"}, "X-Many": {"a", "b"}, "X-Depth": {" 12.5 "}, "X-Long": {"10000000000000000001"}},
 	}
 }
 
-const body = `{"status":"ok","count":3,"ratio":2.50,"done":true,"none":null,"items":[{"s":"a","n":1},{"s":"b","n":2}],"big":9007199254740993}`
+const body = `{"status":"ok","count":3,"ratio":2.50,"done":true,"none":null,"items":[{"s":"a","n":1},{"s":"b","n":2}],"big":9007199254740993,` +
+	`"huge":10000000000000000001,"fine":0.1000000000000000000001,"far":1e400}`
 
 func header(name string, op success.Op, value any) success.Rule {
 	return success.Rule{Type: success.Header, Header: name, Op: op, Value: value}
@@ -74,6 +75,16 @@ func TestRulesJudge(t *testing.T) {
 		{at("$.ratio", success.Equals, 2.5), ""},
 		{at("$.big", success.Equals, int64(9007199254740993)), ""},
 		{at("$.big", success.Equals, int64(9007199254740992)), "found 9007199254740993"},
+		{at("$.big", success.Equals, float64(9007199254740992)), "found 9007199254740993"},
+		{at("$.big", success.Greater, float64(9007199254740992)), ""},
+		{at("$.huge", success.Equals, 1e19), "found 10000000000000000001"},
+		{at("$.huge", success.NotEquals, 1e19), ""},
+		{at("$.huge", success.Equals, json.Number("10000000000000000001")), ""},
+		{at("$.fine", success.Equals, 0.1), "found 0.1000000000000000000001"},
+		{at("$.fine", success.LessOrEqual, 0.1), "found 0.1000000000000000000001"},
+		{at("$.far", success.Greater, 1.7e308), ""},
+		{header("X-Long", success.Equals, 1e19), `found "10000000000000000001"`},
+		{header("X-Long", success.Equals, json.Number("10000000000000000001")), ""},
 		{at("$.done", success.Equals, true), ""},
 		{at("$.done", success.Equals, false), "(json $.done equals false): found true"},
 		{at("$.none", success.Equals, nil), ""},

@@ -111,10 +111,10 @@ func packageRules() []rule {
 			"internal/httpapi",
 			[]string{
 				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
-				"internal/httpapi/api", "internal/idempotency", "internal/notices", "internal/planner", "internal/quota", "internal/runs", "internal/secrets",
+				"internal/httpapi/api", "internal/idempotency", "internal/jsonpath", "internal/notices", "internal/planner", "internal/quota", "internal/runs", "internal/secrets",
 				"internal/signing", "internal/spelling", "internal/stats", "internal/telemetry",
 			},
-			"handlers translate between the contract and the domain; they know no database",
+			"handlers translate between the contract and the domain; they know no database; of jsonpath they take how numbers compare",
 		},
 		{"internal/httpapi/api", nil, "generated from the contract"},
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
