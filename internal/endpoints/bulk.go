@@ -333,8 +333,7 @@ func (s *step) edit(i int, e *Endpoint, now time.Time) (Outcome, *Recorded) {
 		return Outcome{Done: Unchanged, Endpoint: e, Warnings: e.Warnings(now)}, nil
 	}
 	before := *e
-	e.Spec, e.Cron, e.UpdatedAt = spec, nil, now
-	e.Version++
+	e.Revise(spec, now)
 	out.Warnings = e.Warnings(now)
 	planned, err := e.follow(now, &before, causeEdit, s.by)
 	if err != nil {

@@ -166,6 +166,32 @@ func TestWhatTheTargetAskedForStandsUntilItAnswers(t *testing.T) {
 	}
 }
 
+// TestWhatTheTargetAskedForIsForgottenWithTheTarget edits the URL while the target wants to be left alone.
+func TestWhatTheTargetAskedForIsForgottenWithTheTarget(t *testing.T) {
+	t.Parallel()
+	const before = "https://Target.example/a?b=c"
+	wait := start.Add(10 * time.Minute)
+	for url, forgotten := range map[string]bool{
+		before:                             false,
+		"https://target.example/other":     false,
+		"https://target.example:443?b=d":   false,
+		"https://target.example":           false,
+		"https://other.example/a?b=c":      true,
+		"https://target.example:8443/a":    true,
+		"http://target.example/a?b=c":      true,
+		"http://target.example:443/a?b=c":  true,
+		"https://target.example.org/a?b=c": true,
+	} {
+		b := setup(t, func(s *endpoints.Spec) { s.URL = before })
+		b.run(t, func(f *endpoints.Finished) { failed(f); f.RetryAfter = wait })
+		e, _, err := b.Edit(t.Context(), actor, b.id, 0, func(s endpoints.Spec) (endpoints.Spec, error) { s.URL = url; return s, nil })
+		require.NoError(t, err)
+		require.Equal(t, forgotten, e.State.RetryAfter.IsZero(), url)
+		require.Equal(t, !forgotten, e.State.Due.At.Equal(wait), url)
+		require.Equal(t, 1, e.State.FailureCount, "failures are about the endpoint")
+	}
+}
+
 func TestAOneShotIsForgottenByTheRunThatServedIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)

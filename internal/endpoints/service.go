@@ -121,13 +121,21 @@ func (s *Service) Edit(ctx context.Context, by Actor, id ID, version int64, edit
 			return err
 		}
 		if len(e.Spec.Diff(spec)) > 0 {
-			e.Spec, e.Cron, e.UpdatedAt = spec, nil, now
-			e.Version++
+			e.Revise(spec, now)
 		}
 		warnings = e.Warnings(now)
 		return nil
 	})
 	return e, warnings, err
+}
+
+// Revise puts another spec in force. What the target asked for is forgotten where another one is called from now on: that never asked.
+func (e *Endpoint) Revise(spec Spec, now time.Time) {
+	if spec.origin() != e.Spec.origin() {
+		e.State.RetryAfter = time.Time{}
+	}
+	e.Spec, e.Cron, e.UpdatedAt = spec, nil, now
+	e.Version++
 }
 
 // expect returns an [errs.Precondition] where the endpoint has another version than one that somebody read; 0 is any.

@@ -162,6 +162,16 @@ func (s *Spec) headerNamed(name string) string {
 // either.
 func (s *Spec) Target() string { return withQuery(s.URL, s.Query) }
 
+// origin returns whom the URL names: scheme, host and port, which are literal.
+func (s *Spec) origin() string {
+	scheme, rest, _ := strings.Cut(strings.ToLower(s.URL), "://")
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	usual := map[string]string{"http": ":80", "https": ":443"}
+	return scheme + "://" + strings.TrimSuffix(rest, usual[scheme])
+}
+
 // withQuery adds parameters to a URL, in front of its fragment.
 func withQuery(target string, query map[string]string) string {
 	if len(query) == 0 {

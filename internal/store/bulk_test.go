@@ -411,6 +411,31 @@ func TestBulkEditRecordsWhatPassed(t *testing.T) {
 	require.Equal(t, late.Add(-time.Millisecond), b.get(t, idle.ID).State.AccountedUntil, "the run at once is accounted for when it ends")
 }
 
+// TestABulkEditForgetsWhatAnotherTargetAskedFor moves endpoints whose target asked to wait to another host, one of them under a run, beside one
+// that stays.
+func TestABulkEditForgetsWhatAnotherTargetAskedFor(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	wait := now.Add(time.Hour)
+	for _, key := range []string{"live", "waits", "stays"} {
+		b.register(t, func(s *endpoints.Spec) { s.Key = key })
+	}
+	b.start(t, worker{1}, b.claim(t, worker{1}, horizon)...)
+	b.exec(t, "DELETE FROM live_runs l USING endpoints e WHERE e.id = l.endpoint_id AND e.key <> 'live'")
+	b.exec(t, "UPDATE schedules SET retry_after = $1", wait)
+	elsewhere := func(s *endpoints.Spec) { s.URL = "http://elsewhere.example/" }
+
+	done := b.upsert(t, endpoints.Mode{}, wanted("live", elsewhere), wanted("waits", elsewhere), wanted("stays", func(s *endpoints.Spec) { s.Name = "renamed" }))
+
+	require.Equal(t, []endpoints.Done{endpoints.Updated, endpoints.Updated, endpoints.Updated}, doneOf(done))
+	for i, want := range []time.Time{{}, {}, wait} {
+		require.Equal(t, want, b.get(t, done[i].Endpoint.ID).State.RetryAfter, done[i].Endpoint.Spec.Key)
+	}
+	require.Equal(t, now, b.get(t, done[1].Endpoint.ID).State.Due.At)
+	require.Equal(t, wait, b.get(t, done[2].Endpoint.ID).State.Due.At)
+}
+
 // TestABulkEditWaitsForAFinishInFlight holds the finish of a run just before its commit: an edit that did not wait for it would take the
 // run for live, and leave its plan to a finish that has made it already.
 func TestABulkEditWaitsForAFinishInFlight(t *testing.T) {

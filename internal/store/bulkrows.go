@@ -70,6 +70,7 @@ func (b *bulk) changed(before, after *endpoints.Endpoint, planned *endpoints.Rec
 		c.records.Version = append(c.records.Version, after.Version)
 		c.records.LockMs = append(c.records.LockMs, lockMs(after.Spec))
 		c.records.AccountedUntil = append(c.records.AccountedUntil, after.State.AccountedUntil)
+		c.records.RetryAfter = append(c.records.RetryAfter, after.State.RetryAfter)
 		return nil
 	}
 	r, due := &c.replans, planned.Due
@@ -81,6 +82,7 @@ func (b *bulk) changed(before, after *endpoints.Endpoint, planned *endpoints.Rec
 	r.Version = append(r.Version, after.Version)
 	r.LockMs = append(r.LockMs, lockMs(after.Spec))
 	r.AccountedUntil = append(r.AccountedUntil, after.State.AccountedUntil)
+	r.RetryAfter = append(r.RetryAfter, after.State.RetryAfter)
 	return b.decided(after, *planned)
 }
 

@@ -46,7 +46,7 @@ func (v *visit) draft() error {
 				return err
 			}
 		}
-		e.Spec = spec
+		e.Revise(spec, view.now)
 		view.due = foresee(e, view.now)
 	}
 	return v.part(draftPart(f, view))
@@ -85,7 +85,7 @@ func (v *visit) checkDraft(f *form, document map[string]any, view *draftView) er
 	return nil
 }
 
-// specOf returns the schedule of a document; false where it is not whole.
+// specOf returns the schedule of a document, and whom it calls; false where it is not whole.
 func specOf(d map[string]any) (endpoints.Spec, bool) {
 	spec := endpoints.Defaults()
 	str := func(name string, into *string) {
@@ -97,6 +97,7 @@ func specOf(d map[string]any) (endpoints.Spec, bool) {
 		n, _ := d[name].(float64) // Absent: zero, which means none.
 		return time.Duration(n) * time.Millisecond
 	}
+	str("url", &spec.URL)
 	str("baselineCron", &spec.BaselineCron)
 	str("timezone", &spec.Timezone)
 	spec.BaselineInterval, spec.MinInterval, spec.MaxInterval = length("baselineIntervalMs"), length("minIntervalMs"), length("maxIntervalMs")
@@ -133,7 +134,7 @@ func (v *visit) standing(text string) (e endpoints.Endpoint, err error) {
 	if err != nil {
 		return e, err
 	}
-	e.CreatedAt = stored.CreatedAt
+	e.CreatedAt, e.Spec.URL = stored.CreatedAt, stored.URL
 	e.State = endpoints.State{Anchor: grounds.Anchor, RetryAfter: grounds.RetryAfter, FailureCount: int(stored.FailureCount)}
 	switch {
 	case stored.PausedIndefinitely:

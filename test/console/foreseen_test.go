@@ -55,6 +55,16 @@ func TestWhatIsForeseenIsWhatFollows(t *testing.T) {
 		require.NotNil(t, followed, "%s: %s", step.action, after.body)
 		require.Equal(t, followed[1], foreseen[1], step.action)
 	}
+
+	w.api(t, http.MethodGet, "/v1/endpoints/"+e.ID, nil, &e)
+	for address, waits := range map[string]bool{target.URL + "/other": true, "https://elsewhere.example/": false} {
+		a := v.ask("/console/draft", url.Values{"endpoint": {e.ID}, "name": {e.Name}, "url": {address}, "baseline": {"interval"}, "baselineIntervalMs": {"1m"}})
+		found := regexp.MustCompile(`<time datetime="([^"]+)"`).FindStringSubmatch(a.body)
+		require.NotNil(t, found, a.body)
+		at, err := time.Parse(time.RFC3339, found[1])
+		require.NoError(t, err)
+		require.Equal(t, waits, at.Equal(*e.NextRunAt), "%s is foreseen for %s, and %s is planned", at, address, e.NextRunAt)
+	}
 }
 
 // The longest texts that are taken stay inside the page.

@@ -40,7 +40,7 @@ func (w *world) registerCall(spec endpoints.Spec) *call {
 
 func drawSpec(t *rapid.T) endpoints.Spec {
 	s := endpoints.Defaults()
-	s.Name, s.URL = "probe", "http://target.example/"
+	s.Name, s.URL = "probe", rapid.SampledFrom([]string{"http://target.example/", "http://target.example/", "http://other.example/"}).Draw(t, "url")
 	s.BaselineInterval = rapid.SampledFrom([]time.Duration{5 * time.Second, 30 * time.Second, time.Minute, 10 * time.Minute}).Draw(t, "interval")
 	if chance(t, 15, "cron") {
 		s.BaselineInterval, s.BaselineCron = 0, rapid.SampledFrom([]string{"* * * * *", "*/5 * * * *"}).Draw(t, "expression")
@@ -180,6 +180,13 @@ func (w *world) judgeWish(id endpoints.ID, cause string, c *changes) {
 		w.ensure(len(hints) == 0, "%s has hints after they were cleared", short(id))
 	case "reset_failures":
 		w.ensure(s.FailureCount == 0, "%s counts failures after they were reset", short(id))
+	case "edit":
+		before := c.schedules[0].before
+		wait := before.RetryAfter
+		if w.specOf(id, before.Version).URL != w.specOf(id, s.Version).URL {
+			wait = time.Time{}
+		}
+		w.ensure(s.RetryAfter.Equal(wait), "after an edit %s waits until %s as its target asked, not until %s", short(id), s.RetryAfter, wait)
 	}
 }
 

@@ -77,22 +77,24 @@ FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sql
              unnest(sqlc.arg('source')::text[]) AS source, unnest(sqlc.arg('anchor')::timestamptz[]) AS anchor) n;
 
 -- name: ScheduleReplanMany :execrows
--- Puts new plans in force after edits, and revokes every claim.
+-- Puts new plans in force after edits, and revokes every claim. An instant of the year 1 means none.
 UPDATE schedules s
 SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, source = n.source, version = n.version,
-    lock_ms = n.lock_ms, accounted_until = n.accounted_until, claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
+    lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
              unnest(sqlc.arg('slot')::timestamptz[]) AS slot, unnest(sqlc.arg('attempt')::smallint[]) AS attempt,
              unnest(sqlc.arg('source')::text[]) AS source, unnest(sqlc.arg('version')::bigint[]) AS version,
-             unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms, unnest(sqlc.arg('accounted_until')::timestamptz[]) AS accounted_until) n
+             unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms, unnest(sqlc.arg('accounted_until')::timestamptz[]) AS accounted_until,
+             unnest(sqlc.arg('retry_after')::timestamptz[]) AS retry_after) n
 WHERE s.endpoint_id = n.endpoint_id;
 
 -- name: ScheduleRecordMany :execrows
--- Records edits of endpoints that have a live run: its finish will replan.
+-- Records edits of endpoints that have a live run: its finish will replan. An instant of the year 1 means none.
 UPDATE schedules s
-SET version = n.version, lock_ms = n.lock_ms, accounted_until = n.accounted_until
+SET version = n.version, lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00')
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('version')::bigint[]) AS version,
-             unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms, unnest(sqlc.arg('accounted_until')::timestamptz[]) AS accounted_until) n
+             unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms, unnest(sqlc.arg('accounted_until')::timestamptz[]) AS accounted_until,
+             unnest(sqlc.arg('retry_after')::timestamptz[]) AS retry_after) n
 WHERE s.endpoint_id = n.endpoint_id;
 
 -- name: DecisionInsertMany :exec

@@ -440,9 +440,10 @@ func (q *Queries) ScheduleInsertMany(ctx context.Context, db DBTX, arg ScheduleI
 
 const scheduleRecordMany = `-- name: ScheduleRecordMany :execrows
 UPDATE schedules s
-SET version = n.version, lock_ms = n.lock_ms, accounted_until = n.accounted_until
+SET version = n.version, lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00')
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::bigint[]) AS version,
-             unnest($3::int[]) AS lock_ms, unnest($4::timestamptz[]) AS accounted_until) n
+             unnest($3::int[]) AS lock_ms, unnest($4::timestamptz[]) AS accounted_until,
+             unnest($5::timestamptz[]) AS retry_after) n
 WHERE s.endpoint_id = n.endpoint_id
 `
 
@@ -451,15 +452,17 @@ type ScheduleRecordManyParams struct {
 	Version        []int64
 	LockMs         []int32
 	AccountedUntil []time.Time
+	RetryAfter     []time.Time
 }
 
-// Records edits of endpoints that have a live run: its finish will replan.
+// Records edits of endpoints that have a live run: its finish will replan. An instant of the year 1 means none.
 func (q *Queries) ScheduleRecordMany(ctx context.Context, db DBTX, arg ScheduleRecordManyParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleRecordMany,
 		arg.EndpointIds,
 		arg.Version,
 		arg.LockMs,
 		arg.AccountedUntil,
+		arg.RetryAfter,
 	)
 	if err != nil {
 		return 0, err
@@ -470,11 +473,12 @@ func (q *Queries) ScheduleRecordMany(ctx context.Context, db DBTX, arg ScheduleR
 const scheduleReplanMany = `-- name: ScheduleReplanMany :execrows
 UPDATE schedules s
 SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, source = n.source, version = n.version,
-    lock_ms = n.lock_ms, accounted_until = n.accounted_until, claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
+    lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::timestamptz[]) AS planned_at,
              unnest($3::timestamptz[]) AS slot, unnest($4::smallint[]) AS attempt,
              unnest($5::text[]) AS source, unnest($6::bigint[]) AS version,
-             unnest($7::int[]) AS lock_ms, unnest($8::timestamptz[]) AS accounted_until) n
+             unnest($7::int[]) AS lock_ms, unnest($8::timestamptz[]) AS accounted_until,
+             unnest($9::timestamptz[]) AS retry_after) n
 WHERE s.endpoint_id = n.endpoint_id
 `
 
@@ -487,9 +491,10 @@ type ScheduleReplanManyParams struct {
 	Version        []int64
 	LockMs         []int32
 	AccountedUntil []time.Time
+	RetryAfter     []time.Time
 }
 
-// Puts new plans in force after edits, and revokes every claim.
+// Puts new plans in force after edits, and revokes every claim. An instant of the year 1 means none.
 func (q *Queries) ScheduleReplanMany(ctx context.Context, db DBTX, arg ScheduleReplanManyParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleReplanMany,
 		arg.EndpointIds,
@@ -500,6 +505,7 @@ func (q *Queries) ScheduleReplanMany(ctx context.Context, db DBTX, arg ScheduleR
 		arg.Version,
 		arg.LockMs,
 		arg.AccountedUntil,
+		arg.RetryAfter,
 	)
 	if err != nil {
 		return 0, err
