@@ -242,6 +242,15 @@ func TestWarningsNameWhatIsProbablyNotMeant(t *testing.T) {
 		"IntervalIsMin":      {func(s *spec) { s.MinInterval = time.Minute }, nil},
 		"IntervalAboveMax":   {func(s *spec) { s.MaxInterval = 59 * time.Second }, []string{"baselineIntervalMs baseline_outside_clamps"}},
 		"TimeoutAboveTheGap": {func(s *spec) { s.BaselineInterval = 29 * time.Second }, []string{"timeoutMs timeout_exceeds_interval"}},
+		"JitterAboveTheGap":  {func(s *spec) { s.Jitter = time.Minute + 1 }, []string{"jitterMs jitter_exceeds_interval"}},
+		"JitterIsTheGap":     {func(s *spec) { s.Jitter = time.Minute }, nil},
+		"JitterBelowMin":     {func(s *spec) { s.Jitter, s.MinInterval = time.Minute+1, 2*time.Minute }, []string{"baselineIntervalMs baseline_outside_clamps"}},
+		"JitterAboveMax": {
+			func(s *spec) { s.Jitter, s.MaxInterval = 2*time.Minute, 2*time.Minute-1 },
+			[]string{"jitterMs jitter_exceeds_interval", "jitterMs jitter_exceeds_max"},
+		},
+		"JitterOfACron":      {func(s *spec) { cron(s); s.Timezone, s.Jitter = "UTC", 24*time.Hour+1 }, []string{"jitterMs jitter_exceeds_interval"}},
+		"JitterIsTheCronGap": {func(s *spec) { cron(s); s.Timezone, s.Jitter = "UTC", 24*time.Hour }, nil},
 		"ZoneThatSkips":      {cron, []string{"timezone clock_change"}},
 		"ZoneThatDoesNot":    {func(s *spec) { cron(s); s.Timezone = "Asia/Kolkata" }, nil},
 	} {

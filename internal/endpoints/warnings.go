@@ -20,7 +20,10 @@ func (e *Endpoint) Warnings(now time.Time) []errs.Field {
 			Field: "hints", Code: "both_hints_live", Message: "an interval hint and a one-shot hint are live at once: the earlier of the two wins",
 		})
 	}
+	list = append(list, e.Spec.maxWarnings()...)
 	if cron, err := e.Spec.ParseCron(e.ID); err == nil && cron != nil {
+		next := cron.Next(now)
+		list = append(list, e.Spec.jitterWarnings(cron.Next(next).Sub(next))...)
 		if change, found := cron.NextTransition(now, zoneNotice); found {
 			list = append(list, errs.Field{
 				Field: "timezone", Code: "clock_change", Message: fmt.Sprintf("on %s: %s", change.At.Format(time.DateOnly), change.Note),
@@ -66,5 +69,26 @@ func (s Spec) intervalWarnings() (list []errs.Field) {
 			Field: "timeoutMs", Code: "timeout_exceeds_interval", Message: "is longer than baselineIntervalMs: a slow answer makes the next run late",
 		})
 	}
-	return list
+	return append(list, s.jitterWarnings(s.BaselineInterval)...)
+}
+
+// jitterWarnings names a jitter that reaches past the due time which follows, so far from the one before. The minimum keeps more room.
+func (s Spec) jitterWarnings(gap time.Duration) []errs.Field {
+	if s.Jitter <= max(gap, s.MinInterval) {
+		return nil
+	}
+	return []errs.Field{{
+		Field: "jitterMs", Code: "jitter_exceeds_interval",
+		Message: "is longer than the time from one due time to the next: a run that it puts past due times costs those, so there are fewer runs than planned",
+	}}
+}
+
+// maxWarnings names what the maximum keeps from having its way.
+func (s Spec) maxWarnings() []errs.Field {
+	if s.MaxInterval == 0 || s.Jitter <= s.MaxInterval {
+		return nil
+	}
+	return []errs.Field{{
+		Field: "jitterMs", Code: "jitter_exceeds_max", Message: "is longer than maxIntervalMs, which cuts it off: the runs that it should spread come together",
+	}}
 }
