@@ -57,7 +57,7 @@ type Input struct {
 	Now        time.Time     // the instant of the decision, in database time
 	Cause      Cause         // what asks
 	Anchor     time.Time     // grid point that the schedule counts from: the slot of the last run, or its start where it started over 1 s after it was due; zero: never run
-	StartAt    time.Time     // holds back the first run of an endpoint that has never run; ignored later
+	StartAt    time.Time     // where the baseline or an interval hint begins for an endpoint that has never run; a one-shot may come before it; ignored later
 	Baseline   Baseline      // the schedule
 	CatchUp    CatchUp       // what to do with missed cron occurrences
 	Failures   int           // failed runs in a row, the one that just ended included; 0 after a success
