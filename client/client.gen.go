@@ -2631,7 +2631,7 @@ type SigningKeyWithSecret struct {
 
 // SkippedDueTimes Due times, one after the other, that passed without a run.
 type SkippedDueTimes struct {
-	// Count How many they are. It is exact, but for a cron with minIntervalMs or maxIntervalMs and more than 20,000 of them: then there were at least so many.
+	// Count How many they are. It is exact, but for a cron with minIntervalMs or maxIntervalMs and more than 20,000 of them since its last run: then there were at least so many, and with minIntervalMs the first and the last are near those given.
 	Count int64 `json:"count"`
 
 	// From The first of them.

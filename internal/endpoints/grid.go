@@ -111,22 +111,47 @@ func (g grid) occurrences(after, until time.Time) Skip {
 	return Skip{From: first, To: g.cron.Last(after, until), Count: g.cron.Count(after, until), Source: g.source}
 }
 
-// walk goes through a cron whose due times clamps move. Beyond the limit it gives the end of the span for the last of them, and the
-// count is the least that it can be.
+// walk goes through a cron whose due times clamps move. Beyond the limit it gives the end of the span for the last of them, where nothing
+// better is known, and the count is the least that it can be.
 func (g grid) walk(after, until time.Time) Skip {
 	s := Skip{Source: g.source}
-	at := g.from
-	for range walkLimit {
-		at = g.next(at)
-		if at.IsZero() || at.After(until) {
+	at, known := g.reached(after)
+	if !known { // The later a due time, the later what follows it. So there are at least as many as would follow the begin of the span.
+		at = after
+	}
+	for {
+		if at = g.next(at); at.IsZero() || at.After(until) {
 			return s
 		}
-		if at.After(after) {
-			s.add(at)
+		if s.Count == walkLimit {
+			break
 		}
+		s.add(at)
 	}
-	s.add(until)
+	if at, known = g.reached(until); !known {
+		at = until
+	}
+	s.add(at)
 	return s
+}
+
+// reached returns the last due time of a cron with clamps that is not after an instant, from being one of them. It reports whether that can be
+// known: a minimum keeps due times off the cron's own for who knows how long, so all of them have to be gone through, up to the limit.
+func (g grid) reached(instant time.Time) (at time.Time, known bool) {
+	at = g.from
+	if g.min == 0 { // A maximum adds due times between the cron's own, and counts anew from each of those.
+		at = laterOf(at, g.cron.Last(at, instant))
+		since := instant.Sub(at)
+		return at.Add(since - since%g.max), true
+	}
+	for range walkLimit {
+		next := g.next(at)
+		if next.IsZero() || next.After(instant) {
+			return at, true
+		}
+		at = next
+	}
+	return at, false
 }
 
 // next returns the due time that follows one which was served on time; zero: none.

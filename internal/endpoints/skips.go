@@ -19,7 +19,7 @@ const (
 // Skip is due times of an endpoint, one after the other, that passed without a run.
 type Skip struct {
 	From, To time.Time // the first and the last of them
-	Count    int64     // exact; of a cron with clamps and more than 20,000 due times at least so many
+	Count    int64     // exact; of a cron with clamps and more than 20,000 due times since its last run at least so many
 	Reason   SkipReason
 	Source   governor.Source // what set the first of them
 }
