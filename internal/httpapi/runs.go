@@ -1,9 +1,12 @@
 package httpapi
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"rubato/internal/endpoints"
@@ -101,6 +104,10 @@ func (s *Server) listRuns(ctx context.Context, q runQuery) (*api.RunList, error)
 func runList(found []runs.Run, asked int, digest [digestSize]byte) (*api.RunList, error) {
 	out := &api.RunList{Items: []api.Run{}}
 	found, more := page(found, asked)
+	if more {
+		out.NextCursor = new(cursor(found[len(found)-1].ID, digest))
+	}
+	slices.SortStableFunc(found, attemptsInOrder)
 	for _, r := range found {
 		answer, err := runAnswer(r)
 		if err != nil {
@@ -108,10 +115,12 @@ func runList(found []runs.Run, asked int, digest [digestSize]byte) (*api.RunList
 		}
 		out.Items = append(out.Items, answer)
 	}
-	if more {
-		out.NextCursor = new(cursor(found[len(found)-1].ID, digest))
-	}
 	return out, nil
+}
+
+// attemptsInOrder puts the last attempt of a due time before the others: an ID tells the due time of a run and not which attempt it is.
+func attemptsInOrder(a, b runs.Run) int {
+	return cmp.Or(b.ScheduledFor.Compare(a.ScheduledFor), bytes.Compare(b.EndpointID[:], a.EndpointID[:]), cmp.Compare(b.Attempt, a.Attempt))
 }
 
 // GetRun returns one run with its body.

@@ -1,9 +1,11 @@
 package httpapi_test
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -90,6 +92,33 @@ func TestListRuns(t *testing.T) {
 	require.NotContains(t, rest, "nextCursor")
 	a := s.call("GET", "/v1/runs?status=failed&cursor="+first["nextCursor"].(string), "")
 	require.Equal(t, []string{"cursor invalid_cursor"}, a.complaints())
+}
+
+// TestAttemptsOfADueTimeAreListedInTheirOrder has more of them than a page shows: none is lost or told twice.
+func TestAttemptsOfADueTimeAreListedInTheirOrder(t *testing.T) {
+	t.Parallel()
+	list := samples()[:1]
+	slot, endpoint := list[0].ScheduledFor.Add(time.Minute), list[0].EndpointID
+	for attempt := 1; attempt <= 6; attempt++ {
+		r := list[0]
+		r.ID, r.ScheduledFor, r.Attempt = runs.NewID(slot, endpoint, attempt), slot, attempt
+		list = append(list, r)
+	}
+	s := newService(t, list)
+	attempts := func(page map[string]any) (found []float64) {
+		for _, item := range page["items"].([]any) {
+			found = append(found, item.(map[string]any)["attempt"].(float64))
+		}
+		return found
+	}
+	require.Equal(t, []float64{6, 5, 4, 3, 2, 1, 1}, attempts(s.call("GET", "/v1/runs", "").is(http.StatusOK)))
+
+	first := s.call("GET", "/v1/runs?limit=4", "").is(http.StatusOK)
+	rest := s.call("GET", "/v1/runs?limit=4&cursor="+first["nextCursor"].(string), "").is(http.StatusOK)
+	shown, more := attempts(first), attempts(rest)
+	require.True(t, slices.IsSortedFunc(shown, func(a, b float64) int { return cmp.Compare(b, a) }), shown)
+	require.ElementsMatch(t, []float64{6, 5, 4, 3, 2, 1, 1}, append(shown, more...))
+	require.Equal(t, 1.0, more[len(more)-1], "the due time before comes last")
 }
 
 func TestListEndpointRuns(t *testing.T) {
