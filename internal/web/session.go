@@ -44,16 +44,20 @@ func NewTicket(key string) *Ticket {
 // Path returns what to open in a browser, below the base URL of the server.
 func (t *Ticket) Path() string { return "/console/enter?ticket=" + t.secret }
 
-// redeem reports whether a secret is that of the ticket, the first time that it is.
-func (t *Ticket) redeem(secret string) bool {
+// redeem lets in whoever has the secret of a ticket that was not used yet, and reports whether that is so. A ticket is used once it has let
+// somebody in.
+func (t *Ticket) redeem(secret string, letIn func() error) (valid bool, err error) {
 	if t == nil || subtle.ConstantTimeCompare([]byte(secret), []byte(t.secret)) == 0 {
-		return false
+		return false, nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	first := !t.used
-	t.used = true
-	return first
+	if t.used {
+		return false, nil
+	}
+	err = letIn()
+	t.used = err == nil
+	return true, err
 }
 
 // signedIn lets those in who have a session. The others are sent to the sign-in page, which leads back.
@@ -172,10 +176,11 @@ func (v *visit) signIn() error {
 
 // enter opens a session for the holder of a ticket.
 func (v *visit) enter() error {
-	if v.ticket.redeem(v.value("ticket")) {
-		if err := v.open(v.ticket.key); err != nil {
-			return err
-		}
+	valid, err := v.ticket.redeem(v.value("ticket"), func() error { return v.open(v.ticket.key) })
+	switch {
+	case err != nil:
+		return err
+	case valid:
 		return v.seeOther("/")
 	}
 	if v.identify() == nil { // Whoever opens the link again in the same browser is in already.

@@ -110,3 +110,30 @@ func TestAPageThatSendsATestWaitsForIt(t *testing.T) {
 		})
 	}
 }
+
+// once is a database that lets somebody in the second time that it is asked.
+type once struct {
+	silent
+	asked bool
+}
+
+func (o *once) Open(ctx context.Context, _, _ [sha256.Size]byte, _ time.Duration) error {
+	if !o.asked {
+		o.asked = true
+		return o.wait(ctx)
+	}
+	return nil
+}
+
+func TestATicketIsSpentOnceItHasLetSomebodyIn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ticket := NewTicket("rbt_key")
+		s := New(Config{Auth: auth.NewAuthenticator(silent{}), Sessions: &once{}, Logger: slog.New(slog.DiscardHandler), Ticket: ticket})
+		for _, want := range []int{http.StatusServiceUnavailable, http.StatusSeeOther, http.StatusForbidden} {
+			answer := httptest.NewRecorder()
+			s.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, ticket.Path(), nil))
+			require.Equal(t, want, answer.Code)
+		}
+	})
+}
