@@ -39,7 +39,7 @@ func (x *exchange) follow(answer *http.Response, left int) (*hop, error) {
 	next.url = to
 	if becomesGet(answer.StatusCode, x.hop.method) {
 		next.method, next.body = http.MethodGet, nil
-		next.header = without(next.header, describesBody)
+		next.header = without(next.header, func(name string) bool { return describesBody(name) || len(x.hop.body) > 0 && signsBody(name) })
 	}
 	if sameParty(from, to) {
 		return &next, nil
@@ -104,6 +104,9 @@ func portOf(u *url.URL) string {
 func describesBody(name string) bool {
 	return strings.HasPrefix(strings.ToLower(name), "content-")
 }
+
+// signsBody reports whether a header signs the body, as Standard Webhooks do: without it the signature is wrong.
+func signsBody(name string) bool { return strings.EqualFold(name, "Webhook-Signature") }
 
 // without returns header without the names that drop reports.
 func without(header http.Header, drop func(name string) bool) http.Header {

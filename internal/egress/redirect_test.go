@@ -63,7 +63,7 @@ func TestRedirectsChangeTheMethodByTheRules(t *testing.T) {
 			target := egresstest.Start(t, hopping(test.status))
 			request := get(target.URL() + "/from")
 			request.Method, request.MaxRedirects = test.method, 1
-			request.Header = http.Header{"Content-Type": {"text/plain"}, "X-Api-Key": {"abc"}}
+			request.Header = http.Header{"Content-Type": {"text/plain"}, "X-Api-Key": {"abc"}, "Webhook-Signature": {"v1,sum"}}
 			request.Meta = http.Header{"Rubato-Run-Id": {"run_1"}}
 			if test.method != "HEAD" {
 				request.Body = []byte("payload")
@@ -81,12 +81,27 @@ func TestRedirectsChangeTheMethodByTheRules(t *testing.T) {
 			if test.becomes == test.method {
 				require.Equal(t, request.Body, append([]byte(nil), last.Body...))
 				require.Equal(t, "text/plain", last.Header.Get("Content-Type"))
+				require.Equal(t, "v1,sum", last.Header.Get("Webhook-Signature"))
 			} else {
 				require.Empty(t, last.Body)
 				require.Empty(t, last.Header.Get("Content-Type"))
+				require.Empty(t, last.Header.Get("Webhook-Signature"), "it signs a body that is gone")
 			}
 		})
 	}
+}
+
+// TestASignatureOfNoBodyStaysRight: what becomes of a POST without a body is signed as it was.
+func TestASignatureOfNoBodyStaysRight(t *testing.T) {
+	t.Parallel()
+	target := egresstest.Start(t, hopping("303 See Other"))
+	request := get(target.URL() + "/from")
+	request.Method, request.MaxRedirects, request.Header = http.MethodPost, 1, http.Header{"Webhook-Signature": {"v1,sum"}}
+	_, err := setup(t).Do(t.Context(), request)
+	require.NoError(t, err)
+	last := target.Requests()[1]
+	require.Equal(t, http.MethodGet, last.Method)
+	require.Equal(t, "v1,sum", last.Header.Get("Webhook-Signature"))
 }
 
 func TestCredentialsDoNotFollowToOtherHosts(t *testing.T) {
