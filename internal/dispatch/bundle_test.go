@@ -111,6 +111,14 @@ func (b *bundle) await(t *testing.T, want int, sql string, args ...any) {
 	}, patience, 5*time.Millisecond, "%s: want %d, last saw %d", sql, want, got)
 }
 
+// alone returns a client that calls each host with one request at a time.
+func alone(t *testing.T) *egress.Client {
+	t.Helper()
+	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, MaxPerHost: 1})
+	t.Cleanup(client.Close)
+	return client
+}
+
 // process is a worker at work.
 type process struct {
 	*dispatch.Worker

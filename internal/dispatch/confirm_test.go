@@ -1,14 +1,12 @@
 package dispatch_test
 
 import (
-	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/dispatch"
-	"rubato/internal/egress"
 )
 
 // TestWhatHadToWaitIsConfirmedBeforeItLeaves lets two runs wait for the only connection to their host, for longer than a start is good
@@ -18,8 +16,7 @@ func TestWhatHadToWaitIsConfirmedBeforeItLeaves(t *testing.T) {
 	b := setup(t)
 	target := startGated(t)
 	b.register(t, target.Target, nil)
-	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, MaxPerHost: 1})
-	t.Cleanup(client.Close)
+	client := alone(t)
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Egress = client })
 	receive(t, target.arrived)
 
@@ -45,8 +42,7 @@ func TestWhatCannotBeConfirmedIsNotSent(t *testing.T) {
 	b := setup(t)
 	target := startGated(t)
 	b.register(t, target.Target, nil)
-	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, MaxPerHost: 1})
-	t.Cleanup(client.Close)
+	client := alone(t)
 	p := b.work(t, func(cfg *dispatch.Config) {
 		b.with(&hooked{confirm: func() (bool, error) { return true, errAway }})(cfg)
 		cfg.Egress = client

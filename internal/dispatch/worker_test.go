@@ -3,7 +3,6 @@ package dispatch_test
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
-	"rubato/internal/egress"
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
@@ -298,8 +296,7 @@ func TestNoRequestLeavesAfterTheLockThatItStartedUnder(t *testing.T) {
 	target := startGated(t)
 	b.register(t, target.Target, nil)
 	b.register(t, target.Target, nil)
-	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, MaxPerHost: 1})
-	defer client.Close()
+	client := alone(t)
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL, cfg.Egress = 2*time.Second, client })
 	receive(t, target.arrived)
 	b.await(t, 2, "SELECT count(*) FROM live_runs WHERE locked_until > started_at + interval '4 s'")
