@@ -258,6 +258,13 @@ func (b text) String() string {
 	return text
 }
 
+// settled waits until the page has all that it is drawn with. What a page says can be asked before its styles have come, and it is measured
+// without them then, as nobody ever sees it.
+func (b *tab) settled() {
+	b.t.Helper()
+	b.await("document.readyState === 'complete'")
+}
+
 // says waits until the page holds a text.
 func (b *tab) says(text string) {
 	b.t.Helper()
@@ -289,6 +296,7 @@ func (b *tab) write(selector, text string) {
 // shoot keeps a picture of the page where RUBATO_SCREENSHOTS names a folder for it, and requires that nothing sticks out sideways.
 func (b *tab) shoot(name string) {
 	b.t.Helper()
+	b.settled()
 	require.LessOrEqual(b.t, eval[int64](b, "document.documentElement.scrollWidth"), b.screen.width, "%s is wider than the screen %s", name, b.screen.name)
 	dir := os.Getenv("RUBATO_SCREENSHOTS")
 	if dir == "" {
@@ -308,6 +316,7 @@ var axe []byte
 // accessible requires that axe-core finds no serious violation in the page as it is.
 func (b *tab) accessible() {
 	b.t.Helper()
+	b.settled()
 	reader, err := gzip.NewReader(bytes.NewReader(axe))
 	require.NoError(b.t, err)
 	script, err := io.ReadAll(reader)
