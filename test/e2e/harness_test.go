@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -294,11 +295,15 @@ func (tgt *target) requests(path string) []http.Header {
 	return append([]http.Header(nil), tgt.seen[path]...)
 }
 
-// freeAddress returns an address that nobody listens on at the moment.
+// freeAddress returns an address that nobody listens on, below the ports that the system gives to whoever asks for any: one of those may
+// be given away again before the program that it is meant for has started.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	for {
+		at := fmt.Sprintf("127.0.0.1:%d", 15_000+rand.IntN(15_000))
+		if l, err := net.Listen("tcp", at); err == nil {
+			require.NoError(t, l.Close())
+			return at
+		}
+	}
 }
