@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -15,7 +16,7 @@ const cancelPeriod = presencePeriod
 
 // cancelLoop cancels the runs that somebody asked to, until ctx ends.
 func (w *Worker) cancelLoop(ctx context.Context) {
-	ticker := time.NewTicker(cancelPeriod)
+	ticker := time.NewTicker(cmp.Or(w.cfg.cancelEvery, cancelPeriod))
 	defer ticker.Stop()
 	for {
 		select {

@@ -3,7 +3,11 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"time"
 )
+
+// HearCancels makes a worker rely on messages: it never looks by itself for runs to cancel.
+func HearCancels(cfg *Config) { cfg.cancelEvery = 1000 * time.Hour }
 
 // Ready returns the first check that does not hold.
 func (w *Worker) Ready(ctx context.Context) error {

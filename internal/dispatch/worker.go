@@ -82,6 +82,8 @@ type Config struct {
 	Secrets      Secrets
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer
+
+	cancelEvery time.Duration // default cancelPeriod
 }
 
 // Worker runs endpoints. Use New, then Run once.
