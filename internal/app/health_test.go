@@ -28,12 +28,11 @@ import (
 type link struct {
 	url string // of the database, through the link
 	to  string // the socket of the database
-	at  string // where the link begins
 
-	mu       sync.Mutex
-	listener net.Listener // nil while cut
-	conns    []net.Conn
-	copies   sync.WaitGroup
+	mu     sync.Mutex
+	down   bool
+	conns  []net.Conn
+	copies sync.WaitGroup
 
 	silent sync.RWMutex // held while nothing gets through
 }
@@ -55,25 +54,9 @@ func newLink(t *testing.T, database string) *link {
 	t.Helper()
 	u, err := url.Parse(database)
 	require.NoError(t, err)
-	l := &link{to: u.Query().Get("host") + "/.s.PGSQL.5432", at: "127.0.0.1:0"} // A private Postgres listens on a socket.
-	l.mend(t)
-	t.Cleanup(func() {
-		l.cut()
-		l.copies.Wait()
-	})
-	u.Host, u.RawQuery = l.at, "sslmode=disable"
-	l.url = u.String()
-	return l
-}
-
-// mend makes the link, where it was at first.
-func (l *link) mend(t *testing.T) {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", l.at)
+	l := &link{to: u.Query().Get("host") + "/.s.PGSQL.5432"} // A private Postgres listens on a socket.
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.listener, l.at = listener, listener.Addr().String()
 	l.copies.Go(func() {
 		for {
 			near, err := listener.Accept()
@@ -83,6 +66,14 @@ func (l *link) mend(t *testing.T) {
 			l.join(near)
 		}
 	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		l.cut()
+		l.copies.Wait()
+	})
+	u.Host, u.RawQuery = listener.Addr().String(), "sslmode=disable"
+	l.url = u.String()
+	return l
 }
 
 // join copies between a client and the database until one of them hangs up or the link is cut.
@@ -94,6 +85,11 @@ func (l *link) join(near net.Conn) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.down {
+		_ = near.Close()
+		_ = far.Close()
+		return
+	}
 	l.conns = append(l.conns, near, far)
 	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
 		l.copies.Go(func() {
@@ -103,15 +99,22 @@ func (l *link) join(near net.Conn) {
 	}
 }
 
-// cut ends every connection and refuses others.
+// cut ends every connection, and every new one at once: the link goes on listening, as its port may be another's before it is mended.
 func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.listener.Close()
+	l.down = true
 	for _, conn := range l.conns {
 		_ = conn.Close()
 	}
 	l.conns = nil
+}
+
+// mend lets connections through again.
+func (l *link) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = false
 }
 
 // TestTheEndDoesNotWaitForADatabaseThatIsSilent leaves a statement in every pool without an answer, and requires that the end comes
@@ -205,7 +208,7 @@ func TestReadinessFollowsTheDatabase(t *testing.T) {
 		return containsLine(text, "rubato_database_up 0") && !containsLine(text, "rubato_schedule_due 0")
 	}, 30*time.Second, 100*time.Millisecond, "what it cannot read it does not tell")
 
-	database.mend(t)
+	database.mend()
 	require.Eventually(t, all(http.StatusOK), 3*poll, 20*time.Millisecond, "it is ready within three polls")
 }
 
