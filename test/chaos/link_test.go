@@ -38,9 +38,9 @@ type gate struct {
 func newLink(t *testing.T, upstream string) *link {
 	t.Helper()
 	l := &link{upstream: upstream, conns: map[net.Conn]struct{}{}, doomed: map[net.Conn]bool{}, requests: newGate(), replies: newGate()}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	l.at = freeAddress(t) // And free again after it has refused.
+	listener, err := net.Listen("tcp", l.at)
 	require.NoError(t, err)
-	l.at = listener.Addr().String()
 	l.serve(listener)
 	t.Cleanup(func() {
 		l.refuse()
