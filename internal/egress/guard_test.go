@@ -19,11 +19,12 @@ import (
 // closing is an answer after which no connection is kept, so that the next call dials again.
 const closing = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
-// twins returns a target that may be called and one that may not, on the same port of 127.0.0.1 and 127.0.0.2.
+// twins returns a target that may be called and one that may not, on the same port of 127.0.0.1 and 127.0.0.2. The port is one that is free
+// where every connection of every test has one of its own; of the other address hardly any port is taken.
 func twins(t *testing.T) (open, denied *egresstest.Target) {
 	t.Helper()
-	denied = egresstest.StartAt(t, "127.0.0.2:0", egresstest.Answer(closing))
-	open = egresstest.StartAt(t, fmt.Sprintf("127.0.0.1:%d", denied.Port()), egresstest.Answer(closing))
+	open = egresstest.StartAt(t, "127.0.0.1:0", egresstest.Answer(closing))
+	denied = egresstest.StartAt(t, fmt.Sprintf("127.0.0.2:%d", open.Port()), egresstest.Answer(closing))
 	return open, denied
 }
 
