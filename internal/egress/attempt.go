@@ -88,7 +88,7 @@ func (a *attempt) interim(_ int, header textproto.MIMEHeader) error {
 func (a *attempt) gotConn(ctx context.Context, info httptrace.GotConnInfo) {
 	c, ok := info.Conn.(*conn)
 	if ok && info.Reused {
-		c.rest()
+		c.rest(ctx)
 	}
 	a.sendBy = a.exchange.leaveBy(ctx)
 	a.watch.connected(info.Reused)

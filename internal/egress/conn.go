@@ -1,25 +1,30 @@
 package egress
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
-// alertTime bounds how long a failed write waits for the reason.
-const alertTime = 100 * time.Millisecond
+const (
+	alertTime = 100 * time.Millisecond // how long a failed write waits for the reason, at most
+	restLook  = time.Millisecond       // how often a request looks at a connection that is not read to its end
+)
 
 // conn is a connection that knows whether a request may have left through it. For https it lies over the TLS session, so that
 // only bytes of requests count and the session's own do not.
 type conn struct {
 	net.Conn
 
-	frames *frames // of HTTP/2; nil: the connection speaks HTTP/1.1
+	frames *frames         // of HTTP/2; nil: the connection speaks HTTP/1.1
+	socket syscall.RawConn // under it; nil: there is none
 
-	reading  atomic.Bool   // whoever reads waits for bytes: all that came before is read
+	reading  atomic.Bool   // whoever reads asks for bytes, and has none of those that came before
 	closed   atomic.Bool   // by us
 	settled  chan struct{} // holds a word when one of the two came to be true
 	heard    atomic.Int64  // bytes that came
@@ -37,7 +42,9 @@ type conn struct {
 }
 
 // overTCP returns the connection over a plain one.
-func overTCP(plain net.Conn) *conn { return &conn{Conn: plain, settled: make(chan struct{}, 1)} }
+func overTCP(plain net.Conn) *conn {
+	return &conn{Conn: plain, socket: socketOf(plain), settled: make(chan struct{}, 1)}
+}
 
 // overTLS returns the connection over a TLS session.
 func overTLS(session net.Conn) *conn {
@@ -105,11 +112,45 @@ func (c *conn) settle() {
 	}
 }
 
-// rest waits until a kept connection of HTTP/1.1 is read to its end, or closed because more came than was asked for. The transport hands a
-// connection out before it has looked, and would take what followed an answer for the next one.
-func (c *conn) rest() {
-	for !c.reading.Load() && !c.closed.Load() {
-		<-c.settled
+// rest waits until a kept connection of HTTP/1.1 is read to its end, or closed because more came than was asked for, or ctx ends. The transport
+// hands a connection out before it has looked, and would take what followed an answer for the next one.
+func (c *conn) rest(ctx context.Context) {
+	for !c.closed.Load() && (c.unread() || !c.reading.Load()) { // In this order: what was there is either still unread, or held by the reader.
+		select {
+		case <-c.settled:
+		case <-time.After(restLook): // Of what is the TLS session's own nobody tells.
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// unread reports whether something came, be it the end, that whoever reads has not taken yet: they may not even run.
+func (c *conn) unread() bool {
+	if c.socket == nil {
+		return false
+	}
+	unread := false
+	_ = c.socket.Control(func(fd uintptr) {
+		var next [1]byte
+		_, _, err := syscall.Recvfrom(int(fd), next[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		unread = !errors.Is(err, syscall.EAGAIN)
+	})
+	return unread
+}
+
+// socketOf returns the socket under a connection and its sessions; nil: there is none.
+func socketOf(c net.Conn) syscall.RawConn {
+	for {
+		switch at := c.(type) {
+		case interface{ NetConn() net.Conn }:
+			c = at.NetConn()
+		case syscall.Conn:
+			socket, _ := at.SyscallConn() // Of a closed connection there is none.
+			return socket
+		default:
+			return nil
+		}
 	}
 }
 

@@ -1,10 +1,12 @@
 package egress
 
 import (
+	"context"
 	"io"
 	"net"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -74,7 +76,7 @@ func TestAKeptConnectionIsReadToItsEndFirst(t *testing.T) {
 		}()
 		rested := make(chan struct{})
 		rest := func() {
-			c.rest()
+			c.rest(t.Context())
 			rested <- struct{}{}
 		}
 		holds := func(why string) {
@@ -107,4 +109,85 @@ func TestAKeptConnectionIsReadToItsEndFirst(t *testing.T) {
 		<-rested
 		close(read)
 	})
+}
+
+// asleep is a connection whose reader does not run when something comes, as on a busy machine.
+type asleep struct {
+	*net.TCPConn
+
+	awake chan struct{}
+}
+
+func (a *asleep) Read(p []byte) (int, error) {
+	<-a.awake
+	return a.TCPConn.Read(p)
+}
+
+// overlaid is something over a connection, such as a TLS session.
+type overlaid struct{ net.Conn }
+
+func (o overlaid) NetConn() net.Conn { return o.Conn }
+
+// TestWhatCameAndIsNotReadKeepsARequestWaiting: whoever reads has asked for more, and does not run when it comes.
+func TestWhatCameAndIsNotReadKeepsARequestWaiting(t *testing.T) {
+	t.Parallel()
+	for name, over := range map[string]func(net.Conn) *conn{
+		"TCP": overTCP,
+		"TLS": func(plain net.Conn) *conn { return overTLS(overlaid{plain}) },
+	} {
+		for what, come := range map[string]func(net.Conn) error{
+			"Bytes":  func(far net.Conn) error { _, err := far.Write([]byte("a")); return err },
+			"TheEnd": func(far net.Conn) error { return far.Close() },
+		} {
+			t.Run(name+what, func(t *testing.T) {
+				t.Parallel()
+				near, far := connected(t)
+				reader := &asleep{near.(*net.TCPConn), make(chan struct{})}
+				c := over(reader)
+				read := make(chan struct{})
+				go func() {
+					defer close(read)
+					_, _ = c.Read(make([]byte, 1))
+				}()
+				c.rest(t.Context())
+				require.True(t, c.reading.Load())
+				require.False(t, c.unread())
+
+				require.NoError(t, come(far))
+				require.Eventually(t, c.unread, 10*time.Second, time.Millisecond)
+				patient, cancel := context.WithCancel(t.Context())
+				rested := make(chan struct{})
+				go func() {
+					defer close(rested)
+					c.rest(patient)
+				}()
+				select {
+				case <-rested:
+					require.Fail(t, "what came is not read")
+				case <-time.After(10 * restLook):
+				}
+				cancel()
+				<-rested
+				close(reader.awake)
+				<-read
+				require.NoError(t, c.Close())
+				c.rest(t.Context())
+			})
+		}
+	}
+}
+
+// connected returns both ends of a TCP connection.
+func connected(t *testing.T) (near, far net.Conn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	near, err = net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = near.Close() })
+	far, err = listener.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = far.Close() })
+	return near, far
 }
