@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -44,7 +45,7 @@ func TestWhatCannotBeConfirmedIsNotSent(t *testing.T) {
 	b.register(t, target.Target, nil)
 	client := alone(t)
 	p := b.work(t, func(cfg *dispatch.Config) {
-		b.with(&hooked{confirm: func() (bool, error) { return true, errAway }})(cfg)
+		b.with(&hooked{confirm: func(context.Context) (bool, error) { return true, errAway }})(cfg)
 		cfg.Egress = client
 	})
 	receive(t, target.arrived)
@@ -56,4 +57,33 @@ func TestWhatCannotBeConfirmedIsNotSent(t *testing.T) {
 	p.stop(t)
 	require.Len(t, target.Requests(), 1)
 	require.Zero(t, b.state(t, e).FailureCount)
+}
+
+// TestARunThatIsCanceledWhileItIsConfirmedSaysSo: the database hangs meanwhile, which is not why nothing was sent.
+func TestARunThatIsCanceledWhileItIsConfirmedSaysSo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := startGated(t)
+	b.register(t, target.Target, nil)
+	client := alone(t)
+	asked := make(chan struct{}, 10)
+	p := b.work(t, func(cfg *dispatch.Config) {
+		b.with(&hooked{confirm: func(ctx context.Context) (bool, error) {
+			asked <- struct{}{}
+			<-ctx.Done()
+			return false, errAway
+		}})(cfg)
+		cfg.Egress = client
+	})
+	receive(t, target.arrived)
+	e := b.register(t, target.Target, nil)
+	b.await(t, 2, "SELECT count(*) FROM live_runs")
+	<-time.After(1100 * time.Millisecond)
+	target.letGo <- struct{}{}
+	receive(t, asked)
+	id := query[[16]byte](t, b, "SELECT run_id FROM live_runs WHERE endpoint_id = $1", e.ID)
+	require.NoError(t, b.cancel(t, id))
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'canceled' AND reason_code = 'canceled_by_user' AND error = 'canceled by tester: wrong dates'")
+	p.stop(t)
+	require.Len(t, target.Requests(), 1)
 }

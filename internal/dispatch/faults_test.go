@@ -26,7 +26,7 @@ type hooked struct {
 	read    func() error // before targets are read
 	targets func(map[[16]byte]*dispatch.Target)
 	own     func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
-	confirm func() (bool, error)
+	confirm func(context.Context) (bool, error)
 	start   func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
 	cancels func(next func() ([]dispatch.Cancel, error)) ([]dispatch.Cancel, error)
 	finish  func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error)
@@ -65,7 +65,7 @@ func (h *hooked) Confirm(ctx context.Context, endpoint [16]byte, held claims.Hel
 	if h.confirm == nil {
 		return h.Executions.Confirm(ctx, endpoint, held)
 	}
-	return h.confirm()
+	return h.confirm(ctx)
 }
 
 func (h *hooked) Finish(ctx context.Context, f dispatch.Finish) (dispatch.Finished, error) {

@@ -134,7 +134,7 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 	}
 	if err != nil {
 		x.sent = at.sent() || x.sent
-		if !x.sent && at.late() {
+		if !x.sent && at.late() && !errors.Is(ctx.Err(), context.Canceled) { // Whoever gave it up says why.
 			err = &fault{reason: Late, err: errors.Join(errLate, err), final: true}
 		}
 		if _, known := errors.AsType[*fault](err); !known && ctx.Err() == nil && at.overflowed() {

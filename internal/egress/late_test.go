@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -84,6 +85,49 @@ func TestWhatWaitedForItsConnectionIsConfirmed(t *testing.T) {
 			}
 			require.Len(t, dialed.target.Requests(), 3)
 		})
+	}
+}
+
+// TestWhoGivesUpDuringTheConfirmationIsNotLate: why a request was given up says more than that it may not leave then.
+func TestWhoGivesUpDuringTheConfirmationIsNotLate(t *testing.T) {
+	t.Parallel()
+	server, secure := secured(t, Config{})
+	for name, dialed := range map[string]struct {
+		client *Client
+		target *egresstest.Target
+	}{
+		"HTTP1": {setup(t), egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))},
+		"HTTP2": {secure, egresstest.StartH2(t, server, egresstest.AnswerH2("ok"))},
+	} {
+		for reason, tc := range map[Reason]struct {
+			timeout time.Duration
+			giveUp  bool
+		}{
+			Canceled: {time.Minute, true},
+			Late:     {100 * time.Millisecond, false}, // That nobody confirms is no fault of the target.
+		} {
+			t.Run(name+string(reason), func(t *testing.T) {
+				t.Parallel()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				r := get(dialed.target.URL())
+				r.Timeout, r.MaxRedirects = tc.timeout, 1
+				r.Confirm.Until = time.Now().Add(-time.Millisecond)
+				r.Confirm.Ask = func(ctx context.Context) (time.Time, bool) {
+					if tc.giveUp {
+						cancel()
+					}
+					<-ctx.Done()
+					return time.Time{}, false
+				}
+				_, err := dialed.client.Do(ctx, r)
+				e, ok := errors.AsType[*Error](err)
+				require.True(t, ok, err)
+				require.Equal(t, reason, e.Reason)
+				require.False(t, e.Sent)
+				require.Empty(t, dialed.target.Requests())
+			})
+		}
 	}
 }
 
