@@ -119,6 +119,10 @@ func rareStatements(ctx context.Context, q *dbsqlc.Queries, me worker, ids, runI
 			_, err := q.LiveRunListOwn(ctx, tx, dbsqlc.LiveRunListOwnParams{EndpointIds: ids, RunIds: runIDs, Tokens: tokens, WorkerID: me})
 			return err
 		},
+		"confirm": func(tx dbsqlc.DBTX) error {
+			_, err := q.LiveRunConfirm(ctx, tx, dbsqlc.LiveRunConfirmParams{EndpointID: me, RunID: me})
+			return err
+		},
 		"kept": func(tx dbsqlc.DBTX) error {
 			_, err := q.ScheduleListKept(ctx, tx, dbsqlc.ScheduleListKeptParams{EndpointIds: ids, Tokens: tokens, WorkerID: me})
 			return err
