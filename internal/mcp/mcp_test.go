@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -342,22 +343,39 @@ func TestAnAgentMayTalkThroughAPipe(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// TestAnAgentThatSaysNoMoreHearsTheRest feeds a whole conversation at once, as from a file.
+// TestAnAgentThatSaysNoMoreHearsTheRest feeds a whole conversation at once, as from a file, whatever that ends with.
 func TestAnAgentThatSaysNoMoreHearsTheRest(t *testing.T) {
 	t.Parallel()
-	client := &http.Client{Transport: &http.Transport{}}
-	t.Cleanup(client.CloseIdleConnections)
-	in := io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"file","version":"1"}}}
+	const asked = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"file","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_endpoints","arguments":{"limit":1}}}
 {"jsonrpc":"2.0","id":3,"method":"no/such/method"}
-`))
-	var out output
-	require.NoError(t, mcp.Remote{URL: serve(t), Key: readKey, Client: client}.Serve(t.Context(), mcp.Pipe{In: in, Out: &out}, "test", true))
-	for _, id := range []string{`"id":1`, `"id":2`, `"id":3`} {
-		require.Contains(t, out.String(), id)
+`
+	for name, tc := range map[string]struct {
+		end     string
+		garbage bool
+	}{
+		"Nothing":            {},
+		"ALineThatBreaksOff": {`{"jsonrpc":"2.0","id":4,"meth`, true},
+		"NoMessage":          {"bye\n", true},
+		"TheSameQuestion":    {`{"jsonrpc":"2.0","id":2,"method":"ping"}` + "\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := &http.Client{Transport: &http.Transport{}}
+			t.Cleanup(client.CloseIdleConnections)
+			var out output
+			began := time.Now()
+			err := mcp.Remote{URL: serve(t), Key: readKey, Client: client}.Serve(
+				t.Context(), mcp.Pipe{In: io.NopCloser(strings.NewReader(asked + tc.end)), Out: &out}, "test", true)
+			require.Equal(t, tc.garbage, err != nil, err)
+			for _, id := range []string{`"id":1`, `"id":2`, `"id":3`} {
+				require.Contains(t, out.String(), id)
+			}
+			require.Contains(t, out.String(), "structuredContent")
+			require.Less(t, time.Since(began), 20*time.Second, "nobody waits for what has no answer")
+		})
 	}
-	require.Contains(t, out.String(), "structuredContent")
 }
 
 // output keeps what is written to it.

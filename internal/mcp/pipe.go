@@ -2,9 +2,8 @@ package mcp
 
 import (
 	"context"
-	"errors"
 	"io"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -15,7 +14,7 @@ import (
 const lastAnswers = 30 * time.Second
 
 // Pipe is how an agent that started this process talks to it, such as standard input and output. One that says no more, as a file does at its
-// end, still gets its answers.
+// end, or nothing that can be read, still gets its answers.
 type Pipe struct {
 	In  io.ReadCloser
 	Out io.WriteCloser
@@ -24,24 +23,28 @@ type Pipe struct {
 // Connect implements the transport of the protocol.
 func (p Pipe) Connect(ctx context.Context) (sdk.Connection, error) {
 	lines, err := (&sdk.IOTransport{Reader: p.In, Writer: p.Out}).Connect(ctx)
-	return &conversation{Connection: lines, answered: make(chan struct{}, 1)}, err
+	return &conversation{Connection: lines, open: map[jsonrpc.ID]bool{}, answered: make(chan struct{}, 1)}, err
 }
 
 // conversation is a connection that does not end while questions are open.
 type conversation struct {
 	sdk.Connection
 
-	open     atomic.Int64
-	answered chan struct{} // holds a word when one was answered
+	answered chan struct{} // holds a word when a question was answered
+
+	mu   sync.Mutex
+	open map[jsonrpc.ID]bool // a second question under one ID gets no answer of its own
 }
 
 // Read returns the next message.
 func (c *conversation) Read(ctx context.Context) (jsonrpc.Message, error) {
 	message, err := c.Connection.Read(ctx)
 	if asked, is := message.(*jsonrpc.Request); is && asked.IsCall() {
-		c.open.Add(1)
+		c.mu.Lock()
+		c.open[asked.ID] = true
+		c.mu.Unlock()
 	}
-	if errors.Is(err, io.EOF) {
+	if err != nil { // Also where it says what nobody understands: nothing is read after that.
 		c.finish(ctx)
 	}
 	return message, err
@@ -50,8 +53,10 @@ func (c *conversation) Read(ctx context.Context) (jsonrpc.Message, error) {
 // Write sends a message.
 func (c *conversation) Write(ctx context.Context, message jsonrpc.Message) error {
 	err := c.Connection.Write(ctx, message)
-	if _, is := message.(*jsonrpc.Response); is {
-		c.open.Add(-1)
+	if answer, is := message.(*jsonrpc.Response); is {
+		c.mu.Lock()
+		delete(c.open, answer.ID)
+		c.mu.Unlock()
 		select {
 		case c.answered <- struct{}{}:
 		default:
@@ -64,7 +69,7 @@ func (c *conversation) Write(ctx context.Context, message jsonrpc.Message) error
 func (c *conversation) finish(ctx context.Context) {
 	timer := time.NewTimer(lastAnswers)
 	defer timer.Stop()
-	for c.open.Load() > 0 {
+	for c.asked() {
 		select {
 		case <-c.answered:
 		case <-timer.C:
@@ -73,4 +78,11 @@ func (c *conversation) finish(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// asked reports whether a question is open.
+func (c *conversation) asked() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open) > 0
 }
