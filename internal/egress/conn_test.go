@@ -177,6 +177,46 @@ func TestWhatCameAndIsNotReadKeepsARequestWaiting(t *testing.T) {
 	}
 }
 
+// swallowing is a session that takes the first byte for itself and reads on, as TLS does with what is its own.
+type swallowing struct{ *asleep }
+
+func (s *swallowing) Read(p []byte) (int, error) {
+	if _, err := s.asleep.Read(make([]byte, 1)); err != nil {
+		return 0, err
+	}
+	return s.TCPConn.Read(p)
+}
+
+// TestWhatIsTheSessionsOwnKeepsNobodyWaiting: nobody tells of it, and the connection is good.
+func TestWhatIsTheSessionsOwnKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	near, far := connected(t)
+	reader := &swallowing{&asleep{near.(*net.TCPConn), make(chan struct{})}}
+	c := overTLS(reader)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = c.Read(make([]byte, 1))
+	}()
+	c.rest(t.Context())
+	_, err := far.Write([]byte("a"))
+	require.NoError(t, err)
+	require.Eventually(t, c.unread, 10*time.Second, time.Millisecond)
+	rested := make(chan struct{})
+	go func() {
+		defer close(rested)
+		c.rest(t.Context())
+	}()
+	close(reader.awake)
+	select {
+	case <-rested:
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "it was read long ago")
+	}
+	require.NoError(t, c.Close())
+	<-read
+}
+
 // connected returns both ends of a TCP connection.
 func connected(t *testing.T) (near, far net.Conn) {
 	t.Helper()
