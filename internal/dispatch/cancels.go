@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"rubato/internal/claims"
 	"rubato/internal/runs"
 )
 
@@ -96,10 +97,28 @@ func newUnderway() *underway {
 	return &underway{asked: make(chan struct{}, 1), runs: map[runs.ID]*flight{}}
 }
 
-// enter takes in a run, cancelled at once where that was asked for before it came. leave forgets it.
-func (u *underway) enter(id runs.ID, f *flight) (leave func()) {
+// again returns how a run ends that was started under a token while f is under way for it: the database has lost the start of f, as a failover
+// may, and the request does not leave twice. Under the token of f the record of f is that of the run; recorded is false then. Under another
+// one nobody takes it, so f is hung up.
+func (f *flight) again(token int64) (outcome runs.Outcome, recorded bool) {
+	if f.token == token {
+		return runs.Outcome{}, false
+	}
+	f.cancel(claims.ErrLockLost)
+	return runs.Outcome{
+		Status: runs.Lost, Reason: runs.LockLost, MaybeSent: true,
+		Error: "the database has lost the start of the request that was under way, so it was hung up; whether the target acted is unknown",
+	}, true
+}
+
+// enter takes in a run, cancelled at once where that was asked for before it came. leave forgets it. A run that is under way is not taken in
+// again: other is its flight then.
+func (u *underway) enter(id runs.ID, f *flight) (leave func(), other *flight) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if other := u.runs[id]; other != nil {
+		return nil, other
+	}
 	u.runs[id] = f
 	if c, early := u.early[id]; early && c.Token == f.token {
 		f.end(c)
@@ -108,7 +127,7 @@ func (u *underway) enter(id runs.ID, f *flight) (leave func()) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		delete(u.runs, id)
-	}
+	}, nil
 }
 
 // apply cancels the runs of a list that are under way under the token it names, and returns those that it had not cancelled before.

@@ -25,13 +25,18 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 	}()
 	ctx, cancel := context.WithCancelCause(work)
 	defer cancel(nil)
+	leave, other := w.underway.enter(s.RunID, &flight{token: b.claim.Token, cancel: cancel})
+	if other != nil {
+		w.logger.Warn("a run was started whose request is under way: the database has lost commits; nothing is sent twice", "run_id", s.RunID.String())
+		return other.again(b.claim.Token)
+	}
+	defer leave()
 	ttl := s.LockedUntil.Sub(s.StartedAt)
 	if claims.Outlasts(b.target.Spec.MaxExecutionTime, ttl) {
 		held := claims.Held{RunID: s.RunID, Token: b.claim.Token}
 		w.beats.Hold(claims.NewLock(held, sent, ttl, cancel))
 		defer w.beats.Drop(s.RunID)
 	}
-	defer w.underway.enter(s.RunID, &flight{token: b.claim.Token, cancel: cancel})()
 	failpoint.Hit(failpoint.BeforeSend)
 	if canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
 		return unsent(canceled), true

@@ -1,0 +1,69 @@
+package dispatch_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/endpoints"
+)
+
+// TestAStartThatTheDatabaseForgotIsNotSentAgain: the worker is told to start a run whose request is under way, under the same token. The answer
+// to that request is the record.
+func TestAStartThatTheDatabaseForgotIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := startGated(t)
+	b.register(t, target.Target, func(s *endpoints.Spec) { s.MaxExecutionTime = 10 * time.Minute }) // It needs heartbeats.
+	b.exec(t, "CREATE TABLE kept AS SELECT * FROM schedules")
+	p := b.work(t, nil)
+	receive(t, target.arrived)
+	first := query[time.Time](t, b, "SELECT started_at FROM live_runs")
+	b.forget(t, 0)
+	b.await(t, 1, "SELECT count(*) FROM live_runs WHERE started_at > $1", first)
+	target.letGo <- struct{}{}
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	p.stop(t)
+	require.Len(t, target.Requests(), 1)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs"))
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))
+}
+
+// TestAForgottenStartUnderAnotherTokenIsHungUp: nobody would take the answer.
+func TestAForgottenStartUnderAnotherTokenIsHungUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := startHanging(t)
+	b.register(t, target.Target, nil)
+	b.exec(t, "CREATE TABLE kept AS SELECT * FROM schedules")
+	p := b.work(t, nil)
+	id := receive(t, target.arrived)
+	b.forget(t, 5)
+	select {
+	case gone := <-target.gone:
+		require.Equal(t, id, gone)
+	case <-time.After(10 * time.Second): // Its own timeout comes later.
+		require.Fail(t, "its request is still under way")
+	}
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'lock_lost' AND error LIKE 'the database has lost%'")
+	p.stop(t)
+	require.Len(t, target.Requests(), 1)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs"))
+}
+
+// forget takes claims and starts back, as the promotion of a replica that lagged does: schedules are as they were kept, and claims go on further
+// tokens ahead.
+func (b *bundle) forget(t *testing.T, further int) {
+	t.Helper()
+	require.NoError(t, pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
+		for _, sql := range []string{"DELETE FROM live_runs", "DELETE FROM schedules", "INSERT INTO schedules SELECT * FROM kept"} {
+			if _, err := tx.Exec(t.Context(), sql); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(t.Context(), "UPDATE schedules SET claim_token = claim_token + $1", further)
+		return err
+	}))
+}
