@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/http/httptrace"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,6 +176,23 @@ func TestWhatCameAndIsNotReadKeepsARequestWaiting(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestARequestWaitsForAKeptConnectionAlone: of a fresh one nobody has read yet, and there is nothing behind an answer.
+func TestARequestWaitsForAKeptConnectionAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer near.Close()
+		defer far.Close()
+		for _, kept := range []bool{false, true} {
+			at := (&exchange{}).attempt()
+			ctx, giveUp := context.WithTimeout(t.Context(), time.Minute)
+			at.gotConn(ctx, httptrace.GotConnInfo{Conn: overTCP(near), Reused: kept})
+			require.Equal(t, kept, ctx.Err() != nil)
+			giveUp()
+		}
+	})
 }
 
 // swallowing is a session that takes the first byte for itself and reads on, as TLS does with what is its own.

@@ -58,7 +58,9 @@ func TestWhatWaitedForItsConnectionIsConfirmed(t *testing.T) {
 					}
 					return r
 				}
-				for n, r := range []Request{aged(time.Minute, false), aged(-time.Millisecond, true)} {
+				locked := aged(-time.Millisecond, true)
+				locked.SendBy = time.Now().Add(time.Minute)
+				for n, r := range []Request{aged(time.Minute, false), aged(-time.Millisecond, true), locked} {
 					e, _ := fails(t, dialed.client, r)
 					require.Equal(t, Late, e.Reason)
 					require.False(t, e.Sent)
@@ -72,7 +74,7 @@ func TestWhatWaitedForItsConnectionIsConfirmed(t *testing.T) {
 
 				_, err := dialed.client.Do(t.Context(), aged(time.Minute, true))
 				require.NoError(t, err)
-				require.Equal(t, 4, asked)
+				require.Equal(t, 5, asked)
 
 				fresh := aged(0, false)
 				fresh.Confirm.Until = time.Now().Add(time.Minute)
@@ -81,7 +83,7 @@ func TestWhatWaitedForItsConnectionIsConfirmed(t *testing.T) {
 				}
 				_, err = dialed.client.Do(t.Context(), fresh)
 				require.NoError(t, err)
-				require.Equal(t, 4, asked)
+				require.Equal(t, 5, asked)
 			}
 			require.Len(t, dialed.target.Requests(), 3)
 		})
