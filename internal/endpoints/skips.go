@@ -116,7 +116,7 @@ func (p *passage) collect(now time.Time, run *Finished, decided *Recorded) error
 	if run.Attempt <= 1 {
 		begun = laterOf(run.StartedAt.Truncate(time.Millisecond), run.Slot)
 		moved = begun
-		if run.Manual && run.Status == skipped { // It called nobody: what follows counts from when it was asked for, not from its start.
+		if run.Status == skipped { // It called nobody: what follows counts from when it was due, not from its start.
 			moved = run.Slot
 		}
 		if err := p.wait(earlierOf(p.until, moved), true); err != nil {

@@ -298,6 +298,26 @@ func TestSkipsThatNobodyRan(t *testing.T) {
 			s.ask(t, 30*time.Second) // Before it ever ran.
 			s.execute(t, 5*minute, 7*minute, unsent)
 		}, []string{"0s to 0s: 1 misfire_skipped", "1m30s to 4m30s: 4 misfire_skipped", "5m30s to 6m30s: 2 overlap_skipped"}},
+		"ARunAskedForThatCalledNobodyAfterAChange": {interval(minute), func(t *testing.T, s *story) {
+			s.ask(t, 30*time.Second)
+			s.at(130 * time.Second) // What passed up to here is accounted for.
+			_, err := s.ResetFailures(t.Context(), actor, s.id)
+			require.NoError(t, err)
+			s.note()
+			s.execute(t, 5*minute, 5*minute+time.Second, unsent)
+		}, []string{"0s to 0s: 1 misfire_skipped", "2m30s to 4m30s: 3 misfire_skipped"}},
+		"ARunAskedForThatStartedLate": {interval(minute), func(t *testing.T, s *story) {
+			s.execute(t, 0, time.Second, nil)
+			s.ask(t, 30*time.Second)
+			s.execute(t, 310*time.Second, 311*time.Second, nil)
+		}, []string{"1m0s to 5m0s: 5 misfire_skipped"}},
+		"CronAllAfterARunAskedForThatCalledNobody": {cron("*/5 * * * *", governor.CatchUpAll), func(t *testing.T, s *story) {
+			s.execute(t, 5*minute, 6*minute, nil)
+			s.ask(t, 7*minute)
+			s.execute(t, 17*minute, 18*minute, unsent) // 10 and 15 have their turn.
+			s.execute(t, 18*minute, 18*minute+time.Second, nil)
+			s.execute(t, 18*minute+time.Second, 18*minute+2*time.Second, nil)
+		}, nil},
 		"AnEditInTheMiddle": {interval(minute), func(t *testing.T, s *story) {
 			s.execute(t, 0, time.Second, nil)
 			s.at(10*minute + 30*time.Second)
