@@ -367,6 +367,27 @@ func (e Method) Valid() bool {
 	}
 }
 
+// Defines values for NoticeCause.
+const (
+	NoticeCauseEndpointArchived NoticeCause = "endpoint_archived"
+	NoticeCauseRuleChanged      NoticeCause = "rule_changed"
+	NoticeCauseRuleDeleted      NoticeCause = "rule_deleted"
+)
+
+// Valid indicates whether the value is a known member of the NoticeCause enum.
+func (e NoticeCause) Valid() bool {
+	switch e {
+	case NoticeCauseEndpointArchived:
+		return true
+	case NoticeCauseRuleChanged:
+		return true
+	case NoticeCauseRuleDeleted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NoticeChannelKind.
 const (
 	NoticeChannelKindAlertmanager NoticeChannelKind = "alertmanager"
@@ -423,6 +444,7 @@ const (
 	NoticeKindOpened    NoticeKind = "opened"
 	NoticeKindRecovered NoticeKind = "recovered"
 	NoticeKindReminder  NoticeKind = "reminder"
+	NoticeKindWithdrawn NoticeKind = "withdrawn"
 )
 
 // Valid indicates whether the value is a known member of the NoticeKind enum.
@@ -433,6 +455,8 @@ func (e NoticeKind) Valid() bool {
 	case NoticeKindRecovered:
 		return true
 	case NoticeKindReminder:
+		return true
+	case NoticeKindWithdrawn:
 		return true
 	default:
 		return false
@@ -1855,6 +1879,9 @@ type Notice struct {
 	// Attempts How often it was sent.
 	Attempts int32 `json:"attempts"`
 
+	// Cause Why an episode ended that is not known to have recovered.
+	Cause *NoticeCause `json:"cause,omitempty"`
+
 	// ClosedAt When it ended; absent: it goes on.
 	ClosedAt  *time.Time `json:"closedAt,omitempty"`
 	CreatedAt time.Time  `json:"createdAt"`
@@ -1881,7 +1908,7 @@ type Notice struct {
 	// ID What receivers know it by, however often it is sent: webhook-id.
 	ID string `json:"id"`
 
-	// Kind What a notice says of its episode.
+	// Kind What a notice says of its episode: that it began, goes on, is over, or ended though nobody knows whether it is over.
 	Kind NoticeKind `json:"kind"`
 
 	// NextAttemptAt When it is sent or sent again.
@@ -1900,6 +1927,9 @@ type Notice struct {
 	// StatusCode That the receiver last answered with.
 	StatusCode *int32 `json:"statusCode,omitempty"`
 }
+
+// NoticeCause Why an episode ended that is not known to have recovered.
+type NoticeCause string
 
 // NoticeChannel Where notices go. `webhook` is a POST of JSON, signed by Standard Webhooks under the tenant's signing keys; `slack` a message that Slack
 // and those that understand its incoming webhooks show; `email` goes by the mail server of the installation; `alertmanager` to the
@@ -1953,7 +1983,7 @@ type NoticeDetail struct {
 // it; a pause that no person asked for, by the target, the planner or a configuration that cannot be used; a suggestion of the planner that waits.
 type NoticeEvent string
 
-// NoticeKind What a notice says of its episode.
+// NoticeKind What a notice says of its episode: that it began, goes on, is over, or ended though nobody knows whether it is over.
 type NoticeKind string
 
 // NoticeList defines model for NoticeList.
@@ -3718,7 +3748,8 @@ type ClientInterface interface {
 
 	// DeleteNoticeRule Delete a notice rule
 	//
-	// Its open episodes end without a word. What it told stays in the list of notices.
+	// Its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice
+	// of what it was told, `withdrawn`, which closes it there. What the rule told stays in the list of notices.
 	//
 	// Corresponds with DELETE /v1/notice-rules/{name} (the `DeleteNoticeRule` operationId).
 	DeleteNoticeRule(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3734,7 +3765,9 @@ type ClientInterface interface {
 	//
 	// Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
 	// where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-	// else, its open episodes end without a word. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+	// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
+	// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
+	// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3745,7 +3778,9 @@ type ClientInterface interface {
 	//
 	// Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
 	// where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-	// else, its open episodes end without a word. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+	// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
+	// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
+	// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4841,7 +4876,8 @@ func (c *Client) ListNoticeRules(ctx context.Context, params *ListNoticeRulesPar
 
 // DeleteNoticeRule Delete a notice rule
 //
-// Its open episodes end without a word. What it told stays in the list of notices.
+// Its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice
+// of what it was told, `withdrawn`, which closes it there. What the rule told stays in the list of notices.
 //
 // Corresponds with DELETE /v1/notice-rules/{name} (the `DeleteNoticeRule` operationId).
 func (c *Client) DeleteNoticeRule(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4877,7 +4913,9 @@ func (c *Client) GetNoticeRule(ctx context.Context, name NoticeRuleName, reqEdit
 //
 // Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
 // where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-// else, its open episodes end without a word. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
+// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
+// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4898,7 +4936,9 @@ func (c *Client) PutNoticeRuleWithBody(ctx context.Context, name NoticeRuleName,
 //
 // Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
 // where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-// else, its open episodes end without a word. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
+// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
+// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9067,7 +9107,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteNoticeRuleWithResponse Delete a notice rule
 	//
-	// Its open episodes end without a word. What it told stays in the list of notices.
+	// Its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice
+	// of what it was told, `withdrawn`, which closes it there. What the rule told stays in the list of notices.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9087,7 +9128,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
 	// where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-	// else, its open episodes end without a word. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+	// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
+	// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
+	// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9098,7 +9141,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
 	// where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-	// else, its open episodes end without a word. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+	// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
+	// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
+	// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17411,7 +17456,8 @@ func (c *ClientWithResponses) ListNoticeRulesWithResponse(ctx context.Context, p
 
 // DeleteNoticeRuleWithResponse Delete a notice rule
 //
-// Its open episodes end without a word. What it told stays in the list of notices.
+// Its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice
+// of what it was told, `withdrawn`, which closes it there. What the rule told stays in the list of notices.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17443,7 +17489,9 @@ func (c *ClientWithResponses) GetNoticeRuleWithResponse(ctx context.Context, nam
 //
 // Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
 // where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-// else, its open episodes end without a word. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
+// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
+// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17460,7 +17508,9 @@ func (c *ClientWithResponses) PutNoticeRuleWithBodyWithResponse(ctx context.Cont
 //
 // Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
 // where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-// else, its open episodes end without a word. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
+// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
+// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

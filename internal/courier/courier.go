@@ -31,9 +31,8 @@ const (
 	ruleFull   = 4
 	tenantFull = 16
 
-	// sendTimeout bounds one attempt, and lock what is claimed for it: with a margin, so that its record comes in time.
+	// sendTimeout bounds one attempt: a good deal less than notices.Lock, so that its record comes in time.
 	sendTimeout = 15 * time.Second
-	lock        = time.Minute
 	stepTimeout = 10 * time.Second
 )
 
@@ -175,7 +174,7 @@ func (c *Courier) claim(ctx context.Context) ([]*notices.Parcel, error) {
 	if room.Limit == 0 {
 		return nil, nil
 	}
-	return c.store.Claim(ctx, room, lock)
+	return c.store.Claim(ctx, room, notices.Lock)
 }
 
 // handle does with a parcel what is to be done. What was sent is recorded although ctx ends meanwhile.

@@ -83,6 +83,7 @@ type webhookData struct {
 	Summary      string            `json:"summary"`
 	OpenedAt     time.Time         `json:"openedAt"`
 	ClosedAt     *time.Time        `json:"closedAt,omitempty"`
+	Cause        notices.Cause     `json:"cause,omitempty"` // of notice.withdrawn
 	Reminder     int               `json:"reminder,omitempty"`
 	Test         bool              `json:"test,omitempty"`
 	Detail       notices.Detail    `json:"detail"`
@@ -91,7 +92,7 @@ type webhookData struct {
 func webhookOf(p *notices.Parcel) webhook {
 	w := webhook{Type: "notice." + string(p.Kind), Timestamp: p.CreatedAt.UTC(), Data: webhookData{
 		NoticeID: p.ID.String(), EpisodeID: p.EpisodeID.String(), Rule: p.Rule, Event: p.Event, EndpointID: p.EndpointID.String(),
-		EndpointName: p.EndpointName, Labels: p.Labels, Summary: p.Subject(), OpenedAt: p.OpenedAt.UTC(), Reminder: p.Number, Test: p.Test,
+		EndpointName: p.EndpointName, Labels: p.Labels, Summary: p.Subject(), OpenedAt: p.OpenedAt.UTC(), Cause: p.Cause, Reminder: p.Number, Test: p.Test,
 		Detail: p.Detail,
 	}}
 	if p.Test {
@@ -107,7 +108,10 @@ func webhookOf(p *notices.Parcel) webhook {
 // that no name of an endpoint calls for a whole channel or shows a link as another one.
 func slackOf(p *notices.Parcel) map[string]string {
 	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
-	icon := map[notices.Kind]string{notices.Opened: ":red_circle:", notices.Reminder: ":large_orange_circle:", notices.Recovered: ":large_green_circle:"}[p.Kind]
+	icon := map[notices.Kind]string{
+		notices.Opened: ":red_circle:", notices.Reminder: ":large_orange_circle:", notices.Recovered: ":large_green_circle:",
+		notices.Withdrawn: ":white_circle:",
+	}[p.Kind]
 	if p.Test {
 		icon = ":white_circle:"
 	}

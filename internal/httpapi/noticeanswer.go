@@ -49,6 +49,9 @@ func noticeAnswer(n notices.Notice) api.Notice {
 			StatusCode: numberOrNone(d.StatusCode), Error: textOrNone(d.Error), Reason: textOrNone(d.Reason), SuggestionID: textOrNone(d.SuggestionID),
 		},
 	}
+	if n.Cause != "" {
+		out.Cause = new(api.NoticeCause(n.Cause))
+	}
 	if d.LateMs > 0 {
 		out.Detail.LateMs = &d.LateMs
 	}

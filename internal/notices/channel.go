@@ -40,6 +40,14 @@ type Channel struct {
 	To          []string    `json:"to,omitempty"`          // of email
 }
 
+// keepsState reports whether a program reads what goes out, which may keep open what it was told until it is told the end.
+func (k ChannelKind) keepsState() bool { return k == Webhook || k == Alertmanager }
+
+// sameReceiver reports whether two channels lead to one receiver, as far as can be told.
+func (c Channel) sameReceiver(other Channel) bool {
+	return c.Kind == other.Kind && c.URL == other.URL && c.URLSecret == other.URLSecret
+}
+
 // Secrets returns the names of the secrets that the channel needs.
 func (c Channel) Secrets() []string {
 	var names []string

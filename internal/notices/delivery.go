@@ -2,6 +2,9 @@ package notices
 
 import "time"
 
+// Lock is for how long a notice is claimed: longer than an attempt to send it takes.
+const Lock = time.Minute
+
 const (
 	// MaxAttempts is how often a notice is sent before it is given up: over about two hours.
 	MaxAttempts = 14
@@ -85,7 +88,7 @@ func (p *Parcel) Judge() (Verdict, string) {
 		return Send, ""
 	case p.Untold:
 		return Mute, "nobody was told that it began"
-	case p.Held && !p.ClosedAt.IsZero() && p.Kind != Recovered: // Who knows of its begin is told of its end, if later.
+	case p.Held && !p.ClosedAt.IsZero() && !p.Kind.Ends(): // Who knows of its begin is told of its end, if later.
 		return Mute, "a maintenance window held it, and the episode is over"
 	case p.HeldUntil.After(p.Now):
 		return Postpone, ""

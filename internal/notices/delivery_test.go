@@ -31,6 +31,7 @@ func TestAParcelIsSentUnlessSomethingHoldsIt(t *testing.T) {
 	over := func(p *notices.Parcel) { p.ClosedAt = noon.Add(-time.Second) }
 	held := func(p *notices.Parcel) { p.Held = true }
 	recovered := func(p *notices.Parcel) { p.Kind = notices.Recovered }
+	withdrawn := func(p *notices.Parcel) { p.Kind = notices.Withdrawn }
 	reminder := func(p *notices.Parcel) { p.Kind = notices.Reminder }
 	untold := func(p *notices.Parcel) { p.Untold = true }
 	unreadable := func(p *notices.Parcel) { p.Fault = errors.New("no JSON") }
@@ -53,6 +54,9 @@ func TestAParcelIsSentUnlessSomethingHoldsIt(t *testing.T) {
 		"EndOfWhatWasToldBefore":      {[]func(*notices.Parcel){held, over, recovered}, notices.Send},
 		"EndWhileTheWindowLasts":      {[]func(*notices.Parcel){over, recovered, window}, notices.Postpone},
 		"EndOfWhatNobodyWasTold":      {[]func(*notices.Parcel){over, recovered, untold}, notices.Mute},
+		"LastNotice":                  {[]func(*notices.Parcel){over, withdrawn}, notices.Send},
+		"LastNoticeInAWindow":         {[]func(*notices.Parcel){over, withdrawn, window}, notices.Postpone},
+		"LastNoticeAfterAWindow":      {[]func(*notices.Parcel){over, withdrawn, held}, notices.Send},
 		"ReminderThatCameTooLate":     {[]func(*notices.Parcel){held, over, reminder}, notices.Mute},
 		"OverWithoutAWindow":          {[]func(*notices.Parcel){over}, notices.Send},
 		"TriedBeforeTheWindow":        {[]func(*notices.Parcel){window, func(p *notices.Parcel) { p.Attempts = 1 }}, notices.Send},

@@ -15,6 +15,8 @@ func (p *Parcel) Subject() string {
 	switch p.Kind {
 	case Recovered:
 		return name + " " + p.overWords()
+	case Withdrawn:
+		return fmt.Sprintf("%s is watched no longer after %s: %s", name, span(p.ClosedAt.Sub(p.OpenedAt)), p.causeWords())
 	case Reminder:
 		return fmt.Sprintf("%s still %s, for %s", name, p.words(), span(p.Now.Sub(p.OpenedAt)))
 	case Opened:
@@ -58,6 +60,19 @@ func (p *Parcel) overWords() string {
 	return "is well again" + after
 }
 
+// causeWords says why nobody looks any more.
+func (p *Parcel) causeWords() string {
+	switch p.Cause {
+	case RuleDeleted:
+		return "the notice rule was deleted"
+	case RuleChanged:
+		return "the notice rule was changed"
+	case EndpointArchived:
+		return "the endpoint was archived"
+	}
+	return "nobody looks any more"
+}
+
 // Lines returns what else is known, a fact a line.
 func (p *Parcel) Lines() []string {
 	d := p.Detail
@@ -69,6 +84,9 @@ func (p *Parcel) Lines() []string {
 	}
 	if !p.ClosedAt.IsZero() {
 		add("Until", p.ClosedAt.UTC().Format(time.RFC3339))
+	}
+	if p.Kind == Withdrawn {
+		add("Ended", p.causeWords()+"; whether it recovered is not known")
 	}
 	add("Run", d.RunID)
 	if d.Status != "" {

@@ -20,6 +20,11 @@ func TestASubjectSaysWhatIsSo(t *testing.T) {
 			p.Event, p.Kind, p.ClosedAt = e, notices.Recovered, p.OpenedAt.Add(90*time.Minute)
 		}
 	}
+	gone := func(why notices.Cause) edit {
+		return func(p *notices.Parcel) {
+			p.Kind, p.Cause, p.ClosedAt = notices.Withdrawn, why, p.OpenedAt.Add(90*time.Minute)
+		}
+	}
 	for name, c := range map[string]struct {
 		edit edit
 		want string
@@ -38,6 +43,9 @@ func TestASubjectSaysWhatIsSo(t *testing.T) {
 		"RunsAgain":      {over(notices.Lost), `"shop" runs again after 1h30m`},
 		"PausedNoLonger": {over(notices.Paused), `"shop" is paused no longer after 1h30m`},
 		"NoSuggestion":   {over(notices.Suggestion), `"shop" has no suggestion that waits any longer after 1h30m`},
+		"RuleDeleted":    {gone(notices.RuleDeleted), `"shop" is watched no longer after 1h30m: the notice rule was deleted`},
+		"RuleChanged":    {gone(notices.RuleChanged), `"shop" is watched no longer after 1h30m: the notice rule was changed`},
+		"Archived":       {gone(notices.EndpointArchived), `"shop" is watched no longer after 1h30m: the endpoint was archived`},
 		"Test":           {func(p *notices.Parcel) { p.Test = true }, "Test of the notice rule night"},
 		"ClocksApart":    {func(p *notices.Parcel) { p.Kind, p.OpenedAt = notices.Reminder, noon.Add(time.Second) }, `"shop" still fails: 2 failures in a row, for 0s`},
 	} {
@@ -58,6 +66,10 @@ func TestEveryEventHasItsWords(t *testing.T) {
 			require.NotContains(t, subject, "is well again", event)
 		}
 	}
+	for _, why := range notices.Causes() {
+		subject := parcel(func(p *notices.Parcel) { p.Kind, p.Cause, p.ClosedAt = notices.Withdrawn, why, noon }).Subject()
+		require.NotContains(t, subject, "nobody looks any more", why)
+	}
 }
 
 func TestLinesSayWhatIsKnownAndNoMore(t *testing.T) {
@@ -70,6 +82,10 @@ func TestLinesSayWhatIsKnownAndNoMore(t *testing.T) {
 			p.Detail = notices.Detail{
 				RunID: "run_1", Status: "failed", ReasonCode: "http_status", StatusCode: 503, Error: "no", Reason: "why", SuggestionID: "sug_1",
 			}
+		}).Lines())
+	require.Equal(t, append(first, "Until: 2026-11-22T12:00:00Z", "Ended: the endpoint was archived; whether it recovered is not known"),
+		parcel(func(p *notices.Parcel) {
+			p.Kind, p.Cause, p.ClosedAt = notices.Withdrawn, notices.EndpointArchived, noon
 		}).Lines())
 	require.Equal(t, append(first, "Outcome: failed"), parcel(func(p *notices.Parcel) { p.Detail = notices.Detail{Status: "failed"} }).Lines())
 }

@@ -50,10 +50,27 @@ const (
 	Opened    Kind = "opened"    // it began
 	Reminder  Kind = "reminder"  // it goes on
 	Recovered Kind = "recovered" // it is over
+	Withdrawn Kind = "withdrawn" // whether it is over is not known: nobody looks any more
 )
 
 // Kinds returns every kind of notice.
-func Kinds() []Kind { return []Kind{Opened, Reminder, Recovered} }
+func Kinds() []Kind { return []Kind{Opened, Reminder, Recovered, Withdrawn} }
+
+// Ends reports whether it is the last notice of its episode.
+func (k Kind) Ends() bool { return k == Recovered || k == Withdrawn }
+
+// Cause is why an episode ended that did not recover.
+type Cause string
+
+// The causes.
+const (
+	RuleChanged      Cause = "rule_changed"
+	RuleDeleted      Cause = "rule_deleted"
+	EndpointArchived Cause = "endpoint_archived"
+)
+
+// Causes returns every cause.
+func Causes() []Cause { return []Cause{RuleChanged, RuleDeleted, EndpointArchived} }
 
 // State is what became of a notice.
 type State string
@@ -97,7 +114,8 @@ type Notice struct {
 
 	ID         ID
 	Kind       Kind
-	Number     int // of the reminder, from 1; else 0
+	Cause      Cause // of a notice that withdraws; else empty
+	Number     int   // of the reminder, from 1; else 0
 	CreatedAt  time.Time
 	NextAt     time.Time // when it is sent, or sent again; zero: it is not
 	State      State

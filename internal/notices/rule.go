@@ -105,6 +105,15 @@ func (s Spec) SameEpisodes(other Spec) bool {
 		s.Scope.EndpointID == other.Scope.EndpointID && maps.Equal(s.Scope.Labels, other.Scope.Labels)
 }
 
+// Closes reports whether a receiver must be told the end of what it was told, recovered or not: a program keeps it, and a rule tells of ends.
+func Closes(kind ChannelKind, recovery bool) bool { return recovery && kind.keepsState() }
+
+// Closes reports whether the receiver of the rule must be told the end of what it was told, recovered or not.
+func (s Spec) Closes() bool { return Closes(s.Channel.Kind, s.Recovery) }
+
+// Leaves reports whether a receiver that must be told the end is another one in the other spec.
+func (s Spec) Leaves(other Spec) bool { return s.Closes() && !s.Channel.sameReceiver(other.Channel) }
+
 // Object returns the rule as the audit log names it.
 func (r Rule) Object() auditlog.Object {
 	return auditlog.Object{Kind: auditlog.NoticeRule, ID: r.Name}

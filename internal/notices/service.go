@@ -9,14 +9,14 @@ import (
 // Rules keeps rules. Every method is one transaction, scoped by tenant: another tenant's rule is [errs.NotFound]. Writes are told of in
 // the audit log.
 type Rules interface {
-	// PutRule stores a rule under a name or replaces the one of that name, whose open episodes end without a word where it is about something
-	// else now. One more than [MaxRules], an endpoint or a secret that the tenant does not have is refused.
+	// PutRule stores a rule under a name or replaces the one of that name, whose open episodes end where it is about something else now, or
+	// goes elsewhere from a receiver that keeps them: such a one is told, any other hears nothing. What goes on is told elsewhere then. One more than [MaxRules], an endpoint or a secret that the tenant does not have is refused.
 	PutRule(ctx context.Context, by auditlog.Actor, name string, s Spec) (stored Rule, created bool, err error)
 	// GetRule returns a rule.
 	GetRule(ctx context.Context, tenant [16]byte, name string) (Rule, error)
 	// ListRules returns the rules that a filter selects, by name.
 	ListRules(ctx context.Context, f PageFilter) ([]Rule, error)
-	// DeleteRule removes a rule. Its open episodes end without a word.
+	// DeleteRule removes a rule. Its open episodes end; a receiver that keeps them is told, any other hears nothing.
 	DeleteRule(ctx context.Context, by auditlog.Actor, name string) error
 }
 

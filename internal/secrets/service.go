@@ -27,16 +27,17 @@ type Store interface {
 type Uses struct {
 	Endpoints int      // how many in service
 	Rules     int      // how many notice rules, by their channels
-	Some      []string // some of either, as people know them
+	Notices   int64    // how many notices that wait to be sent where their rule went before it changed or was deleted
+	Some      []string // some of each, as people know them
 }
 
 // String says how many of what there are, as the subject of a sentence with its verb.
 func (u Uses) String() string {
 	var list []string
 	for _, of := range []struct {
-		count int
+		count int64
 		one   string
-	}{{u.Endpoints, "endpoint"}, {u.Rules, "notice rule"}} {
+	}{{int64(u.Endpoints), "endpoint"}, {int64(u.Rules), "notice rule"}, {u.Notices, "last notice"}} {
 		switch {
 		case of.count == 1:
 			list = append(list, "1 "+of.one)
@@ -45,11 +46,13 @@ func (u Uses) String() string {
 		}
 	}
 	verb := " refer"
-	if u.Endpoints+u.Rules == 1 {
+	if u.all() == 1 {
 		verb = " refers"
 	}
 	return strings.Join(list, " and ") + verb
 }
+
+func (u Uses) all() int64 { return int64(u.Endpoints) + int64(u.Rules) + u.Notices }
 
 // Write is a sealed value on its way to the store.
 type Write struct {
@@ -100,18 +103,18 @@ func (s *Service) List(ctx context.Context, f Filter) ([]Secret, error) {
 	return s.store.ListSecrets(ctx, f)
 }
 
-// Delete removes a secret. While endpoints or notice rules refer to it that is an [errs.Conflict] that names some of them, unless force is
+// Delete removes a secret. While endpoints, notice rules or notices that wait refer to it that is an [errs.Conflict] that names some of them, unless force is
 // set: then their runs and notices fail until the secret is there again.
 func (s *Service) Delete(ctx context.Context, by auditlog.Actor, name string, force bool) error {
 	return s.store.DeleteSecret(ctx, by, name, func(u Uses) error {
-		if force || u.Endpoints+u.Rules == 0 {
+		if force || u.all() == 0 {
 			return nil
 		}
 		what := "the runs"
 		switch {
 		case u.Endpoints == 0:
 			what = "the notices"
-		case u.Rules > 0:
+		case u.Rules > 0 || u.Notices > 0:
 			what = "the runs and notices"
 		}
 		return errs.New(errs.Conflict, "secret_in_use", fmt.Sprintf(

@@ -91,6 +91,9 @@ func noticeOf(row dbsqlc.NoticeGetRow) (notices.Notice, error) {
 	if n.State == notices.Waiting {
 		n.NextAt = row.DueAt
 	}
+	if row.Cause != nil {
+		n.Cause = notices.Cause(*row.Cause)
+	}
 	if row.StatusCode != nil {
 		n.StatusCode = int(*row.StatusCode)
 	}

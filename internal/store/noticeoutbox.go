@@ -61,13 +61,17 @@ func listed(ids [][16]byte) [][16]byte {
 // parcelOf returns a notice that was claimed. One that cannot be read is a parcel, too: were it an error, what was claimed with it would wait
 // for it, and for ever.
 func parcelOf(row dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Parcel {
+	channel := row.OwnChannel
+	if channel == nil {
+		channel = row.Channel
+	}
 	n, fault := noticeOf(dbsqlc.NoticeGetRow{
 		ID: row.ID, Kind: row.Kind, Number: row.Number, CreatedAt: row.CreatedAt, State: string(notices.Waiting), Attempts: row.Attempts,
-		Held: row.Held, EpisodeID: row.EpisodeID, Rule: row.Rule, Event: row.Event, EndpointID: row.EndpointID, OpenedAt: row.OpenedAt,
+		Held: row.Held, Cause: row.Cause, EpisodeID: row.EpisodeID, Rule: row.Rule, Event: row.Event, EndpointID: row.EndpointID, OpenedAt: row.OpenedAt,
 		ClosedAt: row.ClosedAt, Detail: row.Detail, EndpointName: row.EndpointName,
 	})
 	p := &notices.Parcel{
-		Notice: n, TenantID: row.TenantID, RuleID: row.RuleID, Token: row.ClaimToken, RuleGone: row.Channel == nil, Untold: row.Untold, HeldUntil: row.HeldUntil,
+		Notice: n, TenantID: row.TenantID, RuleID: row.RuleID, Token: row.ClaimToken, RuleGone: channel == nil, Untold: row.Untold, HeldUntil: row.HeldUntil,
 		SecretsVersion: row.SecretsVersion, Now: now,
 		Fault: fault,
 	}
@@ -81,7 +85,7 @@ func parcelOf(row dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Parcel {
 	if p.RuleGone {
 		return p
 	}
-	if err := json.Unmarshal(row.Channel, &p.Channel); err != nil {
+	if err := json.Unmarshal(channel, &p.Channel); err != nil {
 		p.Fault = errors.Join(p.Fault, fmt.Errorf("reading the channel of the notice rule %q, which can be stored anew: %w", p.Rule, err))
 	}
 	return p

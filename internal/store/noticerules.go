@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -31,10 +32,8 @@ func (s *Notices) PutRule(ctx context.Context, by auditlog.Actor, name string, s
 		c := auditlog.Change{Act: auditlog.Act{By: by, Action: auditlog.Create}, Object: stored.Object(), After: stored.Redacted()}
 		if !created {
 			c.Action, c.Before = actEdit, before.Redacted()
-			if !before.SameEpisodes(spec) {
-				if err := s.end(ctx, tx, before); err != nil {
-					return err
-				}
+			if err := s.turn(ctx, tx, before, spec); err != nil {
+				return err
 			}
 		}
 		return s.db.audited(ctx, tx, c)
@@ -135,14 +134,67 @@ func (s *Notices) put(ctx context.Context, tx pgx.Tx, by auditlog.Actor, name st
 	return ruleOf(row)
 }
 
-// end closes the open episodes of a rule without a word.
-func (s *Notices) end(ctx context.Context, tx pgx.Tx, r notices.Rule) error {
+// turn ends the open episodes of a rule that says something else from now on. Where it only goes elsewhere, what goes on is told there.
+func (s *Notices) turn(ctx context.Context, tx pgx.Tx, before notices.Rule, spec notices.Spec) error {
+	same, leaves := before.SameEpisodes(spec), before.Leaves(spec)
+	if same && !leaves {
+		return nil
+	}
 	now, err := s.db.decisionTime(ctx, tx)
 	if err != nil {
 		return fmt.Errorf("reading the database's time: %w", err)
 	}
-	if err := s.db.q.NoticeRuleEnd(ctx, tx, dbsqlc.NoticeRuleEndParams{Now: &now, RuleID: r.ID}); err != nil {
-		return fmt.Errorf("ending the episodes of the notice rule %q: %w", r.Name, err)
+	ended, err := s.end(ctx, tx, now, before, notices.RuleChanged)
+	if err != nil {
+		return err
+	}
+	if leaves {
+		if err := s.keepChannel(ctx, tx, before); err != nil {
+			return err
+		}
+	}
+	if !same || len(ended) == 0 {
+		return nil
+	}
+	if err := s.db.q.NoticeMove(ctx, tx, dbsqlc.NoticeMoveParams{Now: now, Ids: ended}); err != nil {
+		return fmt.Errorf("moving %d episodes of the notice rule %q to another receiver: %w", len(ended), before.Name, err)
+	}
+	return nil
+}
+
+// end closes the open episodes of a rule as it was, and returns them. A receiver that keeps them is told.
+func (s *Notices) end(ctx context.Context, tx pgx.Tx, now time.Time, r notices.Rule, why notices.Cause) ([]dbsqlc.UUID, error) {
+	ended, err := s.db.q.NoticeRuleEnd(ctx, tx, dbsqlc.NoticeRuleEndParams{Now: now, RuleID: r.ID})
+	if err != nil {
+		return nil, fmt.Errorf("ending the episodes of the notice rule %q: %w", r.Name, err)
+	}
+	if r.Closes() {
+		err = s.withdraw(ctx, tx, now, ended, why)
+	}
+	return ended, err
+}
+
+// withdraw writes the last notice of episodes that ended without one.
+func (s *Notices) withdraw(ctx context.Context, tx pgx.Tx, now time.Time, ended []dbsqlc.UUID, why notices.Cause) error {
+	if len(ended) == 0 {
+		return nil
+	}
+	p := dbsqlc.NoticeWithdrawParams{Now: now, Ids: ended, Cause: string(why), LockMs: notices.Lock.Milliseconds()}
+	if err := s.db.q.NoticeWithdraw(ctx, tx, p); err != nil {
+		return fmt.Errorf("writing the last notices of %d episodes: %w", len(ended), err)
+	}
+	return nil
+}
+
+// keepChannel lets the ends of what a rule told go where they would have gone until now.
+func (s *Notices) keepChannel(ctx context.Context, tx pgx.Tx, r notices.Rule) error {
+	channel, err := json.Marshal(r.Channel)
+	if err != nil {
+		return fmt.Errorf("encoding the channel of the notice rule %q: %w", r.Name, err)
+	}
+	p := dbsqlc.NoticeKeepChannelParams{TenantID: r.TenantID, RuleID: r.ID, Channel: channel}
+	if err := s.db.q.NoticeKeepChannel(ctx, tx, p); err != nil {
+		return fmt.Errorf("keeping where notices of the rule %q go: %w", r.Name, err)
 	}
 	return nil
 }
@@ -191,8 +243,17 @@ func (s *Notices) DeleteRule(ctx context.Context, by auditlog.Actor, name string
 		if _, err := s.db.q.NoticeRuleDelete(ctx, tx, dbsqlc.NoticeRuleDeleteParams{ID: r.ID, TenantID: by.TenantID}); err != nil {
 			return fmt.Errorf("deleting the notice rule %q: %w", name, err)
 		}
-		if err := s.end(ctx, tx, r); err != nil {
+		now, err := s.db.decisionTime(ctx, tx)
+		if err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		if _, err := s.end(ctx, tx, now, r, notices.RuleDeleted); err != nil {
 			return err
+		}
+		if r.Closes() {
+			if err := s.keepChannel(ctx, tx, r); err != nil {
+				return err
+			}
 		}
 		return s.db.audited(ctx, tx, auditlog.Change{
 			Act: auditlog.Act{By: by, Action: auditlog.Delete}, Object: r.Object(), Before: r.Redacted(),

@@ -91,23 +91,42 @@ func (s *Notices) settle(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	return a.write(ctx, tx, s.db, now)
 }
 
-// closeSilently closes episodes whose endpoint or rule is gone.
+// closeSilently closes episodes whose endpoint or rule is gone. Only a receiver that keeps them is told.
 func (s *Notices) closeSilently(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	rows, err := s.db.q.NoticeSettled(ctx, tx, dbsqlc.NoticeSettledParams{Now: &now, MaxRows: noticeBatch})
 	if err != nil {
 		return fmt.Errorf("looking for episodes that nobody is told of: %w", err)
 	}
-	var ids [][16]byte
+	var ids []dbsqlc.UUID
+	causes := map[dbsqlc.UUID]notices.Cause{} // of those whose receiver is told
 	for _, row := range rows {
-		if row.Silent {
-			ids = append(ids, row.ID)
+		if !row.Silent {
+			continue
+		}
+		ids = append(ids, row.ID)
+		switch {
+		case !notices.Closes(notices.ChannelKind(row.ChannelKind), row.Recovery):
+		case row.Archived:
+			causes[row.ID] = notices.EndpointArchived
+		default:
+			causes[row.ID] = notices.RuleChanged // A finish that did not know yet opened it.
 		}
 	}
 	if len(ids) == 0 {
 		return nil
 	}
-	if err := s.db.q.NoticeCloseSilently(ctx, tx, dbsqlc.NoticeCloseSilentlyParams{Now: &now, Ids: ids}); err != nil {
-		return fmt.Errorf("closing %d episodes without a word: %w", len(ids), err)
+	closed, err := s.db.q.NoticeCloseSilently(ctx, tx, dbsqlc.NoticeCloseSilentlyParams{Now: now, Ids: ids})
+	if err != nil {
+		return fmt.Errorf("closing %d episodes: %w", len(ids), err)
+	}
+	told := map[notices.Cause][]dbsqlc.UUID{}
+	for _, id := range closed {
+		told[causes[id]] = append(told[causes[id]], id)
+	}
+	for _, why := range notices.Causes() {
+		if err := s.withdraw(ctx, tx, now, told[why], why); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -202,6 +202,12 @@ func (s *Secrets) uses(ctx context.Context, tx pgx.Tx, of secrets.Secret) (secre
 		return u, fmt.Errorf("asking which notice rules refer to the secret %q: %w", of.Name, err)
 	}
 	u.Rules = len(rules)
+	if u.Notices, err = s.db.q.NoticeCountNaming(ctx, tx, dbsqlc.NoticeCountNamingParams{TenantID: of.TenantID, Secret: of.Name}); err != nil {
+		return u, fmt.Errorf("asking which notices need the secret %q: %w", of.Name, err)
+	}
+	if u.Notices > 0 {
+		u.Some = append(u.Some, "what rubato notices list --state waiting shows")
+	}
 	for _, name := range rules[:min(len(rules), maxReferrers)] {
 		u.Some = append(u.Some, fmt.Sprintf("the notice rule %q", name))
 	}

@@ -237,6 +237,8 @@ func noticeWords(n client.Notice) string {
 		return what + ": began"
 	case client.NoticeKindRecovered:
 		return what + ": over"
+	case client.NoticeKindWithdrawn:
+		return what + ": withdrawn" + withdrawnWords(n.Cause)
 	case client.NoticeKindReminder:
 		if n.Reminder != nil {
 			return what + ": goes on, reminder " + strconv.Itoa(int(*n.Reminder))
@@ -244,6 +246,17 @@ func noticeWords(n client.Notice) string {
 		return what + ": goes on"
 	}
 	return what
+}
+
+// withdrawnWords says why an episode ended that is not known to have recovered.
+func withdrawnWords(why *client.NoticeCause) string {
+	if why == nil {
+		return ""
+	}
+	return map[client.NoticeCause]string{
+		client.NoticeCauseRuleChanged: ", the rule was changed", client.NoticeCauseRuleDeleted: ", the rule was deleted",
+		client.NoticeCauseEndpointArchived: ", the endpoint was archived",
+	}[*why]
 }
 
 func noticeTone(s client.NoticeState) string {

@@ -366,6 +366,27 @@ func (e Method) Valid() bool {
 	}
 }
 
+// Defines values for NoticeCause.
+const (
+	NoticeCauseEndpointArchived NoticeCause = "endpoint_archived"
+	NoticeCauseRuleChanged      NoticeCause = "rule_changed"
+	NoticeCauseRuleDeleted      NoticeCause = "rule_deleted"
+)
+
+// Valid indicates whether the value is a known member of the NoticeCause enum.
+func (e NoticeCause) Valid() bool {
+	switch e {
+	case NoticeCauseEndpointArchived:
+		return true
+	case NoticeCauseRuleChanged:
+		return true
+	case NoticeCauseRuleDeleted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NoticeChannelKind.
 const (
 	NoticeChannelKindAlertmanager NoticeChannelKind = "alertmanager"
@@ -422,6 +443,7 @@ const (
 	NoticeKindOpened    NoticeKind = "opened"
 	NoticeKindRecovered NoticeKind = "recovered"
 	NoticeKindReminder  NoticeKind = "reminder"
+	NoticeKindWithdrawn NoticeKind = "withdrawn"
 )
 
 // Valid indicates whether the value is a known member of the NoticeKind enum.
@@ -432,6 +454,8 @@ func (e NoticeKind) Valid() bool {
 	case NoticeKindRecovered:
 		return true
 	case NoticeKindReminder:
+		return true
+	case NoticeKindWithdrawn:
 		return true
 	default:
 		return false
@@ -1854,6 +1878,9 @@ type Notice struct {
 	// Attempts How often it was sent.
 	Attempts int32 `json:"attempts"`
 
+	// Cause Why an episode ended that is not known to have recovered.
+	Cause *NoticeCause `json:"cause,omitempty"`
+
 	// ClosedAt When it ended; absent: it goes on.
 	ClosedAt  *time.Time `json:"closedAt,omitempty"`
 	CreatedAt time.Time  `json:"createdAt"`
@@ -1880,7 +1907,7 @@ type Notice struct {
 	// ID What receivers know it by, however often it is sent: webhook-id.
 	ID string `json:"id"`
 
-	// Kind What a notice says of its episode.
+	// Kind What a notice says of its episode: that it began, goes on, is over, or ended though nobody knows whether it is over.
 	Kind NoticeKind `json:"kind"`
 
 	// NextAttemptAt When it is sent or sent again.
@@ -1899,6 +1926,9 @@ type Notice struct {
 	// StatusCode That the receiver last answered with.
 	StatusCode *int32 `json:"statusCode,omitempty"`
 }
+
+// NoticeCause Why an episode ended that is not known to have recovered.
+type NoticeCause string
 
 // NoticeChannel Where notices go. `webhook` is a POST of JSON, signed by Standard Webhooks under the tenant's signing keys; `slack` a message that Slack
 // and those that understand its incoming webhooks show; `email` goes by the mail server of the installation; `alertmanager` to the
@@ -1952,7 +1982,7 @@ type NoticeDetail struct {
 // it; a pause that no person asked for, by the target, the planner or a configuration that cannot be used; a suggestion of the planner that waits.
 type NoticeEvent string
 
-// NoticeKind What a notice says of its episode.
+// NoticeKind What a notice says of its episode: that it began, goes on, is over, or ended though nobody knows whether it is over.
 type NoticeKind string
 
 // NoticeList defines model for NoticeList.

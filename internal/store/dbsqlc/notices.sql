@@ -53,10 +53,18 @@ WHERE tenant_id = sqlc.arg('tenant_id')
   AND (channel ->> 'urlSecret' = sqlc.arg('secret')::text OR channel ->> 'tokenSecret' = sqlc.arg('secret')::text)
 ORDER BY name;
 
+-- name: NoticeCountNaming :one
+-- How many notices wait to be sent where their rule went, by a channel that needs a secret.
+SELECT count(*)
+FROM notices
+WHERE tenant_id = sqlc.arg('tenant_id')
+  AND state = 'waiting'
+  AND (channel ->> 'urlSecret' = sqlc.arg('secret')::text OR channel ->> 'tokenSecret' = sqlc.arg('secret')::text);
+
 -- name: NoticeRuleDelete :execrows
 DELETE FROM notice_rules WHERE id = sqlc.arg('id') AND tenant_id = sqlc.arg('tenant_id');
 
--- name: NoticeRuleEnd :exec
+-- name: NoticeRuleEnd :many
 -- Ends the open episodes of a rule that is gone or says something else now, and what of them nobody was told of yet. Episodes are locked in
 -- the order in which finishes lock them; see NoticeClose.
 WITH open AS (
@@ -71,12 +79,66 @@ WITH open AS (
         FROM open
         WHERE ep.id = open.id
         RETURNING ep.id
+), muted AS (
+    UPDATE notices n
+        SET state = 'muted', ended_at = sqlc.arg('now'), error = 'the rule was changed or deleted before it was sent', claim_token = claim_token + 1
+        FROM ended
+        WHERE n.episode_id = ended.id
+          AND n.state = 'waiting'
 )
+SELECT id FROM ended;
+
+-- name: NoticeWithdraw :exec
+-- Writes the last notice of episodes that ended without one, where something of them may have arrived. It must be a statement after the one
+-- that muted what waited: what that one muted first was claimed if its token is above 1. Who claimed it may still be sending it until its
+-- lock is over, and the end must not arrive before the begin.
+INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error, cause)
+SELECT audit_log_id(sqlc.arg('now')), ep.tenant_id, ep.id, 'withdrawn', 0, sqlc.arg('now'),
+       greatest(sqlc.arg('now')::timestamptz, least(told.sending_until, sqlc.arg('now')::timestamptz + sqlc.arg('lock_ms')::bigint * interval '1 ms')),
+       'waiting', 0, 0, false, '', sqlc.arg('cause')::text
+FROM notice_episodes ep
+         CROSS JOIN LATERAL (SELECT count(*) AS notices,
+                                    coalesce(max(n.due_at) FILTER (WHERE n.state = 'muted'), sqlc.arg('now')) AS sending_until
+                             FROM notices n
+                             WHERE n.episode_id = ep.id
+                               AND (n.state <> 'muted' OR n.claim_token > 1)) told
+WHERE ep.id = ANY (sqlc.arg('ids')::uuid[])
+  AND told.notices > 0
+ORDER BY ep.id;
+
+-- name: NoticeKeepChannel :exec
+-- Lets ends of what a rule told go where it was told, because the rule is gone or goes elsewhere from now on; those that were given up, too,
+-- since they can be sent again.
 UPDATE notices n
-SET state = 'muted', ended_at = sqlc.arg('now'), error = 'the rule was changed or deleted before it was sent', claim_token = claim_token + 1
-FROM ended
-WHERE n.episode_id = ended.id
-  AND n.state = 'waiting';
+SET channel = sqlc.arg('channel')
+FROM notice_episodes ep
+WHERE n.tenant_id = sqlc.arg('tenant_id')
+  AND n.state IN ('waiting', 'dead')
+  AND n.kind IN ('recovered', 'withdrawn')
+  AND n.channel IS NULL
+  AND ep.id = n.episode_id
+  AND ep.rule_id = sqlc.arg('rule_id');
+
+-- name: NoticeMove :exec
+-- Opens again what was ended because its rule goes elsewhere from now on, and writes the notice of it: a moment after the old receiver is
+-- told, which may be the new one under another address.
+WITH moved AS (
+    INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
+    SELECT audit_log_id(sqlc.arg('now')), old.tenant_id, r.id, r.name, old.endpoint_id, old.event, old.opened_at, old.detail,
+           CASE WHEN r.remind_ms > 0 THEN sqlc.arg('now')::timestamptz + r.remind_ms * interval '1 ms' ELSE 'infinity' END, 0
+    FROM notice_episodes old
+             JOIN notice_rules r ON r.id = old.rule_id
+    WHERE old.id = ANY (sqlc.arg('ids')::uuid[])
+    ORDER BY old.endpoint_id
+    ON CONFLICT (endpoint_id, rule_id) WHERE closed_at IS NULL DO NOTHING
+    RETURNING id, tenant_id, endpoint_id
+)
+INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error)
+SELECT audit_log_id(sqlc.arg('now')), moved.tenant_id, moved.id, 'opened', 0, sqlc.arg('now'),
+       greatest(sqlc.arg('now'), last.due_at) + interval '5 s', 'waiting', 0, 0, false, ''
+FROM moved
+         JOIN notice_episodes old ON old.id = ANY (sqlc.arg('ids')::uuid[]) AND old.endpoint_id = moved.endpoint_id
+         LEFT JOIN notices last ON last.episode_id = old.id AND last.kind = 'withdrawn';
 
 -- name: NoticeOpen :exec
 -- Opens an episode, and writes the notice of it, for every rule that is about one of these events of endpoints, where none is open. Who
@@ -189,8 +251,9 @@ LIMIT sqlc.arg('max_rows');
 
 -- name: NoticeSettled :many
 -- Open episodes that nothing keeps open any more though no run ended them: somebody reset the failures, resumed, decided or archived, or
--- the rule is gone. Those of an archived endpoint or of a rule that is gone end without a notice.
-SELECT ep.id, ep.endpoint_id, ep.event, (s.endpoint_id IS NULL OR r.id IS NULL OR NOT r.enabled)::boolean AS silent
+-- the rule is gone. Those of an archived endpoint or of a rule that is gone did not recover.
+SELECT ep.id, ep.endpoint_id, ep.event, (s.endpoint_id IS NULL OR r.id IS NULL OR NOT r.enabled)::boolean AS silent,
+       (s.endpoint_id IS NULL)::boolean AS archived, coalesce(r.recovery, false)::boolean AS recovery, coalesce(r.channel ->> 'kind', '')::text AS channel_kind
 FROM notice_episodes ep
          LEFT JOIN schedules s ON s.endpoint_id = ep.endpoint_id
          LEFT JOIN notice_rules r ON r.id = ep.rule_id
@@ -204,8 +267,8 @@ WHERE ep.closed_at IS NULL
 ORDER BY ep.id
 LIMIT sqlc.arg('max_rows');
 
--- name: NoticeCloseSilently :exec
--- Closes episodes of which nobody is told any more. In the same order.
+-- name: NoticeCloseSilently :many
+-- Closes episodes of which nobody is told any more, and returns those that nobody closed before. In the same order.
 WITH open AS (
     SELECT o.id
     FROM notice_episodes o
@@ -218,12 +281,14 @@ WITH open AS (
         FROM open
         WHERE ep.id = open.id
         RETURNING ep.id
+), muted AS (
+    UPDATE notices n
+        SET state = 'muted', ended_at = sqlc.arg('now'), error = 'the endpoint or the rule is gone', claim_token = claim_token + 1
+        FROM closed
+        WHERE n.episode_id = closed.id
+          AND n.state = 'waiting'
 )
-UPDATE notices n
-SET state = 'muted', ended_at = sqlc.arg('now'), error = 'the endpoint or the rule is gone', claim_token = claim_token + 1
-FROM closed
-WHERE n.episode_id = closed.id
-  AND n.state = 'waiting';
+SELECT id FROM closed;
 
 -- name: NoticeRemind :execrows
 -- Writes the reminders that are due. One whose notice before it has not gone out yet waits for that. It waits for nobody: an episode that a
@@ -287,12 +352,12 @@ RETURNING n.id, n.claim_token;
 
 -- name: NoticeListClaimed :many
 -- What is to be told, and by which rule. A maintenance window that holds it is told by its end. Of an episode whose begin nobody was told,
--- nobody is told anything else.
-SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_token, n.held,
+-- nobody is told anything else; a last notice is written only of one that somebody may have been told of.
+SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_token, n.held, n.cause, n.channel AS own_channel,
        ep.id AS episode_id, ep.rule_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail,
        e.name AS endpoint_name, e.labels AS endpoint_labels, t.secrets_version,
        r.channel, r.remind_ms,
-       (n.kind <> 'opened' AND EXISTS (SELECT 1
+       (n.kind NOT IN ('opened', 'withdrawn') AND EXISTS (SELECT 1
                                        FROM notices o
                                        WHERE o.episode_id = n.episode_id AND o.kind = 'opened' AND o.state = 'muted' AND o.attempts = 0))::boolean AS untold,
        coalesce((SELECT max(w.ends_at)
@@ -329,7 +394,7 @@ WHERE id = sqlc.arg('id')
   AND state = 'waiting';
 
 -- name: NoticeList :many
-SELECT n.id, n.kind, n.number, n.created_at, n.due_at, n.state, n.attempts, n.held, n.ended_at, n.status_code, n.error,
+SELECT n.id, n.kind, n.number, n.created_at, n.due_at, n.state, n.attempts, n.held, n.ended_at, n.status_code, n.error, n.cause,
        ep.id AS episode_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail, e.name AS endpoint_name
 FROM notices n
          JOIN notice_episodes ep ON ep.id = n.episode_id
@@ -343,7 +408,7 @@ ORDER BY n.id DESC
 LIMIT sqlc.arg('max_rows');
 
 -- name: NoticeGet :one
-SELECT n.id, n.kind, n.number, n.created_at, n.due_at, n.state, n.attempts, n.held, n.ended_at, n.status_code, n.error,
+SELECT n.id, n.kind, n.number, n.created_at, n.due_at, n.state, n.attempts, n.held, n.ended_at, n.status_code, n.error, n.cause,
        ep.id AS episode_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail, e.name AS endpoint_name
 FROM notices n
          JOIN notice_episodes ep ON ep.id = n.episode_id

@@ -183,36 +183,74 @@ func (q *Queries) NoticeClose(ctx context.Context, db DBTX, arg NoticeCloseParam
 	return err
 }
 
-const noticeCloseSilently = `-- name: NoticeCloseSilently :exec
+const noticeCloseSilently = `-- name: NoticeCloseSilently :many
 WITH open AS (
     SELECT o.id
     FROM notice_episodes o
-    WHERE o.id = ANY ($2::uuid[]) AND o.closed_at IS NULL
+    WHERE o.id = ANY ($1::uuid[]) AND o.closed_at IS NULL
     ORDER BY o.id
     FOR UPDATE
 ), closed AS (
     UPDATE notice_episodes ep
-        SET closed_at = greatest($1::timestamptz, ep.opened_at)
+        SET closed_at = greatest($2::timestamptz, ep.opened_at)
         FROM open
         WHERE ep.id = open.id
         RETURNING ep.id
+), muted AS (
+    UPDATE notices n
+        SET state = 'muted', ended_at = $2, error = 'the endpoint or the rule is gone', claim_token = claim_token + 1
+        FROM closed
+        WHERE n.episode_id = closed.id
+          AND n.state = 'waiting'
 )
-UPDATE notices n
-SET state = 'muted', ended_at = $1, error = 'the endpoint or the rule is gone', claim_token = claim_token + 1
-FROM closed
-WHERE n.episode_id = closed.id
-  AND n.state = 'waiting'
+SELECT id FROM closed
 `
 
 type NoticeCloseSilentlyParams struct {
-	Now *time.Time
 	Ids []UUID
+	Now time.Time
 }
 
-// Closes episodes of which nobody is told any more. In the same order.
-func (q *Queries) NoticeCloseSilently(ctx context.Context, db DBTX, arg NoticeCloseSilentlyParams) error {
-	_, err := db.Exec(ctx, noticeCloseSilently, arg.Now, arg.Ids)
-	return err
+// Closes episodes of which nobody is told any more, and returns those that nobody closed before. In the same order.
+func (q *Queries) NoticeCloseSilently(ctx context.Context, db DBTX, arg NoticeCloseSilentlyParams) ([]UUID, error) {
+	rows, err := db.Query(ctx, noticeCloseSilently, arg.Ids, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UUID
+	for rows.Next() {
+		var id UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const noticeCountNaming = `-- name: NoticeCountNaming :one
+SELECT count(*)
+FROM notices
+WHERE tenant_id = $1
+  AND state = 'waiting'
+  AND (channel ->> 'urlSecret' = $2::text OR channel ->> 'tokenSecret' = $2::text)
+`
+
+type NoticeCountNamingParams struct {
+	TenantID UUID
+	Secret   string
+}
+
+// How many notices wait to be sent where their rule went, by a channel that needs a secret.
+func (q *Queries) NoticeCountNaming(ctx context.Context, db DBTX, arg NoticeCountNamingParams) (int64, error) {
+	row := db.QueryRow(ctx, noticeCountNaming, arg.TenantID, arg.Secret)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const noticeEnd = `-- name: NoticeEnd :execrows
@@ -305,7 +343,7 @@ func (q *Queries) NoticeForget(ctx context.Context, db DBTX, arg NoticeForgetPar
 }
 
 const noticeGet = `-- name: NoticeGet :one
-SELECT n.id, n.kind, n.number, n.created_at, n.due_at, n.state, n.attempts, n.held, n.ended_at, n.status_code, n.error,
+SELECT n.id, n.kind, n.number, n.created_at, n.due_at, n.state, n.attempts, n.held, n.ended_at, n.status_code, n.error, n.cause,
        ep.id AS episode_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail, e.name AS endpoint_name
 FROM notices n
          JOIN notice_episodes ep ON ep.id = n.episode_id
@@ -331,6 +369,7 @@ type NoticeGetRow struct {
 	EndedAt      *time.Time
 	StatusCode   *int32
 	Error        string
+	Cause        *string
 	EpisodeID    UUID
 	Rule         string
 	Event        string
@@ -356,6 +395,7 @@ func (q *Queries) NoticeGet(ctx context.Context, db DBTX, arg NoticeGetParams) (
 		&i.EndedAt,
 		&i.StatusCode,
 		&i.Error,
+		&i.Cause,
 		&i.EpisodeID,
 		&i.Rule,
 		&i.Event,
@@ -368,8 +408,33 @@ func (q *Queries) NoticeGet(ctx context.Context, db DBTX, arg NoticeGetParams) (
 	return i, err
 }
 
+const noticeKeepChannel = `-- name: NoticeKeepChannel :exec
+UPDATE notices n
+SET channel = $1
+FROM notice_episodes ep
+WHERE n.tenant_id = $2
+  AND n.state IN ('waiting', 'dead')
+  AND n.kind IN ('recovered', 'withdrawn')
+  AND n.channel IS NULL
+  AND ep.id = n.episode_id
+  AND ep.rule_id = $3
+`
+
+type NoticeKeepChannelParams struct {
+	Channel  json.RawMessage
+	TenantID UUID
+	RuleID   UUID
+}
+
+// Lets ends of what a rule told go where it was told, because the rule is gone or goes elsewhere from now on; those that were given up, too,
+// since they can be sent again.
+func (q *Queries) NoticeKeepChannel(ctx context.Context, db DBTX, arg NoticeKeepChannelParams) error {
+	_, err := db.Exec(ctx, noticeKeepChannel, arg.Channel, arg.TenantID, arg.RuleID)
+	return err
+}
+
 const noticeList = `-- name: NoticeList :many
-SELECT n.id, n.kind, n.number, n.created_at, n.due_at, n.state, n.attempts, n.held, n.ended_at, n.status_code, n.error,
+SELECT n.id, n.kind, n.number, n.created_at, n.due_at, n.state, n.attempts, n.held, n.ended_at, n.status_code, n.error, n.cause,
        ep.id AS episode_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail, e.name AS endpoint_name
 FROM notices n
          JOIN notice_episodes ep ON ep.id = n.episode_id
@@ -404,6 +469,7 @@ type NoticeListRow struct {
 	EndedAt      *time.Time
 	StatusCode   *int32
 	Error        string
+	Cause        *string
 	EpisodeID    UUID
 	Rule         string
 	Event        string
@@ -442,6 +508,7 @@ func (q *Queries) NoticeList(ctx context.Context, db DBTX, arg NoticeListParams)
 			&i.EndedAt,
 			&i.StatusCode,
 			&i.Error,
+			&i.Cause,
 			&i.EpisodeID,
 			&i.Rule,
 			&i.Event,
@@ -462,11 +529,11 @@ func (q *Queries) NoticeList(ctx context.Context, db DBTX, arg NoticeListParams)
 }
 
 const noticeListClaimed = `-- name: NoticeListClaimed :many
-SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_token, n.held,
+SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_token, n.held, n.cause, n.channel AS own_channel,
        ep.id AS episode_id, ep.rule_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail,
        e.name AS endpoint_name, e.labels AS endpoint_labels, t.secrets_version,
        r.channel, r.remind_ms,
-       (n.kind <> 'opened' AND EXISTS (SELECT 1
+       (n.kind NOT IN ('opened', 'withdrawn') AND EXISTS (SELECT 1
                                        FROM notices o
                                        WHERE o.episode_id = n.episode_id AND o.kind = 'opened' AND o.state = 'muted' AND o.attempts = 0))::boolean AS untold,
        coalesce((SELECT max(w.ends_at)
@@ -499,6 +566,8 @@ type NoticeListClaimedRow struct {
 	Attempts       int32
 	ClaimToken     int64
 	Held           bool
+	Cause          *string
+	OwnChannel     json.RawMessage
 	EpisodeID      UUID
 	RuleID         UUID
 	Rule           string
@@ -517,7 +586,7 @@ type NoticeListClaimedRow struct {
 }
 
 // What is to be told, and by which rule. A maintenance window that holds it is told by its end. Of an episode whose begin nobody was told,
-// nobody is told anything else.
+// nobody is told anything else; a last notice is written only of one that somebody may have been told of.
 func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeListClaimedParams) ([]NoticeListClaimedRow, error) {
 	rows, err := db.Query(ctx, noticeListClaimed, arg.Now, arg.Ids)
 	if err != nil {
@@ -536,6 +605,8 @@ func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeList
 			&i.Attempts,
 			&i.ClaimToken,
 			&i.Held,
+			&i.Cause,
+			&i.OwnChannel,
 			&i.EpisodeID,
 			&i.RuleID,
 			&i.Rule,
@@ -560,6 +631,38 @@ func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeList
 		return nil, err
 	}
 	return items, nil
+}
+
+const noticeMove = `-- name: NoticeMove :exec
+WITH moved AS (
+    INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
+    SELECT audit_log_id($1), old.tenant_id, r.id, r.name, old.endpoint_id, old.event, old.opened_at, old.detail,
+           CASE WHEN r.remind_ms > 0 THEN $1::timestamptz + r.remind_ms * interval '1 ms' ELSE 'infinity' END, 0
+    FROM notice_episodes old
+             JOIN notice_rules r ON r.id = old.rule_id
+    WHERE old.id = ANY ($2::uuid[])
+    ORDER BY old.endpoint_id
+    ON CONFLICT (endpoint_id, rule_id) WHERE closed_at IS NULL DO NOTHING
+    RETURNING id, tenant_id, endpoint_id
+)
+INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error)
+SELECT audit_log_id($1), moved.tenant_id, moved.id, 'opened', 0, $1,
+       greatest($1, last.due_at) + interval '5 s', 'waiting', 0, 0, false, ''
+FROM moved
+         JOIN notice_episodes old ON old.id = ANY ($2::uuid[]) AND old.endpoint_id = moved.endpoint_id
+         LEFT JOIN notices last ON last.episode_id = old.id AND last.kind = 'withdrawn'
+`
+
+type NoticeMoveParams struct {
+	Now time.Time
+	Ids []UUID
+}
+
+// Opens again what was ended because its rule goes elsewhere from now on, and writes the notice of it: a moment after the old receiver is
+// told, which may be the new one under another address.
+func (q *Queries) NoticeMove(ctx context.Context, db DBTX, arg NoticeMoveParams) error {
+	_, err := db.Exec(ctx, noticeMove, arg.Now, arg.Ids)
+	return err
 }
 
 const noticeOpen = `-- name: NoticeOpen :exec
@@ -804,37 +907,54 @@ func (q *Queries) NoticeRuleDelete(ctx context.Context, db DBTX, arg NoticeRuleD
 	return result.RowsAffected(), nil
 }
 
-const noticeRuleEnd = `-- name: NoticeRuleEnd :exec
+const noticeRuleEnd = `-- name: NoticeRuleEnd :many
 WITH open AS (
     SELECT o.id
     FROM notice_episodes o
-    WHERE o.rule_id = $2 AND o.closed_at IS NULL
+    WHERE o.rule_id = $1 AND o.closed_at IS NULL
     ORDER BY o.id
     FOR UPDATE
 ), ended AS (
     UPDATE notice_episodes ep
-        SET closed_at = greatest($1::timestamptz, ep.opened_at)
+        SET closed_at = greatest($2::timestamptz, ep.opened_at)
         FROM open
         WHERE ep.id = open.id
         RETURNING ep.id
+), muted AS (
+    UPDATE notices n
+        SET state = 'muted', ended_at = $2, error = 'the rule was changed or deleted before it was sent', claim_token = claim_token + 1
+        FROM ended
+        WHERE n.episode_id = ended.id
+          AND n.state = 'waiting'
 )
-UPDATE notices n
-SET state = 'muted', ended_at = $1, error = 'the rule was changed or deleted before it was sent', claim_token = claim_token + 1
-FROM ended
-WHERE n.episode_id = ended.id
-  AND n.state = 'waiting'
+SELECT id FROM ended
 `
 
 type NoticeRuleEndParams struct {
-	Now    *time.Time
 	RuleID UUID
+	Now    time.Time
 }
 
 // Ends the open episodes of a rule that is gone or says something else now, and what of them nobody was told of yet. Episodes are locked in
 // the order in which finishes lock them; see NoticeClose.
-func (q *Queries) NoticeRuleEnd(ctx context.Context, db DBTX, arg NoticeRuleEndParams) error {
-	_, err := db.Exec(ctx, noticeRuleEnd, arg.Now, arg.RuleID)
-	return err
+func (q *Queries) NoticeRuleEnd(ctx context.Context, db DBTX, arg NoticeRuleEndParams) ([]UUID, error) {
+	rows, err := db.Query(ctx, noticeRuleEnd, arg.RuleID, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UUID
+	for rows.Next() {
+		var id UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const noticeRuleGet = `-- name: NoticeRuleGet :one
@@ -1086,7 +1206,8 @@ func (q *Queries) NoticeRulePut(ctx context.Context, db DBTX, arg NoticeRulePutP
 }
 
 const noticeSettled = `-- name: NoticeSettled :many
-SELECT ep.id, ep.endpoint_id, ep.event, (s.endpoint_id IS NULL OR r.id IS NULL OR NOT r.enabled)::boolean AS silent
+SELECT ep.id, ep.endpoint_id, ep.event, (s.endpoint_id IS NULL OR r.id IS NULL OR NOT r.enabled)::boolean AS silent,
+       (s.endpoint_id IS NULL)::boolean AS archived, coalesce(r.recovery, false)::boolean AS recovery, coalesce(r.channel ->> 'kind', '')::text AS channel_kind
 FROM notice_episodes ep
          LEFT JOIN schedules s ON s.endpoint_id = ep.endpoint_id
          LEFT JOIN notice_rules r ON r.id = ep.rule_id
@@ -1107,14 +1228,17 @@ type NoticeSettledParams struct {
 }
 
 type NoticeSettledRow struct {
-	ID         UUID
-	EndpointID UUID
-	Event      string
-	Silent     bool
+	ID          UUID
+	EndpointID  UUID
+	Event       string
+	Silent      bool
+	Archived    bool
+	Recovery    bool
+	ChannelKind string
 }
 
 // Open episodes that nothing keeps open any more though no run ended them: somebody reset the failures, resumed, decided or archived, or
-// the rule is gone. Those of an archived endpoint or of a rule that is gone end without a notice.
+// the rule is gone. Those of an archived endpoint or of a rule that is gone did not recover.
 func (q *Queries) NoticeSettled(ctx context.Context, db DBTX, arg NoticeSettledParams) ([]NoticeSettledRow, error) {
 	rows, err := db.Query(ctx, noticeSettled, arg.Now, arg.MaxRows)
 	if err != nil {
@@ -1129,6 +1253,9 @@ func (q *Queries) NoticeSettled(ctx context.Context, db DBTX, arg NoticeSettledP
 			&i.EndpointID,
 			&i.Event,
 			&i.Silent,
+			&i.Archived,
+			&i.Recovery,
+			&i.ChannelKind,
 		); err != nil {
 			return nil, err
 		}
@@ -1247,6 +1374,42 @@ func (q *Queries) NoticeWatchHold(ctx context.Context, db DBTX) (bool, error) {
 	var anything bool
 	err := row.Scan(&anything)
 	return anything, err
+}
+
+const noticeWithdraw = `-- name: NoticeWithdraw :exec
+INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error, cause)
+SELECT audit_log_id($1), ep.tenant_id, ep.id, 'withdrawn', 0, $1,
+       greatest($1::timestamptz, least(told.sending_until, $1::timestamptz + $2::bigint * interval '1 ms')),
+       'waiting', 0, 0, false, '', $3::text
+FROM notice_episodes ep
+         CROSS JOIN LATERAL (SELECT count(*) AS notices,
+                                    coalesce(max(n.due_at) FILTER (WHERE n.state = 'muted'), $1) AS sending_until
+                             FROM notices n
+                             WHERE n.episode_id = ep.id
+                               AND (n.state <> 'muted' OR n.claim_token > 1)) told
+WHERE ep.id = ANY ($4::uuid[])
+  AND told.notices > 0
+ORDER BY ep.id
+`
+
+type NoticeWithdrawParams struct {
+	Now    time.Time
+	LockMs int64
+	Cause  string
+	Ids    []UUID
+}
+
+// Writes the last notice of episodes that ended without one, where something of them may have arrived. It must be a statement after the one
+// that muted what waited: what that one muted first was claimed if its token is above 1. Who claimed it may still be sending it until its
+// lock is over, and the end must not arrive before the begin.
+func (q *Queries) NoticeWithdraw(ctx context.Context, db DBTX, arg NoticeWithdrawParams) error {
+	_, err := db.Exec(ctx, noticeWithdraw,
+		arg.Now,
+		arg.LockMs,
+		arg.Cause,
+		arg.Ids,
+	)
+	return err
 }
 
 const windowCount = `-- name: WindowCount :one

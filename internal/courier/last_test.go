@@ -1,0 +1,130 @@
+package courier_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/notices"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
+)
+
+// TestAnAlertIsClosedWhereItWasOpened deletes the rule of an alert that is open, and lets another one go elsewhere.
+func TestAnAlertIsClosedWhereItWasOpened(t *testing.T) {
+	t.Parallel()
+	type act = func(*testing.T, *bundle, *receiver)
+	for name, c := range map[string]struct {
+		act  act
+		want string // of the summary
+		news int    // that the other receiver hears
+	}{
+		"Deleted": {act: func(t *testing.T, b *bundle, _ *receiver) {
+			t.Helper()
+			require.NoError(t, b.notices.DeleteRule(t.Context(), b.by, "all"))
+		}, want: "the notice rule was deleted"},
+		"Moved": {act: func(t *testing.T, b *bundle, other *receiver) {
+			t.Helper()
+			_, _, err := b.notices.PutRule(t.Context(), b.by, "all", notices.Spec{
+				Event: notices.Failures, Failures: 3, Recovery: true, Enabled: true, Channel: notices.Channel{Kind: notices.Slack, URL: other.URL},
+			})
+			require.NoError(t, err)
+		}, want: "the notice rule was changed", news: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			manager, other := receive(t), receive(t)
+			_, _, err := b.secrets.Put(t.Context(), b.by, secrets.Request{Name: "token", Value: secrets.NewText("t0ken")})
+			require.NoError(t, err)
+			b.happen(t, notices.Channel{Kind: notices.Alertmanager, URL: manager.URL, TokenSecret: "token"})
+			b.deliver(t, b.notices)
+			b.awaitState(t, "opened", "delivered")
+
+			c.act(t, b, other)
+			b.awaitState(t, "withdrawn", "delivered")
+
+			got := manager.all()
+			require.Len(t, got, 2)
+			require.Equal(t, "Bearer t0ken", got[1].header.Get("Authorization"))
+			var alerts [2][]struct {
+				Labels, Annotations map[string]string
+				EndsAt              time.Time
+			}
+			for i := range got {
+				require.NoError(t, json.Unmarshal(got[i].body, &alerts[i]))
+			}
+			require.Equal(t, alerts[0][0].Labels, alerts[1][0].Labels, "an alert is known by its labels")
+			require.False(t, alerts[1][0].EndsAt.After(time.Now()), "it is over")
+			require.Equal(t, `"Shop <!channel> & co" is watched no longer after 1m: `+c.want, withoutSeconds(alerts[1][0].Annotations["summary"]))
+			require.Contains(t, alerts[1][0].Annotations["description"], "whether it recovered is not known")
+			require.Eventually(t, func() bool { return len(other.all()) == c.news }, patience, 20*time.Millisecond)
+		})
+	}
+}
+
+var seconds = regexp.MustCompile(`1m[0-9]*s?:`)
+
+// withoutSeconds leaves out of a summary how slow the test is.
+func withoutSeconds(summary string) string { return seconds.ReplaceAllString(summary, "1m:") }
+
+// TestAWebhookIsToldWhyNobodyLooksAnyMore reads what it gets.
+func TestAWebhookIsToldWhyNobodyLooksAnyMore(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, _, err := b.signing.Create(t.Context(), b.by, signing.Request{})
+	require.NoError(t, err)
+	hooks := receive(t)
+	b.happen(t, notices.Channel{Kind: notices.Webhook, URL: hooks.URL})
+	b.deliver(t, b.notices)
+	b.awaitState(t, "opened", "delivered")
+	require.NoError(t, b.notices.DeleteRule(t.Context(), b.by, "all"))
+	b.awaitState(t, "withdrawn", "delivered")
+
+	got := hooks.all()
+	require.Len(t, got, 2)
+	var first, last struct {
+		Type string
+		Data struct{ EpisodeID, ClosedAt, Cause string }
+	}
+	require.NoError(t, json.Unmarshal(got[0].body, &first))
+	require.NoError(t, json.Unmarshal(got[1].body, &last))
+	require.Equal(t, "notice.withdrawn", last.Type)
+	require.Equal(t, "rule_deleted", last.Data.Cause)
+	require.NotEmpty(t, last.Data.ClosedAt)
+	require.Equal(t, first.Data.EpisodeID, last.Data.EpisodeID)
+	require.Empty(t, first.Data.Cause)
+}
+
+// TestALastNoticeWithoutItsSecretSaysWhatIsMissing deletes the secret by force, and puts it back.
+func TestALastNoticeWithoutItsSecretSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	put := func() {
+		_, _, err := b.secrets.Put(t.Context(), b.by, secrets.Request{Name: "token", Value: secrets.NewText("t0ken")})
+		require.NoError(t, err)
+	}
+	put()
+	manager := receive(t, http.StatusOK)
+	b.happen(t, notices.Channel{Kind: notices.Alertmanager, URL: manager.URL, TokenSecret: "token"})
+	b.exec(t, "UPDATE notices SET state = 'delivered', ended_at = now(), claim_token = 2, attempts = 1")
+	require.NoError(t, b.notices.DeleteRule(t.Context(), b.by, "all"))
+	require.NoError(t, b.secrets.Delete(t.Context(), b.by, "token", true))
+	b.exec(t, "UPDATE notices SET attempts = $1 WHERE state = 'waiting'", notices.MaxAttempts-1)
+	b.deliver(t, b.notices)
+	b.awaitState(t, "withdrawn", "dead")
+	list, err := b.notices.ListNotices(t.Context(), notices.Filter{TenantID: b.by.TenantID, State: notices.Dead, Limit: 10})
+	require.NoError(t, err)
+	require.Contains(t, list[0].Error, `secret "token": there is no such secret`)
+	require.Equal(t, notices.RuleDeleted, list[0].Cause)
+
+	put()
+	_, err = b.notices.RetryNotice(t.Context(), b.by, list[0].ID)
+	require.NoError(t, err)
+	b.awaitState(t, "withdrawn", "delivered")
+	require.Len(t, manager.all(), 1)
+}

@@ -1,0 +1,273 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/notices"
+	"rubato/internal/secrets"
+	"rubato/internal/store"
+)
+
+func alertmanager(host string) notices.Channel {
+	return notices.Channel{Kind: notices.Alertmanager, URL: "http://" + host + ".example"}
+}
+
+// failing is a rule of the first failure of any endpoint, to an Alertmanager.
+func failing(s *notices.Spec) { s.Failures, s.Channel = 1, alertmanager("old") }
+
+// changed is failing with another edit after it.
+func changed(edit func(*notices.Spec)) func(*notices.Spec) {
+	return func(s *notices.Spec) { failing(s); edit(s) }
+}
+
+// claimOne claims the one notice that is due.
+func claimOne(t *testing.T, keeper *store.Notices) *notices.Parcel {
+	t.Helper()
+	claimed, err := keeper.Claim(t.Context(), room(10), notices.Lock)
+	require.NoError(t, err)
+	require.Len(t, claimed, 1)
+	return claimed[0]
+}
+
+// deliverOne claims it and has it delivered.
+func deliverOne(t *testing.T, keeper *store.Notices) *notices.Parcel {
+	t.Helper()
+	p := claimOne(t, keeper)
+	ended, err := keeper.End(t.Context(), p, notices.Delivered, notices.Result{StatusCode: 200})
+	require.NoError(t, err)
+	require.True(t, ended)
+	return p
+}
+
+// opened has an episode of the rule that failing is, whose begin was delivered.
+func (b *bundle) opened(t *testing.T, edit func(*notices.Spec)) (*store.Notices, endpoints.ID) {
+	t.Helper()
+	b.at(noon())
+	keeper := b.noticed(t, "failing", edit)
+	id := b.register(t, nil).ID
+	b.failOne(t, id)
+	require.Equal(t, notices.Opened, deliverOne(t, keeper).Kind)
+	return keeper, id
+}
+
+// TestWhatAReceiverKeepsIsClosedThroughTheChannelThatOpenedIt ends an episode in every way that is no recovery.
+func TestWhatAReceiverKeepsIsClosedThroughTheChannelThatOpenedIt(t *testing.T) {
+	t.Parallel()
+	put := func(edit func(*notices.Spec)) func(*testing.T, *bundle, *store.Notices, endpoints.ID) {
+		return func(t *testing.T, b *bundle, _ *store.Notices, _ endpoints.ID) {
+			t.Helper()
+			b.noticed(t, "failing", changed(edit))
+		}
+	}
+	for name, c := range map[string]struct {
+		act  func(*testing.T, *bundle, *store.Notices, endpoints.ID)
+		want notices.Cause
+	}{
+		"Deleted": {func(t *testing.T, _ *bundle, keeper *store.Notices, _ endpoints.ID) {
+			t.Helper()
+			require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+		}, notices.RuleDeleted},
+		"Disabled":       {put(func(s *notices.Spec) { s.Enabled = false }), notices.RuleChanged},
+		"OtherEvent":     {put(func(s *notices.Spec) { s.Event, s.Failures = notices.Lost, 0 }), notices.RuleChanged},
+		"OtherThreshold": {put(func(s *notices.Spec) { s.Failures = 9 }), notices.RuleChanged},
+		"OtherEndpoints": {put(func(s *notices.Spec) { s.Scope.Labels = map[string]string{"team": "bank"} }), notices.RuleChanged},
+		"AllAtOnce": {put(func(s *notices.Spec) {
+			s.Enabled, s.Channel = false, notices.Channel{Kind: notices.Slack, URL: "http://chat.example"}
+		}), notices.RuleChanged},
+		"Archived": {func(t *testing.T, b *bundle, keeper *store.Notices, id endpoints.ID) {
+			t.Helper()
+			require.NoError(t, b.service.Archive(t.Context(), tenant, id, 0))
+			require.NoError(t, keeper.Watch(t.Context()))
+		}, notices.EndpointArchived},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			keeper, id := b.opened(t, failing)
+
+			c.act(t, b, keeper, id)
+
+			require.NoError(t, keeper.Watch(t.Context()))
+			require.Equal(t, []string{"opened", "withdrawn"}, b.told(t))
+			last := claimOne(t, keeper)
+			require.Equal(t, notices.Withdrawn, last.Kind)
+			require.Equal(t, c.want, last.Cause)
+			require.Equal(t, alertmanager("old"), last.Channel)
+			require.False(t, last.ClosedAt.IsZero())
+			verdict, _ := last.Judge()
+			require.Equal(t, notices.Send, verdict)
+		})
+	}
+}
+
+// TestWhatGoesOnIsToldWhereARuleGoesNow lets a rule go to another receiver while an endpoint fails.
+func TestWhatGoesOnIsToldWhereARuleGoesNow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	keeper, id := b.opened(t, failing)
+	since := query[time.Time](t, b, "SELECT opened_at FROM notice_episodes")
+	now := b.at(noon().Add(time.Hour))
+
+	b.noticed(t, "failing", changed(func(s *notices.Spec) { s.Channel = alertmanager("new") }))
+
+	last := deliverOne(t, keeper)
+	require.Equal(t, notices.Withdrawn, last.Kind)
+	require.Equal(t, alertmanager("old"), last.Channel)
+	b.at(now.Add(6 * time.Second))
+	first := deliverOne(t, keeper)
+	require.Equal(t, notices.Opened, first.Kind)
+	require.Equal(t, alertmanager("new"), first.Channel)
+	require.True(t, since.Equal(first.OpenedAt), "it fails since then, whoever is told")
+	require.NotEqual(t, last.EpisodeID, first.EpisodeID)
+	b.passOne(t, id)
+	end := deliverOne(t, keeper)
+	require.Equal(t, notices.Recovered, end.Kind)
+	require.Equal(t, alertmanager("new"), end.Channel)
+}
+
+// TestWhatNoReceiverKeepsEndsWithoutAWord has receivers that keep nothing, one that wants no ends, and one that was told nothing.
+func TestWhatNoReceiverKeepsEndsWithoutAWord(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]func(*notices.Spec){
+		"Slack": func(s *notices.Spec) { s.Channel = notices.Channel{Kind: notices.Slack, URL: "http://chat.example"} },
+		"Email": func(s *notices.Spec) { s.Channel = notices.Channel{Kind: notices.Email, To: []string{"a@b.example"}} },
+		"NoEnds": func(s *notices.Spec) {
+			s.Recovery, s.Channel = false, notices.Channel{Kind: notices.Webhook, URL: "http://hooks.example"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			keeper, id := b.opened(t, changed(edit))
+			b.noticed(t, "failing", changed(func(s *notices.Spec) { edit(s); s.Channel.URL += "/other" }))
+			require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM notice_episodes WHERE closed_at IS NULL"), "it goes on")
+			require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+			require.NoError(t, b.service.Archive(t.Context(), tenant, id, 0))
+			require.NoError(t, keeper.Watch(t.Context()))
+			require.Equal(t, []string{"opened"}, b.told(t))
+		})
+	}
+	t.Run("Untold", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.at(noon())
+		keeper := b.noticed(t, "failing", failing)
+		b.failOne(t, b.register(t, nil).ID)
+		require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+		require.Equal(t, []string{"opened"}, b.told(t))
+		require.Equal(t, "muted", query[string](t, b, "SELECT state FROM notices"))
+	})
+	t.Run("SameReceiver", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.put(t, "token", canary)
+		b.opened(t, failing)
+		b.noticed(t, "failing", changed(func(s *notices.Spec) { s.Channel.TokenSecret, s.Remind = "token", time.Hour }))
+		require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM notice_episodes WHERE closed_at IS NULL"))
+		require.Equal(t, []string{"opened"}, b.told(t))
+	})
+}
+
+// TestALastNoticeDoesNotOvertakeTheFirst deletes the rule while a courier sends that the episode began.
+func TestALastNoticeDoesNotOvertakeTheFirst(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	keeper := b.noticed(t, "failing", failing)
+	b.failOne(t, b.register(t, nil).ID)
+	now := b.at(noon().Add(time.Hour))
+	sending := claimOne(t, keeper)
+
+	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+
+	none, err := keeper.Claim(t.Context(), room(10), notices.Lock)
+	require.NoError(t, err)
+	require.Empty(t, none)
+	ended, err := keeper.End(t.Context(), sending, notices.Delivered, notices.Result{StatusCode: 200})
+	require.NoError(t, err)
+	require.False(t, ended, "it is muted, though it may have arrived")
+	b.at(now.Add(notices.Lock + time.Second))
+	last := claimOne(t, keeper)
+	require.Equal(t, notices.Withdrawn, last.Kind)
+	verdict, _ := last.Judge()
+	require.Equal(t, notices.Send, verdict)
+}
+
+// TestALastNoticeWaitsNoLongerThanWhoMaySend deletes the rule of a notice that is to be sent again much later.
+func TestALastNoticeWaitsNoLongerThanWhoMaySend(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon())
+	keeper := b.noticed(t, "failing", failing)
+	b.failOne(t, b.register(t, nil).ID)
+	now := b.at(noon().Add(time.Hour))
+	_, err := keeper.Postpone(t.Context(), claimOne(t, keeper), time.Hour, false, notices.Result{Error: "no answer"})
+	require.NoError(t, err)
+	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+	b.at(now.Add(notices.Lock + time.Second))
+	require.Equal(t, notices.Withdrawn, claimOne(t, keeper).Kind, "what is away may have taken it all the same")
+}
+
+// TestAnEndThatWaitsGoesWhereItsRuleWent lets an episode recover while its receiver is away, before the rule goes.
+func TestAnEndThatWaitsGoesWhereItsRuleWent(t *testing.T) {
+	t.Parallel()
+	for name, act := range map[string]func(*testing.T, *bundle, *store.Notices){
+		"Deleted": func(t *testing.T, _ *bundle, keeper *store.Notices) {
+			t.Helper()
+			require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+		},
+		"Moved": func(t *testing.T, b *bundle, _ *store.Notices) {
+			t.Helper()
+			b.noticed(t, "failing", changed(func(s *notices.Spec) { s.Channel = alertmanager("new") }))
+		},
+	} {
+		for _, state := range []notices.State{notices.Waiting, notices.Dead} {
+			t.Run(name+"/"+string(state), func(t *testing.T) {
+				t.Parallel()
+				b := setup(t)
+				keeper, id := b.opened(t, failing)
+				b.passOne(t, id)
+				if state == notices.Dead {
+					_, err := keeper.End(t.Context(), claimOne(t, keeper), notices.Dead, notices.Result{Error: "away"})
+					require.NoError(t, err)
+				}
+				act(t, b, keeper)
+				if state == notices.Dead {
+					_, err := keeper.RetryNotice(t.Context(), tenant, query[[16]byte](t, b, "SELECT id FROM notices WHERE kind = 'recovered'"))
+					require.NoError(t, err)
+				}
+				end := claimOne(t, keeper)
+				require.Equal(t, notices.Recovered, end.Kind)
+				require.Equal(t, alertmanager("old"), end.Channel)
+				verdict, _ := end.Judge()
+				require.Equal(t, notices.Send, verdict)
+			})
+		}
+	}
+}
+
+// TestASecretThatALastNoticeNeedsIsNotDeletedUnlessByForce deletes the rule, and then at once the secret that it referred to.
+func TestASecretThatALastNoticeNeedsIsNotDeletedUnlessByForce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.put(t, "token", canary)
+	b.put(t, "url", canary)
+	keeper, _ := b.opened(t, changed(func(s *notices.Spec) {
+		s.Channel = notices.Channel{Kind: notices.Alertmanager, URLSecret: "url", TokenSecret: "token"}
+	}))
+	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+	service := secrets.NewService(store.NewSecrets(b.db), nil)
+	for _, name := range []string{"token", "url"} {
+		err := service.Delete(t.Context(), tenant, name, false)
+		require.Equal(t, errs.Conflict, errs.CodeOf(err))
+		require.ErrorContains(t, err, "1 last notice refers to the secret, such as what rubato notices list --state waiting shows")
+	}
+	require.NoError(t, service.Delete(t.Context(), tenant, "url", true))
+	deliverOne(t, keeper)
+	require.NoError(t, service.Delete(t.Context(), tenant, "token", false), "nothing needs it any more")
+}
