@@ -55,6 +55,17 @@ func (b *bundle) opened(t *testing.T, edit func(*notices.Spec)) (*store.Notices,
 	return keeper, id
 }
 
+func deleteRule(t *testing.T, _ *bundle, keeper *store.Notices, _ endpoints.ID) {
+	t.Helper()
+	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+}
+
+func archive(t *testing.T, b *bundle, keeper *store.Notices, id endpoints.ID) {
+	t.Helper()
+	require.NoError(t, b.service.Archive(t.Context(), tenant, id, 0))
+	require.NoError(t, keeper.Watch(t.Context()))
+}
+
 // TestWhatAReceiverKeepsIsClosedThroughTheChannelThatOpenedIt ends an episode in every way that is no recovery.
 func TestWhatAReceiverKeepsIsClosedThroughTheChannelThatOpenedIt(t *testing.T) {
 	t.Parallel()
@@ -68,10 +79,7 @@ func TestWhatAReceiverKeepsIsClosedThroughTheChannelThatOpenedIt(t *testing.T) {
 		act  func(*testing.T, *bundle, *store.Notices, endpoints.ID)
 		want notices.Cause
 	}{
-		"Deleted": {func(t *testing.T, _ *bundle, keeper *store.Notices, _ endpoints.ID) {
-			t.Helper()
-			require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
-		}, notices.RuleDeleted},
+		"Deleted":        {deleteRule, notices.RuleDeleted},
 		"Disabled":       {put(func(s *notices.Spec) { s.Enabled = false }), notices.RuleChanged},
 		"OtherEvent":     {put(func(s *notices.Spec) { s.Event, s.Failures = notices.Lost, 0 }), notices.RuleChanged},
 		"OtherThreshold": {put(func(s *notices.Spec) { s.Failures = 9 }), notices.RuleChanged},
@@ -79,11 +87,11 @@ func TestWhatAReceiverKeepsIsClosedThroughTheChannelThatOpenedIt(t *testing.T) {
 		"AllAtOnce": {put(func(s *notices.Spec) {
 			s.Enabled, s.Channel = false, notices.Channel{Kind: notices.Slack, URL: "http://chat.example"}
 		}), notices.RuleChanged},
-		"Archived": {func(t *testing.T, b *bundle, keeper *store.Notices, id endpoints.ID) {
+		"DisabledMeanwhile": {func(t *testing.T, b *bundle, _ *store.Notices, _ endpoints.ID) {
 			t.Helper()
-			require.NoError(t, b.service.Archive(t.Context(), tenant, id, 0))
-			require.NoError(t, keeper.Watch(t.Context()))
-		}, notices.EndpointArchived},
+			b.exec(t, "UPDATE notice_rules SET enabled = false") // As a finish finds it whose episode the change did not see.
+		}, notices.RuleChanged},
+		"Archived": {archive, notices.EndpointArchived},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,17 +148,18 @@ func TestWhatNoReceiverKeepsEndsWithoutAWord(t *testing.T) {
 			s.Recovery, s.Channel = false, notices.Channel{Kind: notices.Webhook, URL: "http://hooks.example"}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
-			keeper, id := b.opened(t, changed(edit))
-			b.noticed(t, "failing", changed(func(s *notices.Spec) { edit(s); s.Channel.URL += "/other" }))
-			require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM notice_episodes WHERE closed_at IS NULL"), "it goes on")
-			require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
-			require.NoError(t, b.service.Archive(t.Context(), tenant, id, 0))
-			require.NoError(t, keeper.Watch(t.Context()))
-			require.Equal(t, []string{"opened"}, b.told(t))
-		})
+		for how, end := range map[string]func(*testing.T, *bundle, *store.Notices, endpoints.ID){"Deleted": deleteRule, "Archived": archive} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				b := setup(t)
+				keeper, id := b.opened(t, changed(edit))
+				b.noticed(t, "failing", changed(func(s *notices.Spec) { edit(s); s.Channel.URL += "/other" }))
+				require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM notice_episodes WHERE closed_at IS NULL"), "it goes on")
+				end(t, b, keeper, id)
+				require.Zero(t, query[int](t, b, "SELECT count(*) FROM notice_episodes WHERE closed_at IS NULL"))
+				require.Equal(t, []string{"opened"}, b.told(t))
+			})
+		}
 	}
 	t.Run("Untold", func(t *testing.T) {
 		t.Parallel()
