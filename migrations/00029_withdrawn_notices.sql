@@ -14,9 +14,9 @@ ALTER TABLE notices
         (kind = 'withdrawn') = (cause IS NOT NULL) AND cause IN ('rule_changed', 'rule_deleted', 'endpoint_archived')) NOT VALID;
 
 -- +goose Down
-DELETE FROM notices WHERE kind = 'withdrawn';
 ALTER TABLE notices
     DROP CONSTRAINT notices_kind_check,
-    ADD CONSTRAINT notices_kind_check CHECK (kind IN ('opened', 'reminder', 'recovered')),
     DROP COLUMN cause,
     DROP COLUMN channel;
+DELETE FROM notices WHERE kind = 'withdrawn';
+ALTER TABLE notices ADD CONSTRAINT notices_kind_check CHECK (kind IN ('opened', 'reminder', 'recovered'));
