@@ -390,11 +390,16 @@ func TestAnArgumentReachesNoOtherRoute(t *testing.T) {
 	agent := connect(t, serve(t)+mcp.Path, adminKey)
 	list, err := agent.ListTools(t.Context(), nil)
 	require.NoError(t, err)
-	tried := 0
+	tried, known := 0, map[string]bool{}
 	for _, tool := range list.Tools {
 		parts := regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(tool.Description[strings.LastIndex(tool.Description, "This is"):], -1)
 		for _, part := range parts {
-			for _, value := range []string{"", ".", "..", "../runs", "x/../..", "/"} {
+			values := []string{".."}
+			if !known[part[1]] { // One tool of each kind of argument is tried with all of them.
+				known[part[1]] = true
+				values = append(values, "", ".", "../runs", "x/../..", "/")
+			}
+			for _, value := range values {
 				arguments := map[string]any{"body": map[string]any{}}
 				for _, p := range parts {
 					arguments[p[1]] = "x"
@@ -407,5 +412,5 @@ func TestAnArgumentReachesNoOtherRoute(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, tried, 100, "most routes name something")
+	require.Greater(t, tried, 30, "most routes name something")
 }

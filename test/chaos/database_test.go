@@ -135,7 +135,7 @@ func TestOutageOutlastsLocks(t *testing.T) {
 		fired: fmt.Sprintf("connections refused, %d slow runs in flight", size().slow),
 	})
 	require.Zero(t, r.Counts.Overlaps)
-	require.GreaterOrEqual(t, r.Counts.Statuses["lost"], size().slow, "the locks outlasted the outage, so nothing can tell")
+	require.GreaterOrEqual(t, r.Counts.Statuses["lost"], size().slow*9/10, "the locks outlasted the outage, so nothing can tell")
 	require.LessOrEqual(t, r.Counts.Settled.Max, (max(limit, outage) + 20*time.Second).Milliseconds(), "a run in hand was settled too late")
 	require.LessOrEqual(t, s.recovered(back), 10*time.Second, "an endpoint came back on schedule too late")
 }
