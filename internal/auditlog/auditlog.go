@@ -75,10 +75,11 @@ type Change struct {
 	After  map[string]any // its JSON after the change, secrets redacted; nil: it is gone
 }
 
-// Idle reports whether an act asked for what was so already: it is no entry. To ask for a run is an act whatever it changes.
-func (c Change) Idle() bool {
-	old, fresh := Diff(c.Before, c.After)
-	return c.Before != nil && c.After != nil && len(old) == 0 && len(fresh) == 0 && c.Action != RunNow
+// Members returns what differs between the two states, and whether it is noted: an act that asked for what was so already is no entry. To
+// ask for a run is an act whatever it changes.
+func (c Change) Members() (old, fresh map[string]any, noted bool) {
+	old, fresh = Diff(c.Before, c.After)
+	return old, fresh, c.Before == nil || c.After == nil || len(old) > 0 || len(fresh) > 0 || c.Action == RunNow
 }
 
 // Entry is one change on record. Before and After hold the members that changed.

@@ -63,23 +63,24 @@ func entryOf(row dbsqlc.AuditLog) auditlog.Entry {
 
 // audited notes a change in the transaction that makes it, unless it changed nothing. Everything that changes what users see calls it.
 func (db *DB) audited(ctx context.Context, tx pgx.Tx, c auditlog.Change) error {
-	if c.Idle() {
+	entry, noted := auditRow(c, db.now())
+	if !noted {
 		return nil
 	}
-	if err := db.q.AuditInsert(ctx, tx, auditRow(c, db.now())); err != nil {
+	if err := db.q.AuditInsert(ctx, tx, entry); err != nil {
 		return fmt.Errorf("noting the %s of %s in the audit log: %w", c.Action, c.ID, err)
 	}
 	return nil
 }
 
-// auditRow returns the entry of a change; nil is the database's time.
-func auditRow(c auditlog.Change, now *time.Time) dbsqlc.AuditInsertParams {
-	before, after := auditlog.Diff(c.Before, c.After)
+// auditRow returns the entry of a change, and whether it is noted; a now of nil is the database's time.
+func auditRow(c auditlog.Change, now *time.Time) (entry dbsqlc.AuditInsertParams, noted bool) {
+	before, after, noted := c.Members()
 	return dbsqlc.AuditInsertParams{
 		TenantID: c.By.TenantID, KeyID: optionalID(c.By.KeyID), Actor: c.By.Name, Action: string(c.Action),
 		ObjectKind: string(c.Kind), ObjectID: c.ID, Before: members(before), After: members(after),
 		RequestID: c.By.RequestID, RemoteAddress: c.By.RemoteAddress, Now: now,
-	}
+	}, noted
 }
 
 // trail gathers the entries of one act on many objects, for one insert.

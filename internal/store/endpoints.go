@@ -69,7 +69,7 @@ func (s *Endpoints) inserts(ctx context.Context, act auditlog.Act, e *endpoints.
 		return nil, err
 	}
 	row := dbsqlc.EndpointInsertParams(rowOf(e))
-	entry := auditRow(auditlog.Change{Act: act, Object: e.Object(), After: e.Redacted()}, s.db.now())
+	entry, _ := auditRow(auditlog.Change{Act: act, Object: e.Object(), After: e.Redacted()}, s.db.now())
 	var told events
 	told.add(e.TenantID, planned.At, newsOf(nil, e))
 	return append([]statement{

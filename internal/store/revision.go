@@ -102,8 +102,7 @@ func (s *Endpoints) revise(ctx context.Context, tx opened, r *revision) (err err
 		return err
 	}
 	made := auditlog.Change{Act: r.act, Object: r.changed.Object(), Before: shown, After: r.changed.Redacted()}
-	if !made.Idle() {
-		entry := auditRow(made, s.db.now())
+	if entry, noted := auditRow(made, s.db.now()); noted {
 		writes = slices.Insert(writes, 0, func(q dbsqlc.DBTX) error { return s.db.q.AuditInsert(ctx, q, entry) })
 	}
 	if err := pipeline(ctx, tx, writes...); err != nil {
