@@ -10,22 +10,34 @@ import (
 	"rubato/internal/dispatch"
 )
 
+// startGood is a little more than a start is good for.
+const startGood = 1100 * time.Millisecond
+
+// crowded runs a worker with one connection to its target, which a first request holds until it is let go. A confirm of nil asks the database.
+func (b *bundle) crowded(t *testing.T, confirm func(context.Context) (bool, error)) (*gated, *process) {
+	t.Helper()
+	target, client := startGated(t), alone(t)
+	b.register(t, target.Target, nil)
+	p := b.work(t, func(cfg *dispatch.Config) {
+		b.with(&hooked{confirm: confirm})(cfg)
+		cfg.Egress = client
+	})
+	receive(t, target.arrived)
+	return target, p
+}
+
 // TestWhatHadToWaitIsConfirmedBeforeItLeaves lets two runs wait for the only connection to their host, for longer than a start is good
 // for, and pauses one of them meanwhile.
 func TestWhatHadToWaitIsConfirmedBeforeItLeaves(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	target := startGated(t)
-	b.register(t, target.Target, nil)
-	client := alone(t)
-	p := b.work(t, func(cfg *dispatch.Config) { cfg.Egress = client })
-	receive(t, target.arrived)
+	target, p := b.crowded(t, nil)
 
 	paused, patient := b.register(t, target.Target, nil), b.register(t, target.Target, nil)
 	b.await(t, 3, "SELECT count(*) FROM live_runs")
 	_, err := b.service.Pause(t.Context(), tenant, paused.ID, time.Time{}, "")
 	require.NoError(t, err)
-	<-time.After(1100 * time.Millisecond)
+	<-time.After(startGood)
 	target.letGo <- struct{}{}
 	target.letGo <- struct{}{}
 	b.await(t, 2, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
@@ -41,17 +53,10 @@ func TestWhatHadToWaitIsConfirmedBeforeItLeaves(t *testing.T) {
 func TestWhatCannotBeConfirmedIsNotSent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	target := startGated(t)
-	b.register(t, target.Target, nil)
-	client := alone(t)
-	p := b.work(t, func(cfg *dispatch.Config) {
-		b.with(&hooked{confirm: func(context.Context) (bool, error) { return true, errAway }})(cfg)
-		cfg.Egress = client
-	})
-	receive(t, target.arrived)
+	target, p := b.crowded(t, func(context.Context) (bool, error) { return true, errAway })
 	e := b.register(t, target.Target, nil)
 	b.await(t, 2, "SELECT count(*) FROM live_runs")
-	<-time.After(1100 * time.Millisecond)
+	<-time.After(startGood)
 	target.letGo <- struct{}{}
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'start_expired'")
 	p.stop(t)
@@ -63,22 +68,15 @@ func TestWhatCannotBeConfirmedIsNotSent(t *testing.T) {
 func TestARunThatIsCanceledWhileItIsConfirmedSaysSo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	target := startGated(t)
-	b.register(t, target.Target, nil)
-	client := alone(t)
 	asked := make(chan struct{}, 10)
-	p := b.work(t, func(cfg *dispatch.Config) {
-		b.with(&hooked{confirm: func(ctx context.Context) (bool, error) {
-			asked <- struct{}{}
-			<-ctx.Done()
-			return false, errAway
-		}})(cfg)
-		cfg.Egress = client
+	target, p := b.crowded(t, func(ctx context.Context) (bool, error) {
+		asked <- struct{}{}
+		<-ctx.Done()
+		return false, errAway
 	})
-	receive(t, target.arrived)
 	e := b.register(t, target.Target, nil)
 	b.await(t, 2, "SELECT count(*) FROM live_runs")
-	<-time.After(1100 * time.Millisecond)
+	<-time.After(startGood)
 	target.letGo <- struct{}{}
 	receive(t, asked)
 	id := query[[16]byte](t, b, "SELECT run_id FROM live_runs WHERE endpoint_id = $1", e.ID)

@@ -33,18 +33,27 @@ func TestWhatWouldLeaveTooLateDoesNotLeave(t *testing.T) {
 	require.Len(t, target.Requests(), 2)
 }
 
+// line is a client and a target that it can reach.
+type line struct {
+	client *Client
+	target *egresstest.Target
+}
+
+// protocols returns a line of each protocol.
+func protocols(t *testing.T) map[string]line {
+	t.Helper()
+	server, secure := secured(t, Config{})
+	return map[string]line{
+		"HTTP1": {setup(t), egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))},
+		"HTTP2": {secure, egresstest.StartH2(t, server, egresstest.AnswerH2("ok"))},
+	}
+}
+
 // TestWhatWaitedForItsConnectionIsConfirmed asks for calls whose knowledge has aged before there was a connection, on a fresh one and on a kept
 // one.
 func TestWhatWaitedForItsConnectionIsConfirmed(t *testing.T) {
 	t.Parallel()
-	server, secure := secured(t, Config{})
-	for name, dialed := range map[string]struct {
-		client *Client
-		target *egresstest.Target
-	}{
-		"HTTP1": {setup(t), egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))},
-		"HTTP2": {secure, egresstest.StartH2(t, server, egresstest.AnswerH2("ok"))},
-	} {
+	for name, dialed := range protocols(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, seen := range []int{0, 1} {
@@ -93,14 +102,7 @@ func TestWhatWaitedForItsConnectionIsConfirmed(t *testing.T) {
 // TestWhoGivesUpDuringTheConfirmationIsNotLate: why a request was given up says more than that it may not leave then.
 func TestWhoGivesUpDuringTheConfirmationIsNotLate(t *testing.T) {
 	t.Parallel()
-	server, secure := secured(t, Config{})
-	for name, dialed := range map[string]struct {
-		client *Client
-		target *egresstest.Target
-	}{
-		"HTTP1": {setup(t), egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))},
-		"HTTP2": {secure, egresstest.StartH2(t, server, egresstest.AnswerH2("ok"))},
-	} {
+	for name, dialed := range protocols(t) {
 		for reason, tc := range map[Reason]struct {
 			timeout time.Duration
 			giveUp  bool
