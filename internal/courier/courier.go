@@ -188,6 +188,9 @@ func (c *Courier) handle(ctx context.Context, p *notices.Parcel) error {
 		}
 		_, err := c.store.Postpone(ctx, p, p.Hold(), true, notices.Result{})
 		return err
+	case notices.Queue:
+		_, err := c.store.Postpone(ctx, p, notices.Turn, false, notices.Result{})
+		return err
 	case notices.GiveUp:
 		return c.giveUp(ctx, p, notices.Result{Error: why})
 	case notices.Send:

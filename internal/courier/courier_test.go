@@ -131,14 +131,20 @@ func (b *bundle) exec(t *testing.T, sql string, args ...any) {
 	require.NoError(t, err)
 }
 
-// awaitState waits until the newest notice of a kind is in a state.
+// awaitState waits until the notice of a kind is in a state.
 func (b *bundle) awaitState(t *testing.T, kind, state string) {
 	t.Helper()
+	b.await(t, "SELECT state = $2 FROM notices WHERE kind = $1", kind, state)
+}
+
+// await waits until a query answers with true.
+func (b *bundle) await(t *testing.T, sql string, args ...any) {
+	t.Helper()
 	require.Eventually(t, func() bool {
-		var now string
-		err := b.pool.QueryRow(t.Context(), "SELECT state FROM notices WHERE kind = $1", kind).Scan(&now)
-		return err == nil && now == state
-	}, patience, 20*time.Millisecond)
+		var is bool
+		err := b.pool.QueryRow(t.Context(), sql, args...).Scan(&is)
+		return err == nil && is
+	}, patience, 20*time.Millisecond, sql)
 }
 
 // receiver is a server that keeps what it gets, and answers with the statuses that it is given, then 204.

@@ -12,6 +12,7 @@ import (
 	"rubato/internal/notices"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
+	"rubato/internal/store"
 )
 
 // TestAnAlertIsClosedWhereItWasOpened deletes the rule of an alert that is open, and lets another one go elsewhere.
@@ -127,4 +128,34 @@ func TestALastNoticeWithoutItsSecretSaysWhatIsMissing(t *testing.T) {
 	require.NoError(t, err)
 	b.awaitState(t, "withdrawn", "delivered")
 	require.Len(t, manager.all(), 1)
+}
+
+// TestABeginDoesNotOvertakeTheEndOfItsAlert has the endpoint fail again before an Alertmanager took that it recovered.
+func TestABeginDoesNotOvertakeTheEndOfItsAlert(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	manager := receive(t, http.StatusNoContent, http.StatusInternalServerError)
+	b.happen(t, notices.Channel{Kind: notices.Alertmanager, URL: manager.URL})
+	b.deliver(t, b.notices)
+	b.awaitState(t, "opened", "delivered")
+	b.exec(t, "UPDATE notice_episodes SET closed_at = now()")
+	b.write(t, "recovered")
+	b.await(t, "SELECT attempts = 1 FROM notices WHERE kind = 'recovered'")
+
+	b.exec(t, "UPDATE notices SET due_at = now() + interval '1 hour' WHERE kind = 'recovered'")
+	b.exec(t, `INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
+		SELECT '33333333-0000-0000-0000-000000000000', tenant_id, rule_id, rule, endpoint_id, event, now(), detail, remind_at, 0 FROM notice_episodes`)
+	b.exec(t, `INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error)
+		VALUES (audit_log_id(now()), $1, '33333333-0000-0000-0000-000000000000', 'opened', 0, now(), now(), 'waiting', 0, 0, false, '')`, store.DefaultTenant)
+	b.await(t, "SELECT count(*) = 1 FROM notices WHERE kind = 'opened' AND claim_token > 1 AND state = 'waiting'")
+	require.Len(t, manager.all(), 2, "it was claimed, and not sent")
+
+	b.exec(t, "UPDATE notices SET due_at = now() WHERE kind = 'recovered'")
+	b.awaitState(t, "recovered", "delivered")
+	b.exec(t, "UPDATE notices SET due_at = now() WHERE state = 'waiting'")
+	b.await(t, "SELECT count(*) = 3 FROM notices WHERE state = 'delivered'")
+	var last []struct{ EndsAt time.Time }
+	got := manager.all()
+	require.NoError(t, json.Unmarshal(got[len(got)-1].body, &last))
+	require.True(t, last[0].EndsAt.After(time.Now()), "what goes on is open")
 }

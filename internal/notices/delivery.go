@@ -16,6 +16,9 @@ const (
 	// maxHold is for how long a notice that a maintenance window holds is not looked at. Who changes a window lets go what it holds, but not what
 	// is about to be held at that moment, and who changes an endpoint's labels lets go nothing.
 	maxHold = 15 * time.Minute
+
+	// Turn is how long a notice waits before it is looked at again whether the one before it has gone out.
+	Turn = 5 * time.Second
 )
 
 // Parcel is a notice that is to be delivered: what it says, and where it goes.
@@ -31,6 +34,8 @@ type Parcel struct {
 	Fault          error     // what is stored of it cannot be read, and why; nil: it can
 	RuleGone       bool      // nobody knows any more where it goes
 	Untold         bool      // nobody was told that its episode began
+	Behind         bool      // it begins an episode, and the end of an earlier one is still to go where it goes
+	Overtaken      bool      // it ends an episode, and whom it is for may know that the next one began
 	HeldUntil      time.Time // by a maintenance window; zero: by none
 	SecretsVersion int64     // of the tenant
 	Now            time.Time // in database time, when it was claimed
@@ -74,6 +79,7 @@ const (
 	Send     Verdict = "send"
 	Mute     Verdict = "mute"     // nobody is told
 	Postpone Verdict = "postpone" // until the maintenance window is over
+	Queue    Verdict = "queue"    // until the notice before it has gone out
 	GiveUp   Verdict = "give up"  // nobody can be told
 )
 
@@ -84,6 +90,8 @@ func (p *Parcel) Judge() (Verdict, string) {
 		return Mute, "the rule is gone"
 	case p.Fault != nil:
 		return GiveUp, p.Fault.Error()
+	case p.Overtaken && p.isAlert():
+		return Mute, "it began again meanwhile, which is the same alert"
 	case p.Attempts > 0 && !p.Held: // The receiver may have it already.
 		return Send, ""
 	case p.Untold:
@@ -92,10 +100,16 @@ func (p *Parcel) Judge() (Verdict, string) {
 		return Mute, "a maintenance window held it, and the episode is over"
 	case p.HeldUntil.After(p.Now):
 		return Postpone, ""
+	case p.Behind && p.isAlert():
+		return Queue, ""
 	default:
 		return Send, ""
 	}
 }
+
+// isAlert reports whether the receiver knows every episode of a rule and an endpoint as one alert, so that an end that comes after the next
+// begin closes what is open.
+func (p *Parcel) isAlert() bool { return p.Channel.Kind == Alertmanager }
 
 // Hold returns how long a maintenance window holds the parcel before somebody looks at it again.
 func (p *Parcel) Hold() time.Duration { return min(p.HeldUntil.Sub(p.Now), maxHold) }

@@ -34,6 +34,9 @@ func TestAParcelIsSentUnlessSomethingHoldsIt(t *testing.T) {
 	withdrawn := func(p *notices.Parcel) { p.Kind = notices.Withdrawn }
 	reminder := func(p *notices.Parcel) { p.Kind = notices.Reminder }
 	untold := func(p *notices.Parcel) { p.Untold = true }
+	behind := func(p *notices.Parcel) { p.Behind = true }
+	overtaken := func(p *notices.Parcel) { p.Overtaken = true }
+	alert := func(p *notices.Parcel) { p.Channel.Kind = notices.Alertmanager }
 	unreadable := func(p *notices.Parcel) { p.Fault = errors.New("no JSON") }
 	for name, c := range map[string]struct {
 		edits []func(*notices.Parcel)
@@ -60,6 +63,12 @@ func TestAParcelIsSentUnlessSomethingHoldsIt(t *testing.T) {
 		"ReminderThatCameTooLate":     {[]func(*notices.Parcel){held, over, reminder}, notices.Mute},
 		"OverWithoutAWindow":          {[]func(*notices.Parcel){over}, notices.Send},
 		"TriedBeforeTheWindow":        {[]func(*notices.Parcel){window, func(p *notices.Parcel) { p.Attempts = 1 }}, notices.Send},
+		"BehindInAChat":               {[]func(*notices.Parcel){behind}, notices.Send},
+		"BehindItsAlert":              {[]func(*notices.Parcel){behind, alert}, notices.Queue},
+		"BehindAndMaybeThere":         {[]func(*notices.Parcel){behind, alert, func(p *notices.Parcel) { p.Attempts = 1 }}, notices.Send},
+		"BehindInAWindow":             {[]func(*notices.Parcel){behind, alert, window}, notices.Postpone},
+		"OvertakenInAChat":            {[]func(*notices.Parcel){over, recovered, overtaken}, notices.Send},
+		"OvertakenByItsAlert":         {[]func(*notices.Parcel){over, recovered, overtaken, alert}, notices.Mute},
 		"TriedAfterAWindowAndNowOver": {[]func(*notices.Parcel){held, over, func(p *notices.Parcel) { p.Attempts = 1 }}, notices.Mute},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -280,3 +280,86 @@ func TestASecretThatALastNoticeNeedsIsNotDeletedUnlessByForce(t *testing.T) {
 	deliverOne(t, keeper)
 	require.NoError(t, service.Delete(t.Context(), tenant, "token", false), "nothing needs it any more")
 }
+
+// TestABeginWaitsForTheEndOfTheSameAlert lets an endpoint fail again while its receiver has not been told that it recovered.
+func TestABeginWaitsForTheEndOfTheSameAlert(t *testing.T) {
+	t.Parallel()
+	t.Run("Alertmanager", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		keeper, now := b.failsAgain(t, failing)
+		first := b.claimBegin(t, keeper, notices.Queue)
+		_, err := keeper.Postpone(t.Context(), first, time.Hour-time.Second, false, notices.Result{})
+		require.NoError(t, err)
+		b.at(now.Add(time.Hour - time.Second))
+		b.claimBegin(t, keeper, notices.Queue)
+		b.at(now.Add(time.Hour))
+		require.Equal(t, notices.Recovered, deliverOne(t, keeper).Kind)
+		b.at(now.Add(time.Hour + notices.Lock))
+		b.claimBegin(t, keeper, notices.Send)
+	})
+	t.Run("Chat", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		keeper, _ := b.failsAgain(t, changed(func(s *notices.Spec) { s.Channel = notices.Channel{Kind: notices.Slack, URL: "http://chat.example"} }))
+		b.claimBegin(t, keeper, notices.Send)
+	})
+	t.Run("OtherReceiver", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		keeper, now := b.failsAgain(t, failing)
+		b.noticed(t, "failing", changed(func(s *notices.Spec) { s.Channel = alertmanager("new") }))
+		b.at(now.Add(6 * time.Second))
+		require.Equal(t, alertmanager("new"), b.claimBegin(t, keeper, notices.Send).Channel, "the new receiver does not wait for the old one")
+	})
+}
+
+// TestAnEndThatIsSentAgainDoesNotCloseTheNextAlert has the receiver away when an episode ended, until nobody tried any more.
+func TestAnEndThatIsSentAgainDoesNotCloseTheNextAlert(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[notices.ChannelKind]notices.Verdict{notices.Alertmanager: notices.Mute, notices.Webhook: notices.Send} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			keeper, id := b.opened(t, changed(func(s *notices.Spec) { s.Channel.Kind = kind }))
+			b.passOne(t, id)
+			_, err := keeper.End(t.Context(), claimOne(t, keeper), notices.Dead, notices.Result{Error: "away"})
+			require.NoError(t, err)
+			b.failOne(t, id)
+			next := claimOne(t, keeper)
+			require.Equal(t, notices.Opened, next.Kind)
+			next.Attempts++
+			ended, err := keeper.End(t.Context(), next, notices.Delivered, notices.Result{StatusCode: 200})
+			require.NoError(t, err)
+			require.True(t, ended)
+
+			_, err = keeper.RetryNotice(t.Context(), tenant, query[[16]byte](t, b, "SELECT id FROM notices WHERE kind = 'recovered'"))
+			require.NoError(t, err)
+			verdict, _ := claimOne(t, keeper).Judge()
+			require.Equal(t, want, verdict)
+		})
+	}
+}
+
+// failsAgain has an episode whose end is to be sent again in an hour, and one that has begun since. It returns the time.
+func (b *bundle) failsAgain(t *testing.T, edit func(*notices.Spec)) (*store.Notices, time.Time) {
+	t.Helper()
+	keeper, id := b.opened(t, edit)
+	b.passOne(t, id)
+	now := b.at(noon().Add(time.Hour))
+	_, err := keeper.Postpone(t.Context(), claimOne(t, keeper), time.Hour, false, notices.Result{Error: "no answer"})
+	require.NoError(t, err)
+	b.failOne(t, id)
+	require.Equal(t, []string{"opened", "recovered", "opened"}, b.told(t))
+	return keeper, now
+}
+
+// claimBegin claims the one notice that is due, which says that something began, and holds what is to be done with it to a verdict.
+func (b *bundle) claimBegin(t *testing.T, keeper *store.Notices, want notices.Verdict) *notices.Parcel {
+	t.Helper()
+	p := claimOne(t, keeper)
+	require.Equal(t, notices.Opened, p.Kind)
+	verdict, _ := p.Judge()
+	require.Equal(t, want, verdict)
+	return p
+}

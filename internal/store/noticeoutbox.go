@@ -71,7 +71,8 @@ func parcelOf(row dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Parcel {
 		ClosedAt: row.ClosedAt, Detail: row.Detail, EndpointName: row.EndpointName,
 	})
 	p := &notices.Parcel{
-		Notice: n, TenantID: row.TenantID, RuleID: row.RuleID, Token: row.ClaimToken, RuleGone: channel == nil, Untold: row.Untold, HeldUntil: row.HeldUntil,
+		Notice: n, TenantID: row.TenantID, RuleID: row.RuleID, Token: row.ClaimToken, RuleGone: channel == nil, Untold: row.Untold,
+		Behind: row.Behind, Overtaken: row.Overtaken, HeldUntil: row.HeldUntil,
 		SecretsVersion: row.SecretsVersion, Now: now,
 		Fault: fault,
 	}

@@ -536,6 +536,16 @@ SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_to
        (n.kind NOT IN ('opened', 'withdrawn') AND EXISTS (SELECT 1
                                        FROM notices o
                                        WHERE o.episode_id = n.episode_id AND o.kind = 'opened' AND o.state = 'muted' AND o.attempts = 0))::boolean AS untold,
+       (n.kind = 'opened' AND EXISTS (SELECT 1
+                                       FROM notice_episodes earlier
+                                                JOIN notices o ON o.episode_id = earlier.id AND o.kind IN ('recovered', 'withdrawn') AND o.channel IS NULL
+                                       WHERE earlier.tenant_id = ep.tenant_id AND earlier.endpoint_id = ep.endpoint_id AND earlier.rule_id = ep.rule_id
+                                         AND earlier.id < ep.id AND o.state = 'waiting'))::boolean AS behind,
+       (n.kind IN ('recovered', 'withdrawn') AND n.channel IS NULL AND EXISTS (SELECT 1
+                                       FROM notice_episodes later
+                                                JOIN notices o ON o.episode_id = later.id AND o.kind = 'opened'
+                                       WHERE later.tenant_id = ep.tenant_id AND later.endpoint_id = ep.endpoint_id AND later.rule_id = ep.rule_id
+                                         AND later.id > ep.id AND o.attempts > 0))::boolean AS overtaken,
        coalesce((SELECT max(w.ends_at)
                  FROM maintenance_windows w
                  WHERE w.tenant_id = n.tenant_id
@@ -582,11 +592,14 @@ type NoticeListClaimedRow struct {
 	Channel        json.RawMessage
 	RemindMs       *int64
 	Untold         bool
+	Behind         bool
+	Overtaken      bool
 	HeldUntil      time.Time
 }
 
 // What is to be told, and by which rule. A maintenance window that holds it is told by its end. Of an episode whose begin nobody was told,
-// nobody is told anything else; a last notice is written only of one that somebody may have been told of.
+// nobody is told anything else; a last notice is written only of one that somebody may have been told of. A begin is behind where an end of an
+// episode before still goes where it goes, and an end is overtaken where somebody may have been told that it began again.
 func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeListClaimedParams) ([]NoticeListClaimedRow, error) {
 	rows, err := db.Query(ctx, noticeListClaimed, arg.Now, arg.Ids)
 	if err != nil {
@@ -621,6 +634,8 @@ func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeList
 			&i.Channel,
 			&i.RemindMs,
 			&i.Untold,
+			&i.Behind,
+			&i.Overtaken,
 			&i.HeldUntil,
 		); err != nil {
 			return nil, err
