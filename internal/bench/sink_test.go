@@ -73,7 +73,7 @@ func TestTheSinkHangsWhereItIsAskedTo(t *testing.T) {
 		}
 		ended <- err
 	}()
-	require.Eventually(t, func() bool { return s.count.Load() == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.count.Load() == 1 }, 30*time.Second, time.Millisecond)
 	select {
 	case err := <-ended:
 		require.FailNow(t, "it was answered", "%v", err)

@@ -155,7 +155,7 @@ func TestWhatCameAndIsNotReadKeepsARequestWaiting(t *testing.T) {
 				require.False(t, c.unread())
 
 				require.NoError(t, come(far))
-				require.Eventually(t, c.unread, 10*time.Second, time.Millisecond)
+				require.Eventually(t, c.unread, 30*time.Second, time.Millisecond)
 				patient, cancel := context.WithCancel(t.Context())
 				rested := make(chan struct{})
 				go func() {
@@ -219,7 +219,7 @@ func TestWhatIsTheSessionsOwnKeepsNobodyWaiting(t *testing.T) {
 	c.rest(t.Context())
 	_, err := far.Write([]byte("a"))
 	require.NoError(t, err)
-	require.Eventually(t, c.unread, 10*time.Second, time.Millisecond)
+	require.Eventually(t, c.unread, 30*time.Second, time.Millisecond)
 	rested := make(chan struct{})
 	go func() {
 		defer close(rested)

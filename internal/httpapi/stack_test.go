@@ -179,7 +179,7 @@ func within[T any](t *testing.T, from <-chan T) T {
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		require.FailNow(t, "it did not happen")
 		panic("unreachable")
 	}

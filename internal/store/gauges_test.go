@@ -94,11 +94,11 @@ func TestOldestSnapshotIsThatOfAnOpenTransaction(t *testing.T) {
 	var began time.Time
 	require.NoError(t, tx.QueryRow(t.Context(), "SELECT now()").Scan(&began))
 	age := func() time.Duration { return b.gauges(t).OldestSnapshot }
-	require.Eventually(t, func() bool { return age() > 500*time.Millisecond }, 10*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return age() > 500*time.Millisecond }, 30*time.Second, 50*time.Millisecond)
 	require.LessOrEqual(t, age(), query[time.Duration](t, b, "SELECT clock_timestamp() - $1::timestamptz", began))
 
 	require.NoError(t, tx.Rollback(t.Context()))
-	require.Eventually(t, func() bool { return age() < 500*time.Millisecond }, 10*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return age() < 500*time.Millisecond }, 30*time.Second, 50*time.Millisecond)
 }
 
 // TestGaugesStayCheap holds the count of due endpoints to its index and to its bound, with more due than it counts.

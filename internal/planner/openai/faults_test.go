@@ -151,7 +151,7 @@ func TestAServiceThatHasRoomAgainIsAsked(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := b.advise(t)
 		return err == nil
-	}, 10*time.Second, 20*time.Millisecond)
+	}, 30*time.Second, 20*time.Millisecond)
 	calls := b.service.Calls()
 	require.Len(t, calls, 2)
 	require.GreaterOrEqual(t, calls[1].At.Sub(calls[0].At), time.Second)
@@ -180,7 +180,7 @@ func TestAServiceThatFailsIsGivenARest(t *testing.T) {
 			require.Eventually(t, func() bool {
 				_, err := b.advise(t)
 				return err == nil
-			}, 10*time.Second, 20*time.Millisecond)
+			}, 30*time.Second, 20*time.Millisecond)
 			calls := b.service.Calls()
 			require.Len(t, calls, 4)
 			require.GreaterOrEqual(t, calls[3].At.Sub(calls[2].At), time.Second)
