@@ -898,6 +898,36 @@ func (e ImportEndpointsParamsDryRun) Valid() bool {
 	}
 }
 
+// Defines values for PutMaintenanceWindowParamsIfNoneMatch.
+const (
+	PutMaintenanceWindowParamsIfNoneMatchAsterisk PutMaintenanceWindowParamsIfNoneMatch = "*"
+)
+
+// Valid indicates whether the value is a known member of the PutMaintenanceWindowParamsIfNoneMatch enum.
+func (e PutMaintenanceWindowParamsIfNoneMatch) Valid() bool {
+	switch e {
+	case PutMaintenanceWindowParamsIfNoneMatchAsterisk:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PutNoticeRuleParamsIfNoneMatch.
+const (
+	PutNoticeRuleParamsIfNoneMatchAsterisk PutNoticeRuleParamsIfNoneMatch = "*"
+)
+
+// Valid indicates whether the value is a known member of the PutNoticeRuleParamsIfNoneMatch enum.
+func (e PutNoticeRuleParamsIfNoneMatch) Valid() bool {
+	switch e {
+	case PutNoticeRuleParamsIfNoneMatchAsterisk:
+		return true
+	default:
+		return false
+	}
+}
+
 // AuditAction What was done.
 type AuditAction string
 
@@ -2034,7 +2064,9 @@ type NoticeRule struct {
 
 	// UpdatedBy The name of the API key.
 	UpdatedBy string `json:"updatedBy"`
-	Version   int64  `json:"version"`
+
+	// Version Counts the edits; the ETag.
+	Version int64 `json:"version"`
 }
 
 // NoticeRuleList defines model for NoticeRuleList.
@@ -3126,6 +3158,15 @@ type ListMaintenanceWindowsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// PutMaintenanceWindowParams defines parameters for PutMaintenanceWindow.
+type PutMaintenanceWindowParams struct {
+	// IfNoneMatch `*`: only create; 412 when there is a window of this name.
+	IfNoneMatch *PutMaintenanceWindowParamsIfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// PutMaintenanceWindowParamsIfNoneMatch defines parameters for PutMaintenanceWindow.
+type PutMaintenanceWindowParamsIfNoneMatch string
+
 // ListNoticeRulesParams defines parameters for ListNoticeRules.
 type ListNoticeRulesParams struct {
 	// Limit At most so many items.
@@ -3134,6 +3175,24 @@ type ListNoticeRulesParams struct {
 	// Cursor `nextCursor` of the page before, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
+
+// DeleteNoticeRuleParams defines parameters for DeleteNoticeRule.
+type DeleteNoticeRuleParams struct {
+	// IfMatch The `ETag` of what is to be deleted; 412 when the rule was changed since. `*` matches any.
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// PutNoticeRuleParams defines parameters for PutNoticeRule.
+type PutNoticeRuleParams struct {
+	// IfMatch The `ETag` that the replacement is based on; 412 when the rule has another one or does not exist. `*`: only replace.
+	IfMatch *string `json:"If-Match,omitempty"`
+
+	// IfNoneMatch `*`: only create; 412 when there is a rule of this name.
+	IfNoneMatch *PutNoticeRuleParamsIfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// PutNoticeRuleParamsIfNoneMatch defines parameters for PutNoticeRule.
+type PutNoticeRuleParamsIfNoneMatch string
 
 // ListNoticesParams defines parameters for ListNotices.
 type ListNoticesParams struct {
@@ -3727,7 +3786,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /v1/maintenance-windows/{name} (the `PutMaintenanceWindow` operationId).
-	PutMaintenanceWindowWithBody(ctx context.Context, name MaintenanceWindowName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutMaintenanceWindowWithBody(ctx context.Context, name MaintenanceWindowName, params *PutMaintenanceWindowParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutMaintenanceWindow Store a maintenance window, or replace it
 	//
@@ -3737,7 +3796,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /v1/maintenance-windows/{name} (the `PutMaintenanceWindow` operationId).
-	PutMaintenanceWindow(ctx context.Context, name MaintenanceWindowName, body PutMaintenanceWindowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutMaintenanceWindow(ctx context.Context, name MaintenanceWindowName, params *PutMaintenanceWindowParams, body PutMaintenanceWindowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNoticeRules List notice rules by name
 	//
@@ -3752,7 +3811,7 @@ type ClientInterface interface {
 	// of what it was told, `withdrawn`, which closes it there. What the rule told stays in the list of notices.
 	//
 	// Corresponds with DELETE /v1/notice-rules/{name} (the `DeleteNoticeRule` operationId).
-	DeleteNoticeRule(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteNoticeRule(ctx context.Context, name NoticeRuleName, params *DeleteNoticeRuleParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetNoticeRule Read a notice rule
 	//
@@ -3772,7 +3831,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /v1/notice-rules/{name} (the `PutNoticeRule` operationId).
-	PutNoticeRuleWithBody(ctx context.Context, name NoticeRuleName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutNoticeRuleWithBody(ctx context.Context, name NoticeRuleName, params *PutNoticeRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutNoticeRule Store a notice rule, or replace it
 	//
@@ -3785,7 +3844,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /v1/notice-rules/{name} (the `PutNoticeRule` operationId).
-	PutNoticeRule(ctx context.Context, name NoticeRuleName, body PutNoticeRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutNoticeRule(ctx context.Context, name NoticeRuleName, params *PutNoticeRuleParams, body PutNoticeRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TestNoticeRule Send a test to where a notice rule says
 	//
@@ -4825,8 +4884,8 @@ func (c *Client) DeleteMaintenanceWindow(ctx context.Context, name MaintenanceWi
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /v1/maintenance-windows/{name} (the `PutMaintenanceWindow` operationId).
-func (c *Client) PutMaintenanceWindowWithBody(ctx context.Context, name MaintenanceWindowName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutMaintenanceWindowRequestWithBody(c.Server, name, contentType, body)
+func (c *Client) PutMaintenanceWindowWithBody(ctx context.Context, name MaintenanceWindowName, params *PutMaintenanceWindowParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutMaintenanceWindowRequestWithBody(c.Server, name, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4845,8 +4904,8 @@ func (c *Client) PutMaintenanceWindowWithBody(ctx context.Context, name Maintena
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /v1/maintenance-windows/{name} (the `PutMaintenanceWindow` operationId).
-func (c *Client) PutMaintenanceWindow(ctx context.Context, name MaintenanceWindowName, body PutMaintenanceWindowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutMaintenanceWindowRequest(c.Server, name, body)
+func (c *Client) PutMaintenanceWindow(ctx context.Context, name MaintenanceWindowName, params *PutMaintenanceWindowParams, body PutMaintenanceWindowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutMaintenanceWindowRequest(c.Server, name, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4880,8 +4939,8 @@ func (c *Client) ListNoticeRules(ctx context.Context, params *ListNoticeRulesPar
 // of what it was told, `withdrawn`, which closes it there. What the rule told stays in the list of notices.
 //
 // Corresponds with DELETE /v1/notice-rules/{name} (the `DeleteNoticeRule` operationId).
-func (c *Client) DeleteNoticeRule(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteNoticeRuleRequest(c.Server, name)
+func (c *Client) DeleteNoticeRule(ctx context.Context, name NoticeRuleName, params *DeleteNoticeRuleParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteNoticeRuleRequest(c.Server, name, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4920,8 +4979,8 @@ func (c *Client) GetNoticeRule(ctx context.Context, name NoticeRuleName, reqEdit
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /v1/notice-rules/{name} (the `PutNoticeRule` operationId).
-func (c *Client) PutNoticeRuleWithBody(ctx context.Context, name NoticeRuleName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutNoticeRuleRequestWithBody(c.Server, name, contentType, body)
+func (c *Client) PutNoticeRuleWithBody(ctx context.Context, name NoticeRuleName, params *PutNoticeRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutNoticeRuleRequestWithBody(c.Server, name, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4943,8 +5002,8 @@ func (c *Client) PutNoticeRuleWithBody(ctx context.Context, name NoticeRuleName,
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /v1/notice-rules/{name} (the `PutNoticeRule` operationId).
-func (c *Client) PutNoticeRule(ctx context.Context, name NoticeRuleName, body PutNoticeRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutNoticeRuleRequest(c.Server, name, body)
+func (c *Client) PutNoticeRule(ctx context.Context, name NoticeRuleName, params *PutNoticeRuleParams, body PutNoticeRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutNoticeRuleRequest(c.Server, name, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -7261,18 +7320,18 @@ func NewDeleteMaintenanceWindowRequest(server string, name MaintenanceWindowName
 }
 
 // NewPutMaintenanceWindowRequest calls the generic PutMaintenanceWindow builder with application/json body
-func NewPutMaintenanceWindowRequest(server string, name MaintenanceWindowName, body PutMaintenanceWindowJSONRequestBody) (*http.Request, error) {
+func NewPutMaintenanceWindowRequest(server string, name MaintenanceWindowName, params *PutMaintenanceWindowParams, body PutMaintenanceWindowJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPutMaintenanceWindowRequestWithBody(server, name, "application/json", bodyReader)
+	return NewPutMaintenanceWindowRequestWithBody(server, name, params, "application/json", bodyReader)
 }
 
 // NewPutMaintenanceWindowRequestWithBody constructs an http.Request for the PutMaintenanceWindow method, with any body, and a specified content type
-func NewPutMaintenanceWindowRequestWithBody(server string, name MaintenanceWindowName, contentType string, body io.Reader) (*http.Request, error) {
+func NewPutMaintenanceWindowRequestWithBody(server string, name MaintenanceWindowName, params *PutMaintenanceWindowParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -7303,6 +7362,21 @@ func NewPutMaintenanceWindowRequestWithBody(server string, name MaintenanceWindo
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -7374,7 +7448,7 @@ func NewListNoticeRulesRequest(server string, params *ListNoticeRulesParams) (*h
 }
 
 // NewDeleteNoticeRuleRequest constructs an http.Request for the DeleteNoticeRule method
-func NewDeleteNoticeRuleRequest(server string, name NoticeRuleName) (*http.Request, error) {
+func NewDeleteNoticeRuleRequest(server string, name NoticeRuleName, params *DeleteNoticeRuleParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -7402,6 +7476,21 @@ func NewDeleteNoticeRuleRequest(server string, name NoticeRuleName) (*http.Reque
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -7442,18 +7531,18 @@ func NewGetNoticeRuleRequest(server string, name NoticeRuleName) (*http.Request,
 }
 
 // NewPutNoticeRuleRequest calls the generic PutNoticeRule builder with application/json body
-func NewPutNoticeRuleRequest(server string, name NoticeRuleName, body PutNoticeRuleJSONRequestBody) (*http.Request, error) {
+func NewPutNoticeRuleRequest(server string, name NoticeRuleName, params *PutNoticeRuleParams, body PutNoticeRuleJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPutNoticeRuleRequestWithBody(server, name, "application/json", bodyReader)
+	return NewPutNoticeRuleRequestWithBody(server, name, params, "application/json", bodyReader)
 }
 
 // NewPutNoticeRuleRequestWithBody constructs an http.Request for the PutNoticeRule method, with any body, and a specified content type
-func NewPutNoticeRuleRequestWithBody(server string, name NoticeRuleName, contentType string, body io.Reader) (*http.Request, error) {
+func NewPutNoticeRuleRequestWithBody(server string, name NoticeRuleName, params *PutNoticeRuleParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -7484,6 +7573,32 @@ func NewPutNoticeRuleRequestWithBody(server string, name NoticeRuleName, content
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+	}
 
 	return req, nil
 }
@@ -9084,7 +9199,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /v1/maintenance-windows/{name} (the `PutMaintenanceWindow` operationId).
-	PutMaintenanceWindowWithBodyWithResponse(ctx context.Context, name MaintenanceWindowName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutMaintenanceWindowResponse, error)
+	PutMaintenanceWindowWithBodyWithResponse(ctx context.Context, name MaintenanceWindowName, params *PutMaintenanceWindowParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutMaintenanceWindowResponse, error)
 
 	// PutMaintenanceWindowWithResponse Store a maintenance window, or replace it
 	//
@@ -9094,7 +9209,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /v1/maintenance-windows/{name} (the `PutMaintenanceWindow` operationId).
-	PutMaintenanceWindowWithResponse(ctx context.Context, name MaintenanceWindowName, body PutMaintenanceWindowJSONRequestBody, reqEditors ...RequestEditorFn) (*PutMaintenanceWindowResponse, error)
+	PutMaintenanceWindowWithResponse(ctx context.Context, name MaintenanceWindowName, params *PutMaintenanceWindowParams, body PutMaintenanceWindowJSONRequestBody, reqEditors ...RequestEditorFn) (*PutMaintenanceWindowResponse, error)
 
 	// ListNoticeRulesWithResponse List notice rules by name
 	//
@@ -9113,7 +9228,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /v1/notice-rules/{name} (the `DeleteNoticeRule` operationId).
-	DeleteNoticeRuleWithResponse(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*DeleteNoticeRuleResponse, error)
+	DeleteNoticeRuleWithResponse(ctx context.Context, name NoticeRuleName, params *DeleteNoticeRuleParams, reqEditors ...RequestEditorFn) (*DeleteNoticeRuleResponse, error)
 
 	// GetNoticeRuleWithResponse Read a notice rule
 	//
@@ -9135,7 +9250,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /v1/notice-rules/{name} (the `PutNoticeRule` operationId).
-	PutNoticeRuleWithBodyWithResponse(ctx context.Context, name NoticeRuleName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutNoticeRuleResponse, error)
+	PutNoticeRuleWithBodyWithResponse(ctx context.Context, name NoticeRuleName, params *PutNoticeRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutNoticeRuleResponse, error)
 
 	// PutNoticeRuleWithResponse Store a notice rule, or replace it
 	//
@@ -9148,7 +9263,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /v1/notice-rules/{name} (the `PutNoticeRule` operationId).
-	PutNoticeRuleWithResponse(ctx context.Context, name NoticeRuleName, body PutNoticeRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNoticeRuleResponse, error)
+	PutNoticeRuleWithResponse(ctx context.Context, name NoticeRuleName, params *PutNoticeRuleParams, body PutNoticeRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNoticeRuleResponse, error)
 
 	// TestNoticeRuleWithResponse Send a test to where a notice rule says
 	//
@@ -13372,6 +13487,8 @@ type PutMaintenanceWindowResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
 	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationProblemJSON412 *VersionMismatch
 	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
 	ApplicationProblemJSON413 *TooLarge
 	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
@@ -13422,6 +13539,11 @@ func (r PutMaintenanceWindowResponse) GetApplicationProblemJSON403() *Forbidden 
 // GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
 func (r PutMaintenanceWindowResponse) GetApplicationProblemJSON409() *Conflict {
 	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON412 returns the response for an HTTP 412 `application/problem+json` response
+func (r PutMaintenanceWindowResponse) GetApplicationProblemJSON412() *VersionMismatch {
+	return r.ApplicationProblemJSON412
 }
 
 // GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
@@ -13617,6 +13739,8 @@ type DeleteNoticeRuleResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationProblemJSON412 *VersionMismatch
 	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
 	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
@@ -13649,6 +13773,11 @@ func (r DeleteNoticeRuleResponse) GetApplicationProblemJSON403() *Forbidden {
 // GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
 func (r DeleteNoticeRuleResponse) GetApplicationProblemJSON404() *NotFound {
 	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON412 returns the response for an HTTP 412 `application/problem+json` response
+func (r DeleteNoticeRuleResponse) GetApplicationProblemJSON412() *VersionMismatch {
+	return r.ApplicationProblemJSON412
 }
 
 // GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
@@ -13695,6 +13824,11 @@ func (r DeleteNoticeRuleResponse) ContentType() string {
 	return ""
 }
 
+// GetNoticeRuleResponse200Headers the declared response headers of an HTTP 200 response for GetNoticeRule
+type GetNoticeRuleResponse200Headers struct {
+	ETag string
+}
+
 // GetNoticeRuleResponse401Headers the declared response headers of an HTTP 401 response for GetNoticeRule
 type GetNoticeRuleResponse401Headers struct {
 	WWWAuthenticate *string
@@ -13731,6 +13865,8 @@ type GetNoticeRuleResponse struct {
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
 	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetNoticeRuleResponse200Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *GetNoticeRuleResponse401Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
@@ -13808,8 +13944,14 @@ func (r GetNoticeRuleResponse) ContentType() string {
 	return ""
 }
 
+// PutNoticeRuleResponse200Headers the declared response headers of an HTTP 200 response for PutNoticeRule
+type PutNoticeRuleResponse200Headers struct {
+	ETag string
+}
+
 // PutNoticeRuleResponse201Headers the declared response headers of an HTTP 201 response for PutNoticeRule
 type PutNoticeRuleResponse201Headers struct {
+	ETag     string
 	Location string
 }
 
@@ -13845,6 +13987,8 @@ type PutNoticeRuleResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
 	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationProblemJSON412 *VersionMismatch
 	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
 	ApplicationProblemJSON413 *TooLarge
 	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
@@ -13857,6 +14001,8 @@ type PutNoticeRuleResponse struct {
 	ApplicationProblemJSON500 *Internal
 	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
 	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PutNoticeRuleResponse200Headers
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *PutNoticeRuleResponse201Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
@@ -13895,6 +14041,11 @@ func (r PutNoticeRuleResponse) GetApplicationProblemJSON403() *Forbidden {
 // GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
 func (r PutNoticeRuleResponse) GetApplicationProblemJSON409() *Conflict {
 	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON412 returns the response for an HTTP 412 `application/problem+json` response
+func (r PutNoticeRuleResponse) GetApplicationProblemJSON412() *VersionMismatch {
+	return r.ApplicationProblemJSON412
 }
 
 // GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
@@ -17415,8 +17566,8 @@ func (c *ClientWithResponses) DeleteMaintenanceWindowWithResponse(ctx context.Co
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /v1/maintenance-windows/{name} (the `PutMaintenanceWindow` operationId).
-func (c *ClientWithResponses) PutMaintenanceWindowWithBodyWithResponse(ctx context.Context, name MaintenanceWindowName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutMaintenanceWindowResponse, error) {
-	rsp, err := c.PutMaintenanceWindowWithBody(ctx, name, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PutMaintenanceWindowWithBodyWithResponse(ctx context.Context, name MaintenanceWindowName, params *PutMaintenanceWindowParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutMaintenanceWindowResponse, error) {
+	rsp, err := c.PutMaintenanceWindowWithBody(ctx, name, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -17431,8 +17582,8 @@ func (c *ClientWithResponses) PutMaintenanceWindowWithBodyWithResponse(ctx conte
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /v1/maintenance-windows/{name} (the `PutMaintenanceWindow` operationId).
-func (c *ClientWithResponses) PutMaintenanceWindowWithResponse(ctx context.Context, name MaintenanceWindowName, body PutMaintenanceWindowJSONRequestBody, reqEditors ...RequestEditorFn) (*PutMaintenanceWindowResponse, error) {
-	rsp, err := c.PutMaintenanceWindow(ctx, name, body, reqEditors...)
+func (c *ClientWithResponses) PutMaintenanceWindowWithResponse(ctx context.Context, name MaintenanceWindowName, params *PutMaintenanceWindowParams, body PutMaintenanceWindowJSONRequestBody, reqEditors ...RequestEditorFn) (*PutMaintenanceWindowResponse, error) {
+	rsp, err := c.PutMaintenanceWindow(ctx, name, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -17462,8 +17613,8 @@ func (c *ClientWithResponses) ListNoticeRulesWithResponse(ctx context.Context, p
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /v1/notice-rules/{name} (the `DeleteNoticeRule` operationId).
-func (c *ClientWithResponses) DeleteNoticeRuleWithResponse(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*DeleteNoticeRuleResponse, error) {
-	rsp, err := c.DeleteNoticeRule(ctx, name, reqEditors...)
+func (c *ClientWithResponses) DeleteNoticeRuleWithResponse(ctx context.Context, name NoticeRuleName, params *DeleteNoticeRuleParams, reqEditors ...RequestEditorFn) (*DeleteNoticeRuleResponse, error) {
+	rsp, err := c.DeleteNoticeRule(ctx, name, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -17496,8 +17647,8 @@ func (c *ClientWithResponses) GetNoticeRuleWithResponse(ctx context.Context, nam
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /v1/notice-rules/{name} (the `PutNoticeRule` operationId).
-func (c *ClientWithResponses) PutNoticeRuleWithBodyWithResponse(ctx context.Context, name NoticeRuleName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutNoticeRuleResponse, error) {
-	rsp, err := c.PutNoticeRuleWithBody(ctx, name, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PutNoticeRuleWithBodyWithResponse(ctx context.Context, name NoticeRuleName, params *PutNoticeRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutNoticeRuleResponse, error) {
+	rsp, err := c.PutNoticeRuleWithBody(ctx, name, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -17515,8 +17666,8 @@ func (c *ClientWithResponses) PutNoticeRuleWithBodyWithResponse(ctx context.Cont
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /v1/notice-rules/{name} (the `PutNoticeRule` operationId).
-func (c *ClientWithResponses) PutNoticeRuleWithResponse(ctx context.Context, name NoticeRuleName, body PutNoticeRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNoticeRuleResponse, error) {
-	rsp, err := c.PutNoticeRule(ctx, name, body, reqEditors...)
+func (c *ClientWithResponses) PutNoticeRuleWithResponse(ctx context.Context, name NoticeRuleName, params *PutNoticeRuleParams, body PutNoticeRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNoticeRuleResponse, error) {
+	rsp, err := c.PutNoticeRule(ctx, name, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -22177,6 +22328,13 @@ func ParsePutMaintenanceWindowResponse(rsp *http.Response) (*PutMaintenanceWindo
 		}
 		response.ApplicationProblemJSON409 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest VersionMismatch
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON412 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22441,6 +22599,13 @@ func ParseDeleteNoticeRuleResponse(rsp *http.Response) (*DeleteNoticeRuleRespons
 		}
 		response.ApplicationProblemJSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest VersionMismatch
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON412 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooManyRequests
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22587,6 +22752,16 @@ func ParseGetNoticeRuleResponse(rsp *http.Response) (*GetNoticeRuleResponse, err
 	}
 
 	switch {
+	case rsp.StatusCode == 200:
+		var headers GetNoticeRuleResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
 	case rsp.StatusCode == 401:
 		var headers GetNoticeRuleResponse401Headers
 		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
@@ -22692,6 +22867,13 @@ func ParsePutNoticeRuleResponse(rsp *http.Response) (*PutNoticeRuleResponse, err
 		}
 		response.ApplicationProblemJSON409 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest VersionMismatch
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON412 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -22737,8 +22919,25 @@ func ParsePutNoticeRuleResponse(rsp *http.Response) (*PutNoticeRuleResponse, err
 	}
 
 	switch {
+	case rsp.StatusCode == 200:
+		var headers PutNoticeRuleResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
 	case rsp.StatusCode == 201:
 		var headers PutNoticeRuleResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
 		if values := rsp.Header.Values("Location"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {

@@ -119,7 +119,7 @@ func (cmd *noticesSetCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	raw, err := r.read(r.api.PutNoticeRuleWithBodyWithResponse(ctx, cmd.Name, "application/json", bytes.NewReader(body)))
+	raw, err := r.read(r.api.PutNoticeRuleWithBodyWithResponse(ctx, cmd.Name, nil, "application/json", bytes.NewReader(body)))
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (cmd *noticesDeleteCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.read(r.api.DeleteNoticeRuleWithResponse(ctx, cmd.Name)); err != nil {
+	if _, err := r.read(r.api.DeleteNoticeRuleWithResponse(ctx, cmd.Name, nil)); err != nil {
 		return err
 	}
 	if s.json {

@@ -38,7 +38,7 @@ func (cmd *noticesWindowCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	raw, err := r.read(r.api.PutMaintenanceWindowWithBodyWithResponse(ctx, cmd.Name, "application/json", bytes.NewReader(body)))
+	raw, err := r.read(r.api.PutMaintenanceWindowWithBodyWithResponse(ctx, cmd.Name, nil, "application/json", bytes.NewReader(body)))
 	if err != nil {
 		return err
 	}

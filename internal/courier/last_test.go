@@ -26,13 +26,13 @@ func TestAnAlertIsClosedWhereItWasOpened(t *testing.T) {
 	}{
 		"Deleted": {act: func(t *testing.T, b *bundle, _ *receiver) {
 			t.Helper()
-			require.NoError(t, b.notices.DeleteRule(t.Context(), b.by, "all"))
+			require.NoError(t, b.notices.DeleteRule(t.Context(), b.by, "all", 0))
 		}, want: "the notice rule was deleted"},
 		"Moved": {act: func(t *testing.T, b *bundle, other *receiver) {
 			t.Helper()
 			_, _, err := b.notices.PutRule(t.Context(), b.by, "all", notices.Spec{
 				Event: notices.Failures, Failures: 3, Recovery: true, Enabled: true, Channel: notices.Channel{Kind: notices.Slack, URL: other.URL},
-			})
+			}, notices.Condition{})
 			require.NoError(t, err)
 		}, want: "the notice rule was changed", news: 1},
 	} {
@@ -83,7 +83,7 @@ func TestAWebhookIsToldWhyNobodyLooksAnyMore(t *testing.T) {
 	b.happen(t, notices.Channel{Kind: notices.Webhook, URL: hooks.URL})
 	b.deliver(t, b.notices)
 	b.awaitState(t, "opened", "delivered")
-	require.NoError(t, b.notices.DeleteRule(t.Context(), b.by, "all"))
+	require.NoError(t, b.notices.DeleteRule(t.Context(), b.by, "all", 0))
 	b.awaitState(t, "withdrawn", "delivered")
 
 	got := hooks.all()
@@ -113,7 +113,7 @@ func TestALastNoticeWithoutItsSecretSaysWhatIsMissing(t *testing.T) {
 	manager := receive(t, http.StatusOK)
 	b.happen(t, notices.Channel{Kind: notices.Alertmanager, URL: manager.URL, TokenSecret: "token"})
 	b.exec(t, "UPDATE notices SET state = 'delivered', ended_at = now(), claim_token = 2, attempts = 1")
-	require.NoError(t, b.notices.DeleteRule(t.Context(), b.by, "all"))
+	require.NoError(t, b.notices.DeleteRule(t.Context(), b.by, "all", 0))
 	require.NoError(t, b.secrets.Delete(t.Context(), b.by, "token", true))
 	b.exec(t, "UPDATE notices SET attempts = $1 WHERE state = 'waiting'", notices.MaxAttempts-1)
 	b.deliver(t, b.notices)

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"rubato/internal/auditlog"
@@ -62,10 +63,14 @@ func (s told) listed(tenant [16]byte) (bool, error) {
 	return err == nil, err
 }
 
-func (s told) PutRule(_ context.Context, _ auditlog.Actor, name string, spec notices.Spec) (notices.Rule, bool, error) {
+func (s told) PutRule(_ context.Context, _ auditlog.Actor, name string, spec notices.Spec, only notices.Condition) (notices.Rule, bool, error) {
 	r := s.rule(name)
 	r.Spec = spec
-	return r, name == "fresh", s.wrote()
+	stored := r.Version
+	if name == "fresh" {
+		stored = 0
+	}
+	return r, stored == 0, errors.Join(only.Check("notice rule", stored), s.wrote())
 }
 
 func (s told) GetRule(_ context.Context, tenant [16]byte, name string) (notices.Rule, error) {
@@ -79,15 +84,19 @@ func (s told) ListRules(_ context.Context, f notices.PageFilter) ([]notices.Rule
 	return []notices.Rule{s.rule("any"), s.rule("other")}[:min(2, f.Limit)], nil
 }
 
-func (s told) DeleteRule(_ context.Context, by auditlog.Actor, name string) error {
+func (s told) DeleteRule(_ context.Context, by auditlog.Actor, name string, version int64) error {
 	if err := s.known(by.TenantID, name == "any"); err != nil {
 		return err
 	}
-	return s.wrote()
+	return errors.Join(notices.Condition{Version: version}.Check("notice rule", s.rule(name).Version), s.wrote())
 }
 
-func (s told) PutWindow(_ context.Context, _ auditlog.Actor, name string, spec notices.WindowSpec) (notices.Window, bool, error) {
-	return notices.Window{WindowSpec: spec, Name: name, CreatedAt: now}, name == "fresh", s.wrote()
+func (s told) PutWindow(_ context.Context, _ auditlog.Actor, name string, spec notices.WindowSpec, only notices.Condition) (notices.Window, bool, error) {
+	stored := int64(1)
+	if name == "fresh" {
+		stored = 0
+	}
+	return notices.Window{WindowSpec: spec, Name: name, CreatedAt: now}, stored == 0, errors.Join(only.Check("maintenance window", stored), s.wrote())
 }
 
 func (s told) ListWindows(_ context.Context, f notices.PageFilter) ([]notices.Window, error) {
@@ -99,7 +108,7 @@ func (s told) ListWindows(_ context.Context, f notices.PageFilter) ([]notices.Wi
 }
 
 func (s told) DeleteWindow(ctx context.Context, by auditlog.Actor, name string) error {
-	return s.DeleteRule(ctx, by, name)
+	return s.DeleteRule(ctx, by, name, 0)
 }
 
 func (s told) ListNotices(_ context.Context, f notices.Filter) ([]notices.Notice, error) {

@@ -14,21 +14,46 @@ import (
 
 // PutNoticeRule stores a notice rule, or replaces it.
 func (s *Server) PutNoticeRule(ctx context.Context, r api.PutNoticeRuleRequestObject) (api.PutNoticeRuleResponseObject, error) {
+	only, err := ruleCondition(r.Params)
+	if err != nil {
+		return nil, err
+	}
 	in, by := inputOf(ctx), actorOf(ctx)
 	spec, unread := noticeSpecOf(*r.Body)
 	if checked := joined(s.notices.CheckRule(by, r.Name, spec), unread); in.bad() || checked != nil {
 		return nil, in.refuse(checked)
 	}
-	stored, created, err := s.notices.PutRule(ctx, by, r.Name, spec)
+	stored, created, err := s.notices.PutRule(ctx, by, r.Name, spec, only)
 	if err != nil {
 		return nil, err
 	}
 	if created {
 		return api.PutNoticeRule201JSONResponse{
-			Body: noticeRuleAnswer(stored), Headers: api.PutNoticeRule201ResponseHeaders{Location: "/v1/notice-rules/" + stored.Name},
+			Body:    noticeRuleAnswer(stored),
+			Headers: api.PutNoticeRule201ResponseHeaders{ETag: etag(stored.Version), Location: "/v1/notice-rules/" + stored.Name},
 		}, nil
 	}
-	return api.PutNoticeRule200JSONResponse(noticeRuleAnswer(stored)), nil
+	return api.PutNoticeRule200JSONResponse{
+		Body: noticeRuleAnswer(stored), Headers: api.PutNoticeRule200ResponseHeaders{ETag: etag(stored.Version)},
+	}, nil
+}
+
+// ruleCondition reads what a request asks of the rule that is there.
+func ruleCondition(p api.PutNoticeRuleParams) (notices.Condition, error) {
+	version, err := versionOf(p.IfMatch)
+	if err != nil {
+		return notices.Condition{}, err
+	}
+	absent, err := onlyNew(p.IfNoneMatch)
+	return notices.Condition{Absent: absent, Present: p.IfMatch != nil, Version: version}, err
+}
+
+// onlyNew reports whether If-None-Match asks for nothing to be there.
+func onlyNew[T ~string](ifNoneMatch *T) (bool, error) {
+	if ifNoneMatch != nil && *ifNoneMatch != "*" {
+		return false, badParameter("If-None-Match", "invalid_value", "must be *")
+	}
+	return ifNoneMatch != nil, nil
 }
 
 // joined adds a complaint of our own to those of the domain.
@@ -112,12 +137,18 @@ func (s *Server) GetNoticeRule(ctx context.Context, r api.GetNoticeRuleRequestOb
 	if err != nil {
 		return nil, err
 	}
-	return api.GetNoticeRule200JSONResponse(noticeRuleAnswer(found)), nil
+	return api.GetNoticeRule200JSONResponse{
+		Body: noticeRuleAnswer(found), Headers: api.GetNoticeRule200ResponseHeaders{ETag: etag(found.Version)},
+	}, nil
 }
 
 // DeleteNoticeRule deletes a rule.
 func (s *Server) DeleteNoticeRule(ctx context.Context, r api.DeleteNoticeRuleRequestObject) (api.DeleteNoticeRuleResponseObject, error) {
-	if err := s.notices.DeleteRule(ctx, actorOf(ctx), r.Name); err != nil {
+	version, err := versionOf(r.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.notices.DeleteRule(ctx, actorOf(ctx), r.Name, version); err != nil {
 		return nil, err
 	}
 	return api.DeleteNoticeRule204Response{}, nil
@@ -188,6 +219,10 @@ func (s *Server) RetryNotice(ctx context.Context, r api.RetryNoticeRequestObject
 func (s *Server) PutMaintenanceWindow(
 	ctx context.Context, r api.PutMaintenanceWindowRequestObject,
 ) (api.PutMaintenanceWindowResponseObject, error) {
+	absent, err := onlyNew(r.Params.IfNoneMatch)
+	if err != nil {
+		return nil, err
+	}
 	in := inputOf(ctx)
 	spec := notices.WindowSpec{StartsAt: wholeMs(r.Body.StartsAt), EndsAt: wholeMs(r.Body.EndsAt)}
 	setWord(&spec.Reason, r.Body.Reason)
@@ -196,7 +231,7 @@ func (s *Server) PutMaintenanceWindow(
 	if checked := joined(spec.Check(r.Name), unread); in.bad() || checked != nil {
 		return nil, in.refuse(checked)
 	}
-	stored, created, err := s.notices.PutWindow(ctx, actorOf(ctx), r.Name, spec)
+	stored, created, err := s.notices.PutWindow(ctx, actorOf(ctx), r.Name, spec, notices.Condition{Absent: absent})
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,6 +88,7 @@ func TestANewNoticeRuleSaysWhereItIs(t *testing.T) {
 	a := s.call("PUT", "/v1/notice-rules/fresh", `{"event":"failures","failures":3,"channel":{"kind":"slack","urlSecret":"any"}}`, withKey(writeKey))
 	got := a.is(http.StatusCreated)
 	require.Equal(t, "/v1/notice-rules/fresh", a.header.Get("Location"))
+	require.Equal(t, `"1"`, a.header.Get("ETag"))
 	require.Equal(t, true, got["recovery"])
 	require.Equal(t, true, got["enabled"])
 	s.call("PUT", "/v1/notice-rules/any", `{"event":"failures","failures":3,"channel":{"kind":"slack","urlSecret":"any"}}`, withKey(writeKey)).is(http.StatusOK)
@@ -96,6 +98,48 @@ func TestANewNoticeRuleSaysWhereItIs(t *testing.T) {
 	require.NotEmpty(t, s.call("GET", "/v1/maintenance-windows?limit=1", "", withKey(readKey)).is(http.StatusOK)["nextCursor"])
 	window := `{"startsAt":"2026-01-01T00:00:00Z","endsAt":"2026-01-02T00:00:00Z"}`
 	require.Equal(t, "/v1/maintenance-windows/fresh", s.call("PUT", "/v1/maintenance-windows/fresh", window, withKey(writeKey)).header.Get("Location"))
+}
+
+// TestRulesAndWindowsHonourConditions asks for what is there, at version 1, and for what is not.
+func TestRulesAndWindowsHonourConditions(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	const any, fresh, window, freshWindow = "/v1/notice-rules/any", "/v1/notice-rules/fresh", "/v1/maintenance-windows/any", "/v1/maintenance-windows/fresh"
+	require.Equal(t, `"1"`, s.call("GET", any, "", withKey(readKey)).header.Get("ETag"))
+	for name, tc := range map[string]struct {
+		method, path, header, value string
+		status                      int
+		code                        string
+	}{
+		"ThisVersion":       {"PUT", any, "If-Match", `"1"`, 200, ""},
+		"OtherVersion":      {"PUT", any, "If-Match", `"2"`, 412, "version_mismatch"},
+		"OnlyReplace":       {"PUT", any, "If-Match", "*", 200, ""},
+		"NothingToReplace":  {"PUT", fresh, "If-Match", "*", 412, "version_mismatch"},
+		"NoSuchVersion":     {"PUT", fresh, "If-Match", `"1"`, 412, "version_mismatch"},
+		"NoTag":             {"PUT", any, "If-Match", "1", 400, "malformed_fields"},
+		"OnlyCreate":        {"PUT", any, "If-None-Match", "*", 412, "name_taken"},
+		"Create":            {"PUT", fresh, "If-None-Match", "*", 201, ""},
+		"NotAnyName":        {"PUT", any, "If-None-Match", `"1"`, 400, "malformed_fields"},
+		"DeleteThisVersion": {"DELETE", any, "If-Match", `"1"`, 204, ""},
+		"DeleteOther":       {"DELETE", any, "If-Match", `"2"`, 412, "version_mismatch"},
+		"DeleteNoTag":       {"DELETE", any, "If-Match", "1", 400, "malformed_fields"},
+		"OnlyCreateWindow":  {"PUT", window, "If-None-Match", "*", 412, "name_taken"},
+		"CreateWindow":      {"PUT", freshWindow, "If-None-Match", "*", 201, ""},
+		"NoSuchTag":         {"PUT", window, "If-None-Match", "x", 400, "malformed_fields"},
+	} {
+		body := `{"event":"failures","failures":3,"channel":{"kind":"slack","urlSecret":"any"}}`
+		if strings.Contains(tc.path, "windows") {
+			body = `{"startsAt":"2026-01-01T00:00:00Z","endsAt":"2026-01-02T00:00:00Z"}`
+		}
+		if tc.method == "DELETE" {
+			body = ""
+		}
+		a := s.call(tc.method, tc.path, body, withKey(writeKey), withHeader(tc.header, tc.value))
+		require.Equal(t, tc.status, a.status, "%s: %s", name, a.body)
+		if tc.code != "" {
+			require.Equal(t, tc.code, a.problem().Code, name)
+		}
+	}
 }
 
 func TestATestOfARuleTellsWhatCameOfIt(t *testing.T) {

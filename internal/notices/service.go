@@ -10,20 +10,21 @@ import (
 // the audit log.
 type Rules interface {
 	// PutRule stores a rule under a name or replaces the one of that name, whose open episodes end where it is about something else now, or
-	// goes elsewhere from a receiver that keeps them: such a one is told, any other hears nothing. What goes on is told elsewhere then. One more than [MaxRules], an endpoint or a secret that the tenant does not have is refused.
-	PutRule(ctx context.Context, by auditlog.Actor, name string, s Spec) (stored Rule, created bool, err error)
+	// goes elsewhere from a receiver that keeps them: such a one is told, any other hears nothing. What goes on is told elsewhere then. One more
+	// than [MaxRules], an endpoint or a secret that the tenant does not have is refused; so is a rule where only is not met.
+	PutRule(ctx context.Context, by auditlog.Actor, name string, s Spec, only Condition) (stored Rule, created bool, err error)
 	// GetRule returns a rule.
 	GetRule(ctx context.Context, tenant [16]byte, name string) (Rule, error)
 	// ListRules returns the rules that a filter selects, by name.
 	ListRules(ctx context.Context, f PageFilter) ([]Rule, error)
-	// DeleteRule removes a rule. Its open episodes end; a receiver that keeps them is told, any other hears nothing.
-	DeleteRule(ctx context.Context, by auditlog.Actor, name string) error
+	// DeleteRule removes a rule, if it has a version; 0 is any. Its open episodes end; a receiver that keeps them is told, any other hears nothing.
+	DeleteRule(ctx context.Context, by auditlog.Actor, name string, version int64) error
 }
 
 // Windows keeps maintenance windows, under the same promises as [Rules].
 type Windows interface {
-	// PutWindow stores a window under a name or replaces the one of that name.
-	PutWindow(ctx context.Context, by auditlog.Actor, name string, s WindowSpec) (stored Window, created bool, err error)
+	// PutWindow stores a window under a name or replaces the one of that name, whose version is always 1. It is refused where only is not met.
+	PutWindow(ctx context.Context, by auditlog.Actor, name string, s WindowSpec, only Condition) (stored Window, created bool, err error)
 	// ListWindows returns the windows that a filter selects, by name.
 	ListWindows(ctx context.Context, f PageFilter) ([]Window, error)
 	// DeleteWindow removes a window. What it held is told if it still holds.
@@ -65,11 +66,13 @@ func NewService(store Store, permit func(tenant [16]byte) Permissions, sender Se
 }
 
 // PutRule stores a rule or replaces it. See [Rules].
-func (s *Service) PutRule(ctx context.Context, by auditlog.Actor, name string, spec Spec) (stored Rule, created bool, err error) {
+func (s *Service) PutRule(
+	ctx context.Context, by auditlog.Actor, name string, spec Spec, only Condition,
+) (stored Rule, created bool, err error) {
 	if err := s.CheckRule(by, name, spec); err != nil {
 		return Rule{}, false, err
 	}
-	return s.Store.PutRule(ctx, by, name, spec)
+	return s.Store.PutRule(ctx, by, name, spec, only)
 }
 
 // CheckRule returns what PutRule would refuse without asking the store.
@@ -78,11 +81,13 @@ func (s *Service) CheckRule(by auditlog.Actor, name string, spec Spec) error {
 }
 
 // PutWindow stores a maintenance window or replaces it. See [Windows].
-func (s *Service) PutWindow(ctx context.Context, by auditlog.Actor, name string, spec WindowSpec) (stored Window, created bool, err error) {
+func (s *Service) PutWindow(
+	ctx context.Context, by auditlog.Actor, name string, spec WindowSpec, only Condition,
+) (stored Window, created bool, err error) {
 	if err := spec.Check(name); err != nil {
 		return Window{}, false, err
 	}
-	return s.Store.PutWindow(ctx, by, name, spec)
+	return s.Store.PutWindow(ctx, by, name, spec, only)
 }
 
 // TestRule sends a test to where a rule says, and returns what came of it.

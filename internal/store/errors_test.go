@@ -146,9 +146,9 @@ func TestNamesOfTwoTenantsAreApart(t *testing.T) {
 	keeper, vault := store.NewNotices(b.db), secrets.NewService(store.NewSecrets(b.db), sealing(t, "k1"))
 	both := []endpoints.Actor{tenant, other}
 	for _, by := range both {
-		_, _, err := keeper.PutRule(t.Context(), by, "same", rule(nil))
+		_, _, err := keeper.PutRule(t.Context(), by, "same", rule(nil), notices.Condition{})
 		require.NoError(t, err)
-		_, _, err = keeper.PutWindow(t.Context(), by, "same", notices.WindowSpec{StartsAt: noon(), EndsAt: noon().Add(time.Hour)})
+		_, _, err = keeper.PutWindow(t.Context(), by, "same", notices.WindowSpec{StartsAt: noon(), EndsAt: noon().Add(time.Hour)}, notices.Condition{})
 		require.NoError(t, err)
 		_, _, err = vault.Put(t.Context(), by, secrets.Request{Name: "same", Value: secrets.NewText(by.Name)})
 		require.NoError(t, err)
@@ -170,7 +170,7 @@ func TestNamesOfTwoTenantsAreApart(t *testing.T) {
 		require.Equal(t, []string{by.Name, by.Name}, []string{kept[0].CreatedBy, one.CreatedBy})
 	}
 
-	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "same"))
+	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "same", 0))
 	require.NoError(t, keeper.DeleteWindow(t.Context(), tenant, "same"))
 	require.NoError(t, vault.Delete(t.Context(), tenant, "same", false))
 

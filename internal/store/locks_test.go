@@ -388,7 +388,7 @@ func TestARuleThatEndsLocksEpisodesAsFinishesDo(t *testing.T) {
 	require.NoError(t, err)
 
 	ended := make(chan error, 1)
-	go func() { ended <- keeper.DeleteRule(t.Context(), tenant, "failing") }()
+	go func() { ended <- keeper.DeleteRule(t.Context(), tenant, "failing", 0) }()
 	b.awaitLockWait(t)
 
 	_, err = finish.Exec(t.Context(), "SELECT FROM notice_episodes WHERE id = $1 FOR UPDATE NOWAIT", second)

@@ -57,7 +57,7 @@ func (b *bundle) opened(t *testing.T, edit func(*notices.Spec)) (*store.Notices,
 
 func deleteRule(t *testing.T, _ *bundle, keeper *store.Notices, _ endpoints.ID) {
 	t.Helper()
-	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing", 0))
 }
 
 func archive(t *testing.T, b *bundle, keeper *store.Notices, id endpoints.ID) {
@@ -167,7 +167,7 @@ func TestWhatNoReceiverKeepsEndsWithoutAWord(t *testing.T) {
 		b.at(noon())
 		keeper := b.noticed(t, "failing", failing)
 		b.failOne(t, b.register(t, nil).ID)
-		require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+		require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing", 0))
 		require.Equal(t, []string{"opened"}, b.told(t))
 		require.Equal(t, "muted", query[string](t, b, "SELECT state FROM notices"))
 	})
@@ -192,7 +192,7 @@ func TestALastNoticeDoesNotOvertakeTheFirst(t *testing.T) {
 	now := b.at(noon().Add(time.Hour))
 	sending := claimOne(t, keeper)
 
-	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing", 0))
 
 	none, err := keeper.Claim(t.Context(), room(10), notices.Lock)
 	require.NoError(t, err)
@@ -217,7 +217,7 @@ func TestALastNoticeWaitsNoLongerThanWhoMaySend(t *testing.T) {
 	now := b.at(noon().Add(time.Hour))
 	_, err := keeper.Postpone(t.Context(), claimOne(t, keeper), time.Hour, false, notices.Result{Error: "no answer"})
 	require.NoError(t, err)
-	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing", 0))
 	b.at(now.Add(notices.Lock + time.Second))
 	require.Equal(t, notices.Withdrawn, claimOne(t, keeper).Kind, "what is away may have taken it all the same")
 }
@@ -228,7 +228,7 @@ func TestAnEndThatWaitsGoesWhereItsRuleWent(t *testing.T) {
 	for name, act := range map[string]func(*testing.T, *bundle, *store.Notices){
 		"Deleted": func(t *testing.T, _ *bundle, keeper *store.Notices) {
 			t.Helper()
-			require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+			require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing", 0))
 		},
 		"Moved": func(t *testing.T, b *bundle, _ *store.Notices) {
 			t.Helper()
@@ -269,7 +269,7 @@ func TestASecretThatALastNoticeNeedsIsNotDeletedUnlessByForce(t *testing.T) {
 	keeper, _ := b.opened(t, changed(func(s *notices.Spec) {
 		s.Channel = notices.Channel{Kind: notices.Alertmanager, URLSecret: "url", TokenSecret: "token"}
 	}))
-	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
+	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing", 0))
 	service := secrets.NewService(store.NewSecrets(b.db), nil)
 	for _, name := range []string{"token", "url"} {
 		err := service.Delete(t.Context(), tenant, name, false)

@@ -17,10 +17,15 @@ import (
 )
 
 // PutRule implements notices.Rules.
-func (s *Notices) PutRule(ctx context.Context, by auditlog.Actor, name string, spec notices.Spec) (stored notices.Rule, created bool, err error) {
+func (s *Notices) PutRule(
+	ctx context.Context, by auditlog.Actor, name string, spec notices.Spec, only notices.Condition,
+) (stored notices.Rule, created bool, err error) {
 	err = s.change(ctx, func(tx pgx.Tx) error {
 		before, err := s.rule(ctx, tx, by.TenantID, name)
 		if created = errs.CodeOf(err) == errs.NotFound; err != nil && !created {
+			return err
+		}
+		if err := only.Check("notice rule", before.Version); err != nil {
 			return err
 		}
 		if err := s.admit(ctx, tx, by.TenantID, spec, created); err != nil {
@@ -234,10 +239,13 @@ func (s *Notices) ListRules(ctx context.Context, f notices.PageFilter) ([]notice
 }
 
 // DeleteRule implements notices.Rules.
-func (s *Notices) DeleteRule(ctx context.Context, by auditlog.Actor, name string) error {
+func (s *Notices) DeleteRule(ctx context.Context, by auditlog.Actor, name string, version int64) error {
 	return s.change(ctx, func(tx pgx.Tx) error {
 		r, err := s.rule(ctx, tx, by.TenantID, name)
 		if err != nil {
+			return err
+		}
+		if err := (notices.Condition{Version: version}).Check("notice rule", r.Version); err != nil {
 			return err
 		}
 		if _, err := s.db.q.NoticeRuleDelete(ctx, tx, dbsqlc.NoticeRuleDeleteParams{ID: r.ID, TenantID: by.TenantID}); err != nil {

@@ -35,7 +35,7 @@ func room(n int) notices.Room { return notices.Room{Limit: n, PerRule: n, PerTen
 func (b *bundle) noticed(t *testing.T, name string, edit func(*notices.Spec)) *store.Notices {
 	t.Helper()
 	keeper := store.NewNotices(b.db)
-	_, _, err := keeper.PutRule(t.Context(), tenant, name, rule(edit))
+	_, _, err := keeper.PutRule(t.Context(), tenant, name, rule(edit), notices.Condition{})
 	require.NoError(t, err)
 	require.NoError(t, keeper.Refresh(t.Context()))
 	return keeper
@@ -151,7 +151,7 @@ func TestABookThatIsTooOldMissesNothing(t *testing.T) {
 	b.at(noon())
 	e := b.register(t, nil)
 	keeper := store.NewNotices(b.db)
-	_, _, err := keeper.PutRule(t.Context(), tenant, "failing", rule(nil))
+	_, _, err := keeper.PutRule(t.Context(), tenant, "failing", rule(nil), notices.Condition{})
 	require.NoError(t, err)
 	for range 3 {
 		b.failOne(t, e.ID) // The book was never refreshed.
@@ -385,7 +385,7 @@ func TestAWindowHoldsWhatItCovers(t *testing.T) {
 	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	_, created, err := keeper.PutWindow(t.Context(), tenant, "upgrade", notices.WindowSpec{
 		Scope: notices.Scope{Labels: map[string]string{"team": "shop"}}, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour),
-	})
+	}, notices.Condition{})
 	require.NoError(t, err)
 	require.True(t, created)
 	e := b.register(t, func(s *endpoints.Spec) { s.Labels = map[string]string{"team": "shop"} })
@@ -438,7 +438,7 @@ func TestAWindowKeepsNobodyFromTheEndOfWhatTheyKnow(t *testing.T) {
 	require.NoError(t, err)
 
 	end := now.Add(3 * time.Hour)
-	_, _, err = keeper.PutWindow(t.Context(), tenant, "upgrade", notices.WindowSpec{StartsAt: now, EndsAt: end})
+	_, _, err = keeper.PutWindow(t.Context(), tenant, "upgrade", notices.WindowSpec{StartsAt: now, EndsAt: end}, notices.Condition{})
 	require.NoError(t, err)
 	b.passOne(t, e.ID)
 	claimed, err = keeper.Claim(t.Context(), room(10), time.Minute)
@@ -463,7 +463,7 @@ func TestAWindowThatGoesWhileItTakesHoldHoldsNothing(t *testing.T) {
 	b := setup(t)
 	now := b.at(noon())
 	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
-	_, _, err := keeper.PutWindow(t.Context(), tenant, "upgrade", notices.WindowSpec{StartsAt: now, EndsAt: now.Add(300 * 24 * time.Hour)})
+	_, _, err := keeper.PutWindow(t.Context(), tenant, "upgrade", notices.WindowSpec{StartsAt: now, EndsAt: now.Add(300 * 24 * time.Hour)}, notices.Condition{})
 	require.NoError(t, err)
 	b.failOne(t, b.register(t, nil).ID)
 	claimed, err := keeper.Claim(t.Context(), room(10), time.Minute)
@@ -498,8 +498,8 @@ func TestARuleThatChangesEndsItsEpisodesWithoutAWord(t *testing.T) {
 	}
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM notice_episodes WHERE closed_at IS NULL"))
 	require.Equal(t, "muted", query[string](t, b, "SELECT state FROM notices"))
-	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing"))
-	require.Equal(t, errs.NotFound, errs.CodeOf(keeper.DeleteRule(t.Context(), tenant, "failing")))
+	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing", 0))
+	require.Equal(t, errs.NotFound, errs.CodeOf(keeper.DeleteRule(t.Context(), tenant, "failing", 0)))
 	require.Equal(t, 4, query[int](t, b, "SELECT count(*) FROM audit_log WHERE object_kind = 'notice_rule'"), "every change is on record")
 }
 
@@ -540,7 +540,7 @@ func TestARuleNamesOnlyWhatTheTenantHas(t *testing.T) {
 	_, _, err := keeper.PutRule(t.Context(), tenant, "x", rule(func(s *notices.Spec) {
 		s.Scope.EndpointID = endpoints.ID{1}
 		s.Channel = notices.Channel{Kind: notices.Slack, URLSecret: "slack-url"}
-	}))
+	}), notices.Condition{})
 	fields := errs.FieldsOf(err)
 	require.Len(t, fields, 2)
 	require.Equal(t, "endpoint_unknown", fields[0].Code)

@@ -14,11 +14,14 @@ import (
 
 // PutWindow implements notices.Windows.
 func (s *Notices) PutWindow(
-	ctx context.Context, by auditlog.Actor, name string, spec notices.WindowSpec,
+	ctx context.Context, by auditlog.Actor, name string, spec notices.WindowSpec, only notices.Condition,
 ) (stored notices.Window, created bool, err error) {
 	err = s.db.tx(ctx, func(tx pgx.Tx) error {
 		before, err := s.window(ctx, tx, by.TenantID, name)
 		if created = errs.CodeOf(err) == errs.NotFound; err != nil && !created {
+			return err
+		}
+		if err := only.Check("maintenance window", windowVersion(created)); err != nil {
 			return err
 		}
 		if err := s.admitWindow(ctx, tx, by.TenantID, spec, created); err != nil {
@@ -37,6 +40,14 @@ func (s *Notices) PutWindow(
 		return s.db.audited(ctx, tx, c)
 	})
 	return stored, created, err
+}
+
+// windowVersion returns the version of what a window replaces: windows have none, so it is told by being there.
+func windowVersion(created bool) int64 {
+	if created {
+		return 0
+	}
+	return 1
 }
 
 func (s *Notices) admitWindow(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec notices.WindowSpec, more bool) error {

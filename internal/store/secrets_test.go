@@ -201,7 +201,7 @@ func TestSecretThatARuleNeedsIsNotDeletedUnlessByForce(t *testing.T) {
 	require.ErrorContains(t, err, `the notice rule "by-token"`)
 	require.NoError(t, service.Delete(t.Context(), tenant, "other", false), "nothing refers to it")
 	require.NoError(t, service.Delete(t.Context(), tenant, "token", true))
-	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "by-url"))
+	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "by-url", 0))
 	require.NoError(t, service.Delete(t.Context(), tenant, "url", false), "nothing refers to it any more")
 }
 
@@ -216,7 +216,7 @@ func TestSecretsAndRulesChangeAtTheSameTime(t *testing.T) {
 		go func() {
 			_, _, err := keeper.PutRule(t.Context(), tenant, "r", rule(func(s *notices.Spec) {
 				s.Channel = notices.Channel{Kind: notices.Slack, URLSecret: "url"}
-			}))
+			}), notices.Condition{})
 			stored <- err
 		}()
 		go func() { deleted <- service.Delete(t.Context(), tenant, "url", false) }()
@@ -226,7 +226,7 @@ func TestSecretsAndRulesChangeAtTheSameTime(t *testing.T) {
 			continue
 		}
 		require.Equal(t, errs.Conflict, errs.CodeOf(<-deleted))
-		require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "r"))
+		require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "r", 0))
 	}
 }
 

@@ -52,22 +52,18 @@ func (v *visit) notices() error {
 // putRule stores what the form of a rule says.
 func (v *visit) putRule() error {
 	rule, problem := v.ruleTyped()
-	if problem == nil && v.value("old") == "" {
-		switch err := v.get(ruleAPI(v.value("name")), nil, nil); {
-		case err == nil:
-			problem = unreadable("name", "is that of a rule that there is already; edit that one, or choose another name")
-		case problemOf(err).Status >= http.StatusInternalServerError:
-			return err
-		}
+	only := http.Header{"If-None-Match": {"*"}}
+	if v.value("old") != "" {
+		only = http.Header{"If-Match": {strconv.Quote(v.value("version"))}}
 	}
-	return v.put(ruleAPI(v.value("name")), rule, problem)
+	return v.put(ruleAPI(v.value("name")), only, rule, problem)
 }
 
-// put stores what a form said, unless it could not be read, and returns to the page of notices, or tells the problem.
-func (v *visit) put(path string, typed map[string]any, problem *client.Problem) error {
+// put stores what a form said, under a condition, unless it could not be read, and returns to the page of notices, or tells the problem.
+func (v *visit) put(path string, only http.Header, typed map[string]any, problem *client.Problem) error {
 	if problem == nil {
-		if err := v.call(ask{method: http.MethodPut, path: path, body: typed}, nil); err != nil {
-			refused := problemOf(err)
+		if err := v.call(ask{method: http.MethodPut, path: path, body: typed, header: only}, nil); err != nil {
+			refused := taken(problemOf(err))
 			problem = &refused
 		}
 	}
@@ -75,6 +71,14 @@ func (v *visit) put(path string, typed map[string]any, problem *client.Problem) 
 		return v.html(int(problem.Status), problemNotice(*problem))
 	}
 	return v.seeOther("/console/notices")
+}
+
+// taken says at the field of the name that there is one like it, of which the form knows nothing.
+func taken(p client.Problem) client.Problem {
+	if p.Code == "name_taken" {
+		return *unreadable("name", "is taken already; edit what has it, or choose another name")
+	}
+	return p
 }
 
 // ruleTyped reads the form of a rule. The API judges it; only a length of time that cannot be read is refused here.

@@ -14,6 +14,7 @@ import (
 // ruleFields is what the form of a rule is filled with.
 type ruleFields struct {
 	old                                   string // the name of the rule that is edited; empty: a new one
+	version                               int64  // of that rule
 	event, failures, late, remind         string
 	endpoint, labels                      string
 	kind, url, urlSecret, tokenSecret, to string
@@ -45,7 +46,7 @@ func ruleAPI(name string) string { return "/v1/notice-rules/" + url.PathEscape(n
 
 func fieldsOfRule(r client.NoticeRule) ruleFields {
 	f := ruleFields{
-		old: r.Name, event: string(r.Event), failures: "3", late: "30s", remind: lengthField(r.RemindMs), endpoint: text(r.EndpointID),
+		old: r.Name, version: r.Version, event: string(r.Event), failures: "3", late: "30s", remind: lengthField(r.RemindMs), endpoint: text(r.EndpointID),
 		labels: labelLines(r.Labels), kind: string(r.Channel.Kind), url: text(r.Channel.URL), urlSecret: text(r.Channel.URLSecret),
 		tokenSecret: text(r.Channel.TokenSecret), recovery: r.Recovery, enabled: r.Enabled,
 	}

@@ -77,16 +77,11 @@ func windowAPI(name string) string { return "/v1/maintenance-windows/" + url.Pat
 // putWindow stores what the form of a window says.
 func (v *visit) putWindow() error {
 	window, problem := v.windowTyped()
-	if problem == nil && v.value("old") == "" {
-		list, err := v.windowList()
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(list, func(w client.MaintenanceWindow) bool { return w.Name == v.value("name") }) {
-			problem = unreadable("name", "is that of a window that there is already; edit that one, or choose another name")
-		}
+	only := http.Header{}
+	if v.value("old") == "" {
+		only.Set("If-None-Match", "*")
 	}
-	return v.put(windowAPI(v.value("name")), window, problem)
+	return v.put(windowAPI(v.value("name")), only, window, problem)
 }
 
 // windowTyped reads the form of a window. The API judges it; only what cannot be read is refused here.

@@ -60,7 +60,7 @@ func TestKilledBetweenANoticeAndItsRecord(t *testing.T) {
 	s, box := newStack(t, map[string]string{"RUBATO_SECRET_KEYS": "k1:" + key}), newLetterbox(t)
 	_, err := answer[client.SigningKeyWithSecret](s.api.CreateSigningKey(t.Context(), client.CreateSigningKeyJSONRequestBody{}))
 	require.NoError(t, err)
-	_, err = answer[client.NoticeRule](s.api.PutNoticeRule(t.Context(), "failing", client.NoticeRuleSpec{
+	_, err = answer[client.NoticeRule](s.api.PutNoticeRule(t.Context(), "failing", nil, client.NoticeRuleSpec{
 		Event: client.NoticeEventFailures, Failures: new(int32(2)), Channel: client.NoticeChannel{Kind: client.NoticeChannelKindWebhook, URL: new(box.URL)},
 	}))
 	require.NoError(t, err)

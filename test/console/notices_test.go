@@ -172,7 +172,7 @@ func TestWhatIsNewReplacesNothing(t *testing.T) {
 	for path, form := range map[string]url.Values{"/console/notices/rules": rule, "/console/notices/windows": window} {
 		a := v.ask(path, form)
 		require.Equal(t, http.StatusUnprocessableEntity, a.status, path)
-		require.Contains(t, a.body, "that there is already", path)
+		require.Contains(t, a.body, "is taken already", path)
 	}
 	var stored client.NoticeRule
 	w.api(t, http.MethodGet, "/v1/notice-rules/oncall", nil, &stored)
@@ -180,8 +180,13 @@ func TestWhatIsNewReplacesNothing(t *testing.T) {
 	require.Equal(t, "first", w.window(t).Reason)
 
 	rule.Set("old", "oncall")
+	rule.Set("version", "1")
 	window.Set("old", "upgrade")
 	require.Equal(t, http.StatusSeeOther, v.ask("/console/notices/rules", rule).status, "an edit does")
 	require.Equal(t, http.StatusSeeOther, v.ask("/console/notices/windows", window).status)
+	rule.Set("url", "https://third.example.com/")
+	require.Equal(t, http.StatusPreconditionFailed, v.ask("/console/notices/rules", rule).status, "one that somebody else overtook does not")
+	w.api(t, http.MethodGet, "/v1/notice-rules/oncall", nil, &stored)
+	require.Equal(t, "https://second.example.com/", *stored.Channel.URL)
 	require.Equal(t, "second", w.window(t).Reason)
 }

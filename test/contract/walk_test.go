@@ -84,14 +84,18 @@ func provocations() map[string]map[int]provoke {
 				return w.call(t, o.method, "/v1/notice-rules/fresh", noticeRule)
 			},
 			http.StatusConflict:            withTooManyRules,
+			http.StatusPreconditionFailed:  withBody(noticeRule, header("If-Match", `"99"`)),
 			http.StatusUnprocessableEntity: withBody(`{"event":"failures","channel":{"kind":"slack","urlSecret":"untold"}}`),
 		},
 		"getNoticeRule": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
 			return w.call(t, o.method, "/v1/notice-rules/unknown", "")
 		}},
-		"deleteNoticeRule": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
-			return w.call(t, o.method, "/v1/notice-rules/unknown", "")
-		}},
+		"deleteNoticeRule": {
+			http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+				return w.call(t, o.method, "/v1/notice-rules/unknown", "")
+			},
+			http.StatusPreconditionFailed: withBody("", header("If-Match", `"99"`)),
+		},
 		"testNoticeRule": {
 			http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
 				return w.call(t, o.method, "/v1/notice-rules/unknown/test", "")
@@ -106,6 +110,7 @@ func provocations() map[string]map[int]provoke {
 				return w.call(t, o.method, "/v1/maintenance-windows/fresh", maintenanceWindow)
 			},
 			http.StatusConflict:            withTooManyWindows,
+			http.StatusPreconditionFailed:  withBody(maintenanceWindow, header("If-None-Match", "*")),
 			http.StatusUnprocessableEntity: withBody(`{"startsAt":"2026-12-01T22:00:00Z","endsAt":"2026-11-01T22:00:00Z"}`),
 		},
 		"deleteMaintenanceWindow": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {

@@ -897,6 +897,36 @@ func (e ImportEndpointsParamsDryRun) Valid() bool {
 	}
 }
 
+// Defines values for PutMaintenanceWindowParamsIfNoneMatch.
+const (
+	PutMaintenanceWindowParamsIfNoneMatchAsterisk PutMaintenanceWindowParamsIfNoneMatch = "*"
+)
+
+// Valid indicates whether the value is a known member of the PutMaintenanceWindowParamsIfNoneMatch enum.
+func (e PutMaintenanceWindowParamsIfNoneMatch) Valid() bool {
+	switch e {
+	case PutMaintenanceWindowParamsIfNoneMatchAsterisk:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PutNoticeRuleParamsIfNoneMatch.
+const (
+	PutNoticeRuleParamsIfNoneMatchAsterisk PutNoticeRuleParamsIfNoneMatch = "*"
+)
+
+// Valid indicates whether the value is a known member of the PutNoticeRuleParamsIfNoneMatch enum.
+func (e PutNoticeRuleParamsIfNoneMatch) Valid() bool {
+	switch e {
+	case PutNoticeRuleParamsIfNoneMatchAsterisk:
+		return true
+	default:
+		return false
+	}
+}
+
 // AuditAction What was done.
 type AuditAction string
 
@@ -2033,7 +2063,9 @@ type NoticeRule struct {
 
 	// UpdatedBy The name of the API key.
 	UpdatedBy string `json:"updatedBy"`
-	Version   int64  `json:"version"`
+
+	// Version Counts the edits; the ETag.
+	Version int64 `json:"version"`
 }
 
 // NoticeRuleList defines model for NoticeRuleList.
@@ -3125,6 +3157,15 @@ type ListMaintenanceWindowsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// PutMaintenanceWindowParams defines parameters for PutMaintenanceWindow.
+type PutMaintenanceWindowParams struct {
+	// IfNoneMatch `*`: only create; 412 when there is a window of this name.
+	IfNoneMatch *PutMaintenanceWindowParamsIfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// PutMaintenanceWindowParamsIfNoneMatch defines parameters for PutMaintenanceWindow.
+type PutMaintenanceWindowParamsIfNoneMatch string
+
 // ListNoticeRulesParams defines parameters for ListNoticeRules.
 type ListNoticeRulesParams struct {
 	// Limit At most so many items.
@@ -3133,6 +3174,24 @@ type ListNoticeRulesParams struct {
 	// Cursor `nextCursor` of the page before, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
+
+// DeleteNoticeRuleParams defines parameters for DeleteNoticeRule.
+type DeleteNoticeRuleParams struct {
+	// IfMatch The `ETag` of what is to be deleted; 412 when the rule was changed since. `*` matches any.
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// PutNoticeRuleParams defines parameters for PutNoticeRule.
+type PutNoticeRuleParams struct {
+	// IfMatch The `ETag` that the replacement is based on; 412 when the rule has another one or does not exist. `*`: only replace.
+	IfMatch *string `json:"If-Match,omitempty"`
+
+	// IfNoneMatch `*`: only create; 412 when there is a rule of this name.
+	IfNoneMatch *PutNoticeRuleParamsIfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// PutNoticeRuleParamsIfNoneMatch defines parameters for PutNoticeRule.
+type PutNoticeRuleParamsIfNoneMatch string
 
 // ListNoticesParams defines parameters for ListNotices.
 type ListNoticesParams struct {
@@ -3372,19 +3431,19 @@ type ServerInterface interface {
 	DeleteMaintenanceWindow(ctx echo.Context, name MaintenanceWindowName) error
 	// PutMaintenanceWindow Store a maintenance window, or replace it
 	// (PUT /v1/maintenance-windows/{name})
-	PutMaintenanceWindow(ctx echo.Context, name MaintenanceWindowName) error
+	PutMaintenanceWindow(ctx echo.Context, name MaintenanceWindowName, params PutMaintenanceWindowParams) error
 	// ListNoticeRules List notice rules by name
 	// (GET /v1/notice-rules)
 	ListNoticeRules(ctx echo.Context, params ListNoticeRulesParams) error
 	// DeleteNoticeRule Delete a notice rule
 	// (DELETE /v1/notice-rules/{name})
-	DeleteNoticeRule(ctx echo.Context, name NoticeRuleName) error
+	DeleteNoticeRule(ctx echo.Context, name NoticeRuleName, params DeleteNoticeRuleParams) error
 	// GetNoticeRule Read a notice rule
 	// (GET /v1/notice-rules/{name})
 	GetNoticeRule(ctx echo.Context, name NoticeRuleName) error
 	// PutNoticeRule Store a notice rule, or replace it
 	// (PUT /v1/notice-rules/{name})
-	PutNoticeRule(ctx echo.Context, name NoticeRuleName) error
+	PutNoticeRule(ctx echo.Context, name NoticeRuleName, params PutNoticeRuleParams) error
 	// TestNoticeRule Send a test to where a notice rule says
 	// (POST /v1/notice-rules/{name}/test)
 	TestNoticeRule(ctx echo.Context, name NoticeRuleName) error
@@ -4278,8 +4337,28 @@ func (w *ServerInterfaceWrapper) PutMaintenanceWindow(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutMaintenanceWindowParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch PutMaintenanceWindowParamsIfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PutMaintenanceWindow(ctx, name)
+	err = w.Handler.PutMaintenanceWindow(ctx, name, params)
 	return err
 }
 
@@ -4319,8 +4398,28 @@ func (w *ServerInterfaceWrapper) DeleteNoticeRule(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteNoticeRuleParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeleteNoticeRule(ctx, name)
+	err = w.Handler.DeleteNoticeRule(ctx, name, params)
 	return err
 }
 
@@ -4351,8 +4450,43 @@ func (w *ServerInterfaceWrapper) PutNoticeRule(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutNoticeRuleParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch PutNoticeRuleParamsIfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PutNoticeRule(ctx, name)
+	err = w.Handler.PutNoticeRule(ctx, name, params)
 	return err
 }
 
@@ -10320,8 +10454,9 @@ func (response DeleteMaintenanceWindow503ApplicationProblemPlusJSONResponse) Vis
 }
 
 type PutMaintenanceWindowRequestObject struct {
-	Name MaintenanceWindowName `json:"name"`
-	Body *PutMaintenanceWindowJSONRequestBody
+	Name   MaintenanceWindowName `json:"name"`
+	Params PutMaintenanceWindowParams
+	Body   *PutMaintenanceWindowJSONRequestBody
 }
 
 type PutMaintenanceWindowResponseObject interface {
@@ -10427,6 +10562,22 @@ func (response PutMaintenanceWindow409ApplicationProblemPlusJSONResponse) VisitP
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutMaintenanceWindow412ApplicationProblemPlusJSONResponse struct {
+	VersionMismatchApplicationProblemPlusJSONResponse
+}
+
+func (response PutMaintenanceWindow412ApplicationProblemPlusJSONResponse) VisitPutMaintenanceWindowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(412)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -10661,7 +10812,8 @@ func (response ListNoticeRules503ApplicationProblemPlusJSONResponse) VisitListNo
 }
 
 type DeleteNoticeRuleRequestObject struct {
-	Name NoticeRuleName `json:"name"`
+	Name   NoticeRuleName `json:"name"`
+	Params DeleteNoticeRuleParams
 }
 
 type DeleteNoticeRuleResponseObject interface {
@@ -10743,6 +10895,22 @@ func (response DeleteNoticeRule404ApplicationProblemPlusJSONResponse) VisitDelet
 	return err
 }
 
+type DeleteNoticeRule412ApplicationProblemPlusJSONResponse struct {
+	VersionMismatchApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteNoticeRule412ApplicationProblemPlusJSONResponse) VisitDeleteNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(412)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNoticeRule429ApplicationProblemPlusJSONResponse struct {
 	TooManyRequestsApplicationProblemPlusJSONResponse
 }
@@ -10805,15 +10973,23 @@ type GetNoticeRuleResponseObject interface {
 	VisitGetNoticeRuleResponse(w http.ResponseWriter) error
 }
 
-type GetNoticeRule200JSONResponse NoticeRule
+type GetNoticeRule200ResponseHeaders struct {
+	ETag string
+}
+
+type GetNoticeRule200JSONResponse struct {
+	Body    NoticeRule
+	Headers GetNoticeRule200ResponseHeaders
+}
 
 func (response GetNoticeRule200JSONResponse) VisitGetNoticeRuleResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -10941,29 +11117,39 @@ func (response GetNoticeRule503ApplicationProblemPlusJSONResponse) VisitGetNotic
 }
 
 type PutNoticeRuleRequestObject struct {
-	Name NoticeRuleName `json:"name"`
-	Body *PutNoticeRuleJSONRequestBody
+	Name   NoticeRuleName `json:"name"`
+	Params PutNoticeRuleParams
+	Body   *PutNoticeRuleJSONRequestBody
 }
 
 type PutNoticeRuleResponseObject interface {
 	VisitPutNoticeRuleResponse(w http.ResponseWriter) error
 }
 
-type PutNoticeRule200JSONResponse NoticeRule
+type PutNoticeRule200ResponseHeaders struct {
+	ETag string
+}
+
+type PutNoticeRule200JSONResponse struct {
+	Body    NoticeRule
+	Headers PutNoticeRule200ResponseHeaders
+}
 
 func (response PutNoticeRule200JSONResponse) VisitPutNoticeRuleResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type PutNoticeRule201ResponseHeaders struct {
+	ETag     string
 	Location string
 }
 
@@ -10979,6 +11165,7 @@ func (response PutNoticeRule201JSONResponse) VisitPutNoticeRuleResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
 	w.WriteHeader(201)
 	_, err := buf.WriteTo(w)
@@ -11048,6 +11235,22 @@ func (response PutNoticeRule409ApplicationProblemPlusJSONResponse) VisitPutNotic
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutNoticeRule412ApplicationProblemPlusJSONResponse struct {
+	VersionMismatchApplicationProblemPlusJSONResponse
+}
+
+func (response PutNoticeRule412ApplicationProblemPlusJSONResponse) VisitPutNoticeRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(412)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -16108,10 +16311,11 @@ func (sh *strictHandler) DeleteMaintenanceWindow(ctx echo.Context, name Maintena
 }
 
 // PutMaintenanceWindow operation middleware
-func (sh *strictHandler) PutMaintenanceWindow(ctx echo.Context, name MaintenanceWindowName) error {
+func (sh *strictHandler) PutMaintenanceWindow(ctx echo.Context, name MaintenanceWindowName, params PutMaintenanceWindowParams) error {
 	var request PutMaintenanceWindowRequestObject
 
 	request.Name = name
+	request.Params = params
 
 	var body PutMaintenanceWindowJSONRequestBody
 	var err error
@@ -16181,10 +16385,11 @@ func (sh *strictHandler) ListNoticeRules(ctx echo.Context, params ListNoticeRule
 }
 
 // DeleteNoticeRule operation middleware
-func (sh *strictHandler) DeleteNoticeRule(ctx echo.Context, name NoticeRuleName) error {
+func (sh *strictHandler) DeleteNoticeRule(ctx echo.Context, name NoticeRuleName, params DeleteNoticeRuleParams) error {
 	var request DeleteNoticeRuleRequestObject
 
 	request.Name = name
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.DeleteNoticeRule(ctx.Request().Context(), request.(DeleteNoticeRuleRequestObject))
@@ -16231,10 +16436,11 @@ func (sh *strictHandler) GetNoticeRule(ctx echo.Context, name NoticeRuleName) er
 }
 
 // PutNoticeRule operation middleware
-func (sh *strictHandler) PutNoticeRule(ctx echo.Context, name NoticeRuleName) error {
+func (sh *strictHandler) PutNoticeRule(ctx echo.Context, name NoticeRuleName, params PutNoticeRuleParams) error {
 	var request PutNoticeRuleRequestObject
 
 	request.Name = name
+	request.Params = params
 
 	var body PutNoticeRuleJSONRequestBody
 	var err error
