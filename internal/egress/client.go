@@ -74,7 +74,7 @@ type Client struct {
 type Request struct {
 	Method       string        // GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS
 	URL          string        // absolute, http or https
-	Header       http.Header   // the user's; every name and value must pass [CheckHeader]
+	Header       http.Header   // the user's, which must pass [CheckHeader], and the signature
 	Meta         http.Header   // Rubato's own, such as Rubato-Run-Id; set last, so they win over the user's
 	Body         []byte        // empty means none
 	SendBy       time.Time     // when its first byte may leave at the latest, for whoever may not be who sends any more; zero: at any time
@@ -187,7 +187,7 @@ func (c *Client) admit(policy *Policy, r Request) (hop, error) {
 	}
 	for name, values := range r.Header {
 		for _, value := range values {
-			if v := CheckHeader(name, value); v != nil {
+			if v := checkSent(name, value); v != nil {
 				return hop{}, refuse(v)
 			}
 		}

@@ -13,6 +13,17 @@ const (
 // CheckHeader returns what is wrong with a header that a user wants to be sent, or nil. Whether a name occurs twice in a set of
 // headers is for the caller to check.
 func CheckHeader(name, value string) *Violation {
+	if v := checkSent(name, value); v != nil {
+		return v
+	}
+	if signs(name) { // Signing would replace it without a word.
+		return forbiddenHeader()
+	}
+	return nil
+}
+
+// checkSent returns what is wrong with a header of a request, a signature's included, or nil.
+func checkSent(name, value string) *Violation {
 	switch {
 	case name == "" || strings.ContainsFunc(name, notToken):
 		return &Violation{
@@ -27,12 +38,26 @@ func CheckHeader(name, value string) *Violation {
 			Message: "must have a value without line breaks and control characters, and without spaces around it",
 		}
 	case reserved(strings.ToLower(name)):
-		return &Violation{
-			Code:    "header_forbidden",
-			Message: "must not be set: Rubato or the connection sets this header",
-		}
+		return forbiddenHeader()
 	}
 	return nil
+}
+
+func forbiddenHeader() *Violation {
+	return &Violation{
+		Code:    "header_forbidden",
+		Message: "must not be set: Rubato or the connection sets this header",
+	}
+}
+
+// signs reports whether a header is one of the three of a signature by Standard Webhooks.
+func signs(name string) bool {
+	switch strings.ToLower(name) {
+	case "webhook-id", "webhook-timestamp", "webhook-signature":
+		return true
+	default:
+		return false
+	}
 }
 
 // notToken reports whether r may not be part of a token by RFC 9110.

@@ -43,6 +43,9 @@ func TestBadHeadersAreRefused(t *testing.T) {
 		{"rubato-run-id", "9", "header_forbidden"},
 		{"Idempotency-Key", "k", "header_forbidden"},
 		{"traceparent", "00-1-1-00", "header_forbidden"},
+		{"Webhook-Id", "msg_1", "header_forbidden"},
+		{"webhook-timestamp", "1", "header_forbidden"},
+		{"WEBHOOK-SIGNATURE", "v1,x", "header_forbidden"},
 	}
 	for _, test := range tests {
 		violation := CheckHeader(test.name, test.value)
@@ -62,6 +65,7 @@ func TestGoodHeadersPass(t *testing.T) {
 		"X-Text":            "tab\tinside, ünïcode and \"quotes\"",
 		"X-Long":            strings.Repeat("x", 8192),
 		"Rubatoish":         "x",
+		"Webhook-Source":    "theirs",
 	} {
 		require.Nil(t, CheckHeader(name, value), name)
 	}

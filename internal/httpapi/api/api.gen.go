@@ -1342,7 +1342,7 @@ type EndpointSpec struct {
 	// FollowRedirects How many. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
-	// Headers Sent with every request. Values may hold templates. Hop-by-hop headers and Host, Content-Length, Rubato-* are refused. Answers mask values of names that look secret, and the mask is refused as a value.
+	// Headers Sent with every request. Values may hold templates. Refused are hop-by-hop headers and those that Rubato sets: Host, Content-Length, Rubato-*, Idempotency-Key, traceparent, webhook-id, webhook-timestamp, webhook-signature. Answers mask values of names that look secret, and the mask is refused as a value.
 	Headers *map[string]string `json:"headers,omitempty"`
 
 	// Idempotent The request may be sent again although it may have arrived. Default false; GET, HEAD, PUT, DELETE and OPTIONS are so by nature.
@@ -1611,7 +1611,7 @@ type ImportLine struct {
 	// FollowRedirects How many. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
-	// Headers Sent with every request. Values may hold templates. Hop-by-hop headers and Host, Content-Length, Rubato-* are refused. Answers mask values of names that look secret, and the mask is refused as a value.
+	// Headers Sent with every request. Values may hold templates. Refused are hop-by-hop headers and those that Rubato sets: Host, Content-Length, Rubato-*, Idempotency-Key, traceparent, webhook-id, webhook-timestamp, webhook-signature. Answers mask values of names that look secret, and the mask is refused as a value.
 	Headers *map[string]string `json:"headers,omitempty"`
 
 	// ID Of the endpoint to replace.
