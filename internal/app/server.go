@@ -54,7 +54,7 @@ func newServer(l net.Listener, h http.Handler, logger *slog.Logger) *server {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &server{listener: l, http: &http.Server{
-		Handler:           h,
+		Handler:           endChunked(h),
 		ReadHeaderTimeout: httpapi.ReadHeaderTimeout,
 		ReadTimeout:       httpapi.ReadTimeout,
 		WriteTimeout:      httpapi.WriteTimeout,
@@ -64,6 +64,18 @@ func newServer(l net.Listener, h http.Handler, logger *slog.Logger) *server {
 		MaxHeaderBytes:    httpapi.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // Broken handshakes and the like: the clients' business.
 	}}
+}
+
+// endChunked ends the connection after a request whose body says its length as it comes. The header may have named another length too, which
+// net/http takes out before anybody can refuse it: a proxy that believed that one would take what follows on the connection for another
+// client's request, where RFC 9112 has the connection end.
+func endChunked(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // run serves until ctx ends, then lets the requests under way end.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,6 +67,38 @@ func TestServerLetsRequestsEndBeforeItStops(t *testing.T) {
 	require.NoError(t, <-ended)
 	_, _, err = probe(t.Context(), baseURL(l.Addr()))
 	require.Error(t, err, "nobody listens any more")
+}
+
+// TestARequestOfTwoLengthsIsTheLastOfItsConnection sends a second request behind the shorter of two lengths. Behind the one length that an
+// honest request has, it is answered.
+func TestARequestOfTwoLengthsIsTheLastOfItsConnection(t *testing.T) {
+	t.Parallel()
+	l, err := listen(t.Context(), "test", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := newServer(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "["+r.URL.Path+"]")
+	}), slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	defer func() { stop(); require.NoError(t, <-ended) }()
+
+	const next = "GET /second HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+	for header, second := range map[string]bool{
+		"Content-Length: 5\r\n\r\n0\r\n\r\n":                               true,
+		"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n": false,
+		"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n": false,
+	} {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
+		require.NoError(t, err)
+		_, err = io.WriteString(c, "POST /first HTTP/1.1\r\nHost: h\r\n"+header+next)
+		require.NoError(t, err)
+		all, err := io.ReadAll(c)
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		require.Contains(t, string(all), "[/first]")
+		require.Equal(t, second, strings.Contains(string(all), "[/second]"), "%q", header)
+	}
 }
 
 func TestServerWhoseListenerFailsSaysSo(t *testing.T) {
