@@ -33,7 +33,7 @@ func (s *Service) SetIntervalHint(ctx context.Context, by Actor, id ID, r HintRe
 		h, err := r.interval(now)
 		h.Author = by.Name
 		e.State.IntervalHint = &h
-		return e.Spec.clampWarnings(h), err
+		return append(e.Spec.clampWarnings(h), h.endWarnings(now.Add(h.Interval))...), err
 	})
 }
 
@@ -43,7 +43,7 @@ func (s *Service) SetOneShotHint(ctx context.Context, by Actor, id ID, r HintReq
 		h, err := r.oneShot(now)
 		h.Author = by.Name
 		e.State.OneShotHint = &h
-		return nil, err
+		return h.endWarnings(h.At), err
 	})
 }
 
@@ -84,6 +84,18 @@ func (s Spec) clampWarnings(h Hint) []errs.Field {
 		return nil
 	}
 	return []errs.Field{{Field: "intervalMs", Code: "hint_clamped", Message: "lies outside minIntervalMs and maxIntervalMs; the clamp decides instead"}}
+}
+
+// endWarnings tells that a hint ends before the run that it asks for. That one stays as it was planned, unless another decision comes first,
+// such as one at the end of a run: a hint counts when something is decided, not when it is due.
+func (h Hint) endWarnings(due time.Time) []errs.Field {
+	if due.Before(h.ExpiresAt) {
+		return nil
+	}
+	return []errs.Field{{
+		Field: "expiresAt", Code: "hint_ends_early",
+		Message: "lies before the run that the hint asks for; that run stays as planned only where nothing is decided again until then",
+	}}
 }
 
 func (r HintRequest) interval(now time.Time) (Hint, error) {

@@ -263,6 +263,38 @@ func TestAOneShotHintIsNotWarnedOfTheIntervalHint(t *testing.T) {
 	require.Equal(t, "both_hints_live", warnings[0].Code)
 }
 
+func TestAHintThatEndsBeforeItsRunIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	for life, warned := range map[time.Duration]bool{time.Minute - time.Millisecond: true, time.Minute: true, time.Minute + time.Millisecond: false} {
+		b := setup(t, nil)
+		b.run(t, nil)
+		for kind, set := range map[string]func(endpoints.HintRequest) (*endpoints.Endpoint, []errs.Field, error){
+			"interval": func(r endpoints.HintRequest) (*endpoints.Endpoint, []errs.Field, error) {
+				r.Interval = time.Minute
+				return b.SetIntervalHint(t.Context(), actor, b.id, r)
+			},
+			"one-shot": func(r endpoints.HintRequest) (*endpoints.Endpoint, []errs.Field, error) {
+				r.In = new(time.Minute)
+				return b.SetOneShotHint(t.Context(), actor, b.id, r)
+			},
+		} {
+			_, err := b.ClearHints(t.Context(), actor, b.id)
+			require.NoError(t, err)
+			_, warnings, err := set(endpoints.HintRequest{TTL: &life})
+			require.NoError(t, err)
+			var codes []string
+			for _, w := range warnings {
+				codes = append(codes, w.Field+" "+w.Code)
+			}
+			if warned {
+				require.Equal(t, []string{"expiresAt hint_ends_early"}, codes, "%s, %s", kind, life)
+				continue
+			}
+			require.Empty(t, codes, "%s, %s", kind, life)
+		}
+	}
+}
+
 func TestAnEditIsCheckedAsAWholeAndCountsVersions(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.MaxInterval = 2 * time.Minute })
