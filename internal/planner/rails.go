@@ -83,10 +83,9 @@ func (r Rails) judge(s standing, p Plan) (Plan, Ruling, error) {
 			return p, Ruling{}, err
 		}
 	}
-	if h := p.Pause; h != nil {
-		if err := endpoints.CheckPlannerPause(h.For, h.Reason); err != nil {
-			return p, Ruling{}, err
-		}
+	var err error
+	if p.Pause, err = s.pause(p.Pause); err != nil {
+		return p, Ruling{}, err
 	}
 	var ruling Ruling
 	if p.Interval != nil {
@@ -95,6 +94,9 @@ func (r Rails) judge(s standing, p Plan) (Plan, Ruling, error) {
 			return p, Ruling{}, err
 		}
 		p.Interval, ruling = &fixed, said
+	}
+	if err := s.silence(p); err != nil {
+		return p, Ruling{}, err
 	}
 	return p, ruling, r.pace(s, p)
 }
@@ -118,6 +120,48 @@ func checkNextRun(p NextRunProposal) error {
 		bad = append(bad, errs.Field{Field: "ttlMs", Code: "out_of_range", Message: "must be longer than inMs, else the hint ends before its run"})
 	}
 	return errs.InvalidFields(bad)
+}
+
+// latest returns by when maxIntervalMs has the endpoint run again; ok is false where there is none. The governor lets pauses go beyond that,
+// for the people who ask for them.
+func (s standing) latest() (at time.Time, ok bool) {
+	last := s.endpoint.State.Anchor
+	if last.IsZero() { // It has never run: there is no run to count from.
+		last = s.now
+	}
+	return last.Add(s.endpoint.Spec.MaxInterval), s.endpoint.Spec.MaxInterval > 0
+}
+
+// pause returns a pause as it may be, if there is one: cut to what maxIntervalMs leaves room for.
+func (s standing) pause(p *PauseProposal) (*PauseProposal, error) {
+	if p == nil {
+		return nil, nil //nolint:nilnil // No pause is no error.
+	}
+	fixed := *p
+	if latest, ok := s.latest(); ok {
+		fixed.For = min(p.For, latest.Add(-s.endpoint.Spec.Jitter).Sub(s.now).Truncate(time.Second))
+	}
+	return &fixed, endpoints.CheckPlannerPause(p.For, p.Reason)
+}
+
+// silence refuses a plan with a pause that would keep the endpoint from running for longer than maxIntervalMs: there may be no time left, or
+// no occurrence of a cron between the end of the pause and then.
+func (s standing) silence(p Plan) error {
+	latest, ok := s.latest()
+	if p.Pause == nil || !ok {
+		return nil
+	}
+	after := *s.endpoint
+	after.State.Running = nil // Nothing is decided while a run is live.
+	if p.Pause.For >= time.Second {
+		if _, err := after.Take(s.now, endpoints.Actor{}, author(""), p.advice()); err != nil {
+			return err
+		}
+		if !after.State.Due.At.After(latest) {
+			return nil
+		}
+	}
+	return errs.New(errs.Conflict, "no_room", "maxIntervalMs leaves no room for a pause")
 }
 
 // interval returns an interval as it may be, with a note of what differs from the proposal.

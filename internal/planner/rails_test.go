@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"rubato/internal/endpoints"
-	"rubato/internal/governor"
 	"rubato/internal/planner"
 	"rubato/internal/runs"
 )
@@ -122,13 +121,13 @@ func requireBounds(t *rapid.T, w *world, a *actor, before endpoints.Spec) {
 		require.GreaterOrEqual(t, h.Interval, before.MinInterval)
 	}
 	require.False(t, s.PausedUntil.After(w.now.Add(endpoints.MaxPlannerPause)))
-	if s.Anchor.IsZero() || s.Due.Source == governor.SourcePaused {
+	if s.Anchor.IsZero() {
 		return
 	}
 	gap := s.Due.At.Sub(s.Anchor)
 	require.GreaterOrEqual(t, gap, before.MinInterval, "the clamps hold")
-	if before.MaxInterval > 0 && s.Due.At.After(w.now) && s.PausedUntil.IsZero() {
-		require.LessOrEqual(t, gap, before.MaxInterval)
+	if before.MaxInterval > 0 && s.Due.At.After(w.now) {
+		require.LessOrEqual(t, gap, before.MaxInterval, "in a pause, too")
 	}
 }
 
@@ -165,6 +164,43 @@ func (doing) Name() string { return "doing" }
 func (f doing) Advise(ctx context.Context, _ planner.Case, d planner.Desk) (planner.Verdict, error) {
 	_ = f(ctx, d)
 	return planner.Verdict{Reasoning: "r"}, nil
+}
+
+// TestPausesEndInTimeForTheLongestInterval asks for an hour of silence, again and again.
+func TestPausesEndInTimeForTheLongestInterval(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		edit func(*endpoints.Spec)
+		gap  time.Duration // the longest between two runs
+	}{
+		"Unbounded": {func(*endpoints.Spec) {}, time.Hour + time.Minute},
+		"Bounded":   {func(s *endpoints.Spec) { s.MaxInterval = 10 * time.Minute }, 10 * time.Minute},
+		"Jitter":    {func(s *endpoints.Spec) { s.MaxInterval, s.Jitter = 10*time.Minute, 2*time.Minute }, 10 * time.Minute},
+		"NoRoom":    {func(s *endpoints.Spec) { s.MaxInterval = time.Minute }, time.Minute},
+		"Cron": {func(s *endpoints.Spec) {
+			s.BaselineInterval, s.BaselineCron, s.MaxInterval = 0, "*/7 * * * *", 10*time.Minute
+		}, 7 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rails := planner.DefaultRails()
+			silence := doing(func(ctx context.Context, d planner.Desk) error {
+				_, err := d.PauseUntil(ctx, planner.PauseProposal{For: time.Hour, Reason: "hide"})
+				return err
+			})
+			w := newWorld(t, silence, rails)
+			spec := interval("p", time.Minute)
+			tc.edit(&spec)
+			a := w.add(spec, steady)
+			w.run(begin.Add(6 * time.Hour))
+			var longest time.Duration
+			for i, at := range a.slots[1:] {
+				longest = max(longest, at.Sub(a.slots[i]))
+			}
+			require.LessOrEqual(t, longest, tc.gap)
+			require.Greater(t, longest, tc.gap*2/3, "what there is room for is granted")
+		})
+	}
 }
 
 func TestStepsAreBoundedAndSmallOnesOnlyRenew(t *testing.T) {
