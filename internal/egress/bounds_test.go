@@ -206,6 +206,30 @@ func TestBrokenAnswersAreNamed(t *testing.T) {
 	}
 }
 
+// TestWhatIsWrongWithAnAnswerIsSaid requires the words of errors that share a reason.
+func TestWhatIsWrongWithAnAnswerIsSaid(t *testing.T) {
+	t.Parallel()
+	packed := zipped(t, []byte("plain"))
+	flipped := func(at int) string { return encoded(packed[:at] + string([]byte{^packed[at]}) + packed[at+1:]) }
+	for name, test := range map[string]struct{ answer, want string }{
+		"NoGzip":       {encoded("this is not compressed at all"), "the answer says that it is gzip, and is not"},
+		"CorruptGzip":  {flipped(10), "the answer says that it is gzip, and is not"},
+		"BadChecksum":  {flipped(len(packed) - 8), "the answer says that it is gzip, and is not"},
+		"GzipThenMore": {encoded(packed + "and much more of it"), "the answer says that it is gzip, and is not"},
+		"HalfGzip":     {encoded(packed[:12]), "the compressed answer ends in the middle"},
+		"Status":       {"HTTP/1.1 000 None\r\nContent-Length: 0\r\n\r\n", "the answer has a status that is not one of 200 to 999"},
+		"Garbage":      {"220 mail.example.com ESMTP\r\n", "the answer is not valid HTTP"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, _ := fails(t, setup(t), get(egresstest.Start(t, egresstest.Once(test.answer)).URL()))
+			require.Equal(t, ProtocolError, e.Reason)
+			_, said, _ := strings.Cut(e.Error(), "protocol_error: ")
+			require.Equal(t, test.want, said, "%v", e.Err)
+		})
+	}
+}
+
 // TestAnswersThatSayTooMuchAreReadAsTheirLength: what follows an answer is nobody's, whatever it looks like.
 func TestAnswersThatSayTooMuchAreReadAsTheirLength(t *testing.T) {
 	t.Parallel()

@@ -168,12 +168,14 @@ func explainProtocol(err error) string {
 		return "the compressed answer is longer, or expands further, than may be"
 	case errors.Is(err, errHalf):
 		return "the compressed answer ends in the middle"
+	case errors.Is(err, errNoGzip):
+		return "the answer says that it is gzip, and is not"
 	case errors.Is(err, errFlood):
 		return "the target sent far more over HTTP/2 than was asked of it"
 	case errors.Is(err, errStatus):
 		return "the answer has a status that is not one of 200 to 999"
 	default:
-		return "the answer is not valid HTTP, or its header is larger than 64 KiB"
+		return "the answer is not valid HTTP"
 	}
 }
 

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"compress/flate"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -19,6 +20,7 @@ var (
 	errPacked = errors.New("the compressed body is too long")
 	errRatio  = errors.New("the body expands too far")
 	errHalf   = errors.New("the compressed body ends in the middle")
+	errNoGzip = errors.New("the body is not gzip")
 )
 
 // unpackers are used again: each holds a window of 32 KiB.
@@ -88,12 +90,17 @@ func (u *unpacking) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// explain tells compressed data that were cut before they were sent from a connection that was: all of the former came.
+// explain tells compressed data that were cut before they were sent, or never were any, from a connection that was cut.
 func (u *unpacking) explain(err error) error {
-	if u.packed.ended && errors.Is(err, io.ErrUnexpectedEOF) {
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	switch {
+	case u.packed.ended && errors.Is(err, io.ErrUnexpectedEOF): // All of it came.
 		return &fault{reason: ProtocolError, err: errHalf}
+	case corrupt, errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
+		return &fault{reason: ProtocolError, err: errNoGzip}
+	default:
+		return err
 	}
-	return err
 }
 
 func (u *unpacking) begin() error {
