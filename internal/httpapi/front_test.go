@@ -130,6 +130,7 @@ func TestQueryParameters(t *testing.T) {
 		"/v1/endpoints/" + id + "/preview?n=101":                     {"n out_of_range"},
 		"/v1/runs?status=done":                                       {"status invalid_value"},
 		"/v1/runs?from=yesterday&to=2026-02-30T00:00:00Z":            {"from invalid_time", "to invalid_time"},
+		"/v1/runs?from=2026-02-01T1:00:00Z":                          {"from invalid_time"},
 		"/v1/runs?from=0001-01-01T00:00:00Z":                         {"from out_of_range"},
 		"/v1/runs?from=2026-01-02T00:00:00Z&to=2026-01-02T00:00:00Z": {"to out_of_range"},
 		"/v1/runs?endpointId=5":                                      {"endpointId invalid_id"},

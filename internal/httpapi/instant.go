@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"fmt"
 	"math"
+	"regexp"
 	"time"
 
 	"rubato/internal/governor"
@@ -14,6 +16,18 @@ const saneYears = "must lie in the years 1970 to 9999"
 func sane(t time.Time) bool {
 	year := t.UTC().Year()
 	return year >= 1970 && year <= 9999
+}
+
+// instantText is how RFC 3339 writes an instant: two digits for each part, a point before fractions, an offset of less than a day.
+// Package time also reads an hour of one digit, a comma and an offset of 24 hours.
+var instantText = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+// parseInstant reads an RFC 3339 instant, and nothing else.
+func parseInstant(text string) (time.Time, error) {
+	if !instantText.MatchString(text) {
+		return time.Time{}, fmt.Errorf("%q is no RFC 3339 instant", text)
+	}
+	return time.Parse(time.RFC3339, text)
 }
 
 // shown returns an instant for an answer, nil where there is none.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -259,11 +258,4 @@ func kindOf(value any) string {
 	default:
 		return "an object"
 	}
-}
-
-// parseInstant reads an RFC 3339 instant as strictly as JSON decoding does.
-func parseInstant(text string) (time.Time, error) {
-	var t time.Time
-	err := t.UnmarshalText([]byte(text))
-	return t, err
 }
