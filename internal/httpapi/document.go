@@ -36,7 +36,7 @@ func parseDocument(text []byte) (*document, error) {
 		return nil, invalidJSON("the body is empty; send a JSON object")
 	}
 	if bytes.HasPrefix(text, []byte(byteOrderMark)) {
-		return nil, invalidJSON("line 1, column 1: the text begins with a byte order mark; send UTF-8 without one")
+		return nil, invalidJSON(position(text, 0) + ": the text begins with a byte order mark; send UTF-8 without one")
 	}
 	if at := invalidUTF8(text); at >= 0 {
 		return nil, invalidJSON(position(text, at) + ": the text is not valid UTF-8")
@@ -165,9 +165,13 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// position returns the line and column, counted from 1 in characters, of a byte of text.
+// position returns the line and column, counted from 1 in characters, of a byte of text. Of a text of one line it is the column alone: a
+// line of an import has another number than 1 in its file.
 func position(text []byte, offset int) string {
 	before := text[:min(max(offset, 0), len(text))]
+	if !bytes.Contains(text, []byte{'\n'}) {
+		return fmt.Sprintf("column %d", utf8.RuneCount(before)+1)
+	}
 	line := bytes.Count(before, []byte{'\n'}) + 1
 	column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
 	return fmt.Sprintf("line %d, column %d", line, column)
