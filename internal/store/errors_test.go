@@ -246,3 +246,23 @@ func TestACutConnectionIsUnavailableOnceAndThenMended(t *testing.T) {
 	_, _, err := b.service.Get(t.Context(), tenant, e.ID)
 	require.Equal(t, errs.Unavailable, errs.CodeOf(err), "so is a closed pool")
 }
+
+// TestANameThatNothingHasIsToldFromOneThatNothingCanHave, so that nobody mends a name that is right.
+func TestANameThatNothingHasIsToldFromOneThatNothingCanHave(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	keeper, vault := store.NewNotices(b.db), secrets.NewService(store.NewSecrets(b.db), nil)
+	for noun, remove := range map[string]func(name string) error{
+		"notice rule":        func(name string) error { return keeper.DeleteRule(t.Context(), tenant, name) },
+		"maintenance window": func(name string) error { return keeper.DeleteWindow(t.Context(), tenant, name) },
+		"secret":             func(name string) error { return vault.Delete(t.Context(), tenant, name, false) },
+	} {
+		for name, want := range map[string]string{
+			"shop": "there is no " + noun + ` "shop"`, "SHOP": "there is no such " + noun + "; the name of one looks like ",
+		} {
+			err := remove(name)
+			require.Equal(t, errs.NotFound, errs.CodeOf(err), noun)
+			require.ErrorContains(t, err, want)
+		}
+	}
+}

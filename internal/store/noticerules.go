@@ -213,7 +213,7 @@ func (s *Notices) GetRule(ctx context.Context, tenant [16]byte, name string) (no
 func (s *Notices) rule(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, name string) (notices.Rule, error) {
 	row, err := s.db.q.NoticeRuleGet(ctx, tx, dbsqlc.NoticeRuleGetParams{TenantID: tenant, Name: storable(name)})
 	if missing(err) {
-		return notices.Rule{}, errs.New(errs.NotFound, "not_found", "there is no such notice rule; the name of one looks like shop-failures")
+		return notices.Rule{}, nothingNamed("notice rule", name, "shop-failures")
 	}
 	if err != nil {
 		return notices.Rule{}, fmt.Errorf("reading the notice rule %q: %w", name, err)

@@ -98,7 +98,7 @@ func (s *Notices) release(ctx context.Context, tx pgx.Tx, tenant [16]byte) error
 func (s *Notices) window(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, name string) (notices.Window, error) {
 	row, err := s.db.q.WindowGet(ctx, tx, dbsqlc.WindowGetParams{TenantID: tenant, Name: storable(name)})
 	if missing(err) {
-		return notices.Window{}, errs.New(errs.NotFound, "not_found", "there is no such maintenance window; the name of one looks like database-upgrade")
+		return notices.Window{}, nothingNamed("maintenance window", name, "database-upgrade")
 	}
 	if err != nil {
 		return notices.Window{}, fmt.Errorf("reading the maintenance window %q: %w", name, err)

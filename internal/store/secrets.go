@@ -115,11 +115,14 @@ func (s *Secrets) get(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, name
 	return secretOf(row), nil
 }
 
-func noSecret(name string) error {
+func noSecret(name string) error { return nothingNamed("secret", name, "stripe-api-key") }
+
+// nothingNamed returns the [errs.NotFound] of a name that nothing has. Of a name that nothing can have it shows one that would do.
+func nothingNamed(noun, name, example string) error {
 	if !secrets.ValidName(name) {
-		return errs.New(errs.NotFound, "not_found", "there is no such secret; the name of one looks like stripe-api-key")
+		return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no such %s; the name of one looks like %s", noun, example))
 	}
-	return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no secret %q", name))
+	return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no %s %q", noun, name))
 }
 
 // ListSecrets implements secrets.Store.
