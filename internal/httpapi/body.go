@@ -27,18 +27,25 @@ const maxWaste = 32 << 20
 func (s *Server) readBody(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		op := s.operation(c)
-		if op == nil || op.method == http.MethodGet || op.method == http.MethodDelete { // Bodies mean nothing there.
-			return next(c)
-		}
-		if op.lines {
+		if op != nil && op.lines {
 			if err := checkMedia(c.Request().Header, op); err != nil {
 				return err
 			}
+		}
+		if op == nil || !op.reads() {
 			return next(c)
 		}
+		wrong, _ := c.Get(wrongParameters).([]errs.Field)
 		in, err := inputFrom(c, op)
+		if err != nil && len(wrong) > 0 {
+			return malformedFields(wrong)
+		}
 		if err != nil {
 			return err
+		}
+		in.malformed = slices.Concat(wrong, in.malformed)
+		if op.body == nil && in.bad() { // No handler looks at it.
+			return in.refuse(nil)
 		}
 		r := c.Request()
 		r = r.WithContext(context.WithValue(r.Context(), inputKey{}, in))
@@ -86,11 +93,7 @@ func parsed(text []byte, header http.Header, op *operation) (*input, error) {
 	if op.body != nil {
 		return readInput(text, op.body)
 	}
-	in, err := readInput(text, new(openapi3.Schema)) // No member is known: an empty object, for clients that always send one.
-	if err != nil {
-		return nil, err
-	}
-	return in, in.refuse(nil)
+	return readInput(text, new(openapi3.Schema)) // No member is known: an empty object, for clients that always send one.
 }
 
 // checkMedia accepts JSON, or lines of it where the operation takes those, in UTF-8 that is not compressed.

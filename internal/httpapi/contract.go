@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"sync"
@@ -95,6 +96,11 @@ func newOperation(doc *openapi3.T, described *openapi3.Operation) *operation {
 		}
 	}
 	return op
+}
+
+// reads reports whether a body is read before the operation begins. It means nothing to GET and DELETE, and lines are read as they come.
+func (op *operation) reads() bool {
+	return op.method != http.MethodGet && op.method != http.MethodDelete && !op.lines
 }
 
 // isStream reports whether a media type is one that goes on for as long as there is something to tell.

@@ -198,3 +198,55 @@ func FuzzBody(f *testing.F) {
 		s.call("GET", path, "").is(http.StatusOK)
 	})
 }
+
+// TestParametersHeadersAndBodyAreNamedTogether at every operation that has a body, and where it is none the parameters still are. No
+// handler may overlook them.
+func TestParametersHeadersAndBodyAreNamedTogether(t *testing.T) {
+	t.Parallel()
+	for _, of := range everyRoute(ids{}) {
+		if of.public || of.method == http.MethodGet || of.method == http.MethodDelete || of.id == "importEndpoints" {
+			continue
+		}
+		t.Run(of.id, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t, samples())
+			is := ids{s.register(minimal), samples()[3].ID.String(), s.makeKey("read"), standingSigningKey}
+			r, writes := routeOf(of.id, is), s.store.writes
+			require.Subset(t, s.call(r.method, r.path+"?q=1", `{"zz":1}`, withKey(adminKey)).complaints(), []string{"q unknown_parameter", "zz unknown_field"})
+			require.Equal(t, []string{"q unknown_parameter"}, s.call(r.method, r.path+"?q=1", `{`, withKey(adminKey)).complaints(), "no JSON")
+			require.Subset(t, s.call(r.method, r.path+"?q=1", r.body, withKey(adminKey)).complaints(), []string{"q unknown_parameter"}, "nothing else is wrong")
+			require.Equal(t, writes, s.store.writes)
+		})
+	}
+}
+
+// TestHeadersThatAreParametersAreNamedWithTheRest of what is wrong with a request.
+func TestHeadersThatAreParametersAreNamedWithTheRest(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	id := s.register(minimal)
+	for _, tc := range []struct {
+		method, path, body string
+		header             map[string]string
+		want               []string
+	}{
+		{"POST", "/v1/endpoints?q=1", `{"url":"https://a.example/","baselineIntervalMs":0}`, map[string]string{"Idempotency-Key": "a b"}, []string{
+			"Idempotency-Key invalid_value", "q unknown_parameter", "name required", "baselineIntervalMs out_of_range",
+		}},
+		{"PATCH", "/v1/endpoints/" + id, `{"timeoutMs":0,"zz":1}`, map[string]string{"If-Match": "3"}, []string{
+			"If-Match invalid_value", "zz unknown_field", "timeoutMs out_of_range",
+		}},
+		{"PUT", "/v1/endpoints/by-key/k", `{"name":"n","url":"x","baselineIntervalMs":1000}`, map[string]string{"If-Match": "3", "If-None-Match": "x"}, []string{
+			"If-Match invalid_value", "If-None-Match invalid_value", "url url_scheme",
+		}},
+		{"DELETE", "/v1/endpoints/" + id + "?q=1", "", map[string]string{"If-Match": "3"}, []string{"If-Match invalid_value", "q unknown_parameter"}},
+	} {
+		var headers []request
+		for name, value := range tc.header {
+			headers = append(headers, withHeader(name, value))
+		}
+		a := s.call(tc.method, tc.path, tc.body, headers...)
+		require.Equal(t, http.StatusBadRequest, a.status, "%s %s", tc.method, tc.path)
+		require.Equal(t, tc.want, a.complaints(), "%s %s", tc.method, tc.path)
+	}
+}

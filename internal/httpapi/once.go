@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -45,10 +44,10 @@ func (s *Server) doOnce(next echo.HandlerFunc) echo.HandlerFunc {
 		if op == nil || !op.once || len(c.Request().Header.Values(idempotencyKey)) == 0 {
 			return next(c)
 		}
-		a, err := attemptOf(c, op)
-		if err != nil {
-			return err
+		if in := inputOf(c.Request().Context()); len(in.malformed) > 0 { // It will be refused.
+			return next(c)
 		}
+		a := attemptOf(c, op)
 		state, answer, err := s.once.Reserve(c.Request().Context(), a)
 		if err != nil {
 			return err
@@ -70,20 +69,16 @@ func (s *Server) doOnce(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // attemptOf returns the attempt that a request is.
-func attemptOf(c echo.Context, op *operation) (idempotency.Attempt, error) {
+func attemptOf(c echo.Context, op *operation) idempotency.Attempt {
 	r := c.Request()
 	key := r.Header.Get(idempotencyKey)
-	visible := !strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' })
-	if len(r.Header.Values(idempotencyKey)) != 1 || key == "" || len(key) > maxIdempotencyKey || !visible {
-		return idempotency.Attempt{}, badParameter(idempotencyKey, "invalid_value", "must be one text of 1 to 255 visible ASCII characters, such as a UUID")
-	}
 	a := idempotency.Attempt{Key: idempotency.Key{
 		TenantID: principalOf(r.Context()).TenantID, Route: op.method + " " + op.route, Hash: sha256.Sum256([]byte(key)),
 	}}
 	_, _ = rand.Read(a.Token[:]) // It never fails.
 	body := inputOf(r.Context()).sum
 	a.Fingerprint = sha256.Sum256(fmt.Appendf(nil, "%q %q %x", r.URL.EscapedPath(), r.URL.RawQuery, body))
-	return a, nil
+	return a
 }
 
 // attempt carries a request out and keeps its answer, before anybody sees it. What fails is not kept: the key is free again, unless

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,8 +16,12 @@ import (
 	"rubato/internal/errs"
 )
 
-// checkQuery refuses parameters that the contract does not know or whose values it does not allow, all of them at once.
-func (s *Server) checkQuery(next echo.HandlerFunc) echo.HandlerFunc {
+// wrongParameters is where a request carries what is wrong with its parameters to who reads its body.
+const wrongParameters = "rubato.parameters"
+
+// checkParameters refuses parameters and headers that the contract does not know or whose values it does not allow, all of them at once,
+// and where the request has a body together with what is wrong with that.
+func (s *Server) checkParameters(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		op := s.operation(c)
 		if op == nil {
@@ -26,11 +31,15 @@ func (s *Server) checkQuery(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			return errs.Wrap(err, errs.Malformed, "the query cannot be read: it must be name=value pairs, percent-encoded, joined by &")
 		}
-		bad := op.repeatedHeaders(c.Request().Header)
+		bad := op.wrongHeaders(c.Request().Header)
 		for name, values := range given {
 			bad = append(bad, op.parameter(name, values)...)
 		}
 		slices.SortFunc(bad, func(a, b errs.Field) int { return strings.Compare(a.Field, b.Field) }) // A map has no order to keep.
+		if op.reads() {
+			c.Set(wrongParameters, bad)
+			return next(c)
+		}
 		if err := malformedFields(bad); err != nil {
 			return err
 		}
@@ -38,14 +47,37 @@ func (s *Server) checkQuery(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// repeatedHeaders returns the headers that are parameters and given more than once: nobody could say which one counts.
-func (op *operation) repeatedHeaders(header http.Header) (bad []errs.Field) {
+// wrongHeaders returns the headers that are parameters and cannot be read, or are given more than once: nobody could say which one counts.
+func (op *operation) wrongHeaders(header http.Header) (bad []errs.Field) {
 	for _, name := range op.headers {
-		if len(header.Values(name)) > 1 {
-			bad = append(bad, errs.Field{Field: name, Code: "duplicate_parameter", Message: "may be given only once"})
+		values := header.Values(name)
+		code, message := "duplicate_parameter", "may be given only once"
+		if len(values) == 1 {
+			code, message = "invalid_value", wrongHeader(name, values[0])
+		}
+		if len(values) > 0 && message != "" {
+			bad = append(bad, errs.Field{Field: name, Code: code, Message: message})
 		}
 	}
 	return bad
+}
+
+// entityTag is one strong or weak tag of RFC 9110 section 8.8.3.
+var entityTag = regexp.MustCompile(`^(W/)?"[\x21\x23-\x7e\x80-\xff]*"$`)
+
+// wrongHeader returns why the value of a header cannot be read; empty where it can.
+func wrongHeader(name, value string) string {
+	tag := value == "*" || entityTag.MatchString(value)
+	hidden := strings.ContainsFunc(value, func(c rune) bool { return c <= ' ' || c > '~' })
+	switch {
+	case name == "If-Match" && !tag:
+		return `must be the ETag of the version that the edit is based on, such as "3", or *`
+	case name == "If-None-Match" && !tag:
+		return `must be *, or the ETag of a version that is not to be replaced, such as "3"`
+	case name == idempotencyKey && (value == "" || len(value) > maxIdempotencyKey || hidden):
+		return "must be one text of 1 to 255 visible ASCII characters, such as a UUID"
+	}
+	return ""
 }
 
 // parameter returns what is wrong with a query parameter.

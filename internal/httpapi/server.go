@@ -140,7 +140,7 @@ func New(c Config) *Server {
 	s.router.HTTPErrorHandler = s.fail
 	s.router.Use(
 		s.identify, s.traceRequest, s.compress, s.count, s.recoverPanics, s.share, s.bound,
-		s.authenticate, s.limit, s.checkQuery, s.readBody, s.doOnce,
+		s.authenticate, s.limit, s.checkParameters, s.readBody, s.doOnce,
 	)
 	api.RegisterHandlers(s.router, api.NewStrictHandler(s, nil))
 	for _, route := range s.router.Routes() {

@@ -12,10 +12,7 @@ import (
 
 // PutEndpointByKey creates or replaces the endpoint that has a key.
 func (s *Server) PutEndpointByKey(ctx context.Context, r api.PutEndpointByKeyRequestObject) (api.PutEndpointByKeyResponseObject, error) {
-	only, err := conditionOf(r.Params)
-	if err != nil {
-		return nil, err
-	}
+	only := conditionOf(r.Params)
 	in, spec := inputOf(ctx), specOf(*r.Body)
 	if spec.Key == "" {
 		spec.Key = text(&r.Key)
@@ -63,21 +60,11 @@ type condition struct {
 	version, notVersion int64 // 0: any
 }
 
-func conditionOf(p api.PutEndpointByKeyParams) (c condition, err error) {
-	if c.must = p.IfMatch != nil; c.must {
-		if c.version, err = versionOf(p.IfMatch); err != nil {
-			return c, err
-		}
+func conditionOf(p api.PutEndpointByKeyParams) condition {
+	return condition{
+		must: p.IfMatch != nil, version: versionOf(p.IfMatch),
+		mustNot: p.IfNoneMatch != nil && *p.IfNoneMatch == "*", notVersion: versionOf(p.IfNoneMatch),
 	}
-	if p.IfNoneMatch == nil {
-		return c, nil
-	}
-	if *p.IfNoneMatch != "*" && !entityTag.MatchString(*p.IfNoneMatch) {
-		return c, badParameter("If-None-Match", "invalid_value", `must be *, or the ETag of a version that is not to be replaced, such as "3"`)
-	}
-	c.notVersion, err = versionOf(p.IfNoneMatch)
-	c.mustNot = *p.IfNoneMatch == "*"
-	return c, err
 }
 
 // check returns an [errs.Precondition] where the endpoint, nil for none, is not as asked.
