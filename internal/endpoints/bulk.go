@@ -47,6 +47,19 @@ func NewBulk(store BulkStore, targets Targets) *Bulk {
 	return &Bulk{store: store, validate: NewValidator(targets)}
 }
 
+// UnknownSecrets is [UnknownSecrets] of what a spec refers to and a tenant does not have.
+func (b *Bulk) UnknownSecrets(ctx context.Context, by Actor, spec Spec) error {
+	list := spec.References()
+	if len(list) == 0 {
+		return nil
+	}
+	known, err := b.store.KnownSecrets(ctx, by.TenantID, secretsOf(list))
+	if err != nil {
+		return err
+	}
+	return UnknownSecrets(list, known)
+}
+
 // Upsert asks for one endpoint to be as it says: the one in service that has the ID, else the one that has the key, else a new one.
 type Upsert struct {
 	ID  ID     // zero: not named by ID

@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 )
@@ -91,17 +92,11 @@ func (s *step) foresee(i int, spec Spec, now time.Time) {
 
 // checkSecrets fails those of a dry run that refer to secrets which do not exist, as the store would.
 func (s *step) checkSecrets(ctx context.Context) error {
-	var names []string
-	for _, list := range s.references {
-		for _, r := range list {
-			names = append(names, r.Secret)
-		}
-	}
+	names := secretsOf(slices.Concat(slices.Collect(maps.Values(s.references))...))
 	if len(names) == 0 {
 		return nil
 	}
-	slices.Sort(names)
-	known, err := s.bulk.store.KnownSecrets(ctx, s.by.TenantID, slices.Compact(names))
+	known, err := s.bulk.store.KnownSecrets(ctx, s.by.TenantID, names)
 	if err != nil {
 		return err
 	}

@@ -281,6 +281,16 @@ func (s *Spec) References() []Reference {
 	return list
 }
 
+// secretsOf returns the secrets that are referred to, sorted, each once.
+func secretsOf(list []Reference) []string {
+	names := make([]string, 0, len(list))
+	for _, r := range list {
+		names = append(names, r.Secret)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // UnknownSecrets returns what is wrong with references to secrets that are not among those known, as an [errs.Invalid] that names every
 // one of them; nil where nothing is.
 func UnknownSecrets(list []Reference, known []string) error {

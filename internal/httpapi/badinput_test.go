@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/errs"
 )
 
 // badField is a value that one field must not have.
@@ -322,4 +324,27 @@ func TestBadPausesAndHints(t *testing.T) {
 		require.ElementsMatch(t, tc.want, a.complaints(), "%s %s", tc.route, tc.body)
 	}
 	require.Equal(t, 1, s.store.writes)
+}
+
+// TestWhatOnlyTheStoreKnowsIsNamedWithTheRest: a secret that there is not, and a mask that stands for nothing, beside another bad field.
+func TestWhatOnlyTheStoreKnowsIsNamedWithTheRest(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	id := s.register(minimal)
+	writes := s.store.writes
+	const secret = `"name":"n","url":"https://a.example/","baselineIntervalMs":60000,"headers":{"X":"{{secret \"none\"}}","Y":"{{secret \"some\"}}"}`
+	for _, of := range []string{"POST /v1/endpoints", "POST /v1/test", "PUT /v1/endpoints/by-key/k", "PATCH /v1/endpoints/" + id} {
+		method, path, _ := strings.Cut(of, " ")
+		a := s.call(method, path, `{"timeoutMs":0,`+secret+`}`)
+		require.Equal(t, http.StatusUnprocessableEntity, a.status, of)
+		require.ElementsMatch(t, []string{"timeoutMs out_of_range", "headers.X secret_unknown"}, a.complaints(), of)
+		a = s.call(method, path, `{"zz":1,`+secret+`}`)
+		require.Equal(t, []string{"zz unknown_field", "headers.X secret_unknown"}, a.complaints(), of)
+	}
+	masked := `{"timeoutMs":0,"name":"n","url":"https://a.example/","baselineIntervalMs":60000,"headers":{"Authorization":"***"}}`
+	require.Equal(t, []string{"headers.Authorization masked_value", "timeoutMs out_of_range"}, s.call("PUT", "/v1/endpoints/by-key/k", masked).complaints())
+	require.Equal(t, writes, s.store.writes)
+
+	s.store.err = errs.New(errs.Unavailable, "unavailable", "away")
+	s.call("POST", "/v1/endpoints", `{"timeoutMs":0,`+secret+`}`).is(http.StatusServiceUnavailable)
 }

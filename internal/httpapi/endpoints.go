@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,11 +18,11 @@ func (s *Server) CreateEndpoint(ctx context.Context, r api.CreateEndpointRequest
 	in.refuseMask()
 	spec := specOf(*r.Body)
 	if in.bad() {
-		return nil, in.refuse(s.endpoints.Check(spec))
+		return nil, s.refuseSpec(ctx, in, spec, s.endpoints.Check(spec))
 	}
 	e, warnings, err := s.endpoints.Register(ctx, actorOf(ctx), spec)
 	if err != nil {
-		return nil, in.refuse(err)
+		return nil, s.refuseSpec(ctx, in, spec, err)
 	}
 	return api.CreateEndpoint201JSONResponse{
 		Body: endpointAnswer(e, e.CreatedAt, warnings),
@@ -57,11 +58,13 @@ func (s *Server) PatchEndpoint(ctx context.Context, r api.PatchEndpointRequestOb
 	if in.bad() {
 		return nil, s.refusePatch(ctx, id, in)
 	}
-	e, warnings, err := s.endpoints.Edit(ctx, by, id, versionOf(r.Params.IfMatch), func(stored endpoints.Spec) (endpoints.Spec, error) {
-		return patched(stored, in.value)
+	var spec endpoints.Spec
+	e, warnings, err := s.endpoints.Edit(ctx, by, id, versionOf(r.Params.IfMatch), func(stored endpoints.Spec) (_ endpoints.Spec, err error) {
+		spec, err = patched(stored, in.value)
+		return spec, err
 	})
 	if err != nil {
-		return nil, in.refuse(err)
+		return nil, s.refuseSpec(ctx, in, spec, err)
 	}
 	return api.PatchEndpoint200JSONResponse{EndpointJSONResponse: changed(e, warnings)}, nil
 }
@@ -76,7 +79,20 @@ func (s *Server) refusePatch(ctx context.Context, id endpoints.ID, in *input) er
 	if err != nil {
 		return err
 	}
-	return in.refuse(s.endpoints.Check(spec))
+	return s.refuseSpec(ctx, in, spec, s.endpoints.Check(spec))
+}
+
+// refuseSpec returns the error that names every bad field of a spec, of which err holds those that the domain found. The store looks up what
+// a spec refers to only where nothing else is wrong with it, so that is done here.
+func (s *Server) refuseSpec(ctx context.Context, in *input, spec endpoints.Spec, err error) error {
+	if err != nil && errs.CodeOf(err) != errs.Invalid {
+		return err
+	}
+	unknown := s.bulk.UnknownSecrets(ctx, actorOf(ctx), spec)
+	if unknown != nil && errs.CodeOf(unknown) != errs.Invalid {
+		return unknown
+	}
+	return in.refuse(errs.InvalidFields(slices.Concat(errs.FieldsOf(err), errs.FieldsOf(unknown))))
 }
 
 // ArchiveEndpoint takes an endpoint out of service.

@@ -160,8 +160,9 @@ func (m *memory) Find(_ context.Context, tenant [16]byte, ids []endpoints.ID, ke
 	return found, now, m.err
 }
 
+// KnownSecrets knows every secret but the one that is called none.
 func (m *memory) KnownSecrets(_ context.Context, _ [16]byte, names []string) ([]string, error) {
-	return names, m.err
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "none" }), m.err
 }
 
 func (m *memory) CreateMany(_ context.Context, _ auditlog.Act, create func(time.Time) ([]endpoints.New, error)) ([]endpoints.ID, error) {

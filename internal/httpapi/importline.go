@@ -42,7 +42,7 @@ func (s *Server) importLine(text []byte) endpoints.Upsert {
 		return u
 	}
 	u.Key = spec.Key
-	u.Want = func(stored *endpoints.Endpoint) (endpoints.Spec, error) { return unmasked(spec, stored) }
+	u.Want = func(stored *endpoints.Endpoint) (endpoints.Spec, error) { return s.unmasked(spec, stored) }
 	return u
 }
 
@@ -50,8 +50,9 @@ func unusable(err error) endpoints.Upsert {
 	return endpoints.Upsert{Want: func(*endpoints.Endpoint) (endpoints.Spec, error) { return endpoints.Spec{}, err }}
 }
 
-// unmasked returns a spec whose masked headers have the values that are stored. A mask that stands for nothing stored is refused.
-func unmasked(spec endpoints.Spec, stored *endpoints.Endpoint) (endpoints.Spec, error) {
+// unmasked returns a spec whose masked headers have the values that are stored. A mask that stands for nothing stored is refused, together
+// with whatever else is wrong.
+func (s *Server) unmasked(spec endpoints.Spec, stored *endpoints.Endpoint) (endpoints.Spec, error) {
 	var bad []errs.Field
 	headers := maps.Clone(spec.Headers)
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
@@ -71,6 +72,9 @@ func unmasked(spec endpoints.Spec, stored *endpoints.Endpoint) (endpoints.Spec, 
 		headers[name] = value
 	}
 	spec.Headers = headers
+	if len(bad) > 0 {
+		bad = append(bad, errs.FieldsOf(s.endpoints.Check(spec))...)
+	}
 	return spec, errs.InvalidFields(bad)
 }
 

@@ -57,15 +57,15 @@ func (s *Server) TestRequest(ctx context.Context, r api.TestRequestRequestObject
 	in.refuseMask()
 	spec := specOf(*r.Body)
 	if in.bad() {
-		return nil, in.refuse(s.endpoints.Check(spec))
+		return nil, s.refuseSpec(ctx, in, spec, s.endpoints.Check(spec))
 	}
 	e, err := s.endpoints.Draft(actorOf(ctx), spec)
 	if err != nil {
-		return nil, in.refuse(err)
+		return nil, s.refuseSpec(ctx, in, spec, err)
 	}
 	answer, err := s.test(ctx, e)
 	if err != nil {
-		return nil, in.refuse(err)
+		return nil, s.refuseSpec(ctx, in, spec, err)
 	}
 	return api.TestRequest200JSONResponse{TestResultJSONResponse: answer}, nil
 }

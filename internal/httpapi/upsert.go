@@ -20,38 +20,34 @@ func (s *Server) PutEndpointByKey(ctx context.Context, r api.PutEndpointByKeyReq
 	if spec.Key != r.Key {
 		in.unwanted = append(in.unwanted, errs.Field{Field: "key", Code: "key_mismatch", Message: "must be the key of the path, or be left out"})
 	}
-	if in.bad() {
-		return nil, in.refuse(s.endpoints.Check(spec))
-	}
-	if !utf8.ValidString(r.Key) || strings.ContainsRune(r.Key, 0) { // Nobody has such a key, and the database could not even look for it.
-		return nil, in.refuse(s.endpoints.Check(spec))
+	if in.bad() || !utf8.ValidString(r.Key) || strings.ContainsRune(r.Key, 0) { // Nobody has such a key, and the database could not look for it.
+		return nil, s.refuseSpec(ctx, in, spec, s.endpoints.Check(spec))
 	}
 	out, err := s.bulk.Upsert(ctx, actorOf(ctx), []endpoints.Upsert{{Key: spec.Key, Want: func(stored *endpoints.Endpoint) (endpoints.Spec, error) {
 		if err := only.check(stored); err != nil {
 			return endpoints.Spec{}, err
 		}
-		return unmasked(spec, stored)
+		return s.unmasked(spec, stored)
 	}}}, endpoints.Mode{})
+	if err == nil && out[0].Done == endpoints.Failed {
+		err = s.refuseSpec(ctx, in, spec, out[0].Err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return putAnswer(out[0], in)
+	return putAnswer(out[0]), nil
 }
 
-func putAnswer(o endpoints.Outcome, in *input) (api.PutEndpointByKeyResponseObject, error) {
-	switch o.Done {
-	case endpoints.Failed:
-		return nil, in.refuse(o.Err)
-	case endpoints.Created:
+func putAnswer(o endpoints.Outcome) api.PutEndpointByKeyResponseObject {
+	if o.Done == endpoints.Created {
 		return api.PutEndpointByKey201JSONResponse{
 			Body: endpointAnswer(o.Endpoint, o.Endpoint.CreatedAt, o.Warnings),
 			Headers: api.PutEndpointByKey201ResponseHeaders{
 				ETag: etag(o.Endpoint.Version), Location: "/v1/endpoints/" + o.Endpoint.ID.String(),
 			},
-		}, nil
-	case endpoints.Updated, endpoints.Unchanged:
+		}
 	}
-	return api.PutEndpointByKey200JSONResponse{EndpointJSONResponse: changed(o.Endpoint, o.Warnings)}, nil
+	return api.PutEndpointByKey200JSONResponse{EndpointJSONResponse: changed(o.Endpoint, o.Warnings)}
 }
 
 // condition is what If-Match and If-None-Match ask of the endpoint that is there.
