@@ -46,7 +46,7 @@ func explainLine(line []byte, whole bool, now time.Time) ([]byte, error) {
 	if !whole {
 		return nil, httpapi.ErrLineTooLong
 	}
-	answer, err := httpapi.Explain(line, now)
+	answer, err := httpapi.Explain(bytes.TrimRight(line, "\r\n"), now)
 	if err != nil {
 		return nil, err
 	}

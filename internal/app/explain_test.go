@@ -67,7 +67,7 @@ func TestExplainAnswersBadLinesInTheirPlace(t *testing.T) {
 	require.Len(t, list, 5)
 	require.Equal(t, 1, list[0].Line)
 	require.NotEmpty(t, list[0].Error.Code)
-	require.NotEmpty(t, list[0].Error.Detail)
+	require.Equal(t, "column 2: the JSON ends too early", list[0].Error.Detail, "the end of the line is no part of the text")
 	require.Nil(t, list[1].Error)
 	require.Equal(t, 3, list[2].Line)
 	var fields []string
