@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -107,7 +106,7 @@ func runList(found []runs.Run, asked int, digest [digestSize]byte) (*api.RunList
 	if more {
 		out.NextCursor = new(cursor(found[len(found)-1].ID, digest))
 	}
-	slices.SortStableFunc(found, attemptsInOrder)
+	attemptsInOrder(found)
 	for _, r := range found {
 		answer, err := runAnswer(r)
 		if err != nil {
@@ -118,9 +117,28 @@ func runList(found []runs.Run, asked int, digest [digestSize]byte) (*api.RunList
 	return out, nil
 }
 
-// attemptsInOrder puts the last attempt of a due time before the others: an ID tells the due time of a run and not which attempt it is.
-func attemptsInOrder(a, b runs.Run) int {
-	return cmp.Or(b.ScheduledFor.Compare(a.ScheduledFor), bytes.Compare(b.EndpointID[:], a.EndpointID[:]), cmp.Compare(b.Attempt, a.Attempt))
+// attemptsInOrder puts the last attempt of a due time before the others, in the places that these have: an ID tells the due time of a run
+// and not which attempt it is. Everything else stays where its ID puts it, so that the order is that of the cursor on every page.
+func attemptsInOrder(found []runs.Run) {
+	type dueTime struct {
+		at       time.Time
+		endpoint [16]byte
+	}
+	places := map[dueTime][]int{}
+	for i, r := range found {
+		due := dueTime{r.ScheduledFor.UTC(), r.EndpointID}
+		places[due] = append(places[due], i)
+	}
+	for _, of := range places {
+		attempts := make([]runs.Run, len(of))
+		for n, i := range of {
+			attempts[n] = found[i]
+		}
+		slices.SortFunc(attempts, func(a, b runs.Run) int { return cmp.Compare(b.Attempt, a.Attempt) })
+		for n, i := range of {
+			found[i] = attempts[n]
+		}
+	}
 }
 
 // GetRun returns one run with its body.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/runs"
 )
@@ -119,6 +120,36 @@ func TestAttemptsOfADueTimeAreListedInTheirOrder(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(shown, func(a, b float64) int { return cmp.Compare(b, a) }), shown)
 	require.ElementsMatch(t, []float64{6, 5, 4, 3, 2, 1, 1}, append(shown, more...))
 	require.Equal(t, 1.0, more[len(more)-1], "the due time before comes last")
+}
+
+// TestRunsThatAreDueTogetherHaveOneOrder however long the pages are: that of a page is that of the cursor.
+func TestRunsThatAreDueTogetherHaveOneOrder(t *testing.T) {
+	t.Parallel()
+	var list []runs.Run
+	for range 9 {
+		r := samples()[0]
+		r.EndpointID = endpoints.NewID()
+		r.ID = runs.NewID(r.ScheduledFor, r.EndpointID, r.Attempt)
+		list = append(list, r)
+	}
+	s := newService(t, list)
+	listed := func(limit string) (found []any) {
+		path := "/v1/runs?limit=" + limit
+		for next, more := "", true; more; {
+			page := s.call("GET", path+next, "").is(http.StatusOK)
+			for _, item := range page["items"].([]any) {
+				found = append(found, item.(map[string]any)["id"])
+			}
+			var cursor string
+			cursor, more = page["nextCursor"].(string)
+			next = "&cursor=" + cursor
+		}
+		return found
+	}
+	whole := listed("50")
+	require.Len(t, whole, len(list))
+	require.Equal(t, whole, listed("1"))
+	require.Equal(t, whole, listed("4"))
 }
 
 func TestListEndpointRuns(t *testing.T) {
