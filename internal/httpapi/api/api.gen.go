@@ -1296,7 +1296,7 @@ type EndpointPatch struct {
 	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
 	Sign *bool `json:"sign,omitempty"`
 
-	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it: a one-shot hint, a run now.
+	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it, a one-shot hint or a run now, and begins the schedule: the next due time counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
 	// Success Statuses and classes that count as success. Default 2xx.
@@ -1391,7 +1391,7 @@ type EndpointSpec struct {
 	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
 	Sign *bool `json:"sign,omitempty"`
 
-	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it: a one-shot hint, a run now.
+	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it, a one-shot hint or a run now, and begins the schedule: the next due time counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
 	// Success Statuses and classes that count as success. Default 2xx.
@@ -1477,7 +1477,7 @@ type ExplainInput struct {
 	// RetryAfter The instant that the target asked to wait for.
 	RetryAfter *time.Time `json:"retryAfter,omitempty"`
 
-	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it: a one-shot hint, a run now.
+	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it, a one-shot hint or a run now, and begins the schedule: the next due time counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
 	// Timezone The IANA zone of the cron. Default UTC.
@@ -1663,7 +1663,7 @@ type ImportLine struct {
 	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
 	Sign *bool `json:"sign,omitempty"`
 
-	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it: a one-shot hint, a run now.
+	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it, a one-shot hint or a run now, and begins the schedule: the next due time counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
 	// Success Statuses and classes that count as success. Default 2xx.
