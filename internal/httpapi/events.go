@@ -67,13 +67,11 @@ type watch struct {
 // filter reads what the client wants to be told of.
 func (w *watch) filter(ctx context.Context, p api.WatchEventsParams) error {
 	if p.Types != nil {
-		for name := range strings.SplitSeq(*p.Types, ",") {
-			t := feed.Type(strings.TrimSpace(name))
-			if !slices.Contains(feed.Types(), t) {
-				return badParameter("types", "invalid_value", fmt.Sprintf("%q is no type; choose among %s", join("", name), typeNames()))
-			}
-			w.q.Types = append(w.q.Types, t)
+		types, err := typesOf(*p.Types)
+		if err != nil {
+			return err
 		}
+		w.q.Types = types
 	}
 	id, err := endpointNamed(p.EndpointID)
 	if err != nil || p.EndpointID == nil {
@@ -82,6 +80,19 @@ func (w *watch) filter(ctx context.Context, p api.WatchEventsParams) error {
 	w.q.EndpointID = id
 	_, _, err = w.server.endpoints.Get(ctx, actorOf(ctx), id)
 	return err
+}
+
+// typesOf reads the types of events that a client asks for.
+func typesOf(given string) ([]feed.Type, error) {
+	var types []feed.Type
+	for name := range strings.SplitSeq(given, ",") {
+		t := feed.Type(strings.TrimSpace(name))
+		if !slices.Contains(feed.Types(), t) {
+			return nil, badParameter("types", "invalid_value", fmt.Sprintf("%q is no type; choose among %s", join("", name), typeNames()))
+		}
+		types = append(types, t)
+	}
+	return types, nil
 }
 
 func typeNames() string {

@@ -199,6 +199,27 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
+// TestParametersOfEveryKindAreNamedTogether: ids, labels, types and spans of time like those that a schema can judge.
+func TestParametersOfEveryKindAreNamedTogether(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	for path, want := range map[string][]string{
+		"/v1/runs?endpointId=x&limit=0&q=1":                                                 {"endpointId invalid_id", "limit out_of_range", "q unknown_parameter"},
+		"/v1/runs?from=2026-02-02T00:00:00Z&to=2026-02-02T00:00:00Z&status=x":               {"status invalid_value", "to out_of_range"},
+		"/v1/audit?actor=x&kind=x&from=2026-02-02T00:00:00Z&to=2026-02-02T01:00:00%2B02:00": {"actor invalid_id", "kind invalid_value", "to out_of_range"},
+		"/v1/endpoints?label=a&label=:b&state=x":                                            {"label invalid_value", "label invalid_value", "state invalid_value"},
+		"/v1/endpoints:export?label=a&q=1":                                                  {"label invalid_value", "q unknown_parameter"},
+		"/v1/events?types=x&endpointId=x&q=1":                                               {"endpointId invalid_id", "q unknown_parameter", "types invalid_value"},
+		"/v1/notices?endpointId=x&state=x":                                                  {"endpointId invalid_id", "state invalid_value"},
+		"/v1/planner/sessions?endpointId=x&outcome=x":                                       {"endpointId invalid_id", "outcome invalid_value"},
+		"/v1/planner/suggestions?endpointId=x&state=x":                                      {"endpointId invalid_id", "state invalid_value"},
+	} {
+		a := s.call("GET", path, "", withKey(adminKey))
+		require.Equal(t, http.StatusBadRequest, a.status, path)
+		require.Equal(t, want, a.complaints(), path)
+	}
+}
+
 // TestParametersHeadersAndBodyAreNamedTogether at every operation that has a body, and where it is none the parameters still are. No
 // handler may overlook them.
 func TestParametersHeadersAndBodyAreNamedTogether(t *testing.T) {

@@ -35,6 +35,7 @@ func (s *Server) checkParameters(next echo.HandlerFunc) echo.HandlerFunc {
 		for name, values := range given {
 			bad = append(bad, op.parameter(name, values)...)
 		}
+		bad = append(bad, wrongOrder(given)...)
 		slices.SortFunc(bad, func(a, b errs.Field) int { return strings.Compare(a.Field, b.Field) }) // A map has no order to keep.
 		if op.reads() {
 			c.Set(wrongParameters, bad)
@@ -102,11 +103,44 @@ func (op *operation) parameter(name string, values []string) []errs.Field {
 		return bad
 	}
 	for _, v := range values {
-		if code, message := wrongValue(schema, v); code != "" {
+		code, message := wrongValue(schema, v)
+		if code == "" {
+			code, message = wrongForm(name, v)
+		}
+		if code != "" {
 			complain(code, message)
 		}
 	}
 	return bad
+}
+
+// wrongForm returns why a value cannot be read that its schema allows: what an id or a label looks like is not told there.
+func wrongForm(name, value string) (code, message string) {
+	var err error
+	switch name {
+	case "endpointId":
+		_, err = endpointNamed(&value)
+	case "actor":
+		_, err = keyIDOf(name, value)
+	case "label":
+		_, err = labelsOf(&[]string{value})
+	case "types":
+		_, err = typesOf(value)
+	}
+	if bad := errs.FieldsOf(err); len(bad) > 0 {
+		return bad[0].Code, bad[0].Message
+	}
+	return "", ""
+}
+
+// wrongOrder returns what is wrong with a span of time that ends before it begins. Instants that cannot be read were told of.
+func wrongOrder(given url.Values) []errs.Field {
+	from, fault := parseInstant(given.Get("from"))
+	to, other := parseInstant(given.Get("to"))
+	if fault != nil || other != nil || from.Before(to) {
+		return nil
+	}
+	return []errs.Field{{Field: "to", Code: "out_of_range", Message: "must be later than from"}}
 }
 
 // parameters lists what a route does know.

@@ -78,9 +78,6 @@ func (s *Server) listRuns(ctx context.Context, q runQuery) (*api.RunList, error)
 	if q.status != nil {
 		f.Status = runs.Status(*q.status)
 	}
-	if q.from != nil && q.to != nil && !q.from.Before(*q.to) {
-		return nil, badParameter("to", "out_of_range", "must be later than from")
-	}
 	if q.endpoint != nil { // Runs of an endpoint that does not exist are no empty list.
 		if _, _, err := s.endpoints.Get(ctx, actorOf(ctx), *q.endpoint); err != nil {
 			return nil, err
