@@ -898,36 +898,6 @@ func (e ImportEndpointsParamsDryRun) Valid() bool {
 	}
 }
 
-// Defines values for PutMaintenanceWindowParamsIfNoneMatch.
-const (
-	PutMaintenanceWindowParamsIfNoneMatchAsterisk PutMaintenanceWindowParamsIfNoneMatch = "*"
-)
-
-// Valid indicates whether the value is a known member of the PutMaintenanceWindowParamsIfNoneMatch enum.
-func (e PutMaintenanceWindowParamsIfNoneMatch) Valid() bool {
-	switch e {
-	case PutMaintenanceWindowParamsIfNoneMatchAsterisk:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for PutNoticeRuleParamsIfNoneMatch.
-const (
-	PutNoticeRuleParamsIfNoneMatchAsterisk PutNoticeRuleParamsIfNoneMatch = "*"
-)
-
-// Valid indicates whether the value is a known member of the PutNoticeRuleParamsIfNoneMatch enum.
-func (e PutNoticeRuleParamsIfNoneMatch) Valid() bool {
-	switch e {
-	case PutNoticeRuleParamsIfNoneMatchAsterisk:
-		return true
-	default:
-		return false
-	}
-}
-
 // AuditAction What was done.
 type AuditAction string
 
@@ -3161,11 +3131,8 @@ type ListMaintenanceWindowsParams struct {
 // PutMaintenanceWindowParams defines parameters for PutMaintenanceWindow.
 type PutMaintenanceWindowParams struct {
 	// IfNoneMatch `*`: only create; 412 when there is a window of this name.
-	IfNoneMatch *PutMaintenanceWindowParamsIfNoneMatch `json:"If-None-Match,omitempty"`
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
-
-// PutMaintenanceWindowParamsIfNoneMatch defines parameters for PutMaintenanceWindow.
-type PutMaintenanceWindowParamsIfNoneMatch string
 
 // ListNoticeRulesParams defines parameters for ListNoticeRules.
 type ListNoticeRulesParams struct {
@@ -3187,12 +3154,9 @@ type PutNoticeRuleParams struct {
 	// IfMatch The `ETag` that the replacement is based on; 412 when the rule has another one or does not exist. `*`: only replace.
 	IfMatch *string `json:"If-Match,omitempty"`
 
-	// IfNoneMatch `*`: only create; 412 when there is a rule of this name.
-	IfNoneMatch *PutNoticeRuleParamsIfNoneMatch `json:"If-None-Match,omitempty"`
+	// IfNoneMatch `*`: only create; 412 when there is a rule of this name. An `ETag`: not where the rule has it.
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
-
-// PutNoticeRuleParamsIfNoneMatch defines parameters for PutNoticeRule.
-type PutNoticeRuleParamsIfNoneMatch string
 
 // ListNoticesParams defines parameters for ListNotices.
 type ListNoticesParams struct {

@@ -26,6 +26,7 @@ import (
 	"rubato/internal/courier"
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/egress"
+	"rubato/internal/endpoints"
 	"rubato/internal/notices"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
@@ -101,7 +102,7 @@ func (b *bundle) happen(t *testing.T, channel notices.Channel) {
 	t.Helper()
 	_, _, err := b.notices.PutRule(t.Context(), b.by, "all", notices.Spec{
 		Event: notices.Failures, Failures: 3, Recovery: true, Enabled: true, Channel: channel,
-	}, notices.Condition{})
+	}, endpoints.Condition{})
 	require.NoError(t, err)
 	b.exec(t, `INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, name, description, labels, url, method, headers, body,
 			baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, catch_up, min_interval_ms, max_interval_ms, jitter_ms,
@@ -415,7 +416,7 @@ func TestAReceiverThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 	b.happen(t, notices.Channel{Kind: notices.Webhook, URL: hooks.URL})
 	_, _, err = b.notices.PutRule(t.Context(), b.by, "hung", notices.Spec{
 		Event: notices.Lost, Enabled: true, Channel: notices.Channel{Kind: notices.Webhook, URL: hung.URL},
-	}, notices.Condition{})
+	}, endpoints.Condition{})
 	require.NoError(t, err)
 	b.exec(t, `WITH over AS (
 			INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, closed_at, detail, remind_at, reminders)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/endpoints"
 	"rubato/internal/notices"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
@@ -32,7 +33,7 @@ func TestAnAlertIsClosedWhereItWasOpened(t *testing.T) {
 			t.Helper()
 			_, _, err := b.notices.PutRule(t.Context(), b.by, "all", notices.Spec{
 				Event: notices.Failures, Failures: 3, Recovery: true, Enabled: true, Channel: notices.Channel{Kind: notices.Slack, URL: other.URL},
-			}, notices.Condition{})
+			}, endpoints.Condition{})
 			require.NoError(t, err)
 		}, want: "the notice rule was changed", news: 1},
 	} {

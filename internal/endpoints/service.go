@@ -109,7 +109,7 @@ func (s *Service) List(ctx context.Context, f Filter) ([]*Endpoint, time.Time, e
 func (s *Service) Edit(ctx context.Context, by Actor, id ID, version int64, edit func(Spec) (Spec, error)) (*Endpoint, []errs.Field, error) {
 	var warnings []errs.Field
 	e, err := s.change(ctx, by, id, causeEdit, func(e *Endpoint, now time.Time) error {
-		if err := e.expect(version); err != nil {
+		if err := (Condition{Version: version}).Endpoint(e); err != nil {
 			return err
 		}
 		spec, err := edit(e.Spec)
@@ -138,20 +138,12 @@ func (e *Endpoint) Revise(spec Spec, now time.Time) {
 	e.Version++
 }
 
-// expect returns an [errs.Precondition] where the endpoint has another version than one that somebody read; 0 is any.
-func (e *Endpoint) expect(version int64) error {
-	if version != 0 && version != e.Version {
-		return errs.New(errs.Precondition, "version_mismatch", "the endpoint was changed since it was read; read it again and repeat the edit")
-	}
-	return nil
-}
-
 // Archive takes an endpoint out of service for good; its history stays. A version other than 0 must be the stored one, else the error is an
 // [errs.Precondition]; what is archived already stays so without an error, whatever the version.
 func (s *Service) Archive(ctx context.Context, by Actor, id ID, version int64) error {
 	_, err := s.store.Change(ctx, auditlog.Act{By: by, Action: "archive"}, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
 		if !e.Archived() {
-			if err := e.expect(version); err != nil {
+			if err := (Condition{Version: version}).Endpoint(e); err != nil {
 				return nil, err
 			}
 			before := *e

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/notices"
 )
@@ -63,14 +64,14 @@ func (s told) listed(tenant [16]byte) (bool, error) {
 	return err == nil, err
 }
 
-func (s told) PutRule(_ context.Context, _ auditlog.Actor, name string, spec notices.Spec, only notices.Condition) (notices.Rule, bool, error) {
+func (s told) PutRule(_ context.Context, _ auditlog.Actor, name string, spec notices.Spec, only endpoints.Condition) (notices.Rule, bool, error) {
 	r := s.rule(name)
 	r.Spec = spec
 	stored := r.Version
 	if name == "fresh" {
 		stored = 0
 	}
-	return r, stored == 0, errors.Join(only.Check("notice rule", stored), s.wrote())
+	return r, stored == 0, errors.Join(only.Check("notice rule", notices.CodeTaken, stored), s.wrote())
 }
 
 func (s told) GetRule(_ context.Context, tenant [16]byte, name string) (notices.Rule, error) {
@@ -88,15 +89,15 @@ func (s told) DeleteRule(_ context.Context, by auditlog.Actor, name string, vers
 	if err := s.known(by.TenantID, name == "any"); err != nil {
 		return err
 	}
-	return errors.Join(notices.Condition{Version: version}.Check("notice rule", s.rule(name).Version), s.wrote())
+	return errors.Join(endpoints.Condition{Version: version}.Check("notice rule", notices.CodeTaken, s.rule(name).Version), s.wrote())
 }
 
-func (s told) PutWindow(_ context.Context, _ auditlog.Actor, name string, spec notices.WindowSpec, only notices.Condition) (notices.Window, bool, error) {
+func (s told) PutWindow(_ context.Context, _ auditlog.Actor, name string, spec notices.WindowSpec, only endpoints.Condition) (notices.Window, bool, error) {
 	stored := int64(1)
 	if name == "fresh" {
 		stored = 0
 	}
-	return notices.Window{WindowSpec: spec, Name: name, CreatedAt: now}, stored == 0, errors.Join(only.Check("maintenance window", stored), s.wrote())
+	return notices.Window{WindowSpec: spec, Name: name, CreatedAt: now}, stored == 0, errors.Join(only.Check("maintenance window", notices.CodeTaken, stored), s.wrote())
 }
 
 func (s told) ListWindows(_ context.Context, f notices.PageFilter) ([]notices.Window, error) {

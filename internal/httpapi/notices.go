@@ -14,16 +14,12 @@ import (
 
 // PutNoticeRule stores a notice rule, or replaces it.
 func (s *Server) PutNoticeRule(ctx context.Context, r api.PutNoticeRuleRequestObject) (api.PutNoticeRuleResponseObject, error) {
-	only, err := ruleCondition(r.Params)
-	if err != nil {
-		return nil, err
-	}
 	in, by := inputOf(ctx), actorOf(ctx)
 	spec, unread := noticeSpecOf(*r.Body)
 	if checked := joined(s.notices.CheckRule(by, r.Name, spec), unread); in.bad() || checked != nil {
 		return nil, in.refuse(checked)
 	}
-	stored, created, err := s.notices.PutRule(ctx, by, r.Name, spec, only)
+	stored, created, err := s.notices.PutRule(ctx, by, r.Name, spec, conditionOn(r.Params.IfMatch, r.Params.IfNoneMatch))
 	if err != nil {
 		return nil, err
 	}
@@ -36,24 +32,6 @@ func (s *Server) PutNoticeRule(ctx context.Context, r api.PutNoticeRuleRequestOb
 	return api.PutNoticeRule200JSONResponse{
 		Body: noticeRuleAnswer(stored), Headers: api.PutNoticeRule200ResponseHeaders{ETag: etag(stored.Version)},
 	}, nil
-}
-
-// ruleCondition reads what a request asks of the rule that is there.
-func ruleCondition(p api.PutNoticeRuleParams) (notices.Condition, error) {
-	version, err := versionOf(p.IfMatch)
-	if err != nil {
-		return notices.Condition{}, err
-	}
-	absent, err := onlyNew(p.IfNoneMatch)
-	return notices.Condition{Absent: absent, Present: p.IfMatch != nil, Version: version}, err
-}
-
-// onlyNew reports whether If-None-Match asks for nothing to be there.
-func onlyNew[T ~string](ifNoneMatch *T) (bool, error) {
-	if ifNoneMatch != nil && *ifNoneMatch != "*" {
-		return false, badParameter("If-None-Match", "invalid_value", "must be *")
-	}
-	return ifNoneMatch != nil, nil
 }
 
 // joined adds a complaint of our own to those of the domain.
@@ -144,11 +122,7 @@ func (s *Server) GetNoticeRule(ctx context.Context, r api.GetNoticeRuleRequestOb
 
 // DeleteNoticeRule deletes a rule.
 func (s *Server) DeleteNoticeRule(ctx context.Context, r api.DeleteNoticeRuleRequestObject) (api.DeleteNoticeRuleResponseObject, error) {
-	version, err := versionOf(r.Params.IfMatch)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.notices.DeleteRule(ctx, actorOf(ctx), r.Name, version); err != nil {
+	if err := s.notices.DeleteRule(ctx, actorOf(ctx), r.Name, versionOf(r.Params.IfMatch)); err != nil {
 		return nil, err
 	}
 	return api.DeleteNoticeRule204Response{}, nil
@@ -219,10 +193,6 @@ func (s *Server) RetryNotice(ctx context.Context, r api.RetryNoticeRequestObject
 func (s *Server) PutMaintenanceWindow(
 	ctx context.Context, r api.PutMaintenanceWindowRequestObject,
 ) (api.PutMaintenanceWindowResponseObject, error) {
-	absent, err := onlyNew(r.Params.IfNoneMatch)
-	if err != nil {
-		return nil, err
-	}
 	in := inputOf(ctx)
 	spec := notices.WindowSpec{StartsAt: wholeMs(r.Body.StartsAt), EndsAt: wholeMs(r.Body.EndsAt)}
 	setWord(&spec.Reason, r.Body.Reason)
@@ -231,7 +201,7 @@ func (s *Server) PutMaintenanceWindow(
 	if checked := joined(spec.Check(r.Name), unread); in.bad() || checked != nil {
 		return nil, in.refuse(checked)
 	}
-	stored, created, err := s.notices.PutWindow(ctx, actorOf(ctx), r.Name, spec, notices.Condition{Absent: absent})
+	stored, created, err := s.notices.PutWindow(ctx, actorOf(ctx), r.Name, spec, conditionOn(nil, r.Params.IfNoneMatch))
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 
 // PutEndpointByKey creates or replaces the endpoint that has a key.
 func (s *Server) PutEndpointByKey(ctx context.Context, r api.PutEndpointByKeyRequestObject) (api.PutEndpointByKeyResponseObject, error) {
-	only := conditionOf(r.Params)
+	only := conditionOn(r.Params.IfMatch, r.Params.IfNoneMatch)
 	in, spec := inputOf(ctx), specOf(*r.Body)
 	if spec.Key == "" {
 		spec.Key = text(&r.Key)
@@ -24,7 +24,7 @@ func (s *Server) PutEndpointByKey(ctx context.Context, r api.PutEndpointByKeyReq
 		return nil, s.refuseSpec(ctx, in, spec, s.endpoints.Check(spec))
 	}
 	out, err := s.bulk.Upsert(ctx, actorOf(ctx), []endpoints.Upsert{{Key: spec.Key, Want: func(stored *endpoints.Endpoint) (endpoints.Spec, error) {
-		if err := only.check(stored); err != nil {
+		if err := only.Endpoint(stored); err != nil {
 			return endpoints.Spec{}, err
 		}
 		return s.unmasked(spec, stored)
@@ -50,30 +50,9 @@ func putAnswer(o endpoints.Outcome) api.PutEndpointByKeyResponseObject {
 	return api.PutEndpointByKey200JSONResponse{EndpointJSONResponse: changed(o.Endpoint, o.Warnings)}
 }
 
-// condition is what If-Match and If-None-Match ask of the endpoint that is there.
-type condition struct {
-	must, mustNot       bool  // be there
-	version, notVersion int64 // 0: any
-}
-
-func conditionOf(p api.PutEndpointByKeyParams) condition {
-	return condition{
-		must: p.IfMatch != nil, version: versionOf(p.IfMatch),
-		mustNot: p.IfNoneMatch != nil && *p.IfNoneMatch == "*", notVersion: versionOf(p.IfNoneMatch),
+// conditionOn returns what If-Match and If-None-Match ask of what is there.
+func conditionOn(ifMatch, ifNoneMatch *string) endpoints.Condition {
+	return endpoints.Condition{
+		Present: ifMatch != nil, Version: versionOf(ifMatch), Absent: ifNoneMatch != nil && *ifNoneMatch == "*", Not: versionOf(ifNoneMatch),
 	}
-}
-
-// check returns an [errs.Precondition] where the endpoint, nil for none, is not as asked.
-func (c condition) check(stored *endpoints.Endpoint) error {
-	switch {
-	case stored == nil && c.must:
-		return errs.New(errs.Precondition, "version_mismatch", "no endpoint has this key; leave If-Match out to create one")
-	case stored == nil:
-		return nil
-	case c.mustNot:
-		return errs.New(errs.Precondition, "endpoint_exists", "an endpoint has this key already; leave If-None-Match out to replace it")
-	case c.version != 0 && c.version != stored.Version || c.notVersion != 0 && c.notVersion == stored.Version:
-		return errs.New(errs.Precondition, "version_mismatch", "the endpoint was changed since it was read; read it again and repeat the edit")
-	}
-	return nil
 }

@@ -4,7 +4,11 @@ import (
 	"context"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
 )
+
+// CodeTaken is the code of what refuses a rule or a window that was to be a new one.
+const CodeTaken = "name_taken"
 
 // Rules keeps rules. Every method is one transaction, scoped by tenant: another tenant's rule is [errs.NotFound]. Writes are told of in
 // the audit log.
@@ -12,7 +16,7 @@ type Rules interface {
 	// PutRule stores a rule under a name or replaces the one of that name, whose open episodes end where it is about something else now, or
 	// goes elsewhere from a receiver that keeps them: such a one is told, any other hears nothing. What goes on is told elsewhere then. One more
 	// than [MaxRules], an endpoint or a secret that the tenant does not have is refused; so is a rule where only is not met.
-	PutRule(ctx context.Context, by auditlog.Actor, name string, s Spec, only Condition) (stored Rule, created bool, err error)
+	PutRule(ctx context.Context, by auditlog.Actor, name string, s Spec, only endpoints.Condition) (stored Rule, created bool, err error)
 	// GetRule returns a rule.
 	GetRule(ctx context.Context, tenant [16]byte, name string) (Rule, error)
 	// ListRules returns the rules that a filter selects, by name.
@@ -24,7 +28,7 @@ type Rules interface {
 // Windows keeps maintenance windows, under the same promises as [Rules].
 type Windows interface {
 	// PutWindow stores a window under a name or replaces the one of that name, whose version is always 1. It is refused where only is not met.
-	PutWindow(ctx context.Context, by auditlog.Actor, name string, s WindowSpec, only Condition) (stored Window, created bool, err error)
+	PutWindow(ctx context.Context, by auditlog.Actor, name string, s WindowSpec, only endpoints.Condition) (stored Window, created bool, err error)
 	// ListWindows returns the windows that a filter selects, by name.
 	ListWindows(ctx context.Context, f PageFilter) ([]Window, error)
 	// DeleteWindow removes a window. What it held is told if it still holds.
@@ -67,7 +71,7 @@ func NewService(store Store, permit func(tenant [16]byte) Permissions, sender Se
 
 // PutRule stores a rule or replaces it. See [Rules].
 func (s *Service) PutRule(
-	ctx context.Context, by auditlog.Actor, name string, spec Spec, only Condition,
+	ctx context.Context, by auditlog.Actor, name string, spec Spec, only endpoints.Condition,
 ) (stored Rule, created bool, err error) {
 	if err := s.CheckRule(by, name, spec); err != nil {
 		return Rule{}, false, err
@@ -82,7 +86,7 @@ func (s *Service) CheckRule(by auditlog.Actor, name string, spec Spec) error {
 
 // PutWindow stores a maintenance window or replaces it. See [Windows].
 func (s *Service) PutWindow(
-	ctx context.Context, by auditlog.Actor, name string, spec WindowSpec, only Condition,
+	ctx context.Context, by auditlog.Actor, name string, spec WindowSpec, only endpoints.Condition,
 ) (stored Window, created bool, err error) {
 	if err := spec.Check(name); err != nil {
 		return Window{}, false, err

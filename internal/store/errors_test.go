@@ -146,9 +146,9 @@ func TestNamesOfTwoTenantsAreApart(t *testing.T) {
 	keeper, vault := store.NewNotices(b.db), secrets.NewService(store.NewSecrets(b.db), sealing(t, "k1"))
 	both := []endpoints.Actor{tenant, other}
 	for _, by := range both {
-		_, _, err := keeper.PutRule(t.Context(), by, "same", rule(nil), notices.Condition{})
+		_, _, err := keeper.PutRule(t.Context(), by, "same", rule(nil), endpoints.Condition{})
 		require.NoError(t, err)
-		_, _, err = keeper.PutWindow(t.Context(), by, "same", notices.WindowSpec{StartsAt: noon(), EndsAt: noon().Add(time.Hour)}, notices.Condition{})
+		_, _, err = keeper.PutWindow(t.Context(), by, "same", notices.WindowSpec{StartsAt: noon(), EndsAt: noon().Add(time.Hour)}, endpoints.Condition{})
 		require.NoError(t, err)
 		_, _, err = vault.Put(t.Context(), by, secrets.Request{Name: "same", Value: secrets.NewText(by.Name)})
 		require.NoError(t, err)
@@ -253,7 +253,7 @@ func TestANameThatNothingHasIsToldFromOneThatNothingCanHave(t *testing.T) {
 	b := setup(t)
 	keeper, vault := store.NewNotices(b.db), secrets.NewService(store.NewSecrets(b.db), nil)
 	for noun, remove := range map[string]func(name string) error{
-		"notice rule":        func(name string) error { return keeper.DeleteRule(t.Context(), tenant, name) },
+		"notice rule":        func(name string) error { return keeper.DeleteRule(t.Context(), tenant, name, 0) },
 		"maintenance window": func(name string) error { return keeper.DeleteWindow(t.Context(), tenant, name) },
 		"secret":             func(name string) error { return vault.Delete(t.Context(), tenant, name, false) },
 	} {

@@ -18,14 +18,14 @@ import (
 
 // PutRule implements notices.Rules.
 func (s *Notices) PutRule(
-	ctx context.Context, by auditlog.Actor, name string, spec notices.Spec, only notices.Condition,
+	ctx context.Context, by auditlog.Actor, name string, spec notices.Spec, only endpoints.Condition,
 ) (stored notices.Rule, created bool, err error) {
 	err = s.change(ctx, func(tx pgx.Tx) error {
 		before, err := s.rule(ctx, tx, by.TenantID, name)
 		if created = errs.CodeOf(err) == errs.NotFound; err != nil && !created {
 			return err
 		}
-		if err := only.Check("notice rule", before.Version); err != nil {
+		if err := only.Check("notice rule", notices.CodeTaken, before.Version); err != nil {
 			return err
 		}
 		if err := s.admit(ctx, tx, by.TenantID, spec, created); err != nil {
@@ -245,7 +245,7 @@ func (s *Notices) DeleteRule(ctx context.Context, by auditlog.Actor, name string
 		if err != nil {
 			return err
 		}
-		if err := (notices.Condition{Version: version}).Check("notice rule", r.Version); err != nil {
+		if err := (endpoints.Condition{Version: version}).Check("notice rule", notices.CodeTaken, r.Version); err != nil {
 			return err
 		}
 		if _, err := s.db.q.NoticeRuleDelete(ctx, tx, dbsqlc.NoticeRuleDeleteParams{ID: r.ID, TenantID: by.TenantID}); err != nil {

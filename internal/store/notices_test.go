@@ -35,7 +35,7 @@ func room(n int) notices.Room { return notices.Room{Limit: n, PerRule: n, PerTen
 func (b *bundle) noticed(t *testing.T, name string, edit func(*notices.Spec)) *store.Notices {
 	t.Helper()
 	keeper := store.NewNotices(b.db)
-	_, _, err := keeper.PutRule(t.Context(), tenant, name, rule(edit), notices.Condition{})
+	_, _, err := keeper.PutRule(t.Context(), tenant, name, rule(edit), endpoints.Condition{})
 	require.NoError(t, err)
 	require.NoError(t, keeper.Refresh(t.Context()))
 	return keeper
@@ -151,7 +151,7 @@ func TestABookThatIsTooOldMissesNothing(t *testing.T) {
 	b.at(noon())
 	e := b.register(t, nil)
 	keeper := store.NewNotices(b.db)
-	_, _, err := keeper.PutRule(t.Context(), tenant, "failing", rule(nil), notices.Condition{})
+	_, _, err := keeper.PutRule(t.Context(), tenant, "failing", rule(nil), endpoints.Condition{})
 	require.NoError(t, err)
 	for range 3 {
 		b.failOne(t, e.ID) // The book was never refreshed.
@@ -385,7 +385,7 @@ func TestAWindowHoldsWhatItCovers(t *testing.T) {
 	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	_, created, err := keeper.PutWindow(t.Context(), tenant, "upgrade", notices.WindowSpec{
 		Scope: notices.Scope{Labels: map[string]string{"team": "shop"}}, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour),
-	}, notices.Condition{})
+	}, endpoints.Condition{})
 	require.NoError(t, err)
 	require.True(t, created)
 	e := b.register(t, func(s *endpoints.Spec) { s.Labels = map[string]string{"team": "shop"} })
@@ -438,7 +438,7 @@ func TestAWindowKeepsNobodyFromTheEndOfWhatTheyKnow(t *testing.T) {
 	require.NoError(t, err)
 
 	end := now.Add(3 * time.Hour)
-	_, _, err = keeper.PutWindow(t.Context(), tenant, "upgrade", notices.WindowSpec{StartsAt: now, EndsAt: end}, notices.Condition{})
+	_, _, err = keeper.PutWindow(t.Context(), tenant, "upgrade", notices.WindowSpec{StartsAt: now, EndsAt: end}, endpoints.Condition{})
 	require.NoError(t, err)
 	b.passOne(t, e.ID)
 	claimed, err = keeper.Claim(t.Context(), room(10), time.Minute)
@@ -463,7 +463,7 @@ func TestAWindowThatGoesWhileItTakesHoldHoldsNothing(t *testing.T) {
 	b := setup(t)
 	now := b.at(noon())
 	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
-	_, _, err := keeper.PutWindow(t.Context(), tenant, "upgrade", notices.WindowSpec{StartsAt: now, EndsAt: now.Add(300 * 24 * time.Hour)}, notices.Condition{})
+	_, _, err := keeper.PutWindow(t.Context(), tenant, "upgrade", notices.WindowSpec{StartsAt: now, EndsAt: now.Add(300 * 24 * time.Hour)}, endpoints.Condition{})
 	require.NoError(t, err)
 	b.failOne(t, b.register(t, nil).ID)
 	claimed, err := keeper.Claim(t.Context(), room(10), time.Minute)
@@ -540,7 +540,7 @@ func TestARuleNamesOnlyWhatTheTenantHas(t *testing.T) {
 	_, _, err := keeper.PutRule(t.Context(), tenant, "x", rule(func(s *notices.Spec) {
 		s.Scope.EndpointID = endpoints.ID{1}
 		s.Channel = notices.Channel{Kind: notices.Slack, URLSecret: "slack-url"}
-	}), notices.Condition{})
+	}), endpoints.Condition{})
 	fields := errs.FieldsOf(err)
 	require.Len(t, fields, 2)
 	require.Equal(t, "endpoint_unknown", fields[0].Code)

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/notices"
 	"rubato/internal/store/dbsqlc"
@@ -14,14 +15,14 @@ import (
 
 // PutWindow implements notices.Windows.
 func (s *Notices) PutWindow(
-	ctx context.Context, by auditlog.Actor, name string, spec notices.WindowSpec, only notices.Condition,
+	ctx context.Context, by auditlog.Actor, name string, spec notices.WindowSpec, only endpoints.Condition,
 ) (stored notices.Window, created bool, err error) {
 	err = s.db.tx(ctx, func(tx pgx.Tx) error {
 		before, err := s.window(ctx, tx, by.TenantID, name)
 		if created = errs.CodeOf(err) == errs.NotFound; err != nil && !created {
 			return err
 		}
-		if err := only.Check("maintenance window", windowVersion(created)); err != nil {
+		if err := only.Check("maintenance window", notices.CodeTaken, windowVersion(created)); err != nil {
 			return err
 		}
 		if err := s.admitWindow(ctx, tx, by.TenantID, spec, created); err != nil {

@@ -216,7 +216,7 @@ func TestSecretsAndRulesChangeAtTheSameTime(t *testing.T) {
 		go func() {
 			_, _, err := keeper.PutRule(t.Context(), tenant, "r", rule(func(s *notices.Spec) {
 				s.Channel = notices.Channel{Kind: notices.Slack, URLSecret: "url"}
-			}), notices.Condition{})
+			}), endpoints.Condition{})
 			stored <- err
 		}()
 		go func() { deleted <- service.Delete(t.Context(), tenant, "url", false) }()

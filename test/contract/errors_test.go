@@ -79,7 +79,7 @@ func codesIn(n ast.Node) []string {
 	case *ast.ValueSpec: // const codeType = "invalid_type", and the classes of errs.
 		name := n.Names[0].Name
 		class, is := n.Type.(*ast.Ident)
-		if strings.HasPrefix(name, "code") && len(name) > len("code") || is && class.Name == "Code" {
+		if strings.HasPrefix(strings.ToLower(name), "code") && len(name) > len("code") || is && class.Name == "Code" {
 			return literals(n.Values...)
 		}
 	case *ast.ReturnStmt: // wrongValue and its like return a code and a message.

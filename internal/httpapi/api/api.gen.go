@@ -897,36 +897,6 @@ func (e ImportEndpointsParamsDryRun) Valid() bool {
 	}
 }
 
-// Defines values for PutMaintenanceWindowParamsIfNoneMatch.
-const (
-	PutMaintenanceWindowParamsIfNoneMatchAsterisk PutMaintenanceWindowParamsIfNoneMatch = "*"
-)
-
-// Valid indicates whether the value is a known member of the PutMaintenanceWindowParamsIfNoneMatch enum.
-func (e PutMaintenanceWindowParamsIfNoneMatch) Valid() bool {
-	switch e {
-	case PutMaintenanceWindowParamsIfNoneMatchAsterisk:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for PutNoticeRuleParamsIfNoneMatch.
-const (
-	PutNoticeRuleParamsIfNoneMatchAsterisk PutNoticeRuleParamsIfNoneMatch = "*"
-)
-
-// Valid indicates whether the value is a known member of the PutNoticeRuleParamsIfNoneMatch enum.
-func (e PutNoticeRuleParamsIfNoneMatch) Valid() bool {
-	switch e {
-	case PutNoticeRuleParamsIfNoneMatchAsterisk:
-		return true
-	default:
-		return false
-	}
-}
-
 // AuditAction What was done.
 type AuditAction string
 
@@ -3160,11 +3130,8 @@ type ListMaintenanceWindowsParams struct {
 // PutMaintenanceWindowParams defines parameters for PutMaintenanceWindow.
 type PutMaintenanceWindowParams struct {
 	// IfNoneMatch `*`: only create; 412 when there is a window of this name.
-	IfNoneMatch *PutMaintenanceWindowParamsIfNoneMatch `json:"If-None-Match,omitempty"`
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
-
-// PutMaintenanceWindowParamsIfNoneMatch defines parameters for PutMaintenanceWindow.
-type PutMaintenanceWindowParamsIfNoneMatch string
 
 // ListNoticeRulesParams defines parameters for ListNoticeRules.
 type ListNoticeRulesParams struct {
@@ -3186,12 +3153,9 @@ type PutNoticeRuleParams struct {
 	// IfMatch The `ETag` that the replacement is based on; 412 when the rule has another one or does not exist. `*`: only replace.
 	IfMatch *string `json:"If-Match,omitempty"`
 
-	// IfNoneMatch `*`: only create; 412 when there is a rule of this name.
-	IfNoneMatch *PutNoticeRuleParamsIfNoneMatch `json:"If-None-Match,omitempty"`
+	// IfNoneMatch `*`: only create; 412 when there is a rule of this name. An `ETag`: not where the rule has it.
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
-
-// PutNoticeRuleParamsIfNoneMatch defines parameters for PutNoticeRule.
-type PutNoticeRuleParamsIfNoneMatch string
 
 // ListNoticesParams defines parameters for ListNotices.
 type ListNoticesParams struct {
@@ -4343,7 +4307,7 @@ func (w *ServerInterfaceWrapper) PutMaintenanceWindow(ctx echo.Context) error {
 	headers := ctx.Request().Header
 	// ------------- Optional header parameter "If-None-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
-		var IfNoneMatch PutMaintenanceWindowParamsIfNoneMatch
+		var IfNoneMatch string
 		n := len(valueList)
 		if n != 1 {
 			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
@@ -4471,7 +4435,7 @@ func (w *ServerInterfaceWrapper) PutNoticeRule(ctx echo.Context) error {
 	}
 	// ------------- Optional header parameter "If-None-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
-		var IfNoneMatch PutNoticeRuleParamsIfNoneMatch
+		var IfNoneMatch string
 		n := len(valueList)
 		if n != 1 {
 			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
