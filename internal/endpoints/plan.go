@@ -172,10 +172,7 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 		EndpointID: e.ID, Now: now, Cause: cause, Anchor: s.Anchor, StartAt: e.Spec.StartAt,
 		Baseline: governor.Baseline{Interval: e.Spec.BaselineInterval}, CatchUp: e.Spec.CatchUp, Failures: s.FailureCount,
 		Min: e.Spec.MinInterval, Max: e.Spec.MaxInterval, LastStart: e.lastStart(), LastSlot: s.LastSlot,
-		RetryAfter: s.RetryAfter, PausedUntil: s.PausedUntil, Jitter: e.Spec.Jitter,
-	}
-	if e.catchesUp() {
-		in.Accounted = s.AccountedUntil
+		RetryAfter: s.RetryAfter, PausedUntil: s.PausedUntil, Accounted: e.accounted(now), Jitter: e.Spec.Jitter,
 	}
 	if cron != nil { // A nil *Cron in the interface would not be a nil interface.
 		in.Baseline.Cron = cron
@@ -187,4 +184,20 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 		in.OneShot = &governor.OneShotHint{At: h.At, ExpiresAt: h.ExpiresAt, Reason: h.Reason}
 	}
 	return in, nil
+}
+
+// accounted returns up to where the occurrences of a cron are out of question for a decision. Where its first due time has come and waits, for
+// want of a worker, say, a change is no reason to give that up. Nothing is owed for what a pause held back before the first run.
+func (e *Endpoint) accounted(now time.Time) time.Time {
+	var until time.Time
+	if s := e.State; s.Anchor.IsZero() {
+		if e.Spec.BaselineCron == "" || s.Due.Slot.IsZero() || s.Due.Slot.After(now) {
+			return time.Time{}
+		}
+		until = e.CreatedAt
+	}
+	if e.catchesUp() {
+		until = laterOf(until, e.State.AccountedUntil)
+	}
+	return until
 }

@@ -74,6 +74,15 @@ func (s *story) resume(t *testing.T, at time.Duration) {
 	s.note()
 }
 
+// reset lets a user change something that no schedule counts from.
+func (s *story) reset(t *testing.T, at time.Duration) {
+	t.Helper()
+	s.at(at)
+	_, err := s.ResetFailures(t.Context(), actor, s.id)
+	require.NoError(t, err)
+	s.note()
+}
+
 // ask lets a user ask for a run now.
 func (s *story) ask(t *testing.T, at time.Duration) {
 	t.Helper()
@@ -318,6 +327,27 @@ func TestSkipsThatNobodyRan(t *testing.T) {
 			s.execute(t, 18*minute, 18*minute+time.Second, nil)
 			s.execute(t, 18*minute+time.Second, 18*minute+2*time.Second, nil)
 		}, nil},
+		"ChangesWhileTheFirstOfACronWaits": {cron("*/5 * * * *", governor.CatchUpOnce), func(t *testing.T, s *story) {
+			s.reset(t, 17*minute)
+			require.Equal(t, start.Add(17*minute), s.endpoint().State.Due.Slot)
+			s.reset(t, 18*minute)
+			require.Equal(t, start.Add(18*minute), s.endpoint().State.Due.Slot)
+			s.execute(t, 18*minute, 18*minute+time.Second, nil)
+			require.Equal(t, start.Add(20*minute), s.endpoint().State.Due.Slot)
+		}, []string{"5m0s to 10m0s: 2 misfire_skipped"}},
+		"ChangesWhileTheFirstOfACronAllWaits": {cron("*/5 * * * *", governor.CatchUpAll), func(t *testing.T, s *story) {
+			s.reset(t, 17*minute)
+			s.reset(t, 18*minute)
+			for slot := 5 * minute; slot <= 15*minute; slot += 5 * minute {
+				require.Equal(t, start.Add(slot), s.endpoint().State.Due.Slot)
+				s.execute(t, 18*minute, 18*minute+time.Second, nil)
+			}
+			require.Equal(t, start.Add(20*minute), s.endpoint().State.Due.Slot)
+		}, nil},
+		"AChangeWhileTheFirstOfACronSkipWaits": {cron("*/5 * * * *", governor.CatchUpSkip), func(t *testing.T, s *story) {
+			s.reset(t, 17*minute)
+			require.Equal(t, start.Add(20*minute), s.endpoint().State.Due.Slot)
+		}, []string{"5m0s to 15m0s: 3 misfire_skipped"}},
 		"AnEditInTheMiddle": {interval(minute), func(t *testing.T, s *story) {
 			s.execute(t, 0, time.Second, nil)
 			s.at(10*minute + 30*time.Second)

@@ -34,10 +34,10 @@ func (p *plan) catchUpAll() {
 	p.move(RuleOverrun, p.in.Now, p.whyCatchUp(oldest))
 }
 
-// oldestMissed returns the oldest occurrence after the anchor that has no record, is within reach and has no more than the limit
+// oldestMissed returns the oldest occurrence that no run stands for, that has no record, is within reach and has no more than the limit
 // from it to now, both included. Where nothing within reach was missed that is the first occurrence to come.
 func (p *plan) oldestMissed() time.Time {
-	after := later(p.in.Anchor, p.in.Now.Add(-catchUpReach-1)) // exactly the reach is within reach
+	after := later(p.served(), p.in.Now.Add(-catchUpReach-1)) // exactly the reach is within reach
 	after = later(after, p.in.Accounted)
 	if p.count(after, p.in.Now, catchUpLimit+1) > catchUpLimit {
 		after = p.lastFew(after)

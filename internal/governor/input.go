@@ -70,7 +70,7 @@ type Input struct {
 	LastSlot     time.Time     // the last due time already served; a one-shot at or before it has been used
 	RetryAfter   time.Time     // the instant that the target asked to wait for
 	PausedUntil  time.Time     // paused strictly before it; Indefinite or later: until somebody resumes
-	Accounted    time.Time     // occurrences up to it are on record as run or skipped, so none of them is caught up on; zero: none is
+	Accounted    time.Time     // occurrences up to it are on record as run or skipped, so none of them is caught up on, and a cron that has never run begins after it; zero: none is
 	Jitter       time.Duration // bound of the offset that spreads endpoints, exclusive; not positive: none
 }
 

@@ -69,16 +69,19 @@ func (p *plan) baselineCron() {
 	p.move(RuleBaselineCron, at, p.whyCron(at))
 }
 
-// cronDue returns the first occurrence after the anchor. An endpoint that has never run starts with the first one after
-// now, or with the one that falls on startAt or follows it.
-func (p *plan) cronDue() time.Time {
+// cronDue returns the first occurrence of a cron that no run stands for.
+func (p *plan) cronDue() time.Time { return p.next(p.served()) }
+
+// served returns what a cron counts from: the anchor. One that has never run starts with the first occurrence from startAt on, after now or,
+// where that is given, after what is on record: then it may have passed.
+func (p *plan) served() time.Time {
 	switch {
 	case !p.neverRun():
-		return p.next(p.in.Anchor)
-	case p.in.StartAt.After(p.in.Now):
-		return p.nextFrom(p.in.StartAt)
+		return p.in.Anchor
+	case p.in.Accounted.IsZero():
+		return later(p.in.Now, p.in.StartAt.Add(-1))
 	}
-	return p.next(p.in.Now)
+	return later(p.in.Accounted, p.in.StartAt.Add(-1))
 }
 
 // intervalDue returns when an interval of p.every is due. An endpoint that has never run is due at once.

@@ -146,6 +146,24 @@ func TestNeverRun(t *testing.T) {
 			name: "CronWithStartAtNow", wantAt: at(hour), wantSource: bc,
 			in: governor.Input{Now: T, StartAt: T, Baseline: on(grid(hour))},
 		},
+		{
+			name: "CronWhoseFirstOccurrenceHasPassed", wantAt: T, wantSource: bc,
+			in:        governor.Input{Now: T, Accounted: at(-90 * minute), Baseline: on(grid(hour))},
+			wantRules: rules(governor.RuleBaselineCron, governor.RuleOverrun),
+		},
+		{
+			name: "CronWhoseFirstOccurrenceHasPassedAndIsSkipped", wantAt: at(hour), wantSource: bc,
+			in: governor.Input{Now: at(second), Accounted: at(-90 * minute), Baseline: on(grid(hour)), CatchUp: governor.CatchUpSkip},
+		},
+		{
+			name: "CronThatIsAccountedForUpToItsFirstOccurrenceToCome", wantAt: at(hour), wantSource: bc,
+			in:        governor.Input{Now: at(minute), Accounted: T, Baseline: on(grid(hour))},
+			wantRules: rules(governor.RuleBaselineCron),
+		},
+		{
+			name: "CronOwesNothingFromBeforeStartAt", wantAt: at(hour), wantSource: bc,
+			in: governor.Input{Now: at(minute), Accounted: at(-3 * hour), StartAt: at(second), Baseline: on(grid(hour))},
+		},
 		{name: "IntervalHintIsDueAtOnce", in: governor.Input{Now: T, Baseline: on(grid(hour)), IntervalHint: hintEvery(minute, hour)}, wantAt: T, wantSource: governor.SourceAIInterval},
 		{name: "IntervalHintWaitsForStartAt", in: governor.Input{Now: T, StartAt: at(minute), Baseline: every(hour), IntervalHint: hintEvery(minute, hour)}, wantAt: at(minute), wantSource: governor.SourceAIInterval},
 		{name: "OneShotBeforeStartAt", in: governor.Input{Now: T, StartAt: at(hour), Baseline: every(hour), OneShot: hintOnce(minute, hour)}, wantAt: at(minute), wantSource: governor.SourceAIOneShot},

@@ -28,6 +28,8 @@ func (p *plan) whyCron(at time.Time) string {
 	switch {
 	case !at.Before(Indefinite):
 		return "no further cron occurrence"
+	case p.neverRun() && at.Before(p.in.Now):
+		return "never run: its first cron occurrence has passed"
 	case p.neverRun() && p.in.StartAt.After(p.in.Now):
 		return "never run: first cron occurrence from " + p.instant(p.in.StartAt)
 	case p.neverRun():

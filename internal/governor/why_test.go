@@ -33,6 +33,11 @@ func TestWhy(t *testing.T) {
 		{"NoInterval", governor.Input{Now: T, Anchor: T}, []string{"every 1s"}},
 		{"Cron", governor.Input{Now: T, Anchor: T, Baseline: on(grid(hour))}, []string{"next cron occurrence"}},
 		{"CronNeverRun", governor.Input{Now: T, Baseline: on(grid(hour))}, []string{"never run: first cron occurrence"}},
+		{
+			"CronNeverRunInTime",
+			governor.Input{Now: T, Accounted: at(-90 * minute), Baseline: on(grid(hour))},
+			[]string{"never run: its first cron occurrence has passed", "overdue: one run now for every missed occurrence"},
+		},
 		{"CronStartAt", governor.Input{Now: T, StartAt: at(day), Baseline: on(grid(hour))}, []string{"never run: first cron occurrence from 2026-03-11T12:00:00Z"}},
 		{"CronIsOver", governor.Input{Now: T, Anchor: T, Baseline: on(listed{})}, []string{"no further cron occurrence"}},
 		{"CronIsOverBeforeItRan", governor.Input{Now: T, Baseline: on(listed{})}, []string{"no further cron occurrence"}},

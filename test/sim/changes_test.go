@@ -223,6 +223,7 @@ type mirror struct {
 	started   map[endpoints.ID]*liveRun // the last start
 	succeeded map[slotKey]runs.ID
 	skipped   map[endpoints.ID][]*pastRun // in the order in which they were recorded
+	born      map[endpoints.ID]time.Time
 }
 
 type slotKey struct {
@@ -241,7 +242,7 @@ func newMirror() *mirror {
 		schedules: map[endpoints.ID]*schedule{}, live: map[endpoints.ID]*liveRun{}, history: map[runs.ID]*pastRun{},
 		hints: map[endpoints.ID]map[string]*hint{}, ledger: map[endpoints.ID]ledger{}, workers: map[uuid.UUID]*workerRow{},
 		started: map[endpoints.ID]*liveRun{}, succeeded: map[slotKey]runs.ID{},
-		skipped: map[endpoints.ID][]*pastRun{},
+		skipped: map[endpoints.ID][]*pastRun{}, born: map[endpoints.ID]time.Time{},
 	}
 }
 
@@ -265,6 +266,9 @@ func (m *mirror) apply(c *changes) {
 	}
 	for _, d := range c.decisions {
 		if d.after != nil {
+			if id := endpoints.ID(d.after.EndpointID); m.born[id].IsZero() {
+				m.born[id] = d.after.DecidedAt
+			}
 			m.ledger[endpoints.ID(d.after.EndpointID)] = ledger{at: d.after.NextRunAt, source: d.after.NextSource}
 		}
 	}

@@ -226,6 +226,13 @@ func (w *world) replay(id endpoints.ID, d *decision, c *changes) {
 		asked.Accounted = before.Accounted
 	}
 	in := inputOf(id, spec, &asked, hints, d.DecidedAt, governor.CauseReplan)
+	if before != nil && spec.BaselineCron != "" && before.Anchor.IsZero() && !before.Slot.After(d.DecidedAt) {
+		in.Accounted = w.mirror.born[id]
+		if spec.CatchUp == governor.CatchUpAll {
+			in.Accounted = later(in.Accounted, asked.Accounted)
+		}
+		w.reach("change while the first occurrence waits")
+	}
 	w.ensure(d.DecidedAt.Sub(w.now()) >= 0 && d.DecidedAt.Sub(w.now()) < time.Millisecond, "a decision of %s at %s", w.now(), d.DecidedAt)
 	recorded, err := recordedInput(id, spec, d.Input, hints)
 	w.ensure(err == nil, "reading the input of a decision: %v", err)

@@ -29,7 +29,7 @@ func inputOf(id endpoints.ID, spec endpoints.Spec, s *schedule, hints map[string
 		Min: spec.MinInterval, Max: spec.MaxInterval, LastSlot: s.LastSlot, RetryAfter: s.RetryAfter, PausedUntil: s.PausedUntil,
 		Jitter: spec.Jitter,
 	}
-	if spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll {
+	if spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll && !s.Anchor.IsZero() {
 		in.Accounted = s.Accounted
 	}
 	if spec.MinInterval > 0 && s.LastStatus != string(runs.Skipped) && s.LastStart.Sub(s.Anchor) > time.Second+spec.Jitter {
@@ -76,7 +76,7 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 	}
 	s := &schedule{
 		Anchor: kept.Anchor, FailureCount: kept.FailureCount, LastSlot: kept.LastSlot, PausedUntil: kept.PausedUntil, RetryAfter: kept.RetryAfter,
-		Accounted: kept.Accounted, LastStart: kept.LastStart,
+		LastStart: kept.LastStart,
 	}
 	replayed := map[string]*hint{}
 	if h := kept.Hints.Interval; h != nil {
@@ -85,7 +85,9 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 	if h := kept.Hints.OneShot; h != nil {
 		replayed["one-shot"] = &hint{RunAt: h.At, ExpiresAt: h.ExpiresAt, Reason: reasonOf(hints["one-shot"])}
 	}
-	return inputOf(id, spec, s, replayed, kept.Now, kept.Cause), nil
+	in := inputOf(id, spec, s, replayed, kept.Now, kept.Cause)
+	in.Accounted = kept.Accounted
+	return in, nil
 }
 
 func reasonOf(h *hint) string {
