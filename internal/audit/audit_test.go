@@ -86,6 +86,10 @@ func TestBreachesInTheDatabaseAreFound(t *testing.T) {
 			},
 			[]audit.Invariant{audit.OneResult},
 		},
+		"AnOccurrenceThatIsCaughtUpOnAgainstThePolicy": {
+			func(s *story) { s.servesEarlier("once") },
+			[]audit.Invariant{audit.NoLostDueTime},
+		},
 		"TheSameFenceTwice": {
 			func(s *story) { s.exec("UPDATE runs SET claim_token = 3 WHERE id = $1", s.id(2)) },
 			[]audit.Invariant{audit.FencesIncrease},
@@ -298,6 +302,7 @@ func TestExcusesCount(t *testing.T) {
 			s.requests[1].Ended = s.slot(1).Add(8 * time.Second)
 			s.freezes = []audit.Freeze{{WorkerID: s.worker, From: s.slot(1), To: s.slot(2)}}
 		},
+		"AnOccurrenceThatIsCaughtUpOnWhenTheMinimumAllows": func(s *story) { s.servesEarlier("all") },
 		"OneThatCalledNobodyIsNoStart": func(s *story) {
 			s.exec("UPDATE endpoints SET min_interval_ms = 12000")
 			s.exec("UPDATE runs SET status = 'skipped', reason_code = 'misfire_skipped' WHERE id IN ($1, $2)", s.id(1), s.id(3))

@@ -11,7 +11,7 @@ import (
 // plan is a due time that was decided, and may or may not be in force.
 type plan struct {
 	due   time.Time
-	exact bool // a run for it stands for this very instant; else for one before it: jitter, or an occurrence that was missed
+	exact bool // the first attempt for it stands for this very instant; else for one before it: jitter, or an occurrence that is caught up on
 }
 
 // checkChain follows the decisions of an endpoint: what the end of each run decided, or a change after it, is what the next run
@@ -49,7 +49,7 @@ func (a *auditor) checkChain(e *endpoint) {
 func (a *auditor) plansAfter(e *endpoint, r *run, next time.Time) []plan {
 	var plans []plan
 	if r.NextRunAt != nil {
-		plans = append(plans, plan{due: r.NextRunAt.UTC(), exact: r.Version == e.version && e.jitter == 0})
+		plans = append(plans, plan{due: r.NextRunAt.UTC(), exact: r.Version == e.version && e.jitter == 0 && !e.catchesUp})
 	}
 	for _, d := range e.decisions {
 		if d.At.Before(r.ClaimedAt) || !next.IsZero() && d.At.After(next) {
@@ -63,7 +63,7 @@ func (a *auditor) plansAfter(e *endpoint, r *run, next time.Time) []plan {
 // checkLink judges whether a run is what one of the plans led to, and how late it started.
 func (a *auditor) checkLink(e *endpoint, r *run, plans []plan) {
 	for _, p := range slices.Backward(plans) {
-		if r.Slot.Equal(p.due) || !p.exact && !r.Slot.After(p.due) || r.catchesUp(p) {
+		if r.Slot.Equal(p.due) || !r.Slot.After(p.due) && (!p.exact || r.Attempt > 1) {
 			if r.StartedAt.Before(p.due.Add(-a.options.Early)) {
 				continue // Not this plan: what starts before it was planned earlier.
 			}
@@ -77,11 +77,6 @@ func (a *auditor) checkLink(e *endpoint, r *run, plans []plan) {
 	}
 	a.report.breach(NoLostDueTime, e.id, r.ID, fmt.Sprintf("the due time %s was decided; the next run stands for %s and started at %s",
 		clock(due), clock(r.Slot), clock(r.StartedAt)))
-}
-
-// catchesUp reports whether a run stands for a due time before its plan by intent: another attempt, or an occurrence that was missed.
-func (r *run) catchesUp(p plan) bool {
-	return !r.Slot.After(p.due) && (r.Attempt > 1 || r.Source == "baseline-cron")
 }
 
 // checkPlanned judges whether the schedule plans what was decided last.

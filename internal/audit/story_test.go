@@ -102,6 +102,15 @@ func (s *story) skip(n, m int) {
 		runs.NewID(s.slot(m), s.endpoint, 0), s.slot(m), s.endpoint, s.slot(n), s.slot(m).Add(time.Second), m-n+1)
 }
 
+// servesEarlier makes the third run one of a cron that stands for an occurrence before the instant that was decided for it.
+func (s *story) servesEarlier(catchUp string) {
+	s.t.Helper()
+	s.exec("UPDATE endpoints SET baseline_interval_ms = 0, baseline_cron = '0 0 1 1 *', catch_up = $1", catchUp)
+	missed := s.slot(2).Add(-every / 2)
+	s.exec("UPDATE runs SET id = $2, scheduled_for = $3, source = 'clamped-min' WHERE id = $1", s.id(2), runs.NewID(missed, s.endpoint, 1), missed)
+	s.requests = s.requests[:0]
+}
+
 // overrun lets the run of the second due time last until after the third, which is recorded as skipped.
 func (s *story) overrun() {
 	s.t.Helper()
