@@ -79,6 +79,9 @@ func badMembers() []badField {
 	list := []badField{
 		bad(syntax, "Name unknown_field", `Name="q"`),
 		bad(syntax, "extra unknown_field", `extra=true`),
+		bad(syntax, "priority unknown_field", `priority=1`),
+		bad(syntax, "overlap unknown_field", `overlap="queue"`),
+		bad(syntax, "requiredTags unknown_field", `requiredTags=["gpu"]`),
 		bad(syntax, "status unknown_field", `status="paused"`),
 		bad(syntax, "lockUntil unknown_field", `lockUntil="2031-01-01T00:00:00Z"`),
 		bad(syntax, "tenant_id unknown_field", `tenant_id="x"`),
