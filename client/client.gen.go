@@ -3506,7 +3506,8 @@ type ClientInterface interface {
 	// PutIntervalHintWithBody Propose another interval
 	//
 	// Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-	// `ttlMs` and `expiresAt` says how long it holds.
+	// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
+	// run, an edit or `DELETE` of the hints does.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3516,7 +3517,8 @@ type ClientInterface interface {
 	// PutIntervalHint Propose another interval
 	//
 	// Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-	// `ttlMs` and `expiresAt` says how long it holds.
+	// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
+	// run, an edit or `DELETE` of the hints does.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4344,7 +4346,8 @@ func (c *Client) ClearHints(ctx context.Context, id EndpointID, reqEditors ...Re
 // PutIntervalHintWithBody Propose another interval
 //
 // Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-// `ttlMs` and `expiresAt` says how long it holds.
+// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
+// run, an edit or `DELETE` of the hints does.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4364,7 +4367,8 @@ func (c *Client) PutIntervalHintWithBody(ctx context.Context, id EndpointID, con
 // PutIntervalHint Propose another interval
 //
 // Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-// `ttlMs` and `expiresAt` says how long it holds.
+// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
+// run, an edit or `DELETE` of the hints does.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8893,7 +8897,8 @@ type ClientWithResponsesInterface interface {
 	// PutIntervalHintWithBodyWithResponse Propose another interval
 	//
 	// Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-	// `ttlMs` and `expiresAt` says how long it holds.
+	// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
+	// run, an edit or `DELETE` of the hints does.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8903,7 +8908,8 @@ type ClientWithResponsesInterface interface {
 	// PutIntervalHintWithResponse Propose another interval
 	//
 	// Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-	// `ttlMs` and `expiresAt` says how long it holds.
+	// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
+	// run, an edit or `DELETE` of the hints does.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17104,7 +17110,8 @@ func (c *ClientWithResponses) ClearHintsWithResponse(ctx context.Context, id End
 // PutIntervalHintWithBodyWithResponse Propose another interval
 //
 // Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-// `ttlMs` and `expiresAt` says how long it holds.
+// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
+// run, an edit or `DELETE` of the hints does.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17120,7 +17127,8 @@ func (c *ClientWithResponses) PutIntervalHintWithBodyWithResponse(ctx context.Co
 // PutIntervalHintWithResponse Propose another interval
 //
 // Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-// `ttlMs` and `expiresAt` says how long it holds.
+// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
+// run, an edit or `DELETE` of the hints does.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
