@@ -251,8 +251,14 @@ func TestWarningsNameWhatIsProbablyNotMeant(t *testing.T) {
 		},
 		"JitterOfACron":      {func(s *spec) { cron(s); s.Timezone, s.Jitter = "UTC", 24*time.Hour+1 }, []string{"jitterMs jitter_exceeds_interval"}},
 		"JitterIsTheCronGap": {func(s *spec) { cron(s); s.Timezone, s.Jitter = "UTC", 24*time.Hour }, nil},
-		"ZoneThatSkips":      {cron, []string{"timezone clock_change"}},
-		"ZoneThatDoesNot":    {func(s *spec) { cron(s); s.Timezone = "Asia/Kolkata" }, nil},
+		"HeaderInClear": {
+			func(s *spec) {
+				s.Headers = map[string]string{"X-Api-Key": "k", "Accept": "a/b", "Cookie": "", "Authorization": `Bearer {{secret "t"}}`}
+			},
+			[]string{"headers.X-Api-Key secret_in_clear"},
+		},
+		"ZoneThatSkips":   {cron, []string{"timezone clock_change"}},
+		"ZoneThatDoesNot": {func(s *spec) { cron(s); s.Timezone = "Asia/Kolkata" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

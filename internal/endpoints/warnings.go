@@ -2,8 +2,12 @@ package endpoints
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/errs"
 )
 
@@ -15,6 +19,7 @@ func (e *Endpoint) Warnings(now time.Time) []errs.Field {
 	list := append(e.Spec.cronWarnings(), e.Spec.intervalWarnings()...)
 	list = append(list, e.Spec.tlsWarnings(now)...)
 	list = append(list, e.Spec.authWarnings()...)
+	list = append(list, e.Spec.headerWarnings()...)
 	if s := e.State; s.IntervalHint.fresh(now) && s.OneShotHint.fresh(now) {
 		list = append(list, errs.Field{
 			Field: "hints", Code: "both_hints_live", Message: "an interval hint and a one-shot hint are live at once: the earlier of the two wins",
@@ -27,6 +32,20 @@ func (e *Endpoint) Warnings(now time.Time) []errs.Field {
 		if change, found := cron.NextTransition(now, zoneNotice); found {
 			list = append(list, errs.Field{
 				Field: "timezone", Code: "clock_change", Message: fmt.Sprintf("on %s: %s", change.At.Format(time.DateOnly), change.Note),
+			})
+		}
+	}
+	return list
+}
+
+// headerWarnings names headers that look like secrets and are none: they are hidden from answers and from the log of changes, and lie in the
+// database, its backups and its replicas as they are.
+func (s Spec) headerWarnings() (list []errs.Field) {
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		if value := s.Headers[name]; auditlog.Secret(name) && value != "" && !strings.Contains(value, "{{") {
+			list = append(list, errs.Field{
+				Field: "headers." + name, Code: "secret_in_clear",
+				Message: `is stored as it is; keep it with PUT /v1/secrets/{name} and write {{secret "name"}} here`,
 			})
 		}
 	}
