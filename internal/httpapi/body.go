@@ -50,24 +50,12 @@ func (s *Server) readBody(next echo.HandlerFunc) echo.HandlerFunc {
 		r := c.Request()
 		r = r.WithContext(context.WithValue(r.Context(), inputKey{}, in))
 		r.Body = checkedBody{value: in.value}
-		leaveOut(r, wrong)
+		for _, bad := range wrong { // The handler refuses them with the rest. Who binds them before it would refuse the first header alone.
+			r.Header.Del(bad.Field)
+		}
 		c.SetRequest(r)
 		return next(c)
 	}
-}
-
-// leaveOut takes parameters that are wrong out of a request, whose handler refuses it for them together with what is wrong with the rest: who
-// binds them before it would refuse the first one alone.
-func leaveOut(r *http.Request, wrong []errs.Field) {
-	if len(wrong) == 0 {
-		return
-	}
-	query := r.URL.Query()
-	for _, bad := range wrong {
-		r.Header.Del(bad.Field)
-		query.Del(bad.Field)
-	}
-	r.URL.RawQuery = query.Encode()
 }
 
 func inputFrom(c echo.Context, op *operation) (*input, error) {
