@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -18,30 +17,31 @@ const (
 	fieldCost   = 4
 )
 
-// do puts the request of x on the wire, over HTTP/2 where the target speaks it, else by transport.
-func (a *attempt) do(ctx context.Context, x *exchange, transport *http.Transport) (*http.Response, error) {
-	if x.hop.url.Scheme != "https" {
-		return a.roundTrip(ctx, x.request(), transport)
+// do puts the request of the hop on the wire, over HTTP/2 where the target speaks it. Where fresh is set, no connection of HTTP/1.1 that was
+// kept is used.
+func (a *attempt) do(ctx context.Context, fresh bool) (*http.Response, error) {
+	if !a.to.secure {
+		return a.over1(ctx, fresh)
 	}
-	streams, address := x.wire.streams, net.JoinHostPort(x.hop.url.Hostname(), portOf(x.hop.url))
+	streams := a.exchange.wire.streams
 	for barren := 0; ; {
-		found, lead, err := streams.take(ctx, address)
+		found, lead, err := streams.take(ctx, a.to.address)
 		if err != nil {
 			return nil, err
 		}
 		if found != nil {
-			answer, err := a.stream(ctx, x.bare(), found)
+			answer, err := a.over2(ctx, found)
 			if wantsHTTP1(err) {
-				streams.insist(address)
+				streams.insist(a.to.address)
 			}
 			return answer, err
 		}
-		answer, err := a.roundTrip(ctx, x.request(), transport)
-		streams.settle(address, lead)
+		answer, err := a.over1(ctx, fresh)
+		streams.settle(a.to.address, lead)
 		if !errors.Is(err, errUpgraded) {
 			return answer, err
 		}
-		if streams.barren(address) {
+		if streams.barren(a.to.address) {
 			barren++
 		}
 		if barren == maxBarren {
@@ -50,12 +50,29 @@ func (a *attempt) do(ctx context.Context, x *exchange, transport *http.Transport
 	}
 }
 
-// roundTrip puts r on the wire over HTTP/1.1.
-func (a *attempt) roundTrip(ctx context.Context, r *http.Request, transport *http.Transport) (*http.Response, error) {
-	ctx = httptrace.WithClientTrace(withCaller(ctx, &a.watch), &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) { a.gotConn(ctx, info) }, GotFirstResponseByte: a.answered, Got1xxResponse: a.interim,
-	})
-	return transport.RoundTrip(r.WithContext(ctx))
+// over1 puts the request on the wire over HTTP/1.1: on a connection that was kept, or on one that is made for it.
+func (a *attempt) over1(ctx context.Context, fresh bool) (*http.Response, error) {
+	wire := a.exchange.wire
+	var c *conn
+	if !fresh {
+		c = wire.kept.take(a.to)
+	}
+	a.reused = c != nil
+	if c == nil {
+		var err error
+		if c, err = wire.dialer.dial(ctx, a.to, &a.watch); err != nil {
+			return nil, err
+		}
+	}
+	a.conn, a.mark, a.heard = c, c.mark(), c.received()
+	a.sendBy = a.exchange.leaveBy(ctx)
+	a.watch.enter(waiting)
+	c.begin(a.sendBy)
+	if err := ctx.Err(); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return a.talk(ctx, a.exchange.request())
 }
 
 // answered says that the first byte of the answer came.
@@ -69,7 +86,7 @@ func (a *attempt) answered() {
 
 // interim says that what began was an interim answer, such as 102 or 103: the target is at work, and its answer is still to come. Those who
 // look at interim answers have to bound them.
-func (a *attempt) interim(_ int, header textproto.MIMEHeader) error {
+func (a *attempt) interim(header http.Header) error {
 	a.interims += interimCost
 	for name, values := range header {
 		for _, value := range values {
@@ -84,38 +101,23 @@ func (a *attempt) interim(_ int, header textproto.MIMEHeader) error {
 	return nil
 }
 
-// gotConn runs in the goroutine of the round trip, before anything of the request is written.
-func (a *attempt) gotConn(ctx context.Context, info httptrace.GotConnInfo) {
-	c, ok := info.Conn.(*conn)
-	if ok && info.Reused {
-		c.rest(ctx)
-	}
-	a.sendBy = a.exchange.leaveBy(ctx)
-	a.watch.connected(info.Reused)
-	if !ok {
-		return
-	}
-	a.conn, a.mark, a.heard, a.reused = c, c.mark(), c.received(), info.Reused
-	c.begin(a.sendBy)
-}
-
-// stream puts r on the wire over s, on which the caller has a place.
-func (a *attempt) stream(ctx context.Context, r *http.Request, s *session) (*http.Response, error) {
+// over2 puts the request on the wire over HTTP/2, on a session on which the caller has a place.
+func (a *attempt) over2(ctx context.Context, s *session) (*http.Response, error) {
 	a.reused = s.used.Swap(true)
 	a.session, a.conn, a.mark, a.heard = s, s.conn, s.mark(), s.received()
 	s.calledAt.Store(time.Now().UnixNano())
 	a.sendBy = a.exchange.leaveBy(ctx)
-	a.watch.connected(a.reused)
+	a.watch.enter(waiting)
 	if a.late() {
 		s.client.Release()
 		return nil, &fault{reason: Late, err: errLate}
 	}
 	s.frames.opened()
 	var writing atomic.Bool
-	answer, err := s.client.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	answer, err := s.client.RoundTrip(a.exchange.request().WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaderField:     func(string, []string) { writing.Store(true) },
 		GotFirstResponseByte: a.answered,
-		Got1xxResponse:       a.interim,
+		Got1xxResponse:       func(_ int, header textproto.MIMEHeader) error { return a.interim(http.Header(header)) },
 	})))
 	if err != nil {
 		a.left = writing.Load() || ctx.Err() != nil // Where ctx has ended, the request may be about to be written.

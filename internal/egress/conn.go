@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"context"
 	"errors"
 	"net"
 	"os"
@@ -13,7 +12,7 @@ import (
 
 const (
 	alertTime = 100 * time.Millisecond // how long a failed write waits for the reason, at most
-	restLook  = time.Millisecond       // how often a request looks at a connection that is not read to its end
+	tidyTime  = time.Millisecond       // how long a TLS session may take to read what is there already
 )
 
 // conn is a connection that knows whether a request may have left through it. For https it lies over the TLS session, so that
@@ -24,11 +23,8 @@ type conn struct {
 	frames *frames         // of HTTP/2; nil: the connection speaks HTTP/1.1
 	socket syscall.RawConn // under it; nil: there is none
 
-	reading  atomic.Bool   // whoever reads asks for bytes, and has none of those that came before
-	closed   atomic.Bool   // by us
-	settled  chan struct{} // holds a word when one of the two came to be true
-	heard    atomic.Int64  // bytes that came
-	answered atomic.Bool   // to a request, one of them at least
+	heard    atomic.Int64 // bytes that came
+	answered atomic.Bool  // to a request, one of them at least
 
 	mu      sync.Mutex
 	written int64     // bytes that were handed to the connection
@@ -43,7 +39,7 @@ type conn struct {
 
 // overTCP returns the connection over a plain one.
 func overTCP(plain net.Conn) *conn {
-	return &conn{Conn: plain, socket: socketOf(plain), settled: make(chan struct{}, 1)}
+	return &conn{Conn: plain, socket: socketOf(plain)}
 }
 
 // overTLS returns the connection over a TLS session.
@@ -61,14 +57,14 @@ func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.endWrite(n)
 	c.note(err)
-	if err != nil && c.ended != nil && c.lost() {
+	if err != nil && c.frames != nil && c.lost() {
 		c.awaitAlert()
 	}
 	return n, err
 }
 
-// awaitAlert waits until whoever reads has seen why the target ended the TLS session: its last word may still be on its way up when a
-// write fails.
+// awaitAlert waits until whoever reads beside those who write has seen why the target ended the TLS session: its last word may still be on its
+// way up when a write fails.
 func (c *conn) awaitAlert() {
 	timer := time.NewTimer(alertTime)
 	defer timer.Stop()
@@ -80,10 +76,7 @@ func (c *conn) awaitAlert() {
 
 // Read reads into p.
 func (c *conn) Read(p []byte) (int, error) {
-	c.reading.Store(true)
-	c.settle()
 	n, err := c.Conn.Read(p)
-	c.reading.Store(false)
 	c.note(err)
 	c.heard.Add(int64(n))
 	if err != nil && c.ended != nil {
@@ -98,34 +91,21 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection.
-func (c *conn) Close() error {
-	c.closed.Store(true)
-	c.settle()
-	return c.Conn.Close()
-}
-
-func (c *conn) settle() {
-	select {
-	case c.settled <- struct{}{}:
-	default: // There is a word already, and whoever waits looks again.
+// quiet reports whether nothing came on a connection that is idle, be it the end. What a TLS session keeps to itself is read.
+func (c *conn) quiet() bool {
+	if !c.unread() {
+		return true
 	}
-}
-
-// rest waits until a kept connection of HTTP/1.1 is read to its end, or closed because more came than was asked for, or ctx ends. The transport
-// hands a connection out before it has looked, and would take what followed an answer for the next one.
-func (c *conn) rest(ctx context.Context) {
-	for !c.closed.Load() && (c.unread() || !c.reading.Load()) { // In this order: what was there is either still unread, or held by the reader.
-		select {
-		case <-c.settled:
-		case <-time.After(restLook): // Of what is the TLS session's own nobody tells.
-		case <-ctx.Done():
-			return
-		}
+	if c.ended == nil {
+		return false
 	}
+	_ = c.SetReadDeadline(time.Now().Add(tidyTime))
+	n, err := c.Conn.Read(make([]byte, 1))
+	_ = c.SetReadDeadline(time.Time{})
+	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && !c.unread()
 }
 
-// unread reports whether something came, be it the end, that whoever reads has not taken yet: they may not even run.
+// unread reports whether something came, be it the end, that nobody has read.
 func (c *conn) unread() bool {
 	if c.socket == nil {
 		return false
@@ -227,13 +207,20 @@ func (c *conn) mark() int64 {
 // received returns how much came so far.
 func (c *conn) received() int64 { return c.heard.Load() }
 
-// seal ends all writing and reports whether anything may have been written since mark. The answer is final: what it denies can
-// not happen later. A write under way counts as written.
-func (c *conn) seal(mark int64) bool {
+// wrote reports whether anything may have been written since mark. A write under way counts as written.
+func (c *conn) wrote(mark int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sealed = true
 	return c.writing || c.written > mark
+}
+
+// seal ends all writing and reports whether anything may have been written since mark. The answer is final: what it denies can
+// not happen later.
+func (c *conn) seal(mark int64) bool {
+	c.mu.Lock()
+	c.sealed = true
+	c.mu.Unlock()
+	return c.wrote(mark)
 }
 
 // lost reports whether the connection itself ended.

@@ -1,12 +1,9 @@
 package egress
 
 import (
-	"context"
 	"io"
 	"net"
-	"net/http/httptrace"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -62,177 +59,68 @@ func TestOwnCloseIsNoLoss(t *testing.T) {
 	require.False(t, c.lost())
 }
 
-// TestAKeptConnectionIsReadToItsEndFirst: a request waits until whoever reads has asked for more than there was, or has hung up.
-func TestAKeptConnectionIsReadToItsEndFirst(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		defer far.Close()
-		c := overTCP(near)
-		read := make(chan struct{})
-		go func() {
-			for range read {
-				_, _ = c.Read(make([]byte, 1))
-			}
-		}()
-		rested := make(chan struct{})
-		rest := func() {
-			c.rest(t.Context())
-			rested <- struct{}{}
-		}
-		holds := func(why string) {
-			t.Helper()
-			synctest.Wait()
-			select {
-			case <-rested:
-				require.Fail(t, why)
-			default:
-			}
-		}
-
-		go rest()
-		holds("nobody has read yet")
-		read <- struct{}{}
-		<-rested
-		_, err := far.Write([]byte("a")) // The reader has it, and has not asked for more.
-		require.NoError(t, err)
-		synctest.Wait()
-		go rest()
-		holds("a byte came that nobody asked for")
-		read <- struct{}{}
-		<-rested
-		_, err = far.Write([]byte("b"))
-		require.NoError(t, err)
-		synctest.Wait()
-		go rest()
-		holds("another byte came")
-		require.NoError(t, c.Close())
-		<-rested
-		close(read)
-	})
-}
-
-// asleep is a connection whose reader does not run when something comes, as on a busy machine.
-type asleep struct {
-	*net.TCPConn
-
-	awake chan struct{}
-}
-
-func (a *asleep) Read(p []byte) (int, error) {
-	<-a.awake
-	return a.TCPConn.Read(p)
-}
-
 // overlaid is something over a connection, such as a TLS session.
 type overlaid struct{ net.Conn }
 
 func (o overlaid) NetConn() net.Conn { return o.Conn }
 
-// TestWhatCameAndIsNotReadKeepsARequestWaiting: whoever reads has asked for more, and does not run when it comes.
-func TestWhatCameAndIsNotReadKeepsARequestWaiting(t *testing.T) {
-	t.Parallel()
-	for name, over := range map[string]func(net.Conn) *conn{
-		"TCP": overTCP,
-		"TLS": func(plain net.Conn) *conn { return overTLS(overlaid{plain}) },
-	} {
-		for what, come := range map[string]func(net.Conn) error{
-			"Bytes":  func(far net.Conn) error { _, err := far.Write([]byte("a")); return err },
-			"TheEnd": func(far net.Conn) error { return far.Close() },
-		} {
-			t.Run(name+what, func(t *testing.T) {
-				t.Parallel()
-				near, far := connected(t)
-				reader := &asleep{near.(*net.TCPConn), make(chan struct{})}
-				c := over(reader)
-				read := make(chan struct{})
-				go func() {
-					defer close(read)
-					_, _ = c.Read(make([]byte, 1))
-				}()
-				c.rest(t.Context())
-				require.True(t, c.reading.Load())
-				require.False(t, c.unread())
-
-				require.NoError(t, come(far))
-				require.Eventually(t, c.unread, 30*time.Second, time.Millisecond)
-				patient, cancel := context.WithCancel(t.Context())
-				rested := make(chan struct{})
-				go func() {
-					defer close(rested)
-					c.rest(patient)
-				}()
-				select {
-				case <-rested:
-					require.Fail(t, "what came is not read")
-				case <-time.After(10 * restLook):
-				}
-				cancel()
-				<-rested
-				close(reader.awake)
-				<-read
-				require.NoError(t, c.Close())
-				c.rest(t.Context())
-			})
-		}
-	}
-}
-
-// TestARequestWaitsForAKeptConnectionAlone: of a fresh one nobody has read yet, and there is nothing behind an answer.
-func TestARequestWaitsForAKeptConnectionAlone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		defer near.Close()
-		defer far.Close()
-		for _, kept := range []bool{false, true} {
-			at := (&exchange{}).attempt()
-			ctx, giveUp := context.WithTimeout(t.Context(), time.Minute)
-			at.gotConn(ctx, httptrace.GotConnInfo{Conn: overTCP(near), Reused: kept})
-			require.Equal(t, kept, ctx.Err() != nil)
-			giveUp()
-		}
-	})
-}
-
 // swallowing is a session that takes the first byte for itself and reads on, as TLS does with what is its own.
-type swallowing struct{ *asleep }
+type swallowing struct {
+	net.Conn
 
-func (s *swallowing) Read(p []byte) (int, error) {
-	if _, err := s.asleep.Read(make([]byte, 1)); err != nil {
-		return 0, err
-	}
-	return s.TCPConn.Read(p)
+	taken *bool
 }
 
-// TestWhatIsTheSessionsOwnKeepsNobodyWaiting: nobody tells of it, and the connection is good.
-func TestWhatIsTheSessionsOwnKeepsNobodyWaiting(t *testing.T) {
-	t.Parallel()
-	near, far := connected(t)
-	reader := &swallowing{&asleep{near.(*net.TCPConn), make(chan struct{})}}
-	c := overTLS(reader)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		_, _ = c.Read(make([]byte, 1))
-	}()
-	c.rest(t.Context())
-	_, err := far.Write([]byte("a"))
-	require.NoError(t, err)
-	require.Eventually(t, c.unread, 30*time.Second, time.Millisecond)
-	rested := make(chan struct{})
-	go func() {
-		defer close(rested)
-		c.rest(t.Context())
-	}()
-	close(reader.awake)
-	select {
-	case <-rested:
-	case <-time.After(10 * time.Second):
-		require.Fail(t, "it was read long ago")
+func (s swallowing) NetConn() net.Conn { return s.Conn }
+
+func (s swallowing) Read(p []byte) (int, error) {
+	if !*s.taken {
+		*s.taken = true
+		if _, err := s.Conn.Read(make([]byte, 1)); err != nil {
+			return 0, err
+		}
 	}
-	require.NoError(t, c.Close())
-	<-read
+	return s.Conn.Read(p)
+}
+
+// TestAnIdleConnectionIsGoodWhileNothingCame: what a target says unasked would be taken for the next answer.
+func TestAnIdleConnectionIsGoodWhileNothingCame(t *testing.T) {
+	t.Parallel()
+	overs := map[string]func(net.Conn) *conn{
+		"TCP":       overTCP,
+		"TLS":       func(plain net.Conn) *conn { return overTLS(overlaid{plain}) },
+		"TLSItsOwn": func(plain net.Conn) *conn { return overTLS(swallowing{plain, new(bool)}) },
+	}
+	for name, test := range map[string]struct {
+		over  string
+		come  func(far net.Conn) error
+		quiet bool
+	}{
+		"Bytes":            {"TCP", speak("a"), false},
+		"TheEnd":           {"TCP", net.Conn.Close, false},
+		"BytesOverTLS":     {"TLS", speak("a"), false},
+		"TheEndOverTLS":    {"TLS", net.Conn.Close, false},
+		"TheSessionsOwn":   {"TLSItsOwn", speak("a"), true},
+		"MoreThanItsOwn":   {"TLSItsOwn", speak("ab"), false},
+		"TheEndOfASession": {"TLSItsOwn", net.Conn.Close, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			near, far := connected(t)
+			c := overs[test.over](near)
+			require.True(t, c.quiet())
+			require.NoError(t, test.come(far))
+			require.Eventually(t, c.unread, 30*time.Second, time.Millisecond)
+			require.Equal(t, test.quiet, c.quiet())
+		})
+	}
+}
+
+func speak(text string) func(net.Conn) error {
+	return func(far net.Conn) error {
+		_, err := far.Write([]byte(text))
+		return err
+	}
 }
 
 // connected returns both ends of a TCP connection.

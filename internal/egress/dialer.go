@@ -22,45 +22,14 @@ type dialer struct {
 	streams  *streams // takes connections that speak HTTP/2
 }
 
-// callerKey finds the exchange in the context of a dial: the transport detaches the two, but a dial must not outlive the exchange that
-// asked for it.
-type callerKey struct{}
-
-// caller is a context that knows itself, and what measures the attempt that it is of.
-type caller struct {
-	context.Context //nolint:containedctx // It is one.
-
-	watch *stopwatch
-}
-
-func withCaller(ctx context.Context, watch *stopwatch) context.Context { return &caller{ctx, watch} }
-
-// Value implements context.Context.
-func (c *caller) Value(key any) any {
-	if key == (callerKey{}) {
-		return c
+// dial connects to a server, measured by watch. The first address of a name that may not be called ends the attempt: trying the next one
+// would let a name server probe what is behind us.
+func (d *dialer) dial(ctx context.Context, to server, watch *stopwatch) (*conn, error) {
+	ctx = watch.dialing(ctx)
+	if to.secure {
+		return d.dialTLS(ctx, to.address, watch)
 	}
-	return c.Context.Value(key)
-}
-
-// attach returns ctx, measured by the attempt that dials and ended also by the end of its exchange.
-func attach(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	by, ok := ctx.Value(callerKey{}).(*caller)
-	if !ok {
-		return ctx, cancel
-	}
-	stop := context.AfterFunc(by.Context, cancel)
-	return by.watch.dialing(ctx), func() {
-		stop()
-		cancel()
-	}
-}
-
-// dial connects to address. The first address of a name that may not be called ends the attempt: trying the next one would let
-// a name server probe what is behind us.
-func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) {
-	c, err := d.connect(ctx, address)
+	c, err := d.connect(ctx, to.address)
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +38,12 @@ func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) 
 
 // dialTLS connects to address and verifies that the target is the host that was asked for. A connection that speaks HTTP/2 goes to
 // the streams, and the caller is told to look there.
-func (d *dialer) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
+func (d *dialer) dialTLS(ctx context.Context, address string, watch *stopwatch) (*conn, error) {
 	plain, err := d.connect(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	ctx, detach := attach(ctx)
-	defer detach()
+	watch.enter(handshaking)
 	session, err := d.secure(ctx, plain, address)
 	if err != nil {
 		plain.Close()
@@ -104,9 +72,6 @@ func (d *dialer) secure(ctx context.Context, plain net.Conn, address string) (*t
 	cfg.ServerName = cmp.Or(cfg.ServerName, host)
 	cfg.NextProtos = d.streams.offers(address)
 	session := tls.Client(plain, cfg)
-	if by, ok := ctx.Value(callerKey{}).(*caller); ok {
-		by.watch.enter(handshaking)
-	}
 	return session, session.HandshakeContext(ctx)
 }
 
@@ -115,8 +80,8 @@ func (d *dialer) connect(ctx context.Context, address string) (net.Conn, error) 
 	if err != nil {
 		return nil, &fault{reason: ConnectError, err: err}
 	}
-	ctx, detach := attach(ctx)
-	defer detach()
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
 	if d.proxy != nil {
 		return d.connectThrough(ctx, host, address)
 	}
@@ -127,7 +92,7 @@ func (d *dialer) connect(ctx context.Context, address string) (net.Conn, error) 
 		ControlContext: func(ctx context.Context, network, address string, _ syscall.RawConn) error {
 			if found := d.policy.judge(ctx, d.resolver, host, network, address); found != "" {
 				denial.Store(&found)
-				detach()
+				giveUp()
 				return errDenied
 			}
 			return nil

@@ -6,9 +6,9 @@
 //     a name that changes its address between two look-ups gains nothing. [Policy] is the authority on which addresses may be
 //     called; it also checks URLs when they are registered, to tell users early, but no call relies on that check alone.
 //   - Exact. One [Client.Do] puts one request on the wire (one for each redirect that it was asked to follow). The standard
-//     transport silently repeats requests that it takes for harmless when a kept connection died; over HTTP/1.1 requests are shaped
-//     so that it never may, and over HTTP/2 each is handed to one connection that was chosen here. Only a request of which provably
-//     no byte left is sent again, once, on another connection.
+//     transport silently repeats requests that it takes for harmless when a kept connection died, so connections are held and chosen
+//     here, and each request is handed to one of them. Only a request of which provably no byte left is sent again, once, on
+//     another connection.
 //   - Bounded. One timeout covers name, connection, request and the whole answer, and steps have limits inside it; the header and
 //     the body of an answer are read up to a cap and no further, and so is whatever else HTTP/2 may carry.
 //

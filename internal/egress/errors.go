@@ -70,6 +70,7 @@ var (
 	errIdleBody     = errors.New("the body of the answer does not come on")
 	errBusyHost     = errors.New("too many calls to the host are under way")
 	errFlood        = errors.New("the target sends more than was asked for")
+	errUnasked      = errors.New("the target answered what was not asked")
 	errGoneAway     = errors.New("the target ends the connection")
 	errNoStreams    = errors.New("the target takes no request on its connections")
 	errUpgraded     = errors.New("the target speaks HTTP/2")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -47,6 +48,7 @@ type exchange struct {
 // attempt is one request handed to a transport.
 type attempt struct {
 	exchange *exchange
+	to       server
 	watch    stopwatch
 	sendBy   time.Time // see Request
 	conn     *conn     // nil until there is one
@@ -126,11 +128,11 @@ func (x *exchange) visit(ctx context.Context, lim limits, followed int) (Respons
 func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 	asked := asksGzip(x.hop.method, x.hop.header)
 	at := x.attempt()
-	answer, err := at.do(ctx, x, x.wire.pooled)
+	answer, err := at.do(ctx, false)
 	if err != nil && ctx.Err() == nil && at.repeatable() {
 		at.watch.addTo(&x.phases)
 		at = x.attempt()
-		answer, err = at.do(ctx, x, x.wire.single)
+		answer, err = at.do(ctx, true)
 	}
 	if err != nil {
 		x.sent = at.sent() || x.sent
@@ -177,7 +179,8 @@ func unfit(answer *http.Response) error {
 func (a *attempt) repeatable() bool { return a.reused && !a.sent() && !a.late() }
 
 func (x *exchange) attempt() *attempt {
-	return &attempt{exchange: x, sendBy: x.sendBy}
+	to := server{secure: x.hop.url.Scheme == "https", address: net.JoinHostPort(x.hop.url.Hostname(), portOf(x.hop.url))}
+	return &attempt{exchange: x, to: to, sendBy: x.sendBy}
 }
 
 // leaveBy returns until when the request of the hop may begin, and asks whoever sends it where what they knew is too old by now; zero: at any
@@ -209,20 +212,8 @@ func tooMany(header http.Header) bool {
 	return fields > maxHeaderFields
 }
 
-// request shapes the hop so that the transport can not send it twice. It would repeat a request without a body whose method is
-// safe, so these get a body: an empty one, which in the identity encoding and without a length leaves no trace on the wire. It
-// would repeat any request whose body it can rewind, so none has a GetBody; and see [wireName].
+// request is the request of the hop, for one connection.
 func (x *exchange) request() *http.Request {
-	r := x.bare()
-	if r.Body == nil && !announcesLength(x.hop.method) {
-		r.TransferEncoding = identity
-		r.Body = io.NopCloser(bytes.NewReader(nil))
-	}
-	return r
-}
-
-// bare is the request as it is, for a connection that can not repeat it.
-func (x *exchange) bare() *http.Request {
 	r := &http.Request{
 		Method: x.hop.method,
 		URL:    x.hop.url,
@@ -239,16 +230,8 @@ func (x *exchange) bare() *http.Request {
 	return r
 }
 
-// Values that many requests share; nobody writes to them.
-var (
-	identity = []string{"identity"}
-	gzipOnly = []string{"gzip"}
-)
-
-// announcesLength reports whether a request with method says "Content-Length: 0" where it has no body.
-func announcesLength(method string) bool {
-	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
-}
+// gzipOnly is the value of a header that many requests share; nobody writes to it.
+var gzipOnly = []string{"gzip"}
 
 // fail describes err as the end of the exchange. lost says that the connection itself failed.
 func (x *exchange) fail(ctx context.Context, err error, lost bool) *Error {

@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -199,7 +198,7 @@ func TestDialEndsWithItsExchange(t *testing.T) {
 	d := &dialer{policy: NewPolicy(Rules{Allow: loopback()}), resolver: resolver, limits: Limits{}.filled()}
 	exchange := canceledAfter(t, asked)
 	began := time.Now()
-	_, err := d.dial(context.WithoutCancel(withCaller(exchange, new(stopwatch))), "tcp", "slow.test:80")
+	_, err := d.dial(exchange, server{address: "slow.test:80"}, new(stopwatch))
 	require.Error(t, err)
 	require.Less(t, time.Since(began), d.limits.Connect/2)
 }

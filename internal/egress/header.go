@@ -108,22 +108,8 @@ func (c *Client) wireHeader(user, meta http.Header) http.Header {
 	header["User-Agent"] = c.userAgent
 	for _, set := range []http.Header{user, meta} {
 		for name, values := range set {
-			header[wireName(name)] = values
+			header[http.CanonicalHeaderKey(name)] = values
 		}
 	}
 	return header
-}
-
-// wireName returns the key under which a header is handed to the transport. The transport repeats a request on its own when it
-// finds an idempotency key under its canonical name; in lower case, the same to every receiver, it does not look.
-func wireName(name string) string {
-	canonical := http.CanonicalHeaderKey(name)
-	switch canonical {
-	case "Idempotency-Key":
-		return "idempotency-key"
-	case "X-Idempotency-Key":
-		return "x-idempotency-key"
-	default:
-		return canonical
-	}
 }

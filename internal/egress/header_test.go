@@ -96,7 +96,7 @@ func FuzzCheckHeader(f *testing.F) {
 		}
 		var wire strings.Builder
 		require.NoError(t, client.wireHeader(http.Header{name: {value}}, nil).Write(&wire))
-		want := "\r\n" + wireName(name) + ": " + value + "\r\n"
+		want := "\r\n" + http.CanonicalHeaderKey(name) + ": " + value + "\r\n"
 		require.Contains(t, "\r\n"+wire.String(), want)
 		lines := 2
 		if http.CanonicalHeaderKey(name) == "User-Agent" {

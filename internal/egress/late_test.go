@@ -18,12 +18,14 @@ func TestWhatWouldLeaveTooLateDoesNotLeave(t *testing.T) {
 	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
 	client := setup(t)
 	for _, seen := range []int{0, 1} {
-		late := get(target.URL())
-		late.SendBy = time.Now().Add(-time.Millisecond)
-		e, _ := fails(t, client, late)
-		require.Equal(t, Late, e.Reason)
-		require.False(t, e.Sent)
-		require.Len(t, target.Requests(), seen)
+		for _, body := range [][]byte{nil, long()} {
+			late := post(target.URL(), body)
+			late.SendBy = time.Now().Add(-time.Millisecond)
+			e, _ := fails(t, client, late)
+			require.Equal(t, Late, e.Reason)
+			require.False(t, e.Sent)
+			require.Len(t, target.Requests(), seen)
+		}
 
 		early := get(target.URL())
 		early.SendBy = time.Now().Add(time.Minute)

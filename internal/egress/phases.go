@@ -31,8 +31,8 @@ const (
 	over
 )
 
-// stopwatch attributes the time of one attempt to its phases. The transport may dial on behalf of an attempt that meanwhile got
-// another connection: such late news name an earlier phase and are ignored.
+// stopwatch attributes the time of one attempt to its phases. A name with several addresses is dialled at more than one of them, which may go
+// on for a moment after one has answered: such late news name an earlier phase and are ignored.
 type stopwatch struct {
 	mu      sync.Mutex
 	current phase
@@ -64,16 +64,6 @@ func (w *stopwatch) resume() {
 	now := time.Now()
 	w.spent[waiting] += now.Sub(w.since)
 	w.current, w.since = waiting, now
-}
-
-// connected notes that the attempt has its connection; a kept one cost nothing, whatever was tried beside it.
-func (w *stopwatch) connected(reused bool) {
-	w.enter(waiting)
-	if reused {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.spent[resolving], w.spent[connecting], w.spent[handshaking] = 0, 0, 0
-	}
 }
 
 // addTo ends the current phase and adds all of them to p.

@@ -33,23 +33,12 @@ func TestStopwatch(t *testing.T) {
 		},
 		"NewsOfALateDialAreIgnored": {
 			func(w *stopwatch, second func()) {
-				w.connected(false)
+				w.enter(waiting)
 				second()
 				w.enter(connecting)
 				second()
 			},
 			Phases{Wait: 2 * time.Second},
-		},
-		"KeptConnectionCostsNothing": {
-			func(w *stopwatch, second func()) {
-				w.enter(resolving)
-				second()
-				w.enter(connecting)
-				second()
-				w.connected(true)
-				second()
-			},
-			Phases{Wait: time.Second},
 		},
 		"NothingHappened": {func(*stopwatch, func()) {}, Phases{}},
 	}

@@ -3,7 +3,6 @@ package egress
 import (
 	"container/list"
 	"crypto/tls"
-	"net/http"
 	"sync"
 	"sync/atomic"
 )
@@ -15,34 +14,15 @@ const maxWires = 256
 // with somebody's certificate, or to where only he may call, serves nobody else.
 type wire struct {
 	policy  *Policy
-	pooled  *http.Transport // keeps connections of HTTP/1.1
-	single  *http.Transport // one fresh connection per request, for the repetition of a request that never left
-	streams *streams        // connections of HTTP/2
-	evicted atomic.Bool     // nobody finds it any more; whoever found it before may still be calling
+	dialer  dialer
+	kept    *kept       // connections of HTTP/1.1
+	streams *streams    // connections of HTTP/2
+	evicted atomic.Bool // nobody finds it any more; whoever found it before may still be calling
 }
 
 func newWire(d dialer) *wire {
 	d.streams = newStreams()
-	w := &wire{policy: d.policy, pooled: newTransport(&d), single: newTransport(&d), streams: d.streams}
-	w.single.DisableKeepAlives = true
-	return w
-}
-
-// newTransport returns a transport without a proxy, even where the environment names one: it would hide targets from the guard. Nor
-// does it unpack answers; see [unpack].
-func newTransport(d *dialer) *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		DialContext:            d.dial,
-		DialTLSContext:         d.dialTLS,
-		Protocols:              protocols,
-		DisableCompression:     true,
-		MaxIdleConns:           idleConns,
-		MaxIdleConnsPerHost:    idleConnsPerHost,
-		IdleConnTimeout:        idleConnTimeout,
-		MaxResponseHeaderBytes: maxHeaderBytes,
-	}
+	return &wire{policy: d.policy, dialer: d, kept: newKept(), streams: d.streams}
 }
 
 // leave says that a call is over. What it leaves on a wire that was evicted meanwhile is of no use to anybody.
@@ -59,8 +39,7 @@ func (w *wire) evict() {
 }
 
 func (w *wire) closeIdle() {
-	w.pooled.CloseIdleConnections()
-	w.single.CloseIdleConnections()
+	w.kept.close()
 	w.streams.closeIdle()
 }
 

@@ -170,7 +170,7 @@ func TestWireFormat(t *testing.T) {
 	t.Parallel()
 	user := http.Header{"X-Api-Key": {"abc"}, "accept-encoding": {"identity"}}
 	meta := http.Header{"Idempotency-Key": {"k1"}, "Rubato-Run-Id": {"run_1"}, "Traceparent": {"00-1-2-01"}}
-	common := "Accept-Encoding: identity\r\nRubato-Run-Id: run_1\r\nTraceparent: 00-1-2-01\r\nX-Api-Key: abc\r\nidempotency-key: k1\r\n\r\n"
+	common := "Accept-Encoding: identity\r\nIdempotency-Key: k1\r\nRubato-Run-Id: run_1\r\nTraceparent: 00-1-2-01\r\nX-Api-Key: abc\r\n\r\n"
 	tests := map[string]struct{ method, body, want string }{
 		"Get":         {"GET", "", "GET /p?q=1 HTTP/1.1\r\nHost: HOST\r\nUser-Agent: Rubato\r\n"},
 		"Head":        {"HEAD", "", "HEAD /p?q=1 HTTP/1.1\r\nHost: HOST\r\nUser-Agent: Rubato\r\n"},

@@ -1,0 +1,215 @@
+package egress
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/egress/egresstest"
+)
+
+// long is a body that no socket takes whole while its receiver does not read.
+func long() []byte { return bytes.Repeat([]byte("x"), 32<<20) }
+
+func post(url string, body []byte) Request {
+	r := get(url)
+	r.Method, r.Body = http.MethodPost, body
+	return r
+}
+
+// TestAnAnswerMayComeBeforeTheEndOfALongRequest: a target that takes no more of a body says so, and does not read on.
+func TestAnAnswerMayComeBeforeTheEndOfALongRequest(t *testing.T) {
+	t.Parallel()
+	answered := make(chan struct{})
+	target := egresstest.Start(t, func(c *egresstest.Conn) {
+		if c.Arrived() && c.Write(egresstest.Status("413 Content Too Large", "no")) {
+			<-answered
+		}
+	})
+	client := setup(t)
+	for range 2 {
+		response, err := client.Do(t.Context(), post(target.URL(), long()))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusRequestEntityTooLarge, response.StatusCode)
+		require.Equal(t, "no", string(response.Body))
+	}
+	close(answered)
+	require.Equal(t, 2, target.Conns(), "what is left of a request may not be taken for the next one")
+}
+
+func TestALongRequestThatWasReadKeepsItsConnection(t *testing.T) {
+	t.Parallel()
+	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
+	client := setup(t)
+	for _, size := range []int{1, takenAtOnce, takenAtOnce + 1, 1 << 20, 1} {
+		_, err := client.Do(t.Context(), post(target.URL(), long()[:size]))
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, target.Conns())
+	for i, size := range []int{1, takenAtOnce, takenAtOnce + 1, 1 << 20, 1} {
+		require.Len(t, target.Requests()[i].Body, size)
+	}
+}
+
+func TestWhoGivesUpALongRequestEndsIt(t *testing.T) {
+	t.Parallel()
+	arrived, over := make(chan struct{}), make(chan struct{})
+	target := egresstest.Start(t, func(c *egresstest.Conn) {
+		c.Arrived()
+		close(arrived)
+		<-over
+	})
+	_, err := setup(t).Do(canceledAfter(t, arrived), post(target.URL(), long()))
+	close(over)
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, Canceled, e.Reason)
+	require.True(t, e.Sent)
+}
+
+// TestWhoGaveUpSendsNothing: neither on a fresh connection nor on a kept one, which is not used for it.
+func TestWhoGaveUpSendsNothing(t *testing.T) {
+	t.Parallel()
+	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
+	client := setup(t)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for seen := range 2 {
+		_, err := client.Do(gone, get(target.URL()))
+		var e *Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, Canceled, e.Reason)
+		require.False(t, e.Sent)
+		require.Len(t, target.Requests(), seen)
+		_, err = client.Do(t.Context(), get(target.URL()))
+		require.NoError(t, err)
+	}
+}
+
+// TestWhatFollowsAnAnswerIsNoAnswer: with the answer, in the same piece or later, comes another one that nobody asked for.
+func TestWhatFollowsAnAnswerIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for name, apart := range map[string]bool{"InOnePiece": false, "Later": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			read, sent := make(chan struct{}, 1), make(chan struct{}, 1)
+			target := egresstest.Start(t, func(c *egresstest.Conn) {
+				c.Next()
+				text := egresstest.OK("asked")
+				if !apart {
+					c.Write(text + egresstest.OK("not asked"))
+				} else {
+					c.Write(text)
+					<-read
+					c.Write(egresstest.OK("not asked"))
+				}
+				sent <- struct{}{}
+				c.AwaitHangup()
+			})
+			client := setup(t)
+			for range 3 {
+				response, err := client.Do(t.Context(), get(target.URL()))
+				require.NoError(t, err)
+				require.Equal(t, "asked", string(response.Body))
+				read <- struct{}{}
+				<-sent
+				if !apart {
+					<-read
+				}
+			}
+			require.Equal(t, 3, target.Conns())
+		})
+	}
+}
+
+// deaf is a connection that takes so many bytes, and then fails.
+type deaf struct {
+	net.Conn
+
+	takes int
+}
+
+func (d *deaf) Write(p []byte) (int, error) {
+	n := min(len(p), d.takes)
+	d.takes -= n
+	if n < len(p) {
+		return n, syscall.EPIPE
+	}
+	return n, nil
+}
+
+// TestATargetThatTakesNoMoreMaySayWhy: what it said is read where a part of the request had left, and is not waited for for long.
+func TestATargetThatTakesNoMoreMaySayWhy(t *testing.T) {
+	t.Parallel()
+	refusal := egresstest.Status("431 Request Header Fields Too Large", "no")
+	for name, test := range map[string]struct {
+		takes  int
+		says   string
+		status int
+		sent   bool
+	}{
+		"ItSays":                  {10, refusal, http.StatusRequestHeaderFieldsTooLarge, true},
+		"ItDoesNot":               {10, "", 0, true},
+		"ItSaysWhatNobodyAsked":   {0, refusal, 0, false},
+		"ItDoesNotAndTookNothing": {0, "", 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				defer far.Close()
+				go func() { _, _ = io.WriteString(far, test.says) }()
+				at := &attempt{exchange: &exchange{wire: &wire{kept: newKept()}, cancel: func() {}}, conn: overTCP(&deaf{near, test.takes})}
+				began := time.Now()
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.test/", http.NoBody)
+				require.NoError(t, err)
+				answer, err := at.talk(t.Context(), request)
+				require.LessOrEqual(t, time.Since(began), alertTime)
+				require.Equal(t, test.sent, at.sent())
+				if test.status == 0 {
+					require.ErrorIs(t, err, syscall.EPIPE)
+					require.True(t, at.lost())
+					return
+				}
+				require.NoError(t, err)
+				require.Equal(t, test.status, answer.StatusCode)
+				_, err = io.Copy(io.Discard, answer.Body)
+				require.NoError(t, err)
+				require.Empty(t, at.exchange.wire.kept.list())
+			})
+		})
+	}
+}
+
+// TestWhatWasGivenUpIsNotKept: the context ends when all of the answer is there, and its body is not read yet.
+func TestWhatWasGivenUpIsNotKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer far.Close()
+		go func() {
+			_, _ = http.ReadRequest(bufio.NewReader(far))
+			_, _ = io.WriteString(far, egresstest.OK("all of it"))
+		}()
+		at := &attempt{exchange: &exchange{wire: &wire{kept: newKept()}, cancel: func() {}}, conn: overTCP(near)}
+		ctx, cancel := context.WithCancel(t.Context())
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://a.test/", http.NoBody)
+		require.NoError(t, err)
+		answer, err := at.talk(ctx, request)
+		require.NoError(t, err)
+		cancel()
+		synctest.Wait()
+		_, err = io.Copy(io.Discard, answer.Body)
+		require.NoError(t, err)
+		require.Empty(t, at.exchange.wire.kept.list())
+	})
+}
