@@ -48,7 +48,7 @@ func (a *attempt) talk(ctx context.Context, r *http.Request) (*http.Response, er
 		t.end(false)
 		return nil, errors.Join(t.failed, err)
 	}
-	body := &talkBody{talk: t, body: answer.Body, last: answer.Close}
+	body := &talkBody{talk: t, body: answer.Body, last: answer.Close || answer.StatusCode < 200}
 	if answer.Body == http.NoBody {
 		body.end(io.EOF)
 	}
@@ -167,7 +167,7 @@ func (t *talk) sent() bool {
 type talkBody struct {
 	talk *talk
 	body io.Reader
-	last bool  // the target closes the connection after it
+	last bool  // the target closes the connection after it, or speaks something else than HTTP from there on
 	over error // what there is instead of more; nil: more may come
 }
 

@@ -131,6 +131,20 @@ func TestWhatFollowsAnAnswerIsNoAnswer(t *testing.T) {
 	}
 }
 
+// TestAConnectionIsNotKeptAfterAnAnswerThatIsNone: whoever switches protocols does not speak HTTP any more.
+func TestAConnectionIsNotKeptAfterAnAnswerThatIsNone(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"101 Switching Protocols", "099 Nothing"} {
+		target := egresstest.Start(t, egresstest.Answer(egresstest.Status(status, "")))
+		client := setup(t)
+		for calls := range 2 {
+			e, _ := fails(t, client, get(target.URL()))
+			require.Equal(t, ProtocolError, e.Reason)
+			require.Equal(t, calls+1, target.Conns())
+		}
+	}
+}
+
 // deaf is a connection that takes so many bytes, and then fails.
 type deaf struct {
 	net.Conn
