@@ -16,7 +16,8 @@ import (
 //
 // The watcher repeats the signal, because a shell starts background programs with SIGINT ignored: one that comes before the
 // program has set its handler is lost. Postgres takes repeated signals calmly. A process of ours that ends the program itself
-// says farewell twice before it closes the pipe, once for the watcher and once for the shell.
+// says farewell twice before it closes the pipe, once for the watcher and once for the shell. The watcher is waited for: whoever hears that the
+// program is gone may look for what is left.
 const supervise = `
 always=$1 orphaned=$2
 shift 2
@@ -26,7 +27,8 @@ program=$!
 watcher=$!
 wait "$program"
 status=$?
-kill "$watcher" 2>/dev/null
+kill -s KILL "$watcher" 2>/dev/null
+wait "$watcher" 2>/dev/null
 [ -z "$always" ] || rm -rf -- "$always"
 exec 4>&-
 if [ -n "$orphaned" ]; then
