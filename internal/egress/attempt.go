@@ -60,7 +60,7 @@ func (a *attempt) over1(ctx context.Context, fresh bool) (*http.Response, error)
 	a.reused = c != nil
 	if c == nil {
 		var err error
-		if c, err = wire.dialer.dial(ctx, a.to, &a.watch); err != nil {
+		if c, err = wire.dial(ctx, a.to, &a.watch); err != nil {
 			return nil, err
 		}
 	}
@@ -77,9 +77,7 @@ func (a *attempt) over1(ctx context.Context, fresh bool) (*http.Response, error)
 
 // answered says that the first byte of the answer came.
 func (a *attempt) answered() {
-	if a.conn != nil {
-		a.conn.answered.Store(true)
-	}
+	a.conn.answered.Store(true)
 	a.watch.enter(transferring)
 	a.exchange.patience.begun(a.exchange.cancel)
 }

@@ -22,9 +22,9 @@ type dialer struct {
 	streams  *streams // takes connections that speak HTTP/2
 }
 
-// dial connects to a server, measured by watch. The first address of a name that may not be called ends the attempt: trying the next one
+// dial connects to a remote, measured by watch. The first address of a name that may not be called ends the attempt: trying the next one
 // would let a name server probe what is behind us.
-func (d *dialer) dial(ctx context.Context, to server, watch *stopwatch) (*conn, error) {
+func (d *dialer) dial(ctx context.Context, to remote, watch *stopwatch) (*conn, error) {
 	ctx = watch.dialing(ctx)
 	if to.secure {
 		return d.dialTLS(ctx, to.address, watch)

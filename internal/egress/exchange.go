@@ -48,7 +48,7 @@ type exchange struct {
 // attempt is one request handed to a transport.
 type attempt struct {
 	exchange *exchange
-	to       server
+	to       remote
 	watch    stopwatch
 	sendBy   time.Time // see Request
 	conn     *conn     // nil until there is one
@@ -179,7 +179,7 @@ func unfit(answer *http.Response) error {
 func (a *attempt) repeatable() bool { return a.reused && !a.sent() && !a.late() }
 
 func (x *exchange) attempt() *attempt {
-	to := server{secure: x.hop.url.Scheme == "https", address: net.JoinHostPort(x.hop.url.Hostname(), portOf(x.hop.url))}
+	to := remote{secure: x.hop.url.Scheme == "https", address: net.JoinHostPort(x.hop.url.Hostname(), portOf(x.hop.url))}
 	return &attempt{exchange: x, to: to, sendBy: x.sendBy}
 }
 

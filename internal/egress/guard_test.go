@@ -198,7 +198,7 @@ func TestDialEndsWithItsExchange(t *testing.T) {
 	d := &dialer{policy: NewPolicy(Rules{Allow: loopback()}), resolver: resolver, limits: Limits{}.filled()}
 	exchange := canceledAfter(t, asked)
 	began := time.Now()
-	_, err := d.dial(exchange, server{address: "slow.test:80"}, new(stopwatch))
+	_, err := d.dial(exchange, remote{address: "slow.test:80"}, new(stopwatch))
 	require.Error(t, err)
 	require.Less(t, time.Since(began), d.limits.Connect/2)
 }

@@ -10,8 +10,8 @@ import (
 // keptLook is how often the connections that are kept are looked at: those that are too old, or that the target has closed, go.
 const keptLook = idleConnTimeout / 6
 
-// server is where a connection of HTTP/1.1 leads to.
-type server struct {
+// remote is where a connection of HTTP/1.1 leads to.
+type remote struct {
 	secure  bool   // over TLS
 	address string // host and port
 }
@@ -19,7 +19,7 @@ type server struct {
 // kept are the idle connections of HTTP/1.1 of a wire. Nobody reads from them, so whoever takes one looks first whether it is still good.
 type kept struct {
 	mu      sync.Mutex
-	servers map[server][]*idle // the one that was used last at the end, and taken first
+	remotes map[remote][]*idle // the one that was used last at the end, and taken first
 	all     *list.List         // of *idle, likewise
 	watch   *time.Timer        // nil while none are kept
 }
@@ -27,15 +27,15 @@ type kept struct {
 // idle is a connection that is kept.
 type idle struct {
 	conn  *conn
-	to    server
+	to    remote
 	since time.Time
 	place *list.Element // nil once it was taken
 }
 
-func newKept() *kept { return &kept{servers: make(map[server][]*idle), all: list.New()} }
+func newKept() *kept { return &kept{remotes: make(map[remote][]*idle), all: list.New()} }
 
-// take returns a good connection to a server, which is the caller's from now on, or nil.
-func (k *kept) take(to server) *conn {
+// take returns a good connection to a remote, which is the caller's from now on, or nil.
+func (k *kept) take(to remote) *conn {
 	for {
 		c := k.pop(to)
 		if c == nil || c.quiet() {
@@ -45,10 +45,10 @@ func (k *kept) take(to server) *conn {
 	}
 }
 
-func (k *kept) pop(to server) *conn {
+func (k *kept) pop(to remote) *conn {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	there := k.servers[to]
+	there := k.remotes[to]
 	if len(there) == 0 {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (k *kept) pop(to server) *conn {
 }
 
 // keep takes back a connection whose last answer was read to its end. Where there are too many, one that was not used for longer is closed.
-func (k *kept) keep(to server, c *conn) {
+func (k *kept) keep(to remote, c *conn) {
 	if surplus := k.push(&idle{conn: c, to: to, since: time.Now()}); surplus != nil {
 		_ = surplus.Close()
 	}
@@ -67,7 +67,7 @@ func (k *kept) keep(to server, c *conn) {
 func (k *kept) push(i *idle) (surplus *conn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch there := k.servers[i.to]; {
+	switch there := k.remotes[i.to]; {
 	case len(there) >= idleConnsPerHost:
 		surplus = there[0].conn
 		k.remove(there[0])
@@ -76,7 +76,7 @@ func (k *kept) push(i *idle) (surplus *conn) {
 		surplus = oldest.conn
 		k.remove(oldest)
 	}
-	k.servers[i.to] = append(k.servers[i.to], i)
+	k.remotes[i.to] = append(k.remotes[i.to], i)
 	i.place = k.all.PushBack(i)
 	if k.watch == nil {
 		k.watch = time.AfterFunc(keptLook, k.look)
@@ -88,16 +88,16 @@ func (k *kept) push(i *idle) (surplus *conn) {
 func (k *kept) remove(i *idle) {
 	k.all.Remove(i.place)
 	i.place = nil
-	there := k.servers[i.to]
-	at := len(there) - 1
-	if there[at] != i {
-		at = slices.Index(there, i)
-	}
+	there := k.remotes[i.to]
 	if len(there) == 1 {
-		delete(k.servers, i.to)
+		delete(k.remotes, i.to)
 		return
 	}
-	k.servers[i.to] = slices.Delete(there, at, at+1)
+	at := len(there) - 1
+	for there[at] != i { // Mostly it is the last one.
+		at--
+	}
+	k.remotes[i.to] = slices.Delete(there, at, at+1)
 }
 
 // look closes what is too old, or of no use any more, and looks again while anything is kept.

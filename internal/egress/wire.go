@@ -13,16 +13,15 @@ const maxWires = 256
 // wire is how calls under one TLS setting and one policy leave. Connections are shared within it and nowhere else: one that was made
 // with somebody's certificate, or to where only he may call, serves nobody else.
 type wire struct {
-	policy  *Policy
-	dialer  dialer
-	kept    *kept       // connections of HTTP/1.1
-	streams *streams    // connections of HTTP/2
+	dialer
+
+	kept    *kept       // connections of HTTP/1.1; those of HTTP/2 are the dialer's streams
 	evicted atomic.Bool // nobody finds it any more; whoever found it before may still be calling
 }
 
 func newWire(d dialer) *wire {
 	d.streams = newStreams()
-	return &wire{policy: d.policy, dialer: d, kept: newKept(), streams: d.streams}
+	return &wire{dialer: d, kept: newKept()}
 }
 
 // leave says that a call is over. What it leaves on a wire that was evicted meanwhile is of no use to anybody.
