@@ -2,13 +2,12 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
@@ -94,32 +93,30 @@ func worthKeeping(d endpoints.Recorded) bool {
 // newsSize is how many runs a row of news names: as many as leave it in its page.
 const newsSize = 50
 
-// tell makes news of the runs that were gathered. What passed without a run is none.
+// tell makes news of the runs that were gathered: in the order of their IDs, which is the one for those who watch. What passed without a
+// run is none.
 func (h *history) tell() {
 	r := &h.rows
-	byTenant := map[[16]byte][]int{}
-	for i, tenant := range r.TenantIds {
-		if r.SkippedCounts[i] == 0 {
-			byTenant[tenant] = append(byTenant[tenant], i)
+	order := make([]int, 0, len(r.Ids))
+	for i, passed := range r.SkippedCounts {
+		if passed == 0 {
+			order = append(order, i)
 		}
 	}
-	for tenant, list := range byTenant {
-		slices.SortFunc(list, func(i, j int) int { return bytes.Compare(r.Ids[i][:], r.Ids[j][:]) }) // Their order for those who watch.
-		for part := range slices.Chunk(list, newsSize) {
-			r.NewsTenants = append(r.NewsTenants, tenant)
-			r.NewsRuns = append(r.NewsRuns, array(r.Ids, part))
-			r.NewsEndpoints = append(r.NewsEndpoints, array(r.EndpointIds, part))
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(bytes.Compare(r.TenantIds[i][:], r.TenantIds[j][:]), bytes.Compare(r.Ids[i][:], r.Ids[j][:]))
+	})
+	grow(len(order), &r.NewsRuns, &r.NewsEndpoints)
+	for _, i := range order {
+		n := len(r.NewsTenants) - 1
+		if n < 0 || r.NewsTenants[n] != r.TenantIds[i] || r.NewsLast[n]-r.NewsFirst[n]+1 == newsSize {
+			place := int32(len(r.NewsRuns)) //nolint:gosec // Hundreds.
+			r.NewsTenants, r.NewsFirst, r.NewsLast = append(r.NewsTenants, r.TenantIds[i]), append(r.NewsFirst, place+1), append(r.NewsLast, place)
+			n++
 		}
+		r.NewsRuns, r.NewsEndpoints = append(r.NewsRuns, r.Ids[i]), append(r.NewsEndpoints, r.EndpointIds[i])
+		r.NewsLast[n]++
 	}
-}
-
-// array returns some of the UUIDs as the text of an array.
-func array(all [][16]byte, part []int) string {
-	names := make([]string, len(part))
-	for n, i := range part {
-		names[n] = uuid.UUID(all[i]).String()
-	}
-	return "{" + strings.Join(names, ",") + "}"
 }
 
 // writes returns the statements that insert what was gathered, and tell of it at the commit.

@@ -20,45 +20,66 @@ import (
 // batchRuns is how many runs a full batch of a worker has.
 const batchRuns = 250
 
-// BenchmarkStartBatch is what a worker spends on the start of a full batch; Postgres does the rest.
+// BenchmarkClaimBatch is what a worker and Postgres spend on the claim of a full batch whose endpoints the worker does not know.
+func BenchmarkClaimBatch(b *testing.B) {
+	s := openStores(b)
+	s.measure(b, func(only func(func())) {
+		s.change(b)
+		var list []dispatch.Start
+		only(func() {
+			list = s.claim(b)
+			s.load(b, list)
+		})
+		s.start(b, list)
+		s.finish(b, s.finishOf(list))
+	})
+}
+
+// BenchmarkStartBatch is the same for the start of a full batch.
 func BenchmarkStartBatch(b *testing.B) {
 	s := openStores(b)
-	b.ReportAllocs()
-	used := time.Duration(0)
-	for b.Loop() {
-		b.StopTimer()
+	s.measure(b, func(only func(func())) {
 		list := s.claim(b)
-		before := cpuTime(b)
-		b.StartTimer()
-		s.start(b, list)
-		b.StopTimer()
-		used += cpuTime(b) - before
+		only(func() { s.start(b, list) })
 		s.finish(b, s.finishOf(list))
-		b.StartTimer()
-	}
-	reportCPU(b, used)
+	})
 }
 
 // BenchmarkFinishBatch is the same for the record of one and for what it leads to.
 func BenchmarkFinishBatch(b *testing.B) {
 	s := openStores(b)
-	b.ReportAllocs()
-	used := time.Duration(0)
-	for b.Loop() {
-		b.StopTimer()
+	s.measure(b, func(only func(func())) {
 		list := s.claim(b)
 		s.start(b, list)
 		ended := s.finishOf(list)
-		before := cpuTime(b)
+		only(func() { s.finish(b, ended) })
+	})
+}
+
+// measure carries out cycles, of each of which only a part counts.
+func (s *stores) measure(b *testing.B, cycle func(only func(func()))) {
+	b.Helper()
+	b.ReportAllocs()
+	var worker, postgres time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		cycle(func(part func()) {
+			served, used := s.backends.used(b), cpuTime(b)
+			b.StartTimer()
+			part()
+			b.StopTimer()
+			worker += cpuTime(b) - used
+			postgres += s.backends.used(b) - served
+		})
 		b.StartTimer()
-		s.finish(b, ended)
-		used += cpuTime(b) - before
 	}
-	reportCPU(b, used)
+	reportCPU(b, worker)
+	reportBackends(b, postgres)
 }
 
 // stores are those of a database with endpoints enough for a batch, whose clock goes on by one interval with each claim.
 type stores struct {
+	backends   backends
 	claims     *store.Claims
 	executions *store.Executions
 	worker     [16]byte
@@ -73,7 +94,7 @@ func openStores(b *testing.B) *stores {
 		_, err := store.MigrateUp(ctx, url)
 		return err
 	}})
-	s := &stores{worker: uuid.Must(uuid.NewV7()), now: time.Now().UTC().Truncate(time.Second)}
+	s := &stores{backends: backendsOf(b, url), worker: uuid.Must(uuid.NewV7()), now: time.Now().UTC().Truncate(time.Second)}
 	db, err := store.Open(b.Context(), store.Config{URL: url, Now: func() time.Time { return s.now }})
 	require.NoError(b, err)
 	b.Cleanup(db.Close)
@@ -109,6 +130,27 @@ func (s *stores) claim(b *testing.B) []dispatch.Start {
 		}
 	}
 	return starts
+}
+
+// change makes a new version of every endpoint.
+func (s *stores) change(b *testing.B) {
+	b.Helper()
+	_, err := s.backends.conn.Exec(b.Context(), "UPDATE endpoints SET version = version + 1")
+	require.NoError(b, err)
+	_, err = s.backends.conn.Exec(b.Context(), "UPDATE schedules SET version = version + 1")
+	require.NoError(b, err)
+}
+
+// load reads what starts are going to call.
+func (s *stores) load(b *testing.B, list []dispatch.Start) {
+	b.Helper()
+	claimed := make([]claims.Claim, len(list))
+	for i, l := range list {
+		claimed[i] = l.Claim
+	}
+	targets, err := s.executions.Targets(b.Context(), claimed)
+	require.NoError(b, err)
+	require.Len(b, targets, len(list))
 }
 
 func (s *stores) start(b *testing.B, list []dispatch.Start) {

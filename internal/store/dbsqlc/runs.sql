@@ -1,10 +1,12 @@
 -- name: RunInsert :exec
 -- Adds finished runs, and due times that were skipped, to the history. An instant of the year 1, an empty text, a status code of 0, a
--- count of 0 and a digest of 0 mean none. Those who watch are told of it at the commit.
+-- count of 0 and a digest of 0 mean none. Those who watch are told of it at the commit: news name parts of two lists, from 1 on.
 WITH told AS (
     INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
-    SELECT unnest(sqlc.arg('news_tenants')::uuid[]), coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
-           unnest(sqlc.arg('news_runs')::text[])::uuid[], unnest(sqlc.arg('news_endpoints')::text[])::uuid[]
+    SELECT news.tenant_id, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
+           (sqlc.arg('news_runs')::uuid[])[news.first:news.last], (sqlc.arg('news_endpoints')::uuid[])[news.first:news.last]
+    FROM (SELECT unnest(sqlc.arg('news_tenants')::uuid[]) AS tenant_id, unnest(sqlc.arg('news_first')::int[]) AS first,
+                 unnest(sqlc.arg('news_last')::int[]) AS last) news
 )
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,

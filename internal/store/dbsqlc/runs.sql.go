@@ -314,8 +314,10 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (Run, e
 const runInsert = `-- name: RunInsert :exec
 WITH told AS (
     INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
-    SELECT unnest($31::uuid[]), coalesce($32::timestamptz, clock_timestamp()),
-           unnest($33::text[])::uuid[], unnest($34::text[])::uuid[]
+    SELECT news.tenant_id, coalesce($31::timestamptz, clock_timestamp()),
+           ($32::uuid[])[news.first:news.last], ($33::uuid[])[news.first:news.last]
+    FROM (SELECT unnest($34::uuid[]) AS tenant_id, unnest($35::int[]) AS first,
+                 unnest($36::int[]) AS last) news
 )
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
@@ -384,14 +386,16 @@ type RunInsertParams struct {
 	SkippedFrom   []time.Time
 	SkippedCounts []int64
 	BodyDigests   []int64
-	NewsTenants   []UUID
 	Now           *time.Time
-	NewsRuns      []string
-	NewsEndpoints []string
+	NewsRuns      []UUID
+	NewsEndpoints []UUID
+	NewsTenants   []UUID
+	NewsFirst     []int32
+	NewsLast      []int32
 }
 
 // Adds finished runs, and due times that were skipped, to the history. An instant of the year 1, an empty text, a status code of 0, a
-// count of 0 and a digest of 0 mean none. Those who watch are told of it at the commit.
+// count of 0 and a digest of 0 mean none. Those who watch are told of it at the commit: news name parts of two lists, from 1 on.
 func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) error {
 	_, err := db.Exec(ctx, runInsert,
 		arg.Ids,
@@ -424,10 +428,12 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 		arg.SkippedFrom,
 		arg.SkippedCounts,
 		arg.BodyDigests,
-		arg.NewsTenants,
 		arg.Now,
 		arg.NewsRuns,
 		arg.NewsEndpoints,
+		arg.NewsTenants,
+		arg.NewsFirst,
+		arg.NewsLast,
 	)
 	return err
 }
