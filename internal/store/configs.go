@@ -19,7 +19,7 @@ const (
 
 // config is an endpoint's configuration at one version, parsed and ready for use. It is shared and never changed.
 type config struct {
-	endpoint endpoints.Endpoint // without state
+	endpoint *endpoints.Endpoint // without state
 	target   dispatch.Target
 	fault    error // why it cannot be used: a row that no API call could have written
 }
@@ -130,13 +130,13 @@ func (c *configs) forget(known *list.Element) {
 func parse(row dbsqlc.Endpoint) *config {
 	e, err := endpointOf(row)
 	if err != nil {
-		return &config{endpoint: endpoints.Endpoint{ID: row.ID, TenantID: row.TenantID, Version: row.Version}, fault: err}
+		return &config{endpoint: &endpoints.Endpoint{ID: row.ID, TenantID: row.TenantID, Version: row.Version}, fault: err}
 	}
-	c := &config{endpoint: *e}
-	if c.endpoint.Cron, err = e.Spec.ParseCron(e.ID); err != nil {
+	c := &config{endpoint: e}
+	if e.Cron, err = e.Spec.ParseCron(e.ID); err != nil {
 		c.fault = err
 	}
-	if c.target, err = dispatch.NewTarget(&c.endpoint); err != nil {
+	if c.target, err = dispatch.NewTarget(e); err != nil {
 		c.fault = err
 	}
 	return c
@@ -144,6 +144,9 @@ func parse(row dbsqlc.Endpoint) *config {
 
 func textMap(raw json.RawMessage) (map[string]string, error) {
 	m := map[string]string{}
+	if string(raw) == "{}" {
+		return m, nil
+	}
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func TestTheCacheOfConfigurationsKnowsVersions(t *testing.T) {
 }
 
 func configOf(id endpoints.ID, version int64) *config {
-	return &config{endpoint: endpoints.Endpoint{ID: id, Version: version}}
+	return &config{endpoint: &endpoints.Endpoint{ID: id, Version: version}}
 }
 
 func numbered(n int) endpoints.ID {

@@ -159,6 +159,7 @@ func planByKey(params map[string]string) map[string]string {
 func prepare(_ context.Context, conn *pgx.Conn) error {
 	instantsInUTC(conn.TypeMap())
 	quickArrays(conn.TypeMap())
+	documentsAsTheyAre(conn.TypeMap())
 	return nil
 }
 

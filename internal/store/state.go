@@ -47,9 +47,9 @@ func (db *DB) assemble(
 	if err := db.loadCurrent(ctx, tx, versions, loaded); err != nil {
 		return nil, nil, err
 	}
-	found := make(map[[16]byte]*endpoints.Endpoint, len(schedules))
+	found, list := make(map[[16]byte]*endpoints.Endpoint, len(schedules)), make([]endpoints.Endpoint, len(schedules))
 	faults := map[[16]byte]error{}
-	for _, row := range schedules {
+	for i, row := range schedules {
 		c := loaded[row.EndpointID]
 		if c == nil {
 			return nil, nil, fmt.Errorf("endpoint %s has a schedule and no configuration", endpoints.ID(row.EndpointID))
@@ -57,9 +57,10 @@ func (db *DB) assemble(
 		if c.fault != nil {
 			faults[row.EndpointID] = c.fault
 		}
-		e := c.endpoint
+		e := &list[i]
+		*e = *c.endpoint
 		e.State = stateOf(row)
-		found[row.EndpointID] = &e
+		found[row.EndpointID] = e
 	}
 	for _, row := range hints {
 		if e := found[row.EndpointID]; e != nil {
