@@ -129,7 +129,7 @@ func TestARequestSaysWhatItStandsFor(t *testing.T) {
 		spec := endpoints.Defaults()
 		spec.URL, spec.Method, spec.Body, spec.FollowRedirects = "http://target.example/x", "POST", "payload", 3
 		spec.Timeout = 5 * time.Second
-		b := waiting{claim: c, target: &Target{Spec: &spec, URL: spec.URL, Header: http.Header{"X-One": {"1"}}}}
+		b := &waiting{claim: c, target: &Target{Spec: &spec, URL: spec.URL, Header: http.Header{"X-One": {"1"}}}}
 		return request(b, Started{RunID: runs.NewID(slot, c.EndpointID, attempt)})
 	}
 	first := build(1, 41)

@@ -132,7 +132,7 @@ func TestADrainOfASilentDatabaseIsBounded(t *testing.T) {
 				close(db.still)
 				w.busy.Store(1)
 				w.crew.run(func() { w.results <- runs.Run{} })
-				w.queue.put([]waiting{{claim: claims.Claim{PlannedAt: time.Now()}, target: &Target{Spec: &endpoints.Spec{}}}})
+				w.queue.put([]*waiting{{claim: claims.Claim{PlannedAt: time.Now()}, target: &Target{Spec: &endpoints.Spec{}}}})
 				time.Sleep(startWait + startRetry + time.Second) // The second start is under way, and the first one is in doubt.
 				began := time.Now()
 				stop()

@@ -14,7 +14,7 @@ import (
 )
 
 // execute runs one execution to its end. recorded is false where the lock was lost, and somebody else writes the record.
-func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.Time) (outcome runs.Outcome, recorded bool) {
+func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.Time) (outcome runs.Outcome, recorded bool) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			w.metrics.panics.Inc()
@@ -70,7 +70,7 @@ func (w *Worker) execute(work context.Context, b waiting, s Started, sent time.T
 
 // missed returns how a run ends whose due time is over and is not to be made up for; nil: it is sent. Another attempt belongs to a run that
 // was in time.
-func (w *Worker) missed(b waiting) *runs.Outcome {
+func (w *Worker) missed(b *waiting) *runs.Outcome {
 	now, known := w.clock.now()
 	late := now.Sub(b.claim.PlannedAt)
 	if !known || b.claim.Attempt > 1 || !b.target.Spec.Misses(governor.Source(b.claim.Source), late) {

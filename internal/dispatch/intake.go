@@ -99,11 +99,11 @@ func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 		return
 	}
 	targets, err := w.cfg.Executions.Targets(ctx, list)
-	ready := make([]waiting, 0, len(list))
+	ready := make([]*waiting, 0, len(list))
 	var lost []claims.Claim
 	for _, c := range list {
 		if target, found := targets[c.EndpointID]; found {
-			ready = append(ready, waiting{
+			ready = append(ready, &waiting{
 				claim: c, run: runs.NewID(c.Slot, c.EndpointID, c.Attempt), target: target,
 				since: time.Now().Add(max(0, w.clock.until(c.PlannedAt))),
 			})

@@ -28,7 +28,7 @@ func TestARefillWaitsUntilItIsWorthAClaim(t *testing.T) {
 		{"OneSlot", 1, 3, true},
 	} {
 		w := New(Config{Slots: tc.slots, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
-		list := make([]waiting, tc.queued)
+		list := make([]*waiting, tc.queued)
 		for i := range list {
 			list[i] = waits(i + 1)[0]
 		}

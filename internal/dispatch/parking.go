@@ -10,7 +10,7 @@ type parking struct {
 	size  int
 }
 
-func (p *parking) push(w waiting) {
+func (p *parking) push(w *waiting) {
 	tenant := w.target.TenantID
 	line := p.lines[tenant]
 	if line == nil {
@@ -25,25 +25,25 @@ func (p *parking) push(w waiting) {
 	p.size++
 }
 
-// pop takes out a claim of the next tenant that may go ahead.
-func (p *parking) pop(may func(tenant [16]byte) bool) (waiting, bool) {
+// pop takes out a claim of the next tenant that may go ahead, nil where none may.
+func (p *parking) pop(may func(tenant [16]byte) bool) *waiting {
 	next := slices.IndexFunc(p.turns, may)
 	if next < 0 {
-		return waiting{}, false
+		return nil
 	}
 	tenant := p.turns[next]
 	p.turns = slices.Delete(p.turns, next, next+1)
 	line := p.lines[tenant]
-	w, found := line.pop()
+	w := line.pop()
 	if p.size--; line.size() > 0 {
 		p.turns = append(p.turns, tenant)
 	} else {
 		delete(p.lines, tenant)
 	}
-	return w, found
+	return w
 }
 
-func (p *parking) clear() (list []waiting) {
+func (p *parking) clear() (list []*waiting) {
 	for _, tenant := range p.turns {
 		list = append(list, p.lines[tenant].clear()...)
 	}

@@ -10,7 +10,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// waiting is a claim in the queue, with what it is going to call.
+// waiting is a claim in the queue, with what it is going to call. It is large and moves often, so it is allocated once, and passed by pointer
+// until its run ends. Only who took it out of the queue changes it, and nobody its target.
 type waiting struct {
 	claim    claims.Claim
 	run      runs.ID // to which the claim leads
@@ -35,13 +36,13 @@ func newQueue(perHost int) *queue {
 }
 
 // add puts claims into the queue and makes the starter look at them.
-func (q *queue) add(list []waiting) {
+func (q *queue) add(list []*waiting) {
 	q.put(list)
 	q.poke()
 }
 
 // put puts claims into the queue for whenever the starter looks next.
-func (q *queue) put(list []waiting) {
+func (q *queue) put(list []*waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, w := range list {
@@ -59,7 +60,7 @@ func (q *queue) poke() {
 
 // take takes out up to most claims that are planned no later than until, one of each tenant in turn, and their slots, of which so many are
 // free.
-func (q *queue) take(until time.Time, most, free int) []waiting {
+func (q *queue) take(until time.Time, most, free int) []*waiting {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ripen(until)
@@ -69,18 +70,18 @@ func (q *queue) take(until time.Time, most, free int) []waiting {
 // ripen moves on what is planned no later than until.
 func (q *queue) ripen(until time.Time) {
 	for len(q.later) > 0 && !q.later[0].claim.PlannedAt.After(until) {
-		q.ripe.add(heap.Pop(&q.later).(waiting)) //nolint:forcetypeassert // The heap holds nothing else.
+		q.ripe.add(heap.Pop(&q.later).(*waiting)) //nolint:forcetypeassert // The heap holds nothing else.
 	}
 }
 
 // putBack returns claims that were taken, and their slots.
-func (q *queue) putBack(batch []waiting) {
+func (q *queue) putBack(batch []*waiting) {
 	q.put(batch)
 	q.unsent(batch)
 }
 
 // unsent gives back the slots of claims that were taken and are not going to be sent.
-func (q *queue) unsent(batch []waiting) {
+func (q *queue) unsent(batch []*waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
@@ -152,7 +153,7 @@ func (q *queue) wanted(tenants [][16]byte, room int) [][16]byte {
 
 // hopeless takes out what is not going to start soon: claims planned no later than now of tenants that have got no slot for longer than
 // patience, and claims that are parked where nothing has moved for as long.
-func (q *queue) hopeless(now time.Time, patience time.Duration) (late, parked []waiting) {
+func (q *queue) hopeless(now time.Time, patience time.Duration) (late, parked []*waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ripen(now)
@@ -181,7 +182,7 @@ func (q *queue) parked() int {
 }
 
 // clear takes out everything.
-func (q *queue) clear() []waiting {
+func (q *queue) clear() []*waiting {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := append(q.ripe.clear(), q.later...)
@@ -189,7 +190,7 @@ func (q *queue) clear() []waiting {
 	return list
 }
 
-func claimsOf(waits []waiting) []claims.Claim {
+func claimsOf(waits []*waiting) []claims.Claim {
 	list := make([]claims.Claim, len(waits))
 	for i, w := range waits {
 		list[i] = w.claim
@@ -198,17 +199,17 @@ func claimsOf(waits []waiting) []claims.Claim {
 }
 
 // dueHeap orders claims by when they are planned. It implements heap.Interface.
-type dueHeap []waiting
+type dueHeap []*waiting
 
 func (h dueHeap) Len() int           { return len(h) }
 func (h dueHeap) Less(i, j int) bool { return h[i].claim.PlannedAt.Before(h[j].claim.PlannedAt) }
 func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *dueHeap) Push(x any)        { *h = append(*h, x.(waiting)) } //nolint:forcetypeassert // Likewise.
+func (h *dueHeap) Push(x any)        { *h = append(*h, x.(*waiting)) } //nolint:forcetypeassert // Likewise.
 
 func (h *dueHeap) Pop() any {
 	old := *h
 	last := old[len(old)-1]
-	old[len(old)-1] = waiting{}
+	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
 	return last
 }

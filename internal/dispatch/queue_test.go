@@ -13,12 +13,12 @@ import (
 
 var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
-func waits(offsets ...int) []waiting { return waitsOf(&Target{}, offsets...) }
+func waits(offsets ...int) []*waiting { return waitsOf(&Target{}, offsets...) }
 
-func waitsOf(target *Target, offsets ...int) []waiting {
-	list := make([]waiting, len(offsets))
+func waitsOf(target *Target, offsets ...int) []*waiting {
+	list := make([]*waiting, len(offsets))
 	for i, at := range offsets {
-		list[i] = waiting{claim: claims.Claim{PlannedAt: start.Add(time.Duration(at) * time.Second)}, target: target, since: time.Now()}
+		list[i] = &waiting{claim: claims.Claim{PlannedAt: start.Add(time.Duration(at) * time.Second)}, target: target, since: time.Now()}
 	}
 	return list
 }
@@ -60,6 +60,34 @@ func TestTheQueueTellsOfWhatIsAddedOnce(t *testing.T) {
 	q.add(waits(2))
 	q.poke()
 	require.Len(t, q.changed, 1)
+}
+
+// TestTheQueueLetsGoOfWhatItGave looks where claims were: what is left there would live as long as the queue.
+func TestTheQueueLetsGoOfWhatItGave(t *testing.T) {
+	t.Parallel()
+	q := newQueue(0)
+	for range 20 {
+		q.add(waits(0, 0, 0, 0, 60, 60)) // Two of those that are due stay behind.
+		require.Len(t, q.take(start, 2, 1000), 2)
+	}
+	due := q.ripe.lines[[16]byte{}].rest
+	require.Equal(t, 40, due.size())
+	require.Equal(t, 40, held(due.list))
+	require.Equal(t, 40, held(q.later))
+	require.Len(t, q.take(start.Add(time.Hour), 60, 1000), 60)
+	due = q.ripe.lines[[16]byte{}].rest
+	require.Equal(t, 20, held(due.list))
+	require.Zero(t, held(q.later))
+}
+
+// held returns how many claims a list holds, beyond its end too.
+func held(list []*waiting) (n int) {
+	for _, w := range list[:cap(list)] {
+		if w != nil {
+			n++
+		}
+	}
+	return n
 }
 
 func TestClearTakesEverything(t *testing.T) {

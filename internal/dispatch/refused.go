@@ -12,7 +12,7 @@ import (
 // refused sees to the claims of starts that did not come back. Most were revoked, and there is nothing to do. One that came too early,
 // because the database's clock was set back, is given back. And one whose first start was answered by nothing may be live already: only
 // this worker knows that nothing was sent for it, so it ends the run.
-func (w *Worker) refused(ctx context.Context, list []waiting) error {
+func (w *Worker) refused(ctx context.Context, list []*waiting) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -30,12 +30,12 @@ func (w *Worker) refused(ctx context.Context, list []waiting) error {
 	return nil
 }
 
-func doubtful(list []waiting) []waiting {
-	return slices.DeleteFunc(slices.Clone(list), func(b waiting) bool { return !b.doubtful })
+func doubtful(list []*waiting) []*waiting {
+	return slices.DeleteFunc(slices.Clone(list), func(b *waiting) bool { return !b.doubtful })
 }
 
 // unsent returns the runs that did start although nobody heard of it, ended: nothing was sent for them.
-func (w *Worker) unsent(ctx context.Context, list []waiting) ([]runs.Run, error) {
+func (w *Worker) unsent(ctx context.Context, list []*waiting) ([]runs.Run, error) {
 	list = doubtful(list)
 	if len(list) == 0 {
 		return nil, nil
@@ -67,7 +67,7 @@ func (w *Worker) runOf(c claims.Claim, s Started) runs.Run {
 	}
 }
 
-func startsOf(list []waiting) []Start {
+func startsOf(list []*waiting) []Start {
 	starts := make([]Start, len(list))
 	for i, b := range list {
 		starts[i] = Start{

@@ -37,7 +37,7 @@ type outgoing struct {
 }
 
 // prepare returns the request of a run, or how the run ends because there is none to send in time.
-func (c *calls) prepare(ctx context.Context, b waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
+func (c *calls) prepare(ctx context.Context, b *waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
 	r, refusal := c.build(ctx, b, s, sent)
 	if refusal != nil {
 		return outgoing{}, refusal
@@ -56,7 +56,7 @@ func (c *calls) prepare(ctx context.Context, b waiting, s Started, sent time.Tim
 }
 
 // build returns the request of a run, or how the run ends because there can be none. The execution began at sent.
-func (c *calls) build(ctx context.Context, b waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
+func (c *calls) build(ctx context.Context, b *waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
 	key, refusal := c.unlock(ctx, b, s)
 	if refusal != nil {
 		return outgoing{}, refusal
@@ -102,7 +102,7 @@ func givenUp(ctx context.Context, before string) *runs.Outcome {
 }
 
 // request builds the request of a run as it is configured, with what Rubato says about itself.
-func request(b waiting, s Started) egress.Request {
+func request(b *waiting, s Started) egress.Request {
 	spec := b.target.Spec
 	id := s.RunID.String()
 	key := id
@@ -136,7 +136,7 @@ func request(b waiting, s Started) egress.Request {
 }
 
 // fill puts the values of a run into its request.
-func (r *outgoing) fill(b waiting, s Started) error {
+func (r *outgoing) fill(b *waiting, s Started) error {
 	shaped, err := b.target.Shape.Render(valuesOf(b, s, r.set))
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (r *outgoing) fill(b waiting, s Started) error {
 }
 
 // valuesOf returns what the templates of a run may speak of.
-func valuesOf(b waiting, s Started, set *secrets.Set) *template.Values {
+func valuesOf(b *waiting, s Started, set *secrets.Set) *template.Values {
 	spec := b.target.Spec
 	return &template.Values{
 		Run: template.Run{ID: s.RunID.String(), Attempt: b.claim.Attempt, ScheduledFor: b.claim.Slot},

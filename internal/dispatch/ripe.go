@@ -46,7 +46,7 @@ func newRipe(perHost int) ripe {
 }
 
 // add puts a claim at the end of its tenant's line.
-func (r *ripe) add(w waiting) {
+func (r *ripe) add(w *waiting) {
 	r.size++
 	l := r.line(w.target.TenantID)
 	l.rest.push(w)
@@ -72,8 +72,8 @@ func (r *ripe) enter(l *line) {
 }
 
 // take takes up to most claims out, one of each tenant in turn, and their slots; free slots there are in all. now is of the process's clock.
-func (r *ripe) take(most, free int, now time.Time) []waiting {
-	batch := make([]waiting, 0, max(0, min(most, r.size)))
+func (r *ripe) take(most, free int, now time.Time) []*waiting {
+	batch := make([]*waiting, 0, max(0, min(most, r.size)))
 	r.free = free
 	for passed := 0; len(batch) < most && passed < len(r.turns); {
 		l := r.turns[0]
@@ -84,7 +84,7 @@ func (r *ripe) take(most, free int, now time.Time) []waiting {
 			passed++
 			continue
 		}
-		if w, found := r.pop(l, now); found {
+		if w := r.pop(l, now); w != nil {
 			batch = append(batch, w)
 			passed = 0
 		}
@@ -109,15 +109,15 @@ func (l *line) deny(now time.Time) {
 	}
 }
 
-// pop takes out the first claim of a line whose host has room, and parks those before it.
-func (r *ripe) pop(l *line, now time.Time) (waiting, bool) {
+// pop takes out the first claim of a line whose host has room, nil where there is none, and parks those before it.
+func (r *ripe) pop(l *line, now time.Time) *waiting {
 	for {
-		w, found := l.first.pop()
-		if !found {
-			w, found = l.rest.pop()
+		w := l.first.pop()
+		if w == nil {
+			w = l.rest.pop()
 		}
-		if !found {
-			return waiting{}, false
+		if w == nil {
+			return nil
 		}
 		h := r.host(w.target.Host)
 		if h != nil && !r.mayCall(h, l.tenant) {
@@ -134,7 +134,7 @@ func (r *ripe) pop(l *line, now time.Time) (waiting, bool) {
 		r.free--
 		l.busy++
 		l.denied = time.Time{}
-		return w, true
+		return w
 	}
 }
 
@@ -169,7 +169,7 @@ func (r *ripe) leave(tenant [16]byte, name string, now time.Time) {
 		delete(h.by, tenant) // Tenants come and go.
 	}
 	h.moved = now
-	if w, found := h.parked.pop(func(t [16]byte) bool { return r.mayCall(h, t) }); found {
+	if w := h.parked.pop(func(t [16]byte) bool { return r.mayCall(h, t) }); w != nil {
 		r.parked--
 		l := r.line(w.target.TenantID)
 		l.first.push(w)
@@ -215,7 +215,7 @@ func (r *ripe) isStalled(l *line, patience time.Duration, now time.Time) bool {
 
 // hopeless takes out the claims of tenants that are stalled for longer than patience, and those that are parked at hosts where nothing has
 // moved for as long.
-func (r *ripe) hopeless(patience time.Duration, now time.Time) (late, parked []waiting) {
+func (r *ripe) hopeless(patience time.Duration, now time.Time) (late, parked []*waiting) {
 	turns := r.turns
 	r.turns = nil
 	for _, l := range turns {
@@ -243,7 +243,7 @@ func (r *ripe) wants(tenant [16]byte, room int, now time.Time) bool {
 }
 
 // clear takes out every claim.
-func (r *ripe) clear() (list []waiting) {
+func (r *ripe) clear() (list []*waiting) {
 	for _, l := range r.turns {
 		list = append(append(list, l.first.clear()...), l.rest.clear()...)
 		l.turn = false
@@ -286,11 +286,11 @@ func (l *line) waited(now time.Time) time.Duration {
 
 // fifo is a list whose first is taken first.
 type fifo struct {
-	list []waiting
+	list []*waiting
 	head int
 }
 
-func (f *fifo) push(w waiting) {
+func (f *fifo) push(w *waiting) {
 	if len(f.list) == cap(f.list) && f.head > len(f.list)/2 { // A list that is never empty must not grow for ever.
 		n := copy(f.list, f.list[f.head:])
 		clear(f.list[n:])
@@ -299,21 +299,22 @@ func (f *fifo) push(w waiting) {
 	f.list = append(f.list, w)
 }
 
-func (f *fifo) pop() (waiting, bool) {
+// pop takes out the first one, nil where there is none.
+func (f *fifo) pop() *waiting {
 	if f.size() == 0 {
-		return waiting{}, false
+		return nil
 	}
 	w := f.list[f.head]
-	f.list[f.head] = waiting{}
+	f.list[f.head] = nil
 	if f.head++; f.head == len(f.list) {
 		f.list, f.head = f.list[:0], 0
 	}
-	return w, true
+	return w
 }
 
 func (f *fifo) size() int { return len(f.list) - f.head }
 
-func (f *fifo) clear() []waiting {
+func (f *fifo) clear() []*waiting {
 	list := f.list[f.head:]
 	f.list, f.head = nil, 0
 	return list

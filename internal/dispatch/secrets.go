@@ -32,7 +32,7 @@ type unlocked struct {
 }
 
 // unlock returns what a run may know, or how the run ends because that cannot be read. It asks nobody for a run that needs nothing.
-func (c *calls) unlock(ctx context.Context, b waiting, s Started) (unlocked, *runs.Outcome) {
+func (c *calls) unlock(ctx context.Context, b *waiting, s Started) (unlocked, *runs.Outcome) {
 	if !b.target.unlocks() {
 		return unlocked{}, nil
 	}
@@ -66,7 +66,7 @@ func (c *calls) secretsAt(ctx context.Context, s Started) (*secrets.Set, error) 
 }
 
 // sign adds the proof of who sends the request, where the endpoint asks for it. The request must be as it will be sent.
-func (c *calls) sign(r *egress.Request, b waiting, s Started, u unlocked) error {
+func (c *calls) sign(r *egress.Request, b *waiting, s Started, u unlocked) error {
 	if !b.target.Spec.Sign {
 		return nil
 	}

@@ -77,7 +77,7 @@ func (w *Worker) untilNext() time.Duration {
 }
 
 // nextBatch takes out of the queue what is to be started next, as far as slots are free, and takes their slots.
-func (w *Worker) nextBatch() []waiting {
+func (w *Worker) nextBatch() []*waiting {
 	now, known := w.clock.now()
 	if !known {
 		return nil
@@ -96,14 +96,14 @@ func (w *Worker) nextBatch() []waiting {
 }
 
 // putBack returns claims to the queue, and their slots.
-func (w *Worker) putBack(batch []waiting) {
+func (w *Worker) putBack(batch []*waiting) {
 	w.queue.putBack(batch)
 	w.busy.Add(-int64(len(batch)))
 }
 
 // startBatch commits the starts of a batch, whose slots are taken, and sends what came back. A batch that could not be committed goes
 // back into the queue: its claims hold until their locks are over, and a second start of what did start after all is refused.
-func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
+func (w *Worker) startBatch(ctx, work context.Context, batch []*waiting) bool {
 	valid := newest(batch)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWait)
 	defer cancel()
@@ -118,14 +118,14 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 		if tell {
 			w.logger.Warn("starting failed; keeping the claims and trying again", "claims", len(batch), "error", err)
 		}
-		for i := range batch {
-			batch[i].doubtful = true
+		for _, b := range batch {
+			b.doubtful = true
 		}
 		w.putBack(batch)
 		return false
 	}
 	for _, s := range started {
-		w.launch(work, *valid[s.RunID], s, sent)
+		w.launch(work, valid[s.RunID], s, sent)
 	}
 	if len(started) == len(batch) {
 		return true
@@ -143,10 +143,9 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []waiting) bool {
 
 // newest returns the claim to each run of a batch. Of two claims to one run, as an edit leaves them that does not move it, the earlier is
 // void.
-func newest(batch []waiting) map[runs.ID]*waiting {
+func newest(batch []*waiting) map[runs.ID]*waiting {
 	valid := make(map[runs.ID]*waiting, len(batch))
-	for i := range batch {
-		b := &batch[i]
+	for _, b := range batch {
 		if other := valid[b.run]; other == nil || b.claim.Token > other.claim.Token {
 			valid[b.run] = b
 		}
@@ -155,17 +154,17 @@ func newest(batch []waiting) map[runs.ID]*waiting {
 }
 
 // notIn returns what of a batch did not start, void claims to runs that did included.
-func notIn(batch []waiting, started []Started, valid map[runs.ID]*waiting) []waiting {
+func notIn(batch []*waiting, started []Started, valid map[runs.ID]*waiting) []*waiting {
 	tokens := make(map[runs.ID]int64, len(started))
 	for _, s := range started {
 		tokens[s.RunID] = valid[s.RunID].claim.Token
 	}
-	return slices.DeleteFunc(batch, func(b waiting) bool { return tokens[b.run] == b.claim.Token })
+	return slices.DeleteFunc(batch, func(b *waiting) bool { return tokens[b.run] == b.claim.Token })
 }
 
 // launch runs one execution, whose slot is taken, on a goroutine of the crew. sent is when the statement that started it was sent:
 // counting the lock from there never makes it too long.
-func (w *Worker) launch(work context.Context, b waiting, s Started, sent time.Time) {
+func (w *Worker) launch(work context.Context, b *waiting, s Started, sent time.Time) {
 	w.metrics.started.Inc()
 	w.crew.run(func() {
 		sleep(work, w.ahead(b.claim.PlannedAt))
@@ -237,8 +236,8 @@ func (w *Worker) spill(ctx context.Context) {
 		"claims", len(late), "claims_of_busy_hosts", len(parked), "slots", w.slots())
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
-	for i := range parked {
-		parked[i].claim.Rest = w.cfg.Rules.Horizon + parkedRest // Claims look that far ahead.
+	for _, b := range parked {
+		b.claim.Rest = w.cfg.Rules.Horizon + parkedRest // Claims look that far ahead.
 	}
 	if err := w.refused(ctx, slices.Concat(late, parked)); err != nil {
 		w.logger.Warn("a start whose answer was lost stays in doubt; asking again", "error", err)

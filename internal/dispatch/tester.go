@@ -105,7 +105,7 @@ func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint
 	began, c := time.Now(), t.calls
 	now := func() (time.Time, bool) { return begun.Now.Add(time.Since(began)), true }
 	c.now = now
-	b := waiting{target: target, claim: claims.Claim{EndpointID: e.ID, Slot: begun.Now, Attempt: 1}}
+	b := &waiting{target: target, claim: claims.Claim{EndpointID: e.ID, Slot: begun.Now, Attempt: 1}}
 	result := runs.TestResult{ID: begun.ID, SentAt: begun.Now, BrokenRule: -1}
 	r, refusal := c.build(ctx, b, Started{
 		EndpointID: e.ID, TenantID: e.TenantID, RunID: begun.ID, StartedAt: begun.Now, SecretsVersion: begun.SecretsVersion, Last: begun.Last,
