@@ -33,14 +33,16 @@ func (w *Worker) Room() (limit int, horizon time.Duration) {
 	if w.beats.Pulse().Err() != nil || w.full() {
 		return 0, 0 // Slow targets hold all slots, or nobody hears of this worker: what is claimed now would only wait.
 	}
-	if now, known := w.clock.now(); known && w.queue.crowded(now, overdueLimit) {
+	now, known := w.clock.now()
+	if known && w.queue.crowded(now, overdueLimit) {
 		return 0, 0
 	}
 	slots := w.slots()
 	if room := slots*queueFactor - w.queue.size() - w.backlog.waiting(); room > 0 {
 		return room, w.cfg.Rules.Horizon
 	}
-	return max(slots-int(w.busy.Load()), 0), 0 // The queue is full of what comes later: take only what is due already.
+	// The queue is full of what comes later: take only what is due already, for slots that nothing here waits for.
+	return max(slots-int(w.busy.Load())-w.queue.ready(now), 0), 0
 }
 
 // Share returns of which tenants the worker can take more although it has no room for whatever is due next, and how many of each: what is

@@ -2,13 +2,57 @@ package dispatch
 
 import (
 	"log/slog"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/claims"
 	"rubato/internal/egress"
 )
+
+func TestWhatIsParkedWaitsForNoSlot(t *testing.T) {
+	t.Parallel()
+	q := newQueue(4)
+	q.add(waitsOf(&Target{Host: "one.example https"}, -2, -2, -2, -2, -1, -1, -1))
+	q.add(waits(-1, 1))
+	require.Equal(t, 8, q.ready(start))
+	require.Len(t, q.take(start, 8, 100), 5)
+	require.Equal(t, 3, q.parked())
+	require.Zero(t, q.ready(start))
+	require.Equal(t, 1, q.ready(start.Add(time.Minute)))
+}
+
+func TestAFullQueueTakesWhatIsDueForFreeSlotsAlone(t *testing.T) {
+	t.Parallel()
+	client := egress.New(egress.Config{})
+	defer client.Close()
+	for _, tc := range []struct {
+		name                 string
+		busy, overdue, later int
+		room                 int
+		horizon              time.Duration
+	}{
+		{"RoomInTheQueue", 10, 0, 39, 1, time.Second},
+		{"FullOfWhatComesLater", 4, 0, 40, 6, 0},
+		{"SomethingWaitsForSlotsAlready", 4, 5, 35, 1, 0},
+		{"FullOfWhatIsDue", 4, 40, 0, 0, 0},
+	} {
+		w := New(Config{
+			Slots: 10, Rules: claims.Rules{Horizon: time.Second}, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		})
+		asked := time.Now()
+		w.clock.sample(start, asked, asked)
+		w.busy.Store(int64(tc.busy))
+		w.queue.add(waits(slices.Repeat([]int{-1}, tc.overdue)...))
+		w.queue.add(waits(slices.Repeat([]int{3600}, tc.later)...))
+		room, horizon := w.Room()
+		require.Equal(t, tc.room, room, tc.name)
+		require.Equal(t, tc.horizon, horizon, tc.name)
+	}
+}
 
 func TestARefillWaitsUntilItIsWorthAClaim(t *testing.T) {
 	t.Parallel()

@@ -160,6 +160,14 @@ func (q *queue) hopeless(now time.Time, patience time.Duration) (late, parked []
 	return q.ripe.hopeless(patience, time.Now())
 }
 
+// ready returns how many claims wait for nothing but a slot: planned no later than now, and not parked.
+func (q *queue) ready(now time.Time) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ripen(now)
+	return q.ripe.size - q.ripe.parked
+}
+
 // denied reports whether a tenant wants a slot that it has not got.
 func (q *queue) denied() bool {
 	q.mu.Lock()
