@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -14,41 +15,62 @@ import (
 const (
 	collectEvery = time.Second
 	heapFloor    = 24 << 20 // bytes that are not worth a collection
+	heapRoom     = 96 << 20 // bytes that a busy heap may grow to, however little of it is live
 	minGrowth    = 50       // percent of what was live after the last collection
 	maxGrowth    = 250
 	tendInterval = 200 * time.Millisecond
-	restInterval = time.Second // between looks at a program that allocates little
-	little       = 1 << 20     // bytes
+	restInterval = time.Second           // between looks at a program that allocates little
+	little       = 1 << 20               // bytes
+	soon         = 50 * time.Millisecond // less says little about how fast the heap grows
 )
 
-// tendHeap sets how far the heap may grow, by what is live and by how fast it grows, until ctx ends. Where the environment says GOGC, that
-// stands.
+// tendHeap sets how far the heap may grow, by what is live and by how fast it grows, until ctx ends: at intervals, and after each collection,
+// because one that came early must not be followed by more of them. Where the environment says GOGC, that stands.
 func tendHeap(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	interval := tendInterval
-	ticker := time.NewTicker(interval)
+	collected := make(chan struct{}, 1)
+	watchCollections(ctx, collected)
+	ticker := time.NewTicker(tendInterval)
 	defer ticker.Stop()
 	var set int
+	looked := time.Now()
 	_, before := heap()
 	for {
 		live, allocated := heap()
-		if next := growth(live, (allocated-before)*uint64(collectEvery)/uint64(interval)); apart(set, next) {
+		fresh, took := allocated-before, max(time.Since(looked), soon)
+		if next := growth(live, uint64(float64(fresh)*(collectEvery.Seconds()/took.Seconds()))); apart(set, next) {
 			debug.SetGCPercent(next) // It stops the world for a moment.
 			set = next
 		}
-		if interval = tendInterval; allocated-before < little {
-			interval = restInterval
+		if fresh < little {
+			ticker.Reset(restInterval)
+		} else {
+			ticker.Reset(tendInterval)
 		}
-		ticker.Reset(interval)
-		before = allocated
+		looked, before = time.Now(), allocated
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		case <-collected:
 		}
 	}
+}
+
+// watchCollections tells of every collection of garbage until ctx ends, of several at a time once.
+func watchCollections(ctx context.Context, collected chan<- struct{}) {
+	type canary struct{ _ *int } // A pointer keeps it from sharing its memory with others.
+	runtime.AddCleanup(&canary{}, func(struct{}) {
+		select {
+		case collected <- struct{}{}:
+		default:
+		}
+		if ctx.Err() == nil {
+			watchCollections(ctx, collected)
+		}
+	}, struct{}{})
 }
 
 // growth returns by how many percent the heap may grow while so many bytes of it are live and so many are allocated in collectEvery.
@@ -56,8 +78,8 @@ func growth(live, allocated uint64) int {
 	if live == 0 {
 		return maxGrowth
 	}
-	goal := max(live+allocated, heapFloor)
-	return int(min(max(goal*100/live, minGrowth+100), maxGrowth+100)) - 100
+	goal := min(max(live+allocated, heapFloor), max(live+live*maxGrowth/100, heapRoom))
+	return max(int(goal*100/live)-100, minGrowth) //nolint:gosec // At most as many as heapRoom has bytes.
 }
 
 // apart tells whether it is worth it to go from one growth to another.

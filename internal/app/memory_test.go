@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"runtime"
 	"testing"
 
@@ -15,11 +16,12 @@ func TestTheHeapGrowsByHowBusyItIs(t *testing.T) {
 		want            int
 	}{
 		{live: 0, want: 250},
-		{live: mebibyte, want: 250},
-		{live: 12 * mebibyte, want: 100},                            // Up to the floor.
+		{live: mebibyte, want: 2300}, // Up to the floor.
+		{live: 12 * mebibyte, want: 100},
 		{live: 40 * mebibyte, want: 50},                             // Idle: no more than half.
 		{live: 24 * mebibyte, allocated: 18 * mebibyte, want: 75},   // What it takes until the next collection.
 		{live: 30 * mebibyte, allocated: 60 * mebibyte, want: 200},  // A burst.
+		{live: 12 * mebibyte, allocated: 600 * mebibyte, want: 700}, // One that begins.
 		{live: 30 * mebibyte, allocated: 600 * mebibyte, want: 250}, // There is an end.
 	} {
 		require.Equal(t, c.want, growth(c.live, c.allocated), "%+v", c)
@@ -31,4 +33,16 @@ func TestTheHeapGrowsByHowBusyItIs(t *testing.T) {
 	live, allocated := heap()
 	require.NotZero(t, live, "the runtime tells it under this name")
 	require.Greater(t, allocated, live)
+}
+
+func TestEveryCollectionIsTold(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	collected := make(chan struct{}, 1)
+	watchCollections(ctx, collected)
+	for range 3 {
+		runtime.GC()
+		<-collected
+	}
 }
