@@ -24,25 +24,30 @@ const (
 	soon         = 50 * time.Millisecond // less says little about how fast the heap grows
 )
 
-// tendHeap sets how far the heap may grow, by what is live and by how fast it grows, until ctx ends: at intervals, and after each collection,
-// because one that came early must not be followed by more of them. Where the environment says GOGC, that stands.
+// tendHeap sets how far the heap may grow until ctx ends. Where the environment says GOGC, that stands.
 func tendHeap(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
 	collected := make(chan struct{}, 1)
 	watchCollections(ctx, collected)
+	tend(ctx, collected, heap, func(percent int) { debug.SetGCPercent(percent) })
+}
+
+// tend sets how far a heap may grow, by what is live and by how fast it grows, until ctx ends: at intervals, and after each collection,
+// because one that came early must not be followed by more of them.
+func tend(ctx context.Context, collected <-chan struct{}, heap func() (live, allocated uint64), set func(percent int)) {
 	ticker := time.NewTicker(tendInterval)
 	defer ticker.Stop()
-	var set int
+	var now int
 	looked := time.Now()
 	_, before := heap()
 	for {
 		live, allocated := heap()
 		fresh, took := allocated-before, max(time.Since(looked), soon)
-		if next := growth(live, uint64(float64(fresh)*(collectEvery.Seconds()/took.Seconds()))); apart(set, next) {
-			debug.SetGCPercent(next) // It stops the world for a moment.
-			set = next
+		if next := growth(live, uint64(float64(fresh)*(collectEvery.Seconds()/took.Seconds()))); apart(now, next) {
+			set(next) // It stops the world for a moment.
+			now = next
 		}
 		if fresh < little {
 			ticker.Reset(restInterval)

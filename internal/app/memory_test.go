@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -45,4 +47,25 @@ func TestEveryCollectionIsTold(t *testing.T) {
 		runtime.GC()
 		<-collected
 	}
+}
+
+func TestABurstFindsRoomAfterItsFirstCollection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const mebibyte = 1 << 20
+		live, allocated := uint64(12*mebibyte), uint64(100*mebibyte)
+		collected := make(chan struct{}, 1)
+		var percents []int
+		ctx, cancel := context.WithCancel(t.Context())
+		go tend(ctx, collected, func() (uint64, uint64) { return live, allocated }, func(percent int) { percents = append(percents, percent) })
+		time.Sleep(10*restInterval + restInterval/2) // It is idle.
+		synctest.Wait()
+		require.Equal(t, []int{100}, percents)
+		live, allocated = 20*mebibyte, allocated+15*mebibyte
+		collected <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, []int{100, 150}, percents, "15 MiB in half a second, and 20 that are live")
+		cancel()
+		synctest.Wait()
+	})
 }
