@@ -39,22 +39,24 @@ func tendHeap(ctx context.Context) {
 func tend(ctx context.Context, collected <-chan struct{}, heap func() (live, allocated uint64), set func(percent int)) {
 	ticker := time.NewTicker(tendInterval)
 	defer ticker.Stop()
-	var now int
+	var percent int
 	looked := time.Now()
 	_, before := heap()
 	for {
+		now := time.Now()
 		live, allocated := heap()
-		fresh, took := allocated-before, max(time.Since(looked), soon)
-		if next := growth(live, uint64(float64(fresh)*(collectEvery.Seconds()/took.Seconds()))); apart(now, next) {
+		fresh, took := allocated-before, max(now.Sub(looked), soon)
+		coming := uint64(float64(fresh) * (collectEvery.Seconds() / took.Seconds()))
+		if next := growth(live, coming); apart(percent, next) {
 			set(next) // It stops the world for a moment.
-			now = next
+			percent = next
 		}
+		interval := tendInterval
 		if fresh < little {
-			ticker.Reset(restInterval)
-		} else {
-			ticker.Reset(tendInterval)
+			interval = restInterval
 		}
-		looked, before = time.Now(), allocated
+		ticker.Reset(interval)
+		looked, before = now, allocated
 		select {
 		case <-ctx.Done():
 			return

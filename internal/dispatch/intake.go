@@ -41,7 +41,7 @@ func (w *Worker) Room() (limit int, horizon time.Duration) {
 	if room := slots*queueFactor - w.queue.size() - w.backlog.waiting(); room > 0 {
 		return room, w.cfg.Rules.Horizon
 	}
-	// The queue is full of what comes later: take only what is due already, for slots that nothing here waits for.
+	// The queue is full: take only what is due already and comes before what is here, for slots that nothing here waits for.
 	return max(slots-int(w.busy.Load())-w.queue.ready(now), 0), 0
 }
 

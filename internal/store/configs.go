@@ -144,7 +144,7 @@ func parse(row dbsqlc.Endpoint) *config {
 
 func textMap(raw json.RawMessage) (map[string]string, error) {
 	m := map[string]string{}
-	if string(raw) == "{}" {
+	if emptyObject(raw) {
 		return m, nil
 	}
 	if err := json.Unmarshal(raw, &m); err != nil {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"encoding/json"
 
 	"rubato/internal/endpoints"
@@ -33,7 +32,7 @@ func deliveryOf(s endpoints.Spec) json.RawMessage {
 
 // readDelivery is the inverse of deliveryOf.
 func readDelivery(raw json.RawMessage, s *endpoints.Spec) error {
-	if bytes.Equal(raw, []byte("{}")) {
+	if emptyObject(raw) {
 		return nil
 	}
 	var d delivery

@@ -40,3 +40,6 @@ func documentsAsTheyAre(m *pgtype.Map) {
 	}
 	m.RegisterType(&pgtype.Type{Name: known.Name, OID: known.OID, Codec: documents{known.Codec.(*pgtype.JSONBCodec)}}) //nolint:forcetypeassert // It has no other.
 }
+
+// emptyObject reports whether a document has no members, which most have not.
+func emptyObject(raw json.RawMessage) bool { return string(raw) == "{}" }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -34,11 +35,12 @@ func backendsOf(b *testing.B, url string) backends {
 	b.Helper()
 	conn, err := pgx.Connect(b.Context(), url)
 	require.NoError(b, err)
-	b.Cleanup(func() { _ = conn.Close(b.Context()) })
+	b.Cleanup(func() { _ = conn.Close(context.WithoutCancel(b.Context())) }) // Which has ended by then.
 	return backends{conn}
 }
 
-// used returns the CPU time that the backends of the database have used so far, but for the one that is asked; 0 where the system does not say.
+// used returns the CPU time that the backends of the database have used so far, but for the one that is asked; 0 where the system does not
+// say. It reads nanoseconds: a batch takes less than one of the ticks that `rubato bench` goes by.
 func (s backends) used(b *testing.B) (total time.Duration) {
 	b.Helper()
 	rows, err := s.conn.Query(b.Context(), "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
