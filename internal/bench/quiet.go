@@ -25,9 +25,11 @@ func (x Load) calls(ctx context.Context, l *lab, out *APIReport) (err error) {
 		return err
 	}
 	far := time.Now().Add(once)
-	done, err := r.register(ctx, max(x.Register, x.RunNow), func(i int) client.EndpointSpec {
-		return l.endpoint(groupOther, i, once, far)
-	})
+	specOf := func(i int) client.EndpointSpec { return l.endpoint(groupOther, i, once, far) }
+	if _, err := r.register(ctx, warmups(x.Register), specOf); err != nil {
+		return err
+	}
+	done, err := r.register(ctx, max(x.Register, x.RunNow), specOf)
 	if err != nil {
 		return err
 	}

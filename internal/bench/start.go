@@ -49,12 +49,15 @@ const warmMargin = time.Second
 // warmup returns what is done before anything is watched, so that it finds connections, caches and plans as they are in a program that
 // has run for a while: in the same way, a burst by a burst and a rate at that rate.
 func (s start) warmup() workload {
-	w := workload{Jobs: max(200, s.endpoints/20)}
+	w := workload{Jobs: warmups(s.endpoints)}
 	if s.work.Span > 0 {
 		w.Span = s.work.Span * time.Duration(w.Jobs) / time.Duration(s.work.Jobs)
 	}
 	return w
 }
+
+// warmups returns how many come before so many that are watched.
+func warmups(watched int) int { return max(200, watched/20) }
 
 // warmed waits until a warm-up is over.
 func (in *installation) warmed(ctx context.Context, warm workload) error {
