@@ -14,9 +14,29 @@ import (
 type quickArray[T any] struct {
 	*pgtype.ArrayCodec
 
-	size  func(element T) int                   // bytes of an element
-	write func(buffer []byte, element T) []byte // appends so many
-	null  func(element T) bool                  // nil: there are no nulls
+	size    func(element T) int                   // bytes of an element
+	write   func(buffer []byte, element T) []byte // appends so many
+	null    func(element T) bool                  // nil: there are no nulls
+	scratch *scratch                              // of the connection
+}
+
+// scratch is where a connection encodes the arrays of a statement. The driver begins each statement with a buffer of some bytes, and copies
+// what the arrays became into the one that it sends before it begins the next: so the same memory serves all of them, one after the other.
+type scratch struct{ buffer []byte }
+
+// maxScratch bounds what a connection keeps. Batches of ordinary runs need half of it; one with long answers may need very much.
+const maxScratch = 256 << 10
+
+// extend returns a buffer with what full holds and room for more bytes.
+func (s *scratch) extend(full []byte, more int) []byte {
+	need := len(full) + more
+	if need > maxScratch {
+		return slices.Grow(full, max(more, cap(full))) // At least twice as much: more arrays of this size come behind this one.
+	}
+	if need > cap(s.buffer) {
+		s.buffer = make([]byte, 0, min(2*need, maxScratch))
+	}
+	return append(s.buffer[:0], full...)
 }
 
 // PlanEncode implements pgtype.Codec. What is no []T the driver encodes.
@@ -42,7 +62,7 @@ func (q *quickArray[T]) Encode(value any, buffer []byte) ([]byte, error) {
 		}
 	}
 	if total > cap(buffer)-len(buffer) {
-		buffer = slices.Grow(buffer, max(total, cap(buffer))) // At least twice as much: more arrays of this size come behind this one.
+		buffer = q.scratch.extend(buffer, total)
 	}
 	for _, number := range []uint32{1, nulls, q.ElementType.OID, uint32(len(list)), 1} { //nolint:gosec // Postgres takes no array of more.
 		buffer = binary.BigEndian.AppendUint32(buffer, number)
@@ -97,24 +117,25 @@ func bytesOf[T string | []byte](list []T) (size int) {
 
 // quickArrays makes a connection encode the arrays of batches quickly.
 func quickArrays(m *pgtype.Map) {
-	fixed(m, "uuid", 16, func(buffer []byte, id [16]byte) []byte { return append(buffer, id[:]...) })
-	fixed(m, "timestamptz", 8, func(buffer []byte, at time.Time) []byte {
+	shared := &scratch{}
+	fixed(m, shared, "uuid", 16, func(buffer []byte, id [16]byte) []byte { return append(buffer, id[:]...) })
+	fixed(m, shared, "timestamptz", 8, func(buffer []byte, at time.Time) []byte {
 		return binary.BigEndian.AppendUint64(buffer, uint64(at.UnixMicro()-epoch)) //nolint:gosec // Two's complement is what it takes.
 	})
-	fixed(m, "int2", 2, func(buffer []byte, n int16) []byte { return binary.BigEndian.AppendUint16(buffer, uint16(n)) }) //nolint:gosec // Likewise.
-	fixed(m, "int4", 4, func(buffer []byte, n int32) []byte { return binary.BigEndian.AppendUint32(buffer, uint32(n)) }) //nolint:gosec // Likewise.
-	fixed(m, "int8", 8, func(buffer []byte, n int64) []byte { return binary.BigEndian.AppendUint64(buffer, uint64(n)) }) //nolint:gosec // Likewise.
-	fixed(m, "bool", 1, func(buffer []byte, is bool) []byte {
+	fixed(m, shared, "int2", 2, func(buffer []byte, n int16) []byte { return binary.BigEndian.AppendUint16(buffer, uint16(n)) }) //nolint:gosec // Likewise.
+	fixed(m, shared, "int4", 4, func(buffer []byte, n int32) []byte { return binary.BigEndian.AppendUint32(buffer, uint32(n)) }) //nolint:gosec // Likewise.
+	fixed(m, shared, "int8", 8, func(buffer []byte, n int64) []byte { return binary.BigEndian.AppendUint64(buffer, uint64(n)) }) //nolint:gosec // Likewise.
+	fixed(m, shared, "bool", 1, func(buffer []byte, is bool) []byte {
 		if is {
 			return append(buffer, 1)
 		}
 		return append(buffer, 0)
 	})
-	register(m, "text", quickArray[string]{
+	register(m, shared, "text", quickArray[string]{
 		size:  func(text string) int { return len(text) },
 		write: func(buffer []byte, text string) []byte { return append(buffer, text...) },
 	})
-	register(m, "bytea", quickArray[[]byte]{
+	register(m, shared, "bytea", quickArray[[]byte]{
 		size:  func(raw []byte) int { return len(raw) },
 		write: func(buffer []byte, raw []byte) []byte { return append(buffer, raw...) },
 		null:  func(raw []byte) bool { return raw == nil },
@@ -122,16 +143,17 @@ func quickArrays(m *pgtype.Map) {
 }
 
 // fixed registers an array whose elements all have the same size.
-func fixed[T any](m *pgtype.Map, element string, size int, write func(buffer []byte, element T) []byte) {
-	register(m, element, quickArray[T]{size: func(T) int { return size }, write: write})
+func fixed[T any](m *pgtype.Map, shared *scratch, element string, size int, write func(buffer []byte, element T) []byte) {
+	register(m, shared, element, quickArray[T]{size: func(T) int { return size }, write: write})
 }
 
 // register puts a codec in the place of the driver's for the arrays of an element type.
-func register[T any](m *pgtype.Map, element string, q quickArray[T]) {
+func register[T any](m *pgtype.Map, shared *scratch, element string, q quickArray[T]) {
 	known, ok := m.TypeForName("_" + element)
 	if !ok {
 		panic("the driver knows no arrays of " + element)
 	}
+	q.scratch = shared
 	q.ArrayCodec = known.Codec.(*pgtype.ArrayCodec) //nolint:forcetypeassert // It has no other for arrays.
 	m.RegisterType(&pgtype.Type{Name: known.Name, OID: known.OID, Codec: &q})
 }

@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +50,43 @@ func TestQuickArraysAreTheDriversOwn(t *testing.T) {
 			require.Equal(rt, want, got)
 		})
 	}
+}
+
+// TestArraysOfAConnectionDoNotMix sends statements one after the other and together, whose arrays need little memory, what a connection keeps,
+// and more. Each comes back as it was sent.
+func TestArraysOfAConnectionDoNotMix(t *testing.T) {
+	t.Parallel()
+	conn := prepared(t)
+	const echo = "SELECT $1::int8[], $2::text, $3::text[]"
+	size := rapid.SampledFrom([]int{0, 1, 10, 100, 1000, 12_000, 40_000})
+	rapid.Check(t, func(rt *rapid.T) {
+		batch, round := &pgx.Batch{}, rapid.Int64().Draw(rt, "round")
+		for n := range rapid.IntRange(1, 5).Draw(rt, "statements") {
+			numbers, texts := make([]int64, size.Draw(rt, "numbers")), make([]string, size.Draw(rt, "texts"))
+			for i := range numbers {
+				numbers[i] = round + int64(n+i)
+			}
+			for i := range texts {
+				texts[i] = strconv.Itoa(n - i)
+			}
+			between := strings.Repeat("x", rapid.SampledFrom([]int{0, 5000}).Draw(rt, "between"))
+			check := func(row pgx.Row) error {
+				var gotNumbers []int64
+				var gotBetween string
+				var gotTexts []string
+				if err := row.Scan(&gotNumbers, &gotBetween, &gotTexts); err != nil {
+					return err
+				}
+				if !slices.Equal(numbers, gotNumbers) || between != gotBetween || !slices.Equal(texts, gotTexts) {
+					rt.Errorf("%d numbers or %d texts came back as others", len(numbers), len(texts))
+				}
+				return nil
+			}
+			batch.Queue(echo, numbers, between, texts).QueryRow(check)
+			require.NoError(rt, check(conn.QueryRow(t.Context(), echo, numbers, between, texts)))
+		}
+		require.NoError(rt, conn.SendBatch(t.Context(), batch).Close())
+	})
 }
 
 // lists draws short lists, empty ones among them.

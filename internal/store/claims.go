@@ -24,7 +24,7 @@ func NewClaims(db *DB) *Claims { return &Claims{db: db} }
 func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
 	var rows []dbsqlc.ScheduleClaimDueRow
 	var now time.Time
-	err := pipeline(ctx, s.db.hot,
+	err := pipelineOn(ctx, s.db.hot,
 		func(q dbsqlc.DBTX) (err error) {
 			rows, err = s.due(ctx, q, r)
 			return err
@@ -96,7 +96,7 @@ func (s *Claims) release(ctx context.Context, worker [16]byte, list []claims.Cla
 		params.Tokens = append(params.Tokens, c.Token)
 		params.RestMs = append(params.RestMs, c.Rest.Milliseconds())
 	}
-	err = pipeline(ctx, s.db.hot,
+	err = pipelineOn(ctx, s.db.hot,
 		func(q dbsqlc.DBTX) error { return s.db.excludeStarts(ctx, q, params.EndpointIds...) },
 		func(q dbsqlc.DBTX) (err error) {
 			rows, err = s.db.q.ScheduleRelease(ctx, q, params)

@@ -103,7 +103,7 @@ func (s *Executions) Start(ctx context.Context, r dispatch.Starting) ([]dispatch
 	}
 	versions, more := s.secretsVersions(ctx, list)
 	lasts, evenMore := s.lastRuns(ctx, list)
-	if err := pipeline(ctx, s.db.hot, slices.Concat(statements, more, evenMore)...); err != nil {
+	if err := pipelineOn(ctx, s.db.hot, slices.Concat(statements, more, evenMore)...); err != nil {
 		return nil, fmt.Errorf("starting %d runs: %w", len(list), translate(err))
 	}
 	started := make([]dispatch.Started, 0, len(rows))

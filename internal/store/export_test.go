@@ -33,7 +33,7 @@ type Statement = statement
 
 // Pipeline is pipeline through the pool.
 func (db *DB) Pipeline(ctx context.Context, statements ...Statement) error {
-	return pipeline(ctx, db.hot, statements...)
+	return pipelineOn(ctx, db.hot, statements...)
 }
 
 // Explain returns the plan that a statement gets on the connections of the hot path: the one that is made once, whatever the values.

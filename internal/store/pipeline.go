@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rubato/internal/store/dbsqlc"
 )
@@ -15,13 +16,19 @@ import (
 // statement is a call of one generated query. It writes its answer where its closure says.
 type statement func(tx dbsqlc.DBTX) error
 
-// sender is what takes a pipeline: a pool, or a transaction.
+// sender is what takes a pipeline: a connection, or a transaction on one.
 type sender interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+	Conn() *pgx.Conn
 }
 
-// pipeline sends statements that need nothing of each other's answers in one round trip. Through a pool they are one transaction of
-// their own, which commits with the last of them; each still sees what was committed before itself began.
+// pipelineOn is pipeline on a connection of a pool: its statements are one transaction of their own, which commits with the last of them.
+// Each still sees what was committed before itself began.
+func pipelineOn(ctx context.Context, pool *pgxpool.Pool, statements ...statement) error {
+	return pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error { return pipeline(ctx, conn, statements...) })
+}
+
+// pipeline sends statements that need nothing of each other's answers in one round trip.
 //
 // The generated queries know no pipelines. So each statement is called twice: once to record what it would send, and once more to read
 // what came back.
@@ -43,9 +50,7 @@ func pipeline(ctx context.Context, to sender, statements ...statement) error {
 			query.Exec(func(tag pgconn.CommandTag) error { return s(replayer{tag: tag}) })
 		}
 	}
-	if over, ok := to.(interface{ Conn() *pgx.Conn }); ok {
-		over.Conn().PgConn().Frontend().Send(room(size))
-	}
+	to.Conn().PgConn().Frontend().Send(room(size))
 	return to.SendBatch(ctx, batch).Close()
 }
 

@@ -179,7 +179,7 @@ const dropWait = 500 * time.Millisecond
 // dropDays drops the days of one table of history before that of an instant.
 func (s *Sweeps) dropDays(ctx context.Context, parent string, before time.Time) (int, error) {
 	var dropped int32
-	err := pipeline(ctx, s.db.sweeps,
+	err := pipelineOn(ctx, s.db.sweeps,
 		func(q dbsqlc.DBTX) error { return s.db.q.LockWait(ctx, q, dropWait.Milliseconds()) },
 		func(q dbsqlc.DBTX) (err error) {
 			dropped, err = s.db.q.HistoryDropBefore(ctx, q, dbsqlc.HistoryDropBeforeParams{Parent: parent, Day: before})
