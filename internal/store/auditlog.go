@@ -48,7 +48,7 @@ func (s *AuditLog) List(ctx context.Context, f auditlog.Filter) ([]auditlog.Entr
 	return list, nil
 }
 
-func entryOf(row dbsqlc.AuditLog) auditlog.Entry {
+func entryOf(row *dbsqlc.AuditLog) auditlog.Entry {
 	e := auditlog.Entry{
 		ID: row.ID, At: row.At, Action: auditlog.Action(row.Action),
 		By:     auditlog.Actor{TenantID: row.TenantID, Name: row.Actor, RequestID: row.RequestID, RemoteAddress: row.RemoteAddress},

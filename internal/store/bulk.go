@@ -42,7 +42,7 @@ func (s *Endpoints) KnownSecrets(ctx context.Context, tenant [16]byte, names []s
 }
 
 // find reads the rows of endpoints by ID and by key, each once.
-func (s *Endpoints) find(ctx context.Context, tx pgx.Tx, tenant [16]byte, ids []endpoints.ID, keys []string) (rows []dbsqlc.Endpoint, err error) {
+func (s *Endpoints) find(ctx context.Context, tx pgx.Tx, tenant [16]byte, ids []endpoints.ID, keys []string) (rows []*dbsqlc.Endpoint, err error) {
 	if len(ids) > 0 {
 		rows, err = s.db.q.EndpointFindByIDs(ctx, tx, dbsqlc.EndpointFindByIDsParams{TenantID: tenant, Ids: rawIDs(ids)})
 		if err != nil {

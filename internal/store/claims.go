@@ -22,7 +22,7 @@ func NewClaims(db *DB) *Claims { return &Claims{db: db} }
 
 // ClaimDue implements claims.Store.
 func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
-	var rows []dbsqlc.ScheduleClaimDueRow
+	var rows []*dbsqlc.ScheduleClaimDueRow
 	var now time.Time
 	err := pipelineOn(ctx, s.db.hot,
 		func(q dbsqlc.DBTX) (err error) {
@@ -50,7 +50,7 @@ func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 }
 
 // due takes the oldest, whoever's they are or of each tenant that is named.
-func (s *Claims) due(ctx context.Context, q dbsqlc.DBTX, r claims.Request) ([]dbsqlc.ScheduleClaimDueRow, error) {
+func (s *Claims) due(ctx context.Context, q dbsqlc.DBTX, r claims.Request) ([]*dbsqlc.ScheduleClaimDueRow, error) {
 	lock, ahead, now := int32(r.LockTTL.Milliseconds()), r.Horizon.Milliseconds(), s.db.now() //nolint:gosec // Minutes at most.
 	if len(r.Tenants) == 0 {
 		return s.db.q.ScheduleClaimDue(ctx, q, dbsqlc.ScheduleClaimDueParams{
@@ -60,9 +60,9 @@ func (s *Claims) due(ctx context.Context, q dbsqlc.DBTX, r claims.Request) ([]db
 	rows, err := s.db.q.ScheduleClaimShares(ctx, q, dbsqlc.ScheduleClaimSharesParams{
 		WorkerID: r.Worker, LockTtlMs: lock, Now: now, Until: optional(r.Until), HorizonMs: ahead, Share: int32(r.Share), TenantIds: r.Tenants, //nolint:gosec // Likewise.
 	})
-	list := make([]dbsqlc.ScheduleClaimDueRow, len(rows))
+	list := make([]*dbsqlc.ScheduleClaimDueRow, len(rows))
 	for i, row := range rows {
-		list[i] = dbsqlc.ScheduleClaimDueRow(row)
+		list[i] = (*dbsqlc.ScheduleClaimDueRow)(row)
 	}
 	return list, err
 }

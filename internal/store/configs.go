@@ -74,7 +74,7 @@ func (db *DB) load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]in
 }
 
 // know takes in the configuration of a row that was read anyway.
-func (db *DB) know(row dbsqlc.Endpoint) {
+func (db *DB) know(row *dbsqlc.Endpoint) {
 	if _, missing := db.configs.find(map[[16]byte]int64{row.ID: row.Version}); len(missing) > 0 {
 		db.configs.put([]*config{parse(row)})
 	}
@@ -127,7 +127,7 @@ func (c *configs) forget(known *list.Element) {
 }
 
 // parse makes a row ready for use.
-func parse(row dbsqlc.Endpoint) *config {
+func parse(row *dbsqlc.Endpoint) *config {
 	e, err := endpointOf(row)
 	if err != nil {
 		return &config{endpoint: &endpoints.Endpoint{ID: row.ID, TenantID: row.TenantID, Version: row.Version}, fault: err}

@@ -14,7 +14,7 @@ import (
 // lockSlack is what a lock must hold beyond the execution limit.
 const lockSlack = 5 * time.Second
 
-func endpointOf(row dbsqlc.Endpoint) (*endpoints.Endpoint, error) {
+func endpointOf(row *dbsqlc.Endpoint) (*endpoints.Endpoint, error) {
 	labels, err := textMap(row.Labels)
 	if err != nil {
 		return nil, fmt.Errorf("reading the labels of endpoint %s: %w", endpoints.ID(row.ID), err)

@@ -99,7 +99,7 @@ func (s *Endpoints) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id endp
 	if err != nil {
 		return nil, notFound(err, id)
 	}
-	list, err := s.withStates(ctx, tx, []dbsqlc.Endpoint{row})
+	list, err := s.withStates(ctx, tx, []*dbsqlc.Endpoint{row})
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (s *Endpoints) List(ctx context.Context, f endpoints.Filter) (list []*endpo
 }
 
 // rows reads the configurations of a list.
-func (s *Endpoints) rows(ctx context.Context, tx dbsqlc.DBTX, p dbsqlc.EndpointListParams) ([]dbsqlc.Endpoint, error) {
+func (s *Endpoints) rows(ctx context.Context, tx dbsqlc.DBTX, p dbsqlc.EndpointListParams) ([]*dbsqlc.Endpoint, error) {
 	if p.State != "paused" {
 		return s.db.q.EndpointList(ctx, tx, p)
 	}
@@ -150,7 +150,7 @@ func likePrefix(prefix string) string {
 }
 
 // withStates joins configurations with where their schedules stand, in the order of the rows.
-func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []dbsqlc.Endpoint) ([]*endpoints.Endpoint, error) {
+func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []*dbsqlc.Endpoint) ([]*endpoints.Endpoint, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -216,13 +216,13 @@ func (s *Endpoints) LastDecision(ctx context.Context, tenant [16]byte, id endpoi
 }
 
 // ledgerDecision reads a decision that was made outside a finish.
-func ledgerDecision(row dbsqlc.Decision) (endpoints.Recorded, error) {
+func ledgerDecision(row *dbsqlc.Decision) (endpoints.Recorded, error) {
 	r := endpoints.Recorded{At: row.DecidedAt, Cause: row.Cause, Author: row.Author, Version: row.Version}
 	return withDecision(r, row.NextRunAt, row.NextSource, row.NextSteps)
 }
 
 // finishDecision reads the decision that the finish of a run made.
-func finishDecision(row dbsqlc.RunLastDecisionRow) (endpoints.Recorded, error) {
+func finishDecision(row *dbsqlc.RunLastDecisionRow) (endpoints.Recorded, error) {
 	r := endpoints.Recorded{At: row.FinishedAt, Cause: string(governor.CauseFinish), Version: row.Version}
 	return withDecision(r, instant(row.NextRunAt), text(row.NextSource), row.NextSteps)
 }

@@ -72,7 +72,7 @@ func (s *Runs) Events(ctx context.Context, tenant [16]byte, id runs.ID) (story [
 	return story, err
 }
 
-func eventOf(row dbsqlc.RunEventListRow) (runs.Event, error) {
+func eventOf(row *dbsqlc.RunEventListRow) (runs.Event, error) {
 	var d eventDetail
 	if err := json.Unmarshal(row.Detail, &d); err != nil {
 		return runs.Event{}, fmt.Errorf("the detail of the event %s at %s: %w", row.Kind, row.At.Format(time.RFC3339Nano), err)

@@ -85,7 +85,7 @@ func (s *Executions) Start(ctx context.Context, r dispatch.Starting) ([]dispatch
 		params.RunIds = append(params.RunIds, l.RunID)
 		params.ExecutionMs = append(params.ExecutionMs, l.Execution.Milliseconds())
 	}
-	var rows []dbsqlc.LiveRunStartRow
+	var rows []*dbsqlc.LiveRunStartRow
 	var revoked [][16]byte
 	shared := shardsOfStarts(list)
 	statements := []statement{

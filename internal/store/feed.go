@@ -181,7 +181,7 @@ func (l look) finished(ctx context.Context) ([]feed.Event, *feed.Place, error) {
 }
 
 // places returns where the runs of some rows that are asked for lie, and the last place where there may be more behind it.
-func (l look) places(rows []dbsqlc.RunNewsListRow) (places []feed.Place, end *feed.Place) {
+func (l look) places(rows []*dbsqlc.RunNewsListRow) (places []feed.Place, end *feed.Place) {
 	for _, row := range rows {
 		for i, id := range row.RunIds {
 			place := feed.Place{TxID: row.Txid, Row: row.ID, Run: id, At: row.At}

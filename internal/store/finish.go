@@ -51,7 +51,7 @@ func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch, list []runs.R
 		params.RunIds = append(params.RunIds, run.ID)
 		params.Tokens = append(params.Tokens, run.ClaimToken)
 	}
-	var rows []dbsqlc.LiveRunFinishRow
+	var rows []*dbsqlc.LiveRunFinishRow
 	end := func(q dbsqlc.DBTX) (err error) {
 		rows, err = s.db.q.LiveRunFinish(ctx, q, params)
 		return err
@@ -88,8 +88,8 @@ type batch struct {
 	runs    []runs.Run
 
 	now       time.Time // of the decisions
-	schedules []dbsqlc.Schedule
-	hints     []dbsqlc.Hint
+	schedules []*dbsqlc.Schedule
+	hints     []*dbsqlc.Hint
 
 	next    dbsqlc.ScheduleFinishParams
 	history history
@@ -220,7 +220,7 @@ func grow[T any](by int, columns ...*[]T) {
 func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 	b.next.WorkerID, b.next.Now = b.worker, b.now
 	b.next.LockTtlMs = int32(b.lockTTL.Milliseconds()) //nolint:gosec // Minutes at most.
-	var rows []dbsqlc.ScheduleFinishRow
+	var rows []*dbsqlc.ScheduleFinishRow
 	plan := func(q dbsqlc.DBTX) (err error) {
 		rows, err = b.db.q.ScheduleFinish(ctx, q, b.next)
 		return err
@@ -240,7 +240,7 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func claimOf(e *endpoints.Endpoint, row dbsqlc.ScheduleFinishRow) claims.Claim {
+func claimOf(e *endpoints.Endpoint, row *dbsqlc.ScheduleFinishRow) claims.Claim {
 	due := e.State.Due
 	return claims.Claim{
 		EndpointID: e.ID, Token: row.ClaimToken, Slot: due.Slot, PlannedAt: due.At, Attempt: due.Attempt,

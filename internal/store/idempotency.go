@@ -51,7 +51,7 @@ func (s *Idempotency) Reserve(ctx context.Context, a idempotency.Attempt) (idemp
 }
 
 // standing reads what stands under a key.
-func standing(row dbsqlc.IdempotencyReserveRow, a idempotency.Attempt) (idempotency.State, idempotency.Answer, error) {
+func standing(row *dbsqlc.IdempotencyReserveRow, a idempotency.Attempt) (idempotency.State, idempotency.Answer, error) {
 	answer := idempotency.Answer{Body: row.Body, Sealed: row.Sealed}
 	switch {
 	case row.Token == a.Token:

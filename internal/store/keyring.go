@@ -70,7 +70,7 @@ func (s *Keys) ListKeys(ctx context.Context, f auth.KeyFilter) (list []auth.Key,
 			return fmt.Errorf("listing keys: %w", err)
 		}
 		for _, row := range rows {
-			list = append(list, keyOf(dbsqlc.KeyGetRow(row)))
+			list = append(list, keyOf((*dbsqlc.KeyGetRow)(row)))
 		}
 		now, err = s.db.decisionTime(ctx, tx)
 		return err
@@ -152,7 +152,7 @@ func oneKey(rows int64, err error, act string, id auth.KeyID) error {
 	return nil
 }
 
-func keyOf(row dbsqlc.KeyGetRow) auth.Key {
+func keyOf(row *dbsqlc.KeyGetRow) auth.Key {
 	return auth.Key{
 		ID: row.ID, TenantID: row.TenantID, Name: row.Name, Prefix: row.Prefix, Scopes: scopesOf(row.Scopes),
 		CreatedAt: row.CreatedAt, ExpiresAt: instant(row.ExpiresAt), LastUsedAt: instant(row.LastUsedAt), RevokedAt: instant(row.RevokedAt),

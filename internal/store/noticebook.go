@@ -60,7 +60,7 @@ func (s *Notices) Refresh(ctx context.Context) error {
 	return nil
 }
 
-func ruleOf(row dbsqlc.NoticeRule) (notices.Rule, error) {
+func ruleOf(row *dbsqlc.NoticeRule) (notices.Rule, error) {
 	scope, err := scopeOf(row.EndpointID, row.Labels)
 	if err != nil {
 		return notices.Rule{}, fmt.Errorf("reading the labels of the notice rule %q: %w", row.Name, err)

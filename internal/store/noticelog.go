@@ -31,7 +31,7 @@ func (s *Notices) ListNotices(ctx context.Context, f notices.Filter) (list []not
 		}
 		list = make([]notices.Notice, len(rows))
 		for i, row := range rows {
-			list[i] = shownNotice(dbsqlc.NoticeGetRow(row))
+			list[i] = shownNotice((*dbsqlc.NoticeGetRow)(row))
 		}
 		return nil
 	})
@@ -70,7 +70,7 @@ func (s *Notices) RetryNotice(ctx context.Context, by auditlog.Actor, id notices
 }
 
 // shownNotice returns a notice for somebody to read. One that cannot be read says so, and keeps nobody from the others.
-func shownNotice(row dbsqlc.NoticeGetRow) notices.Notice {
+func shownNotice(row *dbsqlc.NoticeGetRow) notices.Notice {
 	n, err := noticeOf(row)
 	if err != nil {
 		n.Error = err.Error()
@@ -79,7 +79,7 @@ func shownNotice(row dbsqlc.NoticeGetRow) notices.Notice {
 }
 
 // noticeOf returns a notice. The error is about its detail, and the rest of the notice is there all the same.
-func noticeOf(row dbsqlc.NoticeGetRow) (notices.Notice, error) {
+func noticeOf(row *dbsqlc.NoticeGetRow) (notices.Notice, error) {
 	n := notices.Notice{
 		ID: row.ID, Kind: notices.Kind(row.Kind), Number: int(row.Number), CreatedAt: row.CreatedAt, State: notices.State(row.State),
 		Attempts: int(row.Attempts), Held: row.Held, EndedAt: instant(row.EndedAt), Error: row.Error,

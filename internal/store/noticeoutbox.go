@@ -60,12 +60,12 @@ func listed(ids [][16]byte) [][16]byte {
 
 // parcelOf returns a notice that was claimed. One that cannot be read is a parcel, too: were it an error, what was claimed with it would wait
 // for it, and for ever.
-func parcelOf(row dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Parcel {
+func parcelOf(row *dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Parcel {
 	channel := row.OwnChannel
 	if channel == nil {
 		channel = row.Channel
 	}
-	n, fault := noticeOf(dbsqlc.NoticeGetRow{
+	n, fault := noticeOf(&dbsqlc.NoticeGetRow{
 		ID: row.ID, Kind: row.Kind, Number: row.Number, CreatedAt: row.CreatedAt, State: string(notices.Waiting), Attempts: row.Attempts,
 		Held: row.Held, Cause: row.Cause, EpisodeID: row.EpisodeID, Rule: row.Rule, Event: row.Event, EndpointID: row.EndpointID, OpenedAt: row.OpenedAt,
 		ClosedAt: row.ClosedAt, Detail: row.Detail, EndpointName: row.EndpointName,

@@ -68,7 +68,7 @@ func (s *Notices) overdue(ctx context.Context, tx pgx.Tx, now time.Time) error {
 		return fmt.Errorf("looking for endpoints that are overdue: %w", err)
 	}
 	var a alarms
-	slices.SortFunc(rows, func(x, y dbsqlc.NoticeOverdueRow) int { return slices.Compare(x.EndpointID[:], y.EndpointID[:]) })
+	slices.SortFunc(rows, func(x, y *dbsqlc.NoticeOverdueRow) int { return slices.Compare(x.EndpointID[:], y.EndpointID[:]) })
 	for _, row := range rows {
 		by := now.Sub(row.PlannedAt).Milliseconds()
 		a.open(row.EndpointID, notices.Late, by, notices.Detail{LateMs: by, Reason: "it has not started yet"})

@@ -107,7 +107,7 @@ func (s *Notices) window(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, n
 	return windowOf(row)
 }
 
-func windowOf(row dbsqlc.MaintenanceWindow) (notices.Window, error) {
+func windowOf(row *dbsqlc.MaintenanceWindow) (notices.Window, error) {
 	scope, err := scopeOf(row.EndpointID, row.Labels)
 	if err != nil {
 		return notices.Window{}, fmt.Errorf("reading the labels of the maintenance window %q: %w", row.Name, err)

@@ -76,7 +76,7 @@ func (s *PlannerQueue) Watch(ctx context.Context) error {
 }
 
 // news returns the endpoints whose runs finished since the last look, and where the next one goes on.
-func (s *PlannerQueue) news(ctx context.Context, tx pgx.Tx, at dbsqlc.PlannerWatchHoldRow, next *int64) ([]dbsqlc.UUID, error) {
+func (s *PlannerQueue) news(ctx context.Context, tx pgx.Tx, at *dbsqlc.PlannerWatchHoldRow, next *int64) ([]dbsqlc.UUID, error) {
 	rows, err := s.db.q.PlannerNews(ctx, tx, dbsqlc.PlannerNewsParams{FromTxid: at.Txid, Until: at.Until, MaxRows: watchNews})
 	if err != nil {
 		return nil, fmt.Errorf("reading which runs finished: %w", err)

@@ -48,7 +48,7 @@ func sessionRow(s *planner.Session) (row dbsqlc.PlannerSessionInsertParams, err 
 	return row, nil
 }
 
-func sessionOf(row dbsqlc.PlannerSession) (planner.Session, error) {
+func sessionOf(row *dbsqlc.PlannerSession) (planner.Session, error) {
 	s := planner.Session{
 		ID: planner.SessionID(row.ID), TenantID: row.TenantID, EndpointID: row.EndpointID, Version: row.Version, StartedAt: row.StartedAt,
 		FinishedAt: row.FinishedAt, Advisor: row.Advisor, Trigger: planner.Trigger(row.Trigger), Authority: planner.Authority(row.Authority),
@@ -120,7 +120,7 @@ func suggestionRow(s *planner.Suggestion) (dbsqlc.PlannerSuggestionInsertParams,
 	}, err
 }
 
-func suggestionOf(row dbsqlc.PlannerSuggestion, now time.Time) (planner.Suggestion, error) {
+func suggestionOf(row *dbsqlc.PlannerSuggestion, now time.Time) (planner.Suggestion, error) {
 	s := planner.Suggestion{
 		ID: planner.SuggestionID(row.ID), TenantID: row.TenantID, EndpointID: row.EndpointID, SessionID: planner.SessionID(row.SessionID),
 		Advisor: row.Advisor, Version: row.Version, Reasoning: row.Reasoning, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,

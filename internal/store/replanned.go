@@ -32,6 +32,6 @@ func (r replanned) QueryRow(ctx context.Context, sql string, args ...any) pgx.Ro
 }
 
 // endpointRows reads configurations. An index of names or of tenants serves as well as the key while there are no endpoints.
-func (db *DB) endpointRows(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) ([]dbsqlc.Endpoint, error) {
+func (db *DB) endpointRows(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) ([]*dbsqlc.Endpoint, error) {
 	return db.q.EndpointGetMany(ctx, replanned{tx}, ids)
 }

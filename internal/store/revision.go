@@ -23,10 +23,10 @@ type revision struct {
 
 	// What lock read.
 	now       time.Time
-	schedules []dbsqlc.Schedule
-	rows      []dbsqlc.Endpoint // none: the tenant has no such endpoint
-	hints     []dbsqlc.Hint
-	live      []dbsqlc.LiveRun
+	schedules []*dbsqlc.Schedule
+	rows      []*dbsqlc.Endpoint // none: the tenant has no such endpoint
+	hints     []*dbsqlc.Hint
+	live      []*dbsqlc.LiveRun
 
 	changed *endpoints.Endpoint // what the change left; nil before it was made
 }

@@ -124,7 +124,7 @@ func given[T ~[16]byte](id T) *[16]byte {
 	return new([16]byte(id))
 }
 
-func runOf(row dbsqlc.Run) runs.Run {
+func runOf(row *dbsqlc.Run) runs.Run {
 	run := runs.Run{
 		ID: row.ID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.ScheduledFor, Attempt: int(row.Attempt),
 		Source: row.Source, ClaimToken: row.ClaimToken, WorkerID: row.WorkerID,
@@ -146,7 +146,7 @@ func runOf(row dbsqlc.Run) runs.Run {
 	return run
 }
 
-func liveRunOf(row dbsqlc.LiveRun) runs.Run {
+func liveRunOf(row *dbsqlc.LiveRun) runs.Run {
 	return runs.Run{
 		ID: row.RunID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt),
 		Source: row.Source, ClaimToken: row.ClaimToken, WorkerID: row.WorkerID, ClaimedAt: row.ClaimedAt, StartedAt: row.StartedAt,

@@ -135,12 +135,12 @@ func (s *Secrets) ListSecrets(ctx context.Context, f secrets.Filter) ([]secrets.
 	}
 	list := make([]secrets.Secret, 0, len(rows))
 	for _, row := range rows {
-		list = append(list, secretOf(dbsqlc.SecretGetRow(row)))
+		list = append(list, secretOf((*dbsqlc.SecretGetRow)(row)))
 	}
 	return list, nil
 }
 
-func secretOf(row dbsqlc.SecretGetRow) secrets.Secret {
+func secretOf(row *dbsqlc.SecretGetRow) secrets.Secret {
 	found := secrets.Secret{
 		TenantID: row.TenantID, Name: row.Name, Description: row.Description, Version: row.Version, KeyID: row.SealedUnder,
 		CreatedAt: row.CreatedAt, CreatedBy: row.CreatedBy, UpdatedAt: row.UpdatedAt, UpdatedBy: row.UpdatedBy,

@@ -43,7 +43,7 @@ func (s *Sweeps) ListLost(ctx context.Context, q zombie.Search) ([]zombie.Lost, 
 	}
 	list := make([]zombie.Lost, len(rows))
 	for i, row := range rows {
-		list[i] = zombie.Lost{Run: liveRunOf(row.LiveRun), Reason: zombie.Reason(row.Signal)}
+		list[i] = zombie.Lost{Run: liveRunOf(&row.LiveRun), Reason: zombie.Reason(row.Signal)}
 	}
 	return list, nil
 }

@@ -15,8 +15,8 @@ import (
 // holds their rows locked already, by an earlier statement. An endpoint without a schedule (archived) is left out, and one whose stored
 // configuration cannot be used comes with the fault.
 func (db *DB) states(ctx context.Context, tx pgx.Tx, ids [][16]byte) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
-	var rows []dbsqlc.Schedule
-	var hints []dbsqlc.Hint
+	var rows []*dbsqlc.Schedule
+	var hints []*dbsqlc.Hint
 	err := pipeline(ctx, tx,
 		func(q dbsqlc.DBTX) (err error) {
 			rows, err = db.q.ScheduleGetMany(ctx, q, ids)
@@ -34,7 +34,7 @@ func (db *DB) states(ctx context.Context, tx pgx.Tx, ids [][16]byte) (map[[16]by
 
 // assemble joins schedules and hints with the configurations that they are for.
 func (db *DB) assemble(
-	ctx context.Context, tx dbsqlc.DBTX, schedules []dbsqlc.Schedule, hints []dbsqlc.Hint,
+	ctx context.Context, tx dbsqlc.DBTX, schedules []*dbsqlc.Schedule, hints []*dbsqlc.Hint,
 ) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
 	versions := make(map[[16]byte]int64, len(schedules))
 	for _, row := range schedules {
@@ -80,7 +80,7 @@ func (db *DB) attachLive(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte, fo
 	return nil
 }
 
-func attach(live []dbsqlc.LiveRun, found map[[16]byte]*endpoints.Endpoint) {
+func attach(live []*dbsqlc.LiveRun, found map[[16]byte]*endpoints.Endpoint) {
 	for _, row := range live {
 		if e := found[row.EndpointID]; e != nil {
 			e.State.Running = &endpoints.Running{Slot: row.Slot, Attempt: int(row.Attempt), StartedAt: row.StartedAt}
@@ -88,7 +88,7 @@ func attach(live []dbsqlc.LiveRun, found map[[16]byte]*endpoints.Endpoint) {
 	}
 }
 
-func attachHint(s *endpoints.State, row dbsqlc.Hint) {
+func attachHint(s *endpoints.State, row *dbsqlc.Hint) {
 	h := &endpoints.Hint{
 		At: instant(row.RunAt), ExpiresAt: row.ExpiresAt, Reason: row.Reason, Author: row.Author, CreatedAt: row.CreatedAt,
 	}
@@ -100,7 +100,7 @@ func attachHint(s *endpoints.State, row dbsqlc.Hint) {
 	s.IntervalHint = h
 }
 
-func stateOf(row dbsqlc.Schedule) endpoints.State {
+func stateOf(row *dbsqlc.Schedule) endpoints.State {
 	s := endpoints.State{
 		Due:    endpoints.Due{At: row.PlannedAt, Slot: row.Slot, Attempt: int(row.Attempt), Source: governor.Source(row.Source)},
 		Anchor: instant(row.Anchor), LastSlot: instant(row.LastSlot), FailureCount: int(row.FailureCount),

@@ -130,7 +130,7 @@ type AuditListParams struct {
 }
 
 // A range of time is a range of identities, so every filter follows an index that is in the order of the list.
-func (q *Queries) AuditList(ctx context.Context, db DBTX, arg AuditListParams) ([]AuditLog, error) {
+func (q *Queries) AuditList(ctx context.Context, db DBTX, arg AuditListParams) ([]*AuditLog, error) {
 	rows, err := db.Query(ctx, auditList,
 		arg.TenantID,
 		arg.FromID,
@@ -145,7 +145,7 @@ func (q *Queries) AuditList(ctx context.Context, db DBTX, arg AuditListParams) (
 		return nil, err
 	}
 	defer rows.Close()
-	var items []AuditLog
+	var items []*AuditLog
 	for rows.Next() {
 		var i AuditLog
 		if err := rows.Scan(
@@ -164,7 +164,7 @@ func (q *Queries) AuditList(ctx context.Context, db DBTX, arg AuditListParams) (
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -58,13 +58,13 @@ type EndpointFindByIDsParams struct {
 }
 
 // Those that are in service.
-func (q *Queries) EndpointFindByIDs(ctx context.Context, db DBTX, arg EndpointFindByIDsParams) ([]Endpoint, error) {
+func (q *Queries) EndpointFindByIDs(ctx context.Context, db DBTX, arg EndpointFindByIDsParams) ([]*Endpoint, error) {
 	rows, err := db.Query(ctx, endpointFindByIDs, arg.Ids, arg.TenantID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Endpoint
+	var items []*Endpoint
 	for rows.Next() {
 		var i Endpoint
 		if err := rows.Scan(
@@ -106,7 +106,7 @@ func (q *Queries) EndpointFindByIDs(ctx context.Context, db DBTX, arg EndpointFi
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -128,13 +128,13 @@ type EndpointFindByKeysParams struct {
 }
 
 // Those that are in service.
-func (q *Queries) EndpointFindByKeys(ctx context.Context, db DBTX, arg EndpointFindByKeysParams) ([]Endpoint, error) {
+func (q *Queries) EndpointFindByKeys(ctx context.Context, db DBTX, arg EndpointFindByKeysParams) ([]*Endpoint, error) {
 	rows, err := db.Query(ctx, endpointFindByKeys, arg.TenantID, arg.Keys)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Endpoint
+	var items []*Endpoint
 	for rows.Next() {
 		var i Endpoint
 		if err := rows.Scan(
@@ -176,7 +176,7 @@ func (q *Queries) EndpointFindByKeys(ctx context.Context, db DBTX, arg EndpointF
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -66,13 +66,13 @@ type LiveRunListCanceledRow struct {
 }
 
 // The live runs of a worker that somebody asked to cancel.
-func (q *Queries) LiveRunListCanceled(ctx context.Context, db DBTX, workerID UUID) ([]LiveRunListCanceledRow, error) {
+func (q *Queries) LiveRunListCanceled(ctx context.Context, db DBTX, workerID UUID) ([]*LiveRunListCanceledRow, error) {
 	rows, err := db.Query(ctx, liveRunListCanceled, workerID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LiveRunListCanceledRow
+	var items []*LiveRunListCanceledRow
 	for rows.Next() {
 		var i LiveRunListCanceledRow
 		if err := rows.Scan(
@@ -83,7 +83,7 @@ func (q *Queries) LiveRunListCanceled(ctx context.Context, db DBTX, workerID UUI
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ type LiveRunLockParams struct {
 }
 
 // Keeps a live run of a tenant as it is until the transaction ends: its finish and its settlement wait.
-func (q *Queries) LiveRunLock(ctx context.Context, db DBTX, arg LiveRunLockParams) (LiveRun, error) {
+func (q *Queries) LiveRunLock(ctx context.Context, db DBTX, arg LiveRunLockParams) (*LiveRun, error) {
 	row := db.QueryRow(ctx, liveRunLock, arg.RunID, arg.TenantID)
 	var i LiveRun
 	err := row.Scan(
@@ -124,5 +124,5 @@ func (q *Queries) LiveRunLock(ctx context.Context, db DBTX, arg LiveRunLockParam
 		&i.CancelRequestedBy,
 		&i.CancelReason,
 	)
-	return i, err
+	return &i, err
 }

@@ -60,7 +60,7 @@ type LiveRunExtendLocksRow struct {
 // Moves on the locks of runs that are still this worker's, by run and token, and returns them as kept. A lock that has run out in
 // database time is not revived: it is returned too, because nobody else has its run as long as its row is there. What does not come back
 // was settled by somebody else.
-func (q *Queries) LiveRunExtendLocks(ctx context.Context, db DBTX, arg LiveRunExtendLocksParams) ([]LiveRunExtendLocksRow, error) {
+func (q *Queries) LiveRunExtendLocks(ctx context.Context, db DBTX, arg LiveRunExtendLocksParams) ([]*LiveRunExtendLocksRow, error) {
 	rows, err := db.Query(ctx, liveRunExtendLocks,
 		arg.RunIds,
 		arg.Tokens,
@@ -72,13 +72,13 @@ func (q *Queries) LiveRunExtendLocks(ctx context.Context, db DBTX, arg LiveRunEx
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LiveRunExtendLocksRow
+	var items []*LiveRunExtendLocksRow
 	for rows.Next() {
 		var i LiveRunExtendLocksRow
 		if err := rows.Scan(&i.RunID, &i.Kept); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ type ScheduleClaimDueRow struct {
 // token, which revokes the claim before it. Rows that another worker is taking at this moment are passed over. The keys go to the
 // update as an array: joined with the table, they make the planner read all of it until it holds millions of rows. Carried out after its
 // time, as when the database stood still, it takes nothing: nobody waits for its answer any more.
-func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleClaimDueParams) ([]ScheduleClaimDueRow, error) {
+func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleClaimDueParams) ([]*ScheduleClaimDueRow, error) {
 	rows, err := db.Query(ctx, scheduleClaimDue,
 		arg.WorkerID,
 		arg.LockTtlMs,
@@ -150,7 +150,7 @@ func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleCla
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ScheduleClaimDueRow
+	var items []*ScheduleClaimDueRow
 	for rows.Next() {
 		var i ScheduleClaimDueRow
 		if err := rows.Scan(
@@ -167,7 +167,7 @@ func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleCla
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ type ScheduleClaimSharesRow struct {
 // Takes the endpoints of some tenants that come due within the horizon, the oldest of each, up to a share; nothing that is claimed already.
 // Otherwise it does what ScheduleClaimDue does. Tenant and time are compared as one value, so that only the index by tenant serves: the
 // planner could take the one by time, and read what is due of all.
-func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg ScheduleClaimSharesParams) ([]ScheduleClaimSharesRow, error) {
+func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg ScheduleClaimSharesParams) ([]*ScheduleClaimSharesRow, error) {
 	rows, err := db.Query(ctx, scheduleClaimShares,
 		arg.WorkerID,
 		arg.LockTtlMs,
@@ -241,7 +241,7 @@ func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg Schedule
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ScheduleClaimSharesRow
+	var items []*ScheduleClaimSharesRow
 	for rows.Next() {
 		var i ScheduleClaimSharesRow
 		if err := rows.Scan(
@@ -258,7 +258,7 @@ func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg Schedule
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ type ConsoleBucketsRow struct {
 
 // What became of the newest runs of a tenant, by stretches of time; at most max_rows of them are looked at. Of how
 // late they started, only first attempts without jitter tell.
-func (q *Queries) ConsoleBuckets(ctx context.Context, db DBTX, arg ConsoleBucketsParams) ([]ConsoleBucketsRow, error) {
+func (q *Queries) ConsoleBuckets(ctx context.Context, db DBTX, arg ConsoleBucketsParams) ([]*ConsoleBucketsRow, error) {
 	rows, err := db.Query(ctx, consoleBuckets,
 		arg.StepMs,
 		arg.FromAt,
@@ -66,7 +66,7 @@ func (q *Queries) ConsoleBuckets(ctx context.Context, db DBTX, arg ConsoleBucket
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ConsoleBucketsRow
+	var items []*ConsoleBucketsRow
 	for rows.Next() {
 		var i ConsoleBucketsRow
 		if err := rows.Scan(
@@ -80,7 +80,7 @@ func (q *Queries) ConsoleBuckets(ctx context.Context, db DBTX, arg ConsoleBucket
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ type ConsoleDecisionsRow struct {
 }
 
 // The newest decisions about an endpoint that were no finish.
-func (q *Queries) ConsoleDecisions(ctx context.Context, db DBTX, arg ConsoleDecisionsParams) ([]ConsoleDecisionsRow, error) {
+func (q *Queries) ConsoleDecisions(ctx context.Context, db DBTX, arg ConsoleDecisionsParams) ([]*ConsoleDecisionsRow, error) {
 	rows, err := db.Query(ctx, consoleDecisions,
 		arg.EndpointID,
 		arg.TenantID,
@@ -125,7 +125,7 @@ func (q *Queries) ConsoleDecisions(ctx context.Context, db DBTX, arg ConsoleDeci
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ConsoleDecisionsRow
+	var items []*ConsoleDecisionsRow
 	for rows.Next() {
 		var i ConsoleDecisionsRow
 		if err := rows.Scan(
@@ -138,7 +138,7 @@ func (q *Queries) ConsoleDecisions(ctx context.Context, db DBTX, arg ConsoleDeci
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -181,11 +181,11 @@ type ConsoleGroundsRow struct {
 }
 
 // What the next decision about an endpoint counts from, beside what the API tells of it.
-func (q *Queries) ConsoleGrounds(ctx context.Context, db DBTX, arg ConsoleGroundsParams) (ConsoleGroundsRow, error) {
+func (q *Queries) ConsoleGrounds(ctx context.Context, db DBTX, arg ConsoleGroundsParams) (*ConsoleGroundsRow, error) {
 	row := db.QueryRow(ctx, consoleGrounds, arg.EndpointID, arg.TenantID)
 	var i ConsoleGroundsRow
 	err := row.Scan(&i.Anchor, &i.RetryAfter)
-	return i, err
+	return &i, err
 }
 
 const consoleHints = `-- name: ConsoleHints :many
@@ -216,7 +216,7 @@ type ConsoleHintsRow struct {
 }
 
 // The newest hints of an endpoint, those that are over too.
-func (q *Queries) ConsoleHints(ctx context.Context, db DBTX, arg ConsoleHintsParams) ([]ConsoleHintsRow, error) {
+func (q *Queries) ConsoleHints(ctx context.Context, db DBTX, arg ConsoleHintsParams) ([]*ConsoleHintsRow, error) {
 	rows, err := db.Query(ctx, consoleHints,
 		arg.EndpointID,
 		arg.TenantID,
@@ -227,7 +227,7 @@ func (q *Queries) ConsoleHints(ctx context.Context, db DBTX, arg ConsoleHintsPar
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ConsoleHintsRow
+	var items []*ConsoleHintsRow
 	for rows.Next() {
 		var i ConsoleHintsRow
 		if err := rows.Scan(
@@ -242,7 +242,7 @@ func (q *Queries) ConsoleHints(ctx context.Context, db DBTX, arg ConsoleHintsPar
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -282,7 +282,7 @@ type ConsoleIncidentsRow struct {
 }
 
 // The newest runs of a tenant that did not go well, among the newest max_rows.
-func (q *Queries) ConsoleIncidents(ctx context.Context, db DBTX, arg ConsoleIncidentsParams) ([]ConsoleIncidentsRow, error) {
+func (q *Queries) ConsoleIncidents(ctx context.Context, db DBTX, arg ConsoleIncidentsParams) ([]*ConsoleIncidentsRow, error) {
 	rows, err := db.Query(ctx, consoleIncidents,
 		arg.TenantID,
 		arg.FromAt,
@@ -293,7 +293,7 @@ func (q *Queries) ConsoleIncidents(ctx context.Context, db DBTX, arg ConsoleInci
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ConsoleIncidentsRow
+	var items []*ConsoleIncidentsRow
 	for rows.Next() {
 		var i ConsoleIncidentsRow
 		if err := rows.Scan(
@@ -308,7 +308,7 @@ func (q *Queries) ConsoleIncidents(ctx context.Context, db DBTX, arg ConsoleInci
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -330,19 +330,19 @@ type ConsoleNamesRow struct {
 	Name string
 }
 
-func (q *Queries) ConsoleNames(ctx context.Context, db DBTX, arg ConsoleNamesParams) ([]ConsoleNamesRow, error) {
+func (q *Queries) ConsoleNames(ctx context.Context, db DBTX, arg ConsoleNamesParams) ([]*ConsoleNamesRow, error) {
 	rows, err := db.Query(ctx, consoleNames, arg.Ids, arg.TenantID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ConsoleNamesRow
+	var items []*ConsoleNamesRow
 	for rows.Next() {
 		var i ConsoleNamesRow
 		if err := rows.Scan(&i.ID, &i.Name); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -396,7 +396,7 @@ type ConsoleProofRow struct {
 
 // What the history says about the guarantees, over the newest max_rows runs of a tenant. A live lock that was broken or a due time that
 // succeeded twice would show here.
-func (q *Queries) ConsoleProof(ctx context.Context, db DBTX, arg ConsoleProofParams) (ConsoleProofRow, error) {
+func (q *Queries) ConsoleProof(ctx context.Context, db DBTX, arg ConsoleProofParams) (*ConsoleProofRow, error) {
 	row := db.QueryRow(ctx, consoleProof, arg.FromAt, arg.TenantID, arg.MaxRows)
 	var i ConsoleProofRow
 	err := row.Scan(
@@ -409,7 +409,7 @@ func (q *Queries) ConsoleProof(ctx context.Context, db DBTX, arg ConsoleProofPar
 		&i.LagP50Ms,
 		&i.LagP99Ms,
 	)
-	return i, err
+	return &i, err
 }
 
 const consoleSessionDelete = `-- name: ConsoleSessionDelete :exec
@@ -512,7 +512,7 @@ type ConsoleSparksRow struct {
 }
 
 // The newest runs of each of some endpoints.
-func (q *Queries) ConsoleSparks(ctx context.Context, db DBTX, arg ConsoleSparksParams) ([]ConsoleSparksRow, error) {
+func (q *Queries) ConsoleSparks(ctx context.Context, db DBTX, arg ConsoleSparksParams) ([]*ConsoleSparksRow, error) {
 	rows, err := db.Query(ctx, consoleSparks,
 		arg.EndpointIds,
 		arg.TenantID,
@@ -523,7 +523,7 @@ func (q *Queries) ConsoleSparks(ctx context.Context, db DBTX, arg ConsoleSparksP
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ConsoleSparksRow
+	var items []*ConsoleSparksRow
 	for rows.Next() {
 		var i ConsoleSparksRow
 		if err := rows.Scan(
@@ -535,7 +535,7 @@ func (q *Queries) ConsoleSparks(ctx context.Context, db DBTX, arg ConsoleSparksP
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

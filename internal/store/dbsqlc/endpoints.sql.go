@@ -38,13 +38,13 @@ type EndpointFindParams struct {
 
 // EndpointGet where none may be found. Its plan is kept, and indexes of tenants look as good as the key while there are no endpoints: IS TRUE
 // keeps them from being asked for the tenant, and the order, which only the key has, from being asked for the endpoint.
-func (q *Queries) EndpointFind(ctx context.Context, db DBTX, arg EndpointFindParams) ([]Endpoint, error) {
+func (q *Queries) EndpointFind(ctx context.Context, db DBTX, arg EndpointFindParams) ([]*Endpoint, error) {
 	rows, err := db.Query(ctx, endpointFind, arg.ID, arg.TenantID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Endpoint
+	var items []*Endpoint
 	for rows.Next() {
 		var i Endpoint
 		if err := rows.Scan(
@@ -86,7 +86,7 @@ func (q *Queries) EndpointFind(ctx context.Context, db DBTX, arg EndpointFindPar
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ type EndpointGetParams struct {
 	TenantID UUID
 }
 
-func (q *Queries) EndpointGet(ctx context.Context, db DBTX, arg EndpointGetParams) (Endpoint, error) {
+func (q *Queries) EndpointGet(ctx context.Context, db DBTX, arg EndpointGetParams) (*Endpoint, error) {
 	row := db.QueryRow(ctx, endpointGet, arg.ID, arg.TenantID)
 	var i Endpoint
 	err := row.Scan(
@@ -145,7 +145,7 @@ func (q *Queries) EndpointGet(ctx context.Context, db DBTX, arg EndpointGetParam
 		&i.Delivery,
 		&i.Planner,
 	)
-	return i, err
+	return &i, err
 }
 
 const endpointGetMany = `-- name: EndpointGetMany :many
@@ -154,13 +154,13 @@ FROM endpoints
 WHERE id = ANY ($1::uuid[])
 `
 
-func (q *Queries) EndpointGetMany(ctx context.Context, db DBTX, ids []UUID) ([]Endpoint, error) {
+func (q *Queries) EndpointGetMany(ctx context.Context, db DBTX, ids []UUID) ([]*Endpoint, error) {
 	rows, err := db.Query(ctx, endpointGetMany, ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Endpoint
+	var items []*Endpoint
 	for rows.Next() {
 		var i Endpoint
 		if err := rows.Scan(
@@ -202,7 +202,7 @@ func (q *Queries) EndpointGetMany(ctx context.Context, db DBTX, ids []UUID) ([]E
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -330,7 +330,7 @@ type EndpointListParams struct {
 	MaxRows  int32
 }
 
-func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListParams) ([]Endpoint, error) {
+func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListParams) ([]*Endpoint, error) {
 	rows, err := db.Query(ctx, endpointList,
 		arg.TenantID,
 		arg.Before,
@@ -346,7 +346,7 @@ func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListPar
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Endpoint
+	var items []*Endpoint
 	for rows.Next() {
 		var i Endpoint
 		if err := rows.Scan(
@@ -388,7 +388,7 @@ func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListPar
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -425,7 +425,7 @@ type EndpointListPausedParams struct {
 }
 
 // EndpointList for what is paused: it begins at the few schedules that are.
-func (q *Queries) EndpointListPaused(ctx context.Context, db DBTX, arg EndpointListPausedParams) ([]Endpoint, error) {
+func (q *Queries) EndpointListPaused(ctx context.Context, db DBTX, arg EndpointListPausedParams) ([]*Endpoint, error) {
 	rows, err := db.Query(ctx, endpointListPaused,
 		arg.Now,
 		arg.Before,
@@ -440,7 +440,7 @@ func (q *Queries) EndpointListPaused(ctx context.Context, db DBTX, arg EndpointL
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Endpoint
+	var items []*Endpoint
 	for rows.Next() {
 		var i Endpoint
 		if err := rows.Scan(
@@ -482,7 +482,7 @@ func (q *Queries) EndpointListPaused(ctx context.Context, db DBTX, arg EndpointL
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -591,13 +591,13 @@ FROM live_runs
 WHERE endpoint_id = ANY ($1::uuid[])
 `
 
-func (q *Queries) LiveRunGetMany(ctx context.Context, db DBTX, endpointIds []UUID) ([]LiveRun, error) {
+func (q *Queries) LiveRunGetMany(ctx context.Context, db DBTX, endpointIds []UUID) ([]*LiveRun, error) {
 	rows, err := db.Query(ctx, liveRunGetMany, endpointIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LiveRun
+	var items []*LiveRun
 	for rows.Next() {
 		var i LiveRun
 		if err := rows.Scan(
@@ -619,7 +619,7 @@ func (q *Queries) LiveRunGetMany(ctx context.Context, db DBTX, endpointIds []UUI
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -647,13 +647,13 @@ FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 `
 
-func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UUID) ([]Schedule, error) {
+func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UUID) ([]*Schedule, error) {
 	rows, err := db.Query(ctx, scheduleGetMany, endpointIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Schedule
+	var items []*Schedule
 	for rows.Next() {
 		var i Schedule
 		if err := rows.Scan(
@@ -684,7 +684,7 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -40,11 +40,11 @@ type EventHeadRow struct {
 }
 
 // What the snapshot of this transaction has seen to the end: every transaction below until is over, and none above last has begun.
-func (q *Queries) EventHead(ctx context.Context, db DBTX, now *time.Time) (EventHeadRow, error) {
+func (q *Queries) EventHead(ctx context.Context, db DBTX, now *time.Time) (*EventHeadRow, error) {
 	row := db.QueryRow(ctx, eventHead, now)
 	var i EventHeadRow
 	err := row.Scan(&i.Until, &i.Last, &i.Now)
-	return i, err
+	return &i, err
 }
 
 const eventInsertMany = `-- name: EventInsertMany :exec
@@ -106,7 +106,7 @@ type EventListRow struct {
 }
 
 // Changes between a place and the head, in the order of commits as far as they can be told apart.
-func (q *Queries) EventList(ctx context.Context, db DBTX, arg EventListParams) ([]EventListRow, error) {
+func (q *Queries) EventList(ctx context.Context, db DBTX, arg EventListParams) ([]*EventListRow, error) {
 	rows, err := db.Query(ctx, eventList,
 		arg.TenantID,
 		arg.AfterTxid,
@@ -120,7 +120,7 @@ func (q *Queries) EventList(ctx context.Context, db DBTX, arg EventListParams) (
 		return nil, err
 	}
 	defer rows.Close()
-	var items []EventListRow
+	var items []*EventListRow
 	for rows.Next() {
 		var i EventListRow
 		if err := rows.Scan(
@@ -133,7 +133,7 @@ func (q *Queries) EventList(ctx context.Context, db DBTX, arg EventListParams) (
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -155,13 +155,13 @@ type RunFindParams struct {
 }
 
 // Runs of the history by their names, in no order. An ID carries its due time, so each is looked for on its day alone.
-func (q *Queries) RunFind(ctx context.Context, db DBTX, arg RunFindParams) ([]Run, error) {
+func (q *Queries) RunFind(ctx context.Context, db DBTX, arg RunFindParams) ([]*Run, error) {
 	rows, err := db.Query(ctx, runFind, arg.Ids, arg.ScheduledFor, arg.TenantID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Run
+	var items []*Run
 	for rows.Next() {
 		var i Run
 		if err := rows.Scan(
@@ -198,7 +198,7 @@ func (q *Queries) RunFind(ctx context.Context, db DBTX, arg RunFindParams) ([]Ru
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -250,7 +250,7 @@ type RunNewsListRow struct {
 }
 
 // Names of runs that finished, from a place to the head. A row may have been told in part.
-func (q *Queries) RunNewsList(ctx context.Context, db DBTX, arg RunNewsListParams) ([]RunNewsListRow, error) {
+func (q *Queries) RunNewsList(ctx context.Context, db DBTX, arg RunNewsListParams) ([]*RunNewsListRow, error) {
 	rows, err := db.Query(ctx, runNewsList,
 		arg.TenantID,
 		arg.AfterTxid,
@@ -262,7 +262,7 @@ func (q *Queries) RunNewsList(ctx context.Context, db DBTX, arg RunNewsListParam
 		return nil, err
 	}
 	defer rows.Close()
-	var items []RunNewsListRow
+	var items []*RunNewsListRow
 	for rows.Next() {
 		var i RunNewsListRow
 		if err := rows.Scan(
@@ -274,7 +274,7 @@ func (q *Queries) RunNewsList(ctx context.Context, db DBTX, arg RunNewsListParam
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

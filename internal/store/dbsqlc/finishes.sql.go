@@ -37,19 +37,19 @@ type LiveRunFinishRow struct {
 
 // Ends live runs by endpoint, run and token. What does not come back was settled by somebody else first. The rows are looked up one by
 // one, by their key; see LiveRunStart.
-func (q *Queries) LiveRunFinish(ctx context.Context, db DBTX, arg LiveRunFinishParams) ([]LiveRunFinishRow, error) {
+func (q *Queries) LiveRunFinish(ctx context.Context, db DBTX, arg LiveRunFinishParams) ([]*LiveRunFinishRow, error) {
 	rows, err := db.Query(ctx, liveRunFinish, arg.EndpointIds, arg.RunIds, arg.Tokens)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LiveRunFinishRow
+	var items []*LiveRunFinishRow
 	for rows.Next() {
 		var i LiveRunFinishRow
 		if err := rows.Scan(&i.RunID, &i.ClaimedAt); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ type RunListOwnRow struct {
 
 // Which of these runs the history holds as an earlier attempt of the same finish wrote them: by run, token, worker and outcome. What a
 // settlement wrote for the worker differs in the reason.
-func (q *Queries) RunListOwn(ctx context.Context, db DBTX, arg RunListOwnParams) ([]RunListOwnRow, error) {
+func (q *Queries) RunListOwn(ctx context.Context, db DBTX, arg RunListOwnParams) ([]*RunListOwnRow, error) {
 	rows, err := db.Query(ctx, runListOwn,
 		arg.WorkerID,
 		arg.TenantIds,
@@ -106,13 +106,13 @@ func (q *Queries) RunListOwn(ctx context.Context, db DBTX, arg RunListOwnParams)
 		return nil, err
 	}
 	defer rows.Close()
-	var items []RunListOwnRow
+	var items []*RunListOwnRow
 	for rows.Next() {
 		var i RunListOwnRow
 		if err := rows.Scan(&i.ID, &i.NextSource); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ type ScheduleFinishRow struct {
 
 // Writes what the finishes decided. A row whose next due time lies close by stays with its holder under a new token: holder and
 // lock are set together. An instant of the year 1 means none. The rows are looked up by their key; see ScheduleRelease.
-func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinishParams) ([]ScheduleFinishRow, error) {
+func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinishParams) ([]*ScheduleFinishRow, error) {
 	rows, err := db.Query(ctx, scheduleFinish,
 		arg.WorkerID,
 		arg.LockTtlMs,
@@ -224,7 +224,7 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ScheduleFinishRow
+	var items []*ScheduleFinishRow
 	for rows.Next() {
 		var i ScheduleFinishRow
 		if err := rows.Scan(
@@ -235,7 +235,7 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -274,7 +274,7 @@ type ScheduleListKeptRow struct {
 }
 
 // The claims that the finish of a run left with its worker and that were not started and whose locks are not over: under the very token that followed the run's.
-func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleListKeptParams) ([]ScheduleListKeptRow, error) {
+func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleListKeptParams) ([]*ScheduleListKeptRow, error) {
 	rows, err := db.Query(ctx, scheduleListKept,
 		arg.WorkerID,
 		arg.Now,
@@ -285,7 +285,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ScheduleListKeptRow
+	var items []*ScheduleListKeptRow
 	for rows.Next() {
 		var i ScheduleListKeptRow
 		if err := rows.Scan(
@@ -300,7 +300,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -319,13 +319,13 @@ FOR UPDATE
 // Locks rows in one order, so that two batches cannot wait for each other, and returns them as they are once they are locked: a row
 // that had to be waited for comes as the previous holder left it. What else belongs to the state of an endpoint is read in later
 // statements, whose snapshots see what that holder committed.
-func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID) ([]Schedule, error) {
+func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID) ([]*Schedule, error) {
 	rows, err := db.Query(ctx, scheduleLock, endpointIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Schedule
+	var items []*Schedule
 	for rows.Next() {
 		var i Schedule
 		if err := rows.Scan(
@@ -356,7 +356,7 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID)
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

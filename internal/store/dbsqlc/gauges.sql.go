@@ -39,11 +39,11 @@ type ScheduleGaugeRow struct {
 // How many endpoints could be claimed at this moment, and for how long the one that was planned first has waited. It looks at the
 // head of the index on due_at and no further than max_rows, so it stays cheap whatever is registered. An endpoint whose run is
 // live waits for nothing.
-func (q *Queries) ScheduleGauge(ctx context.Context, db DBTX, arg ScheduleGaugeParams) (ScheduleGaugeRow, error) {
+func (q *Queries) ScheduleGauge(ctx context.Context, db DBTX, arg ScheduleGaugeParams) (*ScheduleGaugeRow, error) {
 	row := db.QueryRow(ctx, scheduleGauge, arg.Now, arg.MaxRows)
 	var i ScheduleGaugeRow
 	err := row.Scan(&i.Due, &i.OldestSeconds)
-	return i, err
+	return &i, err
 }
 
 const snapshotGauge = `-- name: SnapshotGauge :one
@@ -91,19 +91,19 @@ type WorkerGaugeRow struct {
 }
 
 // Workers by state. One that has not been heard of for a while is silent, unless it said goodbye.
-func (q *Queries) WorkerGauge(ctx context.Context, db DBTX, arg WorkerGaugeParams) ([]WorkerGaugeRow, error) {
+func (q *Queries) WorkerGauge(ctx context.Context, db DBTX, arg WorkerGaugeParams) ([]*WorkerGaugeRow, error) {
 	rows, err := db.Query(ctx, workerGauge, arg.Now, arg.SilentMs)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []WorkerGaugeRow
+	var items []*WorkerGaugeRow
 	for rows.Next() {
 		var i WorkerGaugeRow
 		if err := rows.Scan(&i.State, &i.Workers); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

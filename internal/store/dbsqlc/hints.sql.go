@@ -41,11 +41,11 @@ type DecisionDropBeforeRow struct {
 
 // Removes decisions from before an instant that a later one of their endpoint has followed, among the next ones after a place, and tells
 // how many of these are from before it and where the last of them stands. The last decision of an endpoint may be the one in force.
-func (q *Queries) DecisionDropBefore(ctx context.Context, db DBTX, arg DecisionDropBeforeParams) (DecisionDropBeforeRow, error) {
+func (q *Queries) DecisionDropBefore(ctx context.Context, db DBTX, arg DecisionDropBeforeParams) (*DecisionDropBeforeRow, error) {
 	row := db.QueryRow(ctx, decisionDropBefore, arg.After, arg.MaxRows, arg.Before)
 	var i DecisionDropBeforeRow
 	err := row.Scan(&i.Old, &i.Place, &i.Dropped)
-	return i, err
+	return &i, err
 }
 
 const decisionGetLast = `-- name: DecisionGetLast :one
@@ -56,7 +56,7 @@ ORDER BY id DESC
 LIMIT 1
 `
 
-func (q *Queries) DecisionGetLast(ctx context.Context, db DBTX, endpointID UUID) (Decision, error) {
+func (q *Queries) DecisionGetLast(ctx context.Context, db DBTX, endpointID UUID) (*Decision, error) {
 	row := db.QueryRow(ctx, decisionGetLast, endpointID)
 	var i Decision
 	err := row.Scan(
@@ -71,7 +71,7 @@ func (q *Queries) DecisionGetLast(ctx context.Context, db DBTX, endpointID UUID)
 		&i.NextSteps,
 		&i.Input,
 	)
-	return i, err
+	return &i, err
 }
 
 const decisionInsert = `-- name: DecisionInsert :exec
@@ -137,11 +137,11 @@ type HintDropBeforeRow struct {
 }
 
 // The same of hints that were over by then.
-func (q *Queries) HintDropBefore(ctx context.Context, db DBTX, arg HintDropBeforeParams) (HintDropBeforeRow, error) {
+func (q *Queries) HintDropBefore(ctx context.Context, db DBTX, arg HintDropBeforeParams) (*HintDropBeforeRow, error) {
 	row := db.QueryRow(ctx, hintDropBefore, arg.After, arg.MaxRows, arg.Before)
 	var i HintDropBeforeRow
 	err := row.Scan(&i.Old, &i.Place, &i.Dropped)
-	return i, err
+	return &i, err
 }
 
 const hintEnd = `-- name: HintEnd :exec
@@ -171,13 +171,13 @@ ORDER BY endpoint_id, kind
 
 // The hints in force, expired ones included: the governor judges that. Their index has this order, so a plan that was made while there
 // were none does not read those that have ended.
-func (q *Queries) HintGetMany(ctx context.Context, db DBTX, endpointIds []UUID) ([]Hint, error) {
+func (q *Queries) HintGetMany(ctx context.Context, db DBTX, endpointIds []UUID) ([]*Hint, error) {
 	rows, err := db.Query(ctx, hintGetMany, endpointIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Hint
+	var items []*Hint
 	for rows.Next() {
 		var i Hint
 		if err := rows.Scan(
@@ -194,7 +194,7 @@ func (q *Queries) HintGetMany(ctx context.Context, db DBTX, endpointIds []UUID) 
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

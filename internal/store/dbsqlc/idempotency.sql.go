@@ -160,7 +160,7 @@ type IdempotencyReserveRow struct {
 
 // Takes a key for an attempt: one that nobody used, one that is out of date, or one whose attempt neither committed anything nor is
 // still under way. It returns what stands, which is this attempt where the token is its own.
-func (q *Queries) IdempotencyReserve(ctx context.Context, db DBTX, arg IdempotencyReserveParams) (IdempotencyReserveRow, error) {
+func (q *Queries) IdempotencyReserve(ctx context.Context, db DBTX, arg IdempotencyReserveParams) (*IdempotencyReserveRow, error) {
 	row := db.QueryRow(ctx, idempotencyReserve,
 		arg.TenantID,
 		arg.Route,
@@ -181,7 +181,7 @@ func (q *Queries) IdempotencyReserve(ctx context.Context, db DBTX, arg Idempoten
 		&i.Sealed,
 		&i.Locked,
 	)
-	return i, err
+	return &i, err
 }
 
 const idempotencySweep = `-- name: IdempotencySweep :execrows

@@ -98,7 +98,7 @@ type KeyFindRow struct {
 // Who a secret stands for: the current one of a key, or one that was rotated away and is still good. The use is noted at most once a
 // minute, and never by waiting for somebody else. left_ms is how long the secret stays good, at least 1 and at most an hour, so that
 // nobody believes it for longer.
-func (q *Queries) KeyFind(ctx context.Context, db DBTX, hash []byte) (KeyFindRow, error) {
+func (q *Queries) KeyFind(ctx context.Context, db DBTX, hash []byte) (*KeyFindRow, error) {
 	row := db.QueryRow(ctx, keyFind, hash)
 	var i KeyFindRow
 	err := row.Scan(
@@ -108,7 +108,7 @@ func (q *Queries) KeyFind(ctx context.Context, db DBTX, hash []byte) (KeyFindRow
 		&i.Scopes,
 		&i.LeftMs,
 	)
-	return i, err
+	return &i, err
 }
 
 const keyGet = `-- name: KeyGet :one
@@ -135,7 +135,7 @@ type KeyGetRow struct {
 	RevokedAt  *time.Time
 }
 
-func (q *Queries) KeyGet(ctx context.Context, db DBTX, arg KeyGetParams) (KeyGetRow, error) {
+func (q *Queries) KeyGet(ctx context.Context, db DBTX, arg KeyGetParams) (*KeyGetRow, error) {
 	row := db.QueryRow(ctx, keyGet, arg.ID, arg.TenantID)
 	var i KeyGetRow
 	err := row.Scan(
@@ -149,7 +149,7 @@ func (q *Queries) KeyGet(ctx context.Context, db DBTX, arg KeyGetParams) (KeyGet
 		&i.LastUsedAt,
 		&i.RevokedAt,
 	)
-	return i, err
+	return &i, err
 }
 
 const keyInsert = `-- name: KeyInsert :exec
@@ -215,7 +215,7 @@ type KeyListRow struct {
 	RevokedAt  *time.Time
 }
 
-func (q *Queries) KeyList(ctx context.Context, db DBTX, arg KeyListParams) ([]KeyListRow, error) {
+func (q *Queries) KeyList(ctx context.Context, db DBTX, arg KeyListParams) ([]*KeyListRow, error) {
 	rows, err := db.Query(ctx, keyList,
 		arg.TenantID,
 		arg.Before,
@@ -227,7 +227,7 @@ func (q *Queries) KeyList(ctx context.Context, db DBTX, arg KeyListParams) ([]Ke
 		return nil, err
 	}
 	defer rows.Close()
-	var items []KeyListRow
+	var items []*KeyListRow
 	for rows.Next() {
 		var i KeyListRow
 		if err := rows.Scan(
@@ -243,7 +243,7 @@ func (q *Queries) KeyList(ctx context.Context, db DBTX, arg KeyListParams) ([]Ke
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -28,11 +28,11 @@ type NoticeBacklogRow struct {
 }
 
 // How much waits, counted up to max_rows, and for how long the oldest of it has, that apart which windows hold.
-func (q *Queries) NoticeBacklog(ctx context.Context, db DBTX, arg NoticeBacklogParams) (NoticeBacklogRow, error) {
+func (q *Queries) NoticeBacklog(ctx context.Context, db DBTX, arg NoticeBacklogParams) (*NoticeBacklogRow, error) {
 	row := db.QueryRow(ctx, noticeBacklog, arg.Now, arg.MaxRows)
 	var i NoticeBacklogRow
 	err := row.Scan(&i.Waiting, &i.OldestSeconds)
-	return i, err
+	return &i, err
 }
 
 const noticeBookChange = `-- name: NoticeBookChange :one
@@ -110,7 +110,7 @@ type NoticeClaimRow struct {
 // Takes notices that are due, under a token that fences what is written about them. A notice waits for those of its episode before it. Of
 // each rule and each tenant it takes some, so that nobody waits for a receiver of somebody else: it looks at those that are due first, and
 // passes over the rules and tenants of which enough is being sent.
-func (q *Queries) NoticeClaim(ctx context.Context, db DBTX, arg NoticeClaimParams) ([]NoticeClaimRow, error) {
+func (q *Queries) NoticeClaim(ctx context.Context, db DBTX, arg NoticeClaimParams) ([]*NoticeClaimRow, error) {
 	rows, err := db.Query(ctx, noticeClaim,
 		arg.Now,
 		arg.LockMs,
@@ -125,13 +125,13 @@ func (q *Queries) NoticeClaim(ctx context.Context, db DBTX, arg NoticeClaimParam
 		return nil, err
 	}
 	defer rows.Close()
-	var items []NoticeClaimRow
+	var items []*NoticeClaimRow
 	for rows.Next() {
 		var i NoticeClaimRow
 		if err := rows.Scan(&i.ID, &i.ClaimToken); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -303,19 +303,19 @@ type NoticeEpisodeListOpenRow struct {
 }
 
 // The episodes that a run on time, or one that is not lost, ends: for the book.
-func (q *Queries) NoticeEpisodeListOpen(ctx context.Context, db DBTX, maxRows int32) ([]NoticeEpisodeListOpenRow, error) {
+func (q *Queries) NoticeEpisodeListOpen(ctx context.Context, db DBTX, maxRows int32) ([]*NoticeEpisodeListOpenRow, error) {
 	rows, err := db.Query(ctx, noticeEpisodeListOpen, maxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []NoticeEpisodeListOpenRow
+	var items []*NoticeEpisodeListOpenRow
 	for rows.Next() {
 		var i NoticeEpisodeListOpenRow
 		if err := rows.Scan(&i.EndpointID, &i.Event); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -380,7 +380,7 @@ type NoticeGetRow struct {
 	EndpointName string
 }
 
-func (q *Queries) NoticeGet(ctx context.Context, db DBTX, arg NoticeGetParams) (NoticeGetRow, error) {
+func (q *Queries) NoticeGet(ctx context.Context, db DBTX, arg NoticeGetParams) (*NoticeGetRow, error) {
 	row := db.QueryRow(ctx, noticeGet, arg.TenantID, arg.ID)
 	var i NoticeGetRow
 	err := row.Scan(
@@ -405,7 +405,7 @@ func (q *Queries) NoticeGet(ctx context.Context, db DBTX, arg NoticeGetParams) (
 		&i.Detail,
 		&i.EndpointName,
 	)
-	return i, err
+	return &i, err
 }
 
 const noticeKeepChannel = `-- name: NoticeKeepChannel :exec
@@ -480,7 +480,7 @@ type NoticeListRow struct {
 	EndpointName string
 }
 
-func (q *Queries) NoticeList(ctx context.Context, db DBTX, arg NoticeListParams) ([]NoticeListRow, error) {
+func (q *Queries) NoticeList(ctx context.Context, db DBTX, arg NoticeListParams) ([]*NoticeListRow, error) {
 	rows, err := db.Query(ctx, noticeList,
 		arg.TenantID,
 		arg.Before,
@@ -493,7 +493,7 @@ func (q *Queries) NoticeList(ctx context.Context, db DBTX, arg NoticeListParams)
 		return nil, err
 	}
 	defer rows.Close()
-	var items []NoticeListRow
+	var items []*NoticeListRow
 	for rows.Next() {
 		var i NoticeListRow
 		if err := rows.Scan(
@@ -520,7 +520,7 @@ func (q *Queries) NoticeList(ctx context.Context, db DBTX, arg NoticeListParams)
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -600,13 +600,13 @@ type NoticeListClaimedRow struct {
 // What is to be told, and by which rule. A maintenance window that holds it is told by its end. Of an episode whose begin nobody was told,
 // nobody is told anything else; a last notice is written only of one that somebody may have been told of. A begin is behind where an end of an
 // episode before still goes where it goes, and an end is overtaken where somebody may have been told that it began again.
-func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeListClaimedParams) ([]NoticeListClaimedRow, error) {
+func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeListClaimedParams) ([]*NoticeListClaimedRow, error) {
 	rows, err := db.Query(ctx, noticeListClaimed, arg.Now, arg.Ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []NoticeListClaimedRow
+	var items []*NoticeListClaimedRow
 	for rows.Next() {
 		var i NoticeListClaimedRow
 		if err := rows.Scan(
@@ -640,7 +640,7 @@ func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeList
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -759,19 +759,19 @@ type NoticeOverdueRow struct {
 
 // Endpoints that should have started long ago by some rule about lateness, and have not: claimable by anybody, or held by a claim that was
 // over. What has an open episode already is left out.
-func (q *Queries) NoticeOverdue(ctx context.Context, db DBTX, arg NoticeOverdueParams) ([]NoticeOverdueRow, error) {
+func (q *Queries) NoticeOverdue(ctx context.Context, db DBTX, arg NoticeOverdueParams) ([]*NoticeOverdueRow, error) {
 	rows, err := db.Query(ctx, noticeOverdue, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []NoticeOverdueRow
+	var items []*NoticeOverdueRow
 	for rows.Next() {
 		var i NoticeOverdueRow
 		if err := rows.Scan(&i.EndpointID, &i.PlannedAt); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -981,7 +981,7 @@ type NoticeRuleGetParams struct {
 	Name     string
 }
 
-func (q *Queries) NoticeRuleGet(ctx context.Context, db DBTX, arg NoticeRuleGetParams) (NoticeRule, error) {
+func (q *Queries) NoticeRuleGet(ctx context.Context, db DBTX, arg NoticeRuleGetParams) (*NoticeRule, error) {
 	row := db.QueryRow(ctx, noticeRuleGet, arg.TenantID, arg.Name)
 	var i NoticeRule
 	err := row.Scan(
@@ -1004,7 +1004,7 @@ func (q *Queries) NoticeRuleGet(ctx context.Context, db DBTX, arg NoticeRuleGetP
 		&i.WalkFrom,
 		&i.Walked,
 	)
-	return i, err
+	return &i, err
 }
 
 const noticeRuleList = `-- name: NoticeRuleList :many
@@ -1022,13 +1022,13 @@ type NoticeRuleListParams struct {
 	MaxRows  int32
 }
 
-func (q *Queries) NoticeRuleList(ctx context.Context, db DBTX, arg NoticeRuleListParams) ([]NoticeRule, error) {
+func (q *Queries) NoticeRuleList(ctx context.Context, db DBTX, arg NoticeRuleListParams) ([]*NoticeRule, error) {
 	rows, err := db.Query(ctx, noticeRuleList, arg.TenantID, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []NoticeRule
+	var items []*NoticeRule
 	for rows.Next() {
 		var i NoticeRule
 		if err := rows.Scan(
@@ -1053,7 +1053,7 @@ func (q *Queries) NoticeRuleList(ctx context.Context, db DBTX, arg NoticeRuleLis
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1066,13 +1066,13 @@ SELECT id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, rem
 `
 
 // Every rule in force, for the book.
-func (q *Queries) NoticeRuleListAll(ctx context.Context, db DBTX) ([]NoticeRule, error) {
+func (q *Queries) NoticeRuleListAll(ctx context.Context, db DBTX) ([]*NoticeRule, error) {
 	rows, err := db.Query(ctx, noticeRuleListAll)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []NoticeRule
+	var items []*NoticeRule
 	for rows.Next() {
 		var i NoticeRule
 		if err := rows.Scan(
@@ -1097,7 +1097,7 @@ func (q *Queries) NoticeRuleListAll(ctx context.Context, db DBTX) ([]NoticeRule,
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1179,7 +1179,7 @@ type NoticeRulePutParams struct {
 }
 
 // Stores a rule, or replaces it under the same identity. Endpoints are looked through for what it says once every program goes by it.
-func (q *Queries) NoticeRulePut(ctx context.Context, db DBTX, arg NoticeRulePutParams) (NoticeRule, error) {
+func (q *Queries) NoticeRulePut(ctx context.Context, db DBTX, arg NoticeRulePutParams) (*NoticeRule, error) {
 	row := db.QueryRow(ctx, noticeRulePut,
 		arg.Now,
 		arg.TenantID,
@@ -1217,7 +1217,7 @@ func (q *Queries) NoticeRulePut(ctx context.Context, db DBTX, arg NoticeRulePutP
 		&i.WalkFrom,
 		&i.Walked,
 	)
-	return i, err
+	return &i, err
 }
 
 const noticeSettled = `-- name: NoticeSettled :many
@@ -1254,13 +1254,13 @@ type NoticeSettledRow struct {
 
 // Open episodes that nothing keeps open any more though no run ended them: somebody reset the failures, resumed, decided or archived, or
 // the rule is gone. Those of an archived endpoint or of a rule that is gone did not recover.
-func (q *Queries) NoticeSettled(ctx context.Context, db DBTX, arg NoticeSettledParams) ([]NoticeSettledRow, error) {
+func (q *Queries) NoticeSettled(ctx context.Context, db DBTX, arg NoticeSettledParams) ([]*NoticeSettledRow, error) {
 	rows, err := db.Query(ctx, noticeSettled, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []NoticeSettledRow
+	var items []*NoticeSettledRow
 	for rows.Next() {
 		var i NoticeSettledRow
 		if err := rows.Scan(
@@ -1274,7 +1274,7 @@ func (q *Queries) NoticeSettled(ctx context.Context, db DBTX, arg NoticeSettledP
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1304,19 +1304,19 @@ type NoticeWalkEndpointsRow struct {
 }
 
 // The next endpoints of a tenant, and how many of their runs failed in a row.
-func (q *Queries) NoticeWalkEndpoints(ctx context.Context, db DBTX, arg NoticeWalkEndpointsParams) ([]NoticeWalkEndpointsRow, error) {
+func (q *Queries) NoticeWalkEndpoints(ctx context.Context, db DBTX, arg NoticeWalkEndpointsParams) ([]*NoticeWalkEndpointsRow, error) {
 	rows, err := db.Query(ctx, noticeWalkEndpoints, arg.TenantID, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []NoticeWalkEndpointsRow
+	var items []*NoticeWalkEndpointsRow
 	for rows.Next() {
 		var i NoticeWalkEndpointsRow
 		if err := rows.Scan(&i.ID, &i.FailureCount); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1353,7 +1353,7 @@ LIMIT 1
 `
 
 // A rule whose endpoints are still to be looked through, the one that has waited for longest.
-func (q *Queries) NoticeWalkNext(ctx context.Context, db DBTX, now time.Time) (NoticeRule, error) {
+func (q *Queries) NoticeWalkNext(ctx context.Context, db DBTX, now time.Time) (*NoticeRule, error) {
 	row := db.QueryRow(ctx, noticeWalkNext, now)
 	var i NoticeRule
 	err := row.Scan(
@@ -1376,7 +1376,7 @@ func (q *Queries) NoticeWalkNext(ctx context.Context, db DBTX, now time.Time) (N
 		&i.WalkFrom,
 		&i.Walked,
 	)
-	return i, err
+	return &i, err
 }
 
 const noticeWatchHold = `-- name: NoticeWatchHold :one
@@ -1464,7 +1464,7 @@ type WindowGetParams struct {
 	Name     string
 }
 
-func (q *Queries) WindowGet(ctx context.Context, db DBTX, arg WindowGetParams) (MaintenanceWindow, error) {
+func (q *Queries) WindowGet(ctx context.Context, db DBTX, arg WindowGetParams) (*MaintenanceWindow, error) {
 	row := db.QueryRow(ctx, windowGet, arg.TenantID, arg.Name)
 	var i MaintenanceWindow
 	err := row.Scan(
@@ -1478,7 +1478,7 @@ func (q *Queries) WindowGet(ctx context.Context, db DBTX, arg WindowGetParams) (
 		&i.CreatedAt,
 		&i.CreatedBy,
 	)
-	return i, err
+	return &i, err
 }
 
 const windowList = `-- name: WindowList :many
@@ -1496,13 +1496,13 @@ type WindowListParams struct {
 	MaxRows  int32
 }
 
-func (q *Queries) WindowList(ctx context.Context, db DBTX, arg WindowListParams) ([]MaintenanceWindow, error) {
+func (q *Queries) WindowList(ctx context.Context, db DBTX, arg WindowListParams) ([]*MaintenanceWindow, error) {
 	rows, err := db.Query(ctx, windowList, arg.TenantID, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []MaintenanceWindow
+	var items []*MaintenanceWindow
 	for rows.Next() {
 		var i MaintenanceWindow
 		if err := rows.Scan(
@@ -1518,7 +1518,7 @@ func (q *Queries) WindowList(ctx context.Context, db DBTX, arg WindowListParams)
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1546,7 +1546,7 @@ type WindowPutParams struct {
 	Author     string
 }
 
-func (q *Queries) WindowPut(ctx context.Context, db DBTX, arg WindowPutParams) (MaintenanceWindow, error) {
+func (q *Queries) WindowPut(ctx context.Context, db DBTX, arg WindowPutParams) (*MaintenanceWindow, error) {
 	row := db.QueryRow(ctx, windowPut,
 		arg.TenantID,
 		arg.Name,
@@ -1570,5 +1570,5 @@ func (q *Queries) WindowPut(ctx context.Context, db DBTX, arg WindowPutParams) (
 		&i.CreatedAt,
 		&i.CreatedBy,
 	)
-	return i, err
+	return &i, err
 }

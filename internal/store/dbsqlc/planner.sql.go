@@ -57,7 +57,7 @@ type PlannerClaimRow struct {
 
 // Claims what is due, the most urgent first, at most so many: it raises the token, names the planner, and keeps others away until the lock
 // is over. Rows that another planner is taking at this moment are passed over.
-func (q *Queries) PlannerClaim(ctx context.Context, db DBTX, arg PlannerClaimParams) ([]PlannerClaimRow, error) {
+func (q *Queries) PlannerClaim(ctx context.Context, db DBTX, arg PlannerClaimParams) ([]*PlannerClaimRow, error) {
 	rows, err := db.Query(ctx, plannerClaim,
 		arg.PlannerID,
 		arg.Now,
@@ -68,7 +68,7 @@ func (q *Queries) PlannerClaim(ctx context.Context, db DBTX, arg PlannerClaimPar
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PlannerClaimRow
+	var items []*PlannerClaimRow
 	for rows.Next() {
 		var i PlannerClaimRow
 		if err := rows.Scan(
@@ -80,7 +80,7 @@ func (q *Queries) PlannerClaim(ctx context.Context, db DBTX, arg PlannerClaimPar
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -250,19 +250,19 @@ type PlannerNewsRow struct {
 }
 
 // Endpoints of runs that finished, tenant by tenant along the index that readers of events use; at most max_rows of each.
-func (q *Queries) PlannerNews(ctx context.Context, db DBTX, arg PlannerNewsParams) ([]PlannerNewsRow, error) {
+func (q *Queries) PlannerNews(ctx context.Context, db DBTX, arg PlannerNewsParams) ([]*PlannerNewsRow, error) {
 	rows, err := db.Query(ctx, plannerNews, arg.FromTxid, arg.Until, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PlannerNewsRow
+	var items []*PlannerNewsRow
 	for rows.Next() {
 		var i PlannerNewsRow
 		if err := rows.Scan(&i.Txid, &i.EndpointIds); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -356,13 +356,13 @@ type PlannerRunsRow struct {
 }
 
 // The newest runs of an endpoint, without what is wide.
-func (q *Queries) PlannerRuns(ctx context.Context, db DBTX, arg PlannerRunsParams) ([]PlannerRunsRow, error) {
+func (q *Queries) PlannerRuns(ctx context.Context, db DBTX, arg PlannerRunsParams) ([]*PlannerRunsRow, error) {
 	rows, err := db.Query(ctx, plannerRuns, arg.EndpointID, arg.Since, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PlannerRunsRow
+	var items []*PlannerRunsRow
 	for rows.Next() {
 		var i PlannerRunsRow
 		if err := rows.Scan(
@@ -379,7 +379,7 @@ func (q *Queries) PlannerRuns(ctx context.Context, db DBTX, arg PlannerRunsParam
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -413,7 +413,7 @@ type PlannerSessionGetParams struct {
 	TenantID UUID
 }
 
-func (q *Queries) PlannerSessionGet(ctx context.Context, db DBTX, arg PlannerSessionGetParams) (PlannerSession, error) {
+func (q *Queries) PlannerSessionGet(ctx context.Context, db DBTX, arg PlannerSessionGetParams) (*PlannerSession, error) {
 	row := db.QueryRow(ctx, plannerSessionGet, arg.ID, arg.TenantID)
 	var i PlannerSession
 	err := row.Scan(
@@ -440,7 +440,7 @@ func (q *Queries) PlannerSessionGet(ctx context.Context, db DBTX, arg PlannerSes
 		&i.CompletionTokens,
 		&i.CostMicros,
 	)
-	return i, err
+	return &i, err
 }
 
 const plannerSessionInsert = `-- name: PlannerSessionInsert :exec
@@ -524,7 +524,7 @@ type PlannerSessionListParams struct {
 	MaxRows    int32
 }
 
-func (q *Queries) PlannerSessionList(ctx context.Context, db DBTX, arg PlannerSessionListParams) ([]PlannerSession, error) {
+func (q *Queries) PlannerSessionList(ctx context.Context, db DBTX, arg PlannerSessionListParams) ([]*PlannerSession, error) {
 	rows, err := db.Query(ctx, plannerSessionList,
 		arg.TenantID,
 		arg.EndpointID,
@@ -536,7 +536,7 @@ func (q *Queries) PlannerSessionList(ctx context.Context, db DBTX, arg PlannerSe
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PlannerSession
+	var items []*PlannerSession
 	for rows.Next() {
 		var i PlannerSession
 		if err := rows.Scan(
@@ -565,7 +565,7 @@ func (q *Queries) PlannerSessionList(ctx context.Context, db DBTX, arg PlannerSe
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -692,19 +692,19 @@ type PlannerSpendTopRow struct {
 }
 
 // The endpoints of a tenant that spent most on a day.
-func (q *Queries) PlannerSpendTop(ctx context.Context, db DBTX, arg PlannerSpendTopParams) ([]PlannerSpendTopRow, error) {
+func (q *Queries) PlannerSpendTop(ctx context.Context, db DBTX, arg PlannerSpendTopParams) ([]*PlannerSpendTopRow, error) {
 	rows, err := db.Query(ctx, plannerSpendTop, arg.Day, arg.TenantID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PlannerSpendTopRow
+	var items []*PlannerSpendTopRow
 	for rows.Next() {
 		var i PlannerSpendTopRow
 		if err := rows.Scan(&i.EndpointID, &i.Tokens); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -728,7 +728,7 @@ type PlannerSuggestionDecideParams struct {
 }
 
 // Decides a suggestion that waits. No row: there is none, it has been decided, or it has expired.
-func (q *Queries) PlannerSuggestionDecide(ctx context.Context, db DBTX, arg PlannerSuggestionDecideParams) (PlannerSuggestion, error) {
+func (q *Queries) PlannerSuggestionDecide(ctx context.Context, db DBTX, arg PlannerSuggestionDecideParams) (*PlannerSuggestion, error) {
 	row := db.QueryRow(ctx, plannerSuggestionDecide,
 		arg.State,
 		arg.Now,
@@ -752,7 +752,7 @@ func (q *Queries) PlannerSuggestionDecide(ctx context.Context, db DBTX, arg Plan
 		&i.DecidedAt,
 		&i.DecidedBy,
 	)
-	return i, err
+	return &i, err
 }
 
 const plannerSuggestionDropBefore = `-- name: PlannerSuggestionDropBefore :execrows
@@ -781,7 +781,7 @@ type PlannerSuggestionGetParams struct {
 	TenantID UUID
 }
 
-func (q *Queries) PlannerSuggestionGet(ctx context.Context, db DBTX, arg PlannerSuggestionGetParams) (PlannerSuggestion, error) {
+func (q *Queries) PlannerSuggestionGet(ctx context.Context, db DBTX, arg PlannerSuggestionGetParams) (*PlannerSuggestion, error) {
 	row := db.QueryRow(ctx, plannerSuggestionGet, arg.ID, arg.TenantID)
 	var i PlannerSuggestion
 	err := row.Scan(
@@ -799,7 +799,7 @@ func (q *Queries) PlannerSuggestionGet(ctx context.Context, db DBTX, arg Planner
 		&i.DecidedAt,
 		&i.DecidedBy,
 	)
-	return i, err
+	return &i, err
 }
 
 const plannerSuggestionInsert = `-- name: PlannerSuggestionInsert :exec
@@ -870,7 +870,7 @@ type PlannerSuggestionListParams struct {
 
 // The suggestions of a tenant in some states as rows keep them, which were decided or replaced in their time, or were not: what waits at an
 // instant is judged by that. One that nobody decided in its time has expired, also where a newer one took its place since.
-func (q *Queries) PlannerSuggestionList(ctx context.Context, db DBTX, arg PlannerSuggestionListParams) ([]PlannerSuggestion, error) {
+func (q *Queries) PlannerSuggestionList(ctx context.Context, db DBTX, arg PlannerSuggestionListParams) ([]*PlannerSuggestion, error) {
 	rows, err := db.Query(ctx, plannerSuggestionList,
 		arg.TenantID,
 		arg.EndpointID,
@@ -884,7 +884,7 @@ func (q *Queries) PlannerSuggestionList(ctx context.Context, db DBTX, arg Planne
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PlannerSuggestion
+	var items []*PlannerSuggestion
 	for rows.Next() {
 		var i PlannerSuggestion
 		if err := rows.Scan(
@@ -904,7 +904,7 @@ func (q *Queries) PlannerSuggestionList(ctx context.Context, db DBTX, arg Planne
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1106,7 +1106,7 @@ type PlannerWatchHoldRow struct {
 }
 
 // Where the planners have got to, for the one of them that looks on; no row while another one does.
-func (q *Queries) PlannerWatchHold(ctx context.Context, db DBTX, now *time.Time) (PlannerWatchHoldRow, error) {
+func (q *Queries) PlannerWatchHold(ctx context.Context, db DBTX, now *time.Time) (*PlannerWatchHoldRow, error) {
 	row := db.QueryRow(ctx, plannerWatchHold, now)
 	var i PlannerWatchHoldRow
 	err := row.Scan(
@@ -1115,7 +1115,7 @@ func (q *Queries) PlannerWatchHold(ctx context.Context, db DBTX, now *time.Time)
 		&i.Until,
 		&i.Now,
 	)
-	return i, err
+	return &i, err
 }
 
 const plannerWatchMove = `-- name: PlannerWatchMove :exec

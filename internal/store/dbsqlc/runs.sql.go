@@ -47,7 +47,7 @@ type LiveRunGetParams struct {
 	TenantID UUID
 }
 
-func (q *Queries) LiveRunGet(ctx context.Context, db DBTX, arg LiveRunGetParams) (LiveRun, error) {
+func (q *Queries) LiveRunGet(ctx context.Context, db DBTX, arg LiveRunGetParams) (*LiveRun, error) {
 	row := db.QueryRow(ctx, liveRunGet, arg.RunID, arg.TenantID)
 	var i LiveRun
 	err := row.Scan(
@@ -67,7 +67,7 @@ func (q *Queries) LiveRunGet(ctx context.Context, db DBTX, arg LiveRunGetParams)
 		&i.CancelRequestedBy,
 		&i.CancelReason,
 	)
-	return i, err
+	return &i, err
 }
 
 const liveRunList = `-- name: LiveRunList :many
@@ -91,7 +91,7 @@ type LiveRunListParams struct {
 	MaxRows    int32
 }
 
-func (q *Queries) LiveRunList(ctx context.Context, db DBTX, arg LiveRunListParams) ([]LiveRun, error) {
+func (q *Queries) LiveRunList(ctx context.Context, db DBTX, arg LiveRunListParams) ([]*LiveRun, error) {
 	rows, err := db.Query(ctx, liveRunList,
 		arg.TenantID,
 		arg.EndpointID,
@@ -104,7 +104,7 @@ func (q *Queries) LiveRunList(ctx context.Context, db DBTX, arg LiveRunListParam
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LiveRun
+	var items []*LiveRun
 	for rows.Next() {
 		var i LiveRun
 		if err := rows.Scan(
@@ -126,7 +126,7 @@ func (q *Queries) LiveRunList(ctx context.Context, db DBTX, arg LiveRunListParam
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -161,11 +161,11 @@ type RunBodyGetRow struct {
 	Tail        []byte
 }
 
-func (q *Queries) RunBodyGet(ctx context.Context, db DBTX, arg RunBodyGetParams) (RunBodyGetRow, error) {
+func (q *Queries) RunBodyGet(ctx context.Context, db DBTX, arg RunBodyGetParams) (*RunBodyGetRow, error) {
 	row := db.QueryRow(ctx, runBodyGet, arg.RunID, arg.ScheduledFor)
 	var i RunBodyGetRow
 	err := row.Scan(&i.ContentType, &i.Body, &i.Tail)
-	return i, err
+	return &i, err
 }
 
 const runBodyInsert = `-- name: RunBodyInsert :exec
@@ -241,19 +241,19 @@ type RunEventListRow struct {
 	Detail json.RawMessage
 }
 
-func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListParams) ([]RunEventListRow, error) {
+func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListParams) ([]*RunEventListRow, error) {
 	rows, err := db.Query(ctx, runEventList, arg.RunID, arg.ScheduledFor, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []RunEventListRow
+	var items []*RunEventListRow
 	for rows.Next() {
 		var i RunEventListRow
 		if err := rows.Scan(&i.At, &i.Kind, &i.Detail); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -273,7 +273,7 @@ type RunGetParams struct {
 	TenantID     UUID
 }
 
-func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (Run, error) {
+func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (*Run, error) {
 	row := db.QueryRow(ctx, runGet, arg.ID, arg.ScheduledFor, arg.TenantID)
 	var i Run
 	err := row.Scan(
@@ -308,7 +308,7 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (Run, e
 		&i.SkippedCount,
 		&i.BodyDigest,
 	)
-	return i, err
+	return &i, err
 }
 
 const runInsert = `-- name: RunInsert :exec
@@ -460,7 +460,7 @@ type RunLastDecisionRow struct {
 
 // The newest run of an endpoint that decided a due time. A run's ID follows its due time, so the last to start is among the newest
 // few.
-func (q *Queries) RunLastDecision(ctx context.Context, db DBTX, endpointID UUID) (RunLastDecisionRow, error) {
+func (q *Queries) RunLastDecision(ctx context.Context, db DBTX, endpointID UUID) (*RunLastDecisionRow, error) {
 	row := db.QueryRow(ctx, runLastDecision, endpointID)
 	var i RunLastDecisionRow
 	err := row.Scan(
@@ -471,7 +471,7 @@ func (q *Queries) RunLastDecision(ctx context.Context, db DBTX, endpointID UUID)
 		&i.NextSource,
 		&i.NextSteps,
 	)
-	return i, err
+	return &i, err
 }
 
 const runList = `-- name: RunList :many
@@ -498,7 +498,7 @@ type RunListParams struct {
 }
 
 // The bounds on scheduled_for let whole days be left out: an ID carries its due time.
-func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]Run, error) {
+func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]*Run, error) {
 	rows, err := db.Query(ctx, runList,
 		arg.TenantID,
 		arg.EndpointID,
@@ -512,7 +512,7 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]Ru
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Run
+	var items []*Run
 	for rows.Next() {
 		var i Run
 		if err := rows.Scan(
@@ -549,7 +549,7 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]Ru
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

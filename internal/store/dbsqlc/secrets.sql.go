@@ -67,7 +67,7 @@ type SecretGetRow struct {
 	UsedBy      int64
 }
 
-func (q *Queries) SecretGet(ctx context.Context, db DBTX, arg SecretGetParams) (SecretGetRow, error) {
+func (q *Queries) SecretGet(ctx context.Context, db DBTX, arg SecretGetParams) (*SecretGetRow, error) {
 	row := db.QueryRow(ctx, secretGet, arg.TenantID, arg.Name)
 	var i SecretGetRow
 	err := row.Scan(
@@ -84,7 +84,7 @@ func (q *Queries) SecretGet(ctx context.Context, db DBTX, arg SecretGetParams) (
 		&i.LastUsedBy,
 		&i.UsedBy,
 	)
-	return i, err
+	return &i, err
 }
 
 const secretList = `-- name: SecretList :many
@@ -119,13 +119,13 @@ type SecretListRow struct {
 	UsedBy      int64
 }
 
-func (q *Queries) SecretList(ctx context.Context, db DBTX, arg SecretListParams) ([]SecretListRow, error) {
+func (q *Queries) SecretList(ctx context.Context, db DBTX, arg SecretListParams) ([]*SecretListRow, error) {
 	rows, err := db.Query(ctx, secretList, arg.TenantID, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []SecretListRow
+	var items []*SecretListRow
 	for rows.Next() {
 		var i SecretListRow
 		if err := rows.Scan(
@@ -144,7 +144,7 @@ func (q *Queries) SecretList(ctx context.Context, db DBTX, arg SecretListParams)
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -252,19 +252,19 @@ type SecretReferrersRow struct {
 }
 
 // Some of the endpoints that refer to a secret, by name.
-func (q *Queries) SecretReferrers(ctx context.Context, db DBTX, arg SecretReferrersParams) ([]SecretReferrersRow, error) {
+func (q *Queries) SecretReferrers(ctx context.Context, db DBTX, arg SecretReferrersParams) ([]*SecretReferrersRow, error) {
 	rows, err := db.Query(ctx, secretReferrers, arg.TenantID, arg.Name, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []SecretReferrersRow
+	var items []*SecretReferrersRow
 	for rows.Next() {
 		var i SecretReferrersRow
 		if err := rows.Scan(&i.ID, &i.Name); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -397,13 +397,13 @@ type SecretsSampleRow struct {
 }
 
 // Of every key that secrets are sealed under, one secret: who can open it has the key.
-func (q *Queries) SecretsSample(ctx context.Context, db DBTX) ([]SecretsSampleRow, error) {
+func (q *Queries) SecretsSample(ctx context.Context, db DBTX) ([]*SecretsSampleRow, error) {
 	rows, err := db.Query(ctx, secretsSample)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []SecretsSampleRow
+	var items []*SecretsSampleRow
 	for rows.Next() {
 		var i SecretsSampleRow
 		if err := rows.Scan(
@@ -414,7 +414,7 @@ func (q *Queries) SecretsSample(ctx context.Context, db DBTX) ([]SecretsSampleRo
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -433,19 +433,19 @@ type SecretsSealedRow struct {
 }
 
 // Every secret of a tenant, sealed.
-func (q *Queries) SecretsSealed(ctx context.Context, db DBTX, tenantID UUID) ([]SecretsSealedRow, error) {
+func (q *Queries) SecretsSealed(ctx context.Context, db DBTX, tenantID UUID) ([]*SecretsSealedRow, error) {
 	rows, err := db.Query(ctx, secretsSealed, tenantID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []SecretsSealedRow
+	var items []*SecretsSealedRow
 	for rows.Next() {
 		var i SecretsSealedRow
 		if err := rows.Scan(&i.Name, &i.SealedUnder, &i.Sealed); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -513,7 +513,7 @@ type SecretsStaleRow struct {
 }
 
 // Secrets that are sealed under another key than the newest, after a place in their order, locked.
-func (q *Queries) SecretsStale(ctx context.Context, db DBTX, arg SecretsStaleParams) ([]SecretsStaleRow, error) {
+func (q *Queries) SecretsStale(ctx context.Context, db DBTX, arg SecretsStaleParams) ([]*SecretsStaleRow, error) {
 	rows, err := db.Query(ctx, secretsStale,
 		arg.Newest,
 		arg.AfterTenant,
@@ -524,7 +524,7 @@ func (q *Queries) SecretsStale(ctx context.Context, db DBTX, arg SecretsStalePar
 		return nil, err
 	}
 	defer rows.Close()
-	var items []SecretsStaleRow
+	var items []*SecretsStaleRow
 	for rows.Next() {
 		var i SecretsStaleRow
 		if err := rows.Scan(
@@ -535,7 +535,7 @@ func (q *Queries) SecretsStale(ctx context.Context, db DBTX, arg SecretsStalePar
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -567,19 +567,19 @@ type SecretsVersionsRow struct {
 
 // Which version the secrets of tenants have, for runs that start in the same transaction: after StartsShare, so that no change of them
 // has returned that is not seen here.
-func (q *Queries) SecretsVersions(ctx context.Context, db DBTX, tenantIds []UUID) ([]SecretsVersionsRow, error) {
+func (q *Queries) SecretsVersions(ctx context.Context, db DBTX, tenantIds []UUID) ([]*SecretsVersionsRow, error) {
 	rows, err := db.Query(ctx, secretsVersions, tenantIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []SecretsVersionsRow
+	var items []*SecretsVersionsRow
 	for rows.Next() {
 		var i SecretsVersionsRow
 		if err := rows.Scan(&i.ID, &i.SecretsVersion); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -665,13 +665,13 @@ type SigningKeyListParams struct {
 }
 
 // The signing keys of a tenant that are live at an instant, the newest first.
-func (q *Queries) SigningKeyList(ctx context.Context, db DBTX, arg SigningKeyListParams) ([]SigningKey, error) {
+func (q *Queries) SigningKeyList(ctx context.Context, db DBTX, arg SigningKeyListParams) ([]*SigningKey, error) {
 	rows, err := db.Query(ctx, signingKeyList, arg.TenantID, arg.Now)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []SigningKey
+	var items []*SigningKey
 	for rows.Next() {
 		var i SigningKey
 		if err := rows.Scan(
@@ -685,7 +685,7 @@ func (q *Queries) SigningKeyList(ctx context.Context, db DBTX, arg SigningKeyLis
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -745,13 +745,13 @@ type SigningKeysSampleRow struct {
 }
 
 // Of every key that signing keys are sealed under, one signing key.
-func (q *Queries) SigningKeysSample(ctx context.Context, db DBTX) ([]SigningKeysSampleRow, error) {
+func (q *Queries) SigningKeysSample(ctx context.Context, db DBTX) ([]*SigningKeysSampleRow, error) {
 	rows, err := db.Query(ctx, signingKeysSample)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []SigningKeysSampleRow
+	var items []*SigningKeysSampleRow
 	for rows.Next() {
 		var i SigningKeysSampleRow
 		if err := rows.Scan(
@@ -762,7 +762,7 @@ func (q *Queries) SigningKeysSample(ctx context.Context, db DBTX) ([]SigningKeys
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -793,13 +793,13 @@ type SigningKeysStaleRow struct {
 	Sealed      []byte
 }
 
-func (q *Queries) SigningKeysStale(ctx context.Context, db DBTX, arg SigningKeysStaleParams) ([]SigningKeysStaleRow, error) {
+func (q *Queries) SigningKeysStale(ctx context.Context, db DBTX, arg SigningKeysStaleParams) ([]*SigningKeysStaleRow, error) {
 	rows, err := db.Query(ctx, signingKeysStale, arg.Newest, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []SigningKeysStaleRow
+	var items []*SigningKeysStaleRow
 	for rows.Next() {
 		var i SigningKeysStaleRow
 		if err := rows.Scan(
@@ -810,7 +810,7 @@ func (q *Queries) SigningKeysStale(ctx context.Context, db DBTX, arg SigningKeys
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -71,7 +71,7 @@ type LiveRunListOwnRow struct {
 
 // Which of these runs are live in the hands of this worker, under these tokens: for a worker that has not heard what became of their
 // start.
-func (q *Queries) LiveRunListOwn(ctx context.Context, db DBTX, arg LiveRunListOwnParams) ([]LiveRunListOwnRow, error) {
+func (q *Queries) LiveRunListOwn(ctx context.Context, db DBTX, arg LiveRunListOwnParams) ([]*LiveRunListOwnRow, error) {
 	rows, err := db.Query(ctx, liveRunListOwn,
 		arg.EndpointIds,
 		arg.RunIds,
@@ -82,7 +82,7 @@ func (q *Queries) LiveRunListOwn(ctx context.Context, db DBTX, arg LiveRunListOw
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LiveRunListOwnRow
+	var items []*LiveRunListOwnRow
 	for rows.Next() {
 		var i LiveRunListOwnRow
 		if err := rows.Scan(
@@ -94,7 +94,7 @@ func (q *Queries) LiveRunListOwn(ctx context.Context, db DBTX, arg LiveRunListOw
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ type LiveRunStartRow struct {
 // that was set back, and must not be sent. Carried out after its time, it starts nothing: no request would leave so long after it was asked for. A start may be committed a little before its due time, so that the request can leave at the
 // due time itself; the run counts from there. The rows are looked up one by one, by their key: a planner that takes few rows to be
 // claimed would otherwise read all that are, once for each start.
-func (q *Queries) LiveRunStart(ctx context.Context, db DBTX, arg LiveRunStartParams) ([]LiveRunStartRow, error) {
+func (q *Queries) LiveRunStart(ctx context.Context, db DBTX, arg LiveRunStartParams) ([]*LiveRunStartRow, error) {
 	rows, err := db.Query(ctx, liveRunStart,
 		arg.LockTtlMs,
 		arg.EndpointIds,
@@ -172,7 +172,7 @@ func (q *Queries) LiveRunStart(ctx context.Context, db DBTX, arg LiveRunStartPar
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LiveRunStartRow
+	var items []*LiveRunStartRow
 	for rows.Next() {
 		var i LiveRunStartRow
 		if err := rows.Scan(
@@ -184,7 +184,7 @@ func (q *Queries) LiveRunStart(ctx context.Context, db DBTX, arg LiveRunStartPar
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -267,13 +267,13 @@ type RunLastOfRow struct {
 
 // What the runs that are starting may say of the ones before: the status and the end of the newest finished run of each endpoint, and
 // the status code of its answer. Its row is the newest of its endpoint in the part of its day, or close to it.
-func (q *Queries) RunLastOf(ctx context.Context, db DBTX, endpointIds []UUID) ([]RunLastOfRow, error) {
+func (q *Queries) RunLastOf(ctx context.Context, db DBTX, endpointIds []UUID) ([]*RunLastOfRow, error) {
 	rows, err := db.Query(ctx, runLastOf, endpointIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []RunLastOfRow
+	var items []*RunLastOfRow
 	for rows.Next() {
 		var i RunLastOfRow
 		if err := rows.Scan(
@@ -284,7 +284,7 @@ func (q *Queries) RunLastOf(ctx context.Context, db DBTX, endpointIds []UUID) ([
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ type EndpointHealthRow struct {
 }
 
 // How the newest runs of an endpoint ended, by windows of due times, and how long answers took.
-func (q *Queries) EndpointHealth(ctx context.Context, db DBTX, arg EndpointHealthParams) ([]EndpointHealthRow, error) {
+func (q *Queries) EndpointHealth(ctx context.Context, db DBTX, arg EndpointHealthParams) ([]*EndpointHealthRow, error) {
 	rows, err := db.Query(ctx, endpointHealth,
 		arg.WindowsMs,
 		arg.Now,
@@ -74,7 +74,7 @@ func (q *Queries) EndpointHealth(ctx context.Context, db DBTX, arg EndpointHealt
 		return nil, err
 	}
 	defer rows.Close()
-	var items []EndpointHealthRow
+	var items []*EndpointHealthRow
 	for rows.Next() {
 		var i EndpointHealthRow
 		if err := rows.Scan(
@@ -89,7 +89,7 @@ func (q *Queries) EndpointHealth(ctx context.Context, db DBTX, arg EndpointHealt
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ type TenantGaugeRow struct {
 // How many endpoints of a tenant could be claimed at this moment, for how long the first has waited, and how many runs are live. What
 // nobody has claimed is found by its tenant, however much of others is due, and what claims held that are over at the head of the index on
 // due_at; neither look goes further than max_rows.
-func (q *Queries) TenantGauge(ctx context.Context, db DBTX, arg TenantGaugeParams) (TenantGaugeRow, error) {
+func (q *Queries) TenantGauge(ctx context.Context, db DBTX, arg TenantGaugeParams) (*TenantGaugeRow, error) {
 	row := db.QueryRow(ctx, tenantGauge, arg.MaxRows, arg.TenantID, arg.Now)
 	var i TenantGaugeRow
 	err := row.Scan(
@@ -156,7 +156,7 @@ func (q *Queries) TenantGauge(ctx context.Context, db DBTX, arg TenantGaugeParam
 		&i.OldestSeconds,
 		&i.Running,
 	)
-	return i, err
+	return &i, err
 }
 
 const tenantRuns = `-- name: TenantRuns :many
@@ -206,7 +206,7 @@ type TenantRunsRow struct {
 
 // How the newest runs of a tenant ended, by status, and for all of them together, in the row without a status, how late they started
 // and how long answers took. Jitter puts a run after its due time by intent, so only endpoints without it tell of lateness.
-func (q *Queries) TenantRuns(ctx context.Context, db DBTX, arg TenantRunsParams) ([]TenantRunsRow, error) {
+func (q *Queries) TenantRuns(ctx context.Context, db DBTX, arg TenantRunsParams) ([]*TenantRunsRow, error) {
 	rows, err := db.Query(ctx, tenantRuns,
 		arg.TenantID,
 		arg.FromID,
@@ -217,7 +217,7 @@ func (q *Queries) TenantRuns(ctx context.Context, db DBTX, arg TenantRunsParams)
 		return nil, err
 	}
 	defer rows.Close()
-	var items []TenantRunsRow
+	var items []*TenantRunsRow
 	for rows.Next() {
 		var i TenantRunsRow
 		if err := rows.Scan(
@@ -233,7 +233,7 @@ func (q *Queries) TenantRuns(ctx context.Context, db DBTX, arg TenantRunsParams)
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -271,13 +271,13 @@ type WorkerListRow struct {
 }
 
 // The newest workers. One that has not been heard of for a while is silent, unless it said goodbye.
-func (q *Queries) WorkerList(ctx context.Context, db DBTX, arg WorkerListParams) ([]WorkerListRow, error) {
+func (q *Queries) WorkerList(ctx context.Context, db DBTX, arg WorkerListParams) ([]*WorkerListRow, error) {
 	rows, err := db.Query(ctx, workerList, arg.Now, arg.SilentMs, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []WorkerListRow
+	var items []*WorkerListRow
 	for rows.Next() {
 		var i WorkerListRow
 		if err := rows.Scan(
@@ -292,7 +292,7 @@ func (q *Queries) WorkerList(ctx context.Context, db DBTX, arg WorkerListParams)
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

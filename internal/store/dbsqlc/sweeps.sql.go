@@ -63,7 +63,7 @@ type LiveRunEvidenceRow struct {
 }
 
 // What speaks for a live run being lost, for its story; LiveRunSettle decides.
-func (q *Queries) LiveRunEvidence(ctx context.Context, db DBTX, arg LiveRunEvidenceParams) (LiveRunEvidenceRow, error) {
+func (q *Queries) LiveRunEvidence(ctx context.Context, db DBTX, arg LiveRunEvidenceParams) (*LiveRunEvidenceRow, error) {
 	row := db.QueryRow(ctx, liveRunEvidence, arg.Now, arg.EndpointID, arg.RunID)
 	var i LiveRunEvidenceRow
 	err := row.Scan(
@@ -73,7 +73,7 @@ func (q *Queries) LiveRunEvidence(ctx context.Context, db DBTX, arg LiveRunEvide
 		&i.State,
 		&i.HeartbeatAt,
 	)
-	return i, err
+	return &i, err
 }
 
 const liveRunListLost = `-- name: LiveRunListLost :many
@@ -120,7 +120,7 @@ type LiveRunListLostRow struct {
 // passed by 5 s, which after a step of the clock proves nothing against a worker that beats; or, where it has not passed, the worker has
 // said goodbye or was never there, or it has been silent for stale_after and silence is believed, or the lock has been over for so long
 // that silence counts in any case.
-func (q *Queries) LiveRunListLost(ctx context.Context, db DBTX, arg LiveRunListLostParams) ([]LiveRunListLostRow, error) {
+func (q *Queries) LiveRunListLost(ctx context.Context, db DBTX, arg LiveRunListLostParams) ([]*LiveRunListLostRow, error) {
 	rows, err := db.Query(ctx, liveRunListLost,
 		arg.ValveMs,
 		arg.Now,
@@ -135,7 +135,7 @@ func (q *Queries) LiveRunListLost(ctx context.Context, db DBTX, arg LiveRunListL
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LiveRunListLostRow
+	var items []*LiveRunListLostRow
 	for rows.Next() {
 		var i LiveRunListLostRow
 		if err := rows.Scan(
@@ -158,7 +158,7 @@ func (q *Queries) LiveRunListLost(ctx context.Context, db DBTX, arg LiveRunListL
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ type LiveRunListOrphansParams struct {
 
 // Live runs that the schedule of their endpoint knows nothing of: there is none, or it is under another token. The lock has been over
 // for so long that whoever held it has let go.
-func (q *Queries) LiveRunListOrphans(ctx context.Context, db DBTX, arg LiveRunListOrphansParams) ([]LiveRun, error) {
+func (q *Queries) LiveRunListOrphans(ctx context.Context, db DBTX, arg LiveRunListOrphansParams) ([]*LiveRun, error) {
 	rows, err := db.Query(ctx, liveRunListOrphans,
 		arg.Now,
 		arg.OverMs,
@@ -197,7 +197,7 @@ func (q *Queries) LiveRunListOrphans(ctx context.Context, db DBTX, arg LiveRunLi
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LiveRun
+	var items []*LiveRun
 	for rows.Next() {
 		var i LiveRun
 		if err := rows.Scan(
@@ -219,7 +219,7 @@ func (q *Queries) LiveRunListOrphans(ctx context.Context, db DBTX, arg LiveRunLi
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -331,11 +331,11 @@ type LiveRunSurveyRow struct {
 }
 
 // How many runs are live, and how many of them silence alone would settle.
-func (q *Queries) LiveRunSurvey(ctx context.Context, db DBTX, arg LiveRunSurveyParams) (LiveRunSurveyRow, error) {
+func (q *Queries) LiveRunSurvey(ctx context.Context, db DBTX, arg LiveRunSurveyParams) (*LiveRunSurveyRow, error) {
 	row := db.QueryRow(ctx, liveRunSurvey, arg.StaleAfterMs, arg.Now)
 	var i LiveRunSurveyRow
 	err := row.Scan(&i.Live, &i.Silent)
-	return i, err
+	return &i, err
 }
 
 const scheduleClampLocks = `-- name: ScheduleClampLocks :execrows
@@ -470,11 +470,11 @@ type SweepLockRow struct {
 
 // Tries to become the one sweeper of the database for as long as the transaction lasts. The sweeps work on other connections; a sweeper
 // that stands still, and so leaves this one idle, loses its turn.
-func (q *Queries) SweepLock(ctx context.Context, db DBTX, idleMs int64) (SweepLockRow, error) {
+func (q *Queries) SweepLock(ctx context.Context, db DBTX, idleMs int64) (*SweepLockRow, error) {
 	row := db.QueryRow(ctx, sweepLock, idleMs)
 	var i SweepLockRow
 	err := row.Scan(&i.Alone, &i.IdleLimit)
-	return i, err
+	return &i, err
 }
 
 const workerClampBeats = `-- name: WorkerClampBeats :execrows

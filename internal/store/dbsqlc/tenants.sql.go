@@ -39,19 +39,19 @@ type TenantAllowedRow struct {
 }
 
 // The tenants that may call more than others. There are few, and every worker reads them every few seconds.
-func (q *Queries) TenantAllowed(ctx context.Context, db DBTX) ([]TenantAllowedRow, error) {
+func (q *Queries) TenantAllowed(ctx context.Context, db DBTX) ([]*TenantAllowedRow, error) {
 	rows, err := db.Query(ctx, tenantAllowed)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []TenantAllowedRow
+	var items []*TenantAllowedRow
 	for rows.Next() {
 		var i TenantAllowedRow
 		if err := rows.Scan(&i.ID, &i.EgressAllow); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -88,13 +88,13 @@ type TenantListRow struct {
 }
 
 // Every tenant, oldest first, with what it may call besides what everybody may.
-func (q *Queries) TenantList(ctx context.Context, db DBTX) ([]TenantListRow, error) {
+func (q *Queries) TenantList(ctx context.Context, db DBTX) ([]*TenantListRow, error) {
 	rows, err := db.Query(ctx, tenantList)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []TenantListRow
+	var items []*TenantListRow
 	for rows.Next() {
 		var i TenantListRow
 		if err := rows.Scan(
@@ -105,7 +105,7 @@ func (q *Queries) TenantList(ctx context.Context, db DBTX) ([]TenantListRow, err
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

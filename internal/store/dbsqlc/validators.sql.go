@@ -23,13 +23,13 @@ type ValidatorGetManyRow struct {
 	LastModified string
 }
 
-func (q *Queries) ValidatorGetMany(ctx context.Context, db DBTX, endpointIds []UUID) ([]ValidatorGetManyRow, error) {
+func (q *Queries) ValidatorGetMany(ctx context.Context, db DBTX, endpointIds []UUID) ([]*ValidatorGetManyRow, error) {
 	rows, err := db.Query(ctx, validatorGetMany, endpointIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ValidatorGetManyRow
+	var items []*ValidatorGetManyRow
 	for rows.Next() {
 		var i ValidatorGetManyRow
 		if err := rows.Scan(
@@ -40,7 +40,7 @@ func (q *Queries) ValidatorGetMany(ctx context.Context, db DBTX, endpointIds []U
 		); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
