@@ -65,7 +65,7 @@ func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 		return nil, err
 	}
 	db, err := store.Open(ctx, store.Config{
-		URL: settings.Database.URL, MaxConns: conns, ApplicationName: product, Tracers: traces.Tracers(),
+		URL: settings.Database.URL, MaxConns: conns, ApplicationName: product, Slots: settings.Worker.Slots, Tracers: traces.Tracers(),
 	})
 	if err != nil {
 		return nil, errors.Join(err, traces.Close(ctx))

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	maxConfigBytes = 24 << 20 // of configurations that are kept: about 12,000 of ordinary size
-	configBytes    = 2 << 10  // of one, beside its long texts
+	configBytes    = 2 << 10 // of a configuration, beside its long texts
+	configsPerSlot = 3       // one whose run is in progress, and two that wait for its slot
+	usualSlots     = 2048
 )
 
 // config is an endpoint's configuration at one version, parsed and ready for use. It is shared and never changed.
@@ -47,9 +48,14 @@ type configs struct {
 	known map[[16]byte]*list.Element
 	order *list.List // of *config; the last was claimed longest ago
 	bytes int
+	room  int // bytes, at most
 }
 
-func newConfigs() *configs { return &configs{known: map[[16]byte]*list.Element{}, order: list.New()} }
+// newConfigs returns an empty cache, with room for what a worker with so many slots holds at once. More would be found again only where that
+// many endpoints run every few seconds, and lies in memory everywhere.
+func newConfigs(slots int) *configs {
+	return &configs{known: map[[16]byte]*list.Element{}, order: list.New(), room: slots * configsPerSlot * configBytes}
+}
 
 // load returns the configurations of endpoints at the versions asked for. Those that have another version by now are left out.
 func (db *DB) load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]int64) (map[[16]byte]*config, error) {
@@ -115,7 +121,7 @@ func (c *configs) put(fresh []*config) {
 		c.known[f.endpoint.ID] = c.order.PushFront(f)
 		c.bytes += f.size()
 	}
-	for c.bytes > maxConfigBytes {
+	for c.bytes > c.room {
 		c.forget(c.order.Back())
 	}
 }

@@ -12,7 +12,7 @@ import (
 // TestTheCacheOfConfigurationsStaysSmallAndKeepsWhatIsUsed adds more than it may hold while one endpoint is claimed again and again.
 func TestTheCacheOfConfigurationsStaysSmallAndKeepsWhatIsUsed(t *testing.T) {
 	t.Parallel()
-	c := newConfigs()
+	c := newConfigs(testSlots)
 	used := endpoints.ID{0xff}
 	c.put([]*config{configOf(used, 1)})
 	for i := range 100_000 {
@@ -23,15 +23,15 @@ func TestTheCacheOfConfigurationsStaysSmallAndKeepsWhatIsUsed(t *testing.T) {
 			require.Empty(t, missing)
 			c.claimed(found)
 		}
-		require.LessOrEqual(t, len(c.known)*configBytes, maxConfigBytes)
+		require.LessOrEqual(t, len(c.known)*configBytes, c.room)
 	}
 }
 
-// TestTheEndOfARunFindsWhatItsClaimLeft claims endpoints that run once, each of which ends when ten thousand more have been claimed.
+// TestTheEndOfARunFindsWhatItsClaimLeft claims endpoints that run once, each of which ends when a full queue of others has had its turn.
 func TestTheEndOfARunFindsWhatItsClaimLeft(t *testing.T) {
 	t.Parallel()
-	const between = 10_000
-	c := newConfigs()
+	const between = 3*testSlots - 1
+	c := newConfigs(testSlots)
 	for i := range 5 * between {
 		c.put([]*config{configOf(numbered(i), 1)})
 		if ended := i - between; ended >= 0 {
@@ -52,12 +52,12 @@ func TestTheCacheOfConfigurationsCountsLongTexts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newConfigs()
+			c := newConfigs(testSlots)
 			for i := range 200 {
 				added := configOf(numbered(i), 1)
 				set(&added.endpoint.Spec)
 				c.put([]*config{added})
-				require.LessOrEqual(t, len(c.known)*len(long), maxConfigBytes)
+				require.LessOrEqual(t, len(c.known)*len(long), c.room)
 			}
 		})
 	}
@@ -65,7 +65,7 @@ func TestTheCacheOfConfigurationsCountsLongTexts(t *testing.T) {
 
 func TestTheCacheOfConfigurationsKnowsVersions(t *testing.T) {
 	t.Parallel()
-	c := newConfigs()
+	c := newConfigs(testSlots)
 	id := endpoints.ID{1}
 	c.put([]*config{configOf(id, 1)})
 	found, missing := c.find(map[[16]byte]int64{id: 2})
@@ -77,6 +77,9 @@ func TestTheCacheOfConfigurationsKnowsVersions(t *testing.T) {
 	require.Len(t, c.known, 1)
 	require.Equal(t, configBytes, c.bytes, "the older version is not counted any more")
 }
+
+// testSlots is how many slots the worker of these tests has.
+const testSlots = 1000
 
 func configOf(id endpoints.ID, version int64) *config {
 	return &config{endpoint: &endpoints.Endpoint{ID: id, Version: version}}

@@ -30,6 +30,7 @@ type Config struct {
 	URL             string
 	MaxConns        int32  // default 10: two cores of a database are busy with fewer. Signs of life and sweeps have others of their own
 	ApplicationName string // shown in pg_stat_activity; default "rubato"
+	Slots           int    // how many runs the worker has in progress at once, at most: beyond 2048, more configurations are kept
 	// Tracers makes a span of every statement that is part of a trace, without its parameters; nil: nobody collects traces.
 	Tracers trace.TracerProvider
 	// Now stands in for the database's clock, for simulations of time; nil, as in every program, means the database's own.
@@ -97,7 +98,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if cfg.Tracers != nil {
 		pc.ConnConfig.Tracer = newTracer(cfg.Tracers)
 	}
-	db := &DB{q: dbsqlc.New(), configs: newConfigs(), waits: cmp.Or(cfg.connWait, connWait), limit: cmp.Or(cfg.txWait, txWait), now: func() *time.Time { return nil }}
+	db := &DB{q: dbsqlc.New(), configs: newConfigs(max(cfg.Slots, usualSlots)), waits: cmp.Or(cfg.connWait, connWait), limit: cmp.Or(cfg.txWait, txWait), now: func() *time.Time { return nil }}
 	if err := db.connect(ctx, pc, cmp.Or(cfg.lockWait, lockWait)); err != nil {
 		return nil, fmt.Errorf("opening the database pool: %w", redactURL(err))
 	}
