@@ -115,27 +115,33 @@ func bytesOf[T string | []byte](list []T) (size int) {
 	return size
 }
 
+// arraysOf is the arrays of a connection.
+type arraysOf struct {
+	types   *pgtype.Map
+	scratch *scratch
+}
+
 // quickArrays makes a connection encode the arrays of batches quickly.
 func quickArrays(m *pgtype.Map) {
-	shared := &scratch{}
-	fixed(m, shared, "uuid", 16, func(buffer []byte, id [16]byte) []byte { return append(buffer, id[:]...) })
-	fixed(m, shared, "timestamptz", 8, func(buffer []byte, at time.Time) []byte {
+	c := arraysOf{types: m, scratch: &scratch{}}
+	fixed(c, "uuid", 16, func(buffer []byte, id [16]byte) []byte { return append(buffer, id[:]...) })
+	fixed(c, "timestamptz", 8, func(buffer []byte, at time.Time) []byte {
 		return binary.BigEndian.AppendUint64(buffer, uint64(at.UnixMicro()-epoch)) //nolint:gosec // Two's complement is what it takes.
 	})
-	fixed(m, shared, "int2", 2, func(buffer []byte, n int16) []byte { return binary.BigEndian.AppendUint16(buffer, uint16(n)) }) //nolint:gosec // Likewise.
-	fixed(m, shared, "int4", 4, func(buffer []byte, n int32) []byte { return binary.BigEndian.AppendUint32(buffer, uint32(n)) }) //nolint:gosec // Likewise.
-	fixed(m, shared, "int8", 8, func(buffer []byte, n int64) []byte { return binary.BigEndian.AppendUint64(buffer, uint64(n)) }) //nolint:gosec // Likewise.
-	fixed(m, shared, "bool", 1, func(buffer []byte, is bool) []byte {
+	fixed(c, "int2", 2, func(buffer []byte, n int16) []byte { return binary.BigEndian.AppendUint16(buffer, uint16(n)) }) //nolint:gosec // Likewise.
+	fixed(c, "int4", 4, func(buffer []byte, n int32) []byte { return binary.BigEndian.AppendUint32(buffer, uint32(n)) }) //nolint:gosec // Likewise.
+	fixed(c, "int8", 8, func(buffer []byte, n int64) []byte { return binary.BigEndian.AppendUint64(buffer, uint64(n)) }) //nolint:gosec // Likewise.
+	fixed(c, "bool", 1, func(buffer []byte, is bool) []byte {
 		if is {
 			return append(buffer, 1)
 		}
 		return append(buffer, 0)
 	})
-	register(m, shared, "text", quickArray[string]{
+	register(c, "text", quickArray[string]{
 		size:  func(text string) int { return len(text) },
 		write: func(buffer []byte, text string) []byte { return append(buffer, text...) },
 	})
-	register(m, shared, "bytea", quickArray[[]byte]{
+	register(c, "bytea", quickArray[[]byte]{
 		size:  func(raw []byte) int { return len(raw) },
 		write: func(buffer []byte, raw []byte) []byte { return append(buffer, raw...) },
 		null:  func(raw []byte) bool { return raw == nil },
@@ -143,17 +149,17 @@ func quickArrays(m *pgtype.Map) {
 }
 
 // fixed registers an array whose elements all have the same size.
-func fixed[T any](m *pgtype.Map, shared *scratch, element string, size int, write func(buffer []byte, element T) []byte) {
-	register(m, shared, element, quickArray[T]{size: func(T) int { return size }, write: write})
+func fixed[T any](c arraysOf, element string, size int, write func(buffer []byte, element T) []byte) {
+	register(c, element, quickArray[T]{size: func(T) int { return size }, write: write})
 }
 
 // register puts a codec in the place of the driver's for the arrays of an element type.
-func register[T any](m *pgtype.Map, shared *scratch, element string, q quickArray[T]) {
-	known, ok := m.TypeForName("_" + element)
+func register[T any](c arraysOf, element string, q quickArray[T]) {
+	known, ok := c.types.TypeForName("_" + element)
 	if !ok {
 		panic("the driver knows no arrays of " + element)
 	}
-	q.scratch = shared
+	q.scratch = c.scratch
 	q.ArrayCodec = known.Codec.(*pgtype.ArrayCodec) //nolint:forcetypeassert // It has no other for arrays.
-	m.RegisterType(&pgtype.Type{Name: known.Name, OID: known.OID, Codec: &q})
+	c.types.RegisterType(&pgtype.Type{Name: known.Name, OID: known.OID, Codec: &q})
 }
