@@ -2,16 +2,13 @@ package dispatch
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/claims"
-	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
@@ -39,11 +36,9 @@ func TestADrainLastsTheGraceAndAMomentForRecords(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const grace = 30 * time.Second
-		client := egress.New(egress.Config{})
-		defer client.Close()
-		w := New(Config{
+		w := lone(t, Config{
 			Slots: 4, Rules: claims.Rules{Horizon: 10 * time.Second, LockTTL: time.Minute}, PollInterval: time.Second, Grace: grace,
-			Claims: nothingDue{}, Executions: recordless{}, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+			Claims: nothingDue{}, Executions: recordless{},
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -118,12 +113,10 @@ func TestADrainOfASilentDatabaseIsBounded(t *testing.T) {
 		t.Run(grace.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client := egress.New(egress.Config{})
-				defer client.Close()
 				db := &standstill{still: make(chan struct{})}
-				w := New(Config{
+				w := lone(t, Config{
 					Slots: 4, Rules: claims.Rules{Horizon: 10 * time.Second, LockTTL: time.Minute}, PollInterval: time.Second, Grace: grace,
-					Claims: db, Executions: db, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+					Claims: db, Executions: db,
 				})
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error, 1)

@@ -1,15 +1,12 @@
 package dispatch
 
 import (
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"rubato/internal/egress"
 	"rubato/internal/runs"
 )
 
@@ -23,9 +20,7 @@ func TestResultsThatWaitForAWriterShareItsRecord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client := egress.New(egress.Config{})
-				defer client.Close()
-				w := New(Config{Slots: 4 * finishBatch, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
+				w := lone(t, Config{Slots: 4 * finishBatch})
 				w.busy.Store(3 * finishBatch)
 				writers, gathered := make(chan struct{}, 1), make(chan []runs.Run, 1)
 				writers <- struct{}{}
@@ -68,9 +63,7 @@ func TestAResultWaitsForOthersAMoment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client := egress.New(egress.Config{})
-				defer client.Close()
-				w := New(Config{Slots: 128, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
+				w := lone(t, Config{Slots: 128})
 				w.busy.Store(tc.busy)
 				go func() {
 					for range tc.come {

@@ -1,16 +1,13 @@
 package dispatch
 
 import (
-	"log/slog"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/claims"
-	"rubato/internal/egress"
 )
 
 func TestWhatIsParkedWaitsForNoSlot(t *testing.T) {
@@ -27,8 +24,6 @@ func TestWhatIsParkedWaitsForNoSlot(t *testing.T) {
 
 func TestAFullQueueTakesWhatIsDueForFreeSlotsAlone(t *testing.T) {
 	t.Parallel()
-	client := egress.New(egress.Config{})
-	defer client.Close()
 	for _, tc := range []struct {
 		name                 string
 		busy, overdue, later int
@@ -40,9 +35,7 @@ func TestAFullQueueTakesWhatIsDueForFreeSlotsAlone(t *testing.T) {
 		{"SomethingWaitsForSlotsAlready", 4, 5, 35, 1, 0},
 		{"FullOfWhatIsDue", 4, 40, 0, 0, 0},
 	} {
-		w := New(Config{
-			Slots: 10, Rules: claims.Rules{Horizon: time.Second}, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
-		})
+		w := lone(t, Config{Slots: 10, Rules: claims.Rules{Horizon: time.Second}})
 		asked := time.Now()
 		w.clock.sample(start, asked, asked)
 		w.busy.Store(int64(tc.busy))
@@ -56,8 +49,6 @@ func TestAFullQueueTakesWhatIsDueForFreeSlotsAlone(t *testing.T) {
 
 func TestARefillWaitsUntilItIsWorthAClaim(t *testing.T) {
 	t.Parallel()
-	client := egress.New(egress.Config{})
-	defer client.Close()
 	for _, tc := range []struct {
 		name          string
 		slots, queued int
@@ -71,7 +62,7 @@ func TestARefillWaitsUntilItIsWorthAClaim(t *testing.T) {
 		{"LessThanAClaimIsFree", 1000, 3501, false},
 		{"OneSlot", 1, 3, true},
 	} {
-		w := New(Config{Slots: tc.slots, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
+		w := lone(t, Config{Slots: tc.slots})
 		list := make([]*waiting, tc.queued)
 		for i := range list {
 			list[i] = waits(i + 1)[0]

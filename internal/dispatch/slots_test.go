@@ -2,17 +2,14 @@ package dispatch
 
 import (
 	"context"
-	"log/slog"
 	runtimemetrics "runtime/metrics"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"rubato/internal/egress"
 	"rubato/internal/runs"
 )
 
@@ -110,11 +107,7 @@ func TestSlotsGrowWhileTargetsHoldThem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client := egress.New(egress.Config{})
-				defer client.Close()
-				w := New(Config{
-					Slots: 2 * startSlots, MinSlots: 128, Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
-				})
+				w := lone(t, Config{Slots: 2 * startSlots, MinSlots: 128})
 				w.queue.add(waitsOf(&Target{}, make([]int, startSlots+1)...))
 				require.Less(t, len(w.queue.take(start, startSlots+1, startSlots)), startSlots+1, "some wait")
 				w.busy.Store(startSlots)

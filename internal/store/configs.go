@@ -14,7 +14,7 @@ import (
 
 const (
 	configBytes    = 2 << 10 // of a configuration, beside its long texts
-	configsPerSlot = 3       // one whose run is in progress, and two that wait for its slot
+	configsPerSlot = 3       // a worker begins with half of its slots, each with a run in progress and four claims in the queue
 	usualSlots     = 2048
 )
 
@@ -51,8 +51,9 @@ type configs struct {
 	room  int // bytes, at most
 }
 
-// newConfigs returns an empty cache, with room for what a worker with so many slots holds at once. More would be found again only where that
-// many endpoints run every few seconds, and lies in memory everywhere.
+// newConfigs returns an empty cache, with room for what a worker with at most so many slots usually holds at once. While slow targets make
+// it use all of them, some may be forgotten before their run ends, and are read again. More would be found again only where that many endpoints
+// run every few seconds, and lies in memory everywhere.
 func newConfigs(slots int) *configs {
 	return &configs{known: map[[16]byte]*list.Element{}, order: list.New(), room: slots * configsPerSlot * configBytes}
 }

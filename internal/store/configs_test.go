@@ -27,7 +27,7 @@ func TestTheCacheOfConfigurationsStaysSmallAndKeepsWhatIsUsed(t *testing.T) {
 	}
 }
 
-// TestTheEndOfARunFindsWhatItsClaimLeft claims endpoints that run once, each of which ends when a full queue of others has had its turn.
+// TestTheEndOfARunFindsWhatItsClaimLeft claims endpoints that run once, each of which ends when as many others have been claimed as fit beside it.
 func TestTheEndOfARunFindsWhatItsClaimLeft(t *testing.T) {
 	t.Parallel()
 	const between = 3*testSlots - 1
