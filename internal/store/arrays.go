@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -18,25 +17,6 @@ type quickArray[T any] struct {
 	write   func(buffer []byte, element T) []byte // appends so many
 	null    func(element T) bool                  // nil: there are no nulls
 	scratch *scratch                              // of the connection
-}
-
-// scratch is where a connection encodes the arrays of a statement. The driver begins each statement with a buffer of some bytes, and copies
-// what the arrays became into the one that it sends before it begins the next: so the same memory serves all of them, one after the other.
-type scratch struct{ buffer []byte }
-
-// maxScratch bounds what a connection keeps. Batches of ordinary runs need half of it; one with long answers may need very much.
-const maxScratch = 256 << 10
-
-// extend returns a buffer with what full holds and room for more bytes.
-func (s *scratch) extend(full []byte, more int) []byte {
-	need := len(full) + more
-	if need > maxScratch {
-		return slices.Grow(full, max(more, cap(full))) // At least twice as much: more arrays of this size come behind this one.
-	}
-	if need > cap(s.buffer) {
-		s.buffer = make([]byte, 0, min(2*need, maxScratch))
-	}
-	return append(s.buffer[:0], full...)
 }
 
 // PlanEncode implements pgtype.Codec. What is no []T the driver encodes.
@@ -123,7 +103,7 @@ type arraysOf struct {
 
 // quickArrays makes a connection encode the arrays of batches quickly.
 func quickArrays(m *pgtype.Map) {
-	c := arraysOf{types: m, scratch: &scratch{}}
+	c := arraysOf{types: m, scratch: &scratch{most: maxArrays}}
 	fixed(c, "uuid", 16, func(buffer []byte, id [16]byte) []byte { return append(buffer, id[:]...) })
 	fixed(c, "timestamptz", 8, func(buffer []byte, at time.Time) []byte {
 		return binary.BigEndian.AppendUint64(buffer, uint64(at.UnixMicro()-epoch)) //nolint:gosec // Two's complement is what it takes.

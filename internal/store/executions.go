@@ -76,8 +76,7 @@ func (s *Executions) quarantine(ctx context.Context, id [16]byte) error {
 func (s *Executions) Start(ctx context.Context, r dispatch.Starting) ([]dispatch.Started, error) {
 	list := r.List
 	params := dbsqlc.LiveRunStartParams{WorkerID: r.Worker, LockTtlMs: r.LockTTL.Milliseconds(), Now: s.db.now(), Until: optional(r.Until)}
-	grow(len(list), &params.EndpointIds, &params.TenantIds, &params.RunIds)
-	grow(len(list), &params.Tokens, &params.ExecutionMs)
+	grow(len(list), &params)
 	for _, l := range list {
 		params.EndpointIds = append(params.EndpointIds, l.Claim.EndpointID)
 		params.TenantIds = append(params.TenantIds, l.TenantID)

@@ -23,8 +23,10 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 	days := func() []time.Time { return append(runDays(f.Runs), skipped...) }
 	finish := func() error {
 		return s.db.hotTx(ctx, func(tx pgx.Tx) error {
-			b := &batch{db: s.db, worker: f.Worker, keep: f.Keep, lockTTL: f.LockTTL}
-			gone, err := s.end(ctx, tx, b, f.Runs)
+			b := newBatch(s.db, f.Runs)
+			defer b.columns.release()
+			b.worker, b.keep, b.lockTTL = f.Worker, f.Keep, f.LockTTL
+			gone, err := s.end(ctx, tx, b)
 			if err != nil {
 				return err
 			}
@@ -42,10 +44,8 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 
 // end takes the live rows of runs away and reads what their settlement needs, in one round trip. Those that were still the caller's
 // to finish are in the batch afterwards, and know when they were claimed; those that were gone come back.
-func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch, list []runs.Run) (gone []runs.Run, err error) {
-	params := dbsqlc.LiveRunFinishParams{
-		EndpointIds: make([][16]byte, 0, len(list)), RunIds: make([][16]byte, 0, len(list)), Tokens: make([]int64, 0, len(list)),
-	}
+func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch) (gone []runs.Run, err error) {
+	list, params := b.runs, &b.ends
 	for _, run := range list {
 		params.EndpointIds = append(params.EndpointIds, run.EndpointID)
 		params.RunIds = append(params.RunIds, run.ID)
@@ -53,27 +53,25 @@ func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch, list []runs.R
 	}
 	var rows []*dbsqlc.LiveRunFinishRow
 	end := func(q dbsqlc.DBTX) (err error) {
-		rows, err = s.db.q.LiveRunFinish(ctx, q, params)
+		rows, err = s.db.q.LiveRunFinish(ctx, q, *params)
 		return err
 	}
 	if err := pipeline(ctx, tx, append([]statement{end}, b.reads(ctx, params.EndpointIds)...)...); err != nil {
 		return nil, fmt.Errorf("ending %d live runs: %w", len(list), err)
 	}
-	claimed := make(map[runs.ID]time.Time, len(rows))
 	for _, row := range rows {
-		claimed[row.RunID] = row.ClaimedAt
+		b.claimed[row.RunID] = row.ClaimedAt
 	}
 	for i := range list {
-		at, live := claimed[list[i].ID]
+		at, live := b.claimed[list[i].ID]
 		if !live {
 			gone = append(gone, list[i])
 			continue
 		}
 		list[i].ClaimedAt = at
 	}
-	b.runs = list
 	if len(gone) > 0 {
-		b.runs = slices.DeleteFunc(slices.Clone(list), func(run runs.Run) bool { _, live := claimed[run.ID]; return !live })
+		b.runs = slices.DeleteFunc(slices.Clone(list), func(run runs.Run) bool { _, live := b.claimed[run.ID]; return !live })
 	}
 	return gone, nil
 }
@@ -87,20 +85,24 @@ type batch struct {
 	lockTTL time.Duration
 	runs    []runs.Run
 
-	now       time.Time // of the decisions
-	schedules []*dbsqlc.Schedule
-	hints     []*dbsqlc.Hint
+	now   time.Time // of the decisions
+	found map[[16]byte]*endpoints.Endpoint
 
-	next    dbsqlc.ScheduleFinishParams
-	history history
+	stored
+	*columns
+
 	events  events
-	plans   map[[16]byte]*endpoints.Endpoint
 	kept    []claims.Claim
 	decided []governor.Source
 	skipped []endpoints.Skip
 	answers validators
 	stops   []stopped
 	alarms  alarms
+}
+
+// newBatch returns a batch of runs; whoever is done with it releases its columns.
+func newBatch(db *DB, list []runs.Run) *batch {
+	return &batch{db: db, runs: list, columns: takeColumns(len(list))}
 }
 
 // reads returns the statements that lock the schedules of endpoints and read what decisions about them need. Their order counts:
@@ -124,12 +126,11 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 	if len(b.runs) == 0 {
 		return nil
 	}
-	found, faults, err := b.db.assemble(ctx, tx, b.schedules, b.hints)
+	found, faults, err := b.db.assemble(ctx, tx, b.stored, b.endpoints)
 	if err != nil {
 		return err
 	}
-	b.plans = make(map[[16]byte]*endpoints.Endpoint, len(found))
-	b.grow(len(b.runs))
+	b.found = found
 	for _, run := range b.runs {
 		e := found[run.EndpointID]
 		if e == nil { // Archived meanwhile: the run is history, and nothing follows.
@@ -194,26 +195,6 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.LastFinishedAt = append(n.LastFinishedAt, s.LastRun.FinishedAt)
 	n.AccountedUntil = append(n.AccountedUntil, s.AccountedUntil)
 	n.Keep = append(n.Keep, keep && b.keep > 0 && s.Due.At.Before(b.now.Add(b.keep)))
-	b.plans[e.ID] = e
-}
-
-// grow makes room for so many runs, so that the columns of a full batch need not grow one by one.
-func (b *batch) grow(runs int) {
-	h, n := &b.history.rows, &b.next
-	grow(runs, &h.Ids, &h.EndpointIds, &h.TenantIds, &h.WorkerIds, &n.EndpointIds)
-	grow(runs, &h.ScheduledFor, &h.ClaimedAt, &h.StartedAt, &h.FinishedAt, &h.NextRunAt, &h.SkippedFrom)
-	grow(runs, &n.PlannedAt, &n.Slot, &n.Anchor, &n.ManualAt, &n.RetryAfter, &n.LastSlot, &n.LastStartedAt, &n.LastFinishedAt, &n.AccountedUntil)
-	grow(runs, &h.Sources, &h.Statuses, &h.Reasons, &h.Errors, &h.NextSources, &h.NextSteps, &n.Source, &n.LastStatus)
-	grow(runs, &h.Tokens, &h.ResponseBytes, &h.Versions, &h.SkippedCounts, &h.BodyDigests)
-	grow(runs, &h.DnsUs, &h.ConnectUs, &h.TlsUs, &h.WaitUs, &h.TransferUs, &h.FailureCounts, &n.FailureCount)
-	grow(runs, &h.Attempts, &h.StatusCodes, &n.Attempt, &n.LastAttempt)
-	grow(runs, &h.Truncated, &n.Keep)
-}
-
-func grow[T any](by int, columns ...*[]T) {
-	for _, column := range columns {
-		*column = slices.Grow(*column, by)
-	}
 }
 
 // write writes schedules and history, in one round trip.
@@ -234,7 +215,7 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 	}
 	for _, row := range rows {
 		if row.ClaimedBy != nil {
-			b.kept = append(b.kept, claimOf(b.plans[row.EndpointID], row))
+			b.kept = append(b.kept, claimOf(b.found[row.EndpointID], row))
 		}
 	}
 	return nil

@@ -106,7 +106,6 @@ func (h *history) tell() {
 	slices.SortFunc(order, func(i, j int) int {
 		return cmp.Or(bytes.Compare(r.TenantIds[i][:], r.TenantIds[j][:]), bytes.Compare(r.Ids[i][:], r.Ids[j][:]))
 	})
-	grow(len(order), &r.NewsRuns, &r.NewsEndpoints)
 	for _, i := range order {
 		n := len(r.NewsTenants) - 1
 		if n < 0 || r.NewsTenants[n] != r.TenantIds[i] || r.NewsLast[n]-r.NewsFirst[n]+1 == newsSize {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -50,22 +49,9 @@ func pipeline(ctx context.Context, to sender, statements ...statement) error {
 			query.Exec(func(tag pgconn.CommandTag) error { return s(replayer{tag: tag}) })
 		}
 	}
-	to.Conn().PgConn().Frontend().Send(room(size))
+	to.Conn().PgConn().Frontend().Send(outboxOf(to.Conn(), size))
 	return to.SendBatch(ctx, batch).Close()
 }
-
-// room is no message. Sent before others, it makes the driver's buffer as large as they are going to need. By itself the buffer, which
-// begins small after every flush, grows by quarters: a batch of runs took five times its size, all of it memory that was new.
-type room int
-
-// Encode implements pgproto3.Message.
-func (r room) Encode(buffer []byte) ([]byte, error) { return slices.Grow(buffer, int(r)), nil }
-
-// Decode implements pgproto3.Message.
-func (room) Decode([]byte) error { return nil }
-
-// Frontend implements pgproto3.FrontendMessage.
-func (room) Frontend() {}
 
 // errRecorded is what a recorder answers in the place of a database.
 var errRecorded = errors.New("the statement is recorded and not sent")

@@ -22,11 +22,10 @@ type revision struct {
 	change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error)
 
 	// What lock read.
-	now       time.Time
-	schedules []*dbsqlc.Schedule
-	rows      []*dbsqlc.Endpoint // none: the tenant has no such endpoint
-	hints     []*dbsqlc.Hint
-	live      []*dbsqlc.LiveRun
+	now  time.Time
+	rows []*dbsqlc.Endpoint // none: the tenant has no such endpoint
+	live []*dbsqlc.LiveRun
+	stored
 
 	changed *endpoints.Endpoint // what the change left; nil before it was made
 }
@@ -128,7 +127,7 @@ func (s *Endpoints) assembleOne(ctx context.Context, tx opened, r *revision) (*e
 		return e, nil
 	}
 	s.db.know(r.rows[0])
-	found, _, err := s.db.assemble(ctx, tx, r.schedules, r.hints)
+	found, _, err := s.db.assemble(ctx, tx, r.stored, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,8 @@ func (s *Sweeps) settle(ctx context.Context, run runs.Run, end func(tx pgx.Tx) (
 			if err := s.settled(ctx, tx, run, why); err != nil {
 				return err
 			}
-			b := &batch{db: s.db, runs: []runs.Run{run}}
+			b := newBatch(s.db, []runs.Run{run})
+			defer b.columns.release()
 			if err := pipeline(ctx, tx, b.reads(ctx, [][16]byte{run.EndpointID})...); err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,29 +16,35 @@ import (
 // holds their rows locked already, by an earlier statement. An endpoint without a schedule (archived) is left out, and one whose stored
 // configuration cannot be used comes with the fault.
 func (db *DB) states(ctx context.Context, tx pgx.Tx, ids [][16]byte) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
-	var rows []*dbsqlc.Schedule
-	var hints []*dbsqlc.Hint
+	var read stored
 	err := pipeline(ctx, tx,
 		func(q dbsqlc.DBTX) (err error) {
-			rows, err = db.q.ScheduleGetMany(ctx, q, ids)
+			read.schedules, err = db.q.ScheduleGetMany(ctx, q, ids)
 			return err
 		},
 		func(q dbsqlc.DBTX) (err error) {
-			hints, err = db.q.HintGetMany(ctx, q, ids)
+			read.hints, err = db.q.HintGetMany(ctx, q, ids)
 			return err
 		})
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the schedules and hints of %d endpoints: %w", len(ids), err)
 	}
-	return db.assemble(ctx, tx, rows, hints)
+	return db.assemble(ctx, tx, read, nil)
 }
 
-// assemble joins schedules and hints with the configurations that they are for.
+// stored is what there is of endpoints beside their configurations.
+type stored struct {
+	schedules []*dbsqlc.Schedule
+	hints     []*dbsqlc.Hint
+}
+
+// assemble joins schedules and hints with the configurations that they are for. The endpoints lie in room where it is large
+// enough.
 func (db *DB) assemble(
-	ctx context.Context, tx dbsqlc.DBTX, schedules []*dbsqlc.Schedule, hints []*dbsqlc.Hint,
+	ctx context.Context, tx dbsqlc.DBTX, read stored, room []endpoints.Endpoint,
 ) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
-	versions := make(map[[16]byte]int64, len(schedules))
-	for _, row := range schedules {
+	versions := make(map[[16]byte]int64, len(read.schedules))
+	for _, row := range read.schedules {
 		versions[row.EndpointID] = row.Version
 	}
 	loaded, err := db.load(ctx, tx, versions)
@@ -47,9 +54,9 @@ func (db *DB) assemble(
 	if err := db.loadCurrent(ctx, tx, versions, loaded); err != nil {
 		return nil, nil, err
 	}
-	found, list := make(map[[16]byte]*endpoints.Endpoint, len(schedules)), make([]endpoints.Endpoint, len(schedules))
-	faults := map[[16]byte]error{}
-	for i, row := range schedules {
+	found, faults := make(map[[16]byte]*endpoints.Endpoint, len(read.schedules)), map[[16]byte]error{}
+	list := slices.Grow(room[:0], len(read.schedules)) // Not to grow again: found has pointers into it.
+	for _, row := range read.schedules {
 		c := loaded[row.EndpointID]
 		if c == nil {
 			return nil, nil, fmt.Errorf("endpoint %s has a schedule and no configuration", endpoints.ID(row.EndpointID))
@@ -57,12 +64,12 @@ func (db *DB) assemble(
 		if c.fault != nil {
 			faults[row.EndpointID] = c.fault
 		}
-		e := &list[i]
-		*e = *c.endpoint
+		list = append(list, *c.endpoint)
+		e := &list[len(list)-1]
 		e.State = stateOf(row)
 		found[row.EndpointID] = e
 	}
-	for _, row := range hints {
+	for _, row := range read.hints {
 		if e := found[row.EndpointID]; e != nil {
 			attachHint(&e.State, row)
 		}

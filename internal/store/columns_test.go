@@ -1,0 +1,48 @@
+package store
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/runs"
+)
+
+// TestColumnsForgetTheirBatch looks at all memory that columns have: nothing of a batch is in it once they were released.
+func TestColumnsForgetTheirBatch(t *testing.T) {
+	t.Parallel()
+	c := takeColumns(2)
+	b := &batch{columns: c}
+	run := runs.Run{ID: runs.ID{1}, EndpointID: [16]byte{2}, Outcome: runs.Outcome{
+		Status: runs.Failed, Error: "no answer", Body: []byte("body"), ContentType: "text/plain", Tail: []byte("tail"),
+	}}
+	for range 3 { // One more than there was room for.
+		c.history.add(run, 7, 1, nil)
+		b.plan(&endpoints.Endpoint{ID: endpoints.ID{2}, State: endpoints.State{LastRun: &endpoints.LastRun{Status: "failed"}}}, false)
+	}
+	c.history.tell()
+	c.ends.RunIds = append(c.ends.RunIds, run.ID)
+	c.endpoints[0].Spec.Name = "probe"
+	c.claimed[run.ID] = time.Unix(1, 0)
+
+	c.release()
+
+	require.Empty(t, c.claimed)
+	columns := reflect.ValueOf(*c)
+	require.Zero(t, columns.FieldByName("endpoints").Len())
+	for i := range cap(c.endpoints) {
+		require.Zero(t, c.endpoints[:cap(c.endpoints)][i])
+	}
+	arrays := 0
+	eachArray(func(array reflect.Value) {
+		arrays++
+		require.Zero(t, array.Len())
+		for whole, i := array.Slice(0, array.Cap()), 0; i < whole.Len(); i++ {
+			require.True(t, whole.Index(i).IsZero(), "element %d of an array of %s", i, array.Type().Elem())
+		}
+	}, &c.ends, &c.next, &c.history.rows, &c.history.bodies)
+	require.Greater(t, arrays, 50)
+}
