@@ -37,8 +37,8 @@ func (b Burst) Run(ctx context.Context) (_ Report, err error) {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, l.close(context.WithoutCancel(ctx))) }()
-	r, err := b.hold(ctx, l, workload{Jobs: b.Endpoints}, func(ctx context.Context) (Measure, error) {
-		return l.burst(ctx, b.Endpoints, b.Workers)
+	r, err := b.hold(ctx, l, workload{Jobs: b.Endpoints}, func(ctx context.Context, fenced int) (Measure, error) {
+		return l.burstBeside(ctx, start{endpoints: b.Endpoints, workers: b.Workers, fenced: fenced}, beside{})
 	})
 	if err != nil {
 		return Report{}, err
@@ -47,9 +47,13 @@ func (b Burst) Run(ctx context.Context) (_ Report, err error) {
 	return r, nil
 }
 
+// own lets an installation of the product do a round: its workers, or where callers is not 0 a fenced pipeline with so many.
+type own func(ctx context.Context, callers int) (Measure, error)
+
 // contenders returns who takes part in a round, and why others do not.
-func (c Contest) contenders(ctx context.Context, l *lab, w workload, rubato func(ctx context.Context) (Measure, error)) ([]contender, []string) {
-	list, notes := []contender{{contenderRubato, rubato}}, []string(nil)
+func (c Contest) contenders(ctx context.Context, l *lab, w workload, product own) ([]contender, []string) {
+	list := []contender{{contenderRubato, func(ctx context.Context) (Measure, error) { return product(ctx, 0) }}}
+	var notes []string
 	if c.Alone {
 		return list, notes
 	}
@@ -60,6 +64,7 @@ func (c Contest) contenders(ctx context.Context, l *lab, w workload, rubato func
 		add(bareClient(c.Callers))
 	}
 	add(idealPipeline(c.Callers))
+	list = append(list, contender{contenderFenced, func(ctx context.Context) (Measure, error) { return product(ctx, c.Callers) }})
 	if r, absent := l.river(ctx, c.Callers); absent == "" {
 		add(r)
 	} else {
@@ -69,8 +74,8 @@ func (c Contest) contenders(ctx context.Context, l *lab, w workload, rubato func
 }
 
 // hold lets every contender have its turn with a workload in every round.
-func (c Contest) hold(ctx context.Context, l *lab, w workload, rubato func(ctx context.Context) (Measure, error)) (Report, error) {
-	list, notes := c.contenders(ctx, l, w, rubato)
+func (c Contest) hold(ctx context.Context, l *lab, w workload, product own) (Report, error) {
+	list, notes := c.contenders(ctx, l, w, product)
 	rounds := map[string][]Measure{}
 	for n := range c.Rounds {
 		for _, who := range list {

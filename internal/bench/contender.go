@@ -11,12 +11,13 @@ import (
 const (
 	contenderBare   = "bareClient"
 	contenderIdeal  = "idealPipeline"
+	contenderFenced = "fencedPipeline"
 	contenderRubato = "rubato"
 	contenderRiver  = "river"
 )
 
 func contenders() []string {
-	return []string{contenderBare, contenderIdeal, contenderRubato, contenderRiver}
+	return []string{contenderBare, contenderIdeal, contenderFenced, contenderRubato, contenderRiver}
 }
 
 // rival is a contender other than Rubato: a process that does a workload from a table of its own.
@@ -40,7 +41,7 @@ func bareClient(callers int) rival {
 func idealPipeline(callers int) rival {
 	return rival{
 		name: contenderIdeal, records: records{"ideal_runs", "planned_at >= $1 AND planned_at < $2"},
-		callers: callers, prepare: time.Second, lead: pipelineAhead + time.Second, fill: fillPipeline,
+		callers: callers, prepare: time.Second, lead: pipelineAhead + time.Second, fill: fillIdeal,
 		start: func(ctx context.Context, l *lab, t task) (*process, error) { return l.start(ctx, roleIdeal, t, nil) },
 	}
 }

@@ -6,8 +6,8 @@
 // control: the sink's clock, the commit timestamps of Postgres, and the accounts of CPU time that the kernel keeps.
 //
 // In the same round, on the same Postgres with the same settings and against the same sink, it lets the contenders do the same
-// work: the bare client (no database at all) and the ideal pipeline (the least that a durable scheduler can do) are ceilings, River
-// is a peer. Rounds are interleaved, and what is reported is the median.
+// work: the bare client (no database at all), the ideal pipeline (the least that a durable scheduler can do) and the fenced one (the same
+// with the statements that Rubato's promises need) are ceilings, River is a peer. Rounds are interleaved, and what is reported is the median.
 //
 // Every process is this same program, started again with the name of a [Role]; one that loses its parent ends by itself.
 package bench

@@ -27,7 +27,7 @@ func (g Gap) Run(ctx context.Context) (_ Report, err error) {
 	s := Steady{Rate: max(1, int(float64(g.Endpoints)/g.Every.Seconds())), For: g.For, Every: g.Every, Workers: 1}
 	g.Alone = true
 	var spreads []Spread
-	r, err := g.hold(ctx, l, s.workload(), func(ctx context.Context) (Measure, error) {
+	r, err := g.hold(ctx, l, s.workload(), func(ctx context.Context, _ int) (Measure, error) {
 		s.seen = func(list arrivals) { spreads = append(spreads, spreadOf(list.gapErrors(groupPlain, g.Every))) }
 		return l.steady(ctx, s)
 	})

@@ -26,14 +26,14 @@ func TestTheIdealPipelineDoesTheWork(t *testing.T) {
 	t.Cleanup(pool.Close)
 	w := workload{Jobs: 1200, Due: time.Now().Add(time.Second).Truncate(time.Millisecond), Span: 300 * time.Millisecond}
 	work := task{workload: w, Database: cluster.URL(), Target: url + "/p/", Callers: 8}
-	require.NoError(t, fillPipeline(t.Context(), &database{name: "test", pool: pool}, work))
+	require.NoError(t, fillIdeal(t.Context(), &database{name: "test", pool: pool}, work))
 	text, err := json.Marshal(work)
 	require.NoError(t, err)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, told := make(chan error, 1), make(chan news, 1)
 	go func() {
-		ended <- pipelineFrom(ctx, text, func(n news) error { told <- n; return nil })
+		ended <- idealFrom(ctx, text, func(n news) error { told <- n; return nil })
 	}()
 	require.Eventually(t, func() bool {
 		var n int

@@ -26,6 +26,7 @@ type installation struct {
 	environ  []string
 	api      *process
 	workers  []*process
+	fenced   bool // they are a fenced pipeline
 }
 
 // install makes a database, prepares it and starts the API server.
@@ -73,6 +74,16 @@ func (in *installation) startWorkers(ctx context.Context, n int) error {
 			return fmt.Errorf("waiting for a worker to claim: %w", err)
 		}
 	}
+	return nil
+}
+
+// startFenced starts a fenced pipeline in the place of workers.
+func (in *installation) startFenced(ctx context.Context, callers int) error {
+	p, err := in.db.lab.start(ctx, roleFenced, task{Callers: callers}, in.environ)
+	if err != nil {
+		return err
+	}
+	in.workers, in.fenced = append(in.workers, p), true
 	return nil
 }
 

@@ -34,6 +34,8 @@ type Report struct {
 type Ceilings struct {
 	BareClient    float64 `json:"bareClientPerSecond,omitempty"`    // requests without any database
 	IdealPipeline float64 `json:"idealPipelinePerSecond,omitempty"` // durable, in batches, and nothing else
+	// FencedPipeline is the ideal one with the statements that the promises need.
+	FencedPipeline float64 `json:"fencedPipelinePerSecond,omitempty"`
 }
 
 // Peers are what others do with the same work.
@@ -50,6 +52,7 @@ func reportOf(rounds map[string][]Measure, machine Machine) Report {
 	r.Measure = r.Contenders[contenderRubato]
 	r.Ceilings.BareClient = r.Contenders[contenderBare].RunsPerSecond
 	r.Ceilings.IdealPipeline = r.Contenders[contenderIdeal].RunsPerSecond
+	r.Ceilings.FencedPipeline = r.Contenders[contenderFenced].RunsPerSecond
 	r.Peers.River = r.Contenders[contenderRiver].RunsPerSecond
 	return r
 }

@@ -19,6 +19,7 @@ const (
 	roleWorker = "worker"
 	roleSink   = "sink"
 	roleIdeal  = "ideal"
+	roleFenced = "fenced"
 	roleBare   = "bare"
 )
 
@@ -62,7 +63,9 @@ func (r Role) play(ctx context.Context, task []byte) error {
 	case roleSink:
 		return serveSink(ctx, r.tell)
 	case roleIdeal:
-		return pipelineFrom(ctx, task, r.tell)
+		return idealFrom(ctx, task, r.tell)
+	case roleFenced:
+		return fencedFrom(ctx, task, r)
 	case roleBare:
 		return bareFrom(ctx, task, r.tell)
 	default:

@@ -14,6 +14,7 @@ type start struct {
 	endpoints int       // one for each of the first due times
 	every     time.Duration
 	workers   int
+	fenced    int                                                           // callers of a fenced pipeline in the place of workers; 0: there is none
 	stretch   int                                                           // how much of the foreseen time there is
 	extra     func(ctx context.Context, in *installation, w workload) error // prepares what happens beside it; nil: nothing does
 }
@@ -37,7 +38,12 @@ func (in *installation) begin(ctx context.Context, s start) error {
 			return err
 		}
 	}
-	if err := in.startWorkers(ctx, s.workers); err != nil {
+	if s.fenced > 0 {
+		err = in.startFenced(ctx, s.fenced)
+	} else {
+		err = in.startWorkers(ctx, s.workers)
+	}
+	if err != nil {
 		return err
 	}
 	return in.warmed(ctx, warm)
@@ -133,7 +139,10 @@ func (in *installation) watch(w workload) watch {
 	if w.Span > 0 { // What goes on evenly has no begin and no end of its own.
 		out.begin, out.until = w.Due, w.end()
 	}
-	if in.db.lab.Profiles != "" {
+	if in.fenced {
+		out.name = contenderFenced
+	}
+	if in.db.lab.Profiles != "" && !in.fenced {
 		out.during = func(ctx context.Context) error { return in.profile(ctx, in.db.name, profileSpan(w)) }
 	}
 	return out

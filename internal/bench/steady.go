@@ -18,6 +18,7 @@ type Steady struct {
 	Every   time.Duration
 	Workers int
 	Find    bool // look for the highest rate whose lag stays below FindLag, from Rate upwards
+	fenced  int  // see start
 
 	beside
 }
@@ -50,7 +51,10 @@ func (s Steady) Run(ctx context.Context) (_ Report, err error) {
 		}
 		s.Rate = max(1, found.HighestRate)
 	}
-	r, err := s.hold(ctx, l, s.workload(), func(ctx context.Context) (Measure, error) { return l.steady(ctx, s) })
+	r, err := s.hold(ctx, l, s.workload(), func(ctx context.Context, fenced int) (Measure, error) {
+		s.fenced = fenced
+		return l.steady(ctx, s)
+	})
 	if err != nil {
 		return Report{}, err
 	}
@@ -79,7 +83,9 @@ func (l *lab) steady(ctx context.Context, s Steady) (Measure, error) {
 		}
 		defer func() { err = errors.Join(err, in.close(ctx)) }()
 		w := s.workload()
-		if err := in.begin(ctx, start{work: &w, endpoints: s.endpoints(), every: s.Every, workers: s.Workers, stretch: stretch, extra: s.extra}); err != nil {
+		if err := in.begin(ctx, start{
+			work: &w, endpoints: s.endpoints(), every: s.Every, workers: s.Workers, fenced: s.fenced, stretch: stretch, extra: s.extra,
+		}); err != nil {
 			return Measure{}, err
 		}
 		watched := in.watch(w)

@@ -51,9 +51,8 @@ func grow(by int, params ...any) {
 // eachArray visits the arrays among the parameters of statements.
 func eachArray(visit func(array reflect.Value), params ...any) {
 	for _, p := range params {
-		fields := reflect.ValueOf(p).Elem()
-		for i := range fields.NumField() {
-			if field := fields.Field(i); field.Kind() == reflect.Slice {
+		for _, field := range reflect.ValueOf(p).Elem().Fields() {
+			if field.Kind() == reflect.Slice {
 				visit(field)
 			}
 		}

@@ -24,7 +24,7 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 	finish := func() error {
 		return s.db.hotTx(ctx, func(tx pgx.Tx) error {
 			b := newBatch(s.db, f.Runs)
-			defer b.columns.release()
+			defer b.release()
 			b.worker, b.keep, b.lockTTL = f.Worker, f.Keep, f.LockTTL
 			gone, err := s.end(ctx, tx, b)
 			if err != nil {

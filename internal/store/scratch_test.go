@@ -1,13 +1,13 @@
 package store
 
 import (
+	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"rubato/internal/store/dbsqlc"
 )
@@ -16,11 +16,11 @@ import (
 // keeps, and longer ones. Each comes back as it was sent.
 func TestPipelinesDoNotMix(t *testing.T) {
 	t.Parallel()
-	var senders sync.WaitGroup
+	var senders errgroup.Group
 	for n, conn := range []*pgx.Conn{prepared(t), prepared(t)} {
 		tx, err := conn.Begin(t.Context())
 		require.NoError(t, err)
-		senders.Go(func() {
+		senders.Go(func() error {
 			for round, size := range []int{1, 100 << 10, 1, 200, 600 << 10, 300 << 10, 10, 500 << 10} {
 				var sent, came [3]string
 				var list []statement
@@ -30,13 +30,17 @@ func TestPipelinesDoNotMix(t *testing.T) {
 						return q.QueryRow(t.Context(), "SELECT ($1::text[])[1]", []string{sent[i]}).Scan(&came[i])
 					})
 				}
-				if assert.NoError(t, pipeline(t.Context(), tx, list...)) {
-					assert.True(t, sent == came, "round %d", round)
+				if err := pipeline(t.Context(), tx, list...); err != nil {
+					return err
+				}
+				if sent != came {
+					return fmt.Errorf("what connection %d sent in round %d came back as something else", n, round)
 				}
 			}
+			return nil
 		})
 	}
-	senders.Wait()
+	require.NoError(t, senders.Wait())
 }
 
 func TestAConnectionKeepsNoLongBuffer(t *testing.T) {

@@ -81,7 +81,7 @@ func (s *Sweeps) settle(ctx context.Context, run runs.Run, end func(tx pgx.Tx) (
 				return err
 			}
 			b := newBatch(s.db, []runs.Run{run})
-			defer b.columns.release()
+			defer b.release()
 			if err := pipeline(ctx, tx, b.reads(ctx, [][16]byte{run.EndpointID})...); err != nil {
 				return err
 			}

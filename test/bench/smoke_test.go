@@ -122,11 +122,12 @@ func TestABurstIsWhole(t *testing.T) {
 
 	require.Equal(t, "burst", r.Command)
 	requireWhole(t, r.measure, endpoints)
-	for _, name := range []string{"bareClient", "idealPipeline", "rubato"} {
+	for _, name := range []string{"bareClient", "idealPipeline", "fencedPipeline", "rubato"} {
 		requireWhole(t, r.Contenders[name], endpoints)
 	}
 	require.Equal(t, r.Contenders["bareClient"].RunsPerSecond, r.Ceilings["bareClientPerSecond"])
 	require.Equal(t, r.Contenders["idealPipeline"].RunsPerSecond, r.Ceilings["idealPipelinePerSecond"])
+	require.Equal(t, r.Contenders["fencedPipeline"].RunsPerSecond, r.Ceilings["fencedPipelinePerSecond"])
 	require.Positive(t, r.CPU["worker"]+r.CPU["postgres"])
 	require.Positive(t, r.PeakMemoryMiB)
 	require.NotEmpty(t, r.Machine["postgres"])
