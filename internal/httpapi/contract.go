@@ -28,8 +28,9 @@ type operation struct {
 	required bool // the body must be there
 	types    []string
 	query    map[string]*openapi3.Parameter
-	headers  []string // that are parameters
-	lines    bool     // the body is lines, which the handler reads
+	headers  []string         // that are parameters
+	lines    bool             // the body is lines, which the handler reads
+	item     *openapi3.Schema // of what it lists; nil: it answers with no list
 }
 
 // rules is the contract as it is enforced.
@@ -92,7 +93,14 @@ func newOperation(doc *openapi3.T, described *openapi3.Operation) *operation {
 	for _, response := range described.Responses.Map() {
 		for media, content := range response.Value.Content {
 			op.streams = op.streams || isStream(media)
-			op.secret = op.secret || content.Schema != nil && content.Schema.Value.Properties["secret"] != nil
+			if content.Schema == nil {
+				continue
+			}
+			members := content.Schema.Value.Properties
+			op.secret = op.secret || members["secret"] != nil
+			if items := members["items"]; items != nil {
+				op.item = items.Value.Items.Value
+			}
 		}
 	}
 	return op

@@ -10,6 +10,7 @@ import (
 
 const (
 	defaultLimit = 50
+	codeCursor   = "invalid_cursor"
 	digestSize   = 8 // enough to notice a cursor that was taken to another list; it protects nothing
 )
 
@@ -45,9 +46,12 @@ func resume(given *string, digest [digestSize]byte) (last [16]byte, err error) {
 	if given == nil {
 		return last, nil
 	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(*given)
-	if err != nil || len(raw) != len(last)+digestSize {
-		return last, invalidCursor("is not a cursor; use the nextCursor of the page before")
+	raw, err := decodeCursor(*given)
+	if err != nil {
+		return last, err
+	}
+	if len(raw) != len(last)+digestSize {
+		return last, noCursor()
 	}
 	if [digestSize]byte(raw[len(last):]) != digest {
 		return last, invalidCursor("belongs to a list with other filters; keep the filters or start again without a cursor")
@@ -55,9 +59,22 @@ func resume(given *string, digest [digestSize]byte) (last [16]byte, err error) {
 	return [16]byte(raw[:len(last)]), nil
 }
 
+// decodeCursor returns what a cursor of any list says.
+func decodeCursor(given string) ([]byte, error) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(given)
+	if err != nil || len(raw) <= digestSize {
+		return nil, noCursor()
+	}
+	return raw, nil
+}
+
+func noCursor() error {
+	return invalidCursor("is not a cursor; use the nextCursor of the page before")
+}
+
 func invalidCursor(message string) error {
 	return &errs.Error{
-		Code: errs.Malformed, Reason: "invalid_cursor", Message: "the cursor " + message,
-		Fields: []errs.Field{{Field: "cursor", Code: "invalid_cursor", Message: message}},
+		Code: errs.Malformed, Reason: codeCursor, Message: "the cursor " + message,
+		Fields: []errs.Field{{Field: "cursor", Code: codeCursor, Message: message}},
 	}
 }

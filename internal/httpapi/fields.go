@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -16,16 +17,23 @@ func fieldsOf(given *string, schema *openapi3.Schema) ([]string, error) {
 	if given == nil {
 		return nil, nil
 	}
-	var fields []string
+	var fields, unknown []string
 	for name := range strings.SplitSeq(*given, ",") {
 		name = strings.TrimSpace(name)
 		if _, known := schema.Properties[name]; !known {
-			return nil, badParameter("fields", "invalid_value", fmt.Sprintf("%q is no field; choose among %s",
-				join("", name), strings.Join(slices.Sorted(maps.Keys(schema.Properties)), ", ")))
+			unknown = append(unknown, strconv.Quote(join("", name)))
 		}
 		if !slices.Contains(fields, name) {
 			fields = append(fields, name)
 		}
+	}
+	if len(unknown) > 0 {
+		are := " is no field"
+		if len(unknown) > 1 {
+			are = " are no fields"
+		}
+		return nil, badParameter("fields", "invalid_value",
+			strings.Join(unknown, ", ")+are+"; choose among "+strings.Join(slices.Sorted(maps.Keys(schema.Properties)), ", "))
 	}
 	return fields, nil
 }

@@ -136,6 +136,11 @@ func TestQueryParameters(t *testing.T) {
 		"/v1/runs?endpointId=5":                                      {"endpointId invalid_id"},
 		"/v1/runs?cursor=abc":                                        {"cursor invalid_cursor"},
 		"/healthz?x=1":                                               {"x unknown_parameter"},
+		"/v1/endpoints?fields=id,nom&cursor=abc&label=team&limit=0":  {"cursor invalid_cursor", "fields invalid_value", "label invalid_value", "limit out_of_range"},
+		"/v1/endpoints?label=a:1&label=a:2&limit=0":                  {"label invalid_value", "limit out_of_range"},
+		"/v1/runs?fields=nom&endpointId=5&cursor=%25":                {"cursor invalid_cursor", "endpointId invalid_id", "fields invalid_value"},
+		"/v1/endpoints/" + id + "/runs?fields=nom&status=done":       {"fields invalid_value", "status invalid_value"},
+		"/v1/secrets?cursor=abc&limit=0":                             {"cursor invalid_cursor", "limit out_of_range"},
 	} {
 		a := s.call("GET", path, "")
 		require.Equal(t, http.StatusBadRequest, a.status, "%s: %s", path, a.body)

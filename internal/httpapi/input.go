@@ -126,6 +126,9 @@ func malformedFields(fields []errs.Field) error {
 	if len(fields) == 0 {
 		return nil
 	}
+	if only := fields[0]; len(fields) == 1 && only.Code == codeCursor {
+		return invalidCursor(only.Message)
+	}
 	return &errs.Error{
 		Code: errs.Malformed, Reason: "malformed_fields", Message: "the request cannot be read; see errors", Fields: fields,
 	}

@@ -105,27 +105,37 @@ func (op *operation) parameter(name string, values []string) []errs.Field {
 	for _, v := range values {
 		code, message := wrongValue(schema, v)
 		if code == "" {
-			code, message = wrongForm(name, v)
+			code, message = op.wrongForm(name, v)
 		}
 		if code != "" {
+			complain(code, message)
+		}
+	}
+	if len(bad) == 0 && len(values) > 1 { // Each by itself is right.
+		if code, message := op.wrongForm(name, values...); code != "" {
 			complain(code, message)
 		}
 	}
 	return bad
 }
 
-// wrongForm returns why a value cannot be read that its schema allows: what an id or a label looks like is not told there.
-func wrongForm(name, value string) (code, message string) {
+// wrongForm returns why values cannot be read that their schema allows: what an id, a label or a cursor looks like is not told there. Only of
+// labels there may be several.
+func (op *operation) wrongForm(name string, values ...string) (code, message string) {
 	var err error
 	switch name {
 	case "endpointId":
-		_, err = endpointNamed(&value)
+		_, err = endpointNamed(&values[0])
 	case "actor":
-		_, err = keyIDOf(name, value)
+		_, err = keyIDOf(name, values[0])
 	case "label":
-		_, err = labelsOf(&[]string{value})
+		_, err = labelsOf(&values)
 	case "types":
-		_, err = typesOf(value)
+		_, err = typesOf(values[0])
+	case "fields":
+		_, err = fieldsOf(&values[0], op.item)
+	case "cursor":
+		_, err = decodeCursor(values[0])
 	}
 	if bad := errs.FieldsOf(err); len(bad) > 0 {
 		return bad[0].Code, bad[0].Message

@@ -90,9 +90,12 @@ func resumeName(given *string, digest [digestSize]byte) (last string, err error)
 	if given == nil {
 		return "", nil
 	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(*given)
-	if err != nil || len(raw) < digestSize || !secrets.ValidName(string(raw[digestSize:])) {
-		return "", invalidCursor("is not a cursor; use the nextCursor of the page before")
+	raw, err := decodeCursor(*given)
+	if err != nil {
+		return "", err
+	}
+	if !secrets.ValidName(string(raw[digestSize:])) {
+		return "", noCursor()
 	}
 	if [digestSize]byte(raw) != digest {
 		return "", invalidCursor("belongs to another list; start again without a cursor")
