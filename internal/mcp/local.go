@@ -7,17 +7,15 @@ import (
 	"rubato/internal/inprocess"
 )
 
-// local is the API in this process, asked in the name of a caller.
-type local struct {
-	handler http.Handler
-	caller  caller
-}
+// local is the API in this process, asked in the name of the caller that the context of a request tells.
+type local struct{ handler http.Handler }
 
 // Do implements [Doer].
 func (l local) Do(r *http.Request) (*http.Response, error) {
-	r.Host, r.RequestURI, r.RemoteAddr = "localhost", r.URL.RequestURI(), l.caller.remote
+	asked := callerOf(r.Context())
+	r.Host, r.RequestURI, r.RemoteAddr = "localhost", r.URL.RequestURI(), asked.remote
 	for _, name := range []string{"Authorization", "X-Forwarded-For", "Forwarded", "Traceparent", "User-Agent"} {
-		if values := l.caller.header.Values(name); len(values) > 0 {
+		if values := asked.header.Values(name); len(values) > 0 {
 			r.Header[name] = values
 		}
 	}

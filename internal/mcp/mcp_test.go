@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"rubato/internal/auth"
 	"rubato/internal/devpg/devpgtest"
@@ -179,6 +181,41 @@ func TestWhatIsOfferedFollowsFromTheKey(t *testing.T) {
 	}
 	_, err := careful.CallTool(t.Context(), &sdk.CallToolParams{Name: "create_endpoint", Arguments: map[string]any{"body": map[string]any{}}})
 	require.ErrorContains(t, err, "create_endpoint")
+}
+
+// TestAgentsActInTheirOwnNames has two agents of the same scope, who are offered the same tools, change something at the same time.
+func TestAgentsActInTheirOwnNames(t *testing.T) {
+	t.Parallel()
+	url := serve(t) + mcp.Path
+	admin := connect(t, url, adminKey)
+	made, failed := call(t, admin, "create_key", map[string]any{"body": map[string]any{"name": "other", "scopes": []string{"write"}}})
+	require.False(t, failed, made)
+
+	var group errgroup.Group
+	for name, key := range map[string]string{"write": writeKey, "other": made["secret"].(string)} {
+		agent := connect(t, url, key)
+		for range 10 {
+			group.Go(func() error {
+				answer, err := agent.CallTool(t.Context(), &sdk.CallToolParams{Name: "create_endpoint", Arguments: map[string]any{"body": map[string]any{
+					"name": "of " + name, "url": "https://shop.example.com/health", "baselineIntervalMs": 60000,
+				}}})
+				if err == nil && answer.IsError {
+					err = fmt.Errorf("creating an endpoint: %v", answer.Content[0])
+				}
+				return err
+			})
+		}
+	}
+	require.NoError(t, group.Wait())
+
+	changes, failed := call(t, admin, "list_audit", map[string]any{"kind": "endpoint", "limit": 100})
+	require.False(t, failed, changes)
+	items := changes["items"].([]any)
+	require.Len(t, items, 20)
+	for _, item := range items {
+		entry := item.(map[string]any)
+		require.Equal(t, "of "+entry["actor"].(map[string]any)["name"].(string), entry["after"].(map[string]any)["name"])
+	}
 }
 
 func TestArgumentsThatMakeNoSenseAreRefused(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -51,13 +52,37 @@ func Handler(c Config) http.Handler {
 		Stateless: true, JSONResponse: true, Logger: slog.New(slog.DiscardHandler), MaxRequestBodyBytes: maxRequest,
 		PropagateRequestCancellation: true,
 	}
+	offers := offersOf(c)
 	return &gate{config: c, next: sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
-		asked, _ := r.Context().Value(callerKey{}).(caller)
-		return newServer(c.Version, local{handler: c.API, caller: asked}, func(t tool) bool {
-			return asked.principal.May(t.scope) && (t.described.Annotations.ReadOnlyHint || r.URL.Path != ReadOnlyPath)
-		})
+		return offers[offer{callerOf(r.Context()).scope(), r.URL.Path == ReadOnlyPath}]()
 	}, options)}
 }
+
+// offer is what decides which tools somebody is offered.
+type offer struct {
+	scope    auth.Scope // the widest of the key; empty: it has none
+	readOnly bool
+}
+
+// offersOf returns the server of each offer, made when it is first asked for: to describe all tools takes longer than most calls of one. A server
+// knows no agent; in whose name a call is made, its context tells.
+func offersOf(c Config) map[offer]func() *sdk.Server {
+	offers := map[offer]func() *sdk.Server{}
+	for _, scope := range append(scopes(), "") {
+		for _, readOnly := range []bool{false, true} {
+			offers[offer{scope, readOnly}] = sync.OnceValue(func() *sdk.Server {
+				anybody := auth.Principal{Scopes: []auth.Scope{scope}}
+				return newServer(c.Version, local{c.API}, func(t tool) bool {
+					return anybody.May(t.scope) && (t.described.Annotations.ReadOnlyHint || !readOnly)
+				})
+			})
+		}
+	}
+	return offers
+}
+
+// scopes returns the scopes that a key may have, the widest first.
+func scopes() []auth.Scope { return []auth.Scope{auth.Admin, auth.Write, auth.Read} }
 
 // newServer returns a server that offers some of the tools, and all resources.
 func newServer(version string, api Doer, offered func(tool) bool) *sdk.Server {
@@ -82,7 +107,23 @@ type caller struct {
 	remote    string
 }
 
+// scope returns the widest scope of a caller, empty where he has none.
+func (c caller) scope() auth.Scope {
+	for _, scope := range scopes() {
+		if c.principal.May(scope) {
+			return scope
+		}
+	}
+	return ""
+}
+
 type callerKey struct{}
+
+// callerOf returns in whose name a request is answered.
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller) // The gate lets nobody else in.
+	return c
+}
 
 // gate lets nobody in without a key, and no page of another origin.
 type gate struct {
