@@ -5,6 +5,8 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
+
+	"rubato/api"
 )
 
 // What may be anything says so by a list of types: what reads the contract, such as its page, takes a schema without one for a mistake.
@@ -33,4 +35,12 @@ func TestEverySchemaHasAType(t *testing.T) {
 		}
 	}
 	require.Greater(t, seen, 500)
+}
+
+// Servers leave the examples out when they check the contract at their start.
+func TestTheContractAndItsExamplesAreValid(t *testing.T) {
+	t.Parallel()
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI()))
+	require.NoError(t, err)
+	require.NoError(t, doc.Validate(t.Context()))
 }
