@@ -65,7 +65,8 @@ type Upsert struct {
 	ID  ID     // zero: not named by ID
 	Key string // empty: not named by key
 	// Want returns what the endpoint is to be. stored is what is there, nil where there is nothing. It may be called several times,
-	// also under the endpoint's lock, so it depends on stored alone. Its error fails this one alone.
+	// also under the endpoint's lock, so it depends on stored alone. Its error fails this one alone; the spec beside it is what could be
+	// read of what is asked for.
 	Want func(stored *Endpoint) (Spec, error)
 }
 
@@ -115,13 +116,12 @@ func (b *Bulk) Upsert(ctx context.Context, by Actor, list []Upsert, mode Mode) (
 		if err != nil {
 			return out, err
 		}
-		if mode.DryRun {
-			err = s.checkSecrets(ctx)
-			s.note()
-		} else {
-			err = s.write(ctx)
+		if err := s.checkSecrets(ctx); err != nil {
+			return out, err
 		}
-		if err != nil {
+		if mode.DryRun {
+			s.note()
+		} else if err := s.write(ctx); err != nil {
 			return out, err
 		}
 		pending = append(s.again(pending[:n]), pending[n:]...)
@@ -141,7 +141,7 @@ type step struct {
 	changes []int
 	found   map[int]*Endpoint // what an upsert replaces
 
-	references map[int][]Reference // to secrets, of what a dry run would write
+	references map[int][]Reference // to secrets, of what is wrong, and of what a dry run would write
 	keys       map[int]string      // of what a dry run would write
 }
 
@@ -224,6 +224,7 @@ func (s *step) decide(i int, now time.Time) {
 	switch {
 	case err != nil:
 		*out = Outcome{Done: Failed, Endpoint: stored, Err: err, tries: out.tries}
+		s.refer(i, spec)
 	case stored == nil:
 		out.Endpoint = &Endpoint{ID: NewID(), TenantID: s.by.TenantID, Version: 1, CreatedAt: now, UpdatedAt: now, Spec: spec}
 		s.creates = append(s.creates, i)
@@ -240,11 +241,11 @@ func (s *step) decide(i int, now time.Time) {
 	}
 }
 
-// want returns the valid spec that an upsert asks for.
+// want returns the spec that an upsert asks for, with an error where it is not valid.
 func (s *step) want(i int, stored *Endpoint) (Spec, error) {
 	spec, err := s.list[i].Want(stored)
 	if err != nil {
-		return Spec{}, err
+		return spec, err
 	}
 	spec = spec.Normalize()
 	var id ID

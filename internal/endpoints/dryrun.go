@@ -1,11 +1,6 @@
 package endpoints
 
-import (
-	"context"
-	"maps"
-	"slices"
-	"time"
-)
+import "time"
 
 // Foresight is what dry runs would have left of keys: who has another one by now, and which ones new endpoints took. Nothing of a nil one
 // is known. It is for one caller at a time.
@@ -85,25 +80,5 @@ func (s *step) foresee(i int, spec Spec, now time.Time) {
 	would := *out.Endpoint
 	would.Spec, would.Cron = spec, nil
 	out.Warnings = would.Warnings(now)
-	if list := spec.References(); len(list) > 0 {
-		s.references[i] = list
-	}
-}
-
-// checkSecrets fails those of a dry run that refer to secrets which do not exist, as the store would.
-func (s *step) checkSecrets(ctx context.Context) error {
-	names := secretsOf(slices.Concat(slices.Collect(maps.Values(s.references))...))
-	if len(names) == 0 {
-		return nil
-	}
-	known, err := s.bulk.store.KnownSecrets(ctx, s.by.TenantID, names)
-	if err != nil {
-		return err
-	}
-	for i, list := range s.references {
-		if err := UnknownSecrets(list, known); err != nil {
-			s.refuse(i, err)
-		}
-	}
-	return nil
+	s.refer(i, spec)
 }

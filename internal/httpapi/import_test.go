@@ -32,6 +32,9 @@ func TestImportCreatesReplacesAndFailsLineByLine(t *testing.T) {
 		strings.Repeat("x", 600<<10),
 		`{"name":"keyless","url":"https://a.example/","baselineCron":"0 9 * * *"}`,
 		`{"id":"","name":"x","url":"https://a.example/","baselineIntervalMs":60000}`,
+		`{"name":"","url":"https://a.example/","baselineIntervalMs":60000,"headers":{"X":"{{secret \"none\"}}"}}`,
+		`{"zz":1,"name":"x","url":"https://a.example/","baselineIntervalMs":60000,"headers":{"X":"{{secret \"none\"}}"}}`,
+		`{"name":"x","url":"https://a.example/","baselineIntervalMs":60000,"headers":{"X":"{{secret \"none\"}}"}}`,
 	}, "\n"))
 
 	status := func(r result) string {
@@ -59,9 +62,12 @@ func TestImportCreatesReplacesAndFailsLineByLine(t *testing.T) {
 		"9 failed line_too_long",
 		"10 created ",
 		"11 failed malformed_fields id:invalid_id",
+		"12 failed invalid_fields name:required headers.X:secret_unknown",
+		"13 failed malformed_fields zz:unknown_field headers.X:secret_unknown",
+		"14 failed invalid_fields headers.X:secret_unknown",
 	}, all)
 	sum := got.summary.Summary
-	require.Equal(t, []int{10, 2, 1, 1, 0, 6, 12}, []int{sum.Lines, sum.Created, sum.Updated, sum.Unchanged, sum.Valid, sum.Failed, sum.NextLine})
+	require.Equal(t, []int{13, 2, 1, 1, 0, 9, 15}, []int{sum.Lines, sum.Created, sum.Updated, sum.Unchanged, sum.Valid, sum.Failed, sum.NextLine})
 	require.True(t, sum.Complete)
 	require.Nil(t, got.summary.Error)
 	list := s.call(t, "GET", "/v1/endpoints?fields=name,key", "").is(http.StatusOK)

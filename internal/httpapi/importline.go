@@ -37,9 +37,8 @@ func (s *Server) importLine(text []byte) endpoints.Upsert {
 	}
 	spec := specOf(document)
 	if in.bad() {
-		u = unusable(in.refuse(s.endpoints.Check(spec)))
-		u.Key = ""
-		return u
+		err := in.refuse(s.endpoints.Check(spec))
+		return endpoints.Upsert{Want: func(*endpoints.Endpoint) (endpoints.Spec, error) { return spec, err }}
 	}
 	u.Key = spec.Key
 	u.Want = func(stored *endpoints.Endpoint) (endpoints.Spec, error) { return s.unmasked(spec, stored) }

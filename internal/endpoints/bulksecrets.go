@@ -1,0 +1,52 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"rubato/internal/errs"
+)
+
+// refer notes the references of an upsert, to be looked up with those of the others.
+func (s *step) refer(i int, spec Spec) {
+	if list := spec.References(); len(list) > 0 {
+		s.references[i] = list
+	}
+}
+
+// checkSecrets fails the upserts whose noted references lead to secrets that do not exist, as the store would, and names these beside
+// whatever else is wrong.
+func (s *step) checkSecrets(ctx context.Context) error {
+	names := secretsOf(slices.Concat(slices.Collect(maps.Values(s.references))...))
+	if len(names) == 0 {
+		return nil
+	}
+	known, err := s.bulk.store.KnownSecrets(ctx, s.by.TenantID, names)
+	if err != nil {
+		return err
+	}
+	for i, list := range s.references {
+		unknown := UnknownSecrets(list, known)
+		switch out := &s.out[i]; {
+		case unknown == nil:
+		case out.Err == nil:
+			s.refuse(i, unknown)
+		default:
+			out.Err = alsoNaming(out.Err, errs.FieldsOf(unknown))
+		}
+	}
+	return nil
+}
+
+// alsoNaming returns an error about bad fields that names more of them; any other as it is.
+func alsoNaming(err error, more []errs.Field) error {
+	e, ok := errors.AsType[*errs.Error](err)
+	if !ok || len(e.Fields) == 0 {
+		return err
+	}
+	all := *e
+	all.Fields = slices.Concat(e.Fields, more)
+	return &all
+}
