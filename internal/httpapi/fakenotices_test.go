@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"rubato/internal/auditlog"
@@ -72,6 +73,14 @@ func (s told) PutRule(_ context.Context, _ auditlog.Actor, name string, spec not
 		stored = 0
 	}
 	return r, stored == 0, errors.Join(only.Check("notice rule", notices.CodeTaken, stored), s.wrote())
+}
+
+// Unknown knows every secret but the one that is called none.
+func (s told) Unknown(_ context.Context, _ [16]byte, spec notices.Spec) (bad []errs.Field, err error) {
+	if slices.Contains(spec.Channel.Secrets(), "none") {
+		bad = append(bad, errs.Field{Field: "channel", Code: "secret_unknown", Message: "none"})
+	}
+	return bad, s.m.err
 }
 
 func (s told) GetRule(_ context.Context, tenant [16]byte, name string) (notices.Rule, error) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"rubato/internal/endpoints"
@@ -17,7 +18,7 @@ func (s *Server) PutNoticeRule(ctx context.Context, r api.PutNoticeRuleRequestOb
 	in, by := inputOf(ctx), actorOf(ctx)
 	spec, unread := noticeSpecOf(*r.Body)
 	if checked := joined(s.notices.CheckRule(by, r.Name, spec), unread); in.bad() || checked != nil {
-		return nil, in.refuse(checked)
+		return nil, s.refuseRule(ctx, in, spec, checked)
 	}
 	stored, created, err := s.notices.PutRule(ctx, by, r.Name, spec, conditionOn(r.Params.IfMatch, r.Params.IfNoneMatch))
 	if err != nil {
@@ -32,6 +33,18 @@ func (s *Server) PutNoticeRule(ctx context.Context, r api.PutNoticeRuleRequestOb
 	return api.PutNoticeRule200JSONResponse{
 		Body: noticeRuleAnswer(stored), Headers: api.PutNoticeRule200ResponseHeaders{ETag: etag(stored.Version)},
 	}, nil
+}
+
+// refuseRule returns the error that names every bad field of a rule, of which err holds those that need no database.
+func (s *Server) refuseRule(ctx context.Context, in *input, spec notices.Spec, err error) error {
+	if err != nil && errs.CodeOf(err) != errs.Invalid {
+		return err
+	}
+	unknown, fault := s.notices.Unknown(ctx, principalOf(ctx).TenantID, spec)
+	if fault != nil {
+		return fault
+	}
+	return in.refuse(errs.InvalidFields(slices.Concat(errs.FieldsOf(err), unknown)))
 }
 
 // joined adds a complaint of our own to those of the domain.

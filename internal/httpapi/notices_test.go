@@ -58,6 +58,14 @@ func TestEveryBadFieldOfANoticeRuleIsNamed(t *testing.T) {
 			"/v1/notice-rules/x", `{"event":"lost","channel":{"kind":"webhook","url":"https://a.example/","tokenSecret":""}}`, 422,
 			map[string]string{"channel.tokenSecret": "name_invalid"},
 		},
+		"UnknownSecret": {
+			"/v1/notice-rules/x", `{"event":"lost","remindMs":5,"channel":{"kind":"slack","urlSecret":"none"}}`, 422,
+			map[string]string{"remindMs": "out_of_range", "channel": "secret_unknown"},
+		},
+		"UnknownSecretBesideWhatCannotBeRead": {
+			"/v1/notice-rules/x", `{"event":"lost","more":1,"channel":{"kind":"slack","urlSecret":"none"}}`, 400,
+			map[string]string{"more": "unknown_field", "channel": "secret_unknown"},
+		},
 		"Window": {
 			"/v1/maintenance-windows/x", `{"startsAt":"2026-01-02T00:00:00Z","endsAt":"2026-01-01T00:00:00Z","endpointId":"x"}`, 422,
 			map[string]string{"endsAt": "window_order", "endpointId": "invalid_id"},

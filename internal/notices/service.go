@@ -5,6 +5,7 @@ import (
 
 	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
+	"rubato/internal/errs"
 )
 
 // CodeTaken is the code of what refuses a rule or a window that was to be a new one.
@@ -17,6 +18,8 @@ type Rules interface {
 	// goes elsewhere from a receiver that keeps them: such a one is told, any other hears nothing. What goes on is told elsewhere then. One more
 	// than [MaxRules], an endpoint or a secret that the tenant does not have is refused; so is a rule where only is not met.
 	PutRule(ctx context.Context, by auditlog.Actor, name string, s Spec, only endpoints.Condition) (stored Rule, created bool, err error)
+	// Unknown returns the fields of a rule that name what the tenant does not have: an endpoint or secrets. PutRule refuses it for them.
+	Unknown(ctx context.Context, tenant [16]byte, s Spec) ([]errs.Field, error)
 	// GetRule returns a rule.
 	GetRule(ctx context.Context, tenant [16]byte, name string) (Rule, error)
 	// ListRules returns the rules that a filter selects, by name.

@@ -70,15 +70,30 @@ func (s *Notices) admit(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec no
 			return errs.New(errs.Conflict, "too_many_rules", fmt.Sprintf("there are %d notice rules already, which is the most; delete one first", count))
 		}
 	}
+	unknown, err := s.unknown(ctx, tx, tenant, spec)
+	if err != nil {
+		return err
+	}
+	return errs.InvalidFields(unknown)
+}
+
+// Unknown implements notices.Rules.
+func (s *Notices) Unknown(ctx context.Context, tenant [16]byte, spec notices.Spec) (bad []errs.Field, err error) {
+	err = s.db.tx(ctx, func(tx pgx.Tx) (err error) {
+		bad, err = s.unknown(ctx, tx, tenant, spec)
+		return err
+	})
+	return bad, err
+}
+
+// unknown complains of what a rule names that the tenant does not have.
+func (s *Notices) unknown(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec notices.Spec) ([]errs.Field, error) {
 	bad, err := s.unknownEndpoint(ctx, tx, tenant, spec.Scope)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	unknown, err := s.unknownSecrets(ctx, tx, tenant, spec.Channel)
-	if err != nil {
-		return err
-	}
-	return errs.InvalidFields(append(bad, unknown...))
+	secrets, err := s.unknownSecrets(ctx, tx, tenant, spec.Channel)
+	return append(bad, secrets...), err
 }
 
 // unknownEndpoint complains of a scope that names an endpoint which the tenant does not have in service.

@@ -537,11 +537,15 @@ func TestARuleNamesOnlyWhatTheTenantHas(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	keeper := store.NewNotices(b.db)
-	_, _, err := keeper.PutRule(t.Context(), tenant, "x", rule(func(s *notices.Spec) {
+	spec := rule(func(s *notices.Spec) {
 		s.Scope.EndpointID = endpoints.ID{1}
 		s.Channel = notices.Channel{Kind: notices.Slack, URLSecret: "slack-url"}
-	}), endpoints.Condition{})
+	})
+	_, _, err := keeper.PutRule(t.Context(), tenant, "x", spec, endpoints.Condition{})
 	fields := errs.FieldsOf(err)
+	unknown, err := keeper.Unknown(t.Context(), tenant.TenantID, spec)
+	require.NoError(t, err)
+	require.Equal(t, fields, unknown)
 	require.Len(t, fields, 2)
 	require.Equal(t, "endpoint_unknown", fields[0].Code)
 	require.Equal(t, "secret_unknown", fields[1].Code)
