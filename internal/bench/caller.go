@@ -16,12 +16,12 @@ type job struct {
 	url string
 	due time.Time
 
-	*fence // of the fenced pipeline
+	*holding // of the fenced pipeline
 }
 
 // runID is what a target knows the run of a job by.
 func (j job) runID() string {
-	if j.fence != nil {
+	if j.holding != nil {
 		return j.run.RunID.String()
 	}
 	return "job-" + strconv.Itoa(j.n)

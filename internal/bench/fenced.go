@@ -23,8 +23,8 @@ type fenced struct {
 	lockTTL    time.Duration
 }
 
-// fence is what a job of this ledger goes by.
-type fence struct {
+// holding is what a job of this ledger goes by.
+type holding struct {
 	claim  claims.Claim
 	target *dispatch.Target
 	run    dispatch.Started
@@ -70,7 +70,7 @@ func (l fenced) claim(ctx context.Context) ([]job, error) {
 	batch := make([]job, len(list))
 	for i, c := range list {
 		target := targets[c.EndpointID]
-		batch[i] = job{url: target.URL, due: c.PlannedAt, fence: &fence{claim: c, target: target}}
+		batch[i] = job{url: target.URL, due: c.PlannedAt, holding: &holding{claim: c, target: target}}
 	}
 	return batch, nil
 }
