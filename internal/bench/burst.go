@@ -108,7 +108,7 @@ func (l *lab) burst(ctx context.Context, n, workers int) (Measure, error) {
 
 // burstBeside lets endpoints come due at one instant, and something else happen beside.
 func (l *lab) burstBeside(ctx context.Context, s start, other beside) (Measure, error) {
-	return persistently(l, contenderRubato, func(stretch int) (_ Measure, err error) {
+	return persistently(l, s.contender(), func(stretch int) (_ Measure, err error) {
 		in, err := l.install(ctx, nil)
 		if err != nil {
 			return Measure{}, err

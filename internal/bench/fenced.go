@@ -15,7 +15,7 @@ import (
 )
 
 // fenced is the ledger of Rubato itself: the same pipeline with every statement that the promises need. What a worker is slower than that, it
-// is by its own doing.
+// is by its own doing. It claims every run: endpoints whose next due time lies close by, which stay with a worker, do not stay with it.
 type fenced struct {
 	claims     *store.Claims
 	executions *store.Executions
@@ -40,7 +40,7 @@ func fencedFrom(ctx context.Context, text []byte, r Role) error {
 	if err != nil {
 		return err
 	}
-	db, err := store.Open(ctx, store.Config{URL: settings.Database.URL, MaxConns: 4, ApplicationName: contenderFenced})
+	db, err := store.Open(ctx, store.Config{URL: settings.Database.URL, MaxConns: 4, ApplicationName: contenderFenced, Slots: settings.Worker.Slots})
 	if err != nil {
 		return err
 	}
@@ -70,6 +70,9 @@ func (l fenced) claim(ctx context.Context) ([]job, error) {
 	batch := make([]job, len(list))
 	for i, c := range list {
 		target := targets[c.EndpointID]
+		if target == nil {
+			return nil, fmt.Errorf("endpoint %x has no configuration that can be used", c.EndpointID)
+		}
 		batch[i] = job{url: target.URL, due: c.PlannedAt, holding: &holding{claim: c, target: target}}
 	}
 	return batch, nil

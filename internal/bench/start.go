@@ -19,6 +19,14 @@ type start struct {
 	extra     func(ctx context.Context, in *installation, w workload) error // prepares what happens beside it; nil: nothing does
 }
 
+// contender names who works in an installation.
+func (s start) contender() string {
+	if s.fenced > 0 {
+		return contenderFenced
+	}
+	return contenderRubato
+}
+
 // begin registers endpoints whose due times are those of a workload, and starts the workers, warmed up.
 func (in *installation) begin(ctx context.Context, s start) error {
 	rate, err := in.probe(ctx)

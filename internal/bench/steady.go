@@ -76,16 +76,16 @@ func (s Steady) endpoints() int {
 
 // steady lets endpoints of Rubato come due one after another.
 func (l *lab) steady(ctx context.Context, s Steady) (Measure, error) {
-	return persistently(l, contenderRubato, func(stretch int) (_ Measure, err error) {
+	begin := start{endpoints: s.endpoints(), every: s.Every, workers: s.Workers, fenced: s.fenced, extra: s.extra}
+	return persistently(l, begin.contender(), func(stretch int) (_ Measure, err error) {
 		in, err := l.install(ctx, nil)
 		if err != nil {
 			return Measure{}, err
 		}
 		defer func() { err = errors.Join(err, in.close(ctx)) }()
 		w := s.workload()
-		if err := in.begin(ctx, start{
-			work: &w, endpoints: s.endpoints(), every: s.Every, workers: s.Workers, fenced: s.fenced, stretch: stretch, extra: s.extra,
-		}); err != nil {
+		begin.work, begin.stretch = &w, stretch
+		if err := in.begin(ctx, begin); err != nil {
 			return Measure{}, err
 		}
 		watched := in.watch(w)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"rubato/internal/errs"
 )
@@ -40,13 +41,20 @@ func (s *step) checkSecrets(ctx context.Context) error {
 	return nil
 }
 
-// alsoNaming returns an error about bad fields that names more of them; any other as it is.
+// alsoNaming returns an error about bad fields that names more of them, but for those that it names already; any other as it is.
 func alsoNaming(err error, more []errs.Field) error {
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok || len(e.Fields) == 0 {
 		return err
 	}
 	all := *e
-	all.Fields = slices.Concat(e.Fields, more)
+	all.Fields = slices.Clone(e.Fields)
+	for _, f := range more {
+		if !slices.ContainsFunc(e.Fields, func(named errs.Field) bool {
+			return named.Field == f.Field || strings.HasPrefix(f.Field, named.Field+".")
+		}) {
+			all.Fields = append(all.Fields, f)
+		}
+	}
 	return &all
 }

@@ -99,7 +99,7 @@ func newOperation(doc *openapi3.T, described *openapi3.Operation) *operation {
 			}
 			members := content.Schema.Value.Properties
 			op.secret = op.secret || members["secret"] != nil
-			if items := members["items"]; items != nil {
+			if items := members["items"]; items != nil && items.Value.Items != nil {
 				op.item = items.Value.Items.Value
 			}
 		}

@@ -35,6 +35,7 @@ func TestImportCreatesReplacesAndFailsLineByLine(t *testing.T) {
 		`{"name":"","url":"https://a.example/","baselineIntervalMs":60000,"headers":{"X":"{{secret \"none\"}}"}}`,
 		`{"zz":1,"name":"x","url":"https://a.example/","baselineIntervalMs":60000,"headers":{"X":"{{secret \"none\"}}"}}`,
 		`{"name":"x","url":"https://a.example/","baselineIntervalMs":60000,"headers":{"X":"{{secret \"none\"}}"}}`,
+		`{"name":"x","url":"https://a.example/","baselineIntervalMs":60000,"headers":{"X":"{{secret \"a\u0000b\"}}","Host":"{{secret \"none\"}}"}}`,
 	}, "\n"))
 
 	status := func(r result) string {
@@ -65,9 +66,10 @@ func TestImportCreatesReplacesAndFailsLineByLine(t *testing.T) {
 		"12 failed invalid_fields name:required headers.X:secret_unknown",
 		"13 failed malformed_fields zz:unknown_field headers.X:secret_unknown",
 		"14 failed invalid_fields headers.X:secret_unknown",
+		"15 failed invalid_fields headers.Host:header_forbidden headers.X:invalid_characters",
 	}, all)
 	sum := got.summary.Summary
-	require.Equal(t, []int{13, 2, 1, 1, 0, 9, 15}, []int{sum.Lines, sum.Created, sum.Updated, sum.Unchanged, sum.Valid, sum.Failed, sum.NextLine})
+	require.Equal(t, []int{14, 2, 1, 1, 0, 10, 16}, []int{sum.Lines, sum.Created, sum.Updated, sum.Unchanged, sum.Valid, sum.Failed, sum.NextLine})
 	require.True(t, sum.Complete)
 	require.Nil(t, got.summary.Error)
 	list := s.call(t, "GET", "/v1/endpoints?fields=name,key", "").is(http.StatusOK)

@@ -60,11 +60,11 @@ func TestEveryBadFieldOfANoticeRuleIsNamed(t *testing.T) {
 		},
 		"UnknownSecret": {
 			"/v1/notice-rules/x", `{"event":"lost","remindMs":5,"channel":{"kind":"slack","urlSecret":"none"}}`, 422,
-			map[string]string{"remindMs": "out_of_range", "channel": "secret_unknown"},
+			map[string]string{"remindMs": "out_of_range", "channel.urlSecret": "secret_unknown"},
 		},
 		"UnknownSecretBesideWhatCannotBeRead": {
 			"/v1/notice-rules/x", `{"event":"lost","more":1,"channel":{"kind":"slack","urlSecret":"none"}}`, 400,
-			map[string]string{"more": "unknown_field", "channel": "secret_unknown"},
+			map[string]string{"more": "unknown_field", "channel.urlSecret": "secret_unknown"},
 		},
 		"Window": {
 			"/v1/maintenance-windows/x", `{"startsAt":"2026-01-02T00:00:00Z","endsAt":"2026-01-01T00:00:00Z","endpointId":"x"}`, 422,

@@ -3,12 +3,14 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
+	"rubato/internal/secrets"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -34,11 +36,16 @@ func (s *Endpoints) Find(
 
 // KnownSecrets implements endpoints.BulkStore.
 func (s *Endpoints) KnownSecrets(ctx context.Context, tenant [16]byte, names []string) ([]string, error) {
-	found, err := s.db.q.SecretsKnown(ctx, s.db.pool, dbsqlc.SecretsKnownParams{TenantID: tenant, Names: names})
+	found, err := s.db.q.SecretsKnown(ctx, s.db.pool, dbsqlc.SecretsKnownParams{TenantID: tenant, Names: possible(names)})
 	if err != nil {
 		return nil, fmt.Errorf("looking up %d secrets: %w", len(names), translate(err))
 	}
 	return found, nil
+}
+
+// possible returns those of some names that a secret can have. Postgres does not take all the others as texts.
+func possible(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !secrets.ValidName(name) })
 }
 
 // find reads the rows of endpoints by ID and by key, each once.

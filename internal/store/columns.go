@@ -31,8 +31,13 @@ func takeColumns(runs int) *columns {
 	return c
 }
 
-// release empties the columns and leaves them to the next batch. Nothing of the batch may be used any more.
+// release leaves the columns to the next batch, empty. Nothing of this one may be used any more.
 func (c *columns) release() {
+	c.empty()
+	spareColumns.Put(c)
+}
+
+func (c *columns) empty() {
 	eachArray(func(array reflect.Value) {
 		array.Clear() // What it points to must not stay.
 		array.SetLen(0)
@@ -40,7 +45,6 @@ func (c *columns) release() {
 	clear(c.endpoints)
 	c.endpoints = c.endpoints[:0]
 	clear(c.claimed)
-	spareColumns.Put(c)
 }
 
 // grow makes room for so many more elements in each array among the parameters of statements.

@@ -11,7 +11,7 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestColumnsForgetTheirBatch looks at all memory that columns have: nothing of a batch is in it once they were released.
+// TestColumnsForgetTheirBatch looks at all memory that columns have: nothing of a batch is in it once it is over.
 func TestColumnsForgetTheirBatch(t *testing.T) {
 	t.Parallel()
 	c := takeColumns(2)
@@ -28,7 +28,7 @@ func TestColumnsForgetTheirBatch(t *testing.T) {
 	c.endpoints[0].Spec.Name = "probe"
 	c.claimed[run.ID] = time.Unix(1, 0)
 
-	c.release()
+	c.empty()
 
 	require.Empty(t, c.claimed)
 	columns := reflect.ValueOf(*c)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -118,15 +119,16 @@ func (s *Notices) unknownSecrets(ctx context.Context, tx pgx.Tx, tenant [16]byte
 	if len(names) == 0 {
 		return nil, nil
 	}
-	found, err := s.db.q.SecretsShare(ctx, tx, dbsqlc.SecretsShareParams{TenantID: tenant, Names: names})
+	found, err := s.db.q.SecretsShare(ctx, tx, dbsqlc.SecretsShareParams{TenantID: tenant, Names: possible(names)})
 	if err != nil {
 		return nil, fmt.Errorf("looking up %d secrets: %w", len(names), err)
 	}
-	for _, name := range names {
-		if !slices.Contains(found, name) {
-			bad = append(bad, errs.Field{Field: "channel", Code: "secret_unknown", Message: fmt.Sprintf("must name secrets that there are; there is no secret %q", name)})
+	for field, name := range map[string]string{"channel.urlSecret": c.URLSecret, "channel.tokenSecret": c.TokenSecret} {
+		if name != "" && !slices.Contains(found, name) {
+			bad = append(bad, errs.Field{Field: field, Code: "secret_unknown", Message: fmt.Sprintf("must name a secret that there is; there is no %q", name)})
 		}
 	}
+	slices.SortFunc(bad, func(a, b errs.Field) int { return strings.Compare(b.Field, a.Field) })
 	return bad, nil
 }
 

@@ -550,6 +550,12 @@ func TestARuleNamesOnlyWhatTheTenantHas(t *testing.T) {
 	require.Equal(t, "endpoint_unknown", fields[0].Code)
 	require.Equal(t, "secret_unknown", fields[1].Code)
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM notice_rules"))
+
+	spec.Channel = notices.Channel{Kind: notices.Webhook, URLSecret: "a\x00", TokenSecret: "b"}
+	unknown, err = keeper.Unknown(t.Context(), tenant.TenantID, spec)
+	require.NoError(t, err, "what no secret can be called is unknown, and no fault of the database")
+	require.Len(t, unknown, 3)
+	require.Equal(t, []string{"endpointId", "channel.urlSecret", "channel.tokenSecret"}, []string{unknown[0].Field, unknown[1].Field, unknown[2].Field})
 }
 
 // TestAClaimOfNoticesTakesSomeOfEach has two rules with three notices each.
