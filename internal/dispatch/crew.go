@@ -8,6 +8,10 @@ import (
 // maxIdle is how many goroutines of a crew wait for more: as many as one batch of starts needs.
 const maxIdle = startBatch
 
+// service is how many functions a goroutine of a crew runs before it ends. They take turns, so those that a moment of waiting had added would stay
+// for good; another one is made only where none is free.
+const service = 1000
+
 // crew runs functions on goroutines that are used again. What sends a request needs more stack than a goroutine begins with, and a fresh
 // one for every run spends microseconds on growing into it.
 type crew struct {
@@ -30,8 +34,11 @@ func (c *crew) run(f func()) {
 }
 
 func (c *crew) work(f func()) {
-	for open := true; open; {
+	for open, served := true, 1; open; served++ {
 		c.do(f)
+		if served == service {
+			return
+		}
 		if c.idle.Add(1) > maxIdle {
 			c.idle.Add(-1)
 			return

@@ -1,0 +1,49 @@
+package dispatch
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestACrewShrinksAgain has a crew of many, as a moment of waiting leaves it, work on as one would have to.
+func TestACrewShrinksAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, gate := newCrew(), make(chan struct{})
+		for range 20 {
+			c.run(func() { <-gate })
+		}
+		close(gate)
+		synctest.Wait()
+		require.EqualValues(t, 20, c.idle.Load())
+
+		ran := 0
+		for range 20 * service {
+			c.run(func() { ran++ })
+			synctest.Wait()
+		}
+
+		require.Equal(t, 20*service, ran)
+		require.LessOrEqual(t, c.idle.Load(), int64(1))
+		c.wait()
+		c.end()
+	})
+}
+
+// TestACrewKeepsNoMoreThanABatchNeeds has more at work at once than may wait for more.
+func TestACrewKeepsNoMoreThanABatchNeeds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, gate := newCrew(), make(chan struct{})
+		for range maxIdle + 50 {
+			c.run(func() { <-gate })
+		}
+		close(gate)
+		c.wait()
+		synctest.Wait()
+		require.EqualValues(t, maxIdle, c.idle.Load())
+		c.end()
+	})
+}
