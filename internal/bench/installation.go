@@ -26,7 +26,7 @@ type installation struct {
 	environ  []string
 	api      *process
 	workers  []*process
-	fenced   bool // they are a fenced pipeline
+	name     string // of the contender that they are
 }
 
 // install makes a database, prepares it and starts the API server.
@@ -83,7 +83,7 @@ func (in *installation) startFenced(ctx context.Context, callers int) error {
 	if err != nil {
 		return err
 	}
-	in.workers, in.fenced = append(in.workers, p), true
+	in.workers = append(in.workers, p)
 	return nil
 }
 

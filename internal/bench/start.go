@@ -46,7 +46,7 @@ func (in *installation) begin(ctx context.Context, s start) error {
 			return err
 		}
 	}
-	if s.fenced > 0 {
+	if in.name = s.contender(); in.name == contenderFenced {
 		err = in.startFenced(ctx, s.fenced)
 	} else {
 		err = in.startWorkers(ctx, s.workers)
@@ -139,7 +139,7 @@ func (in *installation) watch(w workload) watch {
 	done := records{"runs", "status = 'succeeded' AND scheduled_for >= $1 AND scheduled_for < $2"}
 	first := in.opens(w)
 	out := watch{
-		name: contenderRubato, group: groupPlain, work: w, ready: first, begin: first, parts: in.parts(), patience: patienceFor(w),
+		name: in.name, group: groupPlain, work: w, ready: first, begin: first, parts: in.parts(), patience: patienceFor(w),
 		done:     func(ctx context.Context) (int, error) { return in.db.count(ctx, done, w) },
 		failures: func(ctx context.Context) (map[string]int, error) { return in.db.failures(ctx, w) },
 		finished: func(ctx context.Context) (time.Time, error) { return in.db.lastCommit(ctx, done, w) },
@@ -147,10 +147,7 @@ func (in *installation) watch(w workload) watch {
 	if w.Span > 0 { // What goes on evenly has no begin and no end of its own.
 		out.begin, out.until = w.Due, w.end()
 	}
-	if in.fenced {
-		out.name = contenderFenced
-	}
-	if in.db.lab.Profiles != "" && !in.fenced {
+	if in.db.lab.Profiles != "" && in.name == contenderRubato { // The other has no server to ask.
 		out.during = func(ctx context.Context) error { return in.profile(ctx, in.db.name, profileSpan(w)) }
 	}
 	return out

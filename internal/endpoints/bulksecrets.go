@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"rubato/internal/errs"
 )
@@ -47,14 +46,9 @@ func alsoNaming(err error, more []errs.Field) error {
 	if !ok || len(e.Fields) == 0 {
 		return err
 	}
+	named := errs.PathsOf(e.Fields)
+	more = slices.DeleteFunc(more, func(f errs.Field) bool { return named.Cover(f.Field) })
 	all := *e
-	all.Fields = slices.Clone(e.Fields)
-	for _, f := range more {
-		if !slices.ContainsFunc(e.Fields, func(named errs.Field) bool {
-			return named.Field == f.Field || strings.HasPrefix(f.Field, named.Field+".")
-		}) {
-			all.Fields = append(all.Fields, f)
-		}
-	}
+	all.Fields = slices.Concat(e.Fields, more)
 	return &all
 }

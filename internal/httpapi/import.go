@@ -113,7 +113,7 @@ func (m *importer) read(ctx context.Context, body *lines) error {
 
 // add takes a line into the batch.
 func (m *importer) add(number int, text []byte, err error) {
-	u := unusable(err)
+	u := unusable(endpoints.Spec{}, err)
 	if err == nil {
 		if len(bytes.TrimSpace(text)) == 0 {
 			return

@@ -20,7 +20,7 @@ const maxLineErrors = 20
 func (s *Server) importLine(text []byte) endpoints.Upsert {
 	in, err := readInput(text, s.rules.importLine)
 	if err != nil {
-		return unusable(err)
+		return unusable(endpoints.Spec{}, err)
 	}
 	values := maps.Clone(in.value)
 	named, given := values["id"].(string) // Absent or null: not named.
@@ -33,20 +33,20 @@ func (s *Server) importLine(text []byte) endpoints.Upsert {
 	}
 	var document api.EndpointSpec
 	if err := runtime.BindJSONValue(values, &document); err != nil {
-		return unusable(fmt.Errorf("binding a line: %w", err))
+		return unusable(endpoints.Spec{}, fmt.Errorf("binding a line: %w", err))
 	}
 	spec := specOf(document)
 	if in.bad() {
-		err := in.refuse(s.endpoints.Check(spec))
-		return endpoints.Upsert{Want: func(*endpoints.Endpoint) (endpoints.Spec, error) { return spec, err }}
+		return unusable(spec, in.refuse(s.endpoints.Check(spec)))
 	}
 	u.Key = spec.Key
 	u.Want = func(stored *endpoints.Endpoint) (endpoints.Spec, error) { return s.unmasked(spec, stored) }
 	return u
 }
 
-func unusable(err error) endpoints.Upsert {
-	return endpoints.Upsert{Want: func(*endpoints.Endpoint) (endpoints.Spec, error) { return endpoints.Spec{}, err }}
+// unusable asks for nothing, because of an error. spec is what could be read.
+func unusable(spec endpoints.Spec, err error) endpoints.Upsert {
+	return endpoints.Upsert{Want: func(*endpoints.Endpoint) (endpoints.Spec, error) { return spec, err }}
 }
 
 // unmasked returns a spec whose masked headers have the values that are stored. A mask that stands for nothing stored is refused, together

@@ -49,9 +49,9 @@ func (in *input) refuse(err error) error {
 	}
 	fields := slices.Concat(in.malformed, in.missing)
 	found := slices.Concat(errs.FieldsOf(err), in.unwanted)
-	named, bad, short := paths(fields), paths(fields, found), in.short()
+	named, bad, short := errs.PathsOf(fields), errs.PathsOf(fields, found), in.short()
 	for _, f := range found {
-		if named.cover(f.Field) || short[f.Field] || in.follows(f, bad) {
+		if named.Cover(f.Field) || short[f.Field] || in.follows(f, bad) {
 			continue
 		}
 		fields = append(fields, f)
@@ -63,32 +63,9 @@ func (in *input) refuse(err error) error {
 	return errs.InvalidFields(fields)
 }
 
-// pathSet is a set of paths. Bodies may hold tens of thousands of bad members, so nothing here compares each with each.
-type pathSet map[string]bool
-
-func paths(lists ...[]errs.Field) pathSet {
-	set := pathSet{}
-	for _, list := range lists {
-		for _, f := range list {
-			set[f.Field] = true
-		}
-	}
-	return set
-}
-
-// cover reports whether the set holds a path, or an object or array around it.
-func (s pathSet) cover(path string) bool {
-	for i, c := range path {
-		if (c == '.' || c == '[') && s[path[:i]] {
-			return true
-		}
-	}
-	return s[path]
-}
-
 // short returns the arrays that lack items because those cannot be read, so that nobody complains of what is left of them.
-func (in *input) short() pathSet {
-	set := pathSet{}
+func (in *input) short() errs.Paths {
+	set := errs.Paths{}
 	for _, f := range in.malformed {
 		if array, _, item := strings.Cut(f.Field, "["); item {
 			set[array] = true
@@ -98,7 +75,7 @@ func (in *input) short() pathSet {
 }
 
 // follows reports whether a complaint only follows from another bad field, which the domain saw the default of.
-func (in *input) follows(f errs.Field, bad pathSet) bool {
+func (in *input) follows(f errs.Field, bad errs.Paths) bool {
 	return slices.ContainsFunc(in.causes(f), func(cause string) bool { return cause != f.Field && bad[cause] })
 }
 

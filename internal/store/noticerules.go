@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -123,12 +122,13 @@ func (s *Notices) unknownSecrets(ctx context.Context, tx pgx.Tx, tenant [16]byte
 	if err != nil {
 		return nil, fmt.Errorf("looking up %d secrets: %w", len(names), err)
 	}
-	for field, name := range map[string]string{"channel.urlSecret": c.URLSecret, "channel.tokenSecret": c.TokenSecret} {
-		if name != "" && !slices.Contains(found, name) {
-			bad = append(bad, errs.Field{Field: field, Code: "secret_unknown", Message: fmt.Sprintf("must name a secret that there is; there is no %q", name)})
+	for _, given := range []struct{ field, name string }{{"channel.urlSecret", c.URLSecret}, {"channel.tokenSecret", c.TokenSecret}} {
+		if given.name != "" && !slices.Contains(found, given.name) {
+			bad = append(bad, errs.Field{
+				Field: given.field, Code: "secret_unknown", Message: fmt.Sprintf("must name a secret that there is; there is no %q", given.name),
+			})
 		}
 	}
-	slices.SortFunc(bad, func(a, b errs.Field) int { return strings.Compare(b.Field, a.Field) })
 	return bad, nil
 }
 
