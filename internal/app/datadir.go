@@ -135,7 +135,10 @@ func lockDir(dir string) (*os.File, error) {
 }
 
 // close gives the lock up. The file stays: two processes could lock two files of one name.
-func (d *dataDir) close() { _ = d.lock.Close() }
+func (d *dataDir) close() {
+	_ = syscall.Flock(int(d.lock.Fd()), syscall.LOCK_UN) // A process that is just being forked has the file, too, until it becomes another program.
+	_ = d.lock.Close()
+}
 
 // in returns the path of a file of the directory.
 func (d *dataDir) in(name string) string { return filepath.Join(d.path, name) }
