@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/redact"
@@ -19,7 +20,7 @@ type Target struct {
 	TenantID [16]byte
 	Spec     *endpoints.Spec
 	URL      string           // with the parameters of the query
-	Host     string           // and port that URL leads to; empty where only a run knows
+	Host     string           // the server that URL leads to, as egress counts requests; empty where only a run knows
 	Header   http.Header      // as configured
 	Shape    *endpoints.Shape // what a run fills in; nil: nothing, every run sends the same
 	Success  *endpoints.SuccessRule
@@ -56,15 +57,10 @@ func NewTarget(e *endpoints.Endpoint) (Target, error) {
 	return t, errors.Join(fault, errs.InvalidFields(append(bad, more...)))
 }
 
-// hostOf returns the host and port of a URL, empty where a template stands in their place.
+// hostOf returns the server that the URL of an endpoint leads to, empty where a template stands in its place.
 func hostOf(target string) string {
-	u, err := url.Parse(target)
-	if err != nil || strings.Contains(u.Host, "{{") {
+	if u, err := url.Parse(target); err != nil || strings.Contains(u.Host, "{{") {
 		return ""
 	}
-	port := u.Port()
-	if port == "" {
-		port = u.Scheme
-	}
-	return strings.ToLower(u.Hostname()) + " " + port
+	return egress.Server(target)
 }

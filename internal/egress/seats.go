@@ -2,8 +2,10 @@ package egress
 
 import (
 	"context"
+	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -15,6 +17,17 @@ const knownHosts = 4096
 type hostPort struct {
 	host string
 	port uint16
+}
+
+// Server names the server that target leads to, as requests under way are counted: however the URL spells it, be it by case, by a dot at
+// the end of the name or by a port that its scheme implies. It is empty where target is not a URL.
+func Server(target string) string {
+	u, err := url.Parse(target)
+	if err != nil {
+		return ""
+	}
+	at := serverOf(u)
+	return net.JoinHostPort(at.host, strconv.Itoa(int(at.port)))
 }
 
 // serverOf returns the server that u leads to, by whatever spelling.
