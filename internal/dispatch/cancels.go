@@ -97,10 +97,10 @@ func newUnderway() *underway {
 	return &underway{asked: make(chan struct{}, 1), runs: map[runs.ID]*flight{}}
 }
 
-// again returns how a run ends that was started under a token while f is under way for it: the database has lost the start of f, as a failover
-// may, and the request does not leave twice. Under the token of f the record of f is that of the run; recorded is false then. Under another
-// one nobody takes it, so f is hung up.
-func (f *flight) again(token int64) (outcome runs.Outcome, recorded bool) {
+// again says how a second start of a run ends while the first, f, is still under way. The database has then lost the commit of the first, as a
+// failover may, and the request must not be sent twice. Under f's token f writes the record, and ours is false. Under another token nobody
+// would accept the record of f, so f is hung up and the run ends as lost.
+func (f *flight) again(token int64) (outcome runs.Outcome, ours bool) {
 	if f.token == token {
 		return runs.Outcome{}, false
 	}
@@ -111,8 +111,8 @@ func (f *flight) again(token int64) (outcome runs.Outcome, recorded bool) {
 	}, true
 }
 
-// enter takes in a run, cancelled at once where that was asked for before it came. leave forgets it. A run that is under way is not taken in
-// again: other is its flight then.
+// enter adds a run and returns how to remove it. A run whose cancel arrived before it is canceled at once. Where the run is under way
+// already, nothing is added, and other is its flight.
 func (u *underway) enter(id runs.ID, f *flight) (leave func(), other *flight) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -155,7 +155,7 @@ func (u *underway) size() int {
 	return len(u.runs)
 }
 
-// unsent is the outcome of a run that was cancelled before its request could leave.
-func unsent(c *canceledError) runs.Outcome {
+// canceledUnsent is the outcome of a run that was cancelled before its request could leave.
+func canceledUnsent(c *canceledError) runs.Outcome {
 	return runs.Outcome{Status: runs.Canceled, Reason: runs.CanceledByUser, Error: fmt.Sprintf("nothing was sent: %s", c)}
 }

@@ -10,7 +10,13 @@ import (
 	"rubato/internal/runs"
 )
 
-// classify says what an exchange means. now is database time, for the instant that a Retry-After names.
+// outcome says what an exchange means, without the secrets that the run used: a target may echo what it was sent. now is database time,
+// for the instant that a Retry-After names.
+func (u unlocked) outcome(ctx context.Context, t *Target, answer egress.Response, err error, now time.Time) runs.Outcome {
+	return u.hide(u.classify(ctx, t, answer, err, now))
+}
+
+// classify is outcome with the secrets still in it; nobody else calls it.
 func (u unlocked) classify(ctx context.Context, t *Target, answer egress.Response, err error, now time.Time) runs.Outcome {
 	o := runs.Outcome{
 		StatusCode:    answer.StatusCode,

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// clock knows the database's time, which all due times are in, by this process's monotonic clock.
+// clock estimates the database's time, in which all due times are, from this process's monotonic clock.
 //
-// A statement that was sent and answered within r tells the database's time with an error below r. The clock keeps the sample of
-// the shortest r of late, and takes the database to have read its clock as late as possible: so a run is never started early, and
-// at most r late.
+// A statement that is answered within a round trip of r tells that time to within r. The clock keeps the recent sample with the shortest r,
+// and assumes that the database read its clock at the very end of it. So the estimate is never ahead: no run starts early, and none more
+// than r late.
 type clock struct {
 	base time.Time // anchors the monotonic readings
 
-	mu    sync.Mutex
-	known bool
-	zero  time.Time     // database time at base
-	error time.Duration // r of the sample in use
-	taken time.Duration // when it was taken, since base
+	mu          sync.Mutex
+	known       bool
+	atBase      time.Time     // database time at base
+	uncertainty time.Duration // r of the sample in use
+	taken       time.Duration // when it was taken, since base
 }
 
 const (
@@ -31,13 +31,13 @@ func newClock() *clock { return &clock{base: time.Now()} }
 func (c *clock) sample(now, sent, received time.Time) {
 	r := received.Sub(sent)
 	at := received.Sub(c.base)
-	zero := now.Add(-at)
+	atBase := now.Add(-at)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	stepped := zero.Sub(c.zero).Abs() > c.error+r+clockStep
-	if !c.known || r <= c.error || at-c.taken > sampleLife || stepped {
-		c.known, c.zero, c.error, c.taken = true, zero, r, at
+	stepped := atBase.Sub(c.atBase).Abs() > c.uncertainty+r+clockStep
+	if !c.known || r <= c.uncertainty || at-c.taken > sampleLife || stepped {
+		c.known, c.atBase, c.uncertainty, c.taken = true, atBase, r, at
 	}
 }
 
@@ -45,14 +45,14 @@ func (c *clock) sample(now, sent, received time.Time) {
 func (c *clock) now() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.zero.Add(time.Since(c.base)), c.known
+	return c.atBase.Add(time.Since(c.base)), c.known
 }
 
 // latest returns what the database's time is at most.
 func (c *clock) latest() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.zero.Add(time.Since(c.base) + c.error)
+	return c.atBase.Add(time.Since(c.base) + c.uncertainty)
 }
 
 // until returns how long it is to an instant of database time; negative when it has passed.

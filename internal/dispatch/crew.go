@@ -8,8 +8,8 @@ import (
 // maxIdle is how many goroutines of a crew wait for more: as many as one batch of starts needs.
 const maxIdle = startBatch
 
-// service is how many functions a goroutine of a crew runs before it ends. They take turns, so those that a moment of waiting had added would stay
-// for good; another one is made only where none is free.
+// service is how many functions a goroutine of a crew runs before it ends. Idle ones get work in turn, so without this bound those that one
+// burst added would stay for good.
 const service = 1000
 
 // crew runs functions on goroutines that are used again. What sends a request needs more stack than a goroutine begins with, and a fresh

@@ -13,14 +13,14 @@ import (
 	"rubato/internal/runs"
 )
 
-// execute runs one execution to its end. recorded is false where the lock was lost, and somebody else writes the record.
-func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.Time) (outcome runs.Outcome, recorded bool) {
+// execute runs one execution to its end. ours is false where the lock was lost: whoever holds it now writes the record.
+func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.Time) (outcome runs.Outcome, ours bool) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			w.metrics.panics.Inc()
 			w.logger.Error("a run panicked", "run_id", s.RunID.String(), "error", fault, "stack", string(debug.Stack()))
 			outcome = runs.Outcome{Status: runs.Lost, Reason: runs.InternalError, MaybeSent: true, Error: "a fault inside Rubato ended the run"}
-			recorded = true
+			ours = true
 		}
 	}()
 	ctx, cancel := context.WithCancelCause(work)
@@ -39,15 +39,15 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	}
 	failpoint.Hit(failpoint.BeforeSend)
 	if canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
-		return unsent(canceled), true
+		return canceledUnsent(canceled), true
 	}
 	if outcome := w.missed(b); outcome != nil {
 		return *outcome, true
 	}
 	r, refusal := w.calls.prepare(ctx, b, s, sent)
 	if refusal != nil {
-		if outcome, recorded, over := lockEnded(ctx, false); over {
-			return outcome, recorded
+		if outcome, ours, over := lockEnded(ctx, false); over {
+			return outcome, ours
 		}
 		return *refusal, true
 	}
@@ -60,12 +60,12 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
 	answer, err := w.calls.send(ctx, s.RunID, r.Request)
 	failpoint.Hit(failpoint.Answered)
-	if outcome, recorded, over := lockEnded(ctx, true); over {
-		return outcome, recorded
+	if outcome, ours, over := lockEnded(ctx, true); over {
+		return outcome, ours
 	}
-	w.calls.look(r, answer)
+	w.calls.forgetRefusedToken(r, answer)
 	now, _ := w.clock.now()
-	return r.hide(r.classify(ctx, b.target, answer, err, now)), true
+	return r.outcome(ctx, b.target, answer, err, now), true
 }
 
 // missed returns how a run ends whose due time is over and is not to be made up for; nil: it is sent. Another attempt belongs to a run that
@@ -82,8 +82,8 @@ func (w *Worker) missed(b *waiting) *runs.Outcome {
 	}
 }
 
-// lockEnded returns how a run ends whose lock is over. recorded is false where somebody else knows, and writes the record.
-func lockEnded(ctx context.Context, maybeSent bool) (outcome runs.Outcome, recorded, over bool) {
+// lockEnded returns how a run ends whose lock is over. ours is false where somebody else holds it, and writes the record.
+func lockEnded(ctx context.Context, maybeSent bool) (outcome runs.Outcome, ours, over bool) {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, claims.ErrLockOver) && maybeSent: // Only this worker knows; where somebody has settled the run, its word changes nothing.
 		return runs.Outcome{

@@ -10,8 +10,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// waiting is a claim in the queue, with what it is going to call. It is large and moves often, so it is allocated once, and passed by pointer
-// until its run ends. Only who took it out of the queue changes it, and nobody its target.
+// waiting is a claim in the queue, with its target. It is large and moves often, so it is allocated once, and passed by pointer until its run
+// ends. Only the goroutine that took it out of the queue may change it; its target is shared and never changes.
 type waiting struct {
 	claim    claims.Claim
 	run      runs.ID // to which the claim leads
@@ -58,8 +58,8 @@ func (q *queue) poke() {
 	}
 }
 
-// take takes out up to most claims that are planned no later than until, one of each tenant in turn, and their slots, of which so many are
-// free.
+// take removes and returns up to most claims that are planned no later than until, tenants in turn, and takes a slot for each. free is how
+// many slots nobody holds.
 func (q *queue) take(until time.Time, most, free int) []*waiting {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -77,11 +77,11 @@ func (q *queue) ripen(until time.Time) {
 // putBack returns claims that were taken, and their slots.
 func (q *queue) putBack(batch []*waiting) {
 	q.put(batch)
-	q.unsent(batch)
+	q.returnSlots(batch)
 }
 
-// unsent gives back the slots of claims that were taken and are not going to be sent.
-func (q *queue) unsent(batch []*waiting) {
+// returnSlots gives back the slots of claims that were taken and are not going to be sent.
+func (q *queue) returnSlots(batch []*waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
@@ -105,8 +105,8 @@ func (q *queue) answered(t *Target) {
 	}
 }
 
-// ended gives a slot back for each of some tenants.
-func (q *queue) ended(tenants ...[16]byte) {
+// freeSlots gives a slot back for each of some tenants.
+func (q *queue) freeSlots(tenants ...[16]byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, tenant := range tenants {
@@ -143,7 +143,7 @@ func (q *queue) crowded(now time.Time, patience time.Duration) bool {
 	return q.ripe.waited(clock) > patience || q.ripe.stalled(patience, clock)
 }
 
-// wanted returns those of some tenants of which more claims would start soon, where up to room may wait of each.
+// wanted returns those of the tenants whose further claims would start soon: at most half of room of theirs wait, the first of them not for long.
 func (q *queue) wanted(tenants [][16]byte, room int) [][16]byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -5,24 +5,23 @@ import (
 	"fmt"
 	"slices"
 
-	"rubato/internal/claims"
 	"rubato/internal/runs"
 )
 
-// refused sees to the claims of starts that did not come back. Most were revoked, and there is nothing to do. One that came too early,
-// because the database's clock was set back, is given back. And one whose first start was answered by nothing may be live already: only
-// this worker knows that nothing was sent for it, so it ends the run.
+// refused deals with claims whose start the database did not confirm. Most were revoked, and nothing is left to do. One that came too early,
+// because the database's clock was set back, is given back. One whose earlier start got no answer may be live: only this worker knows that
+// no request was sent for it, so it ends the run.
 func (w *Worker) refused(ctx context.Context, list []*waiting) error {
 	if len(list) == 0 {
 		return nil
 	}
 	w.giveBack(ctx, claimsOf(list)) // Raises the tokens of those that are not live: no start of them can arrive any more.
-	unsent, err := w.unsent(ctx, list)
+	ended, err := w.startedUnheard(ctx, list)
 	if err != nil {
 		w.queue.put(doubtful(list))
 		return err
 	}
-	for _, run := range unsent {
+	for _, run := range ended {
 		w.busy.Add(1) // Its record takes the place of its request.
 		w.queue.occupied(run.TenantID)
 		w.results <- run
@@ -34,8 +33,8 @@ func doubtful(list []*waiting) []*waiting {
 	return slices.DeleteFunc(slices.Clone(list), func(b *waiting) bool { return !b.doubtful })
 }
 
-// unsent returns the runs that did start although nobody heard of it, ended: nothing was sent for them.
-func (w *Worker) unsent(ctx context.Context, list []*waiting) ([]runs.Run, error) {
+// startedUnheard returns the runs that did start although nobody heard of it, ended: nothing was sent for them.
+func (w *Worker) startedUnheard(ctx context.Context, list []*waiting) ([]runs.Run, error) {
 	list = doubtful(list)
 	if len(list) == 0 {
 		return nil, nil
@@ -57,23 +56,4 @@ func (w *Worker) unsent(ctx context.Context, list []*waiting) ([]runs.Run, error
 		ended = append(ended, run)
 	}
 	return ended, nil
-}
-
-// runOf returns the run of a claim that has started.
-func (w *Worker) runOf(c claims.Claim, s Started) runs.Run {
-	return runs.Run{
-		ID: s.RunID, EndpointID: s.EndpointID, TenantID: s.TenantID, ScheduledFor: c.Slot, Attempt: c.Attempt, Source: c.Source,
-		ClaimToken: c.Token, WorkerID: w.id, StartedAt: s.StartedAt,
-	}
-}
-
-func startsOf(list []*waiting) []Start {
-	starts := make([]Start, len(list))
-	for i, b := range list {
-		starts[i] = Start{
-			Claim: b.claim, TenantID: b.target.TenantID, RunID: b.run, Execution: b.target.Spec.MaxExecutionTime,
-			Last: b.target.Shape != nil && b.target.Shape.UsesLast(), Secrets: b.target.unlocks(),
-		}
-	}
-	return starts
 }

@@ -67,7 +67,7 @@ func (c *calls) build(ctx context.Context, b *waiting, s Started, sent time.Time
 	}
 	if b.target.Shape != nil {
 		if err := r.fill(b, s); err != nil {
-			return outgoing{}, notSent(runs.TemplateFailed, err)
+			return outgoing{}, requestFailed(runs.TemplateFailed, err)
 		}
 	}
 	if r.grant != nil {
@@ -76,13 +76,13 @@ func (c *calls) build(ctx context.Context, b *waiting, s Started, sent time.Time
 		}
 	}
 	if err := c.sign(&r.Request, b, s, key); err != nil {
-		return outgoing{}, notSent(runs.SigningFailed, err)
+		return outgoing{}, requestFailed(runs.SigningFailed, err)
 	}
 	return r, nil
 }
 
-// notSent is how a run ends whose request could not be made. That this worker lacks the key of a secret is no fault of the endpoint.
-func notSent(reason runs.Reason, err error) *runs.Outcome {
+// requestFailed is how a run ends whose request could not be made. That this worker lacks the key of a secret is no fault of the endpoint.
+func requestFailed(reason runs.Reason, err error) *runs.Outcome {
 	if errors.Is(err, secrets.ErrUnreadable) {
 		return &runs.Outcome{Status: runs.Skipped, Reason: runs.SecretsUnavailable, Error: "nothing was sent: " + err.Error()}
 	}
@@ -93,7 +93,7 @@ func notSent(reason runs.Reason, err error) *runs.Outcome {
 func givenUp(ctx context.Context, before string) *runs.Outcome {
 	cause := context.Cause(ctx)
 	if canceled, is := errors.AsType[*canceledError](cause); is {
-		return new(unsent(canceled))
+		return new(canceledUnsent(canceled))
 	}
 	if errors.Is(cause, errShutdown) {
 		return &runs.Outcome{Status: runs.Lost, Reason: runs.Shutdown, Error: "nothing was sent: the worker stopped before " + before}
@@ -110,6 +110,7 @@ func request(b *waiting, s Started) egress.Request {
 		key = runs.NewID(b.claim.Slot, b.claim.EndpointID, 1).String()
 	}
 	trace := hex.EncodeToString(s.RunID[:])
+	// One allocation for all values. The third index keeps what is appended to one header off the next.
 	values := [...]string{
 		id, strconv.Itoa(b.claim.Attempt), b.claim.Slot.UTC().Format("2006-01-02T15:04:05.000Z"), strconv.FormatInt(b.claim.Token, 10),
 		key, "00-" + trace + "-" + trace[16:] + "-01",
@@ -184,16 +185,16 @@ func (c *calls) authorize(ctx context.Context, r *outgoing, left time.Duration) 
 		return ended
 	}
 	if err != nil {
-		return notSent(runs.AuthFailed, err)
+		return requestFailed(runs.AuthFailed, err)
 	}
 	r.Header["Authorization"] = []string{"Bearer " + token}
 	r.token, r.values = token, append(r.values, token)
 	return nil
 }
 
-// look sees to what an answer says about the access token: one that was refused is forgotten, and the next run gets another. Whoever a
-// redirect led to elsewhere did not see it.
-func (c *calls) look(r outgoing, answer egress.Response) {
+// forgetRefusedToken lets the next run get another access token where the target did not take this one. Whoever a redirect led to elsewhere
+// did not see it.
+func (c *calls) forgetRefusedToken(r outgoing, answer egress.Response) {
 	if r.grant != nil && answer.StatusCode == http.StatusUnauthorized && !answer.Elsewhere {
 		c.tokens.Reject(*r.grant, r.token)
 	}

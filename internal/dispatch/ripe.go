@@ -30,7 +30,7 @@ type line struct {
 	rest   fifo
 	busy   int
 	turn   bool      // it is among the turns
-	denied time.Time // since when it has got no slot that it wanted and given none back; zero: it has
+	denied time.Time // since when it has wanted a slot, got none and given none back; zero: it is not kept from slots
 }
 
 // host is a server: its requests under way, whose they are, and the claims that wait for one of them to end.
@@ -236,7 +236,7 @@ func (r *ripe) hopeless(patience time.Duration, now time.Time) (late, parked []*
 	return late, parked
 }
 
-// wants reports whether more claims of a tenant would start soon: fewer than half of so many wait, the first not for long.
+// wants reports whether more claims of a tenant would start soon: at most half of room of its claims wait, the first of them not for long.
 func (r *ripe) wants(tenant [16]byte, room int, now time.Time) bool {
 	l := r.lines[tenant]
 	return l == nil || l.size() <= room/2 && l.waited(now) <= overdueLimit && !r.isStalled(l, overdueLimit, now)

@@ -42,7 +42,7 @@ func TestATenantHoldsNoMoreThanItsPartOfTheSlots(t *testing.T) {
 	q.add(waitsOf(tenantOf(2, ""), make([]int, 1000)...))
 	require.Len(t, q.take(start, slots, slots/32), slots/32, "another finds what is left")
 	for range 100 {
-		q.ended([16]byte{1})
+		q.freeSlots([16]byte{1})
 	}
 	next := counts(q.take(start, 100, 100))
 	require.Greater(t, next[2], next[1], "of what comes free, who has less gets more")
@@ -70,7 +70,7 @@ func TestClaimsOfABusyHostAreParkedAndComeBackFirst(t *testing.T) {
 	next := q.take(later, 1, 100)
 	require.Equal(t, "busy", next[0].target.Host)
 	require.Equal(t, start.Add(2*time.Second), next[0].claim.PlannedAt)
-	q.unsent(next)
+	q.returnSlots(next)
 	require.Zero(t, q.parked(), "what was not sent leaves its place to the next")
 	require.Len(t, q.take(later, 10, 100), 2)
 }
@@ -129,7 +129,7 @@ func TestTheQueueForgetsNothingAndBreaksNoBound(t *testing.T) {
 			case 3:
 				for range min(len(under), rapid.IntRange(0, 20).Draw(rt, "ended")) {
 					q.answered(under[0].target)
-					q.ended(under[0].target.TenantID)
+					q.freeSlots(under[0].target.TenantID)
 					under = under[1:]
 					added--
 				}
@@ -200,7 +200,7 @@ func TestWhoIsKeptFromSlotsIsHopelessAfterAWhile(t *testing.T) {
 	late, _ = q.hopeless(start, -1)
 	require.Len(t, late, 9)
 	require.True(t, q.denied(), "it still wants slots")
-	q.ended([16]byte{1})
+	q.freeSlots([16]byte{1})
 	require.False(t, q.denied(), "one of its own came free")
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"rubato/internal/claims"
 	"rubato/internal/runs"
 )
 
@@ -132,7 +133,7 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []*waiting) bool {
 	}
 	refused := notIn(batch, started, valid)
 	w.metrics.refused.Add(float64(len(refused)))
-	w.queue.unsent(refused)
+	w.queue.returnSlots(refused)
 	w.busy.Add(-int64(len(refused)))
 	if err := w.refused(ctx, refused); err != nil {
 		w.logger.Warn("a start whose answer was lost stays in doubt; asking again", "error", err)
@@ -173,9 +174,9 @@ func (w *Worker) launch(work context.Context, b *waiting, s Started, sent time.T
 			run.StartedAt = now
 		}
 		began := time.Now()
-		outcome, recorded := w.execute(work, b, s, sent)
+		outcome, ours := w.execute(work, b, s, sent)
 		w.queue.answered(b.target)
-		if !recorded { // The lock is lost: whoever holds it now writes the record.
+		if !ours { // The lock is lost: whoever holds it now writes the record.
 			w.dropped(s)
 			return
 		}
@@ -216,7 +217,7 @@ func sleep(ctx context.Context, d time.Duration) {
 func (w *Worker) free(tenants ...[16]byte) {
 	w.busy.Add(-int64(len(tenants)))
 	w.lastFree.Store(w.clock.mark())
-	w.queue.ended(tenants...)
+	w.queue.freeSlots(tenants...)
 	w.queue.poke()
 }
 
@@ -242,4 +243,23 @@ func (w *Worker) spill(ctx context.Context) {
 	if err := w.refused(ctx, slices.Concat(late, parked)); err != nil {
 		w.logger.Warn("a start whose answer was lost stays in doubt; asking again", "error", err)
 	}
+}
+
+// runOf returns the run of a claim that has started.
+func (w *Worker) runOf(c claims.Claim, s Started) runs.Run {
+	return runs.Run{
+		ID: s.RunID, EndpointID: s.EndpointID, TenantID: s.TenantID, ScheduledFor: c.Slot, Attempt: c.Attempt, Source: c.Source,
+		ClaimToken: c.Token, WorkerID: w.id, StartedAt: s.StartedAt,
+	}
+}
+
+func startsOf(list []*waiting) []Start {
+	starts := make([]Start, len(list))
+	for i, b := range list {
+		starts[i] = Start{
+			Claim: b.claim, TenantID: b.target.TenantID, RunID: b.run, Execution: b.target.Spec.MaxExecutionTime,
+			Last: b.target.Shape != nil && b.target.Shape.UsesLast(), Secrets: b.target.unlocks(),
+		}
+	}
+	return starts
 }

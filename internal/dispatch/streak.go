@@ -42,8 +42,8 @@ func (s *streak) note(err error) (tell bool) {
 	return tell
 }
 
-// lapse forgets failures that nothing follows although there would have been time: there is nothing to try any more. It is for a moment at
-// which the database answers; while it does not, what nobody tries would not succeed either.
+// lapse forgets a row of failures once every has passed without another try: had there been anything to try, it would have been tried. It is
+// for a moment at which the database has answered. While it is away, that nobody tries proves nothing.
 func (s *streak) lapse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -119,9 +119,9 @@ func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint
 	r.Meta.Del("Rubato-Fence")
 	result.SentAt, _ = now()
 	answer, err := c.egress.Do(ctx, r.Request)
-	c.look(r, answer)
+	c.forgetRefusedToken(r, answer)
 	at, _ := now()
-	result.Outcome = shorten(r.hide(r.classify(ctx, target, answer, err, at)))
+	result.Outcome = shorten(r.outcome(ctx, target, answer, err, at))
 	if result.Outcome.Reason == runs.SuccessRuleFailed {
 		result.BrokenRule = target.Rules.Judge(judged(answer))
 	}

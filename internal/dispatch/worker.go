@@ -213,12 +213,12 @@ func (w *Worker) release(ctx context.Context) {
 	if _, err := w.cfg.Claims.Release(ctx, w.id, list); err != nil {
 		w.logger.Warn("releasing claims failed; their locks will run out instead", "claims", len(list), "error", err)
 	}
-	unsent, err := w.unsent(ctx, queued)
+	ended, err := w.startedUnheard(ctx, queued)
 	if err != nil {
 		w.logger.Warn("starts whose answers were lost stay in doubt; others settle them", "error", err)
 	}
-	if len(unsent) > 0 {
-		w.record(ctx, unsent)
+	if len(ended) > 0 {
+		w.record(ctx, ended)
 	}
 }
 

@@ -13,13 +13,13 @@ const (
 // settle period: an outage makes every worker silent. A step of the database's clock makes silence and passed deadlines out of nothing,
 // so after one the period begins anew.
 type gate struct {
-	settle   time.Duration
-	base     time.Time     // anchors the monotonic readings
-	watching time.Time     // since when every pass has reached the database; zero: the last one did not
-	stepped  time.Time     // when a step of the clock was seen last; zero: never
-	zero     time.Time     // the database's time at base; zero: unknown
-	error    time.Duration // how far zero may be off
-	clamp    bool          // locks may lie in the future: nobody has looked since the start or the last step
+	settle      time.Duration
+	base        time.Time     // anchors the monotonic readings
+	watching    time.Time     // since when every pass has reached the database; zero: the last one did not
+	stepped     time.Time     // when a step of the clock was seen last; zero: never
+	atBase      time.Time     // the database's time at base; zero: unknown
+	uncertainty time.Duration // how far atBase may be off
+	clamp       bool          // locks may lie in the future: nobody has looked since the start or the last step
 }
 
 func newGate(settle time.Duration) *gate {
@@ -28,14 +28,14 @@ func newGate(settle time.Duration) *gate {
 
 // reached takes in that the database read its clock as now between sent and received.
 func (g *gate) reached(now, sent, received time.Time) {
-	zero, r := now.Add(-received.Sub(g.base)), received.Sub(sent)
-	if !g.zero.IsZero() && zero.Sub(g.zero).Abs() > g.error+r+clockStep {
+	atBase, r := now.Add(-received.Sub(g.base)), received.Sub(sent)
+	if !g.atBase.IsZero() && atBase.Sub(g.atBase).Abs() > g.uncertainty+r+clockStep {
 		g.watching, g.stepped, g.clamp = time.Time{}, received, true
 	}
 	if g.watching.IsZero() {
 		g.watching = received
 	}
-	g.zero, g.error = zero, r
+	g.atBase, g.uncertainty = atBase, r
 }
 
 // missed takes in that the database could not be reached.
