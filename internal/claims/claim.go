@@ -16,8 +16,8 @@ type Claim struct {
 	Version     int64 // of the endpoint's configuration
 	LockedUntil time.Time
 	Expired     bool // taken from a worker whose lock had run out
-	// Rest is how long the endpoint does not come due after a release, whole milliseconds: who looks ahead claims it sooner by as much. Zero:
-	// it is claimable at its planned time.
+	// Rest is how far in the future the endpoint comes due after a release, in whole milliseconds; who looks ahead by a horizon can claim it
+	// that much sooner. Zero: at its planned time.
 	Rest time.Duration
 }
 

@@ -19,8 +19,8 @@ const lastClaim = 5 * time.Second
 type Taker interface {
 	// Room returns how many claims the worker can take now, none included, and how far ahead.
 	Room() (limit int, horizon time.Duration)
-	// Share returns of which of some tenants the worker can take more although it has no room for whatever is due next, and how many of
-	// each.
+	// Share returns those of the due tenants of which the worker would take more although it has no room for whatever is due next, and how
+	// many of each.
 	Share(due [][16]byte) (wanted [][16]byte, each int)
 	// Take hands over claims. The database read its clock, now, between sent and the call.
 	Take(list []Claim, now, sent time.Time)
@@ -145,11 +145,10 @@ func (h heard) at(instant time.Time) time.Time {
 	return h.now.Add(instant.Sub(h.sent))
 }
 
-// claimOnce claims one batch, of as many as limit; more then tells whether it came back full, which means that more may be due. It asks
-// also while there is no room: the answer tells the database's time, and that the database is there; whether more is due then is unknown.
-// The end of ctx does not cut it short, though it lets it go on for lastClaim at most: a claim whose answer nobody reads keeps its endpoints
-// from everybody until its lock is over. So one that a database carries out after everybody has given it up, because it stood still
-// meanwhile, takes nothing.
+// claimOnce claims one batch and returns how many it had room for; c.more then tells whether more may be due. Without room it asks all the
+// same: the answer tells the database's time, and that the database is there. When ctx ends, the statement may go on for lastClaim, because a
+// claim whose answer nobody reads keeps its endpoints from everybody until its lock is over. For the same reason Request.Until makes a claim
+// void that the database carries out only after it was given up here.
 func (c *Claimer) claimOnce(ctx context.Context) (limit int, err error) {
 	room, horizon := c.cfg.Taker.Room()
 	limit = max(0, min(room, maxBatch))

@@ -77,7 +77,7 @@ type Request struct {
 	Header       http.Header   // the user's, which must pass [CheckHeader], and the signature
 	Meta         http.Header   // Rubato's own, such as Rubato-Run-Id; set last, so they win over the user's
 	Body         []byte        // empty means none
-	SendBy       time.Time     // when its first byte may leave at the latest, for whoever may not be who sends any more; zero: at any time
+	SendBy       time.Time     // the latest instant at which its first byte may leave, as its sender may have lost its lock after it; zero: at any time
 	Confirm      Confirmation  // what its first byte needs in addition; zero: nothing
 	Timeout      time.Duration // of the whole exchange, redirects and the answer's body included; zero means 30 s
 	MaxBody      int64         // bytes of the answer's body, decompressed, that are read and kept; zero keeps none
@@ -88,8 +88,8 @@ type Request struct {
 	Credentials  []string      // names of headers that must not follow a redirect to another host, besides those that look like it
 }
 
-// Confirmation is what somebody who decided to send a request knows, and for how long that is good enough: until there is a connection
-// the world may have changed.
+// Confirmation bounds how long a decision to send is good. Where there is no connection before Until, whoever decided is asked again: the
+// world may have changed meanwhile.
 type Confirmation struct {
 	Until time.Time // the first byte that leaves before needs no more
 	// Ask says whether the request may still leave, and until when that holds. It is asked once there is a connection, after Until.

@@ -249,9 +249,9 @@ func (db *DB) commit(ctx context.Context, conn dbsqlc.DBTX) error {
 // rollbackTime bounds the end of a transaction that failed.
 const rollbackTime = 5 * time.Second
 
-// acquire returns a connection of the main pool for one transaction, and what gives it back. A transaction that takes longer than txWait
-// fails at its next word: who follows a stream of events or imports sets no limit, and a database that stands still sets none either. The
-// error is an [errs.Unavailable] where no connection comes free for some time.
+// acquire returns a connection of the main pool for one transaction, and what gives it back. A transaction longer than db.limit fails at its
+// next statement: streams and imports set no deadline, and neither does a database that stands still. The error is an [errs.Unavailable]
+// where no connection comes free within db.waits.
 func (db *DB) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), err error) {
 	waiting, cancel := context.WithTimeout(ctx, db.waits)
 	defer cancel()

@@ -15,8 +15,8 @@ import (
 // table of a default server; and a change meets a batch of ten, as a worker with 2,000 calls a second has them, once in 25 times, and then
 // waits for one commit.
 //
-// Everybody takes the shards that he needs in one statement, in ascending order, before he locks any row; so nobody waits in a circle. Who
-// writes what the planner thought, or decides on it, holds the claim or the suggestion before: rows that nobody asks for who holds a shard.
+// Everybody takes all the shards they need in one statement, in ascending order, before locking any row, so no two wait for each other. What
+// the planner does locks its claim or its suggestion first, which is safe: nobody who holds a shard asks for those rows.
 const (
 	endpointShards = 256 // numbered from 0
 	tenantShards   = 256 // numbered from endpointShards: what starts with secrets share, and a change of a tenant's secrets takes alone
