@@ -37,12 +37,11 @@ func (a API) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = l.Close() }()
-	c, err := openCore(ctx, a.Settings, a.Logger, apiConns)
+	c, err := openCore(ctx, a.Settings, a.Logger, apiConns, l.Addr().String())
 	if err != nil {
 		return err
 	}
 	defer c.close(ctx)
-	c.own = append(c.own, l.Addr().String()) // Tests of endpoints must not reach it.
 	if err := c.ensureKey(ctx, "bootstrap", a.Settings.API.BootstrapKey); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ type core struct {
 	registry *prometheus.Registry
 	db       *store.DB
 	allowed  *allowances
-	own      []string          // listeners that the settings do not name, as host:port
+	own      []string          // no outbound call may reach these, besides what the settings name; as host:port
 	traces   *tracing.Provider // nil: nobody collects traces
 	keyring  *secrets.Keyring
 	keys     *auth.Authenticator
@@ -54,8 +54,8 @@ type core struct {
 	vault    *secrets.Vault
 }
 
-// openCore opens the database and waits until it answers.
-func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, conns int32) (*core, error) {
+// openCore opens the database and waits until it answers. own are listeners of this process whose port the settings do not tell, as host:port.
+func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, conns int32, own ...string) (*core, error) {
 	keyring, err := keyringOf(settings.Secrets)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 		return nil, errors.Join(err, traces.Close(ctx))
 	}
 	c := &core{
-		settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, traces: traces, keyring: keyring,
+		settings: settings, logger: logger, registry: telemetry.NewRegistry(), db: db, own: own, traces: traces, keyring: keyring,
 		keys: auth.NewAuthenticator(store.NewKeys(db)),
 	}
 	c.vault = secrets.NewVault(store.NewSecrets(c.db), c.keyring, c.logger)

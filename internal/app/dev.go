@@ -84,7 +84,7 @@ func (d Dev) Run(ctx context.Context) error {
 	if _, err := MigrateUp(ctx, d.Settings); err != nil {
 		return err
 	}
-	c, err := openCore(ctx, d.Settings, d.Logger, devConns)
+	c, err := openCore(ctx, d.Settings, d.Logger, devConns, l.Addr().String())
 	if err != nil {
 		return err
 	}
@@ -104,9 +104,8 @@ func (d Dev) Run(ctx context.Context) error {
 
 // serve runs every part until ctx ends or one of them fails.
 func (d Dev) serve(ctx context.Context, c *core, l net.Listener, access Credentials) error {
-	c.own = append(c.own, l.Addr().String())
 	loops := c.loops()
-	defer loops.client.Close()
+	defer c.outbound().Close()
 	tester := c.tester()
 	defer tester.Close()
 	planner, err := c.planner()

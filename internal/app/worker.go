@@ -10,8 +10,6 @@ import (
 	"rubato/internal/config"
 	"rubato/internal/courier"
 	"rubato/internal/dispatch"
-	"rubato/internal/egress"
-	"rubato/internal/secrets"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
 	"rubato/internal/tracing"
@@ -36,7 +34,7 @@ func (w Worker) Run(ctx context.Context) error {
 	}
 	defer c.close(ctx)
 	loops := c.loops()
-	defer loops.client.Close()
+	defer c.outbound().Close()
 	health := telemetry.NewHealth(w.Logger, append(loops.worker.Checks(), c.secretsOpen())...)
 	admin, err := c.admin(ctx, health)
 	if err != nil {
@@ -49,22 +47,17 @@ func (w Worker) Run(ctx context.Context) error {
 
 // loops is what makes a process a worker.
 type loops struct {
-	client   *egress.Client
+	core     *core
 	worker   *dispatch.Worker
 	sweeper  *zombie.Sweeper
-	vault    *secrets.Vault
 	listener *store.Listener
-	allowed  *allowances
 	courier  *courier.Courier
 }
 
 func (c *core) loops() *loops {
 	s := c.settings.Worker
-	client := c.outbound()
 	return &loops{
-		client:  client,
-		vault:   c.vault,
-		allowed: c.allowed,
+		core: c,
 		worker: dispatch.New(c.traced(dispatch.Config{
 			Name:         hostname(),
 			Version:      telemetry.Version(),
@@ -76,7 +69,7 @@ func (c *core) loops() *loops {
 			Grace:        s.ShutdownGrace,
 			Claims:       store.NewClaims(c.db),
 			Executions:   store.NewExecutions(c.db),
-			Egress:       client,
+			Egress:       c.outbound(),
 			Allowances:   c.allowed,
 			Secrets:      c.vault,
 			Logger:       c.logger,
@@ -112,11 +105,11 @@ func (c *core) traced(cfg dispatch.Config) dispatch.Config {
 
 // run works until ctx ends and the worker has drained.
 func (l *loops) run(ctx context.Context) error {
-	_ = l.allowed.refresh(ctx) // Before anything runs; where it fails now, the loop tells.
+	_ = l.core.allowed.refresh(ctx) // Before anything runs; where it fails now, the loop tells.
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.worker.Run(ctx) })
-	group.Go(func() error { l.allowed.run(ctx); return nil })
-	group.Go(func() error { l.vault.Run(ctx); return nil })
+	group.Go(func() error { l.core.allowed.run(ctx); return nil })
+	group.Go(func() error { l.core.vault.Run(ctx); return nil })
 	group.Go(func() error { l.sweeper.Run(ctx); return nil })
 	group.Go(func() error { l.courier.Run(ctx); return nil })
 	group.Go(func() error { l.listener.Run(ctx, l.worker); return nil })
