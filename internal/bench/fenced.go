@@ -46,7 +46,7 @@ func fencedFrom(ctx context.Context, text []byte, r Role) error {
 	}
 	defer db.Close()
 	l := fenced{claims: store.NewClaims(db), executions: store.NewExecutions(db), worker: uuid.New(), lockTTL: settings.Worker.LockTTL}
-	if err := l.executions.Beat(ctx, dispatch.Presence{ID: l.worker, Name: contenderFenced, Version: "bench", State: "active", Slots: t.Callers}); err != nil {
+	if err := l.executions.Beat(ctx, dispatch.Presence{ID: l.worker, Name: contenderFenced, Version: "bench", State: dispatch.Active, Slots: t.Callers}); err != nil {
 		return fmt.Errorf("registering the worker: %w", err)
 	}
 	p := newPipeline(l, t.Callers)

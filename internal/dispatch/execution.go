@@ -64,7 +64,7 @@ type Presence struct {
 	ID      [16]byte
 	Name    string
 	Version string
-	State   string // active, draining or inactive
+	State   State
 	Slots   int
 	Busy    int
 }

@@ -10,10 +10,14 @@ import (
 // presencePeriod is how often a worker tells that it lives. Others take over what it never started after three times as long.
 const presencePeriod = 2 * time.Second
 
+// State is what a worker says of itself.
+type State string
+
+// The states of a worker, in their order.
 const (
-	stateActive   = "active"
-	stateDraining = "draining"
-	stateInactive = "inactive"
+	Active   State = "active"
+	Draining State = "draining" // it claims nothing and ends what it has
+	Inactive State = "inactive" // it has said goodbye
 )
 
 // presenceLoop stamps the worker's row until ctx ends.
@@ -26,9 +30,9 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		state := stateActive
+		state := Active
 		if w.draining.Load() {
-			state = stateDraining
+			state = Draining
 		}
 		w.observe()
 		limited, cancel := context.WithTimeout(ctx, presencePeriod)
@@ -42,7 +46,7 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 	}
 }
 
-func (w *Worker) announce(ctx context.Context, state string) error {
+func (w *Worker) announce(ctx context.Context, state State) error {
 	return w.cfg.Executions.Beat(ctx, Presence{
 		ID: w.id, Name: w.cfg.Name, Version: w.cfg.Version, State: state, Slots: w.slots(), Busy: int(w.busy.Load()),
 	})

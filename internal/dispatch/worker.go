@@ -146,7 +146,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	records, endRecords := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRecords()
 
-	if err := w.greet(context.WithoutCancel(ctx), stateActive); err != nil {
+	if err := w.greet(context.WithoutCancel(ctx), Active); err != nil {
 		return fmt.Errorf("registering the worker: %w", err)
 	}
 	var intake, keep sync.WaitGroup
@@ -179,14 +179,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	endRecords()
 	keep.Wait()     // No word of a draining worker may follow its goodbye.
 	w.release(left) // What a record that was under way has kept.
-	if err := w.greet(left, stateInactive); err != nil {
+	if err := w.greet(left, Inactive); err != nil {
 		return fmt.Errorf("telling that the worker has ended: %w", err)
 	}
 	return nil
 }
 
-// greet tells of the worker's begin or end.
-func (w *Worker) greet(ctx context.Context, state string) error {
+// greet tells that the worker begins, or that it has ended.
+func (w *Worker) greet(ctx context.Context, state State) error {
 	ctx, cancel := context.WithTimeout(ctx, recordGrace)
 	defer cancel()
 	return w.announce(ctx, state)

@@ -26,8 +26,8 @@ var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // readBody reads the body of an answer into the response, decompressed: its head and, where one is asked for and there is more, its
 // tail. Beside an error the response holds what came before.
-func (r *Response) readBody(answer *http.Response, lim limits) (err error) {
-	limit := min(lim.body, math.MaxInt64-1)
+func (r *Response) readBody(answer *http.Response, may bounds) (err error) {
+	limit := min(may.body, math.MaxInt64-1)
 	buffer := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert // Nothing else is put in.
 	defer func() {
 		if buffer.Cap() <= bodyHint+bytes.MinRead {
@@ -45,8 +45,8 @@ func (r *Response) readBody(answer *http.Response, lim limits) (err error) {
 		first := r.Body[limit] // Read to see that there is more: the first byte after the head.
 		r.Body = r.Body[:limit:limit]
 		err = nil
-		if lim.tail > 0 {
-			err = r.readTail(answer.Body, first, lim.tail)
+		if may.tail > 0 {
+			err = r.readTail(answer.Body, first, may.tail)
 		}
 	}
 	if malformedGzip(err) {

@@ -155,7 +155,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	x.patience = patience{limits: c.limits, timeout: timeout}
 	ctx, x.cancel = context.WithTimeout(ctx, timeout)
 	defer x.cancel()
-	return x.run(ctx, limits{body: max(r.MaxBody, 0), tail: max(r.MaxTail, 0), redirects: r.MaxRedirects})
+	return x.run(ctx, bounds{body: max(r.MaxBody, 0), tail: max(r.MaxTail, 0), redirects: r.MaxRedirects})
 }
 
 // wireOf returns the connections that r may use.

@@ -19,8 +19,8 @@ type hop struct {
 	body   []byte
 }
 
-// limits bound an exchange.
-type limits struct {
+// bounds are those of what an exchange takes in.
+type bounds struct {
 	body      int64 // bytes of the answer's body
 	tail      int64 // bytes of its end beside them
 	redirects int
@@ -68,11 +68,11 @@ func (x *exchange) leave() {
 	}
 }
 
-// run visits the target and then wherever it redirects to, as far as limits let it.
-func (x *exchange) run(ctx context.Context, lim limits) (Response, error) {
+// run visits the target and then wherever it redirects to, as far as may be.
+func (x *exchange) run(ctx context.Context, may bounds) (Response, error) {
 	asked := x.hop.url
 	for followed := 0; ; followed++ {
-		response, next, err := x.visit(ctx, lim, followed)
+		response, next, err := x.visit(ctx, may, followed)
 		response.Redirects, response.Elsewhere = followed, followed > 0 && !sameParty(asked, x.hop.url)
 		if err != nil || next == nil {
 			x.phases.Total = time.Since(x.began)
@@ -84,9 +84,9 @@ func (x *exchange) run(ctx context.Context, lim limits) (Response, error) {
 }
 
 // visit makes one hop. It returns the hop that must follow, or nil where the answer is the final one.
-func (x *exchange) visit(ctx context.Context, lim limits, followed int) (Response, *hop, error) {
+func (x *exchange) visit(ctx context.Context, may bounds, followed int) (Response, *hop, error) {
 	hopCtx, cancel := ctx, x.cancel
-	if lim.redirects > 0 { // Giving up the rest of this answer must not end what follows it.
+	if may.redirects > 0 { // Giving up the rest of this answer must not end what follows it.
 		hopCtx, cancel = context.WithCancel(ctx)
 		defer cancel()
 	}
@@ -103,16 +103,16 @@ func (x *exchange) visit(ctx context.Context, lim limits, followed int) (Respons
 	}
 	defer answer.Body.Close()
 	response := Response{StatusCode: answer.StatusCode, Header: answer.Header}
-	if lim.redirects > 0 && redirects(answer) {
+	if may.redirects > 0 && redirects(answer) {
 		drain(answer.Body, cancel)
 		at.watch.addTo(&x.phases)
-		next, err := x.follow(answer, lim.redirects-followed)
+		next, err := x.follow(answer, may.redirects-followed)
 		if err != nil {
 			return response, nil, x.fail(ctx, err, false)
 		}
 		return response, next, nil
 	}
-	err = response.readBody(answer, lim)
+	err = response.readBody(answer, may)
 	at.watch.addTo(&x.phases)
 	if err != nil {
 		return response, nil, x.fail(ctx, err, at.lost())

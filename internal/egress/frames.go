@@ -9,17 +9,17 @@ import (
 const (
 	frameHeader = 9 // bytes
 
-	frameData    = 0x0
-	frameGoAway  = 0x7
-	frameLast    = 0x9      // that HTTP/2 itself defines
-	allowance    = 8 << 20  // what a connection may cost before anything was asked of it
-	allowanceMax = 64 << 20 // what it can save up
-	perStream    = 256 << 10
-	perSecond    = 1 << 20
-	strangeCost  = 64 << 10 // of a frame that HTTP/2 does not define: the transport skips it, and writes a line of log
-	controlCost  = 4 << 10  // of a frame that carries no body: all of its work is ours, and none of its bytes are the target's cost
-	dataCost     = 64       // of a frame of a body, besides its bytes
-	readCredit   = 8        // for each byte of a body that its reader took
+	frameData   = 0x0
+	frameGoAway = 0x7
+	frameLast   = 0x9      // that HTTP/2 itself defines
+	budgetFirst = 8 << 20  // what a connection may cost before anything was asked of it
+	budgetMax   = 64 << 20 // what it can save up
+	perStream   = 256 << 10
+	perSecond   = 1 << 20
+	strangeCost = 64 << 10 // of a frame that HTTP/2 does not define: the transport skips it, and writes a line of log
+	controlCost = 4 << 10  // of a frame that carries no body: all of its work is ours, and none of its bytes are the target's cost
+	dataCost    = 64       // of a frame of a body, besides its bytes
+	readCredit  = 8        // for each byte of a body that its reader took
 )
 
 // frames watches what a target sends over HTTP/2 and ends the connection where that is not in proportion to what was asked of it.
@@ -34,7 +34,7 @@ type frames struct {
 	away   bool // the target lets the connection end
 }
 
-func newFrames() *frames { return &frames{budget: allowance, filled: time.Now()} }
+func newFrames() *frames { return &frames{budget: budgetFirst, filled: time.Now()} }
 
 // opened grants what the answer to one more request needs.
 func (f *frames) opened() { f.grant(perStream) }
@@ -45,7 +45,7 @@ func (f *frames) took(n int) { f.grant(int64(n) * readCredit) }
 func (f *frames) grant(n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.budget = min(f.budget+n, allowanceMax)
+	f.budget = min(f.budget+n, budgetMax)
 }
 
 // leaving reports whether the target announced the end of the connection.

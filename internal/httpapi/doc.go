@@ -4,6 +4,7 @@
 // an operation needs is read from it, and requests are checked against it while they are served. What a request means is judged
 // by the domain alone, so that every rule has one place and one wording.
 //
-// A request passes, in this order: request id, metrics, recovery from panics, the key, query parameters, body, handler. Each of
-// them refuses with an error, and one function turns errors into problem documents (RFC 9457).
+// A request passes, in this order: request ID, trace, compression, metrics, recovery from panics, origins, its time limit, the key, the rate
+// limit, parameters, body, idempotency key, handler; [New] has the list. Each of them may refuse with an error, and one function turns
+// errors into problem documents (RFC 9457).
 package httpapi

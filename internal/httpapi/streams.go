@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// writeTimeout is how long a client of a stream may take to read what it is sent before it is cut off.
-	writeTimeout = 10 * time.Second
+	// streamWriteTimeout is how long a client of a stream may take to read what it is sent before it is cut off.
+	streamWriteTimeout = 10 * time.Second
 	// lineTimeout is how long a client of an import may take to send more.
 	lineTimeout = 30 * time.Second
 
@@ -71,10 +71,10 @@ func openStream(w http.ResponseWriter, media string) *stream {
 	return &stream{w: w, controller: http.NewResponseController(w)}
 }
 
-// write sends text at once. A client that does not take it within writeTimeout is an error. Writers that know no deadline, as in
+// write sends text at once. A client that does not take it within streamWriteTimeout is an error. Writers that know no deadline, as in
 // tests without a connection, have none.
 func (s *stream) write(text []byte) error {
-	_ = s.controller.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = s.controller.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
 	_, err := s.w.Write(text)
 	if err == nil {
 		err = s.controller.Flush()

@@ -247,7 +247,7 @@ func TestARunThatWasToBeCanceledIsLostWithItsWorker(t *testing.T) {
 func TestASettlementSaysWhatSpokeForIt(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		state   string
+		state   dispatch.State
 		silence time.Duration
 		age     time.Duration
 		why     string

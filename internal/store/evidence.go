@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"rubato/internal/dispatch"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 )
@@ -27,7 +28,7 @@ func (s *Sweeps) evidence(ctx context.Context, tx pgx.Tx, run runs.Run) (string,
 	switch {
 	case seen.State == nil:
 		sign = "its worker is not known any more"
-	case *seen.State == "inactive":
+	case *seen.State == string(dispatch.Inactive):
 		sign = "its worker has said goodbye"
 	case seen.Overdue:
 		sign = "its execution should have ended at " + clockTime(seen.DeadlineAt)

@@ -164,6 +164,6 @@ func (s *Executions) lastRuns(ctx context.Context, list []dispatch.Start) (map[[
 // Beat implements dispatch.Executions.
 func (s *Executions) Beat(ctx context.Context, p dispatch.Presence) error {
 	return translate(s.db.q.WorkerBeat(ctx, s.db.vital, dbsqlc.WorkerBeatParams{
-		ID: p.ID, Name: p.Name, Version: p.Version, State: p.State, Now: s.db.now(), Slots: int32(p.Slots), Busy: int32(p.Busy), //nolint:gosec // Thousands at most.
+		ID: p.ID, Name: p.Name, Version: p.Version, State: string(p.State), Now: s.db.now(), Slots: int32(p.Slots), Busy: int32(p.Busy), //nolint:gosec // Thousands at most.
 	}))
 }

@@ -69,7 +69,7 @@ func TestWorkersAreCountedAsTheyAreHeardOf(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.at(noon())
-	beat := func(id byte, state string) {
+	beat := func(id byte, state dispatch.State) {
 		require.NoError(t, b.executions.Beat(t.Context(), dispatch.Presence{ID: [16]byte{id}, Name: "host", Version: "v1", State: state, Slots: 1}))
 	}
 	beat(1, "active")

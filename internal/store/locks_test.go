@@ -306,7 +306,7 @@ func TestSignsOfLifeWaitForNobody(t *testing.T) {
 	kept, _, err := b.claims.ExtendLocks(ctx, worker{1}, []claims.Held{{RunID: s.RunID, Token: c.Token}}, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, kept, 1)
-	require.NoError(t, b.executions.Beat(ctx, dispatch.Presence{ID: worker{1}, Name: "host", Version: "v1", State: "active", Slots: 4}))
+	require.NoError(t, b.executions.Beat(ctx, dispatch.Presence{ID: worker{1}, Name: "host", Version: "v1", State: dispatch.Active, Slots: 4}))
 	_, err = b.sweeps.Clock(ctx)
 	require.NoError(t, err)
 	require.NoError(t, tx.Rollback(t.Context()))

@@ -71,7 +71,7 @@ func (b *bundle) settleAll(t *testing.T, want int) {
 }
 
 // beat tells of a worker; the database stamps it with its own clock, so at moves the stamp.
-func (b *bundle) beat(t *testing.T, by worker, state string, at time.Time) {
+func (b *bundle) beat(t *testing.T, by worker, state dispatch.State, at time.Time) {
 	t.Helper()
 	err := b.executions.Beat(t.Context(), dispatch.Presence{ID: by, Name: "host", Version: "v1", State: state, Slots: 4, Busy: 1})
 	require.NoError(t, err)
@@ -88,10 +88,10 @@ func TestALiveRunIsLostOnlyOnAPositiveSignal(t *testing.T) {
 	lockOver := time.Minute + time.Millisecond
 	for _, tc := range []struct {
 		name     string
-		age      time.Duration // of the run
-		state    string        // of its worker; empty: it has no row
-		silence  time.Duration // of its worker
-		takeOver bool          // its claims were taken over before
+		age      time.Duration  // of the run
+		state    dispatch.State // of its worker; empty: it has no row
+		silence  time.Duration  // of its worker
+		takeOver bool           // its claims were taken over before
 		signal   zombie.Signal
 		lost     bool
 	}{

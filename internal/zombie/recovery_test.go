@@ -101,7 +101,7 @@ func (w *world) claim(t *testing.T, by [16]byte) []claims.Claim {
 	return list
 }
 
-func (w *world) beat(t *testing.T, state string) {
+func (w *world) beat(t *testing.T, state dispatch.State) {
 	t.Helper()
 	require.NoError(t, w.executions.Beat(t.Context(), dispatch.Presence{ID: dead, Name: "host", Version: "v1", State: state, Slots: 4}))
 }

@@ -106,7 +106,7 @@ func openStores(b *testing.B) *stores {
 		_, _, err := service.Register(b.Context(), endpoints.Actor{TenantID: store.DefaultTenant, Name: "bench"}, spec)
 		require.NoError(b, err)
 	}
-	require.NoError(b, s.executions.Beat(b.Context(), dispatch.Presence{ID: s.worker, Name: "bench", Version: "v1", State: "active", Slots: batchRuns}))
+	require.NoError(b, s.executions.Beat(b.Context(), dispatch.Presence{ID: s.worker, Name: "bench", Version: "v1", State: dispatch.Active, Slots: batchRuns}))
 	return s
 }
 

@@ -72,9 +72,9 @@ func (p *worker) now(w *world) time.Time { return epoch.Add(w.elapsed + p.ahead)
 func (p *worker) awake() bool     { return !p.frozen }
 func (p *worker) reachable() bool { return !p.frozen && !p.cut }
 
-func (w *world) beatCall(by *worker, state string) *call {
+func (w *world) beatCall(by *worker, state dispatch.State) *call {
 	return &call{
-		name: "beat " + short(by.id) + " " + state,
+		name: "beat " + short(by.id) + " " + string(state),
 		run: func(ctx context.Context, s *stores) error {
 			return s.executions.Beat(ctx, dispatch.Presence{ID: by.id, Name: "sim", Version: "v0", State: state, Slots: slots, Busy: len(by.running)})
 		},
