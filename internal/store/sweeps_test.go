@@ -180,7 +180,7 @@ func TestAHeartbeatBetweenListAndSettleWins(t *testing.T) {
 func TestAWorkerThatSpeaksUpBetweenListAndSettleWins(t *testing.T) {
 	t.Parallel()
 	trusting := zombie.Signal{StaleAfter: 90 * time.Second, TrustSilence: true}
-	for name, state := range map[string]string{"AfterSilence": "active", "AfterAGoodbye": "inactive"} {
+	for name, state := range map[string]dispatch.State{"AfterSilence": dispatch.Active, "AfterAGoodbye": dispatch.Inactive} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
