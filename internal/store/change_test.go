@@ -309,3 +309,32 @@ func TestARunNowInAnHourThatTheClockRepeatsHasAnIDOfItsOwn(t *testing.T) {
 	}
 	require.Equal(t, 4, query[int](t, b, "SELECT count(DISTINCT id) FROM runs WHERE attempt = 1"))
 }
+
+// TestARunNowBesideAStartAheadIsAnotherRun has somebody ask for a run in the last millisecond before a due time whose run has started ahead of
+// it. Instants of changes are rounded up, so both had one due time, and with it one ID: its record could never be written.
+func TestARunNowBesideAStartAheadIsAnotherRun(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), worker{1}
+	begin := b.at(noon()).Add(5 * time.Second)
+	e := b.register(t, func(s *endpoints.Spec) { s.BaselineInterval, s.StartAt = time.Minute, begin })
+	first := b.claimOne(t, me)
+	b.at(begin.Add(-10 * time.Millisecond))
+	ahead := b.start(t, me, first)
+	require.Len(t, ahead, 1)
+
+	b.at(begin.Add(-400 * time.Microsecond))
+	slot, err := b.service.RunNow(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+	require.Equal(t, begin.Add(time.Millisecond), slot)
+
+	b.at(begin.Add(50 * time.Millisecond))
+	b.finish(t, me, 0, succeed(me, first, ahead[0]))
+	asked := b.claimOne(t, me)
+	require.Equal(t, "manual", asked.Source)
+	started := b.start(t, me, asked)
+	require.Len(t, started, 1)
+	require.NotEqual(t, ahead[0].RunID, started[0].RunID)
+	b.finish(t, me, 0, succeed(me, asked, started[0]))
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))
+	require.Equal(t, 2, query[int](t, b, "SELECT count(*) FROM runs WHERE endpoint_id = $1", e.ID))
+}

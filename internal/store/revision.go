@@ -136,10 +136,11 @@ func (s *Endpoints) assembleOne(ctx context.Context, tx opened, r *revision) (*e
 	return e, nil
 }
 
-// passRuns moves the instant of a change to one that is the due time of no run. It only ever is one where the database's clock was set
-// back: a run that somebody asks for now would then have the ID of a run that there was.
+// passRuns moves the instant of a change to one that is the due time of no run: a run that somebody asks for now would have its ID. It is
+// one in the last millisecond before a due time whose run has started ahead of it, and where the database's clock was set back.
 func (s *Endpoints) passRuns(ctx context.Context, tx opened, r *revision) error {
-	if r.now.After(r.changed.State.LastSlot) {
+	ahead := func(live *dbsqlc.LiveRun) bool { return live.Slot.Equal(r.now) }
+	if r.now.After(r.changed.State.LastSlot) && !slices.ContainsFunc(r.live, ahead) {
 		return nil
 	}
 	taken, err := s.db.q.RunSlots(ctx, tx, dbsqlc.RunSlotsParams{

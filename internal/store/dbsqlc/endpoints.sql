@@ -1,6 +1,7 @@
 -- name: DecisionTime :one
 -- The instant of a decision: database time in whole milliseconds, as every due time is. It is rounded up, so that a run which is
--- planned at once never stands for the due time of one that has started already.
+-- planned at once never stands for the due time of one that has come already. One that has started ahead of its due time is passed over
+-- by whoever decides (passRuns).
 SELECT date_trunc('milliseconds', coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + interval '999 us')::timestamptz AS now;
 
 -- name: EndpointInsert :exec

@@ -16,7 +16,8 @@ SELECT date_trunc('milliseconds', coalesce($1::timestamptz, clock_timestamp()) +
 `
 
 // The instant of a decision: database time in whole milliseconds, as every due time is. It is rounded up, so that a run which is
-// planned at once never stands for the due time of one that has started already.
+// planned at once never stands for the due time of one that has come already. One that has started ahead of its due time is passed over
+// by whoever decides (passRuns).
 func (q *Queries) DecisionTime(ctx context.Context, db DBTX, now *time.Time) (time.Time, error) {
 	row := db.QueryRow(ctx, decisionTime, now)
 	var now_2 time.Time
