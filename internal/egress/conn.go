@@ -20,8 +20,9 @@ const (
 type conn struct {
 	net.Conn
 
-	frames *frames         // of HTTP/2; nil: the connection speaks HTTP/1.1
-	socket syscall.RawConn // under it; nil: there is none
+	frames  *frames         // of HTTP/2; nil: the connection speaks HTTP/1.1
+	socket  syscall.RawConn // under it; nil: there is none
+	session bool            // a TLS session lies between it and the socket, be it that of a proxy
 
 	heard    atomic.Int64 // bytes that came
 	answered atomic.Bool  // to a request, one of them at least
@@ -39,7 +40,8 @@ type conn struct {
 
 // overTCP returns the connection over a plain one.
 func overTCP(plain net.Conn) *conn {
-	return &conn{Conn: plain, socket: socketOf(plain)}
+	socket, session := socketOf(plain)
+	return &conn{Conn: plain, socket: socket, session: session}
 }
 
 // overTLS returns the connection over a TLS session.
@@ -91,15 +93,18 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// quiet reports whether nothing came on a connection that is idle, be it the end. What a TLS session keeps to itself is read.
+// quiet reports whether nothing came on a connection that is idle, be it the end. What a TLS session keeps to itself is read. It may also hold
+// what the target sent beyond the last answer, where no socket shows it: it gives that out without waiting.
 func (c *conn) quiet() bool {
-	if !c.unread() {
-		return true
+	came := c.unread()
+	if !c.session {
+		return !came
 	}
-	if c.ended == nil {
-		return false
+	wait := -time.Second
+	if came {
+		wait = tidyTime
 	}
-	_ = c.SetReadDeadline(time.Now().Add(tidyTime))
+	_ = c.SetReadDeadline(time.Now().Add(wait))
 	n, err := c.Conn.Read(make([]byte, 1))
 	_ = c.SetReadDeadline(time.Time{})
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && !c.unread()
@@ -119,17 +124,17 @@ func (c *conn) unread() bool {
 	return unread
 }
 
-// socketOf returns the socket under a connection and its sessions; nil: there is none.
-func socketOf(c net.Conn) syscall.RawConn {
+// socketOf returns the socket under a connection, nil where there is none, and whether sessions lie over it.
+func socketOf(c net.Conn) (socket syscall.RawConn, session bool) {
 	for {
 		switch at := c.(type) {
 		case interface{ NetConn() net.Conn }:
-			c = at.NetConn()
+			c, session = at.NetConn(), true
 		case syscall.Conn:
-			socket, _ := at.SyscallConn() // Of a closed connection there is none.
-			return socket
+			socket, _ = at.SyscallConn() // Of a closed connection there is none.
+			return socket, session
 		default:
-			return nil
+			return nil, session
 		}
 	}
 }

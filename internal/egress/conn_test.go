@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"crypto/tls"
 	"io"
 	"net"
 	"testing"
@@ -75,10 +76,10 @@ func (s swallowing) NetConn() net.Conn { return s.Conn }
 
 func (s swallowing) Read(p []byte) (int, error) {
 	if !*s.taken {
-		*s.taken = true
 		if _, err := s.Conn.Read(make([]byte, 1)); err != nil {
 			return 0, err
 		}
+		*s.taken = true
 	}
 	return s.Conn.Read(p)
 }
@@ -114,6 +115,63 @@ func TestAnIdleConnectionIsGoodWhileNothingCame(t *testing.T) {
 			require.Equal(t, test.quiet, c.quiet())
 		})
 	}
+}
+
+// TestWhatASessionHoldsOfTheTargetsIsNoSilence: a record that was read with the one before it, or the rest of one, is in no socket any more. It
+// would be taken for the answer to the next request.
+func TestWhatASessionHoldsOfTheTargetsIsNoSilence(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		over  func(net.Conn) *conn // of a target, or of the proxy over which it is spoken to
+		texts []string
+		quiet bool
+	}{
+		"RestOfARecord":         {overTLS, []string{"ab"}, false},
+		"AnotherRecord":         {overTLS, []string{"a", "b"}, false},
+		"Nothing":               {overTLS, []string{"a"}, true},
+		"RestOfARecordOfAProxy": {overTCP, []string{"ab"}, false},
+		"NothingOfAProxys":      {overTCP, []string{"a"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			certificate, roots := certify(t, "127.0.0.1", time.Now().Add(time.Hour))
+			near, far := connected(t)
+			wire := &gathering{Conn: far}
+			target, greeted := tls.Server(wire, serving(certificate)), make(chan error, 1)
+			go func() { greeted <- target.HandshakeContext(t.Context()) }()
+			session := tls.Client(near, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: "127.0.0.1"})
+			require.NoError(t, session.HandshakeContext(t.Context()))
+			require.NoError(t, <-greeted)
+
+			wire.gathers = true
+			for _, text := range test.texts {
+				_, err := target.Write([]byte(text))
+				require.NoError(t, err)
+			}
+			_, err := far.Write(wire.gathered)
+			require.NoError(t, err)
+			c := test.over(session)
+			_, err = io.ReadFull(c, make([]byte, 1))
+			require.NoError(t, err)
+			require.Equal(t, test.quiet, c.quiet())
+		})
+	}
+}
+
+// gathering keeps what is written, so that it can be sent in one piece.
+type gathering struct {
+	net.Conn
+
+	gathers  bool
+	gathered []byte
+}
+
+func (g *gathering) Write(p []byte) (int, error) {
+	if !g.gathers {
+		return g.Conn.Write(p)
+	}
+	g.gathered = append(g.gathered, p...)
+	return len(p), nil
 }
 
 func speak(text string) func(net.Conn) error {
