@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
-	"sync/atomic"
 	"time"
 )
 
@@ -111,21 +110,22 @@ func (a *attempt) over2(ctx context.Context, s *session) (*http.Response, error)
 		return nil, &fault{reason: Late, err: errLate}
 	}
 	s.frames.opened()
-	var writing atomic.Bool
-	answer, err := s.client.RoundTrip(a.exchange.request().WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteHeaderField:     func(string, []string) { writing.Store(true) },
+	leaving, d := depart(ctx, a.sendBy)
+	answer, err := s.client.RoundTrip(a.exchange.request().WithContext(httptrace.WithClientTrace(leaving, &httptrace.ClientTrace{
+		WroteHeaderField:     func(string, []string) { d.begin() },
 		GotFirstResponseByte: a.answered,
 		Got1xxResponse:       func(_ int, header textproto.MIMEHeader) error { return a.interim(http.Header(header)) },
 	})))
 	if err != nil {
-		a.left = writing.Load() || ctx.Err() != nil // Where ctx has ended, the request may be about to be written.
+		a.left = d.left() || ctx.Err() != nil // Where ctx has ended, the request may be about to be written.
+		d.end()
 		a.reused = a.reused || !a.left
 		if s.received() == a.heard { // Nothing at all came: later requests shall not wait on a connection that may be dead.
 			s.retire()
 		}
 		return nil, s.fault(err)
 	}
-	answer.Body = &streamBody{ReadCloser: answer.Body, session: s}
+	answer.Body = &streamBody{ReadCloser: answer.Body, session: s, end: d.end}
 	return answer, nil
 }
 
@@ -172,6 +172,13 @@ type streamBody struct {
 	io.ReadCloser
 
 	session *session
+	end     func() // of its departure
+}
+
+// Close ends the answer.
+func (b *streamBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
 }
 
 // Read reads from the body, and lets the target send more for it.

@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,6 +154,55 @@ func TestARedirectIsNotConfirmed(t *testing.T) {
 	_, err := setup(t).Do(t.Context(), r)
 	require.NoError(t, err)
 	require.Equal(t, 1, asked)
+}
+
+// TestWhatWaitsBehindOthersOverHTTP2IsLate has a target that stops reading while a long request is written to it: the next one waits for its
+// turn on the connection, and must not leave when the target reads on.
+func TestWhatWaitsBehindOthersOverHTTP2IsLate(t *testing.T) {
+	t.Parallel()
+	server, client := secured(t, Config{})
+	reads := make(chan struct{})
+	wide := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30}
+	target := egresstest.StartH2(t, server, func(c *egresstest.H2Conn) {
+		if egresstest.AnswerH2Times(c, "ok", 1) && c.WriteWindowUpdate(0, 1<<30) == nil {
+			<-reads
+		}
+		egresstest.AnswerH2Times(c, "ok", -1)
+	}, wide)
+	client.warm(t, target.URL(), 1)
+	posted := make(chan error, 1)
+	go func() {
+		_, err := client.Do(t.Context(), post(target.URL()+"/long", long()[:16<<20]))
+		posted <- err
+	}()
+	client.awaitStandstill(t, target)
+
+	late := get(target.URL() + "/late")
+	late.SendBy = time.Now().Add(50 * time.Millisecond)
+	e, _ := fails(t, client, late)
+	require.Equal(t, Late, e.Reason)
+	require.False(t, e.Sent)
+	close(reads)
+	require.NoError(t, <-posted)
+	client.warm(t, target.URL(), 1)
+	for _, r := range target.Requests() {
+		require.NotEqual(t, "/late", r.URI)
+	}
+}
+
+// awaitStandstill waits until a write to the session of a target does not get on.
+func (c *Client) awaitStandstill(t *testing.T, target *egresstest.Target) {
+	t.Helper()
+	sessions, _ := c.usual.streams.look(strings.TrimPrefix(target.URL(), "https://"))
+	require.Len(t, sessions, 1)
+	at, seen := sessions[0].conn, int64(-1)
+	require.Eventually(t, func() bool {
+		at.mu.Lock()
+		defer at.mu.Unlock()
+		still := at.writing && at.written == seen
+		seen = at.written
+		return still
+	}, 30*time.Second, 100*time.Millisecond)
 }
 
 func TestWhatWouldLeaveTooLateDoesNotLeaveOverHTTP2(t *testing.T) {
