@@ -26,7 +26,7 @@ func (s *AuditLog) List(ctx context.Context, f auditlog.Filter) ([]auditlog.Entr
 	params := dbsqlc.AuditListParams{
 		TenantID: f.TenantID, BeforeID: auditlog.LastID(), ObjectID: optionalText(f.ObjectID),
 		ObjectKind: optionalText(string(f.Kind)), Action: optionalText(string(f.Action)), MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
-		KeyID: optionalID(f.KeyID),
+		KeyID: given(f.KeyID),
 	}
 	if !f.From.IsZero() {
 		params.FromID = auditlog.FirstID(f.From)
@@ -49,16 +49,14 @@ func (s *AuditLog) List(ctx context.Context, f auditlog.Filter) ([]auditlog.Entr
 }
 
 func entryOf(row *dbsqlc.AuditLog) auditlog.Entry {
-	e := auditlog.Entry{
+	return auditlog.Entry{
 		ID: row.ID, At: row.At, Action: auditlog.Action(row.Action),
-		By:     auditlog.Actor{TenantID: row.TenantID, Name: row.Actor, RequestID: row.RequestID, RemoteAddress: row.RemoteAddress},
+		By: auditlog.Actor{
+			TenantID: row.TenantID, KeyID: orZero(row.KeyID), Name: row.Actor, RequestID: row.RequestID, RemoteAddress: row.RemoteAddress,
+		},
 		Object: auditlog.Object{Kind: auditlog.Kind(row.ObjectKind), ID: row.ObjectID},
 		Before: row.Before, After: row.After,
 	}
-	if row.KeyID != nil {
-		e.By.KeyID = *row.KeyID
-	}
-	return e
 }
 
 // audited notes a change in the transaction that makes it, unless it changed nothing. Everything that changes what users see calls it.
@@ -77,7 +75,7 @@ func (db *DB) audited(ctx context.Context, tx pgx.Tx, c auditlog.Change) error {
 func auditRow(c auditlog.Change, now *time.Time) (entry dbsqlc.AuditInsertParams, noted bool) {
 	before, after, noted := c.Members()
 	return dbsqlc.AuditInsertParams{
-		TenantID: c.By.TenantID, KeyID: optionalID(c.By.KeyID), Actor: c.By.Name, Action: string(c.Action),
+		TenantID: c.By.TenantID, KeyID: given(c.By.KeyID), Actor: c.By.Name, Action: string(c.Action),
 		ObjectKind: string(c.Kind), ObjectID: c.ID, Before: members(before), After: members(after),
 		RequestID: c.By.RequestID, RemoteAddress: c.By.RemoteAddress, Now: now,
 	}, noted
@@ -101,7 +99,7 @@ func (l *trail) write(ctx context.Context, tx opened, db *DB, act auditlog.Act) 
 		return nil
 	}
 	r := &l.rows
-	r.TenantID, r.KeyID, r.Actor, r.Action = act.By.TenantID, optionalID(act.By.KeyID), act.By.Name, string(act.Action)
+	r.TenantID, r.KeyID, r.Actor, r.Action = act.By.TenantID, given(act.By.KeyID), act.By.Name, string(act.Action)
 	r.RequestID, r.RemoteAddress, r.Now = act.By.RequestID, act.By.RemoteAddress, db.now()
 	if err := db.q.AuditInsertMany(ctx, tx, *r); err != nil {
 		return fmt.Errorf("noting the %s of %d objects in the audit log: %w", act.Action, len(r.Ids), err)
@@ -119,11 +117,4 @@ func members(m map[string]any) json.RawMessage {
 		panic(err)
 	}
 	return raw
-}
-
-func optionalID(id [16]byte) *[16]byte {
-	if id == ([16]byte{}) {
-		return nil
-	}
-	return &id
 }

@@ -77,7 +77,7 @@ func (c *Console) incidents(ctx context.Context, tx pgx.Tx, tenant [16]byte, fro
 	for i, row := range rows {
 		list[i] = console.Incident{
 			RunID: row.ID, EndpointID: row.EndpointID, Name: row.Name, Status: row.Status, Reason: row.ReasonCode, At: row.FinishedAt,
-			StatusCode: int(valueOr(row.StatusCode, 0)), Error: valueOr(row.Error, ""),
+			StatusCode: int(orZero(row.StatusCode)), Error: orZero(row.Error),
 		}
 	}
 	return list, nil
@@ -138,7 +138,7 @@ func (c *Console) changes(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleDecisi
 		}
 		list[i] = console.Change{
 			At: row.DecidedAt, Cause: row.Cause, Author: row.Author, NextRunAt: row.NextRunAt, Source: row.NextSource,
-			PausedUntil: valueOr(input.PausedUntil, time.Time{}),
+			PausedUntil: orZero(input.PausedUntil),
 		}
 	}
 	return list, nil
@@ -152,7 +152,7 @@ func (c *Console) hints(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleHintsPar
 	list := make([]console.Hint, len(rows))
 	for i, row := range rows {
 		list[i] = console.Hint{
-			Kind: row.Kind, Interval: time.Duration(valueOr(row.IntervalMs, 0)) * time.Millisecond, RunAt: valueOr(row.RunAt, time.Time{}),
+			Kind: row.Kind, Interval: ms(orZero(row.IntervalMs)), RunAt: orZero(row.RunAt),
 			CreatedAt: row.CreatedAt, EndedAt: row.ExpiresAt, Reason: row.Reason, Author: row.Author,
 		}
 		if row.EndedAt != nil && row.EndedAt.Before(row.ExpiresAt) {
@@ -191,21 +191,13 @@ func (c *Console) Proof(ctx context.Context, tenant [16]byte) (p console.Proof, 
 
 func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// valueOr returns what a pointer leads to, or a stand-in where it is nil.
-func valueOr[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
-}
-
 // Grounds returns what the next decision about an endpoint of a tenant counts from: nothing where it is archived.
 func (c *Console) Grounds(ctx context.Context, tenant, endpoint [16]byte) (console.Grounds, error) {
 	row, err := c.db.q.ConsoleGrounds(ctx, c.db.pool, dbsqlc.ConsoleGroundsParams{EndpointID: endpoint, TenantID: tenant})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return console.Grounds{}, fmt.Errorf("reading what the next decision of an endpoint counts from: %w", translate(err))
 	}
-	return console.Grounds{Anchor: valueOr(row.Anchor, time.Time{}), RetryAfter: valueOr(row.RetryAfter, time.Time{})}, nil
+	return console.Grounds{Anchor: orZero(row.Anchor), RetryAfter: orZero(row.RetryAfter)}, nil
 }
 
 // Names returns the names of some endpoints of a tenant.

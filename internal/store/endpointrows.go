@@ -25,13 +25,13 @@ func endpointOf(row *dbsqlc.Endpoint) (*endpoints.Endpoint, error) {
 	}
 	e := &endpoints.Endpoint{
 		ID: row.ID, TenantID: row.TenantID, Version: row.Version,
-		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, ArchivedAt: instant(row.ArchivedAt),
+		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, ArchivedAt: orZero(row.ArchivedAt),
 		Spec: endpoints.Spec{
-			Name: row.Name, Key: text(row.Key), Description: row.Description, Labels: labels,
+			Name: row.Name, Key: orZero(row.Key), Description: row.Description, Labels: labels,
 			URL: row.URL, Method: row.Method, Headers: headers, Body: row.Body,
 			BaselineCron: row.BaselineCron, BaselineInterval: ms(row.BaselineIntervalMs), Timezone: row.Timezone,
 			DST:     endpoints.DST{Gap: schedule.GapPolicy(row.DstGap), Overlap: schedule.OverlapPolicy(row.DstOverlap)},
-			StartAt: instant(row.StartAt), CatchUp: governor.CatchUp(row.CatchUp),
+			StartAt: orZero(row.StartAt), CatchUp: governor.CatchUp(row.CatchUp),
 			MinInterval: ms(row.MinIntervalMs), MaxInterval: ms(row.MaxIntervalMs), Jitter: ms(row.JitterMs),
 			Timeout: ms(row.TimeoutMs), MaxExecutionTime: ms(row.MaxExecutionTimeMs),
 			MaxResponseKB: int(row.MaxResponseKb), FollowRedirects: int(row.FollowRedirects), Success: row.Success,
@@ -84,34 +84,6 @@ func lockMs(s endpoints.Spec) int32 {
 }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-
-func instant(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
-}
-
-func optional(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-func optionalText(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
 
 // updateOf makes the parameters of an update out of a row; sqlc knows only that the column types are the same.
 func updateOf(row dbsqlc.Endpoint, oldVersion int64) dbsqlc.EndpointUpdateParams {

@@ -224,7 +224,7 @@ func ledgerDecision(row *dbsqlc.Decision) (endpoints.Recorded, error) {
 // finishDecision reads the decision that the finish of a run made.
 func finishDecision(row *dbsqlc.RunLastDecisionRow) (endpoints.Recorded, error) {
 	r := endpoints.Recorded{At: row.FinishedAt, Cause: string(governor.CauseFinish), Version: row.Version}
-	return withDecision(r, instant(row.NextRunAt), text(row.NextSource), row.NextSteps)
+	return withDecision(r, orZero(row.NextRunAt), orZero(row.NextSource), row.NextSteps)
 }
 
 // withDecision adds what was decided, as it is stored, to a record.

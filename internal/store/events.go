@@ -77,14 +77,10 @@ func eventOf(row *dbsqlc.RunEventListRow) (runs.Event, error) {
 	if err := json.Unmarshal(row.Detail, &d); err != nil {
 		return runs.Event{}, fmt.Errorf("the detail of the event %s at %s: %w", row.Kind, row.At.Format(time.RFC3339Nano), err)
 	}
-	e := runs.Event{
+	return runs.Event{
 		At: row.At, Kind: runs.EventKind(row.Kind), Author: d.Author, Why: d.Why, ClaimToken: d.ClaimToken,
-		Status: d.Status, Reason: d.ReasonCode, StatusCode: d.StatusCode,
-	}
-	if d.WorkerID != nil {
-		e.WorkerID = *d.WorkerID
-	}
-	return e, nil
+		WorkerID: orZero(d.WorkerID), Status: d.Status, Reason: d.ReasonCode, StatusCode: d.StatusCode,
+	}, nil
 }
 
 // late keeps the story of an answer that came after its run had been settled.

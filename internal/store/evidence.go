@@ -33,7 +33,7 @@ func (s *Sweeps) evidence(ctx context.Context, tx pgx.Tx, run runs.Run) (string,
 	case seen.Overdue:
 		sign = "its execution should have ended at " + clockTime(seen.DeadlineAt)
 	default:
-		sign = "its worker was last heard of at " + clockTime(instant(seen.HeartbeatAt))
+		sign = "its worker was last heard of at " + clockTime(orZero(seen.HeartbeatAt))
 	}
 	return fmt.Sprintf("its lock ran out at %s, and %s", clockTime(seen.LockedUntil), sign), nil
 }

@@ -155,7 +155,7 @@ func (s *Executions) lastRuns(ctx context.Context, list []dispatch.Start) (map[[
 	return lasts, []statement{func(q dbsqlc.DBTX) error {
 		rows, err := s.db.q.RunLastOf(ctx, q, ids)
 		for _, row := range rows {
-			lasts[row.EndpointID] = template.Last{Status: row.Status, StatusCode: int(row.StatusCode), FinishedAt: instant(row.FinishedAt)}
+			lasts[row.EndpointID] = template.Last{Status: row.Status, StatusCode: int(row.StatusCode), FinishedAt: orZero(row.FinishedAt)}
 		}
 		return err
 	}}

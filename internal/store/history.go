@@ -138,11 +138,3 @@ func micros(d time.Duration) int32 {
 func storable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
-
-// notNull returns a body that the database takes for an empty one where there is none.
-func notNull(body []byte) []byte {
-	if body == nil {
-		return []byte{}
-	}
-	return body
-}

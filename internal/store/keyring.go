@@ -64,7 +64,7 @@ func (s *Keys) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id auth.KeyI
 func (s *Keys) ListKeys(ctx context.Context, f auth.KeyFilter) (list []auth.Key, now time.Time, err error) {
 	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
 		rows, err := s.db.q.KeyList(ctx, tx, dbsqlc.KeyListParams{
-			TenantID: f.TenantID, Before: optionalID(f.Before), State: string(f.State), Now: s.db.now(), MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+			TenantID: f.TenantID, Before: given(f.Before), State: string(f.State), Now: s.db.now(), MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
 		})
 		if err != nil {
 			return fmt.Errorf("listing keys: %w", err)
@@ -155,7 +155,7 @@ func oneKey(rows int64, err error, act string, id auth.KeyID) error {
 func keyOf(row *dbsqlc.KeyGetRow) auth.Key {
 	return auth.Key{
 		ID: row.ID, TenantID: row.TenantID, Name: row.Name, Prefix: row.Prefix, Scopes: scopesOf(row.Scopes),
-		CreatedAt: row.CreatedAt, ExpiresAt: instant(row.ExpiresAt), LastUsedAt: instant(row.LastUsedAt), RevokedAt: instant(row.RevokedAt),
+		CreatedAt: row.CreatedAt, ExpiresAt: orZero(row.ExpiresAt), LastUsedAt: orZero(row.LastUsedAt), RevokedAt: orZero(row.RevokedAt),
 	}
 }
 

@@ -86,10 +86,7 @@ func ruleOf(row *dbsqlc.NoticeRule) (notices.Rule, error) {
 }
 
 func scopeOf(endpoint *[16]byte, labels json.RawMessage) (notices.Scope, error) {
-	var s notices.Scope
-	if endpoint != nil {
-		s.EndpointID = *endpoint
-	}
+	s := notices.Scope{EndpointID: orZero(endpoint)}
 	found, err := textMap(labels)
 	if err != nil {
 		return s, err

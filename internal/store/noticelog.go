@@ -82,20 +82,15 @@ func shownNotice(row *dbsqlc.NoticeGetRow) notices.Notice {
 func noticeOf(row *dbsqlc.NoticeGetRow) (notices.Notice, error) {
 	n := notices.Notice{
 		ID: row.ID, Kind: notices.Kind(row.Kind), Number: int(row.Number), CreatedAt: row.CreatedAt, State: notices.State(row.State),
-		Attempts: int(row.Attempts), Held: row.Held, EndedAt: instant(row.EndedAt), Error: row.Error,
+		Attempts: int(row.Attempts), Held: row.Held, EndedAt: orZero(row.EndedAt), Error: row.Error,
+		Cause: notices.Cause(orZero(row.Cause)), StatusCode: int(orZero(row.StatusCode)),
 		Episode: notices.Episode{
 			EpisodeID: row.EpisodeID, Rule: row.Rule, Event: notices.Event(row.Event), EndpointID: row.EndpointID, EndpointName: row.EndpointName,
-			OpenedAt: row.OpenedAt, ClosedAt: instant(row.ClosedAt),
+			OpenedAt: row.OpenedAt, ClosedAt: orZero(row.ClosedAt),
 		},
 	}
 	if n.State == notices.Waiting {
 		n.NextAt = row.DueAt
-	}
-	if row.Cause != nil {
-		n.Cause = notices.Cause(*row.Cause)
-	}
-	if row.StatusCode != nil {
-		n.StatusCode = int(*row.StatusCode)
 	}
 	if err := json.Unmarshal(row.Detail, &n.Detail); err != nil {
 		return n, fmt.Errorf("reading the detail of notice %s: %w", n.ID, err)

@@ -22,7 +22,7 @@ func (s *Notices) Claim(ctx context.Context, room notices.Room, lock time.Durati
 	claimed, err := s.db.q.NoticeClaim(ctx, s.db.pool, dbsqlc.NoticeClaimParams{
 		Now: s.db.now(), LockMs: lock.Milliseconds(), LookRows: noticeLook, MaxRows: int32(room.Limit), //nolint:gosec // Tens.
 		PerRule: int32(room.PerRule), PerTenant: int32(room.PerTenant), //nolint:gosec // Tens.
-		FullRules: listed(room.FullRules), FullTenants: listed(room.FullTenants),
+		FullRules: notNull(room.FullRules), FullTenants: notNull(room.FullTenants),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("claiming up to %d notices: %w", room.Limit, translate(err))
@@ -50,14 +50,6 @@ func (s *Notices) Claim(ctx context.Context, room notices.Room, lock time.Durati
 	return list, err
 }
 
-// listed returns a list that is none in the database either, where it is empty: to be none of nothing known is not known.
-func listed(ids [][16]byte) [][16]byte {
-	if ids == nil {
-		return [][16]byte{}
-	}
-	return ids
-}
-
 // parcelOf returns a notice that was claimed. One that cannot be read is a parcel, too: were it an error, what was claimed with it would wait
 // for it, and for ever.
 func parcelOf(row *dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Parcel {
@@ -74,10 +66,7 @@ func parcelOf(row *dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Parcel {
 		Notice: n, TenantID: row.TenantID, RuleID: row.RuleID, Token: row.ClaimToken, RuleGone: channel == nil, Untold: row.Untold,
 		Behind: row.Behind, Overtaken: row.Overtaken, HeldUntil: row.HeldUntil,
 		SecretsVersion: row.SecretsVersion, Now: now,
-		Fault: fault,
-	}
-	if row.RemindMs != nil {
-		p.Remind = ms(*row.RemindMs)
+		Remind: ms(orZero(row.RemindMs)), Fault: fault,
 	}
 	var err error
 	if p.Labels, err = textMap(row.EndpointLabels); err != nil {

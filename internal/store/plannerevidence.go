@@ -60,12 +60,10 @@ func (s *PlannerEvidence) runs(ctx context.Context, tx pgx.Tx, id endpoints.ID, 
 		list[i] = runs.Run{
 			ID: row.ID, EndpointID: id, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt, Source: row.Source,
 			Outcome: runs.Outcome{
-				Status: runs.Status(row.Status), Reason: runs.Reason(row.ReasonCode), StatusCode: statusCode(row.StatusCode),
+				Status: runs.Status(row.Status), Reason: runs.Reason(row.ReasonCode), StatusCode: int(orZero(row.StatusCode)),
 				Phases: runs.Phases{Wait: time.Duration(row.LatencyUs) * time.Microsecond}, ResponseBytes: row.ResponseBytes,
+				BodyDigest: digest(row.BodyDigest),
 			},
-		}
-		if row.BodyDigest != nil {
-			list[i].Outcome.BodyDigest = uint64(*row.BodyDigest) //nolint:gosec // The column keeps the same bits.
 		}
 	}
 	return list, nil

@@ -39,7 +39,7 @@ func sessionRow(s *planner.Session) (row dbsqlc.PlannerSessionInsertParams, err 
 		CompletionTokens: s.Usage.CompletionTokens, CostMicros: s.Usage.CostMicros,
 	}
 	for field, list := range map[*json.RawMessage]any{
-		&row.Calls: append([]planner.Call{}, s.Calls...), &row.Changes: append([]string{}, s.Changes...), &row.Warnings: append([]string{}, s.Warnings...),
+		&row.Calls: notNull(s.Calls), &row.Changes: notNull(s.Changes), &row.Warnings: notNull(s.Warnings),
 	} {
 		if *field, err = writeJSON(list, "session "+s.ID.String()); err != nil {
 			return row, err
@@ -124,7 +124,7 @@ func suggestionOf(row *dbsqlc.PlannerSuggestion, now time.Time) (planner.Suggest
 	s := planner.Suggestion{
 		ID: planner.SuggestionID(row.ID), TenantID: row.TenantID, EndpointID: row.EndpointID, SessionID: planner.SessionID(row.SessionID),
 		Advisor: row.Advisor, Version: row.Version, Reasoning: row.Reasoning, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
-		State: planner.SuggestionState(row.State), DecidedAt: instant(row.DecidedAt), DecidedBy: text(row.DecidedBy),
+		State: planner.SuggestionState(row.State), DecidedAt: orZero(row.DecidedAt), DecidedBy: orZero(row.DecidedBy),
 	}
 	waited := s.State == planner.Pending && !s.ExpiresAt.After(now) || s.State == planner.Replaced && !s.ExpiresAt.After(s.DecidedAt)
 	if waited { // Nobody decided in its time, whatever took its place since.

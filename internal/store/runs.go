@@ -116,28 +116,20 @@ func (s *Runs) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id runs.ID) 
 
 func missing(err error) bool { return err != nil && errs.CodeOf(translate(err)) == errs.NotFound }
 
-// given returns a pointer to an ID, nil where it is zero and so does not filter.
-func given[T ~[16]byte](id T) *[16]byte {
-	if id == (T{}) {
-		return nil
-	}
-	return new([16]byte(id))
-}
-
 func runOf(row *dbsqlc.Run) runs.Run {
 	run := runs.Run{
 		ID: row.ID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.ScheduledFor, Attempt: int(row.Attempt),
 		Source: row.Source, ClaimToken: row.ClaimToken, WorkerID: row.WorkerID,
 		ClaimedAt: row.ClaimedAt, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
 		Outcome: runs.Outcome{
-			Status: runs.Status(row.Status), Reason: runs.Reason(row.ReasonCode), StatusCode: statusCode(row.StatusCode),
+			Status: runs.Status(row.Status), Reason: runs.Reason(row.ReasonCode), StatusCode: int(orZero(row.StatusCode)),
 			Phases: runs.Phases{
 				DNS: us(row.DnsUs), Connect: us(row.ConnectUs), TLS: us(row.TlsUs), Wait: us(row.WaitUs), Transfer: us(row.TransferUs),
 			},
-			ResponseBytes: row.ResponseBytes, Truncated: row.Truncated, Error: text(row.Error),
+			ResponseBytes: row.ResponseBytes, Truncated: row.Truncated, Error: orZero(row.Error),
 			BodyDigest: digest(row.BodyDigest),
 		},
-		Decision: runs.Decision{NextRunAt: instant(row.NextRunAt), Source: text(row.NextSource), Steps: row.NextSteps},
+		Decision: runs.Decision{NextRunAt: orZero(row.NextRunAt), Source: orZero(row.NextSource), Steps: row.NextSteps},
 	}
 	if row.SkippedFrom != nil { // Nobody claimed or started it.
 		run.Skipped = &runs.Skips{From: *row.SkippedFrom, To: row.ScheduledFor, Count: *row.SkippedCount}
@@ -150,22 +142,12 @@ func liveRunOf(row *dbsqlc.LiveRun) runs.Run {
 	return runs.Run{
 		ID: row.RunID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt),
 		Source: row.Source, ClaimToken: row.ClaimToken, WorkerID: row.WorkerID, ClaimedAt: row.ClaimedAt, StartedAt: row.StartedAt,
-		CancelRequestedAt: instant(row.CancelRequestedAt), Outcome: runs.Outcome{Status: runs.Running},
+		CancelRequestedAt: orZero(row.CancelRequestedAt), Outcome: runs.Outcome{Status: runs.Running},
 	}
 }
 
 func us(n int32) time.Duration { return time.Duration(n) * time.Microsecond }
 
-func statusCode(n *int16) int {
-	if n == nil {
-		return 0
-	}
-	return int(*n)
-}
-
 func digest(n *int64) uint64 {
-	if n == nil {
-		return 0
-	}
-	return uint64(*n) //nolint:gosec // 64 bits are 64 bits.
+	return uint64(orZero(n)) //nolint:gosec // 64 bits are 64 bits.
 }

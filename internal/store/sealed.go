@@ -40,7 +40,7 @@ func (s *Secrets) SealedSecrets(ctx context.Context, tenant [16]byte) (c secrets
 		}
 		for _, row := range keys {
 			c.SigningKeys = append(c.SigningKeys, secrets.Kept{
-				Place: signingKeyOf(row).Place(), Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}, ExpiresAt: instant(row.ExpiresAt),
+				Place: signingKeyOf(row).Place(), Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}, ExpiresAt: orZero(row.ExpiresAt),
 			})
 		}
 		return nil

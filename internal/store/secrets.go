@@ -141,15 +141,11 @@ func (s *Secrets) ListSecrets(ctx context.Context, f secrets.Filter) ([]secrets.
 }
 
 func secretOf(row *dbsqlc.SecretGetRow) secrets.Secret {
-	found := secrets.Secret{
+	return secrets.Secret{
 		TenantID: row.TenantID, Name: row.Name, Description: row.Description, Version: row.Version, KeyID: row.SealedUnder,
 		CreatedAt: row.CreatedAt, CreatedBy: row.CreatedBy, UpdatedAt: row.UpdatedAt, UpdatedBy: row.UpdatedBy,
-		LastUsedAt: instant(row.LastUsedAt), UsedBy: int(row.UsedBy),
+		LastUsedAt: orZero(row.LastUsedAt), UsedBy: int(row.UsedBy), LastUsedBy: orZero(row.LastUsedBy),
 	}
-	if row.LastUsedBy != nil {
-		found.LastUsedBy = *row.LastUsedBy
-	}
-	return found
 }
 
 // DeleteSecret implements secrets.Store. Whoever stores an endpoint or a notice rule that refers to the secret comes before it, and is

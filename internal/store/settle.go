@@ -23,20 +23,12 @@ func valve(signal zombie.Signal) int64 {
 	return signal.Valve.Milliseconds()
 }
 
-// except makes sure that a list of IDs is not null, of which nothing is different.
-func except(ids [][16]byte) [][16]byte {
-	if ids == nil {
-		return [][16]byte{}
-	}
-	return ids
-}
-
 // ListLost implements zombie.Runs.
 func (s *Sweeps) ListLost(ctx context.Context, q zombie.Search) ([]zombie.Lost, error) {
 	rows, err := s.db.q.LiveRunListLost(ctx, s.db.sweeps, dbsqlc.LiveRunListLostParams{
 		Now: s.db.now(), ByDeadline: q.ByDeadline, DistrustDeadlines: q.Signal.ClockStepped, DistrustSilence: !q.Signal.TrustSilence,
 		StaleAfterMs: q.Signal.StaleAfter.Milliseconds(), ValveMs: valve(q.Signal),
-		ExceptIds: except(q.Except), MaxRows: int32(q.Limit), //nolint:gosec // 100.
+		ExceptIds: notNull(q.Except), MaxRows: int32(q.Limit), //nolint:gosec // 100.
 	})
 	if err != nil {
 		return nil, translate(err)
@@ -102,7 +94,7 @@ func (s *Sweeps) Survey(ctx context.Context, staleAfter time.Duration) (zombie.S
 // ListOrphans implements zombie.Runs.
 func (s *Sweeps) ListOrphans(ctx context.Context, over time.Duration, q zombie.Search) ([]runs.Run, error) {
 	rows, err := s.db.q.LiveRunListOrphans(ctx, s.db.sweeps, dbsqlc.LiveRunListOrphansParams{
-		Now: s.db.now(), OverMs: over.Milliseconds(), ExceptIds: except(q.Except), MaxRows: int32(q.Limit), //nolint:gosec // 100.
+		Now: s.db.now(), OverMs: over.Milliseconds(), ExceptIds: notNull(q.Except), MaxRows: int32(q.Limit), //nolint:gosec // 100.
 	})
 	if err != nil {
 		return nil, translate(err)

@@ -92,7 +92,7 @@ func (s *Secrets) signingKeys(ctx context.Context, tx dbsqlc.DBTX, tenant [16]by
 
 func signingKeyOf(row *dbsqlc.SigningKey) signing.Key {
 	return signing.Key{
-		ID: row.ID, TenantID: row.TenantID, CreatedAt: row.CreatedAt, CreatedBy: row.CreatedBy, ExpiresAt: instant(row.ExpiresAt),
+		ID: row.ID, TenantID: row.TenantID, CreatedAt: row.CreatedAt, CreatedBy: row.CreatedBy, ExpiresAt: orZero(row.ExpiresAt),
 	}
 }
 

@@ -97,7 +97,7 @@ func attach(live []*dbsqlc.LiveRun, found map[[16]byte]*endpoints.Endpoint) {
 
 func attachHint(s *endpoints.State, row *dbsqlc.Hint) {
 	h := &endpoints.Hint{
-		At: instant(row.RunAt), ExpiresAt: row.ExpiresAt, Reason: row.Reason, Author: row.Author, CreatedAt: row.CreatedAt,
+		At: orZero(row.RunAt), ExpiresAt: row.ExpiresAt, Reason: row.Reason, Author: row.Author, CreatedAt: row.CreatedAt,
 	}
 	if row.Kind == hintOneShot {
 		s.OneShotHint = h
@@ -110,14 +110,14 @@ func attachHint(s *endpoints.State, row *dbsqlc.Hint) {
 func stateOf(row *dbsqlc.Schedule) endpoints.State {
 	s := endpoints.State{
 		Due:    endpoints.Due{At: row.PlannedAt, Slot: row.Slot, Attempt: int(row.Attempt), Source: governor.Source(row.Source)},
-		Anchor: instant(row.Anchor), LastSlot: instant(row.LastSlot), FailureCount: int(row.FailureCount),
-		PausedUntil: instant(row.PausedUntil), PauseReason: text(row.PauseReason),
-		ManualAt: instant(row.ManualAt), RetryAfter: instant(row.RetryAfter), AccountedUntil: instant(row.AccountedUntil),
+		Anchor: orZero(row.Anchor), LastSlot: orZero(row.LastSlot), FailureCount: int(row.FailureCount),
+		PausedUntil: orZero(row.PausedUntil), PauseReason: orZero(row.PauseReason),
+		ManualAt: orZero(row.ManualAt), RetryAfter: orZero(row.RetryAfter), AccountedUntil: orZero(row.AccountedUntil),
 	}
 	if row.LastStatus != nil {
 		s.LastRun = &endpoints.LastRun{
-			Slot: instant(row.LastSlot), Attempt: int(*row.LastAttempt), Status: *row.LastStatus,
-			StartedAt: instant(row.LastStartedAt), FinishedAt: instant(row.LastFinishedAt),
+			Slot: orZero(row.LastSlot), Attempt: int(*row.LastAttempt), Status: *row.LastStatus,
+			StartedAt: orZero(row.LastStartedAt), FinishedAt: orZero(row.LastFinishedAt),
 		}
 	}
 	return s

@@ -75,7 +75,7 @@ func (s *Tenants) Allow(ctx context.Context, by auditlog.Actor, entries []string
 		if err != nil {
 			return fmt.Errorf("reading what a tenant may call: %w", err)
 		}
-		after := append([]string{}, entries...)
+		after := notNull(entries)
 		if err := s.db.q.TenantAllow(ctx, tx, dbsqlc.TenantAllowParams{ID: by.TenantID, EgressAllow: after}); err != nil {
 			return fmt.Errorf("changing what a tenant may call: %w", err)
 		}
