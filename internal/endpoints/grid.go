@@ -165,10 +165,3 @@ func (g grid) next(at time.Time) time.Time {
 	}
 	return next
 }
-
-func earlierOf(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}

@@ -49,10 +49,3 @@ func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 	}
 	return list, nil
 }
-
-func laterOf(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}

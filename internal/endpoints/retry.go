@@ -81,11 +81,6 @@ func (e *Endpoint) afterMinimum(at, started time.Time) time.Time {
 	return laterOf(at, wholeMilliseconds(started.Add(e.Spec.MinInterval)))
 }
 
-// wholeMilliseconds rounds an instant up.
-func wholeMilliseconds(t time.Time) time.Time {
-	return t.Add(time.Millisecond - 1).Truncate(time.Millisecond)
-}
-
 // bearsRepetition reports whether a request that may have arrived may arrive twice.
 func (s Spec) bearsRepetition() bool { return s.IdempotentMethod() || s.Idempotent }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"rubato/internal/notices"
 	"rubato/internal/store/dbsqlc"
@@ -96,6 +95,3 @@ func scopeOf(endpoint *[16]byte, labels json.RawMessage) (notices.Scope, error) 
 	}
 	return s, nil
 }
-
-// settledIn is how long after a change every program goes by it: longer than between two looks at the book.
-const settledIn = 10 * time.Second

@@ -16,6 +16,9 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
+// settledIn is how long after a change every program goes by it: longer than between two looks at the book.
+const settledIn = 10 * time.Second
+
 // PutRule implements notices.Rules.
 func (s *Notices) PutRule(
 	ctx context.Context, by auditlog.Actor, name string, spec notices.Spec, only endpoints.Condition,

@@ -1,0 +1,186 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/claims"
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+)
+
+// batch is runs whose live rows are gone, on their way into the history, with what they lead to. A finish and a settlement write
+// their runs in this same way: the statements of reads, then settle.
+type batch struct {
+	db      *DB
+	worker  [16]byte      // who keeps what comes due close by
+	keep    time.Duration // how close; zero: nothing is kept
+	lockTTL time.Duration
+	runs    []runs.Run
+
+	now   time.Time // of the decisions
+	found map[[16]byte]*endpoints.Endpoint
+
+	stored
+	*columns
+
+	events  events
+	kept    []claims.Claim
+	decided []governor.Source
+	skipped []endpoints.Skip
+	answers validators
+	stops   []stopped
+	alarms  alarms
+}
+
+// newBatch returns a batch of runs; whoever is done with it releases its columns.
+func newBatch(db *DB, list []runs.Run) *batch {
+	return &batch{db: db, runs: list, columns: takeColumns(len(list))}
+}
+
+// reads returns the statements that lock the schedules of endpoints and read what decisions about them need. Their order counts:
+// what is read after the lock is what the previous holder of a row committed.
+func (b *batch) reads(ctx context.Context, ids [][16]byte) []statement {
+	return []statement{
+		func(q dbsqlc.DBTX) (err error) {
+			b.schedules, err = b.db.q.ScheduleLock(ctx, q, ids)
+			return err
+		},
+		b.db.clock(ctx, &b.now),
+		func(q dbsqlc.DBTX) (err error) {
+			b.hints, err = b.db.q.HintGetMany(ctx, q, ids)
+			return err
+		},
+	}
+}
+
+// settle decides what follows each run and writes everything.
+func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
+	if len(b.runs) == 0 {
+		return nil
+	}
+	found, faults, err := b.db.assemble(ctx, tx, b.stored, b.endpoints)
+	if err != nil {
+		return err
+	}
+	b.found = found
+	for _, run := range b.runs {
+		e := found[run.EndpointID]
+		if e == nil { // Archived meanwhile: the run is history, and nothing follows.
+			b.history.add(run, 0, 0, nil)
+			continue
+		}
+		if err := b.decide(ctx, tx, e, run, faults[run.EndpointID]); err != nil {
+			return err
+		}
+	}
+	if err := b.write(ctx, tx); err != nil {
+		return err
+	}
+	return b.stop(ctx, tx)
+}
+
+// decide plans what follows one run.
+func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, run runs.Run, fault error) error {
+	oneShot, failures, due := e.State.OneShotHint, e.State.FailureCount, e.State.Due
+	decided, err := e.AfterRun(b.now, finishedOf(run))
+	if fault = errors.Join(fault, err); fault != nil {
+		b.history.add(run, e.Version, e.State.FailureCount, nil)
+		return b.db.quarantine(ctx, tx, e, b.now, fault)
+	}
+	if oneShot != nil && e.State.OneShotHint == nil {
+		if err := b.db.q.HintEnd(ctx, tx, dbsqlc.HintEndParams{EndpointID: e.ID, Kind: hintOneShot, EndedAt: b.now}); err != nil {
+			return fmt.Errorf("consuming the one-shot hint of endpoint %s: %w", e.ID, err)
+		}
+		b.events.add(e.TenantID, b.now, hintNews(e.ID, hintOneShot, oneShot, nil))
+	}
+	b.history.add(run, e.Version, e.State.FailureCount, &decided)
+	b.history.addSkips(e, b.now)
+	b.skipped = append(b.skipped, e.Unrecorded...)
+	b.decided = append(b.decided, decided.Due.Source)
+	b.answers.add(run)
+	if run.Outcome.Stop != "" {
+		b.stops = append(b.stops, stopped{e, run.Outcome.Stop})
+	}
+	if book := b.db.book.Load(); book.About(e.TenantID) {
+		b.alarms.judge(book, e, ended{run: run, failures: failures, due: due})
+	}
+	b.plan(e, run.Outcome.Stop == "")
+	return nil
+}
+
+// plan adds the next due time of an endpoint to the update. It may stay with the worker unless the endpoint is about to be stopped.
+func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
+	s, n := e.State, &b.next
+	n.EndpointIds = append(n.EndpointIds, e.ID)
+	n.PlannedAt = append(n.PlannedAt, s.Due.At)
+	n.Slot = append(n.Slot, s.Due.Slot)
+	n.Attempt = append(n.Attempt, int16(s.Due.Attempt)) //nolint:gosec // At most 10.
+	n.Source = append(n.Source, string(s.Due.Source))
+	n.Anchor = append(n.Anchor, s.Anchor)
+	n.FailureCount = append(n.FailureCount, int32(s.FailureCount)) //nolint:gosec // Counts runs.
+	n.ManualAt = append(n.ManualAt, s.ManualAt)
+	n.RetryAfter = append(n.RetryAfter, s.RetryAfter)
+	n.LastSlot = append(n.LastSlot, s.LastSlot)
+	n.LastAttempt = append(n.LastAttempt, int16(s.LastRun.Attempt)) //nolint:gosec // At most 10.
+	n.LastStatus = append(n.LastStatus, s.LastRun.Status)
+	n.LastStartedAt = append(n.LastStartedAt, s.LastRun.StartedAt)
+	n.LastFinishedAt = append(n.LastFinishedAt, s.LastRun.FinishedAt)
+	n.AccountedUntil = append(n.AccountedUntil, s.AccountedUntil)
+	n.Keep = append(n.Keep, keep && b.keep > 0 && s.Due.At.Before(b.now.Add(b.keep)))
+}
+
+// write writes schedules and history, in one round trip.
+func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
+	b.next.WorkerID, b.next.Now = b.worker, b.now
+	b.next.LockTtlMs = int32(b.lockTTL.Milliseconds()) //nolint:gosec // Minutes at most.
+	var rows []*dbsqlc.ScheduleFinishRow
+	plan := func(q dbsqlc.DBTX) (err error) {
+		rows, err = b.db.q.ScheduleFinish(ctx, q, b.next)
+		return err
+	}
+	statements := slices.Concat([]statement{plan}, b.history.writes(ctx, b.db), b.events.writes(ctx, b.db), b.answers.writes(ctx, b.db), b.alarms.writes(ctx, b.db, b.now))
+	if err := pipeline(ctx, tx, statements...); err != nil {
+		return fmt.Errorf("planning %d endpoints and recording %d runs: %w", len(b.next.EndpointIds), len(b.runs), err)
+	}
+	if len(rows) != len(b.next.EndpointIds) {
+		return fmt.Errorf("planning %d endpoints changed %d rows", len(b.next.EndpointIds), len(rows))
+	}
+	for _, row := range rows {
+		if row.ClaimedBy != nil {
+			b.kept = append(b.kept, claimOf(b.found[row.EndpointID], row))
+		}
+	}
+	return nil
+}
+
+func claimOf(e *endpoints.Endpoint, row *dbsqlc.ScheduleFinishRow) claims.Claim {
+	due := e.State.Due
+	return claims.Claim{
+		EndpointID: e.ID, Token: row.ClaimToken, Slot: due.Slot, PlannedAt: due.At, Attempt: due.Attempt,
+		Source: string(due.Source), Version: e.Version, LockedUntil: row.DueAt,
+	}
+}
+
+func finishedOf(run runs.Run) endpoints.Finished {
+	o := run.Outcome
+	f := endpoints.Finished{
+		Slot: run.ScheduledFor, Attempt: run.Attempt, Manual: run.Source == string(governor.SourceManual),
+		StartedAt: run.StartedAt, FinishedAt: run.FinishedAt, Status: string(o.Status),
+		Retryable: o.Retryable(), MaybeSent: o.MaybeSent, RetryAfter: o.RetryAfter, Unanswered: o.StatusCode == 0,
+	}
+	switch {
+	case o.Status == runs.Succeeded:
+		f.Verdict = endpoints.Success
+	case o.CountsAsFailure():
+		f.Verdict = endpoints.Failure
+	}
+	return f
+}
