@@ -10,29 +10,29 @@ import (
 )
 
 // refer notes the references of an upsert, to be looked up with those of the others.
-func (s *step) refer(i int, spec Spec) {
+func (r *round) refer(i int, spec Spec) {
 	if list := spec.References(); len(list) > 0 {
-		s.references[i] = list
+		r.references[i] = list
 	}
 }
 
 // checkSecrets fails the upserts whose noted references lead to secrets that do not exist, as the store would, and names these beside
 // whatever else is wrong.
-func (s *step) checkSecrets(ctx context.Context) error {
-	names := secretsOf(slices.Concat(slices.Collect(maps.Values(s.references))...))
+func (r *round) checkSecrets(ctx context.Context) error {
+	names := secretsOf(slices.Concat(slices.Collect(maps.Values(r.references))...))
 	if len(names) == 0 {
 		return nil
 	}
-	known, err := s.bulk.store.KnownSecrets(ctx, s.by.TenantID, names)
+	known, err := r.bulk.store.KnownSecrets(ctx, r.by.TenantID, names)
 	if err != nil {
 		return err
 	}
-	for i, list := range s.references {
+	for i, list := range r.references {
 		unknown := UnknownSecrets(list, known)
-		switch out := &s.out[i]; {
+		switch out := &r.out[i]; {
 		case unknown == nil:
 		case out.Err == nil:
-			s.refuse(i, unknown)
+			r.refuse(i, unknown)
 		default:
 			out.Err = alsoNaming(out.Err, errs.FieldsOf(unknown))
 		}

@@ -58,27 +58,27 @@ func (f *Foresight) move(id ID, old, key string) {
 }
 
 // note keeps what the upserts of a dry run would have left of keys, for those after them.
-func (s *step) note() {
-	for i, key := range s.keys {
-		switch out := s.out[i]; out.Done {
+func (r *round) note() {
+	for i, key := range r.keys {
+		switch out := r.out[i]; out.Done {
 		case Created:
-			s.mode.Foresight.fresh[key] = true
+			r.mode.Foresight.fresh[key] = true
 		case Updated:
-			s.mode.Foresight.move(out.Endpoint.ID, out.Endpoint.Spec.Key, key)
+			r.mode.Foresight.move(out.Endpoint.ID, out.Endpoint.Spec.Key, key)
 		case Unchanged, Failed:
 		}
 	}
 }
 
 // foresee fills in the outcome of a dry run.
-func (s *step) foresee(i int, spec Spec, now time.Time) {
-	out := &s.out[i]
+func (r *round) foresee(i int, spec Spec, now time.Time) {
+	out := &r.out[i]
 	if out.Done = Created; len(out.Changes) > 0 {
 		out.Done = Updated
 	}
-	s.keys[i] = spec.Key
+	r.keys[i] = spec.Key
 	would := *out.Endpoint
 	would.Spec, would.Cron = spec, nil
 	out.Warnings = would.Warnings(now)
-	s.refer(i, spec)
+	r.refer(i, spec)
 }
