@@ -19,20 +19,28 @@ type Actor struct {
 // Action says what was done.
 type Action string
 
-// The actions on keys, secrets, runs, suggestions and tenants, and tests. Those other ones on endpoints are called as the causes of decisions are.
+// The actions. Those on endpoints are called as the causes of the decisions that they lead to.
 const (
+	Register      Action = "register"
+	Edit          Action = "edit" // of an endpoint, a rule or a maintenance window
+	Archive       Action = "archive"
+	Pause         Action = "pause"
+	Resume        Action = "resume"
+	Hint          Action = "hint"
+	RunNow        Action = "run_now"
+	ResetFailures Action = "reset_failures"
+	Stop          Action = "stop" // of an endpoint, by the word of its target
+
 	Create  Action = "create"
 	Rotate  Action = "rotate"
 	Revoke  Action = "revoke"
-	Archive Action = "archive"
 	Cancel  Action = "cancel"
 	Delete  Action = "delete"
 	Allow   Action = "allow"
 	Test    Action = "test"
 	Approve Action = "approve"
 	Reject  Action = "reject"
-
-	RunNow Action = "run_now" // of an endpoint
+	Retry   Action = "retry" // of a notice that was given up
 )
 
 // Act is an action and who does it.

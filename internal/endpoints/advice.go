@@ -32,7 +32,7 @@ func (e *Endpoint) Take(now time.Time, by Actor, author string, a Advice) (*Reco
 	if err := e.take(now, author, a); err != nil {
 		return nil, err
 	}
-	planned, err := e.follow(now, &before, "hint", by)
+	planned, err := e.follow(now, &before, CauseHint, by)
 	if planned != nil {
 		planned.Author = author
 	}

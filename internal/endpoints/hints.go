@@ -61,7 +61,7 @@ func (r HintRequest) CheckOneShot(now time.Time) error {
 
 // ClearHints forgets both hints. The baseline is in force when the call returns.
 func (s *Service) ClearHints(ctx context.Context, by Actor, id ID) (*Endpoint, error) {
-	return s.change(ctx, by, id, "hint", func(e *Endpoint, _ time.Time) error {
+	return s.change(ctx, by, id, CauseHint, func(e *Endpoint, _ time.Time) error {
 		e.State.IntervalHint, e.State.OneShotHint = nil, nil
 		return nil
 	})
@@ -70,7 +70,7 @@ func (s *Service) ClearHints(ctx context.Context, by Actor, id ID) (*Endpoint, e
 // hint sets a hint, and adds what set warns of to the endpoint's own warnings.
 func (s *Service) hint(ctx context.Context, by Actor, id ID, set func(*Endpoint, time.Time) ([]errs.Field, error)) (*Endpoint, []errs.Field, error) {
 	var warnings []errs.Field
-	e, err := s.change(ctx, by, id, "hint", func(e *Endpoint, now time.Time) error {
+	e, err := s.change(ctx, by, id, CauseHint, func(e *Endpoint, now time.Time) error {
 		more, err := set(e, now)
 		warnings = append(e.Warnings(now), more...)
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"rubato/internal/auditlog"
 	"rubato/internal/errs"
 )
 
@@ -17,7 +16,7 @@ const MaxPlannerPause = time.Hour
 // Pause stops an endpoint until an instant; the zero instant means until somebody resumes. When it returns, no run starts any
 // more; one that is live goes on. It takes back a request for a run now.
 func (s *Service) Pause(ctx context.Context, by Actor, id ID, until time.Time, reason string) (*Endpoint, error) {
-	return s.change(ctx, by, id, "pause", func(e *Endpoint, now time.Time) error {
+	return s.change(ctx, by, id, CausePause, func(e *Endpoint, now time.Time) error {
 		if err := CheckPause(until, reason, now); err != nil {
 			return err
 		}
@@ -46,7 +45,7 @@ func pauseEnd(until time.Time) time.Time {
 
 // Resume ends a pause at once. Resuming an endpoint that is not paused changes nothing but the ledger.
 func (s *Service) Resume(ctx context.Context, by Actor, id ID) (*Endpoint, error) {
-	return s.change(ctx, by, id, "resume", func(e *Endpoint, _ time.Time) error {
+	return s.change(ctx, by, id, CauseResume, func(e *Endpoint, _ time.Time) error {
 		e.State.PausedUntil, e.State.PauseReason = time.Time{}, ""
 		return nil
 	})
@@ -55,7 +54,7 @@ func (s *Service) Resume(ctx context.Context, by Actor, id ID) (*Endpoint, error
 // RunNow plans a run at once, whatever governor and pause say, and once the live run has ended where there is one. It returns the
 // due time of that run. Asking again before it ran changes nothing.
 func (s *Service) RunNow(ctx context.Context, by Actor, id ID) (slot time.Time, err error) {
-	_, err = s.change(ctx, by, id, string(auditlog.RunNow), func(e *Endpoint, now time.Time) error {
+	_, err = s.change(ctx, by, id, CauseRunNow, func(e *Endpoint, now time.Time) error {
 		if e.State.ManualAt.IsZero() || e.State.runningManual() { // The run under way answers the earlier request, not this one.
 			e.State.ManualAt = now
 		}
@@ -67,7 +66,7 @@ func (s *Service) RunNow(ctx context.Context, by Actor, id ID) (slot time.Time, 
 
 // ResetFailures sets the failure count to zero, which ends the backoff.
 func (s *Service) ResetFailures(ctx context.Context, by Actor, id ID) (*Endpoint, error) {
-	return s.change(ctx, by, id, "reset_failures", func(e *Endpoint, _ time.Time) error {
+	return s.change(ctx, by, id, CauseResetFailures, func(e *Endpoint, _ time.Time) error {
 		e.State.FailureCount = 0
 		e.State.RetryAfter = time.Time{}
 		return nil

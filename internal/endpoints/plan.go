@@ -14,6 +14,13 @@ const lateStart = time.Second
 // missedAfter is how late an occurrence of a cron may start that is skipped when it was missed: room for a busy moment, none for an outage.
 const missedAfter = time.Minute
 
+// The rules of plans that bypass the governor.
+const (
+	RuleManual     governor.Rule = "manual"
+	RuleRetry      governor.Rule = "retry"
+	RuleQuarantine governor.Rule = "quarantine"
+)
+
 // Misses reports whether a run that starts this late after it was planned must not be sent any more. It is about occurrences of a cron
 // whose policy is to skip what was missed; what a hint, a clamp, the target or a user asked for is wanted late, too.
 func (s *Spec) Misses(source governor.Source, late time.Duration) bool {
@@ -24,8 +31,8 @@ func (s *Spec) Misses(source governor.Source, late time.Duration) bool {
 // Recorded is a decision as the ledger keeps it: the answer and the input that it was a function of.
 type Recorded struct {
 	At       time.Time // when it was made, in database time
-	Cause    string    // finish, register, edit, pause, resume, hint, reset_failures, run_now, quarantine, stop, archive
-	Author   string    // who asked; empty for the system, [Target] for the target's own word
+	Cause    Cause
+	Author   string // who asked; empty for the system, [Target] for the target's own word
 	Due      Due
 	Decision governor.Decision
 	Input    governor.Input // its cron is not kept: it follows from the spec of Version
@@ -38,7 +45,7 @@ func (e *Endpoint) end() Recorded {
 		At: indefinitely, Source: governor.SourcePaused,
 		Steps: []governor.Step{{Rule: governor.RulePaused, At: indefinitely, Why: "archived: it never runs again"}},
 	}
-	return Recorded{At: e.ArchivedAt, Cause: "archive", Due: Due{At: d.At, Source: d.Source}, Decision: d, Version: e.Version}
+	return Recorded{At: e.ArchivedAt, Cause: CauseArchive, Due: Due{At: d.At, Source: d.Source}, Decision: d, Version: e.Version}
 }
 
 // Replan decides the next due time afresh after a change outside a run, and plans it. A run that somebody asked for now stays
@@ -150,11 +157,11 @@ func (e *Endpoint) plan(now time.Time, cause governor.Cause) (Recorded, error) {
 	if manual := e.State.ManualAt; !manual.IsZero() {
 		due = Due{At: manual, Slot: manual, Attempt: 1, Source: governor.SourceManual}
 		d = governor.Decision{At: manual, Slot: manual, Source: governor.SourceManual, Steps: []governor.Step{
-			{Rule: "manual", At: manual, Why: "somebody asked for a run now"},
+			{Rule: RuleManual, At: manual, Why: "somebody asked for a run now"},
 		}}
 	}
 	e.State.Due = due
-	return Recorded{At: now, Cause: string(cause), Due: due, Decision: d, Input: in, Version: e.Version}, nil
+	return Recorded{At: now, Cause: Cause(cause), Due: due, Decision: d, Input: in, Version: e.Version}, nil
 }
 
 // input gathers what the governor's decision is a function of.

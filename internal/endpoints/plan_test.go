@@ -222,7 +222,7 @@ func TestADecisionNamesItsInput(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.MinInterval, s.MaxInterval, s.Jitter = time.Second, time.Hour, time.Second })
 	decided := b.run(t, failed)
-	require.Equal(t, "finish", decided.Cause)
+	require.Equal(t, endpoints.CauseFinish, decided.Cause)
 	require.Equal(t, 1, decided.Input.Failures)
 	require.Equal(t, start, decided.Input.Anchor.Truncate(time.Second))
 	require.Equal(t, time.Second, decided.Input.Min)
@@ -243,7 +243,7 @@ func TestAnUnusableBaselineIsAnError(t *testing.T) {
 	require.Equal(t, governor.Indefinite, state.PausedUntil)
 	require.Contains(t, state.PauseReason, "quarantined: ")
 	require.Equal(t, state.Due, quarantined.Due)
-	require.Equal(t, "quarantine", quarantined.Cause)
+	require.Equal(t, endpoints.CauseQuarantine, quarantined.Cause)
 	require.Contains(t, quarantined.Decision.Steps[0].Why, "cannot be used")
 }
 
@@ -305,7 +305,7 @@ func TestAnotherAttemptFollowsThePolicy(t *testing.T) {
 			if tc.want {
 				require.Equal(t, slot, due.Slot)
 				require.Zero(t, b.endpoint().State.FailureCount, "a due time has failed when its last attempt has")
-				require.Equal(t, governor.Rule("retry"), decided.Decision.Steps[len(decided.Decision.Steps)-1].Rule)
+				require.Equal(t, endpoints.RuleRetry, decided.Decision.Steps[len(decided.Decision.Steps)-1].Rule)
 			}
 		})
 	}
@@ -471,7 +471,7 @@ func TestAChangeKeepsTheAttemptThatWaits(t *testing.T) {
 			require.Zero(t, b.endpoint().State.FailureCount, "a due time has failed when its last attempt has")
 			recorded := b.memory.ledger[len(b.memory.ledger)-1]
 			require.Equal(t, due, recorded.Due)
-			require.Equal(t, governor.Rule("retry"), recorded.Decision.Steps[len(recorded.Decision.Steps)-1].Rule)
+			require.Equal(t, endpoints.RuleRetry, recorded.Decision.Steps[len(recorded.Decision.Steps)-1].Rule)
 		})
 	}
 }

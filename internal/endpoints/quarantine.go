@@ -15,9 +15,9 @@ func (e *Endpoint) Quarantine(now time.Time, fault error) Recorded {
 	s.ManualAt = time.Time{}
 	s.Due = Due{At: indefinitely, Slot: indefinitely, Attempt: 1, Source: governor.SourcePaused}
 	return Recorded{
-		At: now, Cause: "quarantine", Due: s.Due, Version: e.Version,
+		At: now, Cause: CauseQuarantine, Due: s.Due, Version: e.Version,
 		Decision: governor.Decision{At: s.Due.At, Slot: s.Due.Slot, Source: s.Due.Source, Steps: []governor.Step{
-			{Rule: "quarantine", At: s.Due.At, Why: "the stored configuration cannot be used: " + fault.Error()},
+			{Rule: RuleQuarantine, At: s.Due.At, Why: "the stored configuration cannot be used: " + fault.Error()},
 		}},
 		Input: governor.Input{EndpointID: e.ID, Now: now, Cause: governor.CauseReplan, PausedUntil: s.PausedUntil},
 	}

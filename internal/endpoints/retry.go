@@ -68,7 +68,7 @@ func (e *Endpoint) waitingAttempt(now time.Time, before *Endpoint) (Due, bool) {
 func (e *Endpoint) tryAgain(decided *Recorded, due Due) {
 	e.State.Due, decided.Due = due, due
 	decided.Decision = governor.Decision{At: due.At, Slot: due.Slot, Source: due.Source, Steps: append(decided.Decision.Steps, governor.Step{
-		Rule: "retry", At: due.At, Why: fmt.Sprintf("attempt %d of %d for the same due time", due.Attempt, e.Spec.Retry.MaxAttempts),
+		Rule: RuleRetry, At: due.At, Why: fmt.Sprintf("attempt %d of %d for the same due time", due.Attempt, e.Spec.Retry.MaxAttempts),
 	})}
 }
 

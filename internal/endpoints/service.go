@@ -40,12 +40,6 @@ type Filter struct {
 	Limit  int    // at most so many; must be positive
 }
 
-// What both the ledger and the audit log call a registration and an edit.
-const (
-	causeRegister = "register"
-	causeEdit     = "edit"
-)
-
 // Actor is who asks; the ledger keeps the name.
 type Actor = auditlog.Actor
 
@@ -72,10 +66,10 @@ func (s *Service) Register(ctx context.Context, by Actor, spec Spec) (*Endpoint,
 	}
 	var stored *Endpoint
 	var warnings []errs.Field
-	err := s.store.Create(ctx, auditlog.Act{By: by, Action: causeRegister}, func(now time.Time) (*Endpoint, Recorded, error) {
+	err := s.store.Create(ctx, auditlog.Act{By: by, Action: auditlog.Register}, func(now time.Time) (*Endpoint, Recorded, error) {
 		stored = &Endpoint{ID: id, TenantID: by.TenantID, Version: 1, CreatedAt: now, UpdatedAt: now, Spec: spec}
 		planned, err := stored.Replan(now)
-		planned.Cause, planned.Author = causeRegister, by.Name
+		planned.Cause, planned.Author = CauseRegister, by.Name
 		warnings = stored.Warnings(now)
 		return stored, planned, err
 	})
@@ -108,7 +102,7 @@ func (s *Service) List(ctx context.Context, f Filter) ([]*Endpoint, time.Time, e
 // 0 must be the stored one, else the error is an [errs.Precondition].
 func (s *Service) Edit(ctx context.Context, by Actor, id ID, version int64, edit func(Spec) (Spec, error)) (*Endpoint, []errs.Field, error) {
 	var warnings []errs.Field
-	e, err := s.change(ctx, by, id, causeEdit, func(e *Endpoint, now time.Time) error {
+	e, err := s.change(ctx, by, id, CauseEdit, func(e *Endpoint, now time.Time) error {
 		if err := (Condition{Version: version}).Endpoint(e); err != nil {
 			return err
 		}
@@ -141,7 +135,7 @@ func (e *Endpoint) Revise(spec Spec, now time.Time) {
 // Archive takes an endpoint out of service for good; its history stays. A version other than 0 must be the stored one, else the error is an
 // [errs.Precondition]; what is archived already stays so without an error, whatever the version.
 func (s *Service) Archive(ctx context.Context, by Actor, id ID, version int64) error {
-	_, err := s.store.Change(ctx, auditlog.Act{By: by, Action: "archive"}, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
+	_, err := s.store.Change(ctx, auditlog.Act{By: by, Action: auditlog.Archive}, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
 		if !e.Archived() {
 			if err := (Condition{Version: version}).Endpoint(e); err != nil {
 				return nil, err
@@ -157,7 +151,7 @@ func (s *Service) Archive(ctx context.Context, by Actor, id ID, version int64) e
 }
 
 // change edits an endpoint in service and replans it, unless a run is live: its finish replans.
-func (s *Service) change(ctx context.Context, by Actor, id ID, cause string, edit func(*Endpoint, time.Time) error) (*Endpoint, error) {
+func (s *Service) change(ctx context.Context, by Actor, id ID, cause Cause, edit func(*Endpoint, time.Time) error) (*Endpoint, error) {
 	return s.store.Change(ctx, auditlog.Act{By: by, Action: auditlog.Action(cause)}, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
 		if e.Archived() {
 			return nil, errs.New(errs.Conflict, "endpoint_archived", "the endpoint is archived and cannot be changed; register a new one")
@@ -172,7 +166,7 @@ func (s *Service) change(ctx context.Context, by Actor, id ID, cause string, edi
 
 // follow replans an endpoint that was changed from what it was before, and finds the due times that passed until then. While a run is
 // live the change only records itself, and the decision is nil: the finish of the run decides.
-func (e *Endpoint) follow(now time.Time, before *Endpoint, cause string, by Actor) (*Recorded, error) {
+func (e *Endpoint) follow(now time.Time, before *Endpoint, cause Cause, by Actor) (*Recorded, error) {
 	if run := before.liveRun(); run != nil {
 		e.account(now, before, run, nil)
 		return nil, nil //nolint:nilnil // No decision is no error.

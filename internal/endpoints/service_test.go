@@ -45,7 +45,7 @@ func TestARegistrationPlansTheFirstRun(t *testing.T) {
 			require.Equal(t, tc.want, e.State.Due.At)
 			require.Equal(t, int64(1), e.Version)
 			require.Equal(t, start, e.CreatedAt)
-			require.Equal(t, "register", b.memory.ledger[0].Cause)
+			require.Equal(t, endpoints.CauseRegister, b.memory.ledger[0].Cause)
 			require.Equal(t, "tester", b.memory.ledger[0].Author)
 		})
 	}
@@ -78,7 +78,7 @@ func TestPauseHoldsUntilItsEnd(t *testing.T) {
 	require.Empty(t, e.State.PauseReason)
 	last, err := b.Explain(t.Context(), actor, b.id)
 	require.NoError(t, err)
-	require.Equal(t, "resume", last.Cause)
+	require.Equal(t, endpoints.CauseResume, last.Cause)
 
 	for until, want := range map[time.Time]string{
 		b.memory.now: "until out_of_range", b.memory.now.Add(-time.Hour): "until out_of_range",
@@ -173,7 +173,7 @@ func TestHintsTakeEffectAtOnceAndHaveTheirOwnLives(t *testing.T) {
 	require.Nil(t, e.State.IntervalHint)
 	require.Nil(t, e.State.OneShotHint)
 	require.Equal(t, start.Add(time.Hour), e.State.Due.At)
-	require.Equal(t, "hint", b.memory.ledger[len(b.memory.ledger)-1].Cause)
+	require.Equal(t, endpoints.CauseHint, b.memory.ledger[len(b.memory.ledger)-1].Cause)
 }
 
 func TestHintsAreChecked(t *testing.T) {

@@ -5,9 +5,6 @@ import "time"
 // Target is the author of what the target of an endpoint brought about by its answer.
 const Target = "target"
 
-// CauseStop is what the ledger and the audit log call a stop.
-const CauseStop = "stop"
-
 // Stop pauses an endpoint until somebody resumes it, because its target wants no more calls. It follows a finish: no run is live.
 func (e *Endpoint) Stop(now time.Time, reason string) (*Recorded, error) {
 	before := *e

@@ -191,7 +191,7 @@ func (r *round) write(ctx context.Context) error {
 
 // create stores new endpoints in one transaction.
 func (r *round) create(ctx context.Context, list []int) error {
-	taken, err := r.bulk.store.CreateMany(ctx, auditlog.Act{By: r.by, Action: causeRegister}, func(now time.Time) ([]New, error) {
+	taken, err := r.bulk.store.CreateMany(ctx, auditlog.Act{By: r.by, Action: auditlog.Register}, func(now time.Time) ([]New, error) {
 		all := make([]New, 0, len(list))
 		for _, i := range list {
 			e := r.out[i].Endpoint
@@ -203,7 +203,7 @@ func (r *round) create(ctx context.Context, list []int) error {
 			if err != nil {
 				return nil, err
 			}
-			planned.Cause, planned.Author = causeRegister, r.by.Name
+			planned.Cause, planned.Author = CauseRegister, r.by.Name
 			r.out[i].Warnings = e.Warnings(now)
 			all = append(all, New{Endpoint: e, Planned: planned})
 		}
@@ -229,7 +229,7 @@ func (r *round) change(ctx context.Context, list []int) error {
 		byID[ids[n]] = i
 	}
 	done := make(map[int]Outcome, len(list))
-	err := r.bulk.store.ChangeMany(ctx, auditlog.Act{By: r.by, Action: causeEdit}, ids, func(e *Endpoint, now time.Time) (*Recorded, bool) {
+	err := r.bulk.store.ChangeMany(ctx, auditlog.Act{By: r.by, Action: auditlog.Edit}, ids, func(e *Endpoint, now time.Time) (*Recorded, bool) {
 		i := byID[e.ID]
 		out, planned := r.edit(i, e, now)
 		done[i] = out
@@ -257,7 +257,7 @@ func (r *round) edit(i int, e *Endpoint, now time.Time) (Outcome, *Recorded) {
 	before := *e
 	e.Revise(spec, now)
 	out.Warnings = e.Warnings(now)
-	planned, err := e.follow(now, &before, causeEdit, r.by)
+	planned, err := e.follow(now, &before, CauseEdit, r.by)
 	if err != nil {
 		return Outcome{Done: Failed, Endpoint: e, Err: err}, nil
 	}

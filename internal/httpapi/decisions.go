@@ -41,6 +41,6 @@ func (s *Server) ExplainEndpoint(ctx context.Context, r api.ExplainEndpointReque
 	d := decisionAnswer(recorded.Due.At, recorded.Due.Source, recorded.Decision.Steps)
 	return api.ExplainEndpoint200JSONResponse{
 		NextRunAt: d.NextRunAt, Source: d.Source, Steps: d.Steps,
-		DecidedAt: recorded.At.UTC(), Cause: recorded.Cause, Author: optional(recorded.Author), Version: recorded.Version,
+		DecidedAt: recorded.At.UTC(), Cause: string(recorded.Cause), Author: optional(recorded.Author), Version: recorded.Version,
 	}, nil
 }

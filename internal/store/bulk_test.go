@@ -63,7 +63,7 @@ func TestBulkCreatesWhatASingleRegistrationWould(t *testing.T) {
 		require.Equal(t, o.Endpoint.State.Due, got.State.Due)
 		last, err := b.service.Explain(t.Context(), tenant, o.Endpoint.ID)
 		require.NoError(t, err)
-		require.Equal(t, "register", last.Cause)
+		require.Equal(t, endpoints.CauseRegister, last.Cause)
 		require.Equal(t, tenant.Name, last.Author)
 		require.Equal(t, got.State.Due.At, last.Due.At)
 	}
@@ -107,7 +107,7 @@ func TestBulkReplacesByKeyAndByIDAndLeavesTheSameAlone(t *testing.T) {
 	require.Len(t, started, 1, "an edit revokes the claim, and only an edit")
 	last, err := b.service.Explain(t.Context(), tenant, keyed.ID)
 	require.NoError(t, err)
-	require.Equal(t, "edit", last.Cause)
+	require.Equal(t, endpoints.CauseEdit, last.Cause)
 }
 
 // An endpoint of another tenant is not there for an upsert that names its ID.

@@ -95,7 +95,7 @@ func (b *bulk) decided(e *endpoints.Endpoint, r endpoints.Recorded) error {
 	d := &b.decisions
 	d.EndpointIds = append(d.EndpointIds, e.ID)
 	d.DecidedAt = append(d.DecidedAt, r.At)
-	d.Causes = append(d.Causes, r.Cause)
+	d.Causes = append(d.Causes, string(r.Cause))
 	d.Authors = append(d.Authors, r.Author)
 	d.Versions = append(d.Versions, r.Version)
 	d.NextRunAt = append(d.NextRunAt, r.Due.At)

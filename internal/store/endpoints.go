@@ -217,13 +217,13 @@ func (s *Endpoints) LastDecision(ctx context.Context, tenant [16]byte, id endpoi
 
 // ledgerDecision reads a decision that was made outside a finish.
 func ledgerDecision(row *dbsqlc.Decision) (endpoints.Recorded, error) {
-	r := endpoints.Recorded{At: row.DecidedAt, Cause: row.Cause, Author: row.Author, Version: row.Version}
+	r := endpoints.Recorded{At: row.DecidedAt, Cause: endpoints.Cause(row.Cause), Author: row.Author, Version: row.Version}
 	return withDecision(r, row.NextRunAt, row.NextSource, row.NextSteps)
 }
 
 // finishDecision reads the decision that the finish of a run made.
 func finishDecision(row *dbsqlc.RunLastDecisionRow) (endpoints.Recorded, error) {
-	r := endpoints.Recorded{At: row.FinishedAt, Cause: string(governor.CauseFinish), Version: row.Version}
+	r := endpoints.Recorded{At: row.FinishedAt, Cause: endpoints.CauseFinish, Version: row.Version}
 	return withDecision(r, orZero(row.NextRunAt), orZero(row.NextSource), row.NextSteps)
 }
 

@@ -74,7 +74,7 @@ func TestEveryReplanIsInTheLedger(t *testing.T) {
 
 			explained, err := b.service.Explain(t.Context(), tenant, e.ID)
 			require.NoError(t, err)
-			require.Equal(t, cause, explained.Cause)
+			require.Equal(t, endpoints.Cause(cause), explained.Cause)
 			require.Equal(t, state.State.Due.At, explained.Due.At)
 			require.Len(t, explained.Decision.Steps, len(last.Steps))
 		})
@@ -97,7 +97,7 @@ func TestNothingIsInForceOnceArchived(t *testing.T) {
 
 			explained, err := b.service.Explain(t.Context(), tenant, e.ID)
 			require.NoError(t, err)
-			require.Equal(t, "archive", explained.Cause)
+			require.Equal(t, endpoints.CauseArchive, explained.Cause)
 			require.Equal(t, now, explained.At)
 			require.Equal(t, governor.Indefinite, explained.Due.At)
 			require.Equal(t, int64(2), explained.Version)
@@ -112,7 +112,7 @@ func TestExplainReturnsTheDecisionInForce(t *testing.T) {
 	b := setup(t)
 	now := b.at(noon())
 	e := b.register(t, nil)
-	inForce := func(cause string) {
+	inForce := func(cause endpoints.Cause) {
 		t.Helper()
 		explained, err := b.service.Explain(t.Context(), tenant, e.ID)
 		require.NoError(t, err)

@@ -61,7 +61,7 @@ func (s *Notices) RetryNotice(ctx context.Context, by auditlog.Actor, id notices
 			return errs.New(errs.Conflict, "notice_not_dead", fmt.Sprintf("notice %s was not given up: it is %s", id, found.State))
 		}
 		return s.db.audited(ctx, tx, auditlog.Change{
-			Act:    auditlog.Act{By: by, Action: "retry"},
+			Act:    auditlog.Act{By: by, Action: auditlog.Retry},
 			Object: auditlog.Object{Kind: auditlog.Notice, ID: id.String()},
 			Before: map[string]any{"state": string(notices.Dead)}, After: map[string]any{"state": string(notices.Waiting)},
 		})

@@ -39,7 +39,7 @@ func (s *Notices) PutRule(
 		}
 		c := auditlog.Change{Act: auditlog.Act{By: by, Action: auditlog.Create}, Object: stored.Object(), After: stored.Redacted()}
 		if !created {
-			c.Action, c.Before = actEdit, before.Redacted()
+			c.Action, c.Before = auditlog.Edit, before.Redacted()
 			if err := s.turn(ctx, tx, before, spec); err != nil {
 				return err
 			}
@@ -48,9 +48,6 @@ func (s *Notices) PutRule(
 	})
 	return stored, created, err
 }
-
-// actEdit is what the log of changes calls another value of something.
-const actEdit auditlog.Action = "edit"
 
 // change runs one change of rules, alone among all such changes.
 func (s *Notices) change(ctx context.Context, act func(tx pgx.Tx) error) error {

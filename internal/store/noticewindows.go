@@ -33,7 +33,7 @@ func (s *Notices) PutWindow(
 		}
 		c := auditlog.Change{Act: auditlog.Act{By: by, Action: auditlog.Create}, Object: stored.Object(), After: stored.Redacted()}
 		if !created {
-			c.Action, c.Before = actEdit, before.Redacted()
+			c.Action, c.Before = auditlog.Edit, before.Redacted()
 		}
 		if err := s.release(ctx, tx, by.TenantID); err != nil {
 			return err

@@ -119,7 +119,7 @@ func suggestionPage(f planner.SuggestionFilter, now time.Time) dbsqlc.PlannerSug
 
 // Decide implements planner.Reviews.
 func (s *PlannerReviews) Decide(ctx context.Context, by auditlog.Actor, id planner.SuggestionID, approve bool) (decided planner.Suggestion, err error) {
-	r := &revision{act: auditlog.Act{By: by, Action: "hint"}}
+	r := &revision{act: auditlog.Act{By: by, Action: auditlog.Hint}}
 	write := func(tx pgx.Tx) error {
 		now, err := s.db.decisionTime(ctx, tx)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // plannerAct is a change of hints in the name of the planner.
 func plannerAct(tenant [16]byte, name string) auditlog.Act {
-	return auditlog.Act{By: auditlog.Actor{TenantID: tenant, Name: name}, Action: "hint"}
+	return auditlog.Act{By: auditlog.Actor{TenantID: tenant, Name: name}, Action: auditlog.Hint}
 }
 
 func writeJSON(v any, what string) (json.RawMessage, error) {

@@ -137,7 +137,7 @@ func (b *bundle) quarantined(t *testing.T, id endpoints.ID) {
 	require.Equal(t, governor.Indefinite, state.Due.At)
 	decided, err := b.service.Explain(t.Context(), tenant, id)
 	require.NoError(t, err)
-	require.Equal(t, "quarantine", decided.Cause, "the ledger knows of every due time")
+	require.Equal(t, endpoints.CauseQuarantine, decided.Cause, "the ledger knows of every due time")
 	require.Equal(t, state.Due.At, decided.Due.At)
 }
 

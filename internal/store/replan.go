@@ -39,7 +39,7 @@ func encoded(e *endpoints.Endpoint, r endpoints.Recorded) (steps, input json.Raw
 func decisionRow(e *endpoints.Endpoint, r endpoints.Recorded) (dbsqlc.DecisionInsertParams, error) {
 	steps, input, err := encoded(e, r)
 	return dbsqlc.DecisionInsertParams{
-		EndpointID: e.ID, DecidedAt: r.At, Cause: r.Cause, Author: r.Author, Version: r.Version,
+		EndpointID: e.ID, DecidedAt: r.At, Cause: string(r.Cause), Author: r.Author, Version: r.Version,
 		NextRunAt: r.Due.At, NextSource: string(r.Due.Source), NextSteps: steps, Input: input,
 	}, err
 }

@@ -45,7 +45,7 @@ func (b *batch) stop(ctx context.Context, tx pgx.Tx) error {
 		}
 		by := auditlog.Actor{TenantID: e.TenantID, Name: endpoints.Target}
 		err = b.db.audited(ctx, tx, auditlog.Change{
-			Act: auditlog.Act{By: by, Action: endpoints.CauseStop}, Object: e.Object(), Before: shown, After: e.Redacted(),
+			Act: auditlog.Act{By: by, Action: auditlog.Stop}, Object: e.Object(), Before: shown, After: e.Redacted(),
 		})
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/endpoints"
 	"rubato/internal/runs"
 )
 
@@ -47,6 +48,6 @@ func TestARunFromClaimToFinish(t *testing.T) {
 	require.Equal(t, c.Slot, after.State.Anchor)
 	decided, err := b.service.Explain(t.Context(), tenant, e.ID)
 	require.NoError(t, err)
-	require.Equal(t, "finish", decided.Cause)
+	require.Equal(t, endpoints.CauseFinish, decided.Cause)
 	require.Equal(t, after.State.Due.At, decided.Due.At)
 }
