@@ -288,6 +288,34 @@ func TestNobodyComesInWithoutAKey(t *testing.T) {
 	}
 }
 
+// TestABatchOfMessagesIsRefused: all of its answers would be held in memory at once.
+func TestABatchOfMessagesIsRefused(t *testing.T) {
+	t.Parallel()
+	url := serve(t) + mcp.Path
+	message := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	for body, status := range map[string]int{
+		message:                              http.StatusOK,
+		" \r\n\t" + message:                  http.StatusOK,
+		"[" + message + "]":                  http.StatusBadRequest,
+		" \r\n\t[" + message + "," + message: http.StatusBadRequest,
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+		require.NoError(t, err)
+		for name, value := range map[string]string{
+			"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + readKey,
+		} {
+			r.Header.Set(name, value)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		text, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, status, answer.StatusCode, "%s: %s", body, text)
+		require.Equal(t, status == http.StatusBadRequest, strings.Contains(string(text), "bad_request"), "%s: %s", body, text)
+	}
+}
+
 func TestToolsSayWhatTheyTakeAndChange(t *testing.T) {
 	t.Parallel()
 	list, err := connect(t, serve(t)+mcp.Path, adminKey).ListTools(t.Context(), nil)

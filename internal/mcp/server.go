@@ -1,8 +1,11 @@
 package mcp
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -125,7 +128,7 @@ func callerOf(ctx context.Context) caller {
 	return c
 }
 
-// gate lets nobody in without a key, and no page of another origin.
+// gate lets nobody in without a key, no page of another origin, and no batch of messages.
 type gate struct {
 	config Config
 	next   http.Handler
@@ -150,10 +153,35 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.config.Logger.Error("an agent's key could not be checked", "error", err)
 		w.Header().Set("Retry-After", "2")
 		refuse(w, http.StatusServiceUnavailable, "unavailable", "the database cannot be reached; try again")
+	case isBatch(r):
+		refuse(w, http.StatusBadRequest, "bad_request", "a request must be one message: MCP has had no batches since 2025-06-18; send each by itself")
 	default:
 		asked := caller{principal: principal, header: r.Header, remote: r.RemoteAddr}
 		g.next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, asked)))
 	}
+}
+
+// isBatch reports whether the body of a request is a list. The library would answer all of it at once, out of memory: a megabyte asks for
+// half a gigabyte.
+func isBatch(r *http.Request) bool {
+	body := bufio.NewReader(io.LimitReader(r.Body, maxRequest+1)) // More than maxRequest is refused by whoever reads it.
+	r.Body = readCloser{body, r.Body}
+	for {
+		next, err := body.ReadByte()
+		if err != nil {
+			return false
+		}
+		if !bytes.ContainsRune([]byte(" \t\r\n"), rune(next)) {
+			_ = body.UnreadByte()
+			return next == '['
+		}
+	}
+}
+
+// readCloser reads from one and closes another.
+type readCloser struct {
+	io.Reader
+	io.Closer
 }
 
 func refuse(w http.ResponseWriter, status int, code, detail string) {
