@@ -104,3 +104,10 @@ func (a APIReport) tables() []Table {
 		{Title: "and", Header: []string{"WHAT", "WITH", "FIGURE"}, Rows: a.facts()},
 	}
 }
+
+// Registrations tells how fast endpoints are registered one by one.
+type Registrations struct {
+	Conns     int     `json:"connections"`
+	PerSecond float64 `json:"perSecond"`
+	Milli     Spread  `json:"ms"`
+}

@@ -24,12 +24,6 @@ type Burst struct {
 	Workers   int
 }
 
-// contender does a round in its own way.
-type contender struct {
-	name    string
-	perform func(ctx context.Context) (Measure, error)
-}
-
 // Run measures.
 func (b Burst) Run(ctx context.Context) (_ Report, err error) {
 	l, err := openLab(ctx, b.Host)

@@ -20,6 +20,12 @@ func contenders() []string {
 	return []string{contenderBare, contenderIdeal, contenderFenced, contenderRubato, contenderRiver}
 }
 
+// contender does a round in its own way.
+type contender struct {
+	name    string
+	perform func(ctx context.Context) (Measure, error)
+}
+
 // rival is a contender other than Rubato: a process that does a workload from a table of its own.
 type rival struct {
 	name    string

@@ -53,13 +53,6 @@ type Tenants struct {
 	SharedRatio     float64 `json:"sharedRatio"` // shared, against alone
 }
 
-// Registrations tells how fast endpoints are registered one by one.
-type Registrations struct {
-	Conns     int     `json:"connections"`
-	PerSecond float64 `json:"perSecond"`
-	Milli     Spread  `json:"ms"`
-}
-
 // Idle tells what an installation costs that has nothing to do.
 type Idle struct {
 	Registered int     `json:"registered"`

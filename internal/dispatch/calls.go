@@ -10,6 +10,12 @@ import (
 	"rubato/internal/runs"
 )
 
+// Allowances know what a tenant may call besides what everybody may. They are asked on every run, so they answer from memory.
+type Allowances interface {
+	// Of returns nil where there is nothing of the kind.
+	Of(tenant [16]byte) *egress.Allowance
+}
+
 // calls makes the requests of runs and sends them, whoever asks for it: a worker, or somebody who tests an endpoint. It knows nothing of
 // schedules, locks and history.
 type calls struct {

@@ -61,17 +61,3 @@ func (t *Target) validator(header http.Header, name string) string {
 	}
 	return value
 }
-
-// printable returns the beginning of a text of a target, at most so many bytes, on one line and without characters that act on a screen.
-func printable(text string, limit int) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "")
-}

@@ -8,12 +8,6 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// Allowances know what a tenant may call besides what everybody may. They are asked on every run, so they answer from memory.
-type Allowances interface {
-	// Of returns nil where there is nothing of the kind.
-	Of(tenant [16]byte) *egress.Allowance
-}
-
 // session returns how the TLS session of an endpoint's calls differs, or nil where it does not. The key of its client certificate is
 // still the reference that the endpoint holds.
 func session(t *endpoints.TLS) *egress.TLS {

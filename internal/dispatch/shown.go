@@ -4,6 +4,8 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
+	"unicode"
 
 	"rubato/internal/egress"
 	"rubato/internal/redact"
@@ -65,4 +67,18 @@ func bounded(header http.Header, hide func(string) string) runs.Header {
 		}
 	}
 	return shown
+}
+
+// printable returns the beginning of a text of a target, at most so many bytes, on one line and without characters that act on a screen.
+func printable(text string, limit int) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "")
 }
