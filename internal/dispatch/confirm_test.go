@@ -10,8 +10,8 @@ import (
 	"rubato/internal/dispatch"
 )
 
-// startGood is a little more than a start is good for.
-const startGood = 1100 * time.Millisecond
+// outlived counts the live runs that started longer ago than a start is good for.
+const outlived = "SELECT count(*) FROM live_runs WHERE started_at < clock_timestamp() - interval '1100 ms'"
 
 // crowded runs a worker with one connection to its target, which a first request holds until it is let go. A confirm of nil asks the database.
 func (b *bundle) crowded(t *testing.T, confirm func(context.Context) (bool, error)) (*gated, *process) {
@@ -37,7 +37,7 @@ func TestWhatHadToWaitIsConfirmedBeforeItLeaves(t *testing.T) {
 	b.await(t, 3, "SELECT count(*) FROM live_runs")
 	_, err := b.service.Pause(t.Context(), tenant, paused.ID, time.Time{}, "")
 	require.NoError(t, err)
-	<-time.After(startGood)
+	b.await(t, 3, outlived)
 	target.letGo <- struct{}{}
 	target.letGo <- struct{}{}
 	b.await(t, 2, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
@@ -55,8 +55,7 @@ func TestWhatCannotBeConfirmedIsNotSent(t *testing.T) {
 	b := setup(t)
 	target, p := b.crowded(t, func(context.Context) (bool, error) { return true, errAway })
 	e := b.register(t, target.Target, nil)
-	b.await(t, 2, "SELECT count(*) FROM live_runs")
-	<-time.After(startGood)
+	b.await(t, 2, outlived)
 	target.letGo <- struct{}{}
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'start_expired'")
 	p.stop(t)
@@ -75,8 +74,7 @@ func TestARunThatIsCanceledWhileItIsConfirmedSaysSo(t *testing.T) {
 		return false, errAway
 	})
 	e := b.register(t, target.Target, nil)
-	b.await(t, 2, "SELECT count(*) FROM live_runs")
-	<-time.After(startGood)
+	b.await(t, 2, outlived)
 	target.letGo <- struct{}{}
 	receive(t, asked)
 	id := query[[16]byte](t, b, "SELECT run_id FROM live_runs WHERE endpoint_id = $1", e.ID)

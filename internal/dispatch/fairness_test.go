@@ -1,7 +1,9 @@
 package dispatch_test
 
 import (
+	"context"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/claims"
 	"rubato/internal/dispatch"
 	"rubato/internal/egress"
 	"rubato/internal/egress/egresstest"
@@ -162,6 +165,20 @@ func TestAHostThatHangsHoldsNoMoreSlotsThanItMay(t *testing.T) {
 	p.stop(t)
 }
 
+// claiming counts the claims that a worker makes while it has room.
+type claiming struct {
+	claims.Store
+	roomy atomic.Int32
+}
+
+func (c *claiming) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
+	list, now, err := c.Store.ClaimDue(ctx, r)
+	if r.Limit > 0 && err == nil {
+		c.roomy.Add(1)
+	}
+	return list, now, err
+}
+
 // TestWhatIsGivenBackForItsHostRests has more due endpoints than requests to a host that hangs, and a worker with room for all of them: it
 // must not claim again and again what it cannot send.
 func TestWhatIsGivenBackForItsHostRests(t *testing.T) {
@@ -169,9 +186,11 @@ func TestWhatIsGivenBackForItsHostRests(t *testing.T) {
 	b := setup(t)
 	hanging := startGated(t)
 	b.due(t, store.DefaultTenant, hanging.Target, 10)
-	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots, cfg.PerHost, cfg.Grace = 8, 1, 0 })
+	tries := &claiming{Store: b.claims}
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots, cfg.PerHost, cfg.Grace, cfg.Claims = 8, 1, 0, tries })
 	b.await(t, 9, "SELECT count(*) FROM schedules WHERE claim_token > 1")
-	<-time.After(3 * time.Second)
+	since := tries.roomy.Load()
+	require.Eventually(t, func() bool { return tries.roomy.Load() > since+20 }, patience, 5*time.Millisecond)
 	require.Equal(t, 2, query[int](t, b, "SELECT max(claim_token)::int FROM schedules"), "claimed once, and given back")
 	p.stop(t)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -394,11 +395,16 @@ func TestAStoppedProcessSendsNothingWhenItWakes(t *testing.T) {
 	b := setup(t)
 	target := answering(t)
 	e := b.register(t, target, nil)
+	woken := make(chan struct{})
 	p := b.work(t, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
 		started, err := next()
-		<-time.After(1100 * time.Millisecond)
+		<-woken
 		return started, err
 	}}))
+	wake := sync.OnceFunc(func() { close(woken) })
+	t.Cleanup(wake)
+	b.await(t, 1, outlived)
+	wake()
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'start_expired'")
 	p.stop(t)
 	require.Empty(t, target.Requests())

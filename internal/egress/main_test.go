@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,12 @@ func setupClient(t *testing.T, cfg Config, resolver *net.Resolver) *Client {
 // get is a request that most tests need: whole answer, generous bounds.
 func get(url string) Request {
 	return Request{Method: http.MethodGet, URL: url, Timeout: 20 * time.Second, MaxBody: 64 << 10}
+}
+
+// awaitSeated waits until of so many calls to one host as many as may have arrived there and all others wait.
+func awaitSeated(t *testing.T, c *Client, arrived *atomic.Int64, may, calls int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return int(arrived.Load()) == may && c.seats.waiting() == calls-may }, 15*time.Second, time.Millisecond)
 }
 
 // fails makes the call and returns its error and what came of the answer.

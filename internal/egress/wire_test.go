@@ -5,9 +5,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -141,16 +141,19 @@ func TestConnectionsAreKept(t *testing.T) {
 func TestConnectionsPerHostAreBounded(t *testing.T) {
 	t.Parallel()
 	var serving, exceeded atomic.Int64
+	all := make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(all) })
 	target := egresstest.Start(t, func(c *egresstest.Conn) {
 		for _, ok := c.Next(); ok; _, ok = c.Next() {
 			if serving.Add(1) > 2 {
 				exceeded.Add(1)
 			}
-			<-time.After(time.Millisecond)
+			<-all
 			serving.Add(-1)
 			c.Write(egresstest.OK("ok"))
 		}
 	})
+	defer goOn()
 	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, MaxPerHost: 2}, nil)
 	errs := make(chan error, 100)
 	for range cap(errs) {
@@ -159,6 +162,8 @@ func TestConnectionsPerHostAreBounded(t *testing.T) {
 			errs <- err
 		}()
 	}
+	awaitSeated(t, client, &serving, 2, cap(errs))
+	goOn()
 	for range cap(errs) {
 		require.NoError(t, <-errs)
 	}

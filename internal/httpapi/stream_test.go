@@ -66,7 +66,7 @@ func TestOnlyStreamsOutliveTheTimeouts(t *testing.T) {
 		if !bounded {
 			<-read
 		}
-		<-time.After(3 * limit) // What is tested is that this much time passes.
+		<-time.After(3 * limit)
 		_, _ = io.WriteString(c.Response(), "second")
 		return nil
 	}

@@ -226,11 +226,15 @@ func TestLostNotifications(t *testing.T) {
 	for range 2 {
 		s.startWorker(map[string]string{"RUBATO_DATABASE_DIRECT_URL": s.through(l)})
 	}
-	pass(time.Second) // The listeners listen by now.
+	eventually(t, "both workers to listen", func() bool {
+		return s.count("SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query LIKE 'LISTEN %'") >= 2
+	})
 	l.stall()
 	s.register(load{n: 30, path: "20", every: time.Second, limit: 2 * time.Second})
 	eventually(t, "a message to be lost", func() bool { _, held := l.felt(); return held > 0 })
-	pass(5 * time.Second)
+	eventually(t, "each endpoint to have run twice", func() bool {
+		return s.count("SELECT count(*) FROM (SELECT FROM runs GROUP BY endpoint_id HAVING count(*) > 1) AS often") == 30
+	})
 	_, held := l.felt()
 
 	r := s.conclude(verdict{

@@ -2,10 +2,13 @@ package house
 
 import (
 	"go/ast"
+	"go/token"
 	"iter"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -35,29 +38,105 @@ func TestTextsNameNoMachineAndPromiseNothingLoosely(t *testing.T) {
 	}
 }
 
+// wait is a function of test code that may let time pass, and why nothing tells it to go on.
+type wait struct {
+	file, function string
+	reason         string
+}
+
+// waits are where tests may wait for time to pass.
+func waits() []wait {
+	return []wait{
+		{"internal/devpg/crash_test.go", "TestOwnerKilledAtAnyMomentOfAStart", "the moments at which it kills are times, since nothing tells of them"},
+		{"internal/dispatch/answers_test.go", "TestPhasesAddUpToTheTimeOfTheRun", "the target is slow, so that phases have a length to compare"},
+		{"internal/egress/body_test.go", "TestPhasesAddUpOverTLS", "the target is slow, so that phases have a length to compare"},
+		{"internal/egress/bounds_test.go", "TestPhasesAddUp", "the target is slow, so that phases have a length to compare"},
+		{"internal/egress/egresstest/scripts.go", "Endless", "a target that drips does so at a pace"},
+		{"internal/egress/limits_test.go", "TestInterimAnswersAreNoAnswer", "the target is at work for longer than a header may take"},
+		{"internal/egress/limits_test.go", "TestSlowButSteadyBodiesAreRead", "the target is slow, though never for longer than it may pause"},
+		{"internal/httpapi/stream_test.go", "TestOnlyStreamsOutliveTheTimeouts", "an answer takes longer than the timeout that it outlives"},
+		{"test/chaos/process_test.go", "pass", "faults last for a time, and load goes on for one"},
+	}
+}
+
 // TestTestsDoNotSleep finds tests that wait for a time instead of for what should happen. Where a function runs a synctest bubble,
 // sleeping is free and exact.
 func TestTestsDoNotSleep(t *testing.T) {
 	t.Parallel()
+	found := map[wait]bool{}
 	for _, f := range goFiles(t) {
 		if !f.test() {
 			continue
 		}
 		for _, decl := range f.ast.Decls {
-			var sleeps []ast.Node
-			bubble := false
-			for call := range calls(decl) {
-				bubble = bubble || called(call, "synctest", "Test")
-				if called(call, "time", "Sleep") {
-					sleeps = append(sleeps, call)
-				}
-			}
-			for _, sleep := range sleeps {
-				if !bubble {
-					t.Errorf("%s: wait for a signal, or sleep in a synctest bubble", f.at(sleep))
+			for _, pause := range pauses(decl) {
+				if w := waitOf(f, decl); w.reason != "" {
+					found[w] = true
+				} else {
+					t.Errorf("%s: wait for a signal or a condition, or in a synctest bubble", f.at(pause))
 				}
 			}
 		}
+	}
+	for _, w := range waits() {
+		require.NotEmpty(t, w.reason, "%s: %s waits without a reason", w.file, w.function)
+		require.True(t, found[w], "%s: %s does not wait any more: take it out of the table", w.file, w.function)
+	}
+}
+
+// waitOf returns the entry of the table for what is declared in a file, or none.
+func waitOf(f goFile, decl ast.Decl) wait {
+	if fn, is := decl.(*ast.FuncDecl); is {
+		for _, w := range waits() {
+			if w.file == f.path && w.function == fn.Name.Name {
+				return w
+			}
+		}
+	}
+	return wait{}
+}
+
+// pauses returns where a declaration does nothing but let time pass: it sleeps, or receives from a timer and from nothing beside it. A
+// declaration that runs a bubble has none.
+func pauses(decl ast.Decl) []ast.Node {
+	var list []ast.Node
+	bubble, beside := false, map[ast.Node]bool{}
+	ast.Inspect(decl, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectStmt:
+			for _, clause := range n.Body.List {
+				if send, is := clause.(*ast.CommClause); is && len(n.Body.List) > 1 {
+					beside[received(send.Comm)] = true
+				}
+			}
+		case *ast.CallExpr:
+			bubble = bubble || called(n, "synctest", "Test")
+			if called(n, "time", "Sleep") {
+				list = append(list, n)
+			}
+		case *ast.UnaryExpr:
+			from, is := n.X.(*ast.CallExpr)
+			if is && n.Op == token.ARROW && !beside[n] && (called(from, "time", "After") || called(from, "time", "Tick")) {
+				list = append(list, n)
+			}
+		}
+		return true
+	})
+	if bubble {
+		return nil
+	}
+	return list
+}
+
+// received returns the expression that a case of a select receives by, or nil.
+func received(comm ast.Stmt) ast.Node {
+	switch s := comm.(type) {
+	case *ast.ExprStmt:
+		return s.X
+	case *ast.AssignStmt:
+		return s.Rhs[0]
+	default:
+		return nil
 	}
 }
 
