@@ -10,35 +10,38 @@ import (
 
 func TestATrendTellsGrowthFromNoise(t *testing.T) {
 	t.Parallel()
-	noise := rand.New(rand.NewPCG(1, 2))
-	series := func(of func(n int) float64) []float64 {
-		list := make([]float64, 300)
+	series := func(of func(n int) float64, noise float64) []float64 {
+		list, random := make([]float64, 300), rand.New(rand.NewPCG(1, 2))
 		for n := range list {
-			list[n] = of(n)
+			list[n] = of(n) + noise*random.Float64()
 		}
 		return list
 	}
 	for name, tc := range map[string]struct {
 		of    func(n int) float64
+		noise float64 // at most, above that
 		grows bool
 	}{
-		"Flat":              {func(int) float64 { return 40 }, false},
-		"Noise":             {func(int) float64 { return 40 + 10*noise.Float64() }, false},
-		"Saw":               {func(n int) float64 { return float64(n % 6 * 1000) }, false},
-		"WarmUp":            {func(n int) float64 { return float64(min(n, 50)) }, false},
-		"Shrinks":           {func(n int) float64 { return 1000 - float64(n) }, false},
-		"ByLittle":          {func(n int) float64 { return 1000 + float64(n)/10 }, false},
-		"LessThanOne":       {func(n int) float64 { return 0.1 + float64(n)/400 }, false},
-		"Nothing":           {func(int) float64 { return 0 }, false},
-		"Leak":              {func(n int) float64 { return 40 + float64(n)/20 }, true},
-		"LeakBelowNoise":    {func(n int) float64 { return 40 + float64(n)/20 + 10*noise.Float64() }, true},
-		"ConnectionsLeft":   {func(n int) float64 { return float64(20 + n/30) }, true},
-		"LeakBelowTheTeeth": {func(n int) float64 { return float64(n%6*1000 + 10*n) }, true},
+		"Flat":              {func(int) float64 { return 40 }, 0, false},
+		"Noise":             {func(int) float64 { return 40 }, 10, false},
+		"Saw":               {func(n int) float64 { return float64(n % 6 * 1000) }, 0, false},
+		"WarmUp":            {func(n int) float64 { return float64(min(n, 50)) }, 0, false},
+		"Shrinks":           {func(n int) float64 { return 1000 - float64(n) }, 0, false},
+		"ByLittle":          {func(n int) float64 { return 1000 + float64(n)/10 }, 0, false},
+		"LessThanOne":       {func(n int) float64 { return 0.1 + float64(n)/400 }, 0, false},
+		"Nothing":           {func(int) float64 { return 0 }, 0, false},
+		"Leak":              {func(n int) float64 { return 40 + float64(n)/20 }, 0, true},
+		"LeakBelowNoise":    {func(n int) float64 { return 40 + float64(n)/20 }, 10, true},
+		"ConnectionsLeft":   {func(n int) float64 { return float64(20 + n/30) }, 0, true},
+		"LeakBelowTheTeeth": {func(n int) float64 { return float64(n%6*1000 + 10*n) }, 0, true},
 	} {
-		got := trendOf(name, "MiB", series(tc.of), 10*time.Second)
-		require.Equal(t, tc.grows, got.Grows, "%s: %+v", name, got)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := trendOf(name, "MiB", series(tc.of, tc.noise), 10*time.Second)
+			require.Equal(t, tc.grows, got.Grows, "%+v", got)
+		})
 	}
-	got := trendOf("a line", "MiB", series(func(n int) float64 { return float64(n) }), 10*time.Second)
+	got := trendOf("a line", "MiB", series(func(n int) float64 { return float64(n) }, 0), 10*time.Second)
 	require.InDelta(t, 360, got.PerHour, 1e-9)
 	require.InDelta(t, 60, got.First, 1e-9, "the first fifth is left out")
 	require.InDelta(t, 299, got.Last, 1e-9)

@@ -60,13 +60,12 @@ func TestRunsStartOnTimeAndNeverEarly(t *testing.T) {
 	require.InDelta(t, count, p.counter(t, "rubato_runs_finished_total"), 0)
 }
 
-// TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt looks at the live row from within the statement that makes it, and at the target.
+// TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt looks at the live row from within the statement that makes it, and at the target. A
+// machine that stands still for longer than the lead misses it, so that some starts are tried.
 func TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := answering(t)
-	due := time.Now().Add(time.Second).Truncate(time.Millisecond)
-	b.register(t, target, func(s *endpoints.Spec) { s.StartAt = due })
 	type start struct{ committed, took time.Time }
 	committed := make(chan start, 1)
 	p := b.work(t, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
@@ -76,17 +75,21 @@ func TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt(t *testing.T) {
 		}
 		return list, err
 	}}))
-	s := receive(t, committed)
-	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
-	p.stop(t)
-
-	require.WithinRange(t, s.took, due, due.Add(patience), "by its record the run starts at its due time")
-	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs WHERE started_at < scheduled_for"))
-	if s.committed.After(due) { // A machine that stands still for longer than the lead cannot show it.
+	for n := range 5 {
+		due := time.Now().Add(time.Second).Truncate(time.Millisecond)
+		b.register(t, target, func(s *endpoints.Spec) { s.StartAt = due })
+		s := receive(t, committed)
+		b.await(t, n+1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+		require.WithinRange(t, s.took, due, due.Add(patience), "by its record the run starts at its due time")
+		require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs WHERE started_at < scheduled_for"))
+		if !s.committed.After(due) {
+			require.True(t, s.took.Equal(due), "%s", s.took)
+			p.stop(t)
+			return
+		}
 		t.Logf("the commit came %s after the due time", s.committed.Sub(due))
-		return
 	}
-	require.True(t, s.took.Equal(due), "%s", s.took)
+	t.Fatal("none of five starts was committed before its due time")
 }
 
 // TestAnEndpointOfOneSecondStaysOnItsGrid relies on claims that a finish keeps.
