@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"rubato/internal/egress"
-	"rubato/internal/telemetry"
 )
 
 // allowanceInterval is how soon a change of what a tenant may call is in force.
@@ -46,7 +45,7 @@ func (a *allowances) run(ctx context.Context) {
 	for failing := false; ; {
 		err := a.refresh(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
-			a.logger.Warn("what tenants may call can not be read; what was read last stays in force", telemetry.KeyError, err)
+			a.logger.Warn("what tenants may call can not be read; what was read last stays in force", "error", err)
 		}
 		failing = err != nil
 		select {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"rubato/internal/store"
-	"rubato/internal/telemetry"
 )
 
 const (
@@ -38,7 +37,7 @@ func (c *core) forgetSome(ctx context.Context, answers *store.Idempotency) bool 
 	defer cancel()
 	swept, err := answers.Sweep(limited)
 	if err != nil && ctx.Err() == nil {
-		c.logger.Warn("deleting kept answers failed; the next pass tries again", telemetry.KeyError, err)
+		c.logger.Warn("deleting kept answers failed; the next pass tries again", "error", err)
 	}
 	return err == nil && swept > 0
 }

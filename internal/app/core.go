@@ -89,7 +89,7 @@ func openCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 func (c *core) close(ctx context.Context) {
 	c.db.Close()
 	if err := c.traces.Close(ctx); err != nil {
-		c.logger.Warn("the last traces are lost", telemetry.KeyError, err)
+		c.logger.Warn("the last traces are lost", "error", err)
 	}
 }
 
@@ -113,7 +113,7 @@ func (c *core) awaitDatabase(ctx context.Context) error {
 			return fmt.Errorf("asking the database whether it is there: %w", err)
 		}
 		if !warned {
-			c.logger.Warn("the database cannot be reached; waiting for it", telemetry.KeyError, err)
+			c.logger.Warn("the database cannot be reached; waiting for it", "error", err)
 		}
 		select {
 		case <-ctx.Done():

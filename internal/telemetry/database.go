@@ -53,7 +53,7 @@ func NewDatabase(reader DatabaseReader, logger *slog.Logger) *Database {
 	}
 	return &Database{
 		reader: reader,
-		logger: logger.With(KeyComponent, "telemetry"),
+		logger: logger.With("component", "telemetry"),
 		up: desc("rubato_database_up",
 			"1 where the database answered the last look at it; while it is 0, the other metrics read from it are absent."),
 		due: desc("rubato_schedule_due",
@@ -106,7 +106,7 @@ func (d *Database) read() (DatabaseState, error) {
 	d.state, d.err = d.reader.ReadDatabase(ctx)
 	d.taken = time.Now()
 	if d.err != nil && before == nil { // Told once, not at every scrape.
-		d.logger.Warn("the database cannot be read for metrics", KeyError, d.err)
+		d.logger.Warn("the database cannot be read for metrics", "error", d.err)
 	}
 	return d.state, d.err
 }

@@ -77,7 +77,7 @@ type Health struct {
 
 // NewHealth returns the health of a program. Without checks it is always ready.
 func NewHealth(logger *slog.Logger, checks ...Check) *Health {
-	return &Health{logger: logger.With(KeyComponent, "telemetry"), checks: checks, states: make([]CheckState, len(checks))}
+	return &Health{logger: logger.With("component", "telemetry"), checks: checks, states: make([]CheckState, len(checks))}
 }
 
 // Run asks every second until ctx ends.
@@ -133,9 +133,9 @@ func (h *Health) note(state *CheckState, c Check, fault error) {
 		state.Name, state.OK, state.Since = c.Name, ok, time.Now().UTC().Truncate(time.Millisecond)
 		switch {
 		case !ok && first: // It has only just begun.
-			h.logger.Debug("not ready yet", "check", c.Name, KeyError, fault)
+			h.logger.Debug("not ready yet", "check", c.Name, "error", fault)
 		case !ok:
-			h.logger.Warn("not ready", "check", c.Name, KeyError, fault)
+			h.logger.Warn("not ready", "check", c.Name, "error", fault)
 		case !first:
 			h.logger.Info("ready again", "check", c.Name)
 		}

@@ -1,3 +1,5 @@
+// Package telemetry is how programs tell what they do: log lines of one form, metrics in one registry, and the admin handler that
+// serves metrics, health and profiles. Of the programs it knows no more than what a DatabaseReader tells and what a Check asks.
 package telemetry
 
 import (

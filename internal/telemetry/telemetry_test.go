@@ -20,7 +20,7 @@ func TestLogLinesAreJSONWhereNobodyWatches(t *testing.T) {
 	logger := NewLogger(&out, slog.LevelInfo, "auto")
 
 	logger.Debug("not wanted")
-	logger.Info("claimed", KeyComponent, "claims", "due", time.Date(2026, 3, 1, 12, 0, 0, 0, time.FixedZone("CET", 3600)), "grace", 25*time.Second)
+	logger.Info("claimed", "component", "claims", "due", time.Date(2026, 3, 1, 12, 0, 0, 0, time.FixedZone("CET", 3600)), "grace", 25*time.Second)
 
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(out.Bytes(), &line), "exactly one line: %s", out.String())
@@ -37,7 +37,7 @@ func TestLogLinesAreTextWhereAsked(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 
-	NewLogger(&out, slog.LevelDebug, Text).Debug("claimed", KeyAttempt, 2)
+	NewLogger(&out, slog.LevelDebug, Text).Debug("claimed", "attempt", 2)
 
 	require.Regexp(t, `^\d\d:\d\d:\d\d\.\d{3}Z DBG claimed attempt=2\n$`, out.String())
 }
