@@ -38,7 +38,7 @@ func (a *allowances) Of(tenant [16]byte) *egress.Allowance {
 	return nil
 }
 
-// run keeps them up to date until ctx ends. While they can not be read, what was read last stays in force.
+// run keeps them up to date until ctx ends. While they cannot be read, what was read last stays in force.
 func (a *allowances) run(ctx context.Context) {
 	ticker := time.NewTicker(allowanceInterval)
 	defer ticker.Stop()

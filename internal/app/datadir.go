@@ -24,7 +24,8 @@ type Home struct {
 	temporary bool
 }
 
-// FindHome returns the place for application data of the user whose environment it is, a list of name=value. Where there is none, as in a bare container, it is a private directory among the temporary files, which lasts no longer than those.
+// FindHome returns the place for application data of the user whose environment it is, a list of name=value. Where there is none, as in a
+// bare container, it is a private directory among the temporary files, which lasts no longer than those.
 func FindHome(environ []string) Home { return findHome(environ, runtime.GOOS) }
 
 func findHome(environ []string, system string) Home {

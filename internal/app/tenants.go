@@ -14,7 +14,7 @@ import (
 	"rubato/internal/store"
 )
 
-// Tenant is somebody whose endpoints nobody else sees, as the operator sees him.
+// Tenant is somebody whose endpoints nobody else sees, as the operator sees them.
 type Tenant struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
@@ -56,7 +56,7 @@ func AllowTenant(ctx context.Context, settings config.Config, who string, entrie
 	})
 }
 
-// operator is who changes things past the API, as the audit log names him.
+// operator is who changes things past the API, as the audit log names them.
 const operator = "operator"
 
 func withTenants(ctx context.Context, settings config.Config, use func(*store.Tenants) error) error {

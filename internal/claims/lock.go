@@ -31,7 +31,7 @@ func NewLock(held Held, sent time.Time, ttl time.Duration, cancel context.Cancel
 	return &Lock{Held: held, ends: Ends(sent, ttl), cancel: cancel}
 }
 
-// Ends returns when a lock is over for its holder, by his clock, that was granted for ttl by a statement sent at an instant of it.
+// Ends returns when a lock is over for its holder, by its clock, that was granted for ttl by a statement sent at an instant of it.
 func Ends(sent time.Time, ttl time.Duration) time.Time { return sent.Add(ttl - lockMargin) }
 
 // Outlasts reports whether an execution of at most limit may outlast a lock granted for ttl, and so needs heartbeats.

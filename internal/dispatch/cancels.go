@@ -35,7 +35,7 @@ func (w *Worker) cancelLoop(ctx context.Context) {
 	}
 }
 
-// applyCancels cancels what the database says is to be cancelled.
+// applyCancels cancels what the database says is to be canceled.
 func (w *Worker) applyCancels(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cancelPeriod)
 	defer cancel()
@@ -49,7 +49,7 @@ func (w *Worker) applyCancels(ctx context.Context) error {
 	return nil
 }
 
-// CancelRequested says that a run of a worker is to be cancelled; the zero worker is any. It never blocks.
+// CancelRequested says that a run of a worker is to be canceled; the zero worker is any. It never blocks.
 func (w *Worker) CancelRequested(worker [16]byte) {
 	if worker != w.id && worker != [16]byte{} {
 		return
@@ -71,7 +71,7 @@ func (e *canceledError) Error() string {
 	return text
 }
 
-// underway holds the runs whose requests may be cancelled: those between their start and their answer. It is safe for concurrent use.
+// underway holds the runs whose requests may be canceled: those between their start and their answer. It is safe for concurrent use.
 type underway struct {
 	asked chan struct{} // told when somebody asked to cancel
 
@@ -130,7 +130,7 @@ func (u *underway) enter(id runs.ID, f *flight) (leave func(), other *flight) {
 	}, nil
 }
 
-// apply cancels the runs of a list that are under way under the token it names, and returns those that it had not cancelled before.
+// apply cancels the runs of a list that are under way under the token it names, and returns those that it had not canceled before.
 func (u *underway) apply(list []Cancel) (canceled []Cancel) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -155,7 +155,7 @@ func (u *underway) size() int {
 	return len(u.runs)
 }
 
-// canceledUnsent is the outcome of a run that was cancelled before its request could leave.
+// canceledUnsent is the outcome of a run that was canceled before its request could leave.
 func canceledUnsent(c *canceledError) runs.Outcome {
 	return runs.Outcome{Status: runs.Canceled, Reason: runs.CanceledByUser, Error: fmt.Sprintf("nothing was sent: %s", c)}
 }

@@ -191,7 +191,7 @@ func TestACancelWhileConnectingSendsNothing(t *testing.T) {
 	p.stop(t)
 }
 
-// TestACancelAgainstAnAnswerHasOneEnd lets targets answer just as the runs are cancelled. Each run has one end, which the race decides,
+// TestACancelAgainstAnAnswerHasOneEnd lets targets answer just as the runs are canceled. Each run has one end, which the race decides,
 // and whoever comes to cancel after it is refused.
 func TestACancelAgainstAnAnswerHasOneEnd(t *testing.T) {
 	t.Parallel()

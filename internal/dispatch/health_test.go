@@ -84,6 +84,6 @@ func TestAWorkerWhoseHeartbeatsLagIsNotReady(t *testing.T) {
 		err := p.Ready(t.Context())
 		return err != nil && strings.Contains(err.Error(), "no heartbeat has extended the locks for 3s")
 	}, patience, 10*time.Millisecond)
-	require.Eventually(t, func() bool { return p.Ready(t.Context()) == nil }, patience, 10*time.Millisecond, "the run was cancelled, so there is no lock to extend")
+	require.Eventually(t, func() bool { return p.Ready(t.Context()) == nil }, patience, 10*time.Millisecond, "the run was canceled, so there is no lock to extend")
 	p.stop(t)
 }

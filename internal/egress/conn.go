@@ -219,8 +219,8 @@ func (c *conn) wrote(mark int64) bool {
 	return c.writing || c.written > mark
 }
 
-// seal ends all writing and reports whether anything may have been written since mark. The answer is final: what it denies can
-// not happen later.
+// seal ends all writing and reports whether anything may have been written since mark. The answer is final: what it denies cannot
+// happen later.
 func (c *conn) seal(mark int64) bool {
 	c.mu.Lock()
 	c.sealed = true

@@ -156,7 +156,7 @@ func TestSeatsPassInOrderAndEndWithTheirCaller(t *testing.T) {
 	require.Zero(t, s.hosts[at].taken)
 }
 
-// TestServersAreKnownByAnySpelling: who writes a host in another way gets no seats of his own.
+// TestServersAreKnownByAnySpelling: who writes a host in another way gets no seats of their own.
 func TestServersAreKnownByAnySpelling(t *testing.T) {
 	t.Parallel()
 	for want, spellings := range map[hostPort][]string{

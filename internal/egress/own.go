@@ -41,7 +41,7 @@ func ownAddresses(texts []string) []ownAddress {
 	return list
 }
 
-// isOwn reports whether target is an address of ours. A name of ours that can not be resolved now may be anything: then the answer is
+// isOwn reports whether target is an address of ours. A name of ours that cannot be resolved now may be anything: then the answer is
 // yes.
 func (p *Policy) isOwn(ctx context.Context, resolver *net.Resolver, target netip.AddrPort) bool {
 	addr := target.Addr().Unmap()
@@ -97,7 +97,7 @@ func (o ownAddress) covers(addr netip.Addr) bool {
 	return addr.IsLoopback() || addr.IsUnspecified() || ofThisMachine(addr)
 }
 
-// ofThisMachine reports whether an interface of this machine has addr. Where the interfaces can not be read, it may.
+// ofThisMachine reports whether an interface of this machine has addr. Where the interfaces cannot be read, it may.
 func ofThisMachine(addr netip.Addr) bool {
 	list, err := net.InterfaceAddrs()
 	if err != nil {

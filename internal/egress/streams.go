@@ -44,7 +44,7 @@ type origin struct {
 // probe is a dial that others wait for.
 type probe struct {
 	done   chan struct{} // closed when the dial has ended
-	failed bool          // it told nothing; whoever waited tries by himself
+	failed bool          // it told nothing; whoever waited tries by itself
 }
 
 // session is an HTTP/2 connection.

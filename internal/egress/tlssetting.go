@@ -19,7 +19,7 @@ type TLS struct {
 	SkipVerify        bool   // trust whoever answers; only where [Config.AllowSkipVerify] permits it
 }
 
-// Causes of settings that can not be used.
+// Causes of settings that cannot be used.
 var (
 	errCAs        = errors.New("the CA certificates hold no certificate that can be read")
 	errClientPair = errors.New("the client certificate and its key can not be read, or do not belong together")

@@ -53,7 +53,7 @@ func (c *counted) Read(p []byte) (int, error) {
 }
 
 // asksGzip reports whether a request may ask for a compressed answer by itself: where the user asks for an encoding or for a range,
-// what comes is his to read.
+// what comes is theirs to read.
 func asksGzip(method string, header http.Header) bool {
 	return method != http.MethodHead && header.Get("Accept-Encoding") == "" && header.Get("Range") == ""
 }

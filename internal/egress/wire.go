@@ -11,7 +11,7 @@ import (
 const maxWires = 256
 
 // wire is how calls under one TLS setting and one policy leave. Connections are shared within it and nowhere else: one that was made
-// with somebody's certificate, or to where only he may call, serves nobody else.
+// with somebody's certificate, or to where only they may call, serves nobody else.
 type wire struct {
 	dialer
 

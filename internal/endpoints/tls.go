@@ -92,7 +92,7 @@ func (s Spec) tlsWarnings(now time.Time) (list []errs.Field) {
 	for _, each := range []struct{ field, text string }{
 		{"tls.caCertificates", s.TLS.CACertificates}, {"tls.clientCertificate", s.TLS.ClientCertificate},
 	} {
-		found, _ := certificates(each.text) // What can not be read was refused.
+		found, _ := certificates(each.text) // What cannot be read was refused.
 		if message := expiry(found, now); message != "" {
 			list = append(list, errs.Field{Field: each.field, Code: "certificate_expired", Message: message})
 		}

@@ -110,7 +110,7 @@ type caller struct {
 	remote    string
 }
 
-// scope returns the widest scope of a caller, empty where he has none.
+// scope returns the widest scope of a caller, empty where it has none.
 func (c caller) scope() auth.Scope {
 	for _, scope := range scopes() {
 		if c.principal.May(scope) {

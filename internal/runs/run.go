@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Run is one attempt to call an endpoint, live or over, or the record of due times that passed without one. Instants are UTC; those that do not apply are zero.
+// Run is one attempt to call an endpoint, live or over, or the record of due times that passed without one. Instants are UTC; those
+// that do not apply are zero.
 type Run struct {
 	ID           ID
 	EndpointID   [16]byte

@@ -46,7 +46,7 @@ const (
 	TemplateFailed   Reason = "template_failed" // a template of the request could not be filled in: never sent
 	AuthFailed       Reason = "auth_failed"     // no access token for the request: never sent
 	WorkerLost       Reason = "worker_lost"     // the worker went silent or said goodbye
-	LockLost         Reason = "lock_lost"       // the worker lost its lock and cancelled the request
+	LockLost         Reason = "lock_lost"       // the worker lost its lock and canceled the request
 	StartExpired     Reason = "start_expired"   // too late after its start was committed: never sent
 	Shutdown         Reason = "shutdown"        // the worker stopped before the answer came
 	CanceledByUser   Reason = "canceled_by_user"

@@ -103,8 +103,8 @@ func (s *Service) List(ctx context.Context, f Filter) ([]Secret, error) {
 	return s.store.ListSecrets(ctx, f)
 }
 
-// Delete removes a secret. While endpoints, notice rules or notices that wait refer to it that is an [errs.Conflict] that names some of them, unless force is
-// set: then their runs and notices fail until the secret is there again.
+// Delete removes a secret. While endpoints, notice rules or notices that wait refer to it that is an [errs.Conflict] that names some of them, unless
+// force is set: then their runs and notices fail until the secret is there again.
 func (s *Service) Delete(ctx context.Context, by auditlog.Actor, name string, force bool) error {
 	return s.store.DeleteSecret(ctx, by, name, func(u Uses) error {
 		if force || u.all() == 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 // Addresses returns where the databases that url names are reached over the network, as host:port. One that is reached over a socket
-// file, or a URL that can not be read, has none.
+// file, or a URL that cannot be read, has none.
 func Addresses(url string) []string {
 	cfg, err := pgconn.ParseConfig(url)
 	if err != nil {

@@ -24,7 +24,7 @@ func cancelOf(id runs.ID) runs.Cancel {
 	return runs.Cancel{By: tenant, RunID: id, Reason: "wrong dates"}
 }
 
-// canceled returns the run of a start that its worker cancelled because somebody asked to.
+// canceled returns the run of a start that its worker canceled because somebody asked to.
 func canceled(by worker, run runs.Run) runs.Run {
 	run.Outcome = runs.Outcome{Status: runs.Canceled, Reason: runs.CanceledByUser, MaybeSent: true, Error: "canceled by tester: wrong dates"}
 	return run

@@ -73,8 +73,8 @@ func (s *Claims) DueTenants(ctx context.Context, horizon time.Duration) ([][16]b
 	return list, translate(err)
 }
 
-// Release implements claims.Store. No start of these endpoints is in flight meanwhile: one that has seen the claim and not committed yet would come to life
-// under a token that the release has raised.
+// Release implements claims.Store. No start of these endpoints is in flight meanwhile: one that has seen the claim and not committed yet
+// would come to life under a token that the release has raised.
 func (s *Claims) Release(ctx context.Context, worker [16]byte, list []claims.Claim) (released int, err error) {
 	for part := range slices.Chunk(list, releaseBatch) {
 		rows, err := s.release(ctx, worker, part)

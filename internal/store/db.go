@@ -272,7 +272,7 @@ func (db *DB) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), 
 }
 
 const (
-	// connWait is how long a transaction waits for a connection: who asks is answered before he gives up.
+	// connWait is how long a transaction waits for a connection: who asks is answered before they give up.
 	connWait = 5 * time.Second
 	// lockWait is how long a statement of the main pool waits for a lock. What holds one is a transaction of milliseconds; beyond this
 	// somebody stands in the way, and the one who asks had better know.

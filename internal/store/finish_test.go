@@ -79,7 +79,7 @@ func TestAKeptClaimStaysWithItsHolder(t *testing.T) {
 		require.Len(t, started, 1)
 		c, s = kept, started[0]
 	}
-	require.Empty(t, b.finish(t, me, 0, succeed(me, c, s)).Kept, "nobody keeps what he did not ask for")
+	require.Empty(t, b.finish(t, me, 0, succeed(me, c, s)).Kept, "nobody keeps what they did not ask for")
 	require.Len(t, b.claim(t, other, horizon), 1)
 }
 

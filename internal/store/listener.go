@@ -18,8 +18,8 @@ const (
 	relistenAfter = time.Second
 )
 
-// Listener hears when something comes due, and when a run is to be cancelled. It is a help against waiting, nothing more: whoever misses a message finds the same by
-// polling.
+// Listener hears when something comes due, and when a run is to be canceled. It is a help against waiting, nothing more: whoever
+// misses a message finds the same by polling.
 type Listener struct {
 	url    string
 	logger *slog.Logger
@@ -34,7 +34,7 @@ func NewListener(url string, logger *slog.Logger) *Listener {
 type Hearer interface {
 	// Wake says that something came due at an instant.
 	Wake(due time.Time)
-	// CancelRequested says that a run of a worker is to be cancelled.
+	// CancelRequested says that a run of a worker is to be canceled.
 	CancelRequested(worker [16]byte)
 }
 

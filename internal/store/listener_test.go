@@ -24,7 +24,7 @@ func TestTheListenerHearsWhatComesDueAndSurvivesACut(t *testing.T) {
 		store.NewListener(b.url, slog.New(slog.DiscardHandler)).Run(ctx, ears{heard, canceled})
 	}()
 	require.Zero(t, <-heard, "listening begins with a wake-up for what was missed")
-	require.Zero(t, <-canceled, "and with a look at what is to be cancelled")
+	require.Zero(t, <-canceled, "and with a look at what is to be canceled")
 
 	start := time.Now().UTC().Truncate(time.Second).Add(50 * time.Second)
 	b.register(t, func(s *endpoints.Spec) { s.StartAt = noon().AddDate(0, 0, 2) })

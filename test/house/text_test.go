@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -33,6 +34,71 @@ func TestTextsNameNoMachineAndPromiseNothingLoosely(t *testing.T) {
 			}
 			if loosePromise.MatchString(line) && !keptPromise.MatchString(line) {
 				t.Errorf("%s:%d: a note to do something later names its issue: TODO(#12)", path, n+1)
+			}
+		}
+	}
+}
+
+// maxComment is the widest that a line of a comment may be, in characters.
+const maxComment = 150
+
+// misspelled are ways to write a word that are not ours, with ours. A line break within one does not hide it.
+func misspelled() map[string]*regexp.Regexp {
+	return map[string]*regexp.Regexp{
+		"canceled, canceling": regexp.MustCompile(`(?i)\bcancell(ed|ing)\b`),
+		"cannot":              regexp.MustCompile(`(?i)\bcan\s+not\b`),
+	}
+}
+
+// TestProseIsSpelledOneWay looks at the comments of Go and SQL, and at the documents. Decisions on record stay as they were written.
+func TestProseIsSpelledOneWay(t *testing.T) {
+	t.Parallel()
+	for _, f := range goFiles(t) {
+		for _, group := range f.ast.Comments {
+			var prose []string
+			for _, comment := range group.List {
+				prose = append(prose, strings.TrimPrefix(comment.Text, "//"))
+			}
+			requireSpelled(t, f.path, f.fset.Position(group.Pos()).Line, strings.Join(prose, "\n"))
+		}
+	}
+	for path, text := range textFiles(t) {
+		switch {
+		case strings.HasSuffix(path, ".sql"):
+			var prose []string
+			for line := range strings.SplitSeq(string(text), "\n") {
+				_, comment, _ := strings.Cut(line, "--")
+				prose = append(prose, comment)
+			}
+			requireSpelled(t, path, 1, strings.Join(prose, "\n"))
+		case strings.HasPrefix(path, "docs/") && strings.HasSuffix(path, ".md") && !strings.HasPrefix(path, "docs/adr/"):
+			requireSpelled(t, path, 1, string(text))
+		}
+	}
+}
+
+// requireSpelled complains of words in a piece of prose, which begins at a line of a file.
+func requireSpelled(t *testing.T, path string, line int, prose string) {
+	t.Helper()
+	for ours, other := range misspelled() {
+		for _, at := range other.FindAllStringIndex(prose, -1) {
+			t.Errorf("%s:%d: %q is spelled in another way here: %s", path, line+strings.Count(prose[:at[0]], "\n"), prose[at[0]:at[1]], ours)
+		}
+	}
+}
+
+func TestLinesOfCommentsFitAScreen(t *testing.T) {
+	t.Parallel()
+	for _, f := range goFiles(t) {
+		for _, group := range f.ast.Comments {
+			for _, comment := range group.List {
+				from, to := f.fset.Position(comment.Pos()).Line, f.fset.Position(comment.End()).Line
+				for n := from; n <= to; n++ {
+					line := f.text[n-1]
+					if width := utf8.RuneCountInString(line); width > maxComment && strings.HasPrefix(strings.TrimSpace(line), "//") {
+						t.Errorf("%s:%d: a line of %d characters; wrap a comment at %d", f.path, n, width, maxComment)
+					}
+				}
 			}
 		}
 	}

@@ -24,6 +24,7 @@ var update = flag.Bool("update", false, "rewrite the parts of documents that thi
 // goFile is one parsed source file.
 type goFile struct {
 	path  string // relative to the module, with slashes
+	text  []string
 	lines int
 	fset  *token.FileSet
 	ast   *ast.File
@@ -90,7 +91,9 @@ func goFiles(t *testing.T) []goFile {
 		parsed, err := parser.ParseFile(fset, path, text, parser.ParseComments|parser.SkipObjectResolution)
 		require.NoError(t, err)
 		if !ast.IsGenerated(parsed) {
-			list = append(list, goFile{path: path, lines: bytes.Count(text, []byte("\n")), fset: fset, ast: parsed})
+			list = append(list, goFile{
+				path: path, text: strings.Split(string(text), "\n"), lines: bytes.Count(text, []byte("\n")), fset: fset, ast: parsed,
+			})
 		}
 	}
 	return list

@@ -19,7 +19,7 @@ import (
 const slots = 4
 
 // worker is a worker process as a step function. It obeys the holder's rules: a start that was not sent within a second is not
-// sent; a run whose lock is over on its own clock, less a margin, is cancelled and writes nothing; a finished answer is kept until it
+// sent; a run whose lock is over on its own clock, less a margin, is canceled and writes nothing; a finished answer is kept until it
 // is written.
 type worker struct {
 	id      uuid.UUID

@@ -16,7 +16,7 @@ WHERE run_id = @run_id AND claim_token = @token AND cancel_requested_at IS NULL
 RETURNING cancel_requested_at::timestamptz AS requested_at;
 
 -- name: CancelNotify :exec
--- Tells a worker, when the transaction commits, that one of its runs is to be cancelled.
+-- Tells a worker, when the transaction commits, that one of its runs is to be canceled.
 SELECT pg_notify('rubato_cancel', sqlc.arg('worker_id')::uuid::text);
 
 -- name: LiveRunListCanceled :many

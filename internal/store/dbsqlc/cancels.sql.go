@@ -14,7 +14,7 @@ const cancelNotify = `-- name: CancelNotify :exec
 SELECT pg_notify('rubato_cancel', $1::uuid::text)
 `
 
-// Tells a worker, when the transaction commits, that one of its runs is to be cancelled.
+// Tells a worker, when the transaction commits, that one of its runs is to be canceled.
 func (q *Queries) CancelNotify(ctx context.Context, db DBTX, workerID UUID) error {
 	_, err := db.Exec(ctx, cancelNotify, workerID)
 	return err
