@@ -49,7 +49,8 @@ func (s *Notices) PutRule(
 	return stored, created, err
 }
 
-// change runs one change of rules, alone among all such changes.
+// change runs one change of rules or of windows, alone among all such changes: what it read is so still when it writes. After one of windows
+// programs read the rules once for nothing, which is little and seldom.
 func (s *Notices) change(ctx context.Context, act func(tx pgx.Tx) error) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
 		if _, err := s.db.q.NoticeBookChange(ctx, tx); err != nil {

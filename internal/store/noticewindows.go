@@ -17,7 +17,7 @@ import (
 func (s *Notices) PutWindow(
 	ctx context.Context, by auditlog.Actor, name string, spec notices.WindowSpec, only endpoints.Condition,
 ) (stored notices.Window, created bool, err error) {
-	err = s.db.tx(ctx, func(tx pgx.Tx) error {
+	err = s.change(ctx, func(tx pgx.Tx) error {
 		before, err := s.window(ctx, tx, by.TenantID, name)
 		if created = errs.CodeOf(err) == errs.NotFound; err != nil && !created {
 			return err
@@ -137,7 +137,7 @@ func (s *Notices) ListWindows(ctx context.Context, f notices.PageFilter) ([]noti
 
 // DeleteWindow implements notices.Windows.
 func (s *Notices) DeleteWindow(ctx context.Context, by auditlog.Actor, name string) error {
-	return s.db.tx(ctx, func(tx pgx.Tx) error {
+	return s.change(ctx, func(tx pgx.Tx) error {
 		w, err := s.window(ctx, tx, by.TenantID, name)
 		if err != nil {
 			return err
