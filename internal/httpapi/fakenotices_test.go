@@ -76,7 +76,7 @@ func (s told) PutRule(_ context.Context, _ auditlog.Actor, name string, spec not
 }
 
 // Unknown knows every secret but the one that is called none.
-func (s told) Unknown(_ context.Context, _ [16]byte, spec notices.Spec) (bad []errs.Field, err error) {
+func (s told) Unknown(_ context.Context, _ [16]byte, _ string, spec notices.Spec) (bad []errs.Field, err error) {
 	if slices.Contains(spec.Channel.Secrets(), "none") {
 		bad = append(bad, errs.Field{Field: "channel.urlSecret", Code: "secret_unknown", Message: "none"})
 	}

@@ -18,7 +18,7 @@ func (s *Server) PutNoticeRule(ctx context.Context, r api.PutNoticeRuleRequestOb
 	in, by := inputOf(ctx), actorOf(ctx)
 	spec, unread := noticeSpecOf(*r.Body)
 	if checked := joined(s.notices.CheckRule(by, r.Name, spec), unread); in.bad() || checked != nil {
-		return nil, s.refuseRule(ctx, in, spec, checked)
+		return nil, s.refuseRule(ctx, r.Name, spec, checked)
 	}
 	stored, created, err := s.notices.PutRule(ctx, by, r.Name, spec, conditionOn(r.Params.IfMatch, r.Params.IfNoneMatch))
 	if err != nil {
@@ -36,15 +36,15 @@ func (s *Server) PutNoticeRule(ctx context.Context, r api.PutNoticeRuleRequestOb
 }
 
 // refuseRule returns the error that names every bad field of a rule, of which err holds those that need no database.
-func (s *Server) refuseRule(ctx context.Context, in *input, spec notices.Spec, err error) error {
+func (s *Server) refuseRule(ctx context.Context, name string, spec notices.Spec, err error) error {
 	if err != nil && errs.CodeOf(err) != errs.Invalid {
 		return err
 	}
-	unknown, fault := s.notices.Unknown(ctx, principalOf(ctx).TenantID, spec)
+	unknown, fault := s.notices.Unknown(ctx, principalOf(ctx).TenantID, name, spec)
 	if fault != nil {
 		return fault
 	}
-	return in.refuse(errs.InvalidFields(slices.Concat(errs.FieldsOf(err), unknown)))
+	return inputOf(ctx).refuse(errs.InvalidFields(slices.Concat(errs.FieldsOf(err), unknown)))
 }
 
 // joined adds a complaint of our own to those of the domain.

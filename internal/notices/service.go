@@ -16,10 +16,11 @@ const CodeTaken = "name_taken"
 type Rules interface {
 	// PutRule stores a rule under a name or replaces the one of that name, whose open episodes end where it is about something else now, or
 	// goes elsewhere from a receiver that keeps them: such a one is told, any other hears nothing. What goes on is told elsewhere then. One more
-	// than [MaxRules], an endpoint or a secret that the tenant does not have is refused; so is a rule where only is not met.
+	// than [MaxRules], an endpoint or a secret that the tenant does not have is refused; so is a rule where only is not met. An endpoint that was
+	// archived since may stay named.
 	PutRule(ctx context.Context, by auditlog.Actor, name string, s Spec, only endpoints.Condition) (stored Rule, created bool, err error)
-	// Unknown returns the fields of a rule that name what the tenant does not have: an endpoint or secrets. PutRule refuses it for them.
-	Unknown(ctx context.Context, tenant [16]byte, s Spec) ([]errs.Field, error)
+	// Unknown returns the fields of a rule of a name that name what the tenant does not have: an endpoint or secrets. PutRule refuses it for them.
+	Unknown(ctx context.Context, tenant [16]byte, name string, s Spec) ([]errs.Field, error)
 	// GetRule returns a rule.
 	GetRule(ctx context.Context, tenant [16]byte, name string) (Rule, error)
 	// ListRules returns the rules that a filter selects, by name.

@@ -39,3 +39,43 @@ func TestARuleIsStoredUnderItsConditionOnly(t *testing.T) {
 	require.Equal(t, errs.Precondition, errs.CodeOf(keeper.DeleteRule(t.Context(), tenant, "failing", 1)))
 	require.NoError(t, keeper.DeleteRule(t.Context(), tenant, "failing", 2))
 }
+
+// TestWhatNamesAnEndpointThatWasArchivedCanStillBeEdited has a rule and a window of one endpoint, which is archived.
+func TestWhatNamesAnEndpointThatWasArchivedCanStillBeEdited(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	gone, other := b.register(t, nil).ID, b.register(t, nil).ID
+	of := func(id endpoints.ID) notices.Spec { return rule(func(s *notices.Spec) { s.Scope.EndpointID = id }) }
+	hour := func(id endpoints.ID) notices.WindowSpec {
+		return notices.WindowSpec{Scope: notices.Scope{EndpointID: id}, StartsAt: noon(), EndsAt: noon().Add(time.Hour)}
+	}
+	keeper := b.noticed(t, "failing", func(s *notices.Spec) { s.Scope.EndpointID = gone })
+	put := func(name string, s notices.Spec) error {
+		_, _, err := keeper.PutRule(t.Context(), tenant, name, s, endpoints.Condition{})
+		return err
+	}
+	cover := func(name string, s notices.WindowSpec) error {
+		_, _, err := keeper.PutWindow(t.Context(), tenant, name, s, endpoints.Condition{})
+		return err
+	}
+	require.NoError(t, cover("upgrade", hour(gone)))
+	require.NoError(t, b.service.Archive(t.Context(), tenant, gone, 0))
+
+	off := of(gone)
+	off.Enabled = false
+	unknown, err := keeper.Unknown(t.Context(), tenant.TenantID, "failing", off)
+	require.NoError(t, err)
+	require.Empty(t, unknown)
+	require.NoError(t, put("failing", off))
+	require.NoError(t, cover("upgrade", hour(gone)))
+
+	require.Equal(t, errs.Invalid, errs.CodeOf(put("new", of(gone))), "what names it anew is refused")
+	require.Equal(t, errs.Invalid, errs.CodeOf(cover("new", hour(gone))))
+	unknown, err = keeper.Unknown(t.Context(), tenant.TenantID, "new", off)
+	require.NoError(t, err)
+	require.Len(t, unknown, 1)
+	require.NoError(t, put("failing", of(other)))
+	require.NoError(t, cover("upgrade", hour(other)))
+	require.Equal(t, errs.Invalid, errs.CodeOf(put("failing", of(gone))), "there is no way back")
+	require.Equal(t, errs.Invalid, errs.CodeOf(cover("upgrade", hour(gone))))
+}

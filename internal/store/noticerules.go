@@ -31,7 +31,7 @@ func (s *Notices) PutRule(
 		if err := only.Check("notice rule", notices.CodeTaken, before.Version); err != nil {
 			return err
 		}
-		if err := s.admit(ctx, tx, by.TenantID, spec, created); err != nil {
+		if err := s.admit(ctx, tx, by.TenantID, spec, before); err != nil {
 			return err
 		}
 		if stored, err = s.put(ctx, tx, by, name, spec); err != nil {
@@ -60,9 +60,9 @@ func (s *Notices) change(ctx context.Context, act func(tx pgx.Tx) error) error {
 	})
 }
 
-// admit refuses a rule that names what the tenant does not have, and one too many.
-func (s *Notices) admit(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec notices.Spec, more bool) error {
-	if more {
+// admit refuses a rule that names what the tenant does not have, and one too many. The zero before says that it is a new one.
+func (s *Notices) admit(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec notices.Spec, before notices.Rule) error {
+	if before.Version == 0 {
 		count, err := s.db.q.NoticeRuleCount(ctx, tx, tenant)
 		if err != nil {
 			return fmt.Errorf("counting the notice rules of a tenant: %w", err)
@@ -71,7 +71,7 @@ func (s *Notices) admit(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec no
 			return errs.New(errs.Conflict, "too_many_rules", fmt.Sprintf("there are %d notice rules already, which is the most; delete one first", count))
 		}
 	}
-	unknown, err := s.unknown(ctx, tx, tenant, spec)
+	unknown, err := s.unknown(ctx, tx, tenant, spec, before.Scope)
 	if err != nil {
 		return err
 	}
@@ -79,17 +79,21 @@ func (s *Notices) admit(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec no
 }
 
 // Unknown implements notices.Rules.
-func (s *Notices) Unknown(ctx context.Context, tenant [16]byte, spec notices.Spec) (bad []errs.Field, err error) {
-	err = s.db.tx(ctx, func(tx pgx.Tx) (err error) {
-		bad, err = s.unknown(ctx, tx, tenant, spec)
+func (s *Notices) Unknown(ctx context.Context, tenant [16]byte, name string, spec notices.Spec) (bad []errs.Field, err error) {
+	err = s.db.tx(ctx, func(tx pgx.Tx) error {
+		before, err := s.rule(ctx, tx, tenant, name)
+		if err != nil && errs.CodeOf(err) != errs.NotFound {
+			return err
+		}
+		bad, err = s.unknown(ctx, tx, tenant, spec, before.Scope)
 		return err
 	})
 	return bad, err
 }
 
-// unknown complains of what a rule names that the tenant does not have.
-func (s *Notices) unknown(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec notices.Spec) ([]errs.Field, error) {
-	bad, err := s.unknownEndpoint(ctx, tx, tenant, spec.Scope)
+// unknown complains of what a rule names that the tenant does not have. See unknownEndpoint for the scope that is stored.
+func (s *Notices) unknown(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec notices.Spec, stored notices.Scope) ([]errs.Field, error) {
+	bad, err := s.unknownEndpoint(ctx, tx, tenant, spec.Scope, stored)
 	if err != nil {
 		return nil, err
 	}
@@ -97,9 +101,10 @@ func (s *Notices) unknown(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec 
 	return append(bad, secrets...), err
 }
 
-// unknownEndpoint complains of a scope that names an endpoint which the tenant does not have in service.
-func (s *Notices) unknownEndpoint(ctx context.Context, tx pgx.Tx, tenant [16]byte, scope notices.Scope) ([]errs.Field, error) {
-	if scope.EndpointID == (endpoints.ID{}) {
+// unknownEndpoint complains of a scope that names an endpoint which the tenant does not have in service. The one that is stored may stay: it
+// was in service once, and what names it can still be edited, and switched off.
+func (s *Notices) unknownEndpoint(ctx context.Context, tx pgx.Tx, tenant [16]byte, scope, stored notices.Scope) ([]errs.Field, error) {
+	if id := scope.EndpointID; id == (endpoints.ID{}) || id == stored.EndpointID {
 		return nil, nil
 	}
 	row, err := s.db.q.EndpointGet(ctx, tx, dbsqlc.EndpointGetParams{ID: scope.EndpointID, TenantID: tenant})

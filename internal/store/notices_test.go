@@ -543,7 +543,7 @@ func TestARuleNamesOnlyWhatTheTenantHas(t *testing.T) {
 	})
 	_, _, err := keeper.PutRule(t.Context(), tenant, "x", spec, endpoints.Condition{})
 	fields := errs.FieldsOf(err)
-	unknown, err := keeper.Unknown(t.Context(), tenant.TenantID, spec)
+	unknown, err := keeper.Unknown(t.Context(), tenant.TenantID, "mine", spec)
 	require.NoError(t, err)
 	require.Equal(t, fields, unknown)
 	require.Len(t, fields, 2)
@@ -552,7 +552,7 @@ func TestARuleNamesOnlyWhatTheTenantHas(t *testing.T) {
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM notice_rules"))
 
 	spec.Channel = notices.Channel{Kind: notices.Webhook, URLSecret: "a\x00", TokenSecret: "b"}
-	unknown, err = keeper.Unknown(t.Context(), tenant.TenantID, spec)
+	unknown, err = keeper.Unknown(t.Context(), tenant.TenantID, "mine", spec)
 	require.NoError(t, err, "what no secret can be called is unknown, and no fault of the database")
 	require.Len(t, unknown, 3)
 	require.Equal(t, []string{"endpointId", "channel.urlSecret", "channel.tokenSecret"}, []string{unknown[0].Field, unknown[1].Field, unknown[2].Field})

@@ -25,7 +25,7 @@ func (s *Notices) PutWindow(
 		if err := only.Check("maintenance window", notices.CodeTaken, windowVersion(created)); err != nil {
 			return err
 		}
-		if err := s.admitWindow(ctx, tx, by.TenantID, spec, created); err != nil {
+		if err := s.admitWindow(ctx, tx, by.TenantID, spec, before); err != nil {
 			return err
 		}
 		if stored, err = s.putWindow(ctx, tx, by, name, spec); err != nil {
@@ -51,8 +51,9 @@ func windowVersion(created bool) int64 {
 	return 1
 }
 
-func (s *Notices) admitWindow(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec notices.WindowSpec, more bool) error {
-	if more {
+// admitWindow refuses a window of an endpoint that the tenant does not have, and one too many. The zero before says that it is a new one.
+func (s *Notices) admitWindow(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec notices.WindowSpec, before notices.Window) error {
+	if before.Name == "" {
 		count, err := s.db.q.WindowCount(ctx, tx, tenant)
 		if err != nil {
 			return fmt.Errorf("counting the maintenance windows of a tenant: %w", err)
@@ -62,7 +63,7 @@ func (s *Notices) admitWindow(ctx context.Context, tx pgx.Tx, tenant [16]byte, s
 				fmt.Sprintf("there are %d maintenance windows already, which is the most; delete one that is over first", count))
 		}
 	}
-	bad, err := s.unknownEndpoint(ctx, tx, tenant, spec.Scope)
+	bad, err := s.unknownEndpoint(ctx, tx, tenant, spec.Scope, before.Scope)
 	if err != nil {
 		return err
 	}
