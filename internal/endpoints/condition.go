@@ -34,7 +34,9 @@ func (c Condition) Check(kind, taken string, version int64) error {
 		return errs.New(errs.Precondition, taken, fmt.Sprintf("the %s exists already; leave If-None-Match out to replace it", kind))
 	case c.Present && version == 0:
 		return errs.New(errs.Precondition, "version_mismatch", fmt.Sprintf("there is no such %s; leave If-Match out to create it", kind))
-	case c.Version != 0 && c.Version != version || c.Not != 0 && c.Not == version:
+	case c.Not != 0 && c.Not == version:
+		return errs.New(errs.Precondition, "version_mismatch", fmt.Sprintf("the %s has the version that If-None-Match names; leave If-None-Match out to replace it", kind))
+	case c.Version != 0 && c.Version != version:
 		return errs.New(errs.Precondition, "version_mismatch", fmt.Sprintf("the %s was changed since it was read; read it again and repeat the edit", kind))
 	}
 	return nil

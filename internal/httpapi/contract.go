@@ -28,9 +28,9 @@ type operation struct {
 	required bool // the body must be there
 	types    []string
 	query    map[string]*openapi3.Parameter
-	headers  []string         // that are parameters
-	lines    bool             // the body is lines, which the handler reads
-	item     *openapi3.Schema // of what it lists; nil: it answers with no list
+	headers  map[string]*openapi3.Schema // that are parameters
+	lines    bool                        // the body is lines, which the handler reads
+	item     *openapi3.Schema            // of what it lists; nil: it answers with no list
 }
 
 // rules is the contract as it is enforced.
@@ -74,7 +74,7 @@ var contract = sync.OnceValue(func() *rules {
 })
 
 func newOperation(doc *openapi3.T, described *openapi3.Operation) *operation {
-	op := &operation{id: described.OperationID, query: map[string]*openapi3.Parameter{}}
+	op := &operation{id: described.OperationID, query: map[string]*openapi3.Parameter{}, headers: map[string]*openapi3.Schema{}}
 	security := doc.Security
 	if described.Security != nil {
 		security = *described.Security
@@ -123,7 +123,7 @@ func (op *operation) add(parameters openapi3.Parameters) {
 		case openapi3.ParameterInQuery:
 			op.query[p.Value.Name] = p.Value
 		case openapi3.ParameterInHeader:
-			op.headers = append(op.headers, p.Value.Name)
+			op.headers[p.Value.Name] = p.Value.Schema.Value
 		}
 	}
 }

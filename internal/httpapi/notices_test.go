@@ -134,7 +134,6 @@ func TestRulesAndWindowsHonourConditions(t *testing.T) {
 		"DeleteNoTag":       {"DELETE", any, "If-Match", "1", 400, "malformed_fields"},
 		"OnlyCreateWindow":  {"PUT", window, "If-None-Match", "*", 412, "name_taken"},
 		"CreateWindow":      {"PUT", freshWindow, "If-None-Match", "*", 201, ""},
-		"NoSuchTag":         {"PUT", window, "If-None-Match", "x", 400, "malformed_fields"},
 	} {
 		body := `{"event":"failures","failures":3,"channel":{"kind":"slack","urlSecret":"any"}}`
 		if strings.Contains(tc.path, "windows") {
@@ -149,6 +148,31 @@ func TestRulesAndWindowsHonourConditions(t *testing.T) {
 			require.Equal(t, tc.code, a.problem().Code, name)
 		}
 	}
+}
+
+// TestWhatAWindowCannotBeAskedForIsRefused sends conditions on a version, which windows do not have.
+func TestWhatAWindowCannotBeAskedForIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	for name, tc := range map[string]struct{ method, path, header, value, complaint, says string }{
+		"NoVersion":  {"PUT", "any", "If-None-Match", `"1"`, "If-None-Match invalid_value", "must be *"},
+		"NoTag":      {"PUT", "any", "If-None-Match", "x", "If-None-Match invalid_value", "must be *"},
+		"Nothing":    {"PUT", "any", "If-None-Match", "", "If-None-Match invalid_value", "must be *"},
+		"Match":      {"PUT", "any", "If-Match", `"77"`, "If-Match unknown_parameter", "leave it out"},
+		"MatchAny":   {"PUT", "fresh", "If-Match", "*", "If-Match unknown_parameter", "leave it out"},
+		"Delete":     {"DELETE", "any", "If-Match", `"77"`, "If-Match unknown_parameter", "leave it out"},
+		"DeleteNone": {"DELETE", "any", "If-None-Match", "*", "If-None-Match unknown_parameter", "leave it out"},
+	} {
+		body := `{"startsAt":"2026-01-01T00:00:00Z","endsAt":"2026-01-02T00:00:00Z"}`
+		if tc.method == "DELETE" {
+			body = ""
+		}
+		a := s.call(tc.method, "/v1/maintenance-windows/"+tc.path, body, withKey(writeKey), withHeader(tc.header, tc.value))
+		require.Equal(t, http.StatusBadRequest, a.status, "%s: %s", name, a.body)
+		require.Equal(t, []string{tc.complaint}, a.complaints(), name)
+		require.Contains(t, a.problem().Errors[0].Message, tc.says, name)
+	}
+	require.Zero(t, s.store.writes)
 }
 
 func TestATestOfARuleTellsWhatCameOfIt(t *testing.T) {

@@ -49,12 +49,18 @@ func (s *Server) checkParameters(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // wrongHeaders returns the headers that are parameters and cannot be read, or are given more than once: nobody could say which one counts.
+// So it does with conditions of a change that asks for a version of what has none: who sends one means not to overwrite something.
 func (op *operation) wrongHeaders(header http.Header) (bad []errs.Field) {
-	for _, name := range op.headers {
+	for _, name := range []string{"If-Match", "If-None-Match"} {
+		if op.headers[name] == nil && len(header.Values(name)) > 0 && op.unversioned() {
+			bad = append(bad, errs.Field{Field: name, Code: "unknown_parameter", Message: "is not a condition that this route knows; leave it out"})
+		}
+	}
+	for name, schema := range op.headers {
 		values := header.Values(name)
 		code, message := "duplicate_parameter", "may be given only once"
 		if len(values) == 1 {
-			code, message = "invalid_value", wrongHeader(name, values[0])
+			code, message = "invalid_value", wrongHeader(name, values[0], schema)
 		}
 		if len(values) > 0 && message != "" {
 			bad = append(bad, errs.Field{Field: name, Code: code, Message: message})
@@ -66,11 +72,20 @@ func (op *operation) wrongHeaders(header http.Header) (bad []errs.Field) {
 // entityTag is one strong or weak tag of RFC 9110 section 8.8.3.
 var entityTag = regexp.MustCompile(`^(W/)?"[\x21\x23-\x7e\x80-\xff]*"$`)
 
+// unversioned reports whether the operation changes a maintenance window. Those have no versions, and stand beside the notice rules, which do.
+func (op *operation) unversioned() bool {
+	return op.method != http.MethodGet && strings.HasPrefix(op.route, "/v1/maintenance-windows/")
+}
+
 // wrongHeader returns why the value of a header cannot be read; empty where it can.
-func wrongHeader(name, value string) string {
+func wrongHeader(name, value string, schema *openapi3.Schema) string {
 	tag := value == "*" || entityTag.MatchString(value)
 	hidden := strings.ContainsFunc(value, func(c rune) bool { return c <= ' ' || c > '~' })
 	switch {
+	case len(schema.Enum) > 0:
+		if !slices.Contains(schema.Enum, any(value)) {
+			return "must be " + listed(schema.Enum)
+		}
 	case name == "If-Match" && !tag:
 		return `must be the ETag of the version that the edit is based on, such as "3", or *`
 	case name == "If-None-Match" && !tag:

@@ -41,19 +41,23 @@ func TestPutByKeyHonoursConditions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		header, value, path string
 		status              int
+		says                string // in the detail
 	}{
-		"OnlyCreate":      {"If-None-Match", "*", path, 412},
-		"NotThisVersion":  {"If-None-Match", `"1"`, path, 412},
-		"NotOtherVersion": {"If-None-Match", `"7"`, path, 200},
-		"ThisVersion":     {"If-Match", `"1"`, path, 200},
-		"OtherVersion":    {"If-Match", `"2"`, path, 412},
-		"Weak":            {"If-Match", `W/"1"`, path, 412},
-		"OnlyReplace":     {"If-Match", "*", path, 200},
-		"NothingThere":    {"If-Match", "*", path + "2", 412},
-		"Garbage":         {"If-None-Match", "1", path, 400},
+		"OnlyCreate":      {"If-None-Match", "*", path, 412, "exists already"},
+		"NotThisVersion":  {"If-None-Match", `"1"`, path, 412, "has the version that If-None-Match names"},
+		"NotOtherVersion": {"If-None-Match", `"7"`, path, 200, ""},
+		"ThisVersion":     {"If-Match", `"1"`, path, 200, ""},
+		"OtherVersion":    {"If-Match", `"2"`, path, 412, "was changed since it was read"},
+		"Weak":            {"If-Match", `W/"1"`, path, 412, "was changed since it was read"},
+		"OnlyReplace":     {"If-Match", "*", path, 200, ""},
+		"NothingThere":    {"If-Match", "*", path + "2", 412, "there is no such endpoint"},
+		"Garbage":         {"If-None-Match", "1", path, 400, ""},
 	} {
 		a := s.call("PUT", tc.path, minimal, withHeader(tc.header, tc.value))
 		require.Equal(t, tc.status, a.status, "%s: %s", name, a.body)
+		if tc.says != "" {
+			require.Contains(t, a.problem().Detail, tc.says, name)
+		}
 	}
 	require.Equal(t, int64(1), s.only().Version)
 }

@@ -3129,7 +3129,7 @@ type ListMaintenanceWindowsParams struct {
 
 // PutMaintenanceWindowParams defines parameters for PutMaintenanceWindow.
 type PutMaintenanceWindowParams struct {
-	// IfNoneMatch `*`: only create; 412 when there is a window of this name.
+	// IfNoneMatch `*`: only create; 412 when there is a window of this name. Windows have no versions: `If-Match` is refused.
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
