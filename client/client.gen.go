@@ -2579,7 +2579,7 @@ type Secret struct {
 	// UpdatedBy The name of the API key.
 	UpdatedBy string `json:"updatedBy"`
 
-	// UsedBy How many endpoints in service refer to it.
+	// UsedBy How many endpoints in service and notice rules refer to it.
 	UsedBy int32 `json:"usedBy"`
 
 	// Version Counts its values.
@@ -3938,7 +3938,7 @@ type ClientInterface interface {
 
 	// GetSecret Read what is known of a secret
 	//
-	// When it was last set, under which key it is encrypted, and how many endpoints and rules use it. Never its value.
+	// When it was last set, under which key it is encrypted, and how many endpoints and notice rules refer to it. Never its value.
 	//
 	// Corresponds with GET /v1/secrets/{name} (the `GetSecret` operationId).
 	GetSecret(ctx context.Context, name SecretName, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5268,7 +5268,7 @@ func (c *Client) DeleteSecret(ctx context.Context, name SecretName, params *Dele
 
 // GetSecret Read what is known of a secret
 //
-// When it was last set, under which key it is encrypted, and how many endpoints and rules use it. Never its value.
+// When it was last set, under which key it is encrypted, and how many endpoints and notice rules refer to it. Never its value.
 //
 // Corresponds with GET /v1/secrets/{name} (the `GetSecret` operationId).
 func (c *Client) GetSecret(ctx context.Context, name SecretName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9389,7 +9389,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetSecretWithResponse Read what is known of a secret
 	//
-	// When it was last set, under which key it is encrypted, and how many endpoints and rules use it. Never its value.
+	// When it was last set, under which key it is encrypted, and how many endpoints and notice rules refer to it. Never its value.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17896,7 +17896,7 @@ func (c *ClientWithResponses) DeleteSecretWithResponse(ctx context.Context, name
 
 // GetSecretWithResponse Read what is known of a secret
 //
-// When it was last set, under which key it is encrypted, and how many endpoints and rules use it. Never its value.
+// When it was last set, under which key it is encrypted, and how many endpoints and notice rules refer to it. Never its value.
 //
 // Returns a wrapper object for the known response body format(s).
 //

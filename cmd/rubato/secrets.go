@@ -142,7 +142,7 @@ func (cmd *secretsGetCmd) Run(ctx context.Context, s *session) error {
 		{"name", x.Name},
 		{"description", dash(x.Description)},
 		{"version", strconv.FormatInt(x.Version, 10)},
-		{"used by", strconv.Itoa(int(x.UsedBy)) + " endpoints"},
+		{"used by", strconv.Itoa(int(x.UsedBy)) + " endpoints and notice rules"},
 		{"last used", dash(instant(x.LastUsedAt))},
 		{"updated", instant(&x.UpdatedAt)},
 		{"by", x.UpdatedBy},

@@ -88,7 +88,7 @@ func (m *memory) DeleteSecret(ctx context.Context, by auditlog.Actor, name strin
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := allow(secrets.Uses{Endpoints: found.UsedBy, Some: []string{`"shop"`}}); err != nil {
+	if err := allow(secrets.Uses{Endpoints: found.Endpoints, Rules: found.Rules, Some: []string{`"shop"`}}); err != nil {
 		return err
 	}
 	m.writes++

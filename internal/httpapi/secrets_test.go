@@ -75,13 +75,14 @@ func TestSecretInUseIsDeletedByForceAlone(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	used := s.store.secrets["any"]
-	used.UsedBy = 3
+	used.Endpoints, used.Rules = 2, 1
 	s.store.secrets["any"] = used
 
 	a := s.call("DELETE", "/v1/secrets/any", "")
 	require.Equal(t, http.StatusConflict, a.status)
 	require.Equal(t, "secret_in_use", a.problem().Code)
-	require.Contains(t, a.problem().Detail, `3 endpoints refer to the secret, such as "shop"`)
+	require.Contains(t, a.problem().Detail, `2 endpoints and 1 notice rule refer to the secret, such as "shop"`)
+	require.EqualValues(t, 3, s.call("GET", "/v1/secrets/any", "").is(http.StatusOK)["usedBy"], "as many as the refusal counts")
 	require.Equal(t, http.StatusConflict, s.call("DELETE", "/v1/secrets/any?force=false", "").status)
 	for _, force := range []string{"yes", "1", "TRUE", ""} {
 		a := s.call("DELETE", "/v1/secrets/any?force="+force, "")

@@ -32,7 +32,8 @@ type Secret struct {
 	UpdatedBy   string    // name of the API key
 	LastUsedAt  time.Time // to the minute
 	LastUsedBy  [16]byte  // the endpoint
-	UsedBy      int       // how many endpoints refer to it
+	Endpoints   int       // how many in service refer to it
+	Rules       int       // how many notice rules refer to it
 }
 
 // Place returns where the value of the secret belongs.

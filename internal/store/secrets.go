@@ -144,7 +144,7 @@ func secretOf(row *dbsqlc.SecretGetRow) secrets.Secret {
 	return secrets.Secret{
 		TenantID: row.TenantID, Name: row.Name, Description: row.Description, Version: row.Version, KeyID: row.SealedUnder,
 		CreatedAt: row.CreatedAt, CreatedBy: row.CreatedBy, UpdatedAt: row.UpdatedAt, UpdatedBy: row.UpdatedBy,
-		LastUsedAt: orZero(row.LastUsedAt), UsedBy: int(row.UsedBy), LastUsedBy: orZero(row.LastUsedBy),
+		LastUsedAt: orZero(row.LastUsedAt), LastUsedBy: orZero(row.LastUsedBy), Endpoints: int(row.Endpoints), Rules: int(row.Rules),
 	}
 }
 
@@ -188,7 +188,7 @@ func (s *Secrets) DeleteSecret(ctx context.Context, by auditlog.Actor, name stri
 
 // uses returns what refers to a secret: of each kind how many, and some.
 func (s *Secrets) uses(ctx context.Context, tx pgx.Tx, of secrets.Secret) (secrets.Uses, error) {
-	u := secrets.Uses{Endpoints: of.UsedBy}
+	u := secrets.Uses{Endpoints: of.Endpoints}
 	rows, err := s.db.q.SecretReferrers(ctx, tx, dbsqlc.SecretReferrersParams{TenantID: of.TenantID, Name: of.Name, MaxRows: maxReferrers})
 	if err != nil {
 		return u, fmt.Errorf("asking which endpoints refer to the secret %q: %w", of.Name, err)

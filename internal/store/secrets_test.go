@@ -58,7 +58,7 @@ func (b *bundle) usedBy(t *testing.T, name string) int {
 	t.Helper()
 	found, err := store.NewSecrets(b.db).GetSecret(t.Context(), store.DefaultTenant, name)
 	require.NoError(t, err)
-	return found.UsedBy
+	return found.Endpoints
 }
 
 func TestSecretIsStoredSealedAndItsVersionsCounted(t *testing.T) {
@@ -191,7 +191,18 @@ func TestSecretThatARuleNeedsIsNotDeletedUnlessByForce(t *testing.T) {
 	e := b.register(t, named("token"))
 	service := secrets.NewService(store.NewSecrets(b.db), nil)
 
-	err := service.Delete(t.Context(), tenant, "url", false)
+	kept, err := service.List(t.Context(), secrets.Filter{TenantID: tenant.TenantID, Limit: 10})
+	require.NoError(t, err)
+	uses := map[string][2]int{} // endpoints, rules
+	for _, s := range kept {
+		uses[s.Name] = [2]int{s.Endpoints, s.Rules}
+		one, err := service.Get(t.Context(), tenant, s.Name)
+		require.NoError(t, err)
+		require.Equal(t, s, one)
+	}
+	require.Equal(t, map[string][2]int{"url": {0, 1}, "token": {1, 1}, "other": {0, 0}}, uses)
+
+	err = service.Delete(t.Context(), tenant, "url", false)
 	require.Equal(t, errs.Conflict, errs.CodeOf(err))
 	require.EqualError(t, err, `1 notice rule refers to the secret, such as the notice rule "by-url"; `+
 		"change what refers to it first, or delete it with force=true, or rubato secrets delete --force, and let the notices fail")

@@ -2578,7 +2578,7 @@ type Secret struct {
 	// UpdatedBy The name of the API key.
 	UpdatedBy string `json:"updatedBy"`
 
-	// UsedBy How many endpoints in service refer to it.
+	// UsedBy How many endpoints in service and notice rules refer to it.
 	UsedBy int32 `json:"usedBy"`
 
 	// Version Counts its values.

@@ -18,7 +18,11 @@ SELECT count(*) FROM secrets WHERE tenant_id = @tenant_id;
 -- name: SecretGet :one
 SELECT s.tenant_id, s.name, s.description, s.version, s.sealed_under, s.created_at, s.created_by, s.updated_at, s.updated_by,
        s.last_used_at, s.last_used_by,
-       (SELECT count(*) FROM secret_references AS r WHERE r.tenant_id = s.tenant_id AND r.name = s.name) AS used_by
+       (SELECT count(*) FROM secret_references AS r WHERE r.tenant_id = s.tenant_id AND r.name = s.name) AS endpoints,
+       (SELECT count(*)
+        FROM notice_rules AS n
+        WHERE n.tenant_id = s.tenant_id
+          AND (n.channel ->> 'urlSecret' = s.name OR n.channel ->> 'tokenSecret' = s.name)) AS rules
 FROM secrets AS s
 WHERE s.tenant_id = @tenant_id
   AND s.name = @name;
@@ -26,7 +30,11 @@ WHERE s.tenant_id = @tenant_id
 -- name: SecretList :many
 SELECT s.tenant_id, s.name, s.description, s.version, s.sealed_under, s.created_at, s.created_by, s.updated_at, s.updated_by,
        s.last_used_at, s.last_used_by,
-       (SELECT count(*) FROM secret_references AS r WHERE r.tenant_id = s.tenant_id AND r.name = s.name) AS used_by
+       (SELECT count(*) FROM secret_references AS r WHERE r.tenant_id = s.tenant_id AND r.name = s.name) AS endpoints,
+       (SELECT count(*)
+        FROM notice_rules AS n
+        WHERE n.tenant_id = s.tenant_id
+          AND (n.channel ->> 'urlSecret' = s.name OR n.channel ->> 'tokenSecret' = s.name)) AS rules
 FROM secrets AS s
 WHERE s.tenant_id = @tenant_id
   AND s.name > @after

@@ -41,7 +41,11 @@ func (q *Queries) SecretDelete(ctx context.Context, db DBTX, arg SecretDeletePar
 const secretGet = `-- name: SecretGet :one
 SELECT s.tenant_id, s.name, s.description, s.version, s.sealed_under, s.created_at, s.created_by, s.updated_at, s.updated_by,
        s.last_used_at, s.last_used_by,
-       (SELECT count(*) FROM secret_references AS r WHERE r.tenant_id = s.tenant_id AND r.name = s.name) AS used_by
+       (SELECT count(*) FROM secret_references AS r WHERE r.tenant_id = s.tenant_id AND r.name = s.name) AS endpoints,
+       (SELECT count(*)
+        FROM notice_rules AS n
+        WHERE n.tenant_id = s.tenant_id
+          AND (n.channel ->> 'urlSecret' = s.name OR n.channel ->> 'tokenSecret' = s.name)) AS rules
 FROM secrets AS s
 WHERE s.tenant_id = $1
   AND s.name = $2
@@ -64,7 +68,8 @@ type SecretGetRow struct {
 	UpdatedBy   string
 	LastUsedAt  *time.Time
 	LastUsedBy  *UUID
-	UsedBy      int64
+	Endpoints   int64
+	Rules       int64
 }
 
 func (q *Queries) SecretGet(ctx context.Context, db DBTX, arg SecretGetParams) (*SecretGetRow, error) {
@@ -82,7 +87,8 @@ func (q *Queries) SecretGet(ctx context.Context, db DBTX, arg SecretGetParams) (
 		&i.UpdatedBy,
 		&i.LastUsedAt,
 		&i.LastUsedBy,
-		&i.UsedBy,
+		&i.Endpoints,
+		&i.Rules,
 	)
 	return &i, err
 }
@@ -90,7 +96,11 @@ func (q *Queries) SecretGet(ctx context.Context, db DBTX, arg SecretGetParams) (
 const secretList = `-- name: SecretList :many
 SELECT s.tenant_id, s.name, s.description, s.version, s.sealed_under, s.created_at, s.created_by, s.updated_at, s.updated_by,
        s.last_used_at, s.last_used_by,
-       (SELECT count(*) FROM secret_references AS r WHERE r.tenant_id = s.tenant_id AND r.name = s.name) AS used_by
+       (SELECT count(*) FROM secret_references AS r WHERE r.tenant_id = s.tenant_id AND r.name = s.name) AS endpoints,
+       (SELECT count(*)
+        FROM notice_rules AS n
+        WHERE n.tenant_id = s.tenant_id
+          AND (n.channel ->> 'urlSecret' = s.name OR n.channel ->> 'tokenSecret' = s.name)) AS rules
 FROM secrets AS s
 WHERE s.tenant_id = $1
   AND s.name > $2
@@ -116,7 +126,8 @@ type SecretListRow struct {
 	UpdatedBy   string
 	LastUsedAt  *time.Time
 	LastUsedBy  *UUID
-	UsedBy      int64
+	Endpoints   int64
+	Rules       int64
 }
 
 func (q *Queries) SecretList(ctx context.Context, db DBTX, arg SecretListParams) ([]*SecretListRow, error) {
@@ -140,7 +151,8 @@ func (q *Queries) SecretList(ctx context.Context, db DBTX, arg SecretListParams)
 			&i.UpdatedBy,
 			&i.LastUsedAt,
 			&i.LastUsedBy,
-			&i.UsedBy,
+			&i.Endpoints,
+			&i.Rules,
 		); err != nil {
 			return nil, err
 		}
