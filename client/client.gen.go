@@ -1838,7 +1838,7 @@ type MaintenanceWindow struct {
 	// EndsAt Not a part of it; at most 366 days after startsAt.
 	EndsAt time.Time `json:"endsAt"`
 
-	// Labels Labels that an endpoint must have to be covered.
+	// Labels Labels that an endpoint must have to be covered; names of up to 63 characters, as those of endpoints.
 	Labels *map[string]string `json:"labels,omitempty"`
 	Name   string             `json:"name"`
 
@@ -1863,7 +1863,7 @@ type MaintenanceWindowSpec struct {
 	// EndsAt Not a part of it; at most 366 days after startsAt.
 	EndsAt time.Time `json:"endsAt"`
 
-	// Labels Labels that an endpoint must have to be covered.
+	// Labels Labels that an endpoint must have to be covered; names of up to 63 characters, as those of endpoints.
 	Labels *map[string]string `json:"labels,omitempty"`
 
 	// Reason For people; up to 500 characters.
@@ -2018,7 +2018,7 @@ type NoticeRule struct {
 	// Failures How many runs in a row failed, retries not counted; required for the event failures, and for no other.
 	Failures *int32 `json:"failures,omitempty"`
 
-	// Labels Labels that an endpoint must have for the rule to be about it.
+	// Labels Labels that an endpoint must have for the rule to be about it; names of up to 63 characters, as those of endpoints.
 	Labels *map[string]string `json:"labels,omitempty"`
 
 	// LateMs How much later than planned a start is; required for the event late, and for no other.
@@ -2028,7 +2028,7 @@ type NoticeRule struct {
 	// Recovery Tell of the end of an episode too. Default true.
 	Recovery bool `json:"recovery"`
 
-	// RemindMs How often an episode that goes on is told again; 0, the default: never.
+	// RemindMs How often an episode that goes on is told again: 60000 (a minute) to 2592000000 (30 days); 0, the default: never.
 	RemindMs  int64     `json:"remindMs"`
 	UpdatedAt time.Time `json:"updatedAt"`
 
@@ -2067,7 +2067,7 @@ type NoticeRuleSpec struct {
 	// Failures How many runs in a row failed, retries not counted; required for the event failures, and for no other.
 	Failures *int32 `json:"failures,omitempty"`
 
-	// Labels Labels that an endpoint must have for the rule to be about it.
+	// Labels Labels that an endpoint must have for the rule to be about it; names of up to 63 characters, as those of endpoints.
 	Labels *map[string]string `json:"labels,omitempty"`
 
 	// LateMs How much later than planned a start is; required for the event late, and for no other.
@@ -2076,7 +2076,7 @@ type NoticeRuleSpec struct {
 	// Recovery Tell of the end of an episode too. Default true.
 	Recovery *bool `json:"recovery,omitempty"`
 
-	// RemindMs How often an episode that goes on is told again; 0, the default: never.
+	// RemindMs How often an episode that goes on is told again: 60000 (a minute) to 2592000000 (30 days); 0, the default: never.
 	RemindMs *int64 `json:"remindMs,omitempty"`
 }
 

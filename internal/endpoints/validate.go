@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -41,6 +42,11 @@ type Validator struct {
 
 // NewValidator returns a validator that asks targets about URLs and headers.
 func NewValidator(targets Targets) *Validator {
+	return &Validator{fields: newFields(), targets: targets}
+}
+
+// newFields returns the library's part of a validator, which knows the bounds that concern one field alone.
+func newFields() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("field") })
 	for tag, check := range map[string]func(string) bool{"text": isText, "prose": isProse, "slug": slug.MatchString} {
@@ -51,7 +57,16 @@ func NewValidator(targets Targets) *Validator {
 		_, err := fmt.Sscan(fl.Param(), &limit)
 		return err == nil && fl.Field().Len() <= limit
 	}))
-	return &Validator{fields: v, targets: targets}
+	return v
+}
+
+var anyFields = sync.OnceValue(newFields)
+
+// CheckLabels returns what is wrong with labels that an endpoint should have, or be found by, in the order of their names.
+func CheckLabels(labels map[string]string) []errs.Field {
+	bad := complaintsOf(anyFields().StructPartial(Spec{Labels: labels}, "Labels"))
+	slices.SortFunc(bad, func(a, b errs.Field) int { return strings.Compare(a.Field, b.Field) }) // A map has no order, and answers should have one.
+	return bad
 }
 
 // For returns the validator of what one tenant registers.
@@ -80,7 +95,11 @@ func (v *Validator) Check(id ID, s Spec) error {
 
 // single checks the bounds that concern one field alone.
 func (v *Validator) single(s Spec) []errs.Field {
-	err := v.fields.Struct(s)
+	return complaintsOf(v.fields.Struct(s))
+}
+
+// complaintsOf words what the library found in a struct.
+func complaintsOf(err error) []errs.Field {
 	if err == nil {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package notices
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -23,8 +22,6 @@ const (
 	maxLate     = 7 * 24 * time.Hour
 	minRemind   = time.Minute
 	maxRemind   = 30 * 24 * time.Hour
-	maxLabels   = 32
-	maxLabel    = 255 // characters
 )
 
 // Event is what a rule is about.
@@ -186,15 +183,7 @@ func checkScope(bad *complaints, s Scope) {
 	if s.EndpointID != (endpoints.ID{}) && len(s.Labels) > 0 {
 		bad.complain("labels", "scope_order", "must be left out where endpointId names one endpoint")
 	}
-	if len(s.Labels) > maxLabels {
-		bad.complain("labels", "too_many", fmt.Sprintf("must be at most %d labels", maxLabels))
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
-		if name == "" || !short(name, maxLabel) || !short(s.Labels[name], maxLabel) {
-			bad.complain("labels", "label_invalid", "must be names and values of at most 255 characters without control characters, the names not empty")
-			return
-		}
-	}
+	*bad = append(*bad, endpoints.CheckLabels(s.Labels)...)
 }
 
 // short reports whether a text is one line of at most so many characters.

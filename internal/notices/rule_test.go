@@ -103,11 +103,15 @@ func TestARuleIsCheckedFieldByField(t *testing.T) {
 		"RemindersBackwards":      {func(s *notices.Spec) { s.Remind = -time.Hour }, []string{"remindMs: out_of_range"}},
 		"Labels":                  {func(s *notices.Spec) { s.Scope.Labels = labels(32) }, nil},
 		"TooManyLabels":           {func(s *notices.Spec) { s.Scope.Labels = labels(33) }, []string{"labels: too_many"}},
-		"NamelessLabel":           {func(s *notices.Spec) { s.Scope.Labels = map[string]string{"": "x"} }, []string{"labels: label_invalid"}},
-		"LongLabel":               {func(s *notices.Spec) { s.Scope.Labels = map[string]string{"a": strings.Repeat("ä", 256)} }, []string{"labels: label_invalid"}},
+		"NamelessLabel":           {func(s *notices.Spec) { s.Scope.Labels = map[string]string{"": "x"} }, []string{"labels.: required"}},
+		"LongLabelName":           {func(s *notices.Spec) { s.Scope.Labels = map[string]string{strings.Repeat("ä", 64): ""} }, []string{"labels." + strings.Repeat("ä", 64) + ": too_long"}},
+		"LongestLabelName":        {func(s *notices.Spec) { s.Scope.Labels = map[string]string{strings.Repeat("ä", 63): ""} }, nil},
+		"BlankLabel":              {func(s *notices.Spec) { s.Scope.Labels = map[string]string{"a": " "} }, []string{"labels.a: required"}},
+		"TwoBadLabels":            {func(s *notices.Spec) { s.Scope.Labels = map[string]string{"a": "\n1", "b": "\n2"} }, []string{"labels.a: invalid_characters", "labels.b: invalid_characters"}},
+		"LongLabel":               {func(s *notices.Spec) { s.Scope.Labels = map[string]string{"a": strings.Repeat("ä", 256)} }, []string{"labels.a: too_long"}},
 		"LongestLabel":            {func(s *notices.Spec) { s.Scope.Labels = map[string]string{"a": strings.Repeat("ä", 255)} }, nil},
-		"LabelOfTwoLines":         {func(s *notices.Spec) { s.Scope.Labels = map[string]string{"a": "b\nc"} }, []string{"labels: label_invalid"}},
-		"BrokenLabel":             {func(s *notices.Spec) { s.Scope.Labels = map[string]string{"a": "\xff"} }, []string{"labels: label_invalid"}},
+		"LabelOfTwoLines":         {func(s *notices.Spec) { s.Scope.Labels = map[string]string{"a": "b\nc"} }, []string{"labels.a: invalid_characters"}},
+		"BrokenLabel":             {func(s *notices.Spec) { s.Scope.Labels = map[string]string{"a": "\xff"} }, []string{"labels.a: invalid_characters"}},
 		"LabelsOfOneEndpoint":     {func(s *notices.Spec) { s.Scope = notices.Scope{EndpointID: endpoints.ID{1}, Labels: labels(1)} }, []string{"labels: scope_order"}},
 		"UnknownChannel":          {to(notices.Channel{Kind: "pager"}), []string{"channel.kind: unknown_value"}},
 		"NoURL":                   {to(notices.Channel{Kind: notices.Slack}), []string{"channel.url: required"}},
@@ -148,7 +152,7 @@ func TestEveryBadFieldIsNamedAtOnce(t *testing.T) {
 		Channel: notices.Channel{Kind: notices.Alertmanager, TokenSecret: "!", To: []string{"x"}},
 	}
 	require.ElementsMatch(t, []string{
-		"name: name_invalid", "failures: out_of_range", "lateMs: not_for_event", "labels: scope_order", "labels: label_invalid",
+		"name: name_invalid", "failures: out_of_range", "lateMs: not_for_event", "labels: scope_order", "labels.: required",
 		"remindMs: out_of_range", "recovery: recovery_required", "channel.url: required", "channel.tokenSecret: name_invalid",
 		"channel.to: not_for_channel",
 	}, complaints(t, s.Check("No Name", anywhere{})))
@@ -279,6 +283,7 @@ func TestAWindowIsCheckedFieldByField(t *testing.T) {
 		"TooMuch":   {func(s *notices.WindowSpec) { s.Reason = strings.Repeat("x", 501) }, []string{"reason: too_long"}},
 		"TwoLines":  {func(s *notices.WindowSpec) { s.Reason = "a\nb" }, []string{"reason: too_long"}},
 		"Scope":     {func(s *notices.WindowSpec) { s.Scope.Labels = labels(33) }, []string{"labels: too_many"}},
+		"Label":     {func(s *notices.WindowSpec) { s.Scope.Labels = map[string]string{strings.Repeat("x", 64): ""} }, []string{"labels." + strings.Repeat("x", 64) + ": too_long"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1837,7 +1837,7 @@ type MaintenanceWindow struct {
 	// EndsAt Not a part of it; at most 366 days after startsAt.
 	EndsAt time.Time `json:"endsAt"`
 
-	// Labels Labels that an endpoint must have to be covered.
+	// Labels Labels that an endpoint must have to be covered; names of up to 63 characters, as those of endpoints.
 	Labels *map[string]string `json:"labels,omitempty"`
 	Name   string             `json:"name"`
 
@@ -1862,7 +1862,7 @@ type MaintenanceWindowSpec struct {
 	// EndsAt Not a part of it; at most 366 days after startsAt.
 	EndsAt time.Time `json:"endsAt"`
 
-	// Labels Labels that an endpoint must have to be covered.
+	// Labels Labels that an endpoint must have to be covered; names of up to 63 characters, as those of endpoints.
 	Labels *map[string]string `json:"labels,omitempty"`
 
 	// Reason For people; up to 500 characters.
@@ -2017,7 +2017,7 @@ type NoticeRule struct {
 	// Failures How many runs in a row failed, retries not counted; required for the event failures, and for no other.
 	Failures *int32 `json:"failures,omitempty"`
 
-	// Labels Labels that an endpoint must have for the rule to be about it.
+	// Labels Labels that an endpoint must have for the rule to be about it; names of up to 63 characters, as those of endpoints.
 	Labels *map[string]string `json:"labels,omitempty"`
 
 	// LateMs How much later than planned a start is; required for the event late, and for no other.
@@ -2027,7 +2027,7 @@ type NoticeRule struct {
 	// Recovery Tell of the end of an episode too. Default true.
 	Recovery bool `json:"recovery"`
 
-	// RemindMs How often an episode that goes on is told again; 0, the default: never.
+	// RemindMs How often an episode that goes on is told again: 60000 (a minute) to 2592000000 (30 days); 0, the default: never.
 	RemindMs  int64     `json:"remindMs"`
 	UpdatedAt time.Time `json:"updatedAt"`
 
@@ -2066,7 +2066,7 @@ type NoticeRuleSpec struct {
 	// Failures How many runs in a row failed, retries not counted; required for the event failures, and for no other.
 	Failures *int32 `json:"failures,omitempty"`
 
-	// Labels Labels that an endpoint must have for the rule to be about it.
+	// Labels Labels that an endpoint must have for the rule to be about it; names of up to 63 characters, as those of endpoints.
 	Labels *map[string]string `json:"labels,omitempty"`
 
 	// LateMs How much later than planned a start is; required for the event late, and for no other.
@@ -2075,7 +2075,7 @@ type NoticeRuleSpec struct {
 	// Recovery Tell of the end of an episode too. Default true.
 	Recovery *bool `json:"recovery,omitempty"`
 
-	// RemindMs How often an episode that goes on is told again; 0, the default: never.
+	// RemindMs How often an episode that goes on is told again: 60000 (a minute) to 2592000000 (30 days); 0, the default: never.
 	RemindMs *int64 `json:"remindMs,omitempty"`
 }
 
