@@ -2,6 +2,7 @@ package auth
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -120,8 +121,7 @@ func (r KeyRequest) Check(now time.Time) error {
 	}
 	for i, scope := range r.Scopes {
 		if !scope.Valid() || slices.Contains(r.Scopes[:i], scope) {
-			complain("scopes", "invalid_value", "must hold each of read, write, admin at most once, and nothing else")
-			break
+			complain(fmt.Sprintf("scopes[%d]", i), "invalid_value", "must be one of read, write, admin, each at most once")
 		}
 	}
 	if !r.ExpiresAt.IsZero() && (!r.ExpiresAt.After(now) || r.ExpiresAt.Year() >= 2200) {

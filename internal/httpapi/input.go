@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -15,9 +16,10 @@ import (
 // out of value, so that the domain can judge the rest and every bad field is named at once.
 type input struct {
 	value     map[string]any
-	malformed []errs.Field // make it a 400
-	missing   []errs.Field // say it better than the domain, which sees a zero
-	unwanted  []errs.Field // for fields that the domain finds nothing wrong with
+	malformed []errs.Field     // make it a 400
+	missing   []errs.Field     // say it better than the domain, which sees a zero
+	unwanted  []errs.Field     // for fields that the domain finds nothing wrong with
+	kept      map[string][]int // of the arrays that lack items: where the others were
 
 	sum [sha256.Size]byte // of the text
 }
@@ -35,6 +37,7 @@ func readInput(text []byte, schema *openapi3.Schema) (*input, error) {
 		malformed: append(s.malformed, doc.repeated...),
 		missing:   s.missing,
 		unwanted:  s.unwanted,
+		kept:      s.kept,
 	}, nil
 }
 
@@ -48,7 +51,7 @@ func (in *input) refuse(err error) error {
 		return err
 	}
 	fields := slices.Concat(in.malformed, in.missing)
-	found := slices.Concat(errs.FieldsOf(err), in.unwanted)
+	found := slices.Concat(in.placed(errs.FieldsOf(err)), in.unwanted)
 	named, bad, short := errs.PathsOf(fields), errs.PathsOf(fields, found), in.short()
 	for _, f := range found {
 		if named.Cover(f.Field) || short[f.Field] || in.follows(f, bad) {
@@ -61,6 +64,20 @@ func (in *input) refuse(err error) error {
 		return malformedFields(fields)
 	}
 	return errs.InvalidFields(fields)
+}
+
+// placed returns complaints of the domain about items of arrays under the numbers that they have in the request.
+func (in *input) placed(found []errs.Field) []errs.Field {
+	placed := slices.Clone(found)
+	for at, f := range placed {
+		array, item, _ := strings.Cut(f.Field, "[")
+		number, member, _ := strings.Cut(item, "]")
+		i, err := strconv.Atoi(number)
+		if places := in.kept[array]; err == nil && i >= 0 && i < len(places) {
+			placed[at].Field = array + "[" + strconv.Itoa(places[i]) + "]" + member
+		}
+	}
+	return placed
 }
 
 // short returns the arrays that lack items because those cannot be read, so that nobody complains of what is left of them.

@@ -35,11 +35,19 @@ func TestEveryBadFieldOfANoticeRuleIsNamed(t *testing.T) {
 		},
 		"Mail": {
 			"/v1/notice-rules/x", `{"event":"paused","channel":{"kind":"email","url":"https://a.example/","to":["A <a@b.example>"]}}`, 422,
-			map[string]string{"channel.url": "not_for_channel", "channel.to": "address_invalid"},
+			map[string]string{"channel.url": "not_for_channel", "channel.to[0]": "address_invalid"},
 		},
 		"MailWithNewline": {
 			"/v1/notice-rules/x", `{"event":"paused","channel":{"kind":"email","to":["a@b.example\r\nBcc: c@d.example"]}}`, 422,
-			map[string]string{"channel.to": "address_invalid"},
+			map[string]string{"channel.to[0]": "address_invalid"},
+		},
+		"MailToSomeThatCannotBeRead": {
+			"/v1/notice-rules/x", `{"event":"paused","channel":{"kind":"email","to":[5,"bad","a@b.example","bad"]}}`, 400,
+			map[string]string{"channel.to[0]": "invalid_type", "channel.to[1]": "address_invalid", "channel.to[3]": "address_invalid"},
+		},
+		"Labels": {
+			"/v1/notice-rules/x", `{"event":"paused","labels":{"` + strings.Repeat("x", 64) + `":"","":"v","a":5},"channel":{"kind":"slack","url":"https://a.example/"}}`, 400,
+			map[string]string{"labels." + strings.Repeat("x", 64): "too_long", "labels.": "required", "labels.a": "invalid_type"},
 		},
 		"Types": {"/v1/notice-rules/x", `{"event":1,"channel":{"kind":"slack","url":"https://a.example/"},"more":1}`, 400, map[string]string{"event": "invalid_type", "more": "unknown_field"}},
 		"Enormous": {

@@ -18,6 +18,8 @@ type shape struct {
 	malformed []errs.Field // cannot be read (400)
 	missing   []errs.Field // members that the contract requires (422)
 	unwanted  []errs.Field // strings that nothing can store, and numbers that nothing can hold (422)
+
+	kept map[string][]int // of the arrays of which items were taken out: where the others were
 }
 
 // The codes of bad members.
@@ -125,11 +127,17 @@ func (s *shape) text(path string, schema *openapi3.Schema, v string) (any, bool)
 }
 
 func (s *shape) array(path string, schema *openapi3.Schema, items []any) []any {
-	left := make([]any, 0, len(items))
+	left, places := make([]any, 0, len(items)), make([]int, 0, len(items))
 	for i, item := range items {
 		if v, ok := s.check(path+"["+strconv.Itoa(i)+"]", schema.Items.Value, item); ok {
-			left = append(left, v)
+			left, places = append(left, v), append(places, i)
 		}
+	}
+	if len(left) < len(items) {
+		if s.kept == nil {
+			s.kept = map[string][]int{}
+		}
+		s.kept[path] = places
 	}
 	return left
 }

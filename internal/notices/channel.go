@@ -2,6 +2,7 @@ package notices
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/mail"
 	"net/url"
 	"slices"
@@ -148,10 +149,9 @@ func (c Channel) checkEmail(bad *complaints, by Permissions) {
 	case n > maxRecipients:
 		bad.complain("channel.to", "too_many", "must be at most 20 addresses")
 	}
-	for _, address := range c.To {
+	for i, address := range c.To[:min(len(c.To), maxRecipients)] {
 		if f := checkAddress(address, by); f != nil {
-			bad.complain("channel.to", f.Code, f.Message)
-			return
+			bad.complain(fmt.Sprintf("channel.to[%d]", i), f.Code, f.Message)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (c Channel) checkEmail(bad *complaints, by Permissions) {
 func checkAddress(address string, by Permissions) *errs.Field {
 	parsed, err := mail.ParseAddress(address)
 	if err != nil || parsed.Address != address || !short(address, maxAddress) || strings.ContainsAny(address, " \t\"<>(),;") || !ascii(address) {
-		return &errs.Field{Code: "address_invalid", Message: "must be plain addresses such as oncall@example.com"}
+		return &errs.Field{Code: "address_invalid", Message: "must be a plain address such as oncall@example.com"}
 	}
 	return by.CheckRecipient(address)
 }
@@ -175,7 +175,7 @@ func JudgeRecipient(address string, mail bool, domains []string) *errs.Field {
 	case !mail:
 		return &errs.Field{Code: "mail_unavailable", Message: "cannot be used: this installation sends no mail, unless its operator sets RUBATO_SMTP_ADDRESS"}
 	case len(domains) > 0 && !slices.Contains(domains, domain):
-		return &errs.Field{Code: "recipient_forbidden", Message: "must be addresses at domains that the operator allows: " + strings.Join(domains, ", ")}
+		return &errs.Field{Code: "recipient_forbidden", Message: "must be an address at a domain that the operator allows: " + strings.Join(domains, ", ")}
 	default:
 		return nil
 	}
