@@ -2,31 +2,149 @@ package secrets
 
 import (
 	"bytes"
-	"cmp"
 	"html"
-	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+)
+
+const (
+	// levels is how many times over a value may be escaped: a request that is quoted in an answer is escaped once more by the quotation, and
+	// the answer once more by whoever passes it on.
+	levels = 3
+	// longestEscape is how many bytes an escape may have: those of a reference to a character, with its semicolon, and of \uXXXX twice.
+	longestEscape = 12
 )
 
 // escapes is a way of writing characters that texts of some kind cannot hold as they are. Those who write differ in which characters they
 // write so, letters and digits aside, and in the case of digits; what they mean by it is the same.
 type escapes struct {
 	mark byte
-	read func(text []byte) (raw []byte, size int) // at a mark; size 0: this is no escape
+	// read appends what an escape means, at its mark. size is how long the escape is; 0: this is none.
+	read func(to, text []byte) (plain []byte, size int)
+	// begun reports whether a text, at a mark, is the begin of an escape and no more.
+	begun func(text []byte) bool
 }
 
-// ways returns how a value may be written. In forms a plus is a space.
-func ways() []escapes {
-	return []escapes{{'\\', readJSON}, {'%', readPercent}, {'&', readEntity}, {'+', readForm}}
+// dialect is ways of writing that are undone at once.
+type dialect []escapes
+
+// dialects returns how a value may be written: in one way, or in several, one over the other. All of them are undone at once then, since
+// which one comes when makes no difference to a value that holds nothing that looks like an escape; for one that does there is each alone.
+func dialects() []dialect {
+	all := mixed()
+	return []dialect{all, all[:1], all[1:2], all[2:]}
+}
+
+func mixed() dialect {
+	return dialect{{'\\', readJSON, begunJSON}, {'%', readPercent, begunPercent}, {'&', readEntity, begunEntity}}
+}
+
+// of returns the way of writing that a mark belongs to, or nil.
+func (d dialect) of(mark byte) *escapes {
+	for i := range d {
+		if d[i].mark == mark {
+			return &d[i]
+		}
+	}
+	return nil
+}
+
+// undo returns a view in which the escapes of one more level are undone, with a space for each plus, which is one in forms. undone is false
+// where there are no escapes, nor the begin of one at the end.
+func (d dialect) undo(v view) (out view, undone bool) {
+	text := v.plain[:v.whole]
+	out = view{plain: make([]byte, 0, len(text)), from: make([]int32, 0, len(text)+1), whole: -1}
+	for at := 0; at < len(text); {
+		had, size := len(out.plain), 0
+		if e := d.of(text[at]); e != nil {
+			if out.whole < 0 && len(text)-at < longestEscape && e.begun(text[at:]) {
+				out.whole = had
+			}
+			out.plain, size = e.read(out.plain, text[at:])
+			undone = undone || size > 0
+		}
+		if size == 0 {
+			out.plain, size = append(out.plain, text[at]), 1
+		}
+		for i := had; i < len(out.plain); i++ {
+			if out.plain[i] == '+' {
+				out.plain[i] = ' '
+			}
+			out.from = append(out.from, v.origin(at, at).begin)
+		}
+		at += size
+	}
+	out.from = append(out.from, v.origin(len(v.plain), len(v.plain)).end)
+	if out.whole < 0 {
+		out.whole = len(out.plain)
+	}
+	return out, undone || out.whole < len(out.plain)
+}
+
+// search is what is looked for in a text.
+type search struct {
+	values []escapable
+	at     cuts
+}
+
+// find adds to what was found where values stand in a text with escapes. It undoes one level of them after the other, each in time
+// proportional to the text.
+func (d dialect) find(found []span, text []byte, what search) []span {
+	if !d.speaks(text) {
+		return found
+	}
+	depth := 0
+	for _, value := range what.values {
+		depth = max(depth, levels-1+len(value.plain))
+	}
+	for v, more := wholly(text), true; more && depth > 0; depth-- {
+		v, more = d.undo(v)
+		for _, value := range what.values {
+			for _, plain := range value.plain {
+				found = v.findCut(v.find(found, plain), plain, what.at)
+			}
+		}
+	}
+	return found
+}
+
+// speaks reports whether a text may hold escapes of a dialect.
+func (d dialect) speaks(text []byte) bool {
+	if len(d) > 1 && bytes.IndexByte(text, '+') >= 0 {
+		return true
+	}
+	for _, e := range d {
+		if bytes.IndexByte(text, e.mark) >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // escapable is a value that may be written in another way than as it is.
 type escapable struct {
 	value string
-	core  string // what is in it however it is written
+	// plain is what the value reads as in views: with a space for each plus, and also without what looks like escapes in itself, as often as
+	// that takes.
+	plain            [][]byte
+	core, begin, end []byte // what is in it, in its begin and in its end, of minMasked bytes, however it is written
+}
+
+func newEscapable(value string) escapable {
+	e := escapable{
+		value: value, plain: [][]byte{[]byte(strings.ReplaceAll(value, "+", " "))},
+		core: []byte(core(value)), begin: []byte(core(value[:minMasked])), end: []byte(core(value[len(value)-minMasked:])),
+	}
+	for all := mixed(); all.speaks(e.plain[0]) && len(e.plain) <= levels; {
+		last := e.plain[len(e.plain)-1]
+		v, _ := all.undo(wholly(last))
+		if bytes.Equal(v.plain, last) || len(v.plain) < minMasked {
+			break
+		}
+		e.plain = append(e.plain, v.plain)
+	}
+	return e
 }
 
 // core returns the longest part of a value that nobody escapes: of letters and digits of ASCII, and of what stands in URLs as it is. It may
@@ -44,24 +162,24 @@ func core(value string) string {
 	return longest
 }
 
-func readJSON(text []byte) ([]byte, int) {
+func readJSON(to, text []byte) ([]byte, int) {
 	if len(text) < 2 {
-		return nil, 0
+		return to, 0
 	}
 	if at := strings.IndexByte(`"\/bfnrt`, text[1]); at >= 0 {
-		return []byte{"\"\\/\b\f\n\r\t"[at]}, 2
+		return append(to, "\"\\/\b\f\n\r\t"[at]), 2
 	}
 	r, ok := readUnit(text)
 	if !ok {
-		return nil, 0
+		return to, 0
 	}
 	if utf16.IsSurrogate(r) {
 		low, _ := readUnit(text[6:])
 		if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
-			return utf8.AppendRune(nil, pair), 12
+			return utf8.AppendRune(to, pair), 12
 		}
 	}
-	return utf8.AppendRune(nil, r), 6
+	return utf8.AppendRune(to, r), 6
 }
 
 // readUnit reads \uXXXX.
@@ -69,95 +187,76 @@ func readUnit(text []byte) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false
 	}
-	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
-	return rune(n), err == nil
+	return readHex(text[2:6])
 }
 
-func readPercent(text []byte) ([]byte, int) {
+// begunJSON takes the first half of a pair of surrogates for what is begun, too.
+func begunJSON(text []byte) bool {
+	if r, ok := readUnit(text); ok {
+		text = text[6:]
+		return utf16.IsSurrogate(r) && (len(text) == 0 || text[0] == '\\' && begunUnit(text))
+	}
+	return begunUnit(text)
+}
+
+func begunUnit(text []byte) bool {
+	if len(text) < 2 {
+		return true
+	}
+	_, ok := readHex(text[2:])
+	return text[1] == 'u' && ok && len(text) < 6
+}
+
+// readHex reads a number, which is 0 where there are no digits.
+func readHex(digits []byte) (n rune, ok bool) {
+	for _, c := range digits {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		n = n<<4 | rune(c)
+	}
+	return n, true
+}
+
+func readPercent(to, text []byte) ([]byte, int) {
 	if len(text) < 3 {
-		return nil, 0
+		return to, 0
 	}
-	n, err := strconv.ParseUint(string(text[1:3]), 16, 8)
-	if err != nil {
-		return nil, 0
+	n, ok := readHex(text[1:3])
+	if !ok {
+		return to, 0
 	}
-	return []byte{byte(n)}, 3
+	return append(to, byte(n)), 3 //nolint:gosec // Two digits are a byte.
 }
 
-func readForm(text []byte) ([]byte, int) {
-	if text[0] == '+' {
-		return []byte{' '}, 1
-	}
-	return readPercent(text)
+func begunPercent(text []byte) bool {
+	_, ok := readHex(text[1:])
+	return ok && len(text) < 3
 }
 
-// longestEntity is how long a reference to a character may be, with its semicolon.
-const longestEntity = 12
-
-func readEntity(text []byte) ([]byte, int) {
-	end := bytes.IndexByte(text[:min(len(text), longestEntity)], ';')
+func readEntity(to, text []byte) ([]byte, int) {
+	end := bytes.IndexByte(text[:min(len(text), longestEscape)], ';')
 	if end < 0 || bytes.IndexByte(text[1:end], '&') >= 0 {
-		return nil, 0
+		return to, 0
 	}
 	written := string(text[:end+1])
 	raw := html.UnescapeString(written)
 	if raw == written {
-		return nil, 0
+		return to, 0
 	}
-	return []byte(raw), end + 1
+	return append(to, raw...), end + 1
 }
 
-// plain returns a text without the escapes in it, and where in the text each of its bytes comes from, its end included.
-func (e escapes) plain(text []byte) (plain []byte, from []int32) {
-	plain, from = make([]byte, 0, len(text)), make([]int32, 0, len(text)+1)
-	for at := 0; at < len(text); {
-		raw, size := text[at:at+1], 1
-		if c := text[at]; c == e.mark || e.mark == '+' && c == '%' {
-			if found, n := e.read(text[at:]); n > 0 {
-				raw, size = found, n
-			}
-		}
-		for range raw {
-			from = append(from, int32(at))
-		}
-		plain, at = append(plain, raw...), at+size
-	}
-	return plain, append(from, int32(len(text))) //nolint:gosec // Bodies have a megabyte at most.
-}
-
-// hide returns a text without the values that it holds with escapes; the same one where it holds none.
-func (e escapes) hide(text []byte, values []string) []byte {
-	if bytes.IndexByte(text, e.mark) < 0 {
-		return text
-	}
-	plain, from := e.plain(text)
-	var found [][2]int32 // of the text, by their begins
-	for _, value := range values {
-		for at, rest := 0, plain; ; {
-			n := bytes.Index(rest, []byte(value))
-			if n < 0 {
-				break
-			}
-			at += n + len(value)
-			rest = plain[at:]
-			found = append(found, [2]int32{from[at-len(value)], from[at]})
+func begunEntity(text []byte) bool {
+	for _, c := range text[1:] {
+		if plain := c == '#' || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'; !plain {
+			return false
 		}
 	}
-	slices.SortFunc(found, func(a, b [2]int32) int { return cmp.Compare(a[0], b[0]) })
-	return without(text, found)
-}
-
-// without returns a text with the mask in place of what was found in it, the same one where that is nothing. Of what overlaps one mask is left.
-func without(text []byte, found [][2]int32) []byte {
-	if len(found) == 0 {
-		return text
-	}
-	out, kept := make([]byte, 0, len(text)), int32(0)
-	for _, span := range found {
-		if span[0] >= kept {
-			out = append(append(out, text[kept:span[0]]...), masked...)
-		}
-		kept = max(kept, span[1])
-	}
-	return append(out, text[kept:]...)
+	return true
 }
