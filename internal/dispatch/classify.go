@@ -8,15 +8,18 @@ import (
 
 	"rubato/internal/egress"
 	"rubato/internal/runs"
+	"rubato/internal/secrets"
 )
 
 // outcome says what an exchange means, without the secrets that the run used: a target may echo what it was sent. now is database time,
 // for the instant that a Retry-After names.
 func (u unlocked) outcome(ctx context.Context, t *Target, answer egress.Response, err error, now time.Time) runs.Outcome {
+	u.mask = secrets.NewMask(u.values...)
 	return u.hide(u.classify(ctx, t, answer, err, now))
 }
 
-// classify is outcome with the secrets still in it; nobody else calls it.
+// classify is outcome before the last search for secrets; nobody else calls it. The answer is judged as it came. What is kept of it and said
+// about it is of the answer without the secrets: of one that patterns hide in part, or that a quotation escapes, the rest is hard to find.
 func (u unlocked) classify(ctx context.Context, t *Target, answer egress.Response, err error, now time.Time) runs.Outcome {
 	o := runs.Outcome{
 		StatusCode:    answer.StatusCode,
@@ -25,19 +28,20 @@ func (u unlocked) classify(ctx context.Context, t *Target, answer egress.Respons
 		MaybeSent:     true,
 	}
 	fault, failed := errors.AsType[*egress.Error](err)
-	t.capture(&o, u.trimmed(t, answer, failed), failed)
+	masked := u.masked(answer)
+	t.capture(&o, masked, failed)
 	if failed {
 		o.Phases = phases(fault.Phases)
 		o.MaybeSent = fault.Sent
-		o.Error = t.Redact.Text(fault.Error())
+		o.Error = t.Redact.Text(u.mask.Text(fault.Error()))
 		o.Status, o.Reason = verdict(ctx, fault.Reason)
 		if o.Status == runs.Canceled {
 			o.Error = context.Cause(ctx).Error() // Who and why says more than where.
 		}
 		return o
 	}
-	t.judge(&o, answer)
-	o.Stop = t.stop(answer)
+	t.judge(&o, answer, masked)
+	o.Stop = t.stop(masked)
 	o.Validators = t.validators(o, answer)
 	if answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable {
 		if at, asked := egress.RetryAfter(answer.Header, now); asked {

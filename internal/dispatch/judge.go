@@ -22,26 +22,27 @@ func (t *Target) capture(o *runs.Outcome, answer egress.Response, broken bool) {
 	o.BodyDigest = runs.Digest(o.Body)
 }
 
-// judge says whether a complete answer is a success, and if not, why.
-func (t *Target) judge(o *runs.Outcome, answer egress.Response) {
-	broken := -1
+// judge says whether a complete answer is a success, and if not, why. What it says why is of the answer as it may be shown, whose body is that
+// of the outcome.
+func (t *Target) judge(o *runs.Outcome, answer, shown egress.Response) {
 	switch {
 	case t.unchanged(answer):
 		o.Status, o.Reason = runs.Succeeded, runs.NotModified
-		if t.Rules != nil {
-			broken = t.Rules.JudgeUnchanged(judged(answer))
-		}
 	case !t.Success.Match(answer.StatusCode):
 		o.Status, o.Reason = runs.Failed, runs.HTTPStatus
 	default:
 		o.Status, o.Reason = runs.Succeeded, runs.HTTPStatus
-		if t.Rules != nil {
-			broken = t.Rules.Judge(judged(answer))
-		}
 	}
-	if broken >= 0 {
+	if t.Rules == nil || o.Status == runs.Failed {
+		return
+	}
+	a, judge := judged(answer), (*success.Set).Judge
+	if o.Reason == runs.NotModified {
+		judge = (*success.Set).JudgeUnchanged
+	}
+	if broken := judge(t.Rules, a); broken >= 0 {
 		o.Status, o.Reason = runs.Failed, runs.SuccessRuleFailed
-		o.Error = t.Rules.Explain(broken, t.shown(o, answer))
+		o.Error = t.Rules.Explain(broken, a.Shown(t.Redact.Header(shown.Header), o.Body))
 	}
 }
 
@@ -50,13 +51,6 @@ func judged(answer egress.Response) *success.Answer {
 	return &success.Answer{
 		Status: answer.StatusCode, Header: answer.Header, Body: answer.Body, Truncated: answer.Truncated, Latency: answer.Phases.Total,
 	}
-}
-
-// shown returns an answer as people may see it.
-func (t *Target) shown(o *runs.Outcome, answer egress.Response) *success.Answer {
-	a := judged(answer)
-	a.Header, a.Body = t.Redact.Header(answer.Header), o.Body
-	return a
 }
 
 const (

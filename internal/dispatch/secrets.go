@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"time"
 
 	"rubato/internal/egress"
@@ -28,7 +29,8 @@ const secretsWait = sendLimit
 // a run that uses none, hides nothing.
 type unlocked struct {
 	set    *secrets.Set
-	values []string // what the run uses, and what was made of it
+	values []string      // what the run uses, and what was made of it
+	mask   *secrets.Mask // of the values, once the answer is there; nil: hides nothing
 }
 
 // unlock returns what a run may know, or how the run ends because that cannot be read. It asks nobody for a run that needs nothing.
@@ -95,30 +97,39 @@ func without(mask *secrets.Mask, text string) string {
 	return text
 }
 
-// trimmed returns an answer without the secrets that the run used where it was cut and the endpoint has parts of it hidden. What hides the
-// edges of a cut hides so many bytes of them: behind it nobody would know the rest of a longer secret.
-func (u unlocked) trimmed(t *Target, answer egress.Response, broken bool) egress.Response {
-	if t.Redact == nil || !answer.Truncated && !broken {
+// masked returns an answer without the secrets that the run used. The answer itself stays as it is.
+func (u unlocked) masked(answer egress.Response) egress.Response {
+	if u.mask == nil {
 		return answer
 	}
-	mask := secrets.NewMask(u.values...)
-	answer.Body, answer.Tail = mask.Body(answer.Body, true), mask.Tail(answer.Tail)
+	answer.Body, answer.Tail = u.mask.Body(answer.Body, true), u.mask.Tail(answer.Tail) // Where a body ends, a target or a connection may have cut it.
+	answer.Header = maskedHeader(u.mask, answer.Header)
 	return answer
 }
 
-// hide returns an outcome without the secrets that the run used: a target may echo what it was sent.
+// maskedHeader returns a header without what a mask hides. It is a copy.
+func maskedHeader(mask *secrets.Mask, header http.Header) http.Header {
+	hidden := make(http.Header, len(header))
+	for name, values := range header {
+		for _, value := range values {
+			hidden[name] = append(hidden[name], mask.Text(value))
+		}
+	}
+	return hidden
+}
+
+// hide returns an outcome without the secrets that the run used, whatever was made of the answer.
 func (u unlocked) hide(o runs.Outcome) runs.Outcome {
-	mask := secrets.NewMask(u.values...)
-	if mask == nil {
+	if u.mask == nil {
 		return o
 	}
-	o.Body, o.Tail = mask.Body(o.Body, true), mask.Tail(o.Tail) // Where a body ends, a target or a connection may have cut it.
+	o.Body, o.Tail = u.mask.Body(o.Body, true), u.mask.Tail(o.Tail)
 	o.BodyDigest = runs.Digest(o.Body)
-	o.Stop = mask.Text(o.Stop)
-	o.Error = mask.Text(o.Error)
-	o.ContentType = mask.Text(o.ContentType)
+	o.Stop = u.mask.Text(o.Stop)
+	o.Error = u.mask.Text(o.Error)
+	o.ContentType = u.mask.Text(o.ContentType)
 	if v := o.Validators; v != nil { // They are kept in the clear. A part of one is of no use to anybody.
-		o.Validators = &runs.Validators{ETag: without(mask, v.ETag), LastModified: without(mask, v.LastModified), Request: v.Request}
+		o.Validators = &runs.Validators{ETag: without(u.mask, v.ETag), LastModified: without(u.mask, v.LastModified), Request: v.Request}
 	}
 	return o
 }

@@ -49,7 +49,8 @@ func (r *outgoing) shown(client *egress.Client) *runs.SentRequest {
 
 // shownAnswer returns the header of an answer, without what the endpoint wants hidden and the secrets that the request held.
 func (r *outgoing) shownAnswer(t *Target, answer egress.Response) runs.Header {
-	return bounded(t.Redact.Header(answer.Header), secrets.NewMask(r.values...).Text)
+	mask := secrets.NewMask(r.values...)
+	return bounded(t.Redact.Header(maskedHeader(mask, answer.Header)), mask.Text)
 }
 
 // bounded returns a header as far as it is shown: the first of its fields by name, and the begin of long values.

@@ -29,6 +29,12 @@ type Answer struct {
 
 	doc  *jsonpath.Document
 	fail error
+	was  bool // JSON, before parts of it were hidden
+}
+
+// Shown returns the answer as people may see it, with a header and a body in which parts are hidden.
+func (a *Answer) Shown(header map[string][]string, body []byte) *Answer {
+	return &Answer{Status: a.Status, Header: header, Body: body, Truncated: a.Truncated, Latency: a.Latency, was: a.doc != nil}
 }
 
 var errTruncated = errors.New("it is longer than what is read of it (maxResponseKb)")
@@ -83,7 +89,7 @@ func (s *Set) Explain(broken int, shown *Answer) string {
 	defer func() { <-atOnce }()
 	c := s.checks[broken]
 	ok, found := c.holds(shown)
-	if ok {
+	if ok || shown.was && shown.fail != nil {
 		found = "what was found is hidden"
 	}
 	return cut(fmt.Sprintf("successRules[%d] does not hold (%s): %s", broken, c, found), maxWords)
