@@ -51,10 +51,9 @@ func NewTarget(e *endpoints.Endpoint) (Target, error) {
 	}
 	var fault error
 	t.Success, fault = endpoints.ParseSuccess(spec.Success)
-	rules, bad := spec.ParseRules()
-	hidden, more := spec.ParseRedact()
-	t.Rules, t.Redact = rules, hidden
-	return t, errors.Join(fault, errs.InvalidFields(append(bad, more...)))
+	var bad []errs.Field
+	t.Rules, t.Redact, bad = spec.ParseAnswers()
+	return t, errors.Join(fault, errs.InvalidFields(bad))
 }
 
 // hostOf returns the server that the URL of an endpoint leads to, empty where a template stands in its place.

@@ -9,12 +9,21 @@ import (
 	"slices"
 
 	"rubato/internal/errs"
+	"rubato/internal/pattern"
 	"rubato/internal/redact"
 	"rubato/internal/success"
 )
 
-// ParseRules parses what an answer must satisfy beside its status; nil where there is nothing. Every bad field is named.
-func (s Spec) ParseRules() (*success.Set, []errs.Field) {
+// ParseAnswers parses what an answer must satisfy beside its status, and what of it is hidden; each is nil where there is nothing. The patterns of both
+// share one budget, since each run takes what all of them take. Every bad field is named.
+func (s Spec) ParseAnswers() (*success.Set, *redact.Set, []errs.Field) {
+	var budget pattern.Budget
+	rules, bad := s.parseRules(&budget)
+	hidden, more := s.parseRedact(&budget)
+	return rules, hidden, append(bad, more...)
+}
+
+func (s Spec) parseRules(budget *pattern.Budget) (*success.Set, []errs.Field) {
 	rules := make([]success.Rule, len(s.SuccessRules))
 	for i, r := range s.SuccessRules {
 		rules[i] = success.Rule{
@@ -22,7 +31,7 @@ func (s Spec) ParseRules() (*success.Set, []errs.Field) {
 			Expression: r.Expression, MaxLatencyMs: r.MaxLatencyMs,
 		}
 	}
-	set, problems := success.Parse(rules)
+	set, problems := success.Parse(rules, budget)
 	bad := make([]errs.Field, 0, len(problems))
 	for _, p := range problems {
 		bad = append(bad, errs.Field{Field: element("successRules", p.Index, p.Field), Code: p.Code, Message: p.Message})
@@ -30,13 +39,12 @@ func (s Spec) ParseRules() (*success.Set, []errs.Field) {
 	return set, bad
 }
 
-// ParseRedact parses what of an answer is hidden; nil where nothing is. Every bad field is named.
-func (s Spec) ParseRedact() (*redact.Set, []errs.Field) {
+func (s Spec) parseRedact(budget *pattern.Budget) (*redact.Set, []errs.Field) {
 	rules := make([]redact.Rule, len(s.Redact))
 	for i, r := range s.Redact {
 		rules[i] = redact.Rule{Header: r.Header, JSONPath: r.JSONPath, Pattern: r.Pattern, Replacement: r.Replacement}
 	}
-	set, problems := redact.Parse(rules)
+	set, problems := redact.Parse(rules, budget)
 	bad := make([]errs.Field, 0, len(problems))
 	for _, p := range problems {
 		bad = append(bad, errs.Field{Field: element("redact", p.Index, p.Field), Code: p.Code, Message: p.Message})
@@ -55,9 +63,7 @@ func element(list string, index int, field string) string {
 
 // answers checks how answers are judged and kept.
 func answers(s Spec) []errs.Field {
-	rules, bad := s.ParseRules()
-	_, more := s.ParseRedact()
-	bad = append(bad, more...)
+	rules, _, bad := s.ParseAnswers()
 	if s.MaxResponseKB == 0 {
 		for _, i := range rules.LookAtBody() {
 			bad = append(bad, errs.Field{

@@ -2,6 +2,7 @@ package endpoints_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,19 @@ func TestHowAnswersAreJudgedIsChecked(t *testing.T) {
 		"BadOnes":    {rules(good, endpoints.AnswerRule{Type: "json", JSONPath: "ok"}, endpoints.AnswerRule{Type: "cel", Expression: "1 +"}), []string{"successRules[1].jsonPath jsonpath_invalid", "successRules[2].expression cel_invalid"}},
 		"Whole":      {func(s *spec) { s.Redact = []endpoints.RedactRule{{}} }, []string{"redact[0] invalid_value"}},
 		"BadPattern": {func(s *spec) { s.Redact = []endpoints.RedactRule{{Header: "X"}, {Pattern: "("}} }, []string{"redact[1].pattern pattern_invalid"}},
+		"HostilePatterns": {func(s *spec) {
+			hostile := "(?s)" + strings.Repeat("a.{0,999}", 100) + "z"
+			rules(endpoints.AnswerRule{Type: "body", Op: "matches", Value: hostile}, endpoints.AnswerRule{Type: "cel", Expression: `body.matches("` + hostile + `")`})(s)
+			s.Redact, s.ResponseTailKB = []endpoints.RedactRule{{Pattern: hostile}}, 65
+		}, []string{"redact[0].pattern pattern_invalid", "responseTailKb out_of_range", "successRules[0].value invalid_value", "successRules[1].expression cel_invalid"}},
+		"PatternsThatFit": {func(s *spec) {
+			rules(endpoints.AnswerRule{Type: "body", Op: "matches", Value: "a{148}"})(s)
+			s.Redact = []endpoints.RedactRule{{Pattern: "a{148}"}}
+		}, nil},
+		"PatternsTogether": {func(s *spec) {
+			rules(endpoints.AnswerRule{Type: "body", Op: "matches", Value: "a{148}"})(s)
+			s.Redact = []endpoints.RedactRule{{Pattern: "a{149}"}, {Pattern: "("}, {Pattern: "a{148}"}}
+		}, []string{"redact[0].pattern pattern_invalid", "redact[1].pattern pattern_invalid"}},
 		"NoBodyIsRead": {func(s *spec) {
 			rules(good, endpoints.AnswerRule{Type: "cel", Expression: "body == ''"})(s)
 			s.MaxResponseKB = 0

@@ -42,17 +42,21 @@ func (s *Set) hides(name string) bool {
 	return auditlog.Secret(name) || s != nil && s.headers[name] // WWW-Authenticate, Set-Cookie and the like tell of secrets by their names.
 }
 
-// Text returns a text of an answer, such as an error that quotes it, without what patterns find.
+// Text returns a text of an answer, such as an error that quotes it, without what patterns find; nothing of it where that cannot be told.
 func (s *Set) Text(text string) string {
 	if s == nil || len(s.patterns) == 0 {
 		return text
 	}
-	return string(s.scrub([]byte(text), len(text)+maxReplacement))
+	out, ok := s.scrub([]byte(text), len(text)+maxReplacement)
+	if !ok {
+		return Mask
+	}
+	return string(out)
 }
 
 // Body returns what may be stored of a body: its places in JSON and what patterns find are hidden. cut says that there was more of it: then
 // its end is hidden where there are patterns. Where there are rules about places and the body cannot be read as JSON, because it is none
-// or was cut, all of it is hidden. JSON in which places were hidden comes back rewritten: members by name, without spaces. The result may
+// or was cut, all of it is hidden; so it is where patterns cannot be applied in bounded time. JSON in which places were hidden comes back rewritten: members by name, without spaces. The result may
 // be longer than the body by less than it has bytes, and is the body itself where nothing is to be hidden.
 func (s *Set) Body(body []byte, cut bool) []byte {
 	if s == nil || len(body) == 0 || len(s.paths)+len(s.patterns) == 0 {
@@ -62,15 +66,16 @@ func (s *Set) Body(body []byte, cut bool) []byte {
 	if cut && len(s.patterns) > 0 {
 		out = hideEnd(out)
 	}
-	out = s.scrub(out, 2*len(body)+maxReplacement)
-	if len(s.paths) == 0 {
-		return out
+	out, ok := s.scrub(out, 2*len(body)+maxReplacement)
+	if ok && len(s.paths) > 0 {
+		if out, ok = s.places(out, cut); ok {
+			out, ok = s.scrub(out, 2*len(body)+maxReplacement) // What was written in escapes reads as the patterns expect by now.
+		}
 	}
-	rewritten, ok := s.places(out, cut)
 	if !ok {
 		return []byte(Mask)
 	}
-	return s.scrub(rewritten, 2*len(body)+maxReplacement) // What was written in escapes reads as the patterns expect by now.
+	return out
 }
 
 // Tail returns what may be stored of the end of a body whose middle is missing.
@@ -83,7 +88,10 @@ func (s *Set) Tail(tail []byte) []byte {
 	case len(s.patterns) == 0:
 		return tail
 	default:
-		return s.scrub(hideBegin(tail), 2*len(tail)+maxReplacement)
+		if out, ok := s.scrub(hideBegin(tail), 2*len(tail)+maxReplacement); ok {
+			return out
+		}
+		return []byte(Mask)
 	}
 }
 
@@ -106,11 +114,11 @@ func (s *Set) places(body []byte, cut bool) (out []byte, ok bool) {
 }
 
 // scrub replaces what the patterns find, one pattern after the other. Where replacements would make the text longer than limit, what is found
-// is left out instead.
-func (s *Set) scrub(text []byte, limit int) []byte {
+// is left out instead. Where finding it all would take too long, ok is false, and the text must not be shown.
+func (s *Set) scrub(text []byte, limit int) (out []byte, ok bool) {
 	for _, p := range s.patterns {
 		room := limit - len(text)
-		text = p.re.ReplaceAllFunc(text, func(found []byte) []byte {
+		text, ok = p.find.Replace(text, func(found []byte) []byte {
 			if grown := len(p.with) - len(found); grown <= room {
 				room -= grown
 				return p.with
@@ -118,8 +126,11 @@ func (s *Set) scrub(text []byte, limit int) []byte {
 			room += len(found)
 			return nil
 		})
+		if !ok {
+			return nil, false
+		}
 	}
-	return text
+	return text, true
 }
 
 // hideEnd hides the end of a text.

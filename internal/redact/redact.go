@@ -9,14 +9,14 @@ import (
 
 	"rubato/internal/auditlog"
 	"rubato/internal/jsonpath"
+	"rubato/internal/pattern"
 )
 
 const (
 	// Mask stands in place of what is hidden.
 	Mask = auditlog.Mask
 
-	maxPattern     = 1024 // bytes
-	maxReplacement = 255  // bytes
+	maxReplacement = 255 // bytes
 	// edge is how much is hidden where a body was cut and patterns are to be hidden: of what a pattern would have found across the cut,
 	// only a part may be there, which it does not find.
 	edge = 512
@@ -38,8 +38,8 @@ type Problem struct {
 	Message string // what would be right
 }
 
-type pattern struct {
-	re   *regexp.Regexp
+type finder struct {
+	find *pattern.Pattern
 	with []byte
 }
 
@@ -47,18 +47,19 @@ type pattern struct {
 type Set struct {
 	headers  map[string]bool // by canonical names
 	paths    []*jsonpath.Path
-	patterns []pattern
+	patterns []finder
 }
 
-// Parse reads rules, and returns a nil Set where there are none. Every field that is bad is a problem.
-func Parse(rules []Rule) (*Set, []Problem) {
+// Parse reads rules, and returns a nil Set where there are none. Their patterns must fit into what is left of the budget. Every field that is bad is a
+// problem.
+func Parse(rules []Rule, budget *pattern.Budget) (*Set, []Problem) {
 	if len(rules) == 0 {
 		return nil, nil
 	}
 	set := &Set{headers: map[string]bool{}}
 	var bad []Problem
 	for i, rule := range rules {
-		for _, p := range set.add(rule) {
+		for _, p := range set.add(rule, budget) {
 			p.Index = i
 			bad = append(bad, p)
 		}
@@ -69,7 +70,7 @@ func Parse(rules []Rule) (*Set, []Problem) {
 	return set, nil
 }
 
-func (s *Set) add(r Rule) []Problem {
+func (s *Set) add(r Rule, budget *pattern.Budget) []Problem {
 	given := 0
 	for _, text := range []string{r.Header, r.JSONPath, r.Pattern} {
 		if text != "" {
@@ -89,7 +90,7 @@ func (s *Set) add(r Rule) []Problem {
 	case r.JSONPath != "":
 		return append(bad, s.addPath(r.JSONPath)...)
 	default:
-		return append(bad, s.addPattern(r)...)
+		return append(bad, s.addPattern(r, budget)...)
 	}
 }
 
@@ -112,25 +113,25 @@ func (s *Set) addPath(text string) []Problem {
 	return nil
 }
 
-func (s *Set) addPattern(r Rule) []Problem {
+func (s *Set) addPattern(r Rule, budget *pattern.Budget) []Problem {
 	var bad []Problem
 	if len(r.Replacement) > maxReplacement {
 		bad = append(bad, Problem{Field: "replacement", Code: "too_long", Message: fmt.Sprintf("must be at most %d bytes long", maxReplacement)})
 	}
-	if len(r.Pattern) > maxPattern {
-		return append(bad, Problem{Field: "pattern", Code: "too_long", Message: fmt.Sprintf("must be at most %d bytes long", maxPattern)})
+	if len(r.Pattern) > pattern.MaxBytes {
+		return append(bad, Problem{Field: "pattern", Code: "too_long", Message: fmt.Sprintf("must be at most %d bytes long", pattern.MaxBytes)})
 	}
-	re, err := regexp.Compile(r.Pattern)
+	find, err := budget.Compile(r.Pattern)
 	switch {
 	case err != nil:
-		return append(bad, Problem{Field: "pattern", Code: "pattern_invalid", Message: "must be a regular expression (RE2): " + err.Error()})
-	case re.MatchString(""):
+		return append(bad, Problem{Field: "pattern", Code: "pattern_invalid", Message: err.Error()})
+	case find.MatchString(""):
 		return append(bad, Problem{Field: "pattern", Code: "pattern_invalid", Message: "must not match the empty text: it would find something everywhere"})
 	}
 	with := Mask
 	if r.Replacement != "" {
 		with = r.Replacement
 	}
-	s.patterns = append(s.patterns, pattern{re, []byte(with)})
+	s.patterns = append(s.patterns, finder{find, []byte(with)})
 	return bad
 }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/pattern"
 	"rubato/internal/redact"
 )
 
 func parse(t *testing.T, rules ...redact.Rule) *redact.Set {
 	t.Helper()
-	set, bad := redact.Parse(rules)
+	set, bad := redact.Parse(rules, &pattern.Budget{})
 	require.Empty(t, bad)
 	return set
 }
@@ -107,7 +108,7 @@ func TestEveryBadFieldIsNamed(t *testing.T) {
 		{redact.Rule{Pattern: strings.Repeat("a", 1025)}, []string{"pattern too_long"}},
 		{redact.Rule{Pattern: "(", Replacement: strings.Repeat("x", 256)}, []string{"replacement too_long", "pattern pattern_invalid"}},
 	} {
-		set, bad := redact.Parse([]redact.Rule{{Header: "X"}, tc.rule})
+		set, bad := redact.Parse([]redact.Rule{{Header: "X"}, tc.rule}, &pattern.Budget{})
 		require.Nil(t, set)
 		var got []string
 		for _, p := range bad {
@@ -117,6 +118,36 @@ func TestEveryBadFieldIsNamed(t *testing.T) {
 		}
 		require.Equal(t, tc.want, got, "%+v", tc.rule)
 	}
+}
+
+// TestAPatternIsBoundedByItsProgram has patterns of few bytes with long programs, alone and together.
+func TestAPatternIsBoundedByItsProgram(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"(?s)a.{0,999}b": "must have at most 200 steps when it is compiled, and has about 2000; write shorter repetitions, such as + in place of {1,255}, and fewer alternatives",
+		"(?s)" + strings.Repeat("a.{0,999}", 100) + "z": "must have at most 200 steps when it is compiled, and has about 199901; write shorter",
+		"a{149}": "must fit beside the other patterns of the endpoint: together they may have 300 steps, those before it leave 150, and it has 151; write shorter",
+	} {
+		set, bad := redact.Parse([]redact.Rule{{Pattern: "a{148}"}, {Pattern: text}}, &pattern.Budget{})
+		require.Nil(t, set)
+		require.Len(t, bad, 1)
+		require.Equal(t, "pattern pattern_invalid", bad[0].Field+" "+bad[0].Code)
+		require.Equal(t, 1, bad[0].Index)
+		require.Contains(t, bad[0].Message, want)
+	}
+}
+
+// TestWhatCannotBeHiddenInTimeIsHiddenAsAWhole has a pattern that looks at all of the text again after each match.
+func TestWhatCannotBeHiddenInTimeIsHiddenAsAWhole(t *testing.T) {
+	t.Parallel()
+	set, long := parse(t, redact.Rule{Pattern: "(?s)tok_[0-9]+|t(?:.*never)?"}), strings.Repeat("t", 30_000)+" tok_1"
+	require.Equal(t, "***", string(set.Body([]byte(long), false)))
+	require.Equal(t, "***", string(set.Body([]byte(long), true)))
+	require.Equal(t, "***", string(set.Tail([]byte(long))))
+	require.Equal(t, "***", set.Text(long))
+	require.Equal(t, map[string][]string{"X-A": {"***", "a ***"}}, set.Header(map[string][]string{"X-A": {long, "a tok_1"}}))
+	paths := parse(t, redact.Rule{Pattern: "(?s)t(?:.*never)?"}, redact.Rule{JSONPath: "$.a"})
+	require.Equal(t, "***", string(paths.Body([]byte(`{"b":"`+strings.Repeat(`\u0074`, 30_000)+`"}`), false)), "also where it only shows once JSON is rewritten")
 }
 
 // TestReplacementsDoNotBlowABodyUp has a pattern that finds every byte and puts much in its place.
@@ -134,7 +165,7 @@ func TestReplacementsDoNotBlowABodyUp(t *testing.T) {
 func FuzzSecretsAreHidden(f *testing.F) {
 	f.Add("a", "b", []byte(`,"x":1}`))
 	f.Add(`\"`, "\x00", []byte(`}`))
-	set, bad := redact.Parse([]redact.Rule{{JSONPath: "$.secret"}, {Pattern: "canary-[0-9]+"}})
+	set, bad := redact.Parse([]redact.Rule{{JSONPath: "$.secret"}, {Pattern: "canary-[0-9]+"}}, &pattern.Budget{})
 	if bad != nil {
 		f.Fatal(bad)
 	}

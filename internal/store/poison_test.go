@@ -119,6 +119,8 @@ var unusable = map[string]string{
 	"Cron":    "UPDATE endpoints SET baseline_cron = '61 * * * *', baseline_interval_ms = 0, version = version + 1 WHERE id = $1",
 	"Zone":    "UPDATE endpoints SET baseline_cron = '@hourly', baseline_interval_ms = 0, timezone = 'Europe/Nowhere', version = version + 1 WHERE id = $1",
 	"Success": "UPDATE endpoints SET success = 'often', version = version + 1 WHERE id = $1",
+	"Rule":    `UPDATE endpoints SET delivery = '{"successRules": [{"type": "body", "op": "matches", "value": "a{0,999}b"}]}', version = version + 1 WHERE id = $1`,
+	"Redact":  `UPDATE endpoints SET delivery = '{"redact": [{"pattern": "ab{0,999}c"}]}', version = version + 1 WHERE id = $1`,
 }
 
 // spoil makes the configuration of one endpoint unusable, past the API.

@@ -7,7 +7,11 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/interpreter"
+
+	"rubato/internal/pattern"
 )
 
 const (
@@ -38,7 +42,7 @@ type celCheck struct {
 	uses    map[string]bool // the variables that it names
 }
 
-func compileCEL(text string) (check, []Problem) {
+func compileCEL(text string, budget *pattern.Budget) (check, []Problem) {
 	switch {
 	case strings.TrimSpace(text) == "":
 		return nil, []Problem{{Field: "expression", Code: "required", Message: "must be an expression that is true or false, such as json.items.size() > 0"}}
@@ -56,10 +60,12 @@ func compileCEL(text string) (check, []Problem) {
 	if kind := compiled.OutputType(); !kind.IsExactType(cel.BoolType) && !kind.IsExactType(cel.DynType) {
 		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: fmt.Sprintf("must be true or false, not of type %s", kind)}}
 	}
-	if message := badPattern(compiled.NativeRep().Expr()); message != "" {
+	steps, message := compilePatterns(compiled.NativeRep().Expr(), budget)
+	if message != "" {
 		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: message}}
 	}
-	program, err := env.Program(compiled, cel.CostLimit(costLimit), cel.CostTracking(prices{}))
+	// Each pattern is compiled once: a loop would do it again for each element, which its price does not tell.
+	program, err := env.Program(compiled, cel.CostLimit(costLimit), cel.CostTracking(prices{steps}), cel.OptimizeRegex(interpreter.MatchesRegexOptimization))
 	if err != nil {
 		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: "cannot be used: " + err.Error()}}
 	}
@@ -70,25 +76,29 @@ func compileCEL(text string) (check, []Problem) {
 	return c, nil
 }
 
-// badPattern returns what is wrong with the patterns of an expression. One that comes from the answer is refused: compiling it may take far
-// more memory than the answer has bytes.
-func badPattern(expression ast.Expr) (message string) {
+// compilePatterns takes what the patterns of an expression take from the budget, and returns their steps, or what is wrong with one. One that comes from
+// the answer is refused: nobody has seen how large it is.
+func compilePatterns(expression ast.Expr, budget *pattern.Budget) (steps map[string]uint64, message string) {
+	steps = map[string]uint64{}
 	ast.PostOrderVisit(expression, ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != "matches" || len(e.AsCall().Args()) == 0 {
+		if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != overloads.Matches || len(e.AsCall().Args()) == 0 {
 			return
 		}
 		args := e.AsCall().Args()
-		pattern := args[len(args)-1]
-		if pattern.Kind() != ast.LiteralKind {
+		given := args[len(args)-1]
+		if given.Kind() != ast.LiteralKind {
 			message = "must give matches its pattern as a text"
 			return
 		}
-		text, _ := pattern.AsLiteral().Value().(string)
-		if _, err := Pattern(text); err != nil {
+		text, _ := given.AsLiteral().Value().(string)
+		compiled, err := budget.Compile(text)
+		if err != nil {
 			message = "has a pattern that cannot be used: it " + err.Error()
+			return
 		}
+		steps[text] = uint64(compiled.Steps()) //nolint:gosec // It is no less than nothing.
 	}))
-	return message
+	return steps, message
 }
 
 // issue returns the first complaint of the compiler on one line.

@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"rubato/internal/jsonpath"
+	"rubato/internal/pattern"
 )
 
 // comparison is an operator with what it compares with.
 type comparison struct {
 	op          Op
-	value       any            // of Equals and NotEquals: a string, number, bool or nil
-	number      json.Number    // the value, where it is a number
-	re          *regexp.Regexp // of Matches
-	literalText string         // the value in words; empty for Exists
+	value       any              // of Equals and NotEquals: a string, number, bool or nil
+	number      json.Number      // the value, where it is a number
+	re          *pattern.Pattern // of Matches
+	literalText string           // the value in words; empty for Exists
 }
 
 func (c comparison) String() string {
@@ -137,8 +138,8 @@ type textCheck struct {
 	comparison
 }
 
-func (r Rule) textual(s subject) (check, []Problem) {
-	c, bad := r.comparison(true)
+func (r Rule) textual(s subject, budget *pattern.Budget) (check, []Problem) {
+	c, bad := r.comparison(true, budget)
 	return textCheck{s, c}, bad
 }
 
@@ -162,14 +163,17 @@ func (c textCheck) holds(a *Answer) (bool, string) {
 	}
 }
 
+// maxRepeats bounds the texts that a pattern is looked for in, in bodies: a path may name a long text as often as it has room for.
+const maxRepeats = 4
+
 // jsonCheck is a rule about places in the JSON of a body. Every place that the path names must satisfy it.
 type jsonCheck struct {
 	path *jsonpath.Path
 	comparison
 }
 
-func (r Rule) json() (check, []Problem) {
-	c, bad := r.comparison(false)
+func (r Rule) json(budget *pattern.Budget) (check, []Problem) {
+	c, bad := r.comparison(false, budget)
 	if r.JSONPath == "" {
 		return nil, append(bad, Problem{Field: "jsonPath", Code: "required", Message: "must name a place, such as $.status"})
 	}
@@ -196,7 +200,13 @@ func (c jsonCheck) holds(a *Answer) (bool, string) {
 	if len(values) == 0 {
 		return false, "there is nothing at that place"
 	}
+	left := maxRepeats * len(a.Body)
 	for _, value := range values {
+		if text, is := value.(string); is && c.op == Matches {
+			if left -= len(text); left < 0 {
+				return false, fmt.Sprintf("the path names the same texts over and over: more than %d times as much as the body has", maxRepeats)
+			}
+		}
 		if !c.json(value) {
 			return false, "found " + shownJSON(value)
 		}

@@ -5,17 +5,16 @@ package success
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/textproto"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
+
+	"rubato/internal/pattern"
 )
 
 const (
-	maxPattern = 1024 // bytes
 	maxLiteral = 1024 // bytes
 	maxLatency = 30 * time.Minute
 )
@@ -80,15 +79,16 @@ type check interface {
 // Set is rules that were parsed. It is safe for concurrent use.
 type Set struct{ checks []check }
 
-// Parse reads rules. A nil Set of no rules is satisfied by every answer. Every field that is bad is a problem.
-func Parse(rules []Rule) (*Set, []Problem) {
+// Parse reads rules. A nil Set of no rules is satisfied by every answer. Their patterns must fit into what is left of the budget. Every field that is
+// bad is a problem.
+func Parse(rules []Rule, budget *pattern.Budget) (*Set, []Problem) {
 	if len(rules) == 0 {
 		return nil, nil
 	}
 	set := &Set{}
 	var bad []Problem
 	for i, rule := range rules {
-		parsed, problems := rule.parse()
+		parsed, problems := rule.parse(budget)
 		for _, p := range problems {
 			p.Index = i
 			bad = append(bad, p)
@@ -115,19 +115,19 @@ func (s *Set) LookAtBody() []int {
 	return list
 }
 
-func (r Rule) parse() (check, []Problem) {
+func (r Rule) parse(budget *pattern.Budget) (check, []Problem) {
 	bad := r.strangers()
 	var parsed check
 	var problems []Problem
 	switch r.Type {
 	case Header:
-		parsed, problems = r.header()
+		parsed, problems = r.header(budget)
 	case Body:
-		parsed, problems = r.textual(bodySubject{})
+		parsed, problems = r.textual(bodySubject{}, budget)
 	case JSON:
-		parsed, problems = r.json()
+		parsed, problems = r.json(budget)
 	case CEL:
-		parsed, problems = compileCEL(r.Expression)
+		parsed, problems = compileCEL(r.Expression, budget)
 	case Latency:
 		parsed, problems = r.latency()
 	default:
@@ -162,7 +162,7 @@ func (r Rule) strangers() []Problem {
 // headerName is a token by RFC 9110.
 var headerName = regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$")
 
-func (r Rule) header() (check, []Problem) {
+func (r Rule) header(budget *pattern.Budget) (check, []Problem) {
 	name := r.Header
 	if name == "" {
 		return nil, []Problem{{Field: "header", Code: "required", Message: "must name a header"}}
@@ -170,7 +170,7 @@ func (r Rule) header() (check, []Problem) {
 	if len(name) > 256 || !headerName.MatchString(name) {
 		return nil, []Problem{{Field: "header", Code: "header_invalid", Message: "must be the name of a header: ASCII letters, digits and !#$%&'*+-.^_`|~ only, at most 256 bytes"}}
 	}
-	return r.textual(headerSubject(textproto.CanonicalMIMEHeaderKey(name)))
+	return r.textual(headerSubject(textproto.CanonicalMIMEHeaderKey(name)), budget)
 }
 
 func (r Rule) latency() (check, []Problem) {
@@ -193,7 +193,7 @@ func (r Rule) op() Op {
 }
 
 // comparison reads what the rule compares with. text says that only texts are compared, so that null and booleans make no sense.
-func (r Rule) comparison(text bool) (comparison, []Problem) {
+func (r Rule) comparison(text bool, budget *pattern.Budget) (comparison, []Problem) {
 	c := comparison{op: r.op()}
 	switch c.op {
 	case Exists:
@@ -203,7 +203,7 @@ func (r Rule) comparison(text bool) (comparison, []Problem) {
 	case Equals, NotEquals:
 		return c.literal(r.Value, text)
 	case Matches:
-		return c.pattern(r.Value)
+		return c.pattern(r.Value, budget)
 	case Less, LessOrEqual, Greater, GreaterOrEqual:
 		number := numberOf(r.Value)
 		if number == "" {
@@ -236,29 +236,17 @@ func (c comparison) literal(value any, text bool) (comparison, []Problem) {
 	return c, nil
 }
 
-func (c comparison) pattern(value any) (comparison, []Problem) {
+func (c comparison) pattern(value any, budget *pattern.Budget) (comparison, []Problem) {
 	text, ok := value.(string)
 	if !ok || text == "" {
 		return c, []Problem{{Field: "value", Code: "invalid_value", Message: "must be a regular expression (RE2)"}}
 	}
-	pattern, err := Pattern(text)
+	compiled, err := budget.Compile(text)
 	if err != nil {
 		return c, []Problem{{Field: "value", Code: "invalid_value", Message: err.Error()}}
 	}
-	c.re, c.literalText = pattern, strconv.Quote(text)
+	c.re, c.literalText = compiled, strconv.Quote(text)
 	return c, nil
-}
-
-// Pattern compiles a regular expression (RE2). The error says in words what would be right.
-func Pattern(text string) (*regexp.Regexp, error) {
-	if len(text) > maxPattern {
-		return nil, fmt.Errorf("must be at most %d bytes long", maxPattern)
-	}
-	pattern, err := regexp.Compile(text)
-	if err != nil {
-		return nil, fmt.Errorf("must be a regular expression (RE2): %w", errors.New(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
-	}
-	return pattern, nil
 }
 
 // numberOf returns a number as JSON writes it; empty where it is none.

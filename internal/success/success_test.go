@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/pattern"
 	"rubato/internal/success"
 )
 
@@ -106,7 +107,7 @@ func TestRulesJudge(t *testing.T) {
 		{success.Rule{Type: success.Latency, MaxLatencyMs: 120}, ""},
 		{success.Rule{Type: success.Latency, MaxLatencyMs: 119}, "(latency is at most 119 ms): it took 120.0 ms"},
 	} {
-		set, bad := success.Parse([]success.Rule{tc.rule})
+		set, bad := success.Parse([]success.Rule{tc.rule}, &pattern.Budget{})
 		require.Empty(t, bad, "%+v", tc.rule)
 		a := answer(body)
 		if tc.says == "" {
@@ -120,7 +121,7 @@ func TestRulesJudge(t *testing.T) {
 
 func TestTheFirstRuleThatIsBrokenIsNamed(t *testing.T) {
 	t.Parallel()
-	set, bad := success.Parse([]success.Rule{text(success.Exists, nil), at("$.a", "", 1), at("$.b", "", 1), {Type: success.Latency, MaxLatencyMs: 1}})
+	set, bad := success.Parse([]success.Rule{text(success.Exists, nil), at("$.a", "", 1), at("$.b", "", 1), {Type: success.Latency, MaxLatencyMs: 1}}, &pattern.Budget{})
 	require.Empty(t, bad)
 	a := answer(`{"a":1,"b":2}`)
 	require.Equal(t, 2, set.Judge(a))
@@ -133,7 +134,7 @@ func TestTheFirstRuleThatIsBrokenIsNamed(t *testing.T) {
 
 func TestNoRulesHoldAlways(t *testing.T) {
 	t.Parallel()
-	set, bad := success.Parse(nil)
+	set, bad := success.Parse(nil, &pattern.Budget{})
 	require.Empty(t, bad)
 	require.Nil(t, set)
 	require.Equal(t, -1, set.Judge(answer("")))
@@ -161,13 +162,13 @@ func TestABodyThatCannotBeJudgedIsAFailureInWords(t *testing.T) {
 		{text(success.Equals, "OK"), cut, "longer than what is read of it"},
 		{text(success.Matches, "zzz"), cut, "nothing in the part of the body that is read"},
 	} {
-		set, bad := success.Parse([]success.Rule{tc.rule})
+		set, bad := success.Parse([]success.Rule{tc.rule}, &pattern.Budget{})
 		require.Empty(t, bad)
 		require.Equal(t, 0, set.Judge(tc.a), "%+v", tc.rule)
 		require.Contains(t, set.Explain(0, tc.a), tc.says, "%+v", tc.rule)
 	}
 	for _, rule := range []success.Rule{text(success.Matches, "^OK"), text(success.Exists, nil), cel("status == 200")} {
-		set, bad := success.Parse([]success.Rule{rule})
+		set, bad := success.Parse([]success.Rule{rule}, &pattern.Budget{})
 		require.Empty(t, bad)
 		require.Equal(t, -1, set.Judge(cut), "%+v", rule)
 	}
@@ -214,7 +215,7 @@ func TestEveryBadFieldIsNamed(t *testing.T) {
 		}},
 		{success.Rule{Type: success.CEL, Expression: "true", MaxLatencyMs: 3}, []string{"maxLatencyMs not_used"}},
 	} {
-		set, bad := success.Parse([]success.Rule{text("", nil), tc.rule})
+		set, bad := success.Parse([]success.Rule{text("", nil), tc.rule}, &pattern.Budget{})
 		require.Nil(t, set)
 		var got []string
 		for _, p := range bad {
@@ -242,16 +243,89 @@ func TestAJudgementIsBounded(t *testing.T) {
 		cel(`json.items.exists(x, string(json.big) == "")`),
 		at("$..*..*..*", success.Exists, nil),
 	} {
-		set, bad := success.Parse([]success.Rule{rule})
+		set, bad := success.Parse([]success.Rule{rule}, &pattern.Budget{})
 		require.Empty(t, bad)
 		yardstick := onePass()
 		began := time.Now()
 		require.Equal(t, 0, set.Judge(answer(long)), "%+v", rule)
 		require.Less(t, time.Since(began), 100*yardstick, "%+v: ten passes are what its price allows, without bounds it takes 60,000", rule)
 	}
-	set, bad := success.Parse([]success.Rule{text(success.Matches, strings.Repeat("(a|aa)+", 50)+"$b")})
+	set, bad := success.Parse([]success.Rule{text(success.Matches, strings.Repeat("(a|aa)+", 25)+"$b")}, &pattern.Budget{})
 	require.Empty(t, bad)
 	require.Equal(t, 0, set.Judge(answer(strings.Repeat("a", 10_000))))
+}
+
+// hostile is a pattern of few bytes whose program takes 40 seconds for four kilobytes.
+var hostile = "(?s)" + strings.Repeat("a.{0,999}", 100) + "z"
+
+// TestAPatternIsBoundedByItsProgram has a hostile pattern at each place where a rule may have one, also one that an expression puts together.
+func TestAPatternIsBoundedByItsProgram(t *testing.T) {
+	t.Parallel()
+	const limit = "must have at most 200 steps when it is compiled, and has about 199901; write shorter repetitions"
+	for _, tc := range []struct {
+		rule success.Rule
+		want string
+	}{
+		{text(success.Matches, hostile), "value invalid_value: " + limit},
+		{header("X-A", success.Matches, hostile), "value invalid_value: " + limit},
+		{at("$.a", success.Matches, hostile), "value invalid_value: " + limit},
+		{cel(`body.matches("` + hostile + `")`), "expression cel_invalid: has a pattern that cannot be used: it " + limit},
+		{cel(`.matches(body, "` + hostile + `")`), "expression cel_invalid: has a pattern that cannot be used: it " + limit},
+		{cel(`json.a.exists(x, x.matches("` + hostile + `") || x.matches("a"))`), "expression cel_invalid: has a pattern that cannot be used: it " + limit},
+		{cel(`body.matches("a.{0,999}" + "a.{0,999}")`), "expression cel_invalid: must give matches its pattern as a text"},
+		{cel(`["a.{0,999}"].exists(x, body.matches(x))`), "expression cel_invalid: must give matches its pattern as a text"},
+		{cel(`.matches(body, json.pattern)`), "expression cel_invalid: must give matches its pattern as a text"},
+		{cel(`body.matches(string("a"))`), "expression cel_invalid: must give matches its pattern as a text"},
+	} {
+		_, bad := success.Parse([]success.Rule{tc.rule}, &pattern.Budget{})
+		require.Len(t, bad, 1)
+		require.Contains(t, bad[0].Field+" "+bad[0].Code+": "+bad[0].Message, tc.want)
+	}
+}
+
+// TestThePatternsOfRulesShareABudget has rules of which each is small enough.
+func TestThePatternsOfRulesShareABudget(t *testing.T) {
+	t.Parallel()
+	_, bad := success.Parse([]success.Rule{
+		text(success.Matches, "a{148}"), cel(`body.matches("a{100}") && body.matches("b{48}")`), at("$.a", success.Matches, "a{46}"),
+	}, &pattern.Budget{})
+	require.Len(t, bad, 1)
+	require.Equal(t, 1, bad[0].Index)
+	require.Contains(t, bad[0].Message, "has a pattern that cannot be used: it must fit beside the other patterns of the endpoint: together they may have 300 steps")
+	require.Contains(t, bad[0].Message, "leave 48, and it has 50")
+}
+
+// TestAPatternCostsWhatItsProgramTakes has expressions with patterns that are short and have long programs: over one long text, and over many short ones.
+func TestAPatternCostsWhatItsProgramTakes(t *testing.T) {
+	t.Parallel()
+	long := `{"big":"` + strings.Repeat("a", 700_000) + `","items":[` + strings.Repeat("1,", 60_000) + `1]}`
+	for expression, says := range map[string]string{
+		`json.big.matches("a.{0,90}")`:                         "actual cost limit exceeded",
+		`json.big.matches("a.{0,9}")`:                          "",
+		`json.items.all(x, "aaaa".matches("(a{0,9}){0,9}"))`:   "actual cost limit exceeded",
+		`!json.items.all(x, "aaaa".matches("b"))`:              "",
+		`json.items.all(x, "a".matches("a") || x.matches(""))`: "",
+	} {
+		set, bad := success.Parse([]success.Rule{cel(expression)}, &pattern.Budget{})
+		require.Empty(t, bad, expression)
+		a := answer(long)
+		if says == "" {
+			require.Equal(t, -1, set.Judge(a), expression)
+			continue
+		}
+		require.Equal(t, 0, set.Judge(a), expression)
+		require.Contains(t, set.Explain(0, a), says)
+	}
+}
+
+// TestAPathDoesNotMultiplyAPattern has a path that names one long text again and again.
+func TestAPathDoesNotMultiplyAPattern(t *testing.T) {
+	t.Parallel()
+	a := answer(`{"a":"` + strings.Repeat("a", 1000) + `","b":"ab"}`)
+	set, bad := success.Parse([]success.Rule{at("$['a','a','a','a','b']", success.Matches, "a"), at("$['a','a','a','a','a','b']", success.Matches, "a")}, &pattern.Budget{})
+	require.Empty(t, bad)
+	require.Equal(t, 1, set.Judge(a))
+	require.Contains(t, set.Explain(1, a), "the path names the same texts over and over: more than 4 times as much as the body has")
 }
 
 // onePass returns how long one honest pass of a pattern over the largest answer takes, here and now: a busy machine and the race detector
@@ -266,7 +340,7 @@ func onePass() time.Duration {
 // TestAVerdictIsSafeToShow has answers that want to act on whoever reads it.
 func TestAVerdictIsSafeToShow(t *testing.T) {
 	t.Parallel()
-	set, bad := success.Parse([]success.Rule{text(success.Equals, "x")})
+	set, bad := success.Parse([]success.Rule{text(success.Equals, "x")}, &pattern.Budget{})
 	require.Empty(t, bad)
 	a := answer("\x1b[2J\u202e\r\n" + strings.Repeat("ü", 5000))
 	words := set.Explain(0, a)
@@ -281,7 +355,7 @@ func TestAVerdictIsSafeToShow(t *testing.T) {
 // TestAVerdictSpeaksOfWhatIsShown explains by an answer of which parts are hidden.
 func TestAVerdictSpeaksOfWhatIsShown(t *testing.T) {
 	t.Parallel()
-	set, bad := success.Parse([]success.Rule{at("$.token", success.Matches, "^x"), at("$.other", success.Equals, "***")})
+	set, bad := success.Parse([]success.Rule{at("$.token", success.Matches, "^x"), at("$.other", success.Equals, "***")}, &pattern.Budget{})
 	require.Empty(t, bad)
 	require.Equal(t, 0, set.Judge(answer(`{"token":"secret"}`)))
 	require.Contains(t, set.Explain(0, answer(`{"token":"***"}`)), `found "***"`)
@@ -294,7 +368,7 @@ func BenchmarkJudge(b *testing.B) {
 		"header": header("Content-Type", success.Matches, "json"), "json": at("$.status", "", "ok"), "cel": cel(`json.status == "ok" && status == 200`),
 		"body": text(success.Matches, `"status":"ok"`),
 	} {
-		set, _ := success.Parse([]success.Rule{rule})
+		set, _ := success.Parse([]success.Rule{rule}, &pattern.Budget{})
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

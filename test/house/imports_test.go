@@ -99,7 +99,7 @@ func packageRules() []rule {
 		{
 			"internal/endpoints",
 			[]string{
-				"internal/auditlog", "internal/errs", "internal/governor", "internal/ids", "internal/redact", "internal/schedule",
+				"internal/auditlog", "internal/errs", "internal/governor", "internal/ids", "internal/pattern", "internal/redact", "internal/schedule",
 				"internal/success", "internal/template",
 			},
 			"the domain asks the governor; it reads no clock and knows no database",
@@ -126,7 +126,8 @@ func packageRules() []rule {
 		{"internal/notices", []string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/secrets"}, "what is told, and when, does not depend on how it is kept or sent"},
 		{"internal/spelling", nil, "how far names are apart does not depend on what they name"},
 		{"internal/quota", nil, "how much is open does not depend on what it is"},
-		{"internal/redact", []string{"internal/auditlog", "internal/jsonpath"}, "what is hidden does not depend on where the rest is kept"},
+		{"internal/redact", []string{"internal/auditlog", "internal/jsonpath", "internal/pattern"}, "what is hidden does not depend on where the rest is kept"},
+		{"internal/pattern", nil, "how long a pattern may take does not depend on what it is looked for in"},
 		{"internal/oauth2", []string{"internal/egress"}, "a token is got by the guarded call, and belongs to no run"},
 		{
 			"internal/planner",
@@ -158,7 +159,7 @@ func packageRules() []rule {
 			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
 		},
 		{"internal/store/dbsqlc", nil, "generated from SQL"},
-		{"internal/success", []string{"internal/jsonpath"}, "an answer is judged by what came, whoever asked for it"},
+		{"internal/success", []string{"internal/jsonpath", "internal/pattern"}, "an answer is judged by what came, whoever asked for it"},
 		{"internal/telemetry", nil, "logs and metrics take values"},
 		{
 			"internal/tracing",
