@@ -2394,7 +2394,7 @@ type RedactRule struct {
 	// JSONPath RFC 9535, with filters as in a SuccessRule.
 	JSONPath *string `json:"jsonPath,omitempty"`
 
-	// Pattern RE2; it must not match the empty text.
+	// Pattern RE2; it must not match the empty text. It has at most 200 steps when it is compiled, and all patterns of an endpoint, success rules included, 300 together: a step is about a character, a class or a choice, with repetitions written out. A body that patterns take too long for is hidden as a whole.
 	Pattern *string `json:"pattern,omitempty"`
 
 	// Replacement Of what the pattern finds, as it stands. Default ***.
@@ -2710,7 +2710,7 @@ type Step struct {
 
 // SuccessRule One thing that an answer must satisfy: a header, the body, a place in its JSON, an expression over all of it, or the time that it took.
 type SuccessRule struct {
-	// Expression Of cel: a Common Expression Language expression that is true or false, over `status`, `headers` (a map by names in lower case), `body` (a text), `json` (the body, read) and `latencyMs`. It is ended at a cost of 1,000,000: about one for a step and one for ten bytes that are looked at. Patterns of `matches` are texts.
+	// Expression Of cel: a Common Expression Language expression that is true or false, over `status`, `headers` (a map by names in lower case), `body` (a text), `json` (the body, read) and `latencyMs`. It is ended at a cost of 1,000,000: about one for a step and one for ten bytes that are looked at. Patterns of `matches` are texts, bounded as those of the operator are; one costs a quarter of its steps for ten bytes.
 	Expression *string `json:"expression,omitempty"`
 
 	// Header Of header: its name. Several values of it count as one, joined by a comma.
@@ -2722,7 +2722,7 @@ type SuccessRule struct {
 	// MaxLatencyMs Of latency: how long the exchange may take, from the name of the host to the last byte that is read.
 	MaxLatencyMs *int64 `json:"maxLatencyMs,omitempty"`
 
-	// Op How a rule compares; by default `equals` where there is a value, else `exists`. `matches` finds a regular expression (RE2) anywhere in a text. The last four compare numbers; a text counts as one where it reads as one and the value is a number. What is not there satisfies no rule, `notEquals` included.
+	// Op How a rule compares; by default `equals` where there is a value, else `exists`. `matches` finds a regular expression (RE2) anywhere in a text; it has at most 200 steps when it is compiled, and all patterns of an endpoint 300 together. The last four compare numbers; a text counts as one where it reads as one and the value is a number. What is not there satisfies no rule, `notEquals` included.
 	Op   *SuccessRuleOp  `json:"op,omitempty"`
 	Type SuccessRuleType `json:"type"`
 
@@ -2730,7 +2730,7 @@ type SuccessRule struct {
 	Value any `json:"value,omitempty"`
 }
 
-// SuccessRuleOp How a rule compares; by default `equals` where there is a value, else `exists`. `matches` finds a regular expression (RE2) anywhere in a text. The last four compare numbers; a text counts as one where it reads as one and the value is a number. What is not there satisfies no rule, `notEquals` included.
+// SuccessRuleOp How a rule compares; by default `equals` where there is a value, else `exists`. `matches` finds a regular expression (RE2) anywhere in a text; it has at most 200 steps when it is compiled, and all patterns of an endpoint 300 together. The last four compare numbers; a text counts as one where it reads as one and the value is a number. What is not there satisfies no rule, `notEquals` included.
 type SuccessRuleOp string
 
 // SuccessRuleType defines model for SuccessRuleType.
