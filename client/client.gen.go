@@ -2911,9 +2911,8 @@ type SessionID = string
 // SigningKeyID defines model for SigningKeyID.
 type SigningKeyID = string
 
-// Status `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
-// tell is left. `skipped` means that due times passed without a request.
-type Status = RunStatus
+// Status defines model for Status.
+type Status = []RunStatus
 
 // SuggestionID defines model for SuggestionID.
 type SuggestionID = string
@@ -3046,7 +3045,7 @@ type PreviewEndpointParams struct {
 
 // ListEndpointRunsParams defines parameters for ListEndpointRuns.
 type ListEndpointRunsParams struct {
-	// Status Only runs of this status.
+	// Status Only runs of this status; repeat it to ask for those of any of several.
 	Status *Status `form:"status,omitempty" json:"status,omitempty"`
 
 	// From Only runs that were scheduled for this instant or later.
@@ -3211,7 +3210,7 @@ type ListRunsParams struct {
 	// EndpointID Only runs of this endpoint.
 	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
 
-	// Status Only runs of this status.
+	// Status Only runs of this status; repeat it to ask for those of any of several.
 	Status *Status `form:"status,omitempty" json:"status,omitempty"`
 
 	// From Only runs that were scheduled for this instant or later.
@@ -3879,7 +3878,8 @@ type ClientInterface interface {
 
 	// ListRuns List runs, newest due time first
 	//
-	// Of all endpoints, or of one; live ones too. Failures of the last hour: `status` failed with `from`. Bodies are read run by run.
+	// Of all endpoints, or of one; live ones too. What went wrong in the last hour:
+	// `status=failed&status=timed_out&status=lost` with `from`. Bodies are read run by run.
 	//
 	// Corresponds with GET /v1/runs (the `ListRuns` operationId).
 	ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5139,7 +5139,8 @@ func (c *Client) RejectPlannerSuggestion(ctx context.Context, id SuggestionID, r
 
 // ListRuns List runs, newest due time first
 //
-// Of all endpoints, or of one; live ones too. Failures of the last hour: `status` failed with `from`. Bodies are read run by run.
+// Of all endpoints, or of one; live ones too. What went wrong in the last hour:
+// `status=failed&status=timed_out&status=lost` with `from`. Bodies are read run by run.
 //
 // Corresponds with GET /v1/runs (the `ListRuns` operationId).
 func (c *Client) ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6545,7 +6546,7 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 
 		if params.Status != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -8092,7 +8093,7 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 
 		if params.Status != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -9320,7 +9321,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListRunsWithResponse List runs, newest due time first
 	//
-	// Of all endpoints, or of one; live ones too. Failures of the last hour: `status` failed with `from`. Bodies are read run by run.
+	// Of all endpoints, or of one; live ones too. What went wrong in the last hour:
+	// `status=failed&status=timed_out&status=lost` with `from`. Bodies are read run by run.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17785,7 +17787,8 @@ func (c *ClientWithResponses) RejectPlannerSuggestionWithResponse(ctx context.Co
 
 // ListRunsWithResponse List runs, newest due time first
 //
-// Of all endpoints, or of one; live ones too. Failures of the last hour: `status` failed with `from`. Bodies are read run by run.
+// Of all endpoints, or of one; live ones too. What went wrong in the last hour:
+// `status=failed&status=timed_out&status=lost` with `from`. Bodies are read run by run.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -105,14 +105,14 @@ func ExampleClientWithResponses_PutIntervalHintWithResponse() {
 	// Output: interval-hint
 }
 
-// The runs that failed since yesterday.
+// The runs that failed since yesterday, or had no answer in time.
 func ExampleClientWithResponses_ListRunsWithResponse() {
 	c, stop := against(map[string]string{
-		"GET /v1/runs?status=failed&from=2026-11-20T00%3A00%3A00Z": `{"items":[{"id":"run_1","status":"failed","statusCode":503}]}`,
+		"GET /v1/runs?status=failed&status=timed_out&from=2026-11-20T00%3A00%3A00Z": `{"items":[{"id":"run_1","status":"failed","statusCode":503}]}`,
 	})
 	defer stop()
 	answer, err := c.ListRunsWithResponse(context.Background(), &client.ListRunsParams{
-		Status: new(client.Status("failed")), From: new(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)),
+		Status: &client.Status{client.RunStatusFailed, client.RunStatusTimedOut}, From: new(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)),
 	})
 	must(err)
 	must(client.Refused(answer.HTTPResponse, answer.Body))

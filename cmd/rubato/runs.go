@@ -25,7 +25,7 @@ type runsListCmd struct {
 	serverFlag
 
 	Endpoint string    `help:"Only those of this endpoint: its id or its key."`
-	Status   string    `help:"Only those with this status, such as failed or running."`
+	Status   []string  `placeholder:"STATUS" help:"Only those with this status, such as failed or running; repeat it or separate several by commas."`
 	From     time.Time `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Only those due at this time or later."`
 	To       time.Time `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Only those due before this time."`
 	Limit    int32     `default:"50" help:"At most so many."`
@@ -87,7 +87,13 @@ func (cmd *runsListCmd) Run(ctx context.Context, s *session) error {
 
 // ask asks for runs, of one endpoint where one is named.
 func (cmd *runsListCmd) ask(ctx context.Context, r *remote) (json.RawMessage, error) {
-	status := given(client.Status(cmd.Status))
+	var status *client.Status
+	for _, one := range cmd.Status {
+		if status == nil {
+			status = new(client.Status)
+		}
+		*status = append(*status, client.RunStatus(one))
+	}
 	if cmd.Endpoint == "" {
 		return r.read(r.api.ListRunsWithResponse(ctx, &client.ListRunsParams{
 			Status: status, From: since(cmd.From), To: since(cmd.To), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),

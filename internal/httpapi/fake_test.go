@@ -207,7 +207,7 @@ func (h history) List(_ context.Context, f runs.Filter) ([]runs.Run, error) {
 	var list []runs.Run
 	for _, r := range h {
 		if r.TenantID == f.TenantID && (f.EndpointID == [16]byte{} || r.EndpointID == f.EndpointID) &&
-			(f.Status == "" || r.Outcome.Status == f.Status) && (f.Before == runs.ID{} || slices.Compare(r.ID[:], f.Before[:]) < 0) &&
+			(len(f.Statuses) == 0 || slices.Contains(f.Statuses, r.Outcome.Status)) && (f.Before == runs.ID{} || slices.Compare(r.ID[:], f.Before[:]) < 0) &&
 			(f.From.IsZero() || !r.ScheduledFor.Before(f.From)) && (f.To.IsZero() || r.ScheduledFor.Before(f.To)) {
 			r.Outcome.Body = nil
 			list = append(list, r)

@@ -135,7 +135,7 @@ func (op *operation) parameter(name string, values []string) []errs.Field {
 }
 
 // wrongForm returns why values cannot be read that their schema allows: what an id, a label or a cursor looks like is not told there. Only of
-// labels there may be several.
+// labels and statuses there may be several.
 func (op *operation) wrongForm(name string, values ...string) (code, message string) {
 	var err error
 	switch name {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"rubato/internal/endpoints"
@@ -65,7 +66,7 @@ func (s *Server) ListEndpointRuns(ctx context.Context, r api.ListEndpointRunsReq
 // runQuery is a question for runs; nil fields do not filter.
 type runQuery struct {
 	endpoint *endpoints.ID
-	status   *api.RunStatus
+	status   *api.Status
 	from, to *time.Time
 	limit    *int32
 	cursor   *string
@@ -75,16 +76,14 @@ func (s *Server) listRuns(ctx context.Context, q runQuery) (*api.RunList, error)
 	f := runs.Filter{TenantID: principalOf(ctx).TenantID, Limit: limitOf(q.limit) + 1}
 	set(&f.From, q.from)
 	set(&f.To, q.to)
-	if q.status != nil {
-		f.Status = runs.Status(*q.status)
-	}
+	f.Statuses = statusesOf(q.status)
 	if q.endpoint != nil { // Runs of an endpoint that does not exist are no empty list.
 		if _, _, err := s.endpoints.Get(ctx, actorOf(ctx), *q.endpoint); err != nil {
 			return nil, err
 		}
 		f.EndpointID = *q.endpoint
 	}
-	digest := filterDigest("runs", f.TenantID, f.EndpointID, f.Status, f.From.UnixNano(), f.To.UnixNano())
+	digest := filterDigest("runs", f.TenantID, f.EndpointID, statusText(f.Statuses), f.From.UnixNano(), f.To.UnixNano())
 	before, err := resume(q.cursor, digest)
 	if err != nil {
 		return nil, err
@@ -95,6 +94,28 @@ func (s *Server) listRuns(ctx context.Context, q runQuery) (*api.RunList, error)
 		return nil, err
 	}
 	return runList(found, f.Limit, digest)
+}
+
+// statusesOf returns the statuses that are asked for, each once and in one order, so that a cursor does not depend on how they were asked for.
+func statusesOf(given *api.Status) []runs.Status {
+	if given == nil {
+		return nil
+	}
+	statuses := make([]runs.Status, len(*given))
+	for i, status := range *given {
+		statuses[i] = runs.Status(status)
+	}
+	slices.Sort(statuses)
+	return slices.Compact(statuses)
+}
+
+// statusText returns statuses as one text for the digest of a cursor: a single one as itself, as in cursors of releases that knew one only.
+func statusText(statuses []runs.Status) string {
+	texts := make([]string, len(statuses))
+	for i, status := range statuses {
+		texts[i] = string(status)
+	}
+	return strings.Join(texts, ",")
 }
 
 func runList(found []runs.Run, asked int, digest [digestSize]byte) (*api.RunList, error) {

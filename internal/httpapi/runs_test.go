@@ -83,6 +83,7 @@ func TestListRuns(t *testing.T) {
 	require.Equal(t, []string{"03", "02", "01", "00"}, list(""))
 	require.Equal(t, []string{"01"}, list("status=failed"))
 	require.Equal(t, []string{"03"}, list("status=running"))
+	require.Equal(t, []string{"03", "01"}, list("status=failed&status=running&status=failed"))
 	require.Equal(t, []string{"02", "01"}, list("from=2026-11-21T10:01:00Z&to=2026-11-21T10:03:00Z"))
 	require.Equal(t, []string{"02", "01"}, list("from=2026-11-21T11:01:00%2B01:00&to=2026-11-21T10:03:00Z"))
 
@@ -93,6 +94,13 @@ func TestListRuns(t *testing.T) {
 	require.NotContains(t, rest, "nextCursor")
 	a := s.call("GET", "/v1/runs?status=failed&cursor="+first["nextCursor"].(string), "")
 	require.Equal(t, []string{"cursor invalid_cursor"}, a.complaints())
+
+	page := s.call("GET", "/v1/runs?status=running&status=failed&limit=1", "").is(http.StatusOK)
+	page = s.call("GET", "/v1/runs?status=failed&status=running&limit=1&cursor="+page["nextCursor"].(string), "").is(http.StatusOK)
+	require.Len(t, page["items"], 1, "the order of statuses does not count")
+	require.NotContains(t, page, "nextCursor")
+	a = s.call("GET", "/v1/runs?status=failed&status=done", "")
+	require.Equal(t, []string{"status invalid_value"}, a.complaints())
 }
 
 // TestAttemptsOfADueTimeAreListedInTheirOrder has more of them than a page shows: none is lost or told twice.

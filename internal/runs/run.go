@@ -50,7 +50,7 @@ type Decision struct {
 type Filter struct {
 	TenantID   [16]byte
 	EndpointID [16]byte
-	Status     Status
+	Statuses   []Status  // any of them
 	Before     ID        // only runs whose ID sorts below: the cursor of a list
 	From, To   time.Time // scheduledFor in [From, To)
 	Limit      int       // at most so many; must be positive

@@ -143,8 +143,12 @@ func TestListsOfRunsFilterAndPage(t *testing.T) {
 	}
 
 	require.Equal(t, all, ids(runs.Filter{}))
-	require.Equal(t, all[:1], ids(runs.Filter{Status: runs.Running}))
-	require.Equal(t, []runs.ID{failed}, ids(runs.Filter{Status: runs.Failed}))
+	require.Equal(t, all[:1], ids(runs.Filter{Statuses: []runs.Status{runs.Running}}))
+	require.Equal(t, []runs.ID{failed}, ids(runs.Filter{Statuses: []runs.Status{runs.Failed}}))
+	several := []runs.Status{runs.Failed, runs.Lost, runs.Running, runs.Failed}
+	require.Equal(t, []runs.ID{all[0], failed}, ids(runs.Filter{Statuses: several}), "each once, in the order of all")
+	require.Equal(t, []runs.ID{all[0]}, ids(runs.Filter{Statuses: several, Limit: 1}))
+	require.Equal(t, []runs.ID{failed}, ids(runs.Filter{Statuses: several, Before: all[0]}))
 	require.Equal(t, []runs.ID{all[0], all[3]}, ids(runs.Filter{EndpointID: two.ID}))
 	require.Equal(t, all[1:3], ids(runs.Filter{From: all[2].Slot(), To: all[0].Slot()}), "from is included, to is not")
 	require.Equal(t, all[:3], ids(runs.Filter{Limit: 3}))

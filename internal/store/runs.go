@@ -27,20 +27,33 @@ func NewRuns(db *DB) *Runs { return &Runs{db: db} }
 // List implements runs.Reader.
 func (s *Runs) List(ctx context.Context, f runs.Filter) (list []runs.Run, err error) {
 	err = s.db.list(ctx, func(tx pgx.Tx) error {
-		if f.Status == "" || f.Status == runs.Running {
+		if len(f.Statuses) == 0 || slices.Contains(f.Statuses, runs.Running) {
 			if list, err = s.live(ctx, tx, f); err != nil {
 				return err
 			}
 		}
-		if f.Status == runs.Running {
-			return nil
+		for _, status := range endsOf(f) {
+			finished, err := s.finished(ctx, tx, f, status)
+			if err != nil {
+				return err
+			}
+			list = append(list, finished...)
 		}
-		finished, err := s.finished(ctx, tx, f)
-		list = append(list, finished...)
-		return err
+		return nil
 	})
 	slices.SortFunc(list, func(a, b runs.Run) int { return -cmp.Compare(string(a.ID[:]), string(b.ID[:])) })
 	return list[:min(len(list), f.Limit)], err
+}
+
+// endsOf returns the statuses of finished runs that a filter selects, an empty one for all of them. Each is a question of its own: an
+// index has the runs of one status in the order of the list, and those of several in none.
+func endsOf(f runs.Filter) []runs.Status {
+	if len(f.Statuses) == 0 {
+		return []runs.Status{""}
+	}
+	ends := slices.DeleteFunc(slices.Clone(f.Statuses), func(s runs.Status) bool { return !s.Terminal() })
+	slices.Sort(ends)
+	return slices.Compact(ends)
 }
 
 func (s *Runs) live(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, error) {
@@ -58,7 +71,8 @@ func (s *Runs) live(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, 
 	return list, nil
 }
 
-func (s *Runs) finished(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, error) {
+// finished returns runs that are over, of a status where one is given.
+func (s *Runs) finished(ctx context.Context, tx pgx.Tx, f runs.Filter, status runs.Status) ([]runs.Run, error) {
 	to := f.To
 	if f.Before != (runs.ID{}) { // No run below an ID has a later due time: days after it need not be read.
 		if end := f.Before.Slot().Add(time.Millisecond); to.IsZero() || end.Before(to) {
@@ -66,7 +80,7 @@ func (s *Runs) finished(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.R
 		}
 	}
 	rows, err := s.db.q.RunList(ctx, tx, dbsqlc.RunListParams{
-		TenantID: f.TenantID, EndpointID: given(f.EndpointID), Status: optionalText(string(f.Status)), Before: given(f.Before),
+		TenantID: f.TenantID, EndpointID: given(f.EndpointID), Status: optionalText(string(status)), Before: given(f.Before),
 		FromAt: optional(f.From), ToAt: optional(to), MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // skips lists the records of skipped due times, the newest first.
 func (b *bundle) skips(t *testing.T, id endpoints.ID) []runs.Run {
 	t.Helper()
-	list, err := b.runs.List(t.Context(), runs.Filter{TenantID: tenant.TenantID, EndpointID: id, Status: runs.Skipped, Limit: 100})
+	list, err := b.runs.List(t.Context(), runs.Filter{TenantID: tenant.TenantID, EndpointID: id, Statuses: []runs.Status{runs.Skipped}, Limit: 100})
 	require.NoError(t, err)
 	return list
 }

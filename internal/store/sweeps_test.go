@@ -51,7 +51,7 @@ func (b *bundle) lost(t *testing.T, signal zombie.Signal) []runs.Run {
 // live returns the one live run.
 func (b *bundle) live(t *testing.T) runs.Run {
 	t.Helper()
-	list, err := b.runs.List(t.Context(), runs.Filter{TenantID: tenant.TenantID, Status: runs.Running, Limit: 2})
+	list, err := b.runs.List(t.Context(), runs.Filter{TenantID: tenant.TenantID, Statuses: []runs.Status{runs.Running}, Limit: 2})
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	list[0].Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true, Error: "lost"}

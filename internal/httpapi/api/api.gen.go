@@ -2910,9 +2910,8 @@ type SessionID = string
 // SigningKeyID defines model for SigningKeyID.
 type SigningKeyID = string
 
-// Status `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
-// tell is left. `skipped` means that due times passed without a request.
-type Status = RunStatus
+// Status defines model for Status.
+type Status = []RunStatus
 
 // SuggestionID defines model for SuggestionID.
 type SuggestionID = string
@@ -3045,7 +3044,7 @@ type PreviewEndpointParams struct {
 
 // ListEndpointRunsParams defines parameters for ListEndpointRuns.
 type ListEndpointRunsParams struct {
-	// Status Only runs of this status.
+	// Status Only runs of this status; repeat it to ask for those of any of several.
 	Status *Status `form:"status,omitempty" json:"status,omitempty"`
 
 	// From Only runs that were scheduled for this instant or later.
@@ -3210,7 +3209,7 @@ type ListRunsParams struct {
 	// EndpointID Only runs of this endpoint.
 	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
 
-	// Status Only runs of this status.
+	// Status Only runs of this status; repeat it to ask for those of any of several.
 	Status *Status `form:"status,omitempty" json:"status,omitempty"`
 
 	// From Only runs that were scheduled for this instant or later.
@@ -3977,7 +3976,7 @@ func (w *ServerInterfaceWrapper) ListEndpointRuns(ctx echo.Context) error {
 	var params ListEndpointRunsParams
 	// ------------- Optional query parameter "status" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", ctx.QueryParams(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", ctx.QueryParams(), &params.Status, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter status: %s", err))
 	}
@@ -4682,7 +4681,7 @@ func (w *ServerInterfaceWrapper) ListRuns(ctx echo.Context) error {
 
 	// ------------- Optional query parameter "status" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", ctx.QueryParams(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", ctx.QueryParams(), &params.Status, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter status: %s", err))
 	}
