@@ -19,11 +19,7 @@ type metrics struct {
 	refused   prometheus.Counter
 	late      prometheus.Counter
 	decisions counters[governor.Source]
-	slots     *prometheus.GaugeVec
-	limit     prometheus.Gauge
 	resized   *prometheus.CounterVec
-	waiting   prometheus.Gauge
-	parked    prometheus.Gauge
 	skew      prometheus.Gauge
 	panics    prometheus.Counter
 }
@@ -97,19 +93,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		late: f.NewCounter(prometheus.CounterOpts{
 			Name: "rubato_runs_late_results_total", Help: "Answers that came after their run had been settled.",
 		}),
-		slots: f.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "rubato_dispatch_slots", Help: "Slots of the worker, by state.",
-		}, []string{"state"}),
-		limit: f.NewGauge(prometheus.GaugeOpts{
-			Name: "rubato_dispatch_slot_limit", Help: "Slots that the worker has now, between its least and its most.",
-		}),
 		resized: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "rubato_dispatch_slot_changes_total", Help: "Changes of how many slots the worker has, by direction.",
 		}, []string{"direction"}),
-		waiting: f.NewGauge(prometheus.GaugeOpts{Name: "rubato_dispatch_waiting", Help: "Claims that wait for their due time or for a slot."}),
-		parked: f.NewGauge(prometheus.GaugeOpts{
-			Name: "rubato_dispatch_parked", Help: "Claims among the waiting whose host has as many requests under way as it may.",
-		}),
 		skew:   f.NewGauge(prometheus.GaugeOpts{Name: "rubato_clock_skew_seconds", Help: "How far the worker's wall clock is ahead of the database's."}),
 		panics: telemetry.Panics(r, telemetry.InRun),
 	}
@@ -119,14 +105,28 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// observe tells of the worker as it is now.
-func (w *Worker) observe() {
-	busy, slots := int(w.busy.Load()), w.slots()
-	w.metrics.slots.WithLabelValues("busy").Set(float64(busy))
-	w.metrics.slots.WithLabelValues("free").Set(float64(max(slots-busy, 0)))
-	w.metrics.limit.Set(float64(slots))
-	w.metrics.waiting.Set(float64(w.queue.size()))
-	w.metrics.parked.Set(float64(w.queue.parked()))
+// observe registers what tells of the worker as it is when somebody asks. Values that are kept from time to time would be those of the
+// same instant of an interval again and again, wherever endpoints have one that fits.
+func (w *Worker) observe(r prometheus.Registerer) {
+	f := promauto.With(r)
+	for state, slots := range map[string]func() int{
+		"busy": func() int { return int(w.busy.Load()) },
+		"free": func() int { return max(w.slots()-int(w.busy.Load()), 0) },
+	} {
+		f.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rubato_dispatch_slots", Help: "Slots of the worker, by state.", ConstLabels: prometheus.Labels{"state": state},
+		}, func() float64 { return float64(slots()) })
+	}
+	for _, gauge := range []struct {
+		name, help string
+		read       func() int
+	}{
+		{"rubato_dispatch_slot_limit", "Slots that the worker has now, between its least and its most.", w.slots},
+		{"rubato_dispatch_waiting", "Claims that wait for their due time or for a slot.", w.queue.size},
+		{"rubato_dispatch_parked", "Claims among the waiting whose host has as many requests under way as it may.", w.queue.parked},
+	} {
+		f.NewGaugeFunc(prometheus.GaugeOpts{Name: gauge.name, Help: gauge.help}, func() float64 { return float64(gauge.read()) })
+	}
 }
 
 func (m *metrics) finished(run runs.Run) {

@@ -2,12 +2,14 @@ package dispatch
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"rubato/internal/claims"
 )
 
-// presencePeriod is how often a worker tells that it lives. Others take over what it never started after three times as long.
+// presencePeriod is how often a worker tells that it lives, jittered by a tenth. Others take over what it never started after three
+// times as long.
 const presencePeriod = 2 * time.Second
 
 // State is what a worker says of itself.
@@ -22,19 +24,19 @@ const (
 
 // presenceLoop stamps the worker's row until ctx ends.
 func (w *Worker) presenceLoop(ctx context.Context) {
-	ticker := time.NewTicker(presencePeriod)
-	defer ticker.Stop()
+	next := time.NewTimer(untilPresence())
+	defer next.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-next.C:
 		}
+		next.Reset(untilPresence()) // From here: a database that is slow to answer does not delay the next one.
 		state := Active
 		if w.draining.Load() {
 			state = Draining
 		}
-		w.observe()
 		limited, cancel := context.WithTimeout(ctx, presencePeriod)
 		if err := w.announce(limited, state); err == nil || ctx.Err() == nil {
 			w.beats.Pulse().Beat(claims.SignOfWorker, err)
@@ -44,6 +46,13 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 		}
 		cancel()
 	}
+}
+
+// untilPresence spreads what workers tell of themselves, which would otherwise all be said, and of slots be counted, at the instants of
+// intervals that are as long.
+func untilPresence() time.Duration {
+	const tenth = presencePeriod / 10
+	return presencePeriod - tenth + rand.N(2*tenth+1) //nolint:gosec // Spreading needs no secrecy.
 }
 
 func (w *Worker) announce(ctx context.Context, state State) error {

@@ -121,7 +121,7 @@ func New(cfg Config) *Worker {
 		starts: streak{every: startWait + startRetry + time.Second}, records: streak{every: finishWait + finishRetryMax + time.Second},
 	}
 	w.limit.Store(int64(newSlotLimit(cfg).now))
-	w.observe()
+	w.observe(cfg.Registerer)
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
 	w.calls = &calls{
 		egress: cfg.Egress, allowances: cfg.Allowances, secrets: cfg.Secrets, tracer: cfg.Tracer, tokens: oauth2.New(cfg.Egress),

@@ -1,0 +1,43 @@
+package dispatch
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+)
+
+// TestGaugesTellOfTheWorkerWhenTheyAreRead: nothing has to happen between a change and what a scrape says of it.
+func TestGaugesTellOfTheWorkerWhenTheyAreRead(t *testing.T) {
+	t.Parallel()
+	w := lone(t, Config{Slots: 10})
+	registry, is := w.cfg.Registerer.(prometheus.Gatherer)
+	require.True(t, is)
+	reads := func(busy, free, limit, waiting string) {
+		t.Helper()
+		require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP rubato_dispatch_parked Claims among the waiting whose host has as many requests under way as it may.
+# TYPE rubato_dispatch_parked gauge
+rubato_dispatch_parked 0
+# HELP rubato_dispatch_slot_limit Slots that the worker has now, between its least and its most.
+# TYPE rubato_dispatch_slot_limit gauge
+rubato_dispatch_slot_limit `+limit+`
+# HELP rubato_dispatch_slots Slots of the worker, by state.
+# TYPE rubato_dispatch_slots gauge
+rubato_dispatch_slots{state="busy"} `+busy+`
+rubato_dispatch_slots{state="free"} `+free+`
+# HELP rubato_dispatch_waiting Claims that wait for their due time or for a slot.
+# TYPE rubato_dispatch_waiting gauge
+rubato_dispatch_waiting `+waiting+`
+`), "rubato_dispatch_parked", "rubato_dispatch_slot_limit", "rubato_dispatch_slots", "rubato_dispatch_waiting"))
+	}
+
+	reads("0", "10", "10", "0")
+	w.busy.Store(4)
+	w.queue.add(waitsOf(&Target{}, 1, 2, 3))
+	reads("4", "6", "10", "3")
+	w.limit.Store(3)
+	reads("4", "0", "3", "3")
+}
