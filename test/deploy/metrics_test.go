@@ -73,7 +73,7 @@ var (
 	ranges   = regexp.MustCompile(`\[[^\]]*\]`)
 	// words of the language that the expressions use; what is neither of them nor a metric is a mistake.
 	words = []string{
-		"abs", "absent", "avg", "avg_over_time", "histogram_quantile", "increase", "max", "rate", "sum", "time", "topk",
+		"abs", "absent", "and", "avg", "avg_over_time", "histogram_quantile", "increase", "max", "min_over_time", "rate", "sum", "time", "topk", "unless",
 	}
 )
 
