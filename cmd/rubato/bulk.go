@@ -20,7 +20,7 @@ type endpointsExportCmd struct {
 
 	Label      []string `placeholder:"NAME=VALUE" sep:"none" help:"Only those with this label; may be repeated."`
 	NamePrefix string   `help:"Only those whose name begins so."`
-	State      string   `enum:",active,paused,archived" default:"" help:"Only those that are active, paused or archived. Default: all but archived."`
+	State      string   `enum:",active,paused,archived" default:"" placeholder:"STATE" help:"Only those that are active, paused or archived. Default: all but archived."`
 }
 
 // Run writes endpoints as lines that import takes.

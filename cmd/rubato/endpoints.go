@@ -60,7 +60,7 @@ type (
 		Label      []string `placeholder:"NAME=VALUE" sep:"none" help:"Only those with this label; may be repeated."`
 		Key        string   `help:"Only the one with this key."`
 		NamePrefix string   `help:"Only those whose name begins so."`
-		State      string   `enum:",active,paused,archived" default:"" help:"Only those that are active, paused or archived. Default: all but archived."`
+		State      string   `enum:",active,paused,archived" default:"" placeholder:"STATE" help:"Only those that are active, paused or archived. Default: all but archived."`
 		Limit      int32    `default:"50" help:"At most so many."`
 		Cursor     string   `help:"Where the last list ended."`
 	}

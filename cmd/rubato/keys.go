@@ -30,7 +30,7 @@ type (
 	keysListCmd struct {
 		serverFlag
 
-		State  string `enum:",active,expired,revoked" default:"" help:"Only those that are active, expired or revoked."`
+		State  string `enum:",active,expired,revoked" default:"" placeholder:"STATE" help:"Only those that are active, expired or revoked."`
 		Limit  int32  `default:"50" help:"At most so many."`
 		Cursor string `help:"Where the last list ended."`
 	}

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -94,6 +95,7 @@ func (s *session) run(ctx context.Context, args []string) int {
 		kong.Writers(s.stdout, s.stderr),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(readDuration)),
 	)
 	if len(args) == 0 {
 		args = []string{"--help"}
@@ -104,7 +106,7 @@ func (s *session) run(ctx context.Context, args []string) int {
 	}
 	if err != nil {
 		s.json = asksForJSON(args)
-		s.complain(usageError{err.Error() + "\nTry: rubato --help"})
+		s.complain(misread(parser, command, err))
 		return app.ExitUsage
 	}
 	s.json, s.key = c.Output == "json", c.APIKey

@@ -38,7 +38,7 @@ type (
 		serverFlag
 
 		Endpoint string `help:"Only those for this endpoint: its id or its key."`
-		State    string `enum:",pending,approved,rejected,replaced,expired" default:"" help:"Only those in this state, such as pending."`
+		State    string `enum:",pending,approved,rejected,replaced,expired" default:"" placeholder:"STATE" help:"Only those in this state, such as pending."`
 		Limit    int32  `default:"50" help:"At most so many."`
 		Cursor   string `help:"Where the last list ended."`
 	}
