@@ -161,6 +161,23 @@ func decode(raw json.RawMessage, v any) error {
 	return nil
 }
 
+// remarkNone says beside a table what it means that nothing is in it.
+func (s *session) remarkNone(raw json.RawMessage, remark string) error {
+	if s.json {
+		return nil
+	}
+	var page struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	if err := decode(raw, &page); err != nil {
+		return err
+	}
+	if len(page.Items) == 0 {
+		_, _ = fmt.Fprintf(s.stderr, "%s\n", visible(remark))
+	}
+	return nil
+}
+
 // list prints a page of things, and how to get the next one.
 func list[T any](s *session, raw json.RawMessage, header []string, row func(T) []string) error {
 	if s.json {

@@ -82,7 +82,10 @@ func (cmd *runsListCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return list(s, raw, runHeader(), runRow)
+	if err := list(s, raw, runHeader(), runRow); err != nil {
+		return err
+	}
+	return s.remarkNone(raw, "no runs match")
 }
 
 // ask asks for runs, of one endpoint where one is named.

@@ -50,9 +50,12 @@ func (cmd *runsEventsCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return list(s, raw, []string{"AT", "WHAT", "BY", "DETAIL"}, func(e client.RunEvent) []string {
+	if err := list(s, raw, []string{"AT", "WHAT", "BY", "DETAIL"}, func(e client.RunEvent) []string {
 		return []string{instant(&e.At), string(e.Kind), dash(eventAuthor(e)), dash(eventDetail(e))}
-	})
+	}); err != nil {
+		return err
+	}
+	return s.remarkNone(raw, cmd.ID+" stands for due times that were skipped: nobody claimed it; rubato runs get "+cmd.ID+" tells why")
 }
 
 // eventAuthor says who it was.
