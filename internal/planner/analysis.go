@@ -98,16 +98,22 @@ func (a *analysis) consult(ctx context.Context) {
 	}
 }
 
-// close writes the session. Where the endpoint was changed meanwhile so that the plan no longer holds, it writes that instead.
+// close writes the session. Where the database refuses a value of it, it is written without its calls, which hold what an advisor sent
+// as it stood; and if that is not enough, as one that failed: when to look again and what was spent are on record in any case. Otherwise
+// the endpoint would be analysed again as soon as the lock ends, at the same price, over and over.
 func (a *analysis) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	c := a.closing()
-	err := a.cfg.Queue.Close(ctx, a.ticket, c)
-	if stale(err) {
-		a.desk.Warn("nothing was written: " + told(err))
-		c = a.ended(Stale)
-		err = a.cfg.Queue.Close(ctx, a.ticket, c)
+	c, err := a.write(ctx)
+	if errors.Is(err, ErrUnwritable) {
+		a.cfg.Logger.Warn("the database refused a value of a session; it is written without its calls",
+			"endpoint_id", a.ticket.Account.EndpointID.String(), "error", err)
+		a.desk.forget()
+		c, err = a.write(ctx)
+	}
+	if errors.Is(err, ErrUnwritable) {
+		a.fault, a.verdict = err, Verdict{}
+		c, err = a.write(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("writing a session of endpoint %s: %w", a.ticket.Account.EndpointID, err)
@@ -116,8 +122,23 @@ func (a *analysis) close(ctx context.Context) error {
 	return nil
 }
 
+// write writes what the session leaves. Where the endpoint was changed meanwhile so that the plan no longer holds, it writes that instead.
+func (a *analysis) write(ctx context.Context) (Closing, error) {
+	c := a.closing()
+	err := a.cfg.Queue.Close(ctx, a.ticket, c)
+	if stale(err) {
+		a.desk.Warn("nothing was written: " + told(err))
+		c = a.ended(Stale)
+		err = a.cfg.Queue.Close(ctx, a.ticket, c)
+	}
+	return c, err
+}
+
 // stale reports whether a plan was refused in the transaction that should have written it.
 func stale(err error) bool {
+	if errors.Is(err, ErrUnwritable) {
+		return false
+	}
 	switch errs.CodeOf(err) {
 	case errs.Conflict, errs.Precondition, errs.Invalid:
 		return true

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rubato/internal/errs"
+	"rubato/internal/planner/untrusted"
 )
 
 // The bounds of what a session keeps of each call.
@@ -230,21 +231,22 @@ func (d *boundDesk) Refuse(c Call) {
 	d.calls = append(d.calls, c)
 }
 
-// kept returns arguments as they can be kept: JSON of bounded length, without a character that the database refuses.
+// kept returns arguments as they can be kept: JSON of bounded length that the database takes whatever an advisor wrote.
 func kept(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
 	}
-	text, cut := clean(string(raw), maxArguments)
-	if !cut && json.Valid([]byte(text)) && !strings.Contains(text, `\u0000`) {
-		return json.RawMessage(text)
-	}
-	text = strings.ReplaceAll(text, `\u0000`, "")
-	quoted, err := json.Marshal(text)
-	if err != nil { // A text always can be.
-		return nil
-	}
-	return quoted
+	return untrusted.Storable(string(raw), maxArguments)
+}
+
+// forget drops the calls of a session whose record was refused for one of its values, and says so.
+func (d *boundDesk) forget() {
+	d.mu.Lock()
+	d.warnings = d.warnings[:min(len(d.warnings), maxWarnings-1)]
+	calls := len(d.calls)
+	d.calls = nil
+	d.mu.Unlock()
+	d.Warn(fmt.Sprintf("the database refused a value of this session, so its %d calls are not on record", calls))
 }
 
 // Spend implements Journal.

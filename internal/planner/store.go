@@ -20,6 +20,9 @@ type Ticket struct {
 // ErrClaimLost says that a claim no longer holds: its lock was over, and another planner may have taken it. Nothing was written.
 var ErrClaimLost = errors.New("the claim of the analysis no longer holds")
 
+// ErrUnwritable says that the database refuses a value of what a session leaves, and would again. Nothing was written.
+var ErrUnwritable = errors.New("the database refuses a value of the session")
+
 // Queue is where endpoints wait for analysis. Every method is one transaction.
 type Queue interface {
 	// Watch looks for what needs analysis: new endpoints, others that changed how they end, and those that are taken up again. One
@@ -33,7 +36,7 @@ type Queue interface {
 	// Leave ends a claim of an endpoint that is to be left alone for the time being, or for good where it is archived.
 	Leave(ctx context.Context, t Ticket, why Parked, version int64) error
 	// Close ends a claim with the record of its session, and with what the session changes. All of it is written, or nothing: the error
-	// is [ErrClaimLost] where the claim no longer holds, and whatever Revise returned.
+	// is [ErrClaimLost] where the claim no longer holds, [ErrUnwritable] where a value cannot be kept, and whatever Revise returned.
 	Close(ctx context.Context, t Ticket, c Closing) error
 }
 

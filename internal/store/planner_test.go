@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/auditlog"
@@ -253,14 +251,7 @@ func (s stubborn) Advise(ctx context.Context, c planner.Case, d planner.Desk) (p
 // run runs a planner with an advisor until the test ends.
 func (p *planning) run(t *testing.T, a planner.Advisor) {
 	t.Helper()
-	work := planner.New(planner.Config{
-		Advisor: a, Queue: p.one, Evidence: p.evidence, Rails: planner.DefaultRails(), Slots: 2, Poll: 10 * time.Millisecond,
-		Timeout: 10 * time.Second, Grace: time.Second, Retention: time.Hour, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
-	})
-	ctx, stop := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() { work.Run(ctx) })
-	t.Cleanup(func() { stop(); done.Wait() })
+	p.serve(t, p.one, a)
 }
 
 // sessionOf returns the first session of an endpoint.

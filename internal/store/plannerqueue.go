@@ -2,11 +2,13 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"rubato/internal/endpoints"
 	"rubato/internal/notices"
@@ -203,12 +205,21 @@ func (s *PlannerQueue) Close(ctx context.Context, t planner.Ticket, c planner.Cl
 		return s.record(ctx, tx, t, c)
 	}
 	if err := s.db.withPartitions(ctx, r.days, func() error { return s.db.tx(ctx, write) }); err != nil {
-		return err
+		return unwritable(err)
 	}
 	if r.changed != nil {
 		s.endpoints.returning(ctx, r)
 	}
 	return nil
+}
+
+// unwritable marks an error that the values of a session caused, which come from whoever advised: one that is out of range or misspelled
+// for its type, or too large.
+func unwritable(err error) error {
+	if pg, found := errors.AsType[*pgconn.PgError](err); found && hasClass(pg, "22", "54") {
+		return fmt.Errorf("%w: %w", planner.ErrUnwritable, err)
+	}
+	return err
 }
 
 // hold makes sure that the claim still holds, and that nobody takes it before the transaction ends.

@@ -125,20 +125,9 @@ func (a arguments) minutes(name string) time.Duration {
 	return time.Duration(math.Round(a.numbers[name]*60_000)) * time.Millisecond
 }
 
-// recorded returns the arguments of a call as the session keeps them: JSON as it is where it is an object, else a text of it.
+// recorded returns the arguments of a call as the session keeps them: as JSON where they are, else a text of them, without secrets.
 func recorded(text string) json.RawMessage {
 	const most = 2000
-	if len(text) > 2*maxArguments {
-		text = text[:2*maxArguments]
-	}
-	clean, _ := untrusted.Clean(text, most)
-	if json.Valid([]byte(clean)) {
-		return json.RawMessage(clean)
-	}
-	for limit := most; ; limit /= 2 {
-		short, _ := untrusted.Clean(text, limit)
-		if quoted, err := json.Marshal(short); err == nil && len(quoted) <= most {
-			return quoted
-		}
-	}
+	clean, _ := untrusted.Clean(text[:min(len(text), 2*maxArguments)], most)
+	return untrusted.Storable(clean, most)
 }
