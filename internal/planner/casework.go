@@ -174,5 +174,9 @@ func changesOf(list []runs.Run) (c Changes) {
 	return c
 }
 
+// Shown reports whether an advisor may be told anything of an endpoint, by its name, its state or its answers: it is in service, and its
+// planner is not off. It holds for the endpoint itself and for siblings alike.
+func Shown(e *endpoints.Endpoint) bool { return !e.Archived() && authorityOf(e) != Off }
+
 // authorityOf returns what the planner may do to an endpoint.
 func authorityOf(e *endpoints.Endpoint) Authority { return cmp.Or(e.Spec.Planner, Act) }

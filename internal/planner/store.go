@@ -68,7 +68,7 @@ type Evidence interface {
 	// Look returns an endpoint as it stands with its newest runs and its siblings. The error is an errs.NotFound where the tenant has
 	// no such endpoint.
 	Look(ctx context.Context, a Account) (Material, error)
-	// Answers returns the newest answers of an endpoint with their bodies, newest first.
+	// Answers returns the newest answers of an endpoint with their bodies, newest first; none of one that is not [Shown] by now.
 	Answers(ctx context.Context, a Account, limit int) ([]runs.Run, error)
 	// Tidy forgets sessions, suggestions and spendings of before an instant, a bounded number of them.
 	Tidy(ctx context.Context, before time.Time) error
@@ -79,7 +79,7 @@ type Material struct {
 	Endpoint *endpoints.Endpoint
 	Now      time.Time
 	Runs     []runs.Run // of the last day, newest first, at most [HealthSample]; without bodies
-	Siblings []Fellow
+	Siblings []Fellow   // that are [Shown]
 }
 
 // Fellow is a sibling as it stands.

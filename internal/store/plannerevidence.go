@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/endpoints"
+	"rubato/internal/errs"
 	"rubato/internal/planner"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
@@ -72,7 +73,8 @@ func (s *PlannerEvidence) runs(ctx context.Context, tx pgx.Tx, id endpoints.ID, 
 // groupScan is how many endpoints of a group are looked at for those that an advisor is told of.
 const groupScan = 5 * planner.MaxSiblings
 
-// siblings returns the other endpoints in service of the same group: those that fail first, and among others the newest.
+// siblings returns the other endpoints of the same group that an advisor may be told of: those that fail first, and among others the
+// newest.
 func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Material) ([]planner.Fellow, error) {
 	group := m.Endpoint.Spec.Labels[planner.GroupLabel]
 	if group == "" {
@@ -88,7 +90,7 @@ func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Mat
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(list, func(e *endpoints.Endpoint) bool { return e.ID == m.Endpoint.ID })
+	list = slices.DeleteFunc(list, func(e *endpoints.Endpoint) bool { return e.ID == m.Endpoint.ID || !planner.Shown(e) })
 	failing := func(e *endpoints.Endpoint) int { return min(e.State.FailureCount, 1) }
 	slices.SortStableFunc(list, func(a, b *endpoints.Endpoint) int { return failing(b) - failing(a) })
 	fellows := make([]planner.Fellow, 0, planner.MaxSiblings)
@@ -102,10 +104,18 @@ func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Mat
 	return fellows, nil
 }
 
-// Answers implements planner.Evidence. What no answer came of is passed over.
+// Answers implements planner.Evidence. What no answer came of is passed over. The endpoint is looked at again: it may have been taken away
+// from the planner, or out of service, since the session began.
 func (s *PlannerEvidence) Answers(ctx context.Context, a planner.Account, limit int) (list []runs.Run, err error) {
 	err = s.db.list(ctx, func(tx pgx.Tx) error {
 		list = nil
+		e, err := s.endpoints.get(ctx, tx, a.TenantID, a.EndpointID)
+		if errs.CodeOf(err) == errs.NotFound || err == nil && !planner.Shown(e) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 		rows, err := s.db.q.RunList(ctx, tx, dbsqlc.RunListParams{
 			TenantID: a.TenantID, EndpointID: (*[16]byte)(&a.EndpointID), MaxRows: 4 * planner.MaxResponses,
 		})

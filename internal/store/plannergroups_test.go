@@ -87,9 +87,7 @@ func TestAFailingEndpointCallsForWhoHelpsItsGroup(t *testing.T) {
 func TestACallForHelpKeepsTheBoundsOfAnalyses(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
-	orders := p.endpoint(t, func(s *endpoints.Spec) {
-		s.Planner, s.Labels = planner.Off, map[string]string{planner.GroupLabel: "sale"}
-	})
+	orders := p.member(t, "sale", "")
 	health, off := p.member(t, "sale", planner.RoleHealth), p.member(t, "sale", planner.RoleHealth)
 	var mine planner.Ticket
 	for _, ticket := range p.claim(t, p.one) {
@@ -101,7 +99,7 @@ func TestACallForHelpKeepsTheBoundsOfAnalyses(t *testing.T) {
 	}
 
 	p.fails(t, orders, 1)
-	require.Empty(t, p.claim(t, p.two), "the helper is being analysed, and the others are off")
+	require.Empty(t, p.claim(t, p.two), "the helper is being analysed, and the others are parked")
 	c := p.closing(health)
 	c.Revise, c.NotBefore = nil, time.Now().Add(time.Minute)
 	require.NoError(t, p.one.Close(t.Context(), mine, c))
@@ -126,5 +124,28 @@ func TestWhoFailsIsAmongTheSiblingsThatAreTold(t *testing.T) {
 
 	require.NoError(t, err)
 	require.Len(t, m.Siblings, planner.MaxSiblings)
+	require.Equal(t, orders.ID, m.Siblings[0].Endpoint.ID)
+}
+
+// An endpoint whose planner is off is no part of what an advisor is told of its group, and calls for nobody; nor is one out of service.
+func TestNobodyIsToldOfASiblingThatThePlannerLeavesAlone(t *testing.T) {
+	t.Parallel()
+	p := setupPlanning(t)
+	health, orders := p.member(t, "sale", planner.RoleHealth), p.member(t, "sale", "")
+	payroll, gone := p.member(t, "sale", ""), p.member(t, "sale", "")
+	_, _, err := p.service.Edit(t.Context(), tenant, payroll.ID, 0, func(s endpoints.Spec) (endpoints.Spec, error) {
+		s.Planner = endpoints.PlannerOff
+		return s, nil
+	})
+	require.NoError(t, err)
+	require.NoError(t, p.service.Archive(t.Context(), tenant, gone.ID, 0))
+	p.closeAll(t, orders, p.claim(t, p.one))
+
+	p.fails(t, payroll, 1)
+	require.NotContains(t, triggers(p.claim(t, p.one)), health.ID)
+
+	m, err := p.evidence.Look(t.Context(), planner.Account{TenantID: health.TenantID, EndpointID: health.ID})
+	require.NoError(t, err)
+	require.Len(t, m.Siblings, 1)
 	require.Equal(t, orders.ID, m.Siblings[0].Endpoint.ID)
 }

@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"context"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/endpoints"
+	"rubato/internal/planner"
 	"rubato/internal/planner/openai/openaitest"
 )
 
@@ -213,4 +215,49 @@ func TestTheWholeCorpusChangesNothingButTheVictimsOwnTempo(t *testing.T) {
 	s := besiege(t, func(injection) bool { return true })
 	require.GreaterOrEqual(t, len(s.victims), 200)
 	require.Len(t, rows[string](t, s.world, "SELECT DISTINCT endpoint_id::text FROM planner_sessions WHERE endpoint_id = ANY ($1)", ids(s.victims)), len(s.victims))
+}
+
+// TestASiblingWhosePlannerIsOffReachesNoPrompt asks for all that siblings answered, of a group with one that the planner is kept from, and
+// once more after the other one was taken away from it in the middle of the session.
+func TestASiblingWhosePlannerIsOffReachesNoPrompt(t *testing.T) {
+	t.Parallel()
+	var w *world
+	var later *endpoints.Endpoint
+	siblings := openaitest.Invoke("get_sibling_responses", map[string]any{})
+	off := func(s endpoints.Spec) (endpoints.Spec, error) { s.Planner = endpoints.PlannerOff; return s, nil }
+	w = newWorld(t, func(c openaitest.Call) openaitest.Answer {
+		if c.Turn() == 1 {
+			_, _, err := w.service.Edit(context.Background(), first, later.ID, 0, off)
+			if err != nil {
+				panic(err)
+			}
+		}
+		return []openaitest.Answer{openaitest.Tools(siblings), openaitest.Tools(siblings), openaitest.Tools(openaitest.Submission("calm"))}[min(c.Turn(), 2)]
+	})
+	member := func(name string, authority endpoints.Authority) *endpoints.Endpoint {
+		return w.register(t, first, func(s *endpoints.Spec) {
+			s.Name, s.Labels, s.Planner = name, map[string]string{planner.GroupLabel: "shop"}, authority
+		})
+	}
+	payroll := member("private payroll", endpoints.PlannerOff)
+	later = member("orders", endpoints.PlannerObserve)
+	asking := member("asking", endpoints.PlannerAct)
+	bodies := map[endpoints.ID]string{payroll.ID: `{"note":"payroll-canary"}`, later.ID: `{"note":"orders-canary"}`, asking.ID: "{}"}
+	w.run(t, func(id endpoints.ID) reply {
+		return reply{code: 200, body: bodies[id], contentType: "application/json"}
+	})
+	w.exec(t, "INSERT INTO planner_state (endpoint_id, due_at, trigger, claim_token, not_before, seen_version, seen_failures, memory, parked) "+
+		"VALUES ($1, 'infinity', 'time_reached', 0, now(), 1, 0, '{}', 'off')", later.ID) // So that one alone is analysed.
+	w.plan(t)
+	w.await(t, 1)
+	w.halt()
+
+	calls := w.model.Calls()
+	require.GreaterOrEqual(t, len(calls), 3)
+	for _, c := range calls {
+		require.NotContains(t, string(c.Body), "payroll")
+	}
+	answers := calls[2].Request.Answers()
+	require.Contains(t, answers[0], "orders-canary", "what may be told is told")
+	require.NotContains(t, answers[1], "orders-canary", "and no longer once it may not")
 }

@@ -87,11 +87,12 @@ WHERE turned;
 -- name: PlannerUrgeGroups :execrows
 -- Makes due who has one of the roles in the group of an endpoint among those named, at most so many groups and so many of each role. They
 -- go behind those who fail themselves. What else they are due for stays the reason; those that are being analysed are urged for
--- afterwards, and none is due before it may be.
+-- afterwards, and none is due before it may be. An endpoint whose planner is off calls for nobody: nobody is told of it.
 WITH groups AS MATERIALIZED (
     SELECT e.tenant_id, e.labels ->> sqlc.arg('group_label')::text AS name
     FROM endpoints e
-    WHERE e.id = ANY (sqlc.arg('endpoint_ids')::uuid[]) AND e.archived_at IS NULL AND e.labels ->> sqlc.arg('group_label')::text <> ''
+    WHERE e.id = ANY (sqlc.arg('endpoint_ids')::uuid[]) AND e.archived_at IS NULL AND e.planner <> 'off'
+      AND e.labels ->> sqlc.arg('group_label')::text <> ''
     GROUP BY 1, 2
     ORDER BY 1, 2
     LIMIT sqlc.arg('max_groups')::int

@@ -1000,7 +1000,8 @@ const plannerUrgeGroups = `-- name: PlannerUrgeGroups :execrows
 WITH groups AS MATERIALIZED (
     SELECT e.tenant_id, e.labels ->> $2::text AS name
     FROM endpoints e
-    WHERE e.id = ANY ($3::uuid[]) AND e.archived_at IS NULL AND e.labels ->> $2::text <> ''
+    WHERE e.id = ANY ($3::uuid[]) AND e.archived_at IS NULL AND e.planner <> 'off'
+      AND e.labels ->> $2::text <> ''
     GROUP BY 1, 2
     ORDER BY 1, 2
     LIMIT $4::int
@@ -1039,7 +1040,7 @@ type PlannerUrgeGroupsParams struct {
 
 // Makes due who has one of the roles in the group of an endpoint among those named, at most so many groups and so many of each role. They
 // go behind those who fail themselves. What else they are due for stays the reason; those that are being analysed are urged for
-// afterwards, and none is due before it may be.
+// afterwards, and none is due before it may be. An endpoint whose planner is off calls for nobody: nobody is told of it.
 func (q *Queries) PlannerUrgeGroups(ctx context.Context, db DBTX, arg PlannerUrgeGroupsParams) (int64, error) {
 	result, err := db.Exec(ctx, plannerUrgeGroups,
 		arg.Now,
