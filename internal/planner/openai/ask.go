@@ -48,7 +48,8 @@ func (a *Advisor) ask(ctx context.Context, of planner.Account, v *conversation, 
 	return message, used, a.settle(ctx, reserved, used.total())
 }
 
-// complete sends the request, and says what it used. A request that the service took and never answered used what it could have.
+// complete sends the request, and says what it used. One that may have been carried out without our learning what it took, used what it
+// could have.
 func (a *Advisor) complete(ctx context.Context, v *conversation, t turn) (openai.ChatCompletionMessage, cost, *Failure) {
 	request := openai.ChatCompletionRequest{
 		Model: a.config.Model, Messages: v.messages, Tools: offered(t.tools), ToolChoice: t.choice(),
@@ -58,14 +59,15 @@ func (a *Advisor) complete(ctx context.Context, v *conversation, t turn) (openai
 		// The library leaves out what is zero; the smallest number above it means the same to a model.
 		request.Temperature = max(float32(*a.config.Temperature), math.SmallestNonzeroFloat32)
 	}
-	answer, err := a.client.CreateChatCompletion(ctx, request)
 	bound := cost{prompt: t.prompt, completion: t.answer}
+	ctx, left := followed(ctx)
+	answer, err := a.client.CreateChatCompletion(ctx, request)
 	if err != nil {
 		f := failure(ctx, err)
-		if f.Kind == TimedOut || f.Kind == Unreadable || f.Kind == TooLarge {
-			return openai.ChatCompletionMessage{}, bound, f
+		if f.free(left()) {
+			bound = cost{}
 		}
-		return openai.ChatCompletionMessage{}, cost{}, f
+		return openai.ChatCompletionMessage{}, bound, f
 	}
 	used := reported(answer.Usage, bound)
 	if len(answer.Choices) == 0 {

@@ -52,6 +52,19 @@ func (f *Failure) Error() string {
 // Unwrap returns the end of a context where that is what ended the call.
 func (f *Failure) Unwrap() error { return f.cause }
 
+// free reports whether a request that failed used nothing, where left says whether it had left for the service. A service that refuses a
+// request by its status did nothing for it; one that failed over it, or never said, may charge for what its model did meanwhile.
+func (f *Failure) free(left bool) bool {
+	switch {
+	case f.Status >= http.StatusInternalServerError:
+		return false
+	case f.Status >= http.StatusBadRequest:
+		return true
+	default:
+		return !left
+	}
+}
+
 // failure names what ended a call by its kind, and forgets the rest of err.
 func failure(ctx context.Context, err error) *Failure {
 	if known, ok := errors.AsType[*Failure](err); ok {

@@ -1,10 +1,13 @@
 package openai
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 )
 
@@ -64,6 +67,20 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 // Close implements [io.Closer].
 func (b *bounded) Close() error { return b.body.Close() }
+
+// followed returns a context for one request, and a way to ask whether that was written to its end, or answered: from then on the service
+// may be at work on it, whatever becomes of the connection or of who waits.
+func followed(ctx context.Context) (following context.Context, left func() bool) {
+	var gone atomic.Bool
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			if info.Err == nil {
+				gone.Store(true)
+			}
+		},
+		GotFirstResponseByte: func() { gone.Store(true) },
+	}), gone.Load
+}
 
 // newHTTPClient returns a client of its own: each phase has an end, proxies come from the environment, redirects are refused.
 // The address is the operator's word and may well be private, a model beside the planner; so the guard of targets has no part here.
