@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"strings"
 	"unicode/utf8"
 
 	"rubato/internal/planner/untrusted"
@@ -19,35 +20,21 @@ const (
 // ours bounds the tokens of a text that we wrote: English and JSON take about four bytes for one.
 func ours(text string) int64 { return int64(len(text))/3 + 1 }
 
-// theirs bounds the tokens of a text that anybody may have written. Words take two letters for one at worst, and everything else as many
-// as it has bytes.
+// theirs bounds the tokens of a text that anybody may have written.
 func theirs(text string) int64 {
-	letters, others := int64(0), int64(0)
+	var m meter
 	for i := range len(text) {
-		switch c := text[i]; {
-		case c|0x20 >= 'a' && c|0x20 <= 'z':
-			letters++
-		case c == ' ':
-		default:
-			others++
-		}
+		m.add(text[i])
 	}
-	return letters/2 + others + 1
+	return m.tokens()
 }
 
 // fitting returns as much of a text as takes at most limit tokens and size bytes, and whether that is less than all.
 func fitting(text string, limit int64, size int) (string, bool) {
 	clean, cut := untrusted.Clean(text, size)
-	used := int64(0) // in halves
+	var m meter
 	for i := range len(clean) {
-		switch c := clean[i]; {
-		case c|0x20 >= 'a' && c|0x20 <= 'z':
-			used++
-		case c == ' ':
-		default:
-			used += 2
-		}
-		if used > 2*limit {
+		if m.add(clean[i]); m.tokens() > limit {
 			for i > 0 && !utf8.RuneStart(clean[i]) {
 				i--
 			}
@@ -55,4 +42,54 @@ func fitting(text string, limit int64, size int) (string, bool) {
 		}
 	}
 	return clean, cut
+}
+
+// meter bounds the tokens of a text that it is given a byte at a time. A token is never less than a byte, and that is the bound for digits,
+// punctuation, line ends and what is not ASCII. For a run of letters, with the space before it, there is a better one. Tokens are made by
+// putting pieces together as long as two neighbours are a token as well. Two letters stay apart only where they are none, so at worst one
+// letter alone and two together follow each other: (2n+1)/3 tokens for n letters, and a third of one more for each pair that may be no
+// token. A space is a letter in this, since one with any letter is a token.
+type meter struct {
+	ended int64 // tokens of what is over
+	run   int64 // bytes of the run of letters that is not
+	odd   int64 // pairs in it that may be no token
+	last  byte
+}
+
+// add takes the next byte. The bound never shrinks by it.
+func (m *meter) add(c byte) {
+	switch {
+	case c == ' ':
+		m.end()
+		m.run = 1
+	case c|0x20 >= 'a' && c|0x20 <= 'z':
+		if m.run > 0 && m.last != ' ' && !paired(m.last, c) {
+			m.odd++
+		}
+		m.run++
+	default:
+		m.end()
+		m.ended++
+	}
+	m.last = c
+}
+
+// end ends the run of letters.
+func (m *meter) end() { m.ended, m.run, m.odd = m.tokens(), 0, 0 }
+
+// tokens returns the bound so far.
+func (m *meter) tokens() int64 {
+	if m.run == 0 {
+		return m.ended
+	}
+	return m.ended + (2*m.run+1+m.odd)/3
+}
+
+// unpaired are the pairs of small letters that are no token of cl100k_base, o200k_base, or either.
+const unpaired = " bq fj fz gj gk gq hj jg jv jw jx jy jz kq kx kz lq mz nq oq qf qg qj qk qo qv qy qz rj tj tq uq vq vz wq wv wz xg xh xj xk xq xu xv xw yf yj yq yv " +
+	"zg zj zq zr zv "
+
+// paired reports whether two letters that follow each other are a token. Of pairs with a capital so many are none that none is taken for one.
+func paired(a, b byte) bool {
+	return a >= 'a' && b >= 'a' && !strings.Contains(unpaired, string([]byte{' ', a, b, ' '}))
 }
