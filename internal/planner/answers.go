@@ -20,7 +20,7 @@ func newResponse(run runs.Run) Response {
 	r := Response{
 		RunID: run.ID, At: run.FinishedAt, Status: string(run.Outcome.Status), StatusCode: run.Outcome.StatusCode, Latency: latencyOf(run),
 	}
-	r.ContentType, _ = clean(run.Outcome.ContentType, 100)
+	r.ContentType = clean(run.Outcome.ContentType, 100)
 	body := string(run.Outcome.Body)
 	if value, is := untrusted.JSON(body); is {
 		r.Features = features(value)

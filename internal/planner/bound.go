@@ -201,7 +201,7 @@ func (d *boundDesk) leave(result string, err error) {
 		last.Refused = true
 		result = told(err)
 	}
-	last.Result, _ = clean(strings.TrimSpace(result), maxResult)
+	last.Result = clean(strings.TrimSpace(result), maxResult)
 }
 
 // told returns what an advisor may read of an error.
@@ -224,10 +224,10 @@ func (d *boundDesk) Refuse(c Call) {
 	if len(d.calls) >= MaxCalls-1 {
 		return
 	}
-	name, _ := clean(string(c.Tool), maxToolName)
+	name := clean(string(c.Tool), maxToolName)
 	c.Tool, c.Refused = Tool(name), true
 	c.Arguments = kept(c.Arguments)
-	c.Result, _ = clean(c.Result, maxResult)
+	c.Result = clean(c.Result, maxResult)
 	d.calls = append(d.calls, c)
 }
 
@@ -254,10 +254,10 @@ func (d *boundDesk) Spend(u Usage) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if u.Model != "" {
-		d.usage.Model, _ = clean(u.Model, 100)
+		d.usage.Model = clean(u.Model, 100)
 	}
 	if u.PromptDigest != "" {
-		d.usage.PromptDigest, _ = clean(u.PromptDigest, 100)
+		d.usage.PromptDigest = clean(u.PromptDigest, 100)
 	}
 	d.usage.PromptTokens += max(0, u.PromptTokens)
 	d.usage.CompletionTokens += max(0, u.CompletionTokens)
@@ -269,14 +269,14 @@ func (d *boundDesk) Warn(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.warnings) < maxWarnings {
-		text, _ = clean(text, maxResult)
+		text = clean(text, maxResult)
 		d.warnings = append(d.warnings, text)
 	}
 }
 
 // submit notes the verdict, within bounds.
 func (d *boundDesk) submit(v Verdict) Verdict {
-	v.Reasoning, _ = clean(v.Reasoning, maxReasoning)
+	v.Reasoning = clean(v.Reasoning, maxReasoning)
 	if !(v.Confidence >= 0 && v.Confidence <= 1) { // Not a number is neither.
 		v.Confidence = 0
 		d.Warn("the confidence was no number from 0 to 1")
