@@ -58,7 +58,7 @@ func (e *Endpoint) Replan(now time.Time) (Recorded, error) {
 type Finished struct {
 	Slot       time.Time
 	Attempt    int
-	Manual     bool // it ran because somebody asked for it
+	Source     governor.Source // what set its due time
 	StartedAt  time.Time
 	FinishedAt time.Time
 	Status     string
@@ -68,6 +68,9 @@ type Finished struct {
 	RetryAfter time.Time
 	Unanswered bool // the target said nothing, so what it asked for before still stands
 }
+
+// manual reports whether the run happened because somebody asked for it.
+func (f Finished) manual() bool { return f.Source == governor.SourceManual }
 
 // Verdict is what a run says about its target.
 type Verdict int
@@ -96,7 +99,7 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	if !run.Unanswered {
 		s.RetryAfter = run.RetryAfter
 	}
-	if run.Manual && !s.ManualAt.After(run.Slot) {
+	if run.manual() && !s.ManualAt.After(run.Slot) {
 		s.ManualAt = time.Time{}
 	}
 	if s.OneShotHint != nil && !s.OneShotHint.At.After(run.Slot) {

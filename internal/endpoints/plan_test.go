@@ -87,7 +87,7 @@ func TestNoDueTimeIsServedTwiceWhenTheClockIsSetBack(t *testing.T) {
 	b.memory.now = paused.Add(-5 * time.Minute)
 	_, err = b.RunNow(t.Context(), actor, b.id)
 	require.NoError(t, err)
-	b.run(t, func(f *endpoints.Finished) { f.Manual = true })
+	b.run(t, func(f *endpoints.Finished) { f.Source = governor.SourceManual })
 	state := b.endpoint().State
 	require.Equal(t, paused, state.LastSlot)
 	require.True(t, state.Due.Slot.After(paused), "%s was served", state.Due.Slot)
@@ -157,7 +157,7 @@ func TestWhatTheTargetAskedForStandsUntilItAnswers(t *testing.T) {
 			b.pass(time.Second)
 			_, err := b.RunNow(t.Context(), actor, b.id)
 			require.NoError(t, err)
-			b.run(t, func(f *endpoints.Finished) { finish(f); f.Manual = true })
+			b.run(t, func(f *endpoints.Finished) { finish(f); f.Source = governor.SourceManual })
 			require.Equal(t, wait, b.endpoint().State.Due.At, name)
 			require.Equal(t, governor.SourceRetryAfter, b.endpoint().State.Due.Source, name)
 			b.run(t, nil)
@@ -286,8 +286,8 @@ func TestAnotherAttemptFollowsThePolicy(t *testing.T) {
 		"NotPastTheNextDueTime":       {edit: func(s *endpoints.Spec) { s.BaselineInterval = time.Second }, finish: func(f *endpoints.Finished) { failed(f); f.RetryAfter = start.Add(30 * time.Second) }},
 		"TheTargetAskedToWait":        {finish: func(f *endpoints.Finished) { failed(f); f.RetryAfter = start.Add(20 * time.Minute) }, want: true},
 		"TheMinimumLeavesNoRoom":      {edit: func(s *endpoints.Spec) { s.MinInterval = 2 * time.Hour }, finish: failed},
-		"AManualRunThatWasAskedAgain": {finish: func(f *endpoints.Finished) { failed(f); f.Manual = true }, state: func(s *endpoints.State) { s.ManualAt = start.Add(time.Second) }},
-		"AManualRun":                  {finish: func(f *endpoints.Finished) { failed(f); f.Manual = true }, want: true},
+		"AManualRunThatWasAskedAgain": {finish: func(f *endpoints.Finished) { failed(f); f.Source = governor.SourceManual }, state: func(s *endpoints.State) { s.ManualAt = start.Add(time.Second) }},
+		"AManualRun":                  {finish: func(f *endpoints.Finished) { failed(f); f.Source = governor.SourceManual }, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -306,6 +306,43 @@ func TestAnotherAttemptFollowsThePolicy(t *testing.T) {
 				require.Equal(t, slot, due.Slot)
 				require.Zero(t, b.endpoint().State.FailureCount, "a due time has failed when its last attempt has")
 				require.Equal(t, endpoints.RuleRetry, decided.Decision.Steps[len(decided.Decision.Steps)-1].Rule)
+			}
+		})
+	}
+}
+
+// TestAttemptsKeepTheSourceOfTheirDueTime fails runs of due times that different rules set.
+func TestAttemptsKeepTheSourceOfTheirDueTime(t *testing.T) {
+	t.Parallel()
+	for want, set := range map[governor.Source]func(*testing.T, *bundle){
+		governor.SourceBaselineInterval: func(*testing.T, *bundle) {},
+		governor.SourceAIOneShot: func(t *testing.T, b *bundle) {
+			t.Helper()
+			_, _, err := b.SetOneShotHint(t.Context(), actor, b.id, endpoints.HintRequest{In: new(time.Second), TTL: new(time.Hour)})
+			require.NoError(t, err)
+		},
+		governor.SourceAIInterval: func(t *testing.T, b *bundle) {
+			t.Helper()
+			_, _, err := b.SetIntervalHint(t.Context(), actor, b.id, endpoints.HintRequest{Interval: 10 * time.Minute, TTL: new(time.Hour)})
+			require.NoError(t, err)
+		},
+		governor.SourceManual: func(t *testing.T, b *bundle) {
+			t.Helper()
+			_, err := b.RunNow(t.Context(), actor, b.id)
+			require.NoError(t, err)
+		},
+	} {
+		t.Run(string(want), func(t *testing.T) {
+			t.Parallel()
+			b := retrying(t, nil)
+			b.run(t, nil)
+			set(t, b)
+			require.Equal(t, want, b.endpoint().State.Due.Source)
+			for attempt := 2; attempt <= 3; attempt++ {
+				decided := b.run(t, failed)
+				require.Equal(t, attempt, decided.Due.Attempt)
+				require.Equal(t, want, decided.Due.Source)
+				require.Equal(t, want, decided.Decision.Source)
 			}
 		})
 	}

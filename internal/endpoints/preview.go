@@ -21,10 +21,7 @@ func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 	}
 	probe := *e
 	if probe.State.Running != nil { // What follows is decided at its finish: assume that it ends now.
-		if _, err := probe.AfterRun(now, Finished{
-			Slot: e.State.Running.Slot, Attempt: e.State.Running.Attempt, StartedAt: e.State.Running.StartedAt, Verdict: Success,
-			Manual: e.State.runningManual(),
-		}); err != nil {
+		if _, err := probe.endNow(now); err != nil {
 			return nil, err
 		}
 	}
@@ -42,10 +39,17 @@ func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 		list = append(list, next)
 		at := laterOf(now, due.At)
 		if _, err := probe.AfterRun(at, Finished{
-			Slot: due.Slot, Attempt: due.Attempt, StartedAt: at, Verdict: Success, Manual: due.Source == governor.SourceManual,
+			Slot: due.Slot, Attempt: due.Attempt, StartedAt: at, Verdict: Success, Source: due.Source,
 		}); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
+}
+
+// endNow ends the live run with a success. Only what was copied to see what would follow calls it.
+func (e *Endpoint) endNow(now time.Time) (Recorded, error) {
+	run := *e.liveRun()
+	run.Verdict = Success
+	return e.AfterRun(now, run)
 }

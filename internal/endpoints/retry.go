@@ -14,7 +14,7 @@ import (
 // next due time. The minimum interval holds between attempts as well. A paused endpoint is not tried again.
 func (e *Endpoint) retry(now time.Time, run Finished, next time.Time) (Due, bool) {
 	policy := e.Spec.Retry
-	if !run.Retryable || run.Attempt >= policy.MaxAttempts || run.Manual && !e.State.ManualAt.IsZero() || e.PausedAt(now) {
+	if !run.Retryable || run.Attempt >= policy.MaxAttempts || run.manual() && !e.State.ManualAt.IsZero() || e.PausedAt(now) {
 		return Due{}, false
 	}
 	if run.MaybeSent && !e.Spec.bearsRepetition() {
@@ -24,7 +24,8 @@ func (e *Endpoint) retry(now time.Time, run Finished, next time.Time) (Due, bool
 	if !at.Before(next) {
 		return Due{}, false
 	}
-	return Due{At: at, Slot: run.Slot, Attempt: run.Attempt + 1, Source: e.retrySource(run)}, true
+	// What set the due time set it for every attempt: that this is a further one, its number and the step retry tell.
+	return Due{At: at, Slot: run.Slot, Attempt: run.Attempt + 1, Source: run.Source}, true
 }
 
 // keepTrying decides the next due time afresh after a change, and keeps the attempt that waits, if any, as far as the policy still has it: a
@@ -83,19 +84,6 @@ func (e *Endpoint) afterMinimum(at, started time.Time) time.Time {
 
 // bearsRepetition reports whether a request that may have arrived may arrive twice.
 func (s Spec) bearsRepetition() bool { return s.IdempotentMethod() || s.Idempotent }
-
-// retrySource keeps the source of a run that somebody asked for; any other attempt is planned by the retry policy of the same
-// due time, so it keeps the baseline's name.
-func (e *Endpoint) retrySource(run Finished) governor.Source {
-	switch {
-	case run.Manual:
-		return governor.SourceManual
-	case e.Spec.BaselineCron != "":
-		return governor.SourceBaselineCron
-	default:
-		return governor.SourceBaselineInterval
-	}
-}
 
 // wait returns the time before the next attempt: full jitter (a share of the doubled and capped backoff), drawn from a hash of
 // the endpoint, the due time and the attempt, so that it is stable.

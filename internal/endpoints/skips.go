@@ -77,7 +77,7 @@ func (e *Endpoint) liveRun() *Finished {
 	if r == nil {
 		return nil
 	}
-	return &Finished{Slot: r.Slot, Attempt: r.Attempt, Manual: e.State.runningManual(), StartedAt: r.StartedAt}
+	return &Finished{Slot: r.Slot, Attempt: r.Attempt, Source: e.State.Due.Source, StartedAt: r.StartedAt}
 }
 
 // defers reports whether the account waits for a later decision, which may yet catch up on everything that passed: while a run is

@@ -172,7 +172,7 @@ func claimOf(e *endpoints.Endpoint, row *dbsqlc.ScheduleFinishRow) claims.Claim 
 func finishedOf(run runs.Run) endpoints.Finished {
 	o := run.Outcome
 	f := endpoints.Finished{
-		Slot: run.ScheduledFor, Attempt: run.Attempt, Manual: run.Source == string(governor.SourceManual),
+		Slot: run.ScheduledFor, Attempt: run.Attempt, Source: governor.Source(run.Source),
 		StartedAt: run.StartedAt, FinishedAt: run.FinishedAt, Status: string(o.Status),
 		Retryable: o.Retryable(), MaybeSent: o.MaybeSent, RetryAfter: o.RetryAfter, Unanswered: o.StatusCode == 0,
 	}

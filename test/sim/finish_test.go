@@ -270,6 +270,7 @@ func (w *world) judgeRetry(run runs.Run, spec endpoints.Spec, before, after *sch
 	w.t.Helper()
 	w.reach("retry")
 	w.ensure(after.Attempt == run.Attempt+1 && after.Slot.Equal(run.ScheduledFor), "run %s is tried again as another", runName(run.ID))
+	w.ensure(after.Source == run.Source, "run %s was set by %s, its next attempt by %s", runName(run.ID), run.Source, after.Source)
 	w.ensure(run.Outcome.Retryable() && run.Attempt < spec.Retry.MaxAttempts, "run %s is tried again against the policy", runName(run.ID))
 	w.ensure(!run.Outcome.MaybeSent || spec.IdempotentMethod() || spec.Idempotent, "run %s is sent again and may have arrived", runName(run.ID))
 	w.ensure(!before.PausedUntil.After(w.now()), "run %s is tried again while paused", runName(run.ID))
