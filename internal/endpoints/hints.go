@@ -2,9 +2,11 @@ package endpoints
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"rubato/internal/errs"
+	"rubato/internal/governor"
 )
 
 // MaxHintLife is the longest that a hint holds, whoever writes it: what nobody renews ends.
@@ -43,7 +45,11 @@ func (s *Service) SetOneShotHint(ctx context.Context, by Actor, id ID, r HintReq
 		h, err := r.oneShot(now)
 		h.Author = by.Name
 		e.State.OneShotHint = &h
-		return h.endWarnings(h.At), err
+		if err != nil {
+			return nil, err
+		}
+		moved, err := e.oneShotWarnings(now)
+		return append(moved, h.endWarnings(h.At)...), err
 	})
 }
 
@@ -84,6 +90,31 @@ func (s Spec) clampWarnings(h Hint) []errs.Field {
 		return nil
 	}
 	return []errs.Field{{Field: "intervalMs", Code: "hint_clamped", Message: "lies outside minIntervalMs and maxIntervalMs; the clamp decides instead"}}
+}
+
+// oneShotWarnings tells that a clamp moves the run that a one-shot hint asks for. While a run is live its end decides: assume that it ends now.
+func (e *Endpoint) oneShotWarnings(now time.Time) ([]errs.Field, error) {
+	probe := *e
+	var decided Recorded
+	var err error
+	if probe.State.Running != nil {
+		decided, err = probe.endNow(now)
+	} else {
+		decided, err = probe.Replan(now)
+	}
+	if err != nil || !decided.clampsOneShot() {
+		return nil, err
+	}
+	return []errs.Field{{
+		Field: "at", Code: "hint_clamped",
+		Message: "lies closer to the run before, or farther from it, than minIntervalMs and maxIntervalMs allow; the clamp decides instead",
+	}}, nil
+}
+
+// clampsOneShot reports whether a one-shot hint had won before a clamp took its place.
+func (r Recorded) clampsOneShot() bool {
+	clamped := r.Decision.Source == governor.SourceClampedMin || r.Decision.Source == governor.SourceClampedMax
+	return clamped && slices.ContainsFunc(r.Decision.Steps, func(s governor.Step) bool { return s.Rule == governor.RuleAIOneShot })
 }
 
 // endWarnings tells that a hint ends before the run that it asks for. That one stays as it was planned, unless another decision comes first,

@@ -1,6 +1,7 @@
 package endpoints_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -248,6 +249,56 @@ func TestAHintOutsideTheClampsIsTakenWithAWarning(t *testing.T) {
 		require.Equal(t, "hint_clamped", warnings[0].Code)
 		require.Equal(t, start.Add(want), e.State.Due.At)
 	}
+}
+
+// TestAOneShotHintIsClamped asks for runs before the minimum, between the bounds and beyond the maximum, where the baseline comes later still.
+func TestAOneShotHintIsClamped(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[time.Duration]time.Duration{
+		10 * time.Second: 30 * time.Second, 30 * time.Second: 0, time.Minute: 0, 2 * time.Minute: 0, 3 * time.Minute: 2 * time.Minute,
+	} {
+		for _, live := range []bool{false, true} {
+			b := setup(t, func(s *endpoints.Spec) {
+				s.BaselineInterval, s.MinInterval, s.MaxInterval = time.Hour, 30*time.Second, 2*time.Minute
+			})
+			b.run(t, nil)
+			if live {
+				b.memory.now = b.endpoint().State.Due.At
+				b.endpoint().State.Running = &endpoints.Running{Slot: b.memory.now, Attempt: 1, StartedAt: b.memory.now}
+			}
+			began := b.memory.now
+			e, warnings, err := b.SetOneShotHint(t.Context(), actor, b.id, endpoints.HintRequest{In: &in, TTL: new(time.Hour)})
+			require.NoError(t, err)
+			warnings = slices.DeleteFunc(warnings, func(f errs.Field) bool { return f.Code == "baseline_outside_clamps" })
+			if live {
+				b.run(t, nil)
+			}
+			if want == 0 {
+				require.Empty(t, warnings, in)
+				require.Equal(t, began.Add(in), e.State.Due.At)
+				continue
+			}
+			require.Len(t, warnings, 1, in)
+			require.Equal(t, "at hint_clamped", warnings[0].Field+" "+warnings[0].Code)
+			require.Equal(t, began.Add(want), e.State.Due.At)
+		}
+	}
+}
+
+// A warning is about what was asked for, and where something else decides no clamp has moved it.
+func TestAOneShotHintThatDoesNotDecideIsNotClamped(t *testing.T) {
+	t.Parallel()
+	hint := endpoints.HintRequest{In: new(time.Second), TTL: new(time.Hour)}
+	b := setup(t, func(s *endpoints.Spec) { s.MinInterval = 30 * time.Second })
+	_, warnings, err := b.SetOneShotHint(t.Context(), actor, b.id, hint)
+	require.NoError(t, err)
+	require.Empty(t, warnings, "before the first run there is nothing to count from")
+	b.run(t, nil)
+	_, err = b.Pause(t.Context(), actor, b.id, b.pass(time.Second).Add(time.Hour), "")
+	require.NoError(t, err)
+	_, warnings, err = b.SetOneShotHint(t.Context(), actor, b.id, hint)
+	require.NoError(t, err)
+	require.Empty(t, warnings, "the pause decides")
 }
 
 // A warning is about what was asked for: not about a hint of the other kind.
