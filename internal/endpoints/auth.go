@@ -102,7 +102,7 @@ func (a *Auth) checkText(f authField, labels map[string]string, must, may []stri
 	case f.value == "":
 		return errs.Field{}
 	case !slices.Contains(must, f.name) && !slices.Contains(may, f.name):
-		return errs.Field{Code: "auth_field", Message: fmt.Sprintf("is nothing that %s knows; leave it out", a.Type)}
+		return errs.Field{Code: "auth_field", Message: a.unknown()}
 	case len(f.value) > maxURLBytes:
 		return errs.Field{Code: "too_long", Message: fmt.Sprintf("must be at most %d bytes long", maxURLBytes)}
 	case !isText(f.value):
@@ -135,10 +135,15 @@ func literals(text string, o template.Options) string {
 	return parsed.Sample("")
 }
 
+// unknown tells what to do about a field that the type does not have. A patch that leaves it out leaves it as it was.
+func (a *Auth) unknown() string {
+	return fmt.Sprintf("is nothing that %s knows; leave it out, or set it to null to clear it", a.Type)
+}
+
 func (a *Auth) checkScopes() []errs.Field {
 	var bad []errs.Field
 	if len(a.Scopes) > 0 && a.Type != AuthOAuth2 {
-		bad = append(bad, errs.Field{Field: "auth.scopes", Code: "auth_field", Message: fmt.Sprintf("is nothing that %s knows; leave it out", a.Type)})
+		bad = append(bad, errs.Field{Field: "auth.scopes", Code: "auth_field", Message: a.unknown()})
 	}
 	if len(a.Scopes) > 32 {
 		bad = append(bad, errs.Field{Field: "auth.scopes", Code: "too_many", Message: "must have at most 32 entries"})

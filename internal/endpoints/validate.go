@@ -164,7 +164,7 @@ func timing(id ID, s Spec) []errs.Field {
 	case s.BaselineCron == "" && s.BaselineInterval == 0:
 		bad = append(bad, errs.Field{Field: "baselineIntervalMs", Code: "schedule_required", Message: "give a baseline: exactly one of baselineCron and baselineIntervalMs"})
 	case s.BaselineCron != "" && s.BaselineInterval != 0:
-		bad = append(bad, errs.Field{Field: "baselineCron", Code: "schedule_ambiguous", Message: "give exactly one of baselineCron and baselineIntervalMs; the other must be absent or null"})
+		bad = append(bad, errs.Field{Field: "baselineCron", Code: "schedule_ambiguous", Message: "give exactly one of baselineCron and baselineIntervalMs; leave the other out, or set it to null to clear it"})
 	}
 	bad = append(bad, cronFields(id, s)...)
 	if s.MinInterval > 0 && s.MaxInterval > 0 && s.MinInterval > s.MaxInterval {

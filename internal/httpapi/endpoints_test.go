@@ -246,3 +246,29 @@ func TestList(t *testing.T) {
 		a.is(http.StatusBadRequest)
 	})
 }
+
+// TestAnEditSaysHowToClearWhatIsStored edits the one of two fields that exclude each other; the other one is stored.
+func TestAnEditSaysHowToClearWhatIsStored(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	path := "/v1/endpoints/" + s.register(`{"name":"p","url":"https://a.example/","baselineIntervalMs":60000,"auth":{"type":"bearer","token":"{{secret \"t\"}}"}}`)
+	for field, patch := range map[string]string{
+		"auth.token":   `{"auth":{"type":"basic","username":"u","password":"{{secret \"p\"}}"}}`,
+		"baselineCron": `{"baselineCron":"@daily"}`,
+	} {
+		a := s.call("PATCH", path, patch)
+		a.is(http.StatusUnprocessableEntity)
+		require.Len(t, a.problem().Errors, 1)
+		fault := a.problem().Errors[0]
+		require.Equal(t, field, fault.Field)
+		require.Contains(t, fault.Message, "out, or set it to null to clear it")
+	}
+	s.call("PATCH", path, `{"auth":{"type":"basic","token":null,"username":"u","password":"{{secret \"p\"}}"},"baselineIntervalMs":null,"baselineCron":"@daily"}`).is(http.StatusOK)
+}
+
+func TestAnEmptyZoneIsRefusedInItsOwnWords(t *testing.T) {
+	t.Parallel()
+	a := newService(t).call("POST", "/v1/endpoints", `{"name":"p","url":"https://a.example/","baselineCron":"@daily","timezone":""}`)
+	a.is(http.StatusUnprocessableEntity)
+	require.Contains(t, a.problem().Errors[0].Message, "must not be empty: use an IANA name")
+}

@@ -184,6 +184,18 @@ func TestZonesAreChecked(t *testing.T) {
 	}
 }
 
+// TestAnEmptyZoneIsNotQuoted: a blank stands for an empty text, and nobody sent one.
+func TestAnEmptyZoneIsNotQuoted(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", " ", "\t "} {
+		_, err := LoadZone(name)
+		require.Contains(t, errs.FieldsOf(err)[0].Message, "must not be empty: use an IANA name such as")
+		require.NotContains(t, errs.FieldsOf(err)[0].Message, "\"")
+	}
+	_, err := LoadZone("Nowhere")
+	require.Contains(t, errs.FieldsOf(err)[0].Message, `"Nowhere" is no time zone: use`)
+}
+
 func TestNoZoneIsUTC(t *testing.T) {
 	t.Parallel()
 

@@ -25,10 +25,13 @@ func LoadZone(name string) (*time.Location, error) {
 			return zone, nil
 		}
 	}
+	wrong := fmt.Sprintf("%.40q is no time zone", name)
+	if strings.TrimSpace(name) == "" { // Who was given an empty text may have made a blank of it.
+		wrong = "must not be empty"
+	}
 	return nil, errs.InvalidFields([]errs.Field{{
 		Field: fieldTimezone, Code: codeTimezone,
-		Message: fmt.Sprintf("%.40q is no time zone: use an IANA name such as Europe/Berlin, America/New_York or UTC "+
-			"(a fixed offset of +2 h is Etc/GMT-2, with the sign reversed)", name),
+		Message: wrong + ": use an IANA name such as Europe/Berlin, America/New_York or UTC (a fixed offset of +2 h is Etc/GMT-2, with the sign reversed)",
 	}})
 }
 
