@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -60,7 +61,8 @@ func failed(why string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: why}}, IsError: true}
 }
 
-// request returns what the API is asked. Whether the values are right is for the API to judge; where they go is decided here.
+// request returns what the API is asked. Whether the values are right is for the API to judge; where they go is decided here. Where that
+// cannot be, nothing is asked, and everything is named that can be judged without asking.
 func (t tool) request(ctx context.Context, raw json.RawMessage) (*http.Request, error) {
 	arguments := map[string]json.RawMessage{}
 	if len(raw) > 0 {
@@ -68,37 +70,44 @@ func (t tool) request(ctx context.Context, raw json.RawMessage) (*http.Request, 
 			return nil, fmt.Errorf("the arguments of %s must be one JSON object: %w", t.described.Name, err)
 		}
 	}
-	target, header, err := t.place(arguments)
-	if err != nil {
-		return nil, err
-	}
-	var body json.RawMessage
-	if t.media != "" { // To others a body is unknown like anything else.
-		body = arguments[bodyArgument]
-		delete(arguments, bodyArgument)
-	}
+	target, header, faults := t.place(arguments)
+	body := arguments[bodyArgument]
 	if t.bodied && len(body) == 0 {
-		return nil, fmt.Errorf("%s needs the argument %s", t.described.Name, bodyArgument)
+		faults = append(faults, fmt.Sprintf("%s needs the argument %s", t.described.Name, bodyArgument))
 	}
-	if len(arguments) > 0 {
-		return nil, fmt.Errorf("%s does not know the arguments %s", t.described.Name, strings.Join(slices.Sorted(maps.Keys(arguments)), ", "))
+	if unknown := t.unknown(arguments); len(unknown) > 0 {
+		faults = append(faults, fmt.Sprintf("%s does not know the arguments %s", t.described.Name, strings.Join(unknown, ", ")))
+	}
+	if len(faults) > 0 {
+		return nil, errors.New(strings.Join(append(faults, t.judge(arguments)...), "\n"))
 	}
 	return t.build(ctx, target, header, body)
 }
 
-// place puts the arguments that are parameters where they go, and takes them out.
-func (t tool) place(arguments map[string]json.RawMessage) (target string, header http.Header, err error) {
+// unknown returns the arguments that the tool does not have. To one without a body that is unknown like anything else.
+func (t tool) unknown(arguments map[string]json.RawMessage) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(arguments)) {
+		known := name == bodyArgument && t.media != "" || slices.ContainsFunc(t.parameters, func(p parameter) bool { return p.argument == name })
+		if !known {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// place puts the arguments that are parameters where they go, and names those that cannot be put there.
+func (t tool) place(arguments map[string]json.RawMessage) (target string, header http.Header, faults []string) {
 	path, query, header := t.route, url.Values{}, http.Header{}
 	for _, p := range t.parameters {
 		values, err := texts(p.argument, arguments[p.argument])
-		delete(arguments, p.argument)
 		switch {
 		case err != nil:
-			return "", nil, err
+			faults = append(faults, err.Error())
 		case p.in == "path" && len(values) != 1:
-			return "", nil, fmt.Errorf("%s needs the argument %s", t.described.Name, p.argument)
+			faults = append(faults, fmt.Sprintf("%s needs the argument %s", t.described.Name, p.argument))
 		case p.in == "path" && elsewhere(values[0]):
-			return "", nil, fmt.Errorf("the argument %s of %s must be an id, a key or a name, without a slash: %q is none", p.argument, t.described.Name, values[0])
+			faults = append(faults, fmt.Sprintf("the argument %s of %s must be an id, a key or a name, without a slash: %q is none", p.argument, t.described.Name, values[0]))
 		case p.in == "path":
 			path = strings.ReplaceAll(path, "{"+p.name+"}", url.PathEscape(values[0]))
 		case p.in == "query" && len(values) > 0:
@@ -110,7 +119,7 @@ func (t tool) place(arguments map[string]json.RawMessage) (target string, header
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	return path, header, nil
+	return path, header, faults
 }
 
 // elsewhere reports whether a part of a path leads to another route than that of the tool. Servers and proxies resolve such parts, also

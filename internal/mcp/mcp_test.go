@@ -243,6 +243,53 @@ func TestArgumentsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
+// TestAFaultOfTheArgumentsHidesNoOther names all that can be judged of a call that is not made, and changes nothing.
+func TestAFaultOfTheArgumentsHidesNoOther(t *testing.T) {
+	t.Parallel()
+	agent := connect(t, serve(t)+mcp.Path, writeKey)
+	made, failed := call(t, agent, "create_endpoint", map[string]any{"body": map[string]any{
+		"name": "before", "url": "https://shop.example.com/health", "baselineIntervalMs": 60000,
+	}})
+	require.False(t, failed, made)
+	for name, given := range map[string]struct {
+		tool      string
+		arguments map[string]any
+		want      []string
+	}{
+		"Query":    {"list_endpoints", map[string]any{"limit": 0, "state": "x", "zzz": 1}, []string{"does not know the arguments zzz", "limit: ", "state: "}},
+		"AsTexts":  {"list_endpoints", map[string]any{"limit": "501", "state": "active", "zzz": 1}, []string{"zzz", "limit: "}},
+		"NoNumber": {"list_endpoints", map[string]any{"limit": "many", "zzz": 1}, []string{"zzz", "limit: "}},
+		"AllRight": {"list_endpoints", map[string]any{"limit": "5", "state": "active", "label": []string{"a=b", "c=d"}, "zzz": 1}, []string{"zzz"}},
+		"Body": {
+			"patch_endpoint",
+			map[string]any{"id": made["id"], "zzz": 1, "body": map[string]any{"name": 5, "colour": "green", "jitterMs": -1, "catchUp": "sometimes"}},
+			[]string{"does not know the arguments zzz", `property "colour"`, "body.catchUp: ", "body.jitterMs: ", "body.name: "},
+		},
+		"ARightBody": {"patch_endpoint", map[string]any{"id": made["id"], "zzz": 1, "body": map[string]any{"name": "after", "body": nil, "catchUp": "skip"}}, []string{"zzz"}},
+		"NoID":       {"patch_endpoint", map[string]any{"body": map[string]any{"name": 5}}, []string{"needs the argument id", "body.name: "}},
+		"NeitherIDNorBody": {
+			"patch_endpoint",
+			map[string]any{"id": "a/b", "ifMatch": map[string]any{}},
+			[]string{"id, a key or a name", "argument ifMatch must be", "needs the argument body"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer, failed := call(t, agent, given.tool, given.arguments)
+			require.True(t, failed)
+			text, _ := answer["text"].(string)
+			lines := strings.Split(text, "\n")
+			require.Len(t, lines, len(given.want), "%v", answer)
+			for _, want := range given.want {
+				require.Contains(t, text, want)
+			}
+			now, failed := call(t, agent, "get_endpoint", map[string]any{"id": made["id"]})
+			require.False(t, failed)
+			require.Equal(t, "before", now["name"])
+		})
+	}
+}
+
 // Whatever tool is called with arguments that it does not take, the agent is told what is wrong instead of being cut off.
 func TestEveryToolTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()

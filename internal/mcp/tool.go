@@ -25,6 +25,7 @@ type tool struct {
 	parameters []parameter
 	media      string // of the body; empty: it has none
 	bodied     bool   // the body must be there
+	body       *openapi3.Schema
 }
 
 // parameter is an argument that is not the body.
@@ -32,6 +33,7 @@ type parameter struct {
 	argument string // how agents name it
 	name     string // how the contract names it
 	in       string // path, query or header
+	schema   *openapi3.Schema
 }
 
 // bodyArgument is the argument that holds the body of a request.
@@ -75,7 +77,7 @@ func toolOf(doc *openapi3.T, item *openapi3.PathItem, op *openapi3.Operation) (t
 	t.scope = auth.Scope(security[0]["bearer"][0])
 	input := newSchema(doc)
 	for _, p := range append(slices.Clone(item.Parameters), op.Parameters...) {
-		t.parameters = append(t.parameters, parameter{argument: argumentOf(p.Value.Name), name: p.Value.Name, in: p.Value.In})
+		t.parameters = append(t.parameters, parameter{argument: argumentOf(p.Value.Name), name: p.Value.Name, in: p.Value.In, schema: p.Value.Schema.Value})
 		input.add(argument{
 			name: argumentOf(p.Value.Name), schema: p.Value.Schema, description: p.Value.Description, required: p.Value.Required, examples: examplesOf(p.Value.Example, p.Value.Examples),
 		})
@@ -83,6 +85,7 @@ func toolOf(doc *openapi3.T, item *openapi3.PathItem, op *openapi3.Operation) (t
 	if op.RequestBody != nil {
 		media, examples := mediaOf(op.RequestBody.Value.Content)
 		t.media, t.bodied = media, op.RequestBody.Value.Required
+		t.body = op.RequestBody.Value.Content[media].Schema.Value
 		input.add(argument{
 			name: bodyArgument, schema: op.RequestBody.Value.Content[media].Schema, required: t.bodied, examples: examples,
 			description: cmp.Or(op.RequestBody.Value.Description, bodyDescription),
