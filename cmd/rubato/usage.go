@@ -3,11 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -41,26 +39,4 @@ func commandsOf(group *kong.Node) string {
 	}
 	_ = columns.Flush() // Nothing fails to be written into a text.
 	return strings.TrimSuffix(text.String(), "\n")
-}
-
-// readDuration reads a duration as Go does, and says for people what one looks like. The library names the flag.
-func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
-	var written string
-	if err := ctx.Scan.PopValueInto("duration", &written); err != nil {
-		return err
-	}
-	d, err := time.ParseDuration(written)
-	if err != nil {
-		return fmt.Errorf("%q is no duration; give a number with its unit, such as %s", written, exampleOf(written))
-	}
-	target.Set(reflect.ValueOf(d))
-	return nil
-}
-
-// exampleOf returns a duration that somebody may have meant: in seconds, where the unit alone is missing.
-func exampleOf(written string) string {
-	if _, err := time.ParseDuration(written + "s"); err == nil && written != "" {
-		return written + "s"
-	}
-	return "10s, 5m or 1h30m"
 }

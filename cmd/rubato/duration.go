@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// readDuration reads a duration as Go does, and says for people what one looks like. The API counts in whole milliseconds, so a part of one
+// is refused rather than cut off. The library names the flag.
+func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
+	var written string
+	if err := ctx.Scan.PopValueInto("duration", &written); err != nil {
+		return err
+	}
+	d, err := time.ParseDuration(written)
+	if err != nil {
+		return fmt.Errorf("%q is no duration; give a number with its unit, such as %s", written, exampleOf(written))
+	}
+	if below := d.Truncate(time.Millisecond); below != d {
+		return fmt.Errorf("must be whole milliseconds: %s holds a part of one; write %s or %s", d, below, below+time.Millisecond)
+	}
+	target.Set(reflect.ValueOf(d))
+	return nil
+}
+
+// exampleOf returns a duration that somebody may have meant: in seconds, where the unit alone is missing.
+func exampleOf(written string) string {
+	if _, err := time.ParseDuration(written + "s"); err == nil && written != "" {
+		return written + "s"
+	}
+	return "10s, 5m or 1h30m"
+}
