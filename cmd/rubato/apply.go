@@ -40,9 +40,12 @@ func (cmd *endpointsApplyCmd) Run(ctx context.Context, s *session) error {
 	case cmd.File == "-" && !cmd.Yes && !cmd.DryRun:
 		return usageError{"with -f - nobody can be asked: add --yes or --dry-run"}
 	}
-	wanted, err := s.readEndpoints(cmd.File)
+	wanted, faults, err := s.readEndpoints(cmd.File)
 	if err != nil {
 		return err
+	}
+	if len(faults) > 0 {
+		return s.allFaults(ctx, wanted, faults)
 	}
 	r, err := s.connect()
 	if err != nil {
@@ -63,15 +66,44 @@ func (cmd *endpointsApplyCmd) Run(ctx context.Context, s *session) error {
 	return s.carryOut(ctx, r, wanted, plan)
 }
 
+// allFaults adds to what the files show by themselves what the server says of the endpoints that can be shown to it, and changes nothing.
+func (s *session) allFaults(ctx context.Context, sound []endpointFile, faults []fileFault) error {
+	if len(sound) == 0 {
+		return faultError(faults)
+	}
+	r, err := s.connect()
+	if err == nil {
+		var more []fileFault
+		_, more, err = r.foresee(ctx, sound)
+		faults = append(faults, more...)
+	}
+	if err != nil { // What is known is worth telling without it.
+		return usageError{fmt.Sprintf("%s\nthe server was not asked about the rest: %s", faultError(faults), err)}
+	}
+	return faultError(faults)
+}
+
 // plan asks the server what would become of the endpoints.
 func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endpointFile) ([]step, error) {
-	answer, err := r.importLines(ctx, linesOf(wanted), 1, true)
+	plan, faults, err := r.foresee(ctx, wanted)
+	if err == nil {
+		err = faultError(faults)
+	}
 	if err != nil {
 		return nil, err
 	}
+	pruned, err := cmd.prune(ctx, r, plan)
+	return append(plan, pruned...), err
+}
+
+// foresee returns what would become of endpoints, and what the server refuses.
+func (r *remote) foresee(ctx context.Context, wanted []endpointFile) (plan []step, faults []fileFault, err error) {
+	answer, err := r.importLines(ctx, linesOf(wanted), 1, true)
+	if err != nil {
+		return nil, nil, err
+	}
 	defer func() { _ = answer.Close() }()
-	plan := make([]step, 0, len(wanted))
-	var faults []string
+	plan = make([]step, 0, len(wanted))
 	summary, err := readResults(answer, 1, func(result client.ImportResult, _ json.RawMessage) error {
 		file := wanted[result.Line-1]
 		st := step{Key: file.key, ID: text(result.ID)}
@@ -92,14 +124,13 @@ func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endp
 	})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("planning: %w", err)
+		return nil, faults, fmt.Errorf("planning: %w", err)
+	case summary.Error != nil && len(faults) > 0:
+		return nil, faults, fmt.Errorf("planning: %w\n%s", faultError(faults), summary.Error.Detail)
 	case summary.Error != nil:
-		return nil, fmt.Errorf("planning: %s", strings.Join(append(faults, summary.Error.Detail), "\n"))
-	case len(faults) > 0:
-		return nil, usageError{strings.Join(faults, "\n")}
+		return nil, nil, fmt.Errorf("planning: %s", summary.Error.Detail)
 	}
-	pruned, err := cmd.prune(ctx, r, plan)
-	return append(plan, pruned...), err
+	return plan, faults, nil
 }
 
 // prune returns the steps that take out of service what the files do not name, by key or by id: what no step is about.
@@ -208,7 +239,7 @@ func (s *session) carryOut(ctx context.Context, r *remote, wanted []endpointFile
 	var faults []string
 	summary, err := readResults(answer, 1, func(result client.ImportResult, _ json.RawMessage) error {
 		if result.Error != nil {
-			faults = append(faults, wanted[result.Line-1].fault(result.Error))
+			faults = append(faults, wanted[result.Line-1].fault(result.Error).text)
 		}
 		return nil
 	})

@@ -16,8 +16,9 @@ import (
 // server to judge.
 type endpointYAML struct {
 	file      string
+	number    int // of the file, counted in the order in which they are read
 	endpoints []endpointFile
-	faults    []string // each with its line
+	faults    []fileFault
 }
 
 // read takes in the documents of a text: each is an endpoint or a list of endpoints.
@@ -30,7 +31,7 @@ func (y *endpointYAML) read(text []byte) {
 			return
 		}
 		if err != nil { // Nothing after it can be read.
-			y.faults = append(y.faults, y.file+": "+err.Error())
+			y.faults = append(y.faults, fileFault{y.number, math.MaxInt, y.file + ": " + err.Error()})
 			return
 		}
 		list := document.Content
@@ -51,7 +52,7 @@ func (y *endpointYAML) endpoint(n *yaml.Node) {
 		y.fault(n.Line, "", "an endpoint is an object with the fields of POST /v1/endpoints")
 		return
 	}
-	e := endpointFile{file: y.file, line: n.Line, lines: map[string]int{}}
+	e := endpointFile{file: y.file, number: y.number, line: n.Line, lines: map[string]int{}}
 	before := len(y.faults)
 	y.check(n, "", e.lines)
 	e.key = y.key(n)
@@ -143,7 +144,7 @@ func (y *endpointYAML) fault(line int, field, message string) {
 	if field != "" {
 		message = field + ": " + message
 	}
-	y.faults = append(y.faults, fmt.Sprintf("%s:%d: %s", y.file, line, message))
+	y.faults = append(y.faults, fileFault{y.number, line, fmt.Sprintf("%s:%d: %s", y.file, line, message)})
 }
 
 // quoted tells how to write a value that YAML does not take for text.

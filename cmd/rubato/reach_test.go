@@ -291,8 +291,9 @@ func TestEveryFileOfAFolderIsApplied(t *testing.T) {
 	for name, text := range map[string]string{"b.json": `{"key":"b"}`, "a.yaml": "key: a", "c.yml": "key: c", "notes.txt": "key: d"} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
-	found, err := new(session).readEndpoints(folder)
+	found, faults, err := new(session).readEndpoints(folder)
 	require.NoError(t, err)
+	require.Empty(t, faults)
 	var keys []string
 	for _, e := range found {
 		keys = append(keys, e.key)
