@@ -1,8 +1,8 @@
 // Package console knows what the console asks of the database beside what the API answers: who is signed in, and the figures, series
 // and histories that its pages draw. It reads no clock; instants are the database's.
 //
-// Whatever adds up runs looks at the newest of them only, up to [MaxRuns]: a page must not cost more where more is going on. The start
-// of what was looked at comes with each answer.
+// Whatever adds up runs looks at the newest of them only, up to [MaxRuns], or [MaxBadRuns] of those that did not go well: a page must not
+// cost more where more is going on. The start of what was looked at comes with each answer.
 package console
 
 import "time"
@@ -10,13 +10,17 @@ import "time"
 // MaxRuns is how many runs one figure or series looks at.
 const MaxRuns = 20_000
 
+// MaxBadRuns is how many runs of each way not to go well (failed, timed out, lost) incidents are looked for among. A run lasts for half an
+// hour at most, so one that was due long ago is found among those that fail within that time, five a second.
+const MaxBadRuns = 10_000
+
 // Overview is what became of a tenant's runs lately.
 type Overview struct {
 	At        time.Time
 	Endpoints int64    // in service; counted up to [MaxEndpoints]
 	Buckets   []Bucket // stretches of time with runs, oldest first
 	Step      time.Duration
-	Incidents []Incident
+	Incidents []Incident // the last to end first
 }
 
 // MaxEndpoints is how many endpoints an overview counts.
@@ -33,15 +37,17 @@ type Bucket struct {
 	LagP99    time.Duration // from the due time to the start
 }
 
-// Incident is a run that did not go well.
+// Incident is an endpoint with runs of the last day that did not go well, and the last of them to end.
 type Incident struct {
+	Runs       int64 // that did not go well; of the newest [MaxBadRuns] of each way
+	More       bool  // there may be more of them than were looked at
 	RunID      [16]byte
 	EndpointID [16]byte
 	Name       string // of the endpoint
 	Status     string
 	Reason     string
-	StatusCode int // 0: no answer
-	At         time.Time
+	StatusCode int       // 0: no answer
+	At         time.Time // when the run ended
 	Error      string
 }
 

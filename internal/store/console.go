@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/console"
+	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -17,7 +18,7 @@ const (
 	consoleIncidents = 8
 	consoleChanges   = 200
 	consoleSparkDays = 2 * 24 * time.Hour
-	consoleProofTime = 24 * time.Hour
+	consoleProofTime = 24 * time.Hour // of incidents too
 )
 
 // Console reads what the pages of the console show. Every method sees one state of the database, and one tenant.
@@ -67,9 +68,7 @@ func (c *Console) buckets(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleBucket
 }
 
 func (c *Console) incidents(ctx context.Context, tx pgx.Tx, tenant [16]byte, from time.Time) ([]console.Incident, error) {
-	rows, err := c.db.q.ConsoleIncidents(ctx, tx, dbsqlc.ConsoleIncidentsParams{
-		TenantID: tenant, FromAt: from, MaxRows: console.MaxRuns, MaxIncidents: consoleIncidents,
-	})
+	rows, err := c.db.q.ConsoleIncidents(ctx, tx, incidentParams(tenant, from))
 	if err != nil {
 		return nil, fmt.Errorf("looking for incidents: %w", err)
 	}
@@ -77,10 +76,16 @@ func (c *Console) incidents(ctx context.Context, tx pgx.Tx, tenant [16]byte, fro
 	for i, row := range rows {
 		list[i] = console.Incident{
 			RunID: row.ID, EndpointID: row.EndpointID, Name: row.Name, Status: row.Status, Reason: row.ReasonCode, At: row.FinishedAt,
-			StatusCode: int(orZero(row.StatusCode)), Error: orZero(row.Error),
+			StatusCode: int(orZero(row.StatusCode)), Error: orZero(row.Error), Runs: row.Runs, More: row.Cut,
 		}
 	}
 	return list, nil
+}
+
+func incidentParams(tenant [16]byte, from time.Time) dbsqlc.ConsoleIncidentsParams {
+	return dbsqlc.ConsoleIncidentsParams{
+		TenantID: tenant, FromID: runs.FirstID(from), FromAt: from, MaxRows: console.MaxBadRuns, MaxIncidents: consoleIncidents,
+	}
 }
 
 // Sparks returns the newest runs of each of some endpoints, oldest first.

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -83,10 +84,11 @@ func TestTheConsoleAddsUpRuns(t *testing.T) {
 		{At: now.Truncate(30 * time.Second).Add(-90 * time.Second), Succeeded: 1, LagP50: 10 * time.Millisecond, LagP99: 10 * time.Millisecond},
 		{At: now.Truncate(30 * time.Second).Add(-30 * time.Second), Failed: 1, Lost: 1, LagP50: 30 * time.Millisecond, LagP99: 30 * time.Millisecond},
 	}, o.Buckets, "the runs of others and those of before are not among them")
-	require.Len(t, o.Incidents, 2)
-	require.Equal(t, "lost", o.Incidents[0].Status, "the newest first")
-	require.Equal(t, "watched", o.Incidents[1].Name)
-	require.Equal(t, "out of tea", o.Incidents[1].Error)
+	require.Len(t, o.Incidents, 1, "the incidents of others are not among them")
+	require.Equal(t, console.Incident{
+		Runs: 2, RunID: o.Incidents[0].RunID, EndpointID: id, Name: "watched", Status: "lost", Reason: "http_status", StatusCode: 500,
+		At: now.Add(-29 * time.Second), Error: "out of tea",
+	}, o.Incidents[0], "the newest tells of all")
 
 	sparks, err := c.Sparks(t.Context(), store.DefaultTenant, [][16]byte{id, other}, 2)
 	require.NoError(t, err)
@@ -108,6 +110,56 @@ func TestTheConsoleAddsUpRuns(t *testing.T) {
 	names, err := c.Names(t.Context(), [16]byte{9}, [][16]byte{id})
 	require.NoError(t, err)
 	require.Empty(t, names)
+}
+
+// An endpoint that fails all the time hides no other, and what ended last comes first, however long ago it was due.
+func TestIncidentsAreToldByEndpoint(t *testing.T) {
+	t.Parallel()
+	b, c, noisy, now := watched(t)
+	register := func(name string) endpoints.ID {
+		spec := endpoints.Defaults()
+		spec.Name, spec.URL, spec.BaselineInterval = name, "https://example.com/", time.Minute
+		e, _, err := b.service.Register(t.Context(), tenant, spec)
+		require.NoError(t, err)
+		return e.ID
+	}
+	slow, long := register("slow"), register("long")
+	b.remember(t, past{endpoint: long, due: now.Add(-31 * time.Minute), took: 31*time.Minute - 100*time.Millisecond, status: "lost", attempt: 1})
+	for s := range 20 {
+		b.remember(t, past{endpoint: noisy, due: now.Add(-time.Duration(s+1) * time.Second), took: 10 * time.Millisecond, status: "failed", attempt: 1})
+	}
+	b.remember(t,
+		past{endpoint: slow, due: now.Add(-50 * time.Second), took: 20 * time.Second, status: "timed_out", attempt: 1},
+		past{endpoint: slow, due: now.Add(-40 * time.Second), took: 5 * time.Second, status: "failed", attempt: 1},
+		past{endpoint: slow, due: now.Add(-30 * time.Second), took: time.Second, status: "succeeded", attempt: 1},
+		past{endpoint: slow, due: now.Add(-25 * time.Hour), took: time.Second, status: "failed", attempt: 1},
+	)
+	told := func() (list []string) {
+		o, err := c.Overview(t.Context(), store.DefaultTenant, 30*time.Minute, 30*time.Second)
+		require.NoError(t, err)
+		for _, i := range o.Incidents {
+			list = append(list, fmt.Sprintf("%s %s %d %t %s", i.Name, i.Status, i.Runs, i.More, now.Sub(i.At)))
+		}
+		return list
+	}
+	want := []string{"long lost 1 false 100ms", "watched failed 20 false 990ms", "slow timed_out 2 false 30s"}
+	require.Equal(t, want, told())
+
+	crowd := func(many int, status string) {
+		_, err := b.pool.Exec(t.Context(), `
+			INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status,
+			                  reason_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, version, failure_count)
+			SELECT uuidv7_of(due), due, $1, $2, 1, 'manual', 1, gen_random_uuid(), due, due, due, $3, 'x', 0, 0, 0, 0, 0, 0, false, 1, 0
+			FROM generate_series(1, $4::int) n, LATERAL (SELECT $5::timestamptz - n * interval '1 ms') AS each (due)`,
+			noisy, store.DefaultTenant, status, many, now.Add(-time.Second))
+		require.NoError(t, err)
+	}
+	crowd(console.MaxRuns, "succeeded")
+	require.Equal(t, want, told(), "what goes well hides nothing")
+	crowd(console.MaxBadRuns, "failed")
+	want[1], want[2] = fmt.Sprintf("watched failed %d true 990ms", console.MaxBadRuns), "slow timed_out 1 true 30s"
+	want[0] = "long lost 1 true 100ms"
+	require.Equal(t, want, told(), "a flood of one way to fail hides no other, and what is told is no more than was looked at")
 }
 
 func TestTheConsoleTellsTheHistoryOfAnEndpoint(t *testing.T) {

@@ -132,6 +132,14 @@ func SparksStatement(p dbsqlc.ConsoleSparksParams) Asked {
 	})
 }
 
+// IncidentsStatement returns what the incidents of the last day ask the database.
+func IncidentsStatement(tenant [16]byte, now time.Time) Asked {
+	return asked(func(q dbsqlc.DBTX) error {
+		_, err := dbsqlc.New().ConsoleIncidents(context.Background(), q, incidentParams(tenant, now.Add(-consoleProofTime)))
+		return err
+	})
+}
+
 // NewsStatement returns what a look at the feed asks the database first.
 func NewsStatement(p dbsqlc.RunNewsListParams) Asked {
 	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunNewsList(context.Background(), q, p); return err })

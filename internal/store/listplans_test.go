@@ -146,8 +146,9 @@ func TestListsReadNoMoreThanTheyReturn(t *testing.T) {
 			TenantID: own, FromAt: noon().Add(-24 * time.Hour), PerEndpoint: 24, // Of all that run much, and of others that never ran.
 			EndpointIds: query[[][16]byte](t, b, "SELECT array_agg(id) FROM endpoints WHERE key = ANY (SELECT 'key-' || n FROM generate_series(1, 50) n)"),
 		}),
-		"News":     store.NewsStatement(dbsqlc.RunNewsListParams{TenantID: own, AfterTxid: 1, Until: 1 << 40, MaxRows: 501}),
-		"NewsRuns": store.FindStatement(found),
+		"Incidents": store.IncidentsStatement(own, noon().Add(2*time.Hour)), // One run in a thousand failed.
+		"News":      store.NewsStatement(dbsqlc.RunNewsListParams{TenantID: own, AfterTxid: 1, Until: 1 << 40, MaxRows: 501}),
+		"NewsRuns":  store.FindStatement(found),
 		"Health": store.HealthStatement(dbsqlc.EndpointHealthParams{
 			TenantID: own, EndpointID: e, Now: new(noon().Add(2 * time.Hour)), FromID: runs.FirstID(late), FromAt: late,
 			WindowsMs: []int64{3600e3}, MaxRows: 100_000,

@@ -47,17 +47,35 @@ GROUP BY 1
 ORDER BY 1;
 
 -- name: ConsoleIncidents :many
--- The newest runs of a tenant that did not go well, among the newest max_rows.
-SELECT n.id, n.endpoint_id, e.name, n.status, n.reason_code, n.status_code, n.finished_at, n.error
-FROM (SELECT r.id, r.endpoint_id, r.status, r.reason_code, r.status_code, r.finished_at, r.error
-      FROM runs r
-      WHERE r.tenant_id = @tenant_id AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz
-      ORDER BY r.id DESC
-      LIMIT sqlc.arg('max_rows')::int) n
-         JOIN endpoints e ON e.id = n.endpoint_id
-WHERE n.status IN ('failed', 'timed_out', 'lost')
-ORDER BY n.id DESC
-LIMIT sqlc.arg('max_incidents')::int;
+-- The endpoints of a tenant with runs that did not go well, each with the last of them to end and how many there were. Of each way not to
+-- go well the newest max_rows runs are looked at, which an index finds among all that went well: a flood of one hides no other. cut: there
+-- are more of one way than that.
+WITH newest AS MATERIALIZED (
+    SELECT r.id, r.scheduled_for, r.endpoint_id, r.status, r.finished_at
+    FROM unnest(ARRAY['failed', 'timed_out', 'lost']) AS way (status)
+             CROSS JOIN LATERAL (SELECT h.id, h.scheduled_for, h.endpoint_id, h.status, h.finished_at
+                                 FROM runs h
+                                 WHERE h.tenant_id = @tenant_id
+                                   AND h.status = way.status
+                                   AND h.status <> 'succeeded' -- as the index says it
+                                   AND h.id >= sqlc.arg('from_id')::uuid
+                                   AND h.scheduled_for >= sqlc.arg('from_at')::timestamptz -- leaves out whole days
+                                 ORDER BY h.id DESC
+                                 LIMIT sqlc.arg('max_rows')::int) AS r
+), last AS MATERIALIZED (
+    SELECT l.id, l.scheduled_for, l.runs
+    FROM (SELECT DISTINCT ON (n.endpoint_id) n.id, n.scheduled_for, n.finished_at, count(*) OVER (PARTITION BY n.endpoint_id) AS runs
+          FROM newest n
+          ORDER BY n.endpoint_id, n.finished_at DESC, n.id DESC) AS l
+    ORDER BY l.finished_at DESC, l.id DESC
+    LIMIT sqlc.arg('max_incidents')::int
+)
+SELECT r.id, r.endpoint_id, e.name, r.status, r.reason_code, r.status_code, r.finished_at, r.error, l.runs::bigint AS runs,
+       EXISTS (SELECT 1 FROM newest n GROUP BY n.status HAVING count(*) >= sqlc.arg('max_rows')::int)::boolean AS cut
+FROM last l
+         JOIN runs r ON r.tenant_id = @tenant_id AND r.id = l.id AND r.scheduled_for = l.scheduled_for
+         JOIN endpoints e ON e.id = r.endpoint_id
+ORDER BY r.finished_at DESC, r.id DESC;
 
 -- name: ConsoleSparks :many
 -- The newest runs of each of some endpoints.

@@ -251,22 +251,39 @@ func (q *Queries) ConsoleHints(ctx context.Context, db DBTX, arg ConsoleHintsPar
 }
 
 const consoleIncidents = `-- name: ConsoleIncidents :many
-SELECT n.id, n.endpoint_id, e.name, n.status, n.reason_code, n.status_code, n.finished_at, n.error
-FROM (SELECT r.id, r.endpoint_id, r.status, r.reason_code, r.status_code, r.finished_at, r.error
-      FROM runs r
-      WHERE r.tenant_id = $1 AND r.scheduled_for >= $2::timestamptz
-      ORDER BY r.id DESC
-      LIMIT $3::int) n
-         JOIN endpoints e ON e.id = n.endpoint_id
-WHERE n.status IN ('failed', 'timed_out', 'lost')
-ORDER BY n.id DESC
-LIMIT $4::int
+WITH newest AS MATERIALIZED (
+    SELECT r.id, r.scheduled_for, r.endpoint_id, r.status, r.finished_at
+    FROM unnest(ARRAY['failed', 'timed_out', 'lost']) AS way (status)
+             CROSS JOIN LATERAL (SELECT h.id, h.scheduled_for, h.endpoint_id, h.status, h.finished_at
+                                 FROM runs h
+                                 WHERE h.tenant_id = $2
+                                   AND h.status = way.status
+                                   AND h.status <> 'succeeded' -- as the index says it
+                                   AND h.id >= $3::uuid
+                                   AND h.scheduled_for >= $4::timestamptz -- leaves out whole days
+                                 ORDER BY h.id DESC
+                                 LIMIT $1::int) AS r
+), last AS MATERIALIZED (
+    SELECT l.id, l.scheduled_for, l.runs
+    FROM (SELECT DISTINCT ON (n.endpoint_id) n.id, n.scheduled_for, n.finished_at, count(*) OVER (PARTITION BY n.endpoint_id) AS runs
+          FROM newest n
+          ORDER BY n.endpoint_id, n.finished_at DESC, n.id DESC) AS l
+    ORDER BY l.finished_at DESC, l.id DESC
+    LIMIT $5::int
+)
+SELECT r.id, r.endpoint_id, e.name, r.status, r.reason_code, r.status_code, r.finished_at, r.error, l.runs::bigint AS runs,
+       EXISTS (SELECT 1 FROM newest n GROUP BY n.status HAVING count(*) >= $1::int)::boolean AS cut
+FROM last l
+         JOIN runs r ON r.tenant_id = $2 AND r.id = l.id AND r.scheduled_for = l.scheduled_for
+         JOIN endpoints e ON e.id = r.endpoint_id
+ORDER BY r.finished_at DESC, r.id DESC
 `
 
 type ConsoleIncidentsParams struct {
-	TenantID     UUID
-	FromAt       time.Time
 	MaxRows      int32
+	TenantID     UUID
+	FromID       UUID
+	FromAt       time.Time
 	MaxIncidents int32
 }
 
@@ -279,14 +296,19 @@ type ConsoleIncidentsRow struct {
 	StatusCode *int16
 	FinishedAt time.Time
 	Error      *string
+	Runs       int64
+	Cut        bool
 }
 
-// The newest runs of a tenant that did not go well, among the newest max_rows.
+// The endpoints of a tenant with runs that did not go well, each with the last of them to end and how many there were. Of each way not to
+// go well the newest max_rows runs are looked at, which an index finds among all that went well: a flood of one hides no other. cut: there
+// are more of one way than that.
 func (q *Queries) ConsoleIncidents(ctx context.Context, db DBTX, arg ConsoleIncidentsParams) ([]*ConsoleIncidentsRow, error) {
 	rows, err := db.Query(ctx, consoleIncidents,
-		arg.TenantID,
-		arg.FromAt,
 		arg.MaxRows,
+		arg.TenantID,
+		arg.FromID,
+		arg.FromAt,
 		arg.MaxIncidents,
 	)
 	if err != nil {
@@ -305,6 +327,8 @@ func (q *Queries) ConsoleIncidents(ctx context.Context, db DBTX, arg ConsoleInci
 			&i.StatusCode,
 			&i.FinishedAt,
 			&i.Error,
+			&i.Runs,
+			&i.Cut,
 		); err != nil {
 			return nil, err
 		}
