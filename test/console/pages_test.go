@@ -35,7 +35,7 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 		{"run", "/console/runs/" + runs.Items[0].ID, "out of tea", "document.querySelector('.phases rect')"},
 		{"planner", "/console/planner", "Tokens today", "true"},
 		{"notices", "/console/notices", "Nobody is told of anything yet", "true"},
-		{"workers", "/console/workers", "Heartbeat", "document.querySelector('meter')"},
+		{"workers", "/console/workers", "stamps its row", "document.querySelector('meter')"},
 		{"guarantees", "/console/guarantees", "Never early", "document.querySelectorAll('section:not([aria-labelledby=chaos-title]) .badge.good').length === 4"},
 		{"missing", "/console/nothing", "There is no such page", "true"},
 	}
