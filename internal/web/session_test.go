@@ -1,9 +1,11 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -69,6 +71,75 @@ func TestASilentDatabaseIsToldWithinTheTimeOfTheAPI(t *testing.T) {
 				require.Equal(t, tc.form, strings.Contains(answer.Body.String(), `name="key"`))
 				require.Equal(t, tc.form, strings.Contains(answer.Body.String(), `value="/console/runs"`), "where the sign-in leads stays")
 			})
+		})
+	}
+}
+
+// What is asked for while the database is away leads on by itself where that is harmless: a form is never sent twice.
+func TestAPageOfAnOutageIsNoDeadEnd(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		method string
+		header http.Header
+		says   string
+		again  bool
+	}{
+		"Page":     {http.MethodGet, nil, `<a href="/console/runs?status=failed&amp;x=1">Try again</a>`, true},
+		"Form":     {http.MethodPost, nil, `<a href="/">Back to the overview</a>`, false},
+		"Fragment": {http.MethodGet, http.Header{http.CanonicalHeaderKey(fragmentHeader): {"true"}}, `role="alert"`, false},
+		"LivePart": {http.MethodGet, http.Header{"Accept": {"text/event-stream"}}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := New(Config{Auth: auth.NewAuthenticator(silent{}), Sessions: unreachable{}, Logger: slog.New(slog.DiscardHandler)})
+				r := httptest.NewRequest(tc.method, "/console/runs?status=failed&x=1", nil)
+				if tc.method == http.MethodPost {
+					r = httptest.NewRequest(tc.method, "/console/signout", nil)
+				}
+				maps.Copy(r.Header, tc.header)
+				r.AddCookie(&http.Cookie{Name: sessionCookie, Value: "x"})
+				answer := httptest.NewRecorder()
+				s.ServeHTTP(answer, r)
+				require.Equal(t, http.StatusServiceUnavailable, answer.Code)
+				require.Contains(t, answer.Body.String(), tc.says)
+				require.Equal(t, tc.again, answer.Header().Get("Refresh") == "5", answer.Header())
+				require.Equal(t, tc.again, strings.Contains(answer.Body.String(), "Try again"))
+				if name == "LivePart" {
+					require.Equal(t, "the database cannot be reached", answer.Body.String(), "what the page says of it")
+				}
+			})
+		})
+	}
+}
+
+// unreachable is a database that cannot be reached.
+type unreachable struct{ silent }
+
+func (unreachable) Find(context.Context, [sha256.Size]byte) (key [sha256.Size]byte, err error) {
+	return key, errs.New(errs.Unavailable, "", "the database cannot be reached; try again")
+}
+
+// A browser that leaves while its page is made is no fault of anybody's: nothing is written, to it or to those who look for errors.
+func TestWhoeverLeavesIsNoError(t *testing.T) {
+	t.Parallel()
+	for name, header := range map[string]http.Header{"Page": nil, "Data": {http.CanonicalHeaderKey(fragmentHeader): {"true"}}, "LivePart": {"Accept": {"text/event-stream"}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var logged bytes.Buffer
+			s := New(Config{
+				Auth: auth.NewAuthenticator(silent{}), Sessions: silent{},
+				Logger: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelInfo})),
+			})
+			gone, leave := context.WithCancel(t.Context())
+			leave()
+			r := httptest.NewRequest(http.MethodGet, "/console/endpoints/ep_x/data", nil).WithContext(gone)
+			maps.Copy(r.Header, header)
+			r.AddCookie(&http.Cookie{Name: sessionCookie, Value: "x"})
+			answer := httptest.NewRecorder()
+			s.ServeHTTP(answer, r)
+			require.Empty(t, logged.String())
+			require.Empty(t, answer.Body.String())
 		})
 	}
 }

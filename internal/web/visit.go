@@ -28,6 +28,12 @@ const (
 	// retryAfter is how many seconds a browser is asked to wait while the database is away, as the API asks its clients.
 	retryAfter = "2"
 
+	// refreshAfter is after how many seconds a browser asks again for a page that it did not get meanwhile: slowly enough to be read.
+	refreshAfter = "5"
+
+	// tryAgain is the advice that errors end with and a live page does not need.
+	tryAgain = "; try again"
+
 	fragmentHeader = "HX-Request" // of requests for a part of a page
 )
 
@@ -60,7 +66,7 @@ func (s *Server) wrap(h handle) http.Handler {
 			case http.ErrAbortHandler:
 				panic(p)
 			default:
-				v.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+				v.tell(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 			}
 		}()
 		if r.Method == http.MethodPost {
@@ -129,16 +135,48 @@ func (v *visit) frame(p page) page {
 	return p
 }
 
-// fail shows an error.
+// left reports whether whoever asked has gone.
+func (v *visit) left() bool { return v.sent.Context().Err() != nil }
+
+// fail shows an error. One that comes of a browser that went away is none, and nobody would see it.
 func (v *visit) fail(err error) {
+	if v.left() {
+		v.logger.DebugContext(v.r.Context(), "a visitor left", "method", v.r.Method, "path", v.r.URL.Path, "error", err)
+		return
+	}
+	v.tell(err)
+}
+
+// tell reports an error and shows it in the form of what was asked for.
+func (v *visit) tell(err error) {
 	problem := v.report(err)
-	body := layout(v.frame(page{title: problem.Title}), problemPage(problem))
+	switch {
+	case v.left():
+		return
+	case v.streams():
+		v.sayWhy(problem)
+		return
+	}
+	again := ""
+	if problem.Status == http.StatusServiceUnavailable && v.r.Method == http.MethodGet { // What a form sends is never sent twice by itself.
+		again = v.r.URL.RequestURI()
+	}
+	body := layout(v.frame(page{title: problem.Title}), problemPage(problem, again))
 	if v.fragment() {
 		body = problemNotice(problem)
+	} else if again != "" {
+		v.w.Header().Set("Refresh", refreshAfter)
 	}
 	if err := v.html(int(problem.Status), body); err != nil {
 		v.logger.ErrorContext(v.r.Context(), "the page of an error failed", "error", err)
 	}
+}
+
+// sayWhy tells a live page why it is not live, in the words that it shows. It comes back by itself.
+func (v *visit) sayWhy(problem client.Problem) {
+	v.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	v.w.WriteHeader(int(problem.Status))
+	_, _ = v.w.Write([]byte(strings.TrimSuffix(problem.Detail, tryAgain))) // A browser that went away needs no answer.
 }
 
 // report returns what a user may see of an error. What is our own fault is logged, once, here.
@@ -159,7 +197,7 @@ func problemOf(err error) client.Problem {
 		return *p
 	}
 	if e, ok := errors.AsType[*errs.Error](err); ok && e.Code == errs.Unavailable {
-		return client.Problem{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: "the database cannot be reached; try again"}
+		return client.Problem{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: "the database cannot be reached" + tryAgain}
 	}
 	return client.Problem{Status: http.StatusInternalServerError, Title: "Internal Server Error", Detail: "something went wrong on our side; the logs tell more"}
 }

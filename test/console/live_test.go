@@ -2,6 +2,8 @@ package console
 
 import (
 	"context"
+	"crypto/sha256"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -14,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/client"
+	"rubato/internal/errs"
+	"rubato/internal/web"
 )
 
 // through returns the world behind a proxy, which may do something else with a request than to hand it on.
@@ -67,16 +71,20 @@ func streamed(r *http.Request) bool { return r.Header.Get("Accept") == "text/eve
 // A stream that is refused, or that ends, is opened again, and the page says meanwhile that it is not live.
 func TestAPageComesBackToLife(t *testing.T) {
 	t.Parallel()
-	var down atomic.Bool
+	const up, refusing, gone = 0, 1, 2
+	var state atomic.Int64
 	cut := make(chan struct{})
 	w := setup(t).through(t, func(a http.ResponseWriter, r *http.Request, next http.Handler) {
 		if !streamed(r) {
 			next.ServeHTTP(a, r)
 			return
 		}
-		if down.Load() {
+		switch state.Load() {
+		case refusing:
 			http.Error(a, "the database is away", http.StatusServiceUnavailable)
 			return
+		case gone:
+			panic(http.ErrAbortHandler)
 		}
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
@@ -92,18 +100,53 @@ func TestAPageComesBackToLife(t *testing.T) {
 	b := open(browser(t), t, w, phone)
 	b.visit(w.link)
 	b.says("Overview")
-	down.Store(true)
+	state.Store(refusing)
 	b.visit("/console/endpoints/" + w.endpoint(t, "demo-report").ID)
 	b.says("Not live since")
+	b.says("UTC: the database is away. The page goes on by itself.")
 	b.accessible()
 	b.shoot("stale")
+	state.Store(gone)
+	b.says("UTC: the server does not answer. The page goes on by itself.")
 	w.pause(t, "demo-report", "while nobody listened")
-	down.Store(false)
+	state.Store(up)
 	b.says("until somebody resumes: while nobody listened")
 	b.await("!document.body.innerText.includes('Not live since')")
 	cut <- struct{}{} // Taken by the stream that is open.
 	w.pause(t, "demo-report", "after the cut")
 	b.says("until somebody resumes: after the cut")
+}
+
+// away is a database of sessions that cannot be reached until it is back, and knows of none then.
+type away struct {
+	web.Sessions
+	back atomic.Bool
+}
+
+func (a *away) Find(context.Context, [sha256.Size]byte) (key [sha256.Size]byte, err error) {
+	if a.back.Load() {
+		return key, errs.New(errs.NotFound, "", "there is no such session")
+	}
+	return key, errs.New(errs.Unavailable, "", "the database cannot be reached; try again")
+}
+
+// A page that is opened during an outage comes by itself when that is over: here the sign-in, which leads back to it.
+func TestAPageOfAnOutageComesByItself(t *testing.T) {
+	t.Parallel()
+	sessions := &away{}
+	s := httptest.NewServer(web.New(web.Config{Sessions: sessions, Logger: slog.New(slog.DiscardHandler)}))
+	t.Cleanup(s.Close)
+	b := open(browser(t), t, &world{url: s.URL}, phone)
+	b.visit("/console/signin")
+	eval[bool](b, `document.cookie = "rubato_session=x; Path=/"; true`)
+	b.visit("/console/runs?status=failed")
+	b.says("The database cannot be reached")
+	require.Equal(t, "/console/runs?status=failed", eval[string](b, `document.querySelector("main a").getAttribute("href")`))
+	b.shoot("outage")
+	b.accessible()
+	sessions.back.Store(true)
+	b.await("location.pathname === '/console/signin'")
+	require.Equal(t, "?to=%2Fconsole%2Fruns%3Fstatus%3Dfailed", eval[string](b, "location.search"))
 }
 
 // What follows from an action is shown with its answer, however long the stream may take.

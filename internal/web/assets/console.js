@@ -144,20 +144,34 @@
   // before it began is in view; one that ends, is refused or falls silent is opened again, ever more slowly, and the page says that it is stale.
 
   const silence = 40_000; // The server sends something every 15 s.
-  const stale = new Map(); // since when, by part
+  const stale = new Map(); // since when, and why, by part
   const tellStale = () => {
-    const since = Math.min(...stale.values()), box = $("#stale");
-    const words = Date.now() - since > 5000 ? `Not live since ${new Date(since - ahead).toISOString().slice(11, 19)} UTC: the server does not answer. The page goes on by itself.` : "";
+    const first = [...stale.values()].sort((a, b) => a.since - b.since)[0], box = $("#stale");
+    const words = first && Date.now() - first.since > 5000
+      ? `Not live since ${new Date(first.since - ahead).toISOString().slice(11, 19)} UTC: ${first.why || "the server does not answer"}. The page goes on by itself.` : "";
     if (box && box.textContent !== words) box.textContent = words;
   };
   setInterval(tellStale, 1000);
+  // A stream does not tell why it is refused, so the same is asked in a way that does.
+  const askWhy = async (element) => {
+    const enough = new AbortController();
+    let why = "";
+    try {
+      const r = await fetch(element.dataset.live, { headers: { Accept: "text/event-stream" }, signal: enough.signal });
+      if (!r.ok) why = `the server answers with status ${r.status}`;
+      if (!r.ok && (r.headers.get("Content-Type") || "").startsWith("text/plain")) why = (await r.text()).trim().slice(0, 300) || why;
+    } catch { /* There is no answer. */ }
+    enough.abort();
+    const part = stale.get(element);
+    if (part) part.why = why;
+  };
   const live = (element) => {
     let source = null, timer = 0, failures = 0;
     const stop = () => { clearTimeout(timer); source?.close(); source = null; };
     const again = () => {
       stop();
       if (document.hidden) return;
-      if (!stale.has(element)) stale.set(element, Date.now());
+      if (!stale.has(element)) stale.set(element, { since: Date.now(), why: "" });
       timer = setTimeout(start, Math.min(10_000, 500 * 2 ** failures++) * (0.7 + 0.6 * Math.random()));
     };
     const heard = () => {
@@ -177,7 +191,12 @@
       });
       source.addEventListener("beat", heard);
       source.addEventListener("over", () => { stop(); location.reload(); });
-      source.addEventListener("error", again);
+      source.addEventListener("error", () => {
+        const refused = source?.readyState === EventSource.CLOSED; // Else the connection ended, or there was none.
+        again();
+        const part = stale.get(element);
+        if (refused) askWhy(element); else if (part) part.why = "";
+      });
     };
     document.addEventListener("visibilitychange", () => { stale.delete(element); if (document.hidden) stop(); else start(); });
     start();
