@@ -1245,7 +1245,7 @@ type EndpointPatch struct {
 	// Method Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name Cannot be cleared.
@@ -1340,7 +1340,7 @@ type EndpointSpec struct {
 	// Method Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name One line of readable text.
@@ -1438,7 +1438,7 @@ type ExplainInput struct {
 	// MaxIntervalMs Never two starts further apart than this, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Now The instant of the decision; default now.
@@ -1612,7 +1612,7 @@ type ImportLine struct {
 	// Method Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name One line of readable text.

@@ -14,8 +14,8 @@ import (
 	"rubato/internal/success"
 )
 
-// ParseAnswers parses what an answer must satisfy beside its status, and what of it is hidden; each is nil where there is nothing. The patterns of both
-// share one budget, since each run takes what all of them take. Every bad field is named.
+// ParseAnswers parses what an answer must satisfy beside its status, and what of it is hidden; each is nil where there is nothing. The patterns
+// of both share one budget, since each run takes what all of them take. Every bad field is named.
 func (s Spec) ParseAnswers() (*success.Set, *redact.Set, []errs.Field) {
 	var budget pattern.Budget
 	rules, bad := s.parseRules(&budget)

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// passes is how often all of a program may be looked at for each byte of a text while matches are replaced. One search through all of it needs three at
-// most: an instruction is come to from two others, and then left.
+// passes is how often all of a program may be looked at for each byte of a text while matches are replaced. One search through all of it needs
+// three at most: an instruction is come to from two others, and then left.
 const passes = 3
 
 // Replace returns a text with each match replaced by what with returns, as [regexp.Regexp.ReplaceAllFunc] does. It is bounded where that is not:
@@ -118,8 +118,8 @@ func (m *machine) rune(at int) (rune, int) {
 	return utf8.DecodeRune(m.text[at:])
 }
 
-// step moves all threads over a character, to where conditions hold. ended reports that a match ends before the character, and from is where it began;
-// threads that it is preferred to are gone.
+// step moves all threads over a character, to where conditions hold. ended reports that a match ends before the character, and from is where it
+// began; threads that it is preferred to are gone.
 func (m *machine) step(here rune, holds syntax.EmptyOp) (from int, ended bool) {
 	m.next.dense = m.next.dense[:0]
 	m.left -= len(m.now.dense)

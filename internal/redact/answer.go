@@ -54,10 +54,11 @@ func (s *Set) Text(text string) string {
 	return string(out)
 }
 
-// Body returns what may be stored of a body: its places in JSON and what patterns find are hidden. cut says that there was more of it: then
-// its end is hidden where there are patterns. Where there are rules about places and the body cannot be read as JSON, because it is none
-// or was cut, all of it is hidden; so it is where patterns cannot be applied in bounded time. JSON in which places were hidden comes back rewritten: members by name, without spaces. The result may
-// be longer than the body by less than it has bytes, and is the body itself where nothing is to be hidden.
+// Body returns what may be stored of a body: its places in JSON and what patterns find are hidden. cut says that there was more of it: then its
+// end is hidden where there are patterns. Where there are rules about places and the body cannot be read as JSON, because it is none or was
+// cut, all of it is hidden; so it is where patterns cannot be applied in bounded time. JSON in which places were hidden comes back rewritten:
+// members by name, without spaces. The result may be longer than the body by less than it has bytes, and is the body itself where nothing is to
+// be hidden.
 func (s *Set) Body(body []byte, cut bool) []byte {
 	if s == nil || len(body) == 0 || len(s.paths)+len(s.patterns) == 0 {
 		return body

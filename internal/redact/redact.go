@@ -50,8 +50,8 @@ type Set struct {
 	patterns []finder
 }
 
-// Parse reads rules, and returns a nil Set where there are none. Their patterns must fit into what is left of the budget. Every field that is bad is a
-// problem.
+// Parse reads rules, and returns a nil Set where there are none. Their patterns must fit into what is left of the budget. Every field that is
+// bad is a problem.
 func Parse(rules []Rule, budget *pattern.Budget) (*Set, []Problem) {
 	if len(rules) == 0 {
 		return nil, nil

@@ -92,6 +92,7 @@ func TestNothingIsInForceOnceArchived(t *testing.T) {
 			e := b.register(t, nil)
 			if live {
 				b.startOne(t, worker{1})
+				now = b.at(now.Add(time.Second))
 			}
 			require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID, 0))
 

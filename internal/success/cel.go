@@ -76,8 +76,8 @@ func compileCEL(text string, budget *pattern.Budget) (check, []Problem) {
 	return c, nil
 }
 
-// compilePatterns takes what the patterns of an expression take from the budget, and returns their steps, or what is wrong with one. One that comes from
-// the answer is refused: nobody has seen how large it is.
+// compilePatterns takes what the patterns of an expression take from the budget, and returns their steps, or what is wrong with one. One that
+// comes from the answer is refused: nobody has seen how large it is.
 func compilePatterns(expression ast.Expr, budget *pattern.Budget) (steps map[string]uint64, message string) {
 	steps = map[string]uint64{}
 	ast.PostOrderVisit(expression, ast.NewExprVisitor(func(e ast.Expr) {

@@ -10,9 +10,9 @@ import (
 // smallCall is how many bytes and elements a call may look at for the price of the library.
 const smallCall = 64
 
-// prices charges calls by the size of what they look at. The library does so only where it knows the types of the arguments beforehand, which it
-// never does for values out of JSON: there it takes joining two texts of a megabyte for one step. Of a pattern it sees the text that it is written in;
-// what looking for it takes depends on its steps.
+// prices charges calls by the size of what they look at. The library does so only where it knows the types of the arguments beforehand, which
+// it never does for values out of JSON: there it takes joining two texts of a megabyte for one step. Of a pattern it sees the text that it is
+// written in; what looking for it takes depends on its steps.
 type prices struct{ steps map[string]uint64 } // of the patterns of the expression, by what they are written as
 
 // CallCost implements the library's estimator. Nil means the library's own price.
@@ -31,8 +31,8 @@ func (p prices) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 
 	return &cost
 }
 
-// matches is what looking for a pattern costs: each of its steps may be taken for each byte. The evaluation is over where it is a pattern that was not
-// compiled with the expression.
+// matches is what looking for a pattern costs: each of its steps may be taken for each byte. The evaluation is over where it is a pattern that
+// was not compiled with the expression.
 func (p prices) matches(in, wanted ref.Val) *uint64 {
 	cost := uint64(costLimit + 1)
 	if text, is := wanted.(types.String); is {

@@ -295,7 +295,8 @@ func TestThePatternsOfRulesShareABudget(t *testing.T) {
 	require.Contains(t, bad[0].Message, "leave 48, and it has 50")
 }
 
-// TestAPatternCostsWhatItsProgramTakes has expressions with patterns that are short and have long programs: over one long text, and over many short ones.
+// TestAPatternCostsWhatItsProgramTakes has expressions with patterns that are short and have long programs: over one long text, and over many
+// short ones.
 func TestAPatternCostsWhatItsProgramTakes(t *testing.T) {
 	t.Parallel()
 	long := `{"big":"` + strings.Repeat("a", 700_000) + `","items":[` + strings.Repeat("1,", 60_000) + `1]}`

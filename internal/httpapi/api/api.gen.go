@@ -1244,7 +1244,7 @@ type EndpointPatch struct {
 	// Method Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name Cannot be cleared.
@@ -1339,7 +1339,7 @@ type EndpointSpec struct {
 	// Method Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name One line of readable text.
@@ -1437,7 +1437,7 @@ type ExplainInput struct {
 	// MaxIntervalMs Never two starts further apart than this, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Now The instant of the decision; default now.
@@ -1611,7 +1611,7 @@ type ImportLine struct {
 	// Method Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name One line of readable text.
