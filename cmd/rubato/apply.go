@@ -78,7 +78,7 @@ func (s *session) allFaults(ctx context.Context, sound []endpointFile, faults []
 		faults = append(faults, more...)
 	}
 	if err != nil { // What is known is worth telling without it.
-		return usageError{fmt.Sprintf("%s\nthe server was not asked about the rest: %s", faultError(faults), err)}
+		return usageError{fmt.Sprintf("%s\nwhat the server has against the rest is not all known: %s", faultError(faults), err)}
 	}
 	return faultError(faults)
 }
@@ -86,17 +86,19 @@ func (s *session) allFaults(ctx context.Context, sound []endpointFile, faults []
 // plan asks the server what would become of the endpoints.
 func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endpointFile) ([]step, error) {
 	plan, faults, err := r.foresee(ctx, wanted)
-	if err == nil {
-		err = faultError(faults)
-	}
-	if err != nil {
+	switch {
+	case err != nil && len(faults) > 0:
+		return nil, fmt.Errorf("%w\n%s", err, faultError(faults).Error())
+	case err != nil:
 		return nil, err
+	case len(faults) > 0:
+		return nil, faultError(faults)
 	}
 	pruned, err := cmd.prune(ctx, r, plan)
 	return append(plan, pruned...), err
 }
 
-// foresee returns what would become of endpoints, and what the server refuses.
+// foresee returns what would become of endpoints, and what the server refuses. The refusals are right beside an error, too.
 func (r *remote) foresee(ctx context.Context, wanted []endpointFile) (plan []step, faults []fileFault, err error) {
 	answer, err := r.importLines(ctx, linesOf(wanted), 1, true)
 	if err != nil {
@@ -125,10 +127,8 @@ func (r *remote) foresee(ctx context.Context, wanted []endpointFile) (plan []ste
 	switch {
 	case err != nil:
 		return nil, faults, fmt.Errorf("planning: %w", err)
-	case summary.Error != nil && len(faults) > 0:
-		return nil, faults, fmt.Errorf("planning: %w\n%s", faultError(faults), summary.Error.Detail)
 	case summary.Error != nil:
-		return nil, nil, fmt.Errorf("planning: %s", summary.Error.Detail)
+		return nil, faults, fmt.Errorf("planning: %s", summary.Error.Detail)
 	}
 	return plan, faults, nil
 }

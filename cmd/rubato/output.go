@@ -161,7 +161,7 @@ func decode(raw json.RawMessage, v any) error {
 	return nil
 }
 
-// remarkNone says beside a table what it means that nothing is in it.
+// remarkNone explains on standard error why a table is empty.
 func (s *session) remarkNone(raw json.RawMessage, remark string) error {
 	if s.json {
 		return nil

@@ -20,7 +20,7 @@ func misread(parser *kong.Kong, command *kong.Context, err error) usageError {
 		if named := command.Selected(); named != nil {
 			at = named
 		}
-		if command.Error == nil && len(at.Children) > 0 { // Everything was read, and the command is not all there.
+		if command.Error == nil && len(at.Children) > 0 && strings.HasPrefix(err.Error(), "expected ") { // The command is not all there.
 			err = errors.New(commandsOf(at))
 		}
 	}

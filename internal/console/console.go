@@ -10,8 +10,8 @@ import "time"
 // MaxRuns is how many runs one figure or series looks at.
 const MaxRuns = 20_000
 
-// MaxBadRuns is how many runs of each way not to go well (failed, timed out, lost) incidents are looked for among. A run lasts for half an
-// hour at most, so one that was due long ago is found among those that fail within that time, five a second.
+// MaxBadRuns is how many runs of each way not to go well (failed, timed out, lost) incidents are looked for among, the newest due time
+// first. A run lasts half an hour at most, so up to five failures a second a run that has just ended is still among them.
 const MaxBadRuns = 10_000
 
 // Overview is what became of a tenant's runs lately.

@@ -40,6 +40,7 @@ func (u unlocked) classify(ctx context.Context, t *Target, answer egress.Respons
 		}
 		return o
 	}
+	u.agree(&o, t, answer)
 	t.judge(&o, answer, masked)
 	o.Stop = t.stop(masked)
 	o.Validators = t.validators(o, answer)

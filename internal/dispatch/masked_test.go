@@ -62,7 +62,6 @@ func TestSecretsAreHiddenBeforeAnythingIsMadeOfAnAnswer(t *testing.T) {
 		"PercentInJSONCut":   {egresstest.OK("begin " + filled(strings.ReplaceAll(url.QueryEscape(keyCanary), "%", `\u0025`), 9)), nil},
 		"CutPHP":             {egresstest.OK("begin " + filled(php, 1)), func(s *endpoints.Spec) { s.ResponseTailKB = 0 }},
 		"TailOfPHP":          {egresstest.OK("begin " + filled(php, 14)), nil},
-		"Pattern":            {egresstest.OK("begin " + plainCanary + " end"), patterned},
 		"PatternInAHeader":   {"HTTP/1.1 200 OK\r\nContent-Type: begin/" + plainCanary + "\r\nContent-Length: 2\r\n\r\nhi", patterned},
 		"PatternInAStop":     {"HTTP/1.1 200 OK\r\nRubato-Stop: begin " + plainCanary + "\r\nContent-Length: 2\r\n\r\nhi", patterned},
 		"PatternInAVerdict":  {"HTTP/1.1 200 OK\r\nX-A: begin " + plainCanary + "\r\nContent-Length: 2\r\n\r\nhi", both(patterned, inHeader)},
@@ -165,4 +164,29 @@ func TestATestShowsNothingOfASecretThatAPatternHits(t *testing.T) {
 	result, err := s.tester(t, onLoopback()).Test(t.Context(), tenant, b.draft(t, target.URL(), both(echo, patterned)))
 	require.NoError(t, err)
 	require.Equal(t, []string{"[secret] ***"}, result.Answer["X-Echo"])
+}
+
+// TestWhatASecretAndAPatternShareHidesAll: whichever is hidden first, something of the other may be left.
+func TestWhatASecretAndAPatternShareHidesAll(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ pattern, want string }{
+		"PartOfASecret":    {"[0-9]{4}", "***"},
+		"MoreThanASecret":  {"plain=[a-z0-9-]+&pin=[0-9]+", "***"},
+		"BesideTheSecret":  {"pin=[0-9]+", "begin plain=[secret]&*** end"},
+		"NothingInTheBody": {"nothing", "begin plain=[secret]&pin=481516 end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			know := b.lockedAway(t, canaries())
+			answer := egresstest.OK("begin plain=" + plainCanary + "&pin=481516 end")
+			b.register(t, egresstest.Start(t, egresstest.Once(answer)), func(s *endpoints.Spec) {
+				echo(s)
+				s.Redact = []endpoints.RedactRule{{Pattern: tc.pattern}}
+			})
+			b.work(t, know)
+			b.await(t, 1, "SELECT count(*) FROM runs")
+			require.Equal(t, tc.want, query[string](t, b, "SELECT convert_from(body, 'UTF8') FROM run_bodies LIMIT 1"))
+		})
+	}
 }

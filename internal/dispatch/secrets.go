@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"rubato/internal/egress"
+	"rubato/internal/redact"
 	"rubato/internal/runs"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
@@ -105,6 +107,20 @@ func (u unlocked) masked(answer egress.Response) egress.Response {
 	answer.Body, answer.Tail = u.mask.Body(answer.Body, true), u.mask.Tail(answer.Tail) // Where a body ends, a target or a connection may have cut it.
 	answer.Header = maskedHeader(u.mask, answer.Header)
 	return answer
+}
+
+// agree hides all of a complete body where it matters whether secrets or what the endpoint wants hidden were looked for first: a pattern that
+// finds a part of a secret leaves the rest of it, and one that finds more than a secret finds nothing once that is hidden.
+func (u unlocked) agree(o *runs.Outcome, t *Target, answer egress.Response) {
+	if u.mask == nil || t.Redact == nil || answer.Truncated {
+		return
+	}
+	var other runs.Outcome
+	t.capture(&other, answer, false)
+	if !bytes.Equal(u.mask.Body(o.Body, true), u.mask.Body(other.Body, true)) {
+		o.Body = []byte(redact.Mask)
+		o.BodyDigest = runs.Digest(o.Body)
+	}
 }
 
 // maskedHeader returns a header without what a mask hides. It is a copy.

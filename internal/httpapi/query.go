@@ -49,7 +49,8 @@ func (s *Server) checkParameters(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // wrongHeaders returns the headers that are parameters and cannot be read, or are given more than once: nobody could say which one counts.
-// So it does with conditions of a change that asks for a version of what has none: who sends one means not to overwrite something.
+// It also returns If-Match and If-None-Match on changes to resources without versions: a client that sends one wants to avoid overwriting
+// something, so ignoring it would be wrong.
 func (op *operation) wrongHeaders(header http.Header) (bad []errs.Field) {
 	for _, name := range []string{"If-Match", "If-None-Match"} {
 		if op.headers[name] == nil && len(header.Values(name)) > 0 && op.unversioned() {

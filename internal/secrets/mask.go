@@ -104,10 +104,18 @@ func (m *Mask) hide(text []byte, at cuts) []byte {
 // suspects returns the values that a text may hold with escapes. To undo escapes is slow, and few answers hold what was sent.
 func (m *Mask) suspects(text []byte, at cuts) (here []escapable) {
 	for _, e := range m.escaped {
+		reach := min(len(text), widest*len(e.value)) // of a cut
+		begins := text[len(text)-reach:]
+		if at&cutInQuotes != 0 {
+			begins = text
+		}
 		if bytes.Contains(text, e.core) ||
-			at&(cutAtEnd|cutInQuotes) != 0 && bytes.Contains(text, e.begin) || at&cutAtBegin != 0 && bytes.Contains(text, e.end) {
+			at&(cutAtEnd|cutInQuotes) != 0 && bytes.Contains(begins, e.begin) || at&cutAtBegin != 0 && bytes.Contains(text[:reach], e.end) {
 			here = append(here, e)
 		}
 	}
 	return here
 }
+
+// widest is how many bytes a byte of a value may take when it is escaped as often as is undone.
+const widest = 3 * longestEscape

@@ -140,7 +140,7 @@ func (v *visit) left() bool { return v.sent.Context().Err() != nil }
 
 // fail shows an error. One that comes of a browser that went away is none, and nobody would see it.
 func (v *visit) fail(err error) {
-	if v.left() {
+	if v.left() && errors.Is(err, context.Canceled) {
 		v.logger.DebugContext(v.r.Context(), "a visitor left", "method", v.r.Method, "path", v.r.URL.Path, "error", err)
 		return
 	}

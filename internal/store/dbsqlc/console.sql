@@ -49,7 +49,7 @@ ORDER BY 1;
 -- name: ConsoleIncidents :many
 -- The endpoints of a tenant with runs that did not go well, each with the last of them to end and how many there were. Of each way not to
 -- go well the newest max_rows runs are looked at, which an index finds among all that went well: a flood of one hides no other. cut: there
--- are more of one way than that.
+-- may be more of one way than that.
 WITH newest AS MATERIALIZED (
     SELECT r.id, r.scheduled_for, r.endpoint_id, r.status, r.finished_at
     FROM unnest(ARRAY['failed', 'timed_out', 'lost']) AS way (status)

@@ -302,7 +302,7 @@ type ConsoleIncidentsRow struct {
 
 // The endpoints of a tenant with runs that did not go well, each with the last of them to end and how many there were. Of each way not to
 // go well the newest max_rows runs are looked at, which an index finds among all that went well: a flood of one hides no other. cut: there
-// are more of one way than that.
+// may be more of one way than that.
 func (q *Queries) ConsoleIncidents(ctx context.Context, db DBTX, arg ConsoleIncidentsParams) ([]*ConsoleIncidentsRow, error) {
 	rows, err := db.Query(ctx, consoleIncidents,
 		arg.MaxRows,
