@@ -73,7 +73,7 @@ var (
 	ranges   = regexp.MustCompile(`\[[^\]]*\]`)
 	// words of the language that the expressions use; what is neither of them nor a metric is a mistake.
 	words = []string{
-		"abs", "absent", "and", "avg", "avg_over_time", "histogram_quantile", "increase", "max", "min_over_time", "rate", "sum", "time", "topk", "unless",
+		"abs", "absent", "and", "avg", "avg_over_time", "histogram_quantile", "increase", "max", "max_over_time", "min_over_time", "rate", "sum", "time", "topk", "unless",
 	}
 )
 
