@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 )
@@ -106,20 +104,4 @@ func pairs(fields map[string]any, field string, texts []string, separator string
 	}
 	fields[field] = object
 	return nil
-}
-
-// readFile returns what a file holds, or the input where its name is a dash.
-func (s *session) readFile(name string) ([]byte, error) {
-	if name == "-" {
-		text, err := io.ReadAll(s.stdin)
-		if err != nil {
-			return nil, fmt.Errorf("reading the input: %w", err)
-		}
-		return text, nil
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, usageError{fmt.Sprintf("reading the file: %s", err)}
-	}
-	return text, nil
 }

@@ -71,29 +71,6 @@ func (cmd *endpointsEditCmd) body(s *session) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// readObject returns the JSON that a file holds.
-func (s *session) readObject(name string) (json.RawMessage, error) {
-	text, err := s.readFile(name)
-	if err != nil {
-		return nil, err
-	}
-	if !json.Valid(text) {
-		return nil, usageError{name + " does not hold one JSON object"}
-	}
-	return bytes.TrimSpace(text), nil
-}
-
-// objectFrom returns the object to send: from a file, or made of what the flags set. It judges nothing that the server judges.
-func (s *session) objectFrom(what, file string, flags map[string]any) (json.RawMessage, error) {
-	switch {
-	case file == "":
-		return json.Marshal(flags)
-	case len(flags) > 0:
-		return nil, usageError{"give the " + what + " by --file or by flags, not by both"}
-	}
-	return s.readObject(file)
-}
-
 // endpointsPutCmd is `rubato endpoints put`.
 type endpointsPutCmd struct {
 	serverFlag
@@ -143,69 +120,6 @@ func (cmd *endpointsResetFailuresCmd) Run(ctx context.Context, s *session) error
 	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
 		return r.read(r.api.ResetFailuresWithResponse(ctx, id))
 	})
-}
-
-type keysGetCmd struct {
-	serverFlag
-
-	Key string `arg:"" help:"The id of the key (key_...)."`
-}
-
-// Run prints a key without its secret.
-func (cmd *keysGetCmd) Run(ctx context.Context, s *session) error {
-	r, err := s.connect()
-	if err != nil {
-		return err
-	}
-	raw, err := r.read(r.api.GetKeyWithResponse(ctx, cmd.Key))
-	if err != nil {
-		return err
-	}
-	if s.json {
-		return s.print(raw)
-	}
-	var k client.Key
-	if err := decode(raw, &k); err != nil {
-		return err
-	}
-	return s.facts([][2]string{
-		{"id", k.ID},
-		{"name", k.Name},
-		{"scopes", scopes(k.Scopes)},
-		{"state", string(k.State)},
-		{"prefix", k.Prefix},
-		{"last used", instant(k.LastUsedAt)},
-		{"expires", instant(k.ExpiresAt)},
-	})
-}
-
-// explainRemotely lets the server decide: what `rubato explain` does by itself, by POST /v1/explain.
-func (s *session) explainRemotely(ctx context.Context) (refused int, err error) {
-	r, err := s.connect()
-	if err != nil {
-		return 0, err
-	}
-	lines := newLines(s.stdin)
-	for n := 1; lines.Scan(); n++ {
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
-		}
-		answer, err := r.read(r.api.ExplainWithBodyWithResponse(ctx, "application/json", bytes.NewReader(lines.Bytes())))
-		if problem, is := errors.AsType[*client.Problem](err); is && problem.Status < 500 {
-			refused++
-			answer, err = json.Marshal(map[string]any{"error": problem, "line": n})
-		}
-		if err != nil {
-			return refused, err
-		}
-		if err := s.printLine(answer); err != nil {
-			return refused, err
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return refused, fmt.Errorf("reading what to explain: %w", err)
-	}
-	return refused, nil
 }
 
 // versionTag returns the entity tag of a version, nil where none is named.

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
+	"rubato/client"
 	"rubato/internal/app"
 )
 
@@ -35,4 +40,33 @@ func (cmd *explainCmd) explain(ctx context.Context, s *session) (refused int, er
 		return s.explainRemotely(ctx)
 	}
 	return app.Explain(s.stdin, s.stdout, func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) })
+}
+
+// explainRemotely lets the server decide: what `rubato explain` does by itself, by POST /v1/explain.
+func (s *session) explainRemotely(ctx context.Context) (refused int, err error) {
+	r, err := s.connect()
+	if err != nil {
+		return 0, err
+	}
+	lines := newLines(s.stdin)
+	for n := 1; lines.Scan(); n++ {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		answer, err := r.read(r.api.ExplainWithBodyWithResponse(ctx, "application/json", bytes.NewReader(lines.Bytes())))
+		if problem, is := errors.AsType[*client.Problem](err); is && problem.Status < 500 {
+			refused++
+			answer, err = json.Marshal(map[string]any{"error": problem, "line": n})
+		}
+		if err != nil {
+			return refused, err
+		}
+		if err := s.printLine(answer); err != nil {
+			return refused, err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return refused, fmt.Errorf("reading what to explain: %w", err)
+	}
+	return refused, nil
 }

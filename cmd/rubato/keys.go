@@ -27,6 +27,11 @@ type (
 		Expires time.Time      `format:"2006-01-02T15:04:05Z07:00" xor:"end" placeholder:"TIME" help:"When it ends, such as 2027-01-01T00:00:00Z. Default: never."`
 		For     *time.Duration `xor:"end" placeholder:"DURATION" help:"How long it lasts, such as 720h."`
 	}
+	keysGetCmd struct {
+		serverFlag
+
+		Key string `arg:"" help:"The id of the key (key_...)."`
+	}
 	keysListCmd struct {
 		serverFlag
 
@@ -97,6 +102,34 @@ func (s *session) printSecret(raw json.RawMessage) error {
 		{"expires", instant(k.ExpiresAt)},
 		{"secret", k.Secret},
 		{"", "keep it now: it is shown this once"},
+	})
+}
+
+// Run prints a key without its secret.
+func (cmd *keysGetCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.GetKeyWithResponse(ctx, cmd.Key))
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.print(raw)
+	}
+	var k client.Key
+	if err := decode(raw, &k); err != nil {
+		return err
+	}
+	return s.facts([][2]string{
+		{"id", k.ID},
+		{"name", k.Name},
+		{"scopes", scopes(k.Scopes)},
+		{"state", string(k.State)},
+		{"prefix", k.Prefix},
+		{"last used", instant(k.LastUsedAt)},
+		{"expires", instant(k.ExpiresAt)},
 	})
 }
 
