@@ -53,7 +53,22 @@ func NewTarget(e *endpoints.Endpoint) (Target, error) {
 	t.Success, fault = endpoints.ParseSuccess(spec.Success)
 	var bad []errs.Field
 	t.Rules, t.Redact, bad = spec.ParseAnswers()
-	return t, errors.Join(fault, errs.InvalidFields(bad))
+	return t, unusable(fault, bad)
+}
+
+// unusable returns what is wrong with a stored configuration on one line, or nil.
+func unusable(fault error, bad []errs.Field) error {
+	var faults []string
+	if fault != nil {
+		faults = append(faults, fault.Error())
+	}
+	for _, f := range bad {
+		faults = append(faults, f.Field+" "+f.Message)
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(faults, "; "))
 }
 
 // hostOf returns the server that the URL of an endpoint leads to, empty where a template stands in its place.

@@ -71,14 +71,15 @@ func (unnoted) Used([16]byte, []string, [16]byte) {}
 
 // Test sends the request of an endpoint once, as a run that starts now would: the same request but for the headers Rubato-Test, which it
 // has in addition, and Rubato-Fence, since there is no claim, and never conditional. An endpoint of version 0 is not stored. It answers
-// within [TestLimit]. Whatever becomes of the request is no error; the error is an [errs.Unavailable] where ctx ended first.
+// within [TestLimit]. Whatever becomes of the request is no error; the error is an [errs.Unavailable] where ctx ended first, and an
+// [errs.Conflict] where the endpoint is stored in a way that this release does not allow.
 func (t *Tester) Test(ctx context.Context, by endpoints.Actor, e *endpoints.Endpoint) (runs.TestResult, error) {
 	tested := *e
 	tested.Spec.Conditional = false
 	tested.Spec.Timeout = min(tested.Spec.Timeout, TestTimeout)
 	target, err := NewTarget(&tested)
 	if err != nil {
-		return runs.TestResult{}, errs.Wrap(err, errs.Internal, "the stored endpoint cannot be used")
+		return runs.TestResult{}, errs.New(errs.Conflict, "endpoint_unusable", "the stored endpoint cannot be used; mend it by an edit: "+err.Error())
 	}
 	begun, err := t.tests.Begin(ctx, by, &tested, testID)
 	if err != nil {

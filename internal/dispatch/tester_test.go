@@ -116,6 +116,20 @@ func TestWhatIsNotStoredIsTestedUnderTheSameRules(t *testing.T) {
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM endpoints"))
 }
 
+// TestWhatCannotBeUsedIsNotTested: an earlier release may have stored what this one does not take.
+func TestWhatCannotBeUsedIsNotTested(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	e := b.draft(t, target.URL(), func(*endpoints.Spec) {})
+	e.Spec.Redact = []endpoints.RedactRule{{Pattern: "a{500}"}}
+	_, err := b.safe(t).tester(t, onLoopback()).Test(t.Context(), tenant, e)
+	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+	require.ErrorContains(t, err, "mend it by an edit")
+	require.ErrorContains(t, err, "redact[0].pattern must have at most")
+	require.Empty(t, target.Requests())
+}
+
 // TestATestThatIsGivenUpEndsItsRequest: nobody waits for the answer any more.
 func TestATestThatIsGivenUpEndsItsRequest(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ var codeRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|")
 func TestEveryCodeIsDocumented(t *testing.T) {
 	t.Parallel()
 	emitted := map[string]bool{}
-	for _, dir := range []string{"app", "auth", "egress", "endpoints", "errs", "feed", "httpapi", "notices", "redact", "runs", "schedule", "secrets", "signing", "store", "success"} {
+	for _, dir := range []string{"app", "auth", "dispatch", "egress", "endpoints", "errs", "feed", "httpapi", "notices", "redact", "runs", "schedule", "secrets", "signing", "store", "success"} {
 		collect(t, filepath.Join("../../internal", dir), emitted)
 	}
 	emitted["suggestion_stale"] = true // Of the planner, whose other codes are for its advisors.
