@@ -28,7 +28,7 @@ const (
 	NoneOverdue    Invariant = "none_overdue"     // no due time waits for ever
 	NoneStuck      Invariant = "none_stuck"       // no run stays live past its lock
 	NoFalseReap    Invariant = "no_false_reap"    // no run is settled while its lock holds, or its worker still has its request open
-	MinGap         Invariant = "min_gap"          // starts are never closer than the least interval
+	MinGap         Invariant = "min_gap"          // due times are never closer than the least interval, jitter aside
 	PauseHolds     Invariant = "pause_holds"      // nothing starts while an endpoint is paused
 )
 
@@ -48,7 +48,7 @@ func Invariants() []Promise {
 		{NoneOverdue, "No due time waits for ever."},
 		{NoneStuck, "No run stays live after its lock is over."},
 		{NoFalseReap, "No run is settled as lost while its lock holds."},
-		{MinGap, "Two starts are never closer than the endpoint's least interval."},
+		{MinGap, "The due times of two runs are never closer than the endpoint's least interval; jitter may bring their starts closer by as much."},
 		{PauseHolds, "Nothing starts after a pause call has returned."},
 	}
 }

@@ -80,8 +80,8 @@ func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Mat
 	if group == "" {
 		return nil, nil
 	}
-	rows, err := s.endpoints.rows(ctx, tx, dbsqlc.EndpointListParams{
-		TenantID: m.Endpoint.TenantID, Now: s.db.now(), Labels: object(map[string]string{planner.GroupLabel: group}), MaxRows: groupScan,
+	rows, err := s.db.q.PlannerGroup(ctx, tx, dbsqlc.PlannerGroupParams{
+		TenantID: m.Endpoint.TenantID, GroupLabel: planner.GroupLabel, Name: group, EndpointID: m.Endpoint.ID, MaxRows: groupScan,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the group %s: %w", group, err)
@@ -90,7 +90,6 @@ func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Mat
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(list, func(e *endpoints.Endpoint) bool { return e.ID == m.Endpoint.ID || !planner.Shown(e) })
 	failing := func(e *endpoints.Endpoint) int { return min(e.State.FailureCount, 1) }
 	slices.SortStableFunc(list, func(a, b *endpoints.Endpoint) int { return failing(b) - failing(a) })
 	fellows := make([]planner.Fellow, 0, planner.MaxSiblings)

@@ -132,12 +132,14 @@ func TestNobodyIsToldOfASiblingThatThePlannerLeavesAlone(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	health, orders := p.member(t, "sale", planner.RoleHealth), p.member(t, "sale", "")
-	payroll, gone := p.member(t, "sale", ""), p.member(t, "sale", "")
-	_, _, err := p.service.Edit(t.Context(), tenant, payroll.ID, 0, func(s endpoints.Spec) (endpoints.Spec, error) {
-		s.Planner = endpoints.PlannerOff
-		return s, nil
-	})
-	require.NoError(t, err)
+	gone := p.member(t, "sale", "")
+	off := func(s *endpoints.Spec) {
+		s.Labels, s.Planner = map[string]string{planner.GroupLabel: "sale"}, endpoints.PlannerOff
+	}
+	payroll := p.endpoint(t, off)
+	for range 5 * planner.MaxSiblings { // However many of them are newer.
+		p.endpoint(t, off)
+	}
 	require.NoError(t, p.service.Archive(t.Context(), tenant, gone.ID, 0))
 	p.closeAll(t, orders, p.claim(t, p.one))
 

@@ -118,6 +118,18 @@ SET due_at  = CASE WHEN p.claimed_by IS NOT NULL THEN p.due_at
 FROM helpers h
 WHERE p.endpoint_id = h.id AND p.parked IS NULL;
 
+-- name: PlannerGroup :many
+-- The newest other endpoints of a group that an advisor may be told of, at most so many.
+SELECT e.*
+FROM endpoints e
+WHERE e.tenant_id = @tenant_id
+  AND e.labels @> jsonb_build_object(sqlc.arg('group_label')::text, sqlc.arg('name')::text)
+  AND e.archived_at IS NULL
+  AND e.planner <> 'off'
+  AND e.id <> @endpoint_id
+ORDER BY e.id DESC
+LIMIT sqlc.arg('max_rows')::int;
+
 -- name: PlannerUnpark :execrows
 -- Takes up again what was left alone among the endpoints named: a pause that is over, a configuration that changed.
 UPDATE planner_state p

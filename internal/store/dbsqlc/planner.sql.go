@@ -172,6 +172,89 @@ func (q *Queries) PlannerForget(ctx context.Context, db DBTX, arg PlannerForgetP
 	return result.RowsAffected(), nil
 }
 
+const plannerGroup = `-- name: PlannerGroup :many
+SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.key, e.name, e.description, e.labels, e.url, e.method, e.headers, e.body, e.baseline_cron, e.baseline_interval_ms, e.timezone, e.dst_gap, e.dst_overlap, e.start_at, e.catch_up, e.min_interval_ms, e.max_interval_ms, e.jitter_ms, e.timeout_ms, e.max_execution_time_ms, e.max_response_kb, e.follow_redirects, e.success, e.retry_max_attempts, e.retry_backoff_ms, e.retry_max_backoff_ms, e.idempotent, e.delivery, e.planner
+FROM endpoints e
+WHERE e.tenant_id = $1
+  AND e.labels @> jsonb_build_object($2::text, $3::text)
+  AND e.archived_at IS NULL
+  AND e.planner <> 'off'
+  AND e.id <> $4
+ORDER BY e.id DESC
+LIMIT $5::int
+`
+
+type PlannerGroupParams struct {
+	TenantID   UUID
+	GroupLabel string
+	Name       string
+	EndpointID UUID
+	MaxRows    int32
+}
+
+// The newest other endpoints of a group that an advisor may be told of, at most so many.
+func (q *Queries) PlannerGroup(ctx context.Context, db DBTX, arg PlannerGroupParams) ([]*Endpoint, error) {
+	rows, err := db.Query(ctx, plannerGroup,
+		arg.TenantID,
+		arg.GroupLabel,
+		arg.Name,
+		arg.EndpointID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*Endpoint
+	for rows.Next() {
+		var i Endpoint
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Version,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ArchivedAt,
+			&i.Key,
+			&i.Name,
+			&i.Description,
+			&i.Labels,
+			&i.URL,
+			&i.Method,
+			&i.Headers,
+			&i.Body,
+			&i.BaselineCron,
+			&i.BaselineIntervalMs,
+			&i.Timezone,
+			&i.DstGap,
+			&i.DstOverlap,
+			&i.StartAt,
+			&i.CatchUp,
+			&i.MinIntervalMs,
+			&i.MaxIntervalMs,
+			&i.JitterMs,
+			&i.TimeoutMs,
+			&i.MaxExecutionTimeMs,
+			&i.MaxResponseKb,
+			&i.FollowRedirects,
+			&i.Success,
+			&i.RetryMaxAttempts,
+			&i.RetryBackoffMs,
+			&i.RetryMaxBackoffMs,
+			&i.Idempotent,
+			&i.Delivery,
+			&i.Planner,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const plannerHold = `-- name: PlannerHold :one
 SELECT endpoint_id
 FROM planner_state
