@@ -105,14 +105,9 @@ func (cmd *endpointsRunCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(raw)
-	}
-	var planned client.PlannedRun
-	if err := decode(raw, &planned); err != nil {
-		return err
-	}
-	return s.say("%s is on its way", planned.RunID)
+	return show(s, raw, func(planned client.PlannedRun) error {
+		return s.say("%s is on its way", planned.RunID)
+	})
 }
 
 // Run archives an endpoint.
@@ -218,39 +213,34 @@ func (r *remote) endpointID(ctx context.Context, name string) (string, error) {
 
 // printEndpoint prints what people want to know of one endpoint.
 func (s *session) printEndpoint(raw json.RawMessage) error {
-	if s.json {
-		return s.print(raw)
-	}
-	var e client.Endpoint
-	if err := decode(raw, &e); err != nil {
-		return err
-	}
-	facts := [][2]string{
-		{"id", e.ID},
-		{"name", e.Name},
-		{"key", text(e.Key)},
-		{"target", string(e.Method) + " " + e.URL},
-		{"schedule", schedule(e)},
-		{"state", string(e.State)},
-		{"paused until", instant(e.PausedUntil)},
-		{"paused because", text(e.PauseReason)},
-		{"next run", instant(e.NextRunAt)},
-		{"because", text(e.NextSource)},
-		{"planner", string(e.Planner)},
-	}
-	facts = append(facts, hintFacts(e.Hints)...)
-	if e.FailureCount > 0 {
-		facts = append(facts, [2]string{"failures in a row", strconv.Itoa(int(e.FailureCount))})
-	}
-	if e.LastRun != nil {
-		facts = append(facts, [2]string{"last run", instant(&e.LastRun.ScheduledFor) + " " + lastStatus(e)})
-	}
-	if e.Warnings != nil {
-		for _, w := range *e.Warnings {
-			facts = append(facts, [2]string{"warning", w.Field + ": " + w.Message})
+	return show(s, raw, func(e client.Endpoint) error {
+		facts := [][2]string{
+			{"id", e.ID},
+			{"name", e.Name},
+			{"key", text(e.Key)},
+			{"target", string(e.Method) + " " + e.URL},
+			{"schedule", schedule(e)},
+			{"state", string(e.State)},
+			{"paused until", instant(e.PausedUntil)},
+			{"paused because", text(e.PauseReason)},
+			{"next run", instant(e.NextRunAt)},
+			{"because", text(e.NextSource)},
+			{"planner", string(e.Planner)},
 		}
-	}
-	return s.facts(facts)
+		facts = append(facts, hintFacts(e.Hints)...)
+		if e.FailureCount > 0 {
+			facts = append(facts, [2]string{"failures in a row", strconv.Itoa(int(e.FailureCount))})
+		}
+		if e.LastRun != nil {
+			facts = append(facts, [2]string{"last run", instant(&e.LastRun.ScheduledFor) + " " + lastStatus(e)})
+		}
+		if e.Warnings != nil {
+			for _, w := range *e.Warnings {
+				facts = append(facts, [2]string{"warning", w.Field + ": " + w.Message})
+			}
+		}
+		return s.facts(facts)
+	})
 }
 
 // hintFacts tells of each hint what it asks for, who wrote it, why, and until when it holds.

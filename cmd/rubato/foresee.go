@@ -40,17 +40,12 @@ func (cmd *endpointsExplainCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(raw)
-	}
-	var e client.Explanation
-	if err := decode(raw, &e); err != nil {
-		return err
-	}
-	return s.facts(append([][2]string{
-		{"decided", instant(&e.DecidedAt) + ", cause " + e.Cause},
-		{"next run", dash(instant(e.NextRunAt)) + ", " + string(e.Source)},
-	}, traceFacts(e.Steps)...))
+	return show(s, raw, func(e client.Explanation) error {
+		return s.facts(append([][2]string{
+			{"decided", instant(&e.DecidedAt) + ", cause " + e.Cause},
+			{"next run", dash(instant(e.NextRunAt)) + ", " + string(e.Source)},
+		}, traceFacts(e.Steps)...))
+	})
 }
 
 // traceFacts writes the rules of a decision, one a line.

@@ -88,20 +88,15 @@ func (cmd *keysRotateCmd) Run(ctx context.Context, s *session) error {
 
 // printSecret prints a key with its secret.
 func (s *session) printSecret(raw json.RawMessage) error {
-	if s.json {
-		return s.print(raw)
-	}
-	var k client.KeyWithSecret
-	if err := decode(raw, &k); err != nil {
-		return err
-	}
-	return s.facts([][2]string{
-		{"id", k.ID},
-		{"name", k.Name},
-		{"scopes", scopes(k.Scopes)},
-		{"expires", instant(k.ExpiresAt)},
-		{"secret", k.Secret},
-		{"", "keep it now: it is shown this once"},
+	return show(s, raw, func(k client.KeyWithSecret) error {
+		return s.facts([][2]string{
+			{"id", k.ID},
+			{"name", k.Name},
+			{"scopes", scopes(k.Scopes)},
+			{"expires", instant(k.ExpiresAt)},
+			{"secret", k.Secret},
+			{"", "keep it now: it is shown this once"},
+		})
 	})
 }
 
@@ -115,21 +110,16 @@ func (cmd *keysGetCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(raw)
-	}
-	var k client.Key
-	if err := decode(raw, &k); err != nil {
-		return err
-	}
-	return s.facts([][2]string{
-		{"id", k.ID},
-		{"name", k.Name},
-		{"scopes", scopes(k.Scopes)},
-		{"state", string(k.State)},
-		{"prefix", k.Prefix},
-		{"last used", instant(k.LastUsedAt)},
-		{"expires", instant(k.ExpiresAt)},
+	return show(s, raw, func(k client.Key) error {
+		return s.facts([][2]string{
+			{"id", k.ID},
+			{"name", k.Name},
+			{"scopes", scopes(k.Scopes)},
+			{"state", string(k.State)},
+			{"prefix", k.Prefix},
+			{"last used", instant(k.LastUsedAt)},
+			{"expires", instant(k.ExpiresAt)},
+		})
 	})
 }
 

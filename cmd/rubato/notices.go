@@ -183,27 +183,22 @@ func (cmd *noticesGetCmd) Run(ctx context.Context, s *session) error {
 }
 
 func (s *session) printNoticeRule(raw json.RawMessage) error {
-	if s.json {
-		return s.print(raw)
-	}
-	var x client.NoticeRule
-	if err := decode(raw, &x); err != nil {
-		return err
-	}
-	remind := "never"
-	if x.RemindMs > 0 {
-		remind = "every " + milliseconds(x.RemindMs)
-	}
-	return s.facts([][2]string{
-		{"name", x.Name},
-		{"tells of", noticeEvent(x)},
-		{"endpoints", scopeWords(x.EndpointID, x.Labels)},
-		{"to", channelWords(x.Channel)},
-		{"recovery", strconv.FormatBool(x.Recovery)},
-		{"reminds", remind},
-		{"enabled", strconv.FormatBool(x.Enabled)},
-		{"updated", instant(&x.UpdatedAt)},
-		{"by", x.UpdatedBy},
+	return show(s, raw, func(x client.NoticeRule) error {
+		remind := "never"
+		if x.RemindMs > 0 {
+			remind = "every " + milliseconds(x.RemindMs)
+		}
+		return s.facts([][2]string{
+			{"name", x.Name},
+			{"tells of", noticeEvent(x)},
+			{"endpoints", scopeWords(x.EndpointID, x.Labels)},
+			{"to", channelWords(x.Channel)},
+			{"recovery", strconv.FormatBool(x.Recovery)},
+			{"reminds", remind},
+			{"enabled", strconv.FormatBool(x.Enabled)},
+			{"updated", instant(&x.UpdatedAt)},
+			{"by", x.UpdatedBy},
+		})
 	})
 }
 
@@ -270,10 +265,7 @@ func (cmd *noticesDeleteCmd) Run(ctx context.Context, s *session) error {
 	if _, err := r.read(r.api.DeleteNoticeRuleWithResponse(ctx, cmd.Name, nil)); err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(map[string]string{"deleted": cmd.Name})
-	}
-	return s.say("%s is deleted", cmd.Name)
+	return s.deleted(cmd.Name)
 }
 
 // Run sends a test. It fails where the test was not delivered.

@@ -178,6 +178,26 @@ func (s *session) remarkNone(raw json.RawMessage, remark string) error {
 	return nil
 }
 
+// show prints an answer: as it came where JSON is wanted, else in words.
+func show[T any](s *session, raw json.RawMessage, words func(T) error) error {
+	if s.json {
+		return s.print(raw)
+	}
+	var thing T
+	if err := decode(raw, &thing); err != nil {
+		return err
+	}
+	return words(thing)
+}
+
+// deleted tells that a thing is gone.
+func (s *session) deleted(name string) error {
+	if s.json {
+		return s.print(map[string]string{"deleted": name})
+	}
+	return s.say("%s is deleted", name)
+}
+
 // list prints a page of things, and how to get the next one.
 func list[T any](s *session, raw json.RawMessage, header []string, row func(T) []string) error {
 	if s.json {

@@ -92,35 +92,30 @@ func (cmd *plannerSessionCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(raw)
-	}
-	var p client.PlannerSession
-	if err := decode(raw, &p); err != nil {
-		return err
-	}
-	facts := [][2]string{
-		{"id", p.ID},
-		{"endpoint", p.EndpointID},
-		{"at", instant(&p.StartedAt)},
-		{"advisor", p.Advisor},
-		{"authority", p.Authority},
-		{"because", string(p.Trigger)},
-		{"outcome", string(p.Outcome)},
-		{"reasoning", p.Reasoning},
-		{"confidence", strconv.FormatFloat(p.Confidence, 'f', -1, 64)},
-		{"next analysis", instant(&p.NextAnalysisAt)},
-		{"tokens", fmt.Sprint(p.Usage.PromptTokens + p.Usage.CompletionTokens)},
-		{"cost", dollars(p.Usage.CostMicros)},
-		{"error", text(p.Error)},
-	}
-	for _, change := range p.Changes {
-		facts = append(facts, [2]string{"change", change})
-	}
-	for _, warning := range p.Warnings {
-		facts = append(facts, [2]string{"warning", warning})
-	}
-	return s.facts(append(facts, callFacts(p.Calls)...))
+	return show(s, raw, func(p client.PlannerSession) error {
+		facts := [][2]string{
+			{"id", p.ID},
+			{"endpoint", p.EndpointID},
+			{"at", instant(&p.StartedAt)},
+			{"advisor", p.Advisor},
+			{"authority", p.Authority},
+			{"because", string(p.Trigger)},
+			{"outcome", string(p.Outcome)},
+			{"reasoning", p.Reasoning},
+			{"confidence", strconv.FormatFloat(p.Confidence, 'f', -1, 64)},
+			{"next analysis", instant(&p.NextAnalysisAt)},
+			{"tokens", fmt.Sprint(p.Usage.PromptTokens + p.Usage.CompletionTokens)},
+			{"cost", dollars(p.Usage.CostMicros)},
+			{"error", text(p.Error)},
+		}
+		for _, change := range p.Changes {
+			facts = append(facts, [2]string{"change", change})
+		}
+		for _, warning := range p.Warnings {
+			facts = append(facts, [2]string{"warning", warning})
+		}
+		return s.facts(append(facts, callFacts(p.Calls)...))
+	})
 }
 
 // dollars writes millionths of a US dollar; nothing where no price is known.
@@ -200,15 +195,10 @@ func (s *session) decided(decide func(*remote) (json.RawMessage, error)) error {
 	if err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(raw)
-	}
-	var p client.PlannerSuggestion
-	if err := decode(raw, &p); err != nil {
-		return err
-	}
-	return s.facts([][2]string{
-		{"id", p.ID}, {"endpoint", p.EndpointID}, {"state", string(p.State)}, {"changes", strings.Join(p.Changes, "; ")}, {"by", text(p.DecidedBy)},
+	return show(s, raw, func(p client.PlannerSuggestion) error {
+		return s.facts([][2]string{
+			{"id", p.ID}, {"endpoint", p.EndpointID}, {"state", string(p.State)}, {"changes", strings.Join(p.Changes, "; ")}, {"by", text(p.DecidedBy)},
+		})
 	})
 }
 
@@ -222,22 +212,17 @@ func (cmd *plannerBudgetCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(raw)
-	}
-	var b client.PlannerBudget
-	if err := decode(raw, &b); err != nil {
-		return err
-	}
-	facts := [][2]string{
-		{"day", b.Day},
-		{"tokens", fmt.Sprintf("%d of %d", b.Tokens, b.TokenLimit)},
-		{"left", fmt.Sprint(b.TokensLeft)},
-		{"per endpoint", fmt.Sprint(b.EndpointTokenLimit)},
-		{"reset", instant(&b.ResetAt)},
-	}
-	for _, e := range b.Endpoints {
-		facts = append(facts, [2]string{"endpoint", fmt.Sprintf("%s %d", e.EndpointID, e.Tokens)})
-	}
-	return s.facts(facts)
+	return show(s, raw, func(b client.PlannerBudget) error {
+		spent := make([][2]string, len(b.Endpoints))
+		for i, e := range b.Endpoints {
+			spent[i] = [2]string{"endpoint", fmt.Sprintf("%s %d", e.EndpointID, e.Tokens)}
+		}
+		return s.facts(append([][2]string{
+			{"day", b.Day},
+			{"tokens", fmt.Sprintf("%d of %d", b.Tokens, b.TokenLimit)},
+			{"left", fmt.Sprint(b.TokensLeft)},
+			{"per endpoint", fmt.Sprint(b.EndpointTokenLimit)},
+			{"reset", instant(&b.ResetAt)},
+		}, spent...))
+	})
 }

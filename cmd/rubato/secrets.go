@@ -73,14 +73,9 @@ func (cmd *secretsSetCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(raw)
-	}
-	var stored client.Secret
-	if err := decode(raw, &stored); err != nil {
-		return err
-	}
-	return s.say(`%s is stored, version %d; endpoints name it as {{secret "%s"}}`, stored.Name, stored.Version, stored.Name)
+	return show(s, raw, func(stored client.Secret) error {
+		return s.say(`%s is stored, version %d; endpoints name it as {{secret "%s"}}`, stored.Name, stored.Version, stored.Name)
+	})
 }
 
 // value reads the value.
@@ -131,21 +126,16 @@ func (cmd *secretsGetCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(raw)
-	}
-	var x client.Secret
-	if err := decode(raw, &x); err != nil {
-		return err
-	}
-	return s.facts([][2]string{
-		{"name", x.Name},
-		{"description", dash(x.Description)},
-		{"version", strconv.FormatInt(x.Version, 10)},
-		{"used by", strconv.Itoa(int(x.UsedBy)) + " endpoints and notice rules"},
-		{"last used", dash(instant(x.LastUsedAt))},
-		{"updated", instant(&x.UpdatedAt)},
-		{"by", x.UpdatedBy},
+	return show(s, raw, func(x client.Secret) error {
+		return s.facts([][2]string{
+			{"name", x.Name},
+			{"description", dash(x.Description)},
+			{"version", strconv.FormatInt(x.Version, 10)},
+			{"used by", strconv.Itoa(int(x.UsedBy)) + " endpoints and notice rules"},
+			{"last used", dash(instant(x.LastUsedAt))},
+			{"updated", instant(&x.UpdatedAt)},
+			{"by", x.UpdatedBy},
+		})
 	})
 }
 
@@ -180,10 +170,7 @@ func (cmd *secretsDeleteCmd) Run(ctx context.Context, s *session) error {
 	if _, err := r.read(r.api.DeleteSecretWithResponse(ctx, cmd.Name, params)); err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(map[string]string{"deleted": cmd.Name})
-	}
-	return s.say("%s is deleted", cmd.Name)
+	return s.deleted(cmd.Name)
 }
 
 // Run encrypts everything under the newest key.

@@ -45,18 +45,13 @@ func (cmd *signingKeysCreateCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(raw)
-	}
-	var k client.SigningKeyWithSecret
-	if err := decode(raw, &k); err != nil {
-		return err
-	}
-	return s.facts([][2]string{
-		{"id", k.ID},
-		{"expires", instant(k.ExpiresAt)},
-		{"secret", k.Secret},
-		{"", "give it to the receivers now: it is shown this once"},
+	return show(s, raw, func(k client.SigningKeyWithSecret) error {
+		return s.facts([][2]string{
+			{"id", k.ID},
+			{"expires", instant(k.ExpiresAt)},
+			{"secret", k.Secret},
+			{"", "give it to the receivers now: it is shown this once"},
+		})
 	})
 }
 
@@ -84,8 +79,5 @@ func (cmd *signingKeysDeleteCmd) Run(ctx context.Context, s *session) error {
 	if _, err := r.read(r.api.DeleteSigningKeyWithResponse(ctx, cmd.Key)); err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(map[string]string{"deleted": cmd.Key})
-	}
-	return s.say("%s is deleted", cmd.Key)
+	return s.deleted(cmd.Key)
 }

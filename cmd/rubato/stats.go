@@ -26,24 +26,19 @@ func (cmd *statsCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(raw)
-	}
-	var st client.Stats
-	if err := decode(raw, &st); err != nil {
-		return err
-	}
-	var ended []string
-	for _, status := range slices.Sorted(maps.Keys(st.Recent.Statuses)) {
-		ended = append(ended, fmt.Sprintf("%s %d", status, st.Recent.Statuses[status]))
-	}
-	return s.table([]string{"WHAT", "NOW"}, [][]string{
-		{"due", strconv.FormatInt(st.Due, 10)},
-		{"oldest due", strconv.FormatInt(st.OldestDueMs, 10) + "ms"},
-		{"running", strconv.FormatInt(st.Running, 10)},
-		{"newest runs", dash(strings.Join(ended, ", "))},
-		{"start lag", spread(st.Recent.StartLagMs)},
-		{"latency", spread(st.Recent.LatencyMs)},
+	return show(s, raw, func(st client.Stats) error {
+		ended := make([]string, 0, len(st.Recent.Statuses))
+		for _, status := range slices.Sorted(maps.Keys(st.Recent.Statuses)) {
+			ended = append(ended, fmt.Sprintf("%s %d", status, st.Recent.Statuses[status]))
+		}
+		return s.table([]string{"WHAT", "NOW"}, [][]string{
+			{"due", strconv.FormatInt(st.Due, 10)},
+			{"oldest due", strconv.FormatInt(st.OldestDueMs, 10) + "ms"},
+			{"running", strconv.FormatInt(st.Running, 10)},
+			{"newest runs", dash(strings.Join(ended, ", "))},
+			{"start lag", spread(st.Recent.StartLagMs)},
+			{"latency", spread(st.Recent.LatencyMs)},
+		})
 	})
 }
 

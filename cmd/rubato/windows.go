@@ -42,14 +42,9 @@ func (cmd *noticesWindowCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(raw)
-	}
-	var x client.MaintenanceWindow
-	if err := decode(raw, &x); err != nil {
-		return err
-	}
-	return s.say("nobody is told of %s from %s to %s", scopeWords(x.EndpointID, x.Labels), instant(&x.StartsAt), instant(&x.EndsAt))
+	return show(s, raw, func(x client.MaintenanceWindow) error {
+		return s.say("nobody is told of %s from %s to %s", scopeWords(x.EndpointID, x.Labels), instant(&x.StartsAt), instant(&x.EndsAt))
+	})
 }
 
 // body returns what to send.
@@ -88,10 +83,7 @@ func (cmd *noticesCloseCmd) Run(ctx context.Context, s *session) error {
 	if _, err := r.read(r.api.DeleteMaintenanceWindowWithResponse(ctx, cmd.Name)); err != nil {
 		return err
 	}
-	if s.json {
-		return s.print(map[string]string{"deleted": cmd.Name})
-	}
-	return s.say("%s is deleted", cmd.Name)
+	return s.deleted(cmd.Name)
 }
 
 // sortedWords joins words in their order.
