@@ -1,9 +1,6 @@
 package untrusted
 
-import (
-	"encoding/json"
-	"unicode/utf8"
-)
+import "encoding/json"
 
 // Storable returns a text as JSON of at most limit bytes that every database keeps, Postgres's jsonb among them: what the text says where
 // it is JSON, with numbers as float64 and nothing unseen in texts and names, and otherwise the text itself as a JSON string, cut. Valid
@@ -18,17 +15,13 @@ func Storable(text string, limit int) json.RawMessage {
 	}
 	text = Visible(text)
 	for most := limit; ; {
-		end := min(len(text), most)
-		for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) {
-			end--
-		}
-		text = text[:end]
+		text = beginning(text, most)
 		quoted := encode(text)
 		over := len(quoted) - limit
 		if over <= 0 || text == "" {
 			return json.RawMessage(quoted)
 		}
-		most = end - (over+1)/2 // A quote is two bytes of JSON.
+		most = len(text) - (over+1)/2 // A quote is two bytes of JSON.
 	}
 }
 

@@ -26,11 +26,16 @@ func Clean(text string, limit int) (clean string, cut bool) {
 	if len(clean) <= limit {
 		return clean, cut
 	}
-	end := max(limit, 0)
-	for end > 0 && !utf8.RuneStart(clean[end]) {
+	return beginning(clean, limit), true
+}
+
+// beginning returns at most limit bytes of a text, cut between characters.
+func beginning(text string, limit int) string {
+	end := max(min(len(text), limit), 0)
+	for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) {
 		end--
 	}
-	return clean[:end], true
+	return text[:end]
 }
 
 // Visible returns text without what is not seen: bytes that are no UTF-8, control and format characters (zero widths, directions,
