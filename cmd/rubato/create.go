@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"rubato/internal/pair"
 )
 
 // endpointsCreateCmd is `rubato endpoints create`.
@@ -79,22 +81,22 @@ func (cmd *endpointsCreateCmd) fields() (map[string]any, error) {
 	if cmd.Attempts != 0 {
 		fields["retry"] = map[string]any{"maxAttempts": cmd.Attempts}
 	}
-	if err := pairs(fields, "labels", cmd.Label, "="); err != nil {
+	if err := pairs(fields, "labels", cmd.Label, '='); err != nil {
 		return nil, err
 	}
-	return fields, pairs(fields, "headers", cmd.Header, ":")
+	return fields, pairs(fields, "headers", cmd.Header, ':')
 }
 
 // pairs sets a field to an object made of texts such as NAME=VALUE.
-func pairs(fields map[string]any, field string, texts []string, separator string) error {
+func pairs(fields map[string]any, field string, texts []string, separator byte) error {
 	if len(texts) == 0 {
 		return nil
 	}
 	object := map[string]string{}
 	for _, text := range texts {
-		name, value, found := strings.Cut(text, separator)
+		name, value, found := pair.Cut(text, separator)
 		if !found {
-			return usageError{fmt.Sprintf("%q has no %q between its name and its value", text, separator)}
+			return usageError{fmt.Sprintf("%q has no %q between its name and its value", text, string(separator))}
 		}
 		name = strings.TrimSpace(name)
 		if _, twice := object[name]; twice {

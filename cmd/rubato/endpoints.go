@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rubato/client"
+	"rubato/internal/pair"
 )
 
 // endpointsCmd is `rubato endpoints`.
@@ -152,15 +153,15 @@ func labelFilters(given []string) (*[]string, error) {
 	if len(given) == 0 {
 		return nil, nil //nolint:nilnil // No label filters by none.
 	}
-	labels := make([]string, 0, len(given))
+	filters := make([]string, 0, len(given))
 	for _, label := range given {
-		name, value, found := strings.Cut(label, "=")
+		name, value, found := pair.Cut(label, '=')
 		if !found {
 			return nil, usageError{fmt.Sprintf("the label %s: write NAME=VALUE", label)}
 		}
-		labels = append(labels, name+":"+value)
+		filters = append(filters, pair.Escape(name, ':')+":"+value)
 	}
-	return &labels, nil
+	return &filters, nil
 }
 
 // onEndpoint does something to an endpoint and prints the endpoint that comes back.

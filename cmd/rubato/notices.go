@@ -166,7 +166,7 @@ func scopeFields(endpoint string, labels []string) (map[string]any, error) {
 	if endpoint != "" {
 		fields["endpointId"] = endpoint
 	}
-	return fields, pairs(fields, "labels", labels, "=")
+	return fields, pairs(fields, "labels", labels, '=')
 }
 
 // Run prints a rule.

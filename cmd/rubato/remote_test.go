@@ -178,6 +178,19 @@ func TestPruneRefusesHalfAList(t *testing.T) {
 	require.Empty(t, said.String())
 }
 
+// A selector that is misread takes other endpoints out of service.
+func TestASelectorMeansTheLabelThatItNames(t *testing.T) {
+	t.Parallel()
+	asked := make(chan []string, 3)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Query()["label"] }))
+	defer server.Close()
+	for given, want := range map[string]string{"team=shop": "team:shop", "a:b=c=d": `a\:b:c=d`, `a\=b=c`: "a=b:c"} {
+		s := &session{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+		require.Equal(t, app.ExitOK, s.run(t.Context(), []string{"endpoints", "export", "--label", given, "--api-key", "any", "--server", server.URL}))
+		require.Equal(t, []string{want}, <-asked, given)
+	}
+}
+
 // Followed, the redirect would make a GET of the DELETE, and the command would say that the endpoint is out of service.
 func TestARedirectIsNoSuccess(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/httpapi/api"
+	"rubato/internal/pair"
 )
 
 // CreateEndpoint registers an endpoint.
@@ -142,11 +143,11 @@ func (s *Server) ListEndpoints(ctx context.Context, r api.ListEndpointsRequestOb
 
 // endpointFilter reads the filters of a list.
 func endpointFilter(ctx context.Context, p api.ListEndpointsParams) (endpoints.Filter, error) {
-	labels, err := labelsOf(p.Label)
+	wanted, err := labelsOf(p.Label)
 	if err != nil {
 		return endpoints.Filter{}, err
 	}
-	f := endpoints.Filter{TenantID: principalOf(ctx).TenantID, Labels: labels}
+	f := endpoints.Filter{TenantID: principalOf(ctx).TenantID, Labels: wanted}
 	set(&f.Key, p.Key)
 	set(&f.Name, p.Name)
 	set(&f.NamePrefix, p.NamePrefix)
@@ -156,23 +157,23 @@ func endpointFilter(ctx context.Context, p api.ListEndpointsParams) (endpoints.F
 	return f, nil
 }
 
-// labelsOf reads label filters: the key up to the first colon, the value after it.
+// labelsOf reads label filters, each key:value.
 func labelsOf(given *[]string) (map[string]string, error) {
 	if given == nil {
 		return nil, nil //nolint:nilnil // No filter is no error.
 	}
-	labels := map[string]string{}
+	wanted := map[string]string{}
 	for _, label := range *given {
-		key, value, found := strings.Cut(label, ":")
+		key, value, found := pair.Cut(label, ':')
 		if !found || key == "" {
-			return nil, badParameter("label", "invalid_value", "must be key:value, such as team:sales")
+			return nil, badParameter("label", "invalid_value", `must be key:value, such as team:sales; a colon in the key is written \:`)
 		}
-		if other, twice := labels[key]; twice && other != value {
+		if other, twice := wanted[key]; twice && other != value {
 			return nil, badParameter("label", "invalid_value", "asks for two values of one label, which no endpoint can have")
 		}
-		labels[key] = value
+		wanted[key] = value
 	}
-	return labels, nil
+	return wanted, nil
 }
 
 // changed returns the answer to a write. Its state is that of the moment after the write, which is now to any reader's eye.

@@ -227,7 +227,7 @@ func TestList(t *testing.T) {
 	})
 	t.Run("Filters", func(t *testing.T) {
 		for query, want := range map[string]int{
-			"label=team:t0": 4, "label=team:t1&label=team:t1": 3, "key=k3": 1, "name=n1": 1, "name=n": 0, "state=paused": 0,
+			"label=team:t0": 4, "label=team:t1&label=team:t1": 3, `label=a\:b:c:d`: 7, "label=a:b:c:d": 0, "key=k3": 1, "name=n1": 1, "name=n": 0, "state=paused": 0,
 			"state=active": 7, "limit=500": 7,
 		} {
 			require.Len(t, s.call("GET", "/v1/endpoints?"+query, "").is(http.StatusOK)["items"], want, query)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"rubato/internal/pair"
 )
 
 const (
@@ -32,7 +34,7 @@ func row(list string, i int, member string) string { return list + strconv.Itoa(
 
 // putDelivery adds how the request is made and judged.
 func (f *form) putDelivery(d map[string]any) {
-	f.putLines(d, "query", "=")
+	f.putLines(d, "query", '=')
 	f.putAuth(d)
 	f.putTLS(d)
 	for _, name := range flagFields() {
@@ -188,7 +190,7 @@ func fillDelivery(fields map[string]string, e map[string]any) {
 	query := make([]string, 0, len(parameters))
 	for name, value := range parameters {
 		text, _ := value.(string) // They are texts.
-		query = append(query, name+"="+text)
+		query = append(query, pair.Escape(name, '=')+"="+text)
 	}
 	slices.Sort(query)
 	fields["query"] = strings.Join(query, "\n")

@@ -12,6 +12,7 @@ import (
 	"rubato/internal/auth"
 	"rubato/internal/console"
 	"rubato/internal/endpoints"
+	"rubato/internal/pair"
 )
 
 const (
@@ -47,7 +48,7 @@ func (v *visit) searched() search {
 		s.state = ""
 	}
 	for _, label := range splitLabels(v.value("label")) {
-		if !strings.Contains(label, ":") {
+		if _, _, found := pair.Cut(label, ':'); !found {
 			label += ":"
 		}
 		s.labels = append(s.labels, label)

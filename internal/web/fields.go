@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"rubato/client"
+	"rubato/internal/pair"
 )
 
 // document returns the endpoint that the fields describe, as the API takes it. What cannot be read is an error at its field.
@@ -36,8 +37,8 @@ func (f *form) document() map[string]any {
 		d["startAt"] = withZone(at)
 	}
 	f.putParts(d)
-	f.putLines(d, "headers", ":")
-	f.putLines(d, "labels", ":")
+	f.putLines(d, "headers", ':')
+	f.putLines(d, "labels", ':')
 	f.putDelivery(d)
 	return d
 }
@@ -91,17 +92,17 @@ func (f *form) putNumber(d map[string]any, name, field string) {
 }
 
 // putLines adds an object that is written one member a line.
-func (f *form) putLines(d map[string]any, field, separator string) {
+func (f *form) putLines(d map[string]any, field string, separator byte) {
 	object := map[string]any{}
 	for line := range strings.Lines(f.fields[field]) {
 		line = strings.TrimSpace(line)
 		if line == "" {
 			continue
 		}
-		name, value, found := strings.Cut(line, separator)
+		name, value, found := pair.Cut(line, separator)
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		if !found || name == "" {
-			f.errors[field] = "every line is a name, " + map[string]string{":": "a colon", "=": "an equals sign"}[separator] + " and a value, such as team" + separator + " shop"
+			f.errors[field] = "every line is a name, " + map[byte]string{':': "a colon", '=': "an equals sign"}[separator] + " and a value, such as team" + string(separator) + " shop"
 			return
 		}
 		if _, twice := object[name]; twice {

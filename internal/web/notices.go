@@ -10,6 +10,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/auth"
+	"rubato/internal/pair"
 )
 
 const noticesPerPage = "30"
@@ -117,23 +118,23 @@ func (v *visit) scopeTyped(to map[string]any) *client.Problem {
 	if id := v.value("endpoint"); id != "" {
 		to["endpointId"] = id
 	}
-	labels := map[string]string{}
+	typed := map[string]string{}
 	for line := range strings.Lines(v.value("labels")) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		name, value, found := strings.Cut(line, "=")
+		name, value, found := pair.Cut(line, '=')
 		if !found {
 			return unreadable("labels", "must be lines such as team=shop")
 		}
 		name = strings.TrimSpace(name)
-		if _, twice := labels[name]; twice {
+		if _, twice := typed[name]; twice {
 			return unreadable("labels", "name "+name+" twice; keep one")
 		}
-		labels[name] = strings.TrimSpace(value)
+		typed[name] = strings.TrimSpace(value)
 	}
-	if len(labels) > 0 {
-		to["labels"] = labels
+	if len(typed) > 0 {
+		to["labels"] = typed
 	}
 	return nil
 }
@@ -212,7 +213,7 @@ func scopeWords(endpoint *string, of *map[string]string) string {
 	case endpoint != nil:
 		return *endpoint
 	case of != nil && len(*of) > 0:
-		return strings.Join(labels(*of), ", ")
+		return strings.Join(labelTexts(*of), ", ")
 	default:
 		return "all endpoints"
 	}

@@ -9,6 +9,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/auth"
+	"rubato/internal/pair"
 )
 
 // ruleFields is what the form of a rule is filled with.
@@ -69,7 +70,7 @@ func labelLines(of *map[string]string) string {
 	}
 	lines := make([]string, 0, len(*of))
 	for _, name := range slices.Sorted(maps.Keys(*of)) {
-		lines = append(lines, name+"="+(*of)[name])
+		lines = append(lines, pair.Escape(name, '=')+"="+(*of)[name])
 	}
 	return strings.Join(lines, "\n")
 }

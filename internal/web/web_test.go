@@ -108,10 +108,10 @@ func TestAnEditSendsWhatDiffers(t *testing.T) {
 func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 	t.Parallel()
 	e := client.Endpoint{
-		Name: "n", URL: "https://x.example/", Method: "POST", Headers: map[string]string{"A": "b: c"}, Labels: map[string]string{"team": "shop"}, Body: new(" {}\n"),
+		Name: "n", URL: "https://x.example/", Method: "POST", Headers: map[string]string{"A": "b: c"}, Labels: map[string]string{"team": "shop", "a:b": "c: d"}, Body: new(" {}\n"),
 		BaselineCron: new("0 9 * * *"), Timezone: "Europe/Berlin", DST: client.DST{Gap: "skip", Overlap: "both"}, CatchUp: "all", MinIntervalMs: new(int64(1500)),
 		TimeoutMs: 1234, MaxExecutionTimeMs: 60_000, MaxResponseKb: 7, FollowRedirects: 2, Success: "2xx", Retry: client.Retry{MaxAttempts: 3, BackoffMs: 10, MaxBackoffMs: 2000},
-		Idempotent: true, Planner: "off", Query: &map[string]string{"q": "1", "at": "{{run.id}}"}, Sign: true, Conditional: true, ResponseTailKb: 3,
+		Idempotent: true, Planner: "off", Query: &map[string]string{"q": "1", "at": "{{run.id}}", "x=y": "="}, Sign: true, Conditional: true, ResponseTailKb: 3,
 		Auth: &client.Auth{Type: "oauth2", TokenURL: new("https://login.example/"), ClientID: new("me"), ClientSecret: new(`{{secret "x"}}`), Scopes: &[]string{"a", "b:c"}},
 		TLS:  &client.TLS{ServerName: new("x.example"), MinVersion: new(client.TLSVersion("1.3")), SkipVerify: new(true), CaCertificates: new("-----BEGIN\nx\n-----END")},
 		SuccessRules: &[]client.SuccessRule{
@@ -131,11 +131,11 @@ func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 	d := f.document()
 	require.Empty(t, f.errors)
 	require.Equal(t, map[string]any{
-		"name": "n", "url": "https://x.example/", "method": "POST", "headers": map[string]any{"A": "b: c"}, "labels": map[string]any{"team": "shop"}, "body": " {}\n",
+		"name": "n", "url": "https://x.example/", "method": "POST", "headers": map[string]any{"A": "b: c"}, "labels": map[string]any{"team": "shop", "a:b": "c: d"}, "body": " {}\n",
 		"baselineCron": "0 9 * * *", "timezone": "Europe/Berlin", "dst": map[string]any{"gap": "skip", "overlap": "both"}, "catchUp": "all", "minIntervalMs": 1500.0,
 		"timeoutMs": 1234.0, "maxExecutionTimeMs": 60_000.0, "maxResponseKb": 7.0, "followRedirects": 2.0, "success": "2xx",
 		"retry": map[string]any{"maxAttempts": 3.0, "backoffMs": 10.0, "maxBackoffMs": 2000.0}, "idempotent": true, "planner": "off",
-		"query": map[string]any{"q": "1", "at": "{{run.id}}"}, "sign": true, "conditional": true, "responseTailKb": 3.0, "startAt": "2027-01-02T03:04:05Z",
+		"query": map[string]any{"q": "1", "at": "{{run.id}}", "x=y": "="}, "sign": true, "conditional": true, "responseTailKb": 3.0, "startAt": "2027-01-02T03:04:05Z",
 		"auth": map[string]any{"type": "oauth2", "tokenUrl": "https://login.example/", "clientId": "me", "clientSecret": `{{secret "x"}}`, "scopes": []any{"a", "b:c"}},
 		"tls":  map[string]any{"serverName": "x.example", "minVersion": "1.3", "skipVerify": true, "caCertificates": "-----BEGIN\nx\n-----END"},
 		"successRules": []any{
@@ -176,14 +176,14 @@ func TestALabelOfARuleIsNotWrittenTwice(t *testing.T) {
 	_, problem := typed("team=a\r\nteam=b")
 	require.NotNil(t, problem)
 	require.Contains(t, (*problem.Errors)[0].Message, "team")
-	to, problem := typed("team=a\r\n\r\ntier = b")
+	to, problem := typed("team=a\r\n\r\ntier = b\r\nr\\=w=x")
 	require.Nil(t, problem)
-	require.Equal(t, map[string]any{"labels": map[string]string{"team": "a", "tier": "b"}}, to)
+	require.Equal(t, map[string]any{"labels": map[string]string{"team": "a", "tier": "b", "r=w": "x"}}, to)
 }
 
 func TestRulesKeepTheirLabels(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "a:b=c\nteam=shop=one", labelLines(&map[string]string{"team": "shop=one", "a:b": "c"}))
+	require.Equal(t, "a:b=c\nr\\=w=x\nteam=shop=one", labelLines(&map[string]string{"team": "shop=one", "a:b": "c", "r=w": "x"}))
 	require.Empty(t, labelLines(nil))
 }
 

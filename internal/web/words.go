@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rubato/client"
+	"rubato/internal/pair"
 )
 
 // duration writes a length of time in at most two units, such as 1 h 30 min.
@@ -177,11 +178,11 @@ func clamps(e client.Endpoint) string {
 	}
 }
 
-// labels writes labels in the order of their keys.
-func labels(of map[string]string) []string {
+// labelTexts writes labels, as the list is searched by them, in the order of their keys.
+func labelTexts(of map[string]string) []string {
 	list := make([]string, 0, len(of))
 	for _, key := range slices.Sorted(maps.Keys(of)) {
-		list = append(list, key+":"+of[key])
+		list = append(list, pair.Escape(key, ':')+":"+of[key])
 	}
 	return list
 }

@@ -37,7 +37,7 @@ func programRules() []rule {
 		{"cmd/planner", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{
 			"cmd/rubato",
-			[]string{"client", "internal/app", "internal/bench", "internal/config"},
+			[]string{"client", "internal/app", "internal/bench", "internal/config", "internal/pair"},
 			"the command line talks to a server as any other client does",
 		},
 		{
@@ -77,10 +77,7 @@ func packageRules() []rule {
 		{"internal/console", nil, "what a page asks of the database does not depend on the page"},
 		{
 			"internal/courier",
-			[]string{
-				"internal/auditlog", "internal/egress", "internal/failpoint", "internal/notices", "internal/secrets", "internal/signing",
-				"internal/telemetry",
-			},
+			[]string{"internal/auditlog", "internal/egress", "internal/failpoint", "internal/notices", "internal/secrets", "internal/signing", "internal/telemetry"},
 			"a notice goes out without knowing what the database is, and past the guard like any call",
 		},
 		{"internal/devpg", nil, "a Postgres for development knows no Rubato"},
@@ -113,8 +110,8 @@ func packageRules() []rule {
 			"internal/httpapi",
 			[]string{
 				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
-				"internal/httpapi/api", "internal/idempotency", "internal/jsonpath", "internal/notices", "internal/planner", "internal/quota", "internal/runs", "internal/secrets",
-				"internal/signing", "internal/spelling", "internal/stats", "internal/telemetry",
+				"internal/httpapi/api", "internal/idempotency", "internal/jsonpath", "internal/notices", "internal/pair", "internal/planner", "internal/quota", "internal/runs",
+				"internal/secrets", "internal/signing", "internal/spelling", "internal/stats", "internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database; of jsonpath they take how numbers compare",
 		},
@@ -127,6 +124,7 @@ func packageRules() []rule {
 		{"internal/spelling", nil, "how far names are apart does not depend on what they name"},
 		{"internal/quota", nil, "how much is open does not depend on what it is"},
 		{"internal/redact", []string{"internal/auditlog", "internal/jsonpath", "internal/pattern"}, "what is hidden does not depend on where the rest is kept"},
+		{"internal/pair", nil, "how a name and its value are written does not depend on what they name"},
 		{"internal/pattern", nil, "how long a pattern may take does not depend on what it is looked for in"},
 		{"internal/oauth2", []string{"internal/egress"}, "a token is got by the guarded call, and belongs to no run"},
 		{
@@ -169,7 +167,7 @@ func packageRules() []rule {
 		{"internal/template", []string{"internal/schedule"}, "what a template yields depends on its text and its values alone"},
 		{
 			"internal/web",
-			[]string{"client", "docs", "internal/auth", "internal/console", "internal/embedded", "internal/endpoints", "internal/errs", "internal/governor", "internal/inprocess", "internal/quota", "internal/schedule"},
+			[]string{"client", "docs", "internal/auth", "internal/console", "internal/embedded", "internal/endpoints", "internal/errs", "internal/governor", "internal/inprocess", "internal/pair", "internal/quota", "internal/schedule"},
 			"the console is a client of the API; what it foresees of a draft, the domain tells, and it shows the card that the documents carry",
 		},
 		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
