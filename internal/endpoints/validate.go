@@ -214,7 +214,7 @@ func complaint(e validator.FieldError) errs.Field {
 			f.Code = "method_invalid"
 		}
 	case "text", "prose":
-		f.Code, f.Message = "invalid_characters", "must hold readable text: valid UTF-8, not only spaces, no control characters"
+		f.Code, f.Message = "invalid_characters", "must hold readable text: valid UTF-8, something that can be seen, no control characters"
 		if s, ok := e.Value().(string); ok && strings.TrimSpace(s) == "" {
 			f.Code = "required"
 		}
@@ -261,10 +261,13 @@ func bound(e validator.FieldError) (code, message string) {
 
 var slug = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)
 
-// isText reports whether s is one line of readable text.
+// isText reports whether s is one line of readable text, with something to see where it is not empty.
 func isText(s string) bool {
-	return readable(s, func(rune) bool { return false }) && (s == "" || strings.TrimSpace(s) != "")
+	return readable(s, func(rune) bool { return false }) && (s == "" || strings.ContainsFunc(s, visible))
 }
+
+// visible reports whether a reader sees r by itself.
+func visible(r rune) bool { return unicode.IsPrint(r) && !unicode.IsMark(r) && r != ' ' }
 
 // isProse reports whether s is readable text of any number of lines.
 func isProse(s string) bool {

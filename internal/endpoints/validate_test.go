@@ -50,6 +50,7 @@ func TestEveryFieldHasItsBounds(t *testing.T) {
 		"NameOfATab":             {func(s *spec) { s.Name = "\t" }, "name required"},
 		"NameWithABell":          {func(s *spec) { s.Name = "a\a" }, "name invalid_characters"},
 		"NameOfTwoLines":         {func(s *spec) { s.Name = "a\r\nb" }, "name invalid_characters"},
+		"NameNobodySees":         {func(s *spec) { s.Name = "\u200b \u2060\u0301" }, "name invalid_characters"},
 		"NameWithNUL":            {func(s *spec) { s.Name = "a\x00" }, "name invalid_characters"},
 		"NameNotUTF8":            {func(s *spec) { s.Name = "a\xff" }, "name invalid_characters"},
 		"NameOf255":              {func(s *spec) { s.Name = strings.Repeat("ü", 255) }, ""},
