@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rubato/client"
+	"rubato/internal/pair"
 )
 
 // noticesCmd is `rubato notices`.
@@ -213,6 +214,7 @@ func noticeEvent(r client.NoticeRule) string {
 	}
 }
 
+// scopeWords says which endpoints something is about, labels as flags take them.
 func scopeWords(endpoint *string, labels *map[string]string) string {
 	switch {
 	case endpoint != nil:
@@ -220,7 +222,7 @@ func scopeWords(endpoint *string, labels *map[string]string) string {
 	case labels != nil && len(*labels) > 0:
 		var pairs []string
 		for name, value := range *labels {
-			pairs = append(pairs, name+"="+value)
+			pairs = append(pairs, pair.Escape(name, '=')+"="+value)
 		}
 		return sortedWords(pairs)
 	default:
