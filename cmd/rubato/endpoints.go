@@ -159,7 +159,7 @@ func labelFilters(given []string) (*[]string, error) {
 		if !found {
 			return nil, usageError{fmt.Sprintf("the label %s: write NAME=VALUE", label)}
 		}
-		filters = append(filters, pair.Escape(name, ':')+":"+value)
+		filters = append(filters, pair.Join(name, ":", value))
 	}
 	return &filters, nil
 }

@@ -220,11 +220,7 @@ func scopeWords(endpoint *string, labels *map[string]string) string {
 	case endpoint != nil:
 		return *endpoint
 	case labels != nil && len(*labels) > 0:
-		var pairs []string
-		for name, value := range *labels {
-			pairs = append(pairs, pair.Escape(name, '=')+"="+value)
-		}
-		return sortedWords(pairs)
+		return strings.Join(pair.List(*labels, "="), " ")
 	default:
 		return "all"
 	}

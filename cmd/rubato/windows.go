@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"rubato/client"
@@ -84,10 +82,4 @@ func (cmd *noticesCloseCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return s.deleted(cmd.Name)
-}
-
-// sortedWords joins words in their order.
-func sortedWords(words []string) string {
-	slices.Sort(words)
-	return strings.Join(words, " ")
 }

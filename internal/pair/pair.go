@@ -2,11 +2,24 @@
 // filled in: team:shop. The name may hold the separator too, so there it stands behind a backslash, as does a backslash itself.
 package pair
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
-// Escape writes a name so that [Cut] finds its end where the separator follows it.
-func Escape(name string, separator byte) string {
-	return strings.NewReplacer(`\`, `\\`, string(separator), `\`+string(separator)).Replace(name)
+// Join writes a pair so that [Cut] reads it back. Only the first byte of the separator separates; blanks behind it become part of the value.
+func Join(name, separator, value string) string {
+	return strings.NewReplacer(`\`, `\\`, separator[:1], `\`+separator[:1]).Replace(name) + separator + value
+}
+
+// List writes each of some pairs as [Join] does, in the order of their names.
+func List(of map[string]string, separator string) []string {
+	list := make([]string, 0, len(of))
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		list = append(list, Join(name, separator, of[name]))
+	}
+	return list
 }
 
 // Cut reads a pair: the name up to the first separator that no backslash stands before, and the value behind it as it is. A backslash

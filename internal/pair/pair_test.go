@@ -33,13 +33,19 @@ func TestAPairIsCutWhereItsNameEnds(t *testing.T) {
 	}
 }
 
+func TestAListIsInTheOrderOfItsNames(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{`a\:b: c`, "team: shop", "tier: "}, pair.List(map[string]string{"tier": "", "a:b": "c", "team": "shop"}, ": "))
+	require.Empty(t, pair.List(nil, "="))
+}
+
 func TestEveryNameIsReadBack(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		separator := rapid.SampledFrom([]byte{':', '='}).Draw(t, "separator")
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a\\:=]{0,8}`))
 		name, value := text.Draw(t, "name"), text.Draw(t, "value")
-		written := pair.Escape(name, separator) + string(separator) + value
+		written := pair.Join(name, string(separator), value)
 		gotName, gotValue, found := pair.Cut(written, separator)
 		if !found || gotName != name || gotValue != value {
 			t.Fatalf("%q and %q were written as %q and read as %q and %q", name, value, written, gotName, gotValue)

@@ -190,7 +190,7 @@ func fillDelivery(fields map[string]string, e map[string]any) {
 	query := make([]string, 0, len(parameters))
 	for name, value := range parameters {
 		text, _ := value.(string) // They are texts.
-		query = append(query, pair.Escape(name, '=')+"="+text)
+		query = append(query, pair.Join(name, "=", text))
 	}
 	slices.Sort(query)
 	fields["query"] = strings.Join(query, "\n")

@@ -135,7 +135,7 @@ func fieldsOf(e client.Endpoint) map[string]string {
 		"jitterMs": lengthField(e.JitterMs), "timeoutMs": lengthField(e.TimeoutMs), "maxExecutionTimeMs": lengthField(e.MaxExecutionTimeMs),
 		"maxResponseKb": strconv.Itoa(int(e.MaxResponseKb)), "followRedirects": strconv.Itoa(int(e.FollowRedirects)),
 		"maxAttempts": strconv.Itoa(int(e.Retry.MaxAttempts)), "backoffMs": lengthField(e.Retry.BackoffMs), "maxBackoffMs": lengthField(e.Retry.MaxBackoffMs),
-		"headers": strings.Join(headerLines(e.Headers), "\n"), "labels": strings.Join(headerLines(e.Labels), "\n"), "baseline": "interval",
+		"headers": strings.Join(pair.List(e.Headers, ": "), "\n"), "labels": strings.Join(pair.List(e.Labels, ": "), "\n"), "baseline": "interval",
 	}
 	for name, value := range map[string]*int64{
 		"baselineIntervalMs": e.BaselineIntervalMs, "minIntervalMs": e.MinIntervalMs, "maxIntervalMs": e.MaxIntervalMs,

@@ -1,9 +1,7 @@
 package web
 
 import (
-	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -68,11 +66,7 @@ func labelLines(of *map[string]string) string {
 	if of == nil {
 		return ""
 	}
-	lines := make([]string, 0, len(*of))
-	for _, name := range slices.Sorted(maps.Keys(*of)) {
-		lines = append(lines, pair.Escape(name, '=')+"="+(*of)[name])
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(pair.List(*of, "="), "\n")
 }
 
 // question is what is asked before something is done that has no fields.

@@ -2,14 +2,11 @@ package web
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"rubato/client"
-	"rubato/internal/pair"
 )
 
 // duration writes a length of time in at most two units, such as 1 h 30 min.
@@ -176,15 +173,6 @@ func clamps(e client.Endpoint) string {
 	default:
 		return "none"
 	}
-}
-
-// labelTexts writes labels, as the list is searched by them, in the order of their keys.
-func labelTexts(of map[string]string) []string {
-	list := make([]string, 0, len(of))
-	for _, key := range slices.Sorted(maps.Keys(of)) {
-		list = append(list, pair.Escape(key, ':')+":"+of[key])
-	}
-	return list
 }
 
 // text returns a text of the API that may be absent.
