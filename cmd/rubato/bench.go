@@ -8,6 +8,7 @@ import (
 
 	"github.com/mattn/go-isatty"
 
+	"rubato/internal/app"
 	"rubato/internal/bench"
 )
 
@@ -247,12 +248,12 @@ func (s *session) report(r bench.Report) error {
 	return nil
 }
 
-// benchProcessCmd is a part of a bench, which starts it. It is not for people.
-type benchProcessCmd struct {
-	Role string `arg:"" help:"Which part."`
-}
-
-// Run plays the part until the bench ends it.
-func (cmd *benchProcessCmd) Run(ctx context.Context, s *session) error {
-	return bench.Role{Name: cmd.Role, Environ: s.environ, Stdin: s.stdin, Stdout: s.stdout, Stderr: s.stderr}.Run(ctx)
+// play is a part of a bench until the bench ends it, and returns the exit code. What is measured must be what the daemons are, so this comes
+// before anything of the command line is in memory.
+func (s *session) play(ctx context.Context, role string) int {
+	if err := (bench.Role{Name: role, Environ: s.environ, Stdin: s.stdin, Stdout: s.stdout, Stderr: s.stderr}).Run(ctx); err != nil {
+		s.complain(err)
+		return exitCode(err)
+	}
+	return app.ExitOK
 }

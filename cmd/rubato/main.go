@@ -18,6 +18,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/app"
+	"rubato/internal/bench"
 	"rubato/internal/config"
 )
 
@@ -50,8 +51,6 @@ type cli struct {
 	Completion  completionCmd  `cmd:"" help:"Print a script that completes commands, for bash, zsh or fish. For example: source <(rubato completion bash)"`
 	Config      configCmd      `cmd:"" help:"Print the settings in force, secrets hidden."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
-
-	BenchProcess benchProcessCmd `cmd:"" hidden:"" help:"Be a part of a bench."`
 }
 
 // serverFlag is another name of --server, after RUBATO_URL, for commands that have no other URL to name.
@@ -86,6 +85,9 @@ func main() {
 
 // run does what the arguments say and returns the exit code.
 func (s *session) run(ctx context.Context, args []string) int {
+	if len(args) == 2 && args[0] == bench.Process {
+		return s.play(ctx, args[1])
+	}
 	var c cli
 	parser := kong.Must(
 		&c,

@@ -81,7 +81,7 @@ func openLab(ctx context.Context, h Host) (_ *lab, err error) {
 
 // start starts a process with a role. env are settings.
 func (l *lab) start(ctx context.Context, role string, task any, env []string) (*process, error) {
-	return startProcess(ctx, command{name: role, path: l.Program, args: []string{"bench-process", role}, env: env, task: task})
+	return startProcess(ctx, command{name: role, path: l.Program, args: []string{Process, role}, env: env, task: task})
 }
 
 // close ends everything and removes the data.

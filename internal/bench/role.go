@@ -13,6 +13,10 @@ import (
 	"rubato/internal/config"
 )
 
+// Process is the first of the two arguments with which a bench starts the program that it is part of as one of its own processes. The second
+// is the name of a [Role].
+const Process = "bench-process"
+
 // The roles of the processes that a bench starts.
 const (
 	roleAPI    = "api"
