@@ -13,8 +13,8 @@ import (
 // them up to a quarter of their time under load, and memory for nothing beside. They collect about once in collectEvery instead: a busy
 // program's heap grows further than an idle one's.
 const (
-	collectEvery = 500 * time.Millisecond
-	heapFloor    = 16 << 20 // bytes that are not worth a collection
+	collectEvery = 400 * time.Millisecond
+	heapFloor    = 12 << 20 // bytes that are not worth a collection
 	heapRoom     = 96 << 20 // bytes that a busy heap may grow to, however little of it is live
 	minGrowth    = 50       // percent of what was live after the last collection
 	maxGrowth    = 250

@@ -16,7 +16,7 @@ import (
 	"rubato/internal/runs"
 )
 
-func rule(t *testing.T, text string) *endpoints.SuccessRule {
+func rule(t *testing.T, text string) endpoints.SuccessRule {
 	t.Helper()
 	r, err := endpoints.ParseSuccess(text)
 	require.NoError(t, err)

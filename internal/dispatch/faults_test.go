@@ -226,7 +226,7 @@ func TestAPanicEndsOneRunOnly(t *testing.T) {
 	sick, sound := b.register(t, target, nil), b.register(t, target, nil)
 	p := b.work(t, b.with(&hooked{targets: func(found map[[16]byte]*dispatch.Target) {
 		if broken, here := found[sick.ID]; here {
-			broken.Success = nil
+			broken.Success = endpoints.SuccessRule{}
 			found[sick.ID] = broken
 		}
 	}}))

@@ -143,10 +143,12 @@ func (r *outgoing) fill(b *waiting, s Started) error {
 		return err
 	}
 	r.URL, r.Body, r.Credentials = shaped.URL, []byte(shaped.Body), slices.Clip(b.target.Shape.Credentials())
-	r.Header = maps.Clone(r.Header) // All runs share the configured one.
+	header := make(http.Header, len(r.Header)+len(shaped.Header)) // All runs share the configured one.
+	maps.Copy(header, r.Header)
 	for name, value := range shaped.Header {
-		r.Header[name] = []string{value}
+		header[name] = []string{value}
 	}
+	r.Header = header
 	r.values = append(r.values, shaped.Sensitive...)
 	if r.TLS != nil && shaped.ClientKey != "" {
 		r.TLS.ClientKey = shaped.ClientKey

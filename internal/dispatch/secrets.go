@@ -86,8 +86,10 @@ func (c *calls) sign(r *egress.Request, b *waiting, s Started, u unlocked) error
 	if err != nil {
 		return fmt.Errorf("signing the request: %w", err)
 	}
-	r.Header = maps.Clone(r.Header) // Not Meta: a redirect to another host drops credentials of these only.
-	maps.Copy(r.Header, proof)
+	header := make(http.Header, len(r.Header)+len(proof)) // Not Meta: a redirect to another host drops credentials of these only.
+	maps.Copy(header, r.Header)
+	maps.Copy(header, proof)
+	r.Header = header
 	return nil
 }
 

@@ -21,9 +21,9 @@ type Target struct {
 	Spec     *endpoints.Spec
 	URL      string           // with the parameters of the query
 	Host     string           // the server that URL leads to, as egress counts requests; empty where only a run knows
-	Header   http.Header      // as configured
+	Header   http.Header      // as configured; nil: nothing is
 	Shape    *endpoints.Shape // what a run fills in; nil: nothing, every run sends the same
-	Success  *endpoints.SuccessRule
+	Success  endpoints.SuccessRule
 	Rules    *success.Set // beside Success; nil: none
 	Redact   *redact.Set  // of what is stored; nil: nothing but what always is
 	// Asks is what a conditional request names; nil: the endpoint's requests are not conditional. With empty validators nothing is known yet.
@@ -34,11 +34,13 @@ type Target struct {
 // unlocks reports whether a run needs the secrets or the signing keys of its tenant.
 func (t *Target) unlocks() bool { return len(t.Secrets) > 0 || t.Spec.Sign }
 
-// NewTarget makes the configuration of an endpoint ready for use; the endpoint must not change any more. The error tells of a
+// NewTarget makes the configuration of an endpoint of a tenant ready for use; it must not change any more. The error tells of a
 // configuration that no API call of this release could have written; the target beside it must not be called.
-func NewTarget(e *endpoints.Endpoint) (Target, error) {
-	spec := &e.Spec
-	t := Target{TenantID: e.TenantID, Spec: spec, URL: spec.Target(), Host: hostOf(spec.URL), Header: make(http.Header, len(spec.Headers))}
+func NewTarget(tenant [16]byte, spec *endpoints.Spec) (Target, error) {
+	t := Target{TenantID: tenant, Spec: spec, URL: spec.Target(), Host: hostOf(spec.URL)}
+	if len(spec.Headers) > 0 {
+		t.Header = make(http.Header, len(spec.Headers))
+	}
 	for name, value := range spec.Headers {
 		t.Header.Set(name, value)
 	}

@@ -77,7 +77,7 @@ func (t *Tester) Test(ctx context.Context, by endpoints.Actor, e *endpoints.Endp
 	tested := *e
 	tested.Spec.Conditional = false
 	tested.Spec.Timeout = min(tested.Spec.Timeout, TestTimeout)
-	target, err := NewTarget(&tested)
+	target, err := NewTarget(tested.TenantID, &tested.Spec)
 	if err != nil {
 		return runs.TestResult{}, errs.New(errs.Conflict, "endpoint_unusable", "the stored endpoint cannot be used; mend it by an edit: "+err.Error())
 	}

@@ -117,7 +117,7 @@ type Worker struct {
 func New(cfg Config) *Worker {
 	w := &Worker{
 		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(cfg.PerHost), underway: newUnderway(), crew: newCrew(),
-		results: make(chan runs.Run, cfg.Slots), metrics: newMetrics(cfg.Registerer),
+		results: make(chan runs.Run, min(cfg.Slots, finishBatch)), metrics: newMetrics(cfg.Registerer),
 		starts: streak{every: startWait + startRetry + time.Second}, records: streak{every: finishWait + finishRetryMax + time.Second},
 	}
 	w.limit.Store(int64(newSlotLimit(cfg).now))

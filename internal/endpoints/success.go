@@ -4,33 +4,38 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unique"
 )
 
-// SuccessRule is the set of status codes that count as success.
+// SuccessRule is the set of status codes that count as success. A worker keeps a rule for every endpoint that it knows, and most say the same, so
+// they share it. Only what [ParseSuccess] returned can be asked.
 type SuccessRule struct {
-	codes [maxStatus/64 + 1]uint64 // one bit each: a worker keeps a rule for every endpoint that it knows
+	codes unique.Handle[statusSet]
 }
+
+// statusSet has a bit for each status code.
+type statusSet [maxStatus/64 + 1]uint64
 
 const maxStatus = 599
 
 // ParseSuccess reads a comma-separated list of status codes and classes, such as "2xx,304".
-func ParseSuccess(text string) (*SuccessRule, error) {
-	var rule SuccessRule
+func ParseSuccess(text string) (SuccessRule, error) {
+	var codes statusSet
 	for part := range strings.SplitSeq(text, ",") {
 		from, to, ok := statusRange(strings.TrimSpace(part))
 		if !ok {
-			return nil, fmt.Errorf("%q is neither a status code (100 to 599) nor a class (1xx to 5xx)", part)
+			return SuccessRule{}, fmt.Errorf("%q is neither a status code (100 to 599) nor a class (1xx to 5xx)", part)
 		}
 		for code := from; code <= to; code++ {
-			rule.codes[code/64] |= 1 << (code % 64)
+			codes[code/64] |= 1 << (code % 64)
 		}
 	}
-	return &rule, nil
+	return SuccessRule{codes: unique.Make(codes)}, nil
 }
 
 // Match reports whether a status code counts as success.
-func (r *SuccessRule) Match(status int) bool {
-	return status >= 0 && status <= maxStatus && r.codes[status/64]&(1<<(status%64)) != 0
+func (r SuccessRule) Match(status int) bool {
+	return status >= 0 && status <= maxStatus && r.codes.Value()[status/64]&(1<<(status%64)) != 0
 }
 
 func statusRange(part string) (from, to int, ok bool) {

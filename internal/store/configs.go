@@ -6,28 +6,44 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
+	"rubato/internal/schedule"
 	"rubato/internal/store/dbsqlc"
 )
 
 const (
-	configBytes    = 2 << 10 // of a configuration, beside its long texts
+	configBytes    = 1 << 10 // of a configuration, beside its long texts
+	shapeBytes     = 2 << 10 // of what its templates are parsed into, beside them
 	configsPerSlot = 3       // a worker begins with half of its slots, each with a run in progress and four claims in the queue
 	usualSlots     = 2048
 )
 
-// config is an endpoint's configuration at one version, parsed and ready for use. It is shared and never changed.
+// config is an endpoint's configuration at one version, parsed and ready for use. It is shared and never changed. A worker keeps thousands, so
+// there is no room in it for how the endpoint stands.
 type config struct {
-	endpoint *endpoints.Endpoint // without state
-	target   dispatch.Target
-	fault    error // why it cannot be used: a row that no API call could have written
+	id, tenant                 [16]byte
+	version                    int64
+	created, updated, archived time.Time
+	spec                       endpoints.Spec // its empty maps are nil
+	cron                       *schedule.Cron
+	target                     dispatch.Target // of spec
+	fault                      error           // why it cannot be used: a row that no API call could have written
+}
+
+// endpoint returns the endpoint as it stands in a state.
+func (c *config) endpoint(state endpoints.State) endpoints.Endpoint {
+	return endpoints.Endpoint{
+		ID: c.id, TenantID: c.tenant, Version: c.version, CreatedAt: c.created, UpdatedAt: c.updated, ArchivedAt: c.archived,
+		Spec: c.spec, State: state, Cron: c.cron,
+	}
 }
 
 // size returns about how much memory it takes.
 func (c *config) size() int {
-	spec := &c.endpoint.Spec
+	spec := &c.spec
 	size := configBytes + len(spec.Body) + len(spec.Description) + len(spec.URL)
 	for _, texts := range []map[string]string{spec.Headers, spec.Query, spec.Labels} {
 		for name, value := range texts {
@@ -35,7 +51,7 @@ func (c *config) size() int {
 		}
 	}
 	if c.target.Shape != nil {
-		size += configBytes + 4*len(spec.Body) // What the templates in it take, and a good deal more.
+		size += shapeBytes + 4*len(spec.Body) // What the templates in it take, and a good deal more.
 	}
 	return size
 }
@@ -92,7 +108,7 @@ func (c *configs) find(versions map[[16]byte]int64) (found map[[16]byte]*config,
 	defer c.mu.Unlock()
 	found = make(map[[16]byte]*config, len(versions))
 	for id, version := range versions {
-		if known := c.known[id]; known != nil && known.Value.(*config).endpoint.Version == version {
+		if known := c.known[id]; known != nil && known.Value.(*config).version == version {
 			found[id] = known.Value.(*config)
 		} else {
 			missing = append(missing, id)
@@ -116,10 +132,10 @@ func (c *configs) put(fresh []*config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range fresh {
-		if known := c.known[f.endpoint.ID]; known != nil {
+		if known := c.known[f.id]; known != nil {
 			c.forget(known)
 		}
-		c.known[f.endpoint.ID] = c.order.PushFront(f)
+		c.known[f.id] = c.order.PushFront(f)
 		c.bytes += f.size()
 	}
 	for c.bytes > c.room {
@@ -129,24 +145,35 @@ func (c *configs) put(fresh []*config) {
 
 func (c *configs) forget(known *list.Element) {
 	gone := c.order.Remove(known).(*config)
-	delete(c.known, gone.endpoint.ID)
+	delete(c.known, gone.id)
 	c.bytes -= gone.size()
 }
 
 // parse makes a row ready for use.
 func parse(row *dbsqlc.Endpoint) *config {
-	e, err := endpointOf(row)
-	if err != nil {
-		return &config{endpoint: &endpoints.Endpoint{ID: row.ID, TenantID: row.TenantID, Version: row.Version}, fault: err}
+	c := &config{
+		id: row.ID, tenant: row.TenantID, version: row.Version, created: row.CreatedAt, updated: row.UpdatedAt, archived: orZero(row.ArchivedAt),
 	}
-	c := &config{endpoint: e}
-	if e.Cron, err = e.Spec.ParseCron(e.ID); err != nil {
+	if c.spec, c.fault = specOf(row); c.fault != nil {
+		return c
+	}
+	c.spec.Labels, c.spec.Headers = orNil(c.spec.Labels), orNil(c.spec.Headers)
+	var err error
+	if c.cron, err = c.spec.ParseCron(c.id); err != nil {
 		c.fault = err
 	}
-	if c.target, err = dispatch.NewTarget(e); err != nil {
+	if c.target, err = dispatch.NewTarget(c.tenant, &c.spec); err != nil {
 		c.fault = err
 	}
 	return c
+}
+
+// orNil returns a map, or nil where it holds nothing: an empty one takes memory.
+func orNil(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
 }
 
 func textMap(raw json.RawMessage) (map[string]string, error) {

@@ -55,7 +55,7 @@ func TestTheCacheOfConfigurationsCountsLongTexts(t *testing.T) {
 			c := newConfigs(testSlots)
 			for i := range 200 {
 				added := configOf(numbered(i), 1)
-				set(&added.endpoint.Spec)
+				set(&added.spec)
 				c.put([]*config{added})
 				require.LessOrEqual(t, len(c.known)*len(long), c.room)
 			}
@@ -82,7 +82,7 @@ func TestTheCacheOfConfigurationsKnowsVersions(t *testing.T) {
 const testSlots = 1000
 
 func configOf(id endpoints.ID, version int64) *config {
-	return &config{endpoint: &endpoints.Endpoint{ID: id, Version: version}}
+	return &config{id: id, version: version}
 }
 
 func numbered(n int) endpoints.ID {

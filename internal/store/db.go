@@ -44,6 +44,10 @@ const (
 	vitalConns = 2 // one for the heartbeats of runs, one for the worker's own
 	sweepConns = 2 // one holds the sweeper's lock, the other sweeps
 
+	// loopStatements is how many statements a connection of these three keeps prepared, at most: there are some dozens, and the driver makes room
+	// for all that it may keep.
+	loopStatements = 128
+
 	closeWait = 3 * time.Second // for connections in use, at the end
 
 	// How long a connection may have been idle before it is asked whether it lives: mainTrusted one of the main pool, on which people
@@ -123,6 +127,9 @@ func (db *DB) connect(ctx context.Context, pc *pgxpool.Config, lockWait time.Dur
 		{&db.pool, main, mainTrusted}, {&db.hot, hotConns, loopTrusted}, {&db.vital, vitalConns, loopTrusted}, {&db.sweeps, sweepConns, loopTrusted},
 	} {
 		own := pc.Copy()
+		if p.pool != &db.pool {
+			own.ConnConfig.StatementCacheCapacity, own.ConnConfig.DescriptionCacheCapacity = loopStatements, loopStatements
+		}
 		if p.pool == &db.pool {
 			own.ConnConfig.RuntimeParams = maps.Clone(own.ConnConfig.RuntimeParams)
 			own.ConnConfig.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockWait.Milliseconds(), 10)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+	"unique"
 
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
@@ -15,37 +16,47 @@ import (
 const lockSlack = 5 * time.Second
 
 func endpointOf(row *dbsqlc.Endpoint) (*endpoints.Endpoint, error) {
+	spec, err := specOf(row)
+	if err != nil {
+		return nil, err
+	}
+	return &endpoints.Endpoint{
+		ID: row.ID, TenantID: row.TenantID, Version: row.Version,
+		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, ArchivedAt: orZero(row.ArchivedAt), Spec: spec,
+	}, nil
+}
+
+func specOf(row *dbsqlc.Endpoint) (endpoints.Spec, error) {
 	labels, err := textMap(row.Labels)
 	if err != nil {
-		return nil, fmt.Errorf("reading the labels of endpoint %s: %w", endpoints.ID(row.ID), err)
+		return endpoints.Spec{}, fmt.Errorf("reading the labels of endpoint %s: %w", endpoints.ID(row.ID), err)
 	}
 	headers, err := textMap(row.Headers)
 	if err != nil {
-		return nil, fmt.Errorf("reading the headers of endpoint %s: %w", endpoints.ID(row.ID), err)
+		return endpoints.Spec{}, fmt.Errorf("reading the headers of endpoint %s: %w", endpoints.ID(row.ID), err)
 	}
-	e := &endpoints.Endpoint{
-		ID: row.ID, TenantID: row.TenantID, Version: row.Version,
-		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, ArchivedAt: orZero(row.ArchivedAt),
-		Spec: endpoints.Spec{
-			Name: row.Name, Key: orZero(row.Key), Description: row.Description, Labels: labels,
-			URL: row.URL, Method: row.Method, Headers: headers, Body: row.Body,
-			BaselineCron: row.BaselineCron, BaselineInterval: ms(row.BaselineIntervalMs), Timezone: row.Timezone,
-			DST:     endpoints.DST{Gap: schedule.GapPolicy(row.DstGap), Overlap: schedule.OverlapPolicy(row.DstOverlap)},
-			StartAt: orZero(row.StartAt), CatchUp: governor.CatchUp(row.CatchUp),
-			MinInterval: ms(row.MinIntervalMs), MaxInterval: ms(row.MaxIntervalMs), Jitter: ms(row.JitterMs),
-			Timeout: ms(row.TimeoutMs), MaxExecutionTime: ms(row.MaxExecutionTimeMs),
-			MaxResponseKB: int(row.MaxResponseKb), FollowRedirects: int(row.FollowRedirects), Success: row.Success,
-			Retry: endpoints.Retry{
-				MaxAttempts: int(row.RetryMaxAttempts), Backoff: ms(row.RetryBackoffMs), MaxBackoff: ms(row.RetryMaxBackoffMs),
-			},
-			Idempotent: row.Idempotent, Planner: endpoints.Authority(row.Planner),
+	s := endpoints.Spec{
+		Name: row.Name, Key: orZero(row.Key), Description: row.Description, Labels: labels,
+		URL: row.URL, Method: alike(row.Method), Headers: headers, Body: row.Body,
+		BaselineCron: alike(row.BaselineCron), BaselineInterval: ms(row.BaselineIntervalMs), Timezone: alike(row.Timezone),
+		DST:     endpoints.DST{Gap: schedule.GapPolicy(alike(row.DstGap)), Overlap: schedule.OverlapPolicy(alike(row.DstOverlap))},
+		StartAt: orZero(row.StartAt), CatchUp: governor.CatchUp(alike(row.CatchUp)),
+		MinInterval: ms(row.MinIntervalMs), MaxInterval: ms(row.MaxIntervalMs), Jitter: ms(row.JitterMs),
+		Timeout: ms(row.TimeoutMs), MaxExecutionTime: ms(row.MaxExecutionTimeMs),
+		MaxResponseKB: int(row.MaxResponseKb), FollowRedirects: int(row.FollowRedirects), Success: alike(row.Success),
+		Retry: endpoints.Retry{
+			MaxAttempts: int(row.RetryMaxAttempts), Backoff: ms(row.RetryBackoffMs), MaxBackoff: ms(row.RetryMaxBackoffMs),
 		},
+		Idempotent: row.Idempotent, Planner: endpoints.Authority(alike(row.Planner)),
 	}
-	if err := readDelivery(row.Delivery, &e.Spec); err != nil {
-		return nil, fmt.Errorf("reading the delivery of endpoint %s: %w", e.ID, err)
+	if err := readDelivery(row.Delivery, &s); err != nil {
+		return endpoints.Spec{}, fmt.Errorf("reading the delivery of endpoint %s: %w", endpoints.ID(row.ID), err)
 	}
-	return e, nil
+	return s, nil
 }
+
+// alike returns a text that many endpoints have word for word, such as a method: those that are read at about the same time share it.
+func alike(text string) string { return unique.Make(text).Value() }
 
 // rowOf is the inverse of endpointOf.
 func rowOf(e *endpoints.Endpoint) dbsqlc.Endpoint {

@@ -64,10 +64,8 @@ func (db *DB) assemble(
 		if c.fault != nil {
 			faults[row.EndpointID] = c.fault
 		}
-		list = append(list, *c.endpoint)
-		e := &list[len(list)-1]
-		e.State = stateOf(row)
-		found[row.EndpointID] = e
+		list = append(list, c.endpoint(stateOf(row)))
+		found[row.EndpointID] = &list[len(list)-1]
 	}
 	for _, row := range read.hints {
 		if e := found[row.EndpointID]; e != nil {

@@ -62,7 +62,7 @@ func newWork(b *testing.B, url string) *work {
 	spec := endpoints.Defaults()
 	spec.Name, spec.URL, spec.BaselineInterval = "probe", url, time.Hour
 	spec.Timeout, spec.MaxExecutionTime = 30*time.Second, 30*time.Second
-	target, err := dispatch.NewTarget(&endpoints.Endpoint{Spec: spec})
+	target, err := dispatch.NewTarget([16]byte{}, &spec)
 	require.NoError(b, err)
 	return &work{target: &target, done: make(chan struct{}, 1)}
 }
