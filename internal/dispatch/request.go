@@ -143,12 +143,10 @@ func (r *outgoing) fill(b *waiting, s Started) error {
 		return err
 	}
 	r.URL, r.Body, r.Credentials = shaped.URL, []byte(shaped.Body), slices.Clip(b.target.Shape.Credentials())
-	header := make(http.Header, len(r.Header)+len(shaped.Header)) // All runs share the configured one.
-	maps.Copy(header, r.Header)
+	r.Header = owned(r.Header, len(shaped.Header))
 	for name, value := range shaped.Header {
-		header[name] = []string{value}
+		r.Header[name] = []string{value}
 	}
-	r.Header = header
 	r.values = append(r.values, shaped.Sensitive...)
 	if r.TLS != nil && shaped.ClientKey != "" {
 		r.TLS.ClientKey = shaped.ClientKey
@@ -163,6 +161,13 @@ func (r *outgoing) fill(b *waiting, s Started) error {
 		}
 	}
 	return nil
+}
+
+// owned returns a copy of a header that a run may add so many more to: all runs share the configured one, which is nil where there is nothing in it.
+func owned(header http.Header, more int) http.Header {
+	own := make(http.Header, len(header)+more)
+	maps.Copy(own, header)
+	return own
 }
 
 // valuesOf returns what the templates of a run may speak of.

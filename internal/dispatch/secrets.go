@@ -86,10 +86,8 @@ func (c *calls) sign(r *egress.Request, b *waiting, s Started, u unlocked) error
 	if err != nil {
 		return fmt.Errorf("signing the request: %w", err)
 	}
-	header := make(http.Header, len(r.Header)+len(proof)) // Not Meta: a redirect to another host drops credentials of these only.
-	maps.Copy(header, r.Header)
-	maps.Copy(header, proof)
-	r.Header = header
+	r.Header = owned(r.Header, len(proof)) // Not Meta: a redirect to another host drops credentials of these only.
+	maps.Copy(r.Header, proof)
 	return nil
 }
 

@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	configBytes    = 1 << 10 // of a configuration, beside its long texts
-	shapeBytes     = 2 << 10 // of what its templates are parsed into, beside them
+	configBytes    = 2 << 10 // of a configuration, beside its long texts: twice what a plain one takes
 	configsPerSlot = 3       // a worker begins with half of its slots, each with a run in progress and four claims in the queue
 	usualSlots     = 2048
 )
@@ -51,7 +50,7 @@ func (c *config) size() int {
 		}
 	}
 	if c.target.Shape != nil {
-		size += shapeBytes + 4*len(spec.Body) // What the templates in it take, and a good deal more.
+		size += configBytes + 4*len(spec.Body) // What the templates in it take, and a good deal more.
 	}
 	return size
 }
@@ -166,14 +165,6 @@ func parse(row *dbsqlc.Endpoint) *config {
 		c.fault = err
 	}
 	return c
-}
-
-// orNil returns a map, or nil where it holds nothing: an empty one takes memory.
-func orNil(m map[string]string) map[string]string {
-	if len(m) == 0 {
-		return nil
-	}
-	return m
 }
 
 func textMap(raw json.RawMessage) (map[string]string, error) {

@@ -127,12 +127,11 @@ func (db *DB) connect(ctx context.Context, pc *pgxpool.Config, lockWait time.Dur
 		{&db.pool, main, mainTrusted}, {&db.hot, hotConns, loopTrusted}, {&db.vital, vitalConns, loopTrusted}, {&db.sweeps, sweepConns, loopTrusted},
 	} {
 		own := pc.Copy()
-		if p.pool != &db.pool {
-			own.ConnConfig.StatementCacheCapacity, own.ConnConfig.DescriptionCacheCapacity = loopStatements, loopStatements
-		}
 		if p.pool == &db.pool {
 			own.ConnConfig.RuntimeParams = maps.Clone(own.ConnConfig.RuntimeParams)
 			own.ConnConfig.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockWait.Milliseconds(), 10)
+		} else {
+			own.ConnConfig.StatementCacheCapacity, own.ConnConfig.DescriptionCacheCapacity = loopStatements, loopStatements
 		}
 		if p.pool == &db.hot {
 			own.ConnConfig.RuntimeParams = planByKey(own.ConnConfig.RuntimeParams)

@@ -41,3 +41,11 @@ func notNull[T any](list []T) []T {
 	}
 	return list
 }
+
+// orNil returns a map, or nil where it holds nothing: an empty one takes memory.
+func orNil(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
