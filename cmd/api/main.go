@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"rubato/internal/app"
+	"rubato/internal/app/apiserver"
 	"rubato/internal/config"
 )
 
@@ -16,7 +17,7 @@ func main() {
 		Name: "api",
 		Doc:  "serves the REST API, until the first interrupt or termination signal",
 		Run: func(ctx context.Context, settings config.Config, logger *slog.Logger) error {
-			return app.API{Settings: settings, Logger: logger}.Run(ctx)
+			return apiserver.API{Settings: settings, Logger: logger}.Run(ctx)
 		},
 	}.Main(ctx, os.Args[1:], os.Environ(), os.Stderr)
 	stop()

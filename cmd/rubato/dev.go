@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"rubato/internal/app"
+	"rubato/internal/app/dev"
 )
 
 // devCmd is `rubato dev`.
@@ -17,7 +18,7 @@ type devCmd struct {
 
 // Run serves until a signal comes.
 func (cmd *devCmd) Run(ctx context.Context, s *session) error {
-	settings, err := s.settings(app.DevDefaults())
+	settings, err := s.settings(dev.Defaults())
 	if err != nil {
 		return err
 	}
@@ -27,7 +28,7 @@ func (cmd *devCmd) Run(ctx context.Context, s *session) error {
 	if s.key != "" {
 		settings.Client.Key = s.key
 	}
-	home := app.FindHome(s.environ)
+	home := dev.FindHome(s.environ)
 	logger := app.NewLogger(s.stderr, settings.Log)
 	if cmd.DataDir == "" {
 		if cmd.DataDir, err = home.DataDir(); err != nil {
@@ -37,15 +38,15 @@ func (cmd *devCmd) Run(ctx context.Context, s *session) error {
 			logger.Warn("there is no home directory: the data is kept among temporary files", "dir", cmd.DataDir)
 		}
 	}
-	return app.Interrupted(ctx, app.Dev{
+	return app.Interrupted(ctx, dev.Server{
 		Settings: settings, DataDir: cmd.DataDir, Demo: cmd.Demo, Home: home, Logger: logger,
-		Listening: func(c app.Credentials) { _ = s.banner(c, cmd.DataDir) },
-		Ready:     func(c app.Credentials) { _ = s.ready(c, cmd.DataDir) },
+		Listening: func(c dev.Credentials) { _ = s.banner(c, cmd.DataDir) },
+		Ready:     func(c dev.Credentials) { _ = s.ready(c, cmd.DataDir) },
 	}.Run(ctx))
 }
 
 // banner tells how to reach the server, before it is ready.
-func (s *session) banner(c app.Credentials, dataDir string) error {
+func (s *session) banner(c dev.Credentials, dataDir string) error {
 	if s.json {
 		return nil
 	}
@@ -53,7 +54,7 @@ func (s *session) banner(c app.Credentials, dataDir string) error {
 }
 
 // ready tells that the server takes requests and runs endpoints.
-func (s *session) ready(c app.Credentials, dataDir string) error {
+func (s *session) ready(c dev.Credentials, dataDir string) error {
 	if !s.json {
 		return s.say("ready")
 	}
@@ -61,7 +62,7 @@ func (s *session) ready(c app.Credentials, dataDir string) error {
 }
 
 // curl returns a command that registers an endpoint, for any shell.
-func curl(c app.Credentials) string {
+func curl(c dev.Credentials) string {
 	return fmt.Sprintf(`curl -sS %s/v1/endpoints -H %s -H 'Content-Type: application/json' -d '{"name":"hello","url":"https://example.com/","baselineIntervalMs":60000}'`,
 		c.URL, quote("Authorization: Bearer "+c.Key))
 }

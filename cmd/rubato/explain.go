@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"rubato/client"
-	"rubato/internal/app"
+	"rubato/internal/app/apiserver"
 )
 
 // explainCmd is `rubato explain`.
@@ -39,7 +39,7 @@ func (cmd *explainCmd) explain(ctx context.Context, s *session) (refused int, er
 	if cmd.Remote {
 		return s.explainRemotely(ctx)
 	}
-	return app.Explain(s.stdin, s.stdout, func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) })
+	return apiserver.Explain(s.stdin, s.stdout, func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) })
 }
 
 // explainRemotely lets the server decide: what `rubato explain` does by itself, by POST /v1/explain.

@@ -17,6 +17,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/app"
+	"rubato/internal/app/dev"
 	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/store"
@@ -82,23 +83,23 @@ func newDatabase(t *testing.T) string {
 }
 
 // startServer runs a dev server in this process, as the scripts' own commands find it, until the test ends.
-func startServer(t *testing.T, home, database string) app.Credentials {
+func startServer(t *testing.T, home, database string) dev.Credentials {
 	t.Helper()
 	return startDev(t, home, database, false)
 }
 
 // startDev is startServer with or without the demo.
-func startDev(t *testing.T, home, database string, demo bool) app.Credentials {
+func startDev(t *testing.T, home, database string, demo bool) dev.Credentials {
 	t.Helper()
-	settings, err := config.Load([]string{"DATABASE_URL=" + database, "RUBATO_LISTEN=127.0.0.1:0"}, app.DevDefaults())
+	settings, err := config.Load([]string{"DATABASE_URL=" + database, "RUBATO_LISTEN=127.0.0.1:0"}, dev.Defaults())
 	require.NoError(t, err)
-	ready := make(chan app.Credentials, 1)
+	ready := make(chan dev.Credentials, 1)
 	ended := make(chan error, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
-		ended <- app.Dev{
-			Settings: settings, DataDir: filepath.Join(home, "data"), Demo: demo, Home: app.FindHome([]string{"XDG_DATA_HOME=" + home}), Logger: slog.New(slog.DiscardHandler),
-			Ready: func(c app.Credentials) { ready <- c },
+		ended <- dev.Server{
+			Settings: settings, DataDir: filepath.Join(home, "data"), Demo: demo, Home: dev.FindHome([]string{"XDG_DATA_HOME=" + home}), Logger: slog.New(slog.DiscardHandler),
+			Ready: func(c dev.Credentials) { ready <- c },
 		}.Run(ctx)
 	}()
 	t.Cleanup(func() {
@@ -111,7 +112,7 @@ func startDev(t *testing.T, home, database string, demo bool) app.Credentials {
 	case err := <-ended:
 		ended <- err
 		require.FailNow(t, "the server ended before it was ready", "%v", err)
-		return app.Credentials{}
+		return dev.Credentials{}
 	}
 }
 
@@ -136,7 +137,7 @@ func TestDocumentationNamesEveryCommand(t *testing.T) {
 // A command line that somebody pastes must survive a shell, whatever the key holds.
 func TestBannerQuotesForTheShell(t *testing.T) {
 	t.Parallel()
-	line := curl(app.Credentials{URL: "http://127.0.0.1:8080", Key: "it's$(rm)\"secret"})
+	line := curl(dev.Credentials{URL: "http://127.0.0.1:8080", Key: "it's$(rm)\"secret"})
 	require.Contains(t, line, `-H 'Authorization: Bearer it'\''s$(rm)"secret'`)
 	require.NotContains(t, line, "\n")
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"rubato/internal/app"
+	"rubato/internal/app/apiserver"
 )
 
 // mcpCmd is `rubato mcp`.
@@ -20,7 +21,7 @@ func (cmd *mcpCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return app.Interrupted(ctx, app.Agent{
+	return app.Interrupted(ctx, apiserver.Agent{
 		URL: r.url, Key: r.key, Client: direct(callTimeout), In: io.NopCloser(s.stdin), Out: unclosed{s.stdout},
 		ReadOnly: cmd.ReadOnly,
 	}.Serve(ctx))

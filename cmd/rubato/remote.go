@@ -12,6 +12,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/app"
+	"rubato/internal/app/dev"
 	"rubato/internal/config"
 )
 
@@ -66,7 +67,7 @@ func (s *session) find() (*remote, error) {
 	if r.url != "" && r.key != "" {
 		return r, nil
 	}
-	dev, err := app.FindHome(s.environ).FindServer()
+	dev, err := dev.FindHome(s.environ).FindServer()
 	if r.url != "" && dev.URL != r.url { // Whether one runs here or not, another one is meant.
 		return r, nil
 	}

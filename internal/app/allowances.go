@@ -19,33 +19,33 @@ type allowanceReader interface {
 	Allowed(ctx context.Context) (map[[16]byte][]string, error)
 }
 
-// allowances know what each tenant may call besides what everybody may. Asking them costs a look into a map that is in memory.
-type allowances struct {
+// Allowances know what each tenant may call besides what everybody may. Asking them costs a look into a map that is in memory.
+type Allowances struct {
 	reader allowanceReader
 	logger *slog.Logger
 	found  atomic.Pointer[map[[16]byte]*egress.Allowance]
 }
 
-func newAllowances(reader allowanceReader, logger *slog.Logger) *allowances {
-	return &allowances{reader: reader, logger: logger}
+func newAllowances(reader allowanceReader, logger *slog.Logger) *Allowances {
+	return &Allowances{reader: reader, logger: logger}
 }
 
 // Of returns what a tenant may call besides what everybody may, or nil.
-func (a *allowances) Of(tenant [16]byte) *egress.Allowance {
+func (a *Allowances) Of(tenant [16]byte) *egress.Allowance {
 	if found := a.found.Load(); found != nil {
 		return (*found)[tenant]
 	}
 	return nil
 }
 
-// run keeps them up to date until ctx ends. While they cannot be read, what was read last stays in force.
-func (a *allowances) run(ctx context.Context) {
+// Run keeps them up to date until ctx ends. While they cannot be read, what was read last stays in force.
+func (a *Allowances) Run(ctx context.Context) {
 	ticker := time.NewTicker(allowanceInterval)
 	defer ticker.Stop()
 	for failing := false; ; {
-		err := a.refresh(ctx)
+		err := a.Refresh(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
-			a.logger.Warn("what tenants may call can not be read; what was read last stays in force", "error", err)
+			a.logger.Warn("what tenants may call cannot be read; what was read last stays in force", "error", err)
 		}
 		failing = err != nil
 		select {
@@ -56,7 +56,8 @@ func (a *allowances) run(ctx context.Context) {
 	}
 }
 
-func (a *allowances) refresh(ctx context.Context) error {
+// Refresh reads them now. Where that fails, what was read last stays in force.
+func (a *Allowances) Refresh(ctx context.Context) error {
 	texts, err := a.reader.Allowed(ctx)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"context"
@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/app"
+	"rubato/internal/app/apiserver"
 )
 
 // badInput is a request that must be refused, and how.
@@ -210,8 +213,8 @@ func send(t *testing.T, method, url string, header map[string]string, body strin
 func TestBadInputsAreRefusedAndLeaveNothing(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, migrated(t), "RUBATO_BOOTSTRAP_API_KEY=key-of-the-test", "RUBATO_API_RATE=0")
-	api := background(t, func(ctx context.Context, started func(Addresses)) error {
-		return API{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Started: started}.Run(ctx)
+	api := background(t, func(ctx context.Context, started func(app.Addresses)) error {
+		return apiserver.API{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Started: started}.Run(ctx)
 	})
 	const good = `{"name":"p","url":"https://api.example.com/","baselineIntervalMs":60000,"minIntervalMs":30000,"startAt":"2099-01-01T00:00:00Z"}`
 	once := map[string]string{"Content-Type": "application/json", "Idempotency-Key": "one"}

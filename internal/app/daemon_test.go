@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/app"
 	"rubato/internal/config"
 	"rubato/internal/errs"
 	"rubato/internal/telemetry"
@@ -30,20 +31,20 @@ func TestDaemonMapsItsEndToAnExitCode(t *testing.T) {
 		code    int
 		out     string
 	}{
-		"Help":            {[]string{"--help"}, nil, nil, ExitOK, "RUBATO_HORIZON"},
-		"Version":         {[]string{"--version"}, nil, nil, ExitOK, telemetry.Version()},
-		"UnknownFlag":     {[]string{"--frobnicate"}, nil, nil, ExitUsage, "frobnicate"},
-		"Argument":        {[]string{"now"}, nil, nil, ExitUsage, "daemon takes no arguments"},
-		"NoDatabase":      {nil, nil, nil, ExitUsage, "DATABASE_URL is not set"},
-		"UnknownSetting":  {nil, []string{anyDatabase, "RUBATO_SLOT=1"}, nil, ExitUsage, "did you mean RUBATO_SLOTS?"},
-		"Stopped":         {nil, []string{anyDatabase}, nil, ExitOK, ""},
-		"Failed":          {nil, []string{anyDatabase}, errors.New("the sky fell"), ExitFailure, "daemon: the sky fell"},
-		"NobodyIsHealthy": {[]string{"--health"}, []string{anyDatabase, "RUBATO_ADMIN_LISTEN=127.0.0.1:1"}, nil, ExitFailure, "asking whether"},
+		"Help":            {[]string{"--help"}, nil, nil, app.ExitOK, "RUBATO_HORIZON"},
+		"Version":         {[]string{"--version"}, nil, nil, app.ExitOK, telemetry.Version()},
+		"UnknownFlag":     {[]string{"--frobnicate"}, nil, nil, app.ExitUsage, "frobnicate"},
+		"Argument":        {[]string{"now"}, nil, nil, app.ExitUsage, "daemon takes no arguments"},
+		"NoDatabase":      {nil, nil, nil, app.ExitUsage, "DATABASE_URL is not set"},
+		"UnknownSetting":  {nil, []string{anyDatabase, "RUBATO_SLOT=1"}, nil, app.ExitUsage, "did you mean RUBATO_SLOTS?"},
+		"Stopped":         {nil, []string{anyDatabase}, nil, app.ExitOK, ""},
+		"Failed":          {nil, []string{anyDatabase}, errors.New("the sky fell"), app.ExitFailure, "daemon: the sky fell"},
+		"NobodyIsHealthy": {[]string{"--health"}, []string{anyDatabase, "RUBATO_ADMIN_LISTEN=127.0.0.1:1"}, nil, app.ExitFailure, "asking whether"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			d := Daemon{Name: "daemon", Doc: "tests", Run: func(context.Context, config.Config, *slog.Logger) error { return tc.err }}
+			d := app.Daemon{Name: "daemon", Doc: "tests", Run: func(context.Context, config.Config, *slog.Logger) error { return tc.err }}
 			require.Equal(t, tc.code, d.Main(t.Context(), tc.args, tc.environ, &out))
 			require.Contains(t, out.String(), tc.out)
 		})
@@ -53,7 +54,7 @@ func TestDaemonMapsItsEndToAnExitCode(t *testing.T) {
 func TestDaemonGetsItsSettingsAndItsLogger(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	d := Daemon{Name: "daemon", Run: func(_ context.Context, settings config.Config, logger *slog.Logger) error {
+	d := app.Daemon{Name: "daemon", Run: func(_ context.Context, settings config.Config, logger *slog.Logger) error {
 		logger.Info("slots", "n", settings.Worker.Slots)
 		return nil
 	}}
@@ -68,10 +69,10 @@ func TestProgramThatIsStoppedWhileItStartsHasNotFailed(t *testing.T) {
 	running, stop := context.WithCancel(t.Context())
 	cut := errors.Join(errors.New("pinging"), context.Canceled)
 
-	require.ErrorIs(t, Interrupted(running, cut), context.Canceled, "nobody stopped it")
+	require.ErrorIs(t, app.Interrupted(running, cut), context.Canceled, "nobody stopped it")
 	stop()
-	require.NoError(t, Interrupted(running, cut))
-	require.Error(t, Interrupted(running, errors.New("the sky fell")))
+	require.NoError(t, app.Interrupted(running, cut))
+	require.Error(t, app.Interrupted(running, errors.New("the sky fell")))
 }
 
 func TestHealthCheckAsksTheAdminListener(t *testing.T) {
@@ -79,13 +80,13 @@ func TestHealthCheckAsksTheAdminListener(t *testing.T) {
 	admin := serveHealth(t, nil)
 	address := strings.TrimPrefix(admin, "http://")
 
-	require.NoError(t, CheckReady(t.Context(), address))
+	require.NoError(t, app.CheckReady(t.Context(), address))
 	_, port, _ := strings.Cut(address, ":")
-	require.NoError(t, CheckReady(t.Context(), ":"+port), "an address on every interface is asked on the loopback one")
-	require.ErrorContains(t, CheckReady(t.Context(), "127.0.0.1:0"), "no fixed port")
+	require.NoError(t, app.CheckReady(t.Context(), ":"+port), "an address on every interface is asked on the loopback one")
+	require.ErrorContains(t, app.CheckReady(t.Context(), "127.0.0.1:0"), "no fixed port")
 
 	sick := serveHealth(t, errors.New("no claim has succeeded for 3s"))
-	err := CheckReady(t.Context(), strings.TrimPrefix(sick, "http://"))
+	err := app.CheckReady(t.Context(), strings.TrimPrefix(sick, "http://"))
 	require.ErrorContains(t, err, "not ready: claims: no claim has succeeded for 3s, since 20")
 	require.Equal(t, http.StatusServiceUnavailable, statusOf(t, sick+"/readyz"))
 }
@@ -100,20 +101,13 @@ func serveHealth(t *testing.T, fault error) string {
 	return admin.URL
 }
 
-func statusOf(t *testing.T, url string) int {
-	t.Helper()
-	status, _, err := probe(t.Context(), url)
-	require.NoError(t, err)
-	return status
-}
-
 func TestExitCodesTellWhatKindOfErrorItWas(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[errs.Code]int{
-		errs.NotFound: ExitNotFound, errs.Invalid: ExitUsage, errs.Malformed: ExitUsage, errs.Conflict: ExitConflict, errs.Precondition: ExitConflict,
-		errs.Unavailable: ExitFailure, errs.Internal: ExitFailure,
+		errs.NotFound: app.ExitNotFound, errs.Invalid: app.ExitUsage, errs.Malformed: app.ExitUsage, errs.Conflict: app.ExitConflict, errs.Precondition: app.ExitConflict,
+		errs.Unavailable: app.ExitFailure, errs.Internal: app.ExitFailure,
 	} {
-		require.Equal(t, want, ExitCode(fmt.Errorf("doing it: %w", errs.New(code, "", "no"))), code)
+		require.Equal(t, want, app.ExitCode(fmt.Errorf("doing it: %w", errs.New(code, "", "no"))), code)
 	}
-	require.Equal(t, ExitFailure, ExitCode(errors.New("the sky fell")))
+	require.Equal(t, app.ExitFailure, app.ExitCode(errors.New("the sky fell")))
 }

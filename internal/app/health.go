@@ -18,39 +18,37 @@ import (
 // healthTimeout is how long a program may take to say that it is ready.
 const healthTimeout = 2 * time.Second
 
-// databaseAnswers is the check of an API server. A worker is judged by its claims instead: they need the database, and a statement
+// DatabaseAnswers is the check of an API server. A worker is judged by its claims instead: they need the database, and a statement
 // of its own would wait behind them for a connection.
-func (c *core) databaseAnswers() telemetry.Check {
-	return telemetry.Check{Name: "database", Ask: c.db.Ping, Means: "the database does not answer"}
+func (c *Core) DatabaseAnswers() telemetry.Check {
+	return telemetry.Check{Name: "database", Ask: c.DB.Ping, Means: "the database does not answer"}
 }
 
-// readiness tells the REST API whether the program is ready, as an error that may be shown: each check that does not hold is a field.
-func readiness(health *telemetry.Health) func(context.Context) error {
-	return func(ctx context.Context) error {
-		report := health.Report(ctx)
-		if report.Ready() {
-			return nil
-		}
-		told := errs.New(errs.Unavailable, "not_ready", "the server is not ready; try again")
-		for _, c := range report.Checks {
-			if !c.OK {
-				message := c.Error + ", since " + c.Since.Format(time.RFC3339)
-				told.Fields = append(told.Fields, errs.Field{Field: c.Name, Code: "not_ready", Message: message})
-			}
-		}
-		return told
+// Ready tells whether the program that runs on the core is ready, as an error that may be shown: each check that does not hold is a field.
+func (c *Core) Ready(ctx context.Context) error {
+	report := c.health.Report(ctx)
+	if report.Ready() {
+		return nil
 	}
+	told := errs.New(errs.Unavailable, "not_ready", "the server is not ready; try again")
+	for _, c := range report.Checks {
+		if !c.OK {
+			message := c.Error + ", since " + c.Since.Format(time.RFC3339)
+			told.Fields = append(told.Fields, errs.Field{Field: c.Name, Code: "not_ready", Message: message})
+		}
+	}
+	return told
 }
 
-// CheckReady asks the program whose admin listener has an address whether it is ready. It is what a container without a shell runs
-// as its health check. The error says why not.
-func CheckReady(ctx context.Context, adminListen string) error {
-	if _, port, err := net.SplitHostPort(adminListen); err != nil || port == "0" {
-		return fmt.Errorf("asking whether the program is ready: the admin listener %q has no fixed port", adminListen)
+// CheckReady asks the program that has a listener on an address, host:port, whether it is ready. It is what a container without a shell runs
+// as its health check, with the admin listener's address. The error says why not.
+func CheckReady(ctx context.Context, address string) error {
+	if _, port, err := net.SplitHostPort(address); err != nil || port == "0" {
+		return fmt.Errorf("asking whether the program is ready: the admin listener %q has no fixed port", address)
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	status, text, err := probe(ctx, "http://"+reachable(adminListen)+"/readyz")
+	status, text, err := probe(ctx, "http://"+reachable(address)+"/readyz")
 	switch {
 	case err != nil:
 		return fmt.Errorf("asking whether the program is ready: %w", err)

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"context"
@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/app"
+	"rubato/internal/app/apiserver"
 	"rubato/internal/claims"
 	"rubato/internal/config"
 	"rubato/internal/endpoints"
@@ -161,11 +163,11 @@ func TestReadinessFollowsTheDatabase(t *testing.T) {
 	database := newLink(t, migrated(t))
 	cfg := settings(t, database.url, "RUBATO_POLL_INTERVAL=2s")
 	discard := slog.New(slog.DiscardHandler)
-	worker := background(t, func(ctx context.Context, started func(Addresses)) error {
-		return Worker{Settings: cfg, Logger: discard, Started: started}.Run(ctx)
+	worker := background(t, func(ctx context.Context, started func(app.Addresses)) error {
+		return app.Worker{Settings: cfg, Logger: discard, Started: started}.Run(ctx)
 	})
-	api := background(t, func(ctx context.Context, started func(Addresses)) error {
-		return API{Settings: cfg, Logger: discard, Started: started}.Run(ctx)
+	api := background(t, func(ctx context.Context, started func(app.Addresses)) error {
+		return apiserver.API{Settings: cfg, Logger: discard, Started: started}.Run(ctx)
 	})
 	listeners := []string{worker.Admin, api.Admin, api.API}
 	all := func(status int) func() bool {
@@ -224,10 +226,10 @@ func TestADrainingWorkerIsNotReadyAndStillTells(t *testing.T) {
 	defer target.Close()
 	cfg := settings(t, migrated(t), "RUBATO_SHUTDOWN_GRACE=30s", "RUBATO_EGRESS_ALLOW=127.0.0.0/8")
 	register(t, cfg, target.URL)
-	news, ended := make(chan Addresses, 1), make(chan error, 1)
+	news, ended := make(chan app.Addresses, 1), make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
-		ended <- Worker{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Started: func(a Addresses) { news <- a }}.Run(ctx)
+		ended <- app.Worker{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Started: func(a app.Addresses) { news <- a }}.Run(ctx)
 	}()
 	admin := (<-news).Admin
 	<-entered
@@ -248,12 +250,12 @@ func TestADrainingWorkerIsNotReadyAndStillTells(t *testing.T) {
 // register stores an endpoint that is due at once.
 func register(t *testing.T, cfg config.Config, url string) {
 	t.Helper()
-	c, err := openCore(t.Context(), cfg, slog.New(slog.DiscardHandler), 1)
+	c, err := app.OpenCore(t.Context(), cfg, slog.New(slog.DiscardHandler), 1)
 	require.NoError(t, err)
-	defer c.close(t.Context())
+	defer c.Close(t.Context())
 	spec := endpoints.Defaults()
 	spec.Name, spec.URL, spec.BaselineInterval = "probe", url, time.Hour
-	_, _, err = c.endpoints().Register(t.Context(), endpoints.Actor{TenantID: store.DefaultTenant, Name: "tester"}, spec)
+	_, _, err = c.Endpoints().Register(t.Context(), endpoints.Actor{TenantID: store.DefaultTenant, Name: "tester"}, spec)
 	require.NoError(t, err)
 }
 

@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"bufio"
@@ -16,6 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/app"
+	"rubato/internal/app/apiserver"
+	"rubato/internal/app/dev"
 	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
 )
@@ -83,25 +86,25 @@ func scrapes(t *testing.T) map[string]string {
 	t.Helper()
 	discard := slog.New(slog.DiscardHandler)
 	cfg := settings(t, migrated(t))
-	api := background(t, func(ctx context.Context, started func(Addresses)) error {
-		return API{Settings: cfg, Logger: discard, Started: started}.Run(ctx)
+	api := background(t, func(ctx context.Context, started func(app.Addresses)) error {
+		return apiserver.API{Settings: cfg, Logger: discard, Started: started}.Run(ctx)
 	})
-	worker := background(t, func(ctx context.Context, started func(Addresses)) error {
-		return Worker{Settings: cfg, Logger: discard, Started: started}.Run(ctx)
+	worker := background(t, func(ctx context.Context, started func(app.Addresses)) error {
+		return app.Worker{Settings: cfg, Logger: discard, Started: started}.Run(ctx)
 	})
 	steering := settings(t, migrated(t))
 	steering.Model = config.Model{Name: "never-asked", BaseURL: "http://127.0.0.1:1", SessionTokens: 5000, AnswerTokens: 500}
-	planner := background(t, func(ctx context.Context, started func(Addresses)) error {
-		return Planner{Settings: steering, Logger: discard, Started: started}.Run(ctx)
+	planner := background(t, func(ctx context.Context, started func(app.Addresses)) error {
+		return app.Planner{Settings: steering, Logger: discard, Started: started}.Run(ctx)
 	})
-	data, all, home := devpgtest.Dir(t), settings(t, migrated(t), "RUBATO_PUBLIC_METRICS=true"), Home{dir: t.TempDir()}
+	data, all, home := devpgtest.Dir(t), settings(t, migrated(t), "RUBATO_PUBLIC_METRICS=true"), dev.FindHome([]string{"HOME=" + t.TempDir()})
 	all.Model = steering.Model
-	dev := background(t, func(ctx context.Context, ready func(Credentials)) error {
-		return Dev{Settings: all, DataDir: data, Home: home, Logger: discard, Ready: ready}.Run(ctx)
+	whole := background(t, func(ctx context.Context, ready func(dev.Credentials)) error {
+		return dev.Server{Settings: all, DataDir: data, Home: home, Logger: discard, Ready: ready}.Run(ctx)
 	})
 	return map[string]string{
 		"api": bodyOf(t, api.Admin+"/metrics"), "scheduler-worker": bodyOf(t, worker.Admin+"/metrics"),
-		"planner": bodyOf(t, planner.Admin+"/metrics"), "dev": bodyOf(t, dev.URL+"/metrics"),
+		"planner": bodyOf(t, planner.Admin+"/metrics"), "dev": bodyOf(t, whole.URL+"/metrics"),
 	}
 }
 

@@ -9,9 +9,14 @@ import (
 	"rubato/internal/telemetry"
 )
 
-// egress returns the client of the outbound calls.
-func (c *core) egress() *egress.Client {
-	s := c.settings.Egress
+// Outbound returns the client of every outbound call of the process, which is made when it is first asked for.
+func (c *Core) Outbound() *egress.Client {
+	c.dial.Do(func() { c.outbound = c.newOutbound() })
+	return c.outbound
+}
+
+func (c *Core) newOutbound() *egress.Client {
+	s := c.Settings.Egress
 	return egress.New(egress.Config{
 		Rules:           c.rules(),
 		UserAgent:       userAgent(s.Contact),
@@ -19,20 +24,20 @@ func (c *core) egress() *egress.Client {
 		Limits:          egress.Limits{Connect: s.Connect, TLS: s.TLS, Header: s.Header, Idle: s.Idle},
 		AllowSkipVerify: s.AllowSkipVerify,
 		Proxy:           proxy(s.Proxy),
-		Registerer:      c.registry,
+		Registerer:      c.Registry,
 	})
 }
 
-// targets judges what may be registered.
-func (c *core) targets() targets {
-	t := newTargets(c.rules(), c.settings.Egress.AllowSkipVerify)
-	t.tenants = c.allowed
+// Targets judges what may be registered.
+func (c *Core) Targets() Targets {
+	t := NewTargets(c.rules(), c.Settings.Egress.AllowSkipVerify)
+	t.tenants = c.Allowances
 	return t
 }
 
 // rules are whom the settings let us call.
-func (c *core) rules() egress.Rules {
-	s := c.settings
+func (c *Core) rules() egress.Rules {
+	s := c.Settings
 	rules := egress.Rules{Allow: s.Egress.Allow, AllowHosts: s.Egress.AllowHosts}
 	for _, p := range s.Egress.Ports {
 		rules.Ports = append(rules.Ports, egress.PortRange{First: p.First, Last: p.Last})

@@ -27,71 +27,71 @@ type Planner struct {
 
 // Run analyses until ctx ends, then lets what is under way end within the shutdown grace.
 func (p Planner) Run(ctx context.Context) error {
-	c, err := openCore(ctx, p.Settings, p.Logger, plannerConns)
+	c, err := OpenCore(ctx, p.Settings, p.Logger, plannerConns)
 	if err != nil {
 		return err
 	}
-	defer c.close(ctx)
-	work, err := c.planner()
+	defer c.Close(ctx)
+	part, err := c.Planner()
 	if err != nil {
 		return err
 	}
-	health := telemetry.NewHealth(p.Logger, work.Checks()...)
-	admin, err := c.admin(ctx, health)
-	if err != nil {
-		return err
-	}
-	tell(p.Started, addressesOf(nil, admin))
-	p.Logger.Info("the planner works", "slots", p.Settings.Planner.Slots, "version", telemetry.Version())
-	return serveWhile(ctx, admin, health, func(ctx context.Context) error {
-		work.Run(ctx)
-		return nil
-	})
+	return c.Run(ctx, p.Started, part)
 }
 
-// planner returns the planner over the database, with the advisor that the settings name.
-func (c *core) planner() (*planner.Planner, error) {
-	s := c.settings.Planner
+// Planner returns what makes a process a planner, with the advisor that the settings name.
+func (c *Core) Planner() (Part, error) {
 	advisor, err := c.advisor()
 	if err != nil {
-		return nil, err
+		return Part{}, err
 	}
+	work := c.planner(advisor)
+	return Part{Checks: work.Checks(), Run: func(ctx context.Context) error {
+		c.Logger.Info("the planner works", "slots", c.Settings.Planner.Slots, "version", telemetry.Version())
+		work.Run(ctx)
+		return nil
+	}}, nil
+}
+
+// planner returns the planner over the database.
+func (c *Core) planner(advisor planner.Advisor) *planner.Planner {
+	s := c.Settings.Planner
 	rails := planner.DefaultRails()
 	rails.Dwell, rails.ChangesPerHour, rails.PerHour, rails.MinAgain = s.Dwell, s.ChangesPerHour, s.AnalysesPerHour, s.Spacing
 	return planner.New(planner.Config{
 		Advisor:    advisor,
-		Queue:      store.NewPlannerQueue(c.db, [16]byte(uuid.New()), planner.LockFor(s.Timeout)),
-		Evidence:   store.NewPlannerEvidence(c.db),
+		Queue:      store.NewPlannerQueue(c.DB, [16]byte(uuid.New()), planner.LockFor(s.Timeout)),
+		Evidence:   store.NewPlannerEvidence(c.DB),
 		Rails:      rails,
 		Slots:      s.Slots,
 		Poll:       s.Poll,
 		Timeout:    s.Timeout,
-		Grace:      c.settings.Worker.ShutdownGrace,
-		Retention:  c.settings.Worker.RunRetention,
-		Logger:     c.logger,
-		Registerer: c.registry,
-	}), nil
+		Grace:      c.Settings.Worker.ShutdownGrace,
+		Retention:  c.Settings.Worker.RunRetention,
+		Logger:     c.Logger,
+		Registerer: c.Registry,
+	})
 }
 
 // advisor returns who advises the planner: the model that the settings name, else the rules that need nothing.
-func (c *core) advisor() (planner.Advisor, error) {
-	m := c.settings.Model
+func (c *Core) advisor() (planner.Advisor, error) {
+	m := c.Settings.Model
 	if m.Name == "" {
 		return heuristic.New(), nil
 	}
 	advisor, err := openai.New(openai.Config{
 		BaseURL: m.BaseURL, Key: m.Key, Model: m.Name, Temperature: m.Temperature, ReasoningEffort: m.ReasoningEffort,
-		SessionTokens: m.SessionTokens, CompletionTokens: m.AnswerTokens, Timeout: c.settings.Planner.Timeout,
+		SessionTokens: m.SessionTokens, CompletionTokens: m.AnswerTokens, Timeout: c.Settings.Planner.Timeout,
 		PromptPrice: m.PromptPrice, CompletionPrice: m.CompletionPrice,
-	}, store.NewPlannerBudget(c.db, c.plannerLimits()), c.registry)
+	}, store.NewPlannerBudget(c.DB, c.PlannerLimits()), c.Registry)
 	if err != nil {
 		return nil, fmt.Errorf("making ready to ask the model: %w", err)
 	}
 	return advisor, nil
 }
 
-// plannerLimits returns what models may cost in a day.
-func (c *core) plannerLimits() store.PlannerLimits {
-	s := c.settings.Planner
+// PlannerLimits returns what models may cost in a day.
+func (c *Core) PlannerLimits() store.PlannerLimits {
+	s := c.Settings.Planner
 	return store.PlannerLimits{Installation: s.Tokens, Tenant: s.TenantTokens, Endpoint: s.EndpointTokens}
 }

@@ -1,19 +1,25 @@
-package app
+package app_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/app"
+	"rubato/internal/app/apiserver"
+	"rubato/internal/app/dev"
 	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/errs"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
 )
@@ -44,7 +50,7 @@ func background[T any](t *testing.T, run func(ctx context.Context, started func(
 	go func() { ended <- run(ctx, func(v T) { news <- v }) }()
 	t.Cleanup(func() {
 		stop()
-		require.NoError(t, Interrupted(ctx, <-ended))
+		require.NoError(t, app.Interrupted(ctx, <-ended))
 	})
 	select {
 	case v := <-news:
@@ -59,8 +65,8 @@ func background[T any](t *testing.T, run func(ctx context.Context, started func(
 func TestAPIServesOnBothListeners(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, migrated(t), "RUBATO_BOOTSTRAP_API_KEY=first-key")
-	api := func(ctx context.Context, started func(Addresses)) error {
-		return API{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Started: started}.Run(ctx)
+	api := func(ctx context.Context, started func(app.Addresses)) error {
+		return apiserver.API{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Started: started}.Run(ctx)
 	}
 	a := background(t, api)
 	b := background(t, api) // Two on one database, both making sure of the key.
@@ -85,8 +91,8 @@ func TestAPIServesOnBothListeners(t *testing.T) {
 func TestMetricsArePublicWhereTheSettingsSaySo(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, migrated(t), "RUBATO_PUBLIC_METRICS=true")
-	at := background(t, func(ctx context.Context, started func(Addresses)) error {
-		return API{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Started: started}.Run(ctx)
+	at := background(t, func(ctx context.Context, started func(app.Addresses)) error {
+		return apiserver.API{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Started: started}.Run(ctx)
 	})
 	require.Contains(t, bodyOf(t, at.API+"/metrics"), "rubato_http_requests_total")
 	require.Equal(t, http.StatusNotFound, statusOf(t, at.API+"/debug/pprof/"), "profiles never are")
@@ -96,12 +102,13 @@ func TestWorkerTellsHowItDoes(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, migrated(t))
 
-	at := background(t, func(ctx context.Context, started func(Addresses)) error {
-		return Worker{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Started: started}.Run(ctx)
+	at := background(t, func(ctx context.Context, started func(app.Addresses)) error {
+		return app.Worker{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Started: started}.Run(ctx)
 	})
 
 	require.Empty(t, at.API)
-	require.True(t, awaitReady(t.Context(), at.Admin), "it is ready once the database has answered a claim")
+	require.Eventually(t, func() bool { return statusOf(t, at.Admin+"/readyz") == http.StatusOK }, 30*time.Second, 20*time.Millisecond,
+		"it is ready once the database has answered a claim")
 	for _, name := range []string{"rubato_claims_claimed_total", "rubato_dispatch_slots", "rubato_zombie_leader", "rubato_build_info"} {
 		require.Contains(t, bodyOf(t, at.Admin+"/metrics"), "\n"+name, "the metric is there from the start")
 	}
@@ -109,25 +116,25 @@ func TestWorkerTellsHowItDoes(t *testing.T) {
 
 func TestDevIsReadyOnADatabaseOfItsOwn(t *testing.T) {
 	t.Parallel()
-	home := Home{dir: t.TempDir()}
+	home := dev.FindHome([]string{"HOME=" + t.TempDir()})
 	data, cfg := devpgtest.Dir(t), settings(t, "")
-	dev := func(ctx context.Context, ready func(Credentials)) error {
-		return Dev{
+	serve := func(ctx context.Context, ready func(dev.Credentials)) error {
+		return dev.Server{
 			Settings: cfg, DataDir: data, Home: home, Logger: slog.New(slog.DiscardHandler), Ready: ready,
 		}.Run(ctx)
 	}
-	var first Credentials
+	var first dev.Credentials
 	t.Run("first", func(t *testing.T) {
-		first = background(t, dev)
+		first = background(t, serve)
 		require.Equal(t, http.StatusOK, statusWith(t, first.URL+"/v1/endpoints", first.Key))
 		found, err := home.FindServer()
 		require.NoError(t, err)
-		require.Equal(t, Credentials{URL: first.URL, Key: first.Key}, found, "the link to the console is for who started it")
+		require.Equal(t, dev.Credentials{URL: first.URL, Key: first.Key}, found, "the link to the console is for who started it")
 	})
 	_, err := home.FindServer()
-	require.ErrorIs(t, err, ErrNoServer, "the note goes with the server")
+	require.ErrorIs(t, err, dev.ErrNoServer, "the note goes with the server")
 
-	second := background(t, dev)
+	second := background(t, serve)
 	require.Equal(t, first.Key, second.Key)
 }
 
@@ -137,9 +144,9 @@ func TestDevRunsWithoutAHome(t *testing.T) {
 	var log lockedBuffer
 	cfg := settings(t, migrated(t), "RUBATO_API_KEY=chosen-key")
 	data := t.TempDir()
-	ready := background(t, func(ctx context.Context, ready func(Credentials)) error {
-		return Dev{
-			Settings: cfg, DataDir: data, Home: Home{dir: "/dev/null/home"},
+	ready := background(t, func(ctx context.Context, ready func(dev.Credentials)) error {
+		return dev.Server{
+			Settings: cfg, DataDir: data, Home: dev.FindHome([]string{"XDG_DATA_HOME=/dev/null/home"}),
 			Logger: slog.New(slog.NewTextHandler(&log, nil)), Ready: ready,
 		}.Run(ctx)
 	})
@@ -152,8 +159,8 @@ func TestDatabaseWithoutASchemaIsRefusedWithAHint(t *testing.T) {
 	cfg := settings(t, devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"}))
 	logger := slog.New(slog.DiscardHandler)
 
-	require.ErrorContains(t, API{Settings: cfg, Logger: logger}.Run(t.Context()), "run `rubato migrate up`")
-	require.ErrorContains(t, Worker{Settings: cfg, Logger: logger}.Run(t.Context()), "run `rubato migrate up`")
+	require.ErrorContains(t, apiserver.API{Settings: cfg, Logger: logger}.Run(t.Context()), "run `rubato migrate up`")
+	require.ErrorContains(t, app.Worker{Settings: cfg, Logger: logger}.Run(t.Context()), "run `rubato migrate up`")
 }
 
 func TestDatabaseThatIsAwayIsWaitedFor(t *testing.T) {
@@ -164,27 +171,27 @@ func TestDatabaseThatIsAwayIsWaitedFor(t *testing.T) {
 	cfg := settings(t, "postgres://nobody:hunter2@127.0.0.1:1/none")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Worker{Settings: cfg, Logger: logger}.Run(ctx) }()
+	go func() { ended <- app.Worker{Settings: cfg, Logger: logger}.Run(ctx) }()
 
 	<-warned
 	stop()
 
-	require.NoError(t, Interrupted(ctx, <-ended), "whoever stops it while it waits has not broken it")
+	require.NoError(t, app.Interrupted(ctx, <-ended), "whoever stops it while it waits has not broken it")
 	require.Contains(t, log.String(), "waiting for it")
 	require.NotContains(t, log.String(), "hunter2")
 }
 
 func TestBusyListenersAreToldBeforeTheDatabaseIsAsked(t *testing.T) {
 	t.Parallel()
-	taken, err := listen(t.Context(), "test", "127.0.0.1:0")
+	taken, err := app.Listen(t.Context(), "test", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
 	cfg := settings(t, "postgres://127.0.0.1:1/none", "RUBATO_LISTEN="+taken.Addr().String())
 	logger := slog.New(slog.DiscardHandler)
 
-	err = API{Settings: cfg, Logger: logger}.Run(t.Context())
+	err = apiserver.API{Settings: cfg, Logger: logger}.Run(t.Context())
 	require.ErrorContains(t, err, "choose another address with RUBATO_LISTEN")
-	err = Dev{Settings: cfg, DataDir: t.TempDir(), Logger: logger}.Run(t.Context())
+	err = dev.Server{Settings: cfg, DataDir: t.TempDir(), Logger: logger}.Run(t.Context())
 	require.ErrorContains(t, err, "choose another address with --listen")
 }
 
@@ -192,22 +199,22 @@ func TestMigrationsGoUpAndDown(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"}))
 
-	applied, err := MigrateUp(t.Context(), cfg)
+	applied, err := app.MigrateUp(t.Context(), cfg)
 	require.NoError(t, err)
 	require.NotEmpty(t, applied)
-	list, err := MigrateStatus(t.Context(), cfg)
+	list, err := app.MigrateStatus(t.Context(), cfg)
 	require.NoError(t, err)
 	require.Len(t, list, len(applied))
 	require.False(t, list[0].AppliedAt.IsZero())
 	for range applied {
-		undone, err := MigrateDown(t.Context(), cfg)
+		undone, err := app.MigrateDown(t.Context(), cfg)
 		require.NoError(t, err)
 		require.NotEmpty(t, undone)
 	}
-	undone, err := MigrateDown(t.Context(), cfg)
+	undone, err := app.MigrateDown(t.Context(), cfg)
 	require.NoError(t, err)
 	require.Empty(t, undone, "there is nothing left to take back")
-	list, err = MigrateStatus(t.Context(), cfg)
+	list, err = app.MigrateStatus(t.Context(), cfg)
 	require.NoError(t, err)
 	require.True(t, list[0].AppliedAt.IsZero())
 }
@@ -215,21 +222,46 @@ func TestMigrationsGoUpAndDown(t *testing.T) {
 func TestAdminServerLivesAsLongAsTheWorkItWatches(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the work is broken")
-	l, err := listen(t.Context(), "test", "127.0.0.1:0")
+	c, err := app.OpenCore(t.Context(), settings(t, migrated(t)), slog.New(slog.DiscardHandler), 1)
 	require.NoError(t, err)
-	admin := newServer(l, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+	defer c.Close(t.Context())
 	ctx, stop := context.WithCancel(t.Context())
-
-	err = serveWhile(ctx, admin, telemetry.NewHealth(slog.New(slog.DiscardHandler)), func(ctx context.Context) error {
+	var admin string
+	fails := func(ctx context.Context) error {
 		stop()
 		<-ctx.Done()
-		require.Equal(t, http.StatusNotFound, statusOf(t, baseURL(l.Addr())), "it still answers while the work drains") //nolint:contextcheck // The work's own context has ended.
+		require.Equal(t, http.StatusOK, statusOf(t, admin+"/healthz"), "it still answers while the work drains") //nolint:contextcheck // The work's own context has ended.
 		return broken
-	})
+	}
+
+	err = c.Run(ctx, func(at app.Addresses) { admin = at.Admin }, app.Part{Run: fails})
 
 	require.ErrorIs(t, err, broken)
-	_, _, err = probe(t.Context(), baseURL(l.Addr()))
-	require.Error(t, err)
+	_, err = new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(admin, "http://"))
+	require.Error(t, err, "nobody listens any more")
+}
+
+// TestAProgramIsReadyWhenAllItsPartsAre: a check that several parts need is asked for, and told, once.
+func TestAProgramIsReadyWhenAllItsPartsAre(t *testing.T) {
+	t.Parallel()
+	c, err := app.OpenCore(t.Context(), settings(t, migrated(t)), slog.New(slog.DiscardHandler), 1)
+	require.NoError(t, err)
+	defer c.Close(t.Context())
+	check := func(name string, err error) telemetry.Check {
+		return telemetry.Check{Name: name, Ask: func(context.Context) error { return err }, Means: name + " fails"}
+	}
+	rests := func(context.Context) error { return nil }
+	looks := func(ctx context.Context) error {
+		told, known := errors.AsType[*errs.Error](c.Ready(ctx))
+		require.True(t, known)
+		require.Len(t, told.Fields, 1)
+		require.Equal(t, "second", told.Fields[0].Field)
+		return nil
+	}
+
+	require.NoError(t, c.Run(t.Context(), nil,
+		app.Part{Checks: []telemetry.Check{check("first", nil), check("second", errors.New("no"))}, Run: rests},
+		app.Part{Checks: []telemetry.Check{check("second", errors.New("no")), check("first", nil)}, Run: looks}))
 }
 
 func statusWith(t *testing.T, url, key string) int {
@@ -244,7 +276,8 @@ func statusWith(t *testing.T, url, key string) int {
 	return res.StatusCode
 }
 
-func bodyOf(t *testing.T, url string) string {
+// get returns what a URL answers, over a connection of its own.
+func get(t *testing.T, url string) (status int, text string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	require.NoError(t, err)
@@ -252,10 +285,21 @@ func bodyOf(t *testing.T, url string) string {
 	res, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
 	defer res.Body.Close()
-	var text bytes.Buffer
-	_, err = text.ReadFrom(res.Body)
+	body, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
-	return text.String()
+	return res.StatusCode, string(body)
+}
+
+func bodyOf(t *testing.T, url string) string {
+	t.Helper()
+	_, text := get(t, url)
+	return text
+}
+
+func statusOf(t *testing.T, url string) int {
+	t.Helper()
+	status, _ := get(t, url)
+	return status
 }
 
 // lockedBuffer is a buffer that loggers of several goroutines may write to.

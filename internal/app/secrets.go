@@ -2,10 +2,8 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 
 	"rubato/internal/config"
@@ -13,9 +11,6 @@ import (
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
 )
-
-// secretKeysFile holds the keys that a dev server encrypts secrets under, in its data directory.
-const secretKeysFile = "secret-keys.json"
 
 // keyringOf returns the keyring that settings ask for.
 func keyringOf(s config.Secrets) (*secrets.Keyring, error) {
@@ -26,26 +21,10 @@ func keyringOf(s config.Secrets) (*secrets.Keyring, error) {
 	return secrets.NewKeyring(keys)
 }
 
-// secretsOpen is the check that every stored secret can be decrypted: the program has the keys that they are encrypted under. Without
+// SecretsOpen is the check that every stored secret can be decrypted: the program has the keys that they are encrypted under. Without
 // secrets it holds without keys.
-func (c *core) secretsOpen() telemetry.Check {
-	return telemetry.Check{Name: "secrets", Ask: secrets.NewChecker(store.NewSecrets(c.db), c.keyring).Check}
-}
-
-// secretKeys returns the keys of a dev server, which makes itself one with its first start and keeps it for its owner alone.
-func (d *dataDir) secretKeys() ([]config.SecretKey, error) {
-	var keys []config.SecretKey
-	err := readJSON(d.in(secretKeysFile), &keys)
-	if err == nil && len(keys) > 0 {
-		return keys, nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the keys that secrets are encrypted under: %w", err)
-	}
-	fresh := config.SecretKey{ID: "dev", Bytes: make([]byte, secrets.KeySize)}
-	_, _ = rand.Read(fresh.Bytes) // It never fails.
-	keys = []config.SecretKey{fresh}
-	return keys, writeJSON(d.in(secretKeysFile), keys)
+func (c *Core) SecretsOpen() telemetry.Check {
+	return telemetry.Check{Name: "secrets", Ask: secrets.NewChecker(store.NewSecrets(c.DB), c.Keyring).Check}
 }
 
 // Rekey seals every secret and signing key under the newest of the keys in the settings.
@@ -57,12 +36,12 @@ type Rekey struct {
 // Run returns how many values are sealed under the newest key now, and what could not be opened. It may be interrupted and repeated,
 // while the other programs run.
 func (r Rekey) Run(ctx context.Context) (done int, failed []string, err error) {
-	c, err := openCore(ctx, r.Settings, r.Logger, 1)
+	c, err := OpenCore(ctx, r.Settings, r.Logger, 1)
 	if err != nil {
 		return 0, nil, err
 	}
-	defer c.close(ctx)
-	pass, err := c.keyring.Rekey(ctx, store.NewSecrets(c.db))
+	defer c.Close(ctx)
+	pass, err := c.Keyring.Rekey(ctx, store.NewSecrets(c.DB))
 	if errors.Is(err, secrets.ErrNoKeys) {
 		return 0, nil, fmt.Errorf("%s is not set: %w", config.SecretKeys, err)
 	}

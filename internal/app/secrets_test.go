@@ -1,45 +1,18 @@
-package app
+package app_test
 
 import (
 	"context"
 	"encoding/base64"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"rubato/internal/config"
-	"rubato/internal/secrets"
+	"rubato/internal/app"
+	"rubato/internal/app/apiserver"
 )
-
-func TestDevServerMakesItselfOneSecretKeyAndKeepsIt(t *testing.T) {
-	t.Parallel()
-	dir := opened(t)
-
-	first, err := dir.secretKeys()
-	require.NoError(t, err)
-	require.Len(t, first, 1)
-	require.Len(t, first[0].Bytes, secrets.KeySize)
-	again, err := dir.secretKeys()
-	require.NoError(t, err)
-	require.Equal(t, first, again, "what was encrypted yesterday can be read today")
-	info, err := os.Stat(filepath.Join(dir.path, secretKeysFile))
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	other, err := opened(t).secretKeys()
-	require.NoError(t, err)
-	require.NotEqual(t, first[0].Bytes, other[0].Bytes)
-	_, err = keyringOf(config.Secrets{Keys: first})
-	require.NoError(t, err)
-
-	require.NoError(t, os.WriteFile(dir.in(secretKeysFile), []byte("{"), 0o600))
-	_, err = dir.secretKeys()
-	require.ErrorContains(t, err, "reading the keys that secrets are encrypted under", "a broken file is not replaced: its keys may be all there is")
-}
 
 // TestProgramWithoutTheKeyOfASecretIsNotReadyAndNamesIt: and with the key it is, whatever others it has.
 func TestProgramWithoutTheKeyOfASecretIsNotReadyAndNamesIt(t *testing.T) {
@@ -48,10 +21,10 @@ func TestProgramWithoutTheKeyOfASecretIsNotReadyAndNamesIt(t *testing.T) {
 	key := func(id string) string {
 		return id + ":" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(id, 16)))
 	}
-	serve := func(keys string) Addresses {
+	serve := func(keys string) app.Addresses {
 		cfg := settings(t, database, "RUBATO_BOOTSTRAP_API_KEY=first-key", "RUBATO_SECRET_KEYS="+keys)
-		return background(t, func(ctx context.Context, started func(Addresses)) error {
-			return API{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Started: started}.Run(ctx)
+		return background(t, func(ctx context.Context, started func(app.Addresses)) error {
+			return apiserver.API{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Started: started}.Run(ctx)
 		})
 	}
 	first := serve(key("k1"))
@@ -66,8 +39,7 @@ func TestProgramWithoutTheKeyOfASecretIsNotReadyAndNamesIt(t *testing.T) {
 
 	require.Equal(t, http.StatusOK, statusOf(t, serve(key("k2")+","+key("k1")).Admin+"/readyz"))
 	for _, keys := range []string{key("k2"), "", "k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("zy", 16)))} {
-		status, text, err := probe(t.Context(), serve(keys).Admin+"/readyz")
-		require.NoError(t, err)
+		status, text := get(t, serve(keys).Admin+"/readyz")
 		require.Equal(t, http.StatusServiceUnavailable, status)
 		require.Contains(t, text, `\"k1\" is`)
 		require.Contains(t, text, "RUBATO_SECRET_KEYS")

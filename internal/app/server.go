@@ -9,11 +9,16 @@ import (
 	"net/http"
 	"syscall"
 	"time"
-
-	"rubato/internal/httpapi"
 )
 
+// The bounds of what a client may drag out. No request to any of our listeners has a body that takes long to send, and no header that we know
+// is long.
 const (
+	ReadHeaderTimeout = 5 * time.Second
+	ReadTimeout       = 15 * time.Second
+	WriteTimeout      = 30 * time.Second // from the end of the header; streams are exempt
+	MaxHeaderBytes    = 64 << 10
+
 	// closeTimeout is how long requests may go on when a server stops. API requests take milliseconds.
 	closeTimeout = 2 * time.Second
 
@@ -27,14 +32,14 @@ const (
 	maxStreams = 100
 )
 
-// server serves one listener.
-type server struct {
+// Server serves one listener.
+type Server struct {
 	listener net.Listener
 	http     *http.Server
 }
 
-// listen opens a TCP listener. setting is the name under which a user can choose another address.
-func listen(ctx context.Context, setting, address string) (net.Listener, error) {
+// Listen opens a TCP listener. setting is the name under which a user can choose another address.
+func Listen(ctx context.Context, setting, address string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -45,23 +50,23 @@ func listen(ctx context.Context, setting, address string) (net.Listener, error) 
 	return l, nil
 }
 
-// newServer returns a server that has not begun to serve. It owns the listener.
+// NewServer returns a server that has not begun to serve. It owns the listener.
 //
 // It speaks HTTP/2 without TLS to clients that begin with it, such as proxies: whoever ends TLS before us need not fall back to
 // HTTP/1.1. There is no upgrade in mid-connection.
-func newServer(l net.Listener, h http.Handler, logger *slog.Logger) *server {
+func NewServer(l net.Listener, h http.Handler, logger *slog.Logger) *Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	return &server{listener: l, http: &http.Server{
+	return &Server{listener: l, http: &http.Server{
 		Handler:           endChunked(h),
-		ReadHeaderTimeout: httpapi.ReadHeaderTimeout,
-		ReadTimeout:       httpapi.ReadTimeout,
-		WriteTimeout:      httpapi.WriteTimeout,
+		ReadHeaderTimeout: ReadHeaderTimeout,
+		ReadTimeout:       ReadTimeout,
+		WriteTimeout:      WriteTimeout,
 		IdleTimeout:       idleTimeout,
 		Protocols:         protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		MaxHeaderBytes:    httpapi.MaxHeaderBytes,
+		MaxHeaderBytes:    MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // Broken handshakes and the like: the clients' business.
 	}}
 }
@@ -78,8 +83,14 @@ func endChunked(h http.Handler) http.Handler {
 	})
 }
 
-// run serves until ctx ends, then lets the requests under way end.
-func (s *server) run(ctx context.Context) error {
+// OnShutdown has a function called when the server begins to end, for requests that last until they are told to.
+func (s *Server) OnShutdown(f func()) { s.http.RegisterOnShutdown(f) }
+
+// Close gives up the listener of a server that may never have run. After a run it does nothing.
+func (s *Server) Close() { _ = s.http.Close(); _ = s.listener.Close() }
+
+// Run serves until ctx ends, then lets the requests under way end.
+func (s *Server) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(s.listener) }()
 	select {
@@ -98,8 +109,8 @@ func (s *server) run(ctx context.Context) error {
 	return nil
 }
 
-// baseURL returns the URL under which this machine reaches a listener: a listener on every address is reached on the loopback one.
-func baseURL(address net.Addr) string {
+// BaseURL returns the URL under which this machine reaches a listener: a listener on every address is reached on the loopback one.
+func BaseURL(address net.Addr) string {
 	return "http://" + reachable(address.String())
 }
 

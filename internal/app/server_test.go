@@ -10,17 +10,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"rubato/internal/httpapi"
 )
 
 func TestBusyPortNamesTheSetting(t *testing.T) {
 	t.Parallel()
-	first, err := listen(t.Context(), "--listen", "127.0.0.1:0")
+	first, err := Listen(t.Context(), "--listen", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer first.Close()
 
-	_, err = listen(t.Context(), "RUBATO_ADMIN_LISTEN", first.Addr().String())
+	_, err = Listen(t.Context(), "RUBATO_ADMIN_LISTEN", first.Addr().String())
 
 	require.EqualError(t, err, "another program listens on "+first.Addr().String()+
 		" already: stop it, or choose another address with RUBATO_ADMIN_LISTEN")
@@ -28,16 +26,16 @@ func TestBusyPortNamesTheSetting(t *testing.T) {
 
 func TestAddressThatCannotBeIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := listen(t.Context(), "--listen", "192.0.2.1:80")
+	_, err := Listen(t.Context(), "--listen", "192.0.2.1:80")
 	require.ErrorContains(t, err, "listening on 192.0.2.1:80 (--listen)")
 }
 
 func TestServerLetsRequestsEndBeforeItStops(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}), make(chan struct{})
-	l, err := listen(t.Context(), "test", "127.0.0.1:0")
+	l, err := Listen(t.Context(), "test", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := newServer(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := NewServer(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		close(arrived)
 		<-release
 		_, _ = io.WriteString(w, "served")
@@ -45,10 +43,10 @@ func TestServerLetsRequestsEndBeforeItStops(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
+	go func() { ended <- s.Run(ctx) }()
 	answer := make(chan string, 1)
 	go func() {
-		_, text, err := probe(context.WithoutCancel(ctx), baseURL(l.Addr()))
+		_, text, err := probe(context.WithoutCancel(ctx), BaseURL(l.Addr()))
 		if err != nil {
 			text = err.Error()
 		}
@@ -65,7 +63,7 @@ func TestServerLetsRequestsEndBeforeItStops(t *testing.T) {
 	close(release)
 	require.Equal(t, "served", <-answer)
 	require.NoError(t, <-ended)
-	_, _, err = probe(t.Context(), baseURL(l.Addr()))
+	_, _, err = probe(t.Context(), BaseURL(l.Addr()))
 	require.Error(t, err, "nobody listens any more")
 }
 
@@ -73,14 +71,14 @@ func TestServerLetsRequestsEndBeforeItStops(t *testing.T) {
 // honest request has, it is answered.
 func TestARequestOfTwoLengthsIsTheLastOfItsConnection(t *testing.T) {
 	t.Parallel()
-	l, err := listen(t.Context(), "test", "127.0.0.1:0")
+	l, err := Listen(t.Context(), "test", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := newServer(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := NewServer(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "["+r.URL.Path+"]")
 	}), slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
+	go func() { ended <- s.Run(ctx) }()
 	defer func() { stop(); require.NoError(t, <-ended) }()
 
 	const next = "GET /second HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
@@ -103,11 +101,11 @@ func TestARequestOfTwoLengthsIsTheLastOfItsConnection(t *testing.T) {
 
 func TestServerWhoseListenerFailsSaysSo(t *testing.T) {
 	t.Parallel()
-	l, err := listen(t.Context(), "test", "127.0.0.1:0")
+	l, err := Listen(t.Context(), "test", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 
-	err = newServer(l, http.NotFoundHandler(), slog.New(slog.DiscardHandler)).run(t.Context())
+	err = NewServer(l, http.NotFoundHandler(), slog.New(slog.DiscardHandler)).Run(t.Context())
 
 	require.ErrorContains(t, err, "serving on 127.0.0.1:")
 }
@@ -123,33 +121,33 @@ func TestBaseURLCanBeReached(t *testing.T) {
 	} {
 		tcp, err := net.ResolveTCPAddr("tcp", address)
 		require.NoError(t, err)
-		require.Equal(t, want, baseURL(tcp))
+		require.Equal(t, want, BaseURL(tcp))
 	}
 	require.Equal(t, "127.0.0.1:85", reachable(":85"))
 }
 
 func TestServerBoundsEverythingThatClientsCanDrag(t *testing.T) {
 	t.Parallel()
-	l, err := listen(t.Context(), "test", "127.0.0.1:0")
+	l, err := Listen(t.Context(), "test", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	s := newServer(l, http.NotFoundHandler(), slog.New(slog.DiscardHandler)).http
-	require.Equal(t, httpapi.ReadHeaderTimeout, s.ReadHeaderTimeout)
-	require.Equal(t, httpapi.ReadTimeout, s.ReadTimeout)
-	require.Equal(t, httpapi.WriteTimeout, s.WriteTimeout)
+	s := NewServer(l, http.NotFoundHandler(), slog.New(slog.DiscardHandler)).http
+	require.Equal(t, ReadHeaderTimeout, s.ReadHeaderTimeout)
+	require.Equal(t, ReadTimeout, s.ReadTimeout)
+	require.Equal(t, WriteTimeout, s.WriteTimeout)
 	require.Equal(t, idleTimeout, s.IdleTimeout)
-	require.Equal(t, httpapi.MaxHeaderBytes, s.MaxHeaderBytes)
+	require.Equal(t, MaxHeaderBytes, s.MaxHeaderBytes)
 	require.Equal(t, maxStreams, s.HTTP2.MaxConcurrentStreams)
 }
 
 func TestServerSpeaksBothVersionsOfHTTP(t *testing.T) {
 	t.Parallel()
-	l, err := listen(t.Context(), "test", "127.0.0.1:0")
+	l, err := Listen(t.Context(), "test", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := newServer(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }), slog.New(slog.DiscardHandler))
+	s := NewServer(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }), slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
+	go func() { ended <- s.Run(ctx) }()
 	for want, set := range map[string]func(*http.Protocols){
 		"HTTP/1.1": func(p *http.Protocols) { p.SetHTTP1(true) },
 		"HTTP/2.0": func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) },
@@ -157,7 +155,7 @@ func TestServerSpeaksBothVersionsOfHTTP(t *testing.T) {
 		protocols := new(http.Protocols)
 		set(protocols)
 		transport := &http.Transport{Protocols: protocols}
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, baseURL(l.Addr()), nil)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, BaseURL(l.Addr()), nil)
 		require.NoError(t, err)
 		response, err := transport.RoundTrip(r)
 		require.NoError(t, err, want)

@@ -6,39 +6,40 @@ import (
 	"rubato/internal/errs"
 )
 
-// targets judges what may be registered by the rules under which it will be called.
-type targets struct {
+// Targets judges what may be registered by the rules under which it will be called.
+type Targets struct {
 	policy     *egress.Policy
 	skipVerify bool        // endpoints may trust whoever answers
-	tenants    *allowances // nil: all may call the same
+	tenants    *Allowances // nil: all may call the same
 }
 
 var (
-	_ endpoints.Targets     = targets{}
-	_ endpoints.Permissions = targets{}
+	_ endpoints.Targets     = Targets{}
+	_ endpoints.Permissions = Targets{}
 )
 
-func newTargets(rules egress.Rules, skipVerify bool) targets {
-	return targets{policy: egress.NewPolicy(rules), skipVerify: skipVerify}
+// NewTargets returns the judge by the rules of the operator alone. skipVerify says whether endpoints may trust whoever answers.
+func NewTargets(rules egress.Rules, skipVerify bool) Targets {
+	return Targets{policy: egress.NewPolicy(rules), skipVerify: skipVerify}
 }
 
 // CheckURL implements [endpoints.Targets].
-func (t targets) CheckURL(url string) *errs.Field { return complaint(t.policy.CheckURL(url)) }
+func (t Targets) CheckURL(url string) *errs.Field { return complaint(t.policy.CheckURL(url)) }
 
 // CheckHeader implements [endpoints.Targets].
-func (t targets) CheckHeader(name, value string) *errs.Field {
+func (t Targets) CheckHeader(name, value string) *errs.Field {
 	return complaint(egress.CheckHeader(name, value))
 }
 
 // PermitsSkipVerify implements [endpoints.Permissions].
-func (t targets) PermitsSkipVerify() bool { return t.skipVerify }
+func (t Targets) PermitsSkipVerify() bool { return t.skipVerify }
 
 // For implements [endpoints.Permissions].
-func (t targets) For(tenant [16]byte) endpoints.Targets {
+func (t Targets) For(tenant [16]byte) endpoints.Targets {
 	if t.tenants == nil {
 		return t
 	}
-	return targets{policy: t.policy.With(t.tenants.Of(tenant)), skipVerify: t.skipVerify}
+	return Targets{policy: t.policy.With(t.tenants.Of(tenant)), skipVerify: t.skipVerify}
 }
 
 func complaint(v *egress.Violation) *errs.Field {

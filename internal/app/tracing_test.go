@@ -1,4 +1,4 @@
-package app
+package app_test
 
 import (
 	"compress/gzip"
@@ -18,6 +18,9 @@ import (
 	collect "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"rubato/internal/app"
+	"rubato/internal/app/apiserver"
 )
 
 // collector is an OpenTelemetry collector that keeps what it is sent.
@@ -126,11 +129,11 @@ func TestTracesLinkUpAndHoldNoSecret(t *testing.T) {
 	cfg := settings(t, migrated(t), "RUBATO_BOOTSTRAP_API_KEY=canary-key-of-the-test", "RUBATO_EGRESS_ALLOW=127.0.0.0/8",
 		"OTEL_EXPORTER_OTLP_ENDPOINT="+c.url, "OTEL_SERVICE_NAME=the-service")
 	logger := slog.New(slog.DiscardHandler)
-	api := background(t, func(ctx context.Context, started func(Addresses)) error {
-		return API{Settings: cfg, Logger: logger, Started: started}.Run(ctx)
+	api := background(t, func(ctx context.Context, started func(app.Addresses)) error {
+		return apiserver.API{Settings: cfg, Logger: logger, Started: started}.Run(ctx)
 	})
-	background(t, func(ctx context.Context, started func(Addresses)) error {
-		return Worker{Settings: cfg, Logger: logger, Started: started}.Run(ctx)
+	background(t, func(ctx context.Context, started func(app.Addresses)) error {
+		return app.Worker{Settings: cfg, Logger: logger, Started: started}.Run(ctx)
 	})
 
 	const clients = "4bf92f3577b34da6a3ce929d0e0e4736"

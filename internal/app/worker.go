@@ -28,34 +28,31 @@ type Worker struct {
 
 // Run works until ctx ends, then drains within the shutdown grace.
 func (w Worker) Run(ctx context.Context) error {
-	c, err := openCore(ctx, w.Settings, w.Logger, workerConns)
+	c, err := OpenCore(ctx, w.Settings, w.Logger, workerConns)
 	if err != nil {
 		return err
 	}
-	defer c.close(ctx)
-	loops := c.loops()
-	defer c.outbound().Close()
-	health := telemetry.NewHealth(w.Logger, append(loops.worker.Checks(), c.secretsOpen())...)
-	admin, err := c.admin(ctx, health)
-	if err != nil {
-		return err
-	}
-	tell(w.Started, addressesOf(nil, admin))
-	w.Logger.Info("the worker works", "slots", w.Settings.Worker.Slots, "slots_min", w.Settings.Worker.MinSlots, "version", telemetry.Version())
-	return serveWhile(ctx, admin, health, loops.run)
+	defer c.Close(ctx)
+	return c.Run(ctx, w.Started, c.Worker())
 }
 
-// loops is what makes a process a worker.
+// Worker returns what makes a process a worker.
+func (c *Core) Worker() Part {
+	l := c.loops()
+	return Part{Checks: append(l.worker.Checks(), c.SecretsOpen()), Run: l.run}
+}
+
+// loops are what a worker does at once.
 type loops struct {
-	core     *core
+	core     *Core
 	worker   *dispatch.Worker
 	sweeper  *zombie.Sweeper
 	listener *store.Listener
 	courier  *courier.Courier
 }
 
-func (c *core) loops() *loops {
-	s := c.settings.Worker
+func (c *Core) loops() *loops {
+	s := c.Settings.Worker
 	return &loops{
 		core: c,
 		worker: dispatch.New(c.traced(dispatch.Config{
@@ -63,20 +60,20 @@ func (c *core) loops() *loops {
 			Version:      telemetry.Version(),
 			Slots:        s.Slots,
 			MinSlots:     s.MinSlots,
-			PerHost:      c.settings.Egress.MaxPerHost,
+			PerHost:      c.Settings.Egress.MaxPerHost,
 			Rules:        claims.Rules{Horizon: s.Horizon, LockTTL: s.LockTTL},
 			PollInterval: s.PollInterval,
 			Grace:        s.ShutdownGrace,
-			Claims:       store.NewClaims(c.db),
-			Executions:   store.NewExecutions(c.db),
-			Egress:       c.outbound(),
-			Allowances:   c.allowed,
-			Secrets:      c.vault,
-			Logger:       c.logger,
-			Registerer:   c.registry,
+			Claims:       store.NewClaims(c.DB),
+			Executions:   store.NewExecutions(c.DB),
+			Egress:       c.Outbound(),
+			Allowances:   c.Allowances,
+			Secrets:      c.Vault,
+			Logger:       c.Logger,
+			Registerer:   c.Registry,
 		})),
 		sweeper: zombie.New(zombie.Config{
-			Store:          store.NewSweeps(c.db),
+			Store:          store.NewSweeps(c.DB),
 			Interval:       s.SweepInterval,
 			StaleAfter:     s.StaleAfter,
 			Settle:         s.Settle,
@@ -85,31 +82,33 @@ func (c *core) loops() *loops {
 			RunRetention:   s.RunRetention,
 			BodyRetention:  s.BodyRetention,
 			AuditRetention: s.AuditRetention,
-			Logger:         c.logger,
-			Registerer:     c.registry,
+			Logger:         c.Logger,
+			Registerer:     c.Registry,
 		}),
-		listener: store.NewListener(c.settings.Database.DirectURL, c.logger),
+		listener: store.NewListener(c.Settings.Database.DirectURL, c.Logger),
 		courier:  c.courier(),
 	}
 }
 
 // traced returns a worker's configuration with traces of its runs, where somebody collects them.
-func (c *core) traced(cfg dispatch.Config) dispatch.Config {
-	if c.traces == nil {
+func (c *Core) traced(cfg dispatch.Config) dispatch.Config {
+	if c.Traces == nil {
 		return cfg
 	}
-	follow := tracing.NewRuns(c.traces, cfg.Executions)
-	cfg.Claims, cfg.Executions, cfg.Tracer = tracing.NewClaims(c.traces, cfg.Claims), follow, follow
+	follow := tracing.NewRuns(c.Traces, cfg.Executions)
+	cfg.Claims, cfg.Executions, cfg.Tracer = tracing.NewClaims(c.Traces, cfg.Claims), follow, follow
 	return cfg
 }
 
 // run works until ctx ends and the worker has drained.
 func (l *loops) run(ctx context.Context) error {
-	_ = l.core.allowed.refresh(ctx) // Before anything runs; where it fails now, the loop tells.
+	s := l.core.Settings.Worker
+	l.core.Logger.Info("the worker works", "slots", s.Slots, "slots_min", s.MinSlots, "version", telemetry.Version())
+	_ = l.core.Allowances.Refresh(ctx) // Before anything runs; where it fails now, the loop tells.
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.worker.Run(ctx) })
-	group.Go(func() error { l.core.allowed.run(ctx); return nil })
-	group.Go(func() error { l.core.vault.Run(ctx); return nil })
+	group.Go(func() error { l.core.Allowances.Run(ctx); return nil })
+	group.Go(func() error { l.core.Vault.Run(ctx); return nil })
 	group.Go(func() error { l.sweeper.Run(ctx); return nil })
 	group.Go(func() error { l.courier.Run(ctx); return nil })
 	group.Go(func() error { l.listener.Run(ctx, l.worker); return nil })

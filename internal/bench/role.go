@@ -10,6 +10,7 @@ import (
 	"log/slog"
 
 	"rubato/internal/app"
+	"rubato/internal/app/apiserver"
 	"rubato/internal/config"
 )
 
@@ -86,7 +87,7 @@ func (r Role) program(ctx context.Context) error {
 	logger := app.NewLogger(r.Stderr, settings.Log)
 	started := func(a app.Addresses) { r.report(logger, a) }
 	if r.Name == roleAPI {
-		return app.API{Settings: settings, Logger: logger, Started: started}.Run(ctx)
+		return apiserver.API{Settings: settings, Logger: logger, Started: started}.Run(ctx)
 	}
 	return app.Worker{Settings: settings, Logger: logger, Started: started}.Run(ctx)
 }

@@ -24,17 +24,8 @@ import (
 	"rubato/internal/stats"
 )
 
-// The bounds that a listener serving the API should set. No request has a body that takes long to send, and no header that we
-// know is long.
-const (
-	ReadHeaderTimeout = 5 * time.Second
-	ReadTimeout       = 15 * time.Second
-	WriteTimeout      = 30 * time.Second // from the end of the header; streams are exempt
-	MaxHeaderBytes    = 64 << 10
-
-	// requestTimeout ends whatever a request waits for, early enough to say so.
-	requestTimeout = 20 * time.Second
-)
+// requestTimeout ends whatever a request waits for, early enough to say so before its listener stops writing.
+const requestTimeout = 20 * time.Second
 
 // Runs is what serving runs needs.
 type Runs interface {

@@ -80,7 +80,7 @@ func newStack(tb testing.TB) *stack {
 		authenticator.Forget(auth.KeyID{2})
 	}
 	server := httptest.NewUnstartedServer(s.api)
-	server.Config.ReadTimeout, server.Config.ReadHeaderTimeout = httpapi.ReadTimeout, httpapi.ReadHeaderTimeout
+	server.Config.ReadTimeout, server.Config.ReadHeaderTimeout = 15*time.Second, 5*time.Second // As the API server has them.
 	server.Start()
 	tb.Cleanup(server.Close)
 	tb.Cleanup(s.api.Drain)

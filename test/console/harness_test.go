@@ -26,6 +26,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/app"
+	"rubato/internal/app/dev"
 	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/store"
@@ -66,15 +67,15 @@ func start(t *testing.T, demo bool) *world {
 		_, err := store.MigrateUp(ctx, url)
 		return err
 	}})
-	settings, err := config.Load([]string{"DATABASE_URL=" + database, "RUBATO_LISTEN=127.0.0.1:0", "RUBATO_SHUTDOWN_GRACE=1s"}, app.DevDefaults())
+	settings, err := config.Load([]string{"DATABASE_URL=" + database, "RUBATO_LISTEN=127.0.0.1:0", "RUBATO_SHUTDOWN_GRACE=1s"}, dev.Defaults())
 	require.NoError(t, err)
-	ready, ended := make(chan app.Credentials, 1), make(chan error, 1)
+	ready, ended := make(chan dev.Credentials, 1), make(chan error, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	dir := t.TempDir()
 	go func() {
-		ended <- app.Dev{
-			Settings: settings, DataDir: dir, Demo: demo, Home: app.FindHome([]string{"HOME=" + dir}), Logger: slog.New(slog.DiscardHandler),
-			Ready: func(c app.Credentials) { ready <- c },
+		ended <- dev.Server{
+			Settings: settings, DataDir: dir, Demo: demo, Home: dev.FindHome([]string{"HOME=" + dir}), Logger: slog.New(slog.DiscardHandler),
+			Ready: func(c dev.Credentials) { ready <- c },
 		}.Run(ctx)
 	}()
 	t.Cleanup(func() {

@@ -27,6 +27,7 @@ import (
 
 	"rubato/api"
 	"rubato/internal/app"
+	"rubato/internal/app/apiserver"
 	"rubato/internal/auth"
 	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
@@ -83,7 +84,7 @@ func serve(t *testing.T, database string) string {
 	started, ended := make(chan app.Addresses, 1), make(chan error, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
-		ended <- app.API{Settings: settings, Logger: slog.New(slog.DiscardHandler), Started: func(a app.Addresses) { started <- a }}.Run(ctx)
+		ended <- apiserver.API{Settings: settings, Logger: slog.New(slog.DiscardHandler), Started: func(a app.Addresses) { started <- a }}.Run(ctx)
 	}()
 	t.Cleanup(func() {
 		stop()

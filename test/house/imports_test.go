@@ -32,24 +32,39 @@ func programRules() []rule {
 		{"client", nil, "generated for programs outside; it must build without the rest"},
 		{"docs", nil, "the documentation is text"},
 		{"migrations", nil, "the schema is text"},
-		{"cmd/api", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
+		{"cmd/api", []string{"internal/app", "internal/app/apiserver", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{"cmd/scheduler-worker", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{"cmd/planner", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{
 			"cmd/rubato",
-			[]string{"client", "internal/app", "internal/bench", "internal/config", "internal/pair"},
+			[]string{"client", "internal/app", "internal/app/apiserver", "internal/app/dev", "internal/bench", "internal/config", "internal/pair"},
 			"the command line talks to a server as any other client does",
 		},
 		{
 			"internal/app",
 			[]string{
-				"internal/apidocs", "internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/courier",
-				"internal/devpg", "internal/dispatch", "internal/egress", "internal/endpoints", "internal/errs", "internal/httpapi", "internal/mcp",
-				"internal/notices", "internal/planner",
-				"internal/planner/heuristic", "internal/planner/openai", "internal/secrets", "internal/signing", "internal/store",
-				"internal/telemetry", "internal/tracing", "internal/web", "internal/zombie",
+				"internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/courier", "internal/dispatch",
+				"internal/egress", "internal/endpoints", "internal/errs", "internal/planner", "internal/planner/heuristic", "internal/planner/openai",
+				"internal/secrets", "internal/store", "internal/telemetry", "internal/tracing", "internal/zombie",
 			},
-			"the one place that knows which parts a program is made of",
+			"what programs share, and those that serve nobody but operators: without the REST API, its contract and its pages in their memory",
+		},
+		{
+			"internal/app/apiserver",
+			[]string{
+				"internal/apidocs", "internal/app", "internal/auth", "internal/config", "internal/dispatch", "internal/endpoints", "internal/errs",
+				"internal/httpapi", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/store", "internal/telemetry",
+				"internal/web",
+			},
+			"the one place that knows what the API server is made of",
+		},
+		{
+			"internal/app/dev",
+			[]string{
+				"internal/app", "internal/app/apiserver", "internal/auth", "internal/config", "internal/devpg", "internal/endpoints",
+				"internal/secrets", "internal/store", "internal/web",
+			},
+			"all programs in one, and nothing that they do not do",
 		},
 	}
 }
@@ -68,7 +83,7 @@ func packageRules() []rule {
 		{
 			"internal/bench",
 			[]string{
-				"client", "internal/app", "internal/claims", "internal/config", "internal/devpg", "internal/dispatch", "internal/runs", "internal/store",
+				"client", "internal/app", "internal/app/apiserver", "internal/claims", "internal/config", "internal/devpg", "internal/dispatch", "internal/runs", "internal/store",
 			},
 			"it starts the programs as processes and calls their API; claims, and what a run asks of the database, it also measures by themselves",
 		},

@@ -1,4 +1,4 @@
-package app
+package apiserver
 
 import (
 	"bytes"

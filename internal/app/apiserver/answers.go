@@ -1,4 +1,4 @@
-package app
+package apiserver
 
 import (
 	"context"
@@ -15,13 +15,13 @@ const (
 
 // forgetAnswers deletes kept answers once they are out of date, until ctx ends. Every API server does it; they do not get in each
 // other's way.
-func (c *core) forgetAnswers(ctx context.Context) {
-	answers := store.NewIdempotency(c.db)
+func (s server) forgetAnswers(ctx context.Context) {
+	answers := store.NewIdempotency(s.DB)
 	ticker := time.NewTicker(answersPeriod)
 	defer ticker.Stop()
 	for {
 		for more := true; more; {
-			more = c.forgetSome(ctx, answers)
+			more = s.forgetSome(ctx, answers)
 		}
 		select {
 		case <-ctx.Done():
@@ -32,12 +32,12 @@ func (c *core) forgetAnswers(ctx context.Context) {
 }
 
 // forgetSome reports whether there may be more to delete.
-func (c *core) forgetSome(ctx context.Context, answers *store.Idempotency) bool {
+func (s server) forgetSome(ctx context.Context, answers *store.Idempotency) bool {
 	limited, cancel := context.WithTimeout(ctx, answersTimeout)
 	defer cancel()
 	swept, err := answers.Sweep(limited)
 	if err != nil && ctx.Err() == nil {
-		c.logger.Warn("deleting kept answers failed; the next pass tries again", "error", err)
+		s.Logger.Warn("deleting kept answers failed; the next pass tries again", "error", err)
 	}
 	return err == nil && swept > 0
 }

@@ -1,4 +1,4 @@
-package app
+package dev
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"rubato/internal/app"
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/store"
@@ -55,20 +56,20 @@ const (
 )
 
 // openDemo opens the demo's target and leads its endpoints there, in the name of a key. Requests wait until the target is run.
-func (c *core) openDemo(ctx context.Context, key string) (*server, error) {
-	l, err := listen(ctx, "another port", "127.0.0.1:0")
+func openDemo(ctx context.Context, c *app.Core, key string) (*app.Server, error) {
+	l, err := app.Listen(ctx, "another port", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	who, err := store.NewKeys(c.db).FindKey(ctx, auth.Hash(key))
+	who, err := store.NewKeys(c.DB).FindKey(ctx, auth.Hash(key))
 	if err == nil {
 		by := endpoints.Actor{TenantID: who.TenantID, KeyID: who.KeyID, Name: who.Name}
-		err = registerDemo(ctx, c.endpoints(), by, baseURL(l.Addr()))
+		err = registerDemo(ctx, c.Endpoints(), by, app.BaseURL(l.Addr()))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the demo: %w", err), l.Close())
 	}
-	return newServer(l, demoTarget(), c.logger), nil
+	return app.NewServer(l, demoTarget(), c.Logger), nil
 }
 
 // registerDemo registers the demo's endpoints, or leads those of an earlier start to the target's new address. Whatever else was

@@ -1,0 +1,81 @@
+// Package apiserver assembles the API server: the REST API, the console and MCP for agents on one listener. It also does two things with their
+// code that need no server: deciding offline, and passing an agent's calls on.
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"golang.org/x/sync/errgroup"
+
+	"rubato/internal/app"
+	"rubato/internal/auth"
+	"rubato/internal/config"
+	"rubato/internal/store"
+	"rubato/internal/telemetry"
+	"rubato/internal/web"
+)
+
+// conns bounds the connections of an API server: its statements take milliseconds.
+const conns = 10
+
+// API is the API server.
+type API struct {
+	Settings config.Config
+	Logger   *slog.Logger
+	Started  func(app.Addresses) // called when everything listens; nil: nobody asks
+}
+
+// Run serves until ctx ends, then lets the requests under way end.
+func (a API) Run(ctx context.Context) error {
+	l, err := app.Listen(ctx, config.Listen, a.Settings.API.Listen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	c, err := app.OpenCore(ctx, a.Settings, a.Logger, conns, l.Addr().String())
+	if err != nil {
+		return err
+	}
+	defer c.Close(ctx)
+	if err := EnsureKey(ctx, c, "bootstrap", a.Settings.API.BootstrapKey); err != nil {
+		return err
+	}
+	started := func(at app.Addresses) {
+		if at.API = app.BaseURL(l.Addr()); a.Started != nil {
+			a.Started(at)
+		}
+	}
+	allowances := app.Part{Run: func(ctx context.Context) error { c.Allowances.Run(ctx); return nil }}
+	return c.Run(ctx, started, Part(c, l, nil), allowances)
+}
+
+// EnsureKey makes sure that an admin key exists, where one is named.
+func EnsureKey(ctx context.Context, c *app.Core, name, key string) error {
+	if key == "" {
+		return nil
+	}
+	err := store.NewKeys(c.DB).EnsureKey(ctx, auth.Params{Name: name, Key: key, Scopes: []auth.Scope{auth.Admin}})
+	if err != nil {
+		return fmt.Errorf("making sure that the %s key exists: %w", name, err)
+	}
+	return nil
+}
+
+// Part returns what makes a process an API server on a listener, beside which somebody has to keep the core's allowances up to date: a
+// worker does. A ticket lets somebody into the console once; nil: nobody.
+func Part(c *app.Core, l net.Listener, ticket *web.Ticket) app.Part {
+	s := server{Core: c, ticket: ticket}
+	return app.Part{Checks: []telemetry.Check{c.DatabaseAnswers(), c.SecretsOpen()}, Run: func(ctx context.Context) error {
+		c.Logger.Info("the API server serves", "url", app.BaseURL(l.Addr()), "version", telemetry.Version())
+		tester := s.tester()
+		defer tester.Close()
+		group, ctx := errgroup.WithContext(ctx)
+		public := s.listen(l, tester) //nolint:contextcheck // Pages take the context of their request.
+		group.Go(func() error { return public.Run(ctx) })
+		group.Go(func() error { s.forgetAnswers(ctx); return nil })
+		return group.Wait()
+	}}
+}

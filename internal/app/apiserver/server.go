@@ -1,0 +1,106 @@
+package apiserver
+
+import (
+	"net"
+	"net/http"
+	"path"
+
+	"rubato/internal/apidocs"
+	"rubato/internal/app"
+	"rubato/internal/auth"
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/httpapi"
+	"rubato/internal/mcp"
+	"rubato/internal/notices"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
+	"rubato/internal/store"
+	"rubato/internal/telemetry"
+	"rubato/internal/web"
+)
+
+// server is what an API server serves.
+type server struct {
+	*app.Core
+
+	ticket *web.Ticket // lets somebody into the console once; nil: nobody
+}
+
+// listen returns the server of the API's own listener, which serves the console, agents and the page of the contract too, and the metrics
+// where the settings say so.
+func (s server) listen(l net.Listener, tester *dispatch.Tester) *app.Server {
+	api := s.api(tester)
+	pages := s.console(api)
+	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", pages)
+	mux.Handle("/console/", pages)
+	if s.Settings.API.Metrics {
+		mux.Handle("GET /metrics", telemetry.Metrics(s.Registry))
+	}
+	apidocs.Register(mux)
+	agents := mcp.Handler(mcp.Config{API: api, Auth: s.Keys, Logger: s.Logger, Version: telemetry.Version()})
+	mux.Handle(mcp.Path, agents)
+	mux.Handle(mcp.ReadOnlyPath, agents)
+	mux.Handle("/", api)
+	public := app.NewServer(l, asWritten(mux, api), s.Logger)
+	public.OnShutdown(api.Drain)
+	public.OnShutdown(pages.Drain)
+	return public
+}
+
+// asWritten hands requests whose path is not written in its shortest form to the API, which knows no such route and says so. The mux
+// would send a client elsewhere, by a page that no program expects.
+func asWritten(mux, api http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		written := r.URL.EscapedPath()
+		if clean := path.Clean(written); clean != written && clean+"/" != written {
+			api.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// api returns the handler of the REST API.
+func (s server) api(tester *dispatch.Tester) *httpapi.Server {
+	return httpapi.New(httpapi.Config{
+		Bulk:       endpoints.NewBulk(store.NewEndpoints(s.DB), s.Targets()),
+		Endpoints:  s.Endpoints(),
+		Feed:       store.NewFeed(s.DB),
+		Runs:       store.NewRuns(s.DB),
+		Stats:      store.NewStats(s.DB),
+		Secrets:    secrets.NewService(store.NewSecrets(s.DB), s.Keyring),
+		Signing:    signing.NewService(store.NewSecrets(s.DB), s.Keyring),
+		Auth:       s.Keys,
+		Keys:       auth.NewKeyring(store.NewKeys(s.DB), s.Keys),
+		Audit:      store.NewAuditLog(s.DB),
+		Notices:    notices.NewService(store.NewNotices(s.DB), s.noticePermissions, s.Channels()),
+		Once:       store.NewIdempotency(s.DB),
+		Planner:    store.NewPlannerReviews(s.DB, s.PlannerLimits()),
+		Tester:     tester,
+		Rate:       s.Settings.API.Rate,
+		Origins:    s.Settings.API.Origins,
+		Proxies:    s.Settings.API.Proxies,
+		Tracers:    s.Traces.Tracers(),
+		Ready:      s.Ready,
+		Logger:     s.Logger,
+		Registerer: s.Registry,
+	})
+}
+
+// tester returns what tests endpoints. It has to be closed when nobody tests any more.
+func (s server) tester() *dispatch.Tester {
+	return dispatch.NewTester(dispatch.TesterConfig{
+		Tests: store.NewTests(s.DB), Egress: s.Outbound(), Allowances: s.Allowances, Secrets: s.Vault, Logger: s.Logger,
+	})
+}
+
+// console returns the handler of the console, a client of the API.
+func (s server) console(api http.Handler) *web.Server {
+	figures := store.NewConsole(s.DB)
+	return web.New(web.Config{
+		API: api, Auth: s.Keys, Decisions: figures, Figures: figures, Sessions: store.NewConsoleSessions(s.DB),
+		Ticket: s.ticket, Logger: s.Logger,
+	})
+}
