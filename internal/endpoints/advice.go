@@ -80,7 +80,7 @@ func CheckPlannerPause(span time.Duration, reason string) error {
 }
 
 // Tempo returns how far apart the due times of an endpoint are as things stand at an instant: that of its hint, its interval with the
-// backoff, or the distance of the next two occurrences of its cron. A cron that does not fire twice more has none: 0.
+// backoff, or the distance of the next two occurrences of its cron, each within the clamps. A cron that does not fire twice more has none: 0.
 func (e *Endpoint) Tempo(now time.Time) (time.Duration, error) {
 	in, err := e.input(now, governor.CauseReplan)
 	if err != nil {
@@ -94,7 +94,11 @@ func (e *Endpoint) Tempo(now time.Time) (time.Duration, error) {
 	if next.IsZero() || after.IsZero() {
 		return 0, nil
 	}
-	return after.Sub(next), nil
+	every := max(after.Sub(next), in.Min)
+	if in.Max > 0 {
+		every = min(every, in.Max)
+	}
+	return every, nil
 }
 
 // Usual returns how far apart the due times of an endpoint are with neither hint nor backoff: what its user asked for, within the clamps.

@@ -59,11 +59,14 @@ func drawn(t *rapid.T) func(string, ...int64) int64 {
 // anySpec returns an endpoint with or without clamps.
 func anySpec(draw func(string, ...int64) int64) endpoints.Spec {
 	spec := interval("p", time.Duration(draw("baseline", int64(time.Second), int64(30*time.Second), int64(5*time.Minute), int64(6*time.Hour))))
-	if draw("cron", 0, 0, 1) == 1 {
+	switch draw("cron", 0, 0, 1, 2) {
+	case 1:
 		spec.BaselineInterval, spec.BaselineCron = 0, "*/10 * * * *"
+	case 2:
+		spec.BaselineInterval, spec.BaselineCron = 0, "0 */6 * * *"
 	}
 	spec.MinInterval = time.Duration(draw("min", 0, 0, int64(20*time.Second), int64(2*time.Minute)))
-	spec.MaxInterval = time.Duration(draw("max", 0, 0, int64(10*time.Minute)))
+	spec.MaxInterval = time.Duration(draw("max", 0, 0, int64(2*time.Minute), int64(10*time.Minute)))
 	return spec
 }
 
