@@ -162,15 +162,16 @@ func (s *Notices) put(ctx context.Context, tx pgx.Tx, by auditlog.Actor, name st
 	return ruleOf(row)
 }
 
-// turn ends the open episodes of a rule that says something else from now on. Where it only goes elsewhere, what goes on is told there.
+// turn ends the open episodes of a rule that says something else from now on. Where it only goes elsewhere, what goes on is told there, and
+// where it only reminds more often, it is told again sooner.
 func (s *Notices) turn(ctx context.Context, tx pgx.Tx, before notices.Rule, spec notices.Spec) error {
 	same, leaves := before.SameEpisodes(spec), before.Leaves(spec)
-	if same && !leaves {
-		return nil
-	}
 	now, err := s.db.decisionTime(ctx, tx)
 	if err != nil {
 		return fmt.Errorf("reading the database's time: %w", err)
+	}
+	if same && !leaves {
+		return s.remindSooner(ctx, tx, now, before, spec)
 	}
 	ended, err := s.end(ctx, tx, now, before, notices.RuleChanged)
 	if err != nil {
@@ -186,6 +187,18 @@ func (s *Notices) turn(ctx context.Context, tx pgx.Tx, before notices.Rule, spec
 	}
 	if err := s.db.q.NoticeMove(ctx, tx, dbsqlc.NoticeMoveParams{Now: now, Ids: ended}); err != nil {
 		return fmt.Errorf("moving %d episodes of the notice rule %q to another receiver: %w", len(ended), before.Name, err)
+	}
+	return nil
+}
+
+// remindSooner brings the next reminders of a rule forward to when they come from now on.
+func (s *Notices) remindSooner(ctx context.Context, tx pgx.Tx, now time.Time, before notices.Rule, spec notices.Spec) error {
+	if spec.Remind == 0 || spec.Remind == before.Remind {
+		return nil
+	}
+	p := dbsqlc.NoticeRemindSoonerParams{RuleID: before.ID, RemindAt: now.Add(spec.Remind)}
+	if err := s.db.q.NoticeRemindSooner(ctx, tx, p); err != nil {
+		return fmt.Errorf("bringing the reminders of the notice rule %q forward: %w", before.Name, err)
 	}
 	return nil
 }

@@ -88,6 +88,20 @@ WITH open AS (
 )
 SELECT id FROM ended;
 
+-- name: NoticeRemindSooner :exec
+-- Lets the open episodes of a rule that reminds, or reminds more often, from now on be told of by then. In the order of NoticeRuleEnd.
+WITH open AS (
+    SELECT o.id
+    FROM notice_episodes o
+    WHERE o.rule_id = sqlc.arg('rule_id') AND o.closed_at IS NULL AND o.remind_at > sqlc.arg('remind_at')::timestamptz
+    ORDER BY o.id
+    FOR UPDATE
+)
+UPDATE notice_episodes ep
+SET remind_at = sqlc.arg('remind_at')
+FROM open
+WHERE ep.id = open.id;
+
 -- name: NoticeWithdraw :exec
 -- Writes the last notice of episodes that ended without one, where something of them may have arrived. It must be a statement after the one
 -- that muted what waited: what that one muted first was claimed if its token is above 1. Who claimed it may still be sending it until its

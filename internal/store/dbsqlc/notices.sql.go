@@ -871,6 +871,31 @@ func (q *Queries) NoticeRemind(ctx context.Context, db DBTX, arg NoticeRemindPar
 	return result.RowsAffected(), nil
 }
 
+const noticeRemindSooner = `-- name: NoticeRemindSooner :exec
+WITH open AS (
+    SELECT o.id
+    FROM notice_episodes o
+    WHERE o.rule_id = $2 AND o.closed_at IS NULL AND o.remind_at > $1::timestamptz
+    ORDER BY o.id
+    FOR UPDATE
+)
+UPDATE notice_episodes ep
+SET remind_at = $1
+FROM open
+WHERE ep.id = open.id
+`
+
+type NoticeRemindSoonerParams struct {
+	RemindAt time.Time
+	RuleID   UUID
+}
+
+// Lets the open episodes of a rule that reminds, or reminds more often, from now on be told of by then. In the order of NoticeRuleEnd.
+func (q *Queries) NoticeRemindSooner(ctx context.Context, db DBTX, arg NoticeRemindSoonerParams) error {
+	_, err := db.Exec(ctx, noticeRemindSooner, arg.RemindAt, arg.RuleID)
+	return err
+}
+
 const noticeRetry = `-- name: NoticeRetry :execrows
 UPDATE notices
 SET state = 'waiting', ended_at = NULL, attempts = 0, due_at = $1, claim_token = claim_token + 1
