@@ -51,3 +51,21 @@ func TestRemindersOfAnOpenEpisodeFollowTheRule(t *testing.T) {
 		})
 	}
 }
+
+// TestAnAlertWhoseRemindersEndStays lets a rule remind no more. Each notice tells an Alertmanager to close the alert some time after the next
+// one, so of those that it has the last one must not speak of another.
+func TestAnAlertWhoseRemindersEndStays(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.opened(t, changed(func(s *notices.Spec) { s.Remind = time.Hour }))
+	began := query[time.Time](t, b, "SELECT opened_at FROM notice_episodes")
+	keeper := b.noticed(t, "failing", failing)
+	b.at(began.Add(time.Hour))
+	require.NoError(t, keeper.Watch(t.Context()))
+	last := deliverOne(t, keeper)
+	require.Equal(t, notices.Reminder, last.Kind)
+	require.Zero(t, last.Remind)
+	b.at(began.Add(20 * 24 * time.Hour))
+	require.NoError(t, keeper.Watch(t.Context()))
+	require.Equal(t, []string{"opened", "reminder"}, b.told(t))
+}

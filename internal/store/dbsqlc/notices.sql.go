@@ -839,14 +839,15 @@ WITH due AS (
              JOIN notice_rules r ON r.id = ep.rule_id
     WHERE ep.closed_at IS NULL
       AND ep.remind_at <= $1
-      AND r.remind_ms > 0
+      AND (r.remind_ms > 0 OR r.channel ->> 'kind' = 'alertmanager')
       AND NOT EXISTS (SELECT 1 FROM notices n WHERE n.episode_id = ep.id AND n.state = 'waiting')
     ORDER BY ep.remind_at
     LIMIT $2
     FOR UPDATE OF ep SKIP LOCKED
 ), reminded AS (
     UPDATE notice_episodes ep
-        SET reminders = ep.reminders + 1, remind_at = $1::timestamptz + due.remind_ms * interval '1 ms'
+        SET reminders = ep.reminders + 1,
+            remind_at = CASE WHEN due.remind_ms > 0 THEN $1::timestamptz + due.remind_ms * interval '1 ms' ELSE 'infinity' END
         FROM due
         WHERE ep.id = due.id AND ep.closed_at IS NULL
         RETURNING ep.id, ep.tenant_id, ep.reminders
@@ -862,7 +863,8 @@ type NoticeRemindParams struct {
 }
 
 // Writes the reminders that are due. One whose notice before it has not gone out yet waits for that. It waits for nobody: an episode that a
-// finish is about to close is looked at again the next time.
+// finish is about to close is looked at again the next time. Where the rule reminds no more an Alertmanager gets a last one, without which it
+// would close the alert for want of those that it was promised.
 func (q *Queries) NoticeRemind(ctx context.Context, db DBTX, arg NoticeRemindParams) (int64, error) {
 	result, err := db.Exec(ctx, noticeRemind, arg.Now, arg.MaxRows)
 	if err != nil {
