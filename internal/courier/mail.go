@@ -184,15 +184,16 @@ func mailError(step string, err error) error {
 	return fmt.Errorf("the talk with the mail server broke at %s", step)
 }
 
-// message returns the text of the mail. Notices of one episode share a thread. The ID is the notice's, however often it is sent.
+// message returns the text of the mail. Notices of one episode share a thread. The ID is the notice's, however often it is sent. What may be
+// long is folded: a line may have 998 bytes (RFC 5322 section 2.1.1).
 func (m Mail) message(p *notices.Parcel, to []string) []byte {
 	domain := m.From[strings.LastIndexByte(m.From, '@')+1:]
 	thread := "<" + p.EpisodeID.String() + "@" + domain + ">"
 	var b bytes.Buffer
 	header := func(name, value string) { _, _ = fmt.Fprintf(&b, "%s: %s\r\n", name, value) }
 	header("From", m.From)
-	header("To", strings.Join(to, ", "))
-	header("Subject", mime.BEncoding.Encode("utf-8", p.Subject()))
+	header("To", strings.Join(to, ",\r\n "))
+	header("Subject", strings.ReplaceAll(mime.BEncoding.Encode("utf-8", p.Subject()), "?= =?", "?=\r\n =?"))
 	header("Date", p.CreatedAt.UTC().Format(time.RFC1123Z))
 	header("Message-ID", "<"+p.ID.String()+"@"+domain+">")
 	header("References", thread)

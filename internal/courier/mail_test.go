@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"fmt"
 	"io"
+	"mime"
 	"mime/quotedprintable"
 	"net"
 	"net/http/httptest"
@@ -212,4 +214,36 @@ func TestOneRecipientKeepsTheMailFromNobodyElse(t *testing.T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	require.Equal(t, []string{"TO:<a@example.com>"}, m.to)
+}
+
+// TestNoLineOfAMailIsTooLong tells as many recipients as a rule can have of an endpoint whose name is as long as one can be. A server may refuse
+// a line of more than 998 bytes (RFC 5322 section 2.1.1).
+func TestNoLineOfAMailIsTooLong(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	m := serveMail(t, true)
+	b.mail = courier.Mail{Address: m.listener.Addr().String(), From: "rubato@example.com", Security: courier.Clear}
+	name := strings.Repeat("監視", 127)
+	var to []string
+	for i := range 20 {
+		to = append(to, fmt.Sprintf("%s-%d@example.com", strings.Repeat("on-call", 8), i))
+	}
+	b.happen(t, notices.Channel{Kind: notices.Email, To: to})
+	b.exec(t, "UPDATE endpoints SET name = $1", name)
+	b.deliver(t, b.notices)
+	b.awaitState(t, "opened", "delivered")
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for line := range strings.SplitSeq(m.text, "\r\n") {
+		require.LessOrEqual(t, len(line), 998)
+	}
+	letter, err := mail.ReadMessage(strings.NewReader(m.text))
+	require.NoError(t, err)
+	list, err := letter.Header.AddressList("To")
+	require.NoError(t, err)
+	require.Len(t, list, len(to))
+	subject, err := new(mime.WordDecoder).DecodeHeader(letter.Header.Get("Subject"))
+	require.NoError(t, err)
+	require.Contains(t, subject, name)
 }
