@@ -160,6 +160,7 @@ type receiver struct {
 
 type received struct {
 	path   string
+	query  string
 	header http.Header
 	body   []byte
 }
@@ -176,7 +177,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	body, _ := io.ReadAll(q.Body)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.got = append(r.got, received{path: q.URL.Path, header: q.Header, body: body})
+	r.got = append(r.got, received{path: q.URL.Path, query: q.URL.RawQuery, header: q.Header, body: body})
 	status := http.StatusNoContent
 	if len(r.statuses) > 0 {
 		status, r.statuses = r.statuses[0], r.statuses[1:]
@@ -299,7 +300,7 @@ func TestAnAlertmanagerHearsOfTheEnd(t *testing.T) {
 	manager := receive(t, http.StatusOK, http.StatusOK)
 	_, _, err := b.secrets.Put(t.Context(), b.by, secrets.Request{Name: "token", Value: secrets.NewText("t0ken")})
 	require.NoError(t, err)
-	b.happen(t, notices.Channel{Kind: notices.Alertmanager, URL: manager.URL + "/am/", TokenSecret: "token"})
+	b.happen(t, notices.Channel{Kind: notices.Alertmanager, URL: manager.URL + "/am/?tenant=shop#alerts", TokenSecret: "token"})
 	b.deliver(t, b.notices)
 	b.awaitState(t, "opened", "delivered")
 	b.exec(t, "UPDATE notice_episodes SET closed_at = now()")
@@ -315,6 +316,7 @@ func TestAnAlertmanagerHearsOfTheEnd(t *testing.T) {
 	}
 	for i := range got {
 		require.Equal(t, "/am/api/v2/alerts", got[i].path)
+		require.Equal(t, "tenant=shop", got[i].query)
 		require.Equal(t, "Bearer t0ken", got[i].header.Get("Authorization"))
 		require.NoError(t, json.Unmarshal(got[i].body, &alerts[i]))
 	}

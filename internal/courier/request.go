@@ -36,7 +36,7 @@ func request(p *notices.Parcel, set *secrets.Set) (egress.Request, error) {
 	case notices.Slack:
 		body = slackOf(p)
 	case notices.Alertmanager:
-		r.URL = strings.TrimSuffix(r.URL, "/") + "/api/v2/alerts"
+		r.URL = alertsURL(r.URL)
 		body = alertsOf(p)
 	case notices.Webhook, notices.Email:
 		body = webhookOf(p)
@@ -133,6 +133,17 @@ type alert struct {
 	Annotations map[string]string `json:"annotations"`
 	StartsAt    time.Time         `json:"startsAt"`
 	EndsAt      time.Time         `json:"endsAt"`
+}
+
+// alertsURL returns where an Alertmanager takes alerts, by its address, which may have a query for whoever stands before it.
+func alertsURL(address string) string {
+	address, _, _ = strings.Cut(address, "#")
+	address, query, asks := strings.Cut(address, "?")
+	address = strings.TrimSuffix(address, "/") + "/api/v2/alerts"
+	if asks {
+		address += "?" + query
+	}
+	return address
 }
 
 func alertsOf(p *notices.Parcel) []alert {
