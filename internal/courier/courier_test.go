@@ -255,6 +255,22 @@ func TestWhatFailsIsSentAgainUnderTheSameID(t *testing.T) {
 	require.NotContains(t, list[0].Error, "SECRET")
 }
 
+// TestNoTargetCallsForAChannel has one whose answer, which the notice quotes, names everybody as Mattermost and Discord write it.
+func TestNoTargetCallsForAChannel(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	chat := receive(t)
+	b.happen(t, notices.Channel{Kind: notices.Slack, URL: chat.URL})
+	b.exec(t, `UPDATE notice_episodes SET detail = detail || '{"error": "found \"@channel @here @everyone @ann\""}'`)
+	b.deliver(t, b.notices)
+	b.awaitState(t, "opened", "delivered")
+
+	var message struct{ Text string }
+	require.NoError(t, json.Unmarshal(chat.all()[0].body, &message))
+	require.Contains(t, strings.ReplaceAll(message.Text, "\u200b", ""), `found "@channel @here @everyone @ann"`, "it reads as it did")
+	require.NotRegexp(t, `@\w`, message.Text)
+}
+
 // TestWhatIsNeverTakenIsGivenUp has no receiver at all.
 func TestWhatIsNeverTakenIsGivenUp(t *testing.T) {
 	t.Parallel()

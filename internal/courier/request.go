@@ -104,10 +104,11 @@ func webhookOf(p *notices.Parcel) webhook {
 	return w
 }
 
-// slackOf returns what Slack and those that understand its messages get. The three characters that mean something there are escaped, so
-// that no name of an endpoint calls for a whole channel or shows a link as another one.
+// slackOf returns what Slack and those that understand its messages get. The three characters that mean something there are escaped, and
+// what nobody sees stands behind the one that calls for people elsewhere, so that neither the name of an endpoint nor what its target
+// answered calls for a whole channel or shows a link as another one.
 func slackOf(p *notices.Parcel) map[string]string {
-	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b")
 	icon := map[notices.Kind]string{
 		notices.Opened: ":red_circle:", notices.Reminder: ":large_orange_circle:", notices.Recovered: ":large_green_circle:",
 		notices.Withdrawn: ":white_circle:",
