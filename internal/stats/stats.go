@@ -37,7 +37,7 @@ type Health struct {
 	Runs      int64 // that ended, skipped due times aside
 	Succeeded int64
 	Failed    int64 // failed or timed out
-	Skipped   int64 // due times that passed without a run
+	Skipped   int64 // due times that passed without a run; of a record that began before the window its share by time
 	Latency   Spread
 }
 

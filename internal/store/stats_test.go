@@ -64,6 +64,28 @@ func TestHealthSumsUpWindows(t *testing.T) {
 	require.Zero(t, got[2].Runs, "of another tenant")
 }
 
+// TestARecordOfSkipsCountsByItsShareOfAWindow has an endpoint of every minute paused for a month: its one record ends in every window.
+func TestARecordOfSkipsCountsByItsShareOfAWindow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.at(noon().Add(-30 * 24 * time.Hour))
+	e := b.register(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Minute })
+	_, err := b.service.Pause(t.Context(), tenant, e.ID, time.Time{}, "")
+	require.NoError(t, err)
+	_, err = b.service.RunNow(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+	b.runOne(t, worker{1})
+	b.at(noon().Add(-30 * time.Second))
+	_, err = b.service.Pause(t.Context(), tenant, e.ID, noon().Add(time.Hour), "")
+	require.NoError(t, err)
+	b.at(noon())
+
+	require.Equal(t, []int64{30*24*60 - 1}, query[[]int64](t, b, "SELECT array_agg(skipped_count) FROM runs WHERE skipped_count > 1"))
+	got, err := store.NewStats(b.db).Health(t.Context(), e.TenantID, e.ID)
+	require.NoError(t, err)
+	require.Equal(t, []int64{59, 239, 1439}, []int64{got[0].Skipped, got[1].Skipped, got[2].Skipped}, "the last one is a minute ago, and what is due exactly as a window begins is not in it")
+}
+
 func TestOverviewSumsUpTheNewestRuns(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -1,9 +1,10 @@
 -- name: EndpointHealth :many
--- How the newest runs of an endpoint ended, by windows of due times, and how long answers took.
+-- How the newest runs of an endpoint ended, by windows of due times, and how long answers took. Of a record of due times that began before a
+-- window those count that lie in it, as far as they are evenly spread.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), sample AS MATERIALIZED (
-    SELECT r.scheduled_for, r.status, r.status_code, r.skipped_count,
+    SELECT r.scheduled_for, r.status, r.status_code, r.skipped_from, r.skipped_count,
            (r.dns_us + r.connect_us + r.tls_us + r.wait_us + r.transfer_us)::bigint AS latency_us
     FROM runs r
     WHERE r.endpoint_id = sqlc.arg('endpoint_id')::uuid
@@ -17,12 +18,15 @@ SELECT w.window_ms::bigint AS window_ms,
        count(*) FILTER (WHERE s.status <> 'skipped') AS runs,
        count(*) FILTER (WHERE s.status = 'succeeded') AS succeeded,
        count(*) FILTER (WHERE s.status IN ('failed', 'timed_out')) AS failed,
-       coalesce(sum(coalesce(s.skipped_count, 1)) FILTER (WHERE s.status = 'skipped'), 0)::bigint AS skipped,
+       coalesce(sum(CASE WHEN s.skipped_from <= w.since
+                         THEN ceil((s.skipped_count - 1) * extract(EPOCH FROM s.scheduled_for - w.since) / extract(EPOCH FROM s.scheduled_for - s.skipped_from))
+                         ELSE coalesce(s.skipped_count, 1) END) FILTER (WHERE s.status = 'skipped'), 0)::bigint AS skipped,
        coalesce(percentile_disc(0.50) WITHIN GROUP (ORDER BY s.latency_us) FILTER (WHERE s.status_code IS NOT NULL), 0)::bigint AS p50_us,
        coalesce(percentile_disc(0.95) WITHIN GROUP (ORDER BY s.latency_us) FILTER (WHERE s.status_code IS NOT NULL), 0)::bigint AS p95_us,
        coalesce(percentile_disc(0.99) WITHIN GROUP (ORDER BY s.latency_us) FILTER (WHERE s.status_code IS NOT NULL), 0)::bigint AS p99_us
-FROM unnest(sqlc.arg('windows_ms')::bigint[]) AS w(window_ms)
-LEFT JOIN sample s ON s.scheduled_for > (SELECT now FROM clock) - w.window_ms * interval '1 ms'
+FROM (SELECT n.window_ms, (SELECT now FROM clock) - n.window_ms * interval '1 ms' AS since
+      FROM unnest(sqlc.arg('windows_ms')::bigint[]) AS n(window_ms)) w
+LEFT JOIN sample s ON s.scheduled_for > w.since
 GROUP BY w.window_ms
 ORDER BY w.window_ms;
 
