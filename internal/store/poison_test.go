@@ -141,6 +141,9 @@ func (b *bundle) quarantined(t *testing.T, id endpoints.ID) {
 	require.NoError(t, err)
 	require.Equal(t, endpoints.CauseQuarantine, decided.Cause, "the ledger knows of every due time")
 	require.Equal(t, state.Due.At, decided.Due.At)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM events WHERE kind = 'endpoint.paused' AND detail->>'reason' LIKE 'quarantined: %'"), "who watches is told")
+	require.Equal(t, 1, query[int](t, b, `SELECT count(*) FROM audit_log WHERE action = 'pause' AND actor = 'quarantine' AND object_id = $1
+		AND key_id IS NULL AND before->>'pauseReason' IS NULL AND after->>'pauseReason' LIKE 'quarantined: %'`, id.String()), "and so is the log of changes")
 }
 
 func TestAnUnusableConfigurationQuarantinesOnlyItself(t *testing.T) {
