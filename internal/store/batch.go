@@ -89,7 +89,10 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 
 // decide plans what follows one run.
 func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, run runs.Run, fault error) error {
-	oneShot, failures, due := e.State.OneShotHint, e.State.FailureCount, e.State.Due
+	oneShot, was := e.State.OneShotHint, ended{run: run, failures: e.State.FailureCount, due: e.State.Due}
+	if last := e.State.LastRun; last != nil {
+		was.free = last.FinishedAt
+	}
 	decided, err := e.AfterRun(b.now, finishedOf(run))
 	if fault = errors.Join(fault, err); fault != nil {
 		b.history.add(run, e.Version, e.State.FailureCount, nil)
@@ -110,7 +113,7 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 		b.stops = append(b.stops, stopped{e, run.Outcome.Stop})
 	}
 	if book := b.db.book.Load(); book.About(e.TenantID) {
-		b.alarms.judge(book, e, ended{run: run, failures: failures, due: due})
+		b.alarms.judge(book, e, was)
 	}
 	b.plan(e, run.Outcome.Stop == "")
 	return nil

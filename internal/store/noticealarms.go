@@ -25,6 +25,7 @@ type ended struct {
 	run      runs.Run
 	failures int           // in a row
 	due      endpoints.Due // that the endpoint had
+	free     time.Time     // when the run before it ended: until then it had to wait, if somebody asked for it; zero: there was none
 }
 
 // judge takes in a run of an endpoint whose tenant has rules. It asks the database for nothing that no rule is about.
@@ -56,7 +57,11 @@ func (a *alarms) late(book *notices.Book, e *endpoints.Endpoint, was ended) {
 	if run.StartedAt.IsZero() || !was.due.Slot.Equal(run.ScheduledFor) || was.due.Attempt != run.Attempt { // Replanned while it ran.
 		return
 	}
-	by := max(run.StartedAt.Sub(was.due.At).Milliseconds(), 0)
+	from := was.due.At
+	if was.free.After(from) {
+		from = was.free
+	}
+	by := max(run.StartedAt.Sub(from).Milliseconds(), 0)
 	if book.Opens(e, notices.Late, 0, by) {
 		d := detailOf(run)
 		d.LateMs = by

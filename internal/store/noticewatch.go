@@ -70,7 +70,7 @@ func (s *Notices) overdue(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	var a alarms
 	slices.SortFunc(rows, func(x, y *dbsqlc.NoticeOverdueRow) int { return slices.Compare(x.EndpointID[:], y.EndpointID[:]) })
 	for _, row := range rows {
-		by := now.Sub(row.PlannedAt).Milliseconds()
+		by := now.Sub(row.Since).Milliseconds()
 		a.open(row.EndpointID, notices.Late, by, notices.Detail{LateMs: by, Reason: "it has not started yet"})
 	}
 	return a.write(ctx, tx, s.db, now)

@@ -244,8 +244,8 @@ UPDATE notice_rules SET walked = sqlc.narg('walked') WHERE id = sqlc.arg('id') A
 
 -- name: NoticeOverdue :many
 -- Endpoints that should have started long ago by some rule about lateness, and have not: claimable by anybody, or held by a claim that was
--- over. What has an open episode already is left out.
-SELECT s.endpoint_id, s.planned_at
+-- over. What has an open episode already is left out. A run that somebody asked for while another one was under way waits for the end of that.
+SELECT s.endpoint_id, greatest(s.planned_at, s.last_finished_at)::timestamptz AS since
 FROM schedules s
          JOIN endpoints e ON e.id = s.endpoint_id
 WHERE s.due_at <= sqlc.arg('now')::timestamptz
@@ -256,7 +256,7 @@ WHERE s.due_at <= sqlc.arg('now')::timestamptz
               WHERE r.tenant_id = e.tenant_id
                 AND r.event = 'late'
                 AND r.enabled
-                AND s.planned_at <= sqlc.arg('now')::timestamptz - r.threshold * interval '1 ms'
+                AND greatest(s.planned_at, s.last_finished_at) <= sqlc.arg('now')::timestamptz - r.threshold * interval '1 ms'
                 AND (r.endpoint_id IS NULL OR r.endpoint_id = e.id)
                 AND e.labels @> r.labels
                 AND NOT EXISTS (SELECT 1 FROM notice_episodes ep WHERE ep.endpoint_id = e.id AND ep.rule_id = r.id AND ep.closed_at IS NULL))

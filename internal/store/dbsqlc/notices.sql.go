@@ -728,7 +728,7 @@ func (q *Queries) NoticeOpen(ctx context.Context, db DBTX, arg NoticeOpenParams)
 }
 
 const noticeOverdue = `-- name: NoticeOverdue :many
-SELECT s.endpoint_id, s.planned_at
+SELECT s.endpoint_id, greatest(s.planned_at, s.last_finished_at)::timestamptz AS since
 FROM schedules s
          JOIN endpoints e ON e.id = s.endpoint_id
 WHERE s.due_at <= $1::timestamptz
@@ -739,7 +739,7 @@ WHERE s.due_at <= $1::timestamptz
               WHERE r.tenant_id = e.tenant_id
                 AND r.event = 'late'
                 AND r.enabled
-                AND s.planned_at <= $1::timestamptz - r.threshold * interval '1 ms'
+                AND greatest(s.planned_at, s.last_finished_at) <= $1::timestamptz - r.threshold * interval '1 ms'
                 AND (r.endpoint_id IS NULL OR r.endpoint_id = e.id)
                 AND e.labels @> r.labels
                 AND NOT EXISTS (SELECT 1 FROM notice_episodes ep WHERE ep.endpoint_id = e.id AND ep.rule_id = r.id AND ep.closed_at IS NULL))
@@ -754,11 +754,11 @@ type NoticeOverdueParams struct {
 
 type NoticeOverdueRow struct {
 	EndpointID UUID
-	PlannedAt  time.Time
+	Since      time.Time
 }
 
 // Endpoints that should have started long ago by some rule about lateness, and have not: claimable by anybody, or held by a claim that was
-// over. What has an open episode already is left out.
+// over. What has an open episode already is left out. A run that somebody asked for while another one was under way waits for the end of that.
 func (q *Queries) NoticeOverdue(ctx context.Context, db DBTX, arg NoticeOverdueParams) ([]*NoticeOverdueRow, error) {
 	rows, err := db.Query(ctx, noticeOverdue, arg.Now, arg.MaxRows)
 	if err != nil {
@@ -768,7 +768,7 @@ func (q *Queries) NoticeOverdue(ctx context.Context, db DBTX, arg NoticeOverdueP
 	var items []*NoticeOverdueRow
 	for rows.Next() {
 		var i NoticeOverdueRow
-		if err := rows.Scan(&i.EndpointID, &i.PlannedAt); err != nil {
+		if err := rows.Scan(&i.EndpointID, &i.Since); err != nil {
 			return nil, err
 		}
 		items = append(items, &i)
