@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/endpoints"
+	"rubato/internal/governor"
 	"rubato/internal/runs"
 	"rubato/internal/stats"
 	"rubato/internal/store"
@@ -29,7 +30,7 @@ func (b *bundle) ended(t *testing.T, e *endpoints.Endpoint, before time.Duration
 	b.exec(t, `INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
 			finished_at, status, reason_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, version, failure_count,
 			status_code, skipped_count, skipped_from)
-		VALUES ($1, $2, $3, $4, $5, 'manual', 1, $3, $2, $6, $6, $7, 'x', 1, 2, 3, $8, 0, 0, false, 1, 0, $9, $10, CASE WHEN $7 = 'skipped' THEN $2::timestamptz END)`,
+		VALUES ($1, $2, $3, $4, $5, 'baseline-interval', 1, $3, $2, $6, $6, $7, 'x', 1, 2, 3, $8, 0, 0, false, 1, 0, $9, $10, CASE WHEN $7 = 'skipped' THEN $2::timestamptz END)`,
 		runs.NewID(due, e.ID, attempt), due, e.ID, e.TenantID, attempt, due.Add(lag), status, latency.Microseconds()-6, code, count)
 }
 
@@ -102,11 +103,18 @@ func TestOverviewSumsUpTheNewestRuns(t *testing.T) {
 	b.ended(t, e, 61*time.Minute, runs.Failed, time.Hour, time.Minute)
 	spread := b.register(t, func(s *endpoints.Spec) { s.Jitter = time.Hour })
 	b.ended(t, spread, time.Minute, runs.Succeeded, 50*time.Second, 20*time.Millisecond)
+	asked := b.register(t, nil)
+	b.ended(t, asked, time.Minute, runs.Succeeded, 50*time.Second, 20*time.Millisecond)
+	b.exec(t, "UPDATE runs SET source = 'manual' WHERE endpoint_id = $1", [16]byte(asked.ID))
+	all := b.register(t, func(s *endpoints.Spec) {
+		s.BaselineInterval, s.BaselineCron, s.CatchUp = 0, "* * * * *", governor.CatchUpAll
+	})
+	b.ended(t, all, 50*time.Minute, runs.Succeeded, 49*time.Minute, 20*time.Millisecond)
 	b.at(noon().Add(5 * time.Second))
 	got, err := reader.Overview(t.Context(), e.TenantID)
 	require.NoError(t, err)
-	require.Equal(t, "map[skipped:1 succeeded:3] 4", fmt.Sprint(got.Statuses, got.Runs))
-	require.Equal(t, noon().Add(-3*time.Minute), got.Since.UTC())
+	require.Equal(t, "map[skipped:1 succeeded:5] 6", fmt.Sprint(got.Statuses, got.Runs))
+	require.Equal(t, noon().Add(-50*time.Minute), got.Since.UTC())
 	require.Equal(t, 5*time.Second, got.OldestDue)
 	require.Equal(t, stats.Spread{P50: time.Millisecond, P95: 3 * time.Millisecond, P99: 3 * time.Millisecond}, got.StartLag)
 	require.Equal(t, 20*time.Millisecond, got.Latency.P99)

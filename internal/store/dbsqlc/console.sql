@@ -22,10 +22,11 @@ FROM (SELECT 1 FROM endpoints WHERE tenant_id = @tenant_id AND archived_at IS NU
 
 -- name: ConsoleBuckets :many
 -- What became of the newest runs of a tenant, by stretches of time; at most max_rows of them are looked at. Of how
--- late they started, only first attempts without jitter tell.
+-- late they started, only first attempts tell that neither jitter nor catching up puts off, and that nobody asked for.
 WITH newest AS MATERIALIZED (
     SELECT r.scheduled_for, r.started_at, r.finished_at, r.status,
-           (r.attempt = 1 AND ((SELECT e.jitter_ms FROM endpoints e WHERE e.id = r.endpoint_id) > 0) IS NOT TRUE) AS prompt
+           (r.attempt = 1 AND r.source <> 'manual'
+                AND (SELECT e.jitter_ms > 0 OR e.catch_up = 'all' AND e.baseline_cron <> '' FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
     FROM runs r
     WHERE r.tenant_id = @tenant_id
       AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz - interval '5 minutes'
@@ -112,7 +113,8 @@ LIMIT sqlc.arg('max_rows')::int;
 -- succeeded twice would show here.
 WITH newest AS MATERIALIZED (
     SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status,
-           (r.attempt = 1 AND ((SELECT e.jitter_ms FROM endpoints e WHERE e.id = r.endpoint_id) > 0) IS NOT TRUE) AS prompt
+           (r.attempt = 1 AND r.source <> 'manual'
+                AND (SELECT e.jitter_ms > 0 OR e.catch_up = 'all' AND e.baseline_cron <> '' FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
     FROM runs r
     WHERE r.tenant_id = @tenant_id AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz
     ORDER BY r.id DESC

@@ -14,7 +14,8 @@ import (
 const consoleBuckets = `-- name: ConsoleBuckets :many
 WITH newest AS MATERIALIZED (
     SELECT r.scheduled_for, r.started_at, r.finished_at, r.status,
-           (r.attempt = 1 AND ((SELECT e.jitter_ms FROM endpoints e WHERE e.id = r.endpoint_id) > 0) IS NOT TRUE) AS prompt
+           (r.attempt = 1 AND r.source <> 'manual'
+                AND (SELECT e.jitter_ms > 0 OR e.catch_up = 'all' AND e.baseline_cron <> '' FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
     FROM runs r
     WHERE r.tenant_id = $3
       AND r.scheduled_for >= $2::timestamptz - interval '5 minutes'
@@ -54,7 +55,7 @@ type ConsoleBucketsRow struct {
 }
 
 // What became of the newest runs of a tenant, by stretches of time; at most max_rows of them are looked at. Of how
-// late they started, only first attempts without jitter tell.
+// late they started, only first attempts tell that neither jitter nor catching up puts off, and that nobody asked for.
 func (q *Queries) ConsoleBuckets(ctx context.Context, db DBTX, arg ConsoleBucketsParams) ([]*ConsoleBucketsRow, error) {
 	rows, err := db.Query(ctx, consoleBuckets,
 		arg.StepMs,
@@ -377,7 +378,8 @@ func (q *Queries) ConsoleNames(ctx context.Context, db DBTX, arg ConsoleNamesPar
 const consoleProof = `-- name: ConsoleProof :one
 WITH newest AS MATERIALIZED (
     SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status,
-           (r.attempt = 1 AND ((SELECT e.jitter_ms FROM endpoints e WHERE e.id = r.endpoint_id) > 0) IS NOT TRUE) AS prompt
+           (r.attempt = 1 AND r.source <> 'manual'
+                AND (SELECT e.jitter_ms > 0 OR e.catch_up = 'all' AND e.baseline_cron <> '' FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
     FROM runs r
     WHERE r.tenant_id = $2 AND r.scheduled_for >= $1::timestamptz
     ORDER BY r.id DESC
