@@ -29,12 +29,12 @@ func theirs(text string) int64 {
 	return m.tokens()
 }
 
-// fitting returns as much of a text as takes at most limit tokens and size bytes, and whether that is less than all.
+// fitting returns as much of a text as takes at most limit tokens, once it is quoted, and size bytes, and whether that is less than all.
 func fitting(text string, limit int64, size int) (string, bool) {
 	clean, cut := untrusted.Clean(text, size)
 	var m meter
 	for i := range len(clean) {
-		if m.add(clean[i]); m.tokens() > limit {
+		if m.quote(clean[i]); m.tokens() > limit {
 			for i > 0 && !utf8.RuneStart(clean[i]) {
 				i--
 			}
@@ -72,6 +72,24 @@ func (m *meter) add(c byte) {
 		m.ended++
 	}
 	m.last = c
+}
+
+// quote takes the next byte of a text as it is quoted.
+func (m *meter) quote(c byte) {
+	written := []byte{c}
+	switch c {
+	case '<':
+		written = []byte(`\u003c`)
+	case '>':
+		written = []byte(`\u003e`)
+	case '&':
+		written = []byte(`\u0026`)
+	case '"', '\\':
+		written = []byte{'\\', c}
+	}
+	for _, c := range written {
+		m.add(c)
+	}
 }
 
 // end ends the run of letters.

@@ -8,7 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/planner"
 	"rubato/internal/planner/openai"
+	"rubato/internal/planner/openai/openaitest"
 )
 
 // counted is a text and how many tokens it is, by the encoding of cl100k_base and o200k_base that makes more of it.
@@ -84,4 +86,25 @@ func TestWhatFitsIsWithinItsTokens(t *testing.T) {
 	text, cut = openai.Fitting("abc def", 4, 100)
 	require.Equal(t, "abc de", text)
 	require.True(t, cut)
+}
+
+// TestWhatIsReadLeavesRoomToSubmit has answers of what JSON writes longer than it is: a session is not over because it read one.
+func TestWhatIsReadLeavesRoomToSubmit(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"Brackets": strings.Repeat("<", planner.MaxBody), "Markup": strings.Repeat("<b>&amp;</b>", planner.MaxBody/12), "Quotes": strings.Repeat(`"\`, planner.MaxBody/2),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, tool := range []planner.Tool{planner.ToolLatestResponse, planner.ToolSiblingResponses} {
+				b := setup(t, openaitest.Sequence(
+					openaitest.Tools(openaitest.Invoke(string(tool), map[string]any{})), openaitest.Tools(openaitest.Submission("read")),
+				))
+				b.desk.body = body
+				verdict, err := b.advise(t)
+				require.NoError(t, err)
+				require.Equal(t, "read", verdict.Reasoning)
+			}
+		})
+	}
 }
