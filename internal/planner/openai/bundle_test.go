@@ -84,7 +84,8 @@ func answer(body string) planner.Response {
 type desk struct {
 	mu        sync.Mutex
 	body      string
-	fail      error // of every reading
+	features  []planner.Feature // of the newest answer; nil: a few
+	fail      error             // of every reading
 	calls     int
 	refused   []planner.Call
 	spent     []planner.Usage
@@ -111,7 +112,11 @@ func (d *desk) LatestResponse(context.Context) (planner.Response, error) {
 	if d.body == "" {
 		return planner.Response{}, errs.New(errs.NotFound, "not_found", "there is no answer yet")
 	}
-	return answer(d.body), nil
+	newest := answer(d.body)
+	if d.features != nil {
+		newest.Features = d.features
+	}
+	return newest, nil
 }
 
 func (d *desk) ResponseHistory(_ context.Context, limit int) ([]planner.Response, error) {

@@ -61,14 +61,26 @@ func (s *session) begin(ctx context.Context) error {
 	if err != nil && errs.CodeOf(err) != errs.NotFound {
 		return fmt.Errorf("reading the newest answer: %w", err)
 	}
-	text, err := newBrief(s.about, newest.Features).text()
-	if err != nil {
-		return err
-	}
 	if len(s.about.Policy) > maxPolicy {
 		s.desk.Warn(fmt.Sprintf("the description has %d bytes; the model was shown the first %d", len(s.about.Policy), maxPolicy))
 	}
 	ends, _ := ctx.Deadline()
+	if err := s.present(newest.Features, ends); err != nil {
+		return err
+	}
+	if _, full := s.talk.next(time.Now()); full != nil && len(newest.Features) > 0 {
+		s.desk.Warn("the values of the newest answer leave no room to ask, so the model was not shown them")
+		return s.present(nil, ends)
+	}
+	return nil
+}
+
+// present opens the conversation with the case and some values of the newest answer.
+func (s *session) present(features []planner.Feature, ends time.Time) error {
+	text, err := newBrief(s.about, features).text()
+	if err != nil {
+		return err
+	}
 	s.talk = open(s.advisor.config, text, ends)
 	s.talk.calls = 1
 	return nil

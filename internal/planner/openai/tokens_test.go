@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -107,4 +108,22 @@ func TestWhatIsReadLeavesRoomToSubmit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNoAnswerLeavesNoRoomToAsk has a target that names its values as expensively as it can, of an endpoint whose owner has much to say.
+func TestNoAnswerLeavesNoRoomToAsk(t *testing.T) {
+	t.Parallel()
+	b := setup(t, openaitest.Always(openaitest.Tools(openaitest.Submission("asked"))))
+	b.desk.body = "{}"
+	for i := range planner.MaxFeatures {
+		b.desk.features = append(b.desk.features, planner.Feature{
+			Path: fmt.Sprintf("$.%02d%s", i, strings.Repeat("_1", 38)), Value: strings.Repeat("2-", 15) + strings.Repeat(".3", 15),
+		})
+	}
+	c := aCase()
+	c.Policy = strings.Repeat("Tighten while orders pile up. ", 65)
+	verdict, err := b.advisor.Advise(t.Context(), c, b.desk)
+	require.NoError(t, err)
+	require.Equal(t, "asked", verdict.Reasoning)
+	require.Equal(t, []string{"the values of the newest answer leave no room to ask, so the model was not shown them"}, b.desk.warnings)
 }
