@@ -102,7 +102,7 @@ func (f *form) members(list string, most int, read func(i int) map[string]any) (
 
 // rule returns a rule about answers as the API takes it.
 func (f *form) rule(i int) map[string]any {
-	kind, of := f.get(row("rule", i, "Type")), f.get(row("rule", i, "Of"))
+	kind, of := f.get(row("rule", i, "Type")), plainLines(f.get(row("rule", i, "Of")))
 	rule := map[string]any{"type": kind}
 	switch kind {
 	case "latency":
@@ -128,11 +128,11 @@ func (f *form) rule(i int) map[string]any {
 
 // redaction returns a rule about what is hidden as the API takes it.
 func (f *form) redaction(i int) map[string]any {
-	kind, of := f.get(row("redact", i, "Type")), f.fields[row("redact", i, "Of")]
+	kind, of := f.get(row("redact", i, "Type")), plainLines(f.fields[row("redact", i, "Of")])
 	if kind != "pattern" { // Blanks matter in a pattern, and in what stands in place of what it finds.
 		of = strings.TrimSpace(of)
 	}
-	return with(with(map[string]any{}, kind, of), "replacement", f.fields[row("redact", i, "Value")])
+	return with(with(map[string]any{}, kind, of), "replacement", plainLines(f.fields[row("redact", i, "Value")]))
 }
 
 // with adds a member that is not empty.
@@ -155,9 +155,9 @@ func scalar(text string) any {
 	return text
 }
 
-// scalarText writes a value so that scalar reads it back.
+// scalarText writes a value so that scalar reads it back from a field of one line.
 func scalarText(value any) string {
-	if text, is := value.(string); is && text != "" && strings.TrimSpace(text) == text && scalar(text) == any(text) {
+	if text, is := value.(string); is && text != "" && strings.TrimSpace(text) == text && !strings.ContainsAny(text, lineBreaks) && scalar(text) == any(text) {
 		return text
 	}
 	raw, err := json.Marshal(value)

@@ -130,7 +130,7 @@ func withZone(at string) string {
 func fieldsOf(e client.Endpoint) map[string]string {
 	fields := map[string]string{
 		"name": e.Name, "url": e.URL, "key": text(e.Key), "description": text(e.Description), "method": string(e.Method), "body": text(e.Body),
-		"timezone": e.Timezone, "catchUp": string(e.CatchUp), "success": e.Success, "planner": string(e.Planner),
+		"timezone": e.Timezone, "catchUp": string(e.CatchUp), "success": oneLine(e.Success), "planner": string(e.Planner),
 		"gap": string(e.DST.Gap), "overlap": string(e.DST.Overlap),
 		"jitterMs": lengthField(e.JitterMs), "timeoutMs": lengthField(e.TimeoutMs), "maxExecutionTimeMs": lengthField(e.MaxExecutionTimeMs),
 		"maxResponseKb": strconv.Itoa(int(e.MaxResponseKb)), "followRedirects": strconv.Itoa(int(e.FollowRedirects)),
@@ -145,7 +145,7 @@ func fieldsOf(e client.Endpoint) map[string]string {
 		}
 	}
 	if e.BaselineCron != nil {
-		fields["baseline"], fields["baselineCron"] = "cron", *e.BaselineCron
+		fields["baseline"], fields["baselineCron"] = "cron", oneLine(*e.BaselineCron)
 	}
 	if e.StartAt != nil {
 		fields["startAt"] = e.StartAt.UTC().Format("2006-01-02T15:04:05")
@@ -158,5 +158,13 @@ func fieldsOf(e client.Endpoint) map[string]string {
 	return fields
 }
 
-// plainLines returns a text of several lines with the ends of a file's lines instead of those that browsers send.
-func plainLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+// lineBreaks are what browsers drop from fields of one line.
+const lineBreaks = "\r\n"
+
+// oneLine returns a text in which all blanks mean the same with its line breaks as blanks.
+func oneLine(text string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(text) }
+
+// plainLines returns a text of several lines with the ends of a file's lines instead of those that browsers send, and make of others.
+func plainLines(text string) string {
+	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
+}
