@@ -35,6 +35,11 @@ func row(list string, i int, member string) string { return list + strconv.Itoa(
 // putDelivery adds how the request is made and judged.
 func (f *form) putDelivery(d map[string]any) {
 	f.putLines(d, "query", '=')
+	query := object(d["query"])
+	for name, value := range query {
+		text, _ := value.(string) // They are texts.
+		query[name] = unquoted(text)
+	}
 	f.putAuth(d)
 	f.putTLS(d)
 	for _, name := range flagFields() {
@@ -190,11 +195,37 @@ func fillDelivery(fields map[string]string, e map[string]any) {
 	query := make([]string, 0, len(parameters))
 	for name, value := range parameters {
 		text, _ := value.(string) // They are texts.
-		query = append(query, pair.Join(name, "=", text))
+		query = append(query, pair.Join(name, "=", lineText(text)))
 	}
 	slices.Sort(query)
 	fields["query"] = strings.Join(query, "\n")
 	fillRules(fields, e)
+}
+
+// lineText writes a text behind a name on a line so that unquoted reads it back: as it is, or as JSON where a line cannot hold it.
+func lineText(text string) string {
+	if fitsLine(text) {
+		return text
+	}
+	var quoted strings.Builder
+	writer := json.NewEncoder(&quoted)
+	writer.SetEscapeHTML(false)
+	_ = writer.Encode(text) // A text is JSON, and a Builder takes all of it.
+	return strings.TrimSpace(quoted.String())
+}
+
+// unquoted reads what stands behind a name on a line. A text in quotes is one with its quotes, unless no line could hold what JSON reads in it.
+func unquoted(text string) string {
+	var value string
+	if json.Unmarshal([]byte(text), &value) == nil && strings.HasPrefix(text, `"`) && !fitsLine(value) {
+		return value
+	}
+	return text
+}
+
+// fitsLine reports whether a text can stand on a line as it is: it has no line breaks, no blanks at its ends, and is not read as another one.
+func fitsLine(text string) bool {
+	return !strings.ContainsAny(text, lineBreaks) && strings.TrimSpace(text) == text && unquoted(text) == text
 }
 
 func fillRules(fields map[string]string, e map[string]any) {

@@ -165,6 +165,22 @@ func TestTextsOfSeveralLinesSurviveAnEdit(t *testing.T) {
 	require.Contains(t, page.String(), ">\n\n{}</textarea>")
 }
 
+// A parameter of a query may hold what no line can: it stands there as JSON.
+func TestParametersOfAQueryKeepTheirValues(t *testing.T) {
+	t.Parallel()
+	for stored, line := range map[string]string{
+		"one": "one", "": "", `"one"`: `"one"`, `say "two words"`: `say "two words"`, `"a b`: `"a b`, `C:\new`: `C:\new`, "null": "null", "5": "5",
+		"SELECT 1\nFROM x<y&z": `"SELECT 1\nFROM x<y&z"`, " padded": `" padded"`, "a\r\nb": `"a\r\nb"`,
+		`"a\nb"`: `"\"a\\nb\""`, `" x "`: `"\" x \""`,
+	} {
+		e := client.Endpoint{Query: &map[string]string{"q": stored, "page": "1"}}
+		f := newForm(fieldsOf(e))
+		require.Equal(t, "page=1\nq="+line, f.fields["query"], "%q", stored)
+		require.Equal(t, map[string]any{"q": stored, "page": "1"}, f.document()["query"], "%q", stored)
+		require.Empty(t, f.errors)
+	}
+}
+
 func TestALabelOfARuleIsNotWrittenTwice(t *testing.T) {
 	t.Parallel()
 	typed := func(labels string) (map[string]any, *client.Problem) {
