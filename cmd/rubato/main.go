@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -122,14 +123,21 @@ func (s *session) run(ctx context.Context, args []string) int {
 	return app.ExitOK
 }
 
-// namesNothing refuses arguments that name nothing anywhere, and would lead to another path of the API where a path holds a name.
+// namesNothing refuses arguments that name nothing anywhere, and would lead to another path of the API where a path holds a name. Flags that
+// name one thing must not name none: the command would be about everything.
 func namesNothing(command *kong.Context) error {
 	for _, part := range command.Path {
-		if part.Positional == nil {
+		var what string
+		switch {
+		case part.Positional != nil:
+			what = part.Positional.Summary()
+		case part.Flag != nil && slices.Contains([]string{"endpoint", "key", "rule", "object", "by"}, part.Flag.Name):
+			what = "--" + part.Flag.Name
+		default:
 			continue
 		}
 		if name, is := reflect.TypeAssert[string](command.Value(part)); is && (name == "" || name == "." || name == "..") {
-			return fmt.Errorf("%s: %q names nothing", part.Positional.Summary(), name)
+			return fmt.Errorf("%s: %q names nothing", what, name)
 		}
 	}
 	return nil

@@ -216,3 +216,37 @@ func TestARedirectIsNoSuccess(t *testing.T) {
 		require.Contains(t, complaints.String(), "the server redirects to "+server.URL+"/moved, which is not followed", args)
 	}
 }
+
+// A flag whose value came out empty, as that of a variable which is not set, is not the same as no flag: the command would be about everything.
+func TestFlagsThatNameNothingAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"notices window upgrade --for 1h --endpoint", "notices set shop --failures 3 --endpoint", "notices list --rule", "runs list --endpoint",
+		"runs watch --endpoint", "planner sessions --endpoint", "endpoints list --key", "changes --by", "changes --object",
+	} {
+		var complaints bytes.Buffer
+		s := &session{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &complaints}
+		code := s.run(t.Context(), append(append([]string{"--server", "http://127.0.0.1:1", "--api-key", "any"}, strings.Fields(args)...), ""))
+		require.Equal(t, app.ExitUsage, code, args)
+		require.Contains(t, complaints.String(), "names nothing", args)
+	}
+}
+
+// What is given is sent, so that the server can refuse it: left out, it would mean the default.
+func TestCreateSendsWhatIsGiven(t *testing.T) {
+	t.Parallel()
+	var sent []byte
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, _ = io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusUnprocessableEntity)
+	}))
+	defer server.Close()
+	s := &session{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+
+	s.run(t.Context(), []string{
+		"endpoints", "create", "--server", server.URL, "--api-key", "any", "--name", "n", "--key", "", "--method", "head", "--timezone=", "--min", "0s", "--timeout", "0s",
+		"--attempts", "0", "--body", "",
+	})
+
+	require.JSONEq(t, `{"name": "n", "key": "", "method": "HEAD", "timezone": "", "minIntervalMs": 0, "timeoutMs": 0, "retry": {"maxAttempts": 0}, "body": ""}`, string(sent))
+}
