@@ -34,7 +34,7 @@ type (
 		Event    string        `placeholder:"EVENT" help:"What it is about: failures, late, lost, paused or suggestion. Failures or late follow from their own flags."`
 		Failures int           `placeholder:"N" help:"Tell when so many runs in a row failed."`
 		Late     time.Duration `placeholder:"DURATION" help:"Tell when a start is so late, such as 30s."`
-		Endpoint string        `placeholder:"ID" help:"About this endpoint alone."`
+		Endpoint string        `help:"About this endpoint alone: its id or its key."`
 		Label    []string      `placeholder:"NAME=VALUE" sep:"none" help:"About endpoints with this label; may be repeated."`
 
 		NoRecovery bool          `help:"Say nothing of the end of an episode."`
@@ -71,7 +71,7 @@ type (
 	noticesListCmd struct {
 		serverFlag
 
-		Endpoint string `placeholder:"ID" help:"Only of this endpoint."`
+		Endpoint string `help:"Only of this endpoint: its id or its key."`
 		Rule     string `placeholder:"NAME" help:"Only of this rule."`
 		State    string `enum:",waiting,delivered,dead,muted" default:"" placeholder:"STATE" help:"Only those that are waiting, delivered, dead or muted."`
 		Limit    int32  `default:"50" help:"At most so many."`
@@ -95,7 +95,7 @@ type (
 		From     time.Time     `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"When it begins, such as 2026-12-01T22:00:00Z. Default: now."`
 		Until    time.Time     `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"When it ends."`
 		For      time.Duration `placeholder:"DURATION" help:"How long it lasts, in place of --until, such as 2h."`
-		Endpoint string        `placeholder:"ID" help:"For this endpoint alone."`
+		Endpoint string        `help:"For this endpoint alone: its id or its key."`
 		Label    []string      `placeholder:"NAME=VALUE" sep:"none" help:"For endpoints with this label; may be repeated."`
 		Reason   string        `help:"Why, for people."`
 	}
@@ -108,15 +108,19 @@ type (
 
 // Run stores a rule.
 func (cmd *noticesSetCmd) Run(ctx context.Context, s *session) error {
-	fields, err := cmd.fields()
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	endpoint, err := r.endpointNamed(ctx, cmd.Endpoint)
+	if err != nil {
+		return err
+	}
+	fields, err := cmd.fields(endpoint)
 	if err != nil {
 		return err
 	}
 	body, err := s.objectFrom("rule", cmd.File, fields)
-	if err != nil {
-		return err
-	}
-	r, err := s.connect()
 	if err != nil {
 		return err
 	}
@@ -127,9 +131,9 @@ func (cmd *noticesSetCmd) Run(ctx context.Context, s *session) error {
 	return s.printNoticeRule(raw)
 }
 
-// fields returns the fields that the flags set, by their names in the API.
-func (cmd *noticesSetCmd) fields() (map[string]any, error) {
-	fields, err := scopeFields(cmd.Endpoint, cmd.Label)
+// fields returns the fields that the flags set, by their names in the API. The endpoint is that of its flag, nil where it names none.
+func (cmd *noticesSetCmd) fields(endpoint *string) (map[string]any, error) {
+	fields, err := scopeFields(endpoint, cmd.Label)
 	if err != nil {
 		return nil, err
 	}
@@ -162,10 +166,10 @@ func (cmd *noticesSetCmd) fields() (map[string]any, error) {
 }
 
 // scopeFields returns the fields that say which endpoints something is about.
-func scopeFields(endpoint string, labels []string) (map[string]any, error) {
+func scopeFields(endpoint *string, labels []string) (map[string]any, error) {
 	fields := map[string]any{}
-	if endpoint != "" {
-		fields["endpointId"] = endpoint
+	if endpoint != nil {
+		fields["endpointId"] = *endpoint
 	}
 	return fields, pairs(fields, "labels", labels, '=')
 }
@@ -302,8 +306,12 @@ func (cmd *noticesListCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	endpoint, err := r.endpointNamed(ctx, cmd.Endpoint)
+	if err != nil {
+		return err
+	}
 	raw, err := r.read(r.api.ListNoticesWithResponse(ctx, &client.ListNoticesParams{
-		EndpointID: given(cmd.Endpoint), Rule: given(cmd.Rule), State: given(client.NoticeState(cmd.State)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+		EndpointID: endpoint, Rule: given(cmd.Rule), State: given(client.NoticeState(cmd.State)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
 	}))
 	if err != nil {
 		return err

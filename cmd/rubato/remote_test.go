@@ -232,6 +232,31 @@ func TestFlagsThatNameNothingAreRefused(t *testing.T) {
 	}
 }
 
+// An endpoint is named by its id or its key, by whatever command.
+func TestNoticesAreOfEndpointsNamedByKey(t *testing.T) {
+	t.Parallel()
+	const id = "ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
+	var asked bytes.Buffer
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.WriteString(r.Method + " " + r.URL.String() + " ")
+		_, _ = io.Copy(&asked, r.Body)
+		answer := `{"items":[{"id":"` + id + `"}]}`
+		if !strings.Contains(r.URL.RawQuery, "key=shop") {
+			answer = `{"items":[]}`
+		}
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer server.Close()
+	for _, args := range []string{
+		"notices set rule --failures 3 --endpoint shop", "notices window upgrade --for 1h --endpoint shop", "notices list --endpoint shop",
+	} {
+		asked.Reset()
+		s := &session{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+		s.run(t.Context(), append(strings.Fields(args), "-o", "json", "--api-key", "any", "--server", server.URL))
+		require.Regexp(t, `^GET /v1/endpoints\?key=shop (PUT|GET) /v1/(notice|maintenance).*`+id, asked.String())
+	}
+}
+
 // What is given is sent, so that the server can refuse it: left out, it would mean the default.
 func TestCreateSendsWhatIsGiven(t *testing.T) {
 	t.Parallel()

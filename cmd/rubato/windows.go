@@ -28,11 +28,15 @@ func (cmd *noticesWindowsCmd) Run(ctx context.Context, s *session) error {
 
 // Run stores a window.
 func (cmd *noticesWindowCmd) Run(ctx context.Context, s *session) error {
-	body, err := cmd.body(time.Now())
+	r, err := s.connect()
 	if err != nil {
 		return err
 	}
-	r, err := s.connect()
+	endpoint, err := r.endpointNamed(ctx, cmd.Endpoint)
+	if err != nil {
+		return err
+	}
+	body, err := cmd.body(time.Now(), endpoint)
 	if err != nil {
 		return err
 	}
@@ -45,9 +49,9 @@ func (cmd *noticesWindowCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// body returns what to send.
-func (cmd *noticesWindowCmd) body(now time.Time) (json.RawMessage, error) {
-	fields, err := scopeFields(cmd.Endpoint, cmd.Label)
+// body returns what to send. The endpoint is that of its flag, nil where it names none.
+func (cmd *noticesWindowCmd) body(now time.Time, endpoint *string) (json.RawMessage, error) {
+	fields, err := scopeFields(endpoint, cmd.Label)
 	if err != nil {
 		return nil, err
 	}
