@@ -17,7 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxAnswer bounds what is read of an answer. The largest page of the API is far below.
+// maxAnswer bounds what is read of an answer. Pages of endpoints with the longest bodies can be longer.
 const maxAnswer = 32 << 20
 
 // Doer sends a request to the API. The request has a path without a host, and no key yet.
@@ -36,9 +36,12 @@ func (t tool) call(ctx context.Context, api Doer, raw json.RawMessage) (*sdk.Cal
 		return nil, fmt.Errorf("asking the API for %s: %w", t.described.Name, err)
 	}
 	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer to %s: %w", t.described.Name, err)
+	}
+	if len(body) > maxAnswer {
+		return failed(fmt.Sprintf("the answer to %s is longer than %d MiB, and a part of it would tell nothing; ask for less of it, by limit or fields", t.described.Name, maxAnswer>>20)), nil
 	}
 	return resultOf(answer.StatusCode, body), nil
 }

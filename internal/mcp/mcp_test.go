@@ -526,3 +526,32 @@ func TestAnArgumentReachesNoOtherRoute(t *testing.T) {
 	}
 	require.Greater(t, tried, 30, "most routes name something")
 }
+
+// everybody lets everybody in.
+type everybody struct{}
+
+func (everybody) Authenticate(context.Context, string) (auth.Principal, error) {
+	return auth.Principal{Scopes: []auth.Scope{auth.Read}}, nil
+}
+
+// A page of endpoints with long bodies may be longer than what is read of an answer. Half of it looked like an answer.
+func TestAnAnswerThatIsTooLongIsNotCut(t *testing.T) {
+	t.Parallel()
+	const most = 32 << 20
+	for size, fits := range map[int]bool{most: true, most + 1: false} {
+		handler := mcp.Handler(mcp.Config{Auth: everybody{}, API: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(bytes.Repeat([]byte{'9'}, size))
+		})})
+		server := httptest.NewServer(handler)
+		t.Cleanup(server.Close)
+		r, err := connect(t, server.URL+mcp.Path, "any").CallTool(t.Context(), &sdk.CallToolParams{Name: "list_endpoints", Arguments: map[string]any{"limit": 500}})
+		require.NoError(t, err)
+		text := r.Content[0].(*sdk.TextContent).Text
+		require.Equal(t, fits, !r.IsError)
+		if fits {
+			require.Len(t, text, size)
+		} else {
+			require.Contains(t, text, "ask for less of it, by limit or fields")
+		}
+	}
+}
