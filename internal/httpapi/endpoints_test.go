@@ -92,6 +92,15 @@ func TestPatch(t *testing.T) {
 		s.call("PATCH", path, `{"name":"other"}`).is(http.StatusOK)
 		require.Equal(t, "Bearer s3cret", s.only().Spec.Headers["Authorization"])
 	})
+	t.Run("HeadersIgnoreCase", func(t *testing.T) {
+		e := s.call("PATCH", path, `{"headers":{"x-new":"m","content-type":null,"authorization":null,"AUTHORIZATION":"Bearer other"}}`).is(http.StatusOK)
+		require.Equal(t, map[string]any{"AUTHORIZATION": "***", "x-new": "m"}, e["headers"])
+		require.Equal(t, "Bearer other", s.only().Spec.Headers["AUTHORIZATION"])
+		a := s.call("PATCH", path, `{"headers":{"X-New":"1","x-new":"2"}}`)
+		a.is(http.StatusUnprocessableEntity)
+		require.Equal(t, []string{"headers.x-new header_duplicate"}, a.complaints())
+		s.call("PATCH", path, `{"headers":{"X-New":"n","AUTHORIZATION":null,"Authorization":"Bearer s3cret"}}`).is(http.StatusOK)
+	})
 	t.Run("ChecksTheMergedResult", func(t *testing.T) {
 		a := s.call("PATCH", path, `{"baselineIntervalMs":5000,"maxIntervalMs":999999,"minIntervalMs":1000000}`)
 		a.is(http.StatusUnprocessableEntity)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"strings"
 
 	"github.com/oapi-codegen/runtime"
 
@@ -23,11 +25,22 @@ func patched(stored endpoints.Spec, patch map[string]any) (endpoints.Spec, error
 	if err := decoder.Decode(&document); err != nil {
 		return endpoints.Spec{}, fmt.Errorf("reading the stored endpoint: %w", err)
 	}
+	replaceHeaders(document, patch)
 	var merged api.EndpointSpec
 	if err := runtime.BindJSONValue(merge(document, patch), &merged); err != nil {
 		return endpoints.Spec{}, fmt.Errorf("binding the patched endpoint: %w", err)
 	}
 	return specOf(merged), nil
+}
+
+// replaceHeaders takes the headers that a patch names out of a document, however they are spelled there: the names of headers ignore case. What
+// the patch says of them is merged afterwards.
+func replaceHeaders(document, patch map[string]any) {
+	stored, _ := document["headers"].(map[string]any) // Absent or null, as in the patch: there are none.
+	named, _ := patch["headers"].(map[string]any)
+	for name := range named {
+		maps.DeleteFunc(stored, func(other string, _ any) bool { return strings.EqualFold(other, name) })
+	}
 }
 
 // merge applies a patch in place: null removes, objects merge member by member, anything else replaces.

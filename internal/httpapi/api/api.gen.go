@@ -1217,7 +1217,7 @@ type EndpointPatch struct {
 	// FollowRedirects How many. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
-	// Headers Null removes a header. Names that are not mentioned keep their values.
+	// Headers Null removes a header. Names that are not mentioned keep their values; they ignore case.
 	Headers *map[string]*string `json:"headers,omitempty"`
 
 	// Idempotent The request may be sent again although it may have arrived. Default false; GET, HEAD, PUT, DELETE and OPTIONS are so by nature.
