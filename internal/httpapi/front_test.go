@@ -276,3 +276,30 @@ func TestHeadersThatAreParametersAreNamedWithTheRest(t *testing.T) {
 		require.Equal(t, tc.want, a.complaints(), "%s %s", tc.method, tc.path)
 	}
 }
+
+// TestConditionsThatAChangeDoesNotKnowAreRefused at every change: whoever sends one wants to keep what is there.
+func TestConditionsThatAChangeDoesNotKnowAreRefused(t *testing.T) {
+	t.Parallel()
+	known := map[string]string{ // Space-separated, by operation.
+		"patchEndpoint": "If-Match", "archiveEndpoint": "If-Match", "putEndpointByKey": "If-Match If-None-Match",
+		"putNoticeRule": "If-Match If-None-Match", "deleteNoticeRule": "If-Match", "putMaintenanceWindow": "If-None-Match",
+	}
+	s := newService(t, samples())
+	is := ids{s.register(minimal), samples()[3].ID.String(), s.makeKey("read"), standingSigningKey}
+	writes := s.store.writes
+	for _, r := range everyRoute(is) {
+		if r.public || r.method == http.MethodGet || r.scope == "read" {
+			continue
+		}
+		for _, condition := range []string{"If-Match", "If-None-Match"} {
+			if strings.Contains(" "+known[r.id]+" ", " "+condition+" ") {
+				continue
+			}
+			a := s.call(r.method, r.path, r.body, withKey(adminKey), withHeader(condition, "*"))
+			require.Equal(t, http.StatusBadRequest, a.status, "%s %s: %s", r.id, condition, a.body)
+			require.Equal(t, []string{condition + " unknown_parameter"}, a.complaints(), r.id)
+		}
+	}
+	require.Equal(t, writes, s.store.writes)
+	s.call("POST", "/v1/explain", `{"baselineIntervalMs":1000}`, withHeader("If-None-Match", "*")).is(http.StatusOK)
+}

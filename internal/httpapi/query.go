@@ -13,6 +13,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/labstack/echo/v4"
 
+	"rubato/internal/auth"
 	"rubato/internal/errs"
 )
 
@@ -49,11 +50,11 @@ func (s *Server) checkParameters(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // wrongHeaders returns the headers that are parameters and cannot be read, or are given more than once: nobody could say which one counts.
-// It also returns If-Match and If-None-Match on changes to resources without versions: a client that sends one wants to avoid overwriting
-// something, so ignoring it would be wrong.
+// It also returns If-Match and If-None-Match where a change does not know them: a client that sends one wants to avoid overwriting something,
+// so ignoring it would be wrong.
 func (op *operation) wrongHeaders(header http.Header) (bad []errs.Field) {
 	for _, name := range []string{"If-Match", "If-None-Match"} {
-		if op.headers[name] == nil && len(header.Values(name)) > 0 && op.unversioned() {
+		if op.headers[name] == nil && len(header.Values(name)) > 0 && op.changes() {
 			bad = append(bad, errs.Field{Field: name, Code: "unknown_parameter", Message: "is not a condition that this route knows; leave it out"})
 		}
 	}
@@ -73,10 +74,8 @@ func (op *operation) wrongHeaders(header http.Header) (bad []errs.Field) {
 // entityTag is one strong or weak tag of RFC 9110 section 8.8.3.
 var entityTag = regexp.MustCompile(`^(W/)?"[\x21\x23-\x7e\x80-\xff]*"$`)
 
-// unversioned reports whether the operation changes a maintenance window. Those have no versions, and stand beside the notice rules, which do.
-func (op *operation) unversioned() bool {
-	return op.method != http.MethodGet && strings.HasPrefix(op.route, "/v1/maintenance-windows/")
-}
+// changes reports whether the operation may change something.
+func (op *operation) changes() bool { return op.method != http.MethodGet && op.scope != auth.Read }
 
 // wrongHeader returns why the value of a header cannot be read; empty where it can.
 func wrongHeader(name, value string, schema *openapi3.Schema) string {

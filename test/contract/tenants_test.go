@@ -56,7 +56,11 @@ func TestOtherTenantsAreOutOfReach(t *testing.T) {
 			}
 			before := w.state(t)
 			same := header("X-Request-Id", "same")
-			for _, more := range []change{same, header("If-Match", `"1"`), header("If-Match", "*"), header("X-Tenant-Id", "00000000-0000-0000-0000-000000000001")} {
+			changes := []change{same, header("X-Tenant-Id", "00000000-0000-0000-0000-000000000001")}
+			if o.method == http.MethodGet || o.Parameters.GetByInAndName("header", "If-Match") != nil { // Other changes refuse it, whatever they are about.
+				changes = append(changes, header("If-Match", `"1"`), header("If-Match", "*"))
+			}
+			for _, more := range changes {
 				theirs := w.call(t, o.method, o.at(id), body, key(otherKey), more, same)
 				none := w.call(t, o.method, o.at(o.unknown()), body, key(otherKey), more, same)
 				require.Equal(t, http.StatusNotFound, theirs.status, "%s", theirs.body)
