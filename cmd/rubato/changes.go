@@ -18,8 +18,8 @@ type changesCmd struct {
 	Kind   string    `help:"Only changes of this kind of object, such as endpoint, key, run or secret."`
 	By     string    `placeholder:"KEY" help:"Only changes by the key with this id (key_...)."`
 	Action string    `help:"Only this action, such as register, edit, pause or revoke."`
-	From   time.Time `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Only changes at this time or later."`
-	To     time.Time `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Only changes before this time."`
+	From   time.Time `placeholder:"TIME" help:"Only changes at this time or later."`
+	To     time.Time `placeholder:"TIME" help:"Only changes before this time."`
 	Limit  int32     `default:"50" help:"At most so many."`
 	Cursor string    `help:"Where the last list ended."`
 }

@@ -44,7 +44,7 @@ type (
 	endpointsGetCmd   struct{ endpointArg }
 	endpointsPauseCmd struct {
 		endpointArg
-		Until  time.Time      `format:"2006-01-02T15:04:05Z07:00" xor:"end" placeholder:"TIME" help:"When the pause ends, such as 2026-03-01T12:00:00Z. Default: when somebody resumes."`
+		Until  time.Time      `xor:"end" placeholder:"TIME" help:"When the pause ends, such as 2026-03-01T12:00:00Z. Default: when somebody resumes."`
 		For    *time.Duration `xor:"end" placeholder:"DURATION" help:"How long to pause."`
 		Reason string         `help:"Why, for others to read."`
 	}

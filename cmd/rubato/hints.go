@@ -32,7 +32,7 @@ type (
 	hintsOneShotCmd struct {
 		hintFlags
 
-		At time.Time      `format:"2006-01-02T15:04:05Z07:00" xor:"when" required:"" placeholder:"TIME" help:"When to run, such as 2026-03-01T12:00:00Z."`
+		At time.Time      `xor:"when" required:"" placeholder:"TIME" help:"When to run, such as 2026-03-01T12:00:00Z."`
 		In *time.Duration `xor:"when" required:"" placeholder:"DURATION" help:"When to run, from now."`
 	}
 	hintsClearCmd struct{ endpointArg }

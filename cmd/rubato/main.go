@@ -99,6 +99,7 @@ func (s *session) run(ctx context.Context, args []string) int {
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(readDuration)),
+		kong.TypeMapper(reflect.TypeFor[time.Time](), kong.MapperFunc(readInstant)),
 	)
 	if len(args) == 0 {
 		args = []string{"--help"}

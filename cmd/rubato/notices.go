@@ -92,8 +92,8 @@ type (
 		serverFlag
 
 		Name     string        `arg:"" help:"Its name."`
-		From     time.Time     `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"When it begins, such as 2026-12-01T22:00:00Z. Default: now."`
-		Until    time.Time     `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"When it ends."`
+		From     time.Time     `placeholder:"TIME" help:"When it begins, such as 2026-12-01T22:00:00Z. Default: now."`
+		Until    time.Time     `placeholder:"TIME" help:"When it ends."`
 		For      time.Duration `placeholder:"DURATION" help:"How long it lasts, in place of --until, such as 2h."`
 		Endpoint string        `help:"For this endpoint alone: its id or its key."`
 		Label    []string      `placeholder:"NAME=VALUE" sep:"none" help:"For endpoints with this label; may be repeated."`

@@ -232,6 +232,31 @@ func TestFlagsThatNameNothingAreRefused(t *testing.T) {
 	}
 }
 
+// An instant is what the API takes for one. The zero time would mean no end at all.
+func TestInstantsAreReadAsTheAPIReadsThem(t *testing.T) {
+	t.Parallel()
+	for _, written := range []string{
+		"yesterday", "2026-03-01", "2026-03-01T12:00:00", "2026-03-01T1:00:00Z", "2026-03-01T12:00:00,5Z", "2026-03-01T12:00:00+24:00", "0001-01-01T00:00:00Z", "",
+	} {
+		for _, args := range []string{"runs list --from", "endpoints pause shop --until", "keys create --name k --scope read --expires", "notices window w --until"} {
+			var complaints bytes.Buffer
+			s := &session{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &complaints}
+			code := s.run(t.Context(), append(append([]string{"--server", "http://127.0.0.1:1", "--api-key", "any"}, strings.Fields(args)...), written))
+			require.Equal(t, app.ExitUsage, code, "%s %q", args, written)
+			require.Contains(t, complaints.String(), "is no instant; give a day and a time with a zone (RFC 3339), such as 2026-03-01T12:00:00Z", "%s %q", args, written)
+		}
+	}
+	var asked string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.Query().Get("from")
+		_, _ = io.WriteString(w, `{"items":[]}`)
+	}))
+	defer server.Close()
+	s := &session{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+	s.run(t.Context(), []string{"runs", "list", "--from", "2026-03-01T12:00:00.25+02:00", "--server", server.URL, "--api-key", "any"})
+	require.Equal(t, "2026-03-01T10:00:00.25Z", asked)
+}
+
 // An endpoint is named by its id or its key, by whatever command.
 func TestNoticesAreOfEndpointsNamedByKey(t *testing.T) {
 	t.Parallel()

@@ -26,8 +26,8 @@ type runsListCmd struct {
 
 	Endpoint string    `help:"Only those of this endpoint: its id or its key."`
 	Status   []string  `placeholder:"STATUS" help:"Only those with this status, such as failed or running; repeat it or separate several by commas."`
-	From     time.Time `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Only those due at this time or later."`
-	To       time.Time `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Only those due before this time."`
+	From     time.Time `placeholder:"TIME" help:"Only those due at this time or later."`
+	To       time.Time `placeholder:"TIME" help:"Only those due before this time."`
 	Limit    int32     `default:"50" help:"At most so many."`
 	Cursor   string    `help:"Where the last list ended."`
 }

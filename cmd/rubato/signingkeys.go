@@ -18,7 +18,7 @@ type (
 	signingKeysCreateCmd struct {
 		serverFlag
 
-		Expires time.Time      `format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"When it ends, such as 2027-01-01T00:00:00Z. Default: never."`
+		Expires time.Time      `placeholder:"TIME" help:"When it ends, such as 2027-01-01T00:00:00Z. Default: never."`
 		Overlap *time.Duration `placeholder:"DURATION" help:"How long the key before it stays live, such as 72h; 0s: it ends now. Default: until it is deleted."`
 	}
 	signingKeysListCmd struct {
