@@ -25,16 +25,22 @@ type runsWatchCmd struct {
 	serverFlag
 
 	Endpoint string `help:"Only runs of this endpoint: its id or its key."`
-	Count    int    `placeholder:"N" help:"Stop after so many runs."`
+	Count    *int   `placeholder:"N" help:"Stop after so many runs."`
 }
 
 // Run prints runs as they finish, until ctx ends.
 func (cmd *runsWatchCmd) Run(ctx context.Context, s *session) error {
+	if cmd.Count != nil && *cmd.Count < 1 {
+		return usageError{fmt.Sprintf("--count: must be at least 1, not %d; leave it out to go on until interrupted", *cmd.Count)}
+	}
 	r, err := s.connect()
 	if err != nil {
 		return err
 	}
-	w := &watcher{remote: r, left: cmd.Count, show: s.printFinished}
+	w := &watcher{remote: r, show: s.printFinished}
+	if cmd.Count != nil {
+		w.left = *cmd.Count
+	}
 	w.params.Types = new(string(client.EventTypeRunFinished))
 	if cmd.Endpoint != "" {
 		id, err := r.endpointID(ctx, cmd.Endpoint)

@@ -1,14 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/app"
 )
 
 // A stream that is cut goes on after the last message that was read whole.
@@ -69,4 +74,16 @@ func TestWatchTellsWhenTheServerIsGone(t *testing.T) {
 	err = (&watcher{remote: r}).run(t.Context())
 
 	require.ErrorContains(t, err, "nothing listens at "+nobody)
+}
+
+// A script that counts to nothing would wait for ever.
+func TestWatchOfNoRunsIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, count := range []string{"0", "-1"} {
+		var complaints bytes.Buffer
+		s := &session{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &complaints}
+		code := s.run(t.Context(), []string{"runs", "watch", "--count=" + count, "--server", "http://127.0.0.1:1", "--api-key", "any"})
+		require.Equal(t, app.ExitUsage, code)
+		require.Contains(t, complaints.String(), "--count: must be at least 1, not "+count)
+	}
 }
