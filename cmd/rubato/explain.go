@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rubato/client"
+	"rubato/internal/app"
 	"rubato/internal/app/apiserver"
 )
 
@@ -54,7 +55,7 @@ func (s *session) explainRemotely(ctx context.Context) (refused int, err error) 
 			continue
 		}
 		answer, err := r.read(r.api.ExplainWithBodyWithResponse(ctx, "application/json", bytes.NewReader(lines.Bytes())))
-		if problem, is := errors.AsType[*client.Problem](err); is && problem.Status < 500 {
+		if problem, is := errors.AsType[*client.Problem](err); is && exitCodeOf(problem) == app.ExitUsage { // The line is at fault, and not whoever asks.
 			refused++
 			answer, err = json.Marshal(map[string]any{"error": problem, "line": n})
 		}

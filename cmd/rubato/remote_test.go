@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -299,4 +300,31 @@ func TestCreateSendsWhatIsGiven(t *testing.T) {
 	})
 
 	require.JSONEq(t, `{"name": "n", "key": "", "method": "HEAD", "timezone": "", "minIntervalMs": 0, "timeoutMs": 0, "retry": {"maxAttempts": 0}, "body": ""}`, string(sent))
+}
+
+// What is wrong with the key is wrong with every line: it is no answer to one.
+func TestExplainEndsWhereTheKeyIsNotValid(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		w.Header().Set("Content-Type", "application/problem+json")
+		status, code := http.StatusUnprocessableEntity, "invalid_fields"
+		if asked == 2 {
+			status, code = http.StatusUnauthorized, "unauthorized"
+		}
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"status":%d,"code":%q,"title":"t","type":"about:blank","detail":"d"}`, status, code)
+	}))
+	defer server.Close()
+	var out, complaints bytes.Buffer
+	s := &session{stdin: strings.NewReader("{}\n{}\n{}\n"), stdout: &out, stderr: &complaints}
+
+	code := s.run(t.Context(), []string{"explain", "--remote", "--server", server.URL, "--api-key", "any"})
+
+	require.Equal(t, app.ExitFailure, code)
+	require.Equal(t, 2, asked)
+	require.Contains(t, complaints.String(), "the API key is not valid")
+	require.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
+	require.Contains(t, out.String(), `"line":1`)
 }
