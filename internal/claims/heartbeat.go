@@ -58,6 +58,18 @@ func (h *Heartbeater) Drop(run [16]byte) {
 	delete(h.locks, run)
 }
 
+// Until returns until when the lock of a run is good on this process's clock, as far as it was extended. held is false where it never is, or is
+// gone.
+func (h *Heartbeater) Until(run [16]byte) (ends time.Time, held bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l, held := h.locks[run]
+	if !held {
+		return time.Time{}, false
+	}
+	return l.ends, true
+}
+
 // Run extends locks until ctx ends, which should be after the last run has finished.
 func (h *Heartbeater) Run(ctx context.Context) {
 	period := h.ttl / 3

@@ -56,7 +56,8 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	}
 	b.target.ask(&r.Request)
 	r.Confirm = w.confirmation(s, b.claim.Token, sent)
-	r.SendBy = claims.Ends(sent, ttl)                                                                  // No lock, no request: whoever stood still may not hold it any more.
+	r.SendBy = claims.Ends(sent, ttl) // No lock, no request: whoever stood still may not hold it any more.
+	r.Extended = w.extended(s.RunID, r.SendBy)
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
 	answer, err := w.calls.send(ctx, s.RunID, r.Request)
 	failpoint.Hit(failpoint.Answered)
@@ -66,6 +67,16 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	w.calls.forgetRefusedToken(r, answer)
 	now, _ := w.clock.now()
 	return r.outcome(ctx, b.target, answer, err, now), true
+}
+
+// extended returns what tells until when what a redirect asks for may leave: as long as the lock is good, which began as one that ends at first.
+func (w *Worker) extended(run runs.ID, first time.Time) func() time.Time {
+	return func() time.Time {
+		if ends, held := w.beats.Until(run); held {
+			return ends
+		}
+		return first
+	}
 }
 
 // missed returns how a run ends whose due time is over and is not to be made up for; nil: it is sent. Another attempt belongs to a run that

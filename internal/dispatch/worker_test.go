@@ -309,6 +309,28 @@ func TestNoRequestLeavesAfterTheLockThatItStartedUnder(t *testing.T) {
 	require.Len(t, target.Requests(), 1)
 }
 
+// TestARedirectIsFollowedUnderALockThatWasExtended has a target redirect after the lock is over under which the run started.
+func TestARedirectIsFollowedUnderALockThatWasExtended(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	there := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
+	letGo := make(chan struct{})
+	target := egresstest.Start(t, func(c *egresstest.Conn) {
+		if _, ok := c.Next(); ok {
+			<-letGo
+			c.Write(egresstest.Redirect("302 Found", there.URL()))
+		}
+	})
+	b.register(t, target, func(s *endpoints.Spec) { s.FollowRedirects = 1 })
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL = 2 * time.Second })
+	b.await(t, 1, "SELECT count(*) FROM live_runs WHERE locked_until > started_at + interval '4 s'")
+	close(letGo)
+	b.await(t, 1, "SELECT count(*) FROM runs")
+	p.stop(t)
+	require.Equal(t, "succeeded http_status", query[string](t, b, "SELECT status || ' ' || reason_code FROM runs"))
+	require.Len(t, there.Requests(), 1)
+}
+
 // TestAWorkerWhoseSlotsAreTakenGivesOverdueClaimsAway has one slot, taken by a slow target.
 func TestAWorkerWhoseSlotsAreTakenGivesOverdueClaimsAway(t *testing.T) {
 	t.Parallel()

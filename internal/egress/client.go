@@ -72,20 +72,21 @@ type Client struct {
 
 // Request is one call. Its maps and its body are only read.
 type Request struct {
-	Method       string        // GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS
-	URL          string        // absolute, http or https
-	Header       http.Header   // the user's, which must pass [CheckHeader], and the signature
-	Meta         http.Header   // Rubato's own, such as Rubato-Run-Id; set last, so they win over the user's
-	Body         []byte        // empty means none
-	SendBy       time.Time     // the latest instant at which its first byte may leave, as its sender may have lost its lock after it; zero: at any time
-	Confirm      Confirmation  // what its first byte needs in addition; zero: nothing
-	Timeout      time.Duration // of the whole exchange, redirects and the answer's body included; zero means 30 s
-	MaxBody      int64         // bytes of the answer's body, decompressed, that are read and kept; zero keeps none
-	MaxTail      int64         // bytes of its end that are kept beside them, where it is longer; zero reads no further than MaxBody
-	MaxRedirects int           // redirects that are followed; zero makes a redirect the answer itself
-	TLS          *TLS          // how the TLS session differs; nil: in nothing
-	Allowance    *Allowance    // what the tenant may call besides what everybody may; nil: nothing
-	Credentials  []string      // names of headers that must not follow a redirect to another host, besides those that look like it
+	Method       string           // GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS
+	URL          string           // absolute, http or https
+	Header       http.Header      // the user's, which must pass [CheckHeader], and the signature
+	Meta         http.Header      // Rubato's own, such as Rubato-Run-Id; set last, so they win over the user's
+	Body         []byte           // empty means none
+	SendBy       time.Time        // the latest instant at which its first byte may leave, as its sender may have lost its lock after it; zero: at any time
+	Extended     func() time.Time // what SendBy has become by now, asked before what a redirect asks for; nil: it stays
+	Confirm      Confirmation     // what its first byte needs in addition; zero: nothing
+	Timeout      time.Duration    // of the whole exchange, redirects and the answer's body included; zero means 30 s
+	MaxBody      int64            // bytes of the answer's body, decompressed, that are read and kept; zero keeps none
+	MaxTail      int64            // bytes of its end that are kept beside them, where it is longer; zero reads no further than MaxBody
+	MaxRedirects int              // redirects that are followed; zero makes a redirect the answer itself
+	TLS          *TLS             // how the TLS session differs; nil: in nothing
+	Allowance    *Allowance       // what the tenant may call besides what everybody may; nil: nothing
+	Credentials  []string         // names of headers that must not follow a redirect to another host, besides those that look like it
 }
 
 // Confirmation bounds how long a decision to send is good. Where there is no connection before Until, whoever decided is asked again: the
@@ -139,8 +140,8 @@ func (c *Client) Close() {
 // answer had begun, the Response beside the error holds what came of it. A body longer than MaxBody is no error.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	x := &exchange{
-		client: c, meta: r.Meta, credentials: r.Credentials, tls: r.TLS, allowance: r.Allowance, sendBy: r.SendBy, confirm: r.Confirm,
-		began: time.Now(),
+		client: c, meta: r.Meta, credentials: r.Credentials, tls: r.TLS, allowance: r.Allowance, sendBy: r.SendBy, extended: r.Extended,
+		confirm: r.Confirm, began: time.Now(),
 	}
 	var err error
 	if x.wire, err = c.wireOf(r); err == nil {

@@ -36,6 +36,7 @@ type exchange struct {
 	meta        http.Header
 	credentials []string
 	sendBy      time.Time
+	extended    func() time.Time   // see Request
 	confirm     Confirmation       // zero from the second hop on: the first byte has left
 	hop         hop                // the request under way
 	cancel      context.CancelFunc // ends the whole exchange
@@ -80,6 +81,9 @@ func (x *exchange) run(ctx context.Context, may bounds) (Response, error) {
 			return response, err
 		}
 		x.hop, x.confirm = *next, Confirmation{}
+		if x.extended != nil {
+			x.sendBy = x.extended()
+		}
 	}
 }
 
@@ -135,10 +139,11 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 		answer, err = at.do(ctx, true)
 	}
 	if err != nil {
-		x.sent = at.sent() || x.sent
-		if !x.sent && at.late() && !errors.Is(ctx.Err(), context.Canceled) { // Whoever gave it up says why.
-			err = &fault{reason: Late, err: errors.Join(errLate, err), final: true}
+		left := at.sent()
+		if !left && at.late() && !errors.Is(ctx.Err(), context.Canceled) { // Whoever gave it up says why.
+			err = &fault{reason: x.lateness(), err: errors.Join(errLate, err), final: true}
 		}
+		x.sent = left || x.sent
 		if _, known := errors.AsType[*fault](err); !known && ctx.Err() == nil && at.overflowed() {
 			err = &fault{reason: ResponseTooLarge, err: errors.Join(errHeaderBytes, err)}
 		}
@@ -158,6 +163,14 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 		unpack(answer)
 	}
 	return answer, at, nil
+}
+
+// lateness is the reason of a hop that would have begun too late: behind a redirect, something has been sent already.
+func (x *exchange) lateness() Reason {
+	if x.sent {
+		return Timeout
+	}
+	return Late
 }
 
 // unfit returns why the head of an answer is none that a call may end with, or nil.

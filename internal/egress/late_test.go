@@ -220,3 +220,26 @@ func TestWhatWouldLeaveTooLateDoesNotLeaveOverHTTP2(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, target.Conns(), "its place on the connection is free again")
 }
+
+// TestWhatARedirectAsksForIsBoundByWhatTheTimeHasBecome has a redirect come when the time of the first request is over. Of what does not leave
+// then, it is not said that nothing was sent.
+func TestWhatARedirectAsksForIsBoundByWhatTheTimeHasBecome(t *testing.T) {
+	t.Parallel()
+	for name, line := range protocols(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := get(egresstest.Start(t, egresstest.Answer(egresstest.Redirect("302 Found", line.target.URL()))).URL())
+			r.MaxRedirects, r.SendBy = 1, time.Now().Add(time.Minute)
+			r.Extended = func() time.Time { return time.Now().Add(-time.Millisecond) }
+			e, _ := fails(t, line.client, r)
+			require.Equal(t, Timeout, e.Reason)
+			require.True(t, e.Sent)
+			require.Contains(t, e.Error(), "the redirect came too late to be followed")
+			require.Empty(t, line.target.Requests())
+
+			r.Extended = func() time.Time { return time.Now().Add(time.Minute) }
+			_, err := line.client.Do(t.Context(), r)
+			require.NoError(t, err)
+		})
+	}
+}
