@@ -251,6 +251,43 @@ func TestAConditionalEndpointAsksOnlyForWhatChanged(t *testing.T) {
 	require.NotContains(t, asked[5].Header, "If-None-Match")
 }
 
+// TestWhatIsKnownOfATargetIsNotAskedOfAnotherHost has a target that redirects to another host once its answer is known. By the time of its
+// own document that one could say that nothing changed, which nobody has seen.
+func TestWhatIsKnownOfATargetIsNotAskedOfAnotherHost(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	there := egresstest.Start(t, func(c *egresstest.Conn) {
+		for r, ok := c.Next(); ok; r, ok = c.Next() {
+			answer := egresstest.OK("other")
+			if r.Header.Get("If-Modified-Since") != "" {
+				answer = "HTTP/1.1 304 Not Modified\r\n\r\n"
+			}
+			c.Write(answer)
+		}
+	})
+	target := egresstest.Start(t, func(c *egresstest.Conn) {
+		for r, ok := c.Next(); ok; r, ok = c.Next() {
+			answer := "HTTP/1.1 200 OK\r\nETag: \"v0\"\r\nLast-Modified: Sat, 21 Nov 2026 10:00:00 GMT\r\nContent-Length: 2\r\n\r\nok"
+			if r.Header.Get("If-Modified-Since") != "" {
+				answer = egresstest.Redirect("302 Found", there.URL())
+			}
+			c.Write(answer)
+		}
+	})
+	e := b.register(t, target, func(s *endpoints.Spec) { s.Conditional, s.FollowRedirects = true, 1 })
+	p := b.work(t, nil)
+	b.only(t, e)
+	_, err := b.service.RunNow(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+	p.Wake(time.Now())
+	b.await(t, 2, "SELECT count(*) FROM runs")
+	p.stop(t)
+	require.Equal(t, []string{"http_status", "http_status"}, query[[]string](t, b, "SELECT array_agg(reason_code) FROM runs"))
+	require.Len(t, there.Requests(), 1)
+	require.NotContains(t, there.Requests()[0].Header, "If-None-Match")
+	require.NotContains(t, there.Requests()[0].Header, "If-Modified-Since")
+}
+
 // TestA304ThatNobodyAskedForIsJudgedByItsStatus has a target that says so to a plain request.
 func TestA304ThatNobodyAskedForIsJudgedByItsStatus(t *testing.T) {
 	t.Parallel()

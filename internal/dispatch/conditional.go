@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -12,16 +13,18 @@ import (
 // maxValidator bounds an ETag or a Last-Modified in bytes. Longer ones are not kept: they would be sent with every request.
 const maxValidator = 1024
 
-// ask makes a request conditional, where the target is to say whether something changed and an earlier answer is known.
+// ask makes a request conditional, where the target is to say whether something changed and an earlier answer is known. Whoever a redirect
+// leads to elsewhere is not asked: that answer was not theirs.
 func (t *Target) ask(r *egress.Request) {
-	if t.Asks == nil {
+	if !t.asked() {
 		return
 	}
-	if t.Asks.ETag != "" {
-		r.Meta["If-None-Match"] = []string{t.Asks.ETag}
-	}
-	if t.Asks.LastModified != "" {
-		r.Meta["If-Modified-Since"] = []string{t.Asks.LastModified}
+	r.Header = owned(r.Header, 2)
+	for name, value := range map[string]string{"If-None-Match": t.Asks.ETag, "If-Modified-Since": t.Asks.LastModified} {
+		if value != "" {
+			r.Header[name] = []string{value}
+			r.Credentials = append(slices.Clip(r.Credentials), name)
+		}
 	}
 }
 

@@ -86,7 +86,7 @@ type Request struct {
 	MaxRedirects int              // redirects that are followed; zero makes a redirect the answer itself
 	TLS          *TLS             // how the TLS session differs; nil: in nothing
 	Allowance    *Allowance       // what the tenant may call besides what everybody may; nil: nothing
-	Credentials  []string         // names of headers that must not follow a redirect to another host, besides those that look like it
+	Credentials  []string         // names of headers that must not follow a redirect to another host, besides those that look like credentials
 }
 
 // Confirmation bounds how long a decision to send is good. Where there is no connection before Until, whoever decided is asked again: the
