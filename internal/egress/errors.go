@@ -156,6 +156,8 @@ func explainTimeout(err error) string {
 		return "the header of the answer began and was not complete within its time"
 	case errors.Is(err, errIdleBody):
 		return "no byte of the answer's body came for longer than it may pause"
+	case errors.Is(err, errLate) && errors.Is(err, errBusyHost):
+		return "the redirect was not followed: as many calls to its host as may be were under way until the timeout"
 	case errors.Is(err, errLate):
 		return "the redirect came too late to be followed"
 	case errors.Is(err, errBusyHost):

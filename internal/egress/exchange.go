@@ -96,6 +96,9 @@ func (x *exchange) visit(ctx context.Context, may bounds, followed int) (Respons
 	}
 	seat := serverOf(x.hop.url)
 	if err := x.client.seats.sit(hopCtx, seat); err != nil {
+		if x.sent { // To whoever redirected.
+			err = &fault{reason: Timeout, err: errors.Join(errLate, err)}
+		}
 		return Response{}, nil, x.fail(ctx, err, false)
 	}
 	defer x.client.seats.rise(seat)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -174,6 +175,24 @@ func TestServersAreKnownByAnySpelling(t *testing.T) {
 			require.Equal(t, want, serverOf(u), raw)
 		}
 	}
+}
+
+// TestRedirectThatFindsNoSeatTellsNothingElse: the call that was redirected has been sent.
+func TestRedirectThatFindsNoSeatTellsNothingElse(t *testing.T) {
+	t.Parallel()
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, MaxPerHost: 1}, nil)
+	there := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
+	u, err := url.Parse(there.URL())
+	require.NoError(t, err)
+	require.NoError(t, client.seats.sit(t.Context(), serverOf(u)))
+	request := get(egresstest.Start(t, egresstest.Answer(egresstest.Redirect("302 Found", there.URL()))).URL())
+	request.MaxRedirects, request.Timeout = 1, time.Second
+	e, _ := fails(t, client, request)
+	require.Equal(t, Timeout, e.Reason)
+	require.True(t, e.Sent)
+	require.Contains(t, e.Error(), "the redirect was not followed: as many calls")
+	require.NotContains(t, e.Error(), "nothing was sent")
+	require.Empty(t, there.Requests())
 }
 
 func TestCallThatFindsNoSeatWasNotSent(t *testing.T) {
