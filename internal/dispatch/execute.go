@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rubato/internal/claims"
+	"rubato/internal/egress"
 	"rubato/internal/failpoint"
 	"rubato/internal/governor"
 	"rubato/internal/runs"
@@ -61,7 +62,7 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
 	answer, err := w.calls.send(ctx, s.RunID, r.Request)
 	failpoint.Hit(failpoint.Answered)
-	if outcome, ours, over := lockEnded(ctx, true); over {
+	if outcome, ours, over := lockEnded(ctx, maybeSent(err)); over {
 		return outcome, ours
 	}
 	w.calls.forgetRefusedToken(r, answer)
@@ -91,6 +92,12 @@ func (w *Worker) missed(b *waiting) *runs.Outcome {
 		Status: runs.Skipped, Reason: runs.MisfireSkipped,
 		Error: fmt.Sprintf("nothing was sent: it was due %s ago, and occurrences that were missed are skipped (catchUp)", late.Round(time.Second)),
 	}
+}
+
+// maybeSent reports whether a call that ended so may have reached its target.
+func maybeSent(err error) bool {
+	fault, failed := errors.AsType[*egress.Error](err)
+	return !failed || fault.Sent
 }
 
 // lockEnded returns how a run ends whose lock is over. ours is false where somebody else holds it, and writes the record.

@@ -277,6 +277,25 @@ func TestALockThatIsOverForTheDatabaseAloneIsOnRecordAtOnce(t *testing.T) {
 	require.Len(t, target.Requests(), 1)
 }
 
+// TestALockThatIsOverBeforeTheRequestLeavesTellsSo has the lock of a run end that waits for the one connection that its host gets.
+func TestALockThatIsOverBeforeTheRequestLeavesTellsSo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target, client := startGated(t), alone(t)
+	b.register(t, target.Target, nil)
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL, cfg.Egress = 6*time.Second, client })
+	receive(t, target.arrived)
+	waits := b.register(t, target.Target, nil)
+	b.await(t, 2, "SELECT count(*) FROM live_runs")
+	b.exec(t, "UPDATE live_runs SET locked_until = started_at WHERE endpoint_id = $1", waits.ID)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'lock_lost'")
+	target.letGo <- struct{}{}
+	b.await(t, 0, "SELECT count(*) FROM live_runs")
+	p.stop(t)
+	require.Contains(t, query[string](t, b, "SELECT error FROM runs WHERE status = 'lost'"), "nothing was sent")
+	require.Len(t, target.Requests(), 1)
+}
+
 // TestALongRunKeepsItsLock outlives its first lock twice.
 func TestALongRunKeepsItsLock(t *testing.T) {
 	t.Parallel()
