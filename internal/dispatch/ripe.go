@@ -81,7 +81,9 @@ func (r *ripe) take(most, free int, now time.Time) []*waiting {
 		if !l.mayTake(r.free) {
 			l.deny(now)
 			r.turns = append(r.turns, l)
-			passed++
+			if passed++; r.cede(l) {
+				passed = 0
+			}
 			continue
 		}
 		if w := r.pop(l, now); w != nil {
@@ -98,6 +100,26 @@ func (r *ripe) take(most, free int, now time.Time) []*waiting {
 		}
 	}
 	return batch
+}
+
+// cede lets others go ahead at hosts where a tenant that gets no slot is next, and reports whether there were any: they would wait there for a
+// request that nobody sends.
+func (r *ripe) cede(l *line) (ceded bool) {
+	for range l.first.size() {
+		w := l.first.pop()
+		h := r.host(w.target.Host)
+		next := h.parked.pop(func(t [16]byte) bool { return r.mayCall(h, t) && r.line(t).mayTake(r.free) })
+		if next == nil {
+			l.first.push(w)
+			continue
+		}
+		h.parked.push(w)
+		ahead := r.line(next.target.TenantID)
+		ahead.first.push(next)
+		r.enter(ahead)
+		ceded = true
+	}
+	return ceded
 }
 
 // mayTake reports whether a tenant may have one more of the slots that are free.

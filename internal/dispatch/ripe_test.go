@@ -110,6 +110,31 @@ func TestATenantLeavesRequestsToAHostToOthers(t *testing.T) {
 }
 
 // TestTheQueueForgetsNothingAndBreaksNoBound does anything in any order, and counts.
+// TestATenantWithoutASlotKeepsNobodyFromAHost has a host come free for a tenant that gets no slot, while another waits there that would.
+func TestATenantWithoutASlotKeepsNobodyFromAHost(t *testing.T) {
+	t.Parallel()
+	q := newQueue(1)
+	holder := tenantOf(3, "h")
+	q.add(waitsOf(holder, 0))
+	require.Len(t, q.take(start, 100, 33), 1)
+	for _, tenant := range []byte{1, 2} {
+		q.add(waitsOf(tenantOf(tenant, "h"), 0))
+		require.Empty(t, q.take(start, 100, 32))
+	}
+	q.add(waitsOf(tenantOf(1, ""), make([]int, 31)...))
+	require.Len(t, q.take(start, 100, 32), 31)
+	q.add(waitsOf(tenantOf(4, ""), 0))
+	q.ready(start) // The claim has its turn before the host comes free.
+	q.answered(holder)
+	q.freeSlots(holder.TenantID)
+	require.Equal(t, map[byte]int{4: 1, 2: 1}, counts(q.take(start, 100, 2)))
+	require.Equal(t, 1, q.parked())
+
+	q.answered(tenantOf(2, "h"))
+	q.freeSlots([16]byte{2}, [16]byte{4})
+	require.Equal(t, map[byte]int{1: 1}, counts(q.take(start, 100, 2)), "whose turn it was comes next")
+}
+
 func TestTheQueueForgetsNothingAndBreaksNoBound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
