@@ -60,7 +60,7 @@ func (db *DB) decided(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, r e
 // quarantine takes an endpoint that cannot be used out of the way, so that it hurts nobody else, and says why. Everybody is told as of any
 // other pause.
 func (db *DB) quarantine(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, now time.Time, fault error) error {
-	before, shown := *e, e.Redacted()
+	before := *e
 	planned := e.Quarantine(now, fault)
 	if err := db.replan(ctx, tx, e); err != nil {
 		return err
@@ -68,14 +68,6 @@ func (db *DB) quarantine(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, 
 	if err := db.decided(ctx, tx, e, planned); err != nil {
 		return err
 	}
-	if err := db.tell(ctx, tx, now, &before, e); err != nil {
-		return err
-	}
-	if err := db.pausedAlarm(ctx, tx, now, e); err != nil {
-		return err
-	}
 	by := auditlog.Actor{TenantID: e.TenantID, Name: string(endpoints.CauseQuarantine)}
-	return db.audited(ctx, tx, auditlog.Change{
-		Act: auditlog.Act{By: by, Action: auditlog.Pause}, Object: e.Object(), Before: shown, After: e.Redacted(),
-	})
+	return db.pausedAlone(ctx, tx, now, pause{before: &before, after: e, act: auditlog.Act{By: by, Action: auditlog.Pause}})
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,7 +21,7 @@ type stopped struct {
 func (b *batch) stop(ctx context.Context, tx pgx.Tx) error {
 	for _, s := range b.stops {
 		e := s.endpoint
-		before, shown := *e, e.Redacted()
+		before := *e
 		planned, err := e.Stop(b.now, storable(s.reason))
 		if err != nil {
 			return fmt.Errorf("stopping endpoint %s: %w", e.ID, err)
@@ -37,19 +38,27 @@ func (b *batch) stop(ctx context.Context, tx pgx.Tx) error {
 		if err := b.db.q.ScheduleNotify(ctx, tx, e.State.Due.At.UnixMilli()); err != nil {
 			return err
 		}
-		if err := b.db.tell(ctx, tx, b.now, &before, e); err != nil {
-			return err
-		}
-		if err := b.db.pausedAlarm(ctx, tx, b.now, e); err != nil {
-			return err
-		}
 		by := auditlog.Actor{TenantID: e.TenantID, Name: endpoints.Target}
-		err = b.db.audited(ctx, tx, auditlog.Change{
-			Act: auditlog.Act{By: by, Action: auditlog.Stop}, Object: e.Object(), Before: shown, After: e.Redacted(),
-		})
-		if err != nil {
+		if err := b.db.pausedAlone(ctx, tx, b.now, pause{before: &before, after: e, act: auditlog.Act{By: by, Action: auditlog.Stop}}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pause is one that no person asked for, of an endpoint as it was and as it is.
+type pause struct {
+	before, after *endpoints.Endpoint
+	act           auditlog.Act
+}
+
+// pausedAlone tells everybody of a pause that is written, as of any other: who watches, whom notices are for, and the log of changes.
+func (db *DB) pausedAlone(ctx context.Context, tx pgx.Tx, now time.Time, p pause) error {
+	if err := db.tell(ctx, tx, now, p.before, p.after); err != nil {
+		return err
+	}
+	if err := db.pausedAlarm(ctx, tx, now, p.after); err != nil {
+		return err
+	}
+	return db.audited(ctx, tx, auditlog.Change{Act: p.act, Object: p.after.Object(), Before: p.before.Redacted(), After: p.after.Redacted()})
 }
