@@ -129,6 +129,7 @@ func TestBodiesWithinTheLimitAreWhole(t *testing.T) {
 		"UntilClose":  {"HTTP/1.0 200 OK\r\n\r\nabc", "abc"},
 		"Gzip":        {encoded(zipped(t, []byte("plain"))), "plain"},
 		"NestedGzip":  {encoded(zipped(t, []byte(inner))), inner},
+		"OldName":     {strings.Replace(encoded(zipped(t, []byte("plain"))), "gzip", "X-GZip", 1), "plain"},
 		"Interim":     {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n" + egresstest.OK("late"), "late"},
 	}
 	for name, test := range tests {

@@ -61,13 +61,18 @@ func asksGzip(method string, header http.Header) bool {
 // unpack makes the body of answer what it was before it was compressed, where we had asked for that.
 func unpack(answer *http.Response) {
 	encodings := answer.Header["Content-Encoding"]
-	if len(encodings) != 1 || !strings.EqualFold(encodings[0], "gzip") {
+	if len(encodings) != 1 || !namesGzip(encodings[0]) {
 		return
 	}
 	answer.Header.Del("Content-Encoding")
 	answer.Header.Del("Content-Length")
 	answer.ContentLength, answer.Uncompressed = -1, true
 	answer.Body = &unpacking{packed: counted{ReadCloser: answer.Body}}
+}
+
+// namesGzip reports whether a content coding is gzip, also by its old name (RFC 9110, 8.4.1.3).
+func namesGzip(coding string) bool {
+	return strings.EqualFold(coding, "gzip") || strings.EqualFold(coding, "x-gzip")
 }
 
 // Read reads what was packed.
