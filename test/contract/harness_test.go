@@ -200,8 +200,8 @@ func readMessage(lines *bufio.Reader) (text []byte, err error) {
 	return text, nil
 }
 
-// second returns the second message of a stream of events; the first one is the place that it begins at.
-func (w *world) second(t *testing.T, o operation, changes ...change) string {
+// streamed returns a stream of events as far as the first message that names the id.
+func (w *world) streamed(t *testing.T, o operation, id string, changes ...change) string {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
@@ -215,11 +215,13 @@ func (w *world) second(t *testing.T, o operation, changes ...change) string {
 	defer func() { _ = response.Body.Close() }()
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	lines := bufio.NewReader(response.Body)
-	_, err = readMessage(lines)
-	require.NoError(t, err)
-	text, err := readMessage(lines)
-	require.NoError(t, err)
-	return string(text)
+	var stream strings.Builder
+	for !strings.Contains(stream.String(), id) {
+		text, err := readMessage(lines)
+		stream.Write(text)
+		require.NoError(t, err, "the stream ended before %s: %s", id, stream.String())
+	}
+	return stream.String()
 }
 
 // conforms requires that the contract names the status of an answer, and that the answer has the shape that it gives.

@@ -216,11 +216,12 @@ func crossings() map[string]crossing {
 			require.Equal(t, http.StatusNotFound, w.call(t, o.method, o.route+"?endpointId="+endpoint, "", key(otherKey)).status)
 			place := strings.Fields(string(w.send(t, o, "", "").body))[3] // "retry: 1000", "id: ..."
 			w.call(t, "POST", "/v1/endpoints/"+endpoint+"/pause", "{}").is(t, http.StatusOK)
-			own := w.call(t, "POST", "/v1/endpoints", minimal, key(otherKey)).is(t, http.StatusCreated)["id"].(string)
-			for secret, sees := range map[string]string{adminKey: endpoint, otherKey: own} {
-				first := w.second(t, o, key(secret), header("Last-Event-ID", place))
-				require.Contains(t, first, sees, "the first event after the same place is the tenant's own")
-			}
+			theirs := w.call(t, "POST", "/v1/endpoints", minimal, key(otherKey)).is(t, http.StatusCreated)["id"].(string)
+			last := w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
+			// News from before the place may come again: a place lies before whatever any database of the server has still open.
+			after := header("Last-Event-ID", place)
+			require.NotContains(t, w.streamed(t, o, theirs, key(otherKey), after), endpoint)
+			require.NotContains(t, w.streamed(t, o, last, key(adminKey), after), theirs)
 		},
 	}
 }
