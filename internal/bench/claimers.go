@@ -90,6 +90,7 @@ type claimer struct {
 	db    *database
 	store *store.Claims
 	rules claims.Request
+	floor claims.Floor
 	held  []claims.Claim
 	took  []time.Duration
 }
@@ -123,8 +124,10 @@ func (c *claimer) cycle(ctx context.Context, end time.Time) error {
 }
 
 func (c *claimer) claim(ctx context.Context) error {
+	c.floor.Begin(&c.rules)
 	sent := time.Now()
-	list, _, err := c.store.ClaimDue(ctx, c.rules)
+	list, now, err := c.store.ClaimDue(ctx, c.rules)
+	c.floor.Ended(c.rules, list, now, sent)
 	if err != nil {
 		return fmt.Errorf("claiming: %w", err)
 	}

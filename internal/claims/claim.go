@@ -50,6 +50,7 @@ type Request struct {
 	Horizon time.Duration
 	LockTTL time.Duration
 	Until   time.Time  // in database time: carried out later, it takes nothing; zero: whenever
+	From    time.Time  // what could be claimed before it is left out; zero: nothing is. See Floor
 	Tenants [][16]byte // whose endpoints to take, each up to Share; nil: the oldest, whoever's they are
 	Share   int        // at least 1 where there are tenants, and no more than Limit for all of them together
 }

@@ -46,6 +46,7 @@ type Claimer struct {
 	reach atomic.Int64 // how far ahead that claim looked, a [time.Duration]
 	crowd crowd
 	heard heard
+	floor Floor
 }
 
 // NewClaimer returns a claimer that does nothing until Run.
@@ -164,8 +165,10 @@ func (c *Claimer) claimOnce(ctx context.Context) (limit int, err error) {
 			return limit, err
 		}
 	}
+	c.floor.Begin(&r)
 	sent := time.Now()
 	list, now, err := c.cfg.Store.ClaimDue(ctx, r)
+	c.floor.Ended(r, list, now, sent)
 	if err != nil {
 		return limit, fmt.Errorf("claiming up to %d due endpoints: %w", r.Limit, err)
 	}

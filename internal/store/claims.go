@@ -54,7 +54,8 @@ func (s *Claims) due(ctx context.Context, q dbsqlc.DBTX, r claims.Request) ([]*d
 	lock, ahead, now := int32(r.LockTTL.Milliseconds()), r.Horizon.Milliseconds(), s.db.now() //nolint:gosec // Minutes at most.
 	if len(r.Tenants) == 0 {
 		return s.db.q.ScheduleClaimDue(ctx, q, dbsqlc.ScheduleClaimDueParams{
-			WorkerID: r.Worker, LockTtlMs: lock, Now: now, Until: optional(r.Until), HorizonMs: ahead, MaxRows: int32(r.Limit), //nolint:gosec // Bounded by the caller.
+			WorkerID: r.Worker, LockTtlMs: lock, Now: now, Until: optional(r.Until), FromAt: optional(r.From), HorizonMs: ahead,
+			MaxRows: int32(r.Limit), //nolint:gosec // Bounded by the caller.
 		})
 	}
 	rows, err := s.db.q.ScheduleClaimShares(ctx, q, dbsqlc.ScheduleClaimSharesParams{

@@ -133,6 +133,30 @@ func TestAReleasedClaimIsClaimableAtOnceAtItsOwnTime(t *testing.T) {
 	require.Empty(t, b.start(t, worker{1}, c))
 }
 
+// TestAClaimFromAnInstantLeavesOutWhatIsBefore has an endpoint given back behind the instant from which on another worker claims: the claim
+// after it, which begins at the bottom, finds it.
+func TestAClaimFromAnInstantLeavesOutWhatIsBefore(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	old := b.register(t, nil)
+	held := b.claimOne(t, worker{1})
+	b.at(now.Add(30 * time.Second))
+	recent := b.register(t, nil)
+	n, err := b.claims.Release(t.Context(), worker{1}, []claims.Claim{held})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+
+	above := claims.Request{Worker: worker{2}, Limit: 10, Horizon: horizon, LockTTL: time.Minute, From: now.Add(30 * time.Second)}
+	list, _, err := b.claims.ClaimDue(t.Context(), above)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.EqualValues(t, recent.ID, list[0].EndpointID, "what comes due at that very instant is not before it")
+	list = b.claim(t, worker{2}, horizon)
+	require.Len(t, list, 1)
+	require.EqualValues(t, old.ID, list[0].EndpointID)
+}
+
 func TestAnEmptyClaimTellsTheTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

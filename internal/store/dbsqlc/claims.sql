@@ -3,13 +3,15 @@
 -- only once its lock is over, and never while a run of it is live: that run has to be settled first. Every claim raises the
 -- token, which revokes the claim before it. Rows that another worker is taking at this moment are passed over. The keys go to the
 -- update as an array: joined with the table, they make the planner read all of it until it holds millions of rows. Carried out after its
--- time, as when the database stood still, it takes nothing: nobody waits for its answer any more.
+-- time, as when the database stood still, it takes nothing: nobody waits for its answer any more. It begins at the oldest, or from an instant
+-- on.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
     SELECT s.endpoint_id, s.claimed_by IS NOT NULL AS expired
     FROM schedules s
     WHERE (SELECT now FROM clock) <= coalesce(sqlc.narg('until')::timestamptz, 'infinity'::timestamptz)
+      AND s.due_at >= coalesce(sqlc.narg('from_at')::timestamptz, '-infinity'::timestamptz)
       AND s.due_at <= (SELECT now FROM clock) + sqlc.arg('horizon_ms')::bigint * interval '1 ms'
       AND (s.claimed_by IS NULL
         OR (s.due_at <= (SELECT now FROM clock) AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)))

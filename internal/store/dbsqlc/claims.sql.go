@@ -93,11 +93,12 @@ WITH clock AS MATERIALIZED (
     SELECT s.endpoint_id, s.claimed_by IS NOT NULL AS expired
     FROM schedules s
     WHERE (SELECT now FROM clock) <= coalesce($4::timestamptz, 'infinity'::timestamptz)
-      AND s.due_at <= (SELECT now FROM clock) + $5::bigint * interval '1 ms'
+      AND s.due_at >= coalesce($5::timestamptz, '-infinity'::timestamptz)
+      AND s.due_at <= (SELECT now FROM clock) + $6::bigint * interval '1 ms'
       AND (s.claimed_by IS NULL
         OR (s.due_at <= (SELECT now FROM clock) AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)))
     ORDER BY s.due_at
-    LIMIT $6::int
+    LIMIT $7::int
     FOR UPDATE OF s SKIP LOCKED
 )
 UPDATE schedules s
@@ -115,6 +116,7 @@ type ScheduleClaimDueParams struct {
 	LockTtlMs int32
 	Now       *time.Time
 	Until     *time.Time
+	FromAt    *time.Time
 	HorizonMs int64
 	MaxRows   int32
 }
@@ -136,13 +138,15 @@ type ScheduleClaimDueRow struct {
 // only once its lock is over, and never while a run of it is live: that run has to be settled first. Every claim raises the
 // token, which revokes the claim before it. Rows that another worker is taking at this moment are passed over. The keys go to the
 // update as an array: joined with the table, they make the planner read all of it until it holds millions of rows. Carried out after its
-// time, as when the database stood still, it takes nothing: nobody waits for its answer any more.
+// time, as when the database stood still, it takes nothing: nobody waits for its answer any more. It begins at the oldest, or from an instant
+// on.
 func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleClaimDueParams) ([]*ScheduleClaimDueRow, error) {
 	rows, err := db.Query(ctx, scheduleClaimDue,
 		arg.WorkerID,
 		arg.LockTtlMs,
 		arg.Now,
 		arg.Until,
+		arg.FromAt,
 		arg.HorizonMs,
 		arg.MaxRows,
 	)
