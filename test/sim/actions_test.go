@@ -88,7 +88,7 @@ func (w *world) work(t *rapid.T) {
 	if chance(t, 60, "beats") {
 		w.do(w.beatCall(p, "active"))
 	}
-	w.do(w.claimCall(p, 4))
+	w.do(w.claimCall(p, 4, time.Time{}))
 	if list := w.due(p); len(list) > 0 {
 		w.do(w.startCall(p, list))
 	}
@@ -110,13 +110,21 @@ func (w *world) work(t *rapid.T) {
 
 func (w *world) claim(t *rapid.T) {
 	p := pick(t, "claimer", w.workers, (*worker).reachable)
-	c := w.claimCall(p, rapid.IntRange(1, 4).Draw(t, "limit"))
+	c := w.claimCall(p, rapid.IntRange(1, 4).Draw(t, "limit"), w.floor(t))
 	w.send(c)
 	if chance(t, 10, "answer lost") { // Its claims run out.
 		w.reach("claim unknown")
 		return
 	}
 	w.hear(c)
+}
+
+// floor draws where a claim begins.
+func (w *world) floor(t *rapid.T) time.Time {
+	if chance(t, 50, "from the oldest") {
+		return time.Time{}
+	}
+	return w.now().Add(-rapid.SampledFrom([]time.Duration{0, time.Second, 10 * time.Second, time.Minute}).Draw(t, "floor"))
 }
 
 func (w *world) start(t *rapid.T) {

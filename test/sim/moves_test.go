@@ -94,6 +94,7 @@ func (w *world) judgeClaim(by *worker, r claims.Request, list []claims.Claim, c 
 	for _, s := range c.schedules {
 		id, before, after := endpoints.ID(s.after.EndpointID), s.before, s.after
 		w.ensure(!before.DueAt.After(now.Add(r.Horizon)), "a claim took %s beyond the horizon", short(id))
+		w.ensure(!before.DueAt.Before(r.From), "a claim took %s from before where it begins", short(id))
 		if before.ClaimedBy != nil {
 			w.ensure(!before.DueAt.After(now), "a claim took %s whose lock holds until %s", short(id), before.DueAt)
 			w.ensure(w.mirror.live[id] == nil, "a claim took %s, whose run is live", short(id))
@@ -121,6 +122,10 @@ func (w *world) noneLeft(r claims.Request, c *changes, now time.Time) {
 	for id, s := range w.mirror.schedules {
 		open := s.ClaimedBy == nil && !s.DueAt.After(now.Add(r.Horizon)) ||
 			s.ClaimedBy != nil && !s.DueAt.After(now) && w.mirror.live[id] == nil
+		if open && s.DueAt.Before(r.From) {
+			w.reach("claim above what is due")
+			continue
+		}
 		w.ensure(taken[s.EndpointID] || !open, "a claim with room left %s", short(id))
 	}
 }

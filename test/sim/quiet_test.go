@@ -42,7 +42,7 @@ func (w *world) quiet(t *rapid.T) {
 // serve lets a worker run whatever is due, with a target that answers at once.
 func (w *world) serve(p *worker) {
 	w.do(w.beatCall(p, "active"))
-	w.do(w.claimCall(p, 10))
+	w.do(w.claimCall(p, 10, time.Time{}))
 	list := w.due(p)
 	if len(list) == 0 {
 		return

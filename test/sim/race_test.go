@@ -106,7 +106,7 @@ func (w *world) contender(t *rapid.T, name string) *call {
 	well := func(p *worker) bool { return p.reachable() }
 	switch rapid.SampledFrom([]string{"claim", "start", "start", "finish", "finish", "heartbeat", "settle", "take over", "change", "change"}).Draw(t, name) {
 	case "claim":
-		return w.claimCall(pick(t, "claimer", w.workers, well), rapid.IntRange(1, 4).Draw(t, "limit"))
+		return w.claimCall(pick(t, "claimer", w.workers, well), rapid.IntRange(1, 4).Draw(t, "limit"), w.floor(t))
 	case "start":
 		p := pick(t, "starter", w.workers, func(p *worker) bool {
 			return well(p) && slices.ContainsFunc(p.queue, func(c claims.Claim) bool { return !c.PlannedAt.After(p.now(w)) })

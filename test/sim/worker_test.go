@@ -85,8 +85,9 @@ func (w *world) beatCall(by *worker, state dispatch.State) *call {
 	}
 }
 
-func (w *world) claimCall(by *worker, limit int) *call {
-	r := claims.Request{Worker: by.id, Limit: limit, Horizon: horizon, LockTTL: lockTTL}
+// claimCall claims what comes due from an instant on; zero: from the oldest on.
+func (w *world) claimCall(by *worker, limit int, from time.Time) *call {
+	r := claims.Request{Worker: by.id, Limit: limit, Horizon: horizon, LockTTL: lockTTL, From: from}
 	var list []claims.Claim
 	var now time.Time
 	return &call{
