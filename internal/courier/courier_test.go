@@ -16,6 +16,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -269,6 +270,35 @@ func TestNoTargetCallsForAChannel(t *testing.T) {
 	require.NoError(t, json.Unmarshal(chat.all()[0].body, &message))
 	require.Contains(t, strings.ReplaceAll(message.Text, "\u200b", ""), `found "@channel @here @everyone @ann"`, "it reads as it did")
 	require.NotRegexp(t, `@\w`, message.Text)
+}
+
+// TestALongNoticeFitsEveryChat quotes answers that are longer than the 2000 units of UTF-16 that Discord takes.
+func TestALongNoticeFitsEveryChat(t *testing.T) {
+	t.Parallel()
+	for name, said := range map[string]string{
+		"Plain":     strings.Repeat("a", 3000),
+		"Escaped":   strings.Repeat("&", 3000),
+		"TwoUnits":  "a" + strings.Repeat("😀", 3000),
+		"Beginning": "b" + strings.Repeat("<", 3000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			chat := receive(t)
+			b.happen(t, notices.Channel{Kind: notices.Slack, URL: chat.URL})
+			b.exec(t, `UPDATE notice_episodes SET detail = detail || jsonb_build_object('error', $1::text)`, said)
+			b.deliver(t, b.notices)
+			b.awaitState(t, "opened", "delivered")
+
+			var message struct{ Text string }
+			require.NoError(t, json.Unmarshal(chat.all()[0].body, &message))
+			size := len(utf16.Encode([]rune(message.Text)))
+			require.LessOrEqual(t, size, 2000)
+			require.Greater(t, size, 1990, "no more is cut than has to be")
+			require.Regexp(t, `(a|&amp;|😀|&lt;)…$`, message.Text, "it is cut between two characters")
+			require.Contains(t, message.Text, "\nRule: all\n")
+		})
+	}
 }
 
 // TestWhatIsNeverTakenIsGivenUp has no receiver at all.
