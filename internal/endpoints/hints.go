@@ -48,6 +48,9 @@ func (s *Service) SetOneShotHint(ctx context.Context, by Actor, id ID, r HintReq
 		if err != nil {
 			return nil, err
 		}
+		if used := e.usedWarnings(h); used != nil {
+			return used, nil
+		}
 		moved, err := e.oneShotWarnings(now)
 		return append(moved, h.endWarnings(h.At)...), err
 	})
@@ -109,6 +112,21 @@ func (e *Endpoint) oneShotWarnings(now time.Time) ([]errs.Field, error) {
 		Field: "at", Code: "hint_clamped",
 		Message: "lies closer to the run before, or farther from it, than minIntervalMs and maxIntervalMs allow; the clamp decides instead",
 	}}, nil
+}
+
+// usedWarnings tells that a one-shot hint asks for what has been: a run never comes of it.
+func (e *Endpoint) usedWarnings(h Hint) []errs.Field {
+	served := e.State.LastSlot
+	if live := e.State.Running; live != nil {
+		served = laterOf(served, live.Slot)
+	}
+	if h.At.After(served) {
+		return nil
+	}
+	return []errs.Field{{
+		Field: "at", Code: "hint_used",
+		Message: "does not lie after the last due time that was served, " + served.Format(time.RFC3339Nano) + ", so no run comes of it; name a later instant, or ask for a run now",
+	}}
 }
 
 // clampsOneShot reports whether a one-shot hint had won before a clamp took its place.

@@ -285,6 +285,37 @@ func TestAOneShotHintIsClamped(t *testing.T) {
 	}
 }
 
+// TestAOneShotHintForWhatHasBeenIsTakenWithAWarning asks for instants around the last due time, of a run that is over and of one that is live.
+func TestAOneShotHintForWhatHasBeenIsTakenWithAWarning(t *testing.T) {
+	t.Parallel()
+	for after, want := range map[time.Duration][]string{
+		-time.Second: {"at hint_used"}, 0: {"at hint_used"}, time.Millisecond: nil,
+	} {
+		for _, live := range []bool{false, true} {
+			b := setup(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Hour })
+			served := b.endpoint().State.Due.At
+			if live {
+				b.endpoint().State.Running = &endpoints.Running{Slot: served, Attempt: 1, StartedAt: served}
+			} else {
+				b.run(t, nil)
+			}
+			b.pass(10 * time.Second)
+			e, warnings, err := b.SetOneShotHint(t.Context(), actor, b.id, endpoints.HintRequest{At: served.Add(after), TTL: new(time.Hour)})
+			require.NoError(t, err)
+			var codes []string
+			for _, w := range warnings {
+				codes = append(codes, w.Field+" "+w.Code)
+			}
+			require.Equal(t, want, codes, "%s after, live: %t", after, live)
+			if live {
+				b.run(t, nil)
+			}
+			follows := !e.State.Due.At.After(b.memory.now)
+			require.Equal(t, want == nil, follows, "%s after, live: %t, next %s", after, live, e.State.Due.At)
+		}
+	}
+}
+
 // A warning is about what was asked for, and where something else decides no clamp has moved it.
 func TestAOneShotHintThatDoesNotDecideIsNotClamped(t *testing.T) {
 	t.Parallel()
