@@ -2396,7 +2396,7 @@ type RedactRule struct {
 	// Pattern RE2; it must not match the empty text. It has at most 200 steps when it is compiled, and all patterns of an endpoint, success rules included, 300 together: a step is about a character, a class or a choice, with repetitions written out. A body that patterns take too long for is hidden as a whole.
 	Pattern *string `json:"pattern,omitempty"`
 
-	// Replacement Of what the pattern finds, as it stands. Default ***.
+	// Replacement Of what the pattern finds, as it stands. Default ***, for an empty text too: what was hidden must show.
 	Replacement *string `json:"replacement,omitempty"`
 }
 
