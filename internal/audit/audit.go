@@ -91,6 +91,6 @@ func (s *state) judge() Report {
 type auditor struct {
 	*state
 	report   Report
-	lateness []time.Duration // of every start whose plan is known
+	lateness []time.Duration // of every start whose plan is known, and which nobody asked for by hand
 	settled  []time.Duration // from start to settlement of every lost run
 }

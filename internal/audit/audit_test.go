@@ -43,6 +43,14 @@ func TestASoundHistoryHasNoBreach(t *testing.T) {
 	require.Zero(t, r.Check(audit.NoFalseReap).Checked, "nothing was lost, so nothing can tell")
 }
 
+// TestWhatSomebodyAskedForTellsNothingOfLateness has a run that was asked for while another was under way, for which it waited.
+func TestWhatSomebodyAskedForTellsNothingOfLateness(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.exec("UPDATE runs SET source = 'manual', started_at = started_at + interval '5 s', finished_at = finished_at + interval '5 s' WHERE id = $1", s.id(2))
+	require.Equal(t, audit.Lateness{N: 2, P50: 20, P90: 20, P99: 20, Max: 20}, s.audit().Lateness)
+}
+
 // breach is a way to break a sound history, and every promise that it breaks.
 type breach struct {
 	tell func(*story)

@@ -197,7 +197,7 @@ func (l listened) CancelRequested(worker [16]byte) {
 	}
 }
 
-// counter returns the value of a counter, summed over its labels.
+// counter returns the value of a counter, or how much a histogram has counted, summed over its labels.
 func (p *process) counter(t *testing.T, name string) float64 {
 	t.Helper()
 	families, err := p.registry.Gather()
@@ -206,7 +206,7 @@ func (p *process) counter(t *testing.T, name string) float64 {
 		if f.GetName() == name {
 			sum := 0.0
 			for _, m := range f.GetMetric() {
-				sum += m.GetCounter().GetValue()
+				sum += m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
 			}
 			return sum
 		}

@@ -52,7 +52,7 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 		}
 		return *refusal, true
 	}
-	if now, known := w.clock.now(); known {
+	if now, known := w.clock.now(); known && b.claim.Source != string(governor.SourceManual) { // What somebody asks for waits for the run under way.
 		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
 	}
 	b.target.ask(&r.Request)

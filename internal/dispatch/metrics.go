@@ -84,7 +84,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 21),
 		}),
 		startLag: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "rubato_dispatch_start_lag_seconds", Help: "From the planned time of a run to its request.",
+			Name: "rubato_dispatch_start_lag_seconds", Help: "From the planned time of a run to its request; of runs that nobody asked for by hand.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 18),
 		}),
 		refused: f.NewCounter(prometheus.CounterOpts{

@@ -51,6 +51,21 @@ func (b *bundle) runNow(t *testing.T, e *endpoints.Endpoint) {
 	require.NoError(t, err)
 }
 
+// TestWhatSomebodyAsksForTellsNothingOfLag asks for a run while one is under way, for whose end it waits.
+func TestWhatSomebodyAsksForTellsNothingOfLag(t *testing.T) {
+	t.Parallel()
+	b, target := setup(t), startGated(t)
+	e := b.register(t, target.Target, func(s *endpoints.Spec) { s.BaselineInterval = time.Hour })
+	p := b.work(t, nil)
+	receive(t, target.arrived)
+	b.runNow(t, e)
+	target.letGo <- struct{}{}
+	receive(t, target.arrived)
+	target.letGo <- struct{}{}
+	b.await(t, 2, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
+	require.InDelta(t, 1, p.counter(t, "rubato_dispatch_start_lag_seconds"), 0)
+}
+
 // TestARunFillsInItsRequest sends one request with templates in every field, twice: the second run knows of the first.
 func TestARunFillsInItsRequest(t *testing.T) {
 	t.Parallel()
