@@ -125,7 +125,7 @@ func (s *stack) arrivals(pauses []pause) []time.Duration {
 // clock, and by the target's no later than a start that was committed before takes to arrive.
 func TestPausesUnderLoad(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, nil)
+	s := newStack(t, map[string]string{"RUBATO_API_RATE": "0"}) // As many calls as it can.
 	s.startWorkers(2)
 	s.register(load{n: 40, path: "20", every: time.Second, limit: 2 * time.Second})
 	eventually(t, "every endpoint to run", func() bool { return s.count("SELECT count(DISTINCT endpoint_id) FROM runs") >= len(s.ids) })
