@@ -76,14 +76,13 @@ func (cmd *endpointsGetCmd) Run(ctx context.Context, s *session) error {
 
 // Run pauses an endpoint.
 func (cmd *endpointsPauseCmd) Run(ctx context.Context, s *session) error {
-	var body client.PauseRequest
+	body := client.PauseRequest{Reason: given(cmd.Reason)}
 	if cmd.For != nil {
-		cmd.Until = time.Now().Add(*cmd.For)
+		body.ForMs = new(cmd.For.Milliseconds())
 	}
 	if !cmd.Until.IsZero() {
 		body.Until = new(cmd.Until.UTC())
 	}
-	body.Reason = given(cmd.Reason)
 	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
 		return r.read(r.api.PauseEndpointWithResponse(ctx, id, body))
 	})

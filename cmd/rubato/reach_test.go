@@ -249,8 +249,8 @@ func TestEditSendsWhatWasSaid(t *testing.T) {
 func TestALengthOfTimeIsNeverLeftOut(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string][2]string{
-		"endpoints pause ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90 --for=-1h": {"pauseEndpoint", "until"},
-		"endpoints pause ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90 --for 0s":  {"pauseEndpoint", "until"},
+		"endpoints pause ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90 --for=-1h": {"pauseEndpoint", "forMs"},
+		"endpoints pause ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90 --for 0s":  {"pauseEndpoint", "forMs"},
 		"keys create --name k --scope admin --for=-1h":                      {"createKey", "expiresAt"},
 		"keys create --name k --scope admin --for 0s":                       {"createKey", "expiresAt"},
 	} {

@@ -3,11 +3,11 @@ package dispatch_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
 )
 
 // outlived counts the live runs that started longer ago than a start is good for.
@@ -35,7 +35,7 @@ func TestWhatHadToWaitIsConfirmedBeforeItLeaves(t *testing.T) {
 
 	paused, patient := b.register(t, target.Target, nil), b.register(t, target.Target, nil)
 	b.await(t, 3, "SELECT count(*) FROM live_runs")
-	_, err := b.service.Pause(t.Context(), tenant, paused.ID, time.Time{}, "")
+	_, err := b.service.Pause(t.Context(), tenant, paused.ID, endpoints.PauseRequest{})
 	require.NoError(t, err)
 	b.await(t, 3, outlived)
 	target.letGo <- struct{}{}

@@ -10,37 +10,62 @@ import (
 // maxReason is the length of a reason, in characters, that the ledger keeps.
 const maxReason = 500
 
+// maxPause is the longest that a pause may last that says how long it does.
+const maxPause = 366 * 24 * time.Hour
+
 // MaxPlannerPause is the longest that the planner may pause an endpoint: to hold it back longer takes a person.
 const MaxPlannerPause = time.Hour
 
-// Pause stops an endpoint until an instant; the zero instant means until somebody resumes. When it returns, no run starts any
-// more; one that is live goes on. It takes back a request for a run now.
-func (s *Service) Pause(ctx context.Context, by Actor, id ID, until time.Time, reason string) (*Endpoint, error) {
+// PauseRequest is a pause as it is asked for. At most one of Until and For says when it ends; without them somebody has to resume.
+type PauseRequest struct {
+	Until  time.Time      // zero: not given
+	For    *time.Duration // from now; nil: not given
+	Reason string
+}
+
+// Pause stops an endpoint for as long as was asked. When it returns, no run starts any more; one that is live goes on. It takes back a
+// request for a run now.
+func (s *Service) Pause(ctx context.Context, by Actor, id ID, r PauseRequest) (*Endpoint, error) {
 	return s.change(ctx, by, id, CausePause, func(e *Endpoint, now time.Time) error {
-		if err := CheckPause(until, reason, now); err != nil {
+		until, err := r.end(now)
+		if err != nil {
 			return err
 		}
-		e.State.PausedUntil, e.State.PauseReason = pauseEnd(until), reason
+		e.State.PausedUntil, e.State.PauseReason = until, r.Reason
 		e.State.ManualAt = time.Time{}
 		return nil
 	})
 }
 
-// CheckPause returns what Pause would refuse at an instant, and writes nothing.
-func CheckPause(until time.Time, reason string, now time.Time) error {
-	var bad []errs.Field
-	if end := pauseEnd(until); !end.After(now) || end.After(indefinitely) {
-		bad = append(bad, errs.Field{Field: "until", Code: "out_of_range", Message: "must lie in the future and before the year 2199; leave it out to pause until somebody resumes"})
-	}
-	return errs.InvalidFields(append(bad, checkReason(reason)...))
+// Check returns what Pause would refuse at an instant, and writes nothing.
+func (r PauseRequest) Check(now time.Time) error {
+	_, err := r.end(now)
+	return err
 }
 
-// pauseEnd returns the instant that a pause until another one is kept as.
-func pauseEnd(until time.Time) time.Time {
-	if until.IsZero() {
-		return indefinitely
+// end returns the instant at which a pause ends that begins now.
+func (r PauseRequest) end(now time.Time) (time.Time, error) {
+	until, bad := r.instant(now)
+	return until, errs.InvalidFields(append(bad, checkReason(r.Reason)...))
+}
+
+func (r PauseRequest) instant(now time.Time) (time.Time, []errs.Field) {
+	until := r.Until.UTC().Truncate(time.Millisecond)
+	switch {
+	case r.For != nil && !r.Until.IsZero():
+		return until, []errs.Field{{Field: "forMs", Code: "ambiguous", Message: "say when the pause ends once: at most one of until and forMs"}}
+	case r.For != nil:
+		if *r.For < time.Millisecond || *r.For > maxPause {
+			return until, []errs.Field{{Field: "forMs", Code: "out_of_range", Message: "must be 1 to 31622400000 (366 days); leave it out to pause until somebody resumes"}}
+		}
+		return wholeMilliseconds(now.Add(*r.For)), nil
+	case r.Until.IsZero():
+		return indefinitely, nil
+	case !until.After(now) || until.After(indefinitely):
+		return until, []errs.Field{{Field: "until", Code: "out_of_range", Message: "must lie in the future and before the year 2199; leave it out to pause until somebody resumes"}}
+	default:
+		return until, nil
 	}
-	return until.UTC().Truncate(time.Millisecond)
 }
 
 // Resume ends a pause at once. Resuming an endpoint that is not paused changes nothing but the ledger.

@@ -78,7 +78,7 @@ func TestNoDueTimeIsServedTwiceWhenTheClockIsSetBack(t *testing.T) {
 	b := setup(t, nil)
 	b.run(t, nil)
 	paused := b.memory.now.Add(10 * time.Minute)
-	_, err := b.Pause(t.Context(), actor, b.id, paused, "")
+	_, err := b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{Until: paused})
 	require.NoError(t, err)
 	b.memory.now = paused
 	b.run(t, nil)
@@ -468,7 +468,7 @@ func TestAChangeKeepsTheAttemptThatWaits(t *testing.T) {
 		}, want: true},
 		"Pause": {change: func(t *testing.T, b *bundle) {
 			t.Helper()
-			_, err := b.Pause(t.Context(), actor, b.id, time.Time{}, "")
+			_, err := b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{})
 			require.NoError(t, err)
 		}},
 		"RunNow": {change: func(t *testing.T, b *bundle) {

@@ -62,14 +62,14 @@ func TestPauseHoldsUntilItsEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	b.run(t, nil)
-	e, err := b.Pause(t.Context(), actor, b.id, start.Add(time.Hour), "maintenance")
+	e, err := b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{Until: start.Add(time.Hour), Reason: "maintenance"})
 	require.NoError(t, err)
 	require.Equal(t, start.Add(time.Hour), e.State.Due.At)
 	require.Equal(t, governor.SourcePaused, e.State.Due.Source)
 	require.True(t, e.PausedAt(start.Add(time.Hour-1)))
 	require.False(t, e.PausedAt(start.Add(time.Hour)), "a pause that ends now is over")
 
-	e, err = b.Pause(t.Context(), actor, b.id, time.Time{}, "")
+	e, err = b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{})
 	require.NoError(t, err)
 	require.Equal(t, governor.Indefinite, e.State.Due.At)
 	b.pass(10 * time.Minute)
@@ -81,16 +81,28 @@ func TestPauseHoldsUntilItsEnd(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, endpoints.CauseResume, last.Cause)
 
+	e, err = b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{For: new(90 * time.Minute)})
+	require.NoError(t, err)
+	require.Equal(t, b.memory.now.Add(90*time.Minute), e.State.PausedUntil)
+
 	for until, want := range map[time.Time]string{
 		b.memory.now: "until out_of_range", b.memory.now.Add(-time.Hour): "until out_of_range",
 		governor.Indefinite.Add(time.Millisecond): "until out_of_range",
 	} {
-		_, err = b.Pause(t.Context(), actor, b.id, until, "")
+		_, err = b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{Until: until})
 		require.Equal(t, []string{want}, fields(t, err))
 	}
-	_, err = b.Pause(t.Context(), actor, b.id, time.Time{}, strings.Repeat("x", 501))
+	for span, want := range map[time.Duration]string{
+		0: "forMs out_of_range", -time.Hour: "forMs out_of_range", 366*24*time.Hour + time.Millisecond: "forMs out_of_range",
+	} {
+		_, err = b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{For: &span})
+		require.Equal(t, []string{want}, fields(t, err))
+	}
+	_, err = b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{Until: b.memory.now.Add(time.Hour), For: new(time.Hour)})
+	require.Equal(t, []string{"forMs ambiguous"}, fields(t, err))
+	_, err = b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{Reason: strings.Repeat("x", 501)})
 	require.Equal(t, []string{"reason too_long"}, fields(t, err))
-	_, err = b.Pause(t.Context(), actor, b.id, start, "a\x00b")
+	_, err = b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{Until: start, Reason: "a\x00b"})
 	require.Equal(t, []string{"until out_of_range", "reason invalid_characters"}, fields(t, err))
 }
 
@@ -98,7 +110,7 @@ func TestRunNowBypassesEverything(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.MinInterval = time.Hour })
 	b.run(t, nil)
-	_, err := b.Pause(t.Context(), actor, b.id, time.Time{}, "")
+	_, err := b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{})
 	require.NoError(t, err)
 	asked := b.pass(time.Minute)
 	slot, err := b.RunNow(t.Context(), actor, b.id)
@@ -116,7 +128,7 @@ func TestRunNowBypassesEverything(t *testing.T) {
 
 	_, err = b.RunNow(t.Context(), actor, b.id)
 	require.NoError(t, err)
-	_, err = b.Pause(t.Context(), actor, b.id, time.Time{}, "")
+	_, err = b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{})
 	require.NoError(t, err)
 	require.Zero(t, b.endpoint().State.ManualAt, "a pause takes the request back")
 }
@@ -325,7 +337,7 @@ func TestAOneShotHintThatDoesNotDecideIsNotClamped(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, warnings, "before the first run there is nothing to count from")
 	b.run(t, nil)
-	_, err = b.Pause(t.Context(), actor, b.id, b.pass(time.Second).Add(time.Hour), "")
+	_, err = b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{Until: b.pass(time.Second).Add(time.Hour)})
 	require.NoError(t, err)
 	_, warnings, err = b.SetOneShotHint(t.Context(), actor, b.id, hint)
 	require.NoError(t, err)
@@ -416,7 +428,7 @@ func TestWhileARunIsLiveAChangeLeavesTheDecisionToItsFinish(t *testing.T) {
 	b := setup(t, nil)
 	b.endpoint().State.Running = &endpoints.Running{Slot: start, Attempt: 1, StartedAt: start}
 	due := b.endpoint().State.Due
-	_, err := b.Pause(t.Context(), actor, b.id, start.Add(time.Hour), "")
+	_, err := b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{Until: start.Add(time.Hour)})
 	require.NoError(t, err)
 	_, _, err = b.SetIntervalHint(t.Context(), actor, b.id, endpoints.HintRequest{Interval: time.Second, TTL: new(time.Hour)})
 	require.NoError(t, err)
@@ -477,11 +489,11 @@ func TestAPreviewFollowsTheGovernor(t *testing.T) {
 	times, _ = b.previewed(t, 5)
 	require.Equal(t, minutes(0, 2, 4, 6, 7), times, "until the hint expires")
 
-	_, err = b.Pause(t.Context(), actor, b.id, start.Add(time.Hour), "")
+	_, err = b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{Until: start.Add(time.Hour)})
 	require.NoError(t, err)
 	times, _ = b.previewed(t, 3)
 	require.Equal(t, minutes(60, 61, 62), times)
-	_, err = b.Pause(t.Context(), actor, b.id, time.Time{}, "")
+	_, err = b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{})
 	require.NoError(t, err)
 	times, _ = b.previewed(t, 3)
 	require.Empty(t, times)
@@ -524,7 +536,7 @@ func TestAPreviewTellsOfClockChanges(t *testing.T) {
 				}
 			})
 			if tc.paused {
-				_, err := b.Pause(t.Context(), actor, b.id, eve, "")
+				_, err := b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{Until: eve})
 				require.NoError(t, err)
 			}
 			b.memory.now = tc.now

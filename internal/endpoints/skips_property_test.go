@@ -83,7 +83,7 @@ func (l *life) happen(rt *rapid.T) {
 		if rapid.Bool().Draw(rt, "for a while") {
 			until = l.memory.now.Add(time.Millisecond + span("pause", few))
 		}
-		_, err := l.Pause(l.test.Context(), actor, l.id, until, "")
+		_, err := l.Pause(l.test.Context(), actor, l.id, endpoints.PauseRequest{Until: until})
 		require.NoError(l, err)
 	case "resume":
 		_, err := l.Resume(l.test.Context(), actor, l.id)

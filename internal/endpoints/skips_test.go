@@ -61,7 +61,7 @@ func (s *story) pause(t *testing.T, at, until time.Duration) {
 	if until == 0 {
 		end = time.Time{}
 	}
-	_, err := s.Pause(t.Context(), actor, s.id, end, "")
+	_, err := s.Pause(t.Context(), actor, s.id, endpoints.PauseRequest{Until: end})
 	require.NoError(t, err)
 	s.note()
 }

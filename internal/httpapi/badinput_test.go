@@ -304,6 +304,8 @@ func TestBadPausesAndHints(t *testing.T) {
 		{"POST", "/pause", `{"until":"0001-01-01T00:00:00Z"}`, meaning, []string{"until out_of_range"}},
 		{"POST", "/pause", `{"until":"2200-01-01T00:00:00Z"}`, meaning, []string{"until out_of_range"}},
 		{"POST", "/pause", `{"until":"+12345-01-01T00:00:00Z"}`, syntax, []string{"until invalid_time"}},
+		{"POST", "/pause", `{"until":"2098-11-21T12:00:00Z","forMs":1000,"reason":"a\u0007"}`, meaning, []string{"forMs ambiguous", "reason invalid_characters"}},
+		{"POST", "/pause", `{"forMs":0}`, meaning, []string{"forMs out_of_range"}},
 		{"POST", "/pause", `{"reason":"a\u0007"}`, meaning, []string{"reason invalid_characters"}},
 		{"PUT", "/hints/interval", `{"intervalMs":60000}`, meaning, []string{"ttlMs required"}},
 		{"PUT", "/hints/interval", `{}`, meaning, []string{"intervalMs required", "ttlMs required"}},

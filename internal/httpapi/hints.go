@@ -18,7 +18,7 @@ func (s *Server) PutIntervalHint(ctx context.Context, r api.PutIntervalHintReque
 	hint := newHint(b.TTLMs, b.ExpiresAt, b.Reason)
 	hint.Interval = span(b.IntervalMs)
 	if in := inputOf(ctx); in.bad() {
-		return nil, s.refuseHint(ctx, id, in, hint.CheckInterval)
+		return nil, s.refuseAt(ctx, id, in, hint.CheckInterval)
 	}
 	e, warnings, err := s.endpoints.SetIntervalHint(ctx, actorOf(ctx), id, hint)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Server) PutOneShotHint(ctx context.Context, r api.PutOneShotHintRequest
 	hint := newHint(b.TTLMs, b.ExpiresAt, b.Reason)
 	hint.At, hint.In = given(b.At), optionalSpan(b.InMs)
 	if in := inputOf(ctx); in.bad() {
-		return nil, s.refuseHint(ctx, id, in, hint.CheckOneShot)
+		return nil, s.refuseAt(ctx, id, in, hint.CheckOneShot)
 	}
 	e, warnings, err := s.endpoints.SetOneShotHint(ctx, actorOf(ctx), id, hint)
 	if err != nil {
@@ -46,8 +46,8 @@ func (s *Server) PutOneShotHint(ctx context.Context, r api.PutOneShotHintRequest
 	return api.PutOneShotHint200JSONResponse{EndpointJSONResponse: changed(e, warnings)}, nil
 }
 
-// refuseHint names every bad field of a hint that cannot be read as a whole.
-func (s *Server) refuseHint(ctx context.Context, id endpoints.ID, in *input, check func(time.Time) error) error {
+// refuseAt names every bad field of a request that cannot be read as a whole, and of which the rest is judged by the database's time.
+func (s *Server) refuseAt(ctx context.Context, id endpoints.ID, in *input, check func(time.Time) error) error {
 	_, now, err := s.endpoints.Get(ctx, actorOf(ctx), id)
 	if err != nil {
 		return err

@@ -14,16 +14,12 @@ func (s *Server) PauseEndpoint(ctx context.Context, r api.PauseEndpointRequestOb
 	if err != nil {
 		return nil, err
 	}
-	in, until, reason := inputOf(ctx), given(r.Body.Until), ""
-	set(&reason, r.Body.Reason)
-	if in.bad() {
-		_, now, err := s.endpoints.Get(ctx, actorOf(ctx), id)
-		if err != nil {
-			return nil, err
-		}
-		return nil, in.refuse(endpoints.CheckPause(until, reason, now))
+	pause := endpoints.PauseRequest{Until: given(r.Body.Until), For: optionalSpan(r.Body.ForMs)}
+	set(&pause.Reason, r.Body.Reason)
+	if in := inputOf(ctx); in.bad() {
+		return nil, s.refuseAt(ctx, id, in, pause.Check)
 	}
-	e, err := s.endpoints.Pause(ctx, actorOf(ctx), id, until, reason)
+	e, err := s.endpoints.Pause(ctx, actorOf(ctx), id, pause)
 	if err != nil {
 		return nil, err
 	}

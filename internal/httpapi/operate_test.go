@@ -25,7 +25,11 @@ func TestPauseAndResume(t *testing.T) {
 	require.Equal(t, "2098-11-21T11:00:00Z", e["nextRunAt"])
 	require.Equal(t, "paused", e["nextSource"])
 
-	for _, body := range []string{"", "{}", `{"until":null}`} {
+	e = s.call("POST", path+"/pause", `{"forMs":1800000}`).is(http.StatusOK)
+	require.Equal(t, "2098-11-21T10:30:00Z", e["pausedUntil"], "half an hour from now")
+	require.Equal(t, "2098-11-21T10:30:00Z", e["nextRunAt"])
+
+	for _, body := range []string{"", "{}", `{"until":null,"forMs":null}`} {
 		a := s.call("POST", path+"/pause", body)
 		e = a.is(http.StatusOK)
 		require.Nil(t, e["pausedUntil"])

@@ -52,7 +52,7 @@ func TestEveryChangeOfAnEndpointIsLogged(t *testing.T) {
 func (b *bundle) disturb(t *testing.T, id endpoints.ID) {
 	t.Helper()
 	changes["IntervalHint"](b, t, id)
-	_, err := b.service.Pause(t.Context(), tenant, id, time.Now().Add(time.Hour), "")
+	_, err := b.service.Pause(t.Context(), tenant, id, endpoints.PauseRequest{Until: time.Now().Add(time.Hour)})
 	require.NoError(t, err)
 	b.exec(t, "UPDATE schedules SET failure_count = 3")
 }
@@ -132,7 +132,7 @@ func TestARefusedChangeIsNotLogged(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.register(t, nil)
-	_, err := b.service.Pause(t.Context(), tenant, e.ID, time.Unix(1, 0), "")
+	_, err := b.service.Pause(t.Context(), tenant, e.ID, endpoints.PauseRequest{Until: time.Unix(1, 0)})
 	require.Error(t, err)
 	_, _, err = b.service.Edit(t.Context(), tenant, e.ID, 99, func(s endpoints.Spec) (endpoints.Spec, error) { return s, nil })
 	require.Error(t, err)

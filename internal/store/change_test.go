@@ -17,7 +17,7 @@ import (
 // changes is everything that replans an endpoint outside a run.
 var changes = map[string]func(*bundle, *testing.T, endpoints.ID){
 	"Pause": func(b *bundle, t *testing.T, id endpoints.ID) {
-		_, err := b.service.Pause(t.Context(), tenant, id, time.Time{}, "maintenance")
+		_, err := b.service.Pause(t.Context(), tenant, id, endpoints.PauseRequest{Reason: "maintenance"})
 		require.NoError(t, err)
 	},
 	"Resume": func(b *bundle, t *testing.T, id endpoints.ID) {
@@ -158,7 +158,7 @@ func TestNoRunStartsAfterPauseHasReturned(t *testing.T) {
 			_, _ = b.executions.Start(t.Context(), dispatch.Starting{Worker: me, List: startsOf([]claims.Claim{c}), LockTTL: time.Minute})
 		})
 		race.Go(func() {
-			if _, err := b.service.Pause(t.Context(), tenant, e.ID, time.Time{}, ""); err != nil {
+			if _, err := b.service.Pause(t.Context(), tenant, e.ID, endpoints.PauseRequest{}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -188,7 +188,7 @@ func TestAPauseWaitsForStartsInFlight(t *testing.T) {
 
 	paused := make(chan error, 1)
 	go func() {
-		_, err := b.service.Pause(t.Context(), tenant, e.ID, time.Time{}, "")
+		_, err := b.service.Pause(t.Context(), tenant, e.ID, endpoints.PauseRequest{})
 		paused <- err
 	}()
 	b.awaitLockWait(t)

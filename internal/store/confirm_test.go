@@ -79,7 +79,7 @@ func pauseIt(until time.Time) func(*testing.T, *bundle, *endpoints.Endpoint) {
 		if until.Equal(governor.Indefinite) {
 			until = time.Time{}
 		}
-		_, err := b.service.Pause(t.Context(), tenant, e.ID, until, "")
+		_, err := b.service.Pause(t.Context(), tenant, e.ID, endpoints.PauseRequest{Until: until})
 		require.NoError(t, err)
 	}
 }

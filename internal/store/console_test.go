@@ -169,7 +169,7 @@ func TestTheConsoleTellsTheHistoryOfAnEndpoint(t *testing.T) {
 	_, _, err := b.service.SetIntervalHint(t.Context(), tenant, id, endpoints.HintRequest{Interval: interval, TTL: &ttl, Reason: "sale"})
 	require.NoError(t, err)
 	b.at(now.Add(time.Minute))
-	_, err = b.service.Pause(t.Context(), tenant, id, until, "stock-taking")
+	_, err = b.service.Pause(t.Context(), tenant, id, endpoints.PauseRequest{Until: until, Reason: "stock-taking"})
 	require.NoError(t, err)
 	_, err = b.service.ClearHints(t.Context(), tenant, id)
 	require.NoError(t, err)

@@ -114,7 +114,7 @@ func TestWhatAnotherTenantOwnsIsNotThere(t *testing.T) {
 
 	_, _, err := b.service.Get(t.Context(), stranger, e.ID)
 	missing(err)
-	_, err = b.service.Pause(t.Context(), stranger, e.ID, noon().AddDate(1, 0, 0), "")
+	_, err = b.service.Pause(t.Context(), stranger, e.ID, endpoints.PauseRequest{Until: noon().AddDate(1, 0, 0)})
 	missing(err)
 	missing(b.service.Archive(t.Context(), stranger, e.ID, 0))
 	_, err = b.service.Explain(t.Context(), stranger, e.ID)
@@ -126,7 +126,7 @@ func TestWhatAnotherTenantOwnsIsNotThere(t *testing.T) {
 	none, err := b.runs.List(t.Context(), runs.Filter{TenantID: stranger.TenantID, Limit: 10})
 	require.NoError(t, err)
 	require.Empty(t, none)
-	_, err = b.service.Pause(t.Context(), tenant, e.ID, noon().AddDate(1, 0, 0), "")
+	_, err = b.service.Pause(t.Context(), tenant, e.ID, endpoints.PauseRequest{Until: noon().AddDate(1, 0, 0)})
 	require.NoError(t, err)
 	for _, state := range []string{"", "paused"} {
 		list, _, err := b.service.List(t.Context(), endpoints.Filter{TenantID: stranger.TenantID, State: state, Limit: 10})

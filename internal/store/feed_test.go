@@ -120,7 +120,7 @@ func TestPauseIsToldWithItsEndAndReasonEvenWhileARunIsLive(t *testing.T) {
 	c, s := b.startOne(t, worker{1})
 	r := b.watch(t, feed.EndpointPaused, feed.RunFinished, feed.RunStarted)
 	until := noon().Add(time.Hour)
-	_, err := b.service.Pause(t.Context(), tenant, e.ID, until, "lunch")
+	_, err := b.service.Pause(t.Context(), tenant, e.ID, endpoints.PauseRequest{Until: until, Reason: "lunch"})
 	require.NoError(t, err)
 	page, err := store.NewFeed(b.db).Read(t.Context(), r.q)
 	require.NoError(t, err)

@@ -230,7 +230,7 @@ func TestTokensOnlyGrow(t *testing.T) {
 	grown("claim")
 	b.finish(t, me, 0, succeed(me, c, s))
 	grown("finish")
-	_, err := b.service.Pause(t.Context(), tenant, e.ID, now.Add(time.Hour), "")
+	_, err := b.service.Pause(t.Context(), tenant, e.ID, endpoints.PauseRequest{Until: now.Add(time.Hour)})
 	require.NoError(t, err)
 	grown("pause")
 	_, err = b.service.Resume(t.Context(), tenant, e.ID)

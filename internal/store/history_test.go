@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/zombie"
 )
@@ -132,7 +133,7 @@ func TestTheLedgerIsKeptAsLongAsRuns(t *testing.T) {
 	now := b.at(noon())
 	e, quiet := b.register(t, nil), b.register(t, nil)
 	for range 2 {
-		_, err := b.service.Pause(t.Context(), tenant, e.ID, now.AddDate(1, 0, 0), "")
+		_, err := b.service.Pause(t.Context(), tenant, e.ID, endpoints.PauseRequest{Until: now.AddDate(1, 0, 0)})
 		require.NoError(t, err)
 		_, err = b.service.Resume(t.Context(), tenant, e.ID)
 		require.NoError(t, err)

@@ -55,7 +55,7 @@ func TestListsOfEndpointsFilterAndPage(t *testing.T) {
 		all = append([]endpoints.ID{e.ID}, all...)
 	}
 	changes["Pause"](b, t, all[0])
-	_, err := b.service.Pause(t.Context(), tenant, all[1], noon().Add(time.Minute), "")
+	_, err := b.service.Pause(t.Context(), tenant, all[1], endpoints.PauseRequest{Until: noon().Add(time.Minute)})
 	require.NoError(t, err)
 	changes["Archive"](b, t, all[2])
 	ids := func(f endpoints.Filter) []endpoints.ID {

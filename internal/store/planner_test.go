@@ -160,7 +160,7 @@ func TestRefusedRevisionWritesNothing(t *testing.T) {
 	p := setupPlanning(t)
 	e := p.endpoint(t, nil)
 	ticket := p.claim(t, p.one)[0]
-	_, err := p.service.Pause(t.Context(), tenant, e.ID, time.Time{}, "a person's")
+	_, err := p.service.Pause(t.Context(), tenant, e.ID, endpoints.PauseRequest{Reason: "a person's"})
 	require.NoError(t, err)
 
 	err = p.one.Close(t.Context(), ticket, p.closing(e))
@@ -219,7 +219,7 @@ func TestWhatIsLeftAloneIsTakenUpAgain(t *testing.T) {
 	p := setupPlanning(t)
 	paused := p.endpoint(t, nil)
 	ticket := p.claim(t, p.one)[0]
-	_, err := p.service.Pause(t.Context(), tenant, paused.ID, time.Time{}, "")
+	_, err := p.service.Pause(t.Context(), tenant, paused.ID, endpoints.PauseRequest{})
 	require.NoError(t, err)
 	require.NoError(t, p.one.Leave(t.Context(), ticket, planner.ParkedPaused, 1))
 	require.Empty(t, p.claim(t, p.one))

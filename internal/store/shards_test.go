@@ -107,12 +107,12 @@ func TestAChangeOfAnyEndpointOfABatchWaitsForItsCommit(t *testing.T) {
 	open := b.gate(t)
 	started := b.starting(t, worker{1}, startsOf(claimed))
 
-	_, err := b.service.Pause(t.Context(), tenant, other, time.Time{}, "")
+	_, err := b.service.Pause(t.Context(), tenant, other, endpoints.PauseRequest{})
 	require.NoError(t, err, "nobody starts this one")
 	var pauses errgroup.Group
 	for _, c := range claimed {
 		pauses.Go(func() error {
-			e, err := b.service.Pause(t.Context(), tenant, c.EndpointID, time.Time{}, "")
+			e, err := b.service.Pause(t.Context(), tenant, c.EndpointID, endpoints.PauseRequest{})
 			if err == nil && e.State.Running == nil {
 				err = fmt.Errorf("the pause of %s does not know of its run", e.ID)
 			}
@@ -148,7 +148,7 @@ func TestWhateverReplansWaitsForAStartInFlight(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(b *bundle, c claims.Claim) error{
 		"Pause": func(b *bundle, c claims.Claim) error {
-			_, err := b.service.Pause(context.Background(), tenant, c.EndpointID, time.Time{}, "")
+			_, err := b.service.Pause(context.Background(), tenant, c.EndpointID, endpoints.PauseRequest{})
 			return err
 		},
 		"BulkEdit": func(b *bundle, c claims.Claim) error {

@@ -371,7 +371,7 @@ func TestASettlementCountsWhatChangedMeanwhile(t *testing.T) {
 	now := b.at(noon())
 	e := b.register(t, nil)
 	b.startOne(t, worker{1})
-	_, err := b.service.Pause(t.Context(), tenant, e.ID, now.Add(time.Hour), "maintenance")
+	_, err := b.service.Pause(t.Context(), tenant, e.ID, endpoints.PauseRequest{Until: now.Add(time.Hour), Reason: "maintenance"})
 	require.NoError(t, err)
 	b.at(now.Add(66 * time.Second))
 	b.settleAll(t, 1)

@@ -120,7 +120,7 @@ func (w *world) operation(t *rapid.T, id endpoints.ID, cause string) (func(conte
 			until = w.now().Add(w.draw(t, "pause", 1, 120))
 		}
 		return func(c context.Context, s *stores) error {
-			_, err := s.service.Pause(c, user, id, until, "")
+			_, err := s.service.Pause(c, user, id, endpoints.PauseRequest{Until: until})
 			return err
 		}, "pause"
 	case "resume":

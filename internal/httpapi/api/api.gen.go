@@ -2135,10 +2135,13 @@ type OneShotHintRequest struct {
 
 // PauseRequest How long to pause, and why.
 type PauseRequest struct {
+	// ForMs How long, from now on by the server's clock; in place of until.
+	ForMs *int64 `json:"forMs,omitempty"`
+
 	// Reason Kept with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// Until Absent or null: until somebody resumes.
+	// Until Without it and forMs: until somebody resumes.
 	Until *time.Time `json:"until,omitempty"`
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -87,7 +86,7 @@ func besiege(t *testing.T, chosen func(injection) bool) *siege {
 func (s *siege) bystanders(t *testing.T) {
 	t.Helper()
 	held := s.register(t, first, func(spec *endpoints.Spec) { spec.Name = "paused by a person" })
-	_, err := s.service.Pause(t.Context(), first, held.ID, time.Time{}, "until I say so")
+	_, err := s.service.Pause(t.Context(), first, held.ID, endpoints.PauseRequest{Reason: "until I say so"})
 	require.NoError(t, err)
 	s.register(t, second, func(spec *endpoints.Spec) { spec.Name, spec.Description = neighbour, neighbour })
 }
