@@ -8,7 +8,8 @@ const (
 	floorMargin = 10 * time.Second
 	// wholeEvery is how often a claim begins at the bottom, where one takes no longer than a hundredth of it: every poll does.
 	wholeEvery = 500 * time.Millisecond
-	// wholeShare is how many times as long as the last one took it is until the next; wholeLatest bounds that.
+	// wholeShare is how many times as long as the shorter of the last two took it is until the next; wholeLatest bounds that. One that had to wait
+	// for something else changes nothing.
 	wholeShare  = 100
 	wholeLatest = 10 * time.Second
 )
@@ -23,15 +24,15 @@ const (
 //
 // The zero value begins at the bottom. A Floor is not safe for concurrent use.
 type Floor struct {
-	at    time.Time     // database time; zero: nothing is known
-	whole time.Time     // when the last claim from the bottom was sent
-	took  time.Duration // how long that took
+	at    time.Time        // database time; zero: nothing is known
+	whole time.Time        // when the last claim from the bottom was sent
+	took  [2]time.Duration // how long that and the one before took
 }
 
 // Begin says where a claim begins that is sent now: at the floor, or at the bottom when it is time for that. Shares have heads of their own.
 func (f *Floor) Begin(r *Request) {
 	r.From = time.Time{}
-	if len(r.Tenants) == 0 && time.Since(f.whole) < min(max(wholeEvery, wholeShare*f.took), wholeLatest) {
+	if len(r.Tenants) == 0 && time.Since(f.whole) < min(max(wholeEvery, wholeShare*min(f.took[0], f.took[1])), wholeLatest) {
 		r.From = f.at
 	}
 }
@@ -43,7 +44,7 @@ func (f *Floor) Ended(r Request, list []Claim, now, sent time.Time) {
 		return // It has not looked at what is oldest.
 	}
 	if r.From.IsZero() {
-		f.whole, f.took = sent, time.Since(sent)
+		f.whole, f.took = sent, [2]time.Duration{time.Since(sent), f.took[0]}
 	}
 	if now.IsZero() {
 		return

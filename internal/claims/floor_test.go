@@ -65,10 +65,12 @@ func TestAClaimBeginsAtTheBottomAsOftenAsThatIsCheap(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		takes time.Duration
+		once  time.Duration // the third one
 		fails bool
 		every time.Duration
 	}{
 		"AtOnce":     {takes: 2 * time.Millisecond, every: 500 * time.Millisecond},
+		"OnceSlowly": {takes: 2 * time.Millisecond, once: 900 * time.Millisecond, every: 500 * time.Millisecond},
 		"Slowly":     {takes: 40 * time.Millisecond, every: 4 * time.Second},
 		"VerySlowly": {takes: 2 * time.Second, every: 10 * time.Second},
 		"NotAnyMore": {takes: 2 * time.Second, fails: true, every: 10 * time.Second},
@@ -85,6 +87,9 @@ func TestAClaimBeginsAtTheBottomAsOftenAsThatIsCheap(t *testing.T) {
 					}
 					bottom = append(bottom, time.Now())
 					time.Sleep(c.takes)
+					if len(bottom) == 3 {
+						time.Sleep(c.once)
+					}
 					if c.fails && len(bottom) > 1 {
 						return nil, context.DeadlineExceeded
 					}
