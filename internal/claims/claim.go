@@ -29,7 +29,7 @@ type Rules struct {
 
 // Store is what claiming needs of the database. Every method is one transaction, and every instant it returns is database time.
 type Store interface {
-	// ClaimDue takes up to limit endpoints that come due within the horizon, oldest first, for a worker. It also returns the
+	// ClaimDue takes up to limit endpoints that come due between From and the horizon, oldest first, for a worker. It also returns the
 	// database's time. Where the request names tenants, it takes the oldest of each instead, up to Share, and nothing that is claimed.
 	ClaimDue(ctx context.Context, r Request) ([]Claim, time.Time, error)
 	// DueTenants returns which tenants have endpoints that come due within the horizon and are not claimed.
@@ -50,7 +50,7 @@ type Request struct {
 	Horizon time.Duration
 	LockTTL time.Duration
 	Until   time.Time  // in database time: carried out later, it takes nothing; zero: whenever
-	From    time.Time  // what could be claimed before it is left out; zero: nothing is. See Floor
+	From    time.Time  // in database time: what could be claimed before it is left out, but for shares; zero: nothing is. See Floor
 	Tenants [][16]byte // whose endpoints to take, each up to Share; nil: the oldest, whoever's they are
 	Share   int        // at least 1 where there are tenants, and no more than Limit for all of them together
 }

@@ -14,7 +14,7 @@ const MaxHintLife = 24 * time.Hour
 
 const (
 	minHintSpan  = time.Second
-	maxHintSpan  = 366 * 24 * time.Hour
+	maxSpan      = 366 * 24 * time.Hour // of a hint's interval, and how far ahead hints and pauses reach
 	requiredLife = "say how long the hint holds: exactly one of ttlMs and expiresAt"
 )
 
@@ -149,7 +149,7 @@ func (h Hint) endWarnings(due time.Time) []errs.Field {
 
 func (r HintRequest) interval(now time.Time) (Hint, error) {
 	h, bad := r.life(now)
-	if r.Interval < minHintSpan || r.Interval > maxHintSpan {
+	if r.Interval < minHintSpan || r.Interval > maxSpan {
 		bad = append(bad, errs.Field{Field: "intervalMs", Code: "out_of_range", Message: "must be 1000 (a second) to 31622400000 (366 days)"})
 	}
 	h.Interval = r.Interval
@@ -189,13 +189,13 @@ func (r HintRequest) instant(now time.Time) (time.Time, []errs.Field) {
 	case r.In != nil && !r.At.IsZero():
 		return time.Time{}, []errs.Field{{Field: "at", Code: "ambiguous", Message: "name the instant once: exactly one of at and inMs"}}
 	case r.In != nil:
-		if *r.In < 0 || *r.In > maxHintSpan {
+		if *r.In < 0 || *r.In > maxSpan {
 			return time.Time{}, []errs.Field{{Field: "inMs", Code: "out_of_range", Message: "must be 0 to 31622400000 (366 days)"}}
 		}
 		return now.Add(*r.In), nil
 	case r.At.IsZero():
 		return time.Time{}, []errs.Field{{Field: "at", Code: "required", Message: "name the instant: exactly one of at and inMs"}}
-	case r.At.Before(now.Add(-time.Minute)) || r.At.After(now.Add(maxHintSpan)):
+	case r.At.Before(now.Add(-time.Minute)) || r.At.After(now.Add(maxSpan)):
 		return time.Time{}, []errs.Field{{Field: "at", Code: "out_of_range", Message: "must not lie in the past, and at most 366 days from now"}}
 	default:
 		return r.At.UTC().Truncate(time.Millisecond), nil

@@ -10,9 +10,6 @@ import (
 // maxReason is the length of a reason, in characters, that the ledger keeps.
 const maxReason = 500
 
-// maxPause is the longest that a pause may last that says how long it does.
-const maxPause = 366 * 24 * time.Hour
-
 // MaxPlannerPause is the longest that the planner may pause an endpoint: to hold it back longer takes a person.
 const MaxPlannerPause = time.Hour
 
@@ -55,7 +52,7 @@ func (r PauseRequest) instant(now time.Time) (time.Time, []errs.Field) {
 	case r.For != nil && !r.Until.IsZero():
 		return until, []errs.Field{{Field: "forMs", Code: "ambiguous", Message: "say when the pause ends once: at most one of until and forMs"}}
 	case r.For != nil:
-		if *r.For < time.Millisecond || *r.For > maxPause {
+		if *r.For < time.Millisecond || *r.For > maxSpan {
 			return until, []errs.Field{{Field: "forMs", Code: "out_of_range", Message: "must be 1 to 31622400000 (366 days); leave it out to pause until somebody resumes"}}
 		}
 		return wholeMilliseconds(now.Add(*r.For)), nil
