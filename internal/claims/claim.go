@@ -8,6 +8,7 @@ import (
 // Claim is one endpoint in the hands of one worker until LockedUntil. Instants are database time.
 type Claim struct {
 	EndpointID  [16]byte
+	Place       Place     // of the row, for the start
 	Token       int64     // the fence
 	Slot        time.Time // the due time that the run will stand for
 	PlannedAt   time.Time // when to send it: Slot, or later for a retry or a catch-up; in the past when it is overdue
@@ -57,6 +58,14 @@ type Request struct {
 
 // Held names a started run by the token under which it was started.
 type Held struct {
-	RunID [16]byte
-	Token int64
+	EndpointID [16]byte
+	RunID      [16]byte
+	Token      int64
+}
+
+// Place is where a row version lies in its table (Postgres's ctid). A statement that names it finds the version without a lookup by key,
+// which visits every dead version of the row under an old snapshot. It is a hint: a row that was rewritten since is not found there.
+type Place struct {
+	Block  uint32
+	Offset uint16
 }

@@ -34,7 +34,7 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	defer leave()
 	ttl := s.LockedUntil.Sub(s.StartedAt)
 	if claims.Outlasts(b.target.Spec.MaxExecutionTime, ttl) {
-		held := claims.Held{RunID: s.RunID, Token: b.claim.Token}
+		held := claims.Held{EndpointID: s.EndpointID, RunID: s.RunID, Token: b.claim.Token}
 		w.beats.Hold(claims.NewLock(held, sent, ttl, cancel))
 		defer w.beats.Drop(s.RunID)
 	}

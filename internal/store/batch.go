@@ -16,7 +16,7 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// batch is runs whose live rows are gone, on their way into the history, with what they lead to. A finish and a settlement write
+// batch is runs whose rows are locked, on their way into the history, with what they lead to. A finish and a settlement write
 // their runs in this same way: the statements of reads, then settle.
 type batch struct {
 	db      *DB
@@ -37,7 +37,9 @@ type batch struct {
 	skipped []endpoints.Skip
 	answers validators
 	stops   []stopped
-	alarms  alarms
+
+	archived [][16]byte // endpoints whose rows go with the end of their run
+	alarms   alarms
 }
 
 // newBatch returns a batch of runs; whoever is done with it releases its columns.
@@ -66,6 +68,7 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 	if len(b.runs) == 0 {
 		return nil
 	}
+	b.schedules = slices.DeleteFunc(b.schedules, func(row *dbsqlc.Schedule) bool { return row.Archived })
 	found, faults, err := b.db.assemble(ctx, tx, b.stored, b.endpoints)
 	if err != nil {
 		return err
@@ -75,8 +78,10 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 		e := found[run.EndpointID]
 		if e == nil { // Archived meanwhile: the run is history, and nothing follows.
 			b.history.add(run, 0, 0, nil)
+			b.archived = append(b.archived, run.EndpointID)
 			continue
 		}
+		e.State.Running = nil
 		if err := b.decide(ctx, tx, e, run, faults[run.EndpointID]); err != nil {
 			return err
 		}
@@ -150,6 +155,9 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	statements := slices.Concat([]statement{plan}, b.history.writes(ctx, b.db), b.events.writes(ctx, b.db), b.answers.writes(ctx, b.db), b.alarms.writes(ctx, b.db, b.now))
+	if len(b.archived) > 0 {
+		statements = append(statements, func(q dbsqlc.DBTX) error { return b.db.q.ScheduleDeleteArchived(ctx, q, b.archived) })
+	}
 	if err := pipeline(ctx, tx, statements...); err != nil {
 		return fmt.Errorf("planning %d endpoints and recording %d runs: %w", len(b.next.EndpointIds), len(b.runs), err)
 	}
@@ -167,7 +175,7 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 func claimOf(e *endpoints.Endpoint, row *dbsqlc.ScheduleFinishRow) claims.Claim {
 	due := e.State.Due
 	return claims.Claim{
-		EndpointID: e.ID, Token: row.ClaimToken, Slot: due.Slot, PlannedAt: due.At, Attempt: due.Attempt,
+		EndpointID: e.ID, Place: place(row.Place), Token: row.ClaimToken, Slot: due.Slot, PlannedAt: due.At, Attempt: due.Attempt,
 		Source: string(due.Source), Version: e.Version, LockedUntil: row.DueAt,
 	}
 }

@@ -350,7 +350,7 @@ func TestOnlyBulkEditsKeepStartsOut(t *testing.T) {
 		}
 		ended <- out[0].Done
 	}()
-	b.awaitExcluded(t, 1)
+	b.awaitRowWaits(t, 1)
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.Equal(t, endpoints.Updated, <-ended)
 }
@@ -398,7 +398,7 @@ func TestBulkEditRecordsWhatPassed(t *testing.T) {
 	idle := b.register(t, func(s *endpoints.Spec) { s.Key = "idle" })
 	live := b.register(t, func(s *endpoints.Spec) { s.Key = "live" })
 	b.start(t, worker{1}, b.claim(t, worker{1}, horizon)[:2]...)
-	b.exec(t, "DELETE FROM live_runs WHERE endpoint_id = $1", [16]byte(idle.ID))
+	b.exec(t, endRun+" WHERE endpoint_id = $1", [16]byte(idle.ID))
 	late := b.at(now.AddDate(0, 0, 40).Add(time.Second))
 	hourly := func(s *endpoints.Spec) { s.BaselineInterval = time.Hour }
 
@@ -422,7 +422,7 @@ func TestABulkEditForgetsWhatAnotherTargetAskedFor(t *testing.T) {
 		b.register(t, func(s *endpoints.Spec) { s.Key = key })
 	}
 	b.start(t, worker{1}, b.claim(t, worker{1}, horizon)...)
-	b.exec(t, "DELETE FROM live_runs l USING endpoints e WHERE e.id = l.endpoint_id AND e.key <> 'live'")
+	b.exec(t, endRun+" FROM endpoints e WHERE e.id = endpoint_id AND e.key <> 'live'")
 	b.exec(t, "UPDATE schedules SET retry_after = $1", wait)
 	elsewhere := func(s *endpoints.Spec) { s.URL = "http://elsewhere.example/" }
 
@@ -446,9 +446,7 @@ func TestABulkEditWaitsForAFinishInFlight(t *testing.T) {
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
-	_, err = tx.Exec(t.Context(), "DELETE FROM live_runs")
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), "UPDATE schedules SET claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL, due_at = planned_at")
+	_, err = tx.Exec(t.Context(), endRun+", claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL, due_at = planned_at")
 	require.NoError(t, err)
 	hourly := func(s *endpoints.Spec) { s.BaselineInterval = time.Hour }
 	edited := make(chan error, 1)

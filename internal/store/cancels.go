@@ -16,13 +16,13 @@ import (
 
 var _ runs.Canceler = (*Runs)(nil)
 
-// Cancel implements runs.Canceler. It locks the live row, so that a finish comes either before it, and the run is over, or after it, and
+// Cancel implements runs.Canceler. It locks the row of the run, so that a finish comes either before it, and the run is over, or after it, and
 // finds the request in the story.
 func (s *Runs) Cancel(ctx context.Context, c runs.Cancel) (run runs.Run, err error) {
 	days := func() []time.Time { return []time.Time{dayOf(c.RunID.Slot())} }
 	return run, s.db.withPartitions(ctx, days, func() error {
 		return s.db.tx(ctx, func(tx pgx.Tx) error {
-			live, err := s.db.q.LiveRunLock(ctx, tx, dbsqlc.LiveRunLockParams{RunID: c.RunID, TenantID: c.By.TenantID})
+			live, err := s.db.q.RunLockLive(ctx, tx, dbsqlc.RunLockLiveParams{RunID: c.RunID, TenantID: c.By.TenantID})
 			if missing(err) {
 				return s.notLive(ctx, tx, c)
 			}
@@ -42,8 +42,8 @@ func (s *Runs) Cancel(ctx context.Context, c runs.Cancel) (run runs.Run, err err
 
 // requestCancel writes the request into the live row and the story of a run.
 func (s *Runs) requestCancel(ctx context.Context, tx pgx.Tx, c runs.Cancel, run *runs.Run) error {
-	at, err := s.db.q.LiveRunCancel(ctx, tx, dbsqlc.LiveRunCancelParams{
-		RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), Author: storable(c.By.Name), Reason: storable(c.Reason),
+	at, err := s.db.q.RunCancel(ctx, tx, dbsqlc.RunCancelParams{
+		EndpointID: run.EndpointID, RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), Author: storable(c.By.Name), Reason: storable(c.Reason),
 	})
 	if err != nil { // Also where no row came back: the row is locked and was looked at.
 		return fmt.Errorf("asking for the end of run %s: %w", run.ID, err)
@@ -73,7 +73,7 @@ func (s *Runs) notLive(ctx context.Context, tx pgx.Tx, c runs.Cancel) error {
 
 // Cancels implements dispatch.Executions.
 func (s *Executions) Cancels(ctx context.Context, worker [16]byte) ([]dispatch.Cancel, error) {
-	rows, err := s.db.q.LiveRunListCanceled(ctx, s.db.pool, worker)
+	rows, err := s.db.q.RunListCanceled(ctx, s.db.pool, worker)
 	if err != nil {
 		return nil, fmt.Errorf("looking for runs to cancel: %w", translate(err))
 	}

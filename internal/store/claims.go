@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -39,8 +40,8 @@ func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 	list := make([]claims.Claim, len(rows))
 	for i, row := range rows {
 		list[i] = claims.Claim{
-			EndpointID: row.EndpointID, Token: row.ClaimToken, Slot: row.Slot, PlannedAt: row.PlannedAt, Attempt: int(row.Attempt),
-			Source: row.Source, Version: row.Version, LockedUntil: row.LockedUntil, Expired: row.Expired,
+			EndpointID: row.EndpointID, Place: place(row.Place), Token: row.ClaimToken, Slot: row.Slot, PlannedAt: row.PlannedAt,
+			Attempt: int(row.Attempt), Source: row.Source, Version: row.Version, LockedUntil: row.LockedUntil, Expired: row.Expired,
 		}
 	}
 	if len(rows) > 0 { // The time that it took is no part of a clock's skew.
@@ -74,9 +75,10 @@ func (s *Claims) DueTenants(ctx context.Context, horizon time.Duration) ([][16]b
 	return list, translate(err)
 }
 
-// Release implements claims.Store. No start of these endpoints is in flight meanwhile: one that has seen the claim and not committed yet
-// would come to life under a token that the release has raised.
+// Release implements claims.Store. A start of the same claim either holds the row, and the release leaves it alone, or waits for the
+// release and is refused by its token.
 func (s *Claims) Release(ctx context.Context, worker [16]byte, list []claims.Claim) (released int, err error) {
+	list = slices.SortedFunc(slices.Values(list), byEndpoint) // Row locks are taken in one order.
 	for part := range slices.Chunk(list, releaseBatch) {
 		rows, err := s.release(ctx, worker, part)
 		released += int(rows)
@@ -87,35 +89,30 @@ func (s *Claims) Release(ctx context.Context, worker [16]byte, list []claims.Cla
 	return released, nil
 }
 
-// releaseBatch is how many claims are given back at once: most starts wait for it.
+// releaseBatch is how many claims are given back in one statement.
 const releaseBatch = 500
 
-func (s *Claims) release(ctx context.Context, worker [16]byte, list []claims.Claim) (rows int64, err error) {
+func (s *Claims) release(ctx context.Context, worker [16]byte, list []claims.Claim) (int64, error) {
 	params := dbsqlc.ScheduleReleaseParams{WorkerID: worker, Now: s.db.now()}
 	for _, c := range list {
 		params.EndpointIds = append(params.EndpointIds, c.EndpointID)
 		params.Tokens = append(params.Tokens, c.Token)
 		params.RestMs = append(params.RestMs, c.Rest.Milliseconds())
 	}
-	err = pipelineOn(ctx, s.db.hot,
-		func(q dbsqlc.DBTX) error { return s.db.excludeStarts(ctx, q, params.EndpointIds...) },
-		func(q dbsqlc.DBTX) (err error) {
-			rows, err = s.db.q.ScheduleRelease(ctx, q, params)
-			return err
-		})
-	return rows, err
+	return s.db.q.ScheduleRelease(ctx, s.db.hot, params)
 }
 
 // ExtendLocks implements claims.Store. It has connections that nothing but signs of life uses.
 func (s *Claims) ExtendLocks(ctx context.Context, worker [16]byte, held []claims.Held, ttl time.Duration) (kept, over [][16]byte, err error) {
-	params := dbsqlc.LiveRunExtendLocksParams{
+	params := dbsqlc.RunExtendLocksParams{
 		WorkerID: worker, LockTtlMs: int32(ttl.Milliseconds()), Now: s.db.now(), //nolint:gosec // Minutes at most.
 	}
 	for _, h := range held {
+		params.EndpointIds = append(params.EndpointIds, h.EndpointID)
 		params.RunIds = append(params.RunIds, h.RunID)
 		params.Tokens = append(params.Tokens, h.Token)
 	}
-	found, err := s.db.q.LiveRunExtendLocks(ctx, s.db.vital, params)
+	found, err := s.db.q.RunExtendLocks(ctx, s.db.vital, params)
 	for _, f := range found {
 		if f.Kept {
 			kept = append(kept, f.RunID)
@@ -125,3 +122,5 @@ func (s *Claims) ExtendLocks(ctx context.Context, worker [16]byte, held []claims
 	}
 	return kept, over, translate(err)
 }
+
+func byEndpoint(a, b claims.Claim) int { return bytes.Compare(a.EndpointID[:], b.EndpointID[:]) }

@@ -253,14 +253,14 @@ func TestTheClaimWalksTheDueIndex(t *testing.T) {
 			return err
 		})
 		require.NoError(t, err)
-		require.Contains(t, plan, "CTE due", when)
-		require.Contains(t, plan, "Index Scan using schedules_due on schedules", when)
+		require.Contains(t, plan, "Index Scan using schedules_waiting on schedules", when)
+		require.Contains(t, plan, "Index Scan using schedules_held on schedules", when)
 		require.NotRegexp(t, `Sort|Seq Scan on|Bitmap`, plan, when)
 	}
 	walks("never analyzed")
-	b.exec(t, "ANALYZE schedules, endpoints, live_runs")
+	b.exec(t, "ANALYZE schedules, endpoints")
 	walks("analyzed when empty")
 	b.fill(t, 20_000, now.Add(-time.Hour))
-	b.exec(t, "ANALYZE schedules, endpoints, live_runs")
+	b.exec(t, "ANALYZE schedules, endpoints")
 	walks("full")
 }

@@ -7,26 +7,24 @@ import (
 	"time"
 
 	"rubato/internal/endpoints"
-	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 )
 
 // columns is the memory of a batch of runs: some fifty arrays with a place for each of them. One batch after the other uses it; it was a third
 // of what recording a run allocates.
 type columns struct {
-	ends      dbsqlc.LiveRunFinishParams
 	next      dbsqlc.ScheduleFinishParams
 	history   history
 	endpoints []endpoints.Endpoint
-	claimed   map[runs.ID]time.Time // when the runs were claimed that were still live
+	running   map[runKey]time.Time // when the runs were claimed that are still running
 }
 
-var spareColumns = sync.Pool{New: func() any { return &columns{claimed: map[runs.ID]time.Time{}} }}
+var spareColumns = sync.Pool{New: func() any { return &columns{running: map[runKey]time.Time{}} }}
 
 // takeColumns returns empty columns with room for so many runs.
 func takeColumns(runs int) *columns {
 	c := spareColumns.Get().(*columns) //nolint:forcetypeassert // Nothing else is put in.
-	grow(runs, &c.ends, &c.next, &c.history.rows)
+	grow(runs, &c.next, &c.history.rows)
 	c.endpoints = slices.Grow(c.endpoints, runs)[:runs]
 	return c
 }
@@ -41,10 +39,10 @@ func (c *columns) empty() {
 	eachArray(func(array reflect.Value) {
 		array.Clear() // What it points to must not stay.
 		array.SetLen(0)
-	}, &c.ends, &c.next, &c.history.rows, &c.history.bodies)
+	}, &c.next, &c.history.rows, &c.history.bodies)
 	clear(c.endpoints)
 	c.endpoints = c.endpoints[:0]
-	clear(c.claimed)
+	clear(c.running)
 }
 
 // grow makes room for so many more elements in each array among the parameters of statements.

@@ -214,9 +214,10 @@ func TestTheConsoleCountsBrokenGuarantees(t *testing.T) {
 		past{endpoint: id, due: at(-40), took: time.Second, status: "succeeded", attempt: 1},
 		past{endpoint: id, due: at(-40), lag: 15 * time.Second, took: time.Second, status: "succeeded", attempt: 2},
 	)
-	b.exec(t, `INSERT INTO live_runs (endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until)
-		SELECT gen_random_uuid(), gen_random_uuid(), whose.id, now(), 1, 'manual', 1, gen_random_uuid(), now(), now(), now(), now() - interval '10 minutes'
-		FROM (SELECT tenant_id FROM endpoints UNION ALL SELECT gen_random_uuid()) AS whose (id)`)
+	b.exec(t, `INSERT INTO tenants (id, name) VALUES ('00000000-0000-0000-0000-000000000099', 'other')`)
+	other := b.register(t, nil).ID
+	b.exec(t, `UPDATE schedules SET run_id = gen_random_uuid(), claimed_by = gen_random_uuid(), claimed_at = now(), started_at = now(), deadline_at = now(),
+		due_at = now() - interval '10 minutes', tenant_id = CASE WHEN endpoint_id = $1 THEN '00000000-0000-0000-0000-000000000099' ELSE tenant_id END`, [16]byte(other))
 	p, err = c.Proof(t.Context(), store.DefaultTenant)
 	require.NoError(t, err)
 	require.Equal(t, [4]int64{1, 2, 1, 1}, [4]int64{p.Early, p.Doubled, p.Overlapping, p.Stuck})

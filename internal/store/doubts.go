@@ -12,13 +12,13 @@ import (
 
 // Own implements dispatch.Executions.
 func (s *Executions) Own(ctx context.Context, worker [16]byte, list []dispatch.Start) ([]dispatch.Started, error) {
-	params := dbsqlc.LiveRunListOwnParams{WorkerID: worker}
+	params := dbsqlc.RunListOwnStartsParams{WorkerID: worker}
 	for _, l := range list {
 		params.EndpointIds = append(params.EndpointIds, l.Claim.EndpointID)
 		params.RunIds = append(params.RunIds, l.RunID)
 		params.Tokens = append(params.Tokens, l.Claim.Token)
 	}
-	rows, err := s.db.q.LiveRunListOwn(ctx, s.db.hot, params)
+	rows, err := s.db.q.RunListOwnStarts(ctx, s.db.hot, params)
 	if err != nil {
 		return nil, fmt.Errorf("looking for %d starts: %w", len(list), translate(err))
 	}
@@ -33,7 +33,7 @@ func (s *Executions) Own(ctx context.Context, worker [16]byte, list []dispatch.S
 
 // Confirm implements dispatch.Executions.
 func (s *Executions) Confirm(ctx context.Context, endpoint [16]byte, held claims.Held) (bool, error) {
-	may, err := s.db.q.LiveRunConfirm(ctx, s.db.hot, dbsqlc.LiveRunConfirmParams{
+	may, err := s.db.q.RunConfirm(ctx, s.db.hot, dbsqlc.RunConfirmParams{
 		Now: s.db.now(), EndpointID: endpoint, RunID: held.RunID, Token: held.Token,
 	})
 	if err != nil {

@@ -162,9 +162,6 @@ func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []*dbsqlc.En
 	if err != nil {
 		return nil, err
 	}
-	if err := s.db.attachLive(ctx, tx, ids, found); err != nil {
-		return nil, err
-	}
 	list := make([]*endpoints.Endpoint, 0, len(rows))
 	for _, row := range rows {
 		e, err := endpointOf(row)

@@ -17,7 +17,7 @@ const sweeperName = "sweeper"
 
 // evidence says in words what speaks for a live run being lost; nothing where it is not live any more.
 func (s *Sweeps) evidence(ctx context.Context, tx pgx.Tx, run runs.Run) (string, error) {
-	seen, err := s.db.q.LiveRunEvidence(ctx, tx, dbsqlc.LiveRunEvidenceParams{EndpointID: run.EndpointID, RunID: run.ID, Now: s.db.now()})
+	seen, err := s.db.q.RunEvidence(ctx, tx, dbsqlc.RunEvidenceParams{EndpointID: run.EndpointID, RunID: run.ID, Now: s.db.now()})
 	if missing(err) {
 		return "", nil
 	}

@@ -74,42 +74,28 @@ func (s *Executions) quarantine(ctx context.Context, id [16]byte) error {
 
 // Start implements dispatch.Executions. Its statements travel together and are one transaction.
 func (s *Executions) Start(ctx context.Context, r dispatch.Starting) ([]dispatch.Started, error) {
-	list := r.List
-	params := dbsqlc.LiveRunStartParams{WorkerID: r.Worker, LockTtlMs: r.LockTTL.Milliseconds(), Now: s.db.now(), Until: optional(r.Until)}
+	list := slices.SortedFunc(slices.Values(r.List), func(a, b dispatch.Start) int { return byEndpoint(a.Claim, b.Claim) }) // The order of row locks.
+	params := dbsqlc.ScheduleStartParams{WorkerID: r.Worker, LockTtlMs: r.LockTTL.Milliseconds(), Now: s.db.now(), Until: optional(r.Until)}
 	grow(len(list), &params)
 	for _, l := range list {
 		params.EndpointIds = append(params.EndpointIds, l.Claim.EndpointID)
-		params.TenantIds = append(params.TenantIds, l.TenantID)
+		params.Places = append(params.Places, tid(l.Claim.Place))
 		params.Tokens = append(params.Tokens, l.Claim.Token)
 		params.RunIds = append(params.RunIds, l.RunID)
 		params.ExecutionMs = append(params.ExecutionMs, l.Execution.Milliseconds())
 	}
-	var rows []*dbsqlc.LiveRunStartRow
-	var revoked [][16]byte
-	shared := shardsOfStarts(list)
-	statements := []statement{
-		func(q dbsqlc.DBTX) error { return s.db.q.StartsShare(ctx, q, shared) },
-		func(q dbsqlc.DBTX) (err error) {
-			rows, err = s.db.q.LiveRunStart(ctx, q, params)
-			return err
-		},
-		func(q dbsqlc.DBTX) (err error) {
-			revoked, err = s.db.q.LiveRunTakeBack(ctx, q, dbsqlc.LiveRunTakeBackParams{
-				EndpointIds: params.EndpointIds, RunIds: params.RunIds, Tokens: params.Tokens, WorkerID: r.Worker,
-			})
-			return err
-		},
+	var rows []*dbsqlc.ScheduleStartRow
+	start := func(q dbsqlc.DBTX) (err error) {
+		rows, err = s.db.q.ScheduleStart(ctx, q, params)
+		return err
 	}
 	versions, more := s.secretsVersions(ctx, list)
 	lasts, evenMore := s.lastRuns(ctx, list)
-	if err := pipelineOn(ctx, s.db.hot, slices.Concat(statements, more, evenMore)...); err != nil {
+	if err := pipelineOn(ctx, s.db.hot, slices.Concat([]statement{start}, more, evenMore)...); err != nil {
 		return nil, fmt.Errorf("starting %d runs: %w", len(list), translate(err))
 	}
 	started := make([]dispatch.Started, 0, len(rows))
 	for _, row := range rows {
-		if slices.Contains(revoked, row.RunID) {
-			continue
-		}
 		started = append(started, dispatch.Started{
 			EndpointID: row.EndpointID, TenantID: row.TenantID, RunID: row.RunID, StartedAt: row.StartedAt, LockedUntil: row.LockedUntil,
 			SecretsVersion: versions[row.TenantID], Last: lasts[row.EndpointID],
@@ -118,8 +104,8 @@ func (s *Executions) Start(ctx context.Context, r dispatch.Starting) ([]dispatch
 	return started, nil
 }
 
-// secretsVersions returns the statement that reads which versions the secrets of runs have that need any, and where they will be; none
-// for runs that need none. It must come after StartsShare.
+// secretsVersions returns the statements that read the versions of the secrets of the runs which need any, and where they will be; none
+// for runs that need none.
 func (s *Executions) secretsVersions(ctx context.Context, list []dispatch.Start) (map[[16]byte]int64, []statement) {
 	var tenants [][16]byte
 	for _, l := range list {
@@ -131,13 +117,15 @@ func (s *Executions) secretsVersions(ctx context.Context, list []dispatch.Start)
 		return nil, nil
 	}
 	versions := make(map[[16]byte]int64, len(tenants))
-	return versions, []statement{func(q dbsqlc.DBTX) error {
+	share := func(q dbsqlc.DBTX) error { return s.db.q.SecretStartsShare(ctx, q, tenants) }
+	read := func(q dbsqlc.DBTX) error {
 		rows, err := s.db.q.SecretsVersions(ctx, q, tenants)
 		for _, row := range rows {
 			versions[row.ID] = row.SecretsVersion
 		}
 		return err
-	}}
+	}
+	return versions, []statement{share, read}
 }
 
 // lastRuns returns the statement that reads what runs have to know of the ones before, and where it will be; none where none has to.

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"rubato/internal/dispatch"
 	"rubato/internal/planner"
 	"rubato/internal/store/dbsqlc"
 )
@@ -21,12 +20,6 @@ func (db *DB) SetNow(at time.Time) {
 
 // Translate is translate.
 func Translate(err error) error { return translate(err) }
-
-// ShardsOf is shardsOf.
-func ShardsOf(ids ...[16]byte) []int32 { return shardsOf(ids...) }
-
-// ShardsOfStarts is shardsOfStarts.
-func ShardsOfStarts(list []dispatch.Start) []int32 { return shardsOfStarts(list) }
 
 // Statement is statement.
 type Statement = statement

@@ -225,7 +225,7 @@ func (l look) runsAt(ctx context.Context, places []feed.Place) ([]feed.Event, er
 }
 
 func (l look) live(ctx context.Context) ([]runs.Run, error) {
-	rows, err := l.db.q.LiveRunList(ctx, l.tx, dbsqlc.LiveRunListParams{
+	rows, err := l.db.q.RunListLive(ctx, l.tx, dbsqlc.RunListLiveParams{
 		TenantID: l.q.TenantID, EndpointID: given(l.q.EndpointID), MaxRows: maxLive,
 	})
 	if err != nil {

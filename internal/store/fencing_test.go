@@ -152,7 +152,7 @@ func TestAHeartbeatExtendsOnlyLocksThatAreHeldAndNotOver(t *testing.T) {
 	b.register(t, nil)
 	c, s := b.startOne(t, me)
 	require.Equal(t, start.Add(time.Minute), s.LockedUntil.UTC())
-	held := []claims.Held{{RunID: s.RunID, Token: c.Token}}
+	held := []claims.Held{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token}}
 	extend := func(by worker, held []claims.Held, ttl time.Duration) (kept, over [][16]byte) {
 		kept, over, err := b.claims.ExtendLocks(t.Context(), by, held, ttl)
 		require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestAHeartbeatExtendsOnlyLocksThatAreHeldAndNotOver(t *testing.T) {
 	}
 
 	foreign(other, held)
-	foreign(me, []claims.Held{{RunID: s.RunID, Token: c.Token - 1}})
+	foreign(me, []claims.Held{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token - 1}})
 	require.Equal(t, start.Add(time.Minute), lockedUntil())
 
 	b.at(start.Add(20 * time.Second))
@@ -186,7 +186,7 @@ func TestAHeartbeatExtendsOnlyLocksThatAreHeldAndNotOver(t *testing.T) {
 	require.Equal(t, [][16]byte{s.RunID}, over, "and its holder learns that nobody else has its run")
 	require.Equal(t, start.Add(65*time.Second), lockedUntil())
 	foreign(other, held)
-	foreign(me, []claims.Held{{RunID: s.RunID, Token: c.Token - 1}})
+	foreign(me, []claims.Held{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token - 1}})
 }
 
 // TestOneEndpointHasOneLiveRun starts one endpoint from many sides at once.

@@ -10,7 +10,6 @@ import (
 
 	"rubato/internal/dispatch"
 	"rubato/internal/runs"
-	"rubato/internal/store/dbsqlc"
 )
 
 // Finish implements dispatch.Executions.
@@ -38,36 +37,40 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 	return done, s.db.withPartitions(ctx, days, finish)
 }
 
-// end takes the live rows of runs away and reads what their settlement needs, in one round trip. Those that were still the caller's
-// to finish are in the batch afterwards, and know when they were claimed; those that were gone come back.
+// end locks the rows of runs and reads what their settlement needs, in one round trip. Runs that are still the caller's to finish are in
+// the batch afterwards, with the instant of their claim; the others, which were settled, come back.
 func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch) (gone []runs.Run, err error) {
-	list, params := b.runs, &b.ends
-	for _, run := range list {
-		params.EndpointIds = append(params.EndpointIds, run.EndpointID)
-		params.RunIds = append(params.RunIds, run.ID)
-		params.Tokens = append(params.Tokens, run.ClaimToken)
+	list := b.runs
+	ids := make([][16]byte, len(list))
+	for i, run := range list {
+		ids[i] = run.EndpointID
 	}
-	var rows []*dbsqlc.LiveRunFinishRow
-	end := func(q dbsqlc.DBTX) (err error) {
-		rows, err = s.db.q.LiveRunFinish(ctx, q, *params)
-		return err
+	if err := pipeline(ctx, tx, b.reads(ctx, ids)...); err != nil {
+		return nil, fmt.Errorf("locking the rows of %d runs: %w", len(list), err)
 	}
-	if err := pipeline(ctx, tx, append([]statement{end}, b.reads(ctx, params.EndpointIds)...)...); err != nil {
-		return nil, fmt.Errorf("ending %d live runs: %w", len(list), err)
-	}
-	for _, row := range rows {
-		b.claimed[row.RunID] = row.ClaimedAt
+	for _, row := range b.schedules {
+		if row.RunID != nil {
+			b.running[runKey{row.EndpointID, *row.RunID, row.ClaimToken}] = *row.ClaimedAt
+		}
 	}
 	for i := range list {
-		at, live := b.claimed[list[i].ID]
-		if !live {
+		at, running := b.running[runKeyOf(list[i])]
+		if !running {
 			gone = append(gone, list[i])
 			continue
 		}
 		list[i].ClaimedAt = at
 	}
 	if len(gone) > 0 {
-		b.runs = slices.DeleteFunc(slices.Clone(list), func(run runs.Run) bool { _, live := b.claimed[run.ID]; return !live })
+		b.runs = slices.DeleteFunc(slices.Clone(list), func(run runs.Run) bool { _, running := b.running[runKeyOf(run)]; return !running })
 	}
 	return gone, nil
 }
+
+// runKey names a running run by its row and fence.
+type runKey struct {
+	endpoint, run [16]byte
+	token         int64
+}
+
+func runKeyOf(run runs.Run) runKey { return runKey{run.EndpointID, run.ID, run.ClaimToken} }

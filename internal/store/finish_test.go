@@ -69,7 +69,7 @@ func TestAKeptClaimStaysWithItsHolder(t *testing.T) {
 		kept := done.Kept[0]
 		want := claims.Claim{
 			EndpointID: c.EndpointID, Token: c.Token + 1, Slot: c.Slot.Add(time.Second), PlannedAt: c.Slot.Add(time.Second), Attempt: 1,
-			Source: "baseline-interval", Version: 1, LockedUntil: c.Slot.Add(time.Second + 15*time.Second),
+			Source: "baseline-interval", Version: 1, LockedUntil: c.Slot.Add(time.Second + 15*time.Second), Place: kept.Place,
 		}
 		require.Empty(t, cmp.Diff(want, kept), "round %d", round)
 		require.Empty(t, b.claim(t, other, horizon), "what is kept is nobody else's")

@@ -20,7 +20,7 @@ func (s *Sweeps) ClampClaims(ctx context.Context, ttl time.Duration, limit int) 
 
 // ClampRuns implements zombie.Locks.
 func (s *Sweeps) ClampRuns(ctx context.Context, ttl time.Duration) (int, error) {
-	live, err := s.db.q.LiveRunClampLocks(ctx, s.db.sweeps, dbsqlc.LiveRunClampLocksParams{
+	live, err := s.db.q.RunClampLocks(ctx, s.db.sweeps, dbsqlc.RunClampLocksParams{
 		Now: s.db.now(), LockTtlMs: int32(ttl.Milliseconds()), //nolint:gosec // Minutes at most.
 	})
 	if err != nil {
@@ -42,9 +42,6 @@ func (s *Sweeps) FreeStuck(ctx context.Context, over time.Duration, limit int) (
 		return 0, translate(err)
 	}
 	err = s.tx(ctx, func(tx pgx.Tx) error {
-		if err := s.db.excludeStarts(ctx, tx, found...); err != nil {
-			return err
-		}
 		if _, err := s.db.q.ScheduleLock(ctx, tx, found); err != nil {
 			return fmt.Errorf("locking %d schedules: %w", len(found), err)
 		}

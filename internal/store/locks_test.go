@@ -13,7 +13,6 @@ import (
 	"rubato/internal/notices"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
-	"rubato/internal/zombie"
 )
 
 // TestAStartNeedsItsTimeByTheDatabasesClock sets the database's clock back between a claim and its start.
@@ -37,8 +36,8 @@ func TestAReleaseWaitsForAStartInFlight(t *testing.T) {
 	b.register(t, nil)
 	c := b.claimOne(t, worker{1})
 	tx := b.inFlight(t, c.EndpointID)
-	_, err := tx.Exec(t.Context(), `INSERT INTO live_runs SELECT endpoint_id, $1, $2, slot, attempt, source, claim_token, claimed_by, claimed_at,
-		now(), now() + interval '1 min', now() + interval '1 min' FROM schedules`, [16]byte(runs.NewID(c.Slot, c.EndpointID, 1)), tenant.TenantID)
+	_, err := tx.Exec(t.Context(), "UPDATE schedules SET run_id = $1, started_at = now(), deadline_at = now() + interval '1 min'",
+		[16]byte(runs.NewID(c.Slot, c.EndpointID, 1)))
 	require.NoError(t, err)
 	released := make(chan int, 1)
 	go func() {
@@ -167,7 +166,7 @@ func TestLocksOfAClockThatWasAheadAreBroughtBack(t *testing.T) {
 	require.Zero(t, clamp(), "a little is nothing")
 
 	b.at(back)
-	require.Equal(t, 4, clamp(), "two claims, a run, and a worker")
+	require.Equal(t, 3, clamp(), "a claim, a run, and a worker")
 	require.Zero(t, clamp())
 	at := func(sql string) time.Time { return query[time.Time](t, b, sql).UTC() }
 	require.Equal(t, back.Add(time.Minute), query[time.Time](t, b, "SELECT due_at FROM schedules WHERE endpoint_id = $1", [16]byte(waiting.ID)).UTC())
@@ -221,62 +220,6 @@ func TestAStuckClaimIsFreed(t *testing.T) {
 	require.Zero(t, free())
 	require.Equal(t, list[1].Token+1, query[int64](t, b, "SELECT claim_token FROM schedules WHERE claimed_by IS NULL"))
 	require.Equal(t, now, query[time.Time](t, b, "SELECT due_at FROM schedules WHERE claimed_by IS NULL").UTC())
-}
-
-// TestAnOrphanedRunIsSettledAboveItsFence makes the two orphans that a hand or a backup can leave.
-func TestAnOrphanedRunIsSettledAboveItsFence(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		sql   string
-		token int64 // of the schedule afterwards
-	}{
-		"TheScheduleWentBack": {"UPDATE schedules SET claim_token = 3", 10},
-		"TheScheduleWentOn":   {"UPDATE schedules SET claim_token = 30, claimed_by = NULL", 31},
-		"ThereIsNoSchedule":   {"DELETE FROM schedules", 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
-			now := b.at(noon())
-			b.register(t, func(s *endpoints.Spec) { s.StartAt = now })
-			b.exec(t, "UPDATE schedules SET claim_token = 8")
-			_, s := b.startOne(t, worker{1})
-			b.exec(t, tc.sql)
-			list := func(except ...[16]byte) []runs.Run {
-				found, err := b.sweeps.ListOrphans(t.Context(), 3*time.Minute, zombie.Search{Except: except, Limit: 100})
-				require.NoError(t, err)
-				return found
-			}
-			b.at(s.LockedUntil.Add(3 * time.Minute))
-			require.Empty(t, list(), "its holder may not have let go")
-			b.at(s.LockedUntil.Add(3*time.Minute + time.Millisecond))
-			require.Empty(t, list(s.RunID), "what is passed over is not found")
-			found := list()
-			require.Len(t, found, 1)
-			found[0].Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true, Error: "lost"}
-			settled, err := b.sweeps.SettleOrphan(t.Context(), 3*time.Minute, found[0])
-			require.NoError(t, err)
-			require.True(t, settled)
-			require.Equal(t, runs.Lost, b.run(t, s.RunID).Outcome.Status)
-			require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))
-			require.Equal(t, tc.token, query[int64](t, b, "SELECT coalesce(max(claim_token), 0) FROM schedules"))
-		})
-	}
-}
-
-func TestARunThatItsScheduleKnowsIsNoOrphan(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	now := b.at(noon())
-	b.register(t, func(s *endpoints.Spec) { s.StartAt = now })
-	c, s := b.startOne(t, worker{1})
-	b.at(s.LockedUntil.Add(time.Hour))
-	found, err := b.sweeps.ListOrphans(t.Context(), 3*time.Minute, zombie.Search{Limit: 100})
-	require.NoError(t, err)
-	require.Empty(t, found)
-	settled, err := b.sweeps.SettleOrphan(t.Context(), 3*time.Minute, succeed(worker{1}, c, s))
-	require.NoError(t, err)
-	require.False(t, settled)
 }
 
 // TestSignsOfLifeWaitForNobody takes every ordinary connection with statements that stand still.
@@ -350,7 +293,7 @@ func TestSweepsWalkTheDueIndex(t *testing.T) {
 	b.fill(t, 20_000, time.Now().Add(-time.Hour))
 	b.exec(t, "UPDATE schedules SET claimed_by = gen_random_uuid() WHERE due_at < now()")
 	b.exec(t, "UPDATE schedules SET due_at = now() + interval '1 min' WHERE due_at < now()")
-	b.exec(t, "ANALYZE schedules, live_runs")
+	b.exec(t, "ANALYZE schedules")
 	q := dbsqlc.New()
 	for name, ask := range map[string]func(db dbsqlc.DBTX) error{
 		"TakeOver": func(db dbsqlc.DBTX) error {
@@ -364,7 +307,7 @@ func TestSweepsWalkTheDueIndex(t *testing.T) {
 	} {
 		plan, err := b.db.ExplainPlainly(t.Context(), ask)
 		require.NoError(t, err, name)
-		require.Contains(t, plan, "schedules_due", name)
+		require.Contains(t, plan, "schedules_held", name)
 		require.NotContains(t, plan, "Seq Scan on schedules", name)
 	}
 }

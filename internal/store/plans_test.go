@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/claims"
@@ -24,7 +25,6 @@ func TestPlansOfTheHotPathReadByKey(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.exec(t, "ALTER TABLE schedules SET (autovacuum_enabled = off)")
-			b.exec(t, "ALTER TABLE live_runs SET (autovacuum_enabled = off)")
 			b.exec(t, prepare)
 			for statement, plan := range b.hotPlans(t, worker{1}, nil) {
 				requireKeys(t, statement, plan)
@@ -70,7 +70,6 @@ func changeStatements(ctx context.Context) map[string]store.Statement {
 			return err
 		},
 		"hints": func(tx dbsqlc.DBTX) error { _, err := q.HintGetMany(ctx, tx, ids); return err },
-		"live":  func(tx dbsqlc.DBTX) error { _, err := q.LiveRunGetMany(ctx, tx, ids); return err },
 		"slots": func(tx dbsqlc.DBTX) error {
 			_, err := q.RunSlots(ctx, tx, dbsqlc.RunSlotsParams{EndpointID: id})
 			return err
@@ -83,7 +82,7 @@ func changeStatements(ctx context.Context) map[string]store.Statement {
 			_, err := q.ScheduleReplan(ctx, tx, dbsqlc.ScheduleReplanParams{EndpointID: id})
 			return err
 		},
-		"delete": func(tx dbsqlc.DBTX) error { _, err := q.ScheduleDelete(ctx, tx, id); return err },
+		"delete": func(tx dbsqlc.DBTX) error { return q.ScheduleDelete(ctx, tx, id) },
 		"share": func(tx dbsqlc.DBTX) error {
 			_, err := q.SecretsShare(ctx, tx, dbsqlc.SecretsShareParams{TenantID: id})
 			return err
@@ -94,7 +93,7 @@ func changeStatements(ctx context.Context) map[string]store.Statement {
 // requireKeys requires that a plan finds every row by a key.
 func requireKeys(t *testing.T, statement, plan string) {
 	t.Helper()
-	require.NotRegexp(t, `Seq Scan on (schedules|live_runs|endpoints|hints|runs)|schedules_due|Hash|Merge`, plan, statement)
+	require.NotRegexp(t, `Seq Scan on (schedules|endpoints|hints|runs)|schedules_(waiting|held)|Hash|Merge`, plan, statement)
 	requireLookups(t, statement, plan)
 }
 
@@ -109,18 +108,18 @@ func requireLookups(t *testing.T, statement, plan string) {
 			require.Contains(t, lines[min(i+1, len(lines)-1)], "Index Cond", "%s:\n%s", statement, plan)
 		}
 	}
-	require.True(t, found, "%s uses no key:\n%s", statement, plan)
+	require.True(t, found || strings.Contains(plan, "Tid Scan"), "%s uses no key:\n%s", statement, plan)
 }
 
 // rareStatements are those that share the connections of the hot path and are asked for some runs only.
 func rareStatements(ctx context.Context, q *dbsqlc.Queries, me worker, ids, runIDs [][16]byte, tokens []int64) map[string]store.Statement {
 	return map[string]store.Statement{
 		"own": func(tx dbsqlc.DBTX) error {
-			_, err := q.LiveRunListOwn(ctx, tx, dbsqlc.LiveRunListOwnParams{EndpointIds: ids, RunIds: runIDs, Tokens: tokens, WorkerID: me})
+			_, err := q.RunListOwnStarts(ctx, tx, dbsqlc.RunListOwnStartsParams{EndpointIds: ids, RunIds: runIDs, Tokens: tokens, WorkerID: me})
 			return err
 		},
 		"confirm": func(tx dbsqlc.DBTX) error {
-			_, err := q.LiveRunConfirm(ctx, tx, dbsqlc.LiveRunConfirmParams{EndpointID: me, RunID: me})
+			_, err := q.RunConfirm(ctx, tx, dbsqlc.RunConfirmParams{EndpointID: me, RunID: me})
 			return err
 		},
 		"kept": func(tx dbsqlc.DBTX) error {
@@ -153,23 +152,21 @@ func (b *bundle) hotPlans(t *testing.T, me worker, list []claims.Claim) map[stri
 	ctx := t.Context()
 	var ids, runIDs [][16]byte
 	var tokens, executions []int64
+	var places []pgtype.TID
 	for _, s := range startsOf(list) {
 		ids, runIDs, tokens = append(ids, s.Claim.EndpointID), append(runIDs, s.RunID), append(tokens, s.Claim.Token)
 		executions = append(executions, s.Execution.Milliseconds())
+		places = append(places, pgtype.TID{BlockNumber: s.Claim.Place.Block, OffsetNumber: s.Claim.Place.Offset, Valid: true})
 	}
 	statements := map[string]store.Statement{
 		"start": func(tx dbsqlc.DBTX) error {
-			_, err := q.LiveRunStart(ctx, tx, dbsqlc.LiveRunStartParams{
-				EndpointIds: ids, TenantIds: ids, Tokens: tokens, RunIds: runIDs, ExecutionMs: executions, WorkerID: me, LockTtlMs: 60_000,
+			_, err := q.ScheduleStart(ctx, tx, dbsqlc.ScheduleStartParams{
+				Places: places, EndpointIds: ids, Tokens: tokens, RunIds: runIDs, ExecutionMs: executions, WorkerID: me, LockTtlMs: 60_000,
 			})
 			return err
 		},
-		"take back": func(tx dbsqlc.DBTX) error {
-			_, err := q.LiveRunTakeBack(ctx, tx, dbsqlc.LiveRunTakeBackParams{EndpointIds: ids, RunIds: runIDs, Tokens: tokens, WorkerID: me})
-			return err
-		},
-		"finish": func(tx dbsqlc.DBTX) error {
-			_, err := q.LiveRunFinish(ctx, tx, dbsqlc.LiveRunFinishParams{EndpointIds: ids, RunIds: runIDs, Tokens: tokens})
+		"extend": func(tx dbsqlc.DBTX) error {
+			_, err := q.RunExtendLocks(ctx, tx, dbsqlc.RunExtendLocksParams{EndpointIds: ids, RunIds: runIDs, Tokens: tokens, WorkerID: me})
 			return err
 		},
 		"lock": func(tx dbsqlc.DBTX) error {

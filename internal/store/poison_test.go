@@ -77,8 +77,10 @@ func TestTheDatabaseRefusesPoison(t *testing.T) {
 			"SELECT id, 'interval', 0, now(), '', '', now() FROM endpoints",
 		"HintThatNeverExpires": "INSERT INTO hints (endpoint_id, kind, interval_ms, expires_at, reason, author, created_at) " +
 			"SELECT id, 'interval', 1000, 'infinity', '', '', now() FROM endpoints",
-		"ASecondLiveRun": "INSERT INTO live_runs SELECT endpoint_id, gen_random_uuid(), tenant_id, slot, attempt, source, claim_token + 1, " +
-			"worker_id, claimed_at, started_at, deadline_at, locked_until FROM live_runs",
+		"ARunNobodyHolds":   "UPDATE schedules SET run_id = gen_random_uuid(), started_at = now(), deadline_at = now(), claimed_by = NULL",
+		"ARunWithoutAStart": "UPDATE schedules SET run_id = gen_random_uuid(), started_at = NULL, deadline_at = now(), claimed_by = gen_random_uuid(), claimed_at = now()",
+		"ARunWithoutItsEnd": "UPDATE schedules SET run_id = gen_random_uuid(), started_at = now(), deadline_at = NULL, claimed_by = gen_random_uuid(), claimed_at = now()",
+		"ACancelOfNothing":  "UPDATE schedules SET run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = now(), cancel_requested_by = '', cancel_reason = ''",
 		"AWorkerOfAnotherState": "INSERT INTO workers (id, name, version, state, slots, busy, started_at, heartbeat_at) " +
 			"VALUES (gen_random_uuid(), '', '', 'zombie', 1, 0, now(), now())",
 	} {

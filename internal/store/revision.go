@@ -24,7 +24,6 @@ type revision struct {
 	// What lock read.
 	now  time.Time
 	rows []*dbsqlc.Endpoint // none: the tenant has no such endpoint
-	live []*dbsqlc.LiveRun
 	stored
 
 	changed *endpoints.Endpoint // what the change left; nil before it was made
@@ -57,12 +56,11 @@ func (s *Endpoints) changeIn(ctx context.Context, tx opened, r *revision) error 
 // days returns the days of history that the due times which the change found to have passed belong to.
 func (r *revision) days() []time.Time { return skipDays(r.changed) }
 
-// lock returns the statements that keep starts and finishes of an endpoint out and read it as it stands then. In this order nobody waits
-// in a circle, and each statement sees what those committed that the ones before it have waited for.
+// lock returns the statements that lock the row of an endpoint, so that starts and finishes wait, and read it as it stands then. Each
+// statement sees what the transactions committed that the ones before it have waited for.
 func (s *Endpoints) lock(ctx context.Context, r *revision) []statement {
 	ids := [][16]byte{r.id}
 	return []statement{
-		func(q dbsqlc.DBTX) error { return s.db.excludeStarts(ctx, q, r.id) },
 		func(q dbsqlc.DBTX) (err error) {
 			r.schedules, err = s.db.q.ScheduleLock(ctx, q, ids)
 			return err
@@ -74,10 +72,6 @@ func (s *Endpoints) lock(ctx context.Context, r *revision) []statement {
 		},
 		func(q dbsqlc.DBTX) (err error) {
 			r.hints, err = s.db.q.HintGetMany(ctx, q, ids)
-			return err
-		},
-		func(q dbsqlc.DBTX) (err error) {
-			r.live, err = s.db.q.LiveRunGetMany(ctx, q, ids)
 			return err
 		},
 	}
@@ -123,7 +117,7 @@ func (s *Endpoints) assembleOne(ctx context.Context, tx opened, r *revision) (*e
 	if err != nil {
 		return nil, err
 	}
-	if len(r.schedules) == 0 { // Archived.
+	if len(r.schedules) == 0 || r.schedules[0].Archived {
 		return e, nil
 	}
 	s.db.know(r.rows[0])
@@ -131,7 +125,6 @@ func (s *Endpoints) assembleOne(ctx context.Context, tx opened, r *revision) (*e
 	if err != nil {
 		return nil, err
 	}
-	attach(r.live, found)
 	e.State, e.Cron = found[r.id].State, found[r.id].Cron
 	return e, nil
 }
@@ -139,8 +132,8 @@ func (s *Endpoints) assembleOne(ctx context.Context, tx opened, r *revision) (*e
 // passRuns moves the instant of a change to one that is the due time of no run: a run that somebody asks for now would have its ID. It is
 // one in the last millisecond before a due time whose run has started ahead of it, and where the database's clock was set back.
 func (s *Endpoints) passRuns(ctx context.Context, tx opened, r *revision) error {
-	ahead := func(live *dbsqlc.LiveRun) bool { return live.Slot.Equal(r.now) }
-	if r.now.After(r.changed.State.LastSlot) && !slices.ContainsFunc(r.live, ahead) {
+	running := r.changed.State.Running
+	if r.now.After(r.changed.State.LastSlot) && (running == nil || !running.Slot.Equal(r.now)) {
 		return nil
 	}
 	taken, err := s.db.q.RunSlots(ctx, tx, dbsqlc.RunSlotsParams{
@@ -149,8 +142,8 @@ func (s *Endpoints) passRuns(ctx context.Context, tx opened, r *revision) error 
 	if err != nil {
 		return fmt.Errorf("looking for runs of endpoint %s at this very instant: %w", r.id, err)
 	}
-	for _, row := range r.live {
-		taken = append(taken, row.Slot)
+	if running != nil {
+		taken = append(taken, running.Slot)
 	}
 	for slices.ContainsFunc(taken, r.now.Equal) {
 		r.now = r.now.Add(time.Millisecond)
@@ -203,8 +196,7 @@ func (s *Endpoints) planWrite(ctx context.Context, e *endpoints.Endpoint, planne
 	switch {
 	case e.Archived():
 		return func(q dbsqlc.DBTX) error {
-			_, err := s.db.q.ScheduleDelete(ctx, q, e.ID)
-			return err
+			return s.db.q.ScheduleDelete(ctx, q, e.ID)
 		}
 	case planned:
 		return func(q dbsqlc.DBTX) error { return s.db.replan(ctx, q, e) }
@@ -246,7 +238,7 @@ func (s *Endpoints) hintWrites(ctx context.Context, now time.Time, before, after
 	return list
 }
 
-// maxAhead bounds how long before its due time a start may be committed; see LiveRunStart.
+// maxAhead bounds how long before its due time a start may be committed; see ScheduleStart.
 const maxAhead = 50 * time.Millisecond
 
 // returning is what a change does once it is committed: it tells workers what came due, and waits for the due time of a run whose start

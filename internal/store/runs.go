@@ -57,7 +57,7 @@ func endsOf(f runs.Filter) []runs.Status {
 }
 
 func (s *Runs) live(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, error) {
-	rows, err := s.db.q.LiveRunList(ctx, tx, dbsqlc.LiveRunListParams{
+	rows, err := s.db.q.RunListLive(ctx, tx, dbsqlc.RunListLiveParams{
 		TenantID: f.TenantID, EndpointID: given(f.EndpointID), Before: given(f.Before), FromAt: optional(f.From), ToAt: optional(f.To),
 		MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
 	})
@@ -118,7 +118,7 @@ func (s *Runs) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id runs.ID) 
 	if !missing(err) {
 		return runs.Run{}, fmt.Errorf("reading run %s: %w", id, err)
 	}
-	live, err := s.db.q.LiveRunGet(ctx, tx, dbsqlc.LiveRunGetParams{RunID: id, TenantID: tenant})
+	live, err := s.db.q.RunGetLive(ctx, tx, dbsqlc.RunGetLiveParams{RunID: id, TenantID: tenant})
 	if missing(err) {
 		return runs.Run{}, errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no run %s", id))
 	}

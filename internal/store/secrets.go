@@ -37,7 +37,7 @@ func (s *Secrets) change(ctx context.Context, tenant [16]byte, act func(tx pgx.T
 		if err := act(tx); err != nil {
 			return err
 		}
-		return s.db.excludeSecretStarts(ctx, tx, tenant) // Last, because nothing that needs secrets starts meanwhile.
+		return s.db.q.SecretStartsExclude(ctx, tx, tenant) // Last, because nothing that needs secrets starts meanwhile.
 	})
 }
 
@@ -156,7 +156,7 @@ func (s *Secrets) DeleteSecret(ctx context.Context, by auditlog.Actor, name stri
 	}
 	return s.change(ctx, by.TenantID, func(tx pgx.Tx) error {
 		// Before the row: an edit that waits for it may keep a finish waiting, and that a start in flight.
-		if err := s.db.excludeSecretStarts(ctx, tx, by.TenantID); err != nil {
+		if err := s.db.q.SecretStartsExclude(ctx, tx, by.TenantID); err != nil {
 			return err
 		}
 		_, err := s.db.q.SecretLock(ctx, tx, dbsqlc.SecretLockParams{TenantID: by.TenantID, Name: name})

@@ -294,14 +294,14 @@ func TestStartKnowsEveryChangeThatHadReturned(t *testing.T) {
 	e := b.register(t, named("token"))
 	plain := b.register(t, nil)
 
-	starting := b.inFlightWithSecrets(t)
+	starting := b.holdSecrets(t, tenant.TenantID)
 	changed := make(chan error, 1)
 	go func() {
 		_, _, err := secrets.NewService(store.NewSecrets(b.db), sealing(t, "k1")).
 			Put(context.WithoutCancel(t.Context()), tenant, secrets.Request{Name: "token", Value: secrets.NewText(canary)})
 		changed <- err
 	}()
-	b.awaitExcluded(t, 1)
+	b.awaitLockWait(t)
 	require.NoError(t, starting.Commit(t.Context()))
 	require.NoError(t, <-changed)
 

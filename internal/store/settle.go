@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,7 +24,7 @@ func valve(signal zombie.Signal) int64 {
 
 // ListLost implements zombie.Runs.
 func (s *Sweeps) ListLost(ctx context.Context, q zombie.Search) ([]zombie.Lost, error) {
-	rows, err := s.db.q.LiveRunListLost(ctx, s.db.sweeps, dbsqlc.LiveRunListLostParams{
+	rows, err := s.db.q.RunListLost(ctx, s.db.sweeps, dbsqlc.RunListLostParams{
 		Now: s.db.now(), ByDeadline: q.ByDeadline, DistrustDeadlines: q.Signal.ClockStepped, DistrustSilence: !q.Signal.TrustSilence,
 		StaleAfterMs: q.Signal.StaleAfter.Milliseconds(), ValveMs: valve(q.Signal),
 		ExceptIds: notNull(q.Except), MaxRows: int32(q.Limit), //nolint:gosec // 100.
@@ -40,19 +39,13 @@ func (s *Sweeps) ListLost(ctx context.Context, q zombie.Search) ([]zombie.Lost, 
 	return list, nil
 }
 
-// Settle implements zombie.Runs.
+// Settle implements zombie.Runs. It leaves the run alone if a heartbeat extended its lock, its worker gave a sign of life or it finished
+// meanwhile.
 func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run) (settled bool, err error) {
-	return s.settle(ctx, run, func(tx pgx.Tx) (int64, error) {
-		return s.db.q.LiveRunSettle(ctx, tx, dbsqlc.LiveRunSettleParams{
-			EndpointID: run.EndpointID, RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), DistrustDeadlines: signal.ClockStepped,
-			DistrustSilence: !signal.TrustSilence, StaleAfterMs: signal.StaleAfter.Milliseconds(), ValveMs: valve(signal),
-		})
-	})
-}
-
-// settle ends a run and plans what follows it. Where end ends nothing the run is left alone: its lock was extended, its worker spoke
-// up, or it finished.
-func (s *Sweeps) settle(ctx context.Context, run runs.Run, end func(tx pgx.Tx) (int64, error)) (settled bool, err error) {
+	lost := dbsqlc.RunLockLostParams{
+		EndpointID: run.EndpointID, RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), DistrustDeadlines: signal.ClockStepped,
+		DistrustSilence: !signal.TrustSilence, StaleAfterMs: signal.StaleAfter.Milliseconds(), ValveMs: valve(signal),
+	}
 	var skipped []time.Time
 	days := func() []time.Time { return append(runDays([]runs.Run{run}), skipped...) }
 	err = s.db.withPartitions(ctx, days, func() error {
@@ -61,8 +54,8 @@ func (s *Sweeps) settle(ctx context.Context, run runs.Run, end func(tx pgx.Tx) (
 			if err != nil {
 				return err
 			}
-			rows, err := end(tx)
-			settled = rows > 0
+			still, err := s.db.q.RunLockLost(ctx, tx, lost)
+			settled = len(still) > 0
 			if err != nil || !settled {
 				return err
 			}
@@ -87,38 +80,6 @@ func (s *Sweeps) settle(ctx context.Context, run runs.Run, end func(tx pgx.Tx) (
 
 // Survey implements zombie.Runs.
 func (s *Sweeps) Survey(ctx context.Context, staleAfter time.Duration) (zombie.Survey, error) {
-	row, err := s.db.q.LiveRunSurvey(ctx, s.db.sweeps, dbsqlc.LiveRunSurveyParams{Now: s.db.now(), StaleAfterMs: staleAfter.Milliseconds()})
+	row, err := s.db.q.RunSurvey(ctx, s.db.sweeps, dbsqlc.RunSurveyParams{Now: s.db.now(), StaleAfterMs: staleAfter.Milliseconds()})
 	return zombie.Survey{Live: int(row.Live), Silent: int(row.Silent)}, translate(err)
-}
-
-// ListOrphans implements zombie.Runs.
-func (s *Sweeps) ListOrphans(ctx context.Context, over time.Duration, q zombie.Search) ([]runs.Run, error) {
-	rows, err := s.db.q.LiveRunListOrphans(ctx, s.db.sweeps, dbsqlc.LiveRunListOrphansParams{
-		Now: s.db.now(), OverMs: over.Milliseconds(), ExceptIds: notNull(q.Except), MaxRows: int32(q.Limit), //nolint:gosec // 100.
-	})
-	if err != nil {
-		return nil, translate(err)
-	}
-	list := make([]runs.Run, len(rows))
-	for i, row := range rows {
-		list[i] = liveRunOf(row)
-	}
-	return list, nil
-}
-
-// SettleOrphan implements zombie.Runs. The endpoint's next token is above the orphan's, which a target may have seen.
-func (s *Sweeps) SettleOrphan(ctx context.Context, over time.Duration, run runs.Run) (bool, error) {
-	return s.settle(ctx, run, func(tx pgx.Tx) (int64, error) {
-		rows, err := s.db.q.LiveRunSettleOrphan(ctx, tx, dbsqlc.LiveRunSettleOrphanParams{
-			EndpointID: run.EndpointID, RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), OverMs: over.Milliseconds(),
-		})
-		if err != nil || rows == 0 {
-			return 0, err
-		}
-		err = s.db.q.ScheduleRaiseToken(ctx, tx, dbsqlc.ScheduleRaiseTokenParams{EndpointID: run.EndpointID, Token: run.ClaimToken})
-		if err != nil {
-			return 0, fmt.Errorf("raising the token of endpoint %x: %w", run.EndpointID, err)
-		}
-		return rows, nil
-	})
 }

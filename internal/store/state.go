@@ -12,7 +12,7 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// states reads endpoints as they stand: configuration, schedule and hints; live runs are for attachLive. Whoever wants to replan them
+// states reads endpoints as they stand: configuration, schedule with the run in flight, and hints. A caller that replans them
 // holds their rows locked already, by an earlier statement. An endpoint without a schedule (archived) is left out, and one whose stored
 // configuration cannot be used comes with the fault.
 func (db *DB) states(ctx context.Context, tx pgx.Tx, ids [][16]byte) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
@@ -75,24 +75,6 @@ func (db *DB) assemble(
 	return found, faults, nil
 }
 
-// attachLive adds live runs. A finish has no use for them: it has just ended them.
-func (db *DB) attachLive(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte, found map[[16]byte]*endpoints.Endpoint) error {
-	live, err := db.q.LiveRunGetMany(ctx, tx, ids)
-	if err != nil {
-		return fmt.Errorf("reading the live runs of %d endpoints: %w", len(ids), err)
-	}
-	attach(live, found)
-	return nil
-}
-
-func attach(live []*dbsqlc.LiveRun, found map[[16]byte]*endpoints.Endpoint) {
-	for _, row := range live {
-		if e := found[row.EndpointID]; e != nil {
-			e.State.Running = &endpoints.Running{Slot: row.Slot, Attempt: int(row.Attempt), StartedAt: row.StartedAt}
-		}
-	}
-}
-
 func attachHint(s *endpoints.State, row *dbsqlc.Hint) {
 	h := &endpoints.Hint{
 		At: orZero(row.RunAt), ExpiresAt: row.ExpiresAt, Reason: row.Reason, Author: row.Author, CreatedAt: row.CreatedAt,
@@ -111,6 +93,9 @@ func stateOf(row *dbsqlc.Schedule) endpoints.State {
 		Anchor: orZero(row.Anchor), LastSlot: orZero(row.LastSlot), FailureCount: int(row.FailureCount),
 		PausedUntil: orZero(row.PausedUntil), PauseReason: orZero(row.PauseReason),
 		ManualAt: orZero(row.ManualAt), RetryAfter: orZero(row.RetryAfter), AccountedUntil: orZero(row.AccountedUntil),
+	}
+	if row.RunID != nil {
+		s.Running = &endpoints.Running{Slot: row.Slot, Attempt: int(row.Attempt), StartedAt: *row.StartedAt}
 	}
 	if row.LastStatus != nil {
 		s.LastRun = &endpoints.LastRun{

@@ -105,8 +105,8 @@ func (s *Sweeps) takeOver(ctx context.Context, id [16]byte, q zombie.Silence) (f
 		return 0, translate(err)
 	}
 	err = s.tx(ctx, func(tx pgx.Tx) error {
-		if err := s.db.excludeStarts(ctx, tx, claimed...); err != nil { // Its last start may be in flight.
-			return err
+		if _, err := s.db.q.ScheduleLock(ctx, tx, claimed); err != nil {
+			return fmt.Errorf("locking %d schedules: %w", len(claimed), err)
 		}
 		still, err := s.db.q.WorkerFree(ctx, tx, dbsqlc.WorkerFreeParams{ID: id, Now: s.db.now(), SilentMs: q.For.Milliseconds()})
 		if err != nil || still == 0 { // It spoke up meanwhile.

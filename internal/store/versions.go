@@ -26,9 +26,6 @@ func (s *Executions) syncVersions(ctx context.Context, list []claims.Claim, load
 		return nil
 	}
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
-		if err := s.db.excludeStarts(ctx, tx, missing...); err != nil {
-			return err
-		}
 		if _, err := s.db.q.ScheduleLock(ctx, tx, missing); err != nil {
 			return fmt.Errorf("locking %d schedules: %w", len(missing), err)
 		}

@@ -40,10 +40,6 @@ type Runs interface {
 	Settle(ctx context.Context, signal Signal, run runs.Run) (bool, error)
 	// Survey counts live runs.
 	Survey(ctx context.Context, staleAfter time.Duration) (Survey, error)
-	// ListOrphans returns live runs that no schedule knows of and whose locks have been over for so long, those longest over first.
-	ListOrphans(ctx context.Context, over time.Duration, q Search) ([]runs.Run, error)
-	// SettleOrphan ends a run that was listed as an orphan, if it still is one, and plans what follows it like any finish.
-	SettleOrphan(ctx context.Context, over time.Duration, run runs.Run) (bool, error)
 }
 
 // Locks is what becomes of locks that nothing moves on or ends.
@@ -113,11 +109,10 @@ const (
 	Goodbye  Reason = "goodbye"  // the worker said goodbye, or nobody knows it
 	Silent   Reason = "silence"  // the worker has not been heard of for long
 	Valve    Reason = "valve"    // the same, and the lock has been over for so long that no gate and no guard counts any more
-	Orphaned Reason = "orphaned" // no schedule knows the run
 )
 
 // Reasons returns every reason.
-func Reasons() []Reason { return []Reason{Deadline, Goodbye, Silent, Valve, Orphaned} }
+func Reasons() []Reason { return []Reason{Deadline, Goodbye, Silent, Valve} }
 
 // story is what the history says about a run that was settled for a reason.
 func (r Reason) story() string {
@@ -127,8 +122,6 @@ func (r Reason) story() string {
 		return "nobody ended the run at its deadline" + unknown
 	case Goodbye:
 		return "the worker went away and left the run" + unknown
-	case Orphaned:
-		return "no schedule knew the run any more" + unknown
 	case Silent, Valve:
 		return "the worker was lost after the run had started" + unknown
 	default:

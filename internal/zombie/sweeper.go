@@ -81,14 +81,13 @@ const (
 	sweepLocks    = "locks"
 	sweepOverdue  = "overdue"
 	sweepLost     = "lost"
-	sweepOrphans  = "orphans"
 	sweepStuck    = "stuck"
 	sweepWorkers  = "workers"
 	sweepHistory  = "history"
 )
 
 func sweepNames() []string {
-	return []string{sweepTakeOver, sweepLocks, sweepOverdue, sweepLost, sweepOrphans, sweepStuck, sweepWorkers, sweepHistory}
+	return []string{sweepTakeOver, sweepLocks, sweepOverdue, sweepLost, sweepStuck, sweepWorkers, sweepHistory}
 }
 
 // Run sweeps until ctx ends. Nothing that a sweep meets ends it.
@@ -111,7 +110,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 			// First what the others judge by, then what is surest, last what can wait.
 			s.pass(ctx,
 				sweep{sweepLocks, s.clampLocks}, sweep{sweepOverdue, s.settleOverdue}, sweep{sweepLost, s.settleGone},
-				sweep{sweepOrphans, s.settleOrphans}, sweep{sweepStuck, s.freeStuck}, sweep{sweepWorkers, s.retire})
+				sweep{sweepStuck, s.freeStuck}, sweep{sweepWorkers, s.retire})
 		case <-seldom.C:
 			s.pass(ctx, history)
 		}

@@ -30,19 +30,18 @@ const (
 
 // fakeStore answers by its fields and keeps what it was asked, with the time since the beginning.
 type fakeStore struct {
-	away    func() bool                            // the database cannot be reached
-	other   func() bool                            // another sweeper is at it
-	list    func() ([]zombie.Lost, error)          // what is lost within its deadline
-	end     func(run runs.Run) (bool, error)       // the settlement
-	free    func() (int, error)                    // the take-over
-	keep    func(ctx context.Context) (int, error) // the history
-	late    func() ([]zombie.Lost, error)          // what is past its deadline
-	orphans func() ([]runs.Run, error)             // what no schedule knows
-	clamp   func() (int, error)                    // what lies ahead: claims
-	stuck   func() (int, error)                    // claims that nobody takes
-	retire  func() (int, error)                    // workers that are gone
-	survey  zombie.Survey                          // what is live
-	step    func() time.Duration                   // by how much the database's clock was set
+	away   func() bool                            // the database cannot be reached
+	other  func() bool                            // another sweeper is at it
+	list   func() ([]zombie.Lost, error)          // what is lost within its deadline
+	end    func(run runs.Run) (bool, error)       // the settlement
+	free   func() (int, error)                    // the take-over
+	keep   func(ctx context.Context) (int, error) // the history
+	late   func() ([]zombie.Lost, error)          // what is past its deadline
+	clamp  func() (int, error)                    // what lies ahead: claims
+	stuck  func() (int, error)                    // claims that nobody takes
+	retire func() (int, error)                    // workers that are gone
+	survey zombie.Survey                          // what is live
+	step   func() time.Duration                   // by how much the database's clock was set
 
 	mu        sync.Mutex
 	began     time.Time
@@ -114,21 +113,6 @@ func ask[T any](field func() (T, error)) (none T, err error) {
 
 func (s *fakeStore) Survey(context.Context, time.Duration) (zombie.Survey, error) {
 	return s.survey, nil
-}
-
-func (s *fakeStore) ListOrphans(_ context.Context, over time.Duration, _ zombie.Search) ([]runs.Run, error) {
-	if over != settle {
-		return nil, errors.New("an orphan is one after a settle period")
-	}
-	return ask(s.orphans)
-}
-
-func (s *fakeStore) SettleOrphan(_ context.Context, _ time.Duration, run runs.Run) (bool, error) {
-	s.settled = append(s.settled, run)
-	if s.end == nil {
-		return true, nil
-	}
-	return s.end(run)
 }
 
 func (s *fakeStore) ClampClaims(context.Context, time.Duration, int) (int, error) {
@@ -281,7 +265,6 @@ func TestNoSweepKeepsAnotherFromItsWork(t *testing.T) {
 		"ListPanics":     {&fakeStore{list: func() ([]zombie.Lost, error) { panic(fault) }}, nil, 6},
 		"OverdueFails":   {&fakeStore{late: func() ([]zombie.Lost, error) { return nil, fault }}, map[string]int{"overdue": 6}, 0},
 		"OverduePanics":  {&fakeStore{late: func() ([]zombie.Lost, error) { panic(fault) }}, nil, 6},
-		"OrphansFail":    {&fakeStore{orphans: func() ([]runs.Run, error) { return nil, fault }}, map[string]int{"orphans": 6}, 0},
 		"ClampFails":     {&fakeStore{clamp: func() (int, error) { return 0, fault }}, map[string]int{"locks": 6}, 0},
 		"StuckFails":     {&fakeStore{stuck: func() (int, error) { return 0, fault }}, map[string]int{"stuck": 6}, 0},
 		"HistoryFails":   {&fakeStore{keep: func(context.Context) (int, error) { return 0, fault }}, map[string]int{"history": 2}, 0},
@@ -293,7 +276,7 @@ func TestNoSweepKeepsAnotherFromItsWork(t *testing.T) {
 				require.Len(t, tc.store.takeOvers, 31)
 				require.Len(t, tc.store.lists, 6)
 				require.Len(t, tc.store.histories, 2)
-				for _, sweep := range []string{"take_over", "locks", "overdue", "lost", "orphans", "stuck", "workers", "history"} {
+				for _, sweep := range []string{"take_over", "locks", "overdue", "lost", "stuck", "workers", "history"} {
 					require.InDelta(t, tc.errors[sweep], s.value(t, "rubato_zombie_errors_total", sweep), 0, sweep)
 				}
 				require.InDelta(t, tc.panics, s.value(t, "rubato_panics_total", ""), 0)
@@ -540,16 +523,11 @@ func TestWorkersRetireOnlyWhenSilenceIsBelieved(t *testing.T) {
 	})
 }
 
-func TestOrphansAndStuckClaimsAreCounted(t *testing.T) {
+func TestStuckClaimsAreCounted(t *testing.T) {
 	t.Parallel()
-	store := &fakeStore{
-		orphans: func() ([]runs.Run, error) { return []runs.Run{{ID: runs.ID{1}}}, nil },
-		stuck:   func() (int, error) { return 3, nil },
-	}
+	store := &fakeStore{stuck: func() (int, error) { return 3, nil }}
 	bubble(t, store, 11*time.Second, func(t *testing.T, s *sweeping) {
-		require.InDelta(t, 1, s.value(t, "rubato_zombie_settled_total", "orphaned"), 0)
 		require.InDelta(t, 3, s.value(t, "rubato_zombie_claims_freed_total", ""), 0)
-		require.Equal(t, "no schedule knew the run any more; whether the target was reached is unknown", store.settled[0].Outcome.Error)
 	})
 }
 
@@ -557,7 +535,7 @@ func TestMetricsHaveEveryLabelFromTheStart(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{}
 	bubble(t, store, time.Second, func(t *testing.T, s *sweeping) {
-		for name, values := range map[string]int{"rubato_zombie_settled_total": 5, "rubato_zombie_errors_total": 8} {
+		for name, values := range map[string]int{"rubato_zombie_settled_total": 4, "rubato_zombie_errors_total": 7} {
 			count, err := testutil.GatherAndCount(s.registry, name)
 			require.NoError(t, err)
 			require.Equal(t, values, count, name)

@@ -20,30 +20,32 @@ func (q *Queries) CancelNotify(ctx context.Context, db DBTX, workerID UUID) erro
 	return err
 }
 
-const liveRunCancel = `-- name: LiveRunCancel :one
-UPDATE live_runs
+const runCancel = `-- name: RunCancel :one
+UPDATE schedules
 SET cancel_requested_at = coalesce($1::timestamptz, clock_timestamp()),
     cancel_requested_by = $2::text,
     cancel_reason       = $3::text
-WHERE run_id = $4 AND claim_token = $5 AND cancel_requested_at IS NULL
+WHERE endpoint_id = $4 AND run_id = $5::uuid AND claim_token = $6 AND cancel_requested_at IS NULL
 RETURNING cancel_requested_at::timestamptz AS requested_at
 `
 
-type LiveRunCancelParams struct {
-	Now    *time.Time
-	Author string
-	Reason string
-	RunID  UUID
-	Token  int64
+type RunCancelParams struct {
+	Now        *time.Time
+	Author     string
+	Reason     string
+	EndpointID UUID
+	RunID      UUID
+	Token      int64
 }
 
 // Asks for the end of a live run, by run and token, unless somebody has asked already: the first request stays. It ends nothing by
 // itself; the worker that holds the run does, through an ordinary finish.
-func (q *Queries) LiveRunCancel(ctx context.Context, db DBTX, arg LiveRunCancelParams) (time.Time, error) {
-	row := db.QueryRow(ctx, liveRunCancel,
+func (q *Queries) RunCancel(ctx context.Context, db DBTX, arg RunCancelParams) (time.Time, error) {
+	row := db.QueryRow(ctx, runCancel,
 		arg.Now,
 		arg.Author,
 		arg.Reason,
+		arg.EndpointID,
 		arg.RunID,
 		arg.Token,
 	)
@@ -52,13 +54,13 @@ func (q *Queries) LiveRunCancel(ctx context.Context, db DBTX, arg LiveRunCancelP
 	return requested_at, err
 }
 
-const liveRunListCanceled = `-- name: LiveRunListCanceled :many
-SELECT run_id, claim_token, cancel_requested_by::text AS author, cancel_reason::text AS reason
-FROM live_runs
-WHERE worker_id = $1 AND cancel_requested_at IS NOT NULL
+const runListCanceled = `-- name: RunListCanceled :many
+SELECT run_id::uuid AS run_id, claim_token, cancel_requested_by::text AS author, cancel_reason::text AS reason
+FROM schedules
+WHERE claimed_by = $1::uuid AND cancel_requested_at IS NOT NULL
 `
 
-type LiveRunListCanceledRow struct {
+type RunListCanceledRow struct {
 	RunID      UUID
 	ClaimToken int64
 	Author     string
@@ -66,15 +68,15 @@ type LiveRunListCanceledRow struct {
 }
 
 // The live runs of a worker that somebody asked to cancel.
-func (q *Queries) LiveRunListCanceled(ctx context.Context, db DBTX, workerID UUID) ([]*LiveRunListCanceledRow, error) {
-	rows, err := db.Query(ctx, liveRunListCanceled, workerID)
+func (q *Queries) RunListCanceled(ctx context.Context, db DBTX, workerID UUID) ([]*RunListCanceledRow, error) {
+	rows, err := db.Query(ctx, runListCanceled, workerID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []*LiveRunListCanceledRow
+	var items []*RunListCanceledRow
 	for rows.Next() {
-		var i LiveRunListCanceledRow
+		var i RunListCanceledRow
 		if err := rows.Scan(
 			&i.RunID,
 			&i.ClaimToken,
@@ -91,21 +93,21 @@ func (q *Queries) LiveRunListCanceled(ctx context.Context, db DBTX, workerID UUI
 	return items, nil
 }
 
-const liveRunLock = `-- name: LiveRunLock :one
+const runLockLive = `-- name: RunLockLive :one
 SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
 FROM live_runs
 WHERE run_id = $1 AND tenant_id = $2
 FOR UPDATE
 `
 
-type LiveRunLockParams struct {
+type RunLockLiveParams struct {
 	RunID    UUID
 	TenantID UUID
 }
 
 // Keeps a live run of a tenant as it is until the transaction ends: its finish and its settlement wait.
-func (q *Queries) LiveRunLock(ctx context.Context, db DBTX, arg LiveRunLockParams) (*LiveRun, error) {
-	row := db.QueryRow(ctx, liveRunLock, arg.RunID, arg.TenantID)
+func (q *Queries) RunLockLive(ctx context.Context, db DBTX, arg RunLockLiveParams) (*LiveRun, error) {
+	row := db.QueryRow(ctx, runLockLive, arg.RunID, arg.TenantID)
 	var i LiveRun
 	err := row.Scan(
 		&i.EndpointID,

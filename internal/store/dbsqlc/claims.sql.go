@@ -8,6 +8,8 @@ package dbsqlc
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const clock = `-- name: Clock :one
@@ -21,47 +23,52 @@ func (q *Queries) Clock(ctx context.Context, db DBTX, now *time.Time) (time.Time
 	return now_2, err
 }
 
-const liveRunExtendLocks = `-- name: LiveRunExtendLocks :many
+const runExtendLocks = `-- name: RunExtendLocks :many
 WITH held AS (
-    SELECT unnest($1::uuid[]) AS run_id, unnest($2::bigint[]) AS token
+    SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::uuid[]) AS run_id,
+           unnest($3::bigint[]) AS token
 ), extended AS (
-    UPDATE live_runs l
-    SET locked_until = least(coalesce($3::timestamptz, clock_timestamp()) + $4::int * interval '1 ms',
-                             l.deadline_at + interval '5 s')
+    UPDATE schedules s
+    SET due_at = least(coalesce($4::timestamptz, clock_timestamp()) + $5::int * interval '1 ms',
+                       s.deadline_at + interval '5 s')
     FROM held
-    WHERE l.run_id = held.run_id
-      AND l.claim_token = held.token
-      AND l.worker_id = $5::uuid
-      AND l.locked_until > coalesce($3::timestamptz, clock_timestamp())
-    RETURNING l.run_id
+    WHERE s.endpoint_id = ANY (ARRAY[held.endpoint_id])
+      AND s.run_id = held.run_id
+      AND s.claim_token = held.token
+      AND (s.claimed_by = $6::uuid) IS TRUE
+      AND s.due_at > coalesce($4::timestamptz, clock_timestamp())
+    RETURNING s.run_id
 )
-SELECT e.run_id, true AS kept
+SELECT e.run_id::uuid AS run_id, true AS kept
 FROM extended e
 UNION ALL
-SELECT l.run_id, false
-FROM live_runs l JOIN held ON held.run_id = l.run_id AND held.token = l.claim_token
-WHERE l.worker_id = $5::uuid
-  AND l.run_id NOT IN (SELECT e.run_id FROM extended e)
+SELECT s.run_id::uuid, false
+FROM held
+         JOIN schedules s ON s.endpoint_id = ANY (ARRAY[held.endpoint_id]) AND s.run_id = held.run_id AND s.claim_token = held.token
+WHERE (s.claimed_by = $6::uuid) IS TRUE
+  AND s.run_id NOT IN (SELECT e.run_id FROM extended e)
 `
 
-type LiveRunExtendLocksParams struct {
-	RunIds    []UUID
-	Tokens    []int64
-	Now       *time.Time
-	LockTtlMs int32
-	WorkerID  UUID
+type RunExtendLocksParams struct {
+	EndpointIds []UUID
+	RunIds      []UUID
+	Tokens      []int64
+	Now         *time.Time
+	LockTtlMs   int32
+	WorkerID    UUID
 }
 
-type LiveRunExtendLocksRow struct {
+type RunExtendLocksRow struct {
 	RunID UUID
 	Kept  bool
 }
 
-// Moves on the locks of runs that are still this worker's, by run and token, and returns them as kept. A lock that has run out in
-// database time is not revived: it is returned too, because nobody else has its run as long as its row is there. What does not come back
-// was settled by somebody else.
-func (q *Queries) LiveRunExtendLocks(ctx context.Context, db DBTX, arg LiveRunExtendLocksParams) ([]*LiveRunExtendLocksRow, error) {
-	rows, err := db.Query(ctx, liveRunExtendLocks,
+// Extends the locks of runs that are still this worker's, by endpoint, run and token, and returns them as kept. A lock that has run out in
+// database time is not revived: it is returned as not kept, because no other process owns its run until a sweep settles it. A run that does
+// not come back was settled.
+func (q *Queries) RunExtendLocks(ctx context.Context, db DBTX, arg RunExtendLocksParams) ([]*RunExtendLocksRow, error) {
+	rows, err := db.Query(ctx, runExtendLocks,
+		arg.EndpointIds,
 		arg.RunIds,
 		arg.Tokens,
 		arg.Now,
@@ -72,9 +79,9 @@ func (q *Queries) LiveRunExtendLocks(ctx context.Context, db DBTX, arg LiveRunEx
 		return nil, err
 	}
 	defer rows.Close()
-	var items []*LiveRunExtendLocksRow
+	var items []*RunExtendLocksRow
 	for rows.Next() {
-		var i LiveRunExtendLocksRow
+		var i RunExtendLocksRow
 		if err := rows.Scan(&i.RunID, &i.Kept); err != nil {
 			return nil, err
 		}
@@ -89,16 +96,26 @@ func (q *Queries) LiveRunExtendLocks(ctx context.Context, db DBTX, arg LiveRunEx
 const scheduleClaimDue = `-- name: ScheduleClaimDue :many
 WITH clock AS MATERIALIZED (
     SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
-), due AS MATERIALIZED (
-    SELECT s.endpoint_id, s.claimed_by IS NOT NULL AS expired
+), expired AS MATERIALIZED (
+    SELECT s.ctid AS place, s.endpoint_id
     FROM schedules s
     WHERE (SELECT now FROM clock) <= coalesce($4::timestamptz, 'infinity'::timestamptz)
+      AND s.claimed_by IS NOT NULL
+      AND s.run_id IS NULL
       AND s.due_at >= coalesce($5::timestamptz, '-infinity'::timestamptz)
-      AND s.due_at <= (SELECT now FROM clock) + $6::bigint * interval '1 ms'
-      AND (s.claimed_by IS NULL
-        OR (s.due_at <= (SELECT now FROM clock) AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)))
+      AND s.due_at <= (SELECT now FROM clock)
     ORDER BY s.due_at
-    LIMIT $7::int
+    LIMIT $6::int
+    FOR UPDATE OF s SKIP LOCKED
+), fresh AS MATERIALIZED (
+    SELECT s.ctid AS place
+    FROM schedules s
+    WHERE (SELECT now FROM clock) <= coalesce($4::timestamptz, 'infinity'::timestamptz)
+      AND s.claimed_by IS NULL
+      AND s.due_at >= coalesce($5::timestamptz, '-infinity'::timestamptz)
+      AND s.due_at <= (SELECT now FROM clock) + $7::bigint * interval '1 ms'
+    ORDER BY s.due_at
+    LIMIT $6::int - (SELECT count(*) FROM expired)
     FOR UPDATE OF s SKIP LOCKED
 )
 UPDATE schedules s
@@ -106,9 +123,10 @@ SET claim_token = s.claim_token + 1,
     claimed_by  = $1::uuid,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
-WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due))
-RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
-    s.due_at AS locked_until, (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due WHERE expired)))::boolean AS expired
+WHERE s.ctid = ANY (ARRAY(SELECT place FROM expired UNION ALL SELECT place FROM fresh))
+RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version,
+    (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until,
+    (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM expired)))::boolean AS expired
 `
 
 type ScheduleClaimDueParams struct {
@@ -117,12 +135,13 @@ type ScheduleClaimDueParams struct {
 	Now       *time.Time
 	Until     *time.Time
 	FromAt    *time.Time
-	HorizonMs int64
 	MaxRows   int32
+	HorizonMs int64
 }
 
 type ScheduleClaimDueRow struct {
 	EndpointID  UUID
+	Place       pgtype.TID
 	ClaimToken  int64
 	Slot        time.Time
 	PlannedAt   time.Time
@@ -134,12 +153,11 @@ type ScheduleClaimDueRow struct {
 	Expired     bool
 }
 
-// Takes the endpoints that come due within the horizon, oldest first, for one worker. A row that is already claimed can be taken
-// only once its lock is over, and never while a run of it is live: that run has to be settled first. Every claim raises the
-// token, which revokes the claim before it. Rows that another worker is taking at this moment are passed over. The keys go to the
-// update as an array: joined with the table, they make the planner read all of it until it holds millions of rows. Carried out after its
-// time, as when the database stood still, it takes nothing: nobody waits for its answer any more. It begins at the oldest, or from an instant
-// on.
+// Claims the endpoints that come due within the horizon, oldest first, for one worker. A claim whose lock has run out and which was never
+// started is taken over; a running row is not, because its run has to be settled first. Every claim raises the token, which revokes the
+// claim before it. Rows that another transaction holds are skipped. Rows are addressed by their place (ctid): under an old snapshot a
+// lookup by key would visit every dead version of the row. A statement that executes after its deadline claims nothing, because its
+// caller has given up. The scan starts at from_at, a low-water mark on due_at, or at the bottom of the index.
 func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleClaimDueParams) ([]*ScheduleClaimDueRow, error) {
 	rows, err := db.Query(ctx, scheduleClaimDue,
 		arg.WorkerID,
@@ -147,8 +165,8 @@ func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleCla
 		arg.Now,
 		arg.Until,
 		arg.FromAt,
-		arg.HorizonMs,
 		arg.MaxRows,
+		arg.HorizonMs,
 	)
 	if err != nil {
 		return nil, err
@@ -159,6 +177,7 @@ func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleCla
 		var i ScheduleClaimDueRow
 		if err := rows.Scan(
 			&i.EndpointID,
+			&i.Place,
 			&i.ClaimToken,
 			&i.Slot,
 			&i.PlannedAt,
@@ -183,9 +202,9 @@ const scheduleClaimShares = `-- name: ScheduleClaimShares :many
 WITH clock AS MATERIALIZED (
     SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
-    SELECT oldest.endpoint_id
+    SELECT oldest.place
     FROM unnest($4::uuid[]) AS t (id)
-             CROSS JOIN LATERAL (SELECT s.endpoint_id
+             CROSS JOIN LATERAL (SELECT s.ctid AS place
                                  FROM schedules s
                                  WHERE (SELECT now FROM clock) <= coalesce($5::timestamptz, 'infinity'::timestamptz)
                                    AND s.claimed_by IS NULL
@@ -200,9 +219,9 @@ SET claim_token = s.claim_token + 1,
     claimed_by  = $1::uuid,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
-WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM due))
-RETURNING s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, (SELECT now FROM clock)::timestamptz AS claimed_at,
-    s.due_at AS locked_until, false AS expired
+WHERE s.ctid = ANY (ARRAY(SELECT place FROM due))
+RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version,
+    (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until, false AS expired
 `
 
 type ScheduleClaimSharesParams struct {
@@ -217,6 +236,7 @@ type ScheduleClaimSharesParams struct {
 
 type ScheduleClaimSharesRow struct {
 	EndpointID  UUID
+	Place       pgtype.TID
 	ClaimToken  int64
 	Slot        time.Time
 	PlannedAt   time.Time
@@ -250,6 +270,7 @@ func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg Schedule
 		var i ScheduleClaimSharesRow
 		if err := rows.Scan(
 			&i.EndpointID,
+			&i.Place,
 			&i.ClaimToken,
 			&i.Slot,
 			&i.PlannedAt,
@@ -325,8 +346,8 @@ SET claimed_by = NULL, claimed_at = NULL, claim_token = s.claim_token + 1,
 FROM given
 WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
   AND s.claim_token = given.token
-  AND s.claimed_by = $2::uuid
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = ANY (ARRAY[s.endpoint_id]))
+  AND (s.claimed_by = $2::uuid) IS TRUE
+  AND s.run_id IS NULL
 `
 
 type ScheduleReleaseParams struct {

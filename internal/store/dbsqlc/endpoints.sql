@@ -79,9 +79,11 @@ ORDER BY s.endpoint_id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: ScheduleGetMany :many
+-- The schedules of endpoints that are in service.
 SELECT *
 FROM schedules
-WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[]);
+WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
+  AND NOT archived;
 
 -- name: ScheduleInsert :exec
 INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
@@ -102,10 +104,15 @@ SET version = @version, lock_ms = @lock_ms, failure_count = @failure_count, paus
     pause_reason = @pause_reason, manual_at = @manual_at, retry_after = @retry_after, accounted_until = @accounted_until
 WHERE endpoint_id = @endpoint_id;
 
--- name: ScheduleDelete :execrows
+-- name: ScheduleDelete :exec
+-- Takes an endpoint out of service. Its row is locked. While a run is in flight the row stays until the end of the run, because it is what
+-- its finish, its cancellation and its settlement refer to.
+WITH running AS (
+    UPDATE schedules r SET archived = true WHERE r.endpoint_id = @endpoint_id AND r.run_id IS NOT NULL
+)
 DELETE
-FROM schedules
-WHERE endpoint_id = @endpoint_id;
+FROM schedules s
+WHERE s.endpoint_id = @endpoint_id AND s.run_id IS NULL;
 
 -- name: ScheduleNotify :exec
 -- Tells workers, when the transaction commits, that something came due at an instant (Unix milliseconds).
@@ -115,14 +122,9 @@ SELECT pg_notify('rubato_due', sqlc.arg('due_ms')::bigint::text);
 -- The same by itself, after the commit of what came due. It need not be durable: whoever misses the message polls.
 SELECT set_config('synchronous_commit', 'off', true), pg_notify('rubato_due', sqlc.arg('due_ms')::bigint::text);
 
--- name: LiveRunGetMany :many
-SELECT *
-FROM live_runs
-WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[]);
-
 -- name: ScheduleSyncVersion :execrows
 -- Brings schedules to the version of their configuration, where somebody has raised that by hand: no worker could find what they call
--- otherwise. Their rows are locked, and no start is in flight. The plan stays until the next finish decides by the new configuration.
+-- otherwise. Their rows are locked. The plan stays until the next finish decides by the new configuration.
 UPDATE schedules s
 SET version = e.version, lock_ms = e.max_execution_time_ms + 5000, claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     due_at = s.planned_at
@@ -130,4 +132,4 @@ FROM endpoints e
 WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
   AND e.id = s.endpoint_id
   AND e.version <> s.version
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id);
+  AND s.run_id IS NULL;

@@ -586,68 +586,30 @@ func (q *Queries) EndpointUpdate(ctx context.Context, db DBTX, arg EndpointUpdat
 	return result.RowsAffected(), nil
 }
 
-const liveRunGetMany = `-- name: LiveRunGetMany :many
-SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
-FROM live_runs
-WHERE endpoint_id = ANY ($1::uuid[])
-`
-
-func (q *Queries) LiveRunGetMany(ctx context.Context, db DBTX, endpointIds []UUID) ([]*LiveRun, error) {
-	rows, err := db.Query(ctx, liveRunGetMany, endpointIds)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []*LiveRun
-	for rows.Next() {
-		var i LiveRun
-		if err := rows.Scan(
-			&i.EndpointID,
-			&i.RunID,
-			&i.TenantID,
-			&i.Slot,
-			&i.Attempt,
-			&i.Source,
-			&i.ClaimToken,
-			&i.WorkerID,
-			&i.ClaimedAt,
-			&i.StartedAt,
-			&i.DeadlineAt,
-			&i.LockedUntil,
-			&i.CancelRequestedAt,
-			&i.CancelRequestedBy,
-			&i.CancelReason,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, &i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const scheduleDelete = `-- name: ScheduleDelete :execrows
+const scheduleDelete = `-- name: ScheduleDelete :exec
+WITH running AS (
+    UPDATE schedules r SET archived = true WHERE r.endpoint_id = $1 AND r.run_id IS NOT NULL
+)
 DELETE
-FROM schedules
-WHERE endpoint_id = $1
+FROM schedules s
+WHERE s.endpoint_id = $1 AND s.run_id IS NULL
 `
 
-func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, endpointID UUID) (int64, error) {
-	result, err := db.Exec(ctx, scheduleDelete, endpointID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+// Takes an endpoint out of service. Its row is locked. While a run is in flight the row stays until the end of the run, because it is what
+// its finish, its cancellation and its settlement refer to.
+func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, endpointID UUID) error {
+	_, err := db.Exec(ctx, scheduleDelete, endpointID)
+	return err
 }
 
 const scheduleGetMany = `-- name: ScheduleGetMany :many
-SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id
+SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, archived, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
+  AND NOT archived
 `
 
+// The schedules of endpoints that are in service.
 func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UUID) ([]*Schedule, error) {
 	rows, err := db.Query(ctx, scheduleGetMany, endpointIds)
 	if err != nil {
@@ -682,6 +644,14 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 			&i.PauseReason,
 			&i.AccountedUntil,
 			&i.TenantID,
+			&i.RunID,
+			&i.StartedAt,
+			&i.DeadlineAt,
+			&i.CancelRequestedAt,
+			&i.CancelRequestedBy,
+			&i.CancelReason,
+			&i.Archived,
+			&i.Place,
 		); err != nil {
 			return nil, err
 		}
@@ -826,11 +796,11 @@ FROM endpoints e
 WHERE s.endpoint_id = ANY ($1::uuid[])
   AND e.id = s.endpoint_id
   AND e.version <> s.version
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
+  AND s.run_id IS NULL
 `
 
 // Brings schedules to the version of their configuration, where somebody has raised that by hand: no worker could find what they call
-// otherwise. Their rows are locked, and no start is in flight. The plan stays until the next finish decides by the new configuration.
+// otherwise. Their rows are locked. The plan stays until the next finish decides by the new configuration.
 func (q *Queries) ScheduleSyncVersion(ctx context.Context, db DBTX, endpointIds []UUID) (int64, error) {
 	result, err := db.Exec(ctx, scheduleSyncVersion, endpointIds)
 	if err != nil {

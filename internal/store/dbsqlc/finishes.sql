@@ -1,18 +1,3 @@
--- name: LiveRunFinish :many
--- Ends live runs by endpoint, run and token. What does not come back was settled by somebody else first. The rows are looked up one by
--- one, by their key; see LiveRunStart.
-DELETE
-FROM live_runs l
-WHERE l.endpoint_id = ANY (ARRAY(
-    SELECT w.endpoint_id
-    FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
-                 unnest(sqlc.arg('run_ids')::uuid[]) AS run_id,
-                 unnest(sqlc.arg('tokens')::bigint[]) AS token) w
-             CROSS JOIN LATERAL (SELECT f.run_id, f.claim_token FROM live_runs f WHERE f.endpoint_id = w.endpoint_id OFFSET 0) found
-    WHERE found.run_id = w.run_id
-      AND found.claim_token = w.token))
-RETURNING l.run_id, l.claimed_at;
-
 -- name: RunListOwn :many
 -- Which of these runs the history holds as an earlier attempt of the same finish wrote them: by run, token, worker and outcome. What a
 -- settlement wrote for the worker differs in the reason.
@@ -37,12 +22,12 @@ WHERE r.claim_token = done.token
 WITH done AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
 )
-SELECT s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.due_at AS locked_until
+SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.due_at AS locked_until
 FROM done
          JOIN schedules s ON s.endpoint_id = ANY (ARRAY[done.endpoint_id]) AND s.claim_token = done.token + 1
-WHERE s.claimed_by = sqlc.arg('worker_id')::uuid
+WHERE (s.claimed_by = sqlc.arg('worker_id')::uuid) IS TRUE
   AND s.due_at > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = ANY (ARRAY[s.endpoint_id]));
+  AND s.run_id IS NULL;
 
 -- name: ScheduleLock :many
 -- Locks rows in one order, so that two batches cannot wait for each other, and returns them as they are once they are locked: a row
@@ -92,6 +77,12 @@ SET planned_at       = next.planned_at,
     last_status      = next.last_status,
     last_started_at  = next.last_started_at,
     last_finished_at = next.last_finished_at,
+    run_id           = NULL,
+    started_at       = NULL,
+    deadline_at      = NULL,
+    cancel_requested_at = NULL,
+    cancel_requested_by = NULL,
+    cancel_reason    = NULL,
     claim_token      = s.claim_token + 1,
     claimed_by       = CASE WHEN next.keep THEN sqlc.arg('worker_id')::uuid END,
     claimed_at       = CASE WHEN next.keep THEN clock.now END,
@@ -100,4 +91,11 @@ SET planned_at       = next.planned_at,
                             ELSE next.planned_at END
 FROM next, clock
 WHERE s.endpoint_id = ANY (ARRAY[next.endpoint_id])
-RETURNING s.endpoint_id, s.claim_token, s.due_at, s.claimed_by;
+RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.due_at, s.claimed_by;
+
+-- name: ScheduleDeleteArchived :exec
+-- Removes the rows of endpoints that were archived during the run which ends now. The rows are locked.
+DELETE
+FROM schedules s
+WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
+  AND s.archived;

@@ -8,54 +8,9 @@ package dbsqlc
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
-
-const liveRunFinish = `-- name: LiveRunFinish :many
-DELETE
-FROM live_runs l
-WHERE l.endpoint_id = ANY (ARRAY(
-    SELECT w.endpoint_id
-    FROM (SELECT unnest($1::uuid[]) AS endpoint_id,
-                 unnest($2::uuid[]) AS run_id,
-                 unnest($3::bigint[]) AS token) w
-             CROSS JOIN LATERAL (SELECT f.run_id, f.claim_token FROM live_runs f WHERE f.endpoint_id = w.endpoint_id OFFSET 0) found
-    WHERE found.run_id = w.run_id
-      AND found.claim_token = w.token))
-RETURNING l.run_id, l.claimed_at
-`
-
-type LiveRunFinishParams struct {
-	EndpointIds []UUID
-	RunIds      []UUID
-	Tokens      []int64
-}
-
-type LiveRunFinishRow struct {
-	RunID     UUID
-	ClaimedAt time.Time
-}
-
-// Ends live runs by endpoint, run and token. What does not come back was settled by somebody else first. The rows are looked up one by
-// one, by their key; see LiveRunStart.
-func (q *Queries) LiveRunFinish(ctx context.Context, db DBTX, arg LiveRunFinishParams) ([]*LiveRunFinishRow, error) {
-	rows, err := db.Query(ctx, liveRunFinish, arg.EndpointIds, arg.RunIds, arg.Tokens)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []*LiveRunFinishRow
-	for rows.Next() {
-		var i LiveRunFinishRow
-		if err := rows.Scan(&i.RunID, &i.ClaimedAt); err != nil {
-			return nil, err
-		}
-		items = append(items, &i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
 
 const runListOwn = `-- name: RunListOwn :many
 WITH done AS (
@@ -120,6 +75,19 @@ func (q *Queries) RunListOwn(ctx context.Context, db DBTX, arg RunListOwnParams)
 	return items, nil
 }
 
+const scheduleDeleteArchived = `-- name: ScheduleDeleteArchived :exec
+DELETE
+FROM schedules s
+WHERE s.endpoint_id = ANY ($1::uuid[])
+  AND s.archived
+`
+
+// Removes the rows of endpoints that were archived during the run which ends now. The rows are locked.
+func (q *Queries) ScheduleDeleteArchived(ctx context.Context, db DBTX, endpointIds []UUID) error {
+	_, err := db.Exec(ctx, scheduleDeleteArchived, endpointIds)
+	return err
+}
+
 const scheduleFinish = `-- name: ScheduleFinish :many
 WITH next AS (
     SELECT unnest($3::uuid[]) AS endpoint_id,
@@ -156,6 +124,12 @@ SET planned_at       = next.planned_at,
     last_status      = next.last_status,
     last_started_at  = next.last_started_at,
     last_finished_at = next.last_finished_at,
+    run_id           = NULL,
+    started_at       = NULL,
+    deadline_at      = NULL,
+    cancel_requested_at = NULL,
+    cancel_requested_by = NULL,
+    cancel_reason    = NULL,
     claim_token      = s.claim_token + 1,
     claimed_by       = CASE WHEN next.keep THEN $1::uuid END,
     claimed_at       = CASE WHEN next.keep THEN clock.now END,
@@ -164,7 +138,7 @@ SET planned_at       = next.planned_at,
                             ELSE next.planned_at END
 FROM next, clock
 WHERE s.endpoint_id = ANY (ARRAY[next.endpoint_id])
-RETURNING s.endpoint_id, s.claim_token, s.due_at, s.claimed_by
+RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.due_at, s.claimed_by
 `
 
 type ScheduleFinishParams struct {
@@ -191,6 +165,7 @@ type ScheduleFinishParams struct {
 
 type ScheduleFinishRow struct {
 	EndpointID UUID
+	Place      pgtype.TID
 	ClaimToken int64
 	DueAt      time.Time
 	ClaimedBy  *UUID
@@ -229,6 +204,7 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		var i ScheduleFinishRow
 		if err := rows.Scan(
 			&i.EndpointID,
+			&i.Place,
 			&i.ClaimToken,
 			&i.DueAt,
 			&i.ClaimedBy,
@@ -247,12 +223,12 @@ const scheduleListKept = `-- name: ScheduleListKept :many
 WITH done AS (
     SELECT unnest($3::uuid[]) AS endpoint_id, unnest($4::bigint[]) AS token
 )
-SELECT s.endpoint_id, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.due_at AS locked_until
+SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.due_at AS locked_until
 FROM done
          JOIN schedules s ON s.endpoint_id = ANY (ARRAY[done.endpoint_id]) AND s.claim_token = done.token + 1
-WHERE s.claimed_by = $1::uuid
+WHERE (s.claimed_by = $1::uuid) IS TRUE
   AND s.due_at > coalesce($2::timestamptz, clock_timestamp())
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = ANY (ARRAY[s.endpoint_id]))
+  AND s.run_id IS NULL
 `
 
 type ScheduleListKeptParams struct {
@@ -264,6 +240,7 @@ type ScheduleListKeptParams struct {
 
 type ScheduleListKeptRow struct {
 	EndpointID  UUID
+	Place       pgtype.TID
 	ClaimToken  int64
 	Slot        time.Time
 	PlannedAt   time.Time
@@ -290,6 +267,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 		var i ScheduleListKeptRow
 		if err := rows.Scan(
 			&i.EndpointID,
+			&i.Place,
 			&i.ClaimToken,
 			&i.Slot,
 			&i.PlannedAt,
@@ -309,7 +287,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 }
 
 const scheduleLock = `-- name: ScheduleLock :many
-SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id
+SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, archived, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 ORDER BY endpoint_id
@@ -353,6 +331,14 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID)
 			&i.PauseReason,
 			&i.AccountedUntil,
 			&i.TenantID,
+			&i.RunID,
+			&i.StartedAt,
+			&i.DeadlineAt,
+			&i.CancelRequestedAt,
+			&i.CancelRequestedBy,
+			&i.CancelReason,
+			&i.Archived,
+			&i.Place,
 		); err != nil {
 			return nil, err
 		}

@@ -1,20 +1,27 @@
 -- name: ScheduleGauge :one
 -- How many endpoints could be claimed at this moment, and for how long the one that was planned first has waited. It looks at the
--- head of the index on due_at and no further than max_rows, so it stays cheap whatever is registered. An endpoint whose run is
--- live waits for nothing.
+-- heads of the indexes on due_at and no further than max_rows, so it stays cheap at any number of endpoints. A running row is not due.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
-    SELECT s.endpoint_id, s.planned_at
-    FROM schedules s
-    WHERE s.due_at <= (SELECT now FROM clock)
-    ORDER BY s.due_at
-    LIMIT sqlc.arg('max_rows')::int
+    (SELECT s.planned_at
+     FROM schedules s
+     WHERE s.claimed_by IS NULL
+       AND s.due_at <= (SELECT now FROM clock)
+     ORDER BY s.due_at
+     LIMIT sqlc.arg('max_rows')::int)
+    UNION ALL
+    (SELECT s.planned_at
+     FROM schedules s
+     WHERE s.claimed_by IS NOT NULL
+       AND s.run_id IS NULL
+       AND s.due_at <= (SELECT now FROM clock)
+     ORDER BY s.due_at
+     LIMIT sqlc.arg('max_rows')::int)
 )
-SELECT count(*)::bigint AS due,
+SELECT least(count(*), sqlc.arg('max_rows')::int)::bigint AS due,
        coalesce(extract(EPOCH FROM (SELECT now FROM clock) - min(d.planned_at)), 0)::float8 AS oldest_seconds
-FROM due d
-WHERE NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = d.endpoint_id);
+FROM due d;
 
 -- name: WorkerGauge :many
 -- Workers by state. One that has not been heard of for a while is silent, unless it said goodbye.

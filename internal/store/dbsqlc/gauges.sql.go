@@ -12,23 +12,31 @@ import (
 
 const scheduleGauge = `-- name: ScheduleGauge :one
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+    SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
-    SELECT s.endpoint_id, s.planned_at
-    FROM schedules s
-    WHERE s.due_at <= (SELECT now FROM clock)
-    ORDER BY s.due_at
-    LIMIT $2::int
+    (SELECT s.planned_at
+     FROM schedules s
+     WHERE s.claimed_by IS NULL
+       AND s.due_at <= (SELECT now FROM clock)
+     ORDER BY s.due_at
+     LIMIT $1::int)
+    UNION ALL
+    (SELECT s.planned_at
+     FROM schedules s
+     WHERE s.claimed_by IS NOT NULL
+       AND s.run_id IS NULL
+       AND s.due_at <= (SELECT now FROM clock)
+     ORDER BY s.due_at
+     LIMIT $1::int)
 )
-SELECT count(*)::bigint AS due,
+SELECT least(count(*), $1::int)::bigint AS due,
        coalesce(extract(EPOCH FROM (SELECT now FROM clock) - min(d.planned_at)), 0)::float8 AS oldest_seconds
 FROM due d
-WHERE NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = d.endpoint_id)
 `
 
 type ScheduleGaugeParams struct {
-	Now     *time.Time
 	MaxRows int32
+	Now     *time.Time
 }
 
 type ScheduleGaugeRow struct {
@@ -37,10 +45,9 @@ type ScheduleGaugeRow struct {
 }
 
 // How many endpoints could be claimed at this moment, and for how long the one that was planned first has waited. It looks at the
-// head of the index on due_at and no further than max_rows, so it stays cheap whatever is registered. An endpoint whose run is
-// live waits for nothing.
+// heads of the indexes on due_at and no further than max_rows, so it stays cheap at any number of endpoints. A running row is not due.
 func (q *Queries) ScheduleGauge(ctx context.Context, db DBTX, arg ScheduleGaugeParams) (*ScheduleGaugeRow, error) {
-	row := db.QueryRow(ctx, scheduleGauge, arg.Now, arg.MaxRows)
+	row := db.QueryRow(ctx, scheduleGauge, arg.MaxRows, arg.Now)
 	var i ScheduleGaugeRow
 	err := row.Scan(&i.Due, &i.OldestSeconds)
 	return &i, err

@@ -7,6 +7,8 @@ package dbsqlc
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 type AuditLog struct {
@@ -214,30 +216,38 @@ type Run struct {
 }
 
 type Schedule struct {
-	EndpointID     UUID
-	DueAt          time.Time
-	PlannedAt      time.Time
-	Slot           time.Time
-	ClaimToken     int64
-	ClaimedBy      *UUID
-	ClaimedAt      *time.Time
-	Version        int64
-	LockMs         int32
-	Attempt        int16
-	Source         string
-	Anchor         *time.Time
-	FailureCount   int32
-	PausedUntil    *time.Time
-	ManualAt       *time.Time
-	RetryAfter     *time.Time
-	LastSlot       *time.Time
-	LastAttempt    *int16
-	LastStatus     *string
-	LastStartedAt  *time.Time
-	LastFinishedAt *time.Time
-	PauseReason    *string
-	AccountedUntil *time.Time
-	TenantID       *UUID
+	EndpointID        UUID
+	DueAt             time.Time
+	PlannedAt         time.Time
+	Slot              time.Time
+	ClaimToken        int64
+	ClaimedBy         *UUID
+	ClaimedAt         *time.Time
+	Version           int64
+	LockMs            int32
+	Attempt           int16
+	Source            string
+	Anchor            *time.Time
+	FailureCount      int32
+	PausedUntil       *time.Time
+	ManualAt          *time.Time
+	RetryAfter        *time.Time
+	LastSlot          *time.Time
+	LastAttempt       *int16
+	LastStatus        *string
+	LastStartedAt     *time.Time
+	LastFinishedAt    *time.Time
+	PauseReason       *string
+	AccountedUntil    *time.Time
+	TenantID          *UUID
+	RunID             *UUID
+	StartedAt         *time.Time
+	DeadlineAt        *time.Time
+	CancelRequestedAt *time.Time
+	CancelRequestedBy *string
+	CancelReason      *string
+	Archived          bool
+	Place             pgtype.TID
 }
 
 type SigningKey struct {

@@ -731,9 +731,9 @@ const noticeOverdue = `-- name: NoticeOverdue :many
 SELECT s.endpoint_id, greatest(s.planned_at, s.last_finished_at)::timestamptz AS since
 FROM schedules s
          JOIN endpoints e ON e.id = s.endpoint_id
-WHERE s.due_at <= $1::timestamptz
+WHERE (s.claimed_by IS NULL AND s.due_at <= $1::timestamptz
+    OR s.claimed_by IS NOT NULL AND s.run_id IS NULL AND s.due_at <= $1::timestamptz)
   AND s.planned_at <= $1::timestamptz - interval '1 s'
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
   AND EXISTS (SELECT 1
               FROM notice_rules r
               WHERE r.tenant_id = e.tenant_id

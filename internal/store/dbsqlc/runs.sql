@@ -86,7 +86,7 @@ WHERE tenant_id = @tenant_id
 ORDER BY id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
--- name: LiveRunList :many
+-- name: RunListLive :many
 SELECT *
 FROM live_runs
 WHERE tenant_id = @tenant_id
@@ -107,7 +107,7 @@ SELECT content_type, body, tail
 FROM run_bodies
 WHERE run_id = @run_id AND scheduled_for = @scheduled_for;
 
--- name: LiveRunGet :one
+-- name: RunGetLive :one
 SELECT *
 FROM live_runs
 WHERE run_id = @run_id AND tenant_id = @tenant_id;

@@ -36,104 +36,6 @@ func (q *Queries) HistoryDropBefore(ctx context.Context, db DBTX, arg HistoryDro
 	return dropped, err
 }
 
-const liveRunGet = `-- name: LiveRunGet :one
-SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
-FROM live_runs
-WHERE run_id = $1 AND tenant_id = $2
-`
-
-type LiveRunGetParams struct {
-	RunID    UUID
-	TenantID UUID
-}
-
-func (q *Queries) LiveRunGet(ctx context.Context, db DBTX, arg LiveRunGetParams) (*LiveRun, error) {
-	row := db.QueryRow(ctx, liveRunGet, arg.RunID, arg.TenantID)
-	var i LiveRun
-	err := row.Scan(
-		&i.EndpointID,
-		&i.RunID,
-		&i.TenantID,
-		&i.Slot,
-		&i.Attempt,
-		&i.Source,
-		&i.ClaimToken,
-		&i.WorkerID,
-		&i.ClaimedAt,
-		&i.StartedAt,
-		&i.DeadlineAt,
-		&i.LockedUntil,
-		&i.CancelRequestedAt,
-		&i.CancelRequestedBy,
-		&i.CancelReason,
-	)
-	return &i, err
-}
-
-const liveRunList = `-- name: LiveRunList :many
-SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
-FROM live_runs
-WHERE tenant_id = $1
-  AND ($2::uuid IS NULL OR endpoint_id = $2)
-  AND ($3::uuid IS NULL OR run_id < $3)
-  AND ($4::timestamptz IS NULL OR slot >= $4)
-  AND ($5::timestamptz IS NULL OR slot < $5)
-ORDER BY run_id DESC
-LIMIT $6::int
-`
-
-type LiveRunListParams struct {
-	TenantID   UUID
-	EndpointID *UUID
-	Before     *UUID
-	FromAt     *time.Time
-	ToAt       *time.Time
-	MaxRows    int32
-}
-
-func (q *Queries) LiveRunList(ctx context.Context, db DBTX, arg LiveRunListParams) ([]*LiveRun, error) {
-	rows, err := db.Query(ctx, liveRunList,
-		arg.TenantID,
-		arg.EndpointID,
-		arg.Before,
-		arg.FromAt,
-		arg.ToAt,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []*LiveRun
-	for rows.Next() {
-		var i LiveRun
-		if err := rows.Scan(
-			&i.EndpointID,
-			&i.RunID,
-			&i.TenantID,
-			&i.Slot,
-			&i.Attempt,
-			&i.Source,
-			&i.ClaimToken,
-			&i.WorkerID,
-			&i.ClaimedAt,
-			&i.StartedAt,
-			&i.DeadlineAt,
-			&i.LockedUntil,
-			&i.CancelRequestedAt,
-			&i.CancelRequestedBy,
-			&i.CancelReason,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, &i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const lockWait = `-- name: LockWait :exec
 SELECT set_config('lock_timeout', $1::bigint::text, true)
 `
@@ -307,6 +209,40 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (*Run, 
 		&i.SkippedFrom,
 		&i.SkippedCount,
 		&i.BodyDigest,
+	)
+	return &i, err
+}
+
+const runGetLive = `-- name: RunGetLive :one
+SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
+FROM live_runs
+WHERE run_id = $1 AND tenant_id = $2
+`
+
+type RunGetLiveParams struct {
+	RunID    UUID
+	TenantID UUID
+}
+
+func (q *Queries) RunGetLive(ctx context.Context, db DBTX, arg RunGetLiveParams) (*LiveRun, error) {
+	row := db.QueryRow(ctx, runGetLive, arg.RunID, arg.TenantID)
+	var i LiveRun
+	err := row.Scan(
+		&i.EndpointID,
+		&i.RunID,
+		&i.TenantID,
+		&i.Slot,
+		&i.Attempt,
+		&i.Source,
+		&i.ClaimToken,
+		&i.WorkerID,
+		&i.ClaimedAt,
+		&i.StartedAt,
+		&i.DeadlineAt,
+		&i.LockedUntil,
+		&i.CancelRequestedAt,
+		&i.CancelRequestedBy,
+		&i.CancelReason,
 	)
 	return &i, err
 }
@@ -546,6 +482,70 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]*R
 			&i.SkippedFrom,
 			&i.SkippedCount,
 			&i.BodyDigest,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const runListLive = `-- name: RunListLive :many
+SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
+FROM live_runs
+WHERE tenant_id = $1
+  AND ($2::uuid IS NULL OR endpoint_id = $2)
+  AND ($3::uuid IS NULL OR run_id < $3)
+  AND ($4::timestamptz IS NULL OR slot >= $4)
+  AND ($5::timestamptz IS NULL OR slot < $5)
+ORDER BY run_id DESC
+LIMIT $6::int
+`
+
+type RunListLiveParams struct {
+	TenantID   UUID
+	EndpointID *UUID
+	Before     *UUID
+	FromAt     *time.Time
+	ToAt       *time.Time
+	MaxRows    int32
+}
+
+func (q *Queries) RunListLive(ctx context.Context, db DBTX, arg RunListLiveParams) ([]*LiveRun, error) {
+	rows, err := db.Query(ctx, runListLive,
+		arg.TenantID,
+		arg.EndpointID,
+		arg.Before,
+		arg.FromAt,
+		arg.ToAt,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*LiveRun
+	for rows.Next() {
+		var i LiveRun
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.RunID,
+			&i.TenantID,
+			&i.Slot,
+			&i.Attempt,
+			&i.Source,
+			&i.ClaimToken,
+			&i.WorkerID,
+			&i.ClaimedAt,
+			&i.StartedAt,
+			&i.DeadlineAt,
+			&i.LockedUntil,
+			&i.CancelRequestedAt,
+			&i.CancelRequestedBy,
+			&i.CancelReason,
 		); err != nil {
 			return nil, err
 		}

@@ -8,33 +8,35 @@ package dbsqlc
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const liveRunConfirm = `-- name: LiveRunConfirm :one
+const runConfirm = `-- name: RunConfirm :one
 SELECT EXISTS (
     SELECT
-    FROM live_runs l
-             JOIN schedules s ON s.endpoint_id = l.endpoint_id
+    FROM schedules s
              CROSS JOIN (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock
-    WHERE l.endpoint_id = $2
-      AND l.run_id = $3
-      AND l.claim_token = $4
-      AND l.locked_until > clock.now
-      AND (s.paused_until IS NULL OR s.paused_until <= clock.now OR (l.source = 'manual' AND s.manual_at IS NOT NULL))
+    WHERE s.endpoint_id = $2
+      AND s.run_id = $3::uuid
+      AND s.claim_token = $4
+      AND s.due_at > clock.now
+      AND NOT s.archived
+      AND (s.paused_until IS NULL OR s.paused_until <= clock.now OR (s.source = 'manual' AND s.manual_at IS NOT NULL))
 )
 `
 
-type LiveRunConfirmParams struct {
+type RunConfirmParams struct {
 	Now        *time.Time
 	EndpointID UUID
 	RunID      UUID
 	Token      int64
 }
 
-// Whether a live run may still be sent whose request had to wait: it is its holder's, and what a start would refuse has not come to be
-// since. A pause takes back what somebody had asked for before it, and nothing that they ask for after it.
-func (q *Queries) LiveRunConfirm(ctx context.Context, db DBTX, arg LiveRunConfirmParams) (bool, error) {
-	row := db.QueryRow(ctx, liveRunConfirm,
+// Whether a running run may still be sent whose request had to wait: it is its holder's, and nothing has come to be since that a start would
+// refuse. A pause withdraws a run now that was asked for before it, and none that is asked for after it.
+func (q *Queries) RunConfirm(ctx context.Context, db DBTX, arg RunConfirmParams) (bool, error) {
+	row := db.QueryRow(ctx, runConfirm,
 		arg.Now,
 		arg.EndpointID,
 		arg.RunID,
@@ -43,205 +45,6 @@ func (q *Queries) LiveRunConfirm(ctx context.Context, db DBTX, arg LiveRunConfir
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
-}
-
-const liveRunListOwn = `-- name: LiveRunListOwn :many
-SELECT l.endpoint_id, l.run_id, l.tenant_id, l.started_at, l.locked_until
-FROM (SELECT unnest($1::uuid[]) AS endpoint_id,
-             unnest($2::uuid[]) AS run_id,
-             unnest($3::bigint[]) AS token) asked
-         JOIN live_runs l ON l.endpoint_id = ANY (ARRAY[asked.endpoint_id]) AND l.run_id = asked.run_id AND l.claim_token = asked.token
-WHERE l.worker_id = $4::uuid
-`
-
-type LiveRunListOwnParams struct {
-	EndpointIds []UUID
-	RunIds      []UUID
-	Tokens      []int64
-	WorkerID    UUID
-}
-
-type LiveRunListOwnRow struct {
-	EndpointID  UUID
-	RunID       UUID
-	TenantID    UUID
-	StartedAt   time.Time
-	LockedUntil time.Time
-}
-
-// Which of these runs are live in the hands of this worker, under these tokens: for a worker that has not heard what became of their
-// start.
-func (q *Queries) LiveRunListOwn(ctx context.Context, db DBTX, arg LiveRunListOwnParams) ([]*LiveRunListOwnRow, error) {
-	rows, err := db.Query(ctx, liveRunListOwn,
-		arg.EndpointIds,
-		arg.RunIds,
-		arg.Tokens,
-		arg.WorkerID,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []*LiveRunListOwnRow
-	for rows.Next() {
-		var i LiveRunListOwnRow
-		if err := rows.Scan(
-			&i.EndpointID,
-			&i.RunID,
-			&i.TenantID,
-			&i.StartedAt,
-			&i.LockedUntil,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, &i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const liveRunStart = `-- name: LiveRunStart :many
-WITH clock AS MATERIALIZED (
-    SELECT coalesce($9::timestamptz, clock_timestamp()) AS now
-)
-INSERT INTO live_runs (endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at,
-                       deadline_at, locked_until)
-SELECT s.endpoint_id, w.run_id, w.tenant_id, s.slot, s.attempt, s.source, s.claim_token, s.claimed_by, s.claimed_at,
-       greatest(clock.now, s.planned_at),
-       greatest(clock.now, s.planned_at) + w.execution_ms * interval '1 ms',
-       greatest(clock.now, s.planned_at) + least(w.execution_ms + 5000, $1::bigint) * interval '1 ms'
-FROM (SELECT unnest($2::uuid[]) AS endpoint_id,
-             unnest($3::uuid[]) AS tenant_id,
-             unnest($4::bigint[]) AS token,
-             unnest($5::uuid[]) AS run_id,
-             unnest($6::bigint[]) AS execution_ms) w
-         CROSS JOIN clock
-         CROSS JOIN LATERAL (SELECT f.endpoint_id, f.planned_at, f.slot, f.attempt, f.source, f.claim_token, f.claimed_by, f.claimed_at, f.due_at
-                             FROM schedules f
-                             WHERE f.endpoint_id = w.endpoint_id
-                             OFFSET 0) s
-WHERE s.claim_token = w.token
-  AND s.claimed_by = $7::uuid
-  AND s.due_at > clock.now
-  AND s.planned_at <= clock.now + interval '50 ms'
-  AND clock.now <= coalesce($8::timestamptz, 'infinity'::timestamptz)
-ON CONFLICT DO NOTHING
-RETURNING endpoint_id, run_id, tenant_id, started_at, locked_until
-`
-
-type LiveRunStartParams struct {
-	LockTtlMs   int64
-	EndpointIds []UUID
-	TenantIds   []UUID
-	Tokens      []int64
-	RunIds      []UUID
-	ExecutionMs []int64
-	WorkerID    UUID
-	Until       *time.Time
-	Now         *time.Time
-}
-
-type LiveRunStartRow struct {
-	EndpointID  UUID
-	RunID       UUID
-	TenantID    UUID
-	StartedAt   time.Time
-	LockedUntil time.Time
-}
-
-// Starts claims whose time has come: a live row for each one whose token is unchanged, whose lock is not over, and which is due up to
-// 50 ms from now, whatever the worker takes the time to be. What does not come back was revoked, has a live run, or is early by a clock
-// that was set back, and must not be sent. Carried out after its time, it starts nothing: no request would leave so long after it was asked for. A start may be committed a little before its due time, so that the request can leave at the
-// due time itself; the run counts from there. The rows are looked up one by one, by their key: a planner that takes few rows to be
-// claimed would otherwise read all that are, once for each start.
-func (q *Queries) LiveRunStart(ctx context.Context, db DBTX, arg LiveRunStartParams) ([]*LiveRunStartRow, error) {
-	rows, err := db.Query(ctx, liveRunStart,
-		arg.LockTtlMs,
-		arg.EndpointIds,
-		arg.TenantIds,
-		arg.Tokens,
-		arg.RunIds,
-		arg.ExecutionMs,
-		arg.WorkerID,
-		arg.Until,
-		arg.Now,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []*LiveRunStartRow
-	for rows.Next() {
-		var i LiveRunStartRow
-		if err := rows.Scan(
-			&i.EndpointID,
-			&i.RunID,
-			&i.TenantID,
-			&i.StartedAt,
-			&i.LockedUntil,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, &i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const liveRunTakeBack = `-- name: LiveRunTakeBack :many
-DELETE
-FROM live_runs l
-WHERE l.endpoint_id = ANY (ARRAY(
-    SELECT w.endpoint_id
-    FROM (SELECT unnest($1::uuid[]) AS endpoint_id,
-                 unnest($2::uuid[]) AS run_id,
-                 unnest($3::bigint[]) AS token) w
-             CROSS JOIN LATERAL (SELECT f.endpoint_id FROM schedules f WHERE f.endpoint_id = w.endpoint_id AND f.claim_token <> w.token OFFSET 0) s
-             CROSS JOIN LATERAL (SELECT f.run_id, f.claim_token, f.worker_id FROM live_runs f WHERE f.endpoint_id = s.endpoint_id OFFSET 0) live
-    WHERE live.run_id = w.run_id
-      AND live.claim_token = w.token
-      AND live.worker_id = $4::uuid))
-RETURNING l.run_id
-`
-
-type LiveRunTakeBackParams struct {
-	EndpointIds []UUID
-	RunIds      []UUID
-	Tokens      []int64
-	WorkerID    UUID
-}
-
-// Takes back starts whose token has changed after all. An insert that waits for the end of an earlier live run of its endpoint goes
-// on with the snapshot from before that run's finish; only a later statement sees the token that the finish has raised. The token of
-// a run that is under way never changes, so only what was just started can be found here. Nearly always nothing is: live rows are looked up
-// for tokens that have changed alone.
-func (q *Queries) LiveRunTakeBack(ctx context.Context, db DBTX, arg LiveRunTakeBackParams) ([]UUID, error) {
-	rows, err := db.Query(ctx, liveRunTakeBack,
-		arg.EndpointIds,
-		arg.RunIds,
-		arg.Tokens,
-		arg.WorkerID,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UUID
-	for rows.Next() {
-		var run_id UUID
-		if err := rows.Scan(&run_id); err != nil {
-			return nil, err
-		}
-		items = append(items, run_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const runLastOf = `-- name: RunLastOf :many
@@ -292,26 +95,171 @@ func (q *Queries) RunLastOf(ctx context.Context, db DBTX, endpointIds []UUID) ([
 	return items, nil
 }
 
-const startsExclude = `-- name: StartsExclude :exec
-SELECT pg_advisory_xact_lock(hashtext('rubato.starts'), shard)
-FROM unnest($1::int[]) AS shard
+const runListOwnStarts = `-- name: RunListOwnStarts :many
+SELECT s.endpoint_id, s.run_id::uuid AS run_id, s.tenant_id::uuid AS tenant_id, s.started_at::timestamptz AS started_at, s.due_at AS locked_until
+FROM (SELECT unnest($1::uuid[]) AS endpoint_id,
+             unnest($2::uuid[]) AS run_id,
+             unnest($3::bigint[]) AS token) asked
+         JOIN schedules s ON s.endpoint_id = ANY (ARRAY[asked.endpoint_id]) AND s.run_id = asked.run_id AND s.claim_token = asked.token
+WHERE (s.claimed_by = $4::uuid) IS TRUE
 `
 
-// Taken by whatever replans endpoints outside a finish, for their shards: no batch with one of them is in flight while it is held. In the
-// same order.
-func (q *Queries) StartsExclude(ctx context.Context, db DBTX, shards []int32) error {
-	_, err := db.Exec(ctx, startsExclude, shards)
+type RunListOwnStartsParams struct {
+	EndpointIds []UUID
+	RunIds      []UUID
+	Tokens      []int64
+	WorkerID    UUID
+}
+
+type RunListOwnStartsRow struct {
+	EndpointID  UUID
+	RunID       UUID
+	TenantID    UUID
+	StartedAt   time.Time
+	LockedUntil time.Time
+}
+
+// Which of these runs are running in the hands of this worker, under these tokens: for a worker that has lost the answer to a start.
+func (q *Queries) RunListOwnStarts(ctx context.Context, db DBTX, arg RunListOwnStartsParams) ([]*RunListOwnStartsRow, error) {
+	rows, err := db.Query(ctx, runListOwnStarts,
+		arg.EndpointIds,
+		arg.RunIds,
+		arg.Tokens,
+		arg.WorkerID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*RunListOwnStartsRow
+	for rows.Next() {
+		var i RunListOwnStartsRow
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.RunID,
+			&i.TenantID,
+			&i.StartedAt,
+			&i.LockedUntil,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const scheduleStart = `-- name: ScheduleStart :many
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($9::timestamptz, clock_timestamp()) AS now
+)
+UPDATE schedules s
+SET run_id      = w.run_id,
+    started_at  = greatest(clock.now, s.planned_at),
+    deadline_at = greatest(clock.now, s.planned_at) + w.execution_ms * interval '1 ms',
+    due_at      = CASE WHEN s.due_at < greatest(clock.now, s.planned_at) + (least(w.execution_ms + 5000, $1::bigint) - 2000) * interval '1 ms'
+                           THEN greatest(clock.now, s.planned_at) + least(w.execution_ms + 5000, $1::bigint) * interval '1 ms'
+                       ELSE s.due_at END
+FROM (SELECT unnest($4::tid[]) AS place,
+             unnest($5::uuid[]) AS endpoint_id,
+             unnest($6::bigint[]) AS token,
+             unnest($7::uuid[]) AS run_id,
+             unnest($8::bigint[]) AS execution_ms) w
+         CROSS JOIN clock
+WHERE s.ctid = w.place
+  AND s.endpoint_id = w.endpoint_id
+  AND s.claim_token = w.token
+  AND (s.claimed_by = $2::uuid) IS TRUE
+  AND s.run_id IS NULL
+  AND s.due_at > clock.now
+  AND s.planned_at <= clock.now + interval '50 ms'
+  AND clock.now <= coalesce($3::timestamptz, 'infinity'::timestamptz)
+RETURNING s.endpoint_id, s.run_id::uuid AS run_id, s.tenant_id::uuid AS tenant_id, s.started_at::timestamptz AS started_at, s.due_at AS locked_until
+`
+
+type ScheduleStartParams struct {
+	LockTtlMs   int64
+	WorkerID    UUID
+	Until       *time.Time
+	Places      []pgtype.TID
+	EndpointIds []UUID
+	Tokens      []int64
+	RunIds      []UUID
+	ExecutionMs []int64
+	Now         *time.Time
+}
+
+type ScheduleStartRow struct {
+	EndpointID  UUID
+	RunID       UUID
+	TenantID    UUID
+	StartedAt   time.Time
+	LockedUntil time.Time
+}
+
+// Starts claims: the row's state becomes running. The row lock is the fence: READ COMMITTED evaluates the conditions again on the newest
+// version of a row that had to be waited for, so a start whose token a pause, an edit or another claim has raised is refused. A claim
+// that does not come back was revoked, has expired, or is more than 50 ms early because the clock was set back, and must not be sent. A
+// statement that executes after its deadline starts nothing. A start may be committed a little before its due time, so that the request
+// can leave at the due time itself; the run counts from there. The update is HOT: no indexed column changes, except that a start which is
+// late by more than 2 s extends its lock. Rows are addressed by their place, which the claim returned, because a lookup by key visits
+// every dead version of the row under an old snapshot.
+func (q *Queries) ScheduleStart(ctx context.Context, db DBTX, arg ScheduleStartParams) ([]*ScheduleStartRow, error) {
+	rows, err := db.Query(ctx, scheduleStart,
+		arg.LockTtlMs,
+		arg.WorkerID,
+		arg.Until,
+		arg.Places,
+		arg.EndpointIds,
+		arg.Tokens,
+		arg.RunIds,
+		arg.ExecutionMs,
+		arg.Now,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*ScheduleStartRow
+	for rows.Next() {
+		var i ScheduleStartRow
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.RunID,
+			&i.TenantID,
+			&i.StartedAt,
+			&i.LockedUntil,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const secretStartsExclude = `-- name: SecretStartsExclude :exec
+SELECT pg_advisory_xact_lock(hashtext('rubato.secrets'), hashtext($1::uuid::text))
+`
+
+// Taken by a change of a tenant's secrets: no start with its secrets is in flight while it is held.
+func (q *Queries) SecretStartsExclude(ctx context.Context, db DBTX, tenantID UUID) error {
+	_, err := db.Exec(ctx, secretStartsExclude, tenantID)
 	return err
 }
 
-const startsShare = `-- name: StartsShare :exec
-SELECT pg_advisory_xact_lock_shared(hashtext('rubato.starts'), shard)
-FROM unnest($1::int[]) AS shard
+const secretStartsShare = `-- name: SecretStartsShare :exec
+SELECT pg_advisory_xact_lock_shared(hashtext('rubato.secrets'), hashtext(tenant::text))
+FROM (SELECT unnest($1::uuid[]) AS tenant ORDER BY hashtext(unnest($1::uuid[])::text)) t
 `
 
-// Taken by every batch of starts, for the shards of its endpoints; see shards.go. It must be a statement of its own before the start: a
-// statement's snapshot is older than any lock that it waits for. The shards come in ascending order, each once, and are taken in it.
-func (q *Queries) StartsShare(ctx context.Context, db DBTX, shards []int32) error {
-	_, err := db.Exec(ctx, startsShare, shards)
+// Taken by each batch of starts with secrets, for their tenants: a change of a tenant's secrets waits for the commit of such starts. It is a
+// statement of its own before the versions are read, because a statement's snapshot is older than any lock it waits for. Ascending order.
+func (q *Queries) SecretStartsShare(ctx context.Context, db DBTX, tenantIds []UUID) error {
+	_, err := db.Exec(ctx, secretStartsShare, tenantIds)
 	return err
 }

@@ -113,26 +113,26 @@ WITH clock AS MATERIALIZED (
     ORDER BY s.due_at
     LIMIT $1::int
 ), head AS MATERIALIZED (
-    SELECT s.endpoint_id, s.planned_at, s.tenant_id, s.claimed_by
+    SELECT s.planned_at, s.tenant_id
     FROM schedules s
-    WHERE s.due_at <= (SELECT now FROM clock)
+    WHERE s.claimed_by IS NOT NULL
+      AND s.run_id IS NULL
+      AND s.due_at <= (SELECT now FROM clock)
     ORDER BY s.due_at
     LIMIT $1::int
 ), due AS MATERIALIZED (
-    SELECT f.endpoint_id, f.planned_at
+    SELECT f.planned_at
     FROM free f
     UNION ALL
-    SELECT h.endpoint_id, h.planned_at
+    SELECT h.planned_at
     FROM head h
-    WHERE h.claimed_by IS NOT NULL
-      AND h.tenant_id = $2::uuid
+    WHERE h.tenant_id = $2::uuid
 )
 SELECT (SELECT now FROM clock)::timestamptz AS at,
        least(count(*), $1::int)::bigint AS due,
        coalesce(extract(EPOCH FROM (SELECT now FROM clock) - min(d.planned_at)), 0)::float8 AS oldest_seconds,
        (SELECT count(*) FROM live_runs l WHERE l.tenant_id = $2::uuid)::bigint AS running
 FROM due d
-WHERE NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = d.endpoint_id)
 `
 
 type TenantGaugeParams struct {

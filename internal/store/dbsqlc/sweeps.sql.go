@@ -10,37 +10,39 @@ import (
 	"time"
 )
 
-const liveRunClampLocks = `-- name: LiveRunClampLocks :execrows
+const runClampLocks = `-- name: RunClampLocks :execrows
 WITH clock AS MATERIALIZED (
     SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
 )
-UPDATE live_runs l
-SET claimed_at   = least(l.claimed_at, clock.now),
-    started_at   = least(l.started_at, clock.now),
-    deadline_at  = least(l.deadline_at, clock.now + (l.deadline_at - l.started_at)),
-    locked_until = least(l.locked_until, clock.now + least($1::int * interval '1 ms',
-                                                           l.deadline_at - l.started_at + interval '5 s'))
+UPDATE schedules s
+SET claimed_at  = least(s.claimed_at, clock.now),
+    started_at  = least(s.started_at, clock.now),
+    deadline_at = least(s.deadline_at, clock.now + (s.deadline_at - s.started_at)),
+    due_at      = least(s.due_at, clock.now + least($1::int * interval '1 ms',
+                                                    s.deadline_at - s.started_at + interval '5 s'))
 FROM clock
-WHERE l.started_at > clock.now + interval '10 s'
-   OR l.locked_until > clock.now + $1::int * interval '1 ms' + interval '10 s'
+WHERE s.claimed_by IS NOT NULL
+  AND s.run_id IS NOT NULL
+  AND (s.started_at > clock.now + interval '10 s'
+   OR s.due_at > clock.now + $1::int * interval '1 ms' + interval '10 s')
 `
 
-type LiveRunClampLocksParams struct {
+type RunClampLocksParams struct {
 	LockTtlMs int32
 	Now       *time.Time
 }
 
 // The same for the locks and deadlines of live runs: each is counted again from now where it counts from an instant that is still to
 // come.
-func (q *Queries) LiveRunClampLocks(ctx context.Context, db DBTX, arg LiveRunClampLocksParams) (int64, error) {
-	result, err := db.Exec(ctx, liveRunClampLocks, arg.LockTtlMs, arg.Now)
+func (q *Queries) RunClampLocks(ctx context.Context, db DBTX, arg RunClampLocksParams) (int64, error) {
+	result, err := db.Exec(ctx, runClampLocks, arg.LockTtlMs, arg.Now)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const liveRunEvidence = `-- name: LiveRunEvidence :one
+const runEvidence = `-- name: RunEvidence :one
 SELECT l.locked_until, l.deadline_at, l.deadline_at + interval '5 s' < clock.now AS overdue, w.state, w.heartbeat_at
 FROM live_runs l
          LEFT JOIN workers w ON w.id = l.worker_id,
@@ -48,13 +50,13 @@ FROM live_runs l
 WHERE l.endpoint_id = $2 AND l.run_id = $3
 `
 
-type LiveRunEvidenceParams struct {
+type RunEvidenceParams struct {
 	Now        *time.Time
 	EndpointID UUID
 	RunID      UUID
 }
 
-type LiveRunEvidenceRow struct {
+type RunEvidenceRow struct {
 	LockedUntil time.Time
 	DeadlineAt  time.Time
 	Overdue     bool
@@ -63,9 +65,9 @@ type LiveRunEvidenceRow struct {
 }
 
 // What speaks for a live run being lost, for its story; LiveRunSettle decides.
-func (q *Queries) LiveRunEvidence(ctx context.Context, db DBTX, arg LiveRunEvidenceParams) (*LiveRunEvidenceRow, error) {
-	row := db.QueryRow(ctx, liveRunEvidence, arg.Now, arg.EndpointID, arg.RunID)
-	var i LiveRunEvidenceRow
+func (q *Queries) RunEvidence(ctx context.Context, db DBTX, arg RunEvidenceParams) (*RunEvidenceRow, error) {
+	row := db.QueryRow(ctx, runEvidence, arg.Now, arg.EndpointID, arg.RunID)
+	var i RunEvidenceRow
 	err := row.Scan(
 		&i.LockedUntil,
 		&i.DeadlineAt,
@@ -76,7 +78,7 @@ func (q *Queries) LiveRunEvidence(ctx context.Context, db DBTX, arg LiveRunEvide
 	return &i, err
 }
 
-const liveRunListLost = `-- name: LiveRunListLost :many
+const runListLost = `-- name: RunListLost :many
 SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until, l.cancel_requested_at, l.cancel_requested_by, l.cancel_reason,
        CASE WHEN l.deadline_at + interval '5 s' < clock.now THEN 'deadline'
             WHEN w.id IS NULL OR w.state = 'inactive' THEN 'goodbye'
@@ -100,7 +102,7 @@ ORDER BY l.locked_until
 LIMIT $8::int
 `
 
-type LiveRunListLostParams struct {
+type RunListLostParams struct {
 	ValveMs           int64
 	Now               *time.Time
 	ByDeadline        bool
@@ -111,7 +113,7 @@ type LiveRunListLostParams struct {
 	MaxRows           int32
 }
 
-type LiveRunListLostRow struct {
+type RunListLostRow struct {
 	LiveRun LiveRun
 	Signal  string
 }
@@ -120,8 +122,8 @@ type LiveRunListLostRow struct {
 // passed by 5 s, which after a step of the clock proves nothing against a worker that beats; or, where it has not passed, the worker has
 // said goodbye or was never there, or it has been silent for stale_after and silence is believed, or the lock has been over for so long
 // that silence counts in any case.
-func (q *Queries) LiveRunListLost(ctx context.Context, db DBTX, arg LiveRunListLostParams) ([]*LiveRunListLostRow, error) {
-	rows, err := db.Query(ctx, liveRunListLost,
+func (q *Queries) RunListLost(ctx context.Context, db DBTX, arg RunListLostParams) ([]*RunListLostRow, error) {
+	rows, err := db.Query(ctx, runListLost,
 		arg.ValveMs,
 		arg.Now,
 		arg.ByDeadline,
@@ -135,9 +137,9 @@ func (q *Queries) LiveRunListLost(ctx context.Context, db DBTX, arg LiveRunListL
 		return nil, err
 	}
 	defer rows.Close()
-	var items []*LiveRunListLostRow
+	var items []*RunListLostRow
 	for rows.Next() {
-		var i LiveRunListLostRow
+		var i RunListLostRow
 		if err := rows.Scan(
 			&i.LiveRun.EndpointID,
 			&i.LiveRun.RunID,
@@ -166,89 +168,30 @@ func (q *Queries) LiveRunListLost(ctx context.Context, db DBTX, arg LiveRunListL
 	return items, nil
 }
 
-const liveRunListOrphans = `-- name: LiveRunListOrphans :many
-SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until, l.cancel_requested_at, l.cancel_requested_by, l.cancel_reason
-FROM live_runs l
-         LEFT JOIN schedules s ON s.endpoint_id = l.endpoint_id
-WHERE l.locked_until < coalesce($1::timestamptz, clock_timestamp()) - $2::bigint * interval '1 ms'
-  AND s.claim_token IS DISTINCT FROM l.claim_token
-  AND NOT l.run_id = ANY ($3::uuid[])
-ORDER BY l.locked_until
-LIMIT $4::int
-`
-
-type LiveRunListOrphansParams struct {
-	Now       *time.Time
-	OverMs    int64
-	ExceptIds []UUID
-	MaxRows   int32
-}
-
-// Live runs that the schedule of their endpoint knows nothing of: there is none, or it is under another token. The lock has been over
-// for so long that whoever held it has let go.
-func (q *Queries) LiveRunListOrphans(ctx context.Context, db DBTX, arg LiveRunListOrphansParams) ([]*LiveRun, error) {
-	rows, err := db.Query(ctx, liveRunListOrphans,
-		arg.Now,
-		arg.OverMs,
-		arg.ExceptIds,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []*LiveRun
-	for rows.Next() {
-		var i LiveRun
-		if err := rows.Scan(
-			&i.EndpointID,
-			&i.RunID,
-			&i.TenantID,
-			&i.Slot,
-			&i.Attempt,
-			&i.Source,
-			&i.ClaimToken,
-			&i.WorkerID,
-			&i.ClaimedAt,
-			&i.StartedAt,
-			&i.DeadlineAt,
-			&i.LockedUntil,
-			&i.CancelRequestedAt,
-			&i.CancelRequestedBy,
-			&i.CancelReason,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, &i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const liveRunSettle = `-- name: LiveRunSettle :execrows
-DELETE
-FROM live_runs l USING (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock
-WHERE l.endpoint_id = $2
-  AND l.run_id = $3
-  AND l.claim_token = $4
-  AND l.locked_until < clock.now
-  AND ((l.deadline_at + interval '5 s' < clock.now
+const runLockLost = `-- name: RunLockLost :many
+SELECT s.endpoint_id
+FROM schedules s
+         CROSS JOIN (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock
+WHERE s.endpoint_id = $2
+  AND s.run_id = $3::uuid
+  AND s.claim_token = $4
+  AND s.due_at < clock.now
+  AND ((s.deadline_at + interval '5 s' < clock.now
     AND NOT ($5::boolean
         AND EXISTS (SELECT 1
                     FROM workers w
-                    WHERE w.id = l.worker_id AND w.state <> 'inactive' AND w.heartbeat_at + interval '6 s' >= clock.now)))
+                    WHERE w.id = s.claimed_by AND w.state <> 'inactive' AND w.heartbeat_at + interval '6 s' >= clock.now)))
     OR NOT EXISTS (SELECT 1
                    FROM workers w
-                   WHERE w.id = l.worker_id
+                   WHERE w.id = s.claimed_by
                      AND w.state <> 'inactive'
                      AND (w.heartbeat_at + $6::bigint * interval '1 ms' >= clock.now
                        OR ($7::boolean
-                           AND l.locked_until + $8::bigint * interval '1 ms' >= clock.now))))
+                           AND s.due_at + $8::bigint * interval '1 ms' >= clock.now))))
+FOR UPDATE OF s
 `
 
-type LiveRunSettleParams struct {
+type RunLockLostParams struct {
 	Now               *time.Time
 	EndpointID        UUID
 	RunID             UUID
@@ -259,10 +202,10 @@ type LiveRunSettleParams struct {
 	ValveMs           int64
 }
 
-// Ends a live run that was found lost, by run and token, if the whole condition still holds: no heartbeat has extended its lock
-// meanwhile, and its worker has not spoken up.
-func (q *Queries) LiveRunSettle(ctx context.Context, db DBTX, arg LiveRunSettleParams) (int64, error) {
-	result, err := db.Exec(ctx, liveRunSettle,
+// Locks the row of a run that was found lost, by endpoint, run and token, if the whole condition still holds: no heartbeat has extended its
+// lock meanwhile, and its worker has given no sign of life. READ COMMITTED evaluates the condition on the newest version of the row.
+func (q *Queries) RunLockLost(ctx context.Context, db DBTX, arg RunLockLostParams) ([]UUID, error) {
+	rows, err := db.Query(ctx, runLockLost,
 		arg.Now,
 		arg.EndpointID,
 		arg.RunID,
@@ -273,45 +216,24 @@ func (q *Queries) LiveRunSettle(ctx context.Context, db DBTX, arg LiveRunSettleP
 		arg.ValveMs,
 	)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
-}
-
-const liveRunSettleOrphan = `-- name: LiveRunSettleOrphan :execrows
-DELETE
-FROM live_runs l
-WHERE l.endpoint_id = $1
-  AND l.run_id = $2
-  AND l.claim_token = $3
-  AND l.locked_until < coalesce($4::timestamptz, clock_timestamp()) - $5::bigint * interval '1 ms'
-  AND NOT EXISTS (SELECT 1 FROM schedules s WHERE s.endpoint_id = l.endpoint_id AND s.claim_token = l.claim_token)
-`
-
-type LiveRunSettleOrphanParams struct {
-	EndpointID UUID
-	RunID      UUID
-	Token      int64
-	Now        *time.Time
-	OverMs     int64
-}
-
-// Ends such a run, by run and token, if it still is one.
-func (q *Queries) LiveRunSettleOrphan(ctx context.Context, db DBTX, arg LiveRunSettleOrphanParams) (int64, error) {
-	result, err := db.Exec(ctx, liveRunSettleOrphan,
-		arg.EndpointID,
-		arg.RunID,
-		arg.Token,
-		arg.Now,
-		arg.OverMs,
-	)
-	if err != nil {
-		return 0, err
+	defer rows.Close()
+	var items []UUID
+	for rows.Next() {
+		var endpoint_id UUID
+		if err := rows.Scan(&endpoint_id); err != nil {
+			return nil, err
+		}
+		items = append(items, endpoint_id)
 	}
-	return result.RowsAffected(), nil
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
-const liveRunSurvey = `-- name: LiveRunSurvey :one
+const runSurvey = `-- name: RunSurvey :one
 SELECT count(*) AS live,
        count(*) FILTER (WHERE l.locked_until < clock.now AND l.deadline_at + interval '5 s' >= clock.now AND w.state <> 'inactive'
            AND w.heartbeat_at + $1::bigint * interval '1 ms' < clock.now) AS silent
@@ -320,20 +242,20 @@ FROM live_runs l
      (SELECT coalesce($2::timestamptz, clock_timestamp()) AS now) clock
 `
 
-type LiveRunSurveyParams struct {
+type RunSurveyParams struct {
 	StaleAfterMs int64
 	Now          *time.Time
 }
 
-type LiveRunSurveyRow struct {
+type RunSurveyRow struct {
 	Live   int64
 	Silent int64
 }
 
 // How many runs are live, and how many of them silence alone would settle.
-func (q *Queries) LiveRunSurvey(ctx context.Context, db DBTX, arg LiveRunSurveyParams) (*LiveRunSurveyRow, error) {
-	row := db.QueryRow(ctx, liveRunSurvey, arg.StaleAfterMs, arg.Now)
-	var i LiveRunSurveyRow
+func (q *Queries) RunSurvey(ctx context.Context, db DBTX, arg RunSurveyParams) (*RunSurveyRow, error) {
+	row := db.QueryRow(ctx, runSurvey, arg.StaleAfterMs, arg.Now)
+	var i RunSurveyRow
 	err := row.Scan(&i.Live, &i.Silent)
 	return &i, err
 }
@@ -345,6 +267,7 @@ WITH clock AS MATERIALIZED (
     SELECT s.endpoint_id
     FROM schedules s
     WHERE s.claimed_by IS NOT NULL
+      AND s.run_id IS NULL
       AND s.due_at > (SELECT now FROM clock) + $1::int * interval '1 ms' + interval '10 s'
       AND s.due_at > greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $1::int) * interval '1 ms' + interval '10 s'
     LIMIT $3::int
@@ -379,7 +302,7 @@ SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s
 WHERE s.endpoint_id = ANY ($1::uuid[])
   AND s.due_at < coalesce($2::timestamptz, clock_timestamp()) - $3::bigint * interval '1 ms'
   AND s.claimed_by IS NOT NULL
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
+  AND s.run_id IS NULL
 `
 
 type ScheduleFreeStuckParams struct {
@@ -388,7 +311,7 @@ type ScheduleFreeStuckParams struct {
 	StuckMs     int64
 }
 
-// Frees such claims, if they still are. Their rows are locked, and no start is in flight.
+// Frees such claims, if they still are. Their rows are locked.
 func (q *Queries) ScheduleFreeStuck(ctx context.Context, db DBTX, arg ScheduleFreeStuckParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleFreeStuck, arg.EndpointIds, arg.Now, arg.StuckMs)
 	if err != nil {
@@ -402,13 +325,10 @@ WITH clock AS MATERIALIZED (
     SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
 )
 SELECT s.endpoint_id
-FROM (SELECT o.endpoint_id, o.due_at, o.claimed_by
-      FROM schedules o
-      WHERE o.due_at < (SELECT now FROM clock) - $1::bigint * interval '1 ms'
-      ORDER BY o.due_at
-      LIMIT 10000) s
+FROM schedules s
 WHERE s.claimed_by IS NOT NULL
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
+  AND s.run_id IS NULL
+  AND s.due_at < (SELECT now FROM clock) - $1::bigint * interval '1 ms'
 ORDER BY s.due_at
 LIMIT $2::int
 `
@@ -419,8 +339,7 @@ type ScheduleListStuckParams struct {
 	Now     *time.Time
 }
 
-// Claims whose locks have been over for long and which nobody has taken since. It walks the due index from its oldest end, and no
-// further than 10,000 rows: where more than that is overdue for so long, claims are the least of all worries.
+// Claims whose locks ran out long ago and which no worker has taken since. It walks the index of held rows from its oldest end.
 func (q *Queries) ScheduleListStuck(ctx context.Context, db DBTX, arg ScheduleListStuckParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, scheduleListStuck, arg.StuckMs, arg.MaxRows, arg.Now)
 	if err != nil {
@@ -439,23 +358,6 @@ func (q *Queries) ScheduleListStuck(ctx context.Context, db DBTX, arg ScheduleLi
 		return nil, err
 	}
 	return items, nil
-}
-
-const scheduleRaiseToken = `-- name: ScheduleRaiseToken :exec
-UPDATE schedules
-SET claim_token = greatest(claim_token, $1::bigint)
-WHERE endpoint_id = $2
-`
-
-type ScheduleRaiseTokenParams struct {
-	Token      int64
-	EndpointID UUID
-}
-
-// Keeps the fence of an endpoint at or above what a target may have seen.
-func (q *Queries) ScheduleRaiseToken(ctx context.Context, db DBTX, arg ScheduleRaiseTokenParams) error {
-	_, err := db.Exec(ctx, scheduleRaiseToken, arg.Token, arg.EndpointID)
-	return err
 }
 
 const sweepLock = `-- name: SweepLock :one

@@ -31,8 +31,8 @@ WHERE id = @id
   AND heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms';
 
 -- name: ScheduleListClaimed :many
--- What a silent or departed worker claimed. The locks of its claims end within reach_ms, so this looks through that stretch of the due
--- index only: an index on claimed_by would cost every claim and every finish. Claims whose locks are over need nobody to free them.
+-- The claims of a silent or departed worker. The locks of its claims end within reach_ms, so this scans that range of the index of held
+-- rows: an index on claimed_by would cost every claim and every finish. Claims whose locks have run out are claimable already.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 )
@@ -40,7 +40,8 @@ SELECT s.endpoint_id
 FROM schedules s
 WHERE s.due_at > (SELECT now FROM clock)
   AND s.due_at <= (SELECT now FROM clock) + sqlc.arg('reach_ms')::bigint * interval '1 ms'
-  AND s.claimed_by = sqlc.arg('worker_id')::uuid;
+  AND s.claimed_by = sqlc.arg('worker_id')::uuid
+  AND s.run_id IS NULL;
 
 -- name: ScheduleTakeOver :execrows
 -- Frees what it never started. It is safe although the worker may be alive: the token rises, so it cannot start them any more.
@@ -48,4 +49,4 @@ UPDATE schedules s
 SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
 WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
   AND s.claimed_by = sqlc.arg('worker_id')::uuid
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id);
+  AND s.run_id IS NULL;

@@ -19,6 +19,7 @@ FROM schedules s
 WHERE s.due_at > (SELECT now FROM clock)
   AND s.due_at <= (SELECT now FROM clock) + $1::bigint * interval '1 ms'
   AND s.claimed_by = $2::uuid
+  AND s.run_id IS NULL
 `
 
 type ScheduleListClaimedParams struct {
@@ -27,8 +28,8 @@ type ScheduleListClaimedParams struct {
 	Now      *time.Time
 }
 
-// What a silent or departed worker claimed. The locks of its claims end within reach_ms, so this looks through that stretch of the due
-// index only: an index on claimed_by would cost every claim and every finish. Claims whose locks are over need nobody to free them.
+// The claims of a silent or departed worker. The locks of its claims end within reach_ms, so this scans that range of the index of held
+// rows: an index on claimed_by would cost every claim and every finish. Claims whose locks have run out are claimable already.
 func (q *Queries) ScheduleListClaimed(ctx context.Context, db DBTX, arg ScheduleListClaimedParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, scheduleListClaimed, arg.ReachMs, arg.WorkerID, arg.Now)
 	if err != nil {
@@ -54,7 +55,7 @@ UPDATE schedules s
 SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
 WHERE s.endpoint_id = ANY ($1::uuid[])
   AND s.claimed_by = $2::uuid
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
+  AND s.run_id IS NULL
 `
 
 type ScheduleTakeOverParams struct {

@@ -3,14 +3,12 @@ package store_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
-	"pgregory.net/rapid"
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
@@ -22,42 +20,37 @@ import (
 	"rubato/internal/zombie"
 )
 
-// inFlight returns a transaction that holds what a batch of starts of endpoints holds.
+// endRun ends runs in the database without a record: what a finish half way has done.
+const endRun = "UPDATE schedules SET run_id = NULL, started_at = NULL, deadline_at = NULL"
+
+// inFlight returns a transaction that holds the rows which a batch of starts of endpoints holds until its commit.
 func (b *bundle) inFlight(t *testing.T, ids ...[16]byte) pgx.Tx {
-	t.Helper()
-	list := make([]dispatch.Start, len(ids))
-	for i, id := range ids {
-		list[i].Claim.EndpointID = id
-	}
-	return b.share(t, list)
-}
-
-// inFlightWithSecrets returns one that holds what the start of a run with secrets holds, of an endpoint that nobody knows.
-func (b *bundle) inFlightWithSecrets(t *testing.T) pgx.Tx {
-	t.Helper()
-	return b.share(t, []dispatch.Start{{TenantID: tenant.TenantID, Secrets: true}})
-}
-
-func (b *bundle) share(t *testing.T, list []dispatch.Start) pgx.Tx {
 	t.Helper()
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
-	require.NoError(t, dbsqlc.New().StartsShare(t.Context(), tx, store.ShardsOfStarts(list)))
+	_, err = tx.Exec(t.Context(), "SELECT FROM schedules WHERE endpoint_id = ANY ($1) FOR UPDATE", ids)
+	require.NoError(t, err)
 	return tx
 }
 
-// awaitExcluded returns once so many transactions of the database wait for starts.
-func (b *bundle) awaitExcluded(t *testing.T, n int) {
+// holdSecrets returns a transaction that holds the lock of a batch of starts with secrets of a tenant.
+func (b *bundle) holdSecrets(t *testing.T, owner [16]byte) pgx.Tx {
 	t.Helper()
-	require.Eventually(t, func() bool { return b.excluded(t) == n }, 30*time.Second, 5*time.Millisecond, "%d should wait for starts", n)
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	require.NoError(t, dbsqlc.New().SecretStartsShare(t.Context(), tx, [][16]byte{owner}))
+	return tx
 }
 
-func (b *bundle) excluded(t *testing.T) int {
+// awaitRowWaits returns once so many transactions of the database wait for the lock of a row.
+func (b *bundle) awaitRowWaits(t *testing.T, n int) {
 	t.Helper()
-	return query[int](t, b, `SELECT count(DISTINCT pid) FROM pg_locks
-		WHERE locktype = 'advisory' AND NOT granted AND mode = 'ExclusiveLock' AND classid::bigint = hashtext('rubato.starts')::bigint & 4294967295
-		  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
+	require.Eventually(t, func() bool {
+		return query[int](t, b, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event IN ('transactionid', 'tuple')`) == n
+	}, 30*time.Second, 5*time.Millisecond, "%d should wait for a row", n)
 }
 
 // gate holds every transaction that starts a run at its commit, until open is called.
@@ -65,7 +58,8 @@ func (b *bundle) gate(t *testing.T) (open func()) {
 	t.Helper()
 	b.exec(t, `CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN PERFORM pg_advisory_xact_lock_shared(7001, 2); RETURN NULL; END $$`)
-	b.exec(t, `CREATE CONSTRAINT TRIGGER gate AFTER INSERT ON live_runs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION gate()`)
+	b.exec(t, `CREATE CONSTRAINT TRIGGER gate AFTER UPDATE ON schedules DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+		WHEN (OLD.run_id IS NULL AND NEW.run_id IS NOT NULL) EXECUTE FUNCTION gate()`)
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
@@ -93,7 +87,7 @@ func (b *bundle) starting(t *testing.T, by worker, list []dispatch.Start) (done 
 }
 
 // TestAChangeOfAnyEndpointOfABatchWaitsForItsCommit holds a real batch of starts just before its commit. A pause of each of its endpoints
-// waits for it, and then finds the run live; that of an endpoint of another shard does not wait.
+// waits for it, and then finds the run in flight; the pause of another endpoint does not wait.
 func TestAChangeOfAnyEndpointOfABatchWaitsForItsCommit(t *testing.T) {
 	t.Parallel()
 	const batch = 8 // As many as the pool has connections, and some to spare.
@@ -103,7 +97,7 @@ func TestAChangeOfAnyEndpointOfABatchWaitsForItsCommit(t *testing.T) {
 	}
 	claimed := b.claim(t, worker{1}, horizon)
 	require.Len(t, claimed, batch)
-	other := b.registerElsewhere(t, claimed)
+	other := b.register(t, nil).ID
 	open := b.gate(t)
 	started := b.starting(t, worker{1}, startsOf(claimed))
 
@@ -119,28 +113,13 @@ func TestAChangeOfAnyEndpointOfABatchWaitsForItsCommit(t *testing.T) {
 			return err
 		})
 	}
-	b.awaitExcluded(t, batch)
+	b.awaitRowWaits(t, batch)
 	open()
 
 	require.NoError(t, <-started)
 	require.NoError(t, pauses.Wait())
 	require.Equal(t, batch, query[int](t, b, "SELECT count(*) FROM live_runs"))
 	require.Equal(t, batch+1, query[int](t, b, "SELECT count(*) FROM schedules WHERE paused_until IS NOT NULL"))
-}
-
-// registerElsewhere registers an endpoint that shares its shard with none of the claims.
-func (b *bundle) registerElsewhere(t *testing.T, list []claims.Claim) endpoints.ID {
-	t.Helper()
-	var taken []int32
-	for _, c := range list {
-		taken = append(taken, store.ShardsOf(c.EndpointID)...)
-	}
-	for {
-		e := b.register(t, nil)
-		if !slices.Contains(taken, store.ShardsOf(e.ID)[0]) {
-			return e.ID
-		}
-	}
 }
 
 // TestWhateverReplansWaitsForAStartInFlight holds a start just before its commit, and lets everything begin that revokes claims.
@@ -185,7 +164,7 @@ func TestWhateverReplansWaitsForAStartInFlight(t *testing.T) {
 			started := b.starting(t, worker{1}, startsOf([]claims.Claim{c}))
 			done := make(chan error, 1)
 			go func() { done <- act(b, c) }()
-			b.awaitExcluded(t, 1)
+			b.awaitRowWaits(t, 1)
 			open()
 			require.NoError(t, <-started)
 			require.NoError(t, <-done)
@@ -199,16 +178,15 @@ func TestWhateverReplansWaitsForAStartInFlight(t *testing.T) {
 func TestAStartWaitsForAChangeOfAnyOfItsEndpoints(t *testing.T) {
 	t.Parallel()
 	const batch = 12
-	b := setup(t)
-	for range batch {
-		b.register(t, nil)
-	}
-	claimed := b.claim(t, worker{1}, horizon)
-	for _, c := range []claims.Claim{claimed[0], claimed[batch/2], claimed[batch-1]} {
-		tx, err := b.pool.Begin(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, dbsqlc.New().StartsExclude(t.Context(), tx, store.ShardsOf(c.EndpointID)))
-		_, err = tx.Exec(t.Context(), "UPDATE schedules SET claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL, due_at = planned_at + interval '1 day' WHERE endpoint_id = $1", c.EndpointID)
+	for _, i := range []int{0, batch / 2, batch - 1} {
+		b := setup(t)
+		for range batch {
+			b.register(t, nil)
+		}
+		claimed := b.claim(t, worker{1}, horizon)
+		c := claimed[i]
+		tx := b.inFlight(t)
+		_, err := tx.Exec(t.Context(), "UPDATE schedules SET claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL WHERE endpoint_id = $1", c.EndpointID)
 		require.NoError(t, err)
 		started := make(chan []dispatch.Started, 1)
 		go func() {
@@ -218,9 +196,11 @@ func TestAStartWaitsForAChangeOfAnyOfItsEndpoints(t *testing.T) {
 			}
 			started <- list
 		}()
-		b.awaitLockWait(t)
+		b.awaitRowWaits(t, 1)
 		require.NoError(t, tx.Commit(t.Context()))
-		require.NotContains(t, idsOf(<-started), runs.NewID(c.Slot, c.EndpointID, c.Attempt), "it was revoked before the start went on")
+		ids := idsOf(<-started)
+		require.Len(t, ids, batch-1)
+		require.NotContains(t, ids, runs.NewID(c.Slot, c.EndpointID, c.Attempt), "it was revoked before the start went on")
 	}
 }
 
@@ -236,37 +216,12 @@ func idsOf(list []dispatch.Started) []runs.ID {
 func TestSecretsOfOneTenantWaitForItsStartsAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	e := b.register(t, nil)
-	b.inFlight(t, e.ID)
-	b.share(t, []dispatch.Start{{TenantID: [16]byte{15: 2}, Secrets: true}})
+	b.register(t, nil)
+	_ = b.claim(t, worker{1}, horizon)
+	b.holdSecrets(t, [16]byte{15: 2})
 
 	_, _, err := secrets.NewService(store.NewSecrets(b.db), sealing(t, "k1")).
 		Put(t.Context(), tenant, secrets.Request{Name: "token", Value: secrets.NewText(canary)})
 	require.NoError(t, err)
 	require.NoError(t, secrets.NewService(store.NewSecrets(b.db), sealing(t, "k1")).Delete(t.Context(), tenant, "token", false))
-}
-
-func TestShardsComeAscendingAndOnce(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		list := rapid.SliceOf(rapid.Custom(func(t *rapid.T) dispatch.Start {
-			var s dispatch.Start
-			copy(s.Claim.EndpointID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "endpoint"))
-			copy(s.TenantID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "tenant"))
-			s.Secrets = rapid.Bool().Draw(t, "secrets")
-			return s
-		})).Draw(t, "starts")
-		got := store.ShardsOfStarts(list)
-		if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
-			t.Fatalf("%v is not ascending, each once", got)
-		}
-		for _, s := range list {
-			if own := store.ShardsOf(s.Claim.EndpointID); len(own) != 1 || !slices.Contains(got, own[0]) || own[0] > 255 {
-				t.Fatalf("%v lacks the shard %v of an endpoint", got, own)
-			}
-			if s.Secrets && !slices.ContainsFunc(got, func(n int32) bool { return n > 255 }) {
-				t.Fatalf("%v has no shard of a tenant", got)
-			}
-		}
-	})
 }
