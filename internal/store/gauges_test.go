@@ -114,7 +114,7 @@ func TestGaugesStayCheap(t *testing.T) {
 		return err
 	})
 	require.NoError(t, err)
-	require.Contains(t, plan, "Index Scan using schedules_due on schedules")
+	require.Contains(t, plan, "Index Scan using schedules_waiting on schedules")
 	require.NotContains(t, plan, "Sort")
 	require.NotContains(t, plan, "Seq Scan on schedules")
 }

@@ -246,7 +246,7 @@ func TestSignsOfLifeWaitForNobody(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	kept, _, err := b.claims.ExtendLocks(ctx, worker{1}, []claims.Held{{RunID: s.RunID, Token: c.Token}}, time.Minute)
+	kept, _, err := b.claims.ExtendLocks(ctx, worker{1}, []claims.Held{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token}}, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, kept, 1)
 	require.NoError(t, b.executions.Beat(ctx, dispatch.Presence{ID: worker{1}, Name: "host", Version: "v1", State: dispatch.Active, Slots: 4}))

@@ -27,7 +27,7 @@ func TestARunOfHalfAnHourIsNobodyElses(t *testing.T) {
 	started, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: me, List: starts, LockTTL: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, started, 1)
-	held := []claims.Held{{RunID: started[0].RunID, Token: c.Token}}
+	held := []claims.Held{{EndpointID: c.EndpointID, RunID: started[0].RunID, Token: c.Token}}
 	believing := zombie.Signal{StaleAfter: 90 * time.Second, TrustSilence: true, Valve: time.Second}
 	for since := 20 * time.Second; since <= long; since += 20 * time.Second {
 		b.at(now.Add(since))

@@ -213,7 +213,7 @@ func (w *world) heartbeatCall(by *worker) *call {
 	var held []claims.Held
 	for _, e := range by.running {
 		if e.ends > 0 {
-			held = append(held, claims.Held{RunID: e.started.RunID, Token: e.claim.Token})
+			held = append(held, claims.Held{EndpointID: e.started.EndpointID, RunID: e.started.RunID, Token: e.claim.Token})
 		}
 	}
 	asked := w.elapsed
@@ -227,7 +227,7 @@ func (w *world) heartbeatCall(by *worker) *call {
 		judge: func(c *changes) { w.judgeHeartbeat(by, held, kept, c) },
 		answer: func() {
 			for _, e := range slices.Clone(by.running) {
-				h := claims.Held{RunID: e.started.RunID, Token: e.claim.Token}
+				h := claims.Held{EndpointID: e.started.EndpointID, RunID: e.started.RunID, Token: e.claim.Token}
 				switch {
 				case !slices.Contains(held, h):
 				case slices.Contains(over, [16]byte(e.started.RunID)):

@@ -90,11 +90,12 @@ INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_t
 VALUES (@endpoint_id, @tenant_id::uuid, @planned_at, @planned_at, @slot, 0, @version, @lock_ms, @attempt, @source, 0);
 
 -- name: ScheduleReplan :execrows
--- Puts a new plan in force and revokes every claim.
+-- Puts a new plan in force, revokes every claim and ends the run that the plan follows. A change of a running endpoint records itself instead.
 UPDATE schedules
 SET due_at = @planned_at, planned_at = @planned_at, slot = @slot, attempt = @attempt, source = @source, version = @version,
     lock_ms = @lock_ms, failure_count = @failure_count, paused_until = @paused_until, pause_reason = @pause_reason,
-    manual_at = @manual_at, retry_after = @retry_after, accounted_until = @accounted_until, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL
+    manual_at = @manual_at, retry_after = @retry_after, accounted_until = @accounted_until, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+    run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL
 WHERE endpoint_id = @endpoint_id;
 
 -- name: ScheduleRecord :execrows

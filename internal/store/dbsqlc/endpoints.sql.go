@@ -745,7 +745,8 @@ const scheduleReplan = `-- name: ScheduleReplan :execrows
 UPDATE schedules
 SET due_at = $1, planned_at = $1, slot = $2, attempt = $3, source = $4, version = $5,
     lock_ms = $6, failure_count = $7, paused_until = $8, pause_reason = $9,
-    manual_at = $10, retry_after = $11, accounted_until = $12, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL
+    manual_at = $10, retry_after = $11, accounted_until = $12, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+    run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL
 WHERE endpoint_id = $13
 `
 
@@ -765,7 +766,7 @@ type ScheduleReplanParams struct {
 	EndpointID     UUID
 }
 
-// Puts a new plan in force and revokes every claim.
+// Puts a new plan in force, revokes every claim and ends the run that the plan follows. A change of a running endpoint records itself instead.
 func (q *Queries) ScheduleReplan(ctx context.Context, db DBTX, arg ScheduleReplanParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleReplan,
 		arg.PlannedAt,
