@@ -122,12 +122,11 @@ func (s *story) overrun() {
 func (s *story) live(lock time.Duration) {
 	s.t.Helper()
 	s.exec(`
-		INSERT INTO live_runs (endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at,
-		                       locked_until)
-		VALUES ($1, $2, '00000000-0000-0000-0000-000000000001', $3, 1, 'baseline-interval', $4, $5, $3, $3, $3,
-		        clock_timestamp() + $6::bigint * interval '1 ms')`,
+		UPDATE schedules
+		SET run_id = $2, slot = $3, attempt = 1, source = 'baseline-interval', claim_token = $4, claimed_by = $5, claimed_at = $3, started_at = $3,
+		    deadline_at = $3, due_at = clock_timestamp() + $6::bigint * interval '1 ms', tenant_id = '00000000-0000-0000-0000-000000000001'
+		WHERE endpoint_id = $1`,
 		s.endpoint, s.id(told), s.slot(told), 2*told+1, s.worker, lock.Milliseconds())
-	s.exec("UPDATE schedules SET claim_token = $1", 2*told+1)
 }
 
 // decide adds a decision outside a finish.

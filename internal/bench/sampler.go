@@ -103,7 +103,7 @@ func numberAfter(text []byte, beginning string) (float64, error) {
 	return 0, fmt.Errorf("the profile has no %q", beginning)
 }
 
-// database samples connections and the tables that every run rewrites.
+// database samples connections and the table that every run rewrites.
 func (s *sampler) database(ctx context.Context) error {
 	var connections float64
 	if err := s.in.db.pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
@@ -111,17 +111,15 @@ func (s *sampler) database(ctx context.Context) error {
 		return fmt.Errorf("counting connections: %w", err)
 	}
 	s.add("connections to the database", "", connections)
-	for _, table := range []string{"schedules", "live_runs"} {
-		var live, dead, size, indexes float64
-		if err := s.in.db.pool.QueryRow(ctx, `SELECT n_live_tup, n_dead_tup, pg_relation_size(relid) / 1048576.0, pg_indexes_size(relid) / 1048576.0
-			FROM pg_stat_user_tables WHERE relname = $1`, table).Scan(&live, &dead, &size, &indexes); err != nil {
-			return fmt.Errorf("looking at the table %s: %w", table, err)
-		}
-		s.add(table+": live rows", "", live)
-		s.add(table+": dead rows", "", dead)
-		s.add(table+": size", "MiB", size)
-		s.add(table+": indexes", "MiB", indexes)
+	var live, dead, size, indexes float64
+	if err := s.in.db.pool.QueryRow(ctx, `SELECT n_live_tup, n_dead_tup, pg_relation_size(relid) / 1048576.0, pg_indexes_size(relid) / 1048576.0
+		FROM pg_stat_user_tables WHERE relname = 'schedules'`).Scan(&live, &dead, &size, &indexes); err != nil {
+		return fmt.Errorf("reading the statistics of the table schedules: %w", err)
 	}
+	s.add("schedules: live rows", "", live)
+	s.add("schedules: dead rows", "", dead)
+	s.add("schedules: size", "MiB", size)
+	s.add("schedules: indexes", "MiB", indexes)
 	return nil
 }
 

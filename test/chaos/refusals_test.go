@@ -178,7 +178,7 @@ func (s *stack) noConnections() func() {
 
 // written are the tables that running endpoints writes.
 func written() []string {
-	return []string{"endpoints", "schedules", "decisions", "live_runs", "runs", "run_events", "run_bodies", "workers"}
+	return []string{"endpoints", "schedules", "decisions", "runs", "run_events", "run_bodies", "workers"}
 }
 
 // refuseAll answers every insert and update with an SQLSTATE.

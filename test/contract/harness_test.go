@@ -428,9 +428,13 @@ func (w *world) liveRun(t *testing.T) string {
 	endpoint, now := uuid.New(), time.Now()
 	id := runs.NewID(now, endpoint, 1)
 	_, err := w.pool.Exec(t.Context(), `
-		INSERT INTO live_runs (endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at,
-		                       deadline_at, locked_until)
-		VALUES ($1, $2, $3, $4, 1, 'baseline-interval', 1, $1, $4, $4, $4, $4)`,
+		WITH made AS (
+			INSERT INTO endpoints
+			SELECT e.* FROM endpoints t, LATERAL jsonb_populate_record(t, jsonb_build_object('id', $1::uuid, 'tenant_id', $3::uuid, 'key', NULL)) e LIMIT 1
+		)
+		INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source,
+		                       failure_count, run_id, started_at, deadline_at)
+		VALUES ($1, $3, $4, $4, $4, 1, $1, $4, 1, 65000, 1, 'baseline-interval', 0, $2, $4, $4)`,
 		endpoint, [16]byte(id), store.DefaultTenant, now.UTC().Truncate(time.Millisecond))
 	require.NoError(t, err)
 	return id.String()
