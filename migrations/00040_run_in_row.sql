@@ -9,6 +9,8 @@ ALTER TABLE schedules
     ADD COLUMN cancel_requested_at timestamptz,
     ADD COLUMN cancel_requested_by text,
     ADD COLUMN cancel_reason       text,
+    ADD COLUMN revision            bigint NOT NULL DEFAULT 0, -- raised by each change that leaves the token: a finish compares it
+    ADD COLUMN hinted              boolean NOT NULL DEFAULT false, -- hints may be in force: a start reads them for its finish
     ADD COLUMN archived            boolean NOT NULL DEFAULT false, -- the endpoint was archived during the run, whose end removes the row
     ADD CONSTRAINT schedules_run_check CHECK ((run_id IS NULL) = (started_at IS NULL) AND (run_id IS NULL) = (deadline_at IS NULL)
         AND (run_id IS NULL OR claimed_by IS NOT NULL AND claimed_at IS NOT NULL)),
@@ -47,7 +49,7 @@ CREATE INDEX schedules_due ON schedules (due_at);
 ALTER TABLE schedules
     SET (fillfactor = 70),
     DROP COLUMN run_id, DROP COLUMN started_at, DROP COLUMN deadline_at, DROP COLUMN cancel_requested_at, DROP COLUMN cancel_requested_by,
-    DROP COLUMN cancel_reason, DROP COLUMN archived;
+    DROP COLUMN cancel_reason, DROP COLUMN archived, DROP COLUMN revision, DROP COLUMN hinted;
 CREATE TABLE live_runs (
     endpoint_id         uuid PRIMARY KEY,
     run_id              uuid NOT NULL,

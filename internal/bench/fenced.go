@@ -100,14 +100,19 @@ func (l fenced) start(ctx context.Context, batch []job) ([]job, error) {
 }
 
 func (l fenced) record(ctx context.Context, batch []outcome) error {
-	list := make([]runs.Run, len(batch))
+	list, bases := make([]runs.Run, len(batch)), make([]dispatch.Basis, len(batch))
+	var now time.Time
 	for i, o := range batch {
+		bases[i] = o.run.Basis
+		if o.finished.After(now) {
+			now = o.finished
+		}
 		list[i] = runs.Run{
 			ID: o.run.RunID, EndpointID: o.claim.EndpointID, TenantID: o.target.TenantID, ScheduledFor: o.claim.Slot, Attempt: o.claim.Attempt,
 			Source: o.claim.Source, ClaimToken: o.claim.Token, WorkerID: l.worker, StartedAt: o.started, FinishedAt: o.finished,
 			Outcome: runs.Outcome{Status: runs.Succeeded, Reason: runs.HTTPStatus, MaybeSent: true, StatusCode: o.status, Body: o.body, ResponseBytes: int64(len(o.body))},
 		}
 	}
-	_, err := l.executions.Finish(ctx, dispatch.Finish{Worker: l.worker, Runs: list, LockTTL: l.lockTTL})
+	_, err := l.executions.Finish(ctx, dispatch.Finish{Worker: l.worker, Runs: list, Bases: bases, Now: now, LockTTL: l.lockTTL})
 	return err
 }

@@ -16,6 +16,7 @@ type Claim struct {
 	Source      string
 	Version     int64 // of the endpoint's configuration
 	LockedUntil time.Time
+	Hinted      bool // hints may be in force
 	Expired     bool // taken from a worker whose lock had run out
 	// Rest is how far in the future the endpoint comes due after a release, in whole milliseconds; who looks ahead by a horizon can claim it
 	// that much sooner. Zero: at its planned time.

@@ -11,7 +11,6 @@ import (
 	"rubato/internal/claims"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
-	"rubato/internal/runs"
 )
 
 // nothingDue is a store that has nothing to claim.
@@ -48,7 +47,7 @@ func TestADrainLastsTheGraceAndAMomentForRecords(t *testing.T) {
 		w.crew.run(func() {
 			<-ctx.Done()
 			time.Sleep(grace)
-			w.results <- runs.Run{}
+			w.results <- result{}
 		})
 		began := time.Now()
 		stop()
@@ -124,7 +123,7 @@ func TestADrainOfASilentDatabaseIsBounded(t *testing.T) {
 				synctest.Wait()
 				close(db.still)
 				w.busy.Store(1)
-				w.crew.run(func() { w.results <- runs.Run{} })
+				w.crew.run(func() { w.results <- result{} })
 				w.queue.put([]*waiting{{claim: claims.Claim{PlannedAt: time.Now()}, target: &Target{Spec: &endpoints.Spec{}}}})
 				time.Sleep(startWait + startRetry + time.Second) // The second start is under way, and the first one is in doubt.
 				began := time.Now()

@@ -36,15 +36,22 @@ type Started struct {
 	StartedAt   time.Time
 	LockedUntil time.Time
 	Last        template.Last // the run before, where its Start asked
+	Basis       Basis         // for the finish
 	// SecretsVersion is the version of the tenant's secrets that the run goes by, where its Start asked: no change of them that had
 	// returned before the start was committed is missing from it.
 	SecretsVersion int64
 }
 
+// Basis is what the store read with a start and needs again for the finish: the row and the hints of the endpoint. Only the store looks
+// inside. A finish with it writes without reading, and reads only the rows that were changed during their runs; nil has it read always.
+type Basis any
+
 // Finish asks for the record of finished runs.
 type Finish struct {
 	Worker  [16]byte
 	Runs    []runs.Run    // those that are still the worker's are told when they were claimed
+	Bases   []Basis       // one for each run, or none at all
+	Now     time.Time     // the worker's view of the database's time; zero: unknown, and nothing is written without reading
 	Keep    time.Duration // a next due time this close stays with the worker; zero: none does
 	LockTTL time.Duration
 }

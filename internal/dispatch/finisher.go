@@ -26,9 +26,9 @@ func (w *Worker) finishLoop(ctx context.Context) {
 	var writing sync.WaitGroup
 	defer writing.Wait()
 	writers := make(chan struct{}, finishWriters)
-	used := make(chan []runs.Run, finishWriters+1) // Room of batches that are written, for the next ones.
+	used := make(chan []result, finishWriters+1) // Room of batches that are written, for the next ones.
 	for first := range w.results {
-		var room []runs.Run
+		var room []result
 		select {
 		case room = <-used:
 		default:
@@ -50,7 +50,7 @@ func (w *Worker) finishLoop(ctx context.Context) {
 
 // gather takes a writer, and adds to a batch of one result those that come with it, shortly after it, or before a writer is free. A run that
 // is alone does not wait for others.
-func (w *Worker) gather(batch []runs.Run, writers chan<- struct{}) []runs.Run {
+func (w *Worker) gather(batch []result, writers chan<- struct{}) []result {
 	linger := time.NewTimer(finishLinger)
 	defer linger.Stop()
 	results := w.results       // nil: the batch is full, or no more come
@@ -84,7 +84,7 @@ func (w *Worker) gather(batch []runs.Run, writers chan<- struct{}) []runs.Run {
 }
 
 // fill adds to a batch the results that are there.
-func (w *Worker) fill(batch []runs.Run) []runs.Run {
+func (w *Worker) fill(batch []result) []result {
 	for len(batch) < finishBatch {
 		select {
 		case run, open := <-w.results:
@@ -100,13 +100,13 @@ func (w *Worker) fill(batch []runs.Run) []runs.Run {
 }
 
 // record writes a batch, or what of it the database takes.
-func (w *Worker) record(ctx context.Context, batch []runs.Run) {
+func (w *Worker) record(ctx context.Context, batch []result) {
 	err := w.persist(ctx, batch)
 	switch {
 	case err == nil:
 	case len(batch) > 1: // One row poisons the batch: find it.
 		for _, run := range batch {
-			w.record(ctx, []runs.Run{run})
+			w.record(ctx, []result{run})
 		}
 	default:
 		w.quarantine(ctx, batch[0], err)
@@ -115,7 +115,7 @@ func (w *Worker) record(ctx context.Context, batch []runs.Run) {
 
 // persist writes a batch, for as long as it takes: an answer that was received is not thrown away because the database is away. The error
 // is that of a database which is there and refuses it.
-func (w *Worker) persist(ctx context.Context, batch []runs.Run) error {
+func (w *Worker) persist(ctx context.Context, batch []result) error {
 	for wait := finishRetryMin; ; wait = min(wait*2, finishRetryMax) {
 		err := w.finish(ctx, batch)
 		if err == nil || errs.CodeOf(err) != errs.Unavailable && ctx.Err() == nil {
@@ -135,25 +135,23 @@ func (w *Worker) persist(ctx context.Context, batch []runs.Run) error {
 }
 
 // quarantine records a run that the database refuses without what the target sent, which is all that could be wrong with it.
-func (w *Worker) quarantine(ctx context.Context, run runs.Run, cause error) {
+func (w *Worker) quarantine(ctx context.Context, run result, cause error) {
 	w.logger.Error("the database refuses a run; recording it without its answer", "run_id", run.ID.String(), "error", cause)
 	run.Outcome = runs.Outcome{
 		Status: run.Outcome.Status, Reason: run.Outcome.Reason, MaybeSent: run.Outcome.MaybeSent,
 		Error: "the answer could not be recorded",
 	}
-	if err := w.persist(ctx, []runs.Run{run}); err != nil {
+	if err := w.persist(ctx, []result{run}); err != nil {
 		w.logger.Error("recording a quarantined run failed; it will be settled as lost", "run_id", run.ID.String(), "error", err)
 	}
 }
 
 // finish writes a batch and takes in what it led to.
-func (w *Worker) finish(ctx context.Context, batch []runs.Run) error {
+func (w *Worker) finish(ctx context.Context, batch []result) error {
 	limited, cancel := context.WithTimeoutCause(ctx, finishWait, fmt.Errorf("recording runs took longer than %s", finishWait))
 	defer cancel()
 	failpoint.Hit(failpoint.BeforeFinish)
-	done, err := w.cfg.Executions.Finish(limited, Finish{
-		Worker: w.id, Runs: batch, Keep: w.keepHorizon(), LockTTL: w.cfg.Rules.LockTTL,
-	})
+	done, err := w.cfg.Executions.Finish(limited, w.finishOf(batch))
 	if err != nil {
 		return err
 	}
@@ -167,7 +165,7 @@ func (w *Worker) finish(ctx context.Context, batch []runs.Run) error {
 			w.logger.Warn("an answer came after its run was settled; it changes nothing", "run_id", run.ID.String())
 			continue
 		}
-		w.metrics.finished(run)
+		w.metrics.finished(run.Run)
 	}
 	w.metrics.late.Add(float64(len(late)))
 	for _, s := range done.Skipped {
@@ -183,4 +181,38 @@ func (w *Worker) finish(ctx context.Context, batch []runs.Run) error {
 		}
 	}
 	return nil
+}
+
+// result is a run that has ended, and what its start read for its finish.
+type result struct {
+	runs.Run
+	basis Basis
+}
+
+// finishOf returns the finish of a batch. A run whose end lies after the worker's view of the database's time moves that on.
+func (w *Worker) finishOf(batch []result) Finish {
+	f := Finish{
+		Worker: w.id, Keep: w.keepHorizon(), LockTTL: w.cfg.Rules.LockTTL,
+		Runs: make([]runs.Run, len(batch)), Bases: make([]Basis, len(batch)),
+	}
+	now, known := w.clock.now()
+	for i, r := range batch {
+		f.Runs[i], f.Bases[i] = r.Run, r.basis
+		if now.Before(r.FinishedAt) {
+			now = r.FinishedAt
+		}
+	}
+	if known {
+		f.Now = now
+	}
+	return f
+}
+
+// withoutBasis returns the results of runs whose rows have to be read for their finish.
+func withoutBasis(list []runs.Run) []result {
+	results := make([]result, len(list))
+	for i, run := range list {
+		results[i].Run = run
+	}
+	return results
 }

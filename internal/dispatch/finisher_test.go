@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"rubato/internal/runs"
 )
 
 // TestResultsThatWaitForAWriterShareItsRecord has one writer, who is at work, and results that come meanwhile.
@@ -22,11 +21,11 @@ func TestResultsThatWaitForAWriterShareItsRecord(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := lone(t, Config{Slots: 4 * finishBatch})
 				w.busy.Store(3 * finishBatch)
-				writers, gathered := make(chan struct{}, 1), make(chan []runs.Run, 1)
+				writers, gathered := make(chan struct{}, 1), make(chan []result, 1)
 				writers <- struct{}{}
-				go func() { gathered <- w.gather([]runs.Run{{}}, writers) }()
+				go func() { gathered <- w.gather([]result{{}}, writers) }()
 				for range tc.come - 1 {
-					w.results <- runs.Run{}
+					w.results <- result{}
 				}
 				time.Sleep(time.Second) // Far longer than a result waits for others.
 				synctest.Wait()
@@ -68,11 +67,11 @@ func TestAResultWaitsForOthersAMoment(t *testing.T) {
 				go func() {
 					for range tc.come {
 						time.Sleep(tc.apart)
-						w.results <- runs.Run{}
+						w.results <- result{}
 					}
 				}()
 				began := time.Now()
-				require.Len(t, w.gather([]runs.Run{{}}, make(chan struct{}, 1)), tc.took)
+				require.Len(t, w.gather([]result{{}}, make(chan struct{}, 1)), tc.took)
 				require.Equal(t, tc.want, time.Since(began))
 				time.Sleep(time.Second) // Until everything has come.
 			})

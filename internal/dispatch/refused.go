@@ -24,7 +24,7 @@ func (w *Worker) refused(ctx context.Context, list []*waiting) error {
 	for _, run := range ended {
 		w.busy.Add(1) // Its record takes the place of its request.
 		w.queue.occupied(run.TenantID)
-		w.results <- run
+		w.results <- result{Run: run}
 	}
 	return nil
 }

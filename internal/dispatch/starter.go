@@ -182,7 +182,7 @@ func (w *Worker) launch(work context.Context, b *waiting, s Started, sent time.T
 		}
 		run.Outcome = outcome
 		run.FinishedAt = run.StartedAt.Add(time.Since(began))
-		w.results <- run
+		w.results <- result{run, s.Basis}
 	})
 }
 

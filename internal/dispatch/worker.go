@@ -100,7 +100,7 @@ type Worker struct {
 	claimer  *claims.Claimer
 	beats    *claims.Heartbeater
 	calls    *calls
-	results  chan runs.Run
+	results  chan result
 	metrics  *metrics
 	logger   *slog.Logger
 
@@ -117,7 +117,7 @@ type Worker struct {
 func New(cfg Config) *Worker {
 	w := &Worker{
 		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(cfg.PerHost), underway: newUnderway(), crew: newCrew(),
-		results: make(chan runs.Run, min(cfg.Slots, finishBatch)), metrics: newMetrics(cfg.Registerer),
+		results: make(chan result, min(cfg.Slots, finishBatch)), metrics: newMetrics(cfg.Registerer),
 		starts: streak{every: startWait + startRetry + time.Second}, records: streak{every: finishWait + finishRetryMax + time.Second},
 	}
 	w.limit.Store(int64(newSlotLimit(cfg).now))
@@ -218,7 +218,7 @@ func (w *Worker) release(ctx context.Context) {
 		w.logger.Warn("starts whose answers were lost stay in doubt; others settle them", "error", err)
 	}
 	if len(ended) > 0 {
-		w.record(ctx, ended)
+		w.record(ctx, withoutBasis(ended))
 	}
 }
 

@@ -48,6 +48,9 @@ type State struct {
 	AccountedUntil time.Time
 }
 
+// Hinted reports whether hints may be in force: one that is there and has expired counts until a decision forgets it.
+func (s State) Hinted() bool { return s.IntervalHint != nil || s.OneShotHint != nil }
+
 // Due is a planned run.
 type Due struct {
 	At      time.Time // when to send it

@@ -77,6 +77,8 @@ func wireSize(args []any) int {
 			size += len(list) * (elementHead + 8)
 		case []time.Time:
 			size += len(list) * (elementHead + 8)
+		case []pgtype.TID:
+			size += len(list) * (elementHead + 6)
 		case [][16]byte:
 			size += len(list) * (elementHead + 16)
 		case []string:
@@ -111,6 +113,9 @@ func quickArrays(m *pgtype.Map) {
 	fixed(c, "int2", 2, func(buffer []byte, n int16) []byte { return binary.BigEndian.AppendUint16(buffer, uint16(n)) }) //nolint:gosec // Likewise.
 	fixed(c, "int4", 4, func(buffer []byte, n int32) []byte { return binary.BigEndian.AppendUint32(buffer, uint32(n)) }) //nolint:gosec // Likewise.
 	fixed(c, "int8", 8, func(buffer []byte, n int64) []byte { return binary.BigEndian.AppendUint64(buffer, uint64(n)) }) //nolint:gosec // Likewise.
+	fixed(c, "tid", 6, func(buffer []byte, place pgtype.TID) []byte {
+		return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(buffer, place.BlockNumber), place.OffsetNumber)
+	})
 	fixed(c, "bool", 1, func(buffer []byte, is bool) []byte {
 		if is {
 			return append(buffer, 1)

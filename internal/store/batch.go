@@ -25,6 +25,8 @@ type batch struct {
 	lockTTL time.Duration
 	runs    []runs.Run
 
+	optimistic bool // the rows are not locked: what stands in the way ends in errStale
+
 	now   time.Time // of the decisions
 	found map[[16]byte]*endpoints.Endpoint
 
@@ -74,6 +76,12 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	b.found = found
+	if b.optimistic && (len(faults) > 0 || len(found) < len(b.runs)) {
+		return errStale
+	}
+	for _, row := range b.schedules {
+		b.rows[row.EndpointID] = row
+	}
 	for _, run := range b.runs {
 		e := found[run.EndpointID]
 		if e == nil { // Archived meanwhile: the run is history, and nothing follows.
@@ -100,6 +108,9 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	}
 	decided, err := e.AfterRun(b.now, finishedOf(run))
 	if fault = errors.Join(fault, err); fault != nil {
+		if b.optimistic {
+			return errStale
+		}
 		b.history.add(run, e.Version, e.State.FailureCount, nil)
 		return b.db.quarantine(ctx, tx, e, b.now, fault)
 	}
@@ -126,7 +137,11 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 
 // plan adds the next due time of an endpoint to the update. It may stay with the worker unless the endpoint is about to be stopped.
 func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
-	s, n := e.State, &b.next
+	s, n, row := e.State, &b.next, b.rows[e.ID]
+	n.Places = append(n.Places, row.Place)
+	n.Tokens = append(n.Tokens, row.ClaimToken)
+	n.Revisions = append(n.Revisions, row.Revision)
+	n.Hinted = append(n.Hinted, s.Hinted())
 	n.EndpointIds = append(n.EndpointIds, e.ID)
 	n.PlannedAt = append(n.PlannedAt, s.Due.At)
 	n.Slot = append(n.Slot, s.Due.Slot)
@@ -161,6 +176,9 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 	if err := pipeline(ctx, tx, statements...); err != nil {
 		return fmt.Errorf("planning %d endpoints and recording %d runs: %w", len(b.next.EndpointIds), len(b.runs), err)
 	}
+	if len(rows) < len(b.next.EndpointIds) && b.optimistic {
+		return errStale
+	}
 	if len(rows) != len(b.next.EndpointIds) {
 		return fmt.Errorf("planning %d endpoints changed %d rows", len(b.next.EndpointIds), len(rows))
 	}
@@ -176,7 +194,7 @@ func claimOf(e *endpoints.Endpoint, row *dbsqlc.ScheduleFinishRow) claims.Claim 
 	due := e.State.Due
 	return claims.Claim{
 		EndpointID: e.ID, Place: place(row.Place), Token: row.ClaimToken, Slot: due.Slot, PlannedAt: due.At, Attempt: due.Attempt,
-		Source: string(due.Source), Version: e.Version, LockedUntil: row.DueAt,
+		Source: string(due.Source), Version: e.Version, LockedUntil: row.DueAt, Hinted: e.State.Hinted(),
 	}
 }
 

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,6 +37,8 @@ type bundle struct {
 	executions *store.Executions
 	runs       *store.Runs
 	sweeps     *store.Sweeps
+	bases      sync.Map  // by run: what its start read for its finish
+	now        time.Time // as set; zero: the database's own
 }
 
 var tenant = endpoints.Actor{TenantID: store.DefaultTenant, Name: "tester"}
@@ -74,6 +77,7 @@ func (anyTarget) CheckHeader(string, string) *errs.Field { return nil }
 // at sets the database's time as the stores see it.
 func (b *bundle) at(now time.Time) time.Time {
 	b.db.SetNow(now)
+	b.now = now
 	return now
 }
 
@@ -164,6 +168,9 @@ func (b *bundle) start(t *testing.T, by worker, list ...claims.Claim) []dispatch
 	t.Helper()
 	started, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: by, List: startsOf(list), LockTTL: time.Minute})
 	require.NoError(t, err)
+	for _, s := range started {
+		b.bases.Store(s.RunID, s.Basis)
+	}
 	return started
 }
 
@@ -196,9 +203,23 @@ func fail(by worker, c claims.Claim, s dispatch.Started) runs.Run {
 
 func (b *bundle) finish(t *testing.T, by worker, keep time.Duration, list ...runs.Run) dispatch.Finished {
 	t.Helper()
-	done, err := b.executions.Finish(t.Context(), dispatch.Finish{Worker: by, Runs: list, Keep: keep, LockTTL: time.Minute})
+	done, err := b.executions.Finish(t.Context(), b.finishOf(t, by, keep, list...))
 	require.NoError(t, err)
 	return done
+}
+
+// finishOf returns the finish of runs as a worker asks for it, with what their starts read.
+func (b *bundle) finishOf(t *testing.T, by worker, keep time.Duration, list ...runs.Run) dispatch.Finish {
+	t.Helper()
+	f := dispatch.Finish{Worker: by, Runs: list, Keep: keep, LockTTL: time.Minute, Now: query[time.Time](t, b, "SELECT clock_timestamp()")}
+	if !b.now.IsZero() {
+		f.Now = b.now
+	}
+	for _, run := range list {
+		read, _ := b.bases.Load(run.ID)
+		f.Bases = append(f.Bases, read)
+	}
+	return f
 }
 
 // runOne claims, starts and finishes the one endpoint that is due.

@@ -16,10 +16,11 @@ type columns struct {
 	next      dbsqlc.ScheduleFinishParams
 	history   history
 	endpoints []endpoints.Endpoint
-	running   map[runKey]time.Time // when the runs were claimed that are still running
+	running   map[runKey]time.Time          // when the runs were claimed that are still running
+	rows      map[[16]byte]*dbsqlc.Schedule // as they were read
 }
 
-var spareColumns = sync.Pool{New: func() any { return &columns{running: map[runKey]time.Time{}} }}
+var spareColumns = sync.Pool{New: func() any { return &columns{running: map[runKey]time.Time{}, rows: map[[16]byte]*dbsqlc.Schedule{}} }}
 
 // takeColumns returns empty columns with room for so many runs.
 func takeColumns(runs int) *columns {
@@ -43,6 +44,7 @@ func (c *columns) empty() {
 	clear(c.endpoints)
 	c.endpoints = c.endpoints[:0]
 	clear(c.running)
+	clear(c.rows)
 }
 
 // grow makes room for so many more elements in each array among the parameters of statements.

@@ -9,6 +9,7 @@ import (
 
 	"rubato/internal/endpoints"
 	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
 )
 
 // TestColumnsForgetTheirBatch looks at all memory that columns have: nothing of a batch is in it once it is over.
@@ -16,6 +17,7 @@ func TestColumnsForgetTheirBatch(t *testing.T) {
 	t.Parallel()
 	c := takeColumns(2)
 	b := &batch{columns: c}
+	c.rows[[16]byte{2}] = &dbsqlc.Schedule{}
 	run := runs.Run{ID: runs.ID{1}, EndpointID: [16]byte{2}, Outcome: runs.Outcome{
 		Status: runs.Failed, Error: "no answer", Body: []byte("body"), ContentType: "text/plain", Tail: []byte("tail"),
 	}}
@@ -30,6 +32,7 @@ func TestColumnsForgetTheirBatch(t *testing.T) {
 	c.empty()
 
 	require.Empty(t, c.running)
+	require.Empty(t, c.rows)
 	columns := reflect.ValueOf(*c)
 	require.Zero(t, columns.FieldByName("endpoints").Len())
 	for i := range cap(c.endpoints) {

@@ -84,21 +84,22 @@ func (s *Executions) Start(ctx context.Context, r dispatch.Starting) ([]dispatch
 		params.RunIds = append(params.RunIds, l.RunID)
 		params.ExecutionMs = append(params.ExecutionMs, l.Execution.Milliseconds())
 	}
-	var rows []*dbsqlc.ScheduleStartRow
+	var rows []*dbsqlc.Schedule
 	start := func(q dbsqlc.DBTX) (err error) {
 		rows, err = s.db.q.ScheduleStart(ctx, q, params)
 		return err
 	}
 	versions, more := s.secretsVersions(ctx, list)
 	lasts, evenMore := s.lastRuns(ctx, list)
-	if err := pipelineOn(ctx, s.db.hot, slices.Concat([]statement{start}, more, evenMore)...); err != nil {
+	hints, mostMore := s.hintsOf(ctx, list)
+	if err := pipelineOn(ctx, s.db.hot, slices.Concat([]statement{start}, more, evenMore, mostMore)...); err != nil {
 		return nil, fmt.Errorf("starting %d runs: %w", len(list), translate(err))
 	}
 	started := make([]dispatch.Started, 0, len(rows))
 	for _, row := range rows {
 		started = append(started, dispatch.Started{
-			EndpointID: row.EndpointID, TenantID: row.TenantID, RunID: row.RunID, StartedAt: row.StartedAt, LockedUntil: row.LockedUntil,
-			SecretsVersion: versions[row.TenantID], Last: lasts[row.EndpointID],
+			EndpointID: row.EndpointID, TenantID: *row.TenantID, RunID: *row.RunID, StartedAt: *row.StartedAt, LockedUntil: row.DueAt,
+			SecretsVersion: versions[*row.TenantID], Last: lasts[row.EndpointID], Basis: basis{row, hints[row.EndpointID]},
 		})
 	}
 	return started, nil
@@ -144,6 +145,28 @@ func (s *Executions) lastRuns(ctx context.Context, list []dispatch.Start) (map[[
 		rows, err := s.db.q.RunLastOf(ctx, q, ids)
 		for _, row := range rows {
 			lasts[row.EndpointID] = template.Last{Status: row.Status, StatusCode: int(row.StatusCode), FinishedAt: orZero(row.FinishedAt)}
+		}
+		return err
+	}}
+}
+
+// hintsOf returns the statement that reads the hints of endpoints that may have any, and where they will be. It comes after the start, which
+// holds the rows: a change of hints waits for it.
+func (s *Executions) hintsOf(ctx context.Context, list []dispatch.Start) (map[[16]byte][]*dbsqlc.Hint, []statement) {
+	var ids [][16]byte
+	for _, l := range list {
+		if l.Claim.Hinted {
+			ids = append(ids, l.Claim.EndpointID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	hints := make(map[[16]byte][]*dbsqlc.Hint, len(ids))
+	return hints, []statement{func(q dbsqlc.DBTX) error {
+		rows, err := s.db.q.HintGetMany(ctx, q, ids)
+		for _, row := range rows {
+			hints[row.EndpointID] = append(hints[row.EndpointID], row)
 		}
 		return err
 	}}

@@ -1,40 +1,120 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"rubato/internal/dispatch"
 	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
 )
 
-// Finish implements dispatch.Executions.
+// basis is what a start read of an endpoint, for its finish: the row as the start left it, and its hints.
+type basis struct {
+	row   *dbsqlc.Schedule
+	hints []*dbsqlc.Hint
+}
+
+// errStale is the end of an optimistic finish: a row was changed during its run, or its configuration cannot be used.
+var errStale = errors.New("a row was changed since its start")
+
+// Finish implements dispatch.Executions. It is optimistic: it decides by what the starts read and writes by compare-and-set, in one round
+// trip and a commit. If a row was changed during its run, the whole batch is rolled back, and decided again by locked rows.
 func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispatch.Finished, err error) {
 	var skipped []time.Time
 	days := func() []time.Time { return append(runDays(f.Runs), skipped...) }
-	finish := func() error {
-		return s.db.hotTx(ctx, func(tx pgx.Tx) error {
+	attempt := func(write func(context.Context, pgx.Tx, *batch) (dispatch.Finished, error)) error {
+		return s.db.hotTx(ctx, func(tx pgx.Tx) (err error) {
 			b := newBatch(s.db, f.Runs)
 			defer b.release()
 			b.worker, b.keep, b.lockTTL = f.Worker, f.Keep, f.LockTTL
-			gone, err := s.end(ctx, tx, b)
-			if err != nil {
-				return err
-			}
-			err = b.settle(ctx, tx)
+			done, err = write(ctx, tx, b)
 			skipped = daysOf(b.skipped)
-			if err != nil {
-				return err
-			}
-			done = dispatch.Finished{Kept: b.kept, Decided: b.decided, Skipped: b.skipped}
-			return s.recall(ctx, tx, gone, &done)
+			return err
 		})
 	}
+	finish := func() error {
+		if sorted, known := inOrder(f); known {
+			optimistic := func(ctx context.Context, tx pgx.Tx, b *batch) (dispatch.Finished, error) {
+				return s.finishRead(ctx, tx, b, sorted)
+			}
+			if err := attempt(optimistic); !stale(err) {
+				return err
+			}
+		}
+		return attempt(s.finishLocked)
+	}
 	return done, s.db.withPartitions(ctx, days, finish)
+}
+
+// uniqueViolation is the SQLSTATE of a row that is there already.
+const uniqueViolation = "23505"
+
+// stale reports whether an optimistic finish ended because the rows are not what they were at the start. A run that is in the history
+// already was settled, or recorded by an earlier attempt of the same finish.
+func stale(err error) bool {
+	refused, is := errors.AsType[*pgconn.PgError](err)
+	return errors.Is(err, errStale) || is && refused.Code == uniqueViolation
+}
+
+// inOrder returns a finish with its runs in the order of row locks. known is false where the rows of some have to be read.
+func inOrder(f dispatch.Finish) (sorted dispatch.Finish, known bool) {
+	if f.Now.IsZero() || len(f.Bases) != len(f.Runs) || slices.Contains(f.Bases, nil) {
+		return f, false
+	}
+	order := make([]int, len(f.Runs))
+	for i := range order {
+		order[i] = i
+		f.Runs[i].ClaimedAt = *f.Bases[i].(basis).row.ClaimedAt //nolint:forcetypeassert // Nothing else makes one.
+	}
+	slices.SortFunc(order, func(i, j int) int { return bytes.Compare(f.Runs[i].EndpointID[:], f.Runs[j].EndpointID[:]) })
+	sorted = f
+	sorted.Runs, sorted.Bases = make([]runs.Run, len(order)), make([]dispatch.Basis, len(order))
+	for n, i := range order {
+		sorted.Runs[n], sorted.Bases[n] = f.Runs[i], f.Bases[i]
+		if n > 0 && sorted.Runs[n].EndpointID == sorted.Runs[n-1].EndpointID { // One of them is void.
+			return f, false
+		}
+	}
+	return sorted, true
+}
+
+// finishRead writes a batch by what its starts read. It returns errStale where that does not hold any more.
+func (s *Executions) finishRead(ctx context.Context, tx pgx.Tx, b *batch, f dispatch.Finish) (dispatch.Finished, error) {
+	b.optimistic, b.runs, b.now = true, f.Runs, wholeMillisecond(f.Now)
+	for _, was := range f.Bases {
+		read := was.(basis) //nolint:forcetypeassert // Nothing else makes one.
+		b.schedules, b.hints = append(b.schedules, read.row), append(b.hints, read.hints...)
+	}
+	if err := b.settle(ctx, tx); err != nil {
+		return dispatch.Finished{}, err
+	}
+	return dispatch.Finished{Kept: b.kept, Decided: b.decided, Skipped: b.skipped}, nil
+}
+
+// wholeMillisecond returns the instant of a decision, as DecisionTime does.
+func wholeMillisecond(at time.Time) time.Time {
+	return at.Add(time.Millisecond - time.Microsecond).Truncate(time.Millisecond)
+}
+
+// finishLocked locks the rows of a batch, reads what their settlement needs and writes it.
+func (s *Executions) finishLocked(ctx context.Context, tx pgx.Tx, b *batch) (done dispatch.Finished, err error) {
+	gone, err := s.end(ctx, tx, b)
+	if err != nil {
+		return done, err
+	}
+	if err := b.settle(ctx, tx); err != nil {
+		return done, err
+	}
+	done = dispatch.Finished{Kept: b.kept, Decided: b.decided, Skipped: b.skipped}
+	return done, s.recall(ctx, tx, gone, &done)
 }
 
 // end locks the rows of runs and reads what their settlement needs, in one round trip. Runs that are still the caller's to finish are in

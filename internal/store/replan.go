@@ -20,7 +20,7 @@ func (db *DB) replan(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint)
 		EndpointID: e.ID, PlannedAt: s.Due.At, Slot: s.Due.Slot, Attempt: int16(s.Due.Attempt), Source: string(s.Due.Source), //nolint:gosec // At most 10.
 		Version: e.Version, LockMs: lockMs(e.Spec), FailureCount: int32(s.FailureCount), //nolint:gosec // Counts runs.
 		PausedUntil: optional(s.PausedUntil), PauseReason: optionalText(s.PauseReason),
-		ManualAt: optional(s.ManualAt), RetryAfter: optional(s.RetryAfter), AccountedUntil: optional(s.AccountedUntil),
+		ManualAt: optional(s.ManualAt), RetryAfter: optional(s.RetryAfter), AccountedUntil: optional(s.AccountedUntil), Hinted: s.Hinted(),
 	})
 	return oneRow(rows, err, "replanning", e.ID)
 }

@@ -205,7 +205,7 @@ func (s *Endpoints) planWrite(ctx context.Context, e *endpoints.Endpoint, planne
 		EndpointID: e.ID, Version: e.Version, LockMs: lockMs(e.Spec), FailureCount: int32(e.State.FailureCount), //nolint:gosec // Counts runs.
 		PausedUntil: optional(e.State.PausedUntil), PauseReason: optionalText(e.State.PauseReason),
 		ManualAt: optional(e.State.ManualAt), RetryAfter: optional(e.State.RetryAfter),
-		AccountedUntil: optional(e.State.AccountedUntil),
+		AccountedUntil: optional(e.State.AccountedUntil), Hinted: e.State.Hinted(),
 	}
 	return func(q dbsqlc.DBTX) error {
 		rows, err := s.db.q.ScheduleRecord(ctx, q, record)

@@ -84,6 +84,7 @@ type stores struct {
 	executions *store.Executions
 	worker     [16]byte
 	now        time.Time
+	bases      map[runs.ID]dispatch.Basis // what the starts read
 }
 
 const batchInterval = time.Minute
@@ -94,7 +95,7 @@ func openStores(b *testing.B) *stores {
 		_, err := store.MigrateUp(ctx, url)
 		return err
 	}})
-	s := &stores{backends: backendsOf(b, url), worker: uuid.Must(uuid.NewV7()), now: time.Now().UTC().Truncate(time.Second)}
+	s := &stores{backends: backendsOf(b, url), worker: uuid.Must(uuid.NewV7()), now: time.Now().UTC().Truncate(time.Second), bases: map[runs.ID]dispatch.Basis{}}
 	db, err := store.Open(b.Context(), store.Config{URL: url, Now: func() time.Time { return s.now }})
 	require.NoError(b, err)
 	b.Cleanup(db.Close)
@@ -158,12 +159,17 @@ func (s *stores) start(b *testing.B, list []dispatch.Start) {
 	started, err := s.executions.Start(b.Context(), dispatch.Starting{Worker: s.worker, List: list, LockTTL: time.Minute})
 	require.NoError(b, err)
 	require.Len(b, started, len(list))
+	for _, one := range started {
+		s.bases[one.RunID] = one.Basis
+	}
 }
 
 // finishOf returns the results of starts.
 func (s *stores) finishOf(list []dispatch.Start) dispatch.Finish {
-	f := dispatch.Finish{Worker: s.worker, Runs: make([]runs.Run, len(list)), LockTTL: time.Minute}
+	f := dispatch.Finish{Worker: s.worker, Runs: make([]runs.Run, len(list)), LockTTL: time.Minute, Now: s.now.Add(2 * time.Millisecond), Bases: make([]dispatch.Basis, len(list))}
 	for i, l := range list {
+		f.Bases[i] = s.bases[l.RunID]
+		delete(s.bases, l.RunID)
 		f.Runs[i] = runs.Run{
 			ID: l.RunID, EndpointID: l.Claim.EndpointID, TenantID: l.TenantID, ScheduledFor: l.Claim.Slot, Attempt: l.Claim.Attempt,
 			Source: l.Claim.Source, ClaimToken: l.Claim.Token, WorkerID: s.worker, StartedAt: s.now, FinishedAt: s.now.Add(time.Millisecond),

@@ -91,7 +91,8 @@ WHERE s.endpoint_id = n.endpoint_id;
 -- name: ScheduleRecordMany :execrows
 -- Records edits of endpoints that have a live run: its finish will replan. An instant of the year 1 means none.
 UPDATE schedules s
-SET version = n.version, lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00')
+SET version = n.version, lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
+    revision = s.revision + 1
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('version')::bigint[]) AS version,
              unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms, unnest(sqlc.arg('accounted_until')::timestamptz[]) AS accounted_until,
              unnest(sqlc.arg('retry_after')::timestamptz[]) AS retry_after) n

@@ -440,7 +440,8 @@ func (q *Queries) ScheduleInsertMany(ctx context.Context, db DBTX, arg ScheduleI
 
 const scheduleRecordMany = `-- name: ScheduleRecordMany :execrows
 UPDATE schedules s
-SET version = n.version, lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00')
+SET version = n.version, lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
+    revision = s.revision + 1
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::bigint[]) AS version,
              unnest($3::int[]) AS lock_ms, unnest($4::timestamptz[]) AS accounted_until,
              unnest($5::timestamptz[]) AS retry_after) n

@@ -124,7 +124,7 @@ SET claim_token = s.claim_token + 1,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
 WHERE s.ctid = ANY (ARRAY(SELECT place FROM expired UNION ALL SELECT place FROM fresh))
-RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version,
+RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.hinted,
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until,
     (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM expired)))::boolean AS expired
 `
@@ -148,6 +148,7 @@ type ScheduleClaimDueRow struct {
 	Attempt     int16
 	Source      string
 	Version     int64
+	Hinted      bool
 	ClaimedAt   time.Time
 	LockedUntil time.Time
 	Expired     bool
@@ -184,6 +185,7 @@ func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleCla
 			&i.Attempt,
 			&i.Source,
 			&i.Version,
+			&i.Hinted,
 			&i.ClaimedAt,
 			&i.LockedUntil,
 			&i.Expired,
@@ -220,7 +222,7 @@ SET claim_token = s.claim_token + 1,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
 WHERE s.ctid = ANY (ARRAY(SELECT place FROM due))
-RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version,
+RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.hinted,
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until, false AS expired
 `
 
@@ -243,6 +245,7 @@ type ScheduleClaimSharesRow struct {
 	Attempt     int16
 	Source      string
 	Version     int64
+	Hinted      bool
 	ClaimedAt   time.Time
 	LockedUntil time.Time
 	Expired     bool
@@ -277,6 +280,7 @@ func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg Schedule
 			&i.Attempt,
 			&i.Source,
 			&i.Version,
+			&i.Hinted,
 			&i.ClaimedAt,
 			&i.LockedUntil,
 			&i.Expired,

@@ -94,22 +94,23 @@ VALUES (@endpoint_id, @tenant_id::uuid, @planned_at, @planned_at, @slot, 0, @ver
 UPDATE schedules
 SET due_at = @planned_at, planned_at = @planned_at, slot = @slot, attempt = @attempt, source = @source, version = @version,
     lock_ms = @lock_ms, failure_count = @failure_count, paused_until = @paused_until, pause_reason = @pause_reason,
-    manual_at = @manual_at, retry_after = @retry_after, accounted_until = @accounted_until, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+    manual_at = @manual_at, retry_after = @retry_after, accounted_until = @accounted_until, hinted = @hinted, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL
 WHERE endpoint_id = @endpoint_id;
 
 -- name: ScheduleRecord :execrows
--- Records a change while a run is live: its finish will replan.
+-- Records a change during a run: its finish will replan. The revision voids what the start read for it.
 UPDATE schedules
 SET version = @version, lock_ms = @lock_ms, failure_count = @failure_count, paused_until = @paused_until,
-    pause_reason = @pause_reason, manual_at = @manual_at, retry_after = @retry_after, accounted_until = @accounted_until
+    pause_reason = @pause_reason, manual_at = @manual_at, retry_after = @retry_after, accounted_until = @accounted_until,
+    hinted = @hinted, revision = revision + 1
 WHERE endpoint_id = @endpoint_id;
 
 -- name: ScheduleDelete :exec
 -- Takes an endpoint out of service. Its row is locked. While a run is in flight the row stays until the end of the run, because it is what
 -- its finish, its cancellation and its settlement refer to.
 WITH running AS (
-    UPDATE schedules r SET archived = true WHERE r.endpoint_id = @endpoint_id AND r.run_id IS NOT NULL
+    UPDATE schedules r SET archived = true, revision = r.revision + 1 WHERE r.endpoint_id = @endpoint_id AND r.run_id IS NOT NULL
 )
 DELETE
 FROM schedules s

@@ -588,7 +588,7 @@ func (q *Queries) EndpointUpdate(ctx context.Context, db DBTX, arg EndpointUpdat
 
 const scheduleDelete = `-- name: ScheduleDelete :exec
 WITH running AS (
-    UPDATE schedules r SET archived = true WHERE r.endpoint_id = $1 AND r.run_id IS NOT NULL
+    UPDATE schedules r SET archived = true, revision = r.revision + 1 WHERE r.endpoint_id = $1 AND r.run_id IS NOT NULL
 )
 DELETE
 FROM schedules s
@@ -603,7 +603,7 @@ func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, endpointID UUID) 
 }
 
 const scheduleGetMany = `-- name: ScheduleGetMany :many
-SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, archived, ctid
+SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, revision, hinted, archived, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
   AND NOT archived
@@ -650,6 +650,8 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 			&i.CancelRequestedAt,
 			&i.CancelRequestedBy,
 			&i.CancelReason,
+			&i.Revision,
+			&i.Hinted,
 			&i.Archived,
 			&i.Place,
 		); err != nil {
@@ -706,8 +708,9 @@ func (q *Queries) ScheduleNotify(ctx context.Context, db DBTX, dueMs int64) erro
 const scheduleRecord = `-- name: ScheduleRecord :execrows
 UPDATE schedules
 SET version = $1, lock_ms = $2, failure_count = $3, paused_until = $4,
-    pause_reason = $5, manual_at = $6, retry_after = $7, accounted_until = $8
-WHERE endpoint_id = $9
+    pause_reason = $5, manual_at = $6, retry_after = $7, accounted_until = $8,
+    hinted = $9, revision = revision + 1
+WHERE endpoint_id = $10
 `
 
 type ScheduleRecordParams struct {
@@ -719,10 +722,11 @@ type ScheduleRecordParams struct {
 	ManualAt       *time.Time
 	RetryAfter     *time.Time
 	AccountedUntil *time.Time
+	Hinted         bool
 	EndpointID     UUID
 }
 
-// Records a change while a run is live: its finish will replan.
+// Records a change during a run: its finish will replan. The revision voids what the start read for it.
 func (q *Queries) ScheduleRecord(ctx context.Context, db DBTX, arg ScheduleRecordParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleRecord,
 		arg.Version,
@@ -733,6 +737,7 @@ func (q *Queries) ScheduleRecord(ctx context.Context, db DBTX, arg ScheduleRecor
 		arg.ManualAt,
 		arg.RetryAfter,
 		arg.AccountedUntil,
+		arg.Hinted,
 		arg.EndpointID,
 	)
 	if err != nil {
@@ -745,9 +750,9 @@ const scheduleReplan = `-- name: ScheduleReplan :execrows
 UPDATE schedules
 SET due_at = $1, planned_at = $1, slot = $2, attempt = $3, source = $4, version = $5,
     lock_ms = $6, failure_count = $7, paused_until = $8, pause_reason = $9,
-    manual_at = $10, retry_after = $11, accounted_until = $12, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+    manual_at = $10, retry_after = $11, accounted_until = $12, hinted = $13, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL
-WHERE endpoint_id = $13
+WHERE endpoint_id = $14
 `
 
 type ScheduleReplanParams struct {
@@ -763,6 +768,7 @@ type ScheduleReplanParams struct {
 	ManualAt       *time.Time
 	RetryAfter     *time.Time
 	AccountedUntil *time.Time
+	Hinted         bool
 	EndpointID     UUID
 }
 
@@ -781,6 +787,7 @@ func (q *Queries) ScheduleReplan(ctx context.Context, db DBTX, arg ScheduleRepla
 		arg.ManualAt,
 		arg.RetryAfter,
 		arg.AccountedUntil,
+		arg.Hinted,
 		arg.EndpointID,
 	)
 	if err != nil {

@@ -22,7 +22,7 @@ WHERE r.claim_token = done.token
 WITH done AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
 )
-SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.due_at AS locked_until
+SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.hinted, s.due_at AS locked_until
 FROM done
          JOIN schedules s ON s.endpoint_id = ANY (ARRAY[done.endpoint_id]) AND s.claim_token = done.token + 1
 WHERE (s.claimed_by = sqlc.arg('worker_id')::uuid) IS TRUE
@@ -40,8 +40,9 @@ ORDER BY endpoint_id
 FOR UPDATE;
 
 -- name: ScheduleFinish :many
--- Writes what the finishes decided. A row whose next due time lies close by stays with its holder under a new token: holder and
--- lock are set together. An instant of the year 1 means none. The rows are looked up by their key; see ScheduleRelease.
+-- Writes what the finishes decided, and ends the runs. A row whose next due time lies close by stays with its holder under a new token:
+-- holder and lock are set together. An instant of the year 1 means none. It is a compare-and-set: a row that was rewritten since it was
+-- read (by the start, or by ScheduleLock) has another place, token or revision, and does not come back.
 WITH next AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
            unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
@@ -58,6 +59,10 @@ WITH next AS (
            unnest(sqlc.arg('last_started_at')::timestamptz[]) AS last_started_at,
            unnest(sqlc.arg('last_finished_at')::timestamptz[]) AS last_finished_at,
            unnest(sqlc.arg('accounted_until')::timestamptz[]) AS accounted_until,
+           unnest(sqlc.arg('places')::tid[]) AS place,
+           unnest(sqlc.arg('tokens')::bigint[]) AS token,
+           unnest(sqlc.arg('revisions')::bigint[]) AS revision,
+           unnest(sqlc.arg('hinted')::boolean[]) AS hinted,
            unnest(sqlc.arg('keep')::boolean[]) AS keep
 ), clock AS MATERIALIZED (
     SELECT sqlc.arg('now')::timestamptz AS now
@@ -77,6 +82,7 @@ SET planned_at       = next.planned_at,
     last_status      = next.last_status,
     last_started_at  = next.last_started_at,
     last_finished_at = next.last_finished_at,
+    hinted           = next.hinted,
     run_id           = NULL,
     started_at       = NULL,
     deadline_at      = NULL,
@@ -90,7 +96,12 @@ SET planned_at       = next.planned_at,
                                 THEN greatest(clock.now, next.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
                             ELSE next.planned_at END
 FROM next, clock
-WHERE s.endpoint_id = ANY (ARRAY[next.endpoint_id])
+WHERE s.ctid = next.place
+  AND (s.endpoint_id = next.endpoint_id) IS TRUE -- keeps the planner from walking the key
+  AND s.claim_token = next.token
+  AND s.revision = next.revision
+  AND s.run_id IS NOT NULL
+  AND NOT s.archived
 RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.due_at, s.claimed_by;
 
 -- name: ScheduleDeleteArchived :exec

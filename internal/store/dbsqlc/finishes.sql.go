@@ -105,9 +105,13 @@ WITH next AS (
            unnest($15::timestamptz[]) AS last_started_at,
            unnest($16::timestamptz[]) AS last_finished_at,
            unnest($17::timestamptz[]) AS accounted_until,
-           unnest($18::boolean[]) AS keep
+           unnest($18::tid[]) AS place,
+           unnest($19::bigint[]) AS token,
+           unnest($20::bigint[]) AS revision,
+           unnest($21::boolean[]) AS hinted,
+           unnest($22::boolean[]) AS keep
 ), clock AS MATERIALIZED (
-    SELECT $19::timestamptz AS now
+    SELECT $23::timestamptz AS now
 )
 UPDATE schedules s
 SET planned_at       = next.planned_at,
@@ -124,6 +128,7 @@ SET planned_at       = next.planned_at,
     last_status      = next.last_status,
     last_started_at  = next.last_started_at,
     last_finished_at = next.last_finished_at,
+    hinted           = next.hinted,
     run_id           = NULL,
     started_at       = NULL,
     deadline_at      = NULL,
@@ -137,7 +142,12 @@ SET planned_at       = next.planned_at,
                                 THEN greatest(clock.now, next.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
                             ELSE next.planned_at END
 FROM next, clock
-WHERE s.endpoint_id = ANY (ARRAY[next.endpoint_id])
+WHERE s.ctid = next.place
+  AND (s.endpoint_id = next.endpoint_id) IS TRUE -- keeps the planner from walking the key
+  AND s.claim_token = next.token
+  AND s.revision = next.revision
+  AND s.run_id IS NOT NULL
+  AND NOT s.archived
 RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.due_at, s.claimed_by
 `
 
@@ -159,6 +169,10 @@ type ScheduleFinishParams struct {
 	LastStartedAt  []time.Time
 	LastFinishedAt []time.Time
 	AccountedUntil []time.Time
+	Places         []pgtype.TID
+	Tokens         []int64
+	Revisions      []int64
+	Hinted         []bool
 	Keep           []bool
 	Now            time.Time
 }
@@ -171,8 +185,9 @@ type ScheduleFinishRow struct {
 	ClaimedBy  *UUID
 }
 
-// Writes what the finishes decided. A row whose next due time lies close by stays with its holder under a new token: holder and
-// lock are set together. An instant of the year 1 means none. The rows are looked up by their key; see ScheduleRelease.
+// Writes what the finishes decided, and ends the runs. A row whose next due time lies close by stays with its holder under a new token:
+// holder and lock are set together. An instant of the year 1 means none. It is a compare-and-set: a row that was rewritten since it was
+// read (by the start, or by ScheduleLock) has another place, token or revision, and does not come back.
 func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinishParams) ([]*ScheduleFinishRow, error) {
 	rows, err := db.Query(ctx, scheduleFinish,
 		arg.WorkerID,
@@ -192,6 +207,10 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		arg.LastStartedAt,
 		arg.LastFinishedAt,
 		arg.AccountedUntil,
+		arg.Places,
+		arg.Tokens,
+		arg.Revisions,
+		arg.Hinted,
 		arg.Keep,
 		arg.Now,
 	)
@@ -223,7 +242,7 @@ const scheduleListKept = `-- name: ScheduleListKept :many
 WITH done AS (
     SELECT unnest($3::uuid[]) AS endpoint_id, unnest($4::bigint[]) AS token
 )
-SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.due_at AS locked_until
+SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.hinted, s.due_at AS locked_until
 FROM done
          JOIN schedules s ON s.endpoint_id = ANY (ARRAY[done.endpoint_id]) AND s.claim_token = done.token + 1
 WHERE (s.claimed_by = $1::uuid) IS TRUE
@@ -247,6 +266,7 @@ type ScheduleListKeptRow struct {
 	Attempt     int16
 	Source      string
 	Version     int64
+	Hinted      bool
 	LockedUntil time.Time
 }
 
@@ -274,6 +294,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 			&i.Attempt,
 			&i.Source,
 			&i.Version,
+			&i.Hinted,
 			&i.LockedUntil,
 		); err != nil {
 			return nil, err
@@ -287,7 +308,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 }
 
 const scheduleLock = `-- name: ScheduleLock :many
-SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, archived, ctid
+SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, revision, hinted, archived, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 ORDER BY endpoint_id
@@ -337,6 +358,8 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID)
 			&i.CancelRequestedAt,
 			&i.CancelRequestedBy,
 			&i.CancelReason,
+			&i.Revision,
+			&i.Hinted,
 			&i.Archived,
 			&i.Place,
 		); err != nil {

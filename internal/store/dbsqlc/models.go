@@ -246,6 +246,8 @@ type Schedule struct {
 	CancelRequestedAt *time.Time
 	CancelRequestedBy *string
 	CancelReason      *string
+	Revision          int64
+	Hinted            bool
 	Archived          bool
 	Place             pgtype.TID
 }

@@ -15,7 +15,7 @@ SELECT pg_advisory_xact_lock(hashtext('rubato.secrets'), hashtext(sqlc.arg('tena
 -- statement that executes after its deadline starts nothing. A start may be committed a little before its due time, so that the request
 -- can leave at the due time itself; the run counts from there. The update is HOT: no indexed column changes, except that a start which is
 -- late by more than 2 s extends its lock. Rows are addressed by their place, which the claim returned, because a lookup by key visits
--- every dead version of the row under an old snapshot.
+-- every dead version of the row under an old snapshot. The rows that come back are what the finish decides by.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 )
@@ -40,7 +40,7 @@ WHERE s.ctid = w.place
   AND s.due_at > clock.now
   AND s.planned_at <= clock.now + interval '50 ms'
   AND clock.now <= coalesce(sqlc.narg('until')::timestamptz, 'infinity'::timestamptz)
-RETURNING s.endpoint_id, s.run_id::uuid AS run_id, s.tenant_id::uuid AS tenant_id, s.started_at::timestamptz AS started_at, s.due_at AS locked_until;
+RETURNING s.*;
 
 -- name: RunListOwnStarts :many
 -- Which of these runs are running in the hands of this worker, under these tokens: for a worker that has lost the answer to a start.

@@ -176,7 +176,7 @@ WHERE s.ctid = w.place
   AND s.due_at > clock.now
   AND s.planned_at <= clock.now + interval '50 ms'
   AND clock.now <= coalesce($3::timestamptz, 'infinity'::timestamptz)
-RETURNING s.endpoint_id, s.run_id::uuid AS run_id, s.tenant_id::uuid AS tenant_id, s.started_at::timestamptz AS started_at, s.due_at AS locked_until
+RETURNING s.endpoint_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.claimed_by, s.claimed_at, s.version, s.lock_ms, s.attempt, s.source, s.anchor, s.failure_count, s.paused_until, s.manual_at, s.retry_after, s.last_slot, s.last_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.pause_reason, s.accounted_until, s.tenant_id, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.revision, s.hinted, s.archived, s.ctid
 `
 
 type ScheduleStartParams struct {
@@ -191,22 +191,14 @@ type ScheduleStartParams struct {
 	Now         *time.Time
 }
 
-type ScheduleStartRow struct {
-	EndpointID  UUID
-	RunID       UUID
-	TenantID    UUID
-	StartedAt   time.Time
-	LockedUntil time.Time
-}
-
 // Starts claims: the row's state becomes running. The row lock is the fence: READ COMMITTED evaluates the conditions again on the newest
 // version of a row that had to be waited for, so a start whose token a pause, an edit or another claim has raised is refused. A claim
 // that does not come back was revoked, has expired, or is more than 50 ms early because the clock was set back, and must not be sent. A
 // statement that executes after its deadline starts nothing. A start may be committed a little before its due time, so that the request
 // can leave at the due time itself; the run counts from there. The update is HOT: no indexed column changes, except that a start which is
 // late by more than 2 s extends its lock. Rows are addressed by their place, which the claim returned, because a lookup by key visits
-// every dead version of the row under an old snapshot.
-func (q *Queries) ScheduleStart(ctx context.Context, db DBTX, arg ScheduleStartParams) ([]*ScheduleStartRow, error) {
+// every dead version of the row under an old snapshot. The rows that come back are what the finish decides by.
+func (q *Queries) ScheduleStart(ctx context.Context, db DBTX, arg ScheduleStartParams) ([]*Schedule, error) {
 	rows, err := db.Query(ctx, scheduleStart,
 		arg.LockTtlMs,
 		arg.WorkerID,
@@ -222,15 +214,44 @@ func (q *Queries) ScheduleStart(ctx context.Context, db DBTX, arg ScheduleStartP
 		return nil, err
 	}
 	defer rows.Close()
-	var items []*ScheduleStartRow
+	var items []*Schedule
 	for rows.Next() {
-		var i ScheduleStartRow
+		var i Schedule
 		if err := rows.Scan(
 			&i.EndpointID,
-			&i.RunID,
+			&i.DueAt,
+			&i.PlannedAt,
+			&i.Slot,
+			&i.ClaimToken,
+			&i.ClaimedBy,
+			&i.ClaimedAt,
+			&i.Version,
+			&i.LockMs,
+			&i.Attempt,
+			&i.Source,
+			&i.Anchor,
+			&i.FailureCount,
+			&i.PausedUntil,
+			&i.ManualAt,
+			&i.RetryAfter,
+			&i.LastSlot,
+			&i.LastAttempt,
+			&i.LastStatus,
+			&i.LastStartedAt,
+			&i.LastFinishedAt,
+			&i.PauseReason,
+			&i.AccountedUntil,
 			&i.TenantID,
+			&i.RunID,
 			&i.StartedAt,
-			&i.LockedUntil,
+			&i.DeadlineAt,
+			&i.CancelRequestedAt,
+			&i.CancelRequestedBy,
+			&i.CancelReason,
+			&i.Revision,
+			&i.Hinted,
+			&i.Archived,
+			&i.Place,
 		); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,198 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/runs"
+)
+
+// TestAStartIsAHotUpdate starts a batch: every update stays on the page of its claim and adds no index entry.
+func TestAStartIsAHotUpdate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.exec(t, "ALTER TABLE schedules SET (autovacuum_enabled = off)")
+	const batch = 200
+	b.fill(t, 2*batch, noon().Add(-time.Hour))
+	b.exec(t, "DELETE FROM schedules WHERE mod((ctid::text::point)[1]::int, 2) = 0") // Room on every page, as runs that do not come all at once leave it.
+	b.exec(t, "VACUUM schedules")
+	b.at(noon())
+	list := b.claimUpTo(t, worker{1}, batch, 0)
+	require.Len(t, list, batch)
+	counters := func() (updates, hot int64) {
+		b.exec(t, "SELECT pg_stat_force_next_flush()")
+		return query[int64](t, b, "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'schedules'"),
+			query[int64](t, b, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'schedules'")
+	}
+	settled := func(want int64) (updates, hot int64) {
+		require.Eventually(t, func() bool { updates, hot = counters(); return updates >= want }, 30*time.Second, 20*time.Millisecond)
+		return updates, hot
+	}
+	before, hotBefore := settled(batch)
+
+	require.Len(t, b.start(t, worker{1}, list...), batch)
+
+	after, hotAfter := settled(before + batch)
+	require.EqualValues(t, batch, after-before)
+	require.EqualValues(t, batch, hotAfter-hotBefore, "a start that is not HOT writes three index entries")
+}
+
+// TestALateStartExtendsItsLock starts claims one and three seconds after their due time. A lock outlives its run by 3 s at least.
+func TestALateStartExtendsItsLock(t *testing.T) {
+	t.Parallel()
+	for late, want := range map[time.Duration]time.Duration{time.Second: 14 * time.Second, 3 * time.Second: 15 * time.Second} {
+		b := setup(t)
+		now := b.at(noon())
+		b.register(t, func(s *endpoints.Spec) { s.StartAt, s.MaxExecutionTime = now, 10*time.Second })
+		c := b.claimOne(t, worker{1})
+		require.Equal(t, now.Add(15*time.Second), c.LockedUntil.UTC())
+		at := b.at(now.Add(late))
+		starts := startsOf([]claims.Claim{c})
+		starts[0].Execution = 10 * time.Second
+		started, err := b.executions.Start(t.Context(), dispatch.Starting{Worker: worker{1}, List: starts, LockTTL: time.Minute})
+		require.NoError(t, err)
+		require.Len(t, started, 1)
+		require.Equal(t, at.Add(want), started[0].LockedUntil.UTC(), "started %s late", late)
+	}
+}
+
+// TestAFinishHoldsByItsBasisUntilTheRowIsChanged makes every change that there is during a run. The finish notices each by compare-and-set,
+// and the locked finish after it takes the change in.
+func TestAFinishHoldsByItsBasisUntilTheRowIsChanged(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		meanwhile func(t *testing.T, b *bundle, c claims.Claim, s dispatch.Started)
+		holds     bool
+		want      func(t *testing.T, b *bundle, id endpoints.ID)
+	}{
+		"Nothing": {func(*testing.T, *bundle, claims.Claim, dispatch.Started) {}, true, nil},
+		"Hint": {
+			func(t *testing.T, b *bundle, c claims.Claim, _ dispatch.Started) {
+				t.Helper()
+				_, _, err := b.service.SetIntervalHint(t.Context(), tenant, c.EndpointID, endpoints.HintRequest{Interval: 5 * time.Second, TTL: new(time.Hour)})
+				require.NoError(t, err)
+			}, false,
+			func(t *testing.T, b *bundle, id endpoints.ID) {
+				t.Helper()
+				require.EqualValues(t, "ai-interval", b.get(t, id).State.Due.Source)
+			},
+		},
+		"Pause": {
+			func(t *testing.T, b *bundle, c claims.Claim, _ dispatch.Started) {
+				t.Helper()
+				_, err := b.service.Pause(t.Context(), tenant, c.EndpointID, endpoints.PauseRequest{})
+				require.NoError(t, err)
+			}, false,
+			func(t *testing.T, b *bundle, id endpoints.ID) {
+				t.Helper()
+				require.EqualValues(t, "paused", b.get(t, id).State.Due.Source)
+			},
+		},
+		"Edit": {
+			func(t *testing.T, b *bundle, c claims.Claim, _ dispatch.Started) {
+				t.Helper()
+				b.edit(t, c.EndpointID, func(s *endpoints.Spec) { s.BaselineInterval = time.Hour })
+			}, false,
+			func(t *testing.T, b *bundle, id endpoints.ID) {
+				t.Helper()
+				due := b.get(t, id).State.Due
+				require.Greater(t, due.At.Sub(b.get(t, id).State.LastSlot), 59*time.Minute)
+			},
+		},
+		"Heartbeat": {
+			func(t *testing.T, b *bundle, c claims.Claim, s dispatch.Started) {
+				t.Helper()
+				kept, _, err := b.claims.ExtendLocks(t.Context(), worker{1}, []claims.Held{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token}}, time.Minute)
+				require.NoError(t, err)
+				require.Len(t, kept, 1)
+			}, false, nil,
+		},
+		"Archive": {
+			func(t *testing.T, b *bundle, c claims.Claim, _ dispatch.Started) {
+				t.Helper()
+				require.NoError(t, b.service.Archive(t.Context(), tenant, c.EndpointID, 0))
+				require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM live_runs"), "the run goes on")
+			}, false,
+			func(t *testing.T, b *bundle, _ endpoints.ID) {
+				t.Helper()
+				require.Zero(t, query[int](t, b, "SELECT count(*) FROM schedules"), "and takes the row with it")
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.register(t, nil)
+			c, s := b.startOne(t, worker{1})
+			tc.meanwhile(t, b, c, s)
+			f := b.finishOf(t, worker{1}, 0, succeed(worker{1}, c, s))
+			_, holds, err := b.executions.FinishByBasis(t.Context(), f)
+			require.NoError(t, err)
+			require.Equal(t, tc.holds, holds)
+			if !holds {
+				require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs"), "nothing is written")
+				done, err := b.executions.Finish(t.Context(), f)
+				require.NoError(t, err)
+				require.Empty(t, done.Late)
+			}
+			require.Equal(t, runs.Succeeded, b.run(t, s.RunID).Outcome.Status)
+			require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))
+			if tc.want != nil {
+				tc.want(t, b, c.EndpointID)
+			}
+		})
+	}
+}
+
+// TestAFinishByBasisEqualsTheLockedOne finishes two endpoints that are alike, one each way.
+func TestAFinishByBasisEqualsTheLockedOne(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	for range 2 {
+		b.register(t, func(s *endpoints.Spec) { s.StartAt = now })
+	}
+	list := b.claim(t, worker{1}, 0)
+	require.Len(t, list, 2)
+	started := b.start(t, worker{1}, list...)
+	b.at(now.Add(1500 * time.Microsecond))
+	for i, locked := range []bool{false, true} {
+		var s dispatch.Started
+		for _, one := range started {
+			if one.EndpointID == list[i].EndpointID {
+				s = one
+			}
+		}
+		f := b.finishOf(t, worker{1}, horizon, fail(worker{1}, list[i], s))
+		if locked {
+			f.Bases = nil
+		}
+		done, err := b.executions.Finish(t.Context(), f)
+		require.NoError(t, err)
+		require.Len(t, done.Decided, 1)
+	}
+	const distinct = `SELECT count(*) FROM (SELECT DISTINCT due_at, planned_at, slot, claim_token, claimed_by, version, attempt, source, anchor, failure_count,
+		retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, accounted_until, run_id, revision FROM schedules) d`
+	require.Equal(t, 1, query[int](t, b, distinct))
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM (SELECT DISTINCT claimed_at, started_at, finished_at, next_run_at, next_source, next_steps, failure_count FROM runs) d"))
+}
+
+// TestAnArchivedRunIsSettledToo kills the worker of a run whose endpoint was archived meanwhile.
+func TestAnArchivedRunIsSettledToo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	e := b.register(t, func(s *endpoints.Spec) { s.StartAt = now })
+	_, s := b.startOne(t, worker{1})
+	require.NoError(t, b.service.Archive(t.Context(), tenant, e.ID, 0))
+	b.at(s.LockedUntil.Add(time.Minute))
+	require.Empty(t, b.claim(t, worker{2}, time.Hour))
+	b.settleAll(t, 1)
+	require.Equal(t, runs.Lost, b.run(t, s.RunID).Outcome.Status)
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM schedules"))
+}
