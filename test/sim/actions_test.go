@@ -41,6 +41,8 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"race":          w.race,
 		"twin":          w.twin,
 		"stale":         w.stale,
+		"foreign":       w.foreign,
+		"misplaced":     w.misplaced,
 		"doubt":         w.doubt,
 		"explain":       w.explain,
 	}

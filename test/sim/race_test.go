@@ -21,7 +21,7 @@ func (w *world) race(t *rapid.T) {
 	w.meet(first, second)
 }
 
-// twin lets the finish of a run meet a second copy of its start, which the network held back: it waits for the live row to go, and
+// twin lets the finish of a run meet a second copy of its start, which the network held back: it waits for the row, and
 // must not take its place.
 func (w *world) twin(t *rapid.T) {
 	p := pick(t, "finisher", w.workers, func(p *worker) bool { return p.reachable() && len(p.results) > 0 })
@@ -51,13 +51,53 @@ func (w *world) stale(t *rapid.T) {
 			StartedAt: e.started.StartedAt, FinishedAt: e.started.StartedAt, Outcome: success(),
 		}})
 	}
-	for _, c := range []*call{w.releaseCall(&old, old.queue), w.startCall(&old, old.queue), w.heartbeatCall(&old), w.lateCall(&old)} {
-		c.name, c.answer = "stale "+c.name, nil
+	w.refuse("stale", w.releaseCall(&old, old.queue), w.startCall(&old, old.queue), w.heartbeatCall(&old), w.lateCall(&old))
+	w.reach("stale")
+}
+
+// foreign lets a worker say what only the holder may say, under a token that is in force: it must change nothing.
+func (w *world) foreign(t *rapid.T) {
+	p := pick(t, "holder", w.workers, func(p *worker) bool { return len(p.running)+len(p.queue) > 0 })
+	other := *pick(t, "other worker", w.workers, func(other *worker) bool { return other != p })
+	other.queue, other.running, other.targets = slices.Clone(p.queue), nil, p.targets
+	for _, e := range p.running {
+		probe := *e
+		probe.ends = forever
+		other.running = append(other.running, &probe)
+	}
+	w.refuse("foreign", w.releaseCall(&other, other.queue), w.startCall(&other, other.queue), w.heartbeatCall(&other))
+	w.reach("foreign")
+}
+
+// misplaced starts two claims at each other's place, as if their rows had moved: the endpoint decides and not the place alone.
+func (w *world) misplaced(t *rapid.T) {
+	type pair struct{ one, other claims.Claim }
+	var pairs []pair
+	for _, p := range w.workers {
+		for i, one := range p.queue {
+			for _, other := range p.queue[:i] {
+				if one.Token == other.Token && one.EndpointID != other.EndpointID && !later(one.PlannedAt, other.PlannedAt).After(w.now()) {
+					pairs = append(pairs, pair{one, other})
+				}
+			}
+		}
+	}
+	two := pick(t, "pair", pairs, func(pair) bool { return true })
+	p := w.workers[slices.IndexFunc(w.workers, func(p *worker) bool { return slices.Contains(p.queue, two.one) })]
+	two.one.Place, two.other.Place = two.other.Place, two.one.Place
+	w.refuse("misplaced", w.startCall(p, []claims.Claim{two.one, two.other}))
+	w.reach("misplaced")
+}
+
+// refuse makes calls that must change nothing.
+func (w *world) refuse(why string, calls ...*call) {
+	w.t.Helper()
+	for _, c := range calls {
+		c.name, c.answer = why+" "+c.name, nil
 		judge := c.judge
 		c.judge = func(did *changes) { judge(did); w.nothing(c.name, did) }
 		w.do(c)
 	}
-	w.reach("stale")
 }
 
 // lateCall is a finish of which every answer is late.
