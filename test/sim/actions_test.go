@@ -40,6 +40,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"echo":          w.echo,
 		"race":          w.race,
 		"twin":          w.twin,
+		"twin start":    w.twinStart,
 		"stale":         w.stale,
 		"foreign":       w.foreign,
 		"misplaced":     w.misplaced,

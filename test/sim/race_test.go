@@ -32,6 +32,21 @@ func (w *world) twin(t *rapid.T) {
 	w.reach("twin")
 }
 
+// twinStart lets a start meet a second copy of itself: one of them makes the run, and the other one changes nothing.
+func (w *world) twinStart(t *rapid.T) {
+	p := pick(t, "starter", w.workers, func(p *worker) bool {
+		return p.reachable() && slices.ContainsFunc(p.queue, func(c claims.Claim) bool { return !c.PlannedAt.After(p.now(w)) })
+	})
+	list := w.due(p)
+	if len(list) == 0 {
+		t.Skip("nothing is due")
+	}
+	again := w.startCall(p, list)
+	again.name, again.answer = "twin of the "+again.name, nil
+	w.meet(w.startCall(p, list), again)
+	w.reach("twin of a start")
+}
+
 // stale says what a holder would say, under a token that is not in force: it must change nothing.
 func (w *world) stale(t *rapid.T) {
 	p := pick(t, "holder", w.workers, func(p *worker) bool { return len(p.running)+len(p.queue) > 0 })
