@@ -41,6 +41,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"race":          w.race,
 		"twin":          w.twin,
 		"twin start":    w.twinStart,
+		"restart":       w.restart,
 		"stale":         w.stale,
 		"foreign":       w.foreign,
 		"misplaced":     w.misplaced,

@@ -1,12 +1,16 @@
 package sim
 
 import (
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"pgregory.net/rapid"
 
 	"rubato/internal/claims"
+	"rubato/internal/endpoints"
 	"rubato/internal/runs"
 )
 
@@ -84,24 +88,36 @@ func (w *world) foreign(t *rapid.T) {
 	w.reach("foreign")
 }
 
-// misplaced starts two claims at each other's place, as if their rows had moved: the endpoint decides and not the place alone.
+// misplaced starts a claim of one endpoint at the place of another one, whose token is the same by chance: the place alone decides
+// nothing.
 func (w *world) misplaced(t *rapid.T) {
-	type pair struct{ one, other claims.Claim }
-	var pairs []pair
-	for _, p := range w.workers {
-		for i, one := range p.queue {
-			for _, other := range p.queue[:i] {
-				if one.Token == other.Token && one.EndpointID != other.EndpointID && !later(one.PlannedAt, other.PlannedAt).After(w.now()) {
-					pairs = append(pairs, pair{one, other})
-				}
-			}
+	due := func(c claims.Claim) bool { return !c.PlannedAt.After(w.now()) }
+	p := pick(t, "holder", w.workers, func(p *worker) bool { return len(p.targets) > 1 && slices.ContainsFunc(p.queue, due) })
+	c := pick(t, "claim", p.queue, due)
+	var others []endpoints.ID
+	for n := range w.ids {
+		if id := w.idAt(n + 1); p.targets[id] != nil && id != c.EndpointID {
+			others = append(others, id)
 		}
 	}
-	two := pick(t, "pair", pairs, func(pair) bool { return true })
-	p := w.workers[slices.IndexFunc(w.workers, func(p *worker) bool { return slices.Contains(p.queue, two.one) })]
-	two.one.Place, two.other.Place = two.other.Place, two.one.Place
-	w.refuse("misplaced", w.startCall(p, []claims.Claim{two.one, two.other}))
+	c.EndpointID = pick(t, "other endpoint", others, func(endpoints.ID) bool { return true })
+	w.refuse("misplaced", w.startCall(p, []claims.Claim{c}))
 	w.reach("misplaced")
+}
+
+// restart starts a run that is in flight again, at the place where its row lies now. After a vacuum that may be the place of its claim.
+func (w *world) restart(t *rapid.T) {
+	p := pick(t, "holder", w.workers, func(p *worker) bool { return len(p.running) > 0 })
+	c := pick(t, "running", p.running, func(*execution) bool { return true }).claim
+	var at pgtype.TID
+	err := w.conn.QueryRow(w.ctx, "SELECT ctid FROM schedules WHERE endpoint_id = $1", c.EndpointID).Scan(&at)
+	if errors.Is(err, pgx.ErrNoRows) {
+		t.Skip("archived and settled")
+	}
+	w.ensure(err == nil, "looking for the row of %s: %v", short(c.EndpointID), err)
+	c.Place = claims.Place{Block: at.BlockNumber, Offset: at.OffsetNumber}
+	w.refuse("repeated", w.startCall(p, []claims.Claim{c}))
+	w.reach("restart")
 }
 
 // refuse makes calls that must change nothing.

@@ -73,7 +73,7 @@ func sometimes() []string {
 		"claim of an expired lock", "claim above what is due", "release", "heartbeat", "take-over", "settlement refused", "finish unknown", "late answer", "repeated finish", "kept claim",
 		"lock over for its holder", "retry", "one-shot consumed", "plan by an interval hint", "plan by a one-shot hint",
 		"change while a run is live", "change while an attempt waits", "change while the first occurrence waits", "run succeeded", "run failed", "run timed_out", "run lost", "run skipped", "jump", "echo", "race passed",
-		"race waited", "quiet end", "twin", "twin of a start", "stale", "foreign", "misplaced", "worker retired",
+		"race waited", "quiet end", "twin", "twin of a start", "restart", "stale", "foreign", "misplaced", "worker retired",
 		"overlap_skipped", "pause_skipped", "misfire_skipped", "due time dropped", "due time passed under a run",
 	}
 }
