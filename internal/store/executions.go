@@ -61,7 +61,7 @@ func (s *Executions) quarantine(ctx context.Context, id [16]byte) error {
 			return err
 		}
 		e, fault := found[id], faults[id]
-		if e == nil || fault == nil { // Archived or mended since.
+		if e == nil || fault == nil || e.State.Running != nil { // Archived or mended since, or the finish of its run will see the fault.
 			return nil
 		}
 		now, err := s.db.decisionTime(ctx, tx)

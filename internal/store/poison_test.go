@@ -197,6 +197,26 @@ func (b *bundle) finishBoth(t *testing.T, list []claims.Claim, meanwhile func())
 	require.Empty(t, b.finish(t, worker{1}, 0, finished...).Late)
 }
 
+// TestAQuarantineLeavesARunToItsFinish looks for a target while a run of the endpoint is in flight: a replan would end the run without a
+// record.
+func TestAQuarantineLeavesARunToItsFinish(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.register(t, nil)
+	c := b.claimOne(t, worker{1})
+	started := b.start(t, worker{1}, c)
+	require.Len(t, started, 1)
+	b.spoil(t, e.ID, unusable["Success"])
+	old := c
+	old.Version++
+	targets, err := b.executions.Targets(t.Context(), []claims.Claim{old})
+	require.NoError(t, err)
+	require.Empty(t, targets)
+	require.Empty(t, b.finish(t, worker{1}, 0, succeed(worker{1}, c, started[0])).Late)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'succeeded'"))
+	b.quarantined(t, e.ID)
+}
+
 // TestAQuarantineThatComesLateLeavesAMendedEndpointAlone mends an endpoint while its quarantine waits for the row.
 func TestAQuarantineThatComesLateLeavesAMendedEndpointAlone(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,11 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"echo":          w.echo,
 		"race":          w.race,
 		"twin":          w.twin,
+		"twin start":    w.twinStart,
+		"restart":       w.restart,
 		"stale":         w.stale,
+		"foreign":       w.foreign,
+		"misplaced":     w.misplaced,
 		"doubt":         w.doubt,
 		"explain":       w.explain,
 	}

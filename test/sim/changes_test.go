@@ -11,40 +11,6 @@ import (
 	"rubato/internal/runs"
 )
 
-// instruments adds to the schema what lets the simulation see every row that a statement changes, and hold a transaction at its
-// commit: a log of changes, and a gate that the connections of one name pass only while it is open.
-const instruments = `
-CREATE UNLOGGED TABLE sim_changes (
-    seq bigint GENERATED ALWAYS AS IDENTITY, app text, tab text, op text, old json, new json
-);
-CREATE FUNCTION sim_log() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO sim_changes (app, tab, op, old, new)
-    VALUES (current_setting('application_name'), TG_ARGV[0], TG_OP,
-            CASE WHEN TG_OP <> 'INSERT' THEN row_to_json(OLD) END, CASE WHEN TG_OP <> 'DELETE' THEN row_to_json(NEW) END);
-    RETURN NULL;
-END
-$$;
-CREATE FUNCTION sim_gate() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF current_setting('application_name') = 'sim-held' THEN
-        PERFORM pg_advisory_xact_lock_shared(7001, 1);
-    END IF;
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER sim_log AFTER INSERT OR UPDATE OR DELETE ON schedules FOR EACH ROW EXECUTE FUNCTION sim_log('schedules');
-CREATE TRIGGER sim_log AFTER INSERT OR UPDATE OR DELETE ON live_runs FOR EACH ROW EXECUTE FUNCTION sim_log('live_runs');
-CREATE TRIGGER sim_log AFTER INSERT OR UPDATE OR DELETE ON runs FOR EACH ROW EXECUTE FUNCTION sim_log('runs');
-CREATE TRIGGER sim_log AFTER INSERT OR UPDATE OR DELETE ON hints FOR EACH ROW EXECUTE FUNCTION sim_log('hints');
-CREATE TRIGGER sim_log AFTER INSERT OR UPDATE OR DELETE ON decisions FOR EACH ROW EXECUTE FUNCTION sim_log('decisions');
-CREATE TRIGGER sim_log AFTER INSERT OR UPDATE OR DELETE ON workers FOR EACH ROW EXECUTE FUNCTION sim_log('workers');
-CREATE CONSTRAINT TRIGGER sim_gate AFTER INSERT OR UPDATE OR DELETE ON live_runs DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION sim_gate();
-CREATE CONSTRAINT TRIGGER sim_gate AFTER UPDATE OR DELETE ON schedules DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION sim_gate();
-`
-
 // The rows, with the columns that are judged.
 type (
 	schedule struct {
@@ -68,17 +34,17 @@ type (
 		LastStatus   string     `json:"last_status"`
 		Accounted    time.Time  `json:"accounted_until"`
 	}
-	liveRun struct {
-		EndpointID  uuid.UUID `json:"endpoint_id"`
-		RunID       uuid.UUID `json:"run_id"`
-		Slot        time.Time `json:"slot"`
-		Attempt     int       `json:"attempt"`
-		Source      string    `json:"source"`
-		Token       int64     `json:"claim_token"`
-		WorkerID    uuid.UUID `json:"worker_id"`
-		StartedAt   time.Time `json:"started_at"`
-		DeadlineAt  time.Time `json:"deadline_at"`
-		LockedUntil time.Time `json:"locked_until"`
+	liveRun struct { // the run in flight of the same row
+		EndpointID  uuid.UUID
+		RunID       uuid.UUID
+		Slot        time.Time
+		Attempt     int
+		Source      string
+		Token       int64
+		WorkerID    uuid.UUID
+		StartedAt   time.Time
+		DeadlineAt  time.Time
+		LockedUntil time.Time
 	}
 	pastRun struct {
 		ID           uuid.UUID       `json:"id"`
@@ -130,10 +96,13 @@ type (
 // change is what a statement did to one row. Before is nil for an insert, after for a delete.
 type change[T any] struct {
 	before, after *T
+	indexed       string // the columns that changed and that an index knows; only of rows of schedules
 }
 
-// changes is what one call did, by table, in the order in which it did it.
+// changes is what one call did, by table, in the order in which it did it. A row of the table schedules holds two parts, which are
+// judged apart: the plan and the run in flight.
 type changes struct {
+	rows      []change[row]
 	schedules []change[schedule]
 	live      []change[liveRun]
 	history   []change[pastRun]
@@ -145,31 +114,35 @@ type changes struct {
 
 // drain reads what was changed since the last time, by the name of the connection.
 func (b *bench) drain() (map[string]*changes, error) {
-	rows, err := b.conn.Query(b.world.ctx, "SELECT seq, app, tab, op, old::text, new::text FROM sim_changes WHERE seq > $1 ORDER BY seq", b.seen)
+	rows, err := b.conn.Query(b.world.ctx, "SELECT seq, app, tab, old::text, new::text, indexed FROM sim_changes WHERE seq > $1 ORDER BY seq", b.seen)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	found := map[string]*changes{freeName: {}, heldName: {}}
 	for rows.Next() {
-		var app, table, op string
+		var app, table, indexed string
 		var before, after *string
-		if err := rows.Scan(&b.seen, &app, &table, &op, &before, &after); err != nil {
+		if err := rows.Scan(&b.seen, &app, &table, &before, &after, &indexed); err != nil {
 			return nil, err
 		}
-		if err := found[app].add(table, before, after); err != nil {
+		if err := found[app].add(table, before, after, indexed); err != nil {
 			return nil, err
 		}
 	}
 	return found, rows.Err()
 }
 
-func (c *changes) add(table string, before, after *string) error {
+func (c *changes) add(table string, before, after *string, indexed string) error {
 	switch table {
-	case "schedules":
-		return decode(&c.schedules, before, after)
-	case "live_runs":
-		return decode(&c.live, before, after)
+	case "schedules", "schedules/plan", "schedules/run", "schedules/lock":
+		if err := decode(&c.rows, before, after); err != nil {
+			return err
+		}
+		last := &c.rows[len(c.rows)-1]
+		last.indexed = indexed
+		c.split(table, *last)
+		return nil
 	case "runs":
 		err := decode(&c.history, before, after)
 		if n := len(c.history) - 1; err == nil && c.history[n].before == nil && c.history[n].after.Attempt == 0 {

@@ -10,20 +10,15 @@ import (
 	"rubato/internal/runs"
 )
 
-// judgeStart is the move from claimed to live.
+// judgeStart is the move from claimed to live. It writes the columns of the run and nothing else.
 func (w *world) judgeStart(by *worker, seen int, starts []dispatch.Start, told []dispatch.Started, c *changes) {
 	w.t.Helper()
 	w.only("a start", c, "live_runs")
 	made := map[runs.ID]*liveRun{}
 	for _, l := range c.live {
-		if l.after == nil {
-			w.ensure(made[runs.ID(l.before.RunID)] != nil, "a start took back run %s, which is not of its own making", runName(runs.ID(l.before.RunID)))
-			delete(made, runs.ID(l.before.RunID))
-			w.reach("start taken back")
-			continue
-		}
 		w.ensure(l.before == nil, "a start changed a live run")
 		made[runs.ID(l.after.RunID)] = l.after
+		w.judgeLock(startOf(starts, runs.ID(l.after.RunID)), l)
 	}
 	w.ensure(len(told) == len(made), "a start made %d runs and told of %d", len(made), len(told))
 	for _, s := range told {
@@ -34,6 +29,22 @@ func (w *world) judgeStart(by *worker, seen int, starts []dispatch.Start, told [
 	if len(told) < len(starts) {
 		w.reach("start refused")
 	}
+}
+
+// judgeLock holds that a start is HOT: the lock of the claim goes on as the lock of the run, because due_at is indexed. A start that is
+// late by more than 2 s extends it.
+func (w *world) judgeLock(asked *dispatch.Start, l change[liveRun]) {
+	w.t.Helper()
+	run, s := runName(runs.ID(l.after.RunID)), w.mirror.schedules[endpoints.ID(l.after.EndpointID)]
+	w.ensure(asked != nil && s != nil, "run %s was started and nobody asked for it", run)
+	full := l.after.StartedAt.Add(min(asked.Execution+5*time.Second, lockTTL))
+	if s.DueAt.Before(full.Add(-2 * time.Second)) {
+		w.ensure(l.after.LockedUntil.Equal(full) && l.indexed == "due_at", "the lock of run %s, which starts late, ends at %s (changed: %s)", run, l.after.LockedUntil, l.indexed)
+		w.reach("late start")
+		return
+	}
+	w.ensure(l.after.LockedUntil.Equal(s.DueAt) && l.indexed == "", "the start of run %s is not HOT: it changed %q and its lock ends at %s", run, l.indexed, l.after.LockedUntil)
+	w.reach("HOT start")
 }
 
 func startOf(starts []dispatch.Start, id runs.ID) *dispatch.Start {
@@ -59,8 +70,8 @@ func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liv
 	w.ensure(!s.PlannedAt.After(now.Add(startSlack)), "run %s was started %s early by the database's clock", runName(run), s.PlannedAt.Sub(now)) // I7
 	w.ensure(l.Slot.Equal(s.Slot) && l.Attempt == s.Attempt, "run %s stands for another due time than the plan", runName(run))
 	w.ensure(run == runs.NewID(l.Slot, l.EndpointID, l.Attempt), "run %s has another's ID", runName(run))
-	lock := min(asked.Execution+5*time.Second, lockTTL)
-	w.ensure(l.LockedUntil.Equal(l.StartedAt.Add(lock)), "the lock of run %s ends at %s", runName(run), l.LockedUntil)
+	w.ensure(l.StartedAt.Equal(later(now, s.PlannedAt)) && l.DeadlineAt.Equal(l.StartedAt.Add(asked.Execution)),
+		"run %s starts at %s and ends by %s", runName(run), l.StartedAt, l.DeadlineAt)
 	if l.Source == string(governor.SourceManual) {
 		w.ensure(w.model[id].manual || !s.PausedUntil.After(now), "run %s was started by a request that a pause took back", runName(run)) // I15
 	} else if seen == w.jumps { // Who has not noticed a jump of the clock is early or late by it.

@@ -14,6 +14,7 @@ import (
 // lawful holds what every call must hold, whoever makes it.
 func (w *world) lawful(c *changes) {
 	w.t.Helper()
+	w.legalRows(c)
 	for _, s := range c.schedules {
 		if s.before == nil || s.after == nil {
 			continue
@@ -41,7 +42,7 @@ func (w *world) lawful(c *changes) {
 // nothing fails the case where a call changed a row although it must not have.
 func (w *world) nothing(name string, c *changes) {
 	w.t.Helper()
-	n := len(c.schedules) + len(c.live) + len(c.history) + len(c.skips) + len(c.hints) + len(c.decisions) + len(c.workers)
+	n := len(c.rows) + len(c.schedules) + len(c.live) + len(c.history) + len(c.skips) + len(c.hints) + len(c.decisions) + len(c.workers)
 	w.ensure(n == 0, "%s changed %d rows", name, n)
 }
 
@@ -199,6 +200,9 @@ func (w *world) judgeChange(id endpoints.ID, cause string, c *changes) {
 	w.judgeSkips(id, before, after, c)
 	if cause == "archive" {
 		w.ensure(after == nil && len(c.decisions) == 0, "an archived endpoint has a schedule")
+		if w.mirror.live[id] != nil {
+			w.reach("archived under its run")
+		}
 		return
 	}
 	w.ensure(endpoints.ID(after.EndpointID) == id, "%s changed another endpoint", cause)

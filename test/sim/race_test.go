@@ -1,12 +1,16 @@
 package sim
 
 import (
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"pgregory.net/rapid"
 
 	"rubato/internal/claims"
+	"rubato/internal/endpoints"
 	"rubato/internal/runs"
 )
 
@@ -21,7 +25,7 @@ func (w *world) race(t *rapid.T) {
 	w.meet(first, second)
 }
 
-// twin lets the finish of a run meet a second copy of its start, which the network held back: it waits for the live row to go, and
+// twin lets the finish of a run meet a second copy of its start, which the network held back: it waits for the row, and
 // must not take its place.
 func (w *world) twin(t *rapid.T) {
 	p := pick(t, "finisher", w.workers, func(p *worker) bool { return p.reachable() && len(p.results) > 0 })
@@ -30,6 +34,21 @@ func (w *world) twin(t *rapid.T) {
 	again.name, again.answer = "twin of the start of run "+runName(owner.started.RunID), nil
 	w.meet(w.finishCall(p, batchOf(p.results[:1]), keepOf(t)), again)
 	w.reach("twin")
+}
+
+// twinStart lets a start meet a second copy of itself: one of them makes the run, and the other one changes nothing.
+func (w *world) twinStart(t *rapid.T) {
+	p := pick(t, "starter", w.workers, func(p *worker) bool {
+		return p.reachable() && slices.ContainsFunc(p.queue, func(c claims.Claim) bool { return !c.PlannedAt.After(p.now(w)) })
+	})
+	list := w.due(p)
+	if len(list) == 0 {
+		t.Skip("nothing is due")
+	}
+	again := w.startCall(p, list)
+	again.name, again.answer = "twin of the "+again.name, nil
+	w.meet(w.startCall(p, list), again)
+	w.reach("twin of a start")
 }
 
 // stale says what a holder would say, under a token that is not in force: it must change nothing.
@@ -51,13 +70,65 @@ func (w *world) stale(t *rapid.T) {
 			StartedAt: e.started.StartedAt, FinishedAt: e.started.StartedAt, Outcome: success(),
 		}})
 	}
-	for _, c := range []*call{w.releaseCall(&old, old.queue), w.startCall(&old, old.queue), w.heartbeatCall(&old), w.lateCall(&old)} {
-		c.name, c.answer = "stale "+c.name, nil
+	w.refuse("stale", w.releaseCall(&old, old.queue), w.startCall(&old, old.queue), w.heartbeatCall(&old), w.lateCall(&old))
+	w.reach("stale")
+}
+
+// foreign lets a worker say what only the holder may say, under a token that is in force: it must change nothing.
+func (w *world) foreign(t *rapid.T) {
+	p := pick(t, "holder", w.workers, func(p *worker) bool { return len(p.running)+len(p.queue) > 0 })
+	other := *pick(t, "other worker", w.workers, func(other *worker) bool { return other != p })
+	other.queue, other.running, other.targets = slices.Clone(p.queue), nil, p.targets
+	for _, e := range p.running {
+		probe := *e
+		probe.ends = forever
+		other.running = append(other.running, &probe)
+	}
+	w.refuse("foreign", w.releaseCall(&other, other.queue), w.startCall(&other, other.queue), w.heartbeatCall(&other))
+	w.reach("foreign")
+}
+
+// misplaced starts a claim of one endpoint at the place of another one, whose token is the same by chance: the place alone decides
+// nothing.
+func (w *world) misplaced(t *rapid.T) {
+	due := func(c claims.Claim) bool { return !c.PlannedAt.After(w.now()) }
+	p := pick(t, "holder", w.workers, func(p *worker) bool { return len(p.targets) > 1 && slices.ContainsFunc(p.queue, due) })
+	c := pick(t, "claim", p.queue, due)
+	var others []endpoints.ID
+	for n := range w.ids {
+		if id := w.idAt(n + 1); p.targets[id] != nil && id != c.EndpointID {
+			others = append(others, id)
+		}
+	}
+	c.EndpointID = pick(t, "other endpoint", others, func(endpoints.ID) bool { return true })
+	w.refuse("misplaced", w.startCall(p, []claims.Claim{c}))
+	w.reach("misplaced")
+}
+
+// restart starts a run that is in flight again, at the place where its row lies now. After a vacuum that may be the place of its claim.
+func (w *world) restart(t *rapid.T) {
+	p := pick(t, "holder", w.workers, func(p *worker) bool { return len(p.running) > 0 })
+	c := pick(t, "running", p.running, func(*execution) bool { return true }).claim
+	var at pgtype.TID
+	err := w.conn.QueryRow(w.ctx, "SELECT ctid FROM schedules WHERE endpoint_id = $1", c.EndpointID).Scan(&at)
+	if errors.Is(err, pgx.ErrNoRows) {
+		t.Skip("archived and settled")
+	}
+	w.ensure(err == nil, "looking for the row of %s: %v", short(c.EndpointID), err)
+	c.Place = claims.Place{Block: at.BlockNumber, Offset: at.OffsetNumber}
+	w.refuse("repeated", w.startCall(p, []claims.Claim{c}))
+	w.reach("restart")
+}
+
+// refuse makes calls that must change nothing.
+func (w *world) refuse(why string, calls ...*call) {
+	w.t.Helper()
+	for _, c := range calls {
+		c.name, c.answer = why+" "+c.name, nil
 		judge := c.judge
 		c.judge = func(did *changes) { judge(did); w.nothing(c.name, did) }
 		w.do(c)
 	}
-	w.reach("stale")
 }
 
 // lateCall is a finish of which every answer is late.

@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	"rubato/internal/endpoints"
-	"rubato/internal/zombie"
 )
 
 func (w *world) clamp(*rapid.T) { w.do(w.clampCall()) }
@@ -52,8 +51,7 @@ func (w *world) judgeClamp(c *changes) {
 	}
 }
 
-// tidy is what a sweeper does beside settling: it frees stuck claims, looks for orphans, of which there must never be one, and marks
-// silent workers as gone.
+// tidy is what a sweeper does beside settling: it frees stuck claims and marks silent workers as gone.
 func (w *world) tidy(*rapid.T) {
 	w.do(&call{
 		name: "freeing of stuck claims",
@@ -62,24 +60,6 @@ func (w *world) tidy(*rapid.T) {
 			return err
 		},
 		judge: w.judgeFreed,
-	})
-	orphans := 0
-	w.do(&call{
-		name: "search for orphans",
-		run: func(ctx context.Context, s *stores) error {
-			list, err := s.sweeps.ListOrphans(ctx, 0, zombie.Search{Limit: 100})
-			orphans = len(list)
-			return err
-		},
-		judge: func(c *changes) {
-			w.nothing("a search for orphans", c)
-			for id, l := range w.mirror.live {
-				if w.mirror.schedules[id] == nil && l.LockedUntil.Before(w.now()) { // Archived while its run was live.
-					orphans--
-				}
-			}
-			w.ensure(orphans == 0, "there are %d orphans", orphans)
-		},
 	})
 	if !w.believes().TrustSilence {
 		return

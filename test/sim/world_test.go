@@ -176,7 +176,7 @@ func (b *bench) newWorld(t *rapid.T) *world {
 // clear empties the tables.
 func (b *bench) clear() {
 	var batch pgx.Batch
-	for table := range strings.FieldsSeq("live_runs schedules hints decisions runs run_bodies run_events endpoints workers") {
+	for table := range strings.FieldsSeq("schedules hints decisions runs run_bodies run_events endpoints workers") {
 		batch.Queue("DELETE FROM " + table)
 	}
 	batch.Queue("TRUNCATE sim_changes")
