@@ -36,6 +36,7 @@ func TestPathsFindWhatTheStandardSays(t *testing.T) {
 		"$.store.book[?@.price < 10].author":                         `["Rees","Melville"]`,
 		"$.store.book[?@.price < 10 && @.category=='fiction'].price": `[8.99]`,
 		"$.store.book[?length(@.author) > 5].author":                 `["Melville"]`,
+		"$.store.book[?length(@.isbn) > 4].author":                   `["Melville"]`,
 		"$..price":            `[399,8.95,12.99,8.99]`,
 		"$.big":               `[9007199254740993]`,
 		"$.nothing":           `[]`,
@@ -52,6 +53,33 @@ func TestPathsFindWhatTheStandardSays(t *testing.T) {
 		raw, err := json.Marshal(found)
 		require.NoError(t, err)
 		require.Equal(t, want, string(raw), path)
+	}
+}
+
+// TestBlankSpaceBetweenConditionsMeansNothing has each way in which RFC 9535 (2.3.5.1) lets blank space stand around && and ||.
+func TestBlankSpaceBetweenConditionsMeansNothing(t *testing.T) {
+	t.Parallel()
+	doc, err := jsonpath.Read([]byte(`[{"a":1,"b":2,"c":3,"d":4},{"a":1,"b":2,"c":0,"d":4},{"a":0,"b":0,"c":3,"d":4}]`))
+	require.NoError(t, err)
+	for want, conditions := range map[string][]string{
+		`[1]`: {
+			"@.a==1&&@.b==2&&@.c==3", "@.a==1 && @.b==2 && @.c==3", "@.a == 1 &&@.b == 2 &&@.c == 3", "@.a==1\t&&\n@.b==2\r&&  @.c==3",
+			"@.a==1 && @.b==2 && @.c==3 && @.d==4", "(@.a==1 && @.b==2 && @.c==3) ", "@.a && @.a==1 && !(@.c==0) && length('x')==1",
+		},
+		`[1,0]`: {
+			"@.a==1 && @.b==2 && @.c==3 || @.c==9 || @.c==3 && @.d==4 && @.a==0", "@.a==9 || @.c==3 || @.b==9 || @.b==8",
+			"@.c==3 && ( @.a==1 || @.a==9 || @.a==0 ) && @.d==4 && @.d!=5",
+		},
+	} {
+		for _, condition := range conditions {
+			p, err := jsonpath.Parse("$[?" + condition + "].a")
+			require.NoError(t, err, condition)
+			found, err := p.Find(doc)
+			require.NoError(t, err, condition)
+			raw, err := json.Marshal(found)
+			require.NoError(t, err)
+			require.Equal(t, want, string(raw), condition)
+		}
 	}
 }
 
