@@ -17,6 +17,7 @@ import (
 	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/oauth2"
 	"rubato/internal/secrets"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
@@ -45,8 +46,10 @@ type Core struct {
 
 	own      []string // no outbound call may reach these, besides what the settings name; as host:port
 	dial     sync.Once
-	outbound *egress.Client    // see Outbound
-	health   *telemetry.Health // of the program that runs
+	outbound *egress.Client // see Outbound
+	// mailTokens are for the mail server. They are made with outbound, because they are got through it.
+	mailTokens *oauth2.Cache
+	health     *telemetry.Health // of the program that runs
 }
 
 // OpenCore opens the database and waits until it answers. conns bounds the connections of people's requests and of loops that have none of
@@ -82,6 +85,7 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 // Close ends what the parts share, after the last of them. The end of ctx does not cut it short.
 func (c *Core) Close(ctx context.Context) {
 	if c.outbound != nil {
+		c.mailTokens.Close()
 		c.outbound.Close()
 	}
 	c.DB.Close()

@@ -96,9 +96,13 @@ func TestLoadReadsEveryName(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318",
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://u:p@traces.example/in",
 		"RUBATO_SMTP_ADDRESS=mail.example.com:587",
-		"RUBATO_SMTP_FROM=rubato@example.com",
+		"RUBATO_SMTP_HELLO=rubato.example.com",
+		"RUBATO_SMTP_FROM=Rubato <rubato@example.com>",
 		"RUBATO_SMTP_USERNAME=u",
-		"RUBATO_SMTP_PASSWORD=p",
+		"RUBATO_SMTP_TOKEN_URL=https://login.example/token",
+		"RUBATO_SMTP_CLIENT_ID=id",
+		"RUBATO_SMTP_CLIENT_SECRET=s",
+		"RUBATO_SMTP_TOKEN_SCOPES=a, https://b.example/.default",
 		"RUBATO_SMTP_SECURITY=tls",
 		"RUBATO_SMTP_DOMAINS=Example.com, example.org",
 		"OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
@@ -141,8 +145,11 @@ func TestLoadReadsEveryName(t *testing.T) {
 		},
 		Model: Model{SessionTokens: 5000, AnswerTokens: 500},
 		Mail: Mail{
-			Address: "mail.example.com:587", From: "rubato@example.com", Username: "u", Password: "p", Security: "tls",
+			Address: "mail.example.com:587", Hello: "rubato.example.com", From: "Rubato <rubato@example.com>", Username: "u", Security: "tls",
 			Domains: []string{"example.com", "example.org"},
+			Token: MailToken{
+				URL: "https://login.example/token", ClientID: "id", ClientSecret: "s", Scopes: []string{"a", "https://b.example/.default"},
+			},
 		},
 		Log: Log{Level: slog.LevelWarn, Format: FormatJSON},
 		Trace: Trace{

@@ -44,7 +44,8 @@ func programRules() []rule {
 			"internal/app",
 			[]string{
 				"internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/courier", "internal/dispatch",
-				"internal/egress", "internal/endpoints", "internal/errs", "internal/planner", "internal/planner/heuristic", "internal/planner/openai",
+				"internal/egress", "internal/endpoints", "internal/errs", "internal/oauth2", "internal/planner", "internal/planner/heuristic",
+				"internal/planner/openai",
 				"internal/secrets", "internal/store", "internal/telemetry", "internal/tracing", "internal/zombie",
 			},
 			"what programs share, and those that serve nobody but operators: without the REST API, its contract and its pages in their memory",
@@ -92,7 +93,7 @@ func packageRules() []rule {
 		{"internal/console", nil, "what a page asks of the database does not depend on the page"},
 		{
 			"internal/courier",
-			[]string{"internal/auditlog", "internal/egress", "internal/failpoint", "internal/notices", "internal/secrets", "internal/signing", "internal/telemetry"},
+			[]string{"internal/auditlog", "internal/egress", "internal/failpoint", "internal/notices", "internal/oauth2", "internal/secrets", "internal/signing", "internal/telemetry"},
 			"a notice goes out without knowing what the database is, and past the guard like any call",
 		},
 		{"internal/devpg", nil, "a Postgres for development knows no Rubato"},
