@@ -15,6 +15,10 @@ dev: ## Run everything on this machine, with a demo
 build: ## Build every program into bin/
 	go build -trimpath -o bin/ ./cmd/...
 
+.PHONY: image
+image: ## Build the image that docker-compose.yml runs, with its version and commit
+	VERSION=$$(git describe --tags --always --dirty) COMMIT=$$(git rev-parse HEAD) docker compose build
+
 .PHONY: test
 test: ## Run every test
 	go test ./...

@@ -36,8 +36,12 @@ type versionCmd struct{}
 
 // Run prints what this program was built from.
 func (*versionCmd) Run(s *session) error {
+	version, commit := app.Version(), app.Commit()
 	if s.json {
-		return s.print(map[string]string{"version": app.Version(), "go": runtime.Version()})
+		return s.print(map[string]string{"version": version, "commit": commit, "go": runtime.Version()})
 	}
-	return s.say("rubato %s (%s)", app.Version(), runtime.Version())
+	if commit == "" {
+		return s.say("rubato %s (%s)", version, runtime.Version())
+	}
+	return s.say("rubato %s (commit %s, %s)", version, commit, runtime.Version())
 }

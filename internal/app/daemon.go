@@ -118,3 +118,6 @@ func Interrupted(ctx context.Context, err error) error {
 
 // Version returns what this program was built from.
 func Version() string { return telemetry.Version() }
+
+// Commit returns the whole ID of the commit that this program was built from, or "" if it is not known.
+func Commit() string { return telemetry.Commit() }
