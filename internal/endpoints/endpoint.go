@@ -28,6 +28,9 @@ type Endpoint struct {
 	Unrecorded []Skip
 	// Cron is the parsed baseline of Spec, for callers that keep it between decisions; nil: parsed when needed.
 	Cron *schedule.Cron
+	// Fault is an [errs.Unreadable] if a part of the stored configuration cannot be decoded; Spec lacks that part then. Only lists,
+	// bulk look-ups and [Service.Archive] meet such an endpoint, because every other read returns the fault as its error.
+	Fault error
 }
 
 // State is where an endpoint's schedule stands. Zero instants mean "none".

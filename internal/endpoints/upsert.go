@@ -161,6 +161,9 @@ func (r *round) decide(i int, now time.Time) {
 
 // want returns the spec that an upsert asks for, with an error where it is not valid.
 func (r *round) want(i int, stored *Endpoint) (Spec, error) {
+	if stored != nil && stored.Fault != nil { // The audit log could not say what was replaced.
+		return Spec{}, stored.Fault
+	}
 	spec, err := r.list[i].Want(stored)
 	if err != nil {
 		return spec, err

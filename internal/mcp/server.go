@@ -3,8 +3,10 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -151,14 +153,23 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, "unauthorized", err.Error())
 	case err != nil:
 		g.config.Logger.Error("an agent's key could not be checked", "error", err)
-		w.Header().Set("Retry-After", "2")
-		refuse(w, http.StatusServiceUnavailable, "unavailable", "the database cannot be reached; try again")
+		refuseUnchecked(w, err)
 	case isBatch(r):
 		refuse(w, http.StatusBadRequest, "bad_request", "a request must be one message: MCP has had no batches since 2025-06-18; send each by itself")
 	default:
 		asked := caller{principal: principal, header: r.Header, remote: r.RemoteAddr}
 		g.next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, asked)))
 	}
+}
+
+// refuseUnchecked says why a key could not be checked. What is no [errs.Unavailable] is a fault of ours, and its text is for the log alone.
+func refuseUnchecked(w http.ResponseWriter, err error) {
+	away, ok := errors.AsType[*errs.Error](err)
+	if !ok || away.Code != errs.Unavailable {
+		away = errs.New(errs.Unavailable, "", "the key cannot be checked at the moment; try again")
+	}
+	w.Header().Set("Retry-After", "2")
+	refuse(w, http.StatusServiceUnavailable, cmp.Or(away.Reason, string(away.Code)), away.Message)
 }
 
 // isBatch reports whether the body of a request is a list. The library would answer all of it at once, out of memory: a megabyte asks for

@@ -103,7 +103,7 @@ func (s *Endpoints) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id endp
 	if err != nil {
 		return nil, err
 	}
-	return list[0], nil
+	return list[0], list[0].Fault
 }
 
 // List implements endpoints.Store.
@@ -167,10 +167,7 @@ func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []*dbsqlc.En
 	}
 	list := make([]*endpoints.Endpoint, 0, len(rows))
 	for _, row := range rows {
-		e, err := endpointOf(row)
-		if err != nil {
-			return nil, err
-		}
+		e := endpointOf(row)
 		if current := found[row.ID]; current != nil {
 			e.State, e.Cron = current.State, current.Cron
 		}

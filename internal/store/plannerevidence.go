@@ -90,6 +90,7 @@ func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Mat
 	if err != nil {
 		return nil, err
 	}
+	list = slices.DeleteFunc(list, func(e *endpoints.Endpoint) bool { return e.Fault != nil })
 	failing := func(e *endpoints.Endpoint) int { return min(e.State.FailureCount, 1) }
 	slices.SortStableFunc(list, func(a, b *endpoints.Endpoint) int { return failing(b) - failing(a) })
 	fellows := make([]planner.Fellow, 0, planner.MaxSiblings)

@@ -197,7 +197,7 @@ func problemOf(err error) client.Problem {
 		return *p
 	}
 	if e, ok := errors.AsType[*errs.Error](err); ok && e.Code == errs.Unavailable {
-		return client.Problem{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: "the database cannot be reached" + tryAgain}
+		return client.Problem{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: e.Message}
 	}
 	return client.Problem{Status: http.StatusInternalServerError, Title: "Internal Server Error", Detail: "something went wrong on our side; the logs tell more"}
 }
