@@ -91,7 +91,7 @@ func (d Daemon) help(flags *flag.FlagSet) {
 	out := flags.Output()
 	_, _ = fmt.Fprintf(out, "%s: %s\n\nFlags:\n", d.Name, d.Doc)
 	flags.PrintDefaults()
-	_, _ = fmt.Fprint(out, "\nEnvironment:\n")
+	_, _ = fmt.Fprint(out, "\nEnvironment, each also as NAME_FILE with the path of a file that holds the value:\n")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, s := range config.Settings() {
 		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Name, s.Default, s.Doc)
