@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"regexp"
 	"runtime/debug"
@@ -18,6 +17,7 @@ import (
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/forwarded"
 )
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -38,7 +38,7 @@ func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
 		header.Set("X-Frame-Options", "DENY")
 		s.allowHead(c)
 		r := c.Request()
-		c.SetRequest(r.WithContext(context.WithValue(r.Context(), callKey{}, call{id: id, peer: clientAddress(r, s.proxies)})))
+		c.SetRequest(r.WithContext(context.WithValue(r.Context(), callKey{}, call{id: id, peer: forwarded.Client(r, s.proxies)})))
 		return next(c)
 	}
 }
@@ -57,7 +57,7 @@ func (s *Server) allowHead(c echo.Context) {
 // call is what is known of a request before anybody has looked into it.
 type call struct {
 	id   string
-	peer string // the address that it comes from; see clientAddress
+	peer string // the address that it comes from; see forwarded.Client
 }
 
 type callKey struct{}
@@ -65,15 +65,6 @@ type callKey struct{}
 func callOf(ctx context.Context) call {
 	found, _ := ctx.Value(callKey{}).(call) // Every request has one: see identify.
 	return found
-}
-
-// peer returns an address without its port.
-func peer(address string) string {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
-	return host
 }
 
 // bound gives every request an end, except for those whose answers or bodies are streams: the listener's timeouts are lifted for them.

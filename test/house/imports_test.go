@@ -121,11 +121,12 @@ func packageRules() []rule {
 		{"internal/errs", nil, "what crosses every border depends on nothing"},
 		{"internal/failpoint", nil, "moments at which a test may break a process; absent from ordinary builds"},
 		{"internal/feed", []string{"internal/errs", "internal/runs"}, "what is told does not depend on where it is kept or how it is sent"},
+		{"internal/forwarded", nil, "where a request comes from does not depend on what it asks for"},
 		{"internal/governor", nil, "a decision depends on its input alone"},
 		{
 			"internal/httpapi",
 			[]string{
-				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor",
+				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/forwarded", "internal/governor",
 				"internal/httpapi/api", "internal/idempotency", "internal/jsonpath", "internal/notices", "internal/pair", "internal/planner", "internal/quota", "internal/runs",
 				"internal/secrets", "internal/signing", "internal/spelling", "internal/stats", "internal/telemetry",
 			},
