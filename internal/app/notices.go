@@ -19,6 +19,7 @@ func (c *Core) Channels() *courier.Channels {
 	caller := c.Outbound() // Makes what gets tokens, too.
 	return courier.NewChannels(courier.ChannelsConfig{
 		Secrets: c.Vault, Caller: caller, Allowances: c.Allowances, Tests: store.NewNotices(c.DB), Tokens: c.mailTokens,
+		PublicURL: c.Settings.API.PublicURL,
 		Mail: courier.Mail{
 			Address: s.Address, Hello: s.Hello, From: s.From, Username: s.Username, Password: s.Password,
 			Security: courier.Security(s.Security), Domains: s.Domains,

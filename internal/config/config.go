@@ -44,7 +44,9 @@ type API struct {
 	Origins      []string // whose scripts may read answers (CORS); empty: nobody's
 	// Proxies are the prefixes of proxies whose word about where a request comes from is believed; empty: nobody's.
 	Proxies []netip.Prefix
-	Metrics bool // /metrics is served beside the API, not by the admin listener alone
+	// PublicURL is where people reach the console and the API, without a slash at the end; empty: notices have no links.
+	PublicURL string
+	Metrics   bool // /metrics is served beside the API, not by the admin listener alone
 }
 
 // Admin is the listener for metrics, health and profiles.

@@ -92,6 +92,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 		"RUBATO_LOG_FORMAT=json",
 		"RUBATO_TRUSTED_PROXIES=10.0.0.1/8, ::1/128",
 		"RUBATO_PUBLIC_METRICS=true",
+		"RUBATO_PUBLIC_URL=https://rubato.example.com/base/",
 		"RUBATO_AUDIT_RETENTION=26h",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318",
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://u:p@traces.example/in",
@@ -122,6 +123,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 			Listen: "0.0.0.0:80", BootstrapKey: "first-key-of-all", Rate: 20,
 			Origins: []string{"https://console.example.com", "http://localhost:3000"},
 			Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}, Metrics: true,
+			PublicURL: "https://rubato.example.com/base",
 		},
 		Admin:  Admin{Listen: ":0"},
 		Client: Client{URL: "https://rubato.example", Key: "key-of-the-client"},
@@ -202,6 +204,8 @@ func TestLoadNamesWhatIsWrong(t *testing.T) {
 		want    string
 	}{
 		"Proxies":                {[]string{"RUBATO_TRUSTED_PROXIES=10.0.0.1"}, "RUBATO_TRUSTED_PROXIES: must be prefixes"},
+		"PublicURL":              {[]string{"RUBATO_PUBLIC_URL=https://u:p@rubato.example.com"}, "RUBATO_PUBLIC_URL: must be a URL without a user"},
+		"PublicURLWithoutScheme": {[]string{"RUBATO_PUBLIC_URL=rubato.example.com"}, "RUBATO_PUBLIC_URL: must be a URL without a user"},
 		"PublicMetrics":          {[]string{"RUBATO_PUBLIC_METRICS=yes"}, "RUBATO_PUBLIC_METRICS: must be true or false"},
 		"AuditRetention":         {[]string{"RUBATO_AUDIT_RETENTION=1h"}, "RUBATO_AUDIT_RETENTION: must be a duration from 24h"},
 		"Collector":              {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=collector:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL such as http://collector:4318"},

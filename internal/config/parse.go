@@ -59,6 +59,15 @@ func BaseURL(value string) (string, error) {
 	return strings.TrimRight(value, "/"), nil
 }
 
+func publicURL(target *string, value string) error {
+	u, err := httpURL(value)
+	if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("must be a URL without a user, parameters or a fragment, such as https://rubato.example.com")
+	}
+	*target = strings.TrimRight(value, "/")
+	return nil
+}
+
 func address(target *string, value string) error {
 	_, port, err := net.SplitHostPort(value)
 	if err == nil {

@@ -133,6 +133,11 @@ func public() []Setting {
 			show: func(c Config) string { return joined(c.API.Proxies) },
 		},
 		{
+			Name: "RUBATO_PUBLIC_URL", Doc: "the URL at which people reach the console, such as https://rubato.example.com; notices link to it, and have no links unless it is set",
+			set:  func(c *Config, v string) error { return publicURL(&c.API.PublicURL, v) },
+			show: func(c Config) string { return c.API.PublicURL },
+		},
+		{
 			Name: PublicMetrics, Default: "false", Doc: "true: the API's own listener serves /metrics too, to everybody who reaches it",
 			set:  func(c *Config, v string) error { return choice(&c.API.Metrics, v) },
 			show: func(c Config) string { return strconv.FormatBool(c.API.Metrics) },

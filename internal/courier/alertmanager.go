@@ -23,11 +23,12 @@ const (
 	alertMargin = 6 * time.Hour
 )
 
-// alert is an alert of Alertmanager's API v2. What it is known by are its labels, so they are the same for all notices of an episode: the
-// endpoint's name, which may change meanwhile, is none of them.
+// alert is an alert of Alertmanager's API v2. Its labels are its identity, so they are the same for all notices of an episode. The endpoint's
+// name is none of them, because it may change meanwhile, and the endpoint's labels are those from when the episode opened.
 type alert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
+	Generator   string            `json:"generatorURL,omitempty"` // the endpoint in the console
 	StartsAt    time.Time         `json:"startsAt"`
 	EndsAt      time.Time         `json:"endsAt"`
 }
@@ -46,17 +47,29 @@ func alertsURL(address string) string {
 func alertsOf(p *notices.Parcel) []alert {
 	a := alert{
 		Labels: map[string]string{
-			"alertname": "Rubato" + title(string(p.Event)), "rule": p.Rule, "endpoint_id": p.EndpointID.String(),
+			notices.AlertName: "Rubato" + title(string(p.Event)), notices.AlertRule: p.Rule, notices.AlertEndpoint: p.EndpointID.String(),
 		},
 		Annotations: map[string]string{
 			"summary": p.Subject(), "description": strings.Join(p.Lines(), "\n"), "endpoint": p.EndpointName, "notice_id": p.ID.String(),
 		},
-		StartsAt: p.OpenedAt.UTC(),
-		EndsAt:   p.Now.UTC().Add(alertLife),
+		Generator: p.Link(),
+		StartsAt:  p.OpenedAt.UTC(),
+		EndsAt:    p.Now.UTC().Add(alertLife),
+	}
+	for _, name := range p.Channel.AlertLabels {
+		if value := p.Labels[name]; value != "" {
+			a.Labels[notices.AlertLabel(name)] = value
+		}
+	}
+	if p.Channel.Severity != "" {
+		a.Labels[notices.AlertSeverity] = p.Channel.Severity
+	}
+	if link := p.RunLink(); link != "" {
+		a.Annotations["run_url"] = link
 	}
 	switch {
 	case p.Test:
-		a.Labels["alertname"], a.EndsAt = "RubatoTest", p.Now.UTC().Add(time.Minute)
+		a.Labels[notices.AlertName], a.EndsAt = "RubatoTest", p.Now.UTC().Add(time.Minute)
 	case !p.ClosedAt.IsZero():
 		a.EndsAt = p.ClosedAt.UTC()
 	case p.Remind > 0:

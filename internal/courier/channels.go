@@ -43,11 +43,14 @@ type ChannelsConfig struct {
 	Mail       Mail   // how mail goes out; the zero value: it does not
 	Tokens     Tokens // of Mail.Grant; nil where that is not set
 	Tests      Tests  // nil where nothing is tested
+	// PublicURL is where people reach the console, without a slash at the end; empty: notices have no links.
+	PublicURL string
 }
 
 // Channels are the ways by which notices go out. They are safe for concurrent use. They implement notices.Sender.
 type Channels struct {
 	tests  Tests
+	public string
 	byKind map[notices.ChannelKind]channel
 }
 
@@ -59,7 +62,7 @@ type channel interface {
 
 // NewChannels returns channels.
 func NewChannels(c ChannelsConfig) *Channels {
-	return &Channels{tests: c.Tests, byKind: map[notices.ChannelKind]channel{
+	return &Channels{tests: c.Tests, public: c.PublicURL, byKind: map[notices.ChannelKind]channel{
 		notices.Webhook:      post{c, webhookRequest},
 		notices.Slack:        post{c, slackRequest},
 		notices.Alertmanager: post{c, alertmanagerRequest},
@@ -87,6 +90,7 @@ func (c *Channels) send(ctx context.Context, p *notices.Parcel) notices.Result {
 	if !known {
 		return failed(fmt.Errorf("the channel %q is not known to this version", p.Channel.Kind))
 	}
+	p.PublicURL = c.public
 	return by.send(ctx, p)
 }
 

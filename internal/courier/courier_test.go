@@ -51,6 +51,7 @@ type bundle struct {
 	caller  *egress.Client
 	mail    courier.Mail
 	tokens  *oauth2.Cache
+	public  string // URL of the console; empty: not set
 	by      auditlog.Actor
 }
 
@@ -87,6 +88,7 @@ func (nothingMore) Of([16]byte) *egress.Allowance { return nil }
 func (b *bundle) channels() *courier.Channels {
 	return courier.NewChannels(courier.ChannelsConfig{
 		Secrets: b.vault, Caller: b.caller, Allowances: nothingMore{}, Mail: b.mail, Tokens: b.tokens, Tests: b.notices,
+		PublicURL: b.public,
 	})
 }
 

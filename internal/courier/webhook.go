@@ -47,6 +47,10 @@ type webhookData struct {
 	EndpointID   string            `json:"endpointId"`
 	EndpointName string            `json:"endpointName"`
 	Labels       map[string]string `json:"labels"`
+	Method       string            `json:"method,omitempty"`
+	Host         string            `json:"host,omitempty"`    // of the endpoint's URL
+	Link         string            `json:"link,omitempty"`    // the endpoint in the console
+	RunLink      string            `json:"runLink,omitempty"` // the run in the console
 	Summary      string            `json:"summary"`
 	OpenedAt     time.Time         `json:"openedAt"`
 	ClosedAt     *time.Time        `json:"closedAt,omitempty"`
@@ -60,7 +64,7 @@ func webhookOf(p *notices.Parcel) webhook {
 	w := webhook{Type: "notice." + string(p.Kind), Timestamp: p.CreatedAt.UTC(), Data: webhookData{
 		NoticeID: p.ID.String(), EpisodeID: p.EpisodeID.String(), Rule: p.Rule, Event: p.Event, EndpointID: p.EndpointID.String(),
 		EndpointName: p.EndpointName, Labels: p.Labels, Summary: p.Subject(), OpenedAt: p.OpenedAt.UTC(), Cause: p.Cause, Reminder: p.Number, Test: p.Test,
-		Detail: p.Detail,
+		Detail: p.Detail, Method: p.Method, Host: p.Host, Link: p.Link(), RunLink: p.RunLink(),
 	}}
 	if p.Test {
 		w.Type = "notice.test"

@@ -91,6 +91,10 @@ func scopeOf(endpoint *string, labels *map[string]string) (scope notices.Scope, 
 func channelOf(b api.NoticeChannel) notices.Channel {
 	c := notices.Channel{
 		Kind: notices.ChannelKind(b.Kind), URL: text(b.URL), URLSecret: text(b.URLSecret), TokenSecret: text(b.TokenSecret),
+		Severity: text(b.Severity),
+	}
+	if b.AlertLabels != nil {
+		c.AlertLabels = *b.AlertLabels
 	}
 	if b.To != nil {
 		c.To = *b.To

@@ -17,6 +17,7 @@ type ruleFields struct {
 	event, failures, late, remind         string
 	endpoint, labels                      string
 	kind, url, urlSecret, tokenSecret, to string
+	severity, alertLabels                 string
 	recovery, enabled                     bool
 }
 
@@ -54,6 +55,10 @@ func fieldsOfRule(r client.NoticeRule) ruleFields {
 	}
 	if r.LateMs != nil {
 		f.late = lengthField(*r.LateMs)
+	}
+	f.severity = text(r.Channel.Severity)
+	if r.Channel.AlertLabels != nil {
+		f.alertLabels = strings.Join(*r.Channel.AlertLabels, ", ")
 	}
 	if r.Channel.To != nil {
 		f.to = strings.Join(*r.Channel.To, ", ")

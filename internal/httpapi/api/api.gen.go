@@ -1934,7 +1934,12 @@ type NoticeCause string
 // and those that understand its incoming webhooks show; `email` goes by the mail server of the installation; `alertmanager` to the
 // API v2 of an Alertmanager. Secrets are named, never held.
 type NoticeChannel struct {
-	Kind NoticeChannelKind `json:"kind"`
+	// AlertLabels Names of labels of the endpoint that alerts get too, with the values from when the episode opened; what is no letter, digit or underscore becomes an underscore. Only for alertmanager.
+	AlertLabels *[]string         `json:"alertLabels,omitempty"`
+	Kind        NoticeChannelKind `json:"kind"`
+
+	// Severity The label severity of the alerts. Only for alertmanager.
+	Severity *string `json:"severity,omitempty"`
 
 	// To Who gets the mail; up to 20 addresses.
 	To *[]string `json:"to,omitempty"`
