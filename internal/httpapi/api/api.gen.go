@@ -1195,7 +1195,7 @@ type EndpointList struct {
 type EndpointPatch struct {
 	Auth *AuthPatch `json:"auth,omitempty"`
 
-	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
 	// BaselineIntervalMs Exactly one of it and baselineCron.
@@ -1290,7 +1290,7 @@ type EndpointPatch struct {
 type EndpointSpec struct {
 	Auth *Auth `json:"auth,omitempty"`
 
-	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
 	// BaselineIntervalMs Exactly one of it and baselineCron.
@@ -1342,7 +1342,7 @@ type EndpointSpec struct {
 	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
-	// Name One line of readable text.
+	// Name One line of readable text, without characters that cannot be seen or that turn the direction of text.
 	Name string `json:"name"`
 
 	// Planner Default act.
@@ -1411,7 +1411,7 @@ type ExplainInput struct {
 	// Anchor The due time of the last run, or its start where it started over 1 s late. Absent: never run.
 	Anchor *time.Time `json:"anchor,omitempty"`
 
-	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
 	// BaselineIntervalMs Exactly one of it and baselineCron.
@@ -1559,7 +1559,7 @@ type ImportCounts struct {
 type ImportLine struct {
 	Auth *Auth `json:"auth,omitempty"`
 
-	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
 	// BaselineIntervalMs Exactly one of it and baselineCron.
@@ -1614,7 +1614,7 @@ type ImportLine struct {
 	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
-	// Name One line of readable text.
+	// Name One line of readable text, without characters that cannot be seen or that turn the direction of text.
 	Name string `json:"name"`
 
 	// Planner Default act.
