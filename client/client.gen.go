@@ -1029,7 +1029,7 @@ type CancelRequest struct {
 	Reason *string `json:"reason,omitempty"`
 }
 
-// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all, none, or each (at most 100, none older than a day). With skip, an occurrence that cannot be sent within a minute of its time is not sent any more, whatever kept it.
+// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all on behalf of the last, none, or each (at most 100, none older than a day). With skip, an occurrence that cannot be sent within a minute of its time is not sent any more, whatever kept it.
 type CatchUp string
 
 // Cause `finish`: a run just ended. `replan`: anything else, which acts at once on what is overdue.
@@ -1079,7 +1079,7 @@ type Endpoint struct {
 	BaselineIntervalMs *int64  `json:"baselineIntervalMs,omitempty"`
 	Body               *string `json:"body,omitempty"`
 
-	// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all, none, or each (at most 100, none older than a day). With skip, an occurrence that cannot be sent within a minute of its time is not sent any more, whatever kept it.
+	// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all on behalf of the last, none, or each (at most 100, none older than a day). With skip, an occurrence that cannot be sent within a minute of its time is not sent any more, whatever kept it.
 	CatchUp     CatchUp   `json:"catchUp"`
 	Conditional bool      `json:"conditional"`
 	CreatedAt   time.Time `json:"createdAt"`
@@ -1245,7 +1245,7 @@ type EndpointPatch struct {
 	// Method Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name Cannot be cleared.
@@ -1340,7 +1340,7 @@ type EndpointSpec struct {
 	// Method Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name One line of readable text, without characters that cannot be seen or that turn the direction of text.
@@ -1438,7 +1438,7 @@ type ExplainInput struct {
 	// MaxIntervalMs Never two starts further apart than this, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Now The instant of the decision; default now.
@@ -1612,7 +1612,7 @@ type ImportLine struct {
 	// Method Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name One line of readable text, without characters that cannot be seen or that turn the direction of text.

@@ -7,8 +7,8 @@ import (
 	"rubato/internal/governor"
 )
 
-// lateStart is how late a run may start and still count as having started at its due time. Beyond it the schedule counts from
-// the actual start, so that two starts are never closer than the minimum interval.
+// lateStart is how late a run may start while the schedule still counts from its due time. Beyond it the schedule counts from the
+// actual start. The minimum interval counts from the actual start always.
 const lateStart = time.Second
 
 // missedAfter is how late an occurrence of a cron may start that is skipped when it was missed: room for a busy moment, none for an outage.
@@ -140,14 +140,18 @@ func (e *Endpoint) anchorAfter(run Finished) time.Time {
 	return run.StartedAt.Truncate(time.Millisecond)
 }
 
-// lastStart returns when the last run started, in the whole milliseconds that due times have, where a minimum is set and the anchor does
-// not tell: after another attempt, or a run that caught up, the grid still counts from the due time. Zero: the anchor tells.
+// lastStart returns when the last run started, where a minimum is set and the anchor lies before it. It is cut to the whole milliseconds that due
+// times have, because rounding up would move an interval as long as its minimum by a millisecond a run. A run that was skipped called
+// nobody; its slot, which is the anchor, keeps the minimum after the start before it.
 func (e *Endpoint) lastStart() time.Time {
 	s := e.State
-	if e.Spec.MinInterval <= 0 || s.LastRun == nil || s.LastRun.Status == skipped || s.LastRun.StartedAt.Sub(s.Anchor) <= lateStart+e.Spec.Jitter {
+	if e.Spec.MinInterval <= 0 || s.LastRun == nil || s.LastRun.Status == skipped {
 		return time.Time{}
 	}
-	return wholeMilliseconds(s.LastRun.StartedAt)
+	if at := s.LastRun.StartedAt.Truncate(time.Millisecond); at.After(s.Anchor) {
+		return at
+	}
+	return time.Time{}
 }
 
 func (e *Endpoint) plan(now time.Time, cause governor.Cause) (Recorded, error) {

@@ -61,16 +61,17 @@ type Input struct {
 	Baseline   Baseline      // the schedule
 	CatchUp    CatchUp       // what to do with missed cron occurrences
 	Failures   int           // failed runs in a row, the one that just ended included; 0 after a success
-	Min        time.Duration // shortest time from the anchor, or from LastStart, to the next run; not positive: none
-	Max        time.Duration // longest time from the same to the next run; not positive: none; wins over Min
+	Min        time.Duration // shortest time from the anchor, and from LastStart, to the next run; not positive: none
+	Max        time.Duration // longest time from the anchor to the next run; not positive: none; the minimum after LastStart wins over it
 
 	IntervalHint *IntervalHint // nil: none
 	OneShot      *OneShotHint  // nil: none
-	LastStart    time.Time     // when the last run started, where the anchor leaves that out: both clamps count from the later of the two; zero: the anchor
+	LastStart    time.Time     // when the last run started, in whole milliseconds, where a minimum is set and the anchor is earlier; zero: the anchor
 	LastSlot     time.Time     // the last due time already served; a one-shot at or before it has been used
 	RetryAfter   time.Time     // the instant that the target asked to wait for
 	PausedUntil  time.Time     // paused strictly before it; Indefinite or later: until somebody resumes
 	Accounted    time.Time     // occurrences up to it are on record as run or skipped, so none of them is caught up on, and a cron that has never run begins after it; zero: none is
+	OnRecord     time.Time     // a run at once for what a cron missed stands for no occurrence up to it; zero: for the last one that was missed
 	Jitter       time.Duration // bound of the offset that spreads endpoints, exclusive; not positive: none
 }
 
@@ -84,6 +85,7 @@ func (in Input) bounded() Input {
 	in.RetryAfter = bound(in.RetryAfter)
 	in.PausedUntil = bound(in.PausedUntil)
 	in.Accounted = bound(in.Accounted)
+	in.OnRecord = bound(in.OnRecord)
 	return in
 }
 

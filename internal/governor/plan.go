@@ -26,7 +26,7 @@ type plan struct {
 	every  time.Duration // effective interval of kindInterval, backoff included
 	at     time.Time     // the candidate
 	missed time.Time     // missed occurrence that the run stands for; zero: none
-	grid   time.Time     // the candidate before jitter, as long as no later rule moved it; zero: at
+	grid   time.Time     // the candidate before jitter and before the minimum after the last start; zero: at
 	source Source
 	steps  []Step
 }
@@ -156,23 +156,37 @@ func (p *plan) jitter() {
 	p.grid = grid
 }
 
-// clamp keeps the time between runs within the user's bounds, the maximum last, and out of the past.
+// clamp keeps the time between due times within the user's bounds, the maximum last, and out of the past. Then it keeps the minimum
+// after the last start.
 func (p *plan) clamp() {
 	if p.neverRun() {
 		return
 	}
-	from := later(p.in.Anchor, p.in.LastStart)
-	if lowest := add(from, p.in.Min); p.in.Min > 0 && p.at.Before(lowest) {
+	if lowest := add(p.in.Anchor, p.in.Min); p.in.Min > 0 && p.at.Before(lowest) {
 		p.source = SourceClampedMin
 		p.move(RuleClampedMin, lowest, "at least "+p.in.Min.String()+" between runs")
 	}
-	if highest := add(from, p.in.Max); p.in.Max > 0 && p.at.After(highest) {
+	if highest := add(p.in.Anchor, p.in.Max); p.in.Max > 0 && p.at.After(highest) {
 		p.source = SourceClampedMax
 		p.move(RuleClampedMax, highest, "at most "+p.in.Max.String()+" between runs")
 	}
 	if p.at.Before(p.in.Now) {
 		p.move(RuleNotBeforeNow, p.in.Now, "never before now")
 	}
+	p.afterLastStart()
+}
+
+// afterLastStart keeps the minimum after the last start, which may have been late, or another attempt. It wins over the maximum. The run
+// still stands for its due time, as under jitter, because a grid would otherwise move by the lateness of every start.
+func (p *plan) afterLastStart() {
+	lowest := add(p.in.LastStart, p.in.Min)
+	if p.in.Min <= 0 || p.in.LastStart.IsZero() || !p.at.Before(lowest) {
+		return
+	}
+	slot := p.slot()
+	p.source = SourceClampedMin
+	p.move(RuleClampedMin, lowest, "at least "+p.in.Min.String()+" after the last start")
+	p.grid = slot
 }
 
 // pause holds back a candidate that falls into a pause. A cron resumes on its grid; the others resume at the end of the

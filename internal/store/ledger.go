@@ -18,6 +18,7 @@ type ledgerEntry struct {
 	PausedUntil  *time.Time     `json:"pausedUntil,omitempty"`
 	RetryAfter   *time.Time     `json:"retryAfter,omitempty"`
 	Accounted    *time.Time     `json:"accountedUntil,omitempty"`
+	OnRecord     *time.Time     `json:"recordedUntil,omitempty"`
 	Hints        *ledgerHints   `json:"hints,omitempty"`
 }
 
@@ -35,7 +36,7 @@ type ledgerHint struct {
 func ledgerInput(in governor.Input) ledgerEntry {
 	entry := ledgerEntry{
 		Now: in.Now, Cause: in.Cause, Anchor: optional(in.Anchor), FailureCount: in.Failures, LastSlot: optional(in.LastSlot),
-		LastStart:   optional(in.LastStart),
+		LastStart: optional(in.LastStart), OnRecord: optional(in.OnRecord),
 		PausedUntil: optional(in.PausedUntil), RetryAfter: optional(in.RetryAfter), Accounted: optional(in.Accounted),
 	}
 	if in.IntervalHint == nil && in.OneShot == nil {
