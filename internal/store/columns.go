@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 	"sync"
-	"time"
 
 	"rubato/internal/endpoints"
 	"rubato/internal/runs"
@@ -18,10 +17,10 @@ type columns struct {
 	next      dbsqlc.ScheduleFinishParams
 	history   history
 	endpoints []endpoints.Endpoint
-	claimed   map[runs.ID]time.Time // when the runs were claimed that were still live
+	live      map[runs.ID]*dbsqlc.LiveRunFinishRow // the rows of the runs that were still live
 }
 
-var spareColumns = sync.Pool{New: func() any { return &columns{claimed: map[runs.ID]time.Time{}} }}
+var spareColumns = sync.Pool{New: func() any { return &columns{live: map[runs.ID]*dbsqlc.LiveRunFinishRow{}} }}
 
 // takeColumns returns empty columns with room for so many runs.
 func takeColumns(runs int) *columns {
@@ -44,7 +43,7 @@ func (c *columns) empty() {
 	}, &c.ends, &c.next, &c.history.rows, &c.history.bodies)
 	clear(c.endpoints)
 	c.endpoints = c.endpoints[:0]
-	clear(c.claimed)
+	clear(c.live)
 }
 
 // grow makes room for so many more elements in each array among the parameters of statements.

@@ -3,12 +3,12 @@ package store
 import (
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/endpoints"
 	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
 )
 
 // TestColumnsForgetTheirBatch looks at all memory that columns have: nothing of a batch is in it once it is over.
@@ -26,11 +26,11 @@ func TestColumnsForgetTheirBatch(t *testing.T) {
 	c.history.tell()
 	c.ends.RunIds = append(c.ends.RunIds, run.ID)
 	c.endpoints[0].Spec.Name = "probe"
-	c.claimed[run.ID] = time.Unix(1, 0)
+	c.live[run.ID] = &dbsqlc.LiveRunFinishRow{}
 
 	c.empty()
 
-	require.Empty(t, c.claimed)
+	require.Empty(t, c.live)
 	columns := reflect.ValueOf(*c)
 	require.Zero(t, columns.FieldByName("endpoints").Len())
 	for i := range cap(c.endpoints) {

@@ -47,6 +47,7 @@ func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch) (gone []runs.
 		params.RunIds = append(params.RunIds, run.ID)
 		params.Tokens = append(params.Tokens, run.ClaimToken)
 	}
+	params.Now = s.db.now()
 	var rows []*dbsqlc.LiveRunFinishRow
 	end := func(q dbsqlc.DBTX) (err error) {
 		rows, err = s.db.q.LiveRunFinish(ctx, q, *params)
@@ -56,18 +57,33 @@ func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch) (gone []runs.
 		return nil, fmt.Errorf("ending %d live runs: %w", len(list), err)
 	}
 	for _, row := range rows {
-		b.claimed[row.RunID] = row.ClaimedAt
+		b.live[row.RunID] = row
 	}
 	for i := range list {
-		at, live := b.claimed[list[i].ID]
-		if !live {
+		row := b.live[list[i].ID]
+		if row == nil {
 			gone = append(gone, list[i])
 			continue
 		}
-		list[i].ClaimedAt = at
+		list[i].ClaimedAt = row.ClaimedAt
+		bySameClock(&list[i], row)
 	}
 	if len(gone) > 0 {
-		b.runs = slices.DeleteFunc(slices.Clone(list), func(run runs.Run) bool { _, live := b.claimed[run.ID]; return !live })
+		b.runs = slices.DeleteFunc(slices.Clone(list), func(run runs.Run) bool { return b.live[run.ID] == nil })
 	}
 	return gone, nil
+}
+
+// bySameClock moves the start and the end that a worker reports to where the database's clock allows them: not before the row of the live
+// run, and not after the statement that ends it. A worker counts both on its own monotonic clock, and one that is slewed would have a run
+// end after the next one started.
+func bySameClock(run *runs.Run, row *dbsqlc.LiveRunFinishRow) {
+	for _, at := range []*time.Time{&run.StartedAt, &run.FinishedAt} {
+		if at.After(row.Now) {
+			*at = row.Now
+		}
+		if at.Before(row.StartedAt) { // The database's clock was set back since.
+			*at = row.StartedAt
+		}
+	}
 }

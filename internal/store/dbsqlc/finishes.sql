@@ -1,6 +1,7 @@
 -- name: LiveRunFinish :many
 -- Ends live runs by endpoint, run and token. What does not come back was settled by somebody else first. The rows are looked up one by
--- one, by their key; see LiveRunStart.
+-- one, by their key; see LiveRunStart. It returns the database's time as well: no instant of a run lies after it, whatever the worker's
+-- clock says.
 DELETE
 FROM live_runs l
 WHERE l.endpoint_id = ANY (ARRAY(
@@ -11,7 +12,7 @@ WHERE l.endpoint_id = ANY (ARRAY(
              CROSS JOIN LATERAL (SELECT f.run_id, f.claim_token FROM live_runs f WHERE f.endpoint_id = w.endpoint_id OFFSET 0) found
     WHERE found.run_id = w.run_id
       AND found.claim_token = w.token))
-RETURNING l.run_id, l.claimed_at;
+RETURNING l.run_id, l.claimed_at, l.started_at, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now;
 
 -- name: RunListOwn :many
 -- Which of these runs the history holds as an earlier attempt of the same finish wrote them: by run, token, worker and outcome. What a

@@ -21,24 +21,33 @@ WHERE l.endpoint_id = ANY (ARRAY(
              CROSS JOIN LATERAL (SELECT f.run_id, f.claim_token FROM live_runs f WHERE f.endpoint_id = w.endpoint_id OFFSET 0) found
     WHERE found.run_id = w.run_id
       AND found.claim_token = w.token))
-RETURNING l.run_id, l.claimed_at
+RETURNING l.run_id, l.claimed_at, l.started_at, coalesce($4::timestamptz, clock_timestamp())::timestamptz AS now
 `
 
 type LiveRunFinishParams struct {
 	EndpointIds []UUID
 	RunIds      []UUID
 	Tokens      []int64
+	Now         *time.Time
 }
 
 type LiveRunFinishRow struct {
 	RunID     UUID
 	ClaimedAt time.Time
+	StartedAt time.Time
+	Now       time.Time
 }
 
 // Ends live runs by endpoint, run and token. What does not come back was settled by somebody else first. The rows are looked up one by
-// one, by their key; see LiveRunStart.
+// one, by their key; see LiveRunStart. It returns the database's time as well: no instant of a run lies after it, whatever the worker's
+// clock says.
 func (q *Queries) LiveRunFinish(ctx context.Context, db DBTX, arg LiveRunFinishParams) ([]*LiveRunFinishRow, error) {
-	rows, err := db.Query(ctx, liveRunFinish, arg.EndpointIds, arg.RunIds, arg.Tokens)
+	rows, err := db.Query(ctx, liveRunFinish,
+		arg.EndpointIds,
+		arg.RunIds,
+		arg.Tokens,
+		arg.Now,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +55,12 @@ func (q *Queries) LiveRunFinish(ctx context.Context, db DBTX, arg LiveRunFinishP
 	var items []*LiveRunFinishRow
 	for rows.Next() {
 		var i LiveRunFinishRow
-		if err := rows.Scan(&i.RunID, &i.ClaimedAt); err != nil {
+		if err := rows.Scan(
+			&i.RunID,
+			&i.ClaimedAt,
+			&i.StartedAt,
+			&i.Now,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, &i)
