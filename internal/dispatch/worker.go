@@ -125,7 +125,7 @@ func New(cfg Config) *Worker {
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
 	w.calls = &calls{
 		egress: cfg.Egress, allowances: cfg.Allowances, secrets: cfg.Secrets, tracer: cfg.Tracer, tokens: oauth2.New(cfg.Egress),
-		now: w.clock.now, logger: w.logger,
+		now: w.clock.now, judging: newJudging(), logger: w.logger,
 	}
 	counts := claims.NewMetrics(cfg.Registerer)
 	w.claimer = claims.NewClaimer(claims.ClaimerConfig{

@@ -88,6 +88,7 @@ func packageRules() []rule {
 			},
 			"it starts the programs as processes and calls their API; claims, and what a run asks of the database, it also measures by themselves",
 		},
+		{"internal/budget", nil, "what work may take does not depend on what the work is"},
 		{"internal/claims", nil, "the rules of the lock stand alone, so that they can be read alone"},
 		{"internal/config", []string{"internal/spelling"}, "settings are values; who uses them is not their business"},
 		{"internal/console", nil, "what a page asks of the database does not depend on the page"},
@@ -101,7 +102,7 @@ func packageRules() []rule {
 		{
 			"internal/dispatch",
 			[]string{
-				"internal/claims", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor",
+				"internal/budget", "internal/claims", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor",
 				"internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success",
 				"internal/telemetry", "internal/template",
 			},
@@ -136,13 +137,13 @@ func packageRules() []rule {
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
 		{"internal/ids", []string{"internal/errs"}, "how a name is read and written does not depend on what it names"},
 		{"internal/inprocess", nil, "a handler is asked without knowing what it answers"},
-		{"internal/jsonpath", nil, "where something stands in a document does not depend on who asks"},
+		{"internal/jsonpath", []string{"internal/budget"}, "where something stands in a document does not depend on who asks"},
 		{"internal/notices", []string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/secrets"}, "what is told, and when, does not depend on how it is kept or sent"},
 		{"internal/spelling", nil, "how far names are apart does not depend on what they name"},
 		{"internal/quota", nil, "how much is open does not depend on what it is"},
-		{"internal/redact", []string{"internal/auditlog", "internal/jsonpath", "internal/pattern"}, "what is hidden does not depend on where the rest is kept"},
+		{"internal/redact", []string{"internal/auditlog", "internal/budget", "internal/jsonpath", "internal/pattern"}, "what is hidden does not depend on where the rest is kept"},
 		{"internal/pair", nil, "how a name and its value are written does not depend on what they name"},
-		{"internal/pattern", nil, "how long a pattern may take does not depend on what it is looked for in"},
+		{"internal/pattern", []string{"internal/budget"}, "how long a pattern may take does not depend on what it is looked for in"},
 		{"internal/oauth2", []string{"internal/egress"}, "a token is got by the guarded call, and belongs to no run"},
 		{
 			"internal/planner",
@@ -174,7 +175,7 @@ func packageRules() []rule {
 			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
 		},
 		{"internal/store/dbsqlc", nil, "generated from SQL"},
-		{"internal/success", []string{"internal/jsonpath", "internal/pattern"}, "an answer is judged by what came, whoever asked for it"},
+		{"internal/success", []string{"internal/budget", "internal/jsonpath", "internal/pattern"}, "an answer is judged by what came, whoever asked for it"},
 		{"internal/telemetry", nil, "logs and metrics take values"},
 		{
 			"internal/tracing",
