@@ -92,19 +92,14 @@ func packageRules() []rule {
 		{"internal/claims", nil, "the rules of the lock stand alone, so that they can be read alone"},
 		{"internal/config", []string{"internal/spelling"}, "settings are values; who uses them is not their business"},
 		{"internal/console", nil, "what a page asks of the database does not depend on the page"},
-		{
-			"internal/courier",
-			[]string{"internal/auditlog", "internal/egress", "internal/failpoint", "internal/notices", "internal/oauth2", "internal/secrets", "internal/signing", "internal/telemetry"},
-			"a notice goes out without knowing what the database is, and past the guard like any call",
-		},
+		{"internal/courier", []string{"internal/auditlog", "internal/egress", "internal/failpoint", "internal/notices", "internal/oauth2", "internal/secrets", "internal/signing", "internal/telemetry"}, "a notice goes out without knowing what the database is, and past the guard like any call"},
 		{"internal/devpg", nil, "a Postgres for development knows no Rubato"},
 		{"internal/devpg/devpgtest", []string{"internal/devpg"}, "test helpers know what they help to test"},
 		{
 			"internal/dispatch",
 			[]string{
-				"internal/budget", "internal/claims", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor",
-				"internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success",
-				"internal/telemetry", "internal/template",
+				"internal/auditlog", "internal/budget", "internal/claims", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor",
+				"internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/telemetry", "internal/template",
 			},
 			"a run is carried out without knowing what the database is",
 		},
