@@ -40,7 +40,8 @@ type Database struct {
 type API struct {
 	Listen       string   // host:port; port 0 takes a free one
 	BootstrapKey string   // an admin key that is made sure to exist; empty: none
-	Rate         int      // requests a second that one key may send; 0: any number
+	Rate         int      // requests a second that the keys of one tenant may send; 0: any number
+	Keys         int      // keys in force that one tenant may have
 	Origins      []string // whose scripts may read answers (CORS); empty: nobody's
 	// Proxies are the prefixes of proxies whose word about where a request comes from is believed; empty: nobody's.
 	Proxies []netip.Prefix

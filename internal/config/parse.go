@@ -141,6 +141,18 @@ func rate(target *int, value string) error {
 	return nil
 }
 
+// maxKeys is far more than people can keep an eye on.
+const maxKeys = 100_000
+
+func keyLimit(target *int, value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > maxKeys {
+		return fmt.Errorf("must be a whole number from 1 to %d", maxKeys)
+	}
+	*target = n
+	return nil
+}
+
 // origins reads origins as browsers send them: scheme and host, and the port where it is not the scheme's own. There is no wildcard.
 func origins(target *[]string, value string) error {
 	var list []string

@@ -73,9 +73,14 @@ func settings() []Setting {
 			show: func(c Config) string { return c.API.BootstrapKey },
 		},
 		{
-			Name: "RUBATO_API_RATE", Default: "500", Doc: "how many requests a second one key may send to one API server, ten seconds' worth at once; 0: any number",
+			Name: "RUBATO_API_RATE", Default: "500", Doc: "how many requests a second the keys of one tenant may send to one API server, ten seconds' worth at once; 0: any number",
 			set:  func(c *Config, v string) error { return rate(&c.API.Rate, v) },
 			show: func(c Config) string { return strconv.Itoa(c.API.Rate) },
+		},
+		{
+			Name: "RUBATO_KEYS_PER_TENANT", Default: "200", Doc: "how many API keys in force one tenant may have; those that it has beyond stay",
+			set:  func(c *Config, v string) error { return keyLimit(&c.API.Keys, v) },
+			show: func(c Config) string { return strconv.Itoa(c.API.Keys) },
 		},
 	}
 	list = append(list, public()...)

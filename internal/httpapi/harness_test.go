@@ -88,7 +88,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Audit:      trail{s.store},
 		Auth:       authenticator,
 		Bulk:       endpoints.NewBulk(s.store, targets{}),
-		Keys:       auth.NewKeyring(s.store, authenticator),
+		Keys:       auth.NewKeyring(s.store, authenticator, 20),
 		Notices:    notices.NewService(told{s.store}, func([16]byte) notices.Permissions { return reachable{} }, told{s.store}),
 		Once:       s.once,
 		Origins:    settings.Origins,

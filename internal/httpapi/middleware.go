@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -127,8 +128,8 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 		if !vouched {
 			key := bearer(r.Header)
 			var err error
-			if p, err = s.auth.Authenticate(ctx, key); err != nil {
-				return err
+			if p, err = s.auth.AuthenticateFrom(ctx, key, callOf(ctx).peer); err != nil {
+				return throttled(c, err)
 			}
 			ctx = context.WithValue(ctx, keyHashKey{}, auth.Hash(key))
 		}
@@ -137,6 +138,20 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		c.SetRequest(r.WithContext(context.WithValue(ctx, principalKey{}, p)))
 		return next(c)
+	}
+}
+
+// throttled turns the refusal to look up one more key into a 429. Any other error stays as it is.
+func throttled(c echo.Context, err error) error {
+	wait, is := errors.AsType[*auth.Throttled](err)
+	if !is {
+		return err
+	}
+	c.Response().Header().Set("Retry-After", strconv.Itoa(wait.Seconds()))
+	return &refusal{
+		status: http.StatusTooManyRequests,
+		code:   codeTooManyAttempts,
+		detail: wait.Error(),
 	}
 }
 

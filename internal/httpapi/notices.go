@@ -147,7 +147,7 @@ func (s *Server) DeleteNoticeRule(ctx context.Context, r api.DeleteNoticeRuleReq
 
 // TestNoticeRule sends a test to where a rule says.
 func (s *Server) TestNoticeRule(ctx context.Context, r api.TestNoticeRuleRequestObject) (api.TestNoticeRuleResponseObject, error) {
-	release, err := s.tests.acquire(principalOf(ctx).KeyID)
+	release, err := s.tests.acquire(principalOf(ctx).TenantID)
 	if err != nil {
 		return nil, err
 	}

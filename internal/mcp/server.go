@@ -10,6 +10,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -17,6 +19,7 @@ import (
 
 	"rubato/internal/auth"
 	"rubato/internal/errs"
+	"rubato/internal/forwarded"
 )
 
 // The paths under which [Handler] is to be served.
@@ -42,12 +45,13 @@ type Config struct {
 	API     http.Handler // answers the calls
 	Auth    Authenticator
 	Logger  *slog.Logger
+	Proxies []netip.Prefix // whose X-Forwarded-For is believed; nil: nobody's
 	Version string
 }
 
 // Authenticator turns keys into principals.
 type Authenticator interface {
-	Authenticate(ctx context.Context, key string) (auth.Principal, error)
+	AuthenticateFrom(ctx context.Context, key, address string) (auth.Principal, error)
 }
 
 // Handler serves agents over streamable HTTP. Every request needs an API key, as those of the API do; which tools are offered follows
@@ -146,8 +150,12 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !strings.EqualFold(scheme, "bearer") {
 		key = ""
 	}
-	principal, err := g.config.Auth.Authenticate(r.Context(), strings.TrimSpace(key))
+	principal, err := g.config.Auth.AuthenticateFrom(r.Context(), strings.TrimSpace(key), forwarded.Client(r, g.config.Proxies))
+	wait, throttled := errors.AsType[*auth.Throttled](err)
 	switch {
+	case throttled:
+		w.Header().Set("Retry-After", strconv.Itoa(wait.Seconds()))
+		refuse(w, http.StatusTooManyRequests, "too_many_attempts", wait.Error())
 	case errs.CodeOf(err) == errs.Unauthorized && err != nil:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		refuse(w, http.StatusUnauthorized, "unauthorized", err.Error())

@@ -73,7 +73,7 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{
 		api: c.API, auth: c.Auth, decided: c.Decisions, figures: c.Figures, sessions: c.Sessions, ticket: c.Ticket, logger: c.Logger.With("component", "web"),
-		watches: quota.New(maxWatchesPerKey, maxWatches), card: newChaosCard(),
+		watches: quota.New(liveLimits()), card: newChaosCard(),
 	}
 	s.drained, s.drain = context.WithCancel(context.Background())
 	mux := http.NewServeMux()

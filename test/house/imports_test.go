@@ -153,7 +153,7 @@ func packageRules() []rule {
 		},
 		{"internal/planner/openai/openaitest", nil, "a scripted service for tests"},
 		{"internal/planner/untrusted", nil, "texts of strangers are cleaned without knowing whose they are"},
-		{"internal/mcp", []string{"api", "docs", "internal/auth", "internal/errs", "internal/inprocess"}, "tools are made from the contract, and calls go through the API; nothing else is known"},
+		{"internal/mcp", []string{"api", "docs", "internal/auth", "internal/errs", "internal/forwarded", "internal/inprocess"}, "tools are made from the contract, and calls go through the API; nothing else is known"},
 		{"internal/runs", []string{"internal/auditlog", "internal/ids"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{"internal/stats", nil, "numbers are told the same whoever reads them and wherever they are kept"},

@@ -39,7 +39,7 @@ func (s server) listen(l net.Listener, tester *dispatch.Tester) *app.Server {
 		mux.Handle("GET /metrics", telemetry.Metrics(s.Registry))
 	}
 	apidocs.Register(mux)
-	agents := mcp.Handler(mcp.Config{API: api, Auth: s.Keys, Logger: s.Logger, Version: telemetry.Version()})
+	agents := mcp.Handler(mcp.Config{API: api, Auth: s.Keys, Logger: s.Logger, Proxies: s.Settings.API.Proxies, Version: telemetry.Version()})
 	mux.Handle(mcp.Path, agents)
 	mux.Handle(mcp.ReadOnlyPath, agents)
 	mux.Handle("/", api)
@@ -73,7 +73,7 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 		Secrets:    secrets.NewService(store.NewSecrets(s.DB), s.Keyring),
 		Signing:    signing.NewService(store.NewSecrets(s.DB), s.Keyring),
 		Auth:       s.Keys,
-		Keys:       auth.NewKeyring(store.NewKeys(s.DB), s.Keys),
+		Keys:       auth.NewKeyring(store.NewKeys(s.DB), s.Keys, s.Settings.API.Keys),
 		Audit:      store.NewAuditLog(s.DB),
 		Notices:    notices.NewService(store.NewNotices(s.DB), s.noticePermissions, s.Channels()),
 		Once:       store.NewIdempotency(s.DB),
