@@ -38,7 +38,7 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 		Model: Model{SessionTokens: 5000, AnswerTokens: 500},
 		Mail:  Mail{Security: "starttls"},
 		Log:   Log{Level: slog.LevelInfo, Format: FormatAuto},
-		Trace: Trace{Exporter: "otlp", Protocol: "http/protobuf", Sampler: "parentbased_always_on", SamplerArg: 1, Service: "rubato"},
+		Trace: Trace{Exporter: "otlp", Protocol: "http/protobuf", Sampler: "parentbased_always_on", SamplerArg: 1, Service: "rubato", MetricsExporter: "none"},
 	}
 	require.Empty(t, cmp.Diff(want, got))
 }
@@ -109,6 +109,8 @@ func TestLoadReadsEveryName(t *testing.T) {
 		"RUBATO_SMTP_DOMAINS=Example.com, example.org",
 		"OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
 		"OTEL_TRACES_EXPORTER=none",
+		"OTEL_METRICS_EXPORTER=otlp",
+		"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=https://metrics.example/in",
 		"OTEL_TRACES_SAMPLER=traceidratio",
 		"OTEL_TRACES_SAMPLER_ARG=0.25",
 		"OTEL_SERVICE_NAME=cron",
@@ -158,6 +160,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 		Trace: Trace{
 			Off: true, Exporter: "none", Endpoint: "http://collector:4318", TracesEndpoint: "https://u:p@traces.example/in",
 			Protocol: "http/protobuf", Sampler: "traceidratio", SamplerArg: 0.25, Service: "cron",
+			MetricsExporter: "otlp", MetricsEndpoint: "https://metrics.example/in",
 		},
 	}
 	require.Empty(t, cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})))
@@ -354,6 +357,36 @@ func TestEveryShownValueCanBeSet(t *testing.T) {
 
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(cfg, again))
+}
+
+func TestMetricsAreSentOnlyWhereAskedFor(t *testing.T) {
+	t.Parallel()
+	const collector, asked = "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318/", "OTEL_METRICS_EXPORTER=otlp"
+	for name, tc := range map[string]struct {
+		environ []string
+		url     string // empty: none are sent
+	}{
+		"CollectorOfTraces": {[]string{collector}, ""},
+		"AskedFor":          {[]string{collector, asked}, "http://c:4318/v1/metrics"},
+		"Nowhere":           {[]string{asked}, ""},
+		"MetricsAlone":      {[]string{asked, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://m/in"}, "http://m/in"},
+		"MetricsWin":        {[]string{collector, asked, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://m/in"}, "http://m/in"},
+		"Disabled":          {[]string{collector, asked, "OTEL_SDK_DISABLED=true"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := Load(tc.environ, Program{})
+			require.NoError(t, err)
+			require.Equal(t, tc.url != "", cfg.Trace.MetricsOn())
+			if tc.url != "" {
+				require.Equal(t, tc.url, cfg.Trace.MetricsURL())
+			}
+		})
+	}
+	_, err := Load([]string{asked, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://u:hunter2@m/in", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}, Program{})
+	require.ErrorContains(t, err, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: must have no user")
+	require.ErrorContains(t, err, "OTEL_EXPORTER_OTLP_PROTOCOL: must be http/protobuf")
+	require.NotContains(t, err.Error(), "hunter2")
 }
 
 func TestTracesAreMadeOnlyWhereACollectorIsNamed(t *testing.T) {
