@@ -141,8 +141,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 		Worker: Worker{
 			Slots: 7, MinSlots: 3, Horizon: 11 * time.Second, PollInterval: 500 * time.Millisecond, LockTTL: 61 * time.Second,
 			StaleAfter: 91 * time.Second, Settle: 181 * time.Second, SweepInterval: 12 * time.Second,
-			ShutdownGrace: 31 * time.Second, RunRetention: 721 * time.Hour, BodyRetention: 169 * time.Hour,
-			AuditRetention: 26 * time.Hour,
+			ShutdownGrace: 31 * time.Second, RunRetention: 721 * time.Hour, BodyRetention: 169 * time.Hour, AuditRetention: 26 * time.Hour,
 		},
 		Planner: Planner{
 			Slots: 5, Poll: 2 * time.Second, Timeout: 31 * time.Second, Spacing: 32 * time.Second, Dwell: 61 * time.Second, ChangesPerHour: 13,
@@ -152,9 +151,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 		Mail: Mail{
 			Address: "mail.example.com:587", Hello: "rubato.example.com", From: "Rubato <rubato@example.com>", Username: "u", Security: "tls",
 			Domains: []string{"example.com", "example.org"},
-			Token: MailToken{
-				URL: "https://login.example/token", ClientID: "id", ClientSecret: "s", Scopes: []string{"a", "https://b.example/.default"},
-			},
+			Token: MailToken{URL: "https://login.example/token", ClientID: "id", ClientSecret: "s", Scopes: []string{"a", "https://b.example/.default"}},
 		},
 		Log: Log{Level: slog.LevelWarn, Format: FormatJSON},
 		Trace: Trace{
