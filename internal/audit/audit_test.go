@@ -320,9 +320,9 @@ func TestExcusesCount(t *testing.T) {
 		"AnOverrunThatIsRecorded": func(s *story) {
 			s.overrun()
 		},
-		"AStartThatExpired": func(s *story) { s.startExpired() },
+		"AStartThatExpired":                     func(s *story) { s.startExpired() },
 		"OneRunForAllOccurrencesThatWereMissed": func(s *story) { s.catchesUpOnce() },
-		"AStartThatWaitedForTheMinimum": func(s *story) { s.waitsForTheMinimum() },
+		"AStartThatWaitedForTheMinimum":         func(s *story) { s.waitsForTheMinimum() },
 		"AStartInFlightWhenItsEndpointWasPaused": func(s *story) {
 			s.decide("pause", s.slot(3).Add(10*time.Millisecond), s.slot(1000))
 			s.exec("UPDATE schedules SET planned_at = $1, paused_until = $1", s.slot(1000))

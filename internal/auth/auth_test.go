@@ -116,7 +116,7 @@ func TestWrongKeysAreLookedUpAFewTimesOnly(t *testing.T) {
 			require.Error(t, try(auth.NewKey(), "192.0.2.1"))
 		}
 		require.Equal(t, 1+10, store.asked, "look-ups of one address")
-		var throttled *auth.Throttled
+		var throttled *auth.ThrottledError
 		require.ErrorAs(t, try(auth.NewKey(), "192.0.2.1"), &throttled)
 		require.Equal(t, 6, throttled.Seconds())
 		require.Equal(t, errs.Unauthorized, errs.CodeOf(try(auth.NewKey(), "192.0.2.2")), "another address is free")

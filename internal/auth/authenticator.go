@@ -31,19 +31,19 @@ type Store interface {
 	FindKey(ctx context.Context, hash [sha256.Size]byte) (Principal, error)
 }
 
-// Throttled is the error of a key that is not looked up now, because its client address, or all addresses together, have sent too many
+// ThrottledError is the error of a key that is not looked up now, because its client address, or all addresses together, have sent too many
 // wrong ones.
-type Throttled struct {
+type ThrottledError struct {
 	Wait time.Duration // until the next look-up is free
 }
 
 // Error says how long to wait.
-func (t *Throttled) Error() string {
+func (t *ThrottledError) Error() string {
 	return fmt.Sprintf("too many wrong API keys have come from this address; try again in %d s", t.Seconds())
 }
 
 // Seconds returns Wait in whole seconds, rounded up.
-func (t *Throttled) Seconds() int { return int(math.Ceil(t.Wait.Seconds())) }
+func (t *ThrottledError) Seconds() int { return int(math.Ceil(t.Wait.Seconds())) }
 
 // Authenticator turns keys into principals. It is safe for concurrent use.
 type Authenticator struct {
@@ -74,7 +74,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 }
 
 // AuthenticateFrom is [Authenticator.Authenticate] for a client address, with a bound on what wrong keys cost the database: once an address,
-// or all of them together, have sent too many, the error is a [Throttled] without a look-up. Keys that were right a while ago are looked up
+// or all of them together, have sent too many, the error is a [ThrottledError] without a look-up. Keys that were right a while ago are looked up
 // always, so that a client does not suffer from wrong keys of others behind the same proxy.
 func (a *Authenticator) AuthenticateFrom(ctx context.Context, key, address string) (Principal, error) {
 	if !plausible(key) {
@@ -83,7 +83,7 @@ func (a *Authenticator) AuthenticateFrom(ctx context.Context, key, address strin
 	hash := Hash(key)
 	if !a.knows(hash) {
 		if wait := a.attempts.Allow(address, time.Now()); wait > 0 {
-			return Principal{}, &Throttled{Wait: wait}
+			return Principal{}, &ThrottledError{Wait: wait}
 		}
 	}
 	p, err := a.Recognize(ctx, hash)

@@ -151,7 +151,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 		Mail: Mail{
 			Address: "mail.example.com:587", Hello: "rubato.example.com", From: "Rubato <rubato@example.com>", Username: "u", Security: "tls",
 			Domains: []string{"example.com", "example.org"},
-			Token: MailToken{URL: "https://login.example/token", ClientID: "id", ClientSecret: "s", Scopes: []string{"a", "https://b.example/.default"}},
+			Token:   MailToken{URL: "https://login.example/token", ClientID: "id", ClientSecret: "s", Scopes: []string{"a", "https://b.example/.default"}},
 		},
 		Log: Log{Level: slog.LevelWarn, Format: FormatJSON},
 		Trace: Trace{

@@ -17,7 +17,7 @@ const (
 	smtpSecurity = "RUBATO_SMTP_SECURITY"
 	smtpTokenURL = "RUBATO_SMTP_TOKEN_URL"
 	smtpClientID = "RUBATO_SMTP_CLIENT_ID"
-	smtpClient   = "RUBATO_SMTP_CLIENT_SECRET" //nolint:gosec // A name.
+	smtpClient   = "RUBATO_SMTP_CLIENT_SECRET"
 )
 
 // Mail is the mail server that notices go out by.

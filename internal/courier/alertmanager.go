@@ -28,7 +28,7 @@ const (
 type alert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
-	Generator   string            `json:"generatorURL,omitempty"` // the endpoint in the console
+	Generator   string            `json:"generatorURL,omitempty"` //nolint:tagliatelle // The receiver names it. The endpoint in the console.
 	StartsAt    time.Time         `json:"startsAt"`
 	EndsAt      time.Time         `json:"endsAt"`
 }

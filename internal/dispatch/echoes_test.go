@@ -79,7 +79,10 @@ func TestNoFormOfASecretComesBack(t *testing.T) {
 	list := map[string]echo{}
 	for name, c := range cases {
 		for form, of := range echoForms() {
-			whole := func(text string) string { return of(text[strings.Index(text, value[:8]):]) } // What stands before it would move it.
+			whole := func(text string) string { // Text before the value would move it.
+				_, after, _ := strings.Cut(text, value[:8])
+				return of(value[:8] + after)
+			}
 			e := b.register(t, echoing(t, c.header, whole), func(spec *endpoints.Spec) { spec.Headers = map[string]string{c.header: c.text} })
 			list[name+form] = echo{c, of, e}
 		}

@@ -81,7 +81,7 @@ func (j *judging) enqueue(tenant [16]byte, bytes int) (*queuedAnswer, error) {
 	if j.busy < j.seats && t.busy < j.perTenant {
 		j.busy++
 		t.busy++
-		return nil, nil
+		return nil, nil //nolint:nilnil // No place in the queue is a seat.
 	}
 	if t.queued+bytes > maxTenantBytes || j.queued+bytes > maxQueuedBytes {
 		j.forget(tenant)

@@ -143,7 +143,7 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 
 // throttled turns the refusal to look up one more key into a 429. Any other error stays as it is.
 func throttled(c echo.Context, err error) error {
-	wait, is := errors.AsType[*auth.Throttled](err)
+	wait, is := errors.AsType[*auth.ThrottledError](err)
 	if !is {
 		return err
 	}

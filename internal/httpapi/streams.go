@@ -26,7 +26,7 @@ func importLimits() quota.Limits { return quota.Limits{PerTenant: 2, All: 8, Res
 const (
 	codeTooManyStreams = "too_many_streams"
 	codeTooManyTests   = "too_many_tests"
-	// codeTooManyAttempts is for keys that are not looked up; see [auth.Throttled].
+	// codeTooManyAttempts is for keys that are not looked up; see [auth.ThrottledError].
 	codeTooManyAttempts = "too_many_attempts"
 )
 

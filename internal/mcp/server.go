@@ -151,7 +151,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		key = ""
 	}
 	principal, err := g.config.Auth.AuthenticateFrom(r.Context(), strings.TrimSpace(key), forwarded.Client(r, g.config.Proxies))
-	wait, throttled := errors.AsType[*auth.Throttled](err)
+	wait, throttled := errors.AsType[*auth.ThrottledError](err)
 	switch {
 	case throttled:
 		w.Header().Set("Retry-After", strconv.Itoa(wait.Seconds()))

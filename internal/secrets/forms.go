@@ -56,8 +56,9 @@ const longValue = 4 << 10
 // within returns what base64 of a longer text holds of a value that stands in it, as it is or as JSON, URLs or markup write it: for each of the
 // three places that its begin may have in a group of three bytes, the characters that depend on the value alone, at least ten.
 func within(value string) []string {
-	var list []string
-	for _, form := range inside(value) {
+	forms := inside(value)
+	list := make([]string, 0, 6*len(forms))
+	for _, form := range forms {
 		for before := range 3 {
 			text := append(make([]byte, before), form...)
 			from, to := (8*before+5)/6, 8*len(text)/6

@@ -98,7 +98,8 @@ func (s *Set) JudgeUnchanged(a *Answer) int {
 // Explain says in words that are safe to show which rule is broken and what was found instead, by the answer as it may be shown: the one
 // that was judged, or what is left of it when its secrets are hidden.
 func (s *Set) Explain(broken int, shown *Answer) string {
-	c, found := s.checks[broken], ""
+	var found string
+	c := s.checks[broken]
 	if shown.stopped != nil {
 		found = "it cannot be judged: " + shown.stopped.Error()
 	} else if ok, words := c.holds(shown); ok || shown.was && shown.fail != nil || shown.Budget.Err() != nil {

@@ -81,7 +81,7 @@ func TestARuleIsMadeTestedEditedAndDeleted(t *testing.T) {
 	b.fill("alertLabels", "team, zone")
 	b.shoot("rule-alertmanager")
 	b.confirms("Edit rule shop-failures")
-	b.says("alertmanager "+hook.URL)
+	b.says("alertmanager " + hook.URL)
 	w.api(t, http.MethodGet, "/v1/notice-rules/shop-failures", nil, &rule)
 	require.Equal(t, "critical", *rule.Channel.Severity)
 	require.Equal(t, []string{"team", "zone"}, *rule.Channel.AlertLabels)
@@ -90,7 +90,7 @@ func TestARuleIsMadeTestedEditedAndDeleted(t *testing.T) {
 	b.await("document.querySelector('#dialog[open] [name=alertLabels]')?.value === 'team, zone'")
 	b.fill("kind", "slack")
 	b.confirms("Edit rule shop-failures")
-	b.says("slack "+hook.URL)
+	b.says("slack " + hook.URL)
 
 	// Over already: nobody is told of an open episode whose rule is disabled.
 	w.sql(t, `INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, closed_at, detail, remind_at, reminders)

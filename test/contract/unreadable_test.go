@@ -14,7 +14,7 @@ func TestAnEndpointWhoseStoredConfigurationCannotBeReadIsNamed(t *testing.T) {
 	w := setup(t)
 	register := func(key string) string {
 		made := w.call(t, "POST", "/v1/endpoints", strings.Replace(minimal, `{`, `{"key":"`+key+`",`, 1)).is(t, http.StatusCreated)
-		return made["id"].(string) //nolint:forcetypeassert,errcheck // The contract says so.
+		return made["id"].(string) //nolint:forcetypeassert // The contract says so.
 	}
 	broken, whole := register("broken"), register("whole")
 	_, err := w.pool.Exec(t.Context(), `UPDATE endpoints SET delivery = '{"sign": "yes"}' WHERE key = 'broken'`)
@@ -41,16 +41,16 @@ func TestAnEndpointWhoseStoredConfigurationCannotBeReadIsNamed(t *testing.T) {
 	require.Contains(t, string(imported.body), code)
 	require.Contains(t, string(imported.body), `"created"`, "the next line is carried out")
 
-	items := w.call(t, "GET", "/v1/endpoints", "").is(t, http.StatusOK)["items"].([]any) //nolint:forcetypeassert,errcheck // Likewise.
+	items := w.call(t, "GET", "/v1/endpoints", "").is(t, http.StatusOK)["items"].([]any) //nolint:forcetypeassert // Likewise.
 	require.Len(t, items, 3, "the list is whole")
 	for _, item := range items {
-		e := item.(map[string]any) //nolint:forcetypeassert,errcheck // Likewise.
+		e := item.(map[string]any) //nolint:forcetypeassert // Likewise.
 		if e["id"] != broken {
 			require.NotContains(t, e, "warnings")
 			continue
 		}
 		require.Equal(t, "broken", e["key"])
-		mark := e["warnings"].([]any)[0].(map[string]any) //nolint:forcetypeassert,errcheck // Likewise.
+		mark := e["warnings"].([]any)[0].(map[string]any) //nolint:forcetypeassert // Likewise.
 		require.Equal(t, code, mark["code"])
 		require.Contains(t, mark["message"], broken)
 	}
