@@ -120,7 +120,7 @@ func (v *visit) confirm() error {
 			return err
 		}
 	}
-	return v.part(actionDialog(p))
+	return v.dialog(p.title+": "+shorten(p.endpoint.Name, 50), "endpoints", actionDialog(p))
 }
 
 // effect answers with what an action would do with the fields as they are now.

@@ -143,7 +143,7 @@ func (v *visit) confirmReview() error {
 			return err
 		}
 	}
-	return v.part(reviewDialog(r))
+	return v.dialog("Suggestion", "planner", reviewDialog(r))
 }
 
 // suggestedTempo is the data of the tempo chart with what would follow from a suggestion.

@@ -37,7 +37,7 @@ func programRules() []rule {
 		{"cmd/planner", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{
 			"cmd/rubato",
-			[]string{"client", "internal/app", "internal/app/apiserver", "internal/app/dev", "internal/bench", "internal/config", "internal/pair"},
+			[]string{"client", "internal/app", "internal/app/apiserver", "internal/app/dev", "internal/because", "internal/bench", "internal/config", "internal/pair"},
 			"the command line talks to a server as any other client does",
 		},
 		{
@@ -90,6 +90,8 @@ func packageRules() []rule {
 		},
 		{"internal/budget", nil, "what work may take does not depend on what the work is"},
 		{"internal/claims", nil, "the rules of the lock stand alone, so that they can be read alone"},
+		{"internal/because", []string{"client"}, "the words for a decision are the same on every screen"},
+		{"internal/compression", nil, "how an answer is compressed does not depend on what it says"},
 		{"internal/config", []string{"internal/spelling"}, "settings are values; who uses them is not their business"},
 		{"internal/console", nil, "what a page asks of the database does not depend on the page"},
 		{"internal/courier", []string{"internal/auditlog", "internal/egress", "internal/failpoint", "internal/notices", "internal/oauth2", "internal/secrets", "internal/signing", "internal/telemetry"}, "a notice goes out without knowing what the database is, and past the guard like any call"},
@@ -122,7 +124,7 @@ func packageRules() []rule {
 		{
 			"internal/httpapi",
 			[]string{
-				"api", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed", "internal/forwarded", "internal/governor",
+				"api", "internal/auditlog", "internal/auth", "internal/compression", "internal/endpoints", "internal/errs", "internal/feed", "internal/forwarded", "internal/governor",
 				"internal/httpapi/api", "internal/idempotency", "internal/jsonpath", "internal/notices", "internal/pair", "internal/planner", "internal/quota", "internal/runs",
 				"internal/secrets", "internal/signing", "internal/spelling", "internal/stats", "internal/telemetry",
 			},
@@ -180,7 +182,7 @@ func packageRules() []rule {
 		{"internal/template", []string{"internal/schedule"}, "what a template yields depends on its text and its values alone"},
 		{
 			"internal/web",
-			[]string{"client", "docs", "internal/auth", "internal/console", "internal/embedded", "internal/endpoints", "internal/errs", "internal/governor", "internal/inprocess", "internal/pair", "internal/quota", "internal/schedule"},
+			[]string{"client", "docs", "internal/auth", "internal/because", "internal/compression", "internal/console", "internal/embedded", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/inprocess", "internal/pair", "internal/quota", "internal/schedule"},
 			"the console is a client of the API; what it foresees of a draft, the domain tells, and it shows the card that the documents carry",
 		},
 		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},

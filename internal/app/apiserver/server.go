@@ -101,6 +101,6 @@ func (s server) console(api http.Handler) *web.Server {
 	figures := store.NewConsole(s.DB)
 	return web.New(web.Config{
 		API: api, Auth: s.Keys, Decisions: figures, Figures: figures, Sessions: store.NewConsoleSessions(s.DB),
-		Ticket: s.ticket, Logger: s.Logger,
+		Ticket: s.ticket, Logger: s.Logger, Proxies: s.Settings.API.Proxies,
 	})
 }
