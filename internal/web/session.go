@@ -159,7 +159,7 @@ func (v *visit) askAgain(to string, err error) error {
 func (v *visit) signIn() error {
 	to := local(v.value("to"))
 	who, err := v.auth.AuthenticateFrom(v.r.Context(), v.value("key"), forwarded.Client(v.r, v.proxies))
-	if throttled, is := errors.AsType[*auth.Throttled](err); is {
+	if throttled, is := errors.AsType[*auth.ThrottledError](err); is {
 		seconds := strconv.Itoa(throttled.Seconds())
 		v.w.Header().Set("Retry-After", seconds)
 		return v.askForKey(http.StatusTooManyRequests, to, "Too many wrong keys were tried. Try again in "+seconds+" s.")
