@@ -40,6 +40,7 @@ const (
 	AuditActionRunNow        AuditAction = "run_now"
 	AuditActionStop          AuditAction = "stop"
 	AuditActionTest          AuditAction = "test"
+	AuditActionUndo          AuditAction = "undo"
 )
 
 // Valid indicates whether the value is a known member of the AuditAction enum.
@@ -82,6 +83,8 @@ func (e AuditAction) Valid() bool {
 	case AuditActionStop:
 		return true
 	case AuditActionTest:
+		return true
+	case AuditActionUndo:
 		return true
 	default:
 		return false
@@ -1251,7 +1254,7 @@ type EndpointPatch struct {
 	// Name Cannot be cleared.
 	Name *string `json:"name,omitempty"`
 
-	// Planner Default act.
+	// Planner Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
 	// Query Null removes a parameter.
@@ -1346,7 +1349,7 @@ type EndpointSpec struct {
 	// Name One line of readable text, without characters that cannot be seen or that turn the direction of text.
 	Name string `json:"name"`
 
-	// Planner Default act.
+	// Planner Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
 	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
@@ -1618,7 +1621,7 @@ type ImportLine struct {
 	// Name One line of readable text, without characters that cannot be seen or that turn the direction of text.
 	Name string `json:"name"`
 
-	// Planner Default act.
+	// Planner Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
 	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
@@ -1695,13 +1698,19 @@ type IntervalHint struct {
 	CreatedAt  time.Time `json:"createdAt"`
 	ExpiresAt  time.Time `json:"expiresAt"`
 	IntervalMs int64     `json:"intervalMs"`
-	Reason     string    `json:"reason"`
+
+	// OutageSince When the outage began that the hint is for; absent for others. Such a hint waits a tenth of the outage's age, at least `intervalMs`, and ends with the first success.
+	OutageSince *time.Time `json:"outageSince,omitempty"`
+	Reason      string     `json:"reason"`
 }
 
 // IntervalHintInput defines model for IntervalHintInput.
 type IntervalHintInput struct {
 	ExpiresAt  time.Time `json:"expiresAt"`
 	IntervalMs int64     `json:"intervalMs"`
+
+	// OutageSince When the outage began that the hint is for; it counts only while `failureCount` is positive.
+	OutageSince *time.Time `json:"outageSince,omitempty"`
 
 	// Reason Kept with the decision.
 	Reason *string `json:"reason,omitempty"`
@@ -3505,7 +3514,7 @@ type ClientInterface interface {
 
 	// ClearHints Forget both hints
 	//
-	// The baseline is in force again when the call returns.
+	// The baseline is in force again when the call returns. `warnings` name each hint that was removed and whose it was. The planner does not write again what was its own for four hours.
 	//
 	// Corresponds with DELETE /v1/endpoints/{id}/hints (the `ClearHints` operationId).
 	ClearHints(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3863,6 +3872,14 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/planner/sessions/{id} (the `GetPlannerSession` operationId).
 	GetPlannerSession(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// UndoPlannerSession Take back what an analysis wrote
+	//
+	// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
+	// removed and whose it was. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+	//
+	// Corresponds with POST /v1/planner/sessions/{id}/undo (the `UndoPlannerSession` operationId).
+	UndoPlannerSession(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListPlannerSuggestions List what the planner suggests, newest first
 	//
 	// Endpoints with `planner` set to `suggest` are changed by nobody but a person. One suggestion of an endpoint waits at a time, for an hour.
@@ -3879,7 +3896,7 @@ type ClientInterface interface {
 
 	// RejectPlannerSuggestion Turn a suggestion down
 	//
-	// Nothing changes at the endpoint. The planner may suggest something else at its next analysis. 409 `suggestion_decided` where it waits no longer.
+	// Nothing changes at the endpoint. The planner makes no suggestion of the same kind for four hours. 409 `suggestion_decided` where it waits no longer.
 	//
 	// Corresponds with POST /v1/planner/suggestions/{id}/reject (the `RejectPlannerSuggestion` operationId).
 	RejectPlannerSuggestion(ctx context.Context, id SuggestionID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4336,7 +4353,7 @@ func (c *Client) GetEndpointHealth(ctx context.Context, id EndpointID, reqEditor
 
 // ClearHints Forget both hints
 //
-// The baseline is in force again when the call returns.
+// The baseline is in force again when the call returns. `warnings` name each hint that was removed and whose it was. The planner does not write again what was its own for four hours.
 //
 // Corresponds with DELETE /v1/endpoints/{id}/hints (the `ClearHints` operationId).
 func (c *Client) ClearHints(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5094,6 +5111,24 @@ func (c *Client) GetPlannerSession(ctx context.Context, id SessionID, reqEditors
 	return c.Client.Do(req)
 }
 
+// UndoPlannerSession Take back what an analysis wrote
+//
+// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
+// removed and whose it was. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+//
+// Corresponds with POST /v1/planner/sessions/{id}/undo (the `UndoPlannerSession` operationId).
+func (c *Client) UndoPlannerSession(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUndoPlannerSessionRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListPlannerSuggestions List what the planner suggests, newest first
 //
 // Endpoints with `planner` set to `suggest` are changed by nobody but a person. One suggestion of an endpoint waits at a time, for an hour.
@@ -5130,7 +5165,7 @@ func (c *Client) ApprovePlannerSuggestion(ctx context.Context, id SuggestionID, 
 
 // RejectPlannerSuggestion Turn a suggestion down
 //
-// Nothing changes at the endpoint. The planner may suggest something else at its next analysis. 409 `suggestion_decided` where it waits no longer.
+// Nothing changes at the endpoint. The planner makes no suggestion of the same kind for four hours. 409 `suggestion_decided` where it waits no longer.
 //
 // Corresponds with POST /v1/planner/suggestions/{id}/reject (the `RejectPlannerSuggestion` operationId).
 func (c *Client) RejectPlannerSuggestion(ctx context.Context, id SuggestionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7901,6 +7936,40 @@ func NewGetPlannerSessionRequest(server string, id SessionID) (*http.Request, er
 	return req, nil
 }
 
+// NewUndoPlannerSessionRequest constructs an http.Request for the UndoPlannerSession method
+func NewUndoPlannerSessionRequest(server string, id SessionID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/planner/sessions/%s/undo", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListPlannerSuggestionsRequest constructs an http.Request for the ListPlannerSuggestions method
 func NewListPlannerSuggestionsRequest(server string, params *ListPlannerSuggestionsParams) (*http.Request, error) {
 	var err error
@@ -8896,7 +8965,7 @@ type ClientWithResponsesInterface interface {
 
 	// ClearHintsWithResponse Forget both hints
 	//
-	// The baseline is in force again when the call returns.
+	// The baseline is in force again when the call returns. `warnings` name each hint that was removed and whose it was. The planner does not write again what was its own for four hours.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9300,6 +9369,16 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/planner/sessions/{id} (the `GetPlannerSession` operationId).
 	GetPlannerSessionWithResponse(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*GetPlannerSessionResponse, error)
 
+	// UndoPlannerSessionWithResponse Take back what an analysis wrote
+	//
+	// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
+	// removed and whose it was. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/planner/sessions/{id}/undo (the `UndoPlannerSession` operationId).
+	UndoPlannerSessionWithResponse(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*UndoPlannerSessionResponse, error)
+
 	// ListPlannerSuggestionsWithResponse List what the planner suggests, newest first
 	//
 	// Endpoints with `planner` set to `suggest` are changed by nobody but a person. One suggestion of an endpoint waits at a time, for an hour.
@@ -9320,7 +9399,7 @@ type ClientWithResponsesInterface interface {
 
 	// RejectPlannerSuggestionWithResponse Turn a suggestion down
 	//
-	// Nothing changes at the endpoint. The planner may suggest something else at its next analysis. 409 `suggestion_decided` where it waits no longer.
+	// Nothing changes at the endpoint. The planner makes no suggestion of the same kind for four hours. 409 `suggestion_decided` where it waits no longer.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -14814,6 +14893,154 @@ func (r GetPlannerSessionResponse) ContentType() string {
 	return ""
 }
 
+// UndoPlannerSessionResponse200Headers the declared response headers of an HTTP 200 response for UndoPlannerSession
+type UndoPlannerSessionResponse200Headers struct {
+	ETag string
+}
+
+// UndoPlannerSessionResponse401Headers the declared response headers of an HTTP 401 response for UndoPlannerSession
+type UndoPlannerSessionResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// UndoPlannerSessionResponse429Headers the declared response headers of an HTTP 429 response for UndoPlannerSession
+type UndoPlannerSessionResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// UndoPlannerSessionResponse503Headers the declared response headers of an HTTP 503 response for UndoPlannerSession
+type UndoPlannerSessionResponse503Headers struct {
+	RetryAfter *string
+}
+
+type UndoPlannerSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Endpoint
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Invalid
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UndoPlannerSessionResponse200Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *UndoPlannerSessionResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *UndoPlannerSessionResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *UndoPlannerSessionResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UndoPlannerSessionResponse) GetJSON200() *Endpoint {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r UndoPlannerSessionResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r UndoPlannerSessionResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r UndoPlannerSessionResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r UndoPlannerSessionResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r UndoPlannerSessionResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r UndoPlannerSessionResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r UndoPlannerSessionResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r UndoPlannerSessionResponse) GetApplicationProblemJSON422() *Invalid {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r UndoPlannerSessionResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r UndoPlannerSessionResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r UndoPlannerSessionResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UndoPlannerSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UndoPlannerSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UndoPlannerSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UndoPlannerSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListPlannerSuggestionsResponse401Headers the declared response headers of an HTTP 401 response for ListPlannerSuggestions
 type ListPlannerSuggestionsResponse401Headers struct {
 	WWWAuthenticate *string
@@ -17104,7 +17331,7 @@ func (c *ClientWithResponses) GetEndpointHealthWithResponse(ctx context.Context,
 
 // ClearHintsWithResponse Forget both hints
 //
-// The baseline is in force again when the call returns.
+// The baseline is in force again when the call returns. `warnings` name each hint that was removed and whose it was. The planner does not write again what was its own for four hours.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17748,6 +17975,22 @@ func (c *ClientWithResponses) GetPlannerSessionWithResponse(ctx context.Context,
 	return ParseGetPlannerSessionResponse(rsp)
 }
 
+// UndoPlannerSessionWithResponse Take back what an analysis wrote
+//
+// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
+// removed and whose it was. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/planner/sessions/{id}/undo (the `UndoPlannerSession` operationId).
+func (c *ClientWithResponses) UndoPlannerSessionWithResponse(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*UndoPlannerSessionResponse, error) {
+	rsp, err := c.UndoPlannerSession(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUndoPlannerSessionResponse(rsp)
+}
+
 // ListPlannerSuggestionsWithResponse List what the planner suggests, newest first
 //
 // Endpoints with `planner` set to `suggest` are changed by nobody but a person. One suggestion of an endpoint waits at a time, for an hour.
@@ -17780,7 +18023,7 @@ func (c *ClientWithResponses) ApprovePlannerSuggestionWithResponse(ctx context.C
 
 // RejectPlannerSuggestionWithResponse Turn a suggestion down
 //
-// Nothing changes at the endpoint. The planner may suggest something else at its next analysis. 409 `suggestion_decided` where it waits no longer.
+// Nothing changes at the endpoint. The planner makes no suggestion of the same kind for four hours. 409 `suggestion_decided` where it waits no longer.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -23746,6 +23989,166 @@ func ParseGetPlannerSessionResponse(rsp *http.Response) (*GetPlannerSessionRespo
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetPlannerSessionResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUndoPlannerSessionResponse parses an HTTP response from a UndoPlannerSessionWithResponse call
+func ParseUndoPlannerSessionResponse(rsp *http.Response) (*UndoPlannerSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UndoPlannerSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Endpoint
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UndoPlannerSessionResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 401:
+		var headers UndoPlannerSessionResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers UndoPlannerSessionResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers UndoPlannerSessionResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

@@ -84,7 +84,7 @@ func (p *paced) happen() {
 	case "one-shot hint":
 		_, _, err = p.SetOneShotHint(ctx, actor, p.id, endpoints.HintRequest{In: new(p.span("shot", p.least)), TTL: new(time.Hour)})
 	case "clear":
-		_, err = p.ClearHints(ctx, actor, p.id)
+		_, _, err = p.ClearHints(ctx, actor, p.id)
 	case "edit":
 		_, _, err = p.Edit(ctx, actor, p.id, 0, func(s endpoints.Spec) (endpoints.Spec, error) {
 			s.Jitter = rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(p.rt, "jitter")

@@ -88,6 +88,7 @@ const (
 func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	before := *e
 	s := &e.State
+	var err error
 	s.Running = nil
 	// Neither goes back, even where the database's clock was set back and somebody asked for a run meanwhile: behind them lie due times
 	// that were served, and none is served twice.
@@ -97,7 +98,9 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	}
 	s.Anchor = laterOf(s.Anchor, e.anchorAfter(run))
 	if !run.Unanswered {
-		s.RetryAfter = run.RetryAfter
+		if s.RetryAfter, err = e.boundedWait(run); err != nil {
+			return Recorded{}, err
+		}
 	}
 	if run.manual() && !s.ManualAt.After(run.Slot) {
 		s.ManualAt = time.Time{}
@@ -114,7 +117,7 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 		s.FailureCount++
 	case Neutral:
 	}
-	decided, err := e.plan(now, governor.CauseFinish)
+	decided, err := e.decide(now, governor.CauseFinish, run.cut(s.RetryAfter))
 	if err != nil {
 		return Recorded{}, err
 	}
@@ -155,10 +158,16 @@ func (e *Endpoint) lastStart() time.Time {
 }
 
 func (e *Endpoint) plan(now time.Time, cause governor.Cause) (Recorded, error) {
+	return e.decide(now, cause, time.Time{})
+}
+
+// decide asks the governor and plans its answer. asked is the wait that the target named where it was cut, for the trace; zero: none was.
+func (e *Endpoint) decide(now time.Time, cause governor.Cause, asked time.Time) (Recorded, error) {
 	in, err := e.input(now, cause)
 	if err != nil {
 		return Recorded{}, err
 	}
+	in.RetryAsked = asked
 	d := governor.Decide(in)
 	due := Due{At: d.At, Slot: d.Slot, Attempt: 1, Source: d.Source}
 	if manual := e.State.ManualAt; !manual.IsZero() {
@@ -192,7 +201,9 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 		in.Baseline.Cron = cron
 	}
 	if h := s.IntervalHint; h != nil {
-		in.IntervalHint = &governor.IntervalHint{Interval: h.Interval, ExpiresAt: h.ExpiresAt, Reason: h.Reason}
+		in.IntervalHint = &governor.IntervalHint{
+			Interval: h.Interval, ExpiresAt: h.ExpiresAt, Reason: h.Reason, OutageSince: h.OutageSince,
+		}
 	}
 	if h := s.OneShotHint; h != nil {
 		in.OneShot = &governor.OneShotHint{At: h.At, ExpiresAt: h.ExpiresAt, Reason: h.Reason}

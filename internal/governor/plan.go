@@ -95,11 +95,22 @@ func (p *plan) intervalDue() time.Time {
 // intervalHint lets a fresh interval hint replace the baseline and its backoff.
 func (p *plan) intervalHint() {
 	hint := p.in.IntervalHint
-	if hint == nil || hint.Interval <= 0 || !p.fresh(hint.ExpiresAt) {
+	if !p.in.Hinted() {
 		return
 	}
-	p.kind, p.source, p.every = kindInterval, SourceAIInterval, hint.Interval
+	p.kind, p.source, p.every = kindInterval, SourceAIInterval, hint.at(p.in.Anchor)
 	p.move(RuleAIInterval, p.intervalDue(), p.whyIntervalHint(hint))
+}
+
+// outageShare is the part of an outage's age that a hint for it waits: the end of the outage is noticed at most a tenth of its length late.
+const outageShare = 10
+
+// at returns the interval that the hint asks for after a run at an instant.
+func (h *IntervalHint) at(run time.Time) time.Duration {
+	if h.OutageSince.IsZero() {
+		return h.Interval
+	}
+	return max(h.Interval, (run.Sub(bound(h.OutageSince)) / outageShare).Truncate(time.Millisecond))
 }
 
 // oneShot lets a fresh one-shot hint that was not served yet win over a later candidate. On a tie the candidate stays.

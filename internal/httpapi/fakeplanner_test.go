@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/planner"
 )
@@ -60,6 +61,15 @@ func (r reviews) Session(_ context.Context, tenant [16]byte, id planner.SessionI
 		return planner.Session{}, errs.New(errs.NotFound, "not_found", "there is no such session")
 	}
 	return r.session(), nil
+}
+
+func (r reviews) Undo(ctx context.Context, by auditlog.Actor, id planner.SessionID) (*endpoints.Endpoint, []errs.Field, error) {
+	session, err := r.Session(ctx, by.TenantID, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	e := &endpoints.Endpoint{ID: session.EndpointID, TenantID: by.TenantID, Version: 1, CreatedAt: now, UpdatedAt: now, Spec: endpoints.Defaults()}
+	return e, []errs.Field{{Field: "hints.interval", Code: "hint_removed", Message: "removed the hint of planner:heuristic"}}, nil
 }
 
 func (r reviews) Suggestions(_ context.Context, f planner.SuggestionFilter) ([]planner.Suggestion, error) {

@@ -194,7 +194,7 @@ func TestTheConsoleTellsTheHistoryOfAnEndpoint(t *testing.T) {
 	b.at(now.Add(time.Minute))
 	_, err = b.service.Pause(t.Context(), tenant, id, endpoints.PauseRequest{Until: until, Reason: "stock-taking"})
 	require.NoError(t, err)
-	_, err = b.service.ClearHints(t.Context(), tenant, id)
+	_, _, err = b.service.ClearHints(t.Context(), tenant, id)
 	require.NoError(t, err)
 
 	h, err := c.History(t.Context(), store.DefaultTenant, id, time.Hour)

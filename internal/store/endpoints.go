@@ -179,6 +179,7 @@ func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []*dbsqlc.En
 func hintRow(id endpoints.ID, kind string, h *endpoints.Hint) dbsqlc.HintInsertParams {
 	row := dbsqlc.HintInsertParams{
 		EndpointID: id, Kind: kind, RunAt: optional(h.At), ExpiresAt: h.ExpiresAt, Reason: h.Reason, Author: h.Author, CreatedAt: h.CreatedAt,
+		OutageSince: optional(h.OutageSince),
 	}
 	if kind == hintInterval {
 		row.IntervalMs = new(h.Interval.Milliseconds())

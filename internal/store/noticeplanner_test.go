@@ -86,7 +86,7 @@ func TestAPauseByThePlannerIsToldAndItsHintsAreNot(t *testing.T) {
 	now = p.at(now.Add(time.Minute))
 	pause := p.closing(e)
 	pause.NextAt, pause.NotBefore = now, now
-	pause.Revise = func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) {
+	pause.Revise = func(e *endpoints.Endpoint, _ []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
 		return e.Take(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test",
 			endpoints.Advice{Pause: 10 * time.Minute, PauseReason: "its host is away"})
 	}

@@ -71,7 +71,7 @@ func (p *planning) closing(e *endpoints.Endpoint) planner.Closing {
 			Trigger: planner.NeverAnalysed, Authority: planner.Act, Outcome: planner.Acted, NextAt: now.Add(time.Hour),
 		},
 		NextAt: now.Add(time.Hour), NotBefore: now.Add(time.Minute), Memory: planner.Memory{Direction: -1},
-		Revise: func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) {
+		Revise: func(e *endpoints.Endpoint, _ []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
 			ttl := time.Hour
 			return e.Take(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test", endpoints.Advice{
 				Interval: &endpoints.HintRequest{Interval: 20 * time.Second, TTL: &ttl, Reason: "a test"},

@@ -19,6 +19,7 @@ import (
 type PlannerEvidence struct {
 	db        *DB
 	endpoints *Endpoints
+	crowd     crowdSample
 }
 
 var _ planner.Evidence = (*PlannerEvidence)(nil)
@@ -44,7 +45,13 @@ func (s *PlannerEvidence) Look(ctx context.Context, a planner.Account) (m planne
 		if m.Runs, err = s.runs(ctx, tx, a.EndpointID, m.Now.Add(-24*time.Hour), planner.HealthSample); err != nil {
 			return err
 		}
-		m.Siblings, err = s.siblings(ctx, tx, m)
+		if m.Siblings, err = s.siblings(ctx, tx, m); err != nil {
+			return err
+		}
+		if m.Holds, err = s.db.holds(ctx, tx, a.EndpointID); err != nil || !strained(m) {
+			return err
+		}
+		m.Crowd, err = s.crowd.look(ctx, s.db, tx, m.Now)
 		return err
 	})
 	return m, err
@@ -159,6 +166,9 @@ func (s *PlannerEvidence) Tidy(ctx context.Context, before time.Time) error {
 				break
 			}
 		}
+	}
+	if _, err := s.db.q.PlannerHoldDropBefore(ctx, s.db.pool, before); err != nil {
+		return fmt.Errorf("forgetting words that no longer stand: %w", translate(err))
 	}
 	_, err := s.db.q.PlannerSpendDropBefore(ctx, s.db.pool, before.UTC().Format(time.DateOnly))
 	return translate(err)

@@ -168,6 +168,10 @@ func (s *Endpoints) writes(ctx context.Context, r *revision, before *endpoints.E
 		list = append(list, passed.writes(ctx, s.db)...)
 	}
 	list = append(list, s.planWrite(ctx, after, planned != nil))
+	for _, h := range after.Held {
+		word := holdRow(after.ID, h)
+		list = append(list, func(q dbsqlc.DBTX) error { return s.db.q.PlannerHoldSet(ctx, q, word) })
+	}
 	if planned != nil && !after.Archived() {
 		decision, err := decisionRow(after, *planned)
 		if err != nil {

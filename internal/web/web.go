@@ -166,6 +166,8 @@ func pages() map[string]handle {
 		"POST /console/notices/{id}/retry":                 (*visit).retryNotice,
 		"GET /console/planner":                             (*visit).planner,
 		"GET /console/planner/sessions/{id}":               (*visit).session,
+		"GET /console/planner/sessions/{id}/undo":          (*visit).confirmUndo,
+		"POST /console/planner/sessions/{id}/undo":         (*visit).undo,
 		"GET /console/planner/suggestions/{id}/{verdict}":  (*visit).confirmReview,
 		"GET /console/planner/tempo/{id}/{verdict}":        (*visit).suggestedTempo,
 		"POST /console/planner/suggestions/{id}/{verdict}": (*visit).decide,

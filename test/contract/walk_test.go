@@ -62,6 +62,7 @@ func provocations() map[string]map[int]provoke {
 			http.StatusUnprocessableEntity: withBody(strings.Replace(minimal, `{`, `{"key":"another",`, 1)),
 		},
 		"listPlannerSessions":      {http.StatusNotFound: unknownEndpoint},
+		"undoPlannerSession":       {http.StatusConflict: changedNothing, http.StatusUnprocessableEntity: withUsedKey},
 		"listPlannerSuggestions":   {http.StatusNotFound: unknownEndpoint},
 		"approvePlannerSuggestion": {http.StatusConflict: decidedBefore, http.StatusUnprocessableEntity: withUsedKey},
 		"rejectPlannerSuggestion":  {http.StatusConflict: decidedBefore, http.StatusUnprocessableEntity: withUsedKey},

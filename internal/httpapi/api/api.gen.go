@@ -39,6 +39,7 @@ const (
 	AuditActionRunNow        AuditAction = "run_now"
 	AuditActionStop          AuditAction = "stop"
 	AuditActionTest          AuditAction = "test"
+	AuditActionUndo          AuditAction = "undo"
 )
 
 // Valid indicates whether the value is a known member of the AuditAction enum.
@@ -81,6 +82,8 @@ func (e AuditAction) Valid() bool {
 	case AuditActionStop:
 		return true
 	case AuditActionTest:
+		return true
+	case AuditActionUndo:
 		return true
 	default:
 		return false
@@ -1250,7 +1253,7 @@ type EndpointPatch struct {
 	// Name Cannot be cleared.
 	Name *string `json:"name,omitempty"`
 
-	// Planner Default act.
+	// Planner Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
 	// Query Null removes a parameter.
@@ -1345,7 +1348,7 @@ type EndpointSpec struct {
 	// Name One line of readable text, without characters that cannot be seen or that turn the direction of text.
 	Name string `json:"name"`
 
-	// Planner Default act.
+	// Planner Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
 	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
@@ -1617,7 +1620,7 @@ type ImportLine struct {
 	// Name One line of readable text, without characters that cannot be seen or that turn the direction of text.
 	Name string `json:"name"`
 
-	// Planner Default act.
+	// Planner Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
 	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
@@ -1694,13 +1697,19 @@ type IntervalHint struct {
 	CreatedAt  time.Time `json:"createdAt"`
 	ExpiresAt  time.Time `json:"expiresAt"`
 	IntervalMs int64     `json:"intervalMs"`
-	Reason     string    `json:"reason"`
+
+	// OutageSince When the outage began that the hint is for; absent for others. Such a hint waits a tenth of the outage's age, at least `intervalMs`, and ends with the first success.
+	OutageSince *time.Time `json:"outageSince,omitempty"`
+	Reason      string     `json:"reason"`
 }
 
 // IntervalHintInput defines model for IntervalHintInput.
 type IntervalHintInput struct {
 	ExpiresAt  time.Time `json:"expiresAt"`
 	IntervalMs int64     `json:"intervalMs"`
+
+	// OutageSince When the outage began that the hint is for; it counts only while `failureCount` is positive.
+	OutageSince *time.Time `json:"outageSince,omitempty"`
 
 	// Reason Kept with the decision.
 	Reason *string `json:"reason,omitempty"`
@@ -3433,6 +3442,9 @@ type ServerInterface interface {
 	// GetPlannerSession Read an analysis with everything that it called
 	// (GET /v1/planner/sessions/{id})
 	GetPlannerSession(ctx echo.Context, id SessionID) error
+	// UndoPlannerSession Take back what an analysis wrote
+	// (POST /v1/planner/sessions/{id}/undo)
+	UndoPlannerSession(ctx echo.Context, id SessionID) error
 	// ListPlannerSuggestions List what the planner suggests, newest first
 	// (GET /v1/planner/suggestions)
 	ListPlannerSuggestions(ctx echo.Context, params ListPlannerSuggestionsParams) error
@@ -4603,6 +4615,22 @@ func (w *ServerInterfaceWrapper) GetPlannerSession(ctx echo.Context) error {
 	return err
 }
 
+// UndoPlannerSession converts echo context to params.
+func (w *ServerInterfaceWrapper) UndoPlannerSession(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id SessionID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UndoPlannerSession(ctx, id)
+	return err
+}
+
 // ListPlannerSuggestions converts echo context to params.
 func (w *ServerInterfaceWrapper) ListPlannerSuggestions(ctx echo.Context) error {
 	var err error
@@ -5016,6 +5044,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/planner/budget", wrapper.GetPlannerBudget, options.OperationMiddlewares["getPlannerBudget"]...)
 	router.GET(options.BaseURL+"/v1/planner/sessions", wrapper.ListPlannerSessions, options.OperationMiddlewares["listPlannerSessions"]...)
 	router.GET(options.BaseURL+"/v1/planner/sessions/:id", wrapper.GetPlannerSession, options.OperationMiddlewares["getPlannerSession"]...)
+	router.POST(options.BaseURL+"/v1/planner/sessions/:id/undo", wrapper.UndoPlannerSession, options.OperationMiddlewares["undoPlannerSession"]...)
 	router.GET(options.BaseURL+"/v1/planner/suggestions", wrapper.ListPlannerSuggestions, options.OperationMiddlewares["listPlannerSuggestions"]...)
 	router.POST(options.BaseURL+"/v1/planner/suggestions/:id/approve", wrapper.ApprovePlannerSuggestion, options.OperationMiddlewares["approvePlannerSuggestion"]...)
 	router.POST(options.BaseURL+"/v1/planner/suggestions/:id/reject", wrapper.RejectPlannerSuggestion, options.OperationMiddlewares["rejectPlannerSuggestion"]...)
@@ -12449,6 +12478,218 @@ func (response GetPlannerSession503ApplicationProblemPlusJSONResponse) VisitGetP
 	return err
 }
 
+type UndoPlannerSessionRequestObject struct {
+	ID SessionID `json:"id"`
+}
+
+type UndoPlannerSessionResponseObject interface {
+	VisitUndoPlannerSessionResponse(w http.ResponseWriter) error
+}
+
+type UndoPlannerSession200JSONResponse struct{ EndpointJSONResponse }
+
+func (response UndoPlannerSession200JSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession400ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession401ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession403ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession404ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession409ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession413ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession415ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession422ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession429ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession500ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession503ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListPlannerSuggestionsRequestObject struct {
 	Params ListPlannerSuggestionsParams
 }
@@ -15372,6 +15613,9 @@ type StrictServerInterface interface {
 	// GetPlannerSession Read an analysis with everything that it called
 	// (GET /v1/planner/sessions/{id})
 	GetPlannerSession(ctx context.Context, request GetPlannerSessionRequestObject) (GetPlannerSessionResponseObject, error)
+	// UndoPlannerSession Take back what an analysis wrote
+	// (POST /v1/planner/sessions/{id}/undo)
+	UndoPlannerSession(ctx context.Context, request UndoPlannerSessionRequestObject) (UndoPlannerSessionResponseObject, error)
 	// ListPlannerSuggestions List what the planner suggests, newest first
 	// (GET /v1/planner/suggestions)
 	ListPlannerSuggestions(ctx context.Context, request ListPlannerSuggestionsRequestObject) (ListPlannerSuggestionsResponseObject, error)
@@ -16813,6 +17057,31 @@ func (sh *strictHandler) GetPlannerSession(ctx echo.Context, id SessionID) error
 		return err
 	} else if validResponse, ok := response.(GetPlannerSessionResponseObject); ok {
 		return validResponse.VisitGetPlannerSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UndoPlannerSession operation middleware
+func (sh *strictHandler) UndoPlannerSession(ctx echo.Context, id SessionID) error {
+	var request UndoPlannerSessionRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UndoPlannerSession(ctx.Request().Context(), request.(UndoPlannerSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UndoPlannerSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UndoPlannerSessionResponseObject); ok {
+		return validResponse.VisitUndoPlannerSessionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

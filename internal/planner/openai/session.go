@@ -36,7 +36,7 @@ const maxIdle = 2
 func (a *Advisor) Advise(ctx context.Context, c planner.Case, d planner.Desk) (planner.Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.config.Timeout)
 	defer cancel()
-	if rest := a.rest(); rest != nil { // Nothing is worth reading for a session that cannot be held.
+	if rest := a.rest(c.Account); rest != nil { // Nothing is worth reading for a session that cannot be held.
 		a.metrics.requests.WithLabelValues(string(rest.Kind)).Inc()
 		return planner.Verdict{}, a.unavailable(rest)
 	}

@@ -283,7 +283,7 @@ FROM notice_episodes ep
 WHERE ep.closed_at IS NULL
   AND (s.endpoint_id IS NULL OR r.id IS NULL OR NOT r.enabled
     OR ep.event = 'failures' AND s.failure_count = 0
-    OR ep.event = 'paused' AND (s.paused_until IS NULL OR s.paused_until <= sqlc.arg('now'))
+    OR ep.event = 'paused' AND coalesce(s.paused_until <= sqlc.arg('now'), true) AND coalesce(s.retry_after <= sqlc.arg('now'), true)
     OR ep.event = 'suggestion' AND NOT EXISTS (SELECT 1
                                                FROM planner_suggestions g
                                                WHERE g.endpoint_id = ep.endpoint_id AND g.state = 'pending' AND g.expires_at > sqlc.arg('now')))

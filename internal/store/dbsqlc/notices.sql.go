@@ -1316,7 +1316,7 @@ FROM notice_episodes ep
 WHERE ep.closed_at IS NULL
   AND (s.endpoint_id IS NULL OR r.id IS NULL OR NOT r.enabled
     OR ep.event = 'failures' AND s.failure_count = 0
-    OR ep.event = 'paused' AND (s.paused_until IS NULL OR s.paused_until <= $1)
+    OR ep.event = 'paused' AND coalesce(s.paused_until <= $1, true) AND coalesce(s.retry_after <= $1, true)
     OR ep.event = 'suggestion' AND NOT EXISTS (SELECT 1
                                                FROM planner_suggestions g
                                                WHERE g.endpoint_id = ep.endpoint_id AND g.state = 'pending' AND g.expires_at > $1))
