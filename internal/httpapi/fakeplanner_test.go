@@ -19,7 +19,10 @@ var (
 // reviews is a planner.Reviews without a database.
 type reviews struct{ m *memory }
 
-var _ planner.Reviews = reviews{}
+var (
+	_ planner.Reviews = reviews{}
+	_ planner.Undoer  = reviews{}
+)
 
 func (r reviews) session() planner.Session {
 	return planner.Session{

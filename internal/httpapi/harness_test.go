@@ -93,6 +93,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Once:       s.once,
 		Origins:    settings.Origins,
 		Planner:    reviews{s.store},
+		Undo:       reviews{s.store},
 		Proxies:    settings.Proxies,
 		Rate:       settings.Rate,
 		Endpoints:  endpoints.NewService(s.store, targets{}),

@@ -58,7 +58,7 @@ func (s *Server) UndoPlannerSession(ctx context.Context, r api.UndoPlannerSessio
 	if err != nil {
 		return nil, err
 	}
-	e, removed, err := s.planner.Undo(ctx, actorOf(ctx), id)
+	e, removed, err := s.undo.Undo(ctx, actorOf(ctx), id)
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ type Config struct {
 	Notices    *notices.Service
 	Once       Once
 	Planner    planner.Reviews
+	Undo       planner.Undoer
 	Origins    []string                    // whose scripts may read answers (CORS); nil: nobody's
 	Proxies    []netip.Prefix              // of proxies whose X-Forwarded-For is believed; nil: nobody's
 	Rate       int                         // requests a second that a tenant may send; 0: any number
@@ -75,6 +76,7 @@ type Server struct {
 	once      Once
 	origins   []string
 	planner   planner.Reviews
+	undo      planner.Undoer
 	proxies   []netip.Prefix
 	ready     func(context.Context) error
 	router    *echo.Echo
@@ -111,6 +113,7 @@ func New(c Config) *Server {
 		once:      c.Once,
 		origins:   c.Origins,
 		planner:   c.Planner,
+		undo:      c.Undo,
 		proxies:   c.Proxies,
 		ready:     c.Ready,
 		router:    echo.New(),

@@ -56,6 +56,10 @@ type Reviews interface {
 	// nothing has changed: it was decided before, has expired, or is for a configuration or a state that the endpoint no longer has.
 	Decide(ctx context.Context, by auditlog.Actor, id SuggestionID, approve bool) (Suggestion, error)
 	Spending(ctx context.Context, tenant [16]byte) (Spending, error)
+}
+
+// Undoer takes back what the planner did. It is scoped by tenant as [Reviews] is.
+type Undoer interface {
 	// Undo takes back what an analysis wrote, as far as it or a later one of the same kind is in force, and returns the endpoint with
 	// what was removed and whose it was. The planner does not write that again for [endpoints.HoldLife]. The error is an errs.Conflict
 	// where the analysis wrote nothing.

@@ -50,7 +50,7 @@ func TestASuggestionThatWaitsIsToldUntilItDoesNot(t *testing.T) {
 	require.NoError(t, keeper.Watch(t.Context()))
 	require.Equal(t, []string{"opened", "recovered"}, p.told(t))
 
-	now = p.at(now.Add(time.Minute))
+	now = p.at(now.Add(endpoints.HoldLife + time.Minute)) // Until then the rejection stands.
 	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], p.suggests(e, now)))
 	require.Equal(t, []string{"opened", "recovered", "opened"}, p.told(t))
 	p.at(now.Add(time.Hour))

@@ -14,14 +14,17 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// PlannerReviews shows what the planner did and decides what it suggests. It implements planner.Reviews.
+// PlannerReviews shows what the planner did and decides what it suggests. It implements planner.Reviews and planner.Undoer.
 type PlannerReviews struct {
 	*PlannerBudget
 
 	endpoints *Endpoints
 }
 
-var _ planner.Reviews = (*PlannerReviews)(nil)
+var (
+	_ planner.Reviews = (*PlannerReviews)(nil)
+	_ planner.Undoer  = (*PlannerReviews)(nil)
+)
 
 // NewPlannerReviews returns what people see of the planner, with the limits of its budget.
 func NewPlannerReviews(db *DB, limits PlannerLimits) *PlannerReviews {
@@ -161,7 +164,7 @@ func (s *PlannerReviews) forbid(ctx context.Context, tx pgx.Tx, id endpoints.ID,
 	return nil
 }
 
-// Undo implements planner.Reviews.
+// Undo implements planner.Undoer.
 func (s *PlannerReviews) Undo(ctx context.Context, by auditlog.Actor, id planner.SessionID) (*endpoints.Endpoint, []errs.Field, error) {
 	session, err := s.Session(ctx, by.TenantID, id)
 	if err != nil {

@@ -78,6 +78,7 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 		Notices:    notices.NewService(store.NewNotices(s.DB), s.noticePermissions, s.Channels()),
 		Once:       store.NewIdempotency(s.DB),
 		Planner:    store.NewPlannerReviews(s.DB, s.PlannerLimits()),
+		Undo:       store.NewPlannerReviews(s.DB, s.PlannerLimits()),
 		Tester:     tester,
 		Rate:       s.Settings.API.Rate,
 		Origins:    s.Settings.API.Origins,

@@ -1,8 +1,9 @@
 // Package heuristic is the advisor that needs no model: it decides by a few rules, the same way every time, and says which.
 //
 // The first rule that applies decides. In their order: the target asked to wait; it refuses; it fails; it has just recovered; its group is
-// in trouble; its answers change often or seldom; it answers slowly; all is calm. None makes a target run more often than it accepts. Nothing that a target answered is read, apart from whether
-// it differs from the answer before; nothing that a user wrote is, apart from the label role.
+// in trouble; its answers change often or seldom; it answers slowly; all is calm. None makes a target run more often than it accepts.
+// Nothing that a target answered is read, apart from whether it differs from the answer before; nothing that a user wrote is, apart from
+// the label role.
 package heuristic
 
 import (

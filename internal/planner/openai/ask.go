@@ -121,7 +121,8 @@ func (a *Advisor) rest(of planner.Account) *Failure {
 	return nil
 }
 
-// record counts a failure against whoever caused it. One that is not the service's leaves a closed breaker as it is; a half-open one must hear something.
+// record counts a failure against the service, tenant or endpoint that caused it. One that is not the service's leaves a closed breaker as it
+// is; a half-open one must hear something.
 func (a *Advisor) record(of planner.Account, f *Failure) {
 	a.metrics.requests.WithLabelValues(string(f.Kind)).Inc()
 	a.rests.failed(of, f.Kind)
