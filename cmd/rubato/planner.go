@@ -130,7 +130,7 @@ func (cmd *plannerUndoCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	raw, err := r.read(r.api.UndoPlannerSessionWithResponse(ctx, cmd.ID, nil))
+	raw, err := r.read(r.api.UndoPlannerSessionWithResponse(ctx, cmd.ID))
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ type scenario struct {
 	anchor, startAt, lastSlot, lastStart           *int64
 	retry, paused                                  *int64
 	hintEvery, hintEnds, shotAt, shotEnds          *int64
+	outage                                         *int64 // a tenth of its age at the anchor; nil: the hint is for none
 }
 
 // drawScenario draws one. A cron of 0 means that the baseline is the interval.
@@ -35,6 +36,9 @@ func drawScenario(t *rapid.T) scenario {
 	}
 	if rapid.Bool().Draw(t, "interval hint") {
 		s.hintEvery, s.hintEnds = new(rapid.Int64Range(1, 9).Draw(t, "hint")), new(small.Draw(t, "hint ends"))
+	}
+	if s.hintEvery != nil && s.anchor != nil {
+		s.outage = rapid.Ptr(rapid.Int64Range(0, 12), true).Draw(t, "outage")
 	}
 	if rapid.Bool().Draw(t, "one-shot") {
 		s.shotAt, s.shotEnds = new(small.Draw(t, "shot at")), new(small.Draw(t, "shot ends"))
@@ -67,6 +71,9 @@ func (s scenario) input() governor.Input {
 	}
 	if s.hintEvery != nil {
 		in.IntervalHint = &governor.IntervalHint{Interval: sec(*s.hintEvery), ExpiresAt: instant(s.hintEnds)}
+		if s.outage != nil {
+			in.IntervalHint.OutageSince = instant(s.anchor).Add(-sec(10 * *s.outage))
+		}
 	}
 	if s.shotAt != nil {
 		in.OneShot = &governor.OneShotHint{At: instant(s.shotAt), ExpiresAt: instant(s.shotEnds)}
@@ -120,8 +127,13 @@ func (s scenario) counted(interval int64) int64 {
 
 // hinted reads the rules on hints.
 func (s scenario) hinted(r reading) reading {
-	if s.hintEvery != nil && *s.hintEnds > s.now {
-		r = reading{due: s.counted(*s.hintEvery), source: governor.SourceAIInterval, interval: *s.hintEvery}
+	over := s.outage != nil && s.failures == 0
+	if s.hintEvery != nil && *s.hintEnds > s.now && !over {
+		every := *s.hintEvery
+		if s.outage != nil {
+			every = max(every, *s.outage)
+		}
+		r = reading{due: s.counted(every), source: governor.SourceAIInterval, interval: every}
 	}
 	served := s.shotAt != nil && s.lastSlot != nil && *s.shotAt <= *s.lastSlot
 	if s.shotAt != nil && *s.shotEnds > s.now && !served && *s.shotAt < r.due {

@@ -72,6 +72,10 @@ func (r reviews) Undo(ctx context.Context, by auditlog.Actor, id planner.Session
 		return nil, nil, err
 	}
 	e := &endpoints.Endpoint{ID: session.EndpointID, TenantID: by.TenantID, Version: 1, CreatedAt: now, UpdatedAt: now, Spec: endpoints.Defaults()}
+	e.Spec.Name, e.Spec.URL, e.Spec.BaselineInterval = "n", "https://example.com/", time.Minute
+	if _, err := e.Replan(now); err != nil {
+		return nil, nil, err
+	}
 	return e, []errs.Field{{Field: "hints.interval", Code: "hint_removed", Message: "removed the hint of planner:heuristic"}}, nil
 }
 
