@@ -27,8 +27,12 @@ func (e *Endpoint) boundedWait(run Finished) (time.Time, error) {
 	return run.RetryAfter, nil
 }
 
+// waitSlack is how much longer an hour may look: Retry-After counts from the answer, and the end of a run may be put earlier, to the
+// database's clock.
+const waitSlack = time.Second
+
 // AsksForLong reports whether the target asked to wait for longer than [LongWait].
-func (f Finished) AsksForLong() bool { return f.RetryAfter.Sub(f.FinishedAt) > LongWait }
+func (f Finished) AsksForLong() bool { return f.RetryAfter.Sub(f.FinishedAt) > LongWait+waitSlack }
 
 // cut returns the instant that the target asked for where the wait that came of it is shorter; zero where it is not.
 func (f Finished) cut(wait time.Time) time.Time {
