@@ -131,7 +131,7 @@ func TestAMigrationStandsInNobodysWay(t *testing.T) {
 		t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
 		return conn
 	}
-	const read = "SELECT count(*) FROM notice_episodes"
+	const read = "SELECT count(*) FROM hints"
 	backup, err := connect().Begin(t.Context())
 	require.NoError(t, err)
 	_, err = backup.Exec(t.Context(), read)
@@ -214,7 +214,7 @@ func TestWhoMayNotMigrateLearnsWhatHeLacks(t *testing.T) {
 	_, err = owner.Exec(t.Context(), "GRANT SELECT ON goose_db_version TO "+quoted)
 	require.NoError(t, err)
 	_, err = store.MigrateDown(t.Context(), weak.String())
-	require.ErrorContains(t, err, `.sql: the role "`+role+`" lacks a right: must be owner of table notice_episodes; migrate as the owner`)
+	require.ErrorContains(t, err, `.sql: the role "`+role+`" lacks a right: must be owner of table planner_holds; migrate as the owner`)
 	require.NotContains(t, err.Error(), "SQLSTATE")
 }
 
