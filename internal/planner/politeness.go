@@ -2,6 +2,7 @@ package planner
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"rubato/internal/runs"
@@ -17,8 +18,8 @@ const (
 // politeOf returns the shortest interval that a target accepts by its answers, newest first: at least the usual one, and at most most.
 func politeOf(list []runs.Run, usual, most time.Duration) time.Duration {
 	every := usual
-	for i := len(list) - 1; i >= 0; i-- {
-		switch o := list[i].Outcome; {
+	for _, run := range slices.Backward(list) {
+		switch o := run.Outcome; {
 		case o.StatusCode == http.StatusTooManyRequests:
 			every = min(scale(every, refusedGrowth), most)
 		case o.Status == runs.Succeeded:

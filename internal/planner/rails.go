@@ -83,13 +83,10 @@ func (r Rails) judge(s standing, p Plan) (Plan, Ruling, error) {
 	if s.endpoint.Archived() || s.endpoint.PausedAt(s.now) {
 		return p, Ruling{}, errs.New(errs.Conflict, "left_alone", "the endpoint is paused or archived, and the planner leaves it alone")
 	}
-	for _, check := range []func(Plan) error{s.personal, s.held, s.untouched, s.unasked} {
+	for _, check := range []func(Plan) error{s.personal, s.held, s.untouched, s.unasked, s.cleared} {
 		if err := check(p); err != nil {
 			return p, Ruling{}, err
 		}
-	}
-	if p.Clear && s.endpoint.State.IntervalHint == nil && s.endpoint.State.OneShotHint == nil && p.Interval == nil && p.NextRun == nil {
-		return p, Ruling{}, errs.New(errs.Conflict, "nothing_to_change", "there is no hint to forget")
 	}
 	if h := p.NextRun; h != nil {
 		if err := checkNextRun(*h); err != nil {
@@ -112,6 +109,14 @@ func (r Rails) judge(s standing, p Plan) (Plan, Ruling, error) {
 		return p, Ruling{}, err
 	}
 	return p, ruling, r.pace(s, p)
+}
+
+// cleared refuses to clear hints where there are none, and nothing else is asked for.
+func (s standing) cleared(p Plan) error {
+	if p.Clear && s.endpoint.State.IntervalHint == nil && s.endpoint.State.OneShotHint == nil && p.Interval == nil && p.NextRun == nil {
+		return errs.New(errs.Conflict, "nothing_to_change", "there is no hint to forget")
+	}
+	return nil
 }
 
 // personal refuses to touch a hint that somebody else wrote, as long as it is in force: whoever wrote it knows why.

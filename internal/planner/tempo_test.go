@@ -3,6 +3,7 @@ package planner_test
 import (
 	"context"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -100,7 +101,7 @@ func TestRefusalsMakeTheIntervalGrow(t *testing.T) {
 		e := w.add(spec, limited(14*time.Second))
 		w.run(begin.Add(6 * time.Hour))
 		for _, run := range e.runs {
-			if run.Outcome.StatusCode == 429 {
+			if run.Outcome.StatusCode == http.StatusTooManyRequests {
 				refusals[may]++
 			}
 		}

@@ -163,7 +163,7 @@ func (rows *endpointRows) mark(ctx context.Context) error {
 	rows.tags = make(map[string]string, len(rows.items))
 	for _, e := range rows.items {
 		row := fnv.New64a()
-		if err := endpointCells(still, e).Render(ctx, row); err != nil {
+		if err := endpointCells(still, e).Render(ctx, row); err != nil { //nolint:contextcheck // Render passes it on.
 			return fmt.Errorf("marking the rows of a list: %w", err)
 		}
 		rows.tags[e.ID] = strconv.FormatUint(row.Sum64(), 36)
