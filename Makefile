@@ -15,6 +15,10 @@ dev: ## Run everything on this machine, with a demo
 build: ## Build every program into bin/
 	go build -trimpath -o bin/ ./cmd/...
 
+.PHONY: image
+image: ## Build the image that docker-compose.yml runs, with its version and commit
+	VERSION=$$(git describe --tags --always --dirty) COMMIT=$$(git rev-parse HEAD) docker compose build
+
 .PHONY: test
 test: ## Run every test
 	go test ./...
@@ -72,10 +76,15 @@ generate: ## Write the generated code again: SQL, pages, REST server, REST clien
 docs: ## Write the generated parts of documents and of the linter's settings again
 	go test ./test/house -update
 
+.PHONY: sbom
+sbom: ## Write sbom.json, the bill of materials in the form of CycloneDX
+	go tool -modfile=tools/supply/go.mod cyclonedx-gomod mod -licenses -json -output sbom.json
+
 .PHONY: tidy
 tidy: ## Tidy every module
 	go mod tidy
 	cd tools && go mod tidy
+	cd tools/supply && go mod tidy
 	cd test/bench/river && go mod tidy
 	cd test/helm && go mod tidy
 

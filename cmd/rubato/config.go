@@ -10,13 +10,23 @@ import (
 // configCmd is `rubato config`.
 type configCmd struct{}
 
+// settingRow is a setting in force and where it comes from.
+type settingRow struct {
+	config.Row
+
+	Source string `json:"source"`
+}
+
 // Run prints the settings in force.
 func (*configCmd) Run(s *session) error {
 	settings, err := s.settings(config.Program{})
 	if err != nil {
 		return err
 	}
-	list := settings.Redacted()
+	var list []settingRow
+	for _, row := range settings.Redacted() {
+		list = append(list, settingRow{Row: row, Source: config.Source(s.environ, row.Name)})
+	}
 	if s.json {
 		return s.print(map[string]any{"items": list})
 	}
@@ -26,9 +36,9 @@ func (*configCmd) Run(s *session) error {
 		if value == "" {
 			value = "-"
 		}
-		rows = append(rows, []string{row.Name, value, row.Doc})
+		rows = append(rows, []string{row.Name, value, row.Source, row.Doc})
 	}
-	return s.table([]string{"NAME", "VALUE", "WHAT IT SAYS"}, rows)
+	return s.table([]string{"NAME", "VALUE", "SOURCE", "WHAT IT SAYS"}, rows)
 }
 
 // versionCmd is `rubato version`.
@@ -36,8 +46,12 @@ type versionCmd struct{}
 
 // Run prints what this program was built from.
 func (*versionCmd) Run(s *session) error {
+	version, commit := app.Version(), app.Commit()
 	if s.json {
-		return s.print(map[string]string{"version": app.Version(), "go": runtime.Version()})
+		return s.print(map[string]string{"version": version, "commit": commit, "go": runtime.Version()})
 	}
-	return s.say("rubato %s (%s)", app.Version(), runtime.Version())
+	if commit == "" {
+		return s.say("rubato %s (%s)", version, runtime.Version())
+	}
+	return s.say("rubato %s (commit %s, %s)", version, commit, runtime.Version())
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rubato/client"
+	"rubato/internal/because"
 	"rubato/internal/pair"
 )
 
@@ -143,7 +144,7 @@ func (cmd *endpointsListCmd) Run(ctx context.Context, s *session) error {
 	}
 	header := []string{"NAME", "STATE", "SCHEDULE", "NEXT RUN", "BECAUSE", "LAST", "ID"}
 	return list(s, raw, header, func(e client.Endpoint) []string {
-		return []string{e.Name, string(e.State), schedule(e), dash(instant(e.NextRunAt)), dash(text(e.NextSource)), lastStatus(e), e.ID}
+		return []string{e.Name, string(e.State), schedule(e), dash(instant(e.NextRunAt)), dash(because.Next(e)), lastStatus(e), e.ID}
 	})
 }
 
@@ -224,7 +225,7 @@ func (s *session) printEndpoint(raw json.RawMessage) error {
 			{"paused until", instant(e.PausedUntil)},
 			{"paused because", text(e.PauseReason)},
 			{"next run", instant(e.NextRunAt)},
-			{"because", text(e.NextSource)},
+			{"because", because.Next(e)},
 			{"planner", string(e.Planner)},
 		}
 		facts = append(facts, hintFacts(e.Hints)...)

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +14,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/app/dev"
 )
 
 const guides = "../../docs/guides"
@@ -26,7 +32,8 @@ var (
 func TestEveryCommandOfTheGuidesWorks(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	startDev(t, home, newDatabase(t), true)
+	access := startDev(t, home, newDatabase(t), true)
+	before := endpointKeys(t, access)
 	t.Run("guides", func(t *testing.T) {
 		testscript.Run(t, testscript.Params{
 			Dir: writeScripts(t), RequireExplicitExec: true, RequireUniqueNames: true,
@@ -36,6 +43,33 @@ func TestEveryCommandOfTheGuidesWorks(t *testing.T) {
 			},
 		})
 	})
+	require.ElementsMatch(t, before, endpointKeys(t, access), "the guides delete what they create")
+}
+
+// endpointKeys returns the keys or names of all endpoints of a server.
+func endpointKeys(t *testing.T, access dev.Credentials) (keys []string) {
+	t.Helper()
+	for query := (url.Values{"limit": {"500"}}); ; {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, access.URL+"/v1/endpoints?"+query.Encode(), http.NoBody)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+access.Key)
+		res, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		var page struct {
+			Items      []struct{ Key, Name string }
+			NextCursor string
+		}
+		require.Equal(t, http.StatusOK, res.StatusCode)
+		require.NoError(t, json.NewDecoder(res.Body).Decode(&page))
+		require.NoError(t, res.Body.Close())
+		for _, e := range page.Items {
+			keys = append(keys, cmp.Or(e.Key, e.Name))
+		}
+		if page.NextCursor == "" {
+			return keys
+		}
+		query.Set("cursor", page.NextCursor)
+	}
 }
 
 // writeScripts turns each guide into a script and returns the folder of them.

@@ -46,6 +46,8 @@ type (
 		URLSecret   string   `placeholder:"NAME" help:"The secret that is the URL."`
 		TokenSecret string   `placeholder:"NAME" help:"The secret that is sent as a bearer token."`
 		To          []string `placeholder:"ADDRESS" help:"Who gets the mail; may be repeated."`
+		Severity    string   `placeholder:"WORD" help:"Label severity of alerts for an Alertmanager, such as critical."`
+		AlertLabel  []string `placeholder:"NAME" sep:"none" help:"Label of the endpoint that alerts for an Alertmanager get too; may be repeated."`
 	}
 	noticesGetCmd struct {
 		serverFlag
@@ -161,6 +163,8 @@ func (cmd *noticesSetCmd) fields(endpoint *string) (map[string]any, error) {
 	add(channel, "urlSecret", cmd.URLSecret != "", cmd.URLSecret)
 	add(channel, "tokenSecret", cmd.TokenSecret != "", cmd.TokenSecret)
 	add(channel, "to", len(cmd.To) > 0, cmd.To)
+	add(channel, "severity", cmd.Severity != "", cmd.Severity)
+	add(channel, "alertLabels", len(cmd.AlertLabel) > 0, cmd.AlertLabel)
 	add(fields, "channel", len(channel) > 0, channel)
 	return fields, nil
 }

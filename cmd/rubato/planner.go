@@ -14,6 +14,7 @@ import (
 type plannerCmd struct {
 	Sessions    plannerSessionsCmd    `cmd:"" help:"Print analyses, the newest first: what was changed, and why."`
 	Session     plannerSessionCmd     `cmd:"" help:"Print one analysis with everything that it called."`
+	Undo        plannerUndoCmd        `cmd:"" help:"Take back what an analysis put in force, for at least four hours."`
 	Suggestions plannerSuggestionsCmd `cmd:"" help:"Print what the planner suggests, the newest first."`
 	Approve     plannerApproveCmd     `cmd:"" help:"Put a suggestion in force."`
 	Reject      plannerRejectCmd      `cmd:"" help:"Turn a suggestion down."`
@@ -30,6 +31,11 @@ type (
 		Cursor   string `help:"Where the last list ended."`
 	}
 	plannerSessionCmd struct {
+		serverFlag
+
+		ID string `arg:"" name:"session" help:"The id of the analysis (ps_...)."`
+	}
+	plannerUndoCmd struct {
 		serverFlag
 
 		ID string `arg:"" name:"session" help:"The id of the analysis (ps_...)."`
@@ -116,6 +122,19 @@ func (cmd *plannerSessionCmd) Run(ctx context.Context, s *session) error {
 		}
 		return s.facts(append(facts, callFacts(p.Calls)...))
 	})
+}
+
+// Run takes back what an analysis put in force.
+func (cmd *plannerUndoCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.UndoPlannerSessionWithResponse(ctx, cmd.ID))
+	if err != nil {
+		return err
+	}
+	return s.printEndpoint(raw)
 }
 
 // dollars writes millionths of a US dollar; nothing where no price is known.

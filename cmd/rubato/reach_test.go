@@ -97,6 +97,7 @@ func reaches() map[string]reach {
 		"getPlannerBudget":         {args: "planner budget"},
 		"getPlannerSession":        {args: "planner session ps_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
 		"listPlannerSessions":      {args: "planner sessions"},
+		"undoPlannerSession":       {args: "planner undo ps_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
 		"listPlannerSuggestions":   {args: "planner suggestions"},
 		"rejectPlannerSuggestion":  {args: "planner reject sg_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rubato/client"
+	"rubato/internal/because"
 )
 
 // runsCmd is `rubato runs`.
@@ -59,7 +60,7 @@ func runHeader() []string {
 
 func runRow(r client.Run) []string {
 	return []string{
-		instant(&r.ScheduledFor), string(r.Status), answered(r), took(r.StartLagMs), took(r.DurationMs), string(r.Source),
+		instant(&r.ScheduledFor), string(r.Status), answered(r), took(r.StartLagMs), took(r.DurationMs), because.Source(string(r.Source)),
 		r.EndpointID, r.ID,
 	}
 }

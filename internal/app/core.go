@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"rubato/internal/auth"
@@ -17,6 +18,7 @@ import (
 	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/oauth2"
 	"rubato/internal/secrets"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
@@ -43,10 +45,13 @@ type Core struct {
 	Keys       *auth.Authenticator
 	Vault      *secrets.Vault
 
-	own      []string // no outbound call may reach these, besides what the settings name; as host:port
+	metrics  *tracing.Metrics // nil: they are scraped, and sent nowhere
+	own      []string         // no outbound call may reach these, besides what the settings name; as host:port
 	dial     sync.Once
-	outbound *egress.Client    // see Outbound
-	health   *telemetry.Health // of the program that runs
+	outbound *egress.Client // see Outbound
+	// mailTokens are for the mail server. They are made with outbound, because they are got through it.
+	mailTokens *oauth2.Cache
+	health     *telemetry.Health // of the program that runs
 }
 
 // OpenCore opens the database and waits until it answers. conns bounds the connections of people's requests and of loops that have none of
@@ -56,7 +61,8 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 	if err != nil {
 		return nil, err
 	}
-	traces, err := openTraces(ctx, settings.Trace, logger)
+	service := serviceOf(settings.Trace)
+	traces, err := openTraces(ctx, settings.Trace, service, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +78,10 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 		Vault: secrets.NewVault(store.NewSecrets(db), keyring, logger),
 	}
 	c.Registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
-	if err := c.awaitDatabase(ctx); err != nil {
+	if err = c.sendMetrics(ctx, service); err == nil {
+		err = c.awaitDatabase(ctx)
+	}
+	if err != nil {
 		c.Close(ctx)
 		return nil, err
 	}
@@ -82,7 +91,11 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 // Close ends what the parts share, after the last of them. The end of ctx does not cut it short.
 func (c *Core) Close(ctx context.Context) {
 	if c.outbound != nil {
+		c.mailTokens.Close()
 		c.outbound.Close()
+	}
+	if err := c.metrics.Close(ctx); err != nil { // Before the database, which some of them are read from.
+		c.Logger.Warn("the last metrics are lost", "error", err)
 	}
 	c.DB.Close()
 	if err := c.Traces.Close(ctx); err != nil {
@@ -91,10 +104,24 @@ func (c *Core) Close(ctx context.Context) {
 }
 
 // openTraces returns what makes traces, nil where the settings name no collector.
-func openTraces(ctx context.Context, t config.Trace, logger *slog.Logger) (*tracing.Provider, error) {
+func openTraces(ctx context.Context, t config.Trace, service tracing.Service, logger *slog.Logger) (*tracing.Provider, error) {
 	return tracing.Open(ctx, tracing.Config{
-		On: t.On(), Endpoint: t.URL(), Sampler: t.Sampler, Ratio: t.SamplerArg, Service: t.Service, Version: telemetry.Version(),
+		On: t.On(), Endpoint: t.URL(), Sampler: t.Sampler, Ratio: t.SamplerArg, Service: service,
 	}, logger)
+}
+
+// serviceOf names this process to a collector.
+func serviceOf(t config.Trace) tracing.Service {
+	return tracing.Service{Name: t.Service, Version: telemetry.Version(), Instance: uuid.NewString()}
+}
+
+// sendMetrics starts to send the metrics of the process to a collector if the settings ask for it.
+func (c *Core) sendMetrics(ctx context.Context, service tracing.Service) (err error) {
+	t := c.Settings.Trace
+	c.metrics, err = tracing.OpenMetrics(ctx, tracing.MetricsConfig{
+		On: t.MetricsOn(), Endpoint: t.MetricsURL(), Service: service,
+	}, c.Registry, c.Logger)
+	return err
 }
 
 // awaitDatabase returns when the database answers and holds our schema.

@@ -35,7 +35,7 @@ func ExitCode(err error) int {
 		return ExitNotFound
 	case errs.Conflict, errs.Precondition:
 		return ExitConflict
-	case errs.Unauthorized, errs.Forbidden, errs.Unavailable, errs.Internal:
+	case errs.Unauthorized, errs.Forbidden, errs.Unavailable, errs.Internal, errs.Unreadable:
 	}
 	return ExitFailure
 }
@@ -91,7 +91,7 @@ func (d Daemon) help(flags *flag.FlagSet) {
 	out := flags.Output()
 	_, _ = fmt.Fprintf(out, "%s: %s\n\nFlags:\n", d.Name, d.Doc)
 	flags.PrintDefaults()
-	_, _ = fmt.Fprint(out, "\nEnvironment:\n")
+	_, _ = fmt.Fprint(out, "\nEnvironment, each also as NAME_FILE with the path of a file that holds the value:\n")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, s := range config.Settings() {
 		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Name, s.Default, s.Doc)
@@ -118,3 +118,6 @@ func Interrupted(ctx context.Context, err error) error {
 
 // Version returns what this program was built from.
 func Version() string { return telemetry.Version() }
+
+// Commit returns the whole ID of the commit that this program was built from, or "" if it is not known.
+func Commit() string { return telemetry.Commit() }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"rubato/internal/courier"
+	"rubato/internal/oauth2"
 	"rubato/internal/store"
 )
 
@@ -15,10 +16,14 @@ func (c *Core) courier() *courier.Courier {
 // Channels returns the ways by which notices go out.
 func (c *Core) Channels() *courier.Channels {
 	s := c.Settings.Mail
+	caller := c.Outbound() // Makes what gets tokens, too.
 	return courier.NewChannels(courier.ChannelsConfig{
-		Secrets: c.Vault, Caller: c.Outbound(), Allowances: c.Allowances, Tests: store.NewNotices(c.DB),
+		Secrets: c.Vault, Caller: caller, Allowances: c.Allowances, Tests: store.NewNotices(c.DB), Tokens: c.mailTokens,
+		PublicURL: c.Settings.API.PublicURL,
 		Mail: courier.Mail{
-			Address: s.Address, From: s.From, Username: s.Username, Password: s.Password, Security: courier.Security(s.Security), Domains: s.Domains,
+			Address: s.Address, Hello: s.Hello, From: s.From, Username: s.Username, Password: s.Password,
+			Security: courier.Security(s.Security), Domains: s.Domains,
+			Grant: oauth2.Grant{TokenURL: s.Token.URL, ClientID: s.Token.ClientID, ClientSecret: s.Token.ClientSecret, Scopes: s.Token.Scopes},
 		},
 	})
 }

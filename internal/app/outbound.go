@@ -5,13 +5,17 @@ import (
 	"net/url"
 
 	"rubato/internal/egress"
+	"rubato/internal/oauth2"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
 )
 
 // Outbound returns the client of every outbound call of the process, which is made when it is first asked for.
 func (c *Core) Outbound() *egress.Client {
-	c.dial.Do(func() { c.outbound = c.newOutbound() })
+	c.dial.Do(func() {
+		c.outbound = c.newOutbound()
+		c.mailTokens = oauth2.New(c.outbound)
+	})
 	return c.outbound
 }
 

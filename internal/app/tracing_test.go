@@ -185,3 +185,25 @@ func TestTracesLinkUpAndHoldNoSecret(t *testing.T) {
 	require.Equal(t, map[string]bool{"the-service": true}, c.services)
 	require.NotContains(t, c.raw.String(), "canary")
 }
+
+// The last metrics are read and sent before the database is closed, which some of them come from.
+func TestMetricsGoToTheCollectorThatTheSettingsName(t *testing.T) {
+	t.Parallel()
+	bodies := make(chan string, 10)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies <- r.URL.Path + " " + string(body)
+	}))
+	t.Cleanup(collector.Close)
+	cfg := settings(t, migrated(t), "OTEL_METRICS_EXPORTER=otlp", "OTEL_TRACES_EXPORTER=none", "OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL)
+	core, err := app.OpenCore(t.Context(), cfg, slog.New(slog.DiscardHandler), 2)
+	require.NoError(t, err)
+
+	core.Close(t.Context())
+
+	sent := <-bodies
+	require.True(t, strings.HasPrefix(sent, "/v1/metrics "), "traces are off")
+	for _, name := range []string{"rubato_database_oldest_snapshot_seconds", "rubato_build_info", "go_goroutines", "service.instance.id"} {
+		require.Contains(t, sent, name)
+	}
+}

@@ -95,7 +95,7 @@ func TestBreachesInTheDatabaseAreFound(t *testing.T) {
 			[]audit.Invariant{audit.OneResult},
 		},
 		"AnOccurrenceThatIsCaughtUpOnAgainstThePolicy": {
-			func(s *story) { s.servesEarlier("once") },
+			func(s *story) { s.servesEarlier("skip"); s.exec("UPDATE endpoints SET min_interval_ms = 0") },
 			[]audit.Invariant{audit.NoLostDueTime},
 		},
 		"TheSameFenceTwice": {
@@ -158,6 +158,20 @@ func TestBreachesInTheDatabaseAreFound(t *testing.T) {
 			func(s *story) { s.exec("UPDATE endpoints SET min_interval_ms = 12000") },
 			[]audit.Invariant{audit.MinGap},
 		},
+		"CloserByTwoMilliseconds": {
+			func(s *story) {
+				s.exec("UPDATE runs SET started_at = started_at + interval '2 ms' WHERE id = $1", s.id(1))
+			},
+			[]audit.Invariant{audit.MinGap},
+		},
+		"AnAttemptTooCloseToTheOneBefore": {
+			func(s *story) {
+				s.exec("UPDATE runs SET id = gen_random_uuid(), scheduled_for = $2, attempt = 2, started_at = started_at - interval '1 s' WHERE id = $1", s.id(1), s.slot(0))
+				s.exec("UPDATE runs SET status = 'failed' WHERE id = $1", s.id(0))
+				s.requests = s.requests[:0]
+			},
+			[]audit.Invariant{audit.MinGap},
+		},
 		"StartedInAPause": {
 			func(s *story) { s.decide("pause", s.slot(2).Add(-time.Second), s.slot(1000)) },
 			[]audit.Invariant{audit.PauseHolds},
@@ -172,6 +186,27 @@ func TestSlotsThatAreNotAccountedForAreFound(t *testing.T) {
 		"AnOverrunWithoutARecord": {
 			func(s *story) {
 				s.overrun()
+				s.exec("DELETE FROM runs WHERE attempt = 0")
+			},
+			[]audit.Invariant{audit.OneRecord},
+		},
+		"ALateStartThatCalledNobodyHidesNothing": {
+			func(s *story) {
+				s.startExpired()
+				s.exec("DELETE FROM runs WHERE attempt = 0")
+			},
+			[]audit.Invariant{audit.OneRecord},
+		},
+		"AnOccurrenceBeforeTheOneThatIsCaughtUpOn": {
+			func(s *story) {
+				s.catchesUpOnce()
+				s.exec("DELETE FROM runs WHERE attempt = 0")
+			},
+			[]audit.Invariant{audit.OneRecord},
+		},
+		"ALateStartThatWasPlannedLaterHidesNothing": {
+			func(s *story) {
+				s.waitsForTheMinimum()
 				s.exec("DELETE FROM runs WHERE attempt = 0")
 			},
 			[]audit.Invariant{audit.OneRecord},
@@ -284,6 +319,14 @@ func TestExcusesCount(t *testing.T) {
 		},
 		"AnOverrunThatIsRecorded": func(s *story) {
 			s.overrun()
+		},
+		"AStartThatExpired":                     func(s *story) { s.startExpired() },
+		"OneRunForAllOccurrencesThatWereMissed": func(s *story) { s.catchesUpOnce() },
+		"AStartThatWaitedForTheMinimum":         func(s *story) { s.waitsForTheMinimum() },
+		"AStartInFlightWhenItsEndpointWasPaused": func(s *story) {
+			s.decide("pause", s.slot(3).Add(10*time.Millisecond), s.slot(1000))
+			s.exec("UPDATE schedules SET planned_at = $1, paused_until = $1", s.slot(1000))
+			s.exec("UPDATE runs SET next_run_at = $2 WHERE id = $1", s.id(3), s.slot(1000))
 		},
 		"APauseThatIsRecorded": func(s *story) {
 			s.skip(2, 2)

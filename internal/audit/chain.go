@@ -11,7 +11,7 @@ import (
 // plan is a due time that was decided, and may or may not be in force.
 type plan struct {
 	due   time.Time
-	exact bool // the first attempt for it stands for this very instant; else for one before it: jitter, or an occurrence that is caught up on
+	exact bool // the first attempt for it stands for this very instant; else for one before it; see endpoint.waits
 }
 
 // checkChain follows the decisions of an endpoint: what the end of each run decided, or a change after it, is what the next run
@@ -49,7 +49,7 @@ func (a *auditor) checkChain(e *endpoint) {
 func (a *auditor) plansAfter(e *endpoint, r *run, next time.Time) []plan {
 	var plans []plan
 	if r.NextRunAt != nil {
-		plans = append(plans, plan{due: r.NextRunAt.UTC(), exact: r.Version == e.version && e.jitter == 0 && !e.catchesUp})
+		plans = append(plans, plan{due: r.NextRunAt.UTC(), exact: r.Version == e.version && !e.waits()})
 	}
 	for _, d := range e.decisions {
 		if d.At.Before(r.ClaimedAt) || !next.IsZero() && d.At.After(next) {

@@ -8,11 +8,12 @@ import (
 	"rubato/internal/runs"
 )
 
-// lateStart is how late a start may be while the schedule still counts from its due time, so how much closer than the least interval
-// two starts may come.
+// lateStart is how late a start may be while the schedule still counts from its due time.
 const lateStart = time.Second
 
-// checkFences goes through the runs of an endpoint by fence.
+// checkFences goes through the runs of an endpoint by fence. The end of one and the start of the next are comparable without tolerance,
+// although workers count both on their own clocks: a finish moves them between the start and the end of the live row, by the database's
+// clock.
 func (a *auditor) checkFences(e *endpoint) {
 	var before *run
 	for _, r := range e.all() {
@@ -93,18 +94,18 @@ func (a *auditor) checkGaps(e *endpoint) {
 		}
 		last := before
 		before = r
-		if last == nil || last.Version != e.version || r.Version != e.version || r.Attempt > 1 || r.Source == "manual" {
+		if last == nil || last.Version != e.version || r.Version != e.version || r.Source == "manual" {
 			continue
 		}
 		a.report.looked(MinGap)
-		if gap := r.StartedAt.Sub(last.StartedAt); gap < e.min-lateStart-e.jitter {
+		if gap := r.StartedAt.Sub(last.StartedAt); gap < e.min-time.Millisecond { // Due times are whole milliseconds.
 			a.report.breach(MinGap, e.id, r.ID, fmt.Sprintf("started %s after run %s; at least %s are due", brief(gap), last.ID, e.min))
 		}
 	}
 }
 
-// checkPauses looks for starts between a pause and the next change. A pause decides after every start in flight has ended, so the
-// bound is exact.
+// checkPauses looks for starts between a pause and the next change. A pause decides after every start in flight has ended. Such a start
+// counts from when its request was to leave, a little later, by the worker's estimate of the time.
 func (a *auditor) checkPauses(e *endpoint) {
 	for i, d := range e.decisions {
 		if d.Cause != "pause" {
@@ -116,7 +117,7 @@ func (a *auditor) checkPauses(e *endpoint) {
 		}
 		a.report.looked(PauseHolds)
 		for _, r := range e.all() {
-			if r.StartedAt.After(d.At) && r.StartedAt.Before(until) {
+			if r.StartedAt.After(d.At.Add(a.options.Early)) && r.StartedAt.Before(until) {
 				a.report.breach(PauseHolds, e.id, r.ID, fmt.Sprintf("started at %s, paused since %s", clock(r.StartedAt), clock(d.At)))
 			}
 		}

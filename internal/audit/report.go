@@ -48,7 +48,7 @@ func Invariants() []Promise {
 		{NoneOverdue, "No due time waits for ever."},
 		{NoneStuck, "No run stays live after its lock is over."},
 		{NoFalseReap, "No run is settled as lost while its lock holds."},
-		{MinGap, "The due times of two runs are never closer than the endpoint's least interval; jitter may bring their starts closer by as much."},
+		{MinGap, "Two starts are never closer than the endpoint's least interval, however late the first of them was."},
 		{PauseHolds, "Nothing starts after a pause call has returned."},
 	}
 }

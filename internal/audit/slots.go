@@ -23,12 +23,16 @@ func (a *auditor) checkSlots(e *endpoint) {
 		if !e.plain(r) || !e.plain(next) || next.Slot.Equal(r.Slot) {
 			continue
 		}
+		from, known := a.anchor(e, i)
+		if !known {
+			continue
+		}
 		changes := e.changesBetween(r, next)
 		switch {
 		case len(changes) == 0:
-			a.checkSlotsUnder(e, r, next)
+			a.checkSlotsUnder(e, r, next, from)
 		case len(changes) == 1 && changes[0].Cause == "pause" && !changes[0].At.Before(r.FinishedAt):
-			a.checkPausedSlots(e, r, next, changes[0])
+			a.checkPausedSlots(e, r, changes[0], pausedSlots{from: from, next: next.Slot})
 		}
 	}
 }
@@ -84,13 +88,50 @@ func (e *endpoint) changesBetween(r, next *run) []decision {
 	return list
 }
 
-// anchor is what the schedule counts from after a run.
-func (e *endpoint) anchor(r *run) time.Time {
-	if e.catchesUp || r.StartedAt.Sub(r.Slot) <= lateStart {
-		return r.Slot
+// anchor is what the schedule counts from after the run at index i. It is the slot where the run called nobody, was a further attempt, catches
+// up, or started at most a second after it was planned; else it is the start. It is not known where only the decision before would say
+// when the run was planned, and that lies outside the window or is one of several.
+func (a *auditor) anchor(e *endpoint, i int) (at time.Time, known bool) {
+	r := e.runs[i]
+	if r.Attempt > 1 || r.Status == runs.Skipped || e.catchesUp || r.StartedAt.Sub(r.Slot) <= lateStart {
+		return r.Slot, true
 	}
-	return r.StartedAt.Truncate(time.Millisecond)
+	planned := r.Slot
+	if e.waits() {
+		if i == 0 {
+			return time.Time{}, false
+		}
+		if planned, known = e.plannedAfter(e.runs[i-1], r); !known {
+			return time.Time{}, false
+		}
+	}
+	if r.StartedAt.Sub(planned) <= lateStart {
+		return r.Slot, true
+	}
+	return r.StartedAt.Truncate(time.Millisecond), true
 }
+
+// plannedAfter returns for when a run was planned that followed another, if one decision alone can have planned it. A change while a run is
+// live plans nothing.
+func (e *endpoint) plannedAfter(before, r *run) (at time.Time, known bool) {
+	var plans []time.Time
+	if before.NextRunAt != nil {
+		plans = append(plans, before.NextRunAt.UTC())
+	}
+	for _, d := range e.decisions {
+		if !d.At.Before(before.FinishedAt) && !d.At.After(r.StartedAt) {
+			plans = append(plans, d.NextRunAt.UTC())
+		}
+	}
+	if len(plans) != 1 {
+		return time.Time{}, false
+	}
+	return plans[0], true
+}
+
+// waits reports whether a run may be planned for an instant after its slot: by jitter, by the minimum after the last start, or because it
+// catches up on an occurrence that has passed.
+func (e *endpoint) waits() bool { return e.jitter > 0 || e.min > 0 || e.catchesUp || e.runsOnce }
 
 // after returns the slot that follows a point that the schedule counts from, by what was in force after a run.
 func (e *endpoint) after(r *run, at time.Time) time.Time {
@@ -100,13 +141,13 @@ func (e *endpoint) after(r *run, at time.Time) time.Time {
 	return at.Add(e.interval << min(max(r.Failures, 0), maxDoublings))
 }
 
-// checkSlotsUnder looks for the slots that passed before a run ended. One that missed some may have been planned at once, for the
-// last of them. What catches up has its turn, so only what lies before that is missed.
-func (a *auditor) checkSlotsUnder(e *endpoint, r, next *run) {
-	if next.Slot.Before(r.FinishedAt) && !e.catchesUp { // A run that was planned at once never stands for the past.
+// checkSlotsUnder looks for the slots that passed before a run ended. The next one of a cron may stand for an occurrence that passed, and
+// then only what lies before that is missed. Where it stands for the instant at which it was planned, it is on behalf of the last.
+func (a *auditor) checkSlotsUnder(e *endpoint, r, next *run, from time.Time) {
+	if next.Slot.Before(r.FinishedAt) && !e.catchesUp && !e.runsOnce { // The next run of an interval never stands for the past.
 		return
 	}
-	missing := e.missing(r, e.anchor(r), earlier(r.FinishedAt, next.Slot.Add(-1)))
+	missing := e.missing(r, from, earlier(r.FinishedAt, next.Slot.Add(-1)))
 	a.report.looked(OneRecord)
 	planned := e.cron != nil && !e.catchesUp && !e.cron.Next(next.Slot.Add(-time.Second)).Equal(next.Slot)
 	if len(missing) == 0 || planned && len(missing) == 1 && e.after(r, missing[0]).After(next.Slot) {
@@ -116,13 +157,16 @@ func (a *auditor) checkSlotsUnder(e *endpoint, r, next *run) {
 		clock(missing[0]), clock(r.FinishedAt)))
 }
 
+// pausedSlots are the slots from what the schedule counts from up to the next that was run.
+type pausedSlots struct{ from, next time.Time }
+
 // checkPausedSlots looks for the slots in a pause that ended by itself.
-func (a *auditor) checkPausedSlots(e *endpoint, r, next *run, pause decision) {
-	if next.Slot.Before(pause.NextRunAt) || r.Status == runs.Lost {
+func (a *auditor) checkPausedSlots(e *endpoint, r *run, pause decision, slots pausedSlots) {
+	if slots.next.Before(pause.NextRunAt) || r.Status == runs.Lost {
 		return
 	}
 	a.report.looked(OneRecord)
-	from := e.anchor(r)
+	from := slots.from
 	for at := e.after(r, from); !at.After(pause.At) && at.Before(pause.NextRunAt); at = e.after(r, from) {
 		from = at
 	}

@@ -33,6 +33,7 @@ type endpoint struct {
 	interval  time.Duration // of the baseline; 0: a cron
 	cron      cron          // nil: an interval, or an expression that cannot be read
 	catchesUp bool          // runs each occurrence that it missed
+	runsOnce  bool          // runs once for all occurrences that it missed
 	hinted    bool          // a hint was in force in the window
 	schedule  *schedule     // nil: archived
 	runs      []*run        // over, by fence
@@ -149,7 +150,8 @@ func (s *state) readEndpoints(ctx context.Context, tx pgx.Tx) error {
 	_, err = pgx.ForEachRow(rows, fields, func() error {
 		e := s.endpoint(id)
 		e.version, e.min, e.max, e.jitter, e.interval = version, ms(least), ms(most), ms(jitter), ms(interval)
-		e.catchesUp, e.hinted = spec.BaselineCron != "" && spec.CatchUp == "all", hinted
+		e.catchesUp, e.runsOnce = spec.BaselineCron != "" && spec.CatchUp == "all", spec.BaselineCron != "" && spec.CatchUp == "once"
+		e.hinted = hinted
 		if c, err := spec.ParseCron(id); err == nil && c != nil {
 			e.cron = c
 		}

@@ -118,6 +118,41 @@ func (s *story) overrun() {
 	s.exec("UPDATE runs SET finished_at = $2, next_run_at = $3 WHERE id = $1", s.id(1), s.slot(2).Add(time.Second), s.slot(3))
 }
 
+// startExpired lets the run of the second due time start late and call nobody. It ends after the third, which counts from its due time and is
+// recorded as skipped: counted from its start, another would have passed.
+func (s *story) startExpired() {
+	s.t.Helper()
+	s.skip(2, 2)
+	started, ended := s.slot(1).Add(1600*time.Millisecond), s.slot(2).Add(1700*time.Millisecond)
+	s.exec(`
+		UPDATE runs SET status = 'skipped', reason_code = 'start_expired', started_at = $2, finished_at = $3, next_run_at = $4
+		WHERE id = $1`, s.id(1), started, ended, s.slot(3))
+}
+
+// catchesUpOnce makes the endpoint a cron of ten seconds whose second run lasts until after the fourth occurrence. The third is recorded, and
+// a run at once stands for the fourth.
+func (s *story) catchesUpOnce() {
+	s.t.Helper()
+	s.skip(2, 2)
+	s.exec("UPDATE endpoints SET baseline_interval_ms = 0, baseline_cron = '*/10 * * * * *', min_interval_ms = 0")
+	s.exec("UPDATE runs SET scheduled_for = date_bin('10 s', scheduled_for, '2000-01-01'), skipped_from = date_bin('10 s', skipped_from, '2000-01-01')")
+	ended := s.slot(3).Add(2 * time.Second)
+	s.exec("UPDATE runs SET finished_at = $2, next_run_at = $2 WHERE id = $1", s.id(1), ended)
+	s.exec("UPDATE runs SET started_at = $2, finished_at = $2 WHERE id = $1", s.id(3), ended)
+}
+
+// waitsForTheMinimum lets the second run be planned two seconds after its due time, because of the minimum, start in time by that, and end after
+// the third due time, which counts from the second and is recorded.
+func (s *story) waitsForTheMinimum() {
+	s.t.Helper()
+	s.skip(2, 2)
+	planned := s.slot(1).Add(2 * time.Second)
+	s.exec("UPDATE runs SET started_at = started_at + interval '2 s', next_run_at = $2 WHERE id = $1", s.id(0), planned)
+	s.exec("UPDATE runs SET finished_at = finished_at + interval '3 s' WHERE id = $1", s.id(0))
+	s.exec("UPDATE runs SET started_at = $2, finished_at = $3, next_run_at = $4 WHERE id = $1",
+		s.id(1), planned.Add(30*time.Millisecond), s.slot(2).Add(time.Second), s.slot(3))
+}
+
 // live adds a live run of the due time after the last one, whose lock ends some time from now.
 func (s *story) live(lock time.Duration) {
 	s.t.Helper()

@@ -40,6 +40,7 @@ const (
 	Test    Action = "test"
 	Approve Action = "approve"
 	Reject  Action = "reject"
+	Undo    Action = "undo"  // of an analysis of the planner
 	Retry   Action = "retry" // of a notice that was given up
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -97,6 +98,40 @@ func TestAuthenticate(t *testing.T) {
 			_, err := auth.NewAuthenticator(&keys{err: failure}).Authenticate(t.Context(), "rbt_good")
 			require.ErrorIs(t, err, failure)
 		}
+	})
+}
+
+// TestWrongKeysAreLookedUpAFewTimesOnly, and keys that were right before always.
+func TestWrongKeysAreLookedUpAFewTimesOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := storeOf("rbt_good", auth.Principal{Name: "ci", KeyID: [16]byte{7}})
+		a := auth.NewAuthenticator(store)
+		try := func(key, address string) error {
+			_, err := a.AuthenticateFrom(t.Context(), key, address)
+			return err
+		}
+		require.NoError(t, try("rbt_good", "192.0.2.1"))
+		for range 1000 {
+			require.Error(t, try(auth.NewKey(), "192.0.2.1"))
+		}
+		require.Equal(t, 1+10, store.asked, "look-ups of one address")
+		var throttled *auth.ThrottledError
+		require.ErrorAs(t, try(auth.NewKey(), "192.0.2.1"), &throttled)
+		require.Equal(t, 6, throttled.Seconds())
+		require.Equal(t, errs.Unauthorized, errs.CodeOf(try(auth.NewKey(), "192.0.2.2")), "another address is free")
+		require.Equal(t, errs.Unauthorized, errs.CodeOf(try("no key at all", "192.0.2.1")), "what costs no look-up is not throttled")
+
+		time.Sleep(5500 * time.Millisecond) // Longer than a key is trusted, and not as long as the next look-up takes to be free.
+		require.NoError(t, try("rbt_good", "192.0.2.1"), "a key that was right before is looked up beside wrong ones")
+		clear(store.principals)
+		a.Forget(auth.KeyID{7})
+		require.ErrorAs(t, try("rbt_good", "192.0.2.1"), &throttled, "a revoked key is as any wrong one")
+
+		for i := range 1000 {
+			require.Error(t, try(auth.NewKey(), fmt.Sprintf("198.51.%d.%d", i/250, i%250)))
+		}
+		require.Less(t, store.asked, 350, "look-ups of all addresses")
 	})
 }
 

@@ -3,7 +3,9 @@ package auth
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"maps"
+	"math"
 	"sync"
 	"time"
 
@@ -29,9 +31,24 @@ type Store interface {
 	FindKey(ctx context.Context, hash [sha256.Size]byte) (Principal, error)
 }
 
+// ThrottledError is the error of a key that is not looked up now, because its client address, or all addresses together, have sent too many
+// wrong ones.
+type ThrottledError struct {
+	Wait time.Duration // until the next look-up is free
+}
+
+// Error says how long to wait.
+func (t *ThrottledError) Error() string {
+	return fmt.Sprintf("too many wrong API keys have come from this address; try again in %d s", t.Seconds())
+}
+
+// Seconds returns Wait in whole seconds, rounded up.
+func (t *ThrottledError) Seconds() int { return int(math.Ceil(t.Wait.Seconds())) }
+
 // Authenticator turns keys into principals. It is safe for concurrent use.
 type Authenticator struct {
-	store Store
+	store    Store
+	attempts *Attempts
 
 	mu      sync.Mutex
 	trusted map[[sha256.Size]byte]trustedKey
@@ -44,7 +61,7 @@ type trustedKey struct {
 
 // NewAuthenticator returns an authenticator over a store.
 func NewAuthenticator(store Store) *Authenticator {
-	return &Authenticator{store: store, trusted: map[[sha256.Size]byte]trustedKey{}}
+	return &Authenticator{store: store, attempts: NewAttempts(), trusted: map[[sha256.Size]byte]trustedKey{}}
 }
 
 // Authenticate returns who a key stands for. The error is an [errs.Unauthorized] where it stands for nobody, and that of the store
@@ -54,6 +71,41 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 		return Principal{}, unauthorized()
 	}
 	return a.Recognize(ctx, Hash(key))
+}
+
+// AuthenticateFrom is [Authenticator.Authenticate] for a client address, with a bound on what wrong keys cost the database: once an address,
+// or all of them together, have sent too many, the error is a [ThrottledError] without a look-up. Keys that were right a while ago are looked up
+// always, so that a client does not suffer from wrong keys of others behind the same proxy.
+func (a *Authenticator) AuthenticateFrom(ctx context.Context, key, address string) (Principal, error) {
+	if !plausible(key) {
+		return Principal{}, unauthorized()
+	}
+	hash := Hash(key)
+	if !a.knows(hash) {
+		if wait := a.attempts.Allow(address, time.Now()); wait > 0 {
+			return Principal{}, &ThrottledError{Wait: wait}
+		}
+	}
+	p, err := a.Recognize(ctx, hash)
+	if err != nil && errs.CodeOf(err) == errs.Unauthorized {
+		a.attempts.Failed(address, time.Now())
+	}
+	return p, err
+}
+
+// knows reports whether a key was found before, however long ago.
+func (a *Authenticator) knows(hash [sha256.Size]byte) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, found := a.trusted[hash]
+	return found
+}
+
+// forgetHash drops a key that is not in force any more.
+func (a *Authenticator) forgetHash(hash [sha256.Size]byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.trusted, hash)
 }
 
 // Recognize returns who the key with a hash stands for, as Authenticate does. It is for those who kept the hash of a key that somebody
@@ -66,6 +118,7 @@ func (a *Authenticator) Recognize(ctx context.Context, hash [sha256.Size]byte) (
 	p, err := a.store.FindKey(ctx, hash)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound && err != nil:
+		a.forgetHash(hash) // So a revoked key is throttled as any wrong one.
 		return Principal{}, unauthorized()
 	case err != nil:
 		return Principal{}, err

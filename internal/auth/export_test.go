@@ -6,3 +6,10 @@ func (a *Authenticator) Trusted() int {
 	defer a.mu.Unlock()
 	return len(a.trusted)
 }
+
+// Addresses returns of how many client addresses failures are kept.
+func (a *Attempts) Addresses() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.clients)
+}

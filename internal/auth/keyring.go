@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,8 +14,9 @@ import (
 // KeyStore keeps keys. Every method is one transaction, scoped by tenant: another tenant's key is [errs.NotFound]. Writes are told of in
 // the audit log.
 type KeyStore interface {
-	// CreateKey stores the key and the secret that create returns for the database's time.
-	CreateKey(ctx context.Context, act auditlog.Act, create func(now time.Time) (Key, Secret, error)) error
+	// CreateKey stores the key and the secret that create returns for the database's time and the number of the tenant's keys in force. It runs
+	// alone among all changes of the tenant's keys.
+	CreateKey(ctx context.Context, act auditlog.Act, create func(now time.Time, inForce int) (Key, Secret, error)) error
 	// GetKey returns a key, in force or not, and the database's time.
 	GetKey(ctx context.Context, tenant [16]byte, id KeyID) (Key, time.Time, error)
 	// ListKeys returns the keys that a filter selects, by descending ID, and the database's time.
@@ -54,19 +56,25 @@ func (s *Standing) Redacted() map[string]any {
 type Keyring struct {
 	store  KeyStore
 	forget func(KeyID)
+	limit  int
 }
 
-// NewKeyring returns a keyring over a store. An authenticator of the same process feels its changes at once.
-func NewKeyring(store KeyStore, a *Authenticator) *Keyring {
-	return &Keyring{store: store, forget: a.Forget}
+// NewKeyring returns a keyring over a store, in which each tenant may have limit keys in force. An authenticator of the same process feels
+// its changes at once.
+func NewKeyring(store KeyStore, a *Authenticator, limit int) *Keyring {
+	return &Keyring{store: store, forget: a.Forget, limit: limit}
 }
 
-// Create makes a key and returns it with its secret, which nobody can read again.
+// Create makes a key and returns it with its secret, which cannot be read again. One key more than the limit is an [errs.Conflict].
 func (k *Keyring) Create(ctx context.Context, by auditlog.Actor, r KeyRequest) (made Key, secret string, err error) {
 	secret = NewKey()
-	err = k.store.CreateKey(ctx, auditlog.Act{By: by, Action: auditlog.Create}, func(now time.Time) (Key, Secret, error) {
+	err = k.store.CreateKey(ctx, auditlog.Act{By: by, Action: auditlog.Create}, func(now time.Time, inForce int) (Key, Secret, error) {
 		if err := r.Check(now); err != nil {
 			return Key{}, Secret{}, err
+		}
+		if inForce >= k.limit {
+			return Key{}, Secret{}, errs.New(errs.Conflict, "too_many_keys", fmt.Sprintf(
+				"the tenant has %d keys in force, and may have %d; revoke one first, or let the operator raise RUBATO_KEYS_PER_TENANT", inForce, k.limit))
 		}
 		made = Key{
 			ID: KeyID(uuid.Must(uuid.NewV7())), TenantID: by.TenantID, Name: r.Name, Prefix: Prefix(secret), Scopes: r.Scopes,

@@ -40,11 +40,14 @@ type Database struct {
 type API struct {
 	Listen       string   // host:port; port 0 takes a free one
 	BootstrapKey string   // an admin key that is made sure to exist; empty: none
-	Rate         int      // requests a second that one key may send; 0: any number
+	Rate         int      // requests a second that the keys of one tenant may send; 0: any number
+	Keys         int      // keys in force that one tenant may have
 	Origins      []string // whose scripts may read answers (CORS); empty: nobody's
 	// Proxies are the prefixes of proxies whose word about where a request comes from is believed; empty: nobody's.
 	Proxies []netip.Prefix
-	Metrics bool // /metrics is served beside the API, not by the admin listener alone
+	// PublicURL is where people reach the console and the API, without a slash at the end; empty: notices have no links.
+	PublicURL string
+	Metrics   bool // /metrics is served beside the API, not by the admin listener alone
 }
 
 // Admin is the listener for metrics, health and profiles.
@@ -111,27 +114,29 @@ type Program struct {
 	Defaults map[string]string // defaults of its own, by name
 }
 
-// Load reads the settings of a program from an environment, a list of name=value such as [os.Environ] returns. An empty value
-// counts as not set. The error is a [*Error] that lists every problem.
+// Load reads the settings of a program from an environment, a list of name=value such as [os.Environ] returns, and from the files that
+// variables with [FileSuffix] name. An empty value counts as not set. The error is a [*Error] that lists every problem.
 func Load(environ []string, p Program) (Config, error) {
-	given, unknown := split(environ)
-	problems := misnamed(unknown)
+	env := readEnvironment(environ)
+	problems, broken := slices.Concat(misnamed(env.unknown), env.problems), env.broken
 	var cfg Config
-	broken := map[string]bool{}
 	for _, s := range settings() {
-		value, found := given[s.Name]
-		if !found {
-			value = p.fallback(s)
+		if broken[s.Name] {
+			continue
 		}
-		if value == "" {
+		from, found := env.given[s.Name]
+		if !found {
+			from = variable{name: s.Name, value: p.fallback(s)}
+		}
+		if from.value == "" {
 			if slices.Contains(p.Required, s.Name) {
 				problems = append(problems, s.Name+" is not set: "+s.Doc)
 			}
 			continue
 		}
-		if err := s.set(&cfg, value); err != nil {
+		if err := s.set(&cfg, from.value); err != nil {
 			broken[s.Name] = true
-			problems = append(problems, fmt.Sprintf("%s: %s%s", s.Name, err, s.quote(value)))
+			problems = append(problems, fmt.Sprintf("%s: %s%s", from.name, err, s.quote(from.value)))
 		}
 	}
 	if cfg.Database.DirectURL == "" {
@@ -156,23 +161,6 @@ func (p Program) fallback(s Setting) string {
 		return own
 	}
 	return s.Default
-}
-
-// split returns the settings that an environment gives, and the names in it that look like ours and are none.
-func split(environ []string) (given map[string]string, unknown []string) {
-	given = map[string]string{}
-	for _, pair := range environ {
-		name, value, _ := strings.Cut(pair, "=")
-		known := slices.ContainsFunc(settings(), func(s Setting) bool { return s.Name == name })
-		switch {
-		case known && value != "":
-			given[name] = value
-		case !known && strings.HasPrefix(name, prefix):
-			unknown = append(unknown, name)
-		}
-	}
-	slices.Sort(unknown)
-	return given, unknown
 }
 
 // Error lists everything that is wrong with an environment.

@@ -20,7 +20,7 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 
 	require.NoError(t, err)
 	want := Config{
-		API:   API{Listen: ":8080", Rate: 500},
+		API:   API{Listen: ":8080", Rate: 500, Keys: 200},
 		Admin: Admin{Listen: "127.0.0.1:9090"},
 		Egress: Egress{
 			MaxPerHost: 100, Connect: 10 * time.Second, TLS: 10 * time.Second, Header: 30 * time.Second, Idle: 30 * time.Second,
@@ -38,7 +38,7 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 		Model: Model{SessionTokens: 5000, AnswerTokens: 500},
 		Mail:  Mail{Security: "starttls"},
 		Log:   Log{Level: slog.LevelInfo, Format: FormatAuto},
-		Trace: Trace{Exporter: "otlp", Protocol: "http/protobuf", Sampler: "parentbased_always_on", SamplerArg: 1, Service: "rubato"},
+		Trace: Trace{Exporter: "otlp", Protocol: "http/protobuf", Sampler: "parentbased_always_on", SamplerArg: 1, Service: "rubato", MetricsExporter: "none"},
 	}
 	require.Empty(t, cmp.Diff(want, got))
 }
@@ -53,6 +53,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 		"RUBATO_ADMIN_LISTEN=:0",
 		"RUBATO_BOOTSTRAP_API_KEY=first-key-of-all",
 		"RUBATO_API_RATE=20",
+		"RUBATO_KEYS_PER_TENANT=7",
 		"RUBATO_CORS_ORIGINS=https://console.example.com, http://localhost:3000",
 		"RUBATO_URL=https://rubato.example/",
 		"RUBATO_API_KEY=key-of-the-client",
@@ -92,17 +93,24 @@ func TestLoadReadsEveryName(t *testing.T) {
 		"RUBATO_LOG_FORMAT=json",
 		"RUBATO_TRUSTED_PROXIES=10.0.0.1/8, ::1/128",
 		"RUBATO_PUBLIC_METRICS=true",
+		"RUBATO_PUBLIC_URL=https://rubato.example.com/base/",
 		"RUBATO_AUDIT_RETENTION=26h",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318",
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://u:p@traces.example/in",
 		"RUBATO_SMTP_ADDRESS=mail.example.com:587",
-		"RUBATO_SMTP_FROM=rubato@example.com",
+		"RUBATO_SMTP_HELLO=rubato.example.com",
+		"RUBATO_SMTP_FROM=Rubato <rubato@example.com>",
 		"RUBATO_SMTP_USERNAME=u",
-		"RUBATO_SMTP_PASSWORD=p",
+		"RUBATO_SMTP_TOKEN_URL=https://login.example/token",
+		"RUBATO_SMTP_CLIENT_ID=id",
+		"RUBATO_SMTP_CLIENT_SECRET=s",
+		"RUBATO_SMTP_TOKEN_SCOPES=a, https://b.example/.default",
 		"RUBATO_SMTP_SECURITY=tls",
 		"RUBATO_SMTP_DOMAINS=Example.com, example.org",
 		"OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
 		"OTEL_TRACES_EXPORTER=none",
+		"OTEL_METRICS_EXPORTER=otlp",
+		"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=https://metrics.example/in",
 		"OTEL_TRACES_SAMPLER=traceidratio",
 		"OTEL_TRACES_SAMPLER_ARG=0.25",
 		"OTEL_SERVICE_NAME=cron",
@@ -115,9 +123,10 @@ func TestLoadReadsEveryName(t *testing.T) {
 	want := Config{
 		Database: Database{URL: "postgres://u:p@pooler/rubato", DirectURL: "postgresql://u:p@db/rubato"},
 		API: API{
-			Listen: "0.0.0.0:80", BootstrapKey: "first-key-of-all", Rate: 20,
+			Listen: "0.0.0.0:80", BootstrapKey: "first-key-of-all", Rate: 20, Keys: 7,
 			Origins: []string{"https://console.example.com", "http://localhost:3000"},
 			Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}, Metrics: true,
+			PublicURL: "https://rubato.example.com/base",
 		},
 		Admin:  Admin{Listen: ":0"},
 		Client: Client{URL: "https://rubato.example", Key: "key-of-the-client"},
@@ -132,8 +141,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 		Worker: Worker{
 			Slots: 7, MinSlots: 3, Horizon: 11 * time.Second, PollInterval: 500 * time.Millisecond, LockTTL: 61 * time.Second,
 			StaleAfter: 91 * time.Second, Settle: 181 * time.Second, SweepInterval: 12 * time.Second,
-			ShutdownGrace: 31 * time.Second, RunRetention: 721 * time.Hour, BodyRetention: 169 * time.Hour,
-			AuditRetention: 26 * time.Hour,
+			ShutdownGrace: 31 * time.Second, RunRetention: 721 * time.Hour, BodyRetention: 169 * time.Hour, AuditRetention: 26 * time.Hour,
 		},
 		Planner: Planner{
 			Slots: 5, Poll: 2 * time.Second, Timeout: 31 * time.Second, Spacing: 32 * time.Second, Dwell: 61 * time.Second, ChangesPerHour: 13,
@@ -141,13 +149,15 @@ func TestLoadReadsEveryName(t *testing.T) {
 		},
 		Model: Model{SessionTokens: 5000, AnswerTokens: 500},
 		Mail: Mail{
-			Address: "mail.example.com:587", From: "rubato@example.com", Username: "u", Password: "p", Security: "tls",
+			Address: "mail.example.com:587", Hello: "rubato.example.com", From: "Rubato <rubato@example.com>", Username: "u", Security: "tls",
 			Domains: []string{"example.com", "example.org"},
+			Token:   MailToken{URL: "https://login.example/token", ClientID: "id", ClientSecret: "s", Scopes: []string{"a", "https://b.example/.default"}},
 		},
 		Log: Log{Level: slog.LevelWarn, Format: FormatJSON},
 		Trace: Trace{
 			Off: true, Exporter: "none", Endpoint: "http://collector:4318", TracesEndpoint: "https://u:p@traces.example/in",
 			Protocol: "http/protobuf", Sampler: "traceidratio", SamplerArg: 0.25, Service: "cron",
+			MetricsExporter: "otlp", MetricsEndpoint: "https://metrics.example/in",
 		},
 	}
 	require.Empty(t, cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})))
@@ -195,6 +205,8 @@ func TestLoadNamesWhatIsWrong(t *testing.T) {
 		want    string
 	}{
 		"Proxies":                {[]string{"RUBATO_TRUSTED_PROXIES=10.0.0.1"}, "RUBATO_TRUSTED_PROXIES: must be prefixes"},
+		"PublicURL":              {[]string{"RUBATO_PUBLIC_URL=https://u:p@rubato.example.com"}, "RUBATO_PUBLIC_URL: must be a URL without a user"},
+		"PublicURLWithoutScheme": {[]string{"RUBATO_PUBLIC_URL=rubato.example.com"}, "RUBATO_PUBLIC_URL: must be a URL without a user"},
 		"PublicMetrics":          {[]string{"RUBATO_PUBLIC_METRICS=yes"}, "RUBATO_PUBLIC_METRICS: must be true or false"},
 		"AuditRetention":         {[]string{"RUBATO_AUDIT_RETENTION=1h"}, "RUBATO_AUDIT_RETENTION: must be a duration from 24h"},
 		"Collector":              {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=collector:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL such as http://collector:4318"},
@@ -342,6 +354,36 @@ func TestEveryShownValueCanBeSet(t *testing.T) {
 
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(cfg, again))
+}
+
+func TestMetricsAreSentOnlyWhereAskedFor(t *testing.T) {
+	t.Parallel()
+	const collector, asked = "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318/", "OTEL_METRICS_EXPORTER=otlp"
+	for name, tc := range map[string]struct {
+		environ []string
+		url     string // empty: none are sent
+	}{
+		"CollectorOfTraces": {[]string{collector}, ""},
+		"AskedFor":          {[]string{collector, asked}, "http://c:4318/v1/metrics"},
+		"Nowhere":           {[]string{asked}, ""},
+		"MetricsAlone":      {[]string{asked, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://m/in"}, "http://m/in"},
+		"MetricsWin":        {[]string{collector, asked, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://m/in"}, "http://m/in"},
+		"Disabled":          {[]string{collector, asked, "OTEL_SDK_DISABLED=true"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := Load(tc.environ, Program{})
+			require.NoError(t, err)
+			require.Equal(t, tc.url != "", cfg.Trace.MetricsOn())
+			if tc.url != "" {
+				require.Equal(t, tc.url, cfg.Trace.MetricsURL())
+			}
+		})
+	}
+	_, err := Load([]string{asked, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://u:hunter2@m/in", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}, Program{})
+	require.ErrorContains(t, err, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: must have no user")
+	require.ErrorContains(t, err, "OTEL_EXPORTER_OTLP_PROTOCOL: must be http/protobuf")
+	require.NotContains(t, err.Error(), "hunter2")
 }
 
 func TestTracesAreMadeOnlyWhereACollectorIsNamed(t *testing.T) {

@@ -50,6 +50,14 @@ func settingsTable() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, def, doc)
 	}
+	b.WriteString("\nEach of them may stand in a file. The variable has the same name with `_FILE` behind it, and its value is the path:\n\n")
+	for i, s := range Settings() {
+		end := ",\n"
+		if i == len(Settings())-1 {
+			end = ".\n"
+		}
+		b.WriteString("`" + s.Name + FileSuffix + "`" + end)
+	}
 	return b.String()
 }
 
@@ -60,7 +68,7 @@ func TestDocumentationNamesNoOtherSetting(t *testing.T) {
 	require.NoError(t, err)
 	known := map[string]bool{}
 	for _, s := range Settings() {
-		known[s.Name] = true
+		known[s.Name], known[s.Name+FileSuffix] = true, true
 	}
 	var prose strings.Builder
 	for i, part := range strings.Split(string(page), "```") {

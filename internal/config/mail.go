@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"net/mail"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -14,16 +15,29 @@ const (
 	smtpUsername = "RUBATO_SMTP_USERNAME"
 	smtpPassword = "RUBATO_SMTP_PASSWORD"
 	smtpSecurity = "RUBATO_SMTP_SECURITY"
+	smtpTokenURL = "RUBATO_SMTP_TOKEN_URL"
+	smtpClientID = "RUBATO_SMTP_CLIENT_ID"
+	smtpClient   = "RUBATO_SMTP_CLIENT_SECRET"
 )
 
 // Mail is the mail server that notices go out by.
 type Mail struct {
 	Address  string // host:port; empty: no mail goes out
-	From     string
-	Username string // empty: nobody signs in
+	Hello    string // name in EHLO; empty: the host's name if it has a dot, else the domain of From
+	From     string // address, or name and address as in "Rubato <rubato@example.com>"
+	Username string // empty: no AUTH
 	Password string
 	Security string   // starttls, tls or none
 	Domains  []string // to which mail may go, in lower case; nil: to all
+	Token    MailToken
+}
+
+// MailToken says where access tokens for the mail server come from.
+type MailToken struct {
+	URL          string // of the token server; empty: AUTH takes the password
+	ClientID     string
+	ClientSecret string
+	Scopes       []string // nil: none are asked for
 }
 
 // mailSettings returns the settings of the mail server.
@@ -35,22 +49,27 @@ func mailSettings() []Setting {
 			show: func(c Config) string { return c.Mail.Address },
 		},
 		{
-			Name: smtpFrom, Doc: "the address that mail comes from, such as rubato@example.com",
+			Name: "RUBATO_SMTP_HELLO", Doc: "the name in EHLO, such as rubato.example.com; unless set, the host's name if it has a dot, else the domain of RUBATO_SMTP_FROM",
+			set:  func(c *Config, v string) error { return domainName(&c.Mail.Hello, v) },
+			show: func(c Config) string { return c.Mail.Hello },
+		},
+		{
+			Name: smtpFrom, Doc: "the sender of mail: an address such as rubato@example.com, or a name and an address such as Rubato <rubato@example.com>",
 			set:  func(c *Config, v string) error { return sender(&c.Mail.From, v) },
 			show: func(c Config) string { return c.Mail.From },
 		},
 		{
-			Name: smtpUsername, Doc: "whom to sign in to the mail server as; nobody unless set",
+			Name: smtpUsername, Doc: "the user for AUTH at the mail server; no AUTH unless set",
 			set:  func(c *Config, v string) error { return printable(&c.Mail.Username, v) },
 			show: func(c Config) string { return c.Mail.Username },
 		},
 		{
-			Name: smtpPassword, Doc: "the password for it", Secret: true,
+			Name: smtpPassword, Doc: "the password for AUTH PLAIN or LOGIN, as the mail server offers", Secret: true,
 			set:  func(c *Config, v string) error { return printable(&c.Mail.Password, v) },
 			show: func(c Config) string { return c.Mail.Password },
 		},
 		{
-			Name: smtpSecurity, Default: "starttls", Doc: "how the connection to the mail server is protected: starttls, tls from the first byte, or none, which signs nobody in",
+			Name: smtpSecurity, Default: "starttls", Doc: "how the connection to the mail server is protected: starttls, tls from the first byte, or none, which rules out AUTH",
 			set:  func(c *Config, v string) error { return security(&c.Mail.Security, v) },
 			show: func(c Config) string { return c.Mail.Security },
 		},
@@ -59,15 +78,68 @@ func mailSettings() []Setting {
 			set:  func(c *Config, v string) error { return domains(&c.Mail.Domains, v) },
 			show: func(c Config) string { return strings.Join(c.Mail.Domains, ",") },
 		},
+		{
+			Name: smtpTokenURL, Doc: "the OAuth 2 token server whose access tokens AUTH XOAUTH2 presents instead of a password, by the client credentials grant; the egress guard applies",
+			set:  func(c *Config, v string) error { return tokenURL(&c.Mail.Token.URL, v) },
+			show: func(c Config) string { return c.Mail.Token.URL },
+		},
+		{
+			Name: smtpClientID, Doc: "the client ID at the token server",
+			set:  func(c *Config, v string) error { return printable(&c.Mail.Token.ClientID, v) },
+			show: func(c Config) string { return c.Mail.Token.ClientID },
+		},
+		{
+			Name: smtpClient, Doc: "the client secret at the token server", Secret: true,
+			set:  func(c *Config, v string) error { return printable(&c.Mail.Token.ClientSecret, v) },
+			show: func(c Config) string { return c.Mail.Token.ClientSecret },
+		},
+		{
+			Name: "RUBATO_SMTP_TOKEN_SCOPES", Doc: "comma-separated scopes of the access token, such as https://outlook.office365.com/.default",
+			set:  func(c *Config, v string) error { return scopes(&c.Mail.Token.Scopes, v) },
+			show: func(c Config) string { return strings.Join(c.Mail.Token.Scopes, ",") },
+		},
 	}
 }
 
 func sender(target *string, value string) error {
 	parsed, err := mail.ParseAddress(value)
-	if err != nil || parsed.Address != value {
-		return errors.New("must be one plain address, such as rubato@example.com")
+	if err != nil || len(value) > 512 || strings.ContainsFunc(parsed.Address, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("must be one address, such as rubato@example.com, or a name and an address, such as Rubato <rubato@example.com>")
 	}
 	*target = value
+	return nil
+}
+
+// domainNames are names of hosts with a domain, which EHLO must have.
+var domainNames = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)+$`)
+
+func domainName(target *string, value string) error {
+	if len(value) > 253 || !domainNames.MatchString(value) {
+		return errors.New("must be the name of a host with its domain, such as rubato.example.com")
+	}
+	*target = value
+	return nil
+}
+
+func tokenURL(target *string, value string) error {
+	u, err := httpURL(value)
+	if err != nil || u.User != nil || u.Fragment != "" {
+		return errors.New("must be a URL without a user or a fragment, such as https://login.example.com/oauth2/token")
+	}
+	*target = value
+	return nil
+}
+
+func scopes(target *[]string, value string) error {
+	var list []string
+	for scope := range strings.SplitSeq(value, ",") {
+		var word string
+		if err := printable(&word, strings.TrimSpace(scope)); err != nil || word == "" {
+			return errors.New("must be scopes without spaces, separated by commas")
+		}
+		list = append(list, word)
+	}
+	*target = list
 	return nil
 }
 
@@ -92,20 +164,28 @@ func domains(target *[]string, value string) error {
 	return nil
 }
 
-// halfMail returns a sentence where mail could not go out although a server is named, or a password would be of no use.
+// halfMail returns a sentence for every setting of mail that is of no use without another one. Where one of them could not be read there is
+// none, because its message is enough.
 func halfMail(m Mail, broken map[string]bool) []string {
-	if broken[smtpAddress] || broken[smtpFrom] || broken[smtpUsername] || broken[smtpPassword] || broken[smtpSecurity] {
-		return nil
+	for _, name := range []string{smtpAddress, smtpFrom, smtpUsername, smtpPassword, smtpSecurity, smtpTokenURL, smtpClientID, smtpClient} {
+		if broken[name] {
+			return nil
+		}
 	}
 	var problems []string
-	if (m.Address == "") != (m.From == "") {
-		problems = append(problems, smtpAddress+" and "+smtpFrom+" must be set together")
+	complain := func(wrong bool, problem string) {
+		if wrong {
+			problems = append(problems, problem)
+		}
 	}
-	if (m.Username == "") != (m.Password == "") {
-		problems = append(problems, smtpUsername+" and "+smtpPassword+" must be set together")
-	}
-	if m.Password != "" && m.Security == "none" {
-		problems = append(problems, smtpPassword+" is not sent in the clear: "+smtpSecurity+" must be starttls or tls")
-	}
+	byToken := m.Token.URL != ""
+	complain((m.Address == "") != (m.From == ""), smtpAddress+" and "+smtpFrom+" must be set together")
+	complain(!byToken && (m.Username == "") != (m.Password == ""), smtpUsername+" and "+smtpPassword+" must be set together")
+	complain(byToken && m.Password != "", smtpPassword+" must be left out where "+smtpTokenURL+" is set")
+	complain(byToken && (m.Username == "" || m.Token.ClientID == "" || m.Token.ClientSecret == ""),
+		smtpTokenURL+" needs "+smtpUsername+", "+smtpClientID+" and "+smtpClient)
+	complain(!byToken && m.Token.ClientID+m.Token.ClientSecret != "", smtpClientID+" and "+smtpClient+" need "+smtpTokenURL)
+	complain(m.Username != "" && m.Security == "none",
+		smtpPassword+" or an access token is not sent in the clear: "+smtpSecurity+" must be starttls or tls")
 	return problems
 }

@@ -59,6 +59,15 @@ func BaseURL(value string) (string, error) {
 	return strings.TrimRight(value, "/"), nil
 }
 
+func publicURL(target *string, value string) error {
+	u, err := httpURL(value)
+	if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("must be a URL without a user, parameters or a fragment, such as https://rubato.example.com")
+	}
+	*target = strings.TrimRight(value, "/")
+	return nil
+}
+
 func address(target *string, value string) error {
 	_, port, err := net.SplitHostPort(value)
 	if err == nil {
@@ -127,6 +136,18 @@ func rate(target *int, value string) error {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 0 || n > maxRate {
 		return fmt.Errorf("must be a whole number from 0 (no limit) to %d", maxRate)
+	}
+	*target = n
+	return nil
+}
+
+// maxKeys is far more than people can keep an eye on.
+const maxKeys = 100_000
+
+func keyLimit(target *int, value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > maxKeys {
+		return fmt.Errorf("must be a whole number from 1 to %d", maxKeys)
 	}
 	*target = n
 	return nil

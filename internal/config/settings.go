@@ -73,9 +73,14 @@ func settings() []Setting {
 			show: func(c Config) string { return c.API.BootstrapKey },
 		},
 		{
-			Name: "RUBATO_API_RATE", Default: "500", Doc: "how many requests a second one key may send to one API server, ten seconds' worth at once; 0: any number",
+			Name: "RUBATO_API_RATE", Default: "500", Doc: "how many requests a second the keys of one tenant may send to one API server, ten seconds' worth at once; 0: any number",
 			set:  func(c *Config, v string) error { return rate(&c.API.Rate, v) },
 			show: func(c Config) string { return strconv.Itoa(c.API.Rate) },
+		},
+		{
+			Name: "RUBATO_KEYS_PER_TENANT", Default: "200", Doc: "how many API keys in force one tenant may have; those that it has beyond stay",
+			set:  func(c *Config, v string) error { return keyLimit(&c.API.Keys, v) },
+			show: func(c Config) string { return strconv.Itoa(c.API.Keys) },
 		},
 	}
 	list = append(list, public()...)
@@ -131,6 +136,11 @@ func public() []Setting {
 			Name: "RUBATO_TRUSTED_PROXIES", Doc: "comma-separated prefixes of the proxies in front of the API, such as 10.0.0.0/8, whose X-Forwarded-For is believed; nobody's unless set",
 			set:  func(c *Config, v string) error { return prefixes(&c.API.Proxies, v) },
 			show: func(c Config) string { return joined(c.API.Proxies) },
+		},
+		{
+			Name: "RUBATO_PUBLIC_URL", Doc: "the URL at which people reach the console, such as https://rubato.example.com; notices link to it, and have no links unless it is set",
+			set:  func(c *Config, v string) error { return publicURL(&c.API.PublicURL, v) },
+			show: func(c Config) string { return c.API.PublicURL },
 		},
 		{
 			Name: PublicMetrics, Default: "false", Doc: "true: the API's own listener serves /metrics too, to everybody who reaches it",

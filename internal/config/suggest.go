@@ -20,8 +20,14 @@ func misnamed(unknown []string) []string {
 	return problems
 }
 
-// nearest returns the known name that differs least, or nothing where more than a third of its letters would be wrong.
+// nearest returns the known name that differs least, or nothing where more than a third of its letters would be wrong. A name that ends
+// in FileSuffix is meant for a file.
 func nearest(name string) string {
+	if setting, file := strings.CutSuffix(name, FileSuffix); file {
+		if near := nearest(setting); near != "" {
+			return near + FileSuffix
+		}
+	}
 	own := strings.TrimPrefix(name, prefix)
 	best, least := "", len(own)/3+1
 	for _, s := range settings() {

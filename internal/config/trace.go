@@ -18,7 +18,11 @@ type Trace struct {
 	Protocol       string // http/protobuf; anything else is refused where traces are made
 	Sampler        string // which traces are kept
 	SamplerArg     float64
-	Service        string // how the programs are called in traces
+	Service        string // how the programs are called at the collector
+
+	// MetricsExporter is otlp or none. It is none unless set, because every program serves its metrics already.
+	MetricsExporter string
+	MetricsEndpoint string // the whole URL for metrics, which wins over Endpoint. Empty: not named here
 }
 
 // On reports whether traces are to be made.
@@ -32,6 +36,19 @@ func (t Trace) URL() string {
 		return t.TracesEndpoint
 	}
 	return strings.TrimRight(t.Endpoint, "/") + "/v1/traces"
+}
+
+// MetricsOn reports whether metrics are to be sent to a collector.
+func (t Trace) MetricsOn() bool {
+	return !t.Off && t.MetricsExporter == "otlp" && (t.Endpoint != "" || t.MetricsEndpoint != "")
+}
+
+// MetricsURL returns where metrics are posted to.
+func (t Trace) MetricsURL() string {
+	if t.MetricsEndpoint != "" {
+		return t.MetricsEndpoint
+	}
+	return strings.TrimRight(t.Endpoint, "/") + "/v1/metrics"
 }
 
 // samplers are the names that OpenTelemetry gives to ways of choosing traces, as far as they need nobody else.
@@ -55,7 +72,17 @@ func traces() []Setting {
 			show: func(c Config) string { return c.Trace.TracesEndpoint },
 		},
 		{
-			Name: "OTEL_EXPORTER_OTLP_PROTOCOL", Default: "http/protobuf", Doc: "how traces are sent: http/protobuf, the port of which is 4318 by custom",
+			Name: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", Doc: "the whole URL that metrics are sent to, where it is not /v1/metrics of the collector", Secret: true, url: true,
+			set:  func(c *Config, v string) error { return collectorURL(&c.Trace.MetricsEndpoint, v) },
+			show: func(c Config) string { return c.Trace.MetricsEndpoint },
+		},
+		{
+			Name: "OTEL_METRICS_EXPORTER", Default: "none", Doc: "otlp: metrics are sent to the collector too, beside /metrics of the admin listener; or none",
+			set:  func(c *Config, v string) error { return oneOf(&c.Trace.MetricsExporter, v, "otlp", "none") },
+			show: func(c Config) string { return c.Trace.MetricsExporter },
+		},
+		{
+			Name: "OTEL_EXPORTER_OTLP_PROTOCOL", Default: "http/protobuf", Doc: "how traces and metrics are sent: http/protobuf, the port of which is 4318 by custom",
 			set:  func(c *Config, v string) error { c.Trace.Protocol = v; return nil },
 			show: func(c Config) string { return c.Trace.Protocol },
 		},
@@ -75,36 +102,49 @@ func traces() []Setting {
 			show: func(c Config) string { return strconv.FormatFloat(c.Trace.SamplerArg, 'g', -1, 64) },
 		},
 		{
-			Name: "OTEL_SERVICE_NAME", Default: "rubato", Doc: "how the program is called in its traces",
+			Name: "OTEL_SERVICE_NAME", Default: "rubato", Doc: "how the program is called at the collector",
 			set:  func(c *Config, v string) error { c.Trace.Service = v; return nil },
 			show: func(c Config) string { return c.Trace.Service },
 		},
 		{
-			Name: "OTEL_SDK_DISABLED", Default: "false", Doc: "true: no traces are made",
+			Name: "OTEL_SDK_DISABLED", Default: "false", Doc: "true: no traces are made and no metrics sent",
 			set:  func(c *Config, v string) error { c.Trace.Off = strings.EqualFold(v, "true"); return nil }, // OpenTelemetry: anything else is false.
 			show: func(c Config) string { return strconv.FormatBool(c.Trace.Off) },
 		},
 	}
 }
 
-// unsendable returns what is wrong with the settings of traces together. Elsewhere the same environment may say something to other
-// programs, so a protocol that we do not speak is wrong only where it would cost traces.
+// unsendable returns what is wrong with the settings of a collector together. Elsewhere the same environment may say something to other
+// programs, so a protocol that Rubato does not speak is refused only if something is to be sent.
 func (t Trace) unsendable() []string {
-	if !t.On() {
-		return nil
-	}
 	var problems []string
-	if t.Protocol != "http/protobuf" {
+	if t.On() {
+		problems = append(problems, unsigned(endpointOf("TRACES", t.TracesEndpoint, t.Endpoint))...)
+	}
+	if t.MetricsOn() {
+		problems = append(problems, unsigned(endpointOf("METRICS", t.MetricsEndpoint, t.Endpoint))...)
+	}
+	if (t.On() || t.MetricsOn()) && t.Protocol != "http/protobuf" {
 		problems = append(problems, fmt.Sprintf("OTEL_EXPORTER_OTLP_PROTOCOL: must be http/protobuf (it is %q); every collector takes it, on port 4318 by custom", t.Protocol))
 	}
-	name, value := "OTEL_EXPORTER_OTLP_ENDPOINT", t.Endpoint
-	if t.TracesEndpoint != "" {
-		name, value = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", t.TracesEndpoint
+	slices.Sort(problems)
+	return slices.Compact(problems) // Both may have the same address.
+}
+
+// endpointOf returns the setting that says where a signal is sent, and its value: the signal's own wins over the shared one.
+func endpointOf(signal, own, shared string) (name, value string) {
+	if own != "" {
+		return "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT", own
 	}
+	return "OTEL_EXPORTER_OTLP_ENDPOINT", shared
+}
+
+// unsigned refuses an address that holds what the exporter would not send.
+func unsigned(name, value string) []string {
 	if u, err := url.Parse(value); err == nil && (u.User != nil || u.RawQuery != "") {
-		problems = append(problems, name+": must have no user, password or parameters, which would not be sent: what signs in belongs into OTEL_EXPORTER_OTLP_HEADERS")
+		return []string{name + ": must have no user, password or parameters, which would not be sent: what signs in belongs into OTEL_EXPORTER_OTLP_HEADERS"}
 	}
-	return problems
+	return nil
 }
 
 func collectorURL(target *string, value string) error {

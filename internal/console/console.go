@@ -20,7 +20,8 @@ type Overview struct {
 	Endpoints int64    // in service; counted up to [MaxEndpoints]
 	Buckets   []Bucket // stretches of time with runs, oldest first
 	Step      time.Duration
-	Incidents []Incident // the last to end first
+	Incidents []Incident // lost runs first, then the last to end
+	Lost      int64      // runs of the last day; counted up to [MaxBadRuns]
 }
 
 // MaxEndpoints is how many endpoints an overview counts.
@@ -37,7 +38,8 @@ type Bucket struct {
 	LagP99    time.Duration // from the due time to the start
 }
 
-// Incident is an endpoint with runs of the last day that did not go well, and the last of them to end.
+// Incident is what an endpoint's runs of the last day have in common that did not go well: how they ended and why. The run named is the
+// last of them to end.
 type Incident struct {
 	Runs       int64 // that did not go well; of the newest [MaxBadRuns] of each way
 	More       bool  // there may be more of them than were looked at

@@ -2,9 +2,7 @@ package courier
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"rubato/internal/auditlog"
@@ -42,21 +40,39 @@ type ChannelsConfig struct {
 	Secrets    Secrets
 	Caller     Caller
 	Allowances Allowances
-	Mail       Mail  // how mail goes out; the zero value: it does not
-	Tests      Tests // nil where nothing is tested
+	Mail       Mail   // how mail goes out; the zero value: it does not
+	Tokens     Tokens // of Mail.Grant; nil where that is not set
+	Tests      Tests  // nil where nothing is tested
+	// PublicURL is where people reach the console, without a slash at the end; empty: notices have no links.
+	PublicURL string
 }
 
 // Channels are the ways by which notices go out. They are safe for concurrent use. They implement notices.Sender.
 type Channels struct {
-	cfg ChannelsConfig
+	tests  Tests
+	public string
+	byKind map[notices.ChannelKind]channel
+}
+
+// channel delivers notices in one way. Each kind has a file of its own.
+type channel interface {
+	// send makes one attempt to deliver a notice, until ctx ends.
+	send(ctx context.Context, p *notices.Parcel) notices.Result
 }
 
 // NewChannels returns channels.
-func NewChannels(c ChannelsConfig) *Channels { return &Channels{cfg: c} }
+func NewChannels(c ChannelsConfig) *Channels {
+	return &Channels{tests: c.Tests, public: c.PublicURL, byKind: map[notices.ChannelKind]channel{
+		notices.Webhook:      post{c, webhookRequest},
+		notices.Slack:        post{c, slackRequest},
+		notices.Alertmanager: post{c, alertmanagerRequest},
+		notices.Email:        mailer{c.Mail, c.Tokens},
+	}}
+}
 
 // Test implements notices.Sender.
 func (c *Channels) Test(ctx context.Context, by auditlog.Actor, r notices.Rule) (notices.Result, error) {
-	p, err := c.cfg.Tests.BeginNoticeTest(ctx, by, r)
+	p, err := c.tests.BeginNoticeTest(ctx, by, r)
 	if err != nil {
 		return notices.Result{}, err
 	}
@@ -70,49 +86,15 @@ func (c *Channels) Test(ctx context.Context, by auditlog.Actor, r notices.Rule) 
 
 // send sends a parcel once, by its channel.
 func (c *Channels) send(ctx context.Context, p *notices.Parcel) notices.Result {
-	if p.Channel.Kind == notices.Email {
-		note, err := c.cfg.Mail.send(ctx, p)
-		if err != nil {
-			return failed(err)
-		}
-		return notices.Result{Note: note}
+	by, known := c.byKind[p.Channel.Kind]
+	if !known {
+		return failed(fmt.Errorf("the channel %q is not known to this version", p.Channel.Kind))
 	}
-	set, err := c.cfg.Secrets.At(ctx, p.TenantID, p.SecretsVersion)
-	if err != nil {
-		return failed(errors.New("the secrets of the tenant cannot be read at the moment"))
-	}
-	r, err := request(p, set)
-	if err != nil {
-		return failed(err)
-	}
-	r.Allowance = c.cfg.Allowances.Of(p.TenantID)
-	r.Timeout = sendTimeout
-	answer, err := c.cfg.Caller.Do(ctx, r)
-	return judge(answer, err)
+	p.PublicURL = c.public
+	return by.send(ctx, p)
 }
 
 func failed(err error) notices.Result { return notices.Result{Error: shorten(err.Error())} }
-
-// judge says what came of a call. Nothing of what a receiver answers is kept but the status: it may be anything. Nor is the address that
-// was called, which may be a secret.
-func judge(answer egress.Response, err error) notices.Result {
-	r := notices.Result{StatusCode: answer.StatusCode}
-	switch {
-	case err != nil:
-		text := err.Error()
-		if _, what, found := strings.Cut(text, ": "); found && strings.HasPrefix(text, "calling ") {
-			text = what
-		}
-		r.Error = shorten("the receiver could not be reached: " + text)
-	case answer.StatusCode < 200 || answer.StatusCode > 299:
-		r.Error = fmt.Sprintf("the receiver answered with status %d", answer.StatusCode)
-		now := time.Now()
-		if at, asked := egress.RetryAfter(answer.Header, now); asked {
-			r.Asked = at.Sub(now)
-		}
-	}
-	return r
-}
 
 // maxError is how much of an error is kept.
 const maxError = 500

@@ -29,6 +29,7 @@ import (
 	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/notices"
+	"rubato/internal/oauth2"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
 	"rubato/internal/store"
@@ -49,6 +50,8 @@ type bundle struct {
 	vault   *secrets.Vault
 	caller  *egress.Client
 	mail    courier.Mail
+	tokens  *oauth2.Cache
+	public  string // URL of the console; empty: not set
 	by      auditlog.Actor
 }
 
@@ -72,8 +75,9 @@ func setup(t *testing.T) *bundle {
 	b := &bundle{
 		db: db, pool: pool, notices: store.NewNotices(db), secrets: secrets.NewService(keeper, ring), signing: signing.NewService(keeper, ring),
 		vault: secrets.NewVault(keeper, ring, slog.New(slog.DiscardHandler)), caller: caller,
-		by: auditlog.Actor{TenantID: store.DefaultTenant, Name: "tester"},
+		by: auditlog.Actor{TenantID: store.DefaultTenant, Name: "tester"}, tokens: oauth2.New(caller),
 	}
+	t.Cleanup(b.tokens.Close)
 	return b
 }
 
@@ -83,7 +87,8 @@ func (nothingMore) Of([16]byte) *egress.Allowance { return nil }
 
 func (b *bundle) channels() *courier.Channels {
 	return courier.NewChannels(courier.ChannelsConfig{
-		Secrets: b.vault, Caller: b.caller, Allowances: nothingMore{}, Mail: b.mail, Tests: b.notices,
+		Secrets: b.vault, Caller: b.caller, Allowances: nothingMore{}, Mail: b.mail, Tokens: b.tokens, Tests: b.notices,
+		PublicURL: b.public,
 	})
 }
 

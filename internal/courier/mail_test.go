@@ -2,6 +2,7 @@ package courier_test
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -10,27 +11,34 @@ import (
 	"mime"
 	"mime/quotedprintable"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"net/mail"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/courier"
 	"rubato/internal/notices"
+	"rubato/internal/oauth2"
 )
 
-// mailServer is an SMTP server that offers STARTTLS and takes one password.
+// mailServer is an SMTP server that offers STARTTLS. Like a strict relay it refuses an EHLO without a domain name.
 type mailServer struct {
 	listener net.Listener
 	tls      *tls.Config
 	roots    *x509.CertPool
 	bare     bool   // offers no STARTTLS
 	refused  string // knows no such recipient
+	auth     string // mechanisms of AUTH that it offers; empty: PLAIN
+	stale    string // access token that it refuses
 
 	mu       sync.Mutex
+	hello    string // name of the last EHLO
+	from     string
 	secured  bool
 	signedIn string
 	to       []string
@@ -62,6 +70,7 @@ func serveMail(t *testing.T, bare bool) *mailServer {
 // talk is one session.
 func (m *mailServer) talk(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
+	m.note(func() { m.secured = false })
 	in := bufio.NewReader(conn)
 	say := func(line string) { _, _ = io.WriteString(conn, line+"\r\n") }
 	say("220 mail.test ready")
@@ -72,10 +81,13 @@ func (m *mailServer) talk(conn net.Conn) {
 		}
 		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch strings.ToUpper(verb) {
-		case "EHLO":
+		case "EHLO", "HELO":
+			m.note(func() { m.hello = rest })
 			switch {
+			case !strings.Contains(rest, "."):
+				say("550 EHLO needs the name of a host with its domain")
 			case m.isSecured():
-				say("250-mail.test\r\n250 AUTH PLAIN")
+				say("250-mail.test\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250 AUTH " + cmp.Or(m.auth, "PLAIN"))
 			case m.bare:
 				say("250 mail.test")
 			default:
@@ -90,9 +102,14 @@ func (m *mailServer) talk(conn net.Conn) {
 			conn, in = secure, bufio.NewReader(secure)
 			m.note(func() { m.secured = true })
 		case "AUTH":
-			raw, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(rest, "PLAIN "))
-			m.note(func() { m.signedIn = string(raw) })
+			if !m.takeAuth(rest, say, in) {
+				say("535 no")
+				continue
+			}
 			say("235 welcome")
+		case "MAIL":
+			m.note(func() { m.from = rest })
+			say("250 fine")
 		case "RCPT":
 			if m.refused != "" && strings.Contains(rest, m.refused) {
 				say("550 no such mailbox")
@@ -124,6 +141,30 @@ func (m *mailServer) talk(conn net.Conn) {
 	}
 }
 
+// takeAuth notes who signs in, by PLAIN, LOGIN or XOAUTH2. It reports whether that is permitted.
+func (m *mailServer) takeAuth(rest string, say func(string), in *bufio.Reader) bool {
+	mechanism, first, _ := strings.Cut(rest, " ")
+	decoded := func(text string) string {
+		raw, _ := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+		return string(raw)
+	}
+	said := mechanism + " " + decoded(first)
+	if mechanism == "LOGIN" {
+		for _, ask := range []string{"Username:", "Password:"} {
+			say("334 " + base64.StdEncoding.EncodeToString([]byte(ask)))
+			answer, _ := in.ReadString('\n')
+			said += decoded(answer) + ";"
+		}
+	}
+	m.note(func() { m.signedIn = said })
+	if mechanism == "XOAUTH2" && m.stale != "" && strings.Contains(said, m.stale) {
+		say("334 " + base64.StdEncoding.EncodeToString([]byte(`{"status":"401"}`)))
+		_, _ = in.ReadString('\n')
+		return false
+	}
+	return true
+}
+
 func (m *mailServer) note(act func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,8 +182,8 @@ func TestMailGoesOutByStartTLS(t *testing.T) {
 	b := setup(t)
 	m := serveMail(t, false)
 	b.mail = courier.Mail{
-		Address: m.listener.Addr().String(), From: "rubato@example.com", Username: "u", Password: "p", Security: courier.StartTLS,
-		Session: &tls.Config{RootCAs: m.roots, MinVersion: tls.VersionTLS12},
+		Address: m.listener.Addr().String(), Hello: "rubato.example.com", From: "Rubato Schüler <rubato@example.com>", Username: "u", Password: "p",
+		Security: courier.StartTLS, Session: &tls.Config{RootCAs: m.roots, MinVersion: tls.VersionTLS12},
 	}
 	b.happen(t, notices.Channel{Kind: notices.Email, To: []string{"a@example.com", "b@example.com"}})
 	b.deliver(t, b.notices)
@@ -151,11 +192,18 @@ func TestMailGoesOutByStartTLS(t *testing.T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	require.True(t, m.secured)
-	require.Equal(t, "\x00u\x00p", m.signedIn)
+	require.Equal(t, "rubato.example.com", m.hello)
+	require.Equal(t, "FROM:<rubato@example.com> BODY=8BITMIME", m.from)
+	require.Equal(t, "PLAIN \x00u\x00p", m.signedIn)
 	require.Equal(t, []string{"TO:<a@example.com>", "TO:<b@example.com>"}, m.to)
 	message, err := mail.ReadMessage(strings.NewReader(m.text))
 	require.NoError(t, err)
+	from, err := message.Header.AddressList("From")
+	require.NoError(t, err)
+	require.Equal(t, []*mail.Address{{Name: "Rubato Schüler", Address: "rubato@example.com"}}, from)
 	require.Equal(t, `"Shop <!channel> & co" fails: 3 failures in a row`, message.Header.Get("Subject"))
+	require.Equal(t, "auto-generated", message.Header.Get("Auto-Submitted"))
+	require.Regexp(t, `^<epi_.*@example\.com>$`, message.Header.Get("References"))
 	require.Regexp(t, `^<ntc_.*@example\.com>$`, message.Header.Get("Message-ID"))
 	body, err := io.ReadAll(quotedprintable.NewReader(message.Body))
 	require.NoError(t, err)
@@ -170,7 +218,7 @@ func TestNoMailGoesOutInTheClearUnasked(t *testing.T) {
 		want string
 	}{
 		"NoTLS":   {true, "the mail server offers no STARTTLS; set RUBATO_SMTP_SECURITY to tls, or to none where the way to it is safe"},
-		"Unknown": {false, "the talk with the mail server broke at STARTTLS"},
+		"Unknown": {false, "the connection to the mail server broke at STARTTLS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -186,6 +234,87 @@ func TestNoMailGoesOutInTheClearUnasked(t *testing.T) {
 			require.Empty(t, m.text+m.signedIn)
 		})
 	}
+}
+
+// testMail sends the test of a rule that goes to a recipient.
+func (b *bundle) testMail(t *testing.T) notices.Result {
+	t.Helper()
+	r := notices.Rule{Name: "x", TenantID: b.by.TenantID, Spec: notices.Spec{Channel: notices.Channel{Kind: notices.Email, To: []string{"a@example.com"}}}}
+	result, err := b.channels().Test(t.Context(), b.by, r)
+	require.NoError(t, err)
+	return result
+}
+
+// TestMailGoesThroughAStrictRelay sets no name for EHLO: the relay refuses one without a domain, such as localhost.
+func TestMailGoesThroughAStrictRelay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	m := serveMail(t, true)
+	b.mail = courier.Mail{Address: m.listener.Addr().String(), From: "rubato@example.com", Security: courier.Clear}
+	require.Empty(t, b.testMail(t).Error)
+
+	b.mail.Hello = "localhost"
+	require.Equal(t, "the mail server answered EHLO with 550", b.testMail(t).Error)
+}
+
+// TestMailSignsInAsTheServerOffers has servers that offer one way each. None of them gets a password by another way.
+func TestMailSignsInAsTheServerOffers(t *testing.T) {
+	t.Parallel()
+	for auth, want := range map[string]struct{ signedIn, failure string }{
+		"PLAIN LOGIN": {signedIn: "PLAIN \x00u\x00p"},
+		"LOGIN":       {signedIn: "LOGIN u;p;"},
+		"XOAUTH2":     {failure: "the mail server offers neither AUTH PLAIN nor AUTH LOGIN"},
+	} {
+		t.Run(auth, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			m := serveMail(t, false)
+			m.auth = auth
+			b.mail = courier.Mail{
+				Address: m.listener.Addr().String(), From: "rubato@example.com", Username: "u", Password: "p", Security: courier.StartTLS,
+				Session: &tls.Config{RootCAs: m.roots, MinVersion: tls.VersionTLS12},
+			}
+			require.Equal(t, want.failure, b.testMail(t).Error)
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			require.Equal(t, want.signedIn, m.signedIn)
+		})
+	}
+}
+
+// TestMailSignsInByAccessToken has a server that refuses the first token, as after a change of permissions.
+func TestMailSignsInByAccessToken(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	m := serveMail(t, false)
+	m.auth, m.stale = "PLAIN XOAUTH2", "token-1"
+	var asked atomic.Int64
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, secret, _ := r.BasicAuth()
+		if id != "client" || secret != "s3cret" || r.FormValue("scope") != "https://mail.example/.default" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"access_token":"token-%d","token_type":"Bearer","expires_in":3600}`, asked.Add(1))
+	}))
+	t.Cleanup(issuer.Close)
+	b.mail = courier.Mail{
+		Address: m.listener.Addr().String(), From: "rubato@example.com", Username: "box@example.com", Security: courier.StartTLS,
+		Session: &tls.Config{RootCAs: m.roots, MinVersion: tls.VersionTLS12},
+		Grant: oauth2.Grant{
+			TokenURL: issuer.URL, ClientID: "client", ClientSecret: "s3cret", Scopes: []string{"https://mail.example/.default"},
+		},
+	}
+
+	require.Equal(t, "the mail server answered AUTH with 535", b.testMail(t).Error)
+	require.Empty(t, b.testMail(t).Error)
+	require.Empty(t, b.testMail(t).Error)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	require.Equal(t, "XOAUTH2 user=box@example.com\x01auth=Bearer token-2\x01\x01", m.signedIn)
+	require.EqualValues(t, 2, asked.Load(), "a token is kept until it is refused")
+	require.NotEmpty(t, m.text)
 }
 
 // TestOneRecipientKeepsTheMailFromNobodyElse has a mailbox that is gone, and a domain that the operator forbade when the rule was there already.

@@ -24,6 +24,7 @@ type calls struct {
 	secrets    Secrets    // nil: requests that need any are not sent
 	tracer     Tracer     // nil: nobody collects traces
 	tokens     *oauth2.Cache
+	judging    *judging
 	now        func() (now time.Time, known bool) // database time
 	logger     *slog.Logger
 }

@@ -6,50 +6,65 @@ import (
 	"net/http"
 	"time"
 
+	"rubato/internal/budget"
 	"rubato/internal/egress"
 	"rubato/internal/runs"
 	"rubato/internal/secrets"
 )
 
-// outcome says what an exchange means, without the secrets that the run used: a target may echo what it was sent. now is database time,
-// for the instant that a Retry-After names.
-func (u unlocked) outcome(ctx context.Context, t *Target, answer egress.Response, err error, now time.Time) runs.Outcome {
+// largeAnswer is from where on looking for secrets in an answer is work that waits for its turn.
+const largeAnswer = 64 << 10
+
+// outcome says what an exchange means, without the secrets that the run used: a target may echo what it was sent. It judges within a budget,
+// and waits for its turn to do so until ctx ends. broken is the index of the success rule that the answer breaks, or -1.
+func (c *calls) outcome(ctx context.Context, u unlocked, t *Target, x exchange) (o runs.Outcome, broken int) {
+	x.budget = budget.New(ctx.Done())
+	if size := len(x.answer.Body) + len(x.answer.Tail); t.judges() || size > largeAnswer && len(u.values) > 0 {
+		release, err := c.judging.acquire(ctx, t.TenantID, size)
+		if err == nil {
+			defer release()
+		} else {
+			x.budget = budget.Over(err)
+		}
+	}
 	u.mask = secrets.NewMask(u.values...)
-	return u.hide(u.classify(ctx, t, answer, err, now))
+	o, broken = u.classify(ctx, t, x)
+	return u.hide(o), broken
 }
 
 // classify is outcome before the last search for secrets; nobody else calls it. The answer is judged as it came. What is kept of it and said
 // about it is of the answer without the secrets: of one that patterns hide in part, or that a quotation escapes, the rest is hard to find.
-func (u unlocked) classify(ctx context.Context, t *Target, answer egress.Response, err error, now time.Time) runs.Outcome {
-	o := runs.Outcome{
+func (u unlocked) classify(ctx context.Context, t *Target, x exchange) (o runs.Outcome, broken int) {
+	answer := x.answer
+	o = runs.Outcome{
 		StatusCode:    answer.StatusCode,
 		Phases:        phases(answer.Phases),
 		ResponseBytes: answer.BytesRead,
 		MaybeSent:     true,
 	}
-	fault, failed := errors.AsType[*egress.Error](err)
+	fault, failed := errors.AsType[*egress.Error](x.err)
 	masked := u.masked(answer)
-	t.capture(&o, masked, failed)
+	t.capture(&o, masked, failed, x.budget)
 	if failed {
 		o.Phases = phases(fault.Phases)
 		o.MaybeSent = fault.Sent
-		o.Error = t.Redact.Text(u.mask.Text(fault.Error()))
+		o.Error = t.Redact.Text(u.mask.Text(fault.Error()), x.budget)
 		o.Status, o.Reason = verdict(ctx, fault.Reason)
 		if o.Status == runs.Canceled {
 			o.Error = context.Cause(ctx).Error() // Who and why says more than where.
 		}
-		return o
+		return o, -1
 	}
-	u.agree(&o, t, answer)
-	t.judge(&o, answer, masked)
-	o.Stop = t.stop(masked)
-	o.Validators = t.validators(o, answer)
+	u.agree(&o, t, x)
+	broken = t.judge(ctx, &o, x, masked)
+	o.Stop = t.stop(masked, x.budget)
+	o.Validators = t.validators(o, x)
 	if answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable {
-		if at, asked := egress.RetryAfter(answer.Header, now); asked {
+		if at, asked := egress.RetryAfter(answer.Header, x.at); asked {
 			o.RetryAfter = at.UTC().Truncate(time.Millisecond)
 		}
 	}
-	return o
+	return o, broken
 }
 
 // verdict maps the class of a failed call. A call that was given up says why in its context.

@@ -38,13 +38,14 @@ func (t *Target) unchanged(answer egress.Response) bool {
 
 // validators returns what the next request can name; nil where that is what this one named. Only a whole answer that was a success is worth
 // naming: a 304 stands for its like.
-func (t *Target) validators(o runs.Outcome, answer egress.Response) *runs.Validators {
+func (t *Target) validators(o runs.Outcome, x exchange) *runs.Validators {
+	answer := x.answer
 	if t.Asks == nil || o.Status != runs.Succeeded || answer.StatusCode != http.StatusOK || answer.Elsewhere {
 		return nil
 	}
 	v := runs.Validators{
-		ETag:         t.validator(answer.Header, "Etag"),
-		LastModified: t.validator(answer.Header, "Last-Modified"),
+		ETag:         t.validator(x, "Etag"),
+		LastModified: t.validator(x, "Last-Modified"),
 		Request:      t.Asks.Request,
 	}
 	if v == *t.Asks {
@@ -54,9 +55,9 @@ func (t *Target) validators(o runs.Outcome, answer egress.Response) *runs.Valida
 }
 
 // validator returns the value of a header that can be sent back, and of which nothing is to be hidden, else nothing.
-func (t *Target) validator(header http.Header, name string) string {
-	value := header.Get(name)
-	if t.Redact.Value(header, name) != value {
+func (t *Target) validator(x exchange, name string) string {
+	value := x.answer.Header.Get(name)
+	if t.Redact.Value(x.answer.Header, name, x.budget) != value {
 		return ""
 	}
 	if len(value) > maxValidator || egress.CheckHeader("If-None-Match", value) != nil || strings.ContainsFunc(value, func(r rune) bool { return r > unicode.MaxASCII }) {

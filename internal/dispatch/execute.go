@@ -67,7 +67,10 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	}
 	w.calls.forgetRefusedToken(r, answer)
 	now, _ := w.clock.now()
-	return r.outcome(ctx, b.target, answer, err, now), true
+	judged, done := context.WithDeadline(ctx, sent.Add(b.target.Spec.MaxExecutionTime)) // The lock may hold no longer.
+	defer done()
+	outcome, _ = w.calls.outcome(judged, r.unlocked, b.target, exchange{answer: answer, err: err, at: now})
+	return outcome, true
 }
 
 // extended returns what tells until when what a redirect asks for may leave: as long as the lock is good, which began as one that ends at first.

@@ -68,6 +68,37 @@ func TestAWorkerThatCanStartOrRecordNothingIsNotReady(t *testing.T) {
 	}
 }
 
+// TestAnIdleWorkerBesideAFullDiskIsNotReady has no endpoint at all. A limit of temporary files refuses new space as a full disk does, in the
+// same place of Postgres, while rows are still rewritten in place.
+func TestAnIdleWorkerBesideAFullDiskIsNotReady(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	limit := func(sql string) {
+		name := query[string](t, b, "SELECT quote_ident(current_database())")
+		b.exec(t, "ALTER DATABASE "+name+sql)
+		b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "+
+			"AND application_name = 'rubato'") // Sessions take the setting from the start.
+	}
+	p := b.work(t, nil)
+	require.Eventually(t, func() bool { return p.Ready(t.Context()) == nil }, patience, 10*time.Millisecond)
+
+	limit(" SET temp_file_limit = 0")
+	require.Eventually(t, func() bool {
+		err := p.Ready(t.Context())
+		return err != nil && strings.HasPrefix(err.Error(), "the database has had no room for new data for more than 3s")
+	}, patience, 10*time.Millisecond)
+	beats := func() {
+		before := query[time.Time](t, b, "SELECT heartbeat_at FROM workers")
+		b.await(t, 1, "SELECT count(*) FROM workers WHERE heartbeat_at > $1", before)
+	}
+	beats()
+
+	limit(" RESET temp_file_limit")
+	require.Eventually(t, func() bool { return p.Ready(t.Context()) == nil }, patience, 10*time.Millisecond)
+	beats() // Over a new connection, as its last words will be.
+	p.stop(t)
+}
+
 // TestAWorkerWhoseHeartbeatsLagIsNotReady looks at a worker that claims well and cannot extend the lock of its one run.
 func TestAWorkerWhoseHeartbeatsLagIsNotReady(t *testing.T) {
 	t.Parallel()

@@ -48,6 +48,43 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 	}
 }
 
+const (
+	// spacePeriod is how often a worker probes the disk of the database for room. A worker that starts and records runs would notice by
+	// itself, and one without due endpoints must not be called ready meanwhile.
+	spacePeriod = 10 * time.Second
+	// spaceRetry is how soon a failed probe is repeated, so that one slow answer makes no worker unready.
+	spaceRetry = time.Second
+	// spaceWait bounds a probe, which takes milliseconds.
+	spaceWait = 5 * time.Second
+)
+
+// spaceLoop probes the disk of the database for room until ctx ends.
+func (w *Worker) spaceLoop(ctx context.Context) {
+	next := time.NewTimer(untilPresence()) // Workers that are rolled out together do not probe together.
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		}
+		limited, cancel := context.WithTimeout(ctx, spaceWait)
+		err := w.cfg.Executions.ProbeSpace(limited)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if w.space.note(err) {
+			w.logger.Warn("probing the disk of the database for room failed", "error", err)
+		}
+		if err != nil {
+			next.Reset(spaceRetry)
+		} else {
+			next.Reset(spacePeriod)
+		}
+	}
+}
+
 // untilPresence spreads what workers tell of themselves, which would otherwise all be said, and of slots be counted, at the instants of
 // intervals that are as long.
 func untilPresence() time.Duration {

@@ -62,6 +62,7 @@ func (c *calls) build(ctx context.Context, b *waiting, s Started, sent time.Time
 		return outgoing{}, refusal
 	}
 	r := outgoing{Request: request(b, s), unlocked: key}
+	r.values = append(r.values, b.target.Credentials...)
 	if c.allowances != nil {
 		r.Allowance = c.allowances.Of(b.target.TenantID)
 	}

@@ -111,12 +111,12 @@ func (u unlocked) masked(answer egress.Response) egress.Response {
 
 // agree hides all of a complete body where it matters whether secrets or what the endpoint wants hidden were looked for first: a pattern that
 // finds a part of a secret leaves the rest of it, and one that finds more than a secret finds nothing once that is hidden.
-func (u unlocked) agree(o *runs.Outcome, t *Target, answer egress.Response) {
-	if u.mask == nil || t.Redact == nil || answer.Truncated {
+func (u unlocked) agree(o *runs.Outcome, t *Target, x exchange) {
+	if u.mask == nil || t.Redact == nil || x.answer.Truncated {
 		return
 	}
 	var other runs.Outcome
-	t.capture(&other, answer, false)
+	t.capture(&other, x.answer, false, x.budget)
 	if !bytes.Equal(u.mask.Body(o.Body, true), u.mask.Body(other.Body, true)) {
 		o.Body = []byte(redact.Mask)
 		o.BodyDigest = runs.Digest(o.Body)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"rubato/internal/budget"
 	"rubato/internal/egress"
 	"rubato/internal/redact"
 	"rubato/internal/runs"
@@ -39,7 +40,7 @@ func shorten(o runs.Outcome) runs.Outcome {
 func (r *outgoing) shown(client *egress.Client) *runs.SentRequest {
 	erase := secrets.NewEraser(append(slices.Clone(r.values), r.token)...).Replace
 	sent := r.Request
-	sent.Header = (*redact.Set)(nil).Header(r.Header)
+	sent.Header = (*redact.Set)(nil).Header(r.Header, nil)
 	body := []byte(erase(string(r.Body)))
 	return &runs.SentRequest{
 		Method: r.Method, URL: erase(r.URL), Header: bounded(client.Header(sent), erase),
@@ -50,7 +51,7 @@ func (r *outgoing) shown(client *egress.Client) *runs.SentRequest {
 // shownAnswer returns the header of an answer, without what the endpoint wants hidden and the secrets that the request held.
 func (r *outgoing) shownAnswer(t *Target, answer egress.Response) runs.Header {
 	mask := secrets.NewMask(r.values...)
-	return bounded(t.Redact.Header(maskedHeader(mask, answer.Header)), mask.Text)
+	return bounded(t.Redact.Header(maskedHeader(mask, answer.Header), budget.New(nil)), mask.Text)
 }
 
 // bounded returns a header as far as it is shown: the first of its fields by name, and the begin of long values.

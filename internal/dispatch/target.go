@@ -4,14 +4,17 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/redact"
 	"rubato/internal/runs"
 	"rubato/internal/success"
+	"rubato/internal/template"
 )
 
 // Target is what a run calls: the configuration of an endpoint at one version, ready for use. Many runs share it, so nothing of it
@@ -29,6 +32,8 @@ type Target struct {
 	// Asks is what a conditional request names; nil: the endpoint's requests are not conditional. With empty validators nothing is known yet.
 	Asks    *runs.Validators
 	Secrets []string // names of the secrets that its requests need
+	// Credentials are the values of configured headers that look like secrets, and their parts, as an answer may repeat them.
+	Credentials []string
 }
 
 // unlocks reports whether a run needs the secrets or the signing keys of its tenant.
@@ -43,6 +48,9 @@ func NewTarget(tenant [16]byte, spec *endpoints.Spec) (Target, error) {
 	}
 	for name, value := range spec.Headers {
 		t.Header.Set(name, value)
+		if auditlog.Secret(name) && !template.Is(value) { // What fills in a template is known by the run.
+			t.Credentials = append(t.Credentials, credentials(name, value)...)
+		}
 	}
 	// Where a stored template cannot be parsed, its runs say so.
 	if t.Shape, _ = endpoints.ParseShape(spec); t.Shape != nil {
@@ -56,6 +64,27 @@ func NewTarget(tenant [16]byte, spec *endpoints.Spec) (Target, error) {
 	var bad []errs.Field
 	t.Rules, t.Redact, bad = spec.ParseAnswers()
 	return t, unusable(fault, bad)
+}
+
+// minCredential is how long a credential is in bytes that is hidden in answers, as [secrets.NewMask] has it.
+const minCredential = 8
+
+// credentials returns the value of a header that looks like a secret, and what is the credential in it: without the scheme of Authorization, or
+// the values of cookies. Targets repeat one or the other.
+func credentials(name, value string) []string {
+	list := []string{value}
+	if _, token, scheme := strings.Cut(value, " "); scheme {
+		list = append(list, strings.TrimSpace(token))
+	}
+	if strings.EqualFold(name, "Cookie") {
+		for pair := range strings.SplitSeq(value, ";") {
+			_, cookie, _ := strings.Cut(pair, "=")
+			list = append(list, strings.Trim(strings.TrimSpace(cookie), `"`))
+		}
+	}
+	list = slices.DeleteFunc(list, func(text string) bool { return len(text) < minCredential })
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // unusable returns what is wrong with a stored configuration on one line, or nil.

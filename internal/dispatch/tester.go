@@ -56,7 +56,7 @@ type Tester struct {
 func NewTester(c TesterConfig) *Tester {
 	logger := c.Logger.With("component", "tests")
 	return &Tester{tests: c.Tests, calls: calls{
-		egress: c.Egress, allowances: c.Allowances, secrets: unnoted{c.Secrets}, tokens: oauth2.New(c.Egress), logger: logger,
+		egress: c.Egress, allowances: c.Allowances, secrets: unnoted{c.Secrets}, judging: newJudging(), tokens: oauth2.New(c.Egress), logger: logger,
 	}}
 }
 
@@ -122,10 +122,10 @@ func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint
 	answer, err := c.egress.Do(ctx, r.Request)
 	c.forgetRefusedToken(r, answer)
 	at, _ := now()
-	result.Outcome = shorten(r.outcome(ctx, target, answer, err, at))
-	if result.Outcome.Reason == runs.SuccessRuleFailed {
-		result.BrokenRule = target.Rules.Judge(judged(answer))
-	}
+	judged, done := context.WithDeadline(ctx, began.Add(TestLimit))
+	defer done()
+	o, broken := c.outcome(judged, r.unlocked, target, exchange{answer: answer, err: err, at: at})
+	result.Outcome, result.BrokenRule = shorten(o), broken
 	if failure, failed := errors.AsType[*egress.Error](err); !failed || failure.Sent {
 		result.Request = r.shown(c.egress)
 	}

@@ -43,6 +43,8 @@ type Executions interface {
 type Contact interface {
 	// Beat registers the worker, or tells that it lives.
 	Beat(ctx context.Context, p Presence) error
+	// ProbeSpace returns nil if the database has room on its disk for new data. It leaves nothing behind.
+	ProbeSpace(ctx context.Context) error
 	// Cancels returns the live runs of a worker that somebody asked to cancel.
 	Cancels(ctx context.Context, worker [16]byte) ([]Cancel, error)
 }
@@ -107,6 +109,7 @@ type Worker struct {
 	starts  streak // of commits of starts
 	records streak // of commits of records
 	signs   streak // of signs of life
+	space   streak // of probes for room on the database's disk
 
 	draining atomic.Bool
 	lastSeen atomic.Int64 // when the database last answered a claim, as a mark of the clock
@@ -125,7 +128,7 @@ func New(cfg Config) *Worker {
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
 	w.calls = &calls{
 		egress: cfg.Egress, allowances: cfg.Allowances, secrets: cfg.Secrets, tracer: cfg.Tracer, tokens: oauth2.New(cfg.Egress),
-		now: w.clock.now, logger: w.logger,
+		now: w.clock.now, judging: newJudging(), logger: w.logger,
 	}
 	counts := claims.NewMetrics(cfg.Registerer)
 	w.claimer = claims.NewClaimer(claims.ClaimerConfig{
@@ -156,6 +159,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Go(func() { w.slotLoop(ctx, newStrainGauge().read) })
 	keep.Go(func() { w.beats.Run(records) })
 	keep.Go(func() { w.presenceLoop(records) })
+	keep.Go(func() { w.spaceLoop(records) })
 	keep.Go(func() { w.cancelLoop(records) })
 	finished := make(chan struct{})
 	go func() { defer close(finished); w.finishLoop(records) }()

@@ -18,14 +18,31 @@ type File struct {
 	media      string
 	body       []byte
 	compressed bool // body is gzip
+	size       int  // in the binary
 	tag        string
 }
+
+// worthIt is the size in bytes from which a file is compressed for sending.
+const worthIt = 1400
 
 // New returns a file by its name, which tells what it holds; where it ends with .gz, the body is compressed, and the rest of the name
 // tells.
 func New(name string, body []byte) File {
 	plain, compressed := strings.CutSuffix(name, ".gz")
-	return File{media: mediaOf(plain), body: body, compressed: compressed, tag: fmt.Sprintf(`"%x"`, sha256.Sum256(body))}
+	f := File{media: mediaOf(plain), body: body, compressed: compressed, size: len(body), tag: fmt.Sprintf(`"%x"`, sha256.Sum256(body))}
+	if !compressed && len(body) >= worthIt {
+		f.body, f.compressed = pack(body), true
+	}
+	return f
+}
+
+// pack compresses a file.
+func pack(body []byte) []byte {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = w.Write(body) // A buffer takes everything.
+	_ = w.Close()        // As above.
+	return packed.Bytes()
 }
 
 func mediaOf(name string) string {
@@ -44,7 +61,7 @@ func mediaOf(name string) string {
 }
 
 // Size returns how many bytes the file takes in the binary.
-func (f File) Size() int { return len(f.body) }
+func (f File) Size() int { return f.size }
 
 // ServeHTTP answers with the file, or with nothing where the browser has it already.
 func (f File) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -106,7 +106,7 @@ func (a *Auth) checkText(f authField, labels map[string]string, must, may []stri
 	case len(f.value) > maxURLBytes:
 		return errs.Field{Code: "too_long", Message: fmt.Sprintf("must be at most %d bytes long", maxURLBytes)}
 	case !isText(f.value):
-		return errs.Field{Code: "invalid_characters", Message: "must hold readable text: valid UTF-8, something that can be seen, no control characters"}
+		return errs.Field{Code: "invalid_characters", Message: unreadable}
 	case f.literal && template.Is(f.value):
 		return errs.Field{Code: codeTemplate, Message: "must be literal, without templates"}
 	case f.secret && !namesSecret(f.value, options):

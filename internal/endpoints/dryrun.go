@@ -79,6 +79,6 @@ func (r *round) foresee(i int, spec Spec, now time.Time) {
 	r.keys[i] = spec.Key
 	would := *out.Endpoint
 	would.Spec, would.Cron = spec, nil
-	out.Warnings = would.Warnings(now)
+	out.Warnings = append(would.Warnings(now), would.plannerWarnings(now)...)
 	r.refer(i, spec)
 }

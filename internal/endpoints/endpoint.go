@@ -26,8 +26,13 @@ type Endpoint struct {
 	// Unrecorded is due times that the change or finish at hand found to have passed without a run: whoever stores what it left
 	// also records them, in the same transaction.
 	Unrecorded []Skip
+	// Held is what the change at hand forbids the planner: stored like Unrecorded, in the same transaction. A kind may be there twice.
+	Held []Hold
 	// Cron is the parsed baseline of Spec, for callers that keep it between decisions; nil: parsed when needed.
 	Cron *schedule.Cron
+	// Fault is an [errs.Unreadable] if a part of the stored configuration cannot be decoded; Spec lacks that part then. Only lists,
+	// bulk look-ups and [Service.Archive] meet such an endpoint, because every other read returns the fault as its error.
+	Fault error
 }
 
 // State is where an endpoint's schedule stands. Zero instants mean "none".
@@ -67,6 +72,8 @@ type Hint struct {
 	Reason    string
 	Author    string
 	CreatedAt time.Time
+	// OutageSince makes an interval hint one for an outage that began then: see [governor.IntervalHint]. Zero: an ordinary hint.
+	OutageSince time.Time
 }
 
 // Running is the live run of an endpoint.

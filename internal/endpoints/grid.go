@@ -31,7 +31,7 @@ func grids(in governor.Input) []grid {
 		}
 	}
 	hint := in.IntervalHint
-	if hint == nil || !hint.ExpiresAt.After(in.Now) {
+	if !in.Hinted() {
 		return []grid{baselineGrid(in, cron)}
 	}
 	hinted := grid{from: in.Anchor, every: governor.Tempo(in), ends: hint.ExpiresAt, source: governor.SourceAIInterval}

@@ -27,6 +27,8 @@ type HintRequest struct {
 	TTL       *time.Duration // nil: not given
 	ExpiresAt time.Time      // zero: not given
 	Reason    string
+	// OutageSince makes an interval hint one for an outage that began then; zero: an ordinary hint. Only the planner asks for it.
+	OutageSince time.Time
 }
 
 // SetIntervalHint proposes another interval, in place of an earlier interval hint. It is in force when the call returns.
@@ -68,12 +70,16 @@ func (r HintRequest) CheckOneShot(now time.Time) error {
 	return err
 }
 
-// ClearHints forgets both hints. The baseline is in force when the call returns.
-func (s *Service) ClearHints(ctx context.Context, by Actor, id ID) (*Endpoint, error) {
-	return s.change(ctx, by, id, CauseHint, func(e *Endpoint, _ time.Time) error {
-		e.State.IntervalHint, e.State.OneShotHint = nil, nil
+// ClearHints forgets both hints, and names whose they were. The baseline is in force when the call returns, and the planner does not
+// write again what was its own before [HoldLife] is over.
+func (s *Service) ClearHints(ctx context.Context, by Actor, id ID) (*Endpoint, []errs.Field, error) {
+	var warnings []errs.Field
+	e, err := s.change(ctx, by, id, CauseHint, func(e *Endpoint, now time.Time) error {
+		removed := e.clear(now, by, func(string, *Hint) bool { return true })
+		warnings = append(e.Warnings(now), removed...)
 		return nil
 	})
+	return e, warnings, err
 }
 
 // hint sets a hint, and adds what set warns of to the endpoint's own warnings.
@@ -152,7 +158,7 @@ func (r HintRequest) interval(now time.Time) (Hint, error) {
 	if r.Interval < minHintSpan || r.Interval > maxSpan {
 		bad = append(bad, errs.Field{Field: "intervalMs", Code: "out_of_range", Message: "must be 1000 (a second) to 31622400000 (366 days)"})
 	}
-	h.Interval = r.Interval
+	h.Interval, h.OutageSince = r.Interval, r.OutageSince.UTC()
 	return h, errs.InvalidFields(bad)
 }
 

@@ -65,9 +65,13 @@ func (r PauseRequest) instant(now time.Time) (time.Time, []errs.Field) {
 	}
 }
 
-// Resume ends a pause at once. Resuming an endpoint that is not paused changes nothing but the ledger.
+// Resume ends a pause at once. Resuming an endpoint that is not paused changes nothing but the ledger. A pause of the planner's that was
+// ended so is not repeated before [HoldLife] is over.
 func (s *Service) Resume(ctx context.Context, by Actor, id ID) (*Endpoint, error) {
-	return s.change(ctx, by, id, CauseResume, func(e *Endpoint, _ time.Time) error {
+	return s.change(ctx, by, id, CauseResume, func(e *Endpoint, now time.Time) error {
+		if e.pausedByPlanner(now) {
+			e.Hold(HoldPause, now, by)
+		}
 		e.State.PausedUntil, e.State.PauseReason = time.Time{}, ""
 		return nil
 	})

@@ -7,8 +7,8 @@ import (
 	"rubato/internal/governor"
 )
 
-// lateStart is how late a run may start and still count as having started at its due time. Beyond it the schedule counts from
-// the actual start, so that two starts are never closer than the minimum interval.
+// lateStart is how late a run may start while the schedule still counts from its due time. Beyond it the schedule counts from the
+// actual start. The minimum interval counts from the actual start always.
 const lateStart = time.Second
 
 // missedAfter is how late an occurrence of a cron may start that is skipped when it was missed: room for a busy moment, none for an outage.
@@ -88,6 +88,7 @@ const (
 func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	before := *e
 	s := &e.State
+	var err error
 	s.Running = nil
 	// Neither goes back, even where the database's clock was set back and somebody asked for a run meanwhile: behind them lie due times
 	// that were served, and none is served twice.
@@ -97,7 +98,9 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	}
 	s.Anchor = laterOf(s.Anchor, e.anchorAfter(run))
 	if !run.Unanswered {
-		s.RetryAfter = run.RetryAfter
+		if s.RetryAfter, err = e.boundedWait(run); err != nil {
+			return Recorded{}, err
+		}
 	}
 	if run.manual() && !s.ManualAt.After(run.Slot) {
 		s.ManualAt = time.Time{}
@@ -114,7 +117,7 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 		s.FailureCount++
 	case Neutral:
 	}
-	decided, err := e.plan(now, governor.CauseFinish)
+	decided, err := e.decide(now, governor.CauseFinish, run.cut(s.RetryAfter))
 	if err != nil {
 		return Recorded{}, err
 	}
@@ -140,21 +143,31 @@ func (e *Endpoint) anchorAfter(run Finished) time.Time {
 	return run.StartedAt.Truncate(time.Millisecond)
 }
 
-// lastStart returns when the last run started, in the whole milliseconds that due times have, where a minimum is set and the anchor does
-// not tell: after another attempt, or a run that caught up, the grid still counts from the due time. Zero: the anchor tells.
+// lastStart returns when the last run started, where a minimum is set and the anchor lies before it. It is cut to the whole milliseconds that due
+// times have, because rounding up would move an interval as long as its minimum by a millisecond a run. A run that was skipped called
+// nobody; its slot, which is the anchor, keeps the minimum after the start before it.
 func (e *Endpoint) lastStart() time.Time {
 	s := e.State
-	if e.Spec.MinInterval <= 0 || s.LastRun == nil || s.LastRun.Status == skipped || s.LastRun.StartedAt.Sub(s.Anchor) <= lateStart+e.Spec.Jitter {
+	if e.Spec.MinInterval <= 0 || s.LastRun == nil || s.LastRun.Status == skipped {
 		return time.Time{}
 	}
-	return wholeMilliseconds(s.LastRun.StartedAt)
+	if at := s.LastRun.StartedAt.Truncate(time.Millisecond); at.After(s.Anchor) {
+		return at
+	}
+	return time.Time{}
 }
 
 func (e *Endpoint) plan(now time.Time, cause governor.Cause) (Recorded, error) {
+	return e.decide(now, cause, time.Time{})
+}
+
+// decide asks the governor and plans its answer. asked is the wait that the target named where it was cut, for the trace; zero: none was.
+func (e *Endpoint) decide(now time.Time, cause governor.Cause, asked time.Time) (Recorded, error) {
 	in, err := e.input(now, cause)
 	if err != nil {
 		return Recorded{}, err
 	}
+	in.RetryAsked = asked
 	d := governor.Decide(in)
 	due := Due{At: d.At, Slot: d.Slot, Attempt: 1, Source: d.Source}
 	if manual := e.State.ManualAt; !manual.IsZero() {
@@ -188,7 +201,9 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 		in.Baseline.Cron = cron
 	}
 	if h := s.IntervalHint; h != nil {
-		in.IntervalHint = &governor.IntervalHint{Interval: h.Interval, ExpiresAt: h.ExpiresAt, Reason: h.Reason}
+		in.IntervalHint = &governor.IntervalHint{
+			Interval: h.Interval, ExpiresAt: h.ExpiresAt, Reason: h.Reason, OutageSince: h.OutageSince,
+		}
 	}
 	if h := s.OneShotHint; h != nil {
 		in.OneShot = &governor.OneShotHint{At: h.At, ExpiresAt: h.ExpiresAt, Reason: h.Reason}

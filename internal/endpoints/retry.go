@@ -73,13 +73,13 @@ func (e *Endpoint) tryAgain(decided *Recorded, due Due) {
 	})}
 }
 
-// afterMinimum moves an instant to where the minimum interval after a start lets another run begin: rounded up to the whole milliseconds that
+// afterMinimum moves an instant to where the minimum interval after a start lets another run begin, in the whole milliseconds that
 // due times have.
 func (e *Endpoint) afterMinimum(at, started time.Time) time.Time {
 	if e.Spec.MinInterval <= 0 {
 		return at
 	}
-	return laterOf(at, wholeMilliseconds(started.Add(e.Spec.MinInterval)))
+	return laterOf(at, started.Truncate(time.Millisecond).Add(e.Spec.MinInterval))
 }
 
 // bearsRepetition reports whether a request that may have arrived may arrive twice.

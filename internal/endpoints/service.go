@@ -70,7 +70,7 @@ func (s *Service) Register(ctx context.Context, by Actor, spec Spec) (*Endpoint,
 		stored = &Endpoint{ID: id, TenantID: by.TenantID, Version: 1, CreatedAt: now, UpdatedAt: now, Spec: spec}
 		planned, err := stored.Replan(now)
 		planned.Cause, planned.Author = CauseRegister, by.Name
-		warnings = stored.Warnings(now)
+		warnings = append(stored.Warnings(now), stored.plannerWarnings(now)...)
 		return stored, planned, err
 	})
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Service) Edit(ctx context.Context, by Actor, id ID, version int64, edit
 		if len(e.Spec.Diff(spec)) > 0 {
 			e.Revise(spec, now)
 		}
-		warnings = e.Warnings(now)
+		warnings = append(e.Warnings(now), e.plannerWarnings(now)...)
 		return nil
 	})
 	return e, warnings, err

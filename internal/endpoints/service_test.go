@@ -181,7 +181,7 @@ func TestHintsTakeEffectAtOnceAndHaveTheirOwnLives(t *testing.T) {
 	require.Equal(t, start.Add(time.Minute), e.State.Due.At)
 	require.Equal(t, 5*time.Minute, e.State.IntervalHint.Interval)
 
-	e, err = b.ClearHints(t.Context(), actor, b.id)
+	e, _, err = b.ClearHints(t.Context(), actor, b.id)
 	require.NoError(t, err)
 	require.Nil(t, e.State.IntervalHint)
 	require.Nil(t, e.State.OneShotHint)
@@ -372,7 +372,7 @@ func TestAHintThatEndsBeforeItsRunIsWarnedOf(t *testing.T) {
 				return b.SetOneShotHint(t.Context(), actor, b.id, r)
 			},
 		} {
-			_, err := b.ClearHints(t.Context(), actor, b.id)
+			_, _, err := b.ClearHints(t.Context(), actor, b.id)
 			require.NoError(t, err)
 			_, warnings, err := set(endpoints.HintRequest{TTL: &life})
 			require.NoError(t, err)

@@ -50,20 +50,35 @@ func (e *Endpoint) account(now time.Time, before *Endpoint, run *Finished, decid
 		switch slot := decided.Due.Slot; {
 		case slot.Equal(now):
 			accounted, atOnce = now.Add(-time.Millisecond), true
-		case slot.Before(now): // It catches up, and what comes after has its turn yet.
+		case slot.Before(now) && e.catchesUp(): // What comes after has its turn yet.
 			accounted = slot.Add(-time.Millisecond)
 			until = accounted
+		case slot.Before(now):
+			accounted, atOnce = slot.Add(-time.Millisecond), true
 		}
 	}
 	p := passage{before: *before, since: since, until: until}
 	if err := p.collect(now, run, decided); err != nil {
 		return
 	}
+	if atOnce && decided.Due.Slot.Before(now) && !p.last().Equal(decided.Due.Slot) {
+		e.standForNow(now, decided)
+		accounted = now.Add(-time.Millisecond)
+	}
 	if atOnce {
 		p.dropLast()
 	}
 	e.State.AccountedUntil = laterOf(since, accounted)
 	e.Unrecorded = p.merged()
+}
+
+// standForNow decides again that a run at once stands for the instant of the decision. The last occurrence of its cron is not what passed
+// last: a change or the end of a hint came between, or it is on record already. A due time is one run or one record.
+func (e *Endpoint) standForNow(now time.Time, decided *Recorded) {
+	decided.Input.OnRecord = now
+	decided.Decision = governor.Decide(decided.Input)
+	decided.Due.At, decided.Due.Slot, decided.Due.Source = decided.Decision.At, decided.Decision.Slot, decided.Decision.Source
+	e.State.Due = decided.Due
 }
 
 // accountedUntil returns the instant up to which every due time is accounted for. Rows that an earlier release wrote have none.
@@ -140,11 +155,7 @@ func (p *passage) wait(until time.Time, served bool) error {
 	if err != nil {
 		return err
 	}
-	// What the target asked for has moved the due times before it, and so has the minimum after the last start.
-	from := laterOf(p.since, s.RetryAfter.Add(-time.Millisecond))
-	if !in.LastStart.IsZero() {
-		from = laterOf(from, in.LastStart.Add(in.Min-time.Millisecond))
-	}
+	from := laterOf(p.since, s.RetryAfter.Add(-time.Millisecond)) // What the target asked for has moved the due times before it.
 	if s.Due.Source == governor.SourceManual {
 		p.idle(in, span{from, until})
 		return nil
@@ -194,6 +205,14 @@ func (p *passage) take(in governor.Input, within span, reason SkipReason) {
 			return short
 		}
 	}
+}
+
+// last returns the last due time that was found; zero: none was.
+func (p *passage) last() time.Time {
+	if len(p.found) == 0 {
+		return time.Time{}
+	}
+	return p.found[len(p.found)-1].To
 }
 
 // dropLast leaves out the last due time.

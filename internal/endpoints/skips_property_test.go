@@ -216,7 +216,11 @@ func TestEveryDueTimeHasARunOrOneRecord(t *testing.T) {
 			require.NoError(t, err)
 			l.cron, l.every = parsed, parsed.Next(start).Sub(start)
 		}
-		l.story = &story{bundle: setup(t, edit)}
+		minimum := time.Duration(0)
+		if l.cron == nil && rapid.Bool().Draw(rt, "has a minimum") { // Up to the interval it moves runs and no due time.
+			minimum = max(time.Second, l.every-time.Duration(rapid.Int64Range(0, 1000).Draw(rt, "less"))*time.Millisecond)
+		}
+		l.story = &story{bundle: setup(t, func(s *endpoints.Spec) { edit(s); s.MinInterval = minimum })}
 		l.decided()
 		for range rapid.IntRange(1, 25).Draw(rt, "things") {
 			l.happen(rt)

@@ -329,10 +329,12 @@ func TestSkipsThatNobodyRan(t *testing.T) {
 		}, nil},
 		"ChangesWhileTheFirstOfACronWaits": {cron("*/5 * * * *", governor.CatchUpOnce), func(t *testing.T, s *story) {
 			s.reset(t, 17*minute)
-			require.Equal(t, start.Add(17*minute), s.endpoint().State.Due.Slot)
+			require.Equal(t, start.Add(15*minute), s.endpoint().State.Due.Slot)
 			s.reset(t, 18*minute)
-			require.Equal(t, start.Add(18*minute), s.endpoint().State.Due.Slot)
+			require.Equal(t, start.Add(15*minute), s.endpoint().State.Due.Slot)
+			require.Equal(t, start.Add(18*minute), s.endpoint().State.Due.At)
 			s.execute(t, 18*minute, 18*minute+time.Second, nil)
+			require.Equal(t, start.Add(15*minute), s.endpoint().State.LastSlot)
 			require.Equal(t, start.Add(20*minute), s.endpoint().State.Due.Slot)
 		}, []string{"5m0s to 10m0s: 2 misfire_skipped"}},
 		"ChangesWhileTheFirstOfACronAllWaits": {cron("*/5 * * * *", governor.CatchUpAll), func(t *testing.T, s *story) {
@@ -359,5 +361,39 @@ func TestSkipsThatNobodyRan(t *testing.T) {
 			s.note()
 			require.Equal(t, start.Add(hour), s.endpoint().State.Due.At)
 		}, []string{"1m0s to 10m0s: 10 misfire_skipped"}},
+	})
+}
+
+// TestARunAtOnceStandsForTheLastOccurrence has crons that missed some, and what comes between.
+func TestARunAtOnceStandsForTheLastOccurrence(t *testing.T) {
+	t.Parallel()
+	requireWorked(t, map[string]worked{
+		"ARunAtOnceIsDroppedForAPause": {cron("*/5 * * * *", governor.CatchUpOnce), func(t *testing.T, s *story) {
+			s.execute(t, 5*minute, 17*minute, nil)
+			require.Equal(t, start.Add(15*minute), s.endpoint().State.Due.Slot, "the last occurrence that was missed")
+			require.Equal(t, start.Add(17*minute), s.endpoint().State.Due.At)
+			s.pause(t, 17*minute+time.Second, 28*minute)
+			require.Equal(t, start.Add(30*minute), s.endpoint().State.Due.Slot)
+			s.execute(t, 30*minute, 31*minute, nil)
+		}, []string{"10m0s to 10m0s: 1 overlap_skipped", "15m0s to 15m0s: 1 misfire_skipped", "20m0s to 25m0s: 2 pause_skipped"}},
+		"AChangeUnderTheRunHasRecordedWhatWasMissed": {cron("*/5 * * * *", governor.CatchUpOnce), func(t *testing.T, s *story) {
+			s.live(5 * minute)
+			s.reset(t, 16*minute)
+			s.execute(t, 5*minute, 17*minute, nil)
+			require.Equal(t, start.Add(17*minute), s.endpoint().State.Due.Slot, "10 and 15 are on record, so a run at once stands for itself")
+			s.execute(t, 17*minute, 18*minute, nil)
+			require.Equal(t, start.Add(20*minute), s.endpoint().State.Due.Slot)
+		}, []string{"10m0s to 15m0s: 2 overlap_skipped"}},
+		"ANewCronThatMissedOthersThanTheOld": {cron("*/7 * * * *", governor.CatchUpOnce), func(t *testing.T, s *story) {
+			s.execute(t, 7*minute, 8*minute, nil)
+			s.at(17 * minute)
+			_, _, err := s.Edit(t.Context(), actor, s.id, 0, func(spec endpoints.Spec) (endpoints.Spec, error) {
+				spec.BaselineCron = "*/5 * * * *"
+				return spec, nil
+			})
+			require.NoError(t, err)
+			s.note()
+			require.Equal(t, start.Add(17*minute), s.endpoint().State.Due.Slot, "14 was due, 15 was not")
+		}, nil},
 	})
 }

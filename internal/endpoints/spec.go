@@ -81,7 +81,7 @@ func Defaults() Spec {
 		MaxResponseKB:    100,
 		Success:          "2xx",
 		Retry:            Retry{MaxAttempts: 1, Backoff: time.Second, MaxBackoff: time.Minute},
-		Planner:          PlannerAct,
+		Planner:          PlannerObserve,
 	}
 }
 

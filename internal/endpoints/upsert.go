@@ -161,6 +161,9 @@ func (r *round) decide(i int, now time.Time) {
 
 // want returns the spec that an upsert asks for, with an error where it is not valid.
 func (r *round) want(i int, stored *Endpoint) (Spec, error) {
+	if stored != nil && stored.Fault != nil { // The audit log could not say what was replaced.
+		return Spec{}, stored.Fault
+	}
 	spec, err := r.list[i].Want(stored)
 	if err != nil {
 		return spec, err
@@ -204,7 +207,7 @@ func (r *round) create(ctx context.Context, list []int) error {
 				return nil, err
 			}
 			planned.Cause, planned.Author = CauseRegister, r.by.Name
-			r.out[i].Warnings = e.Warnings(now)
+			r.out[i].Warnings = append(e.Warnings(now), e.plannerWarnings(now)...)
 			all = append(all, New{Endpoint: e, Planned: planned})
 		}
 		return all, nil
@@ -256,7 +259,7 @@ func (r *round) edit(i int, e *Endpoint, now time.Time) (Outcome, *Recorded) {
 	}
 	before := *e
 	e.Revise(spec, now)
-	out.Warnings = e.Warnings(now)
+	out.Warnings = append(e.Warnings(now), e.plannerWarnings(now)...)
 	planned, err := e.follow(now, &before, CauseEdit, r.by)
 	if err != nil {
 		return Outcome{Done: Failed, Endpoint: e, Err: err}, nil

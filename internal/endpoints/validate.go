@@ -197,8 +197,7 @@ func cronFields(id ID, s Spec) []errs.Field {
 	if s.BaselineCron == "" {
 		return errs.FieldsOf(schedule.CheckClock(s.cron(id)))
 	}
-	_, err := s.ParseCron(id)
-	return errs.FieldsOf(err)
+	return errs.FieldsOf(schedule.Check(s.cron(id)))
 }
 
 // complaint words one failed bound: the code, and what would be right.
@@ -214,7 +213,7 @@ func complaint(e validator.FieldError) errs.Field {
 			f.Code = "method_invalid"
 		}
 	case "text", "prose":
-		f.Code, f.Message = "invalid_characters", "must hold readable text: valid UTF-8, something that can be seen, no control characters"
+		f.Code, f.Message = "invalid_characters", unreadable
 		if s, ok := e.Value().(string); ok && strings.TrimSpace(s) == "" {
 			f.Code = "required"
 		}
@@ -259,23 +258,35 @@ func bound(e validator.FieldError) (code, message string) {
 	}
 }
 
+// unreadable says what is right where a text is not.
+const unreadable = "must hold readable text: valid UTF-8, something that can be seen, no control characters and none that turn the direction of text"
+
 var slug = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)
 
-// isText reports whether s is one line of readable text, with something to see where it is not empty.
+// isText reports whether s is one line of readable text, with something to see where it is not empty. Characters that are not shown are
+// refused, because those that turn the direction of text let one name look like another. Two exceptions are spaces of other scripts, and the
+// joiners that words of Persian and Indic scripts and many emoji are written with.
 func isText(s string) bool {
-	return readable(s, func(rune) bool { return false }) && (s == "" || strings.ContainsFunc(s, visible))
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, hidden) && (s == "" || strings.ContainsFunc(s, visible))
+}
+
+// hidden reports whether r is no part of a line of text.
+func hidden(r rune) bool {
+	const nonJoiner, joiner = '\u200c', '\u200d'
+	return !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) && r != nonJoiner && r != joiner
 }
 
 // visible reports whether a reader sees r by itself.
 func visible(r rune) bool { return unicode.IsPrint(r) && !unicode.IsMark(r) && r != ' ' }
 
-// isProse reports whether s is readable text of any number of lines.
+// isProse reports whether s is readable text of any number of lines. The marks and isolates of right-to-left scripts belong to prose; what
+// embeds or overrides a direction does not.
 func isProse(s string) bool {
-	return readable(s, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' })
-}
-
-func readable(s string, allowed func(rune) bool) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && !allowed(r) })
+	const firstEmbedding, lastOverride = '\u202a', '\u202e'
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
+		control := unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t'
+		return control || r >= firstEmbedding && r <= lastOverride
+	})
 }
 
 // must panics on what only a fault in this file can cause.

@@ -314,3 +314,34 @@ func TestDefaultsAreValid(t *testing.T) {
 	require.Equal(t, endpoints.DST{Gap: schedule.GapRun, Overlap: schedule.OverlapOnce}, d.DST)
 	require.Empty(t, slices.Collect(maps.Keys(d.Headers)))
 }
+
+// TestTextAndCronsThatDeceiveAreRefused tries characters that are not shown, beside those that scripts are written with, and crons in the dialects of
+// others.
+func TestTextAndCronsThatDeceiveAreRefused(t *testing.T) {
+	t.Parallel()
+	type spec = endpoints.Spec
+	for name, tc := range map[string]struct {
+		edit func(*spec)
+		want string
+	}{
+		"NameTurnedAround":   {func(s *spec) { s.Name = "shop\u202elaw" }, "name invalid_characters"},
+		"NameWithAnIsolate":  {func(s *spec) { s.Name = "a\u2066b\u2069" }, "name invalid_characters"},
+		"NameWithAMark":      {func(s *spec) { s.Name = "a\u200fb" }, "name invalid_characters"},
+		"NameWithABOM":       {func(s *spec) { s.Name = "a\ufeffb" }, "name invalid_characters"},
+		"NameWithTags":       {func(s *spec) { s.Name = "a\U000e0041" }, "name invalid_characters"},
+		"NameInPersian":      {func(s *spec) { s.Name = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645" }, ""},
+		"NameOfAFamily":      {func(s *spec) { s.Name = "\U0001f468\u200d\U0001f469\u200d\U0001f467" }, ""},
+		"NameWithAWideSpace": {func(s *spec) { s.Name = "\u6771\u4eac\u3000\u99c5" }, ""},
+		"NameInHebrew":       {func(s *spec) { s.Name = "\u05d7\u05e0\u05d5\u05ea" }, ""},
+		"LabelTurnedAround":  {func(s *spec) { s.Labels = map[string]string{"team": "a\u202eb"} }, "labels.team invalid_characters"},
+		"DescriptionTurned":  {func(s *spec) { s.Description = "a\u202eb" }, "description invalid_characters"},
+		"CronOfEventBridge":  {func(s *spec) { s.BaselineInterval, s.BaselineCron = 0, "0 12 * * ? *" }, "baselineCron cron_invalid"},
+		"CronWithATab":       {func(s *spec) { s.BaselineInterval, s.BaselineCron = 0, "0\t12 * * *" }, "baselineCron cron_invalid"},
+		"CronWithALineEnd":   {func(s *spec) { s.BaselineInterval, s.BaselineCron = 0, "0 12 * * *\n" }, "baselineCron cron_invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, strings.Join(check(tc.edit), ", "))
+		})
+	}
+}

@@ -38,6 +38,28 @@ func (e *Endpoint) Warnings(now time.Time) []errs.Field {
 	return list
 }
 
+// plannerWarnings says how far the planner may move the tempo of an endpoint on which it acts.
+func (e *Endpoint) plannerWarnings(now time.Time) []errs.Field {
+	if e.Spec.Planner != PlannerAct {
+		return nil
+	}
+	usual, err := e.Usual(now)
+	if err != nil || usual <= 0 {
+		return nil
+	}
+	fastest, slowest := max(e.Spec.MinInterval, time.Second), e.Spec.MaxInterval
+	advice := "change minIntervalMs and maxIntervalMs to move these bounds"
+	if e.Spec.MinInterval == 0 {
+		fastest, advice = usual, "never faster than the baseline, because minIntervalMs is not set"
+	}
+	if slowest == 0 {
+		slowest = usual * PlannerSlowest
+	}
+	return []errs.Field{{
+		Field: "planner", Code: "planner_bounds", Message: fmt.Sprintf("act: the planner may run it every %s to every %s; %s", fastest, slowest, advice),
+	}}
+}
+
 // headerWarnings names headers that look like secrets and are none: they are hidden from answers and from the log of changes, and lie in the
 // database, its backups and its replicas as they are.
 func (s Spec) headerWarnings() (list []errs.Field) {

@@ -23,6 +23,9 @@ const (
 	Forbidden    Code = "forbidden"    // the key may not do this (403)
 	Unavailable  Code = "unavailable"  // the database is away; try again (503)
 	Internal     Code = "internal"     // a fault of ours (500)
+
+	// Unreadable: the stored configuration cannot be decoded, so no retry helps (500).
+	Unreadable Code = "stored_configuration_unreadable"
 )
 
 // Field names one bad field of an input, by its JSON path, with a stable code and what would be right.

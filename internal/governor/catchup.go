@@ -19,7 +19,30 @@ func (p *plan) catchUp() {
 		p.move(RuleOverrun, p.nextFrom(p.in.Now), "overdue: missed occurrences are skipped")
 		return
 	}
+	p.missed = p.lastMissed()
 	p.move(RuleOverrun, p.in.Now, "overdue: one run now for every missed occurrence")
+}
+
+// lastMissed returns the last occurrence up to now that no run stands for and that has no record, which is what a run for all of them
+// stands for. Where there is none it returns the zero time, and the run stands for now. It halves the span, so it asks a cron at most about 60 times.
+func (p *plan) lastMissed() time.Time {
+	after, until := later(p.served(), p.in.OnRecord), p.in.Now
+	last := p.next(after)
+	if last.After(p.in.Now) {
+		return time.Time{}
+	}
+	for after = last; until.Sub(after) > 1; {
+		middle := after.Add(until.Sub(after) / 2)
+		if at := p.next(middle); at.After(p.in.Now) {
+			until = middle
+		} else {
+			after, last = at, at
+		}
+	}
+	if at := p.next(after); !at.After(p.in.Now) {
+		return at
+	}
+	return last
 }
 
 // catchUpAll runs the oldest missed occurrence that the bounds allow. The next decision counts from it and so finds the

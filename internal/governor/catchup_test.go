@@ -21,9 +21,31 @@ func TestCatchUpPolicies(t *testing.T) {
 	replan := in(governor.CatchUpSkip, 17*minute)
 	replan.Cause = governor.CauseReplan
 	runCases(t, []ruleCase{
-		{name: "OnceIsTheDefault", in: in("", 17*minute), wantAt: at(17 * minute), wantSource: bc, wantRules: overran},
-		{name: "OnceRunsNow", in: in(governor.CatchUpOnce, 17*minute), wantAt: at(17 * minute), wantSource: bc, wantRules: overran},
-		{name: "UnknownIsOnce", in: in("often", 17*minute), wantAt: at(17 * minute), wantSource: bc},
+		{name: "OnceIsTheDefault", in: in("", 17*minute), wantAt: at(17 * minute), wantSlot: at(15 * minute), wantSource: bc, wantRules: overran},
+		{name: "OnceStandsForTheLast", in: in(governor.CatchUpOnce, 17*minute), wantAt: at(17 * minute), wantSlot: at(15 * minute), wantSource: bc, wantRules: overran},
+		{name: "UnknownIsOnce", in: in("often", 17*minute), wantAt: at(17 * minute), wantSlot: at(15 * minute), wantSource: bc},
+		{name: "OnceAtAnOccurrenceStandsForIt", in: in(governor.CatchUpOnce, 15*minute), wantAt: at(15 * minute), wantSource: bc},
+		{name: "OnceAfterOneOccurrence", in: in(governor.CatchUpOnce, 5*minute+1), wantAt: at(5*minute + 1), wantSlot: at(5 * minute), wantSource: bc},
+		{
+			name: "OnceStandsForNothingOnRecord", wantAt: at(17 * minute), wantSource: bc,
+			in: governor.Input{Now: at(17 * minute), Anchor: T, Baseline: five, OnRecord: at(15 * minute)},
+		},
+		{
+			name: "OnceOfAnIrregularCron", wantAt: at(hour), wantSlot: at(33 * minute), wantSource: bc,
+			in: governor.Input{Now: at(hour), Anchor: T, Baseline: on(listed{at(minute), at(31 * minute), at(33*minute - 1), at(33 * minute), at(2 * hour)})},
+		},
+		{
+			name: "OnceUnderAPauseStandsForTheNext", wantAt: at(30 * minute), wantSource: governor.SourcePaused,
+			in: governor.Input{Now: at(17 * minute), Anchor: T, Baseline: five, PausedUntil: at(28 * minute)},
+		},
+		{
+			name: "OnceWaitsForTheMinimum", wantAt: at(18 * minute), wantSlot: at(15 * minute), wantSource: governor.SourceClampedMin,
+			in: governor.Input{Now: at(17 * minute), Anchor: T, LastStart: at(16 * minute), Baseline: five, Min: 2 * minute},
+		},
+		{
+			name: "PassedRetryAfterStandsForTheLast", wantAt: at(17 * minute), wantSlot: at(15 * minute), wantSource: governor.SourceRetryAfter,
+			in: governor.Input{Now: at(17 * minute), Anchor: T, Baseline: five, RetryAfter: at(6 * minute)},
+		},
 		{name: "SkipWaitsForTheGrid", in: in(governor.CatchUpSkip, 17*minute), wantAt: at(20 * minute), wantSource: bc, wantRules: overran},
 		{name: "SkipTakesAnOccurrenceThatIsNow", in: in(governor.CatchUpSkip, 15*minute), wantAt: at(15 * minute), wantSource: bc},
 		{name: "SkipHoldsInAReplan", in: replan, wantAt: at(20 * minute), wantSource: bc},

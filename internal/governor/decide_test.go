@@ -43,6 +43,7 @@ func TestWorkedCases(t *testing.T) {
 			name:       "CronWithAnExecutionOfTwoPeriods",
 			in:         governor.Input{Now: at(10*minute + 1), Anchor: T, Baseline: on(grid(5 * minute))},
 			wantAt:     at(10*minute + 1),
+			wantSlot:   at(10 * minute),
 			wantSource: governor.SourceBaselineCron,
 		},
 		{

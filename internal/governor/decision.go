@@ -54,7 +54,7 @@ type Step struct {
 // Decision is the answer of [Decide]. All instants are UTC.
 type Decision struct {
 	At     time.Time // when to run next
-	Slot   time.Time // the due time that the run stands for: At without jitter, or the missed occurrence that it catches up on
+	Slot   time.Time // the due time that the run stands for: At without jitter and without the wait for the minimum, or a missed occurrence
 	Source Source    // the rule that last set At; the overrun floor, jitter and never-before-now keep it
 	Steps  []Step    // the rules that applied, in order; never empty, and the last one's instant is At
 }

@@ -159,16 +159,34 @@ func TestClampRule(t *testing.T) {
 			in: governor.Input{Now: T, Anchor: at(-minute), Baseline: on(grid(hour)), Min: 2 * hour},
 		},
 		{
-			name: "ClampsCountFromALaterStart", wantAt: at(40 * minute), wantSlot: at(5 * minute), wantSource: cmin,
+			name: "MinimumCountsFromALaterStart", wantAt: at(40 * minute), wantSlot: at(5 * minute), wantSource: cmin,
 			in: governor.Input{
 				Now: at(31 * minute), Anchor: T, LastStart: at(30 * minute), Baseline: on(grid(5 * minute)), CatchUp: governor.CatchUpAll,
 				Min: 10 * minute, Max: 20 * minute,
 			},
-			wantRules: rules(governor.RuleBaselineCron, governor.RuleOverrun, governor.RuleClampedMin),
+			wantRules: rules(
+				governor.RuleBaselineCron, governor.RuleOverrun, governor.RuleClampedMax, governor.RuleNotBeforeNow, governor.RuleClampedMin,
+			),
 		},
 		{
-			name: "MaximumCountsFromALaterStart", wantAt: at(50 * minute), wantSource: cmax,
+			name: "MinimumAfterAStartWinsOverTheMaximum", wantAt: at(40 * minute), wantSlot: at(31 * minute), wantSource: cmin,
 			in: governor.Input{Now: at(31 * minute), Anchor: T, LastStart: at(30 * minute), Baseline: every(hour), Min: 10 * minute, Max: 20 * minute},
+		},
+		{
+			name: "ALateStartMovesTheRunAndNotItsSlot", wantAt: at(minute + 700*time.Millisecond), wantSlot: at(minute), wantSource: cmin,
+			in: governor.Input{Now: at(second), Anchor: T, LastStart: at(700 * time.Millisecond), Baseline: every(minute), Min: minute},
+		},
+		{
+			name: "BothMinimaCount", wantAt: at(minute + second), wantSlot: at(minute), wantSource: cmin,
+			in: governor.Input{Now: at(second), Anchor: T, LastStart: at(second), Baseline: every(second), Min: minute},
+		},
+		{
+			name: "ALateStartIsNoBarWhereThereIsRoom", wantAt: at(minute), wantSource: bi,
+			in: governor.Input{Now: at(second), Anchor: T, LastStart: at(second), Baseline: every(minute), Min: minute - second},
+		},
+		{
+			name: "TheMinimumAfterAStartKeepsTheSlotUnderJitter", wantAt: at(2 * minute), wantSlot: at(minute), wantSource: cmin,
+			in: governor.Input{Now: at(minute), Anchor: T, LastStart: at(minute), Baseline: every(minute), Min: minute, Jitter: second},
 		},
 		{
 			name: "AnEarlierStartCountsForNothing", wantAt: at(minute), wantSource: cmin,

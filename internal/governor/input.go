@@ -40,6 +40,9 @@ type IntervalHint struct {
 	Interval  time.Duration // positive; a hint with anything else is ignored
 	ExpiresAt time.Time     // fresh strictly before it
 	Reason    string        // shown in the trace, cut when long
+	// OutageSince makes the hint one for an outage that began then: it counts only while Failures is positive, and waits a tenth of the
+	// time since the outage began, at least Interval. Zero: an ordinary hint.
+	OutageSince time.Time
 }
 
 // OneShotHint asks for one run at an instant. It competes with the candidate of the baseline or of the interval hint and
@@ -61,16 +64,18 @@ type Input struct {
 	Baseline   Baseline      // the schedule
 	CatchUp    CatchUp       // what to do with missed cron occurrences
 	Failures   int           // failed runs in a row, the one that just ended included; 0 after a success
-	Min        time.Duration // shortest time from the anchor, or from LastStart, to the next run; not positive: none
-	Max        time.Duration // longest time from the same to the next run; not positive: none; wins over Min
+	Min        time.Duration // shortest time from the anchor, and from LastStart, to the next run; not positive: none
+	Max        time.Duration // longest time from the anchor to the next run; not positive: none; the minimum after LastStart wins over it
 
 	IntervalHint *IntervalHint // nil: none
 	OneShot      *OneShotHint  // nil: none
-	LastStart    time.Time     // when the last run started, where the anchor leaves that out: both clamps count from the later of the two; zero: the anchor
+	LastStart    time.Time     // when the last run started, in whole milliseconds, where a minimum is set and the anchor is earlier; zero: the anchor
 	LastSlot     time.Time     // the last due time already served; a one-shot at or before it has been used
-	RetryAfter   time.Time     // the instant that the target asked to wait for
+	RetryAfter   time.Time     // the instant that the target asked to wait for, within what [LongestWait] lets it
+	RetryAsked   time.Time     // the instant that it named where RetryAfter was cut; zero: it was not cut
 	PausedUntil  time.Time     // paused strictly before it; Indefinite or later: until somebody resumes
 	Accounted    time.Time     // occurrences up to it are on record as run or skipped, so none of them is caught up on, and a cron that has never run begins after it; zero: none is
+	OnRecord     time.Time     // a run at once for what a cron missed stands for no occurrence up to it; zero: for the last one that was missed
 	Jitter       time.Duration // bound of the offset that spreads endpoints, exclusive; not positive: none
 }
 
@@ -82,8 +87,10 @@ func (in Input) bounded() Input {
 	in.LastStart = bound(in.LastStart)
 	in.LastSlot = bound(in.LastSlot)
 	in.RetryAfter = bound(in.RetryAfter)
+	in.RetryAsked = bound(in.RetryAsked)
 	in.PausedUntil = bound(in.PausedUntil)
 	in.Accounted = bound(in.Accounted)
+	in.OnRecord = bound(in.OnRecord)
 	return in
 }
 

@@ -16,8 +16,10 @@ type scenario struct {
 	now, interval, cron, failures, lowest, highest int64
 	replan                                         bool
 	skip                                           bool
-	anchor, startAt, lastSlot, retry, paused       *int64
+	anchor, startAt, lastSlot, lastStart           *int64
+	retry, paused                                  *int64
 	hintEvery, hintEnds, shotAt, shotEnds          *int64
+	outage                                         *int64 // a tenth of its age at the anchor; nil: the hint is for none
 }
 
 // drawScenario draws one. A cron of 0 means that the baseline is the interval.
@@ -30,10 +32,13 @@ func drawScenario(t *rapid.T) scenario {
 		lowest: rapid.Int64Range(0, 5).Draw(t, "min"), highest: rapid.Int64Range(0, 9).Draw(t, "max"),
 		replan: rapid.Bool().Draw(t, "replan"), skip: rapid.Bool().Draw(t, "skip"),
 		anchor: optional("anchor"), startAt: optional("startAt"), lastSlot: optional("lastSlot"),
-		retry: optional("retryAfter"), paused: optional("pausedUntil"),
+		lastStart: optional("lastStart"), retry: optional("retryAfter"), paused: optional("pausedUntil"),
 	}
 	if rapid.Bool().Draw(t, "interval hint") {
 		s.hintEvery, s.hintEnds = new(rapid.Int64Range(1, 9).Draw(t, "hint")), new(small.Draw(t, "hint ends"))
+	}
+	if s.hintEvery != nil && s.anchor != nil {
+		s.outage = rapid.Ptr(rapid.Int64Range(0, 12), true).Draw(t, "outage")
 	}
 	if rapid.Bool().Draw(t, "one-shot") {
 		s.shotAt, s.shotEnds = new(small.Draw(t, "shot at")), new(small.Draw(t, "shot ends"))
@@ -53,7 +58,7 @@ func (s scenario) input() governor.Input {
 	in := governor.Input{
 		Now: at(sec(s.now)), Baseline: every(sec(s.interval)), Failures: int(s.failures), Min: sec(s.lowest), Max: sec(s.highest),
 		Anchor: instant(s.anchor), StartAt: instant(s.startAt), LastSlot: instant(s.lastSlot),
-		RetryAfter: instant(s.retry), PausedUntil: instant(s.paused),
+		LastStart: instant(s.lastStart), RetryAfter: instant(s.retry), PausedUntil: instant(s.paused),
 	}
 	if s.cron > 0 {
 		in.Baseline = on(grid(sec(s.cron)))
@@ -66,6 +71,9 @@ func (s scenario) input() governor.Input {
 	}
 	if s.hintEvery != nil {
 		in.IntervalHint = &governor.IntervalHint{Interval: sec(*s.hintEvery), ExpiresAt: instant(s.hintEnds)}
+		if s.outage != nil {
+			in.IntervalHint.OutageSince = instant(s.anchor).Add(-sec(10 * *s.outage))
+		}
 	}
 	if s.shotAt != nil {
 		in.OneShot = &governor.OneShotHint{At: instant(s.shotAt), ExpiresAt: instant(s.shotEnds)}
@@ -79,9 +87,10 @@ func (s scenario) after(n int64) int64 {
 }
 
 // reading is the answer in the making: the instant, its source, and the interval that it is due by, where a cron and a
-// one-shot have 0.
+// one-shot have 0. What the run stands for is the instant itself unless slot says otherwise.
 type reading struct {
 	due      int64
+	slot     *int64
 	source   governor.Source
 	interval int64
 	onCron   bool
@@ -118,8 +127,13 @@ func (s scenario) counted(interval int64) int64 {
 
 // hinted reads the rules on hints.
 func (s scenario) hinted(r reading) reading {
-	if s.hintEvery != nil && *s.hintEnds > s.now {
-		r = reading{due: s.counted(*s.hintEvery), source: governor.SourceAIInterval, interval: *s.hintEvery}
+	over := s.outage != nil && s.failures == 0
+	if s.hintEvery != nil && *s.hintEnds > s.now && !over {
+		every := *s.hintEvery
+		if s.outage != nil {
+			every = max(every, *s.outage)
+		}
+		r = reading{due: s.counted(every), source: governor.SourceAIInterval, interval: every}
 	}
 	served := s.shotAt != nil && s.lastSlot != nil && *s.shotAt <= *s.lastSlot
 	if s.shotAt != nil && *s.shotEnds > s.now && !served && *s.shotAt < r.due {
@@ -137,6 +151,8 @@ func (s scenario) lifted(r reading) reading {
 	case r.due >= s.now:
 	case r.onCron && s.skip:
 		r.due = s.after(s.now - 1)
+	case r.onCron: // One run for all that were missed, on behalf of the last.
+		r.due, r.slot = s.now, new(s.after(s.now)-s.cron)
 	case s.replan:
 		r.due = s.now
 	default:
@@ -157,6 +173,12 @@ func (s scenario) clamped(r reading) reading {
 		r.due, r.source = *s.anchor+s.highest, governor.SourceClampedMax
 	}
 	r.due = max(r.due, s.now)
+	if s.lowest > 0 && s.lastStart != nil && r.due-*s.lastStart < s.lowest {
+		if r.slot == nil {
+			r.slot = new(r.due)
+		}
+		r.due, r.source = *s.lastStart+s.lowest, governor.SourceClampedMin
+	}
 	return r
 }
 
@@ -171,7 +193,7 @@ func (s scenario) held(r reading) reading {
 		}
 		return r
 	}
-	r.due, r.source = *s.paused, governor.SourcePaused
+	r.due, r.slot, r.source = *s.paused, nil, governor.SourcePaused
 	if r.onCron {
 		r.due = s.after(*s.paused - 1)
 	}
@@ -189,7 +211,10 @@ func TestDecideAgreesWithAnIndependentReading(t *testing.T) {
 		want := s.held(s.clamped(s.lifted(s.hinted(s.baseline()))))
 		require.Equal(t, want.due, int64(got.At.Sub(T)/time.Second), "seconds after T; %v", got.Steps)
 		require.Equal(t, want.source, got.Source, "%v", got.Steps)
-		require.Equal(t, got.At, got.Slot)
+		if want.slot == nil {
+			want.slot = &want.due
+		}
+		require.Equal(t, *want.slot, int64(got.Slot.Sub(T)/time.Second), "seconds after T; %v", got.Steps)
 		requireSound(t, in, got)
 	})
 }

@@ -26,7 +26,7 @@ type plan struct {
 	every  time.Duration // effective interval of kindInterval, backoff included
 	at     time.Time     // the candidate
 	missed time.Time     // missed occurrence that the run stands for; zero: none
-	grid   time.Time     // the candidate before jitter, as long as no later rule moved it; zero: at
+	grid   time.Time     // the candidate before jitter and before the minimum after the last start; zero: at
 	source Source
 	steps  []Step
 }
@@ -95,11 +95,22 @@ func (p *plan) intervalDue() time.Time {
 // intervalHint lets a fresh interval hint replace the baseline and its backoff.
 func (p *plan) intervalHint() {
 	hint := p.in.IntervalHint
-	if hint == nil || hint.Interval <= 0 || !p.fresh(hint.ExpiresAt) {
+	if !p.in.Hinted() {
 		return
 	}
-	p.kind, p.source, p.every = kindInterval, SourceAIInterval, hint.Interval
+	p.kind, p.source, p.every = kindInterval, SourceAIInterval, hint.at(p.in.Anchor)
 	p.move(RuleAIInterval, p.intervalDue(), p.whyIntervalHint(hint))
+}
+
+// outageShare is the part of an outage's age that a hint for it waits: the end of the outage is noticed at most a tenth of its length late.
+const outageShare = 10
+
+// at returns the interval that the hint asks for after a run at an instant.
+func (h *IntervalHint) at(run time.Time) time.Duration {
+	if h.OutageSince.IsZero() {
+		return h.Interval
+	}
+	return max(h.Interval, (run.Sub(bound(h.OutageSince)) / outageShare).Truncate(time.Millisecond))
 }
 
 // oneShot lets a fresh one-shot hint that was not served yet win over a later candidate. On a tie the candidate stays.
@@ -156,23 +167,37 @@ func (p *plan) jitter() {
 	p.grid = grid
 }
 
-// clamp keeps the time between runs within the user's bounds, the maximum last, and out of the past.
+// clamp keeps the time between due times within the user's bounds, the maximum last, and out of the past. Then it keeps the minimum
+// after the last start.
 func (p *plan) clamp() {
 	if p.neverRun() {
 		return
 	}
-	from := later(p.in.Anchor, p.in.LastStart)
-	if lowest := add(from, p.in.Min); p.in.Min > 0 && p.at.Before(lowest) {
+	if lowest := add(p.in.Anchor, p.in.Min); p.in.Min > 0 && p.at.Before(lowest) {
 		p.source = SourceClampedMin
 		p.move(RuleClampedMin, lowest, "at least "+p.in.Min.String()+" between runs")
 	}
-	if highest := add(from, p.in.Max); p.in.Max > 0 && p.at.After(highest) {
+	if highest := add(p.in.Anchor, p.in.Max); p.in.Max > 0 && p.at.After(highest) {
 		p.source = SourceClampedMax
 		p.move(RuleClampedMax, highest, "at most "+p.in.Max.String()+" between runs")
 	}
 	if p.at.Before(p.in.Now) {
 		p.move(RuleNotBeforeNow, p.in.Now, "never before now")
 	}
+	p.afterLastStart()
+}
+
+// afterLastStart keeps the minimum after the last start, which may have been late, or another attempt. It wins over the maximum. The run
+// still stands for its due time, as under jitter, because a grid would otherwise move by the lateness of every start.
+func (p *plan) afterLastStart() {
+	lowest := add(p.in.LastStart, p.in.Min)
+	if p.in.Min <= 0 || p.in.LastStart.IsZero() || !p.at.Before(lowest) {
+		return
+	}
+	slot := p.slot()
+	p.source = SourceClampedMin
+	p.move(RuleClampedMin, lowest, "at least "+p.in.Min.String()+" after the last start")
+	p.grid = slot
 }
 
 // pause holds back a candidate that falls into a pause. A cron resumes on its grid; the others resume at the end of the

@@ -37,7 +37,7 @@ func drawInput(t *rapid.T) governor.Input {
 		// Mostly small, with the cap in the middle.
 		Failures: rapid.OneOf(rapid.IntRange(0, 10), rapid.IntRange(0, math.MaxInt)).Draw(t, "failures"),
 		Baseline: every(duration("interval")), RetryAfter: near(t, "retryAfter"), PausedUntil: near(t, "pausedUntil"),
-		Accounted: near(t, "accounted"),
+		Accounted: near(t, "accounted"), OnRecord: near(t, "on record"),
 	}
 	if rapid.Bool().Draw(t, "is a cron") {
 		in.Baseline = on(grid(duration("cron")))

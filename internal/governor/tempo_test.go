@@ -48,3 +48,24 @@ func TestCatchUpAllLeavesOutWhatIsOnRecord(t *testing.T) {
 	in.Accounted = at(5*time.Minute + time.Second)
 	require.Equal(t, at(6*time.Minute), governor.Decide(in).Slot, "nothing is left to catch up on")
 }
+
+// TestAHintForAnOutageWaitsATenthOfIt follows an outage from run to run.
+func TestAHintForAnOutageWaitsATenthOfIt(t *testing.T) {
+	t.Parallel()
+	hint := hintEvery(3*time.Second, 6*time.Hour)
+	hint.OutageSince = T
+	in := governor.Input{Baseline: every(10 * time.Second), Failures: 1, IntervalHint: hint}
+	for age, want := range map[time.Duration]time.Duration{
+		0: 3 * time.Second, 30 * time.Second: 3 * time.Second, time.Minute: 6 * time.Second, time.Hour: 6 * time.Minute,
+	} {
+		in.Now, in.Anchor = at(age), at(age)
+		require.Equal(t, at(age+want), governor.Decide(in).At)
+		require.Equal(t, want, governor.Tempo(in))
+	}
+	require.Contains(t, governor.Decide(in).Steps[1].Why, "a tenth of the outage since 12:00:00Z and at least 3s")
+	in.Max = 5 * time.Second
+	require.Equal(t, governor.SourceClampedMax, governor.Decide(in).Source)
+	in.Failures, in.Max = 0, 0
+	require.Equal(t, governor.SourceBaselineInterval, governor.Decide(in).Source, "the first success ends it")
+	require.Equal(t, 10*time.Second, governor.Tempo(in))
+}

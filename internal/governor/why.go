@@ -48,6 +48,10 @@ func (p *plan) whyNeverRun() string {
 
 // whyIntervalHint words an interval hint.
 func (p *plan) whyIntervalHint(hint *IntervalHint) string {
+	if !hint.OutageSince.IsZero() {
+		return "hint: every " + p.every.String() + ", a tenth of the outage since " + p.instant(bound(hint.OutageSince)) + " and at least " +
+			hint.Interval.String() + ", until " + p.instant(bound(hint.ExpiresAt)) + because(hint.Reason)
+	}
 	return "hint: every " + hint.Interval.String() + " until " + p.instant(bound(hint.ExpiresAt)) + because(hint.Reason)
 }
 
@@ -58,6 +62,10 @@ func (p *plan) whyOneShot(hint *OneShotHint, at time.Time) string {
 
 // whyRetryAfter words the target's wish.
 func (p *plan) whyRetryAfter() string {
+	if p.in.RetryAsked.After(p.in.RetryAfter) {
+		return "the target asked to wait until " + p.instant(p.in.RetryAsked) + ", cut to " + p.instant(p.in.RetryAfter) +
+			": Retry-After holds back for 1h0m0s, 32 intervals or maxIntervalMs, whichever is longest"
+	}
 	return "the target asked to wait until " + p.instant(p.in.RetryAfter)
 }
 

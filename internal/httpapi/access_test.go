@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/httpapi"
 )
 
 // route is an operation of the contract as a request.
@@ -97,7 +100,7 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 61)
+	require.Len(t, routes, 62)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()
@@ -121,13 +124,46 @@ func routeOf(operation string, is ids) route {
 	return routes[slices.IndexFunc(routes, func(r route) bool { return r.id == operation })]
 }
 
+// TestWrongKeysFromOneAddressAreThrottled at any routes, and right ones are not.
+func TestWrongKeysFromOneAddressAreThrottled(t *testing.T) {
+	t.Parallel()
+	s := newServiceWith(t, httpapi.Config{Rate: 500})
+	for range 10 {
+		require.Equal(t, http.StatusUnauthorized, s.call("GET", "/v1/endpoints", "", withKey("rbt_wrong")).status)
+	}
+	late := s.call("GET", "/v1/runs", "", withKey("rbt_other"))
+	require.Equal(t, http.StatusTooManyRequests, late.status)
+	require.Equal(t, "too_many_attempts", late.problem().Code)
+	require.NotEmpty(t, late.header.Get("Retry-After"))
+	require.Equal(t, http.StatusUnauthorized, s.call("GET", "/v1/endpoints", "", withKey("")).status, "no key is no guess")
+	elsewhere := func(r *http.Request) { r.RemoteAddr = "198.51.100.7:1" }
+	s.call("GET", "/v1/endpoints", "", elsewhere).is(http.StatusOK)
+	s.call("GET", "/v1/endpoints", "").is(http.StatusOK) // It was right a moment ago, so it is looked up beside wrong ones.
+}
+
+func TestATenantHasSoManyKeys(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	const body = `{"name":"one more","scopes":["read"]}`
+	made := s.call("POST", "/v1/keys", body, withKey(adminKey))
+	for range 19 {
+		require.Equal(t, http.StatusCreated, s.call("POST", "/v1/keys", body, withKey(adminKey)).status)
+	}
+	full := s.call("POST", "/v1/keys", body, withKey(adminKey))
+	require.Equal(t, http.StatusConflict, full.status)
+	require.Equal(t, "too_many_keys", full.problem().Code)
+	id := made.is(http.StatusCreated)["id"].(string) //nolint:forcetypeassert // The contract was checked.
+	require.Equal(t, http.StatusNoContent, s.call("DELETE", "/v1/keys/"+id, "", withKey(adminKey)).status)
+	require.Equal(t, http.StatusCreated, s.call("POST", "/v1/keys", body, withKey(adminKey)).status, "a revoked key leaves room")
+}
+
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	s := newService(t, samples())
 	s.server.Drain() // Streams that would go on end at once.
 	is := ids{s.register(minimal), samples()[3].ID.String(), s.makeKey("read"), standingSigningKey}
 	writes := s.store.writes
-	for _, r := range everyRoute(is) {
+	for i, r := range everyRoute(is) {
 		t.Run(r.id, func(t *testing.T) {
 			if r.public {
 				require.Equal(t, r.success, s.call(r.method, r.path, "", withKey("")).status)
@@ -135,7 +171,7 @@ func TestKeys(t *testing.T) {
 			}
 			for name, change := range map[string]request{
 				"None":         withKey(""),
-				"Wrong":        withKey("rbt_wrong"),
+				"Wrong":        func(q *http.Request) { withKey("rbt_wrong")(q); q.RemoteAddr = fmt.Sprintf("198.51.100.%d:1", i) },
 				"Empty":        withHeader("Authorization", "Bearer "),
 				"OtherScheme":  withHeader("Authorization", "Basic "+writeKey),
 				"NoScheme":     withHeader("Authorization", writeKey),

@@ -1,141 +1,25 @@
 package httpapi
 
 import (
-	"compress/gzip"
-	"mime"
-	"net/http"
-	"slices"
-	"strings"
-	"sync"
-
 	"github.com/labstack/echo/v4"
+
+	"rubato/internal/compression"
 )
 
-// compressFrom is the size in bytes from which an answer is worth compressing: about what one packet holds.
-const compressFrom = 1400
-
-//nolint:gochecknoglobals // A pool is for a process.
-var gzips = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
-
-// compress compresses large answers for clients that accept it. What is flushed bit by bit is not held back, and not compressed.
+// compress compresses large answers for clients that accept it. Streams, which are flushed bit by bit, are not.
 func (s *Server) compress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		c.Response().Header().Add("Vary", "Accept-Encoding")
-		if !acceptsGzip(c.Request().Header) {
+		if !compression.Accepted(c.Request().Header) {
 			return next(c)
 		}
-		w := &compressor{ResponseWriter: c.Response().Writer}
+		w := compression.New(c.Response().Writer)
 		c.Response().Writer = w
 		defer func() { c.Response().Writer = w.ResponseWriter }()
 		err := next(c)
-		if closing := w.close(); err == nil {
+		if closing := w.Close(); err == nil {
 			err = closing
 		}
 		return err
 	}
-}
-
-// acceptsGzip reports whether a client accepts gzip: it names it, and not with the weight 0.
-func acceptsGzip(header http.Header) bool {
-	for _, list := range header.Values("Accept-Encoding") {
-		for part := range strings.SplitSeq(list, ",") {
-			coding, weight, _ := strings.Cut(part, ";")
-			if !strings.EqualFold(strings.TrimSpace(coding), "gzip") {
-				continue
-			}
-			_, q, weighted := strings.Cut(weight, "=")
-			return !weighted || strings.Trim(q, " 0.") != ""
-		}
-	}
-	return false
-}
-
-// compressor holds the beginning of an answer back until it is known whether it is worth compressing.
-type compressor struct {
-	http.ResponseWriter
-
-	status int
-	held   []byte
-	plain  bool
-	gzip   *gzip.Writer
-}
-
-// Unwrap returns the writer below, for http.ResponseController.
-func (w *compressor) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// WriteHeader keeps the status until it is known which headers go with it.
-func (w *compressor) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-}
-
-// Write writes a part of the body.
-func (w *compressor) Write(part []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	switch {
-	case w.gzip != nil:
-		return w.gzip.Write(part)
-	case w.plain:
-		return w.ResponseWriter.Write(part)
-	case len(w.held)+len(part) < compressFrom:
-		w.held = append(w.held, part...)
-		return len(part), nil
-	}
-	if err := w.begin(compressible(w.Header())); err != nil {
-		return 0, err
-	}
-	return w.Write(part)
-}
-
-// begin sends the headers and what was held back.
-func (w *compressor) begin(compress bool) error {
-	if w.plain = !compress; compress {
-		w.Header().Set("Content-Encoding", "gzip")
-		w.Header().Del("Content-Length")
-		w.gzip, _ = gzips.Get().(*gzip.Writer) // The pool holds nothing else.
-		w.gzip.Reset(w.ResponseWriter)
-	}
-	if w.status != 0 {
-		w.ResponseWriter.WriteHeader(w.status)
-	}
-	held := w.held
-	w.held = nil
-	if len(held) == 0 {
-		return nil
-	}
-	_, err := w.Write(held)
-	return err
-}
-
-// Flush sends what there is.
-func (w *compressor) Flush() {
-	if w.gzip == nil && !w.plain {
-		_ = w.begin(false) // A client that has gone is noticed by the next write.
-	}
-	if w.gzip != nil {
-		_ = w.gzip.Flush()
-	}
-	_ = http.NewResponseController(w.ResponseWriter).Flush()
-}
-
-// close sends what is left.
-func (w *compressor) close() error {
-	if w.gzip == nil {
-		if w.plain || w.status == 0 {
-			return nil
-		}
-		return w.begin(false)
-	}
-	err := w.gzip.Close()
-	w.gzip.Reset(nil)
-	gzips.Put(w.gzip)
-	return err
-}
-
-// compressible reports whether an answer is text that is not yet encoded.
-func compressible(header http.Header) bool {
-	media, _, err := mime.ParseMediaType(header.Get("Content-Type"))
-	texts := []string{"application/json", problemType, "application/yaml", "application/x-ndjson", "text/html", "text/javascript"}
-	return err == nil && header.Get("Content-Encoding") == "" && slices.Contains(texts, media)
 }

@@ -78,10 +78,14 @@ func intervalAnswer(h *endpoints.Hint, now time.Time) *api.IntervalHint {
 	if h == nil || !h.ExpiresAt.After(now) {
 		return nil
 	}
-	return &api.IntervalHint{
+	out := &api.IntervalHint{
 		IntervalMs: h.Interval.Milliseconds(), Reason: h.Reason, Author: h.Author,
 		CreatedAt: h.CreatedAt.UTC(), ExpiresAt: h.ExpiresAt.UTC(),
 	}
+	if !h.OutageSince.IsZero() {
+		out.OutageSince = new(h.OutageSince.UTC())
+	}
+	return out
 }
 
 func oneShotAnswer(h *endpoints.Hint, now time.Time) *api.OneShotHint {

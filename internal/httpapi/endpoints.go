@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,7 +131,7 @@ func (s *Server) ListEndpoints(ctx context.Context, r api.ListEndpointsRequestOb
 	out := api.EndpointList{Items: []api.Endpoint{}}
 	found, more := page(found, f.Limit)
 	for _, e := range found {
-		out.Items = append(out.Items, endpointAnswer(e, now, nil))
+		out.Items = append(out.Items, endpointAnswer(e, now, faultOf(e)))
 	}
 	if more {
 		out.NextCursor = new(cursor(found[len(found)-1].ID, digest))
@@ -139,6 +140,15 @@ func (s *Server) ListEndpoints(ctx context.Context, r api.ListEndpointsRequestOb
 		return selected{items: out.Items, next: out.NextCursor, fields: fields}, nil
 	}
 	return api.ListEndpoints200JSONResponse(out), nil
+}
+
+// faultOf returns the warning that marks an endpoint in a list if a part of its stored configuration cannot be read.
+func faultOf(e *endpoints.Endpoint) []errs.Field {
+	fault, ok := errors.AsType[*errs.Error](e.Fault)
+	if !ok {
+		return nil
+	}
+	return []errs.Field{{Field: "id", Code: string(fault.Code), Message: fault.Message}}
 }
 
 // endpointFilter reads the filters of a list.

@@ -35,7 +35,7 @@ func (s *Server) WatchEvents(ctx context.Context, r api.WatchEventsRequestObject
 	if err := w.resume(ctx, r.Params.LastEventID); err != nil {
 		return nil, err
 	}
-	release, err := s.watches.acquire(principalOf(ctx).KeyID)
+	release, err := s.watches.acquire(principalOf(ctx).TenantID)
 	if err != nil {
 		return nil, err
 	}

@@ -299,14 +299,15 @@ func TestEventsRefuse(t *testing.T) {
 	}
 }
 
-func TestAKeyHasSoManyStreams(t *testing.T) {
+// TestATenantHasSoManyStreams, with however many keys.
+func TestATenantHasSoManyStreams(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	var open []*listener
-	for range 10 {
+	for range 50 {
 		open = append(open, s.watch(t, "", ""))
 	}
-	a := s.call(t, "GET", "/v1/events", "", withKey(readKey))
+	a := s.call(t, "GET", "/v1/events", "", withKey(writeKey))
 	require.Equal(t, http.StatusTooManyRequests, a.status)
 	require.Equal(t, "too_many_streams", a.problem().Code)
 	require.NotEmpty(t, a.header.Get("Retry-After"))

@@ -22,7 +22,7 @@ func (s *Server) ExportEndpoints(ctx context.Context, r api.ExportEndpointsReque
 		return nil, err
 	}
 	f.Limit = exportPage
-	found, _, err := s.endpoints.List(ctx, f) // The first page may still be refused.
+	found, err := s.exportable(ctx, f) // The first page may still be refused.
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (s *Server) export(ctx context.Context, w http.ResponseWriter, f endpoints.
 		}
 		f.Before = found[len(found)-1].ID
 		if err = s.stillIn(ctx); err == nil { // A client may read for hours.
-			found, _, err = s.endpoints.List(ctx, f)
+			found, err = s.exportable(ctx, f)
 		}
 		if err != nil {
 			s.logger.WarnContext(ctx, "export broken off", "error", err)
@@ -61,6 +61,18 @@ func (s *Server) export(ctx context.Context, w http.ResponseWriter, f endpoints.
 			return nil
 		}
 	}
+}
+
+// exportable returns a page of endpoints. If the stored configuration of one cannot be read, the error is that fault: an export without it
+// would look whole.
+func (s *Server) exportable(ctx context.Context, f endpoints.Filter) ([]*endpoints.Endpoint, error) {
+	found, _, err := s.endpoints.List(ctx, f)
+	for _, e := range found {
+		if e.Fault != nil {
+			return nil, e.Fault
+		}
+	}
+	return found, err
 }
 
 func exportLines(list []*endpoints.Endpoint) ([]byte, error) {

@@ -16,13 +16,19 @@ import (
 
 var _ auth.KeyStore = (*memory)(nil)
 
-func (m *memory) CreateKey(_ context.Context, act auditlog.Act, create func(time.Time) (auth.Key, auth.Secret, error)) error {
+func (m *memory) CreateKey(_ context.Context, act auditlog.Act, create func(time.Time, int) (auth.Key, auth.Secret, error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.err != nil {
 		return m.err
 	}
-	k, _, err := create(now)
+	inForce := 0
+	for _, k := range m.keys {
+		if k.TenantID == act.By.TenantID && k.StateAt(now) == auth.KeyActive {
+			inForce++
+		}
+	}
+	k, _, err := create(now, inForce)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/planner"
 )
@@ -18,7 +19,10 @@ var (
 // reviews is a planner.Reviews without a database.
 type reviews struct{ m *memory }
 
-var _ planner.Reviews = reviews{}
+var (
+	_ planner.Reviews = reviews{}
+	_ planner.Undoer  = reviews{}
+)
 
 func (r reviews) session() planner.Session {
 	return planner.Session{
@@ -60,6 +64,19 @@ func (r reviews) Session(_ context.Context, tenant [16]byte, id planner.SessionI
 		return planner.Session{}, errs.New(errs.NotFound, "not_found", "there is no such session")
 	}
 	return r.session(), nil
+}
+
+func (r reviews) Undo(ctx context.Context, by auditlog.Actor, id planner.SessionID) (*endpoints.Endpoint, []errs.Field, error) {
+	session, err := r.Session(ctx, by.TenantID, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	e := &endpoints.Endpoint{ID: session.EndpointID, TenantID: by.TenantID, Version: 1, CreatedAt: now, UpdatedAt: now, Spec: endpoints.Defaults()}
+	e.Spec.Name, e.Spec.URL, e.Spec.BaselineInterval = "n", "https://example.com/", time.Minute
+	if _, err := e.Replan(now); err != nil {
+		return nil, nil, err
+	}
+	return e, []errs.Field{{Field: "hints.interval", Code: "hint_removed", Message: "removed the hint of planner:heuristic"}}, nil
 }
 
 func (r reviews) Suggestions(_ context.Context, f planner.SuggestionFilter) ([]planner.Suggestion, error) {

@@ -56,24 +56,24 @@ func TestATestTellsWhatWasSentAndWhatCameBack(t *testing.T) {
 	require.Equal(t, writes, s.store.writes, "nothing is stored")
 }
 
-// TestAKeyHasFewTestsAtOnce: others can go on, and a place is free again when a test has ended.
-func TestAKeyHasFewTestsAtOnce(t *testing.T) {
+// TestATenantHasFewTestsAtOnce: another key of it changes nothing, others can go on, and a place is free again when a test has ended.
+func TestATenantHasFewTestsAtOnce(t *testing.T) {
 	t.Parallel()
 	gate, began := make(chan struct{}), make(chan struct{})
 	s := newServiceWith(t, httpapi.Config{Tester: tester{newMemory(), gate, began}})
-	ended := make(chan int, 4)
-	for range 4 {
+	ended := make(chan int, 8)
+	for range 8 {
 		go func() { ended <- s.call("POST", "/v1/test", minimal).status }()
 		<-began
 	}
-	a := s.call("POST", "/v1/test", minimal)
+	a := s.call("POST", "/v1/test", minimal, withKey(adminKey))
 	require.Equal(t, http.StatusTooManyRequests, a.status)
 	require.Equal(t, "too_many_tests", a.problem().Code)
 	require.NotEmpty(t, a.header.Get("Retry-After"))
-	go func() { ended <- s.call("POST", "/v1/test", minimal, withKey(adminKey)).status }()
+	go func() { ended <- s.call("POST", "/v1/test", minimal, withKey(otherKey)).status }()
 	<-began
 	close(gate)
-	for range 5 {
+	for range 9 {
 		require.Equal(t, http.StatusOK, <-ended)
 	}
 	go func() { <-began }()

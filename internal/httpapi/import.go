@@ -25,7 +25,7 @@ const (
 
 // ImportEndpoints creates and replaces many endpoints. Everything happens while the answer is written.
 func (s *Server) ImportEndpoints(ctx context.Context, r api.ImportEndpointsRequestObject) (api.ImportEndpointsResponseObject, error) {
-	release, err := s.imports.acquire(principalOf(ctx).KeyID)
+	release, err := s.imports.acquire(principalOf(ctx).TenantID)
 	if err != nil {
 		return nil, err
 	}

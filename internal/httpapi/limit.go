@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// burstSeconds is how many seconds' worth of requests a key may send at once: enough to set things up in bulk.
+	// burstSeconds is how many seconds' worth of requests a tenant may send at once: enough to set things up in bulk.
 	burstSeconds = 10
 
-	// maxBuckets bounds the memory of the limiter. Only keys that exist have a bucket.
+	// maxBuckets bounds the memory of the limiter. Only tenants that exist have a bucket.
 	maxBuckets = 10_000
 )
 
-// limiter grants every key so many requests a second, and a burst. Each process counts for itself. It is safe for concurrent use.
+// limiter grants every tenant so many requests a second, and a burst. Each process counts for itself. It is safe for concurrent use.
 type limiter struct {
 	rate  float64 // requests a second; 0: no limit
 	burst float64
@@ -28,7 +28,7 @@ type limiter struct {
 	buckets map[[16]byte]*bucket
 }
 
-// bucket is what a key has left.
+// bucket is what a tenant has left.
 type bucket struct {
 	tokens float64
 	at     time.Time // when tokens was right
@@ -46,15 +46,15 @@ type grant struct {
 	reset time.Duration // until the whole burst is back
 }
 
-// take asks for one request of a key at an instant.
-func (l *limiter) take(key [16]byte, now time.Time) grant {
+// take asks for one request of a tenant at an instant.
+func (l *limiter) take(tenant [16]byte, now time.Time) grant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b, found := l.buckets[key]
+	b, found := l.buckets[tenant]
 	if !found {
 		l.makeRoom(now)
 		b = &bucket{tokens: l.burst, at: now}
-		l.buckets[key] = b
+		l.buckets[tenant] = b
 	}
 	l.fill(b, now)
 	g := grant{ok: b.tokens >= 1}
@@ -83,9 +83,9 @@ func (l *limiter) makeRoom(now time.Time) {
 	if len(l.buckets) < maxBuckets {
 		return
 	}
-	for key, b := range l.buckets {
+	for tenant, b := range l.buckets {
 		if l.fill(b, now); b.tokens >= l.burst {
-			delete(l.buckets, key)
+			delete(l.buckets, tenant)
 		}
 	}
 	if len(l.buckets) >= maxBuckets {
@@ -93,20 +93,20 @@ func (l *limiter) makeRoom(now time.Time) {
 	}
 }
 
-// limit refuses what a key asks for too often, and tells every client how much is left: draft-ietf-httpapi-ratelimit-headers.
+// limit refuses what a tenant asks for too often with its keys, and tells every client how much is left: draft-ietf-httpapi-ratelimit-headers.
 func (s *Server) limit(next echo.HandlerFunc) echo.HandlerFunc {
 	if s.limiter.rate == 0 {
 		return next
 	}
-	policy := fmt.Sprintf(`"key";q=%.0f;w=%d`, s.limiter.burst, burstSeconds)
+	policy := fmt.Sprintf(`"tenant";q=%.0f;w=%d`, s.limiter.burst, burstSeconds)
 	return func(c echo.Context) error {
 		if op := s.operation(c); op == nil || op.public {
 			return next(c)
 		}
-		g := s.limiter.take(principalOf(c.Request().Context()).KeyID, time.Now())
+		g := s.limiter.take(principalOf(c.Request().Context()).TenantID, time.Now())
 		header := c.Response().Header()
 		header.Set("RateLimit-Policy", policy)
-		header.Set("RateLimit", fmt.Sprintf(`"key";r=%d;t=%d`, g.left, seconds(g.reset)))
+		header.Set("RateLimit", fmt.Sprintf(`"tenant";r=%d;t=%d`, g.left, seconds(g.reset)))
 		if g.ok {
 			return next(c)
 		}
@@ -114,7 +114,7 @@ func (s *Server) limit(next echo.HandlerFunc) echo.HandlerFunc {
 		header.Set("Retry-After", strconv.Itoa(wait))
 		return &refusal{
 			status: http.StatusTooManyRequests, code: "rate_limited",
-			detail: fmt.Sprintf("this key has asked for too much; try again in %d s", wait),
+			detail: fmt.Sprintf("the keys of this tenant have asked for too much; try again in %d s", wait),
 		}
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"regexp"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +18,7 @@ import (
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/forwarded"
 )
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -38,7 +39,7 @@ func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
 		header.Set("X-Frame-Options", "DENY")
 		s.allowHead(c)
 		r := c.Request()
-		c.SetRequest(r.WithContext(context.WithValue(r.Context(), callKey{}, call{id: id, peer: clientAddress(r, s.proxies)})))
+		c.SetRequest(r.WithContext(context.WithValue(r.Context(), callKey{}, call{id: id, peer: forwarded.Client(r, s.proxies)})))
 		return next(c)
 	}
 }
@@ -57,7 +58,7 @@ func (s *Server) allowHead(c echo.Context) {
 // call is what is known of a request before anybody has looked into it.
 type call struct {
 	id   string
-	peer string // the address that it comes from; see clientAddress
+	peer string // the address that it comes from; see forwarded.Client
 }
 
 type callKey struct{}
@@ -65,15 +66,6 @@ type callKey struct{}
 func callOf(ctx context.Context) call {
 	found, _ := ctx.Value(callKey{}).(call) // Every request has one: see identify.
 	return found
-}
-
-// peer returns an address without its port.
-func peer(address string) string {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
-	return host
 }
 
 // bound gives every request an end, except for those whose answers or bodies are streams: the listener's timeouts are lifted for them.
@@ -136,8 +128,8 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 		if !vouched {
 			key := bearer(r.Header)
 			var err error
-			if p, err = s.auth.Authenticate(ctx, key); err != nil {
-				return err
+			if p, err = s.auth.AuthenticateFrom(ctx, key, callOf(ctx).peer); err != nil {
+				return throttled(c, err)
 			}
 			ctx = context.WithValue(ctx, keyHashKey{}, auth.Hash(key))
 		}
@@ -146,6 +138,20 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		c.SetRequest(r.WithContext(context.WithValue(ctx, principalKey{}, p)))
 		return next(c)
+	}
+}
+
+// throttled turns the refusal to look up one more key into a 429. Any other error stays as it is.
+func throttled(c echo.Context, err error) error {
+	wait, is := errors.AsType[*auth.ThrottledError](err)
+	if !is {
+		return err
+	}
+	c.Response().Header().Set("Retry-After", strconv.Itoa(wait.Seconds()))
+	return &refusal{
+		status: http.StatusTooManyRequests,
+		code:   codeTooManyAttempts,
+		detail: wait.Error(),
 	}
 }
 

@@ -12,12 +12,15 @@ func noticeRuleAnswer(r notices.Rule) api.NoticeRule {
 		Version: r.Version, CreatedAt: r.CreatedAt.UTC(), CreatedBy: r.CreatedBy, UpdatedAt: r.UpdatedAt.UTC(), UpdatedBy: r.UpdatedBy,
 		Channel: api.NoticeChannel{
 			Kind: api.NoticeChannelKind(r.Channel.Kind), URL: textOrNone(r.Channel.URL), URLSecret: textOrNone(r.Channel.URLSecret),
-			TokenSecret: textOrNone(r.Channel.TokenSecret),
+			TokenSecret: textOrNone(r.Channel.TokenSecret), Severity: textOrNone(r.Channel.Severity),
 		},
 		Failures: numberOrNone(r.Failures),
 	}
 	if len(r.Channel.To) > 0 {
 		out.Channel.To = &r.Channel.To
+	}
+	if len(r.Channel.AlertLabels) > 0 {
+		out.Channel.AlertLabels = &r.Channel.AlertLabels
 	}
 	if r.Late > 0 {
 		out.LateMs = new(r.Late.Milliseconds())

@@ -91,6 +91,10 @@ func scopeOf(endpoint *string, labels *map[string]string) (scope notices.Scope, 
 func channelOf(b api.NoticeChannel) notices.Channel {
 	c := notices.Channel{
 		Kind: notices.ChannelKind(b.Kind), URL: text(b.URL), URLSecret: text(b.URLSecret), TokenSecret: text(b.TokenSecret),
+		Severity: text(b.Severity),
+	}
+	if b.AlertLabels != nil {
+		c.AlertLabels = *b.AlertLabels
 	}
 	if b.To != nil {
 		c.To = *b.To
@@ -143,7 +147,7 @@ func (s *Server) DeleteNoticeRule(ctx context.Context, r api.DeleteNoticeRuleReq
 
 // TestNoticeRule sends a test to where a rule says.
 func (s *Server) TestNoticeRule(ctx context.Context, r api.TestNoticeRuleRequestObject) (api.TestNoticeRuleResponseObject, error) {
-	release, err := s.tests.acquire(principalOf(ctx).KeyID)
+	release, err := s.tests.acquire(principalOf(ctx).TenantID)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,14 @@ func TestEveryBadFieldOfANoticeRuleIsNamed(t *testing.T) {
 				"channel.url": "url_forbidden", "channel.to": "not_for_channel",
 			},
 		},
+		"Alerts": {
+			"/v1/notice-rules/x", `{"event":"lost","channel":{"kind":"alertmanager","url":"https://a.example/","severity":"a b","alertLabels":["rule"," "]}}`, 422,
+			map[string]string{"channel.severity": "severity_invalid", "channel.alertLabels[0]": "label_taken", "channel.alertLabels[1]": "name_invalid"},
+		},
+		"AlertsInAChat": {
+			"/v1/notice-rules/x", `{"event":"lost","channel":{"kind":"slack","url":"https://a.example/","severity":"page","alertLabels":["team"]}}`, 422,
+			map[string]string{"channel.severity": "not_for_channel", "channel.alertLabels": "not_for_channel"},
+		},
 		"Scope": {
 			"/v1/notice-rules/x", `{"event":"lost","endpointId":"ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90","labels":{"a":"b"},"channel":{"kind":"slack","url":"https://a.example/","urlSecret":"b"}}`, 422,
 			map[string]string{"labels": "scope_order", "channel.urlSecret": "url_twice"},

@@ -46,11 +46,15 @@ func (s *Server) ResetFailures(ctx context.Context, r api.ResetFailuresRequestOb
 
 // ClearHints forgets the hints of an endpoint.
 func (s *Server) ClearHints(ctx context.Context, r api.ClearHintsRequestObject) (api.ClearHintsResponseObject, error) {
-	e, err := s.simply(ctx, r.ID, s.endpoints.ClearHints)
+	id, err := endpoints.ParseID(r.ID)
 	if err != nil {
 		return nil, err
 	}
-	return api.ClearHints200JSONResponse{EndpointJSONResponse: changed(e, nil)}, nil
+	e, warnings, err := s.endpoints.ClearHints(ctx, actorOf(ctx), id)
+	if err != nil {
+		return nil, err
+	}
+	return api.ClearHints200JSONResponse{EndpointJSONResponse: changed(e, warnings)}, nil
 }
 
 // simply calls an operation that needs nothing but the endpoint's id.

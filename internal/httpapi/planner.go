@@ -52,6 +52,19 @@ func (s *Server) GetPlannerSession(ctx context.Context, r api.GetPlannerSessionR
 	return api.GetPlannerSession200JSONResponse(out), err
 }
 
+// UndoPlannerSession takes back what an analysis wrote.
+func (s *Server) UndoPlannerSession(ctx context.Context, r api.UndoPlannerSessionRequestObject) (api.UndoPlannerSessionResponseObject, error) {
+	id, err := planner.ParseSessionID(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	e, removed, err := s.undo.Undo(ctx, actorOf(ctx), id)
+	if err != nil {
+		return nil, err
+	}
+	return api.UndoPlannerSession200JSONResponse{EndpointJSONResponse: changed(e, removed)}, nil
+}
+
 // ListPlannerSuggestions returns a page of what the planner suggests.
 func (s *Server) ListPlannerSuggestions(
 	ctx context.Context, r api.ListPlannerSuggestionsRequestObject,

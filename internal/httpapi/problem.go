@@ -52,7 +52,7 @@ func statusOf(code errs.Code) int {
 		return http.StatusForbidden
 	case errs.Unavailable:
 		return http.StatusServiceUnavailable
-	case errs.Internal:
+	case errs.Internal, errs.Unreadable:
 	}
 	return http.StatusInternalServerError
 }
@@ -66,7 +66,7 @@ func problemOf(err error) api.Problem {
 		return routerProblem(h)
 	}
 	e, ok := errors.AsType[*errs.Error](err)
-	if !ok || statusOf(e.Code) == http.StatusInternalServerError {
+	if !ok || statusOf(e.Code) == http.StatusInternalServerError && e.Code != errs.Unreadable {
 		return newProblem(http.StatusInternalServerError, string(errs.Internal),
 			"something went wrong on our side; the request id finds it in the logs", nil)
 	}

@@ -88,7 +88,9 @@ func (q *question) intervalHint(hint *api.IntervalHintInput, now time.Time) {
 	}
 	q.hint("hints.interval.", span(hint.IntervalMs), hint.Reason, now)
 	q.checkInstant("hints.interval.expiresAt", &hint.ExpiresAt)
-	h := &governor.IntervalHint{Interval: span(hint.IntervalMs), ExpiresAt: hint.ExpiresAt}
+	h := &governor.IntervalHint{
+		Interval: span(hint.IntervalMs), ExpiresAt: hint.ExpiresAt, OutageSince: q.instant("hints.interval.outageSince", hint.OutageSince),
+	}
 	set(&h.Reason, hint.Reason)
 	q.in.IntervalHint = h
 }

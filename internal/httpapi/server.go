@@ -45,9 +45,10 @@ type Config struct {
 	Notices    *notices.Service
 	Once       Once
 	Planner    planner.Reviews
+	Undo       planner.Undoer
 	Origins    []string                    // whose scripts may read answers (CORS); nil: nobody's
 	Proxies    []netip.Prefix              // of proxies whose X-Forwarded-For is believed; nil: nobody's
-	Rate       int                         // requests a second that a key may send; 0: any number
+	Rate       int                         // requests a second that a tenant may send; 0: any number
 	Ready      func(context.Context) error // nil answer: the server can do its work
 	Registerer prometheus.Registerer
 	Runs       Runs
@@ -75,6 +76,7 @@ type Server struct {
 	once      Once
 	origins   []string
 	planner   planner.Reviews
+	undo      planner.Undoer
 	proxies   []netip.Prefix
 	ready     func(context.Context) error
 	router    *echo.Echo
@@ -103,7 +105,7 @@ func New(c Config) *Server {
 		bulk:      c.Bulk,
 		endpoints: c.Endpoints,
 		feed:      c.Feed,
-		imports:   turns{quota.New(maxImportsPerKey, maxImports), codeTooManyStreams, "too many imports run at the moment; try again when one has ended"},
+		imports:   turns{quota.New(importLimits()), codeTooManyStreams, "too many imports run at the moment; try again when one has ended"},
 		keys:      c.Keys,
 		limiter:   newLimiter(c.Rate),
 		logger:    c.Logger.With("component", "httpapi"),
@@ -111,6 +113,7 @@ func New(c Config) *Server {
 		once:      c.Once,
 		origins:   c.Origins,
 		planner:   c.Planner,
+		undo:      c.Undo,
 		proxies:   c.Proxies,
 		ready:     c.Ready,
 		router:    echo.New(),
@@ -120,8 +123,8 @@ func New(c Config) *Server {
 		secrets:   c.Secrets,
 		signing:   c.Signing,
 		tester:    c.Tester,
-		tests:     turns{quota.New(maxTestsPerKey, maxTests), codeTooManyTests, "too many tests are under way at the moment; try again when one has ended"},
-		watches:   turns{quota.New(maxWatchesPerKey, maxWatches), codeTooManyStreams, "too many clients watch events at the moment; close one first"},
+		tests:     turns{quota.New(testLimits()), codeTooManyTests, "too many tests are under way at the moment; try again when one has ended"},
+		watches:   turns{quota.New(watchLimits()), codeTooManyStreams, "too many clients watch events at the moment; close one first"},
 	}
 	if c.Tracers != nil {
 		s.tracer = c.Tracers.Tracer("rubato/internal/httpapi")

@@ -16,14 +16,14 @@ import (
 	"rubato/internal/httpapi"
 )
 
-func TestAKeyThatAsksTooOftenWaits(t *testing.T) {
+func TestATenantThatAsksTooOftenWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServiceWith(t, httpapi.Config{Rate: 2})
 		const path = "/v1/endpoints"
 		first := s.call("GET", path, "")
-		require.Equal(t, `"key";q=20;w=10`, first.header.Get("RateLimit-Policy"))
-		require.Equal(t, `"key";r=19;t=1`, first.header.Get("RateLimit"))
+		require.Equal(t, `"tenant";q=20;w=10`, first.header.Get("RateLimit-Policy"))
+		require.Equal(t, `"tenant";r=19;t=1`, first.header.Get("RateLimit"))
 		for range 19 {
 			s.call("GET", path, "").is(http.StatusOK)
 		}
@@ -32,16 +32,17 @@ func TestAKeyThatAsksTooOftenWaits(t *testing.T) {
 		require.Equal(t, http.StatusTooManyRequests, late.status)
 		require.Equal(t, "rate_limited", late.problem().Code)
 		require.Equal(t, "1", late.header.Get("Retry-After"))
-		require.Equal(t, `"key";r=0;t=10`, late.header.Get("RateLimit"))
+		require.Equal(t, `"tenant";r=0;t=10`, late.header.Get("RateLimit"))
 		require.Equal(t, writes, s.store.writes)
-		s.call("GET", path, "", withKey(readKey)).is(http.StatusOK)
+		require.Equal(t, http.StatusTooManyRequests, s.call("GET", path, "", withKey(readKey)).status, "another key of the tenant is no other bucket")
+		s.call("GET", path, "", withKey(otherKey)).is(http.StatusOK)
 		s.call("GET", "/healthz", "").is(http.StatusOK)
 
 		time.Sleep(500 * time.Millisecond)
 		s.call("GET", path, "").is(http.StatusOK)
 		require.Equal(t, http.StatusTooManyRequests, s.call("GET", path, "").status)
 		time.Sleep(time.Hour)
-		require.Equal(t, `"key";r=19;t=1`, s.call("GET", path, "").header.Get("RateLimit"), "no more than the burst gathers")
+		require.Equal(t, `"tenant";r=19;t=1`, s.call("GET", path, "").header.Get("RateLimit"), "no more than the burst gathers")
 	})
 }
 

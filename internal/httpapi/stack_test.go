@@ -71,8 +71,10 @@ func newStack(tb testing.TB) *stack {
 	s := &stack{db: db, database: url, client: &http.Client{Transport: &http.Transport{}}, logs: new(bytes.Buffer)}
 	s.api = httpapi.New(httpapi.Config{
 		Auth: authenticator, Endpoints: endpoints.NewService(kept, targets{}), Bulk: endpoints.NewBulk(kept, targets{}),
-		Feed: store.NewFeed(db), Runs: store.NewRuns(db), Stats: store.NewStats(db), Planner: store.NewPlannerReviews(db, store.PlannerLimits{}), Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
-		Ready: db.Ping, Registerer: prometheus.NewRegistry(),
+		Feed: store.NewFeed(db), Runs: store.NewRuns(db), Stats: store.NewStats(db), Planner: store.NewPlannerReviews(db, store.PlannerLimits{}),
+		Undo:   store.NewPlannerReviews(db, store.PlannerLimits{}),
+		Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
+		Ready:  db.Ping, Registerer: prometheus.NewRegistry(),
 	})
 	s.endKeys = func() {
 		keys.over.Store(true)

@@ -14,20 +14,23 @@ const (
 	streamWriteTimeout = 10 * time.Second
 	// lineTimeout is how long a client of an import may take to send more.
 	lineTimeout = 30 * time.Second
-
-	maxWatchesPerKey = 10
-	maxWatches       = 200 // each asks the database twice a second
-	maxImportsPerKey = 2
-	maxImports       = 8 // each may hold 40 MiB
 )
+
+// watchLimits bounds streams of events: each asks the database twice a second.
+func watchLimits() quota.Limits { return quota.Limits{PerTenant: 50, All: 200, Reserved: 5} }
+
+// importLimits bounds imports: each may hold 40 MiB.
+func importLimits() quota.Limits { return quota.Limits{PerTenant: 2, All: 8, Reserved: 1} }
 
 // What clients are told who ask for more than their quota.
 const (
 	codeTooManyStreams = "too_many_streams"
 	codeTooManyTests   = "too_many_tests"
+	// codeTooManyAttempts is for keys that are not looked up; see [auth.ThrottledError].
+	codeTooManyAttempts = "too_many_attempts"
 )
 
-// turns bounds how many streams or tests of a kind are under way, for one key and for all of them.
+// turns bounds how many streams or tests of a kind are under way, for one tenant and for all of them.
 type turns struct {
 	*quota.Quota
 
@@ -35,9 +38,9 @@ type turns struct {
 	busy string // tells a client what it has too many of
 }
 
-// acquire counts one more of a key. The error is a 429; otherwise release must be called once.
-func (t turns) acquire(key [16]byte) (release func(), err error) {
-	release, ok := t.Acquire(key)
+// acquire counts one more of a tenant. The error is a 429; otherwise release must be called once.
+func (t turns) acquire(tenant [16]byte) (release func(), err error) {
+	release, ok := t.Acquire(tenant)
 	if !ok {
 		return nil, &refusal{status: http.StatusTooManyRequests, code: t.code, detail: t.busy}
 	}

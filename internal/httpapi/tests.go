@@ -7,17 +7,19 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/httpapi/api"
+	"rubato/internal/quota"
 	"rubato/internal/runs"
 )
 
 const (
-	maxTestsPerKey = 4
-	maxTests       = 32 // each may hold some MiB
 	// testTimeout bounds a request for a test: the test itself, whose tester ends it within 41 s, and what is noted of it.
 	testTimeout = 45 * time.Second
 	// testWriteTimeout is when the client of a test must have read its answer.
 	testWriteTimeout = testTimeout + 10*time.Second
 )
+
+// testLimits bounds tests: each may hold some MiB.
+func testLimits() quota.Limits { return quota.Limits{PerTenant: 8, All: 32, Reserved: 2} }
 
 // Tester sends the requests of endpoints once, as runs would.
 type Tester interface {
@@ -72,7 +74,7 @@ func (s *Server) TestRequest(ctx context.Context, r api.TestRequestRequestObject
 
 // test sends a request, where there is room for one more at the moment. A server that stops waits for no target.
 func (s *Server) test(ctx context.Context, e *endpoints.Endpoint) (api.TestResultJSONResponse, error) {
-	release, err := s.tests.acquire(principalOf(ctx).KeyID)
+	release, err := s.tests.acquire(principalOf(ctx).TenantID)
 	if err != nil {
 		return api.TestResultJSONResponse{}, err
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/attribute"
@@ -37,6 +38,7 @@ func (s *Server) traceRequest(next echo.HandlerFunc) echo.HandlerFunc {
 		status := c.Response().Status
 		span.SetAttributes(attribute.Int("http.response.status_code", status))
 		if status >= http.StatusInternalServerError {
+			span.SetAttributes(attribute.String("error.type", strconv.Itoa(status)))
 			span.SetStatus(codes.Error, "")
 		}
 		return err

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"rubato/internal/budget"
 )
 
 const (
@@ -25,12 +27,19 @@ var (
 
 // Document is a JSON text that was read. It is not safe for concurrent use.
 type Document struct {
-	root any // as encoding/json reads it, numbers as json.Number
+	root  any     // as encoding/json reads it, numbers as json.Number
+	found []place // memory for the places that one path names
 }
 
-// Read reads one JSON document. Of members with the same name the last one counts. The error says in words what is wrong with the text, and
-// repeats none of it.
-func Read(text []byte) (*Document, error) {
+// byteSteps is how many bytes of a text are read for one step of a budget.
+const byteSteps = 8
+
+// Read reads one JSON document. Of members with the same name the last one counts. The error is that of the budget, or says in words what is
+// wrong with the text, and repeats none of it.
+func Read(text []byte, b *budget.Budget) (*Document, error) {
+	if err := b.Spend(1 + len(text)/byteSteps); err != nil {
+		return nil, err
+	}
 	if err := measure(text); err != nil {
 		return nil, err
 	}

@@ -4,23 +4,32 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/budget"
 	"rubato/internal/jsonpath"
 )
 
 const store = `{"store":{"book":[{"category":"reference","author":"Rees","price":8.95},{"category":"fiction","author":"Waugh","price":12.99},
 {"category":"fiction","author":"Melville","isbn":"0-553","price":8.99}],"bicycle":{"color":"red","price":399}},"big":9007199254740993}`
 
+// find returns what a path names within a budget of its own.
+func find(p *jsonpath.Path, doc *jsonpath.Document) ([]any, error) {
+	found := []any{}
+	err := p.Each(doc, budget.New(nil), func(value any) bool { found = append(found, value); return true })
+	return found, err
+}
+
 // TestPathsFindWhatTheStandardSays has the examples of RFC 9535, and the corners of its selectors.
 func TestPathsFindWhatTheStandardSays(t *testing.T) {
 	t.Parallel()
-	doc, err := jsonpath.Read([]byte(store))
+	doc, err := jsonpath.Read([]byte(store), nil)
 	require.NoError(t, err)
 	for path, want := range map[string]string{
 		"$.store.bicycle.color":                                      `["red"]`,
@@ -36,6 +45,7 @@ func TestPathsFindWhatTheStandardSays(t *testing.T) {
 		"$.store.book[?@.price < 10].author":                         `["Rees","Melville"]`,
 		"$.store.book[?@.price < 10 && @.category=='fiction'].price": `[8.99]`,
 		"$.store.book[?length(@.author) > 5].author":                 `["Melville"]`,
+		"$.store.book[?length(@.isbn) > 4].author":                   `["Melville"]`,
 		"$..price":            `[399,8.95,12.99,8.99]`,
 		"$.big":               `[9007199254740993]`,
 		"$.nothing":           `[]`,
@@ -47,11 +57,38 @@ func TestPathsFindWhatTheStandardSays(t *testing.T) {
 		p, err := jsonpath.Parse(path)
 		require.NoError(t, err, path)
 		require.Equal(t, path, p.String())
-		found, err := p.Find(doc)
+		found, err := find(p, doc)
 		require.NoError(t, err, path)
 		raw, err := json.Marshal(found)
 		require.NoError(t, err)
 		require.Equal(t, want, string(raw), path)
+	}
+}
+
+// TestBlankSpaceBetweenConditionsMeansNothing has each way in which RFC 9535 (2.3.5.1) lets blank space stand around && and ||.
+func TestBlankSpaceBetweenConditionsMeansNothing(t *testing.T) {
+	t.Parallel()
+	doc, err := jsonpath.Read([]byte(`[{"a":1,"b":2,"c":3,"d":4},{"a":1,"b":2,"c":0,"d":4},{"a":0,"b":0,"c":3,"d":4}]`), nil)
+	require.NoError(t, err)
+	for want, conditions := range map[string][]string{
+		`[1]`: {
+			"@.a==1&&@.b==2&&@.c==3", "@.a==1 && @.b==2 && @.c==3", "@.a == 1 &&@.b == 2 &&@.c == 3", "@.a==1\t&&\n@.b==2\r&&  @.c==3",
+			"@.a==1 && @.b==2 && @.c==3 && @.d==4", "(@.a==1 && @.b==2 && @.c==3) ", "@.a && @.a==1 && !(@.c==0) && length('x')==1",
+		},
+		`[1,0]`: {
+			"@.a==1 && @.b==2 && @.c==3 || @.c==9 || @.c==3 && @.d==4 && @.a==0", "@.a==9 || @.c==3 || @.b==9 || @.b==8",
+			"@.c==3 && ( @.a==1 || @.a==9 || @.a==0 ) && @.d==4 && @.d!=5",
+		},
+	} {
+		for _, condition := range conditions {
+			p, err := jsonpath.Parse("$[?" + condition + "].a")
+			require.NoError(t, err, condition)
+			found, err := find(p, doc)
+			require.NoError(t, err, condition)
+			raw, err := json.Marshal(found)
+			require.NoError(t, err)
+			require.Equal(t, want, string(raw), condition)
+		}
 	}
 }
 
@@ -91,11 +128,11 @@ func TestReplaceHidesEveryPlace(t *testing.T) {
 		"$.store.book[0,1,2,0]['x','price']": `{"big":9007199254740993,"store":{"bicycle":{"color":"red","price":399},"book":[{"author":"Rees","category":"reference","price":"***"},{"author":"Waugh","category":"fiction","price":"***"},{"author":"Melville","category":"fiction","isbn":"0-553","price":"***"}]}}`,
 		"$":                                  `"***"`,
 	} {
-		doc, err := jsonpath.Read([]byte(store))
+		doc, err := jsonpath.Read([]byte(store), nil)
 		require.NoError(t, err)
 		p, err := jsonpath.Parse(path)
 		require.NoError(t, err)
-		n, err := p.Replace(doc, "***")
+		n, err := p.Replace(doc, budget.New(nil), "***")
 		require.NoError(t, err)
 		require.Positive(t, n)
 		raw, err := doc.Bytes()
@@ -107,21 +144,72 @@ func TestReplaceHidesEveryPlace(t *testing.T) {
 // TestASearchIsBounded has paths that look at far more places than a document has, over the largest document.
 func TestASearchIsBounded(t *testing.T) {
 	t.Parallel()
-	doc, err := jsonpath.Read([]byte("[" + strings.Repeat("[1],", jsonpath.MaxValues/3) + "1]"))
+	doc, err := jsonpath.Read([]byte("["+strings.Repeat("[1],", jsonpath.MaxValues/3)+"1]"), nil)
 	require.NoError(t, err)
-	for _, path := range []string{
-		"$..*..*..*", "$" + strings.Repeat("[0,0,0,0,0,0,0,0]", 12), "$..[?@[0] == 1]..*", "$[*,*,*,*,*,*,*,*,*]",
-		"$" + strings.Repeat("..*", 31),
+	for path, bounded := range map[string]bool{
+		"$..*..*..*..*": false, "$" + strings.Repeat("[0,0,0,0,0,0,0,0]", 12): false, // Below two levels there is nothing to multiply.
+		"$..[?@[0] == 1]..*": false, "$[" + strings.Repeat("*,", 160) + "*]": true, "$[" + strings.Repeat("::1,", 30) + "::1][::1,::1,::1,::1,::1]": true,
+		"$[" + strings.Repeat("::1,", 100) + "::1]..*": true,
 	} {
 		p, err := jsonpath.Parse(path)
 		require.NoError(t, err, path)
-		began := time.Now()
-		_, err = p.Find(doc)
-		if !strings.Contains(path, "[0") { // Below two levels there is nothing to multiply.
-			require.ErrorIs(t, err, jsonpath.ErrTooMuch, path)
-		}
-		require.Less(t, time.Since(began), 10*time.Second, path)
+		b := budget.New(nil)
+		err = p.Each(doc, b, func(any) bool { return true })
+		require.Equal(t, bounded, errors.Is(err, budget.ErrSpent), path)
+		_, err = p.Replace(doc, b, "***")
+		require.Equal(t, bounded, errors.Is(err, budget.ErrSpent), "%s: what is spent stays spent", path)
 	}
+}
+
+// largest is an array of short texts that is a megabyte long, and hostile a path that names each of them four times.
+var largest = []byte("[" + strings.Repeat(`"abcdefg",`, 95_000) + `"a"]`)
+
+const hostile = "$[::1,::1,::1,::1]"
+
+// allocated returns how many bytes a function allocates.
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestASearchTakesLittleMemory: it holds a place for each level, and the places that are replaced in memory that paths share.
+func TestASearchTakesLittleMemory(t *testing.T) { //nolint:paralleltest // It counts the memory of the whole process.
+	doc, err := jsonpath.Read(largest, nil)
+	require.NoError(t, err)
+	p, err := jsonpath.Parse(hostile)
+	require.NoError(t, err)
+	seen := 0
+	require.Less(t, allocated(func() {
+		require.NoError(t, p.Each(doc, budget.New(nil), func(any) bool { seen++; return true }))
+	}), uint64(1<<20))
+	require.Equal(t, 4*95_001, seen)
+	require.Less(t, allocated(func() {
+		for range 32 {
+			_, err := p.Replace(doc, budget.New(nil), "***")
+			require.ErrorIs(t, err, jsonpath.ErrTooMuch)
+		}
+	}), uint64(64<<20), "32 searches share the memory of one")
+}
+
+// TestASearchEndsWithItsRun: it hears of the end while it searches.
+func TestASearchEndsWithItsRun(t *testing.T) {
+	t.Parallel()
+	doc, err := jsonpath.Read(largest, nil)
+	require.NoError(t, err)
+	p, err := jsonpath.Parse("$[*]")
+	require.NoError(t, err)
+	ended, seen := make(chan struct{}), 0
+	err = p.Each(doc, budget.New(ended), func(any) bool {
+		if seen++; seen == 1000 {
+			close(ended)
+		}
+		return true
+	})
+	require.ErrorIs(t, err, budget.ErrEnded)
+	require.Less(t, seen, 10_000)
 }
 
 func TestDocumentsOfStrangersAreRefusedInWords(t *testing.T) {
@@ -138,19 +226,19 @@ func TestDocumentsOfStrangersAreRefusedInWords(t *testing.T) {
 		strings.Repeat(`{"a":`, 100): "64 deep",
 		"[" + strings.Repeat("1,", jsonpath.MaxValues) + "1]": "100000 values",
 	} {
-		_, err := jsonpath.Read([]byte(text))
+		_, err := jsonpath.Read([]byte(text), nil)
 		require.ErrorContains(t, err, says)
 		require.NotContains(t, err.Error(), "nope")
 	}
-	_, err := jsonpath.Read([]byte(deep + strings.Repeat("]", jsonpath.MaxDepth)))
+	_, err := jsonpath.Read([]byte(deep+strings.Repeat("]", jsonpath.MaxDepth)), nil)
 	require.NoError(t, err)
-	_, err = jsonpath.Read([]byte(`"` + strings.Repeat(`[{\"`, 1000) + `"`))
+	_, err = jsonpath.Read([]byte(`"`+strings.Repeat(`[{\"`, 1000)+`"`), nil)
 	require.NoError(t, err, "what stands in a text is no nesting")
 }
 
 func TestNumbersKeepWhatTheyAre(t *testing.T) {
 	t.Parallel()
-	doc, err := jsonpath.Read([]byte(`[9223372036854775807, 9223372036854775808, 1.5, 1e400, -0]`))
+	doc, err := jsonpath.Read([]byte(`[9223372036854775807, 9223372036854775808, 1.5, 1e400, -0]`), nil)
 	require.NoError(t, err)
 	require.Equal(t, "[9223372036854775807 9.223372036854776e+18 1.5 +Inf 0]", fmt.Sprint(doc.Plain()))
 	raw, err := doc.Bytes()
@@ -205,14 +293,14 @@ func FuzzPath(f *testing.F) {
 		if err != nil {
 			return
 		}
-		doc, err := jsonpath.Read(text)
+		doc, err := jsonpath.Read(text, nil)
 		if err != nil {
 			return
 		}
-		if _, err := p.Find(doc); err != nil {
+		if _, err := find(p, doc); err != nil {
 			return
 		}
-		if _, err := p.Replace(doc, "***"); err != nil {
+		if _, err := p.Replace(doc, budget.New(nil), "***"); err != nil {
 			t.Fatal(err)
 		}
 		raw, err := doc.Bytes()

@@ -1,27 +1,27 @@
 package jsonpath
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	rfc9535 "github.com/theory/jsonpath"
 	"github.com/theory/jsonpath/spec"
+
+	"rubato/internal/budget"
 )
 
 const (
 	maxPath     = 1024 // bytes
 	maxSegments = 32   // of a path
-	// maxSteps is how many places of a document one search may look at: each value of the largest document a few times.
-	maxSteps = 4 * MaxValues
+	// maxPlaces is how many places one path may name for them to be replaced: each value of the largest document once.
+	maxPlaces = MaxValues
 )
 
-// ErrTooMuch is the end of a search that would look at too many places.
-var ErrTooMuch = fmt.Errorf("the search looks at more than %d places", maxSteps)
+// ErrTooMuch is the end of a search that names too many places.
+var ErrTooMuch = fmt.Errorf("the path names more than %d places", maxPlaces)
 
 // Path is a JSONPath by RFC 9535 whose filters look at single places below the value that they judge. It is safe for concurrent use.
 type Path struct {
@@ -81,178 +81,194 @@ func cheap(f *spec.FilterSelector) bool {
 
 // place is where a value stands: in a member or an element of its holder, or nowhere, where it is the document itself.
 type place struct {
-	holder any
+	holder any // map[string]any or []any
 	name   string
 	index  int
 	value  any
 }
 
-// put puts another value in the place, which must not be the document itself.
-func (p place) put(value any) {
+// put puts another value in the place.
+func (d *Document) put(p place, value any) {
 	switch holder := p.holder.(type) {
 	case map[string]any:
 		holder[p.name] = value
 	case []any:
 		holder[p.index] = value
+	default:
+		d.root = value
 	}
 }
 
-// Find returns the values at the places that the path names: strings, json.Number, booleans, nil, []any and map[string]any, which are
-// the document's own. Of an object they come in the order of the members' names. The error is [ErrTooMuch], or
-// a fault of a filter.
-func (p *Path) Find(d *Document) ([]any, error) {
-	places, err := p.places(d)
-	if err != nil {
-		return nil, err
-	}
-	values := make([]any, len(places))
-	for i, at := range places {
-		values[i] = at.value
-	}
-	return values, nil
+// Each calls visit with the value at each place that the path names until it returns false: a string, json.Number, boolean, nil, []any or
+// map[string]any, which is the document's own. Of an object they come in the order of the members' names. The error is that of the budget,
+// or a fault of a filter. It takes no memory for what it finds.
+func (p *Path) Each(d *Document, b *budget.Budget, visit func(value any) bool) error {
+	return p.search(d, b, func(at place) bool { return visit(at.value) })
 }
 
-// Replace puts value in every place that the path names, and returns how many there were. With an error, such as [ErrTooMuch], nothing was
-// replaced.
-func (p *Path) Replace(d *Document, value any) (int, error) {
-	places, err := p.places(d)
+// Replace puts value in every place that the path names, and returns how many there were. With an error, which is that of the budget,
+// [ErrTooMuch] or a fault of a filter, nothing was replaced.
+func (p *Path) Replace(d *Document, b *budget.Budget, value any) (int, error) {
+	found, full := d.found[:0], false
+	err := p.search(d, b, func(at place) bool {
+		if full = len(found) == maxPlaces; full {
+			return false
+		}
+		at.value = nil
+		found = append(found, at)
+		return true
+	})
+	d.found = found // Its memory serves the next path.
+	if full {
+		err = ErrTooMuch
+	}
 	if err != nil {
 		return 0, err
 	}
-	for _, at := range places {
-		if at.holder == nil {
-			d.root = value
-		} else {
-			at.put(value)
-		}
+	for _, at := range found {
+		d.put(at, value)
 	}
-	return len(places), nil
+	return len(found), nil
 }
 
-// search is one walk through a document.
+// search is one walk through a document, depth first. It holds one place for each level of the document and the path.
 type search struct {
-	root any
-	left int // places that may still be looked at; below zero the search is over
-	err  error
+	root   any
+	budget *budget.Budget
+	visit  func(place) bool // false: that was enough
+	err    error
+	over   bool
 }
 
-func (p *Path) places(d *Document) ([]place, error) {
-	s := &search{root: d.root, left: maxSteps}
-	at := []place{{value: d.root}}
-	for _, segment := range p.segments {
-		var next []place
-		for _, from := range at {
-			s.segment(&next, segment, from)
-			if s.left < 0 {
-				return nil, cmp.Or(s.err, ErrTooMuch)
-			}
-		}
-		at = next
+func (p *Path) search(d *Document, b *budget.Budget, visit func(place) bool) error {
+	s := &search{root: d.root, budget: b, visit: visit}
+	if s.spend(1) {
+		s.walk(p.segments, place{value: d.root})
 	}
-	return at, nil
+	return s.err
 }
 
-// segment adds what a segment selects below a place.
-func (s *search) segment(to *[]place, segment *spec.Segment, from place) {
-	for _, selector := range segment.Selectors() {
-		s.selector(to, selector, from.value)
+// spend takes steps from the budget, and reports whether the search goes on.
+func (s *search) spend(steps int) bool {
+	if s.over {
+		return false
 	}
-	if segment.IsDescendant() {
-		s.children(from.value, func(child place) {
-			s.segment(to, segment, child)
-		})
+	if err := s.budget.Spend(steps); err != nil {
+		s.err, s.over = err, true
+	}
+	return !s.over
+}
+
+// walk visits what segments select below a place.
+func (s *search) walk(segments []*spec.Segment, from place) {
+	if len(segments) == 0 {
+		s.over = !s.visit(from)
+		return
+	}
+	for _, selector := range segments[0].Selectors() {
+		s.selector(selector, from.value, segments[1:])
+	}
+	if segments[0].IsDescendant() {
+		s.children(from.value, func(child place) { s.walk(segments, child) })
 	}
 }
 
-// selector adds what a selector selects of a value.
-func (s *search) selector(to *[]place, selector spec.Selector, value any) {
+// selector walks on from what a selector selects of a value.
+func (s *search) selector(selector spec.Selector, value any, rest []*spec.Segment) {
+	if !s.spend(1) {
+		return
+	}
 	switch sel := selector.(type) {
 	case spec.Name:
 		if members, ok := value.(map[string]any); ok {
 			if member, there := members[string(sel)]; there {
-				s.add(to, place{holder: members, name: string(sel), value: member})
+				s.walk(rest, place{holder: value, name: string(sel), value: member})
 			}
 		}
 	case spec.Index:
 		if list, ok := value.([]any); ok {
-			s.element(to, list, int(sel))
+			i := int(sel)
+			if i < 0 {
+				i += len(list)
+			}
+			if i >= 0 && i < len(list) {
+				s.walk(rest, place{holder: value, index: i, value: list[i]})
+			}
 		}
 	case spec.SliceSelector:
-		if list, ok := value.([]any); ok {
-			s.slice(to, sel, list)
-		}
+		s.slice(sel, value, rest)
 	case *spec.FilterSelector:
-		s.filter(to, sel, value)
+		s.children(value, func(child place) {
+			if s.passes(sel, child.value) {
+				s.walk(rest, child)
+			}
+		})
 	default: // The wildcard.
-		s.children(value, func(child place) { s.add(to, child) })
-	}
-	s.left--
-}
-
-func (s *search) add(to *[]place, p place) {
-	if s.left--; s.left >= 0 {
-		*to = append(*to, p)
+		s.children(value, func(child place) { s.walk(rest, child) })
 	}
 }
 
-func (s *search) element(to *[]place, list []any, i int) {
-	if i < 0 {
-		i += len(list)
+func (s *search) slice(sel spec.SliceSelector, value any, rest []*spec.Segment) {
+	list, ok := value.([]any)
+	if !ok {
+		return
 	}
-	if i >= 0 && i < len(list) {
-		s.add(to, place{holder: list, index: i, value: list[i]})
-	}
-}
-
-func (s *search) slice(to *[]place, sel spec.SliceSelector, list []any) {
 	lower, upper := sel.Bounds(len(list))
 	step := sel.Step()
 	switch {
 	case step > 0:
-		for i := lower; i < upper && i >= 0; i += step {
-			s.element(to, list, i)
+		for i := lower; i < upper && i >= 0 && s.spend(1); i += step {
+			s.walk(rest, place{holder: value, index: i, value: list[i]})
 		}
 	case step < 0:
-		for i := upper; lower < i; i += step {
-			s.element(to, list, i)
+		for i := upper; lower < i && s.spend(1); i += step {
+			s.walk(rest, place{holder: value, index: i, value: list[i]})
 		}
 	}
-}
-
-func (s *search) filter(to *[]place, f *spec.FilterSelector, value any) {
-	s.children(value, func(child place) {
-		if s.passes(f, child.value) {
-			s.add(to, child)
-		}
-	})
 }
 
 // passes evaluates a filter. A fault of the library ends the search: what is not found might have had to be hidden.
 func (s *search) passes(f *spec.FilterSelector, value any) (ok bool) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			s.err, s.left = fmt.Errorf("evaluating the filter %s: %v", f, fault), -1
+			s.err, s.over, ok = fmt.Errorf("evaluating the filter %s: %v", f, fault), true, false
 		}
 	}()
 	return f.Eval(value, s.root)
 }
 
-// children calls visit with every member or element of a value, until there is nothing left to spend.
+// sorting is how many steps sorting takes for each member of an object.
+const sorting = 4
+
+// children calls visit with every member or element of a value, until the search is over.
 func (s *search) children(value any, visit func(place)) {
 	switch v := value.(type) {
 	case []any:
 		for i := range v {
-			if s.left--; s.left < 0 {
+			if !s.spend(1) {
 				return
 			}
-			visit(place{holder: v, index: i, value: v[i]})
+			visit(place{holder: value, index: i, value: v[i]})
 		}
 	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if s.left--; s.left < 0 {
+		if !s.spend(sorting * len(v)) {
+			return
+		}
+		for _, name := range sorted(v) {
+			if !s.spend(1) {
 				return
 			}
-			visit(place{holder: v, name: name, value: v[name]})
+			visit(place{holder: value, name: name, value: v[name]})
 		}
 	}
+}
+
+// sorted returns the names of members in order.
+func sorted(members map[string]any) []string {
+	names := make([]string, 0, len(members))
+	for name := range members {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }

@@ -57,7 +57,7 @@ func serve(t *testing.T) string {
 	}
 	authenticator, kept := auth.NewAuthenticator(keys), store.NewEndpoints(db)
 	api := httpapi.New(httpapi.Config{
-		Auth: authenticator, Keys: auth.NewKeyring(keys, authenticator), Endpoints: endpoints.NewService(kept, anywhere{}),
+		Auth: authenticator, Keys: auth.NewKeyring(keys, authenticator, 200), Endpoints: endpoints.NewService(kept, anywhere{}),
 		Bulk: endpoints.NewBulk(kept, anywhere{}), Feed: store.NewFeed(db), Runs: store.NewRuns(db), Stats: store.NewStats(db),
 		Audit: store.NewAuditLog(db), Once: store.NewIdempotency(db), Ready: db.Ping,
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
@@ -530,7 +530,7 @@ func TestAnArgumentReachesNoOtherRoute(t *testing.T) {
 // everybody lets everybody in.
 type everybody struct{}
 
-func (everybody) Authenticate(context.Context, string) (auth.Principal, error) {
+func (everybody) AuthenticateFrom(context.Context, string, string) (auth.Principal, error) {
 	return auth.Principal{Scopes: []auth.Scope{auth.Read}}, nil
 }
 

@@ -3,11 +3,15 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -15,6 +19,7 @@ import (
 
 	"rubato/internal/auth"
 	"rubato/internal/errs"
+	"rubato/internal/forwarded"
 )
 
 // The paths under which [Handler] is to be served.
@@ -40,12 +45,13 @@ type Config struct {
 	API     http.Handler // answers the calls
 	Auth    Authenticator
 	Logger  *slog.Logger
+	Proxies []netip.Prefix // whose X-Forwarded-For is believed; nil: nobody's
 	Version string
 }
 
 // Authenticator turns keys into principals.
 type Authenticator interface {
-	Authenticate(ctx context.Context, key string) (auth.Principal, error)
+	AuthenticateFrom(ctx context.Context, key, address string) (auth.Principal, error)
 }
 
 // Handler serves agents over streamable HTTP. Every request needs an API key, as those of the API do; which tools are offered follows
@@ -144,21 +150,34 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !strings.EqualFold(scheme, "bearer") {
 		key = ""
 	}
-	principal, err := g.config.Auth.Authenticate(r.Context(), strings.TrimSpace(key))
+	principal, err := g.config.Auth.AuthenticateFrom(r.Context(), strings.TrimSpace(key), forwarded.Client(r, g.config.Proxies))
+	wait, throttled := errors.AsType[*auth.ThrottledError](err)
 	switch {
+	case throttled:
+		w.Header().Set("Retry-After", strconv.Itoa(wait.Seconds()))
+		refuse(w, http.StatusTooManyRequests, "too_many_attempts", wait.Error())
 	case errs.CodeOf(err) == errs.Unauthorized && err != nil:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		refuse(w, http.StatusUnauthorized, "unauthorized", err.Error())
 	case err != nil:
 		g.config.Logger.Error("an agent's key could not be checked", "error", err)
-		w.Header().Set("Retry-After", "2")
-		refuse(w, http.StatusServiceUnavailable, "unavailable", "the database cannot be reached; try again")
+		refuseUnchecked(w, err)
 	case isBatch(r):
 		refuse(w, http.StatusBadRequest, "bad_request", "a request must be one message: MCP has had no batches since 2025-06-18; send each by itself")
 	default:
 		asked := caller{principal: principal, header: r.Header, remote: r.RemoteAddr}
 		g.next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, asked)))
 	}
+}
+
+// refuseUnchecked says why a key could not be checked. What is no [errs.Unavailable] is a fault of ours, and its text is for the log alone.
+func refuseUnchecked(w http.ResponseWriter, err error) {
+	away, ok := errors.AsType[*errs.Error](err)
+	if !ok || away.Code != errs.Unavailable {
+		away = errs.New(errs.Unavailable, "", "the key cannot be checked at the moment; try again")
+	}
+	w.Header().Set("Retry-After", "2")
+	refuse(w, http.StatusServiceUnavailable, cmp.Or(away.Reason, string(away.Code)), away.Message)
 }
 
 // isBatch reports whether the body of a request is a list. The library would answer all of it at once, out of memory: a megabyte asks for

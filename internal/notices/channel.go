@@ -39,14 +39,17 @@ type Channel struct {
 	URLSecret   string      `json:"urlSecret,omitempty"`   // the secret that is the URL, such as an incoming webhook of Slack; empty: none
 	TokenSecret string      `json:"tokenSecret,omitempty"` // the secret that is sent as a bearer token; empty: none
 	To          []string    `json:"to,omitempty"`          // of email
+	Severity    string      `json:"severity,omitempty"`    // of alertmanager: the label of that name; empty: none
+	AlertLabels []string    `json:"alertLabels,omitempty"` // of alertmanager: the labels of the endpoint that the alert gets
 }
 
 // keepsState reports whether a program reads what goes out, which may keep open what it was told until it is told the end.
 func (k ChannelKind) keepsState() bool { return k == Webhook || k == Alertmanager }
 
-// sameReceiver reports whether two channels lead to one receiver, as far as can be told.
+// sameReceiver reports whether two channels lead to one receiver, as far as can be told, where an alert keeps its labels.
 func (c Channel) sameReceiver(other Channel) bool {
-	return c.Kind == other.Kind && c.URL == other.URL && c.URLSecret == other.URLSecret
+	return c.Kind == other.Kind && c.URL == other.URL && c.URLSecret == other.URLSecret &&
+		c.Severity == other.Severity && slices.Equal(c.AlertLabels, other.AlertLabels)
 }
 
 // Secrets returns the names of the secrets that the channel needs.
@@ -102,10 +105,17 @@ func (c Channel) redacted() map[string]any {
 	if len(c.To) > 0 {
 		doc["to"] = c.To
 	}
+	if c.Severity != "" {
+		doc["severity"] = c.Severity
+	}
+	if len(c.AlertLabels) > 0 {
+		doc["alertLabels"] = c.AlertLabels
+	}
 	return doc
 }
 
 func (c Channel) check(bad *complaints, by Permissions) {
+	c.checkAlert(bad)
 	switch c.Kind {
 	case Webhook, Slack, Alertmanager:
 		c.checkHTTP(bad, by)

@@ -27,7 +27,10 @@ type Parcel struct {
 
 	TenantID       [16]byte
 	RuleID         [16]byte
-	Labels         map[string]string // of the endpoint
+	Labels         map[string]string // of the endpoint, when the episode opened
+	Method         string            // of the endpoint; empty: it is about none
+	Host           string            // of the endpoint's URL, with its port; empty: likewise
+	PublicURL      string            // where people reach the console, without a slash at the end; empty: the operator did not say
 	Token          int64             // the fence of the claim
 	Channel        Channel
 	Remind         time.Duration
@@ -40,6 +43,25 @@ type Parcel struct {
 	SecretsVersion int64     // of the tenant
 	Now            time.Time // in database time, when it was claimed
 	Test           bool
+}
+
+// Link returns the page of the endpoint in the console, or the page of notices where the parcel is a test; empty where PublicURL is.
+func (p *Parcel) Link() string {
+	switch {
+	case p.PublicURL == "":
+		return ""
+	case p.Test:
+		return p.PublicURL + "/console/notices"
+	}
+	return p.PublicURL + "/console/endpoints/" + p.EndpointID.String()
+}
+
+// RunLink returns the page of the run in the console; empty where there is no run, or PublicURL is empty.
+func (p *Parcel) RunLink() string {
+	if p.PublicURL == "" || p.Detail.RunID == "" {
+		return ""
+	}
+	return p.PublicURL + "/console/runs/" + p.Detail.RunID
 }
 
 // Room is how many notices can be sent at the moment, and of whom.

@@ -76,12 +76,16 @@ func (p *Parcel) causeWords() string {
 // Lines returns what else is known, a fact a line.
 func (p *Parcel) Lines() []string {
 	d := p.Detail
-	lines := []string{"Endpoint: " + p.EndpointID.String(), "Rule: " + p.Rule, "Since: " + p.OpenedAt.UTC().Format(time.RFC3339)}
+	var lines []string
 	add := func(name, value string) {
 		if value != "" {
 			lines = append(lines, name+": "+value)
 		}
 	}
+	add("Endpoint", p.EndpointID.String())
+	add("Target", strings.TrimSpace(p.Method+" "+p.Host))
+	add("Rule", p.Rule)
+	add("Since", p.OpenedAt.UTC().Format(time.RFC3339))
 	if !p.ClosedAt.IsZero() {
 		add("Until", p.ClosedAt.UTC().Format(time.RFC3339))
 	}
@@ -95,6 +99,8 @@ func (p *Parcel) Lines() []string {
 	add("Error", d.Error)
 	add("Reason", d.Reason)
 	add("Suggestion", d.SuggestionID)
+	add("Console", p.Link())
+	add("Run in the console", p.RunLink())
 	return lines
 }
 

@@ -80,6 +80,11 @@ func TestARuleIsCheckedFieldByField(t *testing.T) {
 	mail := func(addresses ...string) func(*notices.Spec) {
 		return to(notices.Channel{Kind: notices.Email, To: addresses})
 	}
+	alerts := func(severity string, labels ...string) func(*notices.Spec) {
+		return func(s *notices.Spec) {
+			s.Channel.Kind, s.Channel.Severity, s.Channel.AlertLabels = notices.Alertmanager, severity, labels
+		}
+	}
 	for name, c := range map[string]struct {
 		edit func(*notices.Spec)
 		bad  []string
@@ -123,15 +128,26 @@ func TestARuleIsCheckedFieldByField(t *testing.T) {
 		"RecipientsOfAWebhook":    {func(s *notices.Spec) { s.Channel.To = recipients(1) }, []string{"channel.to: not_for_channel"}},
 		"Alertmanager":            {func(s *notices.Spec) { s.Channel.Kind = notices.Alertmanager }, nil},
 		"AlertmanagerWithoutEnds": {func(s *notices.Spec) { s.Channel.Kind, s.Recovery = notices.Alertmanager, false }, []string{"recovery: recovery_required"}},
-		"Mail":                    {mail(recipients(20)...), nil},
-		"MailToNobody":            {mail(), []string{"channel.to: required"}},
-		"MailToTooMany":           {mail(recipients(21)...), []string{"channel.to: too_many"}},
-		"MailWithAName":           {mail("On call <oncall@example.com>"), []string{"channel.to[0]: address_invalid"}},
-		"MailWithAHeader":         {mail("oncall@example.com\r\nBcc: x@example.com"), []string{"channel.to[0]: address_invalid"}},
-		"MailToNoAddress":         {mail("oncall"), []string{"channel.to[0]: address_invalid"}},
-		"MailInOtherLetters":      {mail("ünter@example.com"), []string{"channel.to[0]: address_invalid"}},
-		"MailToNoneOfTwo":         {mail("oncall", "a@example.com", "x@elsewhere.example"), []string{"channel.to[0]: address_invalid", "channel.to[2]: recipient_forbidden"}},
-		"MailElsewhere":           {mail("a@example.com", "b@elsewhere.example"), []string{"channel.to[1]: recipient_forbidden"}},
+		"Alerts":                  {alerts("critical", "team", "app.kubernetes.io/name"), nil},
+		"AlertsWithTheirSeverity": {alerts("", "severity"), nil},
+		"SeverityOfTwoWords":      {alerts("very bad"), []string{"channel.severity: severity_invalid"}},
+		"TooManyAlertLabels":      {alerts("", strings.Split(strings.Repeat("a,", 16)+"a", ",")...), []string{"channel.alertLabels: too_many"}},
+		"BlankAlertLabel":         {alerts("", " "), []string{"channel.alertLabels[0]: name_invalid"}},
+		"AlertLabelTwice":         {alerts("", "a.b", "a-b"), []string{"channel.alertLabels[1]: label_taken"}},
+		"AlertLabelOfOurs":        {alerts("page", "alertname", "severity"), []string{"channel.alertLabels[0]: label_taken", "channel.alertLabels[1]: label_taken"}},
+		"AlertsOfAWebhook": {
+			func(s *notices.Spec) { s.Channel.Severity, s.Channel.AlertLabels = "page", []string{"team"} },
+			[]string{"channel.severity: not_for_channel", "channel.alertLabels: not_for_channel"},
+		},
+		"Mail":               {mail(recipients(20)...), nil},
+		"MailToNobody":       {mail(), []string{"channel.to: required"}},
+		"MailToTooMany":      {mail(recipients(21)...), []string{"channel.to: too_many"}},
+		"MailWithAName":      {mail("On call <oncall@example.com>"), []string{"channel.to[0]: address_invalid"}},
+		"MailWithAHeader":    {mail("oncall@example.com\r\nBcc: x@example.com"), []string{"channel.to[0]: address_invalid"}},
+		"MailToNoAddress":    {mail("oncall"), []string{"channel.to[0]: address_invalid"}},
+		"MailInOtherLetters": {mail("ünter@example.com"), []string{"channel.to[0]: address_invalid"}},
+		"MailToNoneOfTwo":    {mail("oncall", "a@example.com", "x@elsewhere.example"), []string{"channel.to[0]: address_invalid", "channel.to[2]: recipient_forbidden"}},
+		"MailElsewhere":      {mail("a@example.com", "b@elsewhere.example"), []string{"channel.to[1]: recipient_forbidden"}},
 		"MailWithAURL": {
 			to(notices.Channel{Kind: notices.Email, To: recipients(1), URL: "https://a.example/"}),
 			[]string{"channel.url: not_for_channel"},

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+
+	"rubato/internal/budget"
 )
 
 const (
@@ -37,8 +39,11 @@ type Pattern struct {
 // Steps returns what the pattern counts.
 func (p *Pattern) Steps() int { return p.steps }
 
-// MatchString reports whether the pattern is found anywhere in a text. It takes at most about as many steps for each byte as the pattern has.
-func (p *Pattern) MatchString(text string) bool { return p.re.MatchString(text) }
+// MatchString reports whether the pattern is found anywhere in a text. It takes at most about as many steps for each byte as the pattern has,
+// and takes these from the budget beforehand. Where that is not enough it returns false.
+func (p *Pattern) MatchString(text string, b *budget.Budget) bool {
+	return b.Spend(searchSteps+p.steps*len(text)/settleSteps) == nil && p.re.MatchString(text)
+}
 
 // Budget is what the patterns of one endpoint may take together. The zero value is all of it.
 type Budget struct{ spent int }

@@ -97,14 +97,14 @@ func TestReplacingIsBounded(t *testing.T) {
 	for _, text := range []string{"(?s).*b|a", "a(?:.*b)?", "(?s)(?:.*b.{90}|a)"} {
 		p, err := (&pattern.Budget{}).Compile(text)
 		require.NoError(t, err)
-		out, ok := p.Replace(long, mask)
+		out, ok := p.Replace(long, nil, mask)
 		require.False(t, ok, text)
 		require.Nil(t, out)
 	}
 	for _, text := range []string{"a", "a?b?", "[ab]{2}", "(?s)a.{0,98}b", "(?:(?:(?:a?b?c?)*)*d?){18}!", `(?:\b|\B|a){38}b`, "(?s)(a?){48}b", "a*"} {
 		p, err := (&pattern.Budget{}).Compile(text)
 		require.NoError(t, err)
-		_, ok := p.Replace(long, mask)
+		_, ok := p.Replace(long, nil, mask)
 		require.True(t, ok, "%s: one search through all of the text is always possible", text)
 	}
 }
@@ -140,9 +140,9 @@ func TestWhatIsReplacedIsWhatTheLibraryFinds(t *testing.T) {
 		p, err := (&pattern.Budget{}).Compile(source)
 		require.NoError(t, err)
 		mark := func(found []byte) []byte { return []byte("<" + string(found) + ">") }
-		got, ok := p.Replace([]byte(text), mark)
+		got, ok := p.Replace([]byte(text), nil, mark)
 		require.True(t, ok)
 		require.Equal(t, string(re.ReplaceAllFunc([]byte(text), mark)), string(got))
-		require.Equal(t, re.MatchString(text), p.MatchString(text))
+		require.Equal(t, re.MatchString(text), p.MatchString(text, nil))
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"regexp/syntax"
 	"unicode/utf8"
+
+	"rubato/internal/budget"
 )
 
 // passes is how often all of a program may be looked at for each byte of a text while matches are replaced. One search through all of it needs
@@ -12,15 +14,21 @@ const passes = 3
 
 // Replace returns a text with each match replaced by what with returns, as [regexp.Regexp.ReplaceAllFunc] does. It is bounded where that is not:
 // a search may look at all that follows a match before it knows where the match ends, and the next one begins right after it. Where replacing would
-// take longer than a few searches through the whole text, ok is false, and nothing can be said about what the pattern finds.
-func (p *Pattern) Replace(text []byte, with func(found []byte) []byte) (out []byte, ok bool) {
+// take longer than a few searches through the whole text, or than the budget allows, ok is false, and nothing can be said about what the
+// pattern finds.
+func (p *Pattern) Replace(text []byte, b *budget.Budget, with func(found []byte) []byte) (out []byte, ok bool) {
+	if b.Spend(searchSteps) != nil {
+		return nil, false
+	}
 	m := &machine{
 		prog: p.prog, prefix: p.prefix, text: text, start: p.prog.StartCond(), left: passes * p.steps * (len(text) + MaxBytes),
-		now: newQueue(len(p.prog.Inst)), next: newQueue(len(p.prog.Inst)),
+		now: newQueue(len(p.prog.Inst)), next: newQueue(len(p.prog.Inst)), budget: b,
 	}
+	m.settled = m.left
 	end := 0 // of the last match
 	for at := 0; at <= len(text); {
 		from, to, found := m.find(at)
+		m.settle(settleSteps)
 		if m.left < 0 {
 			return nil, false
 		}
@@ -50,6 +58,29 @@ type machine struct {
 	start     syntax.EmptyOp // what must hold where a match begins
 	left      int            // steps that may still be taken; below zero the search is over and its result means nothing
 	now, next *queue
+	budget    *budget.Budget
+	settled   int // left when the budget was charged last
+}
+
+const (
+	// searchSteps is what a search takes of a budget however short the text is.
+	searchSteps = 8
+	// settleSteps is how many steps of a program are one step of a budget.
+	settleSteps = 32
+	// settleEvery is how many steps a search may take before it charges the budget and hears whether the run has ended.
+	settleEvery = settleSteps << 10
+)
+
+// settle charges the budget once a search has taken so many steps.
+func (m *machine) settle(every int) {
+	taken := m.settled - m.left
+	if taken < every || m.left < 0 {
+		return
+	}
+	if m.budget.Spend(taken/settleSteps) != nil {
+		m.left = -1
+	}
+	m.settled = m.left
 }
 
 // thread is a place in the program with where its match began.
@@ -77,6 +108,7 @@ func (q *queue) has(pc uint32) bool {
 func (m *machine) find(at int) (from, to int, found bool) {
 	m.now.dense = m.now.dense[:0]
 	for m.left >= 0 {
+		m.settle(settleEvery)
 		if len(m.now.dense) == 0 {
 			if found || m.start&syntax.EmptyBeginText != 0 && at != 0 {
 				break

@@ -73,6 +73,7 @@ func (a *analysis) prepare() (err error) {
 	if err != nil {
 		return err
 	}
+	s.holds = a.material.Holds
 	a.desk = &boundDesk{
 		account: a.ticket.Account, material: a.material, standing: s, rails: a.cfg.Rails, evidence: a.cfg.Evidence,
 		refused: map[Kind]int{}, cut: map[Kind]int{},
@@ -208,7 +209,7 @@ func (a *analysis) ended(r Result) Closing {
 		a.cfg.Logger.Warn("an advisor failed; the baseline goes on", "endpoint_id", s.EndpointID.String(), "error", a.fault)
 	case Unchanged:
 	}
-	memory := a.ticket.Memory.analysed(Analysis{At: now, Advisor: s.Advisor, Outcome: r, Reasoning: s.Verdict.Reasoning})
+	memory := a.ticket.Memory.analysed(Analysis{At: now, Advisor: s.Advisor, Outcome: r, Reasoning: s.Verdict.Reasoning, Tainted: d.tainted()})
 	next, notBefore := a.cfg.Rails.again(memory, now, in)
 	s.NextAt = next
 	c := Closing{Session: s, Memory: memory, NextAt: next, NotBefore: notBefore}
@@ -224,6 +225,9 @@ func (a *analysis) remember(m Memory) Memory {
 	if n == 0 {
 		return m
 	}
+	if p := a.desk.plan.Pause; p != nil {
+		m.Pauses = append(m.Pauses, Span{From: a.material.Now, Until: a.material.Now.Add(p.For)})
+	}
 	if direction == 0 {
 		direction = m.Direction
 	}
@@ -231,7 +235,7 @@ func (a *analysis) remember(m Memory) Memory {
 }
 
 // author is how hints name an advisor.
-func author(advisor string) string { return "planner:" + advisor }
+func author(advisor string) string { return endpoints.PlannerAuthor + advisor }
 
 func (a *analysis) suggestion(s *Session) *Suggestion {
 	return &Suggestion{
@@ -242,7 +246,7 @@ func (a *analysis) suggestion(s *Session) *Suggestion {
 
 // revise puts the plan in force, under the endpoint's lock: the rails judge it again by how the endpoint stands now. An edit that came
 // meanwhile wins.
-func (a *analysis) revise(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) {
+func (a *analysis) revise(e *endpoints.Endpoint, holds []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
 	if e.Version != a.material.Endpoint.Version {
 		return nil, errs.New(errs.Precondition, "version_mismatch", "the endpoint was edited while it was analysed")
 	}
@@ -250,6 +254,7 @@ func (a *analysis) revise(e *endpoints.Endpoint, now time.Time) (*endpoints.Reco
 	if err != nil {
 		return nil, err
 	}
+	s.holds, s.tainted = holds, a.desk.tainted()
 	plan, _, err := a.cfg.Rails.judge(s, a.desk.plan)
 	if err != nil {
 		return nil, err

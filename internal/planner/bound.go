@@ -86,6 +86,7 @@ func (d *boundDesk) SiblingResponses(ctx context.Context) ([]SiblingResponse, er
 	if err := d.enter(ToolSiblingResponses, nil); err != nil {
 		return nil, err
 	}
+	d.taint()
 	var list []SiblingResponse
 	for _, fellow := range d.material.Siblings {
 		e := fellow.Endpoint
@@ -100,6 +101,33 @@ func (d *boundDesk) SiblingResponses(ctx context.Context) ([]SiblingResponse, er
 	}
 	d.leave(fmt.Sprintf("%d siblings answered", len(list)), nil)
 	return list, nil
+}
+
+// taint marks the session as one that reads an answer of a sibling, before it does. What was proposed until then and no such session may
+// do is dropped: the verdict is still to come, and the answer may have written that.
+func (d *boundDesk) taint() {
+	d.mu.Lock()
+	d.standing.tainted = true
+	kept := d.plan
+	if d.standing.untouched(Plan{Pause: kept.Pause}) != nil {
+		kept.Pause = nil
+	}
+	if d.standing.untouched(Plan{Clear: kept.Clear, Interval: kept.Interval}) != nil {
+		kept.Clear, kept.Interval = false, nil
+	}
+	dropped := kept != d.plan
+	d.plan = kept
+	d.mu.Unlock()
+	if dropped {
+		d.Warn("a proposal of a pause or a longer interval was dropped, because the session went on to read the answer of a sibling")
+	}
+}
+
+// tainted reports whether the session has read an answer of a sibling.
+func (d *boundDesk) tainted() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.standing.tainted
 }
 
 // ProposeInterval implements Proposals.
@@ -156,7 +184,7 @@ func (d *boundDesk) propose(tool Tool, arguments map[string]any, kind Kind, chan
 	err := change(&plan)
 	var ruling Ruling
 	if err == nil {
-		plan, ruling, err = d.rails.judge(d.standing, plan)
+		plan, ruling, err = d.rails.judge(d.current(), plan)
 	}
 	d.mu.Lock()
 	switch {
@@ -171,6 +199,13 @@ func (d *boundDesk) propose(tool Tool, arguments map[string]any, kind Kind, chan
 	d.mu.Unlock()
 	d.leave(strings.Join([]string{"taken", ruling.Note}, " "), err)
 	return ruling, err
+}
+
+// current returns what a proposal is judged against.
+func (d *boundDesk) current() standing {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.standing
 }
 
 // enter begins a call.

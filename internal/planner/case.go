@@ -33,11 +33,13 @@ type Case struct {
 	PauseReason  string
 	RetryAfter   time.Time // what the target asked to wait for
 
-	FailureCount int       // failed due times in a row
-	Strain       float64   // how many times slower the newest answers are than is usual for it; 0: not known
-	Health       []Health  // over 1 h, 4 h and 24 h
-	Outcomes     []Outcome // the newest runs, newest first, at most [MaxOutcomes]
-	Last         *Analysis // the analysis before this one; nil: never analysed
+	FailureCount int // failed due times in a row
+	Strain       Strain
+	Crowd        Crowd         // how many endpoints of the installation are under strain at once; read only where Strain is present
+	Polite       time.Duration // the shortest interval that the target accepts by its answers of 429: at least Usual
+	Health       []Health      // over 1 h, 4 h and 24 h
+	Outcomes     []Outcome     // the newest runs, newest first, at most [MaxOutcomes]
+	Last         *Analysis     // the analysis before this one; nil: never analysed
 }
 
 // The bounds of a case, so that whoever asks a model knows what it costs at most.
@@ -107,8 +109,8 @@ type Sibling struct {
 	Status       string // of its newest run; empty: it never ran
 	Tempo        time.Duration
 	NextRunAt    time.Time
-	Health       Health  // over 1 h
-	Strain       float64 // how many times slower its newest answers are than is usual for it; 0: not known
+	Health       Health // over 1 h
+	Strain       Strain
 }
 
 // Analysis is what is remembered of an analysis.
@@ -117,4 +119,5 @@ type Analysis struct {
 	Advisor   string
 	Outcome   Result
 	Reasoning string
+	Tainted   bool // it read an answer of a sibling, which may have written the reasoning
 }

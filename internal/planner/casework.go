@@ -53,12 +53,19 @@ func NewCase(m Material, t Ticket) (Case, error) {
 		IntervalHint: s.IntervalHint, OneShotHint: s.OneShotHint, PausedUntil: s.PausedUntil, PauseReason: s.PauseReason,
 		RetryAfter: s.RetryAfter, FailureCount: s.FailureCount, Last: t.Memory.Last,
 	}
-	for _, window := range windows() {
-		c.Health = append(c.Health, healthOf(m.Runs, m.Now, window))
+	if c.Last != nil && c.Last.Tainted { // What a sibling's answer may have put there must not be read again.
+		c.Last = new(*c.Last)
+		c.Last.Reasoning = ""
 	}
-	c.Strain = strainOf(m.Runs)
-	for _, run := range m.Runs[:min(len(m.Runs), MaxOutcomes)] {
-		c.Outcomes = append(c.Outcomes, outcomeOf(run))
+	digests := digestsOf(m.Runs)
+	for _, window := range windows() {
+		c.Health = append(c.Health, healthOf(m.Runs, digests, m.Now.Add(-window)))
+		c.Health[len(c.Health)-1].Window = window
+	}
+	c.Strain, c.Crowd = StrainOf(m.Runs), m.Crowd
+	c.Polite = politeOf(m.Runs, usual, longestFor(e.Spec.MaxInterval, usual))
+	for i, run := range m.Runs[:min(len(m.Runs), MaxOutcomes)] {
+		c.Outcomes = append(c.Outcomes, outcomeOf(run, digests[i]))
 	}
 	for _, fellow := range m.Siblings[:min(len(m.Siblings), MaxSiblings)] {
 		sibling, err := siblingOf(fellow, m.Now)
@@ -75,19 +82,20 @@ func siblingOf(f Fellow, now time.Time) (Sibling, error) {
 	tempo, err := e.Tempo(now)
 	s := Sibling{
 		ID: e.ID, Name: e.Spec.Name, Role: e.Spec.Labels[RoleLabel], Paused: e.PausedAt(now), FailureCount: e.State.FailureCount,
-		Tempo: tempo, NextRunAt: e.State.Due.At, Health: healthOf(f.Runs, now, time.Hour),
-		Strain: strainOf(f.Runs),
+		Tempo: tempo, NextRunAt: e.State.Due.At, Health: healthOf(f.Runs, digestsOf(f.Runs), now.Add(-time.Hour)),
+		Strain: StrainOf(f.Runs),
 	}
+	s.Health.Window = time.Hour
 	if e.State.LastRun != nil {
 		s.Status = e.State.LastRun.Status
 	}
 	return s, err
 }
 
-func outcomeOf(run runs.Run) Outcome {
+func outcomeOf(run runs.Run, digest uint64) Outcome {
 	return Outcome{
 		StartedAt: run.StartedAt, Status: string(run.Outcome.Status), Reason: string(run.Outcome.Reason), StatusCode: run.Outcome.StatusCode,
-		Latency: latencyOf(run), Bytes: run.Outcome.ResponseBytes, Digest: run.Outcome.BodyDigest, Source: run.Source,
+		Latency: latencyOf(run), Bytes: run.Outcome.ResponseBytes, Digest: digest, Source: run.Source,
 	}
 }
 
@@ -96,20 +104,19 @@ func latencyOf(run runs.Run) time.Duration {
 	return p.DNS + p.Connect + p.TLS + p.Wait + p.Transfer
 }
 
-// healthOf sums up the runs that ended within a window.
-func healthOf(list []runs.Run, now time.Time, window time.Duration) Health {
-	h := Health{Window: window}
+// healthOf sums up the runs that ended after an instant, with the digests of their answers.
+func healthOf(list []runs.Run, digests []uint64, since time.Time) (h Health) {
 	var latencies []time.Duration
-	var bodies []runs.Run
-	for _, run := range list {
-		if !run.FinishedAt.After(now.Add(-window)) {
+	var answers []sighting
+	for i, run := range list {
+		if !run.FinishedAt.After(since) {
 			continue
 		}
 		h.Runs++
 		switch {
 		case run.Outcome.Status == runs.Succeeded:
 			h.Succeeded++
-			bodies = append(bodies, run)
+			answers = append(answers, sighting{run.StartedAt, digests[i]})
 		case run.Outcome.CountsAsFailure():
 			h.Failed++
 		}
@@ -119,31 +126,8 @@ func healthOf(list []runs.Run, now time.Time, window time.Duration) Health {
 	}
 	slices.Sort(latencies)
 	h.P50, h.P95, h.P99 = percentile(latencies, 50), percentile(latencies, 95), percentile(latencies, 99)
-	h.Changes = changesOf(bodies)
+	h.Changes = changesOf(answers)
 	return h
-}
-
-// How strain is told: by the medians of so many of the newest answers, and of all that are known but these.
-const (
-	strainNewest = 5
-	strainUsual  = 10
-)
-
-// strainOf returns how many times slower the newest answers of runs are than those before; 0 where there are too few.
-func strainOf(list []runs.Run) float64 {
-	var latencies []time.Duration
-	for _, run := range list {
-		if run.Outcome.StatusCode > 0 {
-			latencies = append(latencies, latencyOf(run))
-		}
-	}
-	if len(latencies) < strainNewest+strainUsual {
-		return 0
-	}
-	fresh, usual := latencies[:strainNewest], latencies[strainNewest:]
-	slices.Sort(fresh)
-	slices.Sort(usual)
-	return float64(percentile(fresh, 50)) / float64(max(percentile(usual, 50), time.Millisecond))
 }
 
 // percentile returns the smallest value that n percent of sorted values do not exceed; 0 of none.
@@ -154,29 +138,9 @@ func percentile(sorted []time.Duration, n int) time.Duration {
 	return sorted[(len(sorted)*n+99)/100-1]
 }
 
-// changesOf counts how often the answers of runs, newest first, differ from the one before.
-func changesOf(list []runs.Run) (c Changes) {
-	var total time.Duration
-	for i := range len(list) - 1 {
-		fresh, old := list[i], list[i+1]
-		if fresh.Outcome.BodyDigest == 0 && old.Outcome.BodyDigest == 0 { // No body, or a program of before wrote the row.
-			continue
-		}
-		c.Pairs++
-		total += fresh.StartedAt.Sub(old.StartedAt)
-		if fresh.Outcome.BodyDigest != old.Outcome.BodyDigest {
-			c.Changed++
-		}
-	}
-	if c.Pairs > 0 {
-		c.Gap = total / time.Duration(c.Pairs)
-	}
-	return c
-}
-
 // Shown reports whether an advisor may be told anything of an endpoint, by its name, its state or its answers: it is in service, and its
 // planner is not off. It holds for the endpoint itself and for siblings alike.
 func Shown(e *endpoints.Endpoint) bool { return !e.Archived() && authorityOf(e) != Off }
 
 // authorityOf returns what the planner may do to an endpoint.
-func authorityOf(e *endpoints.Endpoint) Authority { return cmp.Or(e.Spec.Planner, Act) }
+func authorityOf(e *endpoints.Endpoint) Authority { return cmp.Or(e.Spec.Planner, Observe) }

@@ -69,6 +69,9 @@ type IntervalProposal struct {
 	Interval time.Duration
 	TTL      time.Duration // required
 	Reason   string        // shown with the hint; required, at most 500 characters
+	// OutageSince is when the outage began that the hint is for: it waits a tenth of the outage's age, at least Interval, and ends with
+	// the first success. Zero: an ordinary hint. No model is offered it.
+	OutageSince time.Time
 }
 
 // NextRunProposal asks for one run some time from now.

@@ -17,6 +17,7 @@ func TestAHintOfTheRulesLastsUntilTheNextLooks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, heuristic.New(), planner.DefaultRails())
 	spec := interval("health", 2*time.Minute)
+	spec.MinInterval = 30 * time.Second
 	spec.Labels = map[string]string{planner.GroupLabel: "shop", planner.RoleLabel: planner.RoleHealth}
 	health := w.add(spec, steady)
 	spec = interval("orders", time.Minute)
@@ -33,7 +34,9 @@ func TestTheRulesWatchWhatRunsEveryFewSeconds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, heuristic.New(), planner.DefaultRails())
 	broken := begin.Add(time.Hour)
-	e := w.add(interval("quick", 3*time.Second), func(at time.Time) answer {
+	spec := interval("quick", 3*time.Second)
+	spec.MinInterval = time.Second
+	e := w.add(spec, func(at time.Time) answer {
 		if at.Before(broken) {
 			return steady(at)
 		}
@@ -42,5 +45,5 @@ func TestTheRulesWatchWhatRunsEveryFewSeconds(t *testing.T) {
 
 	w.run(broken.Add(3 * time.Minute))
 
-	require.Contains(t, said(e), "acted it fails (1 in a row): watched closely")
+	require.Contains(t, said(e), "acted it fails (1 in a row): watched at a tenth")
 }

@@ -11,16 +11,27 @@ type Memory struct {
 	Changes   []time.Time `json:"changes,omitempty"`   // likewise
 	Direction int         `json:"direction,omitempty"` // of the last change: -1 shorter, 1 longer, 0 neither
 	Last      *Analysis   `json:"last,omitempty"`
+	Pauses    []Span      `json:"pauses,omitempty"` // the planner's, of the last four hours, oldest first
+}
+
+// Span is a time from one instant to another.
+type Span struct {
+	From  time.Time `json:"from"`
+	Until time.Time `json:"until"`
 }
 
 // rememberedFor is the window that rates are counted in.
 const rememberedFor = time.Hour
+
+// pausesFor is the window in which pauses are bounded.
+const pausesFor = 4 * time.Hour
 
 // at returns the memory as of an instant: what is older than the window is forgotten.
 func (m Memory) at(now time.Time) Memory {
 	old := func(t time.Time) bool { return !t.After(now.Add(-rememberedFor)) }
 	m.Analyses = slices.DeleteFunc(slices.Clone(m.Analyses), old)
 	m.Changes = slices.DeleteFunc(slices.Clone(m.Changes), old)
+	m.Pauses = slices.DeleteFunc(slices.Clone(m.Pauses), func(s Span) bool { return !s.Until.After(now.Add(-pausesFor)) })
 	return m
 }
 
@@ -32,6 +43,20 @@ func (m Memory) changed(now time.Time, n, direction int) Memory {
 	}
 	m.Direction = direction
 	return m
+}
+
+// paused returns how much of a span the planner's own pauses take.
+func (m Memory) paused(from, until time.Time) (total time.Duration) {
+	for _, s := range m.Pauses {
+		if s.From.Before(from) {
+			s.From = from
+		}
+		if s.Until.After(until) {
+			s.Until = until
+		}
+		total += max(0, s.Until.Sub(s.From))
+	}
+	return total
 }
 
 // analysed returns the memory after an analysis.

@@ -24,7 +24,7 @@ func (p Plan) Empty() bool {
 func (p Plan) advice() endpoints.Advice {
 	a := endpoints.Advice{Clear: p.Clear}
 	if h := p.Interval; h != nil {
-		a.Interval = &endpoints.HintRequest{Interval: h.Interval, TTL: &h.TTL, Reason: h.Reason}
+		a.Interval = &endpoints.HintRequest{Interval: h.Interval, TTL: &h.TTL, Reason: h.Reason, OutageSince: h.OutageSince}
 	}
 	if h := p.NextRun; h != nil {
 		a.OneShot = &endpoints.HintRequest{In: &h.In, TTL: &h.TTL, Reason: h.Reason}
@@ -42,7 +42,11 @@ func (p Plan) Words() []string {
 		words = append(words, "forget both hints")
 	}
 	if h := p.Interval; h != nil {
-		words = append(words, fmt.Sprintf("run every %s for %s: %s", h.Interval, h.TTL, h.Reason))
+		every := h.Interval.String()
+		if !h.OutageSince.IsZero() {
+			every += ", then each tenth of the outage,"
+		}
+		words = append(words, fmt.Sprintf("run every %s for %s: %s", every, h.TTL, h.Reason))
 	}
 	if h := p.NextRun; h != nil {
 		words = append(words, fmt.Sprintf("run once in %s: %s", h.In, h.Reason))

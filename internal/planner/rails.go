@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 type Rails struct {
 	MaxStep        float64       // how many times longer or shorter a proposed interval may be than what is in force; more is cut to it
 	MinStep        float64       // how many times longer or shorter it has to be to be a change; less only renews what is in force
-	MaxSpeedUp     float64       // how many times faster than its user asked an endpoint without minIntervalMs may run
 	Dwell          time.Duration // least time between two changes of the interval; twice this to turn back
 	ChangesPerHour int           // of an endpoint: of its interval, single runs, and pauses
 	MinAgain       time.Duration // least time between two analyses
@@ -26,7 +26,7 @@ type Rails struct {
 // DefaultRails are those of a planner that nobody configured.
 func DefaultRails() Rails {
 	return Rails{
-		MaxStep: 4, MinStep: 1.2, MaxSpeedUp: 20, Dwell: time.Minute, ChangesPerHour: 12,
+		MaxStep: 4, MinStep: 1.2, Dwell: time.Minute, ChangesPerHour: 12,
 		MinAgain: 30 * time.Second, MaxAgain: 24 * time.Hour, PerHour: 12,
 	}
 }
@@ -38,6 +38,8 @@ type standing struct {
 	memory   Memory
 	tempo    time.Duration // in force
 	usual    time.Duration // without hint and backoff
+	holds    []endpoints.Hold
+	tainted  bool // the session has read an answer of a sibling
 }
 
 func stand(e *endpoints.Endpoint, m Memory, now time.Time) (standing, error) {
@@ -49,14 +51,23 @@ func stand(e *endpoints.Endpoint, m Memory, now time.Time) (standing, error) {
 	return standing{now: now, endpoint: e, memory: m.at(now), tempo: tempo, usual: usual}, err
 }
 
-// Floor returns the shortest interval that a planner may ask for: minIntervalMs, where the user named one. Else a share of what the user
-// asked for, so that nobody's nightly job comes to run every second. Never less than a second, and never longer than the usual interval.
+// Floor returns the shortest interval that a planner may ask for: minIntervalMs, where the user named one, else the usual interval. No
+// target is called faster than its user asked unless the user said how fast it may be. Never less than a second.
 func (r Rails) Floor(minInterval, usual time.Duration) time.Duration {
 	floor := minInterval
 	if floor <= 0 {
-		floor = max(time.Second, time.Duration(float64(usual)/r.MaxSpeedUp))
+		floor = usual
 	}
-	return max(time.Second, min(floor, max(usual, minInterval)))
+	return max(time.Second, floor)
+}
+
+// longestFor returns the longest interval that a planner may ask for: maxIntervalMs, where the user named one, else a multiple of the
+// usual interval.
+func longestFor(maxInterval, usual time.Duration) time.Duration {
+	if maxInterval > 0 {
+		return maxInterval
+	}
+	return scale(usual, endpoints.PlannerSlowest)
 }
 
 // RequestsPerHour returns the most runs that may become due within an hour for an endpoint that the planner steers: one at each step of the
@@ -72,11 +83,10 @@ func (r Rails) judge(s standing, p Plan) (Plan, Ruling, error) {
 	if s.endpoint.Archived() || s.endpoint.PausedAt(s.now) {
 		return p, Ruling{}, errs.New(errs.Conflict, "left_alone", "the endpoint is paused or archived, and the planner leaves it alone")
 	}
-	if err := s.personal(p); err != nil {
-		return p, Ruling{}, err
-	}
-	if p.Clear && s.endpoint.State.IntervalHint == nil && s.endpoint.State.OneShotHint == nil && p.Interval == nil && p.NextRun == nil {
-		return p, Ruling{}, errs.New(errs.Conflict, "nothing_to_change", "there is no hint to forget")
+	for _, check := range []func(Plan) error{s.personal, s.held, s.untouched, s.unasked, s.cleared} {
+		if err := check(p); err != nil {
+			return p, Ruling{}, err
+		}
 	}
 	if h := p.NextRun; h != nil {
 		if err := checkNextRun(*h); err != nil {
@@ -101,6 +111,14 @@ func (r Rails) judge(s standing, p Plan) (Plan, Ruling, error) {
 	return p, ruling, r.pace(s, p)
 }
 
+// cleared refuses to clear hints where there are none, and nothing else is asked for.
+func (s standing) cleared(p Plan) error {
+	if p.Clear && s.endpoint.State.IntervalHint == nil && s.endpoint.State.OneShotHint == nil && p.Interval == nil && p.NextRun == nil {
+		return errs.New(errs.Conflict, "nothing_to_change", "there is no hint to forget")
+	}
+	return nil
+}
+
 // personal refuses to touch a hint that somebody else wrote, as long as it is in force: whoever wrote it knows why.
 func (s standing) personal(p Plan) error {
 	state := s.endpoint.State
@@ -110,6 +128,43 @@ func (s standing) personal(p Plan) error {
 		}
 	}
 	return nil
+}
+
+// held refuses what a person cleared, undid or rejected a while ago.
+func (s standing) held(p Plan) error {
+	for _, h := range s.holds {
+		touched := map[string]bool{
+			endpoints.HoldInterval: p.Interval != nil, endpoints.HoldOneShot: p.NextRun != nil, endpoints.HoldPause: p.Pause != nil,
+		}
+		if touched[h.Kind] && h.Until.After(s.now) {
+			return errs.New(errs.Conflict, "person_said_no", fmt.Sprintf("%s removed or rejected a change of this kind (%s); the planner makes none before %s",
+				h.By, h.Kind, h.Until.UTC().Format(time.RFC3339)))
+		}
+	}
+	return nil
+}
+
+// untouched refuses a session that has read an answer of a sibling to hold an endpoint back: the sibling's target may have written the
+// proposal, and must not silence others. A hint of the planner's that makes an endpoint faster counts as its tempo here.
+func (s standing) untouched(p Plan) error {
+	if !s.tainted {
+		return nil
+	}
+	longer := p.Interval != nil && (p.Interval.Interval > s.tempo || p.Interval.Interval > s.usual) ||
+		p.Interval == nil && p.Clear && s.tempo < s.usual
+	if p.Pause == nil && !longer {
+		return nil
+	}
+	return errs.New(errs.Conflict, "tainted", "this session has read the answer of a sibling, so it can neither pause the endpoint nor make its interval longer")
+}
+
+// unasked refuses a single run where neither minIntervalMs nor a role says that more runs than the baseline's are wanted.
+func (s standing) unasked(p Plan) error {
+	spec := s.endpoint.Spec
+	if p.NextRun == nil || spec.MinInterval > 0 || slices.Contains(Roles(), spec.Labels[RoleLabel]) {
+		return nil
+	}
+	return errs.New(errs.Conflict, "no_minimum", "without minIntervalMs or a role the endpoint is never called more often than its baseline says")
 }
 
 // checkNextRun returns what is wrong with a single run by itself.
@@ -137,11 +192,24 @@ func (s standing) pause(p *PauseProposal) (*PauseProposal, error) {
 	if p == nil {
 		return nil, nil //nolint:nilnil // No pause is no error.
 	}
+	if err := endpoints.CheckPlannerPause(p.For, p.Reason); err != nil {
+		return p, err
+	}
 	fixed := *p
+	for {
+		end := s.now.Add(fixed.For)
+		left := pausesFor/4 - s.memory.paused(end.Add(-pausesFor), end)
+		if left >= fixed.For {
+			break
+		}
+		if fixed.For = left.Truncate(time.Second); fixed.For < time.Second {
+			return nil, errs.New(errs.Conflict, "paused_enough", "the planner may pause an endpoint for a quarter of any four hours, and has")
+		}
+	}
 	if latest, ok := s.latest(); ok {
 		fixed.For = min(p.For, latest.Add(-s.endpoint.Spec.Jitter).Sub(s.now).Truncate(time.Second))
 	}
-	return &fixed, endpoints.CheckPlannerPause(p.For, p.Reason)
+	return &fixed, nil
 }
 
 // silence refuses a plan with a pause that would keep the endpoint from running for longer than maxIntervalMs: there may be no time left, or
@@ -186,8 +254,10 @@ func (r Rails) interval(s standing, p IntervalProposal) (IntervalProposal, Rulin
 	bound(floor, p.Interval < floor, "the shortest interval")
 	if most := s.endpoint.Spec.MaxInterval; most > 0 {
 		bound(most, p.Interval > most, "maxIntervalMs")
+	} else if most := max(longestFor(0, s.usual), floor); s.usual > 0 {
+		bound(most, p.Interval > most, "the longest interval without maxIntervalMs")
 	}
-	if r.near(s.tempo, p.Interval) {
+	if r.near(s.tempo, p.Interval) && p.OutageSince.IsZero() {
 		if !s.hinted() {
 			return p, Ruling{}, errs.New(errs.Conflict, "nothing_to_change", fmt.Sprintf("it runs every %s already; a change is one of at least %.3gx", s.tempo, r.MinStep))
 		}
@@ -205,7 +275,8 @@ func (r Rails) pace(s standing, p Plan) error {
 	if len(s.memory.Changes)+n > r.ChangesPerHour {
 		return errs.New(errs.Conflict, "too_many_changes", fmt.Sprintf("the planner may change an endpoint %d times an hour, and has", r.ChangesPerHour))
 	}
-	if direction == 0 || len(s.memory.Changes) == 0 {
+	outage := p.Interval != nil && !p.Interval.OutageSince.IsZero() // It makes way for nothing, and ends by itself.
+	if direction == 0 || len(s.memory.Changes) == 0 || outage {
 		return nil
 	}
 	dwell := r.Dwell

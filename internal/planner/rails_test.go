@@ -142,7 +142,9 @@ func TestThePlannerLeavesToPeopleWhatIsTheirs(t *testing.T) {
 		return err
 	})
 	w := newWorld(t, eager, planner.DefaultRails())
-	paused, hinted := w.add(interval("paused", time.Minute), steady), w.add(interval("hinted", time.Minute), steady)
+	spec := interval("hinted", time.Minute)
+	spec.MinInterval = 30 * time.Second
+	paused, hinted := w.add(interval("paused", time.Minute), steady), w.add(spec, steady)
 	paused.State.PausedUntil = begin.Add(3 * time.Hour)
 	_, err := paused.Replan(begin)
 	require.NoError(t, err)
@@ -215,7 +217,9 @@ func TestStepsAreBoundedAndSmallOnesOnlyRenew(t *testing.T) {
 	})
 	rails := planner.DefaultRails()
 	w := newWorld(t, asking, rails)
-	a := w.add(interval("p", 10*time.Minute), steady)
+	spec := interval("p", 10*time.Minute)
+	spec.MinInterval = 30 * time.Second
+	a := w.add(spec, steady)
 	at := begin
 	ask := func(every, wait time.Duration) planner.Call {
 		wanted, at = every, at.Add(wait)
@@ -237,9 +241,9 @@ func TestStepsAreBoundedAndSmallOnesOnlyRenew(t *testing.T) {
 	require.True(t, a.State.IntervalHint.ExpiresAt.After(ends))
 	require.Contains(t, ask(time.Second, 5*time.Minute).Result, "longest step")
 	require.Contains(t, ask(time.Second, 5*time.Minute).Result, "shortest interval")
-	require.Equal(t, 30*time.Second, a.State.IntervalHint.Interval, "a twentieth of what the user asked for")
-	require.Equal(t, 120+1+12, rails.RequestsPerHour(0, 10*time.Minute))
-	require.Equal(t, 30*time.Second, rails.Floor(0, 10*time.Minute))
+	require.Equal(t, 30*time.Second, a.State.IntervalHint.Interval, "the shortest that the user allows")
+	require.Equal(t, 6+1+12, rails.RequestsPerHour(0, 10*time.Minute))
+	require.Equal(t, 10*time.Minute, rails.Floor(0, 10*time.Minute), "nobody said that it may be faster")
 	require.Equal(t, time.Second, rails.Floor(time.Second, 10*time.Minute), "who names a minimum means it")
 	require.Equal(t, time.Hour, rails.Floor(time.Hour, 10*time.Minute))
 }

@@ -2,6 +2,8 @@ package planner
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"rubato/internal/auditlog"
@@ -54,6 +56,53 @@ type Reviews interface {
 	// nothing has changed: it was decided before, has expired, or is for a configuration or a state that the endpoint no longer has.
 	Decide(ctx context.Context, by auditlog.Actor, id SuggestionID, approve bool) (Suggestion, error)
 	Spending(ctx context.Context, tenant [16]byte) (Spending, error)
+}
+
+// Undoer takes back what the planner did. It is scoped by tenant as [Reviews] is.
+type Undoer interface {
+	// Undo takes back what an analysis wrote, as far as it or a later one of the same kind is in force, and returns the endpoint with
+	// what was removed and whose it was. The planner does not write that again for [endpoints.HoldLife]. The error is an errs.Conflict
+	// where the analysis wrote nothing.
+	Undo(ctx context.Context, by auditlog.Actor, id SessionID) (*endpoints.Endpoint, []errs.Field, error)
+}
+
+// Wrote returns the kinds of changes that a session put in force, as [endpoints.Hold] names them. Where its calls are not on record, that
+// is every kind. The error is an [errs.Conflict] where it changed nothing.
+func (s Session) Wrote() ([]string, error) {
+	if s.Outcome != Acted {
+		return nil, errs.New(errs.Conflict, "session_changed_nothing", fmt.Sprintf("analysis %s ended as %s and put nothing in force, so there is nothing to undo", s.ID, s.Outcome))
+	}
+	of := map[Tool]string{
+		ToolProposeInterval: endpoints.HoldInterval, ToolClearHints: endpoints.HoldInterval,
+		ToolProposeNextRun: endpoints.HoldOneShot, ToolPauseUntil: endpoints.HoldPause,
+	}
+	var kinds []string
+	for _, c := range s.Calls {
+		if kind := of[c.Tool]; kind != "" && !c.Refused && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	if len(kinds) == 0 {
+		kinds = []string{endpoints.HoldInterval, endpoints.HoldOneShot, endpoints.HoldPause}
+	}
+	return kinds, nil
+}
+
+// Holds returns what the rejection of a suggestion forbids the planner from an instant on.
+func (s Suggestion) Holds(by auditlog.Actor, now time.Time) (list []endpoints.Hold) {
+	for kind, there := range map[string]bool{
+		endpoints.HoldInterval: s.Plan.Interval != nil, endpoints.HoldOneShot: s.Plan.NextRun != nil, endpoints.HoldPause: s.Plan.Pause != nil,
+	} {
+		if there {
+			list = append(list, endpoints.Hold{Kind: kind, Until: now.Add(endpoints.HoldLife), By: by.Name})
+		}
+	}
+	return list
+}
+
+// Held returns an [errs.Conflict] where a person forbids the planner what the suggestion proposes.
+func (s Suggestion) Held(holds []endpoints.Hold, now time.Time) error {
+	return standing{now: now, holds: holds}.held(s.Plan)
 }
 
 // Decision returns what the audit log says of a suggestion that was just decided.

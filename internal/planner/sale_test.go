@@ -119,7 +119,7 @@ func TestFlashSale(t *testing.T) {
 			require.LessOrEqual(t, session.NextAt.Sub(session.StartedAt), 24*time.Hour)
 		}
 	}
-	require.Contains(t, said(orders), "watched closely")
+	require.Contains(t, said(orders), "watched at a tenth")
 	require.Contains(t, said(health), "orders of its group")
 }
 

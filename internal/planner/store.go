@@ -58,9 +58,9 @@ type Closing struct {
 	NextAt     time.Time // of the next analysis
 	NotBefore  time.Time // whatever happens
 	SeenStatus string    // of the newest run; empty: none
-	// Revise changes the endpoint under its lock, at the database's time; nil: nothing is changed, and nothing locked. An error of it
-	// undoes everything.
-	Revise func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error)
+	// Revise changes the endpoint under its lock, at the database's time, within what persons forbid by then; nil: nothing is changed,
+	// and nothing locked. An error of it undoes everything.
+	Revise func(e *endpoints.Endpoint, holds []endpoints.Hold, now time.Time) (*endpoints.Recorded, error)
 }
 
 // Evidence reads what a case is made of. It writes nothing.
@@ -78,8 +78,10 @@ type Evidence interface {
 type Material struct {
 	Endpoint *endpoints.Endpoint
 	Now      time.Time
-	Runs     []runs.Run // of the last day, newest first, at most [HealthSample]; without bodies
-	Siblings []Fellow   // that are [Shown]
+	Runs     []runs.Run       // of the last day, newest first, at most [HealthSample]; without bodies
+	Siblings []Fellow         // that are [Shown]
+	Crowd    Crowd            // looked at only where the endpoint or a sibling is under strain
+	Holds    []endpoints.Hold // what a person forbade the planner for a time
 }
 
 // Fellow is a sibling as it stands.

@@ -19,6 +19,15 @@ type answer struct {
 	code    int
 	latency time.Duration
 	digest  uint64
+	wait    time.Duration // Retry-After; 0: none
+}
+
+// until returns the instant that the target asked to wait for.
+func (a answer) until(now time.Time) time.Time {
+	if a.wait == 0 {
+		return time.Time{}
+	}
+	return now.Add(a.wait)
 }
 
 // actor is a simulated endpoint with its target.
@@ -34,6 +43,7 @@ type actor struct {
 	bits    int
 	acted   []time.Time
 	session []*planner.Session
+	holds   []endpoints.Hold // what persons forbid
 }
 
 // world carries endpoints and their planner through virtual time. Governor, rails and endpoints are the real ones.
@@ -43,7 +53,9 @@ type world struct {
 	now    time.Time
 	office planner.Office
 	actors []*actor
-	after  func(a *actor) // looks at every endpoint after each of its steps; nil: nobody looks
+	memory planner.CrowdMemory
+	hosts  func(a *actor) string // for the sample of who is strained; nil: no sample
+	after  func(a *actor)        // looks at every endpoint after each of its steps; nil: nobody looks
 }
 
 // begin is when simulations begin: a Monday.
@@ -63,6 +75,22 @@ func (w *world) add(spec endpoints.Spec, answer func(time.Time) answer) *actor {
 	a := &actor{Endpoint: e, answer: answer, next: w.now}
 	w.actors = append(w.actors, a)
 	return a
+}
+
+// crowd returns how many endpoints are strained at once.
+func (w *world) crowd() planner.Crowd {
+	if w.hosts == nil {
+		return planner.Crowd{}
+	}
+	var sample []planner.Peer
+	for _, a := range w.actors {
+		p := planner.Peer{Host: w.hosts(a)}
+		for _, run := range a.newest(planner.StrainSample) {
+			p.Latencies = append(p.Latencies, run.Outcome.Phases.Wait)
+		}
+		sample = append(sample, p)
+	}
+	return w.memory.See(w.now, planner.CrowdOf(sample))
 }
 
 // run lets time pass until an instant.
@@ -110,7 +138,7 @@ func (w *world) carryOut(a *actor) {
 		verdict = endpoints.Failure
 	}
 	_, err := a.AfterRun(w.now, endpoints.Finished{
-		Slot: due.Slot, Attempt: 1, StartedAt: w.now, FinishedAt: w.now, Status: string(got.status), Verdict: verdict,
+		Slot: due.Slot, Attempt: 1, StartedAt: w.now, FinishedAt: w.now, Status: string(got.status), Verdict: verdict, RetryAfter: got.until(w.now),
 	})
 	require.NoError(w, err)
 	if streak := bits.Len(uint(a.State.FailureCount)); streak != a.bits {
@@ -136,7 +164,7 @@ func latest(a, b time.Time) time.Time {
 // analyse carries out a session of an endpoint.
 func (w *world) analyse(a *actor) {
 	w.Helper()
-	m := planner.Material{Endpoint: a.copy(), Now: w.now, Runs: a.newest(planner.HealthSample)}
+	m := planner.Material{Endpoint: a.copy(), Now: w.now, Runs: a.newest(planner.HealthSample), Holds: a.holds, Crowd: w.crowd()}
 	if planner.LeaveAlone(m) {
 		a.next = w.now.Add(time.Minute)
 		return
@@ -150,7 +178,7 @@ func (w *world) analyse(a *actor) {
 	require.NoError(w, err)
 	if c.Revise != nil {
 		changed := a.copy()
-		_, err := c.Revise(changed, w.now)
+		_, err := c.Revise(changed, a.holds, w.now)
 		require.NoError(w, err, "nothing happened since it was judged")
 		a.Endpoint = changed
 		a.acted = append(a.acted, w.now)
@@ -182,9 +210,10 @@ func (a *actor) between(from, to time.Time) (n int) {
 	return n
 }
 
-// interval returns an endpoint that runs every so often.
+// interval returns an endpoint that runs every so often, and on which the planner acts.
 func interval(name string, every time.Duration) endpoints.Spec {
 	s := endpoints.Defaults()
 	s.Name, s.URL, s.BaselineInterval = name, "https://example.com/", every
+	s.Planner = endpoints.PlannerAct
 	return s
 }

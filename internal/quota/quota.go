@@ -1,37 +1,50 @@
-// Package quota bounds how many things are open at once, for one key and for all of them.
+// Package quota bounds how many things are open at once, for one tenant and for all of them.
 package quota
 
 import "sync"
 
+// Limits says how many may be open at once.
+type Limits struct {
+	PerTenant int // of one tenant
+	All       int // of all tenants together
+	// Reserved is how many of its own a tenant may open while more than half of All are open. So tenants that were first cannot take the
+	// second half from those that come later: All / 2 / Reserved further tenants get that many each.
+	Reserved int
+}
+
 // Quota counts what is open. It is safe for concurrent use. Use New.
 type Quota struct {
-	perKey, all int
+	limits Limits
 
-	mu   sync.Mutex
-	keys map[[16]byte]int
-	open int
+	mu      sync.Mutex
+	tenants map[[16]byte]int
+	open    int
 }
 
 // New returns a quota that nothing is taken of.
-func New(perKey, all int) *Quota { return &Quota{perKey: perKey, all: all, keys: map[[16]byte]int{}} }
+func New(limits Limits) *Quota { return &Quota{limits: limits, tenants: map[[16]byte]int{}} }
 
-// Acquire counts one more of a key. Unless ok, it is one too many; else release must be called once.
-func (q *Quota) Acquire(key [16]byte) (release func(), ok bool) {
+// Acquire counts one more of a tenant. Unless ok, it is one too many; else release must be called once.
+func (q *Quota) Acquire(tenant [16]byte) (release func(), ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.open >= q.all || q.keys[key] >= q.perKey {
+	limit := q.limits.PerTenant
+	if q.open >= q.limits.All/2 {
+		limit = q.limits.Reserved
+	}
+	if q.open >= q.limits.All || q.tenants[tenant] >= limit {
 		return nil, false
 	}
 	q.open++
-	q.keys[key]++
-	return func() { q.release(key) }, true
+	q.tenants[tenant]++
+	return func() { q.release(tenant) }, true
 }
 
-func (q *Quota) release(key [16]byte) {
+func (q *Quota) release(tenant [16]byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.open--
-	if q.keys[key]--; q.keys[key] == 0 {
-		delete(q.keys, key) // Keys come and go.
+	if q.tenants[tenant]--; q.tenants[tenant] == 0 {
+		delete(q.tenants, tenant) // Tenants come and go.
 	}
 }

@@ -6,27 +6,53 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNobodyTakesMoreThanTheirShareOrMoreThanThereIs(t *testing.T) {
-	t.Parallel()
-	q := New(2, 3)
-	take := func(key byte) func() {
-		release, ok := q.Acquire([16]byte{key})
+// taker returns what acquires for a tenant: nil is one too many.
+func taker(q *Quota) func(tenant byte) func() {
+	return func(tenant byte) func() {
+		release, ok := q.Acquire([16]byte{tenant})
 		if !ok {
 			return nil
 		}
 		return release
 	}
-	first, second := take(1), take(1)
+}
+
+func TestATenantTakesNoMoreThanItsLimitOrThanThereIs(t *testing.T) {
+	t.Parallel()
+	q := New(Limits{PerTenant: 2, All: 6, Reserved: 1})
+	take := taker(q)
+	first := take(1)
 	require.NotNil(t, first)
-	require.NotNil(t, second)
-	require.Nil(t, take(1), "a third of one key")
-	third := take(2)
-	require.NotNil(t, third)
-	require.Nil(t, take(3), "a fourth of all")
+	require.NotNil(t, take(1))
+	require.Nil(t, take(1), "a third of one tenant")
+	for tenant := byte(2); tenant < 6; tenant++ {
+		require.NotNil(t, take(tenant))
+	}
+	require.Nil(t, take(6), "a seventh of all")
 
 	first()
-	require.NotNil(t, take(3), "what is given back can be taken")
-	second()
-	third()
-	require.Len(t, q.keys, 1, "keys that hold nothing are forgotten")
+	require.NotNil(t, take(6), "what is given back can be taken")
+	require.Len(t, q.tenants, 6)
+	q.release([16]byte{6})
+	require.Len(t, q.tenants, 5, "tenants that hold nothing are forgotten")
+}
+
+// TestTenantsThatWereFirstCannotTakeTheSecondHalf has greedy tenants first, each as often as it likes, and then those that come later.
+func TestTenantsThatWereFirstCannotTakeTheSecondHalf(t *testing.T) {
+	t.Parallel()
+	take := taker(New(Limits{PerTenant: 50, All: 200, Reserved: 5}))
+	got := map[byte]int{}
+	for tenant := byte(1); tenant <= 40; tenant++ {
+		for range 1000 {
+			if take(tenant) != nil {
+				got[tenant]++
+			}
+		}
+	}
+	require.Equal(t, 50, got[1])
+	require.Equal(t, 50, got[2])
+	for tenant := byte(3); tenant <= 22; tenant++ {
+		require.Equal(t, 5, got[tenant], "tenant %d", tenant)
+	}
+	require.Zero(t, got[23])
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/textproto"
 	"regexp"
+	"slices"
 
 	"rubato/internal/auditlog"
 	"rubato/internal/jsonpath"
@@ -105,6 +106,9 @@ func (s *Set) addHeader(name string) []Problem {
 }
 
 func (s *Set) addPath(text string) []Problem {
+	if slices.ContainsFunc(s.paths, func(p *jsonpath.Path) bool { return p.String() == text }) {
+		return nil // Once is enough.
+	}
 	path, err := jsonpath.Parse(text)
 	if err != nil {
 		return []Problem{{Field: "jsonPath", Code: "jsonpath_invalid", Message: err.Error()}}
@@ -125,7 +129,7 @@ func (s *Set) addPattern(r Rule, budget *pattern.Budget) []Problem {
 	switch {
 	case err != nil:
 		return append(bad, Problem{Field: "pattern", Code: "pattern_invalid", Message: err.Error()})
-	case find.MatchString(""):
+	case find.MatchString("", nil):
 		return append(bad, Problem{Field: "pattern", Code: "pattern_invalid", Message: "must not match the empty text: it would find something everywhere"})
 	}
 	with := Mask

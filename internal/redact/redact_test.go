@@ -3,11 +3,14 @@ package redact_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/budget"
 	"rubato/internal/pattern"
 	"rubato/internal/redact"
 )
@@ -51,7 +54,7 @@ func TestBodiesAreHiddenWhereRulesSaySo(t *testing.T) {
 		"CutInsideCharacter": {[]redact.Rule{token}, "ab" + strings.Repeat("ü", 256) + "x", true, "ab***"},
 	} {
 		body := []byte(tc.body)
-		got := parse(t, tc.rules...).Body(body, tc.cut)
+		got := parse(t, tc.rules...).Body(body, tc.cut, nil)
 		require.Equal(t, tc.want, string(got), name)
 		require.Equal(t, tc.body, string(body), "%s: what was given stays", name)
 	}
@@ -61,12 +64,12 @@ func TestTailsAreHiddenWhereRulesSaySo(t *testing.T) {
 	t.Parallel()
 	token := redact.Rule{Pattern: `tok_[a-z0-9]+`}
 	long := "1234" + strings.Repeat("x", 600) + " tok_1"
-	require.Equal(t, "***"+strings.Repeat("x", 92)+" ***", string(parse(t, token).Tail([]byte(long))))
-	require.Equal(t, "***", string(parse(t, token).Tail([]byte("1234"))), "it may be the end of what was to be hidden")
-	require.Equal(t, "***", string(parse(t, redact.Rule{JSONPath: "$.a"}).Tail([]byte(`}`))))
-	require.Equal(t, "}", string(parse(t, redact.Rule{Header: "X"}).Tail([]byte(`}`))))
-	require.Equal(t, "}", string(parse(t).Tail([]byte(`}`))))
-	require.Empty(t, parse(t, token).Tail(nil))
+	require.Equal(t, "***"+strings.Repeat("x", 92)+" ***", string(parse(t, token).Tail([]byte(long), nil)))
+	require.Equal(t, "***", string(parse(t, token).Tail([]byte("1234"), nil)), "it may be the end of what was to be hidden")
+	require.Equal(t, "***", string(parse(t, redact.Rule{JSONPath: "$.a"}).Tail([]byte(`}`), nil)))
+	require.Equal(t, "}", string(parse(t, redact.Rule{Header: "X"}).Tail([]byte(`}`), nil)))
+	require.Equal(t, "}", string(parse(t).Tail([]byte(`}`), nil)))
+	require.Empty(t, parse(t, token).Tail(nil, nil))
 }
 
 func TestHeadersThatTellSecretsAreAlwaysHidden(t *testing.T) {
@@ -79,14 +82,14 @@ func TestHeadersThatTellSecretsAreAlwaysHidden(t *testing.T) {
 		"Set-Cookie": {"***", "***"}, "Www-Authenticate": {"***"}, "Proxy-Authenticate": {"***"}, "Authorization": {"***"},
 		"X-Api-Key": {"***"}, "X-Plan": {"gold tok_1"}, "Etag": {`"1"`},
 	}
-	require.Equal(t, want, parse(t).Header(header))
+	require.Equal(t, want, parse(t).Header(header, nil))
 	want["X-Plan"], want["Etag"] = []string{"gold ***"}, []string{"***"}
 	set := parse(t, redact.Rule{Header: "eTaG"}, redact.Rule{Pattern: "tok_[0-9]"})
-	require.Equal(t, want, set.Header(header))
-	require.Equal(t, "gold ***", set.Value(header, "X-Plan"))
-	require.Equal(t, "***", set.Value(header, "Etag"))
-	require.Empty(t, set.Value(header, "X-Gone"))
-	require.Equal(t, "see ***", set.Text("see tok_1"))
+	require.Equal(t, want, set.Header(header, nil))
+	require.Equal(t, "gold ***", set.Value(header, "X-Plan", nil))
+	require.Equal(t, "***", set.Value(header, "Etag", nil))
+	require.Empty(t, set.Value(header, "X-Gone", nil))
+	require.Equal(t, "see ***", set.Text("see tok_1", nil))
 	require.Equal(t, []string{"a=1", "b=2"}, header["Set-Cookie"], "what was given stays")
 }
 
@@ -141,13 +144,48 @@ func TestAPatternIsBoundedByItsProgram(t *testing.T) {
 func TestWhatCannotBeHiddenInTimeIsHiddenAsAWhole(t *testing.T) {
 	t.Parallel()
 	set, long := parse(t, redact.Rule{Pattern: "(?s)tok_[0-9]+|t(?:.*never)?"}), strings.Repeat("t", 30_000)+" tok_1"
-	require.Equal(t, "***", string(set.Body([]byte(long), false)))
-	require.Equal(t, "***", string(set.Body([]byte(long), true)))
-	require.Equal(t, "***", string(set.Tail([]byte(long))))
-	require.Equal(t, "***", set.Text(long))
-	require.Equal(t, map[string][]string{"X-A": {"***", "a ***"}}, set.Header(map[string][]string{"X-A": {long, "a tok_1"}}))
+	require.Equal(t, "***", string(set.Body([]byte(long), false, nil)))
+	require.Equal(t, "***", string(set.Body([]byte(long), true, nil)))
+	require.Equal(t, "***", string(set.Tail([]byte(long), nil)))
+	require.Equal(t, "***", set.Text(long, nil))
+	require.Equal(t, map[string][]string{"X-A": {"***", "a ***"}}, set.Header(map[string][]string{"X-A": {long, "a tok_1"}}, nil))
 	paths := parse(t, redact.Rule{Pattern: "(?s)t(?:.*never)?"}, redact.Rule{JSONPath: "$.a"})
-	require.Equal(t, "***", string(paths.Body([]byte(`{"b":"`+strings.Repeat(`\u0074`, 30_000)+`"}`), false)), "also where it only shows once JSON is rewritten")
+	require.Equal(t, "***", string(paths.Body([]byte(`{"b":"`+strings.Repeat(`\u0074`, 30_000)+`"}`), false, nil)), "also where it only shows once JSON is rewritten")
+}
+
+// TestEqualPathsAreLookedForOnce: what 32 equal rules take is what one of them takes.
+func TestEqualPathsAreLookedForOnce(t *testing.T) {
+	t.Parallel()
+	body := []byte(`{"list":[` + strings.Repeat(`{"token":"abcdefg"},`, 20_000) + `{}]}`)
+	spent := func(n int) int {
+		b := budget.New(nil)
+		require.NotContains(t, string(parse(t, slices.Repeat([]redact.Rule{{JSONPath: "$..token"}}, n)...).Body(body, false, b)), "abcdefg")
+		return budget.Steps - b.Left()
+	}
+	require.Equal(t, spent(1), spent(32))
+}
+
+// TestWhatTheBudgetDoesNotAllowIsHidden: no part of an answer is shown that a rule might have hidden.
+func TestWhatTheBudgetDoesNotAllowIsHidden(t *testing.T) {
+	t.Parallel()
+	text := `{"a":"canary"}`
+	for _, rule := range []redact.Rule{{JSONPath: "$.nothing"}, {Pattern: "nothing"}} {
+		set := parse(t, rule)
+		for _, b := range []*budget.Budget{budget.Over(budget.ErrEnded), budget.Over(budget.ErrSpent)} {
+			require.Equal(t, "***", string(set.Body([]byte(text), false, b)))
+			require.Equal(t, "***", string(set.Tail([]byte(text), b)))
+			if rule.Pattern != "" {
+				require.Equal(t, "***", set.Text(text, b))
+				require.Equal(t, map[string][]string{"X-A": {"***"}}, set.Header(map[string][]string{"X-A": {text}}, b))
+			}
+		}
+	}
+	hostile := []byte("[" + strings.Repeat(`"abcdefg",`, 95_000) + `"a"]`)
+	var rules []redact.Rule
+	for i := range 31 {
+		rules = append(rules, redact.Rule{JSONPath: "$[" + strings.Repeat("::1,", 3) + "::" + strconv.Itoa(i+2) + "]"})
+	}
+	require.Equal(t, "***", string(parse(t, rules...).Body(hostile, false, budget.New(nil))))
 }
 
 // TestReplacementsDoNotBlowABodyUp has a pattern that finds every byte and puts much in its place.
@@ -155,7 +193,7 @@ func TestReplacementsDoNotBlowABodyUp(t *testing.T) {
 	t.Parallel()
 	set := parse(t, redact.Rule{Pattern: "x", Replacement: strings.Repeat("y", 255)}, redact.Rule{Pattern: "y", Replacement: strings.Repeat("z", 255)})
 	body := bytes.Repeat([]byte("x"), 1<<16) // Every byte is a match, and each takes the race detector long.
-	got := set.Body(body, false)
+	got := set.Body(body, false, nil)
 	require.LessOrEqual(t, len(got), 2*len(body)+255)
 	require.NotContains(t, string(got), "x", "what does not fit is left out, not left")
 	require.NotContains(t, string(got), "y")
@@ -176,7 +214,7 @@ func FuzzSecretsAreHidden(f *testing.F) {
 		}
 		for _, body := range [][]byte{doc, append(bytes.Clone(doc[:len(doc)-1]), rest...), append([]byte(value), doc...)} {
 			for _, cut := range []bool{false, true} {
-				got := set.Body(body, cut)
+				got := set.Body(body, cut, nil)
 				if name != "secret" && bytes.Contains(got, []byte("hidden-")) && !strings.Contains(name+value+string(rest), "hidden-") {
 					t.Fatalf("%q became %q", body, got)
 				}

@@ -5,9 +5,10 @@
 // # Expressions
 //
 // Five fields (minute, hour, day of month, month, day of week), or six with the second in front, or one of @hourly, @daily,
-// @midnight, @weekly, @monthly, @yearly, @annually. A field is * (or ?), a value, a range a-b, a step */n, a-b/n or a/n (from a to
-// the end of the field), or a list of these. Months and weekdays may be named JAN, MON; upper and lower case are the same. Weekday 0
-// and 7 are Sunday, so 5-7 and FRI-SUN are a long weekend. Further:
+// @midnight, @weekly, @monthly, @yearly, @annually. A field is *, a value, a range a-b, a step */n, a-b/n or a/n (from a to
+// the end of the field), or a list of these. In the two day fields ? means *. Months and weekdays may be named JAN, MON; upper and
+// lower case are the same. Weekday 0 and 7 are Sunday, so 5-7 and FRI-SUN are a long weekend. There is no field for a year: [Check]
+// refuses expressions of EventBridge and Quartz that have one. Further:
 //
 //	L, L-3     day of month: the last day, three days before it
 //	15W, LW    day of month: the Monday-to-Friday day nearest to the 15th within its month, the last such day

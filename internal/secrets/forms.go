@@ -8,6 +8,7 @@ import (
 	"encoding/xml"
 	"html"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -19,7 +20,11 @@ func formsOf(shortest int, values []string) []string {
 		if len(value) < shortest {
 			continue
 		}
-		for _, form := range forms(value) {
+		all := forms(value)
+		if len(value) >= minMasked {
+			all = append(all, within(value)...)
+		}
+		for _, form := range all {
 			if len(form) >= shortest && !slices.Contains(list, form) {
 				list = append(list, form)
 			}
@@ -44,6 +49,47 @@ func encoded(value string) []string {
 		base64.URLEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value)),
 	}
 }
+
+// longValue is from where on a value is searched for inside base64 in few forms only: each of them takes eight times its memory.
+const longValue = 4 << 10
+
+// within returns what base64 of a longer text holds of a value that stands in it, as it is or as JSON, URLs or markup write it: for each of the
+// three places that its begin may have in a group of three bytes, the characters that depend on the value alone, at least ten.
+func within(value string) []string {
+	forms := inside(value)
+	list := make([]string, 0, 6*len(forms))
+	for _, form := range forms {
+		for before := range 3 {
+			text := append(make([]byte, before), form...)
+			from, to := (8*before+5)/6, 8*len(text)/6
+			list = append(list, base64.RawStdEncoding.EncodeToString(text)[from:to], base64.RawURLEncoding.EncodeToString(text)[from:to])
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// inside returns the forms in which a value may stand in a text that is encoded as a whole.
+func inside(value string) []string {
+	plain := plainJSON(value)
+	list := []string{value, plain}
+	if len(value) <= longValue {
+		quoted, _ := json.Marshal(value) // A text cannot fail.
+		escaped := url.QueryEscape(value)
+		spaced := strings.ReplaceAll(escaped, "+", "%20")
+		list = append(list,
+			strings.TrimSpace(value), string(quoted[1:len(quoted)-1]), strings.ReplaceAll(plain, "/", `\/`), marked(value), html.EscapeString(value),
+			escaped, spaced, url.PathEscape(value), lowerPercent(escaped), lowerPercent(spaced), lowerPercent(url.PathEscape(value)))
+	}
+	list = slices.DeleteFunc(list, func(form string) bool { return len(form) < minMasked })
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+var percent = regexp.MustCompile("%[0-9A-F]{2}")
+
+// lowerPercent returns a text with the digits of percent-encoding in lower case.
+func lowerPercent(text string) string { return percent.ReplaceAllStringFunc(text, strings.ToLower) }
 
 // plainJSON returns a value in a JSON string as most write it: with what is markup in HTML as it is.
 func plainJSON(value string) string {

@@ -21,8 +21,9 @@ type Mask struct {
 }
 
 // NewMask returns a mask of values, each in the forms in which it may come back: as it is, and as JSON, URLs, forms, XML, HTML and base64
-// write it, whichever characters they escape beside letters and digits, up to three times over in any order. Values of less than 8 bytes
-// are not masked. It returns nil where nothing is left to mask.
+// write it, whichever characters they escape beside letters and digits, up to three times over in any order. Base64 may be of a longer text,
+// in which the value stands as it is or as one of the others writes it. Values of less than 8 bytes are not masked. It returns nil where
+// nothing is left to mask.
 func NewMask(values ...string) *Mask {
 	list := formsOf(minMasked, values)
 	if len(list) == 0 {
@@ -33,9 +34,12 @@ func NewMask(values ...string) *Mask {
 		m.values[i] = []byte(form)
 	}
 	for _, value := range values {
-		for _, form := range append(encoded(value), value, strings.TrimSpace(value)) {
+		if len(value) < minMasked {
+			continue
+		}
+		for _, form := range append(append(encoded(value), value, strings.TrimSpace(value)), within(value)...) {
 			known := slices.ContainsFunc(m.escaped, func(e escapable) bool { return e.value == form })
-			if len(value) >= minMasked && len(form) >= minMasked && !known && core(form) != form {
+			if len(form) >= minMasked && !known && core(form) != form {
 				m.escaped = append(m.escaped, newEscapable(form))
 			}
 		}

@@ -37,6 +37,52 @@ func TestMaskHidesValuesInEveryFormInWhichTheyComeBack(t *testing.T) {
 	}
 }
 
+// TestMaskHidesValuesInsideBase64 of a longer text, wherever they stand in it, in each form and both alphabets; also where that is escaped again.
+func TestMaskHidesValuesInsideBase64(t *testing.T) {
+	t.Parallel()
+	forms := map[string]func(string) string{
+		"Plain":        func(v string) string { return v },
+		"Query":        url.QueryEscape,
+		"Path":         url.PathEscape,
+		"Spaces":       func(v string) string { return strings.ReplaceAll(url.QueryEscape(v), "+", "%20") },
+		"LowerPercent": func(v string) string { return lowerPercent(url.QueryEscape(v)) },
+		"JSON":         plainJSON,
+		"PHP":          func(v string) string { return strings.ReplaceAll(plainJSON(v), "/", `\/`) },
+		"XML":          marked,
+		"HTML":         html.EscapeString,
+	}
+	for _, value := range []string{"p\"ss/w\nrd+é=<can & ary>", "hunter-2", "AKIA~~~???>>>wJalrXUtnFEMI", strings.Repeat("k3y/", 2000)} {
+		mask := NewMask(value)
+		for name, form := range forms {
+			if len(value) > longValue && name != "Plain" && name != "JSON" {
+				continue
+			}
+			for before := range 6 {
+				text := []byte(strings.Repeat("u", before) + form(value) + ":rest of it")
+				for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+					echo := encoding.EncodeToString(text)
+					for _, written := range []string{echo, url.QueryEscape(echo), strings.ReplaceAll(echo, "/", `\/`)} {
+						hidden := string(mask.Body([]byte("a: "+written+"; b"), false))
+						require.Contains(t, hidden, "[secret]", "%s at %d: %s", name, before, written)
+						require.Less(t, len(hidden), 60, "%s at %d: only the text beside it is left: %s", name, before, hidden)
+						require.Equal(t, hidden, mask.Text("a: "+written+"; b"))
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestShortTextsInBase64Stay: what is searched for inside base64 has at least ten characters.
+func TestShortTextsInBase64Stay(t *testing.T) {
+	t.Parallel()
+	for _, form := range within("hunter-2") {
+		require.GreaterOrEqual(t, len(form), 10)
+	}
+	echo := base64.StdEncoding.EncodeToString([]byte("user:winter-2"))
+	require.Equal(t, echo, NewMask("hunter-2").Text(echo))
+}
+
 // TestMaskHidesWhatOthersEscape has what other languages make of a value: they differ in what they escape, and in the case of digits.
 func TestMaskHidesWhatOthersEscape(t *testing.T) {
 	t.Parallel()

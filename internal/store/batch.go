@@ -162,7 +162,8 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 
 // write writes schedules and history, in one round trip.
 func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
-	b.next.WorkerID, b.next.Now = b.worker, b.now
+	b.next.WorkerID, b.next.Now, b.next.At = b.worker, b.now, b.db.now()
+	b.next.Locked = !b.optimistic
 	b.next.LockTtlMs = int32(b.lockTTL.Milliseconds()) //nolint:gosec // Minutes at most.
 	var rows []*dbsqlc.ScheduleFinishRow
 	plan := func(q dbsqlc.DBTX) (err error) {

@@ -36,7 +36,7 @@ var changes = map[string]func(*bundle, *testing.T, endpoints.ID){
 		require.NoError(t, err)
 	},
 	"ClearHints": func(b *bundle, t *testing.T, id endpoints.ID) {
-		_, err := b.service.ClearHints(t.Context(), tenant, id)
+		_, _, err := b.service.ClearHints(t.Context(), tenant, id)
 		require.NoError(t, err)
 	},
 	"ResetFailures": func(b *bundle, t *testing.T, id endpoints.ID) {

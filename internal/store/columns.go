@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 	"sync"
-	"time"
 
 	"rubato/internal/endpoints"
 	"rubato/internal/store/dbsqlc"
@@ -16,11 +15,13 @@ type columns struct {
 	next      dbsqlc.ScheduleFinishParams
 	history   history
 	endpoints []endpoints.Endpoint
-	running   map[runKey]time.Time          // when the runs were claimed that are still running
+	running   map[runKey]*dbsqlc.Schedule   // the rows of the runs that are still running
 	rows      map[[16]byte]*dbsqlc.Schedule // as they were read
 }
 
-var spareColumns = sync.Pool{New: func() any { return &columns{running: map[runKey]time.Time{}, rows: map[[16]byte]*dbsqlc.Schedule{}} }}
+var spareColumns = sync.Pool{New: func() any {
+	return &columns{running: map[runKey]*dbsqlc.Schedule{}, rows: map[[16]byte]*dbsqlc.Schedule{}}
+}}
 
 // takeColumns returns empty columns with room for so many runs.
 func takeColumns(runs int) *columns {

@@ -3,7 +3,6 @@ package store
 import (
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,7 +26,7 @@ func TestColumnsForgetTheirBatch(t *testing.T) {
 	}
 	c.history.tell()
 	c.endpoints[0].Spec.Name = "probe"
-	c.running[runKeyOf(run)] = time.Unix(1, 0)
+	c.running[runKeyOf(run)] = &dbsqlc.Schedule{}
 
 	c.empty()
 

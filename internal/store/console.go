@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	consoleIncidents = 8
+	consoleIncidents = 12
 	consoleChanges   = 200
 	consoleSparkDays = 2 * 24 * time.Hour
 	consoleProofTime = 24 * time.Hour // of incidents too
@@ -46,7 +46,7 @@ func (c *Console) Overview(ctx context.Context, tenant [16]byte, over, step time
 		}); err != nil {
 			return err
 		}
-		o.Incidents, err = c.incidents(ctx, tx, tenant, o.At.Add(-consoleProofTime))
+		o.Incidents, o.Lost, err = c.incidents(ctx, tx, tenant, o.At.Add(-consoleProofTime))
 		return err
 	})
 	return o, err
@@ -67,19 +67,20 @@ func (c *Console) buckets(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleBucket
 	return list, nil
 }
 
-func (c *Console) incidents(ctx context.Context, tx pgx.Tx, tenant [16]byte, from time.Time) ([]console.Incident, error) {
+func (c *Console) incidents(ctx context.Context, tx pgx.Tx, tenant [16]byte, from time.Time) (list []console.Incident, lost int64, err error) {
 	rows, err := c.db.q.ConsoleIncidents(ctx, tx, incidentParams(tenant, from))
 	if err != nil {
-		return nil, fmt.Errorf("looking for incidents: %w", err)
+		return nil, 0, fmt.Errorf("looking for incidents: %w", err)
 	}
-	list := make([]console.Incident, len(rows))
+	list = make([]console.Incident, len(rows))
 	for i, row := range rows {
+		lost = row.Lost
 		list[i] = console.Incident{
 			RunID: row.ID, EndpointID: row.EndpointID, Name: row.Name, Status: row.Status, Reason: row.ReasonCode, At: row.FinishedAt,
 			StatusCode: int(orZero(row.StatusCode)), Error: orZero(row.Error), Runs: row.Runs, More: row.Cut,
 		}
 	}
-	return list, nil
+	return list, lost, nil
 }
 
 func incidentParams(tenant [16]byte, from time.Time) dbsqlc.ConsoleIncidentsParams {

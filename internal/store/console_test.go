@@ -84,11 +84,13 @@ func TestTheConsoleAddsUpRuns(t *testing.T) {
 		{At: now.Truncate(30 * time.Second).Add(-90 * time.Second), Succeeded: 1, LagP50: 10 * time.Millisecond, LagP99: 10 * time.Millisecond},
 		{At: now.Truncate(30 * time.Second).Add(-30 * time.Second), Failed: 1, Lost: 1, LagP50: 30 * time.Millisecond, LagP99: 30 * time.Millisecond},
 	}, o.Buckets, "the runs of others and those of before are not among them")
-	require.Len(t, o.Incidents, 1, "the incidents of others are not among them")
+	require.Len(t, o.Incidents, 2, "the incidents of others are not among them")
+	require.Equal(t, int64(1), o.Lost)
+	require.Equal(t, "failed", o.Incidents[1].Status)
 	require.Equal(t, console.Incident{
-		Runs: 2, RunID: o.Incidents[0].RunID, EndpointID: id, Name: "watched", Status: "lost", Reason: "http_status", StatusCode: 500,
+		Runs: 1, RunID: o.Incidents[0].RunID, EndpointID: id, Name: "watched", Status: "lost", Reason: "http_status", StatusCode: 500,
 		At: now.Add(-29 * time.Second), Error: "out of tea",
-	}, o.Incidents[0], "the newest tells of all")
+	}, o.Incidents[0], "lost runs come first")
 
 	sparks, err := c.Sparks(t.Context(), store.DefaultTenant, [][16]byte{id, other}, 2)
 	require.NoError(t, err)
@@ -113,7 +115,7 @@ func TestTheConsoleAddsUpRuns(t *testing.T) {
 }
 
 // An endpoint that fails all the time hides no other, and what ended last comes first, however long ago it was due.
-func TestIncidentsAreToldByEndpoint(t *testing.T) {
+func TestIncidentsAreGroupedByEndpointAndReason(t *testing.T) {
 	t.Parallel()
 	b, c, noisy, now := watched(t)
 	register := func(name string) endpoints.ID {
@@ -142,7 +144,7 @@ func TestIncidentsAreToldByEndpoint(t *testing.T) {
 		}
 		return list
 	}
-	want := []string{"long lost 1 false 100ms", "watched failed 20 false 990ms", "slow timed_out 2 false 30s"}
+	want := []string{"long lost 1 false 100ms", "watched failed 20 false 990ms", "slow timed_out 1 false 30s", "slow failed 1 false 35s"}
 	require.Equal(t, want, told())
 
 	crowd := func(many int, status string) {
@@ -157,9 +159,30 @@ func TestIncidentsAreToldByEndpoint(t *testing.T) {
 	crowd(console.MaxRuns, "succeeded")
 	require.Equal(t, want, told(), "what goes well hides nothing")
 	crowd(console.MaxBadRuns, "failed")
-	want[1], want[2] = fmt.Sprintf("watched failed %d true 990ms", console.MaxBadRuns), "slow timed_out 1 true 30s"
-	want[0] = "long lost 1 true 100ms"
-	require.Equal(t, want, told(), "a flood of one way to fail hides no other, and what is told is no more than was looked at")
+	flooded := told()
+	require.Equal(t, "long lost 1 true 100ms", flooded[0])
+	require.Contains(t, flooded, "slow timed_out 1 true 30s", "a flood of one way to fail hides no other")
+}
+
+// A lost run of hours ago stays in view while more endpoints than the list holds fail every second.
+func TestLostRunsAreHiddenByNoFlakyEndpoints(t *testing.T) {
+	t.Parallel()
+	b, c, quiet, now := watched(t)
+	b.remember(t, past{endpoint: quiet, due: now.Add(-6 * time.Hour), took: time.Minute, status: "lost", attempt: 1})
+	b.remember(t, past{endpoint: quiet, due: now.Add(-7 * time.Hour), took: time.Minute, status: "lost", attempt: 1})
+	for i := range 20 {
+		spec := endpoints.Defaults()
+		spec.Name, spec.URL, spec.BaselineInterval = fmt.Sprintf("flaky-%d", i), "https://example.com/", time.Minute
+		e, _, err := b.service.Register(t.Context(), tenant, spec)
+		require.NoError(t, err)
+		b.remember(t, past{endpoint: e.ID, due: now.Add(-time.Second), took: 10 * time.Millisecond, status: "failed", attempt: 1})
+	}
+	o, err := c.Overview(t.Context(), store.DefaultTenant, 30*time.Minute, 30*time.Second)
+	require.NoError(t, err)
+	require.Len(t, o.Incidents, 12)
+	require.Equal(t, "watched lost 2", fmt.Sprintf("%s %s %d", o.Incidents[0].Name, o.Incidents[0].Status, o.Incidents[0].Runs))
+	require.Equal(t, "failed", o.Incidents[1].Status)
+	require.Equal(t, int64(2), o.Lost)
 }
 
 func TestTheConsoleTellsTheHistoryOfAnEndpoint(t *testing.T) {
@@ -171,7 +194,7 @@ func TestTheConsoleTellsTheHistoryOfAnEndpoint(t *testing.T) {
 	b.at(now.Add(time.Minute))
 	_, err = b.service.Pause(t.Context(), tenant, id, endpoints.PauseRequest{Until: until, Reason: "stock-taking"})
 	require.NoError(t, err)
-	_, err = b.service.ClearHints(t.Context(), tenant, id)
+	_, _, err = b.service.ClearHints(t.Context(), tenant, id)
 	require.NoError(t, err)
 
 	h, err := c.History(t.Context(), store.DefaultTenant, id, time.Hour)

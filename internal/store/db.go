@@ -8,6 +8,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -260,12 +261,8 @@ func (db *DB) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), 
 	waiting, cancel := context.WithTimeout(ctx, db.waits)
 	defer cancel()
 	conn, err = db.pool.Acquire(waiting)
-	if err != nil && waiting.Err() != nil && ctx.Err() == nil && db.pool.Stat().AcquiredConns() == db.pool.Stat().MaxConns() {
-		return nil, nil, errs.Wrap(err, errs.Unavailable, fmt.Sprintf(
-			"all %d connections to the database were busy for %s, and nothing was changed; try again", db.pool.Stat().MaxConns(), db.waits))
-	}
 	if err != nil {
-		return nil, nil, translate(err)
+		return nil, nil, db.noConnection(ctx, waiting, err)
 	}
 	wire := conn.Conn().PgConn().Conn()
 	limit := time.AfterFunc(db.limit, func() { _ = wire.SetDeadline(time.Now()) })
@@ -275,6 +272,17 @@ func (db *DB) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), 
 		}
 		conn.Release()
 	}, nil
+}
+
+// noConnection returns why the main pool gave no connection while waiting, which is ctx for db.waits at most.
+func (db *DB) noConnection(ctx, waiting context.Context, err error) error {
+	if waiting.Err() == nil || errors.Is(ctx.Err(), context.Canceled) {
+		return translate(err)
+	}
+	if pool := db.pool.Stat(); pool.AcquiredConns() == pool.MaxConns() {
+		return busy(err, fmt.Sprintf("all %d connections to the database were busy for %s, and nothing was changed; try again", pool.MaxConns(), db.waits))
+	}
+	return errs.Wrap(err, errs.Unavailable, "the database cannot be reached; try again") // It let nobody in for that long.
 }
 
 const (

@@ -2,11 +2,13 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 	"unique"
 
 	"rubato/internal/endpoints"
+	"rubato/internal/errs"
 	"rubato/internal/governor"
 	"rubato/internal/schedule"
 	"rubato/internal/store/dbsqlc"
@@ -15,26 +17,32 @@ import (
 // lockSlack is what a lock must hold beyond the execution limit.
 const lockSlack = 5 * time.Second
 
-func endpointOf(row *dbsqlc.Endpoint) (*endpoints.Endpoint, error) {
+// endpointOf decodes a row. If a part of it cannot be decoded, the endpoint lacks that part and has a Fault.
+func endpointOf(row *dbsqlc.Endpoint) *endpoints.Endpoint {
 	spec, err := specOf(row)
-	if err != nil {
-		return nil, err
-	}
 	return &endpoints.Endpoint{
 		ID: row.ID, TenantID: row.TenantID, Version: row.Version,
-		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, ArchivedAt: orZero(row.ArchivedAt), Spec: spec,
-	}, nil
+		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, ArchivedAt: orZero(row.ArchivedAt), Spec: spec, Fault: unreadable(row.ID, err),
+	}
 }
 
+// unreadable words that the configuration of an endpoint cannot be decoded, and names the field if the decoder does; nil for no cause.
+func unreadable(id endpoints.ID, cause error) error {
+	if cause == nil {
+		return nil
+	}
+	field := ""
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](cause); ok && wrong.Field != "" {
+		field = fmt.Sprintf(", because %s has the wrong type", wrong.Field)
+	}
+	return errs.Wrap(cause, errs.Unreadable, fmt.Sprintf("the stored configuration of endpoint %s cannot be read%s; "+
+		"run the release of the server that wrote it, or delete the endpoint and register it again", id, field))
+}
+
+// specOf decodes the configuration of a row. Beside an error it returns what can be decoded.
 func specOf(row *dbsqlc.Endpoint) (endpoints.Spec, error) {
-	labels, err := textMap(row.Labels)
-	if err != nil {
-		return endpoints.Spec{}, fmt.Errorf("reading the labels of endpoint %s: %w", endpoints.ID(row.ID), err)
-	}
-	headers, err := textMap(row.Headers)
-	if err != nil {
-		return endpoints.Spec{}, fmt.Errorf("reading the headers of endpoint %s: %w", endpoints.ID(row.ID), err)
-	}
+	labels, badLabels := textMap(row.Labels)
+	headers, badHeaders := textMap(row.Headers)
 	s := endpoints.Spec{
 		Name: row.Name, Key: orZero(row.Key), Description: row.Description, Labels: labels,
 		URL: row.URL, Method: alike(row.Method), Headers: headers, Body: row.Body,
@@ -49,8 +57,8 @@ func specOf(row *dbsqlc.Endpoint) (endpoints.Spec, error) {
 		},
 		Idempotent: row.Idempotent, Planner: endpoints.Authority(alike(row.Planner)),
 	}
-	if err := readDelivery(row.Delivery, &s); err != nil {
-		return endpoints.Spec{}, fmt.Errorf("reading the delivery of endpoint %s: %w", endpoints.ID(row.ID), err)
+	if err := errors.Join(badLabels, badHeaders, readDelivery(row.Delivery, &s)); err != nil {
+		return s, fmt.Errorf("decode the stored configuration of endpoint %s: %w", endpoints.ID(row.ID), err)
 	}
 	return s, nil
 }

@@ -103,7 +103,7 @@ func (s *Endpoints) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id endp
 	if err != nil {
 		return nil, err
 	}
-	return list[0], nil
+	return list[0], list[0].Fault
 }
 
 // List implements endpoints.Store.
@@ -164,10 +164,7 @@ func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []*dbsqlc.En
 	}
 	list := make([]*endpoints.Endpoint, 0, len(rows))
 	for _, row := range rows {
-		e, err := endpointOf(row)
-		if err != nil {
-			return nil, err
-		}
+		e := endpointOf(row)
 		if current := found[row.ID]; current != nil {
 			e.State, e.Cron = current.State, current.Cron
 		}
@@ -179,6 +176,7 @@ func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []*dbsqlc.En
 func hintRow(id endpoints.ID, kind string, h *endpoints.Hint) dbsqlc.HintInsertParams {
 	row := dbsqlc.HintInsertParams{
 		EndpointID: id, Kind: kind, RunAt: optional(h.At), ExpiresAt: h.ExpiresAt, Reason: h.Reason, Author: h.Author, CreatedAt: h.CreatedAt,
+		OutageSince: optional(h.OutageSince),
 	}
 	if kind == hintInterval {
 		row.IntervalMs = new(h.Interval.Milliseconds())

@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -36,8 +38,37 @@ func translate(err error) error {
 		return errs.Wrap(err, errs.Unavailable, "the certificate of the database is not the one that its URL asks for; name the file of whoever signed it as "+
 			"sslrootcert, connect by a host name that the certificate is for, or ask for less by sslmode")
 	}
-	// What carries no SQLSTATE never reached the database, or lost it: a broken connection, a timeout.
+	return translateLoss(err)
+}
+
+// codeBusy is the code of a database that is there and does not keep up: no connection, lock or answer came in time.
+const codeBusy = "database_busy"
+
+// busy returns an [errs.Unavailable] for a database that is there and does not keep up.
+func busy(cause error, message string) error {
+	return &errs.Error{Code: errs.Unavailable, Reason: codeBusy, Message: message, Err: cause}
+}
+
+// translateLoss translates an error without SQLSTATE: a value that cannot be decoded, an answer that did not come in time, or a connection
+// that could not be made or was lost.
+func translateLoss(err error) error {
+	if undecodable(err) {
+		return err
+	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	timeout, network := errors.AsType[net.Error](err)
+	if !connecting && (errors.Is(err, context.DeadlineExceeded) || network && timeout.Timeout()) {
+		return busy(err, "the database did not answer in time, because it is overloaded or stands still; try again")
+	}
 	return errs.Wrap(err, errs.Unavailable, "the database cannot be reached; try again")
+}
+
+// undecodable reports whether an error is about a value that came from the database, or that was to go there, instead of the connection.
+func undecodable(err error) bool {
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, kind := errors.AsType[*json.UnmarshalTypeError](err)
+	_, column := errors.AsType[pgx.ScanArgError](err)
+	return syntax || kind || column
 }
 
 func translateState(err error, pg *pgconn.PgError) error {
@@ -49,8 +80,16 @@ func translateState(err error, pg *pgconn.PgError) error {
 	case noPartition(pg):
 		return err // Mended by whoever inserts history.
 	case pg.Code == "55P03":
-		return errs.Wrap(err, errs.Unavailable, fmt.Sprintf(
+		return busy(err, fmt.Sprintf(
 			"another change of the same, or a start of its run, has been under way for more than %s; nothing was changed, try again", lockWait))
+	case pg.Code == "53300": // too_many_connections
+		return busy(err, "the database has no connection to spare; try again, and if this lasts let it have more (max_connections)")
+	case pg.Code == "57014": // query_canceled, as by a statement_timeout
+		return busy(err, "the database gave the statement up, because it took too long or its operator ended it; try again")
+	case pg.Code == "53100": // disk_full
+		return errs.Wrap(err, errs.Unavailable, "the disk of the database is full; its operator must make room")
+	case pg.Code == "25006": // read_only_sql_transaction
+		return errs.Wrap(err, errs.Unavailable, "the database takes no writes at the moment, as a standby does; try again")
 	case hasClass(pg, "22", "23"):
 		return errs.Wrap(err, errs.Invalid, "the database refuses a value")
 	case hasClass(pg, "08", "53", "57", "40", "55", "25", "0A"):

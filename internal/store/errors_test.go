@@ -4,10 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -79,6 +83,39 @@ func TestErrorsAreTranslatedByTheirState(t *testing.T) {
 		})
 	}
 	require.NoError(t, store.Translate(nil))
+}
+
+// TestABusyDatabaseIsToldFromOneThatCannotBeReached, because the first needs patience and the second an operator.
+func TestABusyDatabaseIsToldFromOneThatCannotBeReached(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err    error
+		reason string
+		says   string
+	}{
+		"StatementTooSlow":   {fmt.Errorf("reading: %w", context.DeadlineExceeded), "database_busy", "did not answer in time"},
+		"TransactionTooLong": {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "database_busy", "did not answer in time"},
+		"StatementTimeout":   {&pgconn.PgError{Code: "57014"}, "database_busy", "took too long"},
+		"LockTimeout":        {&pgconn.PgError{Code: "55P03"}, "database_busy", "nothing was changed"},
+		"TooManyConnections": {&pgconn.PgError{Code: "53300"}, "database_busy", "max_connections"},
+		"DiskFull":           {&pgconn.PgError{Code: "53100"}, "", "disk of the database is full"},
+		"ReadOnly":           {&pgconn.PgError{Code: "25006"}, "", "takes no writes"},
+		"Refused":            {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "", "cannot be reached"},
+		"ConnectionCut":      {io.ErrUnexpectedEOF, "", "cannot be reached"},
+		"PoolClosed":         {errors.New("closed pool"), "", "cannot be reached"},
+	} {
+		told, ok := errors.AsType[*errs.Error](store.Translate(tc.err))
+		require.True(t, ok, name)
+		require.Equal(t, errs.Unavailable, told.Code, name)
+		require.Equal(t, tc.reason, told.Reason, name)
+		require.Contains(t, told.Message, tc.says, name)
+	}
+	var into struct{ Sign bool }
+	for _, value := range []string{`{"Sign":"yes"}`, `{`} {
+		err := json.Unmarshal([]byte(value), &into)
+		require.Equal(t, errs.Internal, errs.CodeOf(store.Translate(err)), "no database is away because a stored value cannot be decoded")
+	}
+	require.Equal(t, errs.Internal, errs.CodeOf(store.Translate(pgx.ScanArgError{Err: errors.New("cannot scan")})))
 }
 
 func TestATakenKeyIsAConflict(t *testing.T) {

@@ -172,6 +172,21 @@ func (s *Executions) hintsOf(ctx context.Context, list []dispatch.Start) (map[[1
 	}}
 }
 
+// ProbeSpace implements dispatch.Executions. A sign of life rewrites its row in place, which needs no new page, so it goes on arriving beside a
+// full disk. Therefore this spills a temporary file.
+func (s *Executions) ProbeSpace(ctx context.Context) error {
+	return s.db.tx(ctx, func(tx pgx.Tx) error {
+		if err := s.db.q.SpillSmall(ctx, tx); err != nil {
+			return err
+		}
+		if err := s.db.q.SpillHere(ctx, tx); err != nil {
+			return err
+		}
+		_, err := s.db.q.SpillProbe(ctx, tx)
+		return err
+	})
+}
+
 // Beat implements dispatch.Executions.
 func (s *Executions) Beat(ctx context.Context, p dispatch.Presence) error {
 	return translate(s.db.q.WorkerBeat(ctx, s.db.vital, dbsqlc.WorkerBeatParams{

@@ -125,24 +125,30 @@ func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch) (gone []runs.
 	for i, run := range list {
 		ids[i] = run.EndpointID
 	}
-	if err := pipeline(ctx, tx, b.reads(ctx, ids)...); err != nil {
+	var now time.Time
+	clock := func(q dbsqlc.DBTX) (err error) {
+		now, err = s.db.q.Clock(ctx, q, s.db.now())
+		return err
+	}
+	if err := pipeline(ctx, tx, append(b.reads(ctx, ids), clock)...); err != nil {
 		return nil, fmt.Errorf("locking the rows of %d runs: %w", len(list), err)
 	}
 	for _, row := range b.schedules {
 		if row.RunID != nil {
-			b.running[runKey{row.EndpointID, *row.RunID, row.ClaimToken}] = *row.ClaimedAt
+			b.running[runKey{row.EndpointID, *row.RunID, row.ClaimToken}] = row
 		}
 	}
 	for i := range list {
-		at, running := b.running[runKeyOf(list[i])]
-		if !running {
+		row := b.running[runKeyOf(list[i])]
+		if row == nil {
 			gone = append(gone, list[i])
 			continue
 		}
-		list[i].ClaimedAt = at
+		list[i].ClaimedAt = *row.ClaimedAt
+		bySameClock(&list[i], *row.StartedAt, now)
 	}
 	if len(gone) > 0 {
-		b.runs = slices.DeleteFunc(slices.Clone(list), func(run runs.Run) bool { _, running := b.running[runKeyOf(run)]; return !running })
+		b.runs = slices.DeleteFunc(slices.Clone(list), func(run runs.Run) bool { return b.running[runKeyOf(run)] == nil })
 	}
 	return gone, nil
 }
@@ -154,3 +160,17 @@ type runKey struct {
 }
 
 func runKeyOf(run runs.Run) runKey { return runKey{run.EndpointID, run.ID, run.ClaimToken} }
+
+// bySameClock moves the start and the end that a worker reports to where the database's clock allows them: not before the start of the
+// row, and not after the statement that locked it. A worker counts both on its own monotonic clock, and a slewed clock would let a run
+// end after the start of the next one. An optimistic finish is refused instead: see ScheduleFinish.
+func bySameClock(run *runs.Run, started, now time.Time) {
+	for _, at := range []*time.Time{&run.StartedAt, &run.FinishedAt} {
+		if at.After(now) {
+			*at = now
+		}
+		if at.Before(started) { // The database's clock was set back since.
+			*at = started
+		}
+	}
+}

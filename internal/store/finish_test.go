@@ -160,6 +160,7 @@ func TestAFinishedRunIsReadAsItWasWritten(t *testing.T) {
 	c, s := b.startOne(t, worker{1})
 	run := fail(worker{1}, c, s)
 	run.Outcome.Error, run.Outcome.RetryAfter = "no", now.Add(90*time.Second)
+	b.at(run.FinishedAt)
 	b.finish(t, worker{1}, 0, run)
 	stored := b.run(t, run.ID)
 
@@ -260,4 +261,38 @@ func TestBackoffIsTold(t *testing.T) {
 	require.Equal(t, "every 1m0s, backoff x2 after 1 failure", last.Decision.Steps[0].Why)
 	require.Equal(t, governor.RuleBaselineInterval, last.Decision.Steps[0].Rule)
 	require.True(t, last.Decision.Steps[0].At.Equal(last.Due.At))
+}
+
+// TestNoInstantOfARunLiesBeyondTheDatabasesClock has workers whose monotonic clocks are slewed: one reports a start and an end that are yet
+// to come, one an end before the start.
+func TestNoInstantOfARunLiesBeyondTheDatabasesClock(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.at(noon())
+	me := worker{1}
+	b.register(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Second })
+	for _, tc := range []struct {
+		started, finished         time.Duration // as reported, from the start of the run
+		wantStarted, wantFinished time.Duration
+	}{
+		{started: 0, finished: 2 * time.Second, wantFinished: 2 * time.Second},
+		{started: time.Second, finished: 3*time.Second - 1, wantStarted: time.Second, wantFinished: 3*time.Second - time.Microsecond},
+		{started: 0, finished: 3100 * time.Millisecond, wantFinished: 3 * time.Second},
+		{started: 3200 * time.Millisecond, finished: 3300 * time.Millisecond, wantStarted: 3 * time.Second, wantFinished: 3 * time.Second},
+		{started: -time.Second, finished: -time.Second / 2},
+	} {
+		now = b.at(now.Add(time.Hour))
+		claim, start := b.startOne(t, me)
+		now = b.at(now.Add(3 * time.Second))
+		run := succeed(me, claim, start)
+		run.StartedAt, run.FinishedAt = start.StartedAt.Add(tc.started), start.StartedAt.Add(tc.finished)
+
+		b.finish(t, me, 0, run)
+
+		ended := b.get(t, claim.EndpointID).State.LastRun
+		require.Equal(t, tc.wantStarted, ended.StartedAt.Sub(start.StartedAt), "%+v", tc)
+		require.Equal(t, tc.wantFinished, ended.FinishedAt.Sub(start.StartedAt), "%+v", tc)
+		require.Equal(t, ended.StartedAt, query[time.Time](t, b, "SELECT started_at FROM runs WHERE status = 'succeeded' ORDER BY scheduled_for DESC LIMIT 1").UTC())
+		require.Equal(t, ended.FinishedAt, query[time.Time](t, b, "SELECT finished_at FROM runs WHERE status = 'succeeded' ORDER BY scheduled_for DESC LIMIT 1").UTC())
+	}
 }

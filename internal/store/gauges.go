@@ -40,12 +40,15 @@ func (g *Gauges) ReadDatabase(ctx context.Context) (state telemetry.DatabaseStat
 		if err != nil {
 			return fmt.Errorf("counting workers: %w", err)
 		}
-		oldest, err := g.db.q.SnapshotGauge(ctx, tx)
+		held, err := g.db.q.SnapshotGauge(ctx, tx)
 		if err != nil {
 			return fmt.Errorf("looking for the oldest snapshot: %w", err)
 		}
 		state = telemetry.DatabaseState{
-			Due: schedule.Due, OldestDue: seconds(schedule.OldestSeconds), OldestSnapshot: seconds(oldest), Workers: map[string]int64{},
+			Due: schedule.Due, OldestDue: seconds(schedule.OldestSeconds), Workers: map[string]int64{},
+		}
+		if len(held) > 0 {
+			state.OldestSnapshot, state.SnapshotHolder = seconds(held[0].Seconds), holderOf(held[0])
 		}
 		for _, row := range workers {
 			state.Workers[row.State] = row.Workers
@@ -53,6 +56,17 @@ func (g *Gauges) ReadDatabase(ctx context.Context) (state telemetry.DatabaseStat
 		return nil
 	})
 	return state, err
+}
+
+func holderOf(row *dbsqlc.SnapshotGaugeRow) telemetry.SnapshotHolder {
+	h := telemetry.SnapshotHolder{
+		PID: row.Pid, User: row.UserName, Application: row.ApplicationName, Client: row.Client, State: row.State,
+		Since: row.Since, Command: row.Command, QueryID: row.QueryID, Prepared: row.Prepared,
+	}
+	if row.QueryStart != nil {
+		h.QueryStart = *row.QueryStart
+	}
+	return h
 }
 
 func seconds(s float64) time.Duration { return max(0, time.Duration(s*float64(time.Second))) }

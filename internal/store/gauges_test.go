@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -99,6 +101,34 @@ func TestOldestSnapshotIsThatOfAnOpenTransaction(t *testing.T) {
 
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.Eventually(t, func() bool { return age() < 500*time.Millisecond }, 30*time.Second, 50*time.Millisecond)
+}
+
+// TestHolderOfTheOldestSnapshotIsASessionThatCanBeEnded leaves a session idle in its transaction, and reads what an operator needs to end it.
+func TestHolderOfTheOldestSnapshotIsASessionThatCanBeEnded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	cfg := b.pool.Config().ConnConfig.Copy()
+	cfg.RuntimeParams["application_name"] = "forgotten"
+	forgotten, err := pgx.ConnectConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = forgotten.Close(context.WithoutCancel(t.Context())) }) // Postgres has ended it.
+	for _, statement := range []string{"BEGIN ISOLATION LEVEL REPEATABLE READ", "\n  select 'a-secret-of-others', count(*) FROM schedules"} {
+		_, err = forgotten.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+
+	holder := b.gauges(t).SnapshotHolder
+
+	require.EqualValues(t, forgotten.PgConn().PID(), holder.PID)
+	require.Equal(t, cfg.User, holder.User)
+	require.Equal(t, "forgotten", holder.Application)
+	require.Equal(t, "idle in transaction", holder.State)
+	require.Equal(t, "SELECT", holder.Command)
+	require.False(t, holder.QueryStart.Before(holder.Since), "its last query belongs to the transaction")
+	require.NotContains(t, fmt.Sprint(holder), "a-secret-of-others")
+
+	require.True(t, query[bool](t, b, "SELECT pg_terminate_backend($1)", holder.PID))
+	require.Eventually(t, func() bool { return b.gauges(t).SnapshotHolder.PID != holder.PID }, 30*time.Second, 20*time.Millisecond)
 }
 
 // TestGaugesStayCheap holds the count of due endpoints to its index and to its bound, with more due than it counts.

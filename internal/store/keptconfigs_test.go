@@ -27,8 +27,8 @@ func TestAKeptConfigurationGivesItsEndpointBack(t *testing.T) {
 	row := plainRow()
 	row.Labels, row.Headers = json.RawMessage(`{"team":"core"}`), json.RawMessage(`{"X-Team":"core"}`)
 	state := endpoints.State{FailureCount: 3, PauseReason: "for a while"}
-	want, err := endpointOf(row)
-	require.NoError(t, err)
+	want := endpointOf(row)
+	require.NoError(t, want.Fault)
 	kept := parse(row)
 	require.NoError(t, kept.fault)
 	want.State, want.Cron = state, kept.cron

@@ -16,13 +16,20 @@ import (
 var _ auth.KeyStore = (*Keys)(nil)
 
 // CreateKey implements auth.KeyStore.
-func (s *Keys) CreateKey(ctx context.Context, act auditlog.Act, create func(now time.Time) (auth.Key, auth.Secret, error)) error {
+func (s *Keys) CreateKey(ctx context.Context, act auditlog.Act, create func(now time.Time, inForce int) (auth.Key, auth.Secret, error)) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
+		if err := s.db.q.KeysLock(ctx, tx, act.By.TenantID); err != nil {
+			return fmt.Errorf("locking the keys of a tenant: %w", err)
+		}
 		now, err := s.db.decisionTime(ctx, tx)
 		if err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
-		k, secret, err := create(now)
+		inForce, err := s.db.q.KeyCount(ctx, tx, dbsqlc.KeyCountParams{TenantID: act.By.TenantID, Now: now})
+		if err != nil {
+			return fmt.Errorf("counting the keys of a tenant: %w", err)
+		}
+		k, secret, err := create(now, int(inForce))
 		if err != nil {
 			return err
 		}

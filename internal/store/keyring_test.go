@@ -18,7 +18,7 @@ import (
 // keyring returns what may be done to the keys of a bundle, and how to tell whether a secret is good.
 func keyring(b *bundle) (*auth.Keyring, func(*testing.T, string) error) {
 	keys := store.NewKeys(b.db)
-	return auth.NewKeyring(keys, auth.NewAuthenticator(keys)), func(t *testing.T, secret string) error {
+	return auth.NewKeyring(keys, auth.NewAuthenticator(keys), 20), func(t *testing.T, secret string) error {
 		t.Helper()
 		_, err := keys.FindKey(t.Context(), auth.Hash(secret))
 		return err
@@ -44,6 +44,35 @@ func TestAKeyWorksFromTheMomentItIsMade(t *testing.T) {
 	require.Equal(t, auth.Prefix(secret), read.Prefix)
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM api_keys WHERE api_keys::text LIKE '%' || $1 || '%'", secret), "the secret is not stored")
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM audit_log WHERE audit_log::text LIKE '%' || $1 || '%'", secret))
+}
+
+// TestATenantHasSoManyKeysInForce makes them at the same time, so that each would see the same count were they not made one by one.
+func TestATenantHasSoManyKeysInForce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ring, _ := keyring(b) // Of at most 20.
+	made := make(chan error, 25)
+	for range 25 {
+		go func() {
+			_, _, err := ring.Create(t.Context(), tenant, auth.KeyRequest{Name: "made", Scopes: []auth.Scope{auth.Read}})
+			made <- err
+		}()
+	}
+	refused := 0
+	for range 25 {
+		if err := <-made; err != nil {
+			refused++
+			require.Equal(t, errs.Conflict, errs.CodeOf(err), "%v", err)
+			require.ErrorContains(t, err, "RUBATO_KEYS_PER_TENANT")
+		}
+	}
+	require.Equal(t, 5, refused)
+	require.Equal(t, 20, query[int](t, b, "SELECT count(*) FROM api_keys"))
+
+	b.exec(t, "UPDATE api_keys SET expires_at = now() WHERE id = (SELECT min(id::text)::uuid FROM api_keys)")
+	makeKey(t, ring, auth.Read) // An expired key does not count.
+	_, _, err := ring.Create(t.Context(), b.stranger(t), auth.KeyRequest{Name: "made", Scopes: []auth.Scope{auth.Read}})
+	require.NoError(t, err, "another tenant has room of its own")
 }
 
 func TestUseIsNotedOnceAMinute(t *testing.T) {

@@ -17,7 +17,9 @@ type ledgerEntry struct {
 	LastStart    *time.Time     `json:"lastStart,omitempty"`
 	PausedUntil  *time.Time     `json:"pausedUntil,omitempty"`
 	RetryAfter   *time.Time     `json:"retryAfter,omitempty"`
+	RetryAsked   *time.Time     `json:"retryAsked,omitempty"`
 	Accounted    *time.Time     `json:"accountedUntil,omitempty"`
+	OnRecord     *time.Time     `json:"recordedUntil,omitempty"`
 	Hints        *ledgerHints   `json:"hints,omitempty"`
 }
 
@@ -30,20 +32,23 @@ type ledgerHint struct {
 	IntervalMs int64      `json:"intervalMs,omitempty"`
 	At         *time.Time `json:"at,omitempty"`
 	ExpiresAt  time.Time  `json:"expiresAt"`
+	// OutageSince is when the outage began that an interval hint is for.
+	OutageSince *time.Time `json:"outageSince,omitempty"`
 }
 
 func ledgerInput(in governor.Input) ledgerEntry {
 	entry := ledgerEntry{
 		Now: in.Now, Cause: in.Cause, Anchor: optional(in.Anchor), FailureCount: in.Failures, LastSlot: optional(in.LastSlot),
-		LastStart:   optional(in.LastStart),
-		PausedUntil: optional(in.PausedUntil), RetryAfter: optional(in.RetryAfter), Accounted: optional(in.Accounted),
+		LastStart: optional(in.LastStart), OnRecord: optional(in.OnRecord),
+		PausedUntil: optional(in.PausedUntil), RetryAfter: optional(in.RetryAfter), RetryAsked: optional(in.RetryAsked),
+		Accounted: optional(in.Accounted),
 	}
 	if in.IntervalHint == nil && in.OneShot == nil {
 		return entry
 	}
 	entry.Hints = &ledgerHints{}
 	if h := in.IntervalHint; h != nil {
-		entry.Hints.Interval = &ledgerHint{IntervalMs: h.Interval.Milliseconds(), ExpiresAt: h.ExpiresAt}
+		entry.Hints.Interval = &ledgerHint{IntervalMs: h.Interval.Milliseconds(), ExpiresAt: h.ExpiresAt, OutageSince: optional(h.OutageSince)}
 	}
 	if h := in.OneShot; h != nil {
 		entry.Hints.OneShot = &ledgerHint{At: optional(h.At), ExpiresAt: h.ExpiresAt}

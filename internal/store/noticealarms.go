@@ -32,6 +32,7 @@ type ended struct {
 func (a *alarms) judge(book *notices.Book, e *endpoints.Endpoint, was ended) {
 	a.failures(book, e, was)
 	a.late(book, e, was)
+	a.heldBack(book, e, was.run)
 	switch lost := was.run.Outcome.Status == runs.Lost; {
 	case lost && book.Opens(e, notices.Lost, 0, 1):
 		a.open(e.ID, notices.Lost, 1, detailOf(was.run))
@@ -50,6 +51,17 @@ func (a *alarms) failures(book *notices.Book, e *endpoints.Endpoint, was ended) 
 	case after == 0 && before > 0 && book.Opens(e, notices.Failures, 0, before):
 		a.close(e.ID, notices.Failures, 0)
 	}
+}
+
+// heldBack opens the episodes of an endpoint that its target holds back by a long Retry-After: for so long it is as good as paused.
+func (a *alarms) heldBack(book *notices.Book, e *endpoints.Endpoint, run runs.Run) {
+	if !finishedOf(run).AsksForLong() || !book.Opens(e, notices.Paused, 0, 1) {
+		return
+	}
+	d := detailOf(run)
+	d.Reason = fmt.Sprintf("the target asked to wait until %s by Retry-After; the next run is at %s",
+		run.Outcome.RetryAfter.UTC().Format(time.RFC3339), e.State.Due.At.UTC().Format(time.RFC3339))
+	a.open(e.ID, notices.Paused, 1, d)
 }
 
 func (a *alarms) late(book *notices.Book, e *endpoints.Endpoint, was ended) {

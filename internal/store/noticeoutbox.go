@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,7 +67,7 @@ func parcelOf(row *dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Parcel {
 		Notice: n, TenantID: row.TenantID, RuleID: row.RuleID, Token: row.ClaimToken, RuleGone: channel == nil, Untold: row.Untold,
 		Behind: row.Behind, Overtaken: row.Overtaken, HeldUntil: row.HeldUntil,
 		SecretsVersion: row.SecretsVersion, Now: now,
-		Remind: ms(orZero(row.RemindMs)), Fault: fault,
+		Remind: ms(orZero(row.RemindMs)), Fault: fault, Method: row.Method, Host: hostOf(row.URL),
 	}
 	var err error
 	if p.Labels, err = textMap(row.EndpointLabels); err != nil {
@@ -79,6 +80,15 @@ func parcelOf(row *dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Parcel {
 		p.Fault = errors.Join(p.Fault, fmt.Errorf("reading the channel of the notice rule %q, which can be stored anew: %w", p.Rule, err))
 	}
 	return p
+}
+
+// hostOf returns the host of a URL, with its port. The rest of the URL may hold what is secret.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // End ends a notice, unless somebody else has claimed it since; it reports whether it did.

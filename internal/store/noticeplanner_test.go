@@ -50,7 +50,7 @@ func TestASuggestionThatWaitsIsToldUntilItDoesNot(t *testing.T) {
 	require.NoError(t, keeper.Watch(t.Context()))
 	require.Equal(t, []string{"opened", "recovered"}, p.told(t))
 
-	now = p.at(now.Add(time.Minute))
+	now = p.at(now.Add(endpoints.HoldLife + time.Minute)) // Until then the rejection stands.
 	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], p.suggests(e, now)))
 	require.Equal(t, []string{"opened", "recovered", "opened"}, p.told(t))
 	p.at(now.Add(time.Hour))
@@ -86,7 +86,7 @@ func TestAPauseByThePlannerIsToldAndItsHintsAreNot(t *testing.T) {
 	now = p.at(now.Add(time.Minute))
 	pause := p.closing(e)
 	pause.NextAt, pause.NotBefore = now, now
-	pause.Revise = func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) {
+	pause.Revise = func(e *endpoints.Endpoint, _ []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
 		return e.Take(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test",
 			endpoints.Advice{Pause: 10 * time.Minute, PauseReason: "its host is away"})
 	}

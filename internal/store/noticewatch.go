@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/notices"
+	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -164,10 +165,15 @@ func (s *Notices) walk(ctx context.Context, tx pgx.Tx, now time.Time) (more bool
 	}
 	var a alarms
 	var walked *[16]byte
-	for _, row := range rows {
-		if n := int64(row.FailureCount); n >= rule.Threshold {
-			a.open(row.ID, notices.Failures, n, notices.Detail{Failures: int(n)})
-		}
+	failed := slices.DeleteFunc(slices.Clone(rows), func(r *dbsqlc.NoticeWalkEndpointsRow) bool { return int64(r.FailureCount) < rule.Threshold })
+	details, err := s.lastFailures(ctx, tx, rule.TenantID, failed)
+	if err != nil {
+		return false, fmt.Errorf("reading the last runs of %d endpoints for the notice rule %q: %w", len(failed), rule.Name, err)
+	}
+	for _, row := range failed {
+		d := details[row.ID]
+		d.Failures = int(row.FailureCount)
+		a.open(row.ID, notices.Failures, int64(row.FailureCount), d)
 	}
 	if len(rows) == walkBatch {
 		walked = &rows[walkBatch-1].ID
@@ -180,4 +186,28 @@ func (s *Notices) walk(ctx context.Context, tx pgx.Tx, now time.Time) (more bool
 		return false, fmt.Errorf("noting how far the notice rule %q was looked into: %w", rule.Name, err)
 	}
 	return true, nil
+}
+
+// lastFailures returns by endpoint what is known of its last run. An endpoint is missing where that run did not fail or is gone from the history.
+func (s *Notices) lastFailures(
+	ctx context.Context, tx pgx.Tx, tenant [16]byte, list []*dbsqlc.NoticeWalkEndpointsRow,
+) (map[dbsqlc.UUID]notices.Detail, error) {
+	p := dbsqlc.NoticeFailedRunsParams{TenantID: tenant}
+	for _, row := range list {
+		if row.LastSlot != nil && row.LastAttempt != nil {
+			p.Slots = append(p.Slots, *row.LastSlot)
+			p.Ids = append(p.Ids, runs.NewID(*row.LastSlot, row.ID, int(*row.LastAttempt)))
+		}
+	}
+	details := map[dbsqlc.UUID]notices.Detail{}
+	if len(p.Ids) == 0 {
+		return details, nil
+	}
+	rows, err := s.db.q.NoticeFailedRuns(ctx, tx, p)
+	for _, r := range rows {
+		details[r.EndpointID] = notices.Detail{
+			RunID: runs.ID(r.ID).String(), Status: r.Status, ReasonCode: r.ReasonCode, StatusCode: int(orZero(r.StatusCode)), Error: orZero(r.Error),
+		}
+	}
+	return details, err
 }

@@ -40,10 +40,11 @@ func setupPlanning(t *testing.T) *planning {
 	}
 }
 
-// endpoint registers one that runs every minute.
+// endpoint registers one that runs every minute, or every ten seconds where the planner, which acts, finds that better.
 func (p *planning) endpoint(t *testing.T, change func(*endpoints.Spec)) *endpoints.Endpoint {
 	t.Helper()
 	spec := endpoints.Defaults()
+	spec.Planner, spec.MinInterval = endpoints.PlannerAct, 10*time.Second
 	spec.Name, spec.URL, spec.BaselineInterval = "p", "https://example.com/", time.Minute
 	if change != nil {
 		change(&spec)
@@ -71,7 +72,7 @@ func (p *planning) closing(e *endpoints.Endpoint) planner.Closing {
 			Trigger: planner.NeverAnalysed, Authority: planner.Act, Outcome: planner.Acted, NextAt: now.Add(time.Hour),
 		},
 		NextAt: now.Add(time.Hour), NotBefore: now.Add(time.Minute), Memory: planner.Memory{Direction: -1},
-		Revise: func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) {
+		Revise: func(e *endpoints.Endpoint, _ []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
 			ttl := time.Hour
 			return e.Take(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test", endpoints.Advice{
 				Interval: &endpoints.HintRequest{Interval: 20 * time.Second, TTL: &ttl, Reason: "a test"},
@@ -466,4 +467,64 @@ func TestBudgetIsNeverExceeded(t *testing.T) {
 	require.Equal(t, int64(93), spent.Tokens)
 	_, err = p.reviews.Reserve(t.Context(), accounts[0], 51)
 	require.ErrorIs(t, err, planner.ErrOverBudget, "more than an endpoint may use at all")
+}
+
+// TestThePlannerDoesNotWriteWhatAPersonCleared clears the planner's hint, once before a session closes that began before, and rejects what it
+// suggests.
+func TestThePlannerDoesNotWriteWhatAPersonCleared(t *testing.T) {
+	t.Parallel()
+	p := setupPlanning(t)
+	e := p.endpoint(t, nil)
+	first := p.closing(e)
+	first.NextAt, first.NotBefore = time.Now(), time.Now()
+	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], first))
+	under := p.claim(t, p.one)[0]
+
+	_, removed, err := p.service.ClearHints(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+	require.Contains(t, removed[len(removed)-1].Message, "removed the hint of planner:test")
+	m, err := p.evidence.Look(t.Context(), under.Account)
+	require.NoError(t, err)
+	require.Len(t, m.Holds, 1)
+	require.Equal(t, endpoints.HoldInterval, m.Holds[0].Kind)
+	require.WithinDuration(t, m.Now.Add(endpoints.HoldLife), m.Holds[0].Until, time.Minute)
+
+	late := p.closing(e)
+	var seen []endpoints.Hold
+	late.Revise = func(_ *endpoints.Endpoint, holds []endpoints.Hold, _ time.Time) (*endpoints.Recorded, error) {
+		seen = holds
+		return nil, errs.New(errs.Conflict, "person_said_no", "no")
+	}
+	require.Error(t, p.one.Close(t.Context(), under, late))
+	require.Len(t, seen, 1, "the session that was under way is told under the lock")
+
+	other := p.endpoint(t, nil)
+	c := p.suggests(other, time.Now())
+	c.Suggestion.Plan = planner.Plan{Pause: &planner.PauseProposal{For: time.Minute, Reason: "r"}}
+	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], c))
+	_, err = p.reviews.Decide(t.Context(), tenant, c.Suggestion.ID, false)
+	require.NoError(t, err)
+	m, err = p.evidence.Look(t.Context(), planner.Account{TenantID: tenant.TenantID, EndpointID: other.ID})
+	require.NoError(t, err)
+	require.Len(t, m.Holds, 1)
+	require.Equal(t, endpoints.HoldPause, m.Holds[0].Kind)
+	require.Error(t, c.Suggestion.Held(m.Holds, m.Now))
+}
+
+// TestAHintForAnOutageIsKept reads back when the outage began.
+func TestAHintForAnOutageIsKept(t *testing.T) {
+	t.Parallel()
+	p := setupPlanning(t)
+	e := p.endpoint(t, nil)
+	began := time.Now().UTC().Add(-time.Minute).Truncate(time.Millisecond)
+	c := p.closing(e)
+	c.Revise = func(e *endpoints.Endpoint, _ []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
+		return e.Take(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test", endpoints.Advice{
+			Interval: &endpoints.HintRequest{Interval: 20 * time.Second, TTL: new(time.Hour), Reason: "r", OutageSince: began},
+		})
+	}
+	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], c))
+	stored, _, err := p.service.Get(t.Context(), tenant, e.ID)
+	require.NoError(t, err)
+	require.True(t, began.Equal(stored.State.IntervalHint.OutageSince))
 }

@@ -19,6 +19,7 @@ import (
 type PlannerEvidence struct {
 	db        *DB
 	endpoints *Endpoints
+	crowd     crowdSample
 }
 
 var _ planner.Evidence = (*PlannerEvidence)(nil)
@@ -44,7 +45,13 @@ func (s *PlannerEvidence) Look(ctx context.Context, a planner.Account) (m planne
 		if m.Runs, err = s.runs(ctx, tx, a.EndpointID, m.Now.Add(-24*time.Hour), planner.HealthSample); err != nil {
 			return err
 		}
-		m.Siblings, err = s.siblings(ctx, tx, m)
+		if m.Siblings, err = s.siblings(ctx, tx, m); err != nil {
+			return err
+		}
+		if m.Holds, err = s.db.holds(ctx, tx, a.EndpointID); err != nil || !strained(m) {
+			return err
+		}
+		m.Crowd, err = s.crowd.look(ctx, s.db, tx, m.Now)
 		return err
 	})
 	return m, err
@@ -90,6 +97,7 @@ func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Mat
 	if err != nil {
 		return nil, err
 	}
+	list = slices.DeleteFunc(list, func(e *endpoints.Endpoint) bool { return e.Fault != nil })
 	failing := func(e *endpoints.Endpoint) int { return min(e.State.FailureCount, 1) }
 	slices.SortStableFunc(list, func(a, b *endpoints.Endpoint) int { return failing(b) - failing(a) })
 	fellows := make([]planner.Fellow, 0, planner.MaxSiblings)
@@ -158,6 +166,9 @@ func (s *PlannerEvidence) Tidy(ctx context.Context, before time.Time) error {
 				break
 			}
 		}
+	}
+	if _, err := s.db.q.PlannerHoldDropBefore(ctx, s.db.pool, before); err != nil {
+		return fmt.Errorf("forgetting words that no longer stand: %w", translate(err))
 	}
 	_, err := s.db.q.PlannerSpendDropBefore(ctx, s.db.pool, before.UTC().Format(time.DateOnly))
 	return translate(err)

@@ -183,12 +183,19 @@ func (s *PlannerQueue) Leave(ctx context.Context, t planner.Ticket, why planner.
 
 // Close implements planner.Queue.
 func (s *PlannerQueue) Close(ctx context.Context, t planner.Ticket, c planner.Closing) error {
-	r := &revision{act: plannerAct(t.Account.TenantID, "planner:"+c.Session.Advisor), id: t.Account.EndpointID, change: c.Revise}
+	r := &revision{act: plannerAct(t.Account.TenantID, "planner:"+c.Session.Advisor), id: t.Account.EndpointID}
 	write := func(tx pgx.Tx) (err error) {
 		if err := s.hold(ctx, tx, t); err != nil {
 			return err
 		}
 		if c.Revise != nil {
+			r.change = func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) { // The schedule is locked, so no word comes any more.
+				holds, err := s.db.holds(ctx, tx, e.ID)
+				if err != nil {
+					return nil, err
+				}
+				return c.Revise(e, holds, now)
+			}
 			err = s.endpoints.changeIn(ctx, tx, r)
 		} else {
 			r.now, err = s.db.decisionTime(ctx, tx)
@@ -246,6 +253,13 @@ func (s *PlannerQueue) record(ctx context.Context, tx pgx.Tx, t planner.Ticket, 
 		return fmt.Errorf("inserting session %s: %w", c.Session.ID, err)
 	}
 	if c.Suggestion != nil {
+		holds, err := s.db.holds(ctx, tx, t.Account.EndpointID)
+		if err != nil {
+			return err
+		}
+		if err := c.Suggestion.Held(holds, c.Session.FinishedAt); err != nil {
+			return err
+		}
 		row, err := suggestionRow(c.Suggestion)
 		if err != nil {
 			return err

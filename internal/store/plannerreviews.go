@@ -14,14 +14,17 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// PlannerReviews shows what the planner did and decides what it suggests. It implements planner.Reviews.
+// PlannerReviews shows what the planner did and decides what it suggests. It implements planner.Reviews and planner.Undoer.
 type PlannerReviews struct {
 	*PlannerBudget
 
 	endpoints *Endpoints
 }
 
-var _ planner.Reviews = (*PlannerReviews)(nil)
+var (
+	_ planner.Reviews = (*PlannerReviews)(nil)
+	_ planner.Undoer  = (*PlannerReviews)(nil)
+)
 
 // NewPlannerReviews returns what people see of the planner, with the limits of its budget.
 func NewPlannerReviews(db *DB, limits PlannerLimits) *PlannerReviews {
@@ -130,8 +133,11 @@ func (s *PlannerReviews) Decide(ctx context.Context, by auditlog.Actor, id plann
 		}); err != nil {
 			return err
 		}
-		if err := s.db.audited(ctx, tx, decided.Decision(by)); err != nil || !approve {
+		if err := s.db.audited(ctx, tx, decided.Decision(by)); err != nil {
 			return err
+		}
+		if !approve {
+			return s.forbid(ctx, tx, decided.EndpointID, decided.Holds(by, now))
 		}
 		r.id = decided.EndpointID
 		r.change = func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) {
@@ -146,6 +152,35 @@ func (s *PlannerReviews) Decide(ctx context.Context, by auditlog.Actor, id plann
 		s.endpoints.returning(ctx, r)
 	}
 	return decided, nil
+}
+
+// forbid keeps what a person forbids the planner at an endpoint.
+func (s *PlannerReviews) forbid(ctx context.Context, tx pgx.Tx, id endpoints.ID, holds []endpoints.Hold) error {
+	for _, h := range holds {
+		if err := s.db.q.PlannerHoldSet(ctx, tx, holdRow(id, h)); err != nil {
+			return fmt.Errorf("keeping that the planner may not write the %s of endpoint %s: %w", h.Kind, id, err)
+		}
+	}
+	return nil
+}
+
+// Undo implements planner.Undoer.
+func (s *PlannerReviews) Undo(ctx context.Context, by auditlog.Actor, id planner.SessionID) (*endpoints.Endpoint, []errs.Field, error) {
+	session, err := s.Session(ctx, by.TenantID, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	kinds, err := session.Wrote()
+	if err != nil {
+		return nil, nil, err
+	}
+	var removed []errs.Field
+	e, err := s.endpoints.Change(ctx, auditlog.Act{By: by, Action: auditlog.Undo}, session.EndpointID,
+		func(e *endpoints.Endpoint, now time.Time) (planned *endpoints.Recorded, err error) {
+			planned, removed, err = e.Undo(now, by, kinds)
+			return planned, err
+		})
+	return e, removed, err
 }
 
 func stateFor(approve bool) planner.SuggestionState {

@@ -79,6 +79,8 @@ type storedProposal struct {
 	SpanMs int64  `json:"spanMs"` // the interval, the time until the run, or that of the pause
 	TTLMs  int64  `json:"ttlMs,omitempty"`
 	Reason string `json:"reason"`
+	// OutageSince is when the outage began that an interval is for; null: none.
+	OutageSince *time.Time `json:"outageSince,omitempty"`
 }
 
 func planRow(p planner.Plan) storedPlan {
@@ -88,6 +90,7 @@ func planRow(p planner.Plan) storedPlan {
 	}
 	if h := p.Interval; h != nil {
 		stored.Interval = keep(h.Interval, h.TTL, h.Reason)
+		stored.Interval.OutageSince = optional(h.OutageSince)
 	}
 	if h := p.NextRun; h != nil {
 		stored.NextRun = keep(h.In, h.TTL, h.Reason)
@@ -101,7 +104,7 @@ func planRow(p planner.Plan) storedPlan {
 func (p storedPlan) plan() planner.Plan {
 	plan := planner.Plan{Clear: p.Clear}
 	if h := p.Interval; h != nil {
-		plan.Interval = &planner.IntervalProposal{Interval: ms(h.SpanMs), TTL: ms(h.TTLMs), Reason: h.Reason}
+		plan.Interval = &planner.IntervalProposal{Interval: ms(h.SpanMs), TTL: ms(h.TTLMs), Reason: h.Reason, OutageSince: orZero(h.OutageSince)}
 	}
 	if h := p.NextRun; h != nil {
 		plan.NextRun = &planner.NextRunProposal{In: ms(h.SpanMs), TTL: ms(h.TTLMs), Reason: h.Reason}

@@ -113,9 +113,9 @@ func (s *Endpoints) assembleOne(ctx context.Context, tx opened, r *revision) (*e
 	if len(r.rows) == 0 {
 		return nil, noEndpoint(r.id)
 	}
-	e, err := endpointOf(r.rows[0])
-	if err != nil {
-		return nil, err
+	e := endpointOf(r.rows[0])
+	if e.Fault != nil && r.act.Action != auditlog.Archive { // Which needs none of the configuration, and is a way out.
+		return nil, e.Fault
 	}
 	if len(r.schedules) == 0 || r.schedules[0].Archived {
 		return e, nil
@@ -161,6 +161,10 @@ func (s *Endpoints) writes(ctx context.Context, r *revision, before *endpoints.E
 		list = append(list, passed.writes(ctx, s.db)...)
 	}
 	list = append(list, s.planWrite(ctx, after, planned != nil))
+	for _, h := range after.Held {
+		word := holdRow(after.ID, h)
+		list = append(list, func(q dbsqlc.DBTX) error { return s.db.q.PlannerHoldSet(ctx, q, word) })
+	}
 	if planned != nil && !after.Archived() {
 		decision, err := decisionRow(after, *planned)
 		if err != nil {

@@ -83,6 +83,7 @@ func attachHint(s *endpoints.State, row *dbsqlc.Hint) {
 		s.OneShotHint = h
 		return
 	}
+	h.OutageSince = orZero(row.OutageSince)
 	h.Interval = ms(*row.IntervalMs) // A check says that interval hints have one.
 	s.IntervalHint = h
 }

@@ -112,11 +112,19 @@ func (c celCheck) String() string { return fmt.Sprintf("cel %q", cut(c.text, max
 func (c celCheck) looksAtBody() bool { return c.uses["body"] || c.uses["json"] }
 
 func (c celCheck) holds(a *Answer) (bool, string) {
+	if err := a.Budget.Spend(1); err != nil {
+		return false, err.Error()
+	}
 	input, why := c.input(a)
 	if why != "" {
 		return false, why
 	}
-	result, _, err := c.program.Eval(input)
+	result, details, err := c.program.Eval(input)
+	if cost := details.ActualCost(); cost != nil { // The library bounds one expression, the budget all of them.
+		if fault := a.Budget.Spend(int(min(*cost, costLimit))); fault != nil {
+			return false, fault.Error()
+		}
+	}
 	switch {
 	case err != nil:
 		return false, "it cannot be evaluated: " + shorten(err.Error())
@@ -144,14 +152,17 @@ func (c celCheck) input(a *Answer) (input map[string]any, why string) {
 		if a.Truncated {
 			return nil, "the body is longer than what is read of it (maxResponseKb)"
 		}
-		input["body"] = strings.ToValidUTF8(string(a.Body), "\uFFFD")
+		input["body"] = strings.ToValidUTF8(a.text(), "\uFFFD")
 	}
 	if c.uses["json"] {
 		doc, err := a.document()
 		if err != nil {
 			return nil, "the body cannot be read as JSON: " + err.Error()
 		}
-		input["json"] = doc.Plain()
+		if a.plain == nil {
+			a.plain = doc.Plain()
+		}
+		input["json"] = a.plain
 	}
 	return input, ""
 }

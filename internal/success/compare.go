@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"rubato/internal/budget"
 	"rubato/internal/jsonpath"
 	"rubato/internal/pattern"
 )
@@ -29,12 +30,12 @@ func (c comparison) String() string {
 }
 
 // text compares a text that is there. A number in it counts as a number where the rule compares numbers.
-func (c comparison) text(found string) bool {
+func (c comparison) text(found string, b *budget.Budget) bool {
 	switch c.op {
 	case Exists:
 		return true
 	case Matches:
-		return c.re.MatchString(found)
+		return c.re.MatchString(found, b)
 	case Equals, NotEquals:
 		if literal, is := c.value.(string); is {
 			return (found == literal) == (c.op == Equals)
@@ -49,13 +50,13 @@ func (c comparison) text(found string) bool {
 }
 
 // json compares a value of a JSON document that is there. Values of different kinds are not equal, and none is less than the other.
-func (c comparison) json(found any) bool {
+func (c comparison) json(found any, b *budget.Budget) bool {
 	switch c.op {
 	case Exists:
 		return true
 	case Matches:
 		text, is := found.(string)
-		return is && c.re.MatchString(text)
+		return is && c.re.MatchString(text, b)
 	case Equals, NotEquals, Less, LessOrEqual, Greater, GreaterOrEqual:
 	}
 	if n, is := found.(json.Number); is {
@@ -129,7 +130,7 @@ func (bodySubject) find(a *Answer) (string, bool, string) {
 	if len(a.Body) == 0 {
 		return "", true, "there is no body"
 	}
-	return string(a.Body), !a.Truncated, ""
+	return a.text(), !a.Truncated, ""
 }
 
 // textCheck is a rule about a text.
@@ -154,7 +155,7 @@ func (c textCheck) holds(a *Answer) (bool, string) {
 		return false, why
 	case !whole && c.op != Exists && c.op != Matches:
 		return false, "the body is longer than what is read of it, so it cannot be compared"
-	case c.text(text):
+	case c.text(text, a.Budget):
 		return true, ""
 	case !whole:
 		return false, "nothing in the part of the body that is read matches"
@@ -166,10 +167,29 @@ func (c textCheck) holds(a *Answer) (bool, string) {
 // maxRepeats bounds the texts that a pattern is looked for in, in bodies: a path may name a long text as often as it has room for.
 const maxRepeats = 4
 
+// compareSteps is what comparing a value takes of a budget.
+const compareSteps = 2
+
 // jsonCheck is a rule about places in the JSON of a body. Every place that the path names must satisfy it.
 type jsonCheck struct {
-	path *jsonpath.Path
 	comparison
+
+	paths *pathChecks
+	at    int // among those of its path
+}
+
+// pathChecks are the rules of an endpoint about one path, which is looked for once for all of them.
+type pathChecks struct {
+	path *jsonpath.Path
+	list []comparison
+}
+
+// verdict is what a rule found. Words are only made of what is shown, so it holds a value of the document.
+type verdict struct {
+	ok   bool
+	why  string // where it could not be told
+	seen any    // where it is not ok: the first value that breaks the rule
+	left int    // bytes of texts that a pattern may still be looked for in
 }
 
 func (r Rule) json(budget *pattern.Budget) (check, []Problem) {
@@ -181,37 +201,87 @@ func (r Rule) json(budget *pattern.Budget) (check, []Problem) {
 	if err != nil {
 		return nil, append(bad, Problem{Field: "jsonPath", Code: "jsonpath_invalid", Message: err.Error()})
 	}
-	return jsonCheck{path, c}, bad
+	return &jsonCheck{comparison: c, paths: &pathChecks{path: path, list: []comparison{c}}}, bad
 }
 
-func (c jsonCheck) String() string { return fmt.Sprintf("json %s %s", c.path, c.comparison) }
+// join makes rules about equal paths share one search.
+func (s *Set) join() {
+	known := map[string]*pathChecks{}
+	for _, c := range s.checks {
+		check, is := c.(*jsonCheck)
+		if !is {
+			continue
+		}
+		text := check.paths.path.String()
+		if first := known[text]; first != nil {
+			check.paths, check.at = first, len(first.list)
+			first.list = append(first.list, check.comparison)
+		}
+		known[text] = check.paths
+	}
+}
 
-func (jsonCheck) looksAtBody() bool { return true }
+func (c *jsonCheck) String() string { return fmt.Sprintf("json %s %s", c.paths.path, c.comparison) }
 
-func (c jsonCheck) holds(a *Answer) (bool, string) {
+func (*jsonCheck) looksAtBody() bool { return true }
+
+func (c *jsonCheck) holds(a *Answer) (bool, string) {
 	doc, err := a.document()
 	if err != nil {
 		return false, "the body cannot be read as JSON: " + err.Error()
 	}
-	values, err := c.path.Find(doc)
-	if err != nil {
-		return false, err.Error()
+	if a.verdicts[c.paths] == nil {
+		if a.verdicts == nil {
+			a.verdicts = map[*pathChecks][]verdict{}
+		}
+		a.verdicts[c.paths] = c.paths.judge(doc, a)
 	}
-	if len(values) == 0 {
-		return false, "there is nothing at that place"
+	switch v := a.verdicts[c.paths][c.at]; {
+	case v.ok, v.why != "":
+		return v.ok, v.why
+	default:
+		return false, "found " + shownJSON(v.seen)
 	}
-	left := maxRepeats * len(a.Body)
-	for _, value := range values {
-		if text, is := value.(string); is && c.op == Matches {
-			if left -= len(text); left < 0 {
-				return false, fmt.Sprintf("the path names the same texts over and over: more than %d times as much as the body has", maxRepeats)
+}
+
+// judge looks for the path, and judges what it names by all rules until each of them is broken.
+func (p *pathChecks) judge(doc *jsonpath.Document, a *Answer) []verdict {
+	list, found, open := make([]verdict, len(p.list)), false, len(p.list)
+	for i := range list {
+		list[i] = verdict{ok: true, left: maxRepeats * len(a.Body)}
+	}
+	err := p.path.Each(doc, a.Budget, func(value any) bool {
+		found = true
+		for i, c := range p.list {
+			if list[i].ok && !list[i].take(c, value, a.Budget) {
+				open--
 			}
 		}
-		if !c.json(value) {
-			return false, "found " + shownJSON(value)
+		return open > 0
+	})
+	for i := range list {
+		switch v := &list[i]; {
+		case err != nil:
+			*v = verdict{why: err.Error()}
+		case !found:
+			*v = verdict{why: "there is nothing at that place"}
 		}
 	}
-	return true, ""
+	return list
+}
+
+// take judges one more value, and returns whether the rule still holds.
+func (v *verdict) take(c comparison, value any, b *budget.Budget) bool {
+	if text, is := value.(string); is && c.op == Matches {
+		if v.left -= len(text); v.left < 0 {
+			v.ok, v.why = false, fmt.Sprintf("the path names the same texts over and over: more than %d times as much as the body has", maxRepeats)
+			return false
+		}
+	}
+	if v.ok = b.Spend(compareSteps) == nil && c.json(value, b); !v.ok {
+		v.seen = value
+	}
+	return v.ok
 }
 
 // shownJSON returns a value as JSON, of containers only their kind and size, since they may be large.

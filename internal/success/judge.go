@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"rubato/internal/budget"
 	"rubato/internal/jsonpath"
 )
 
@@ -15,10 +16,6 @@ const (
 	maxWords = 1000 // bytes of a verdict
 )
 
-// atOnce bounds how many documents are in memory for judgements at the same time: each takes up to about ten megabytes, and a worker may
-// judge hundreds of answers at once. Judging is work for the processor alone, so more at a time would not be done sooner.
-var atOnce = make(chan struct{}, 4)
-
 // Answer is what rules look at. It is not safe for concurrent use.
 type Answer struct {
 	Status    int
@@ -26,15 +23,31 @@ type Answer struct {
 	Body      []byte              // decompressed; the first bytes of it where it is truncated
 	Truncated bool                // there was more of the body than was read
 	Latency   time.Duration       // of the whole exchange
+	Budget    *budget.Budget      // what judging it may take; nil: without a bound
 
-	doc  *jsonpath.Document
-	fail error
-	was  bool // JSON, before parts of it were hidden
+	doc      *jsonpath.Document
+	fail     error
+	was      bool  // JSON, before parts of it were hidden
+	stopped  error // why it could not be judged: the error of its budget
+	body     *string
+	plain    any // the document as expressions see it; nil: not yet
+	verdicts map[*pathChecks][]verdict
+}
+
+// text returns the body as a text, made once.
+func (a *Answer) text() string {
+	if a.body == nil {
+		a.body = new(string(a.Body))
+	}
+	return *a.body
 }
 
 // Shown returns the answer as people may see it, with a header and a body in which parts are hidden.
 func (a *Answer) Shown(header map[string][]string, body []byte) *Answer {
-	return &Answer{Status: a.Status, Header: header, Body: body, Truncated: a.Truncated, Latency: a.Latency, was: a.doc != nil}
+	return &Answer{
+		Status: a.Status, Header: header, Body: body, Truncated: a.Truncated, Latency: a.Latency,
+		Budget: a.Budget.Another(), was: a.doc != nil, stopped: a.stopped,
+	}
 }
 
 var errTruncated = errors.New("it is longer than what is read of it (maxResponseKb)")
@@ -45,21 +58,21 @@ func (a *Answer) document() (*jsonpath.Document, error) {
 		if a.Truncated {
 			a.fail = errTruncated
 		} else {
-			a.doc, a.fail = jsonpath.Read(a.Body)
+			a.doc, a.fail = jsonpath.Read(a.Body, a.Budget)
 		}
 	}
 	return a.doc, a.fail
 }
 
-// Judge returns the index of the first rule that the answer breaks, or -1 where it satisfies all of them.
+// Judge returns the index of the first rule that the answer breaks, or -1 where it satisfies all of them. A rule that the budget does not
+// allow to judge counts as broken.
 func (s *Set) Judge(a *Answer) int {
 	if s == nil {
 		return -1
 	}
-	atOnce <- struct{}{}
-	defer func() { <-atOnce }()
 	for i, c := range s.checks {
 		if ok, _ := c.holds(a); !ok {
+			a.stopped = a.Budget.Err()
 			return i
 		}
 	}
@@ -85,12 +98,14 @@ func (s *Set) JudgeUnchanged(a *Answer) int {
 // Explain says in words that are safe to show which rule is broken and what was found instead, by the answer as it may be shown: the one
 // that was judged, or what is left of it when its secrets are hidden.
 func (s *Set) Explain(broken int, shown *Answer) string {
-	atOnce <- struct{}{}
-	defer func() { <-atOnce }()
+	var found string
 	c := s.checks[broken]
-	ok, found := c.holds(shown)
-	if ok || shown.was && shown.fail != nil {
+	if shown.stopped != nil {
+		found = "it cannot be judged: " + shown.stopped.Error()
+	} else if ok, words := c.holds(shown); ok || shown.was && shown.fail != nil || shown.Budget.Err() != nil {
 		found = "what was found is hidden"
+	} else {
+		found = words
 	}
 	return cut(fmt.Sprintf("successRules[%d] does not hold (%s): %s", broken, c, found), maxWords)
 }

@@ -98,6 +98,7 @@ func Parse(rules []Rule, budget *pattern.Budget) (*Set, []Problem) {
 	if len(bad) > 0 {
 		return nil, bad
 	}
+	set.join()
 	return set, nil
 }
 

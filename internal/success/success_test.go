@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/budget"
 	"rubato/internal/pattern"
 	"rubato/internal/success"
 )
@@ -327,6 +329,61 @@ func TestAPathDoesNotMultiplyAPattern(t *testing.T) {
 	require.Empty(t, bad)
 	require.Equal(t, 1, set.Judge(a))
 	require.Contains(t, set.Explain(1, a), "the path names the same texts over and over: more than 4 times as much as the body has")
+}
+
+// TestEqualPathsAreLookedForOnce has rules about one path, of which the second and the fourth are broken by different values.
+func TestEqualPathsAreLookedForOnce(t *testing.T) {
+	t.Parallel()
+	large := `{"list":[` + strings.Repeat(`"abcdefg",`, 50_000) + `"z"]}`
+	spent := func(paths ...string) int {
+		var rules []success.Rule
+		for _, path := range paths {
+			rules = append(rules, at(path, success.Exists, nil))
+		}
+		set, bad := success.Parse(rules, &pattern.Budget{})
+		require.Empty(t, bad)
+		a := answer(large)
+		a.Budget = budget.New(nil)
+		require.Equal(t, -1, set.Judge(a))
+		return budget.Steps - a.Budget.Left()
+	}
+	one := spent("$.list[*]")
+	require.Less(t, spent(slices.Repeat([]string{"$.list[*]"}, 16)...), one+16*2*50_001, "each rule compares all values, and one search finds them")
+	require.Greater(t, spent("$.list[*]", "$.list[0:]"), one)
+
+	set, bad := success.Parse([]success.Rule{
+		at("$.list[*]", success.Exists, nil), at("$.list[*]", success.Matches, "^a"), at("$.list[*]", success.NotEquals, 7), at("$.list[*]", success.Equals, "z"),
+	}, &pattern.Budget{})
+	require.Empty(t, bad)
+	a := answer(large)
+	require.Equal(t, 1, set.Judge(a))
+	require.Contains(t, set.Explain(1, a), `found "z"`)
+	require.Contains(t, set.Explain(3, a), `found "abcdefg"`)
+	require.Contains(t, set.Explain(0, a), "what was found is hidden", "it holds")
+}
+
+// TestWhatTheBudgetDoesNotAllowIsBroken has each kind of rule that looks for something, with a budget that is spent before it or by it.
+func TestWhatTheBudgetDoesNotAllowIsBroken(t *testing.T) {
+	t.Parallel()
+	large := `{"list":[` + strings.Repeat(`"abcdefg",`, 60_000) + `"z"]}`
+	for _, rule := range []success.Rule{
+		at("$"+strings.Repeat("[*]", 1)+strings.Repeat("[::1,::1,::1,::1,::1,::1,::1,::1,::1,::1]", 7), success.NotEquals, 1), at("$.list[*]", success.NotEquals, 1),
+		text(success.Matches, "a{2}|b"), header("X-Many", success.Matches, "a"), cel("status == 200"),
+	} {
+		set, bad := success.Parse([]success.Rule{rule}, &pattern.Budget{})
+		require.Empty(t, bad)
+		a := answer(large)
+		for a.Budget = budget.New(nil); a.Budget.Left() > 0; {
+			_ = a.Budget.Spend(1000)
+		}
+		require.Equal(t, 0, set.Judge(a), rule)
+		require.Contains(t, set.Explain(0, a.Shown(a.Header, a.Body)), "it cannot be judged: the rules and redactions of the endpoint take more than 4000000 steps", rule)
+	}
+	set, bad := success.Parse([]success.Rule{header("X-Many", success.Equals, "a, b"), {Type: success.Latency, MaxLatencyMs: 1000}}, &pattern.Budget{})
+	require.Empty(t, bad)
+	a := answer(large)
+	a.Budget = budget.Over(budget.ErrEnded)
+	require.Equal(t, -1, set.Judge(a), "what takes no search is judged all the same")
 }
 
 // onePass returns how long one honest pass of a pattern over the largest answer takes, here and now: a busy machine and the race detector

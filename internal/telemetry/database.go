@@ -22,6 +22,7 @@ type DatabaseState struct {
 	OldestDue      time.Duration    // for how long the one of these that was planned first has waited; zero: there is none
 	Workers        map[string]int64 // by state: one of active, draining, silent and inactive
 	OldestSnapshot time.Duration    // age of the oldest transaction that keeps vacuum from its work; zero: there is none
+	SnapshotHolder SnapshotHolder   // the session of that transaction; the zero value: there is none
 }
 
 // DatabaseReader reads the state of the database.
@@ -38,10 +39,11 @@ type Database struct {
 
 	up, due, oldestDue, workers, oldestSnapshot *prometheus.Desc
 
-	mu    sync.Mutex // held while the database is asked: scrapes at one time share the answer
-	state DatabaseState
-	err   error
-	taken time.Time // zero: nothing has been read
+	mu      sync.Mutex // held while the database is asked: scrapes at one time share the answer
+	state   DatabaseState
+	err     error
+	taken   time.Time // zero: nothing has been read
+	holders snapshotLog
 }
 
 var _ prometheus.Collector = (*Database)(nil)
@@ -107,6 +109,9 @@ func (d *Database) read() (DatabaseState, error) {
 	d.taken = time.Now()
 	if d.err != nil && before == nil { // Told once, not at every scrape.
 		d.logger.Warn("the database cannot be read for metrics", "error", d.err)
+	}
+	if d.err == nil {
+		d.holders.report(d.logger, d.state)
 	}
 	return d.state, d.err
 }

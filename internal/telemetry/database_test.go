@@ -61,6 +61,31 @@ rubato_workers{state="silent"} 1
 `)))
 }
 
+func TestHolderOfAnOldSnapshotIsNamedOnceInTenMinutes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		holder := SnapshotHolder{PID: 7, User: "reports", Application: "psql", Client: "10.0.0.9", State: "idle in transaction", Command: "SELECT"}
+		reader := &fakeDatabase{state: DatabaseState{OldestSnapshot: 59 * time.Second, SnapshotHolder: holder}}
+		database := NewDatabase(reader, slog.New(slog.NewTextHandler(&log, nil)))
+		scrape := func() int {
+			time.Sleep(readLife)
+			testutil.CollectAndCount(database)
+			return bytes.Count(log.Bytes(), []byte("level=WARN"))
+		}
+		require.Zero(t, scrape(), "younger than a minute")
+
+		reader.state.OldestSnapshot = 90 * time.Second
+		require.Equal(t, 1, scrape())
+		require.Contains(t, log.String(), `open_for=1m30s pid=7 user=reports application=psql client=10.0.0.9 session_state="idle in transaction" command=SELECT`)
+		require.Equal(t, 1, scrape(), "the same transaction")
+		reader.state.SnapshotHolder.PID = 8
+		require.Equal(t, 2, scrape(), "another one")
+		time.Sleep(holderAgain)
+		require.Equal(t, 3, scrape(), "still there")
+	})
+}
+
 func TestScrapesShareOneLookAtTheDatabase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -74,10 +74,28 @@ func TestVersionTellsReleaseElseCommit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, versionOf(&tc.info))
+			require.Equal(t, tc.want, buildOf(&tc.info).version())
 		})
 	}
 	require.NotEmpty(t, Version())
+}
+
+func TestVersionIsTheLinkersWhereItWasGivenOne(t *testing.T) {
+	t.Parallel()
+	found := build{release: "v0.0.0-20260101000000-0123456789ab", commit: "0123456789ab"}
+	for name, tc := range map[string]struct {
+		release, commit string
+		want            build
+	}{
+		"Neither":     {"", "", found},
+		"Both":        {"v1.2.3", "fedcba", build{release: "v1.2.3", commit: "fedcba"}},
+		"CommitAlone": {"", "fedcba", build{commit: "fedcba"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, found.linked(tc.release, tc.commit))
+		})
+	}
 }
 
 func get(h http.Handler, path string) *httptest.ResponseRecorder {

@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"rubato/internal/claims"
@@ -44,7 +45,13 @@ func (c *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 // end ends a span that may have failed. The text of the error is in the log; here it could show what it should not.
 func end(span trace.Span, err error) {
 	if err != nil {
-		span.SetStatus(codes.Error, "")
+		fail(span, otherError)
 	}
 	span.End()
+}
+
+// fail marks a span as failed, with a kind of few values.
+func fail(span trace.Span, kind string) {
+	span.SetAttributes(semconv.ErrorTypeKey.String(kind))
+	span.SetStatus(codes.Error, "")
 }

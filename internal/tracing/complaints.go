@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel"
 )
 
 // tellAgain is how long after a complaint was logged the next one is: while a collector is away, a busy worker loses several batches of
@@ -19,6 +21,11 @@ type complaints struct {
 	untold int       // so many since
 }
 
+// listen makes the log of a program hear what the SDK has to say, which knows one listener for the whole process.
+func listen(logger *slog.Logger) {
+	otel.SetErrorHandler(&complaints{logger: logger.With("component", "tracing")})
+}
+
 // Handle implements otel.ErrorHandler.
 func (c *complaints) Handle(err error) {
 	c.mu.Lock()
@@ -27,6 +34,6 @@ func (c *complaints) Handle(err error) {
 		c.untold++
 		return
 	}
-	c.logger.Warn("sending traces failed; the spans are lost, and nothing else", "error", err, "failures_before", c.untold)
+	c.logger.Warn("sending to the collector failed; these spans or points are lost, and nothing else", "error", err, "failures_before", c.untold)
 	c.told, c.untold = time.Now(), 0
 }

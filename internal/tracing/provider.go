@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -25,8 +23,7 @@ type Config struct {
 	Endpoint string // the whole URL that spans are posted to
 	Sampler  string // as OTEL_TRACES_SAMPLER names it
 	Ratio    float64
-	Service  string
-	Version  string // of the program
+	Service  Service
 }
 
 // Provider makes spans. A nil one makes none, and all its methods may be called.
@@ -48,14 +45,11 @@ func Open(ctx context.Context, c Config, logger *slog.Logger) (*Provider, error)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the export of traces: %w", err)
 	}
-	about, err := resource.Merge(
-		resource.NewSchemaless(attribute.String("service.name", c.Service), attribute.String("service.version", c.Version)),
-		resource.Environment(), // OTEL_RESOURCE_ATTRIBUTES wins.
-	)
+	about, err := c.Service.resource(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading OTEL_RESOURCE_ATTRIBUTES: %w", err)
+		return nil, errors.Join(err, exporter.Shutdown(ctx))
 	}
-	otel.SetErrorHandler(&complaints{logger: logger.With("component", "tracing")}) // The SDK knows one listener for the whole process.
+	listen(logger)
 	return newProvider(sampler, about, sdktrace.WithBatcher(exporter)), nil
 }
 

@@ -3,13 +3,14 @@ package tracing
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"strconv"
 	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"rubato/internal/dispatch"
@@ -98,28 +99,54 @@ func (r *Runs) Request(id runs.ID, q egress.Request) (traceparent string, done f
 	}
 	return traceparentOf(span.SpanContext()), func(a egress.Response, err error) {
 		if a.StatusCode > 0 {
-			span.SetAttributes(attribute.Int("http.response.status_code", a.StatusCode))
+			span.SetAttributes(semconv.HTTPResponseStatusCode(a.StatusCode))
 		}
-		if failure, is := errors.AsType[*egress.Error](err); is {
-			span.SetAttributes(attribute.String("error.type", string(failure.Reason)))
-			span.SetStatus(codes.Error, "")
+		if kind := failureOf(a, err); kind != "" {
+			fail(span, kind)
 		}
 		span.End()
 	}
 }
 
+// otherError is the error.type of errors that have no name of their own.
+const otherError = "_OTHER"
+
+// failureOf returns the error.type of a request by the conventions of HTTP clients: the reason that no whole answer came, else a status
+// of 400 or more, else "". Whether the endpoint's rules take the answer for a success is said by the span of the run.
+func failureOf(a egress.Response, err error) string {
+	if failure, is := errors.AsType[*egress.Error](err); is {
+		return string(failure.Reason)
+	}
+	switch {
+	case err != nil:
+		return otherError
+	case a.StatusCode >= http.StatusBadRequest:
+		return strconv.Itoa(a.StatusCode)
+	default:
+		return ""
+	}
+}
+
 // target returns what a span may tell of a request's target.
 func target(q egress.Request) []attribute.KeyValue {
-	list := []attribute.KeyValue{attribute.String("http.request.method", q.Method)}
+	list := []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(q.Method)}
 	u, err := url.Parse(q.URL)
 	if err != nil {
 		return list
 	}
-	list = append(list, attribute.String("url.scheme", u.Scheme), attribute.String("server.address", u.Hostname()))
+	list = append(list, semconv.URLScheme(u.Scheme), semconv.ServerAddress(u.Hostname()))
+	return append(list, semconv.ServerPort(portOf(u)))
+}
+
+// portOf returns the port of a URL, which is that of its scheme unless it names one.
+func portOf(u *url.URL) int {
 	if port, err := strconv.Atoi(u.Port()); err == nil {
-		list = append(list, attribute.Int("server.port", port))
+		return port
 	}
-	return list
+	if u.Scheme == "https" {
+		return 443
+	}
+	return 80
 }
 
 // traceparentOf returns the header of W3C Trace Context that makes a span the parent of what the receiver does.
@@ -132,7 +159,7 @@ func (r *Runs) Dropped(id runs.ID) {
 	if run, found := r.open.LoadAndDelete(id); found {
 		span := run.(trace.Span) //nolint:forcetypeassert // Nothing else is stored.
 		span.SetAttributes(attribute.String("rubato.run.reason", string(runs.LockLost)))
-		span.SetStatus(codes.Error, "")
+		fail(span, string(runs.LockLost))
 		span.End()
 	}
 }
@@ -168,7 +195,7 @@ func (r *Runs) complete(run runs.Run, finished step) {
 		attribute.String("rubato.run.status", string(run.Outcome.Status)), attribute.String("rubato.run.reason", string(run.Outcome.Reason)),
 	)
 	if run.Outcome.Status != runs.Succeeded {
-		span.SetStatus(codes.Error, "")
+		fail(span, string(run.Outcome.Reason))
 	}
 	span.End(trace.WithTimestamp(finished.ended))
 }

@@ -51,7 +51,7 @@ func actions() map[string]action {
 			does: "It can advance a run, never hold one back. It replaces a one-shot hint in force.",
 		},
 		"clear": {
-			title: "Clear hints", verb: "Clear hints", done: "The hints are gone.", does: "Both hints are forgotten, whoever wrote them. The baseline is in force again.",
+			title: "Clear hints", verb: "Clear hints", done: "The hints are gone.", does: "Both hints are forgotten, whoever wrote them. The baseline is in force again. What the planner wrote it does not write again for four hours.",
 			change: func(_ *visit, facts map[string]any, _ time.Time) error { delete(facts, "hints"); return nil },
 			send: func(v *visit, id string) error {
 				return v.call(ask{method: http.MethodDelete, path: endpointAPI(id, "/hints")}, nil)
@@ -120,7 +120,7 @@ func (v *visit) confirm() error {
 			return err
 		}
 	}
-	return v.part(actionDialog(p))
+	return v.dialog(p.title+": "+shorten(p.endpoint.Name, 50), "endpoints", actionDialog(p))
 }
 
 // effect answers with what an action would do with the fields as they are now.
@@ -233,7 +233,7 @@ func factsOf(e client.Endpoint) map[string]any {
 	}
 	hints := map[string]any{}
 	if h := e.Hints.Interval; h != nil {
-		hints["interval"] = map[string]any{"intervalMs": h.IntervalMs, "expiresAt": h.ExpiresAt, "reason": h.Reason}
+		hints["interval"] = map[string]any{"intervalMs": h.IntervalMs, "expiresAt": h.ExpiresAt, "reason": h.Reason, "outageSince": h.OutageSince}
 	}
 	if h := e.Hints.OneShot; h != nil {
 		hints["oneShot"] = map[string]any{"at": h.At, "expiresAt": h.ExpiresAt, "reason": h.Reason}

@@ -1,6 +1,9 @@
 package web
 
 import (
+	"context"
+	"fmt"
+	"hash/fnv"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,11 +18,7 @@ import (
 	"rubato/internal/pair"
 )
 
-const (
-	endpointsPerPage = 50
-	// maxBulk is how many endpoints one bulk action takes: a page of them.
-	maxBulk = endpointsPerPage
-)
+const endpointsPerPage = 50
 
 // search is what a list of endpoints shows.
 type search struct {
@@ -37,9 +36,8 @@ type endpointRows struct {
 	next   string                     // the cursor of the page after; empty: none
 	now    time.Time
 	write  bool
-	notice string // what a bulk action did
-	// refused says what a bulk action did not do, and why.
-	refused []string
+	frame  string            // changes with the endpoints that are listed
+	tags   map[string]string // change with what rows show; by the endpoint's id
 }
 
 func (v *visit) searched() search {
@@ -121,7 +119,7 @@ func (v *visit) endpointList() error {
 		return err
 	}
 	if v.fragment() {
-		return v.part(endpointTable(rows))
+		return v.changed(rows)
 	}
 	return v.show(page{title: "Endpoints", nav: "endpoints"}, endpointListPage(rows))
 }
@@ -150,48 +148,52 @@ func (v *visit) rows(s search) (endpointRows, error) {
 	for id, runs := range found {
 		rows.sparks[endpoints.ID(id).String()] = runs
 	}
-	return rows, nil
+	return rows, rows.mark(v.r.Context())
 }
 
-// bulk pauses or resumes the endpoints that are ticked, one after the other, each as its own request.
-func (v *visit) bulk() error {
-	ids, action := v.r.Form["id"], v.value("action")
-	switch {
-	case action != "pause" && action != "resume":
-		return notFound("there is no such action")
-	case len(ids) == 0:
-		return &client.Problem{Status: http.StatusUnprocessableEntity, Title: "Nothing is ticked", Detail: "tick the endpoints to " + action}
-	case len(ids) > maxBulk:
-		return &client.Problem{Status: http.StatusUnprocessableEntity, Title: "Too many", Detail: "at most " + strconv.Itoa(maxBulk) + " endpoints at once"}
-	}
-	var body any
-	if action == "pause" {
-		body = client.PauseRequest{Reason: new("paused together with others")}
-	}
-	var refused []string
-	for i, id := range ids {
-		err := v.post(endpointAPI(id, "/"+action), "", body, nil)
-		if err == nil {
-			continue
+// rowsHeader names the rows that a browser has: the tag of the list's frame, then the tags of its rows.
+const rowsHeader = "Rubato-Rows"
+
+// mark computes the tags of the list. A row has the same tag as long as it shows the same; how far its next run is away does not count,
+// because the browser keeps that up to date.
+func (rows *endpointRows) mark(ctx context.Context) error {
+	frame := fnv.New64a()
+	still := *rows
+	still.now = time.Time{}
+	rows.tags = make(map[string]string, len(rows.items))
+	for _, e := range rows.items {
+		row := fnv.New64a()
+		if err := endpointCells(still, e).Render(ctx, row); err != nil { //nolint:contextcheck // Render passes it on.
+			return fmt.Errorf("marking the rows of a list: %w", err)
 		}
-		problem := problemOf(err)
-		refused = append(refused, id+": "+problem.Detail)
-		// One that is refused keeps no other from being done; what would fail for each of them ends it.
-		if everywhere := problem.Status >= http.StatusInternalServerError || problem.Status == http.StatusTooManyRequests; everywhere || len(refused) == len(ids) {
-			problem.Detail = strconv.Itoa(i+1-len(refused)) + " of " + strconv.Itoa(len(ids)) + " were done; " + strings.Join(refused, "; ")
-			return &problem
-		}
+		rows.tags[e.ID] = strconv.FormatUint(row.Sum64(), 36)
+		_, _ = frame.Write([]byte(e.ID)) // A hash takes everything.
 	}
-	rows, err := v.rows(v.searched())
-	if err != nil {
-		return err
-	}
-	rows.refused = refused
-	rows.notice = number(len(ids)-len(refused), "endpoint", "endpoints") + map[string]string{"pause": " paused.", "resume": " resumed."}[action]
-	if v.fragment() {
+	_, _ = fmt.Fprint(frame, rows.link(rows.cursor), rows.next, rows.write) // As above.
+	rows.frame = strconv.FormatUint(frame.Sum64(), 36)
+	return nil
+}
+
+// changed answers with the rows that look different from those that the browser has. If other endpoints are listed now, the answer is the
+// whole list; if nothing has changed, it is empty.
+func (v *visit) changed(rows endpointRows) error {
+	known := strings.Split(v.r.Header.Get(rowsHeader), ",")
+	if len(known) != len(rows.items)+1 || known[0] != rows.frame {
 		return v.part(endpointTable(rows))
 	}
-	return v.show(page{title: "Endpoints", nav: "endpoints"}, endpointListPage(rows))
+	news := rows
+	news.items = nil
+	for i, e := range rows.items {
+		if rows.tags[e.ID] != known[i+1] {
+			news.items = append(news.items, e)
+		}
+	}
+	if len(news.items) == 0 {
+		v.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	v.w.Header().Set("Rubato-Part", "rows")
+	return v.part(endpointRowList(news))
 }
 
 // stateOf says whether an endpoint runs, in one word.

@@ -55,7 +55,7 @@ func (v *visit) registerForm() error {
 	f := newForm(map[string]string{
 		"baseline": "interval", "baselineIntervalMs": "1m", "method": "GET", "timezone": "UTC", "catchUp": "once", "gap": "run", "overlap": "once",
 		"success": "2xx", "maxExecutionTimeMs": "1m", "timeoutMs": "30s", "maxResponseKb": "100", "followRedirects": "0", "maxAttempts": "1", "backoffMs": "1s",
-		"maxBackoffMs": "1m", "planner": "act",
+		"maxBackoffMs": "1m", "planner": "observe",
 	})
 	f.once = rand.Text()
 	return v.show(page{title: "New endpoint", nav: "endpoints"}, formPage(f))

@@ -10,6 +10,7 @@ import (
 	"github.com/a-h/templ"
 
 	"rubato/client"
+	"rubato/internal/quota"
 )
 
 const (
@@ -17,10 +18,10 @@ const (
 	liveCheck   = 5 * time.Second  // how often a live page is asked whether its session still holds
 	liveBeat    = 15 * time.Second // how often something is sent at least, so that proxies keep the connection
 	liveTimeout = 10 * time.Second // how long a browser may take to read what it is sent
-
-	maxWatchesPerKey = 12
-	maxWatches       = 200
 )
+
+// liveLimits bounds live pages: each asks the database about once a second.
+func liveLimits() quota.Limits { return quota.Limits{PerTenant: 50, All: 200, Reserved: 5} }
 
 // streams reports whether a live part is asked for.
 func (v *visit) streams() bool {
@@ -36,7 +37,7 @@ func (v *visit) over() error {
 
 // live sends a part of a page whenever it looks different, until the browser goes, the session ends or the server drains.
 func (v *visit) live(render func() (templ.Component, error)) error {
-	release, ok := v.watches.Acquire(v.who.KeyID)
+	release, ok := v.watches.Acquire(v.who.TenantID)
 	if !ok {
 		return &client.Problem{Status: http.StatusTooManyRequests, Title: "Too Many Requests", Detail: "too many live pages are open; close one"}
 	}

@@ -146,9 +146,22 @@ func (v *visit) channelTyped() map[string]any {
 		channel["to"] = strings.Fields(strings.ReplaceAll(v.value("to"), ",", " "))
 		return channel
 	}
-	for field, name := range map[string]string{"url": "url", "urlSecret": "urlSecret", "tokenSecret": "tokenSecret"} {
+	fields := []string{"url", "urlSecret", "tokenSecret"}
+	if kind == "alertmanager" {
+		fields = append(fields, "severity")
+		var names []string
+		for name := range strings.SplitSeq(v.value("alertLabels"), ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				names = append(names, name)
+			}
+		}
+		if len(names) > 0 {
+			channel["alertLabels"] = names
+		}
+	}
+	for _, name := range fields {
 		if typed := v.value(name); typed != "" {
-			channel[field] = typed
+			channel[name] = typed
 		}
 	}
 	return channel

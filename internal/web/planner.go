@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"rubato/client"
@@ -98,7 +99,56 @@ func (v *visit) session() error {
 	if err := v.get(endpointAPI(s.EndpointID, ""), nil, &e); err != nil {
 		return err
 	}
-	return v.show(page{title: "Analysis of " + shorten(e.Name, 50), nav: "planner"}, sessionPage(s, e, time.Now()))
+	return v.show(page{title: "Analysis of " + shorten(e.Name, 50), nav: "planner"}, sessionPage(s, e, v.who.May(auth.Write), time.Now()))
+}
+
+// undoing is what the dialog that asks before an undo shows.
+type undoing struct {
+	session  string
+	endpoint client.Endpoint
+	removes  []string // what the planner has in force
+	once     string   // names the form, so that a second click does nothing
+}
+
+// confirmUndo answers with the dialog that names what an undo removes.
+func (v *visit) confirmUndo() error {
+	if !v.who.May(auth.Write) {
+		return forbidden()
+	}
+	u := undoing{session: v.r.PathValue("id"), once: rand.Text()}
+	var s client.PlannerSession
+	if err := v.get("/v1/planner/sessions/"+url.PathEscape(u.session), nil, &s); err != nil {
+		return err
+	}
+	if err := v.get(endpointAPI(s.EndpointID, ""), nil, &u.endpoint); err != nil {
+		return err
+	}
+	u.removes = plannersWork(u.endpoint)
+	return v.part(undoDialog(u))
+}
+
+// plannersWork tells in words what the planner has in force at an endpoint, and in whose name.
+func plannersWork(e client.Endpoint) (list []string) {
+	if h := e.Hints.Interval; h != nil && strings.HasPrefix(h.Author, endpoints.PlannerAuthor) {
+		list = append(list, fmt.Sprintf("interval hint of %s: every %s until %s, %s",
+			h.Author, time.Duration(h.IntervalMs)*time.Millisecond, h.ExpiresAt.UTC().Format(time.RFC3339), h.Reason))
+	}
+	if h := e.Hints.OneShot; h != nil && strings.HasPrefix(h.Author, endpoints.PlannerAuthor) {
+		list = append(list, fmt.Sprintf("single run of %s: at %s, %s", h.Author, h.At.UTC().Format(time.RFC3339), h.Reason))
+	}
+	if reason := text(e.PauseReason); strings.HasPrefix(reason, endpoints.PlannerAuthor) {
+		list = append(list, "pause of "+reason)
+	}
+	return list
+}
+
+// undo takes back what an analysis wrote, and answers with what was removed.
+func (v *visit) undo() error {
+	var e client.Endpoint
+	if err := v.post("/v1/planner/sessions/"+url.PathEscape(v.r.PathValue("id"))+"/undo", v.value("once"), nil, &e); err != nil {
+		return v.html(int(problemOf(err).Status), problemNotice(problemOf(err)))
+	}
+	return v.part(undoneDialog(e))
 }
 
 // review is what the dialog of a suggestion shows.
@@ -143,7 +193,7 @@ func (v *visit) confirmReview() error {
 			return err
 		}
 	}
-	return v.part(reviewDialog(r))
+	return v.dialog("Suggestion", "planner", reviewDialog(r))
 }
 
 // suggestedTempo is the data of the tempo chart with what would follow from a suggestion.

@@ -17,6 +17,7 @@ type ruleFields struct {
 	event, failures, late, remind         string
 	endpoint, labels                      string
 	kind, url, urlSecret, tokenSecret, to string
+	severity, alertLabels                 string
 	recovery, enabled                     bool
 }
 
@@ -25,7 +26,7 @@ func (v *visit) newRule() error {
 	if !v.who.May(auth.Write) {
 		return forbidden()
 	}
-	return v.part(ruleDialog(ruleFields{event: "failures", failures: "3", late: "30s", kind: "webhook", recovery: true, enabled: true}))
+	return v.dialog("New rule", "notices", ruleDialog(ruleFields{event: "failures", failures: "3", late: "30s", kind: "webhook", recovery: true, enabled: true}))
 }
 
 // editRule answers with the form of a rule as it stands.
@@ -37,7 +38,7 @@ func (v *visit) editRule() error {
 	if err := v.get(ruleAPI(v.r.PathValue("name")), nil, &rule); err != nil {
 		return err
 	}
-	return v.part(ruleDialog(fieldsOfRule(rule)))
+	return v.dialog("Edit "+rule.Name, "notices", ruleDialog(fieldsOfRule(rule)))
 }
 
 // ruleAPI returns the path of a rule in the API.
@@ -54,6 +55,10 @@ func fieldsOfRule(r client.NoticeRule) ruleFields {
 	}
 	if r.LateMs != nil {
 		f.late = lengthField(*r.LateMs)
+	}
+	f.severity = text(r.Channel.Severity)
+	if r.Channel.AlertLabels != nil {
+		f.alertLabels = strings.Join(*r.Channel.AlertLabels, ", ")
 	}
 	if r.Channel.To != nil {
 		f.to = strings.Join(*r.Channel.To, ", ")
@@ -78,14 +83,17 @@ type question struct {
 	gone  bool   // it cannot be taken back
 }
 
+// ask answers with the dialog of a question.
+func (v *visit) ask(q question) error { return v.dialog(q.title, "notices", confirmation(q)) }
+
 // askDeleteRule asks whether a rule is to be deleted.
 func (v *visit) askDeleteRule() error {
 	if !v.who.May(auth.Write) {
 		return forbidden()
 	}
 	name := v.r.PathValue("name")
-	return v.part(confirmation(question{
+	return v.ask(question{
 		title: "Delete the rule " + name, verb: "Delete", gone: true, path: "/console/notices/rules/" + url.PathEscape(name) + "/delete",
 		does: "Nobody is told by it any more, not of the end of what it told of either. What was told stays in the list.",
-	}))
+	})
 }

@@ -4,8 +4,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"rubato/client"
 	"rubato/internal/auth"
 	"rubato/internal/errs"
+	"rubato/internal/forwarded"
 )
 
 const (
@@ -155,7 +158,12 @@ func (v *visit) askAgain(to string, err error) error {
 // signIn opens a session for whoever shows an API key that may read.
 func (v *visit) signIn() error {
 	to := local(v.value("to"))
-	who, err := v.auth.Authenticate(v.r.Context(), v.value("key"))
+	who, err := v.auth.AuthenticateFrom(v.r.Context(), v.value("key"), forwarded.Client(v.r, v.proxies))
+	if throttled, is := errors.AsType[*auth.ThrottledError](err); is {
+		seconds := strconv.Itoa(throttled.Seconds())
+		v.w.Header().Set("Retry-After", seconds)
+		return v.askForKey(http.StatusTooManyRequests, to, "Too many wrong keys were tried. Try again in "+seconds+" s.")
+	}
 	refused := ""
 	switch {
 	case errs.CodeOf(err) == errs.Unauthorized:

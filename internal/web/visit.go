@@ -15,6 +15,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/auth"
+	"rubato/internal/compression"
 	"rubato/internal/errs"
 )
 
@@ -54,6 +55,12 @@ type visit struct {
 func (s *Server) wrap(h handle) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{Server: s, w: w, r: r, sent: r}
+		w.Header().Add("Vary", "Accept-Encoding")
+		if compression.Accepted(r.Header) && !v.streams() {
+			packed := compression.New(w)
+			defer func() { _ = packed.Close() }() // A browser that went away needs no answer.
+			v.w = packed
+		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if !v.streams() {
 			limited, cancel := context.WithTimeout(r.Context(), pageTimeout)
@@ -91,6 +98,14 @@ func (v *visit) show(p page, body templ.Component) error {
 
 // part answers with a part of a page.
 func (v *visit) part(body templ.Component) error { return v.html(http.StatusOK, body) }
+
+// dialog answers with a dialog. Opened by its address, it is a page of its own.
+func (v *visit) dialog(title, nav string, body templ.Component) error {
+	if v.fragment() {
+		return v.part(body)
+	}
+	return v.show(page{title: title, nav: nav}, standalone(nav, body))
+}
 
 // html writes a component as a whole: one that fails half way leaves no half page.
 func (v *visit) html(status int, body templ.Component) error {
@@ -197,7 +212,7 @@ func problemOf(err error) client.Problem {
 		return *p
 	}
 	if e, ok := errors.AsType[*errs.Error](err); ok && e.Code == errs.Unavailable {
-		return client.Problem{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: "the database cannot be reached" + tryAgain}
+		return client.Problem{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: e.Message}
 	}
 	return client.Problem{Status: http.StatusInternalServerError, Title: "Internal Server Error", Detail: "something went wrong on our side; the logs tell more"}
 }

@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"log/slog"
 	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
 	"time"
 
 	"rubato/internal/auth"
@@ -48,6 +51,7 @@ type Config struct {
 	Auth      *auth.Authenticator
 	Decisions Decisions
 	Figures   Figures
+	Proxies   []netip.Prefix // whose X-Forwarded-For is believed; nil: no proxy's
 	Sessions  Sessions
 	Ticket    *Ticket // lets somebody in once, without a key; nil: nobody
 	Logger    *slog.Logger
@@ -59,6 +63,7 @@ type Server struct {
 	auth     *auth.Authenticator
 	decided  Decisions
 	figures  Figures
+	proxies  []netip.Prefix
 	sessions Sessions
 	ticket   *Ticket
 	logger   *slog.Logger
@@ -72,8 +77,8 @@ type Server struct {
 // New returns a console. It does no I/O and starts nothing.
 func New(c Config) *Server {
 	s := &Server{
-		api: c.API, auth: c.Auth, decided: c.Decisions, figures: c.Figures, sessions: c.Sessions, ticket: c.Ticket, logger: c.Logger.With("component", "web"),
-		watches: quota.New(maxWatchesPerKey, maxWatches), card: newChaosCard(),
+		api: c.API, auth: c.Auth, decided: c.Decisions, figures: c.Figures, proxies: c.Proxies, sessions: c.Sessions, ticket: c.Ticket, logger: c.Logger.With("component", "web"),
+		watches: quota.New(liveLimits()), card: newChaosCard(),
 	}
 	s.drained, s.drain = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
@@ -86,13 +91,23 @@ func New(c Config) *Server {
 	for pattern, handle := range pages() {
 		mux.Handle(pattern, s.wrap(s.signedIn(handle)))
 	}
-	mux.Handle("/console/", s.wrap(s.signedIn(func(*visit) error { return notFound("there is no such page") })))
+	mux.Handle("/console/", s.wrap(s.signedIn((*visit).elsewhere)))
 	s.handler = http.NewCrossOriginProtection().Handler(mux)
 	return s
 }
 
 // handle answers a request. An error is shown as a page, or as a notice where a part of a page was asked for.
 type handle func(v *visit) error
+
+// elsewhere answers where there is no page: an address that ends with a slash leads to the one without.
+func (v *visit) elsewhere() error {
+	path := strings.TrimRight(v.r.URL.Path, "/")
+	if path == v.r.URL.Path || v.r.Method != http.MethodGet {
+		return notFound("there is no such page")
+	}
+	to := url.URL{Path: path, RawQuery: v.r.URL.RawQuery}
+	return v.seeOther(to.String())
+}
 
 // public returns what can be reached without a session.
 func (s *Server) public() map[string]handle {
@@ -114,6 +129,8 @@ func pages() map[string]handle {
 		"GET /console/endpoints":                           (*visit).endpointList,
 		"POST /console/endpoints":                          (*visit).create,
 		"POST /console/endpoints/bulk":                     (*visit).bulk,
+		"POST /console/endpoints/bulk/ask":                 (*visit).askBulk,
+		"POST /console/endpoints/bulk/undo":                (*visit).undoBulk,
 		"GET /console/endpoints/new":                       (*visit).registerForm,
 		"POST /console/draft":                              (*visit).draft,
 		"POST /console/draft/try":                          (*visit).try,
@@ -149,6 +166,8 @@ func pages() map[string]handle {
 		"POST /console/notices/{id}/retry":                 (*visit).retryNotice,
 		"GET /console/planner":                             (*visit).planner,
 		"GET /console/planner/sessions/{id}":               (*visit).session,
+		"GET /console/planner/sessions/{id}/undo":          (*visit).confirmUndo,
+		"POST /console/planner/sessions/{id}/undo":         (*visit).undo,
 		"GET /console/planner/suggestions/{id}/{verdict}":  (*visit).confirmReview,
 		"GET /console/planner/tempo/{id}/{verdict}":        (*visit).suggestedTempo,
 		"POST /console/planner/suggestions/{id}/{verdict}": (*visit).decide,

@@ -25,7 +25,7 @@ func (v *visit) newWindow() error {
 		return forbidden()
 	}
 	now := time.Now().UTC().Truncate(time.Minute)
-	return v.part(windowDialog(windowFields{startsAt: now.Format(fieldTime), endsAt: now.Add(time.Hour).Format(fieldTime)}))
+	return v.dialog("New maintenance window", "notices", windowDialog(windowFields{startsAt: now.Format(fieldTime), endsAt: now.Add(time.Hour).Format(fieldTime)}))
 }
 
 // editWindow answers with the form of a window as it stands.
@@ -34,7 +34,7 @@ func (v *visit) editWindow() error {
 	if err != nil {
 		return err
 	}
-	return v.part(windowDialog(windowFields{
+	return v.dialog("Edit "+w.Name, "notices", windowDialog(windowFields{
 		old: w.Name, startsAt: fieldInstant(w.StartsAt), endsAt: fieldInstant(w.EndsAt), endpoint: text(w.EndpointID), labels: labelLines(w.Labels), reason: w.Reason,
 	}))
 }
@@ -161,15 +161,15 @@ func (v *visit) askWindow() error {
 	}
 	path := "/console/notices/windows/" + url.PathEscape(w.Name)
 	if !deleted {
-		return v.part(confirmation(question{
+		return v.ask(question{
 			title: "End the window " + w.Name, verb: "End now", path: path + "/end",
 			does: "It ends now instead of at " + dated(w.EndsAt) + ". What it held and what goes on is told at once.",
-		}))
+		})
 	}
-	return v.part(confirmation(question{
+	return v.ask(question{
 		title: "Delete the window " + w.Name, verb: "Delete", path: path + "/delete", gone: true,
 		does: "It is in force no more, and no record of it stays in this list. What it held and what goes on is told at once.",
-	}))
+	})
 }
 
 // endWindow lets a window end now, or deletes it.

@@ -108,18 +108,6 @@ func percent(part, whole int64) string {
 	}
 }
 
-// sourceWords says what set a due time.
-func sourceWords(source string) string {
-	if words, known := map[string]string{
-		"paused": "paused", "ai-oneshot": "one-shot hint", "ai-interval": "interval hint", "baseline-cron": "cron", "baseline-interval": "interval",
-		"clamped-min": "shortest interval", "clamped-max": "longest interval", "retry-after": "the target asked to wait", "manual": "asked for",
-		"retry": "another attempt", "overrun": "its time had passed", "jitter": "jitter", "not-before-now": "not before now",
-	}[source]; known {
-		return words
-	}
-	return source
-}
-
 // causeWords says what asked for a decision.
 func causeWords(cause string) string {
 	if words, known := map[string]string{

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/because"
 	"rubato/internal/governor"
 )
 
@@ -18,5 +19,5 @@ func TestALatePlanIsNotBlamedOnARun(t *testing.T) {
 	})
 	last := resumed.Steps[len(resumed.Steps)-1]
 	require.Equal(t, "overdue: at once", last.Why)
-	require.Equal(t, "its time had passed", sourceWords(string(last.Rule)))
+	require.Equal(t, "its time had passed", because.Source(string(last.Rule)))
 }

@@ -114,6 +114,9 @@ func (w *work) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Durati
 // Beat implements dispatch.Contact.
 func (w *work) Beat(context.Context, dispatch.Presence) error { return nil }
 
+// ProbeSpace implements dispatch.Contact.
+func (w *work) ProbeSpace(context.Context) error { return nil }
+
 // Cancels implements dispatch.Contact.
 func (w *work) Cancels(context.Context, [16]byte) ([]dispatch.Cancel, error) { return nil, nil }
 

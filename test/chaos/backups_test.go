@@ -305,6 +305,7 @@ func (s *stack) requireRestored(known memory, restarted time.Time) {
 		require.NoError(s.t, report.WriteCard(&card))
 		s.t.Errorf("promises were broken:\n%s", card.String())
 	}
+	s.auditByProgram()
 	require.Positive(s.t, report.Check(audit.NoLostDueTime).Checked)
 	s.t.Logf("%d runs over and %d live at the restore point; %d requests since, %d of them with the ID of a run that the target had seen",
 		len(known.over), len(known.live), since, again)

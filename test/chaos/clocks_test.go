@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,17 +20,23 @@ import (
 // numbers, with commas between, are offsets that take turns: a clock that is set again and again.
 const wrongClocks = "WRONG_CLOCK_SECONDS"
 
+// driftingClocks names the variable that says by how many thousandths a worker's clocks run fast, or slow where it is negative: the wall
+// clock, the monotonic clock and the timers, as on a machine whose kernel slews its clock.
+const driftingClocks = "DRIFTING_CLOCK_PER_MILLE"
+
 // turn is how long each of several offsets lasts.
 const turn = 3 * time.Second
 
-// wrongClock is what the standard library's time package gets in the wrong-clock build. The monotonic clock stays as it is, as on
+// wrongClock is what the standard library's time package gets in the wrong-clock build. Offsets leave the monotonic clock as it is, as on
 // a machine whose wall clock is off.
 const wrongClock = `package time
 
 import "syscall"
 
-var wrongSeconds = func() (list []int64) {
-	text, _ := syscall.Getenv("` + wrongClocks + `")
+var wrongSeconds, driftRate = wrongNumbers("` + wrongClocks + `"), append(wrongNumbers("` + driftingClocks + `"), 0)[0]
+
+func wrongNumbers(name string) (list []int64) {
+	text, _ := syscall.Getenv(name)
 	sign, n, digits := int64(1), int64(0), false
 	for _, c := range text + "," {
 		switch {
@@ -43,7 +50,23 @@ var wrongSeconds = func() (list []int64) {
 		}
 	}
 	return list
-}()
+}
+
+// drift is how far a clock that has run for so long is ahead.
+func drift(nano int64) int64 { return nano / 1000 * driftRate }
+
+// drifted is what a reading of the monotonic clock is by the clock that drifts.
+func drifted(nano int64) int64 { return nano + drift(nano) }
+
+// driftedWall is what a reading of the wall clock is by it.
+func driftedWall(sec int64, nsec int32, nano int64) (int64, int32) {
+	n := int64(nsec) + drift(nano)
+	whole := n / 1e9
+	if n%%1e9 < 0 {
+		whole--
+	}
+	return sec + whole, int32(n - whole*1e9)
+}
 
 func wrongBy(mono int64) int64 {
 	if len(wrongSeconds) == 0 {
@@ -82,17 +105,22 @@ func writeOverlay(dir string) (string, error) {
 		return "", err
 	}
 	std := filepath.Join(strings.TrimSpace(string(root)), "src", "time")
-	text, err := os.ReadFile(filepath.Join(std, "time.go"))
+	const reading = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
+	wrong := reading + "\tsec += wrongBy(mono)\n\tsec, nsec = driftedWall(sec, nsec, mono-startNano)\n\tmono = startNano + drifted(mono-startNano)\n"
+	clock, err := patched(filepath.Join(std, "time.go"),
+		reading, wrong,
+		"return subMono(runtimeNano()-startNano, t.ext)", "return subMono(drifted(runtimeNano()-startNano), t.ext)",
+		"return subMono(t.ext, runtimeNano()-startNano)", "return subMono(t.ext, drifted(runtimeNano()-startNano))",
+	)
 	if err != nil {
 		return "", err
 	}
-	const reading = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
-	if strings.Count(string(text), reading) != 1 {
-		return "", errors.New("this version of Go reads its clock in another way")
+	timers, err := patched(filepath.Join(std, "sleep.go"), "t := runtimeNano() + int64(d)\n", "t := runtimeNano() + int64(d) - drift(int64(d))\n")
+	if err != nil {
+		return "", err
 	}
-	patched := strings.Replace(string(text), reading, reading+"\tsec += wrongBy(mono)\n", 1)
 	replaced := map[string]string{}
-	for name, content := range map[string]string{"time.go": patched, "wrong_clock.go": fmt.Sprintf(wrongClock, turn)} {
+	for name, content := range map[string]string{"time.go": clock, "sleep.go": timers, "wrong_clock.go": fmt.Sprintf(wrongClock, turn)} {
 		file := filepath.Join(dir, name)
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			return "", err
@@ -105,6 +133,54 @@ func writeOverlay(dir string) (string, error) {
 	}
 	overlay := filepath.Join(dir, "overlay.json")
 	return overlay, os.WriteFile(overlay, list, 0o600)
+}
+
+// patched returns a file of the standard library with texts replaced, each of which it must hold once.
+func patched(file string, texts ...string) (string, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	text := string(content)
+	for pair := range slices.Chunk(texts, 2) {
+		if strings.Count(text, pair[0]) != 1 {
+			return "", errors.New("this version of Go reads its clock in another way")
+		}
+		text = strings.Replace(text, pair[0], pair[1], 1)
+	}
+	return text, nil
+}
+
+// Workers whose clocks are slewed, one fast and one slow by two percent, run everything when it is due, once, and the history that they write
+// shows no overlap and no lost due time that was none: the audit has no tolerance for it.
+func TestDriftingWorkerClocks(t *testing.T) {
+	t.Parallel()
+	dir, err := wrongBuild()
+	require.NoError(t, err)
+	s := newStack(t, nil)
+	s.programs = dir
+	for _, rate := range []string{"20", "-20"} {
+		s.startWorker(map[string]string{driftingClocks: rate})
+	}
+	s.awaitReady(true)
+	s.register(load{n: 30, path: "900", every: time.Second, limit: 2 * time.Second}) // Ends shortly before the next one starts.
+	s.register(load{n: 30, path: "1100", every: time.Second, limit: 3 * time.Second})
+	s.register(load{n: 10, path: "20", every: 2 * time.Second, limit: longRun, noSpread: true})
+	began := time.Now()
+	var fast, slow float64
+	for time.Since(began) < 2*size().settled+2*longRun/3 {
+		fast, slow = max(fast, s.workers[0].skew(t)), min(slow, s.workers[1].skew(t))
+		pass(turn / 6)
+	}
+	require.Greater(t, fast, 0.1, "the first clock did not run fast")
+	require.Less(t, slow, -0.1, "the second clock did not run slow")
+
+	r := s.conclude(verdict{
+		name: "worker clocks that drift by 2 %", fault: "one worker's clocks run fast, one's slow", fired: "seen in each worker's skew metric",
+		ended: time.Now(),
+	})
+	require.Zero(t, r.Counts.Overlaps)
+	require.Zero(t, r.Counts.Statuses["lost"])
 }
 
 // Workers whose wall clocks are half a minute ahead, half a minute behind, and set back and forth all the time, run everything when

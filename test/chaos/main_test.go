@@ -38,7 +38,7 @@ func run(m *testing.M) int {
 	if os.Getenv("RUBATO_CHAOS_RACE") != "" {
 		args = append(args, "-race")
 	}
-	build := exec.Command("go", append(args, "./cmd/api", "./cmd/scheduler-worker", "./cmd/planner")...)
+	build := exec.Command("go", append(args, "./cmd/api", "./cmd/scheduler-worker", "./cmd/planner", "./cmd/rubato")...)
 	build.Dir = "../.."
 	build.Stdout, build.Stderr = os.Stdout, os.Stderr
 	if err := build.Run(); err != nil {

@@ -88,4 +88,5 @@ func TestKilledBetweenANoticeAndItsRecord(t *testing.T) {
 	require.Equal(t, 1, s.count("SELECT count(*) FROM notice_episodes"))
 	require.Equal(t, 1, s.count("SELECT count(*) FROM notices"))
 	require.Equal(t, 1, s.count("SELECT attempts FROM notices"), "the dead worker's attempt is not on record")
+	s.auditByProgram()
 }

@@ -50,4 +50,5 @@ func TestPlannerKilledMidSession(t *testing.T) {
 	got, err := answer[client.Endpoint](s.api.GetEndpoint(t.Context(), e.ID))
 	require.NoError(t, err)
 	require.Equal(t, e.ID, got.ID)
+	s.auditByProgram()
 }

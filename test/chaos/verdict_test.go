@@ -3,6 +3,9 @@ package chaos
 import (
 	"context"
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -51,6 +54,7 @@ func (s *stack) conclude(v verdict) audit.Report {
 		require.NoError(s.t, report.WriteCard(&card))
 		s.t.Errorf("%s: promises were broken:\n%s", v.name, card.String())
 	}
+	s.auditByProgram()
 	require.Positive(s.t, report.Counts.Starts)
 	for _, i := range []audit.Invariant{
 		audit.OneLiveRun, audit.NoLostDueTime, audit.FencesIncrease, audit.OneRequest, audit.NeverEarly, audit.PauseHolds,
@@ -58,6 +62,17 @@ func (s *stack) conclude(v verdict) audit.Report {
 		require.Positive(s.t, report.Check(i).Checked, "nothing could tell whether %s holds", i)
 	}
 	return report
+}
+
+// auditByProgram runs `rubato audit` as an operator does, who knows of no freeze and has no log of a target: it must find nothing and say so
+// by its exit code.
+func (s *stack) auditByProgram() {
+	s.t.Helper()
+	cmd := exec.CommandContext(s.t.Context(), filepath.Join(binaries, "rubato"), "audit")
+	cmd.Env = append(s.environ(nil), "PATH="+os.Getenv("PATH"), "HOME="+s.t.TempDir(), "DATABASE_URL="+s.cluster.URL())
+	out, err := cmd.CombinedOutput()
+	require.NoError(s.t, err, "rubato audit:\n%s", out)
+	require.Contains(s.t, string(out), "| promise | checked | breaches |")
 }
 
 // awaitOnSchedule waits until no due time has waited for long, and none is held by a worker that has gone silent.

@@ -173,16 +173,6 @@ func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	b.await("document.querySelectorAll('#endpoints tbody tr').length === 1 && document.querySelector('#endpoints').innerText.includes('demo-prices')")
 	b.write("[name=q]", "")
 	b.await("document.querySelectorAll('#endpoints tbody tr').length === 7")
-	b.click("[data-tick-all]")
-	b.says("7 ticked")
-	b.click("[name=action][value=pause]")
-	b.says("7 endpoints paused.")
-	w.api(t, http.MethodGet, "/v1/endpoints?state=paused", nil, &list)
-	require.Len(t, list.Items, 7)
-	b.says("7 ticked") // They stay ticked, to take it back.
-	b.click("[name=action][value=resume]")
-	b.says("7 endpoints resumed.")
-
 	b.visit("/console/endpoints/" + made.ID + "/edit")
 	b.await("document.querySelectorAll('#draft .due li').length === 10")
 	b.write("[name=name]", "Evening report")

@@ -15,7 +15,7 @@ func TestAnEditKeepsLineBreaks(t *testing.T) {
 	w := start(t, false)
 	var made client.Endpoint
 	w.api(t, http.MethodPost, "/v1/endpoints", map[string]any{
-		"name": "several lines", "url": "https://example.com/", "baselineCron": "0 9 * *\n1-5", "success": "2xx,\n304", "body": "MSH|a\rPID|b\r", "method": "POST",
+		"name": "several lines", "url": "https://example.com/", "baselineCron": "0 9 * * 1-5", "success": "2xx,\n304", "body": "MSH|a\rPID|b\r", "method": "POST",
 		"successRules": []map[string]any{
 			{"type": "cel", "expression": "status == 200 // mostly\n&& size(body) > 0"},
 			{"type": "body", "op": "notEquals", "value": "try\nlater"},

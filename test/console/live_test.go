@@ -149,6 +149,32 @@ func TestAPageOfAnOutageComesByItself(t *testing.T) {
 	require.Equal(t, "?to=%2Fconsole%2Fruns%3Fstatus%3Dfailed", eval[string](b, "location.search"))
 }
 
+// The list of endpoints says that the server is gone, and goes on when it is back. A search meanwhile asks for no look at what was done.
+func TestTheListOfEndpointsSaysThatTheServerIsGone(t *testing.T) {
+	t.Parallel()
+	var gone atomic.Bool
+	w := setup(t).through(t, func(a http.ResponseWriter, r *http.Request, next http.Handler) {
+		if gone.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		next.ServeHTTP(a, r)
+	})
+	b := open(browser(t), t, w, wide)
+	b.visit(w.link)
+	b.visit("/console/endpoints")
+	b.says("demo-report")
+	gone.Store(true)
+	b.says("UTC: the server does not answer. The page goes on by itself.")
+	b.shoot("list-stale")
+	b.write("[name=q]", "demo-p")
+	b.says("The server did not answer. Try again.")
+	require.False(t, eval[bool](b, "document.body.innerText.includes('Whether it was done')"))
+	gone.Store(false)
+	b.await("!document.body.innerText.includes('Not live since')")
+	w.pause(t, "demo-report", "x")
+	b.await("document.querySelector('#row-" + w.endpoint(t, "demo-report").ID + " .badge').innerText === 'paused'")
+}
+
 // What follows from an action is shown with its answer, however long the stream may take.
 func TestAnActionShowsWhatFollowsWithoutAStream(t *testing.T) {
 	t.Parallel()

@@ -74,6 +74,24 @@ func TestARuleIsMadeTestedEditedAndDeleted(t *testing.T) {
 	require.Equal(t, map[string]string{"team": "shop"}, *rule.Labels)
 	require.Equal(t, hook.URL+"/hook", *rule.Channel.URL)
 
+	b.click("[aria-label='Edit shop-failures']")
+	b.await("document.querySelector('#dialog .by-alertmanager')?.offsetParent === null")
+	b.fill("kind", "alertmanager")
+	b.fill("severity", "critical")
+	b.fill("alertLabels", "team, zone")
+	b.shoot("rule-alertmanager")
+	b.confirms("Edit rule shop-failures")
+	b.says("alertmanager " + hook.URL)
+	w.api(t, http.MethodGet, "/v1/notice-rules/shop-failures", nil, &rule)
+	require.Equal(t, "critical", *rule.Channel.Severity)
+	require.Equal(t, []string{"team", "zone"}, *rule.Channel.AlertLabels)
+	b.click("[aria-label='Edit shop-failures']")
+	b.await("document.querySelector('#dialog[open] [name=severity]')?.value === 'critical'")
+	b.await("document.querySelector('#dialog[open] [name=alertLabels]')?.value === 'team, zone'")
+	b.fill("kind", "slack")
+	b.confirms("Edit rule shop-failures")
+	b.says("slack " + hook.URL)
+
 	// Over already: nobody is told of an open episode whose rule is disabled.
 	w.sql(t, `INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, closed_at, detail, remind_at, reminders)
 		SELECT gen_random_uuid(), e.tenant_id, r.id, r.name, e.id, 'failures', now(), now(), '{"failures": 3}', 'infinity', 0

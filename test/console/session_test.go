@@ -242,7 +242,7 @@ func TestAnotherTenantSeesNothing(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, v.ask(path, nil).status, path)
 	}
 	require.Equal(t, http.StatusNotFound, v.ask("/console/endpoints/"+id+"/do/archive", url.Values{}).status)
-	require.Equal(t, http.StatusNotFound, v.ask("/console/endpoints/bulk", url.Values{"id": {id}, "action": {"pause"}}).status)
+	require.Equal(t, http.StatusNotFound, v.ask("/console/endpoints/bulk", url.Values{"id": {id}, "action": {"pause"}, "reason": {"x"}}).status)
 	for _, path := range []string{"/", "/console/endpoints", "/console/runs", "/console/overview/data"} {
 		require.NotContains(t, v.ask(path, nil).body, "demo-", path)
 	}

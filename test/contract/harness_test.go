@@ -77,7 +77,7 @@ func serve(t *testing.T, database string) string {
 	t.Helper()
 	settings, err := config.Load([]string{
 		"DATABASE_URL=" + database, "RUBATO_LISTEN=127.0.0.1:0", "RUBATO_ADMIN_LISTEN=127.0.0.1:0",
-		"RUBATO_BOOTSTRAP_API_KEY=" + adminKey, "RUBATO_API_RATE=0",
+		"RUBATO_BOOTSTRAP_API_KEY=" + adminKey, "RUBATO_API_RATE=0", "RUBATO_TRUSTED_PROXIES=127.0.0.0/8",
 		"RUBATO_SECRET_KEYS=k1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
 	}, config.Program{})
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ func (w *world) planned(t *testing.T, tenant [16]byte) (session, suggestion stri
 		INSERT INTO planner_sessions (id, tenant_id, endpoint_id, version, started_at, finished_at, advisor, trigger, authority, outcome,
 		                              reasoning, confidence, next_analysis_at, calls, changes, warnings, error, model, prompt_digest,
 		                              prompt_tokens, completion_tokens, cost_micros)
-		VALUES ($1, $2, $3, 1, now(), now(), 'heuristic', 'time_reached', 'suggest', 'suggested', 'its answers change', 0.5,
+		VALUES ($1, $2, $3, 1, now(), now(), 'heuristic', 'time_reached', 'act', 'acted', 'its answers change', 0.5,
 		        now() + interval '1 hour', '[{"tool":"propose_interval","arguments":{"intervalMs":30000},"result":"taken","refused":false}]',
 		        '["run every 30s for 1h0m0s: it changes"]', '[]', '', '', '', 0, 0, 0)`, [16]byte(s), tenant, [16]byte(endpoint))
 	require.NoError(t, err)
@@ -38,6 +38,14 @@ func (w *world) planned(t *testing.T, tenant [16]byte) (session, suggestion stri
 func decidedBefore(w *world, t *testing.T, o operation, id string) *answer {
 	w.call(t, "POST", "/v1/planner/suggestions/"+id+"/reject", "").is(t, http.StatusOK)
 	return w.call(t, o.method, o.at(id), "")
+}
+
+// changedNothing asks to undo an analysis that only suggested something.
+func changedNothing(w *world, t *testing.T, o operation, _ string) *answer {
+	session, _ := w.planned(t, [16]byte{15: 1})
+	_, err := w.pool.Exec(t.Context(), `UPDATE planner_sessions SET outcome = 'suggested', authority = 'suggest' WHERE outcome = 'acted'`)
+	require.NoError(t, err)
+	return w.call(t, o.method, o.at(session), "")
 }
 
 // unknownEndpoint asks a list for what is of no endpoint.
@@ -67,4 +75,59 @@ func TestApprovedSuggestionIsInForce(t *testing.T) {
 	require.Equal(t, "suggestion_stale", stale.problem(t).Code)
 	require.True(t, strings.HasPrefix(id, "sg_"))
 	require.Equal(t, "pending", w.call(t, "GET", "/v1/planner/suggestions?endpointId="+target, "").is(t, http.StatusOK)["items"].([]any)[0].(map[string]any)["state"])
+}
+
+// What an analysis wrote is taken back by name, a person's hint stays, and the planner may not write it again; a hint that is cleared is named
+// as well.
+func TestAnAnalysisIsUndone(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	session, suggestion := w.planned(t, [16]byte{15: 1})
+	target := w.call(t, "POST", "/v1/planner/suggestions/"+suggestion+"/approve", "").is(t, http.StatusOK)["endpointId"].(string)
+	w.call(t, "PUT", "/v1/endpoints/"+target+"/hints/one-shot", `{"inMs":600000,"ttlMs":3600000,"reason":"mine"}`).is(t, http.StatusOK)
+
+	undone := w.call(t, "POST", "/v1/planner/sessions/"+session+"/undo", "").is(t, http.StatusOK)
+	hints := undone["hints"].(map[string]any)
+	require.Nil(t, hints["interval"])
+	require.NotNil(t, hints["oneShot"], "a person's")
+	removed := warningOf(t, undone, "hint_removed")
+	require.Contains(t, removed, "removed the hint of planner:heuristic: every 30s")
+	require.Contains(t, removed, "the planner writes no other before")
+	var held int
+	require.NoError(t, w.pool.QueryRow(t.Context(), `
+		SELECT count(*) FROM planner_holds WHERE kind = 'interval' AND until > now() + interval '3 hours 59 minutes'`).Scan(&held))
+	require.Equal(t, 1, held)
+
+	again := w.call(t, "POST", "/v1/planner/sessions/"+session+"/undo", "").is(t, http.StatusOK)
+	require.Contains(t, warningOf(t, again, "nothing_in_force"), "has ended")
+	cleared := w.call(t, "DELETE", "/v1/endpoints/"+target+"/hints", "").is(t, http.StatusOK)
+	require.NotContains(t, warningOf(t, cleared, "hint_removed"), "planner", "whose hint it was")
+}
+
+// warningOf returns the message of the only warning with a code.
+func warningOf(t *testing.T, answer map[string]any, code string) (message string) {
+	t.Helper()
+	for _, raw := range answer["warnings"].([]any) {
+		if w := raw.(map[string]any); w["code"] == code {
+			require.Empty(t, message)
+			message = w["message"].(string)
+		}
+	}
+	require.NotEmpty(t, message, "%v", answer["warnings"])
+	return message
+}
+
+// An endpoint is observed unless somebody says more, and who says act is told how far that goes.
+func TestThePlannerObservesUnlessItIsToldToAct(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	made := w.call(t, "POST", "/v1/endpoints", `{"name":"n","url":"https://example.com/","baselineIntervalMs":10000}`).is(t, http.StatusCreated)
+	require.Equal(t, "observe", made["planner"])
+	for body, bounds := range map[string]string{
+		`{"name":"n","url":"https://example.com/","timeoutMs":1000,"baselineIntervalMs":10000,"planner":"act"}`:                                            "every 10s to every 1m20s; never faster than the baseline, because minIntervalMs is not set",
+		`{"name":"n","url":"https://example.com/","timeoutMs":1000,"baselineIntervalMs":10000,"planner":"act","minIntervalMs":2000,"maxIntervalMs":60000}`: "every 2s to every 1m0s",
+	} {
+		made = w.call(t, "POST", "/v1/endpoints", body).is(t, http.StatusCreated)
+		require.Contains(t, warningOf(t, made, "planner_bounds"), bounds)
+	}
 }

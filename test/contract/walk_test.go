@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -60,6 +62,7 @@ func provocations() map[string]map[int]provoke {
 			http.StatusUnprocessableEntity: withBody(strings.Replace(minimal, `{`, `{"key":"another",`, 1)),
 		},
 		"listPlannerSessions":      {http.StatusNotFound: unknownEndpoint},
+		"undoPlannerSession":       {http.StatusConflict: changedNothing, http.StatusUnprocessableEntity: withUsedKey},
 		"listPlannerSuggestions":   {http.StatusNotFound: unknownEndpoint},
 		"approvePlannerSuggestion": {http.StatusConflict: decidedBefore, http.StatusUnprocessableEntity: withUsedKey},
 		"rejectPlannerSuggestion":  {http.StatusConflict: decidedBefore, http.StatusUnprocessableEntity: withUsedKey},
@@ -347,7 +350,7 @@ func (w *world) walkAccess(t *testing.T, o operation, note func(*answer, int)) {
 	id, body := w.object(t, o), o.examples(t)[0]
 	before := w.state(t)
 	note(w.send(t, o, id, body, key("")), http.StatusUnauthorized)
-	note(w.send(t, o, id, body, key("rbt_wrong")), http.StatusUnauthorized)
+	note(w.send(t, o, id, body, key("rbt_wrong"), header("X-Forwarded-For", anAddress(o.OperationID))), http.StatusUnauthorized)
 	narrower := map[string][]string{"read": nil, "write": {"read"}, "admin": {"read", "write"}}[o.scope()]
 	for _, scope := range narrower {
 		note(w.send(t, o, id, body, key(w.keys[scope])), http.StatusForbidden)
@@ -433,4 +436,10 @@ func TestEveryErrorOfTheContractIsAProblem(t *testing.T) {
 			require.True(t, taken || strings.Contains(o.Description, "Idempotency-Key"), "%s says nothing of the Idempotency-Key", o.OperationID)
 		}
 	}
+}
+
+// anAddress returns a client address for a text, so that the wrong keys of all operations do not come from one.
+func anAddress(of string) string {
+	sum := sha256.Sum256([]byte(of))
+	return fmt.Sprintf("198.51.%d.%d", sum[0], sum[1])
 }

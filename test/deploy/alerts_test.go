@@ -99,7 +99,7 @@ func TestAlertsLookAtWhatExistsAndSayWhatToDo(t *testing.T) {
 		}
 		require.NotEmpty(t, rule.Annotations["summary"], name)
 		require.Regexp(t, `\.$`, rule.Annotations["description"], name)
-		require.Equal(t, "docs/operations.md#"+strings.ToLower(name), rule.Annotations["runbook"])
+		require.Equal(t, "docs/operations.md#"+strings.ToLower(name), rule.Annotations["runbook_url"])
 		line := fmt.Sprintf("| %s | [%s](#%s) | %s |\n", rule.Labels["severity"], name, strings.ToLower(name), rule.Annotations["summary"])
 		require.Contains(t, manual, line, "the manual lists every alert by what it wakes")
 		_, section, found := strings.Cut(manual, "\n### "+name+"\n")

@@ -40,7 +40,8 @@ func TestAModelSteersATempo(t *testing.T) {
 	))
 	dev := startPlanningDev(t, asking(service)...)
 	e := dev.register(t, client.EndpointSpec{
-		Name: "orders", URL: target.URL, BaselineIntervalMs: new(int64(4000)), MinIntervalMs: new(int64(1000)), MaxIntervalMs: new(int64(60_000)),
+		Planner: acting(),
+		Name:    "orders", URL: target.URL, BaselineIntervalMs: new(int64(4000)), MinIntervalMs: new(int64(1000)), MaxIntervalMs: new(int64(60_000)),
 		Description: new("Watch it closely while orders pile up."),
 	})
 
@@ -88,7 +89,8 @@ func TestAModelThatIsAwaySlowOrHostileDelaysNoRun(t *testing.T) {
 			service := openaitest.New(t, openaitest.Always(answer))
 			dev := startPlanningDev(t, asking(service)...)
 			e := dev.register(t, client.EndpointSpec{
-				Name: "tick", URL: target.URL, BaselineIntervalMs: new(int64(everySecond)), MaxIntervalMs: new(int64(everySecond)),
+				Planner: acting(),
+				Name:    "tick", URL: target.URL, BaselineIntervalMs: new(int64(everySecond)), MaxIntervalMs: new(int64(everySecond)),
 			})
 			over := dev.awaitRuns(t, e.ID, 5)
 			eventually(t, "a session", func() bool { return len(dev.sessions(t, e.ID)) > 0 })

@@ -51,7 +51,8 @@ func TestTempoFollowsALoad(t *testing.T) {
 	rising.Store(true)
 	dev := startPlanningDev(t)
 	e := dev.register(t, client.EndpointSpec{
-		Name: "load", URL: target.URL, BaselineIntervalMs: new(int64(3000)), MinIntervalMs: new(int64(1000)), MaxIntervalMs: new(int64(3000)),
+		Planner: acting(),
+		Name:    "load", URL: target.URL, BaselineIntervalMs: new(int64(3000)), MinIntervalMs: new(int64(1000)), MaxIntervalMs: new(int64(3000)),
 	})
 
 	var hinted client.Endpoint
@@ -94,11 +95,13 @@ func TestAHintOfThePlannerTakesEffectAtOnce(t *testing.T) {
 	t.Cleanup(target.Close)
 	dev := startPlanningDev(t)
 	mend := dev.register(t, client.EndpointSpec{
-		Name: "mend", URL: target.URL + "/mend", BaselineIntervalMs: new(int64(3_600_000)), StartAt: new(time.Now().Add(time.Hour)),
+		Planner: acting(),
+		Name:    "mend", URL: target.URL + "/mend", BaselineIntervalMs: new(int64(3_600_000)), StartAt: new(time.Now().Add(time.Hour)),
 		Labels: &map[string]string{"group": "shop", "role": "recovery"},
 	})
 	dev.register(t, client.EndpointSpec{
-		Name: "orders", URL: target.URL + "/orders", BaselineIntervalMs: new(int64(5000)), Labels: &map[string]string{"group": "shop"},
+		Planner: acting(),
+		Name:    "orders", URL: target.URL + "/orders", BaselineIntervalMs: new(int64(5000)), Labels: &map[string]string{"group": "shop"},
 	})
 
 	run := dev.awaitRuns(t, mend.ID, 1)[0]
@@ -134,7 +137,8 @@ func TestAFailingSiblingCallsForHelpAtOnce(t *testing.T) {
 			labels["role"] = role
 		}
 		return dev.register(t, client.EndpointSpec{
-			Name: name, URL: target.URL + "/" + name, BaselineIntervalMs: new(every.Milliseconds()), Labels: &labels,
+			Planner: acting(),
+			Name:    name, URL: target.URL + "/" + name, BaselineIntervalMs: new(every.Milliseconds()), Labels: &labels,
 		}).ID
 	}
 	health, orders := member("health", "health", 8*time.Second), member("orders", "", time.Second)
@@ -157,3 +161,6 @@ func TestAFailingSiblingCallsForHelpAtOnce(t *testing.T) {
 	require.Contains(t, s.Reasoning, "orders of its group fails")
 	require.Equal(t, "planner:heuristic", dev.endpoint(t, health).Hints.Interval.Author)
 }
+
+// acting lets the planner of an endpoint act.
+func acting() *client.PlannerAuthority { return new(client.PlannerAuthorityAct) }

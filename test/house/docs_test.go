@@ -42,6 +42,9 @@ func records(t *testing.T) map[string]string {
 	return found
 }
 
+// withoutGaps is the last number up to which records have no gaps. Later numbers may have some, because branches reserve them beforehand.
+const withoutGaps = 76
+
 func TestDecisionRecordsHaveOneForm(t *testing.T) {
 	t.Parallel()
 	numbers := map[string]string{}
@@ -68,7 +71,7 @@ func TestDecisionRecordsHaveOneForm(t *testing.T) {
 			at += next
 		}
 	}
-	for n := range len(numbers) {
+	for n := range withoutGaps {
 		require.Contains(t, numbers, fmt.Sprintf("%04d", n+1), "a number is missing")
 	}
 }

@@ -87,19 +87,19 @@ func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liv
 	}
 }
 
-// keepsMinimum holds the gap between two starts above the minimum, less what a start may be late by.
+// keepsMinimum holds the gap between two starts above the minimum, however late the first of them was. Due times are whole milliseconds.
 func (w *world) keepsMinimum(id endpoints.ID, l *liveRun) {
 	w.t.Helper()
 	last, s := w.mirror.started[id], w.mirror.schedules[id]
 	spec := w.specOf(id, s.Version)
-	if last == nil || w.jumps > 0 || l.Source == "manual" || spec.Jitter > 0 {
+	if last == nil || w.jumps > 0 || l.Source == "manual" {
 		return
 	}
 	if past := w.mirror.history[runs.ID(last.RunID)]; past == nil || past.Status == runs.Skipped { // One that called nobody.
 		return
 	}
 	gap := l.StartedAt.Sub(last.StartedAt)
-	w.ensure(gap >= spec.MinInterval-time.Second-time.Millisecond, "two starts of %s are %s apart, its minimum is %s", short(id), gap, spec.MinInterval) // I12
+	w.ensure(gap >= spec.MinInterval-time.Millisecond, "two starts of %s are %s apart, its minimum is %s", short(id), gap, spec.MinInterval) // I12
 }
 
 // judgeFinish is the move from live to over. Late answers change nothing.
@@ -247,7 +247,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	now := w.now().Add(999 * time.Microsecond).Truncate(time.Millisecond)
 	in := inputOf(id, spec, &want, hints, now, governor.CauseFinish)
 	w.judgeOverrun(in, before, after, c)
-	next := governor.Decide(in)
+	next := decide(in, after)
 	if after.Attempt > 1 {
 		if !want.ManualAt.IsZero() { // What somebody asked for is the next due time, also where the clock was set back since.
 			next.At = want.ManualAt
@@ -265,6 +265,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 		"after run %s the governor says %s by %s, the row %s by %s", runName(run.ID), next.At, next.Source, after.PlannedAt, after.Source)
 	w.ensure(string(past.NextSteps) == "null" && len(next.Steps) == 1 || sameSteps(next.Steps, past.NextSteps), "the replay after run %s took other steps", runName(run.ID))
 	w.sane(in, after)
+	w.standsForLast(in, after, c)
 }
 
 // anchorAfter is the grid point that the schedule counts from: the due time, or the actual start where that was more than 1 s late.
@@ -307,7 +308,7 @@ func mustRetry(run runs.Run, spec endpoints.Spec, s *schedule, now time.Time, ne
 func notBefore(run runs.Run, spec endpoints.Spec, asked, at time.Time) time.Time {
 	at = later(at, asked)
 	if spec.MinInterval > 0 {
-		at = later(at, run.StartedAt.Add(spec.MinInterval+time.Millisecond-1).Truncate(time.Millisecond))
+		at = later(at, run.StartedAt.Truncate(time.Millisecond).Add(spec.MinInterval))
 	}
 	return at
 }

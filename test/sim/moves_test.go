@@ -255,7 +255,7 @@ func (w *world) replay(id endpoints.ID, d *decision, c *changes) {
 	}
 	w.sane(in, s)
 	for _, input := range []governor.Input{in, recorded} {
-		again := governor.Decide(input)
+		again := decide(input, s)
 		w.ensure(again.At.Equal(d.NextRunAt) && string(again.Source) == d.NextSource && again.Slot.Equal(s.Slot),
 			"the replay of a decision for %s says %s by %s, the ledger %s by %s", short(id), again.At, again.Source, d.NextRunAt, d.NextSource)
 		w.ensure(sameSteps(again.Steps, d.NextSteps), "the replay of a decision for %s took other steps: %v, not %s", short(id), again.Steps, d.NextSteps)

@@ -32,8 +32,8 @@ func inputOf(id endpoints.ID, spec endpoints.Spec, s *schedule, hints map[string
 	if spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll && !s.Anchor.IsZero() {
 		in.Accounted = s.Accounted
 	}
-	if spec.MinInterval > 0 && s.LastStatus != string(runs.Skipped) && s.LastStart.Sub(s.Anchor) > time.Second+spec.Jitter {
-		in.LastStart = s.LastStart.Add(time.Millisecond - 1).Truncate(time.Millisecond)
+	if last := s.LastStart.Truncate(time.Millisecond); spec.MinInterval > 0 && s.LastStatus != string(runs.Skipped) && last.After(s.Anchor) {
+		in.LastStart = last
 	}
 	if cron, err := spec.ParseCron(id); err == nil && cron != nil {
 		in.Baseline.Cron = cron
@@ -60,6 +60,7 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 		PausedUntil  time.Time      `json:"pausedUntil"`
 		RetryAfter   time.Time      `json:"retryAfter"`
 		Accounted    time.Time      `json:"accountedUntil"`
+		OnRecord     time.Time      `json:"recordedUntil"`
 		Hints        struct {
 			Interval *struct {
 				IntervalMs int64     `json:"intervalMs"`
@@ -86,7 +87,7 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 		replayed["one-shot"] = &hint{RunAt: h.At, ExpiresAt: h.ExpiresAt, Reason: reasonOf(hints["one-shot"])}
 	}
 	in := inputOf(id, spec, s, replayed, kept.Now, kept.Cause)
-	in.Accounted = kept.Accounted
+	in.Accounted, in.OnRecord = kept.Accounted, kept.OnRecord
 	return in, nil
 }
 
@@ -121,7 +122,11 @@ func (w *world) sane(in governor.Input, s *schedule) {
 	if !in.Anchor.IsZero() {                                                                     // I12
 		from := later(in.Anchor, in.LastStart)
 		w.ensure(in.Min <= 0 || !at.Before(from.Add(in.Min)), "%s is planned %s after its anchor, the minimum is %s", short(id), at.Sub(from), in.Min)
-		w.ensure(in.Max <= 0 || paused || !at.After(later(in.Now, from.Add(in.Max))), "%s is planned %s after its anchor, the maximum is %s", short(id), at.Sub(from), in.Max)
+		latest := later(in.Now, in.Anchor.Add(in.Max))
+		if in.Min > 0 && !in.LastStart.IsZero() {
+			latest = later(latest, in.LastStart.Add(in.Min))
+		}
+		w.ensure(in.Max <= 0 || paused || !at.After(latest), "%s is planned at %s, the maximum allows %s", short(id), at, latest)
 	}
 	if s.Source == string(governor.SourceAIInterval) { // I13
 		w.ensure(in.IntervalHint != nil && in.IntervalHint.ExpiresAt.After(in.Now), "an expired interval hint planned %s", short(id))
@@ -164,12 +169,40 @@ func expected(in governor.Input) time.Time {
 	if in.Anchor.IsZero() {
 		return at
 	}
-	from := later(in.Anchor, in.LastStart)
 	if in.Min > 0 {
-		at = later(at, from.Add(in.Min))
+		at = later(at, in.Anchor.Add(in.Min))
 	}
 	if in.Max > 0 {
-		at = earlier(at, from.Add(in.Max))
+		at = earlier(at, in.Anchor.Add(in.Max))
 	}
-	return later(at, in.Now)
+	at = later(at, in.Now)
+	if in.Min > 0 && !in.LastStart.IsZero() {
+		at = later(at, in.LastStart.Add(in.Min))
+	}
+	return at
+}
+
+// decide asks the governor what the row should say. A run at once for what a cron missed stands for the last occurrence, unless the row says
+// that it stands for the instant of the decision: then that occurrence is on record, or something else passed after it.
+func decide(in governor.Input, s *schedule) governor.Decision {
+	next := governor.Decide(in)
+	once := in.Baseline.Cron != nil && in.CatchUp == governor.CatchUpOnce
+	if once && next.Slot.Before(in.Now) && !s.Slot.Before(in.Now) {
+		in.OnRecord = in.Now
+		return governor.Decide(in)
+	}
+	return next
+}
+
+// standsForLast holds that a run at once stands for the last occurrence that its cron missed, where nothing but that cron decides and no
+// record has it.
+func (w *world) standsForLast(in governor.Input, s *schedule, c *changes) {
+	w.t.Helper()
+	id := endpoints.ID(s.EndpointID)
+	next := governor.Decide(in)
+	if in.Baseline.Cron == nil || in.CatchUp != governor.CatchUpOnce || !next.Slot.Before(in.Now) || w.jumps > 0 {
+		return
+	}
+	w.ensure(!s.Slot.Before(in.Now) || !w.covered(id, s.Slot, c), "%s catches up on %s, which is on record", short(id), s.Slot)
+	w.reach("catch up on the last occurrence")
 }

@@ -88,7 +88,7 @@ func (w *world) judgePassed(id endpoints.ID, c *changes) {
 	if !before.Slot.After(before.Accounted) { // Planned at once in the millisecond up to which all is on record, so it stands for none.
 		return
 	}
-	atOnce := after.Source != "manual" && after.Slot.Equal(w.decided())
+	atOnce := after.Source != "manual" && (after.Slot.Equal(w.decided()) || after.Slot.Equal(before.Slot))
 	w.ensure(atOnce || w.covered(id, before.Slot, c), "the due time %s of %s was dropped without a record", before.Slot, short(id))
 	w.reach("due time dropped")
 }
@@ -104,7 +104,7 @@ func (w *world) judgeOverrun(in governor.Input, before, after *schedule, c *chan
 	if first.After(in.Now) || !first.After(before.Accounted) {
 		return
 	}
-	atOnce := after.Source != "manual" && after.Attempt == 1 && after.Slot.Equal(in.Now) && second.After(in.Now)
+	atOnce := after.Source != "manual" && after.Attempt == 1 && (after.Slot.Equal(in.Now) || after.Slot.Equal(first)) && second.After(in.Now)
 	w.ensure(atOnce || w.covered(id, first, c), "the due time %s of %s passed under its run without a record", first, short(id))
 	w.reach("due time passed under a run")
 }

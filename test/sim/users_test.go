@@ -140,7 +140,7 @@ func (w *world) operation(t *rapid.T, id endpoints.ID, cause string) (func(conte
 			return err
 		}, "hint"
 	case "clear":
-		return func(c context.Context, s *stores) error { _, err := s.service.ClearHints(c, user, id); return err }, "hint"
+		return func(c context.Context, s *stores) error { _, _, err := s.service.ClearHints(c, user, id); return err }, "hint"
 	case "reset_failures":
 		return func(c context.Context, s *stores) error { _, err := s.service.ResetFailures(c, user, id); return err }, "reset_failures"
 	case "archive":

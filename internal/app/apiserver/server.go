@@ -39,7 +39,7 @@ func (s server) listen(l net.Listener, tester *dispatch.Tester) *app.Server {
 		mux.Handle("GET /metrics", telemetry.Metrics(s.Registry))
 	}
 	apidocs.Register(mux)
-	agents := mcp.Handler(mcp.Config{API: api, Auth: s.Keys, Logger: s.Logger, Version: telemetry.Version()})
+	agents := mcp.Handler(mcp.Config{API: api, Auth: s.Keys, Logger: s.Logger, Proxies: s.Settings.API.Proxies, Version: telemetry.Version()})
 	mux.Handle(mcp.Path, agents)
 	mux.Handle(mcp.ReadOnlyPath, agents)
 	mux.Handle("/", api)
@@ -73,11 +73,12 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 		Secrets:    secrets.NewService(store.NewSecrets(s.DB), s.Keyring),
 		Signing:    signing.NewService(store.NewSecrets(s.DB), s.Keyring),
 		Auth:       s.Keys,
-		Keys:       auth.NewKeyring(store.NewKeys(s.DB), s.Keys),
+		Keys:       auth.NewKeyring(store.NewKeys(s.DB), s.Keys, s.Settings.API.Keys),
 		Audit:      store.NewAuditLog(s.DB),
 		Notices:    notices.NewService(store.NewNotices(s.DB), s.noticePermissions, s.Channels()),
 		Once:       store.NewIdempotency(s.DB),
 		Planner:    store.NewPlannerReviews(s.DB, s.PlannerLimits()),
+		Undo:       store.NewPlannerReviews(s.DB, s.PlannerLimits()),
 		Tester:     tester,
 		Rate:       s.Settings.API.Rate,
 		Origins:    s.Settings.API.Origins,
@@ -101,6 +102,6 @@ func (s server) console(api http.Handler) *web.Server {
 	figures := store.NewConsole(s.DB)
 	return web.New(web.Config{
 		API: api, Auth: s.Keys, Decisions: figures, Figures: figures, Sessions: store.NewConsoleSessions(s.DB),
-		Ticket: s.ticket, Logger: s.Logger,
+		Ticket: s.ticket, Logger: s.Logger, Proxies: s.Settings.API.Proxies,
 	})
 }

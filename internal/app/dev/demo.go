@@ -41,6 +41,7 @@ func demoEndpoints(base string) []endpoints.Spec {
 	load := spec("demo-load", "/load", "Its answers change for three minutes and rest for the next three: the planner follows, between 1 s and 10 s.")
 	load.BaselineInterval, load.MinInterval, load.MaxInterval = 4*time.Second, time.Second, 10*time.Second
 
+	prices.Planner, load.Planner = endpoints.PlannerAct, endpoints.PlannerAct
 	for _, steady := range []*endpoints.Spec{&heartbeat, &report, &flaky, &orders} {
 		steady.Planner = endpoints.PlannerOff // They show what their baselines do.
 	}

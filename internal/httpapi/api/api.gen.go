@@ -39,6 +39,7 @@ const (
 	AuditActionRunNow        AuditAction = "run_now"
 	AuditActionStop          AuditAction = "stop"
 	AuditActionTest          AuditAction = "test"
+	AuditActionUndo          AuditAction = "undo"
 )
 
 // Valid indicates whether the value is a known member of the AuditAction enum.
@@ -81,6 +82,8 @@ func (e AuditAction) Valid() bool {
 	case AuditActionStop:
 		return true
 	case AuditActionTest:
+		return true
+	case AuditActionUndo:
 		return true
 	default:
 		return false
@@ -1028,7 +1031,7 @@ type CancelRequest struct {
 	Reason *string `json:"reason,omitempty"`
 }
 
-// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all, none, or each (at most 100, none older than a day). With skip, an occurrence that cannot be sent within a minute of its time is not sent any more, whatever kept it.
+// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all on behalf of the last, none, or each (at most 100, none older than a day). With skip, an occurrence that cannot be sent within a minute of its time is not sent any more, whatever kept it.
 type CatchUp string
 
 // Cause `finish`: a run just ended. `replan`: anything else, which acts at once on what is overdue.
@@ -1078,7 +1081,7 @@ type Endpoint struct {
 	BaselineIntervalMs *int64  `json:"baselineIntervalMs,omitempty"`
 	Body               *string `json:"body,omitempty"`
 
-	// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all, none, or each (at most 100, none older than a day). With skip, an occurrence that cannot be sent within a minute of its time is not sent any more, whatever kept it.
+	// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all on behalf of the last, none, or each (at most 100, none older than a day). With skip, an occurrence that cannot be sent within a minute of its time is not sent any more, whatever kept it.
 	CatchUp     CatchUp   `json:"catchUp"`
 	Conditional bool      `json:"conditional"`
 	CreatedAt   time.Time `json:"createdAt"`
@@ -1195,7 +1198,7 @@ type EndpointList struct {
 type EndpointPatch struct {
 	Auth *AuthPatch `json:"auth,omitempty"`
 
-	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
 	// BaselineIntervalMs Exactly one of it and baselineCron.
@@ -1244,13 +1247,13 @@ type EndpointPatch struct {
 	// Method Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name Cannot be cleared.
 	Name *string `json:"name,omitempty"`
 
-	// Planner Default act.
+	// Planner Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
 	// Query Null removes a parameter.
@@ -1290,7 +1293,7 @@ type EndpointPatch struct {
 type EndpointSpec struct {
 	Auth *Auth `json:"auth,omitempty"`
 
-	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
 	// BaselineIntervalMs Exactly one of it and baselineCron.
@@ -1339,13 +1342,13 @@ type EndpointSpec struct {
 	// Method Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
-	// Name One line of readable text.
+	// Name One line of readable text, without characters that cannot be seen or that turn the direction of text.
 	Name string `json:"name"`
 
-	// Planner Default act.
+	// Planner Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
 	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
@@ -1411,7 +1414,7 @@ type ExplainInput struct {
 	// Anchor The due time of the last run, or its start where it started over 1 s late. Absent: never run.
 	Anchor *time.Time `json:"anchor,omitempty"`
 
-	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
 	// BaselineIntervalMs Exactly one of it and baselineCron.
@@ -1437,7 +1440,7 @@ type ExplainInput struct {
 	// MaxIntervalMs Never two starts further apart than this, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Now The instant of the decision; default now.
@@ -1559,7 +1562,7 @@ type ImportCounts struct {
 type ImportLine struct {
 	Auth *Auth `json:"auth,omitempty"`
 
-	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
 	// BaselineIntervalMs Exactly one of it and baselineCron.
@@ -1611,13 +1614,13 @@ type ImportLine struct {
 	// Method Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, or than what jitterMs leaves of it, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
-	// Name One line of readable text.
+	// Name One line of readable text, without characters that cannot be seen or that turn the direction of text.
 	Name string `json:"name"`
 
-	// Planner Default act.
+	// Planner Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
 	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
@@ -1694,13 +1697,19 @@ type IntervalHint struct {
 	CreatedAt  time.Time `json:"createdAt"`
 	ExpiresAt  time.Time `json:"expiresAt"`
 	IntervalMs int64     `json:"intervalMs"`
-	Reason     string    `json:"reason"`
+
+	// OutageSince When the outage began that the hint is for; absent for others. Such a hint waits a tenth of the outage's age, at least `intervalMs`, and ends with the first success.
+	OutageSince *time.Time `json:"outageSince,omitempty"`
+	Reason      string     `json:"reason"`
 }
 
 // IntervalHintInput defines model for IntervalHintInput.
 type IntervalHintInput struct {
 	ExpiresAt  time.Time `json:"expiresAt"`
 	IntervalMs int64     `json:"intervalMs"`
+
+	// OutageSince When the outage began that the hint is for; it counts only while `failureCount` is positive.
+	OutageSince *time.Time `json:"outageSince,omitempty"`
 
 	// Reason Kept with the decision.
 	Reason *string `json:"reason,omitempty"`
@@ -1934,7 +1943,12 @@ type NoticeCause string
 // and those that understand its incoming webhooks show; `email` goes by the mail server of the installation; `alertmanager` to the
 // API v2 of an Alertmanager. Secrets are named, never held.
 type NoticeChannel struct {
-	Kind NoticeChannelKind `json:"kind"`
+	// AlertLabels Names of labels of the endpoint that alerts get too, with the values from when the episode opened; what is no letter, digit or underscore becomes an underscore. Only for alertmanager.
+	AlertLabels *[]string         `json:"alertLabels,omitempty"`
+	Kind        NoticeChannelKind `json:"kind"`
+
+	// Severity The label severity of the alerts. Only for alertmanager.
+	Severity *string `json:"severity,omitempty"`
 
 	// To Who gets the mail; up to 20 addresses.
 	To *[]string `json:"to,omitempty"`
@@ -3428,6 +3442,9 @@ type ServerInterface interface {
 	// GetPlannerSession Read an analysis with everything that it called
 	// (GET /v1/planner/sessions/{id})
 	GetPlannerSession(ctx echo.Context, id SessionID) error
+	// UndoPlannerSession Take back what an analysis wrote
+	// (POST /v1/planner/sessions/{id}/undo)
+	UndoPlannerSession(ctx echo.Context, id SessionID) error
 	// ListPlannerSuggestions List what the planner suggests, newest first
 	// (GET /v1/planner/suggestions)
 	ListPlannerSuggestions(ctx echo.Context, params ListPlannerSuggestionsParams) error
@@ -4598,6 +4615,22 @@ func (w *ServerInterfaceWrapper) GetPlannerSession(ctx echo.Context) error {
 	return err
 }
 
+// UndoPlannerSession converts echo context to params.
+func (w *ServerInterfaceWrapper) UndoPlannerSession(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id SessionID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UndoPlannerSession(ctx, id)
+	return err
+}
+
 // ListPlannerSuggestions converts echo context to params.
 func (w *ServerInterfaceWrapper) ListPlannerSuggestions(ctx echo.Context) error {
 	var err error
@@ -5011,6 +5044,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/planner/budget", wrapper.GetPlannerBudget, options.OperationMiddlewares["getPlannerBudget"]...)
 	router.GET(options.BaseURL+"/v1/planner/sessions", wrapper.ListPlannerSessions, options.OperationMiddlewares["listPlannerSessions"]...)
 	router.GET(options.BaseURL+"/v1/planner/sessions/:id", wrapper.GetPlannerSession, options.OperationMiddlewares["getPlannerSession"]...)
+	router.POST(options.BaseURL+"/v1/planner/sessions/:id/undo", wrapper.UndoPlannerSession, options.OperationMiddlewares["undoPlannerSession"]...)
 	router.GET(options.BaseURL+"/v1/planner/suggestions", wrapper.ListPlannerSuggestions, options.OperationMiddlewares["listPlannerSuggestions"]...)
 	router.POST(options.BaseURL+"/v1/planner/suggestions/:id/approve", wrapper.ApprovePlannerSuggestion, options.OperationMiddlewares["approvePlannerSuggestion"]...)
 	router.POST(options.BaseURL+"/v1/planner/suggestions/:id/reject", wrapper.RejectPlannerSuggestion, options.OperationMiddlewares["rejectPlannerSuggestion"]...)
@@ -5075,8 +5109,8 @@ type TestResultJSONResponse TestResult
 type TooLargeApplicationProblemPlusJSONResponse Problem
 
 type TooManyRequestsResponseHeaders struct {
-	RateLimit       string
-	RateLimitPolicy string
+	RateLimit       *string
+	RateLimitPolicy *string
 	RetryAfter      string
 }
 type TooManyRequestsApplicationProblemPlusJSONResponse struct {
@@ -5327,8 +5361,12 @@ func (response ListAudit429ApplicationProblemPlusJSONResponse) VisitListAuditRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -5454,8 +5492,12 @@ func (response ListEndpoints429ApplicationProblemPlusJSONResponse) VisitListEndp
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -5655,8 +5697,12 @@ func (response CreateEndpoint429ApplicationProblemPlusJSONResponse) VisitCreateE
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -5889,8 +5935,12 @@ func (response PutEndpointByKey429ApplicationProblemPlusJSONResponse) VisitPutEn
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -6043,8 +6093,12 @@ func (response ArchiveEndpoint429ApplicationProblemPlusJSONResponse) VisitArchiv
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -6194,8 +6248,12 @@ func (response GetEndpoint429ApplicationProblemPlusJSONResponse) VisitGetEndpoin
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -6421,8 +6479,12 @@ func (response PatchEndpoint429ApplicationProblemPlusJSONResponse) VisitPatchEnd
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -6564,8 +6626,12 @@ func (response ExplainEndpoint429ApplicationProblemPlusJSONResponse) VisitExplai
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -6707,8 +6773,12 @@ func (response GetEndpointHealth429ApplicationProblemPlusJSONResponse) VisitGetE
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -6867,8 +6937,12 @@ func (response ClearHints429ApplicationProblemPlusJSONResponse) VisitClearHintsR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -7076,8 +7150,12 @@ func (response PutIntervalHint429ApplicationProblemPlusJSONResponse) VisitPutInt
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -7285,8 +7363,12 @@ func (response PutOneShotHint429ApplicationProblemPlusJSONResponse) VisitPutOneS
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -7494,8 +7576,12 @@ func (response PauseEndpoint429ApplicationProblemPlusJSONResponse) VisitPauseEnd
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -7638,8 +7724,12 @@ func (response PreviewEndpoint429ApplicationProblemPlusJSONResponse) VisitPrevie
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -7846,8 +7936,12 @@ func (response ResetFailures429ApplicationProblemPlusJSONResponse) VisitResetFai
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -8054,8 +8148,12 @@ func (response ResumeEndpoint429ApplicationProblemPlusJSONResponse) VisitResumeE
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -8261,8 +8359,12 @@ func (response RunEndpoint429ApplicationProblemPlusJSONResponse) VisitRunEndpoin
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -8405,8 +8507,12 @@ func (response ListEndpointRuns429ApplicationProblemPlusJSONResponse) VisitListE
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -8766,8 +8872,12 @@ func (response ExportEndpoints429ApplicationProblemPlusJSONResponse) VisitExport
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -9282,8 +9392,12 @@ func (response Explain429ApplicationProblemPlusJSONResponse) VisitExplainRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -9409,8 +9523,12 @@ func (response ListKeys429ApplicationProblemPlusJSONResponse) VisitListKeysRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -9608,8 +9726,12 @@ func (response CreateKey429ApplicationProblemPlusJSONResponse) VisitCreateKeyRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -9761,8 +9883,12 @@ func (response RevokeKey429ApplicationProblemPlusJSONResponse) VisitRevokeKeyRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -9904,8 +10030,12 @@ func (response GetKey429ApplicationProblemPlusJSONResponse) VisitGetKeyResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -10112,8 +10242,12 @@ func (response RotateKey429ApplicationProblemPlusJSONResponse) VisitRotateKeyRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -10239,8 +10373,12 @@ func (response ListMaintenanceWindows429ApplicationProblemPlusJSONResponse) Visi
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -10376,8 +10514,12 @@ func (response DeleteMaintenanceWindow429ApplicationProblemPlusJSONResponse) Vis
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -10607,8 +10749,12 @@ func (response PutMaintenanceWindow429ApplicationProblemPlusJSONResponse) VisitP
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -10734,8 +10880,12 @@ func (response ListNoticeRules429ApplicationProblemPlusJSONResponse) VisitListNo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -10888,8 +11038,12 @@ func (response DeleteNoticeRule429ApplicationProblemPlusJSONResponse) VisitDelet
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -11039,8 +11193,12 @@ func (response GetNoticeRule429ApplicationProblemPlusJSONResponse) VisitGetNotic
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -11280,8 +11438,12 @@ func (response PutNoticeRule429ApplicationProblemPlusJSONResponse) VisitPutNotic
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -11487,8 +11649,12 @@ func (response TestNoticeRule429ApplicationProblemPlusJSONResponse) VisitTestNot
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -11630,8 +11796,12 @@ func (response ListNotices429ApplicationProblemPlusJSONResponse) VisitListNotice
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -11837,8 +12007,12 @@ func (response RetryNotice429ApplicationProblemPlusJSONResponse) VisitRetryNotic
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -11963,8 +12137,12 @@ func (response GetPlannerBudget429ApplicationProblemPlusJSONResponse) VisitGetPl
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -12106,8 +12284,12 @@ func (response ListPlannerSessions429ApplicationProblemPlusJSONResponse) VisitLi
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -12249,8 +12431,12 @@ func (response GetPlannerSession429ApplicationProblemPlusJSONResponse) VisitGetP
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -12278,6 +12464,218 @@ type GetPlannerSession503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetPlannerSession503ApplicationProblemPlusJSONResponse) VisitGetPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSessionRequestObject struct {
+	ID SessionID `json:"id"`
+}
+
+type UndoPlannerSessionResponseObject interface {
+	VisitUndoPlannerSessionResponse(w http.ResponseWriter) error
+}
+
+type UndoPlannerSession200JSONResponse struct{ EndpointJSONResponse }
+
+func (response UndoPlannerSession200JSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession400ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession401ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession403ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession404ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession409ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession413ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession415ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession422ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession429ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession500ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoPlannerSession503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response UndoPlannerSession503ApplicationProblemPlusJSONResponse) VisitUndoPlannerSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -12392,8 +12790,12 @@ func (response ListPlannerSuggestions429ApplicationProblemPlusJSONResponse) Visi
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -12599,8 +13001,12 @@ func (response ApprovePlannerSuggestion429ApplicationProblemPlusJSONResponse) Vi
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -12806,8 +13212,12 @@ func (response RejectPlannerSuggestion429ApplicationProblemPlusJSONResponse) Vis
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -12949,8 +13359,12 @@ func (response ListRuns429ApplicationProblemPlusJSONResponse) VisitListRunsRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -13092,8 +13506,12 @@ func (response GetRun429ApplicationProblemPlusJSONResponse) VisitGetRunResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -13298,8 +13716,12 @@ func (response CancelRun429ApplicationProblemPlusJSONResponse) VisitCancelRunRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -13441,8 +13863,12 @@ func (response ListRunEvents429ApplicationProblemPlusJSONResponse) VisitListRunE
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -13568,8 +13994,12 @@ func (response ListSecrets429ApplicationProblemPlusJSONResponse) VisitListSecret
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -13722,8 +14152,12 @@ func (response DeleteSecret429ApplicationProblemPlusJSONResponse) VisitDeleteSec
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -13865,8 +14299,12 @@ func (response GetSecret429ApplicationProblemPlusJSONResponse) VisitGetSecretRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -14079,8 +14517,12 @@ func (response PutSecret429ApplicationProblemPlusJSONResponse) VisitPutSecretRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -14205,8 +14647,12 @@ func (response ListSigningKeys429ApplicationProblemPlusJSONResponse) VisitListSi
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -14396,8 +14842,12 @@ func (response CreateSigningKey429ApplicationProblemPlusJSONResponse) VisitCreat
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -14533,8 +14983,12 @@ func (response DeleteSigningKey429ApplicationProblemPlusJSONResponse) VisitDelet
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -14659,8 +15113,12 @@ func (response GetStats429ApplicationProblemPlusJSONResponse) VisitGetStatsRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -14974,8 +15432,12 @@ func (response ListWorkers429ApplicationProblemPlusJSONResponse) VisitListWorker
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
-	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
 	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
 	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
@@ -15151,6 +15613,9 @@ type StrictServerInterface interface {
 	// GetPlannerSession Read an analysis with everything that it called
 	// (GET /v1/planner/sessions/{id})
 	GetPlannerSession(ctx context.Context, request GetPlannerSessionRequestObject) (GetPlannerSessionResponseObject, error)
+	// UndoPlannerSession Take back what an analysis wrote
+	// (POST /v1/planner/sessions/{id}/undo)
+	UndoPlannerSession(ctx context.Context, request UndoPlannerSessionRequestObject) (UndoPlannerSessionResponseObject, error)
 	// ListPlannerSuggestions List what the planner suggests, newest first
 	// (GET /v1/planner/suggestions)
 	ListPlannerSuggestions(ctx context.Context, request ListPlannerSuggestionsRequestObject) (ListPlannerSuggestionsResponseObject, error)
@@ -16592,6 +17057,31 @@ func (sh *strictHandler) GetPlannerSession(ctx echo.Context, id SessionID) error
 		return err
 	} else if validResponse, ok := response.(GetPlannerSessionResponseObject); ok {
 		return validResponse.VisitGetPlannerSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UndoPlannerSession operation middleware
+func (sh *strictHandler) UndoPlannerSession(ctx echo.Context, id SessionID) error {
+	var request UndoPlannerSessionRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UndoPlannerSession(ctx.Request().Context(), request.(UndoPlannerSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UndoPlannerSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UndoPlannerSessionResponseObject); ok {
+		return validResponse.VisitUndoPlannerSessionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

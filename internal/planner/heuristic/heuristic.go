@@ -1,8 +1,9 @@
 // Package heuristic is the advisor that needs no model: it decides by a few rules, the same way every time, and says which.
 //
-// The first rule that applies decides. In their order: the target asked to wait; it fails; it has just recovered; its group is in
-// trouble; it answers slowly; its answers change often or seldom; all is calm. Nothing that a target answered is read, apart from whether
-// it differs from the answer before; nothing that a user wrote is, apart from the label role.
+// The first rule that applies decides. In their order: the target asked to wait; it refuses; it fails; it has just recovered; its group is
+// in trouble; its answers change often or seldom; it answers slowly; all is calm. None makes a target run more often than it accepts.
+// Nothing that a target answered is read, apart from whether it differs from the answer before; nothing that a user wrote is, apart from
+// the label role.
 package heuristic
 
 import (
@@ -32,6 +33,7 @@ func (Advisor) Name() string { return Name }
 // opinion is what a rule makes of a case.
 type opinion struct {
 	every  time.Duration // the interval that is wanted; 0: none, so a hint of the planner's is forgotten
+	since  time.Time     // the beginning of the outage that the interval is for; zero: none
 	keep   bool          // leave everything as it is
 	once   bool          // also run once, now
 	why    string        // for the hint and the record
@@ -62,6 +64,16 @@ func judge(c planner.Case) opinion {
 	if o.every > 0 {
 		o.every = max(o.every, shortest)
 	}
+	return politely(c, o)
+}
+
+// politely makes an opinion ask for no shorter interval than the target was found to accept.
+func politely(c planner.Case, o opinion) opinion {
+	if !looks(c) || c.Polite <= c.Usual || o.keep || c.FailureCount > 0 || o.every >= c.Polite {
+		return o
+	}
+	o.every = c.Polite
+	o.why += fmt.Sprintf("; it answered 429 a while ago, and accepts a request every %s", spell(c.Polite))
 	return o
 }
 
@@ -69,7 +81,7 @@ func judge(c planner.Case) opinion {
 const shortest = time.Second
 
 func decide(c planner.Case) opinion {
-	rules := []func(planner.Case) (opinion, bool){wait, failing, recovering, trouble, strained, changing}
+	rules := []func(planner.Case) (opinion, bool){wait, refused, failing, recovering, trouble, changing, strained}
 	if !looks(c) {
 		rules = []func(planner.Case) (opinion, bool){wait, trouble}
 	}
@@ -102,7 +114,7 @@ func act(ctx context.Context, c planner.Case, d planner.Desk, o opinion) (string
 		}
 		return "back to every " + spell(c.Usual), ctx.Err()
 	}
-	ruling, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: o.every, TTL: life(o), Reason: o.why})
+	ruling, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: o.every, TTL: life(o), Reason: o.why, OutageSince: o.since})
 	switch {
 	case err != nil:
 		return fmt.Sprintf("every %s was wanted: %s", spell(o.every), err), ctx.Err()
@@ -114,7 +126,15 @@ func act(ctx context.Context, c planner.Case, d planner.Desk, o opinion) (string
 }
 
 // life returns how long a hint holds: until two looks after the next one, so that one look that fails changes nothing.
-func life(o opinion) time.Duration { return bounded(3*o.next, 2*time.Minute, 6*time.Hour) }
+func life(o opinion) time.Duration {
+	if !o.since.IsZero() {
+		return outageLife
+	}
+	return bounded(3*o.next, 2*time.Minute, 6*time.Hour)
+}
+
+// outageLife is how long a hint for an outage holds. It ends with the outage; the bound is for a planner that is gone.
+const outageLife = 6 * time.Hour
 
 func bounded(d, low, high time.Duration) time.Duration { return max(low, min(d, high)) }
 

@@ -12,51 +12,100 @@ import (
 
 // The numbers of the rules.
 const (
-	watchFaster    = 4   // a target that fails is watched so many times as often as usual
-	recoverFaster  = 2   // one that has just recovered
-	watchFailures  = 5   // failures in a row up to which watching it more often tells anything
-	recoveryLook   = 10  // newest runs among which a failure counts as recent
-	recoverySteady = 5   // successes in a row that end the watch of a recovery
-	strainedFrom   = 2.0 // so many times slower than usual is strain
-	changePairs    = 10  // newest pairs of answers that the change rate is told by
-	suddenPairs    = 3   // newest pairs that tell it alone where every one of them differs
-	enoughPairs    = 3   // pairs that it takes to act on it
-	calmPairs      = 10  // pairs without a change that it takes to relax
-	mostFaster     = 8   // bounds of what the change rate may ask for
+	watchFaster    = 4  // what a role minds is watched so many times as often as usual
+	outageFaster   = 3  // a target that fails is, at first: with 4 an hour at 10 s takes 63 requests, with 3 it takes less than 60
+	recoverFaster  = 2  // one that has just recovered
+	recoveryLook   = 10 // newest runs among which a failure counts as recent
+	recoverySteady = 5  // successes in a row that end the watch of a recovery
+	changePairs    = 10 // newest pairs of answers that the change rate is told by
+	suddenPairs    = 3  // newest pairs that tell it alone where every one of them differs
+	enoughPairs    = 3  // pairs that it takes to act on it
+	calmPairs      = 10 // pairs without a change that it takes to relax
+	mostFaster     = 8  // bounds of what the change rate may ask for
 	mostSlower     = 2
 	alertEvery     = 10 * time.Minute
 	groupLook      = 15 * time.Second // how often who has a role looks at its group, as far as the rails let it
 )
 
-// wait leaves a target alone that asked to be.
+// wait leaves a target alone that asked to be: it never makes it run sooner than without a hint.
 func wait(c planner.Case) (opinion, bool) {
 	if !c.RetryAfter.After(c.At) {
 		return opinion{}, false
 	}
 	left := c.RetryAfter.Sub(c.At)
-	return opinion{
+	return slowly(c, opinion{
 		why: fmt.Sprintf("the target asked to wait for another %s, and gets its usual tempo after that", spell(left)), sure: 1, next: left + time.Second,
-	}, true
+	}), true
 }
 
-// failing watches a target more often for its first failures. One that says it is overloaded, or that has failed for long, is left to the
-// backoff.
+// refused leaves a target that answers 429 or 503 to the backoff, or to the interval that it was found to accept where that is longer.
+func refused(c planner.Case) (opinion, bool) {
+	code := newest(c).StatusCode
+	if c.FailureCount == 0 || code != http.StatusTooManyRequests && code != http.StatusServiceUnavailable {
+		return opinion{}, false
+	}
+	return slowly(c, opinion{
+		why: fmt.Sprintf("the target answers %d, so it gets the backoff rather than more requests", code), sure: 0.9,
+		next: bounded(4*c.Usual, 30*time.Second, 10*time.Minute),
+	}), true
+}
+
+// slowly lets a hint go only where the endpoint does not run sooner without it, and asks for the interval that the target was found to
+// accept where that is longer than what the failures make of the usual one.
+func slowly(c planner.Case, o opinion) opinion {
+	without := c.Usual
+	if c.Baseline.Cron == "" {
+		without <<= min(c.FailureCount, backoffSteps)
+	}
+	if c.Max > 0 {
+		without = min(without, c.Max)
+	}
+	if looks(c) && c.Polite > max(without, c.Usual) {
+		o.every = c.Polite
+	}
+	o.keep = hinted(c) && c.Tempo > max(without, c.Polite)
+	return o
+}
+
+// backoffSteps is how often the governor doubles an interval for failures in a row.
+const backoffSteps = 5
+
+func hinted(c planner.Case) bool {
+	return c.IntervalHint != nil && c.IntervalHint.ExpiresAt.After(c.At)
+}
+
+// failing watches a target that fails: three times as often as usual at first, and then each tenth of the time that the outage has taken, so
+// that its end is noticed soon and its length costs few requests. The governor makes the waits; the hint ends with the first success.
 func failing(c planner.Case) (opinion, bool) {
 	if c.FailureCount == 0 {
 		return opinion{}, false
 	}
-	next := bounded(4*c.Usual, 30*time.Second, 10*time.Minute)
-	switch newest := newest(c); {
-	case newest.StatusCode == http.StatusTooManyRequests || newest.StatusCode == http.StatusServiceUnavailable:
-		return opinion{why: fmt.Sprintf("the target answers %d, so it gets the backoff rather than more requests", newest.StatusCode), sure: 0.9, next: next}, true
-	case c.FailureCount > watchFailures:
-		return opinion{why: fmt.Sprintf("it has failed %d times in a row: looking more often tells nothing new, so the backoff decides", c.FailureCount), sure: 0.9, next: next}, true
-	default:
-		return opinion{
-			every: c.Usual / watchFaster, why: fmt.Sprintf("it fails (%d in a row): watched closely to see whether that lasts", c.FailureCount), sure: 0.8,
-			next: bounded(2*c.Usual, 15*time.Second, 5*time.Minute),
-		}, true
+	o := opinion{sure: 0.8, next: bounded(2*c.Usual, 15*time.Second, 5*time.Minute)}
+	o.since = began(c)
+	age := c.At.Sub(o.since)
+	o.every = c.Usual / outageFaster
+	o.why = fmt.Sprintf("it fails (%d in a row): watched at a tenth of the outage's age, to see its end soon", c.FailureCount)
+	if hinted(c) && c.IntervalHint.OutageSince.Equal(o.since) && c.IntervalHint.ExpiresAt.Sub(c.At) > outageLife/2 {
+		o.keep, o.why = true, fmt.Sprintf("it has failed for %s (%d in a row): watched at a tenth of that", spell(age), c.FailureCount)
 	}
+	return o, true
+}
+
+// began returns when the outage began: the hint for it knows, else the oldest of the newest failures in a row.
+func began(c planner.Case) time.Time {
+	since := c.At
+	for _, o := range c.Outcomes {
+		if o.Status == "succeeded" {
+			break
+		}
+		if failed(o) {
+			since = o.StartedAt
+		}
+	}
+	if h := c.IntervalHint; hinted(c) && !h.OutageSince.IsZero() && h.OutageSince.Before(since) {
+		return h.OutageSince
+	}
+	return since
 }
 
 // recovering goes on watching a target that failed a moment ago, until it has succeeded for a while. Where the newest attempt failed and
@@ -104,7 +153,7 @@ func trouble(c planner.Case) (opinion, bool) {
 	}
 	role := c.Labels[planner.RoleLabel]
 	i := slices.IndexFunc(c.Siblings, func(s planner.Sibling) bool {
-		return s.Role != role && s.Role != planner.RoleAlert && s.Role != planner.RoleInvestigation && s.Role != planner.RoleRecovery && troubled(s)
+		return (s.FailureCount > 0 || !c.Crowd.Ours()) && s.Role != role && s.Role != planner.RoleAlert && s.Role != planner.RoleInvestigation && s.Role != planner.RoleRecovery && troubled(s)
 	})
 	if i < 0 {
 		return opinion{}, false
@@ -127,24 +176,24 @@ func trouble(c planner.Case) (opinion, bool) {
 }
 
 func troubled(s planner.Sibling) bool {
-	return !s.Paused && (s.FailureCount > 0 || s.Strain >= strainedFrom)
+	return !s.Paused && (s.FailureCount > 0 || s.Strain.Present())
 }
 
 func symptom(s planner.Sibling) string {
 	if s.FailureCount > 0 {
 		return fmt.Sprintf("fails (%d in a row)", s.FailureCount)
 	}
-	return fmt.Sprintf("answers %.1f times slower than usual", s.Strain)
+	return fmt.Sprintf("answers %.1f times slower than usual", s.Strain.Times)
 }
 
 // strained looks more often at a target that answers and has become slow: what slows it may go on to break it. It is asked no more than
-// twice as often, since asking is load as well.
+// twice as often, since asking is load as well. Where many endpoints of several hosts are slow at once, the scheduler is, and nothing follows.
 func strained(c planner.Case) (opinion, bool) {
-	if c.Strain < strainedFrom {
+	if !c.Strain.Present() || c.Crowd.Ours() {
 		return opinion{}, false
 	}
 	return opinion{
-		every: c.Usual / recoverFaster, why: fmt.Sprintf("it answers %.1f times slower than usual: watched for what comes of it", c.Strain), sure: 0.6,
+		every: c.Usual / recoverFaster, why: fmt.Sprintf("it answers %.1f times slower than usual: watched for what comes of it", c.Strain.Times), sure: 0.6,
 		next: bounded(4*c.Usual, 15*time.Second, 5*time.Minute),
 	}, true
 }

@@ -37,7 +37,7 @@ func TestOnlyCallsThatLookAreMadeMoreOftenWhenTheyFail(t *testing.T) {
 		c.FailureCount, c.Outcomes[0].Status, c.Outcomes[0].StatusCode = 1, "failed", 500
 		return c
 	}
-	require.Equal(t, 15*time.Second, decide(failing(http.MethodGet)).every)
+	require.Equal(t, 20*time.Second, decide(failing(http.MethodGet)).every)
 	require.Zero(t, decide(failing(http.MethodPost)).every)
 }
 

@@ -25,7 +25,7 @@ func (c cost) total() int64 { return c.prompt + c.completion }
 
 // ask asks the model once, within the budget, and returns its message. Whatever comes of it is settled.
 func (a *Advisor) ask(ctx context.Context, of planner.Account, v *conversation, t turn) (openai.ChatCompletionMessage, cost, error) {
-	if rest := a.rest(); rest != nil {
+	if rest := a.rest(of); rest != nil {
 		a.metrics.requests.WithLabelValues(string(rest.Kind)).Inc()
 		return openai.ChatCompletionMessage{}, cost{}, a.unavailable(rest)
 	}
@@ -39,12 +39,13 @@ func (a *Advisor) ask(ctx context.Context, of planner.Account, v *conversation, 
 	begun := time.Now()
 	message, used, failed := a.complete(ctx, v, t)
 	if failed != nil {
-		a.record(failed)
+		a.record(of, failed)
 		return message, used, errors.Join(a.told(failed), a.settle(ctx, reserved, used.total()))
 	}
 	a.metrics.seconds.Observe(time.Since(begun).Seconds())
 	a.metrics.requests.WithLabelValues(answered).Inc()
 	a.breaker.RecordSuccess()
+	a.rests.succeeded(of)
 	return message, used, a.settle(ctx, reserved, used.total())
 }
 
@@ -106,20 +107,25 @@ func (a *Advisor) settle(ctx context.Context, r planner.Reservation, used int64)
 	return a.budget.Settle(ctx, r, used)
 }
 
-// rest returns why the service is not asked at the moment, or nil.
-func (a *Advisor) rest() *Failure {
+// rest returns why the service is not asked for an account at the moment, or nil.
+func (a *Advisor) rest(of planner.Account) *Failure {
 	if until, shut := a.gate.shut(); shut {
 		return &Failure{Kind: Throttled, RetryAt: until}
 	}
 	if left := a.breaker.RemainingDelay(); left > 0 {
 		return &Failure{Kind: Rested, RetryAt: time.Now().Add(left)}
 	}
+	if until, resting := a.rests.until(of); resting {
+		return &Failure{Kind: Rested, RetryAt: until}
+	}
 	return nil
 }
 
-// record counts a failure. One that is not the service's leaves a closed breaker as it is; a half-open one must hear something.
-func (a *Advisor) record(f *Failure) {
+// record counts a failure against the service, tenant or endpoint that caused it. One that is not the service's leaves a closed breaker as it
+// is; a half-open one must hear something.
+func (a *Advisor) record(of planner.Account, f *Failure) {
 	a.metrics.requests.WithLabelValues(string(f.Kind)).Inc()
+	a.rests.failed(of, f.Kind)
 	switch {
 	case errors.Is(f, context.Canceled) && a.breaker.IsClosed():
 	case f.counts():

@@ -18,13 +18,13 @@ func newBreaker(rest time.Duration) circuitbreaker.CircuitBreaker[any] {
 		Build()
 }
 
-// counts reports whether a failure is one of the service. A service that asks to wait is well, and so is one whose caller went away:
-// the gate and the caller know what to do.
+// counts reports whether a failure is one of the service, for which everybody has to rest. A service that asks to wait is well, and so is
+// one that denies a request or answers what cannot be read: what one tenant asks must not keep the model from others, see [rests].
 func (f *Failure) counts() bool {
 	switch f.Kind {
-	case Throttled, Rested:
+	case Throttled, Rested, Denied, Unreadable, TooLarge:
 		return false
-	case Unreachable, TimedOut, Denied, Unavailable, Unreadable, TooLarge:
+	case Unreachable, TimedOut, Unavailable:
 		return true
 	}
 	return true

@@ -173,6 +173,9 @@ func hints(c planner.Case) []briefHint {
 }
 
 func newBriefHint(kind string, now time.Time, h endpoints.Hint) briefHint {
+	if h.ByPlanner() { // A session that read a sibling's answer may have written it.
+		h.Reason = ""
+	}
 	return briefHint{
 		Kind: kind, Interval: seconds(h.Interval), At: from(now, h.At), Expires: seconds(h.ExpiresAt.Sub(now)),
 		By: word(h.Author, maxWord), Reason: word(h.Reason, 120),

@@ -24,7 +24,7 @@ type Config struct {
 	SessionTokens    int64         // of one session, questions and answers together; default 5000
 	CompletionTokens int64         // of one answer at most; default 500
 	Timeout          time.Duration // of one session; default 30 s
-	Rest             time.Duration // for which a service that failed three times in a row is left alone; default 30 s
+	Rest             time.Duration // for which a service, tenant or endpoint that failed three times in a row is left alone; default 30 s
 
 	// What a million tokens cost, in US dollars. 0: not known, and sessions cost nothing.
 	PromptPrice, CompletionPrice float64
@@ -52,6 +52,7 @@ type Advisor struct {
 	client  *openai.Client
 	gate    *gate
 	breaker circuitbreaker.CircuitBreaker[any]
+	rests   *rests
 	budget  planner.Budget
 	metrics *metrics
 }
@@ -67,7 +68,7 @@ func New(c Config, budget planner.Budget, r prometheus.Registerer) (*Advisor, er
 	wire.BaseURL = cmp.Or(c.BaseURL, wire.BaseURL)
 	wire.HTTPClient = newHTTPClient(g, c.Timeout)
 	a := &Advisor{
-		config: c, client: openai.NewClientWithConfig(wire), gate: g, breaker: newBreaker(c.Rest), budget: budget,
+		config: c, client: openai.NewClientWithConfig(wire), gate: g, breaker: newBreaker(c.Rest), rests: newRests(c.Rest), budget: budget,
 	}
 	a.metrics = newMetrics(r, a.resting)
 	return a, nil

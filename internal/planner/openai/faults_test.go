@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/endpoints"
 	"rubato/internal/planner"
 	"rubato/internal/planner/openai"
 	"rubato/internal/planner/openai/openaitest"
@@ -174,7 +175,9 @@ func TestAServiceThatFailsIsGivenARest(t *testing.T) {
 			}
 			require.Len(t, b.service.Calls(), 3)
 			require.Equal(t, openai.Rested, kindOf(t, last))
-			require.InDelta(t, 1, value(t, b, "rubato_planner_model_resting"), 0)
+			if strings.HasPrefix(name, "5") { // Else only the tenant or the endpoint rests.
+				require.InDelta(t, 1, value(t, b, "rubato_planner_model_resting"), 0)
+			}
 
 			b.service.Script(openaitest.Always(openaitest.Tools(openaitest.Submission("calm"))))
 			require.Eventually(t, func() bool {
@@ -310,4 +313,31 @@ func TestMetricsNameEveryValueFromTheStart(t *testing.T) {
 	count, err := testutil.GatherAndCount(b.registry, "rubato_planner_model_requests_total", "rubato_planner_model_refusals_total")
 	require.NoError(t, err)
 	require.Equal(t, 9+5, count)
+}
+
+// TestNobodyRestsForTheFaultsOfOthers has the service deny what one tenant asks, and answer one endpoint with nonsense.
+func TestNobodyRestsForTheFaultsOfOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t, openaitest.Always(openaitest.Tools(openaitest.Submission("calm"))), func(c *openai.Config) { c.Rest = time.Hour })
+	ask := func(tenant, endpoint byte) error {
+		c := aCase()
+		c.Account = planner.Account{TenantID: [16]byte{tenant}, EndpointID: endpoints.ID{endpoint}}
+		_, err := b.advisor.Advise(t.Context(), c, b.desk)
+		return err
+	}
+	b.service.Script(openaitest.Always(openaitest.Status(http.StatusBadRequest, openaitest.Problem("content_filter", "no"))))
+	for n := range byte(3) {
+		require.Equal(t, openai.Denied, kindOf(t, ask(1, n)))
+	}
+	b.service.Script(openaitest.Always(openaitest.Raw("<html>")))
+	for range 3 {
+		require.Equal(t, openai.Unreadable, kindOf(t, ask(2, 1)))
+	}
+
+	b.service.Script(openaitest.Always(openaitest.Tools(openaitest.Submission("calm"))))
+	require.Equal(t, openai.Rested, kindOf(t, ask(1, 9)), "each endpoint of the tenant that was denied")
+	require.Equal(t, openai.Rested, kindOf(t, ask(2, 1)))
+	require.NoError(t, ask(2, 2), "another endpoint of the same tenant")
+	require.NoError(t, ask(3, 1))
+	require.InDelta(t, 0, value(t, b, "rubato_planner_model_resting"), 0, "the service is well")
 }

@@ -36,7 +36,7 @@ const maxIdle = 2
 func (a *Advisor) Advise(ctx context.Context, c planner.Case, d planner.Desk) (planner.Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.config.Timeout)
 	defer cancel()
-	if rest := a.rest(); rest != nil { // Nothing is worth reading for a session that cannot be held.
+	if rest := a.rest(c.Account); rest != nil { // Nothing is worth reading for a session that cannot be held.
 		a.metrics.requests.WithLabelValues(string(rest.Kind)).Inc()
 		return planner.Verdict{}, a.unavailable(rest)
 	}
@@ -214,7 +214,7 @@ func (s *session) denied(name planner.Tool, err error) (told, error) {
 			words = append(words, field.Message)
 		}
 		return told{Error: word(strings.Join(words, "; "), maxReason)}, nil
-	case errs.Precondition, errs.Unauthorized, errs.Forbidden, errs.Unavailable, errs.Internal:
+	case errs.Precondition, errs.Unauthorized, errs.Forbidden, errs.Unavailable, errs.Internal, errs.Unreadable:
 	}
 	return told{}, fmt.Errorf("carrying out %s: %w", name, err)
 }

@@ -91,6 +91,7 @@ func rows[T any](t *testing.T, w *world, sql string, args ...any) []T {
 func (w *world) register(t *testing.T, by endpoints.Actor, edit func(*endpoints.Spec)) *endpoints.Endpoint {
 	t.Helper()
 	spec := endpoints.Defaults()
+	spec.Planner = endpoints.PlannerAct
 	spec.Name, spec.URL, spec.BaselineInterval = "probe", "http://target.example/", time.Minute
 	spec.MinInterval, spec.MaxInterval = 10*time.Second, time.Hour
 	if edit != nil {

@@ -48,13 +48,14 @@ GROUP BY 1
 ORDER BY 1;
 
 -- name: ConsoleIncidents :many
--- The endpoints of a tenant with runs that did not go well, each with the last of them to end and how many there were. Of each way not to
--- go well the newest max_rows runs are looked at, which an index finds among all that went well: a flood of one hides no other. cut: there
+-- The runs of a tenant that did not go well, by endpoint, status and reason, each with the last of them to end and how many there were.
+-- Lost runs come first, because an endpoint that fails all the time must not hide them. lost: all lost runs that were looked at. Of each
+-- way not to go well the newest max_rows runs are looked at, which an index finds among all that went well: a flood of one hides no other. cut: there
 -- may be more of one way than that.
 WITH newest AS MATERIALIZED (
-    SELECT r.id, r.scheduled_for, r.endpoint_id, r.status, r.finished_at
+    SELECT r.id, r.scheduled_for, r.endpoint_id, r.status, r.reason_code, r.finished_at
     FROM unnest(ARRAY['failed', 'timed_out', 'lost']) AS way (status)
-             CROSS JOIN LATERAL (SELECT h.id, h.scheduled_for, h.endpoint_id, h.status, h.finished_at
+             CROSS JOIN LATERAL (SELECT h.id, h.scheduled_for, h.endpoint_id, h.status, h.reason_code, h.finished_at
                                  FROM runs h
                                  WHERE h.tenant_id = @tenant_id
                                    AND h.status = way.status
@@ -65,18 +66,20 @@ WITH newest AS MATERIALIZED (
                                  LIMIT sqlc.arg('max_rows')::int) AS r
 ), last AS MATERIALIZED (
     SELECT l.id, l.scheduled_for, l.runs
-    FROM (SELECT DISTINCT ON (n.endpoint_id) n.id, n.scheduled_for, n.finished_at, count(*) OVER (PARTITION BY n.endpoint_id) AS runs
+    FROM (SELECT DISTINCT ON (n.endpoint_id, n.status, n.reason_code)
+                 n.id, n.scheduled_for, n.status, n.finished_at, count(*) OVER (PARTITION BY n.endpoint_id, n.status, n.reason_code) AS runs
           FROM newest n
-          ORDER BY n.endpoint_id, n.finished_at DESC, n.id DESC) AS l
-    ORDER BY l.finished_at DESC, l.id DESC
+          ORDER BY n.endpoint_id, n.status, n.reason_code, n.finished_at DESC, n.id DESC) AS l
+    ORDER BY l.status = 'lost' DESC, l.finished_at DESC, l.id DESC
     LIMIT sqlc.arg('max_incidents')::int
 )
 SELECT r.id, r.endpoint_id, e.name, r.status, r.reason_code, r.status_code, r.finished_at, r.error, l.runs::bigint AS runs,
+       (SELECT count(*) FROM newest n WHERE n.status = 'lost')::bigint AS lost,
        EXISTS (SELECT 1 FROM newest n GROUP BY n.status HAVING count(*) >= sqlc.arg('max_rows')::int)::boolean AS cut
 FROM last l
          JOIN runs r ON r.tenant_id = @tenant_id AND r.id = l.id AND r.scheduled_for = l.scheduled_for
          JOIN endpoints e ON e.id = r.endpoint_id
-ORDER BY r.finished_at DESC, r.id DESC;
+ORDER BY r.status = 'lost' DESC, r.finished_at DESC, r.id DESC;
 
 -- name: ConsoleSparks :many
 -- The newest runs of each of some endpoints.

@@ -253,9 +253,9 @@ func (q *Queries) ConsoleHints(ctx context.Context, db DBTX, arg ConsoleHintsPar
 
 const consoleIncidents = `-- name: ConsoleIncidents :many
 WITH newest AS MATERIALIZED (
-    SELECT r.id, r.scheduled_for, r.endpoint_id, r.status, r.finished_at
+    SELECT r.id, r.scheduled_for, r.endpoint_id, r.status, r.reason_code, r.finished_at
     FROM unnest(ARRAY['failed', 'timed_out', 'lost']) AS way (status)
-             CROSS JOIN LATERAL (SELECT h.id, h.scheduled_for, h.endpoint_id, h.status, h.finished_at
+             CROSS JOIN LATERAL (SELECT h.id, h.scheduled_for, h.endpoint_id, h.status, h.reason_code, h.finished_at
                                  FROM runs h
                                  WHERE h.tenant_id = $2
                                    AND h.status = way.status
@@ -266,18 +266,20 @@ WITH newest AS MATERIALIZED (
                                  LIMIT $1::int) AS r
 ), last AS MATERIALIZED (
     SELECT l.id, l.scheduled_for, l.runs
-    FROM (SELECT DISTINCT ON (n.endpoint_id) n.id, n.scheduled_for, n.finished_at, count(*) OVER (PARTITION BY n.endpoint_id) AS runs
+    FROM (SELECT DISTINCT ON (n.endpoint_id, n.status, n.reason_code)
+                 n.id, n.scheduled_for, n.status, n.finished_at, count(*) OVER (PARTITION BY n.endpoint_id, n.status, n.reason_code) AS runs
           FROM newest n
-          ORDER BY n.endpoint_id, n.finished_at DESC, n.id DESC) AS l
-    ORDER BY l.finished_at DESC, l.id DESC
+          ORDER BY n.endpoint_id, n.status, n.reason_code, n.finished_at DESC, n.id DESC) AS l
+    ORDER BY l.status = 'lost' DESC, l.finished_at DESC, l.id DESC
     LIMIT $5::int
 )
 SELECT r.id, r.endpoint_id, e.name, r.status, r.reason_code, r.status_code, r.finished_at, r.error, l.runs::bigint AS runs,
+       (SELECT count(*) FROM newest n WHERE n.status = 'lost')::bigint AS lost,
        EXISTS (SELECT 1 FROM newest n GROUP BY n.status HAVING count(*) >= $1::int)::boolean AS cut
 FROM last l
          JOIN runs r ON r.tenant_id = $2 AND r.id = l.id AND r.scheduled_for = l.scheduled_for
          JOIN endpoints e ON e.id = r.endpoint_id
-ORDER BY r.finished_at DESC, r.id DESC
+ORDER BY r.status = 'lost' DESC, r.finished_at DESC, r.id DESC
 `
 
 type ConsoleIncidentsParams struct {
@@ -298,11 +300,13 @@ type ConsoleIncidentsRow struct {
 	FinishedAt time.Time
 	Error      *string
 	Runs       int64
+	Lost       int64
 	Cut        bool
 }
 
-// The endpoints of a tenant with runs that did not go well, each with the last of them to end and how many there were. Of each way not to
-// go well the newest max_rows runs are looked at, which an index finds among all that went well: a flood of one hides no other. cut: there
+// The runs of a tenant that did not go well, by endpoint, status and reason, each with the last of them to end and how many there were.
+// Lost runs come first, because an endpoint that fails all the time must not hide them. lost: all lost runs that were looked at. Of each
+// way not to go well the newest max_rows runs are looked at, which an index finds among all that went well: a flood of one hides no other. cut: there
 // may be more of one way than that.
 func (q *Queries) ConsoleIncidents(ctx context.Context, db DBTX, arg ConsoleIncidentsParams) ([]*ConsoleIncidentsRow, error) {
 	rows, err := db.Query(ctx, consoleIncidents,
@@ -329,6 +333,7 @@ func (q *Queries) ConsoleIncidents(ctx context.Context, db DBTX, arg ConsoleInci
 			&i.FinishedAt,
 			&i.Error,
 			&i.Runs,
+			&i.Lost,
 			&i.Cut,
 		); err != nil {
 			return nil, err

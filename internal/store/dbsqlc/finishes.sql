@@ -42,7 +42,8 @@ FOR UPDATE;
 -- name: ScheduleFinish :many
 -- Writes what the finishes decided, and ends the runs. A row whose next due time lies close by stays with its holder under a new token:
 -- holder and lock are set together. An instant of the year 1 means none. It is a compare-and-set: a row that was rewritten since it was
--- read (by the start, or by ScheduleLock) has another place, token or revision, and does not come back.
+-- read (by the start, or by ScheduleLock) has another place, token or revision, and does not come back. If the rows are not
+-- locked, neither does a run whose instants lie outside the database's clock, because its worker's clock is slewed.
 WITH next AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
            unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
@@ -102,6 +103,9 @@ WHERE s.ctid = next.place
   AND s.revision = next.revision
   AND s.run_id IS NOT NULL
   AND NOT s.archived
+  AND (sqlc.arg('locked')::boolean
+    OR next.last_started_at >= s.started_at
+           AND greatest(next.last_started_at, next.last_finished_at) <= coalesce(sqlc.narg('at')::timestamptz, clock_timestamp()))
 RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.due_at, s.claimed_by;
 
 -- name: ScheduleDeleteArchived :exec

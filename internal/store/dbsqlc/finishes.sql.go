@@ -90,28 +90,28 @@ func (q *Queries) ScheduleDeleteArchived(ctx context.Context, db DBTX, endpointI
 
 const scheduleFinish = `-- name: ScheduleFinish :many
 WITH next AS (
-    SELECT unnest($3::uuid[]) AS endpoint_id,
-           unnest($4::timestamptz[]) AS planned_at,
-           unnest($5::timestamptz[]) AS slot,
-           unnest($6::smallint[]) AS attempt,
-           unnest($7::text[]) AS source,
-           unnest($8::timestamptz[]) AS anchor,
-           unnest($9::int[]) AS failure_count,
-           unnest($10::timestamptz[]) AS manual_at,
-           unnest($11::timestamptz[]) AS retry_after,
-           unnest($12::timestamptz[]) AS last_slot,
-           unnest($13::smallint[]) AS last_attempt,
-           unnest($14::text[]) AS last_status,
-           unnest($15::timestamptz[]) AS last_started_at,
-           unnest($16::timestamptz[]) AS last_finished_at,
-           unnest($17::timestamptz[]) AS accounted_until,
-           unnest($18::tid[]) AS place,
-           unnest($19::bigint[]) AS token,
-           unnest($20::bigint[]) AS revision,
-           unnest($21::boolean[]) AS hinted,
-           unnest($22::boolean[]) AS keep
+    SELECT unnest($5::uuid[]) AS endpoint_id,
+           unnest($6::timestamptz[]) AS planned_at,
+           unnest($7::timestamptz[]) AS slot,
+           unnest($8::smallint[]) AS attempt,
+           unnest($9::text[]) AS source,
+           unnest($10::timestamptz[]) AS anchor,
+           unnest($11::int[]) AS failure_count,
+           unnest($12::timestamptz[]) AS manual_at,
+           unnest($13::timestamptz[]) AS retry_after,
+           unnest($14::timestamptz[]) AS last_slot,
+           unnest($15::smallint[]) AS last_attempt,
+           unnest($16::text[]) AS last_status,
+           unnest($17::timestamptz[]) AS last_started_at,
+           unnest($18::timestamptz[]) AS last_finished_at,
+           unnest($19::timestamptz[]) AS accounted_until,
+           unnest($20::tid[]) AS place,
+           unnest($21::bigint[]) AS token,
+           unnest($22::bigint[]) AS revision,
+           unnest($23::boolean[]) AS hinted,
+           unnest($24::boolean[]) AS keep
 ), clock AS MATERIALIZED (
-    SELECT $23::timestamptz AS now
+    SELECT $25::timestamptz AS now
 )
 UPDATE schedules s
 SET planned_at       = next.planned_at,
@@ -148,12 +148,17 @@ WHERE s.ctid = next.place
   AND s.revision = next.revision
   AND s.run_id IS NOT NULL
   AND NOT s.archived
+  AND ($3::boolean
+    OR next.last_started_at >= s.started_at
+           AND greatest(next.last_started_at, next.last_finished_at) <= coalesce($4::timestamptz, clock_timestamp()))
 RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.due_at, s.claimed_by
 `
 
 type ScheduleFinishParams struct {
 	WorkerID       UUID
 	LockTtlMs      int32
+	Locked         bool
+	At             *time.Time
 	EndpointIds    []UUID
 	PlannedAt      []time.Time
 	Slot           []time.Time
@@ -187,11 +192,14 @@ type ScheduleFinishRow struct {
 
 // Writes what the finishes decided, and ends the runs. A row whose next due time lies close by stays with its holder under a new token:
 // holder and lock are set together. An instant of the year 1 means none. It is a compare-and-set: a row that was rewritten since it was
-// read (by the start, or by ScheduleLock) has another place, token or revision, and does not come back.
+// read (by the start, or by ScheduleLock) has another place, token or revision, and does not come back. If the rows are not
+// locked, neither does a run whose instants lie outside the database's clock, because its worker's clock is slewed.
 func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinishParams) ([]*ScheduleFinishRow, error) {
 	rows, err := db.Query(ctx, scheduleFinish,
 		arg.WorkerID,
 		arg.LockTtlMs,
+		arg.Locked,
+		arg.At,
 		arg.EndpointIds,
 		arg.PlannedAt,
 		arg.Slot,

@@ -34,17 +34,26 @@ SELECT (CASE
 FROM workers
 GROUP BY 1;
 
--- name: SnapshotGauge :one
--- For how long the oldest transaction has kept vacuum from removing what was rewritten since. Autovacuum is not kept by its own
--- workers. A role without pg_read_all_stats sees its own transactions only.
-SELECT coalesce(extract(EPOCH FROM clock_timestamp() - min(held.since)), 0)::float8 AS seconds
-FROM (SELECT a.xact_start AS since
+-- name: SnapshotGauge :many
+-- The transaction that has kept vacuum from removing dead rows for longest, and its session; no row where there is none. Autovacuum is
+-- not kept by its own workers. Of the text of its query only the first word is read, because the rest may hold data of others. A role
+-- without pg_read_all_stats sees its own transactions only.
+SELECT extract(EPOCH FROM clock_timestamp() - held.since)::float8 AS seconds,
+       held.since::timestamptz AS since, held.pid::int AS pid, coalesce(held.usename, '')::text AS user_name,
+       coalesce(held.application_name, '')::text AS application_name, coalesce(held.client, '')::text AS client,
+       coalesce(held.state, '')::text AS state, held.query_start, coalesce(held.command, '')::text AS command,
+       coalesce(held.query_id, 0)::bigint AS query_id, coalesce(held.gid, '')::text AS prepared
+FROM (SELECT a.xact_start AS since, a.pid, a.usename::text, a.application_name, host(a.client_addr) AS client, a.state, a.query_start,
+             upper(substring(a.query FROM '^\s*([A-Za-z]+)')) AS command, a.query_id, NULL::text AS gid
       FROM pg_catalog.pg_stat_activity a
       WHERE a.datname = current_database()
         AND a.pid <> pg_backend_pid()
         AND a.backend_type <> 'autovacuum worker'
+        AND a.xact_start IS NOT NULL
         AND (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL)
       UNION ALL
-      SELECT p.prepared
+      SELECT p.prepared, 0, p.owner::text, NULL, NULL, 'prepared', NULL, NULL, NULL, p.gid
       FROM pg_catalog.pg_prepared_xacts p
-      WHERE p.database = current_database()) held;
+      WHERE p.database = current_database()) held
+ORDER BY held.since
+LIMIT 1;

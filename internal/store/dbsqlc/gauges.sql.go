@@ -53,27 +53,75 @@ func (q *Queries) ScheduleGauge(ctx context.Context, db DBTX, arg ScheduleGaugeP
 	return &i, err
 }
 
-const snapshotGauge = `-- name: SnapshotGauge :one
-SELECT coalesce(extract(EPOCH FROM clock_timestamp() - min(held.since)), 0)::float8 AS seconds
-FROM (SELECT a.xact_start AS since
+const snapshotGauge = `-- name: SnapshotGauge :many
+SELECT extract(EPOCH FROM clock_timestamp() - held.since)::float8 AS seconds,
+       held.since::timestamptz AS since, held.pid::int AS pid, coalesce(held.usename, '')::text AS user_name,
+       coalesce(held.application_name, '')::text AS application_name, coalesce(held.client, '')::text AS client,
+       coalesce(held.state, '')::text AS state, held.query_start, coalesce(held.command, '')::text AS command,
+       coalesce(held.query_id, 0)::bigint AS query_id, coalesce(held.gid, '')::text AS prepared
+FROM (SELECT a.xact_start AS since, a.pid, a.usename::text, a.application_name, host(a.client_addr) AS client, a.state, a.query_start,
+             upper(substring(a.query FROM '^\s*([A-Za-z]+)')) AS command, a.query_id, NULL::text AS gid
       FROM pg_catalog.pg_stat_activity a
       WHERE a.datname = current_database()
         AND a.pid <> pg_backend_pid()
         AND a.backend_type <> 'autovacuum worker'
+        AND a.xact_start IS NOT NULL
         AND (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL)
       UNION ALL
-      SELECT p.prepared
+      SELECT p.prepared, 0, p.owner::text, NULL, NULL, 'prepared', NULL, NULL, NULL, p.gid
       FROM pg_catalog.pg_prepared_xacts p
       WHERE p.database = current_database()) held
+ORDER BY held.since
+LIMIT 1
 `
 
-// For how long the oldest transaction has kept vacuum from removing what was rewritten since. Autovacuum is not kept by its own
-// workers. A role without pg_read_all_stats sees its own transactions only.
-func (q *Queries) SnapshotGauge(ctx context.Context, db DBTX) (float64, error) {
-	row := db.QueryRow(ctx, snapshotGauge)
-	var seconds float64
-	err := row.Scan(&seconds)
-	return seconds, err
+type SnapshotGaugeRow struct {
+	Seconds         float64
+	Since           time.Time
+	Pid             int32
+	UserName        string
+	ApplicationName string
+	Client          string
+	State           string
+	QueryStart      *time.Time
+	Command         string
+	QueryID         int64
+	Prepared        string
+}
+
+// The transaction that has kept vacuum from removing dead rows for longest, and its session; no row where there is none. Autovacuum is
+// not kept by its own workers. Of the text of its query only the first word is read, because the rest may hold data of others. A role
+// without pg_read_all_stats sees its own transactions only.
+func (q *Queries) SnapshotGauge(ctx context.Context, db DBTX) ([]*SnapshotGaugeRow, error) {
+	rows, err := db.Query(ctx, snapshotGauge)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*SnapshotGaugeRow
+	for rows.Next() {
+		var i SnapshotGaugeRow
+		if err := rows.Scan(
+			&i.Seconds,
+			&i.Since,
+			&i.Pid,
+			&i.UserName,
+			&i.ApplicationName,
+			&i.Client,
+			&i.State,
+			&i.QueryStart,
+			&i.Command,
+			&i.QueryID,
+			&i.Prepared,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const workerGauge = `-- name: WorkerGauge :many

@@ -13,8 +13,8 @@ SET ended_at = sqlc.arg('ended_at')::timestamptz
 WHERE endpoint_id = @endpoint_id AND kind = @kind AND ended_at IS NULL;
 
 -- name: HintInsert :exec
-INSERT INTO hints (endpoint_id, kind, interval_ms, run_at, expires_at, reason, author, created_at)
-VALUES (@endpoint_id, @kind, @interval_ms, @run_at, @expires_at, @reason, @author, @created_at);
+INSERT INTO hints (endpoint_id, kind, interval_ms, run_at, expires_at, reason, author, created_at, outage_since)
+VALUES (@endpoint_id, @kind, @interval_ms, @run_at, @expires_at, @reason, @author, @created_at, @outage_since);
 
 -- name: DecisionInsert :exec
 INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input)

@@ -162,7 +162,7 @@ func (q *Queries) HintEnd(ctx context.Context, db DBTX, arg HintEndParams) error
 }
 
 const hintGetMany = `-- name: HintGetMany :many
-SELECT id, endpoint_id, kind, interval_ms, run_at, expires_at, reason, author, created_at, ended_at
+SELECT id, endpoint_id, kind, interval_ms, run_at, expires_at, reason, author, created_at, ended_at, outage_since
 FROM hints
 WHERE endpoint_id = ANY ($1::uuid[])
   AND ended_at IS NULL
@@ -191,6 +191,7 @@ func (q *Queries) HintGetMany(ctx context.Context, db DBTX, endpointIds []UUID) 
 			&i.Author,
 			&i.CreatedAt,
 			&i.EndedAt,
+			&i.OutageSince,
 		); err != nil {
 			return nil, err
 		}
@@ -203,19 +204,20 @@ func (q *Queries) HintGetMany(ctx context.Context, db DBTX, endpointIds []UUID) 
 }
 
 const hintInsert = `-- name: HintInsert :exec
-INSERT INTO hints (endpoint_id, kind, interval_ms, run_at, expires_at, reason, author, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO hints (endpoint_id, kind, interval_ms, run_at, expires_at, reason, author, created_at, outage_since)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 `
 
 type HintInsertParams struct {
-	EndpointID UUID
-	Kind       string
-	IntervalMs *int64
-	RunAt      *time.Time
-	ExpiresAt  time.Time
-	Reason     string
-	Author     string
-	CreatedAt  time.Time
+	EndpointID  UUID
+	Kind        string
+	IntervalMs  *int64
+	RunAt       *time.Time
+	ExpiresAt   time.Time
+	Reason      string
+	Author      string
+	CreatedAt   time.Time
+	OutageSince *time.Time
 }
 
 func (q *Queries) HintInsert(ctx context.Context, db DBTX, arg HintInsertParams) error {
@@ -228,6 +230,7 @@ func (q *Queries) HintInsert(ctx context.Context, db DBTX, arg HintInsertParams)
 		arg.Reason,
 		arg.Author,
 		arg.CreatedAt,
+		arg.OutageSince,
 	)
 	return err
 }

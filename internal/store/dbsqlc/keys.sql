@@ -57,6 +57,14 @@ WHERE tenant_id = @tenant_id
 ORDER BY id DESC
 LIMIT sqlc.arg('max_rows');
 
+-- name: KeyCount :one
+-- How many keys of a tenant are in force. Others cannot change that number while the tenant's keys are locked.
+SELECT count(*)
+FROM api_keys
+WHERE tenant_id = @tenant_id
+  AND revoked_at IS NULL
+  AND (expires_at IS NULL OR expires_at > sqlc.arg('now')::timestamptz);
+
 -- name: KeyCountAdmins :one
 -- How many keys with the scope admin are in force beside one.
 SELECT count(*)

@@ -10,6 +10,27 @@ import (
 	"time"
 )
 
+const keyCount = `-- name: KeyCount :one
+SELECT count(*)
+FROM api_keys
+WHERE tenant_id = $1
+  AND revoked_at IS NULL
+  AND (expires_at IS NULL OR expires_at > $2::timestamptz)
+`
+
+type KeyCountParams struct {
+	TenantID UUID
+	Now      time.Time
+}
+
+// How many keys of a tenant are in force. Others cannot change that number while the tenant's keys are locked.
+func (q *Queries) KeyCount(ctx context.Context, db DBTX, arg KeyCountParams) (int64, error) {
+	row := db.QueryRow(ctx, keyCount, arg.TenantID, arg.Now)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const keyCountAdmins = `-- name: KeyCountAdmins :one
 SELECT count(*)
 FROM api_keys

@@ -78,16 +78,17 @@ type Endpoint struct {
 }
 
 type Hint struct {
-	ID         int64
-	EndpointID UUID
-	Kind       string
-	IntervalMs *int64
-	RunAt      *time.Time
-	ExpiresAt  time.Time
-	Reason     string
-	Author     string
-	CreatedAt  time.Time
-	EndedAt    *time.Time
+	ID          int64
+	EndpointID  UUID
+	Kind        string
+	IntervalMs  *int64
+	RunAt       *time.Time
+	ExpiresAt   time.Time
+	Reason      string
+	Author      string
+	CreatedAt   time.Time
+	EndedAt     *time.Time
+	OutageSince *time.Time
 }
 
 type LiveRun struct {
@@ -139,6 +140,13 @@ type NoticeRule struct {
 	UpdatedBy  string
 	WalkFrom   time.Time
 	Walked     *UUID
+}
+
+type PlannerHold struct {
+	EndpointID UUID
+	Kind       string
+	Until      time.Time
+	HeldBy     string
 }
 
 type PlannerSession struct {

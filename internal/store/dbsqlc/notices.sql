@@ -137,11 +137,12 @@ WHERE n.tenant_id = sqlc.arg('tenant_id')
 -- Opens again what was ended because its rule goes elsewhere from now on, and writes the notice of it: a moment after the old receiver is
 -- told, which may be the new one under another address.
 WITH moved AS (
-    INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
+    INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders, labels)
     SELECT audit_log_id(sqlc.arg('now')), old.tenant_id, r.id, r.name, old.endpoint_id, old.event, old.opened_at, old.detail,
-           CASE WHEN r.remind_ms > 0 THEN sqlc.arg('now')::timestamptz + r.remind_ms * interval '1 ms' ELSE 'infinity' END, 0
+           CASE WHEN r.remind_ms > 0 THEN sqlc.arg('now')::timestamptz + r.remind_ms * interval '1 ms' ELSE 'infinity' END, 0, e.labels
     FROM notice_episodes old
              JOIN notice_rules r ON r.id = old.rule_id
+             JOIN endpoints e ON e.id = old.endpoint_id
     WHERE old.id = ANY (sqlc.arg('ids')::uuid[])
     ORDER BY old.endpoint_id
     ON CONFLICT (endpoint_id, rule_id) WHERE closed_at IS NULL DO NOTHING
@@ -163,9 +164,9 @@ WITH asked AS (
            unnest(sqlc.arg('sizes')::bigint[]) AS size,
            unnest(sqlc.arg('details')::text[]) AS detail
 ), opened AS (
-    INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
+    INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders, labels)
     SELECT audit_log_id(sqlc.arg('now')), r.tenant_id, r.id, r.name, e.id, r.event, sqlc.arg('now'), asked.detail::jsonb,
-           CASE WHEN r.remind_ms > 0 THEN sqlc.arg('now')::timestamptz + r.remind_ms * interval '1 ms' ELSE 'infinity' END, 0
+           CASE WHEN r.remind_ms > 0 THEN sqlc.arg('now')::timestamptz + r.remind_ms * interval '1 ms' ELSE 'infinity' END, 0, e.labels
     FROM asked
              JOIN endpoints e ON e.id = asked.endpoint_id
              JOIN notice_rules r ON r.tenant_id = e.tenant_id AND r.event = asked.event
@@ -229,14 +230,22 @@ ORDER BY walk_from
 LIMIT 1;
 
 -- name: NoticeWalkEndpoints :many
--- The next endpoints of a tenant, and how many of their runs failed in a row.
-SELECT e.id, s.failure_count
+-- The next endpoints of a tenant, how many of their runs failed in a row, and which run was the last.
+SELECT e.id, s.failure_count, s.last_slot, s.last_attempt
 FROM endpoints e
          JOIN schedules s ON s.endpoint_id = e.id
 WHERE e.tenant_id = sqlc.arg('tenant_id')
   AND e.id > sqlc.arg('after')
 ORDER BY e.id
 LIMIT sqlc.arg('max_rows');
+
+-- name: NoticeFailedRuns :many
+-- The outcomes of runs by their keys, those that failed. Each is one look into the index of one day.
+SELECT r.endpoint_id, r.id, r.status, r.reason_code, r.status_code, r.error
+FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('slots')::timestamptz[]) AS slot) asked
+         JOIN runs r ON r.id = asked.id AND r.scheduled_for = asked.slot
+WHERE r.tenant_id = sqlc.arg('tenant_id')
+  AND r.status IN ('failed', 'timed_out', 'lost');
 
 -- name: NoticeWalkMove :execrows
 -- Notes how far a rule's endpoints were looked through, unless it was changed meanwhile.
@@ -274,7 +283,7 @@ FROM notice_episodes ep
 WHERE ep.closed_at IS NULL
   AND (s.endpoint_id IS NULL OR r.id IS NULL OR NOT r.enabled
     OR ep.event = 'failures' AND s.failure_count = 0
-    OR ep.event = 'paused' AND (s.paused_until IS NULL OR s.paused_until <= sqlc.arg('now'))
+    OR ep.event = 'paused' AND coalesce(s.paused_until <= sqlc.arg('now'), true) AND coalesce(s.retry_after <= sqlc.arg('now'), true)
     OR ep.event = 'suggestion' AND NOT EXISTS (SELECT 1
                                                FROM planner_suggestions g
                                                WHERE g.endpoint_id = ep.endpoint_id AND g.state = 'pending' AND g.expires_at > sqlc.arg('now')))
@@ -367,12 +376,13 @@ WHERE n.id = ANY (ARRAY(
 RETURNING n.id, n.claim_token;
 
 -- name: NoticeListClaimed :many
--- What is to be told, and by which rule. A maintenance window that holds it is told by its end. Of an episode whose begin nobody was told,
+-- What is to be told, and by which rule. Labels are those of the endpoint when the episode opened. A maintenance window that holds it is told by its end. Of an episode whose begin nobody was told,
 -- nobody is told anything else; a last notice is written only of one that somebody may have been told of. A begin is behind where an end of an
 -- episode before still goes where it goes, and an end is overtaken where somebody may have been told that it began again.
+-- The later begin must have the same labels on its alert, because another alert does not stand for this one.
 SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_token, n.held, n.cause, n.channel AS own_channel,
        ep.id AS episode_id, ep.rule_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail,
-       e.name AS endpoint_name, e.labels AS endpoint_labels, t.secrets_version,
+       e.name AS endpoint_name, e.method, e.url, coalesce(ep.labels, e.labels)::jsonb AS endpoint_labels, t.secrets_version,
        r.channel, r.remind_ms,
        (n.kind NOT IN ('opened', 'withdrawn') AND EXISTS (SELECT 1
                                        FROM notices o
@@ -386,7 +396,10 @@ SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_to
                                        FROM notice_episodes later
                                                 JOIN notices o ON o.episode_id = later.id AND o.kind = 'opened'
                                        WHERE later.tenant_id = ep.tenant_id AND later.endpoint_id = ep.endpoint_id AND later.rule_id = ep.rule_id
-                                         AND later.id > ep.id AND o.attempts > 0))::boolean AS overtaken,
+                                         AND later.id > ep.id AND o.attempts > 0
+                                         AND NOT EXISTS (SELECT 1
+                                                         FROM jsonb_array_elements_text(coalesce(r.channel -> 'alertLabels', '[]')) AS chosen (name)
+                                                         WHERE later.labels ->> chosen.name IS DISTINCT FROM ep.labels ->> chosen.name)))::boolean AS overtaken,
        coalesce((SELECT max(w.ends_at)
                  FROM maintenance_windows w
                  WHERE w.tenant_id = n.tenant_id

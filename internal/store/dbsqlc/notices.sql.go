@@ -323,6 +323,57 @@ func (q *Queries) NoticeEpisodeListOpen(ctx context.Context, db DBTX, maxRows in
 	return items, nil
 }
 
+const noticeFailedRuns = `-- name: NoticeFailedRuns :many
+SELECT r.endpoint_id, r.id, r.status, r.reason_code, r.status_code, r.error
+FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS slot) asked
+         JOIN runs r ON r.id = asked.id AND r.scheduled_for = asked.slot
+WHERE r.tenant_id = $3
+  AND r.status IN ('failed', 'timed_out', 'lost')
+`
+
+type NoticeFailedRunsParams struct {
+	Ids      []UUID
+	Slots    []time.Time
+	TenantID UUID
+}
+
+type NoticeFailedRunsRow struct {
+	EndpointID UUID
+	ID         UUID
+	Status     string
+	ReasonCode string
+	StatusCode *int16
+	Error      *string
+}
+
+// The outcomes of runs by their keys, those that failed. Each is one look into the index of one day.
+func (q *Queries) NoticeFailedRuns(ctx context.Context, db DBTX, arg NoticeFailedRunsParams) ([]*NoticeFailedRunsRow, error) {
+	rows, err := db.Query(ctx, noticeFailedRuns, arg.Ids, arg.Slots, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*NoticeFailedRunsRow
+	for rows.Next() {
+		var i NoticeFailedRunsRow
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.ID,
+			&i.Status,
+			&i.ReasonCode,
+			&i.StatusCode,
+			&i.Error,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const noticeForget = `-- name: NoticeForget :execrows
 DELETE FROM notice_episodes
 WHERE id = ANY (ARRAY(SELECT old.id FROM notice_episodes old WHERE old.closed_at < $1 ORDER BY old.closed_at LIMIT $2))
@@ -531,7 +582,7 @@ func (q *Queries) NoticeList(ctx context.Context, db DBTX, arg NoticeListParams)
 const noticeListClaimed = `-- name: NoticeListClaimed :many
 SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_token, n.held, n.cause, n.channel AS own_channel,
        ep.id AS episode_id, ep.rule_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail,
-       e.name AS endpoint_name, e.labels AS endpoint_labels, t.secrets_version,
+       e.name AS endpoint_name, e.method, e.url, coalesce(ep.labels, e.labels)::jsonb AS endpoint_labels, t.secrets_version,
        r.channel, r.remind_ms,
        (n.kind NOT IN ('opened', 'withdrawn') AND EXISTS (SELECT 1
                                        FROM notices o
@@ -545,7 +596,10 @@ SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_to
                                        FROM notice_episodes later
                                                 JOIN notices o ON o.episode_id = later.id AND o.kind = 'opened'
                                        WHERE later.tenant_id = ep.tenant_id AND later.endpoint_id = ep.endpoint_id AND later.rule_id = ep.rule_id
-                                         AND later.id > ep.id AND o.attempts > 0))::boolean AS overtaken,
+                                         AND later.id > ep.id AND o.attempts > 0
+                                         AND NOT EXISTS (SELECT 1
+                                                         FROM jsonb_array_elements_text(coalesce(r.channel -> 'alertLabels', '[]')) AS chosen (name)
+                                                         WHERE later.labels ->> chosen.name IS DISTINCT FROM ep.labels ->> chosen.name)))::boolean AS overtaken,
        coalesce((SELECT max(w.ends_at)
                  FROM maintenance_windows w
                  WHERE w.tenant_id = n.tenant_id
@@ -587,6 +641,8 @@ type NoticeListClaimedRow struct {
 	ClosedAt       *time.Time
 	Detail         json.RawMessage
 	EndpointName   string
+	Method         string
+	URL            string
 	EndpointLabels json.RawMessage
 	SecretsVersion int64
 	Channel        json.RawMessage
@@ -597,9 +653,10 @@ type NoticeListClaimedRow struct {
 	HeldUntil      time.Time
 }
 
-// What is to be told, and by which rule. A maintenance window that holds it is told by its end. Of an episode whose begin nobody was told,
+// What is to be told, and by which rule. Labels are those of the endpoint when the episode opened. A maintenance window that holds it is told by its end. Of an episode whose begin nobody was told,
 // nobody is told anything else; a last notice is written only of one that somebody may have been told of. A begin is behind where an end of an
 // episode before still goes where it goes, and an end is overtaken where somebody may have been told that it began again.
+// The later begin must have the same labels on its alert, because another alert does not stand for this one.
 func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeListClaimedParams) ([]*NoticeListClaimedRow, error) {
 	rows, err := db.Query(ctx, noticeListClaimed, arg.Now, arg.Ids)
 	if err != nil {
@@ -629,6 +686,8 @@ func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeList
 			&i.ClosedAt,
 			&i.Detail,
 			&i.EndpointName,
+			&i.Method,
+			&i.URL,
 			&i.EndpointLabels,
 			&i.SecretsVersion,
 			&i.Channel,
@@ -650,11 +709,12 @@ func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeList
 
 const noticeMove = `-- name: NoticeMove :exec
 WITH moved AS (
-    INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
+    INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders, labels)
     SELECT audit_log_id($1), old.tenant_id, r.id, r.name, old.endpoint_id, old.event, old.opened_at, old.detail,
-           CASE WHEN r.remind_ms > 0 THEN $1::timestamptz + r.remind_ms * interval '1 ms' ELSE 'infinity' END, 0
+           CASE WHEN r.remind_ms > 0 THEN $1::timestamptz + r.remind_ms * interval '1 ms' ELSE 'infinity' END, 0, e.labels
     FROM notice_episodes old
              JOIN notice_rules r ON r.id = old.rule_id
+             JOIN endpoints e ON e.id = old.endpoint_id
     WHERE old.id = ANY ($2::uuid[])
     ORDER BY old.endpoint_id
     ON CONFLICT (endpoint_id, rule_id) WHERE closed_at IS NULL DO NOTHING
@@ -687,9 +747,9 @@ WITH asked AS (
            unnest($4::bigint[]) AS size,
            unnest($5::text[]) AS detail
 ), opened AS (
-    INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
+    INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders, labels)
     SELECT audit_log_id($1), r.tenant_id, r.id, r.name, e.id, r.event, $1, asked.detail::jsonb,
-           CASE WHEN r.remind_ms > 0 THEN $1::timestamptz + r.remind_ms * interval '1 ms' ELSE 'infinity' END, 0
+           CASE WHEN r.remind_ms > 0 THEN $1::timestamptz + r.remind_ms * interval '1 ms' ELSE 'infinity' END, 0, e.labels
     FROM asked
              JOIN endpoints e ON e.id = asked.endpoint_id
              JOIN notice_rules r ON r.tenant_id = e.tenant_id AND r.event = asked.event
@@ -1256,7 +1316,7 @@ FROM notice_episodes ep
 WHERE ep.closed_at IS NULL
   AND (s.endpoint_id IS NULL OR r.id IS NULL OR NOT r.enabled
     OR ep.event = 'failures' AND s.failure_count = 0
-    OR ep.event = 'paused' AND (s.paused_until IS NULL OR s.paused_until <= $1)
+    OR ep.event = 'paused' AND coalesce(s.paused_until <= $1, true) AND coalesce(s.retry_after <= $1, true)
     OR ep.event = 'suggestion' AND NOT EXISTS (SELECT 1
                                                FROM planner_suggestions g
                                                WHERE g.endpoint_id = ep.endpoint_id AND g.state = 'pending' AND g.expires_at > $1))
@@ -1310,7 +1370,7 @@ func (q *Queries) NoticeSettled(ctx context.Context, db DBTX, arg NoticeSettledP
 }
 
 const noticeWalkEndpoints = `-- name: NoticeWalkEndpoints :many
-SELECT e.id, s.failure_count
+SELECT e.id, s.failure_count, s.last_slot, s.last_attempt
 FROM endpoints e
          JOIN schedules s ON s.endpoint_id = e.id
 WHERE e.tenant_id = $1
@@ -1328,9 +1388,11 @@ type NoticeWalkEndpointsParams struct {
 type NoticeWalkEndpointsRow struct {
 	ID           UUID
 	FailureCount int32
+	LastSlot     *time.Time
+	LastAttempt  *int16
 }
 
-// The next endpoints of a tenant, and how many of their runs failed in a row.
+// The next endpoints of a tenant, how many of their runs failed in a row, and which run was the last.
 func (q *Queries) NoticeWalkEndpoints(ctx context.Context, db DBTX, arg NoticeWalkEndpointsParams) ([]*NoticeWalkEndpointsRow, error) {
 	rows, err := db.Query(ctx, noticeWalkEndpoints, arg.TenantID, arg.After, arg.MaxRows)
 	if err != nil {
@@ -1340,7 +1402,12 @@ func (q *Queries) NoticeWalkEndpoints(ctx context.Context, db DBTX, arg NoticeWa
 	var items []*NoticeWalkEndpointsRow
 	for rows.Next() {
 		var i NoticeWalkEndpointsRow
-		if err := rows.Scan(&i.ID, &i.FailureCount); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.FailureCount,
+			&i.LastSlot,
+			&i.LastAttempt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, &i)

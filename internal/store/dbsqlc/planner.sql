@@ -322,3 +322,41 @@ LIMIT sqlc.arg('max_rows')::int;
 DELETE
 FROM planner_spend
 WHERE day < sqlc.arg('day')::text::date;
+
+-- name: PlannerHoldSet :exec
+-- Forbids the planner kinds of changes of an endpoint. A later word replaces an earlier one.
+INSERT INTO planner_holds (endpoint_id, kind, until, held_by)
+SELECT sqlc.arg('endpoint_id')::uuid, unnest(sqlc.arg('kinds')::text[]), sqlc.arg('until')::timestamptz, sqlc.arg('held_by')::text
+ON CONFLICT (endpoint_id, kind) DO UPDATE SET until = EXCLUDED.until, held_by = EXCLUDED.held_by;
+
+-- name: PlannerHoldList :many
+-- What persons forbid the planner at an endpoint, what is over included.
+SELECT *
+FROM planner_holds
+WHERE endpoint_id = @endpoint_id;
+
+-- name: PlannerHoldDropBefore :execrows
+-- Forgets words that no longer stand, a bounded number at a time.
+DELETE
+FROM planner_holds
+WHERE (endpoint_id, kind) IN (SELECT h.endpoint_id, h.kind FROM planner_holds h WHERE h.until < sqlc.arg('before')::timestamptz LIMIT 1000);
+
+-- name: PlannerCrowd :many
+-- The newest answers of endpoints whose runs finished a moment ago, at most so many endpoints of the installation: whether targets are slow
+-- one by one, or all at once.
+WITH recent AS MATERIALIZED (
+    SELECT DISTINCT n.endpoint_id
+    FROM (SELECT w.endpoint_ids FROM run_news w ORDER BY w.id DESC LIMIT sqlc.arg('max_news')::int) w
+             CROSS JOIN LATERAL unnest(w.endpoint_ids) AS n (endpoint_id)
+    LIMIT sqlc.arg('max_endpoints')::int
+)
+SELECT e.url, l.latencies
+FROM recent r
+         JOIN endpoints e ON e.id = r.endpoint_id
+         CROSS JOIN LATERAL (SELECT array_agg(a.latency_us ORDER BY a.id DESC)::bigint[] AS latencies
+                             FROM (SELECT x.id, (x.dns_us::bigint + x.connect_us + x.tls_us + x.wait_us + x.transfer_us)::bigint AS latency_us
+                                   FROM runs x
+                                   WHERE x.endpoint_id = e.id AND x.scheduled_for >= sqlc.arg('since')::timestamptz AND x.status_code IS NOT NULL
+                                   ORDER BY x.id DESC
+                                   LIMIT sqlc.arg('max_runs')::int) a) l
+WHERE l.latencies IS NOT NULL;

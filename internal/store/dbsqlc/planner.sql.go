@@ -128,6 +128,64 @@ func (q *Queries) PlannerClose(ctx context.Context, db DBTX, arg PlannerClosePar
 	return result.RowsAffected(), nil
 }
 
+const plannerCrowd = `-- name: PlannerCrowd :many
+WITH recent AS MATERIALIZED (
+    SELECT DISTINCT n.endpoint_id
+    FROM (SELECT w.endpoint_ids FROM run_news w ORDER BY w.id DESC LIMIT $3::int) w
+             CROSS JOIN LATERAL unnest(w.endpoint_ids) AS n (endpoint_id)
+    LIMIT $4::int
+)
+SELECT e.url, l.latencies
+FROM recent r
+         JOIN endpoints e ON e.id = r.endpoint_id
+         CROSS JOIN LATERAL (SELECT array_agg(a.latency_us ORDER BY a.id DESC)::bigint[] AS latencies
+                             FROM (SELECT x.id, (x.dns_us::bigint + x.connect_us + x.tls_us + x.wait_us + x.transfer_us)::bigint AS latency_us
+                                   FROM runs x
+                                   WHERE x.endpoint_id = e.id AND x.scheduled_for >= $1::timestamptz AND x.status_code IS NOT NULL
+                                   ORDER BY x.id DESC
+                                   LIMIT $2::int) a) l
+WHERE l.latencies IS NOT NULL
+`
+
+type PlannerCrowdParams struct {
+	Since        time.Time
+	MaxRuns      int32
+	MaxNews      int32
+	MaxEndpoints int32
+}
+
+type PlannerCrowdRow struct {
+	URL       string
+	Latencies []int64
+}
+
+// The newest answers of endpoints whose runs finished a moment ago, at most so many endpoints of the installation: whether targets are slow
+// one by one, or all at once.
+func (q *Queries) PlannerCrowd(ctx context.Context, db DBTX, arg PlannerCrowdParams) ([]*PlannerCrowdRow, error) {
+	rows, err := db.Query(ctx, plannerCrowd,
+		arg.Since,
+		arg.MaxRuns,
+		arg.MaxNews,
+		arg.MaxEndpoints,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*PlannerCrowdRow
+	for rows.Next() {
+		var i PlannerCrowdRow
+		if err := rows.Scan(&i.URL, &i.Latencies); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const plannerEnrol = `-- name: PlannerEnrol :execrows
 INSERT INTO planner_state (endpoint_id, due_at, trigger, claim_token, not_before, seen_version, seen_failures, memory)
 SELECT s.endpoint_id, $1::timestamptz, 'never_analysed', 0, $1::timestamptz, s.version, 0, '{}'
@@ -281,6 +339,77 @@ func (q *Queries) PlannerHold(ctx context.Context, db DBTX, arg PlannerHoldParam
 	var endpoint_id UUID
 	err := row.Scan(&endpoint_id)
 	return endpoint_id, err
+}
+
+const plannerHoldDropBefore = `-- name: PlannerHoldDropBefore :execrows
+DELETE
+FROM planner_holds
+WHERE (endpoint_id, kind) IN (SELECT h.endpoint_id, h.kind FROM planner_holds h WHERE h.until < $1::timestamptz LIMIT 1000)
+`
+
+// Forgets words that no longer stand, a bounded number at a time.
+func (q *Queries) PlannerHoldDropBefore(ctx context.Context, db DBTX, before time.Time) (int64, error) {
+	result, err := db.Exec(ctx, plannerHoldDropBefore, before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const plannerHoldList = `-- name: PlannerHoldList :many
+SELECT endpoint_id, kind, until, held_by
+FROM planner_holds
+WHERE endpoint_id = $1
+`
+
+// What persons forbid the planner at an endpoint, what is over included.
+func (q *Queries) PlannerHoldList(ctx context.Context, db DBTX, endpointID UUID) ([]*PlannerHold, error) {
+	rows, err := db.Query(ctx, plannerHoldList, endpointID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*PlannerHold
+	for rows.Next() {
+		var i PlannerHold
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.Kind,
+			&i.Until,
+			&i.HeldBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const plannerHoldSet = `-- name: PlannerHoldSet :exec
+INSERT INTO planner_holds (endpoint_id, kind, until, held_by)
+SELECT $1::uuid, unnest($2::text[]), $3::timestamptz, $4::text
+ON CONFLICT (endpoint_id, kind) DO UPDATE SET until = EXCLUDED.until, held_by = EXCLUDED.held_by
+`
+
+type PlannerHoldSetParams struct {
+	EndpointID UUID
+	Kinds      []string
+	Until      time.Time
+	HeldBy     string
+}
+
+// Forbids the planner kinds of changes of an endpoint. A later word replaces an earlier one.
+func (q *Queries) PlannerHoldSet(ctx context.Context, db DBTX, arg PlannerHoldSetParams) error {
+	_, err := db.Exec(ctx, plannerHoldSet,
+		arg.EndpointID,
+		arg.Kinds,
+		arg.Until,
+		arg.HeldBy,
+	)
+	return err
 }
 
 const plannerNewest = `-- name: PlannerNewest :many

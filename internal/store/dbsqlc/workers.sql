@@ -50,3 +50,15 @@ SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s
 WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
   AND s.claimed_by = sqlc.arg('worker_id')::uuid
   AND s.run_id IS NULL;
+
+-- name: SpillSmall :exec
+-- The two of a probe for room on the disk: the rest of the transaction sorts and counts in 64 kB, and spills to the tablespace of the database
+-- itself, wherever the role usually does.
+SET LOCAL work_mem = '64kB';
+
+-- name: SpillHere :exec
+SET LOCAL temp_tablespaces = '';
+
+-- name: SpillProbe :one
+-- Takes about 140 kB of new space on the disk of the database and gives it back, without WAL, dead rows or a change of the catalog.
+SELECT count(*) FROM generate_series(1, 10000);

@@ -72,6 +72,38 @@ func (q *Queries) ScheduleTakeOver(ctx context.Context, db DBTX, arg ScheduleTak
 	return result.RowsAffected(), nil
 }
 
+const spillHere = `-- name: SpillHere :exec
+SET LOCAL temp_tablespaces = ''
+`
+
+func (q *Queries) SpillHere(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, spillHere)
+	return err
+}
+
+const spillProbe = `-- name: SpillProbe :one
+SELECT count(*) FROM generate_series(1, 10000)
+`
+
+// Takes about 140 kB of new space on the disk of the database and gives it back, without WAL, dead rows or a change of the catalog.
+func (q *Queries) SpillProbe(ctx context.Context, db DBTX) (int64, error) {
+	row := db.QueryRow(ctx, spillProbe)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const spillSmall = `-- name: SpillSmall :exec
+SET LOCAL work_mem = '64kB'
+`
+
+// The two of a probe for room on the disk: the rest of the transaction sorts and counts in 64 kB, and spills to the tablespace of the database
+// itself, wherever the role usually does.
+func (q *Queries) SpillSmall(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, spillSmall)
+	return err
+}
+
 const workerBeat = `-- name: WorkerBeat :exec
 INSERT INTO workers (id, name, version, state, slots, busy, started_at, heartbeat_at)
 VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::timestamptz, clock_timestamp()),

@@ -204,20 +204,42 @@
 
   // A list that is looked at is read again, so that what it says of the next runs stays true. It rests while rows are ticked.
 
+  let refreshing = false;
+  const rowsOf = (list) => $$("tr[data-tag]", list);
+  // Only the cells that look different are replaced, so that the focus and what is marked stay where they are.
+  const fill = (text) => {
+    const news = document.createElement("template");
+    news.innerHTML = text;
+    for (const row of rowsOf(news.content)) {
+      const old = document.getElementById(row.id);
+      if (!old) continue;
+      [...row.cells].forEach((cell, i) => { if (!cell.matches(".tick") && old.cells[i]?.innerHTML !== cell.innerHTML) old.cells[i]?.replaceWith(cell.cloneNode(true)); });
+      old.dataset.tag = row.dataset.tag;
+    }
+    relative();
+  };
   const refresh = async () => {
     const list = $("[data-refresh]"), source = list?.dataset.refresh;
-    if (!list || document.hidden || $("[data-tick]:checked")) return;
-    let text;
+    if (!list || document.hidden || refreshing) return;
+    refreshing = true;
+    let why = "";
     try {
-      const r = await fetch(source, { headers: { Accept: "text/html", "HX-Request": "true" } });
+      const known = [list.dataset.frame, ...rowsOf(list).map((row) => row.dataset.tag)].join();
+      const r = await fetch(source, { headers: { Accept: "text/html", "HX-Request": "true", "Rubato-Rows": known }, signal: AbortSignal.timeout(10_000) });
       if (r.redirected) return location.reload(); // The session is over.
-      if (!r.ok) return;
-      text = await r.text();
-    } catch { return; } // The next time tries again.
-    const still = $("[data-refresh]");
-    if (still?.dataset.refresh === source && !$("[data-tick]:checked")) htmx.swap({ sourceElement: still, target: still, text, swap: "outerMorph" });
+      if (!r.ok) throw new Error(why = `the server answers with status ${r.status}`);
+      const text = await r.text(), still = $("[data-refresh]");
+      stale.delete(refresh);
+      tellStale();
+      if (still?.dataset.refresh !== source || still.dataset.frame !== list.dataset.frame || $("[data-tick]:checked")) return;
+      if (r.headers.get("Rubato-Part") === "rows") fill(text);
+      else if (text) htmx.swap({ sourceElement: still, target: still, text, swap: "outerMorph" });
+    } catch {
+      if (!document.hidden) stale.set(refresh, { since: stale.get(refresh)?.since ?? Date.now(), why });
+    } finally { refreshing = false; }
   };
   setInterval(refresh, 5000);
+  document.addEventListener("visibilitychange", () => { stale.delete(refresh); refresh(); });
 
   // Dialogs
 
@@ -225,7 +247,10 @@
   document.addEventListener("click", (event) => {
     const opener = event.target.closest("[data-open]");
     if (opener) document.getElementById(opener.dataset.open).showModal();
-    if (event.target.closest("[data-close]")) close(event.target.closest("dialog"));
+    if (event.target.closest("[data-close]")) {
+      const dialog = event.target.closest("dialog");
+      if (dialog) close(dialog); else location.href = $(".standalone").dataset.back;
+    }
     if (event.target.closest("[data-theme-switch]")) theme();
   });
 
@@ -323,8 +348,10 @@
   // A dialog is opened in the step that fills it. What it showed stays when it is closed, and is replaced by the next: its close event comes with
   // the next frame only, which on a busy machine is after the next dialog has come.
   document.addEventListener("htmx:before:settle", (event) => {
-    if (event.target.id === "dialog" && !event.target.open) { event.target.showModal(); $$("[data-chart]", event.target).forEach(chart); }
+    if (event.target.id === "dialog" && !event.target.open) { event.target.showModal(); $$("[data-chart]", event.target).forEach(chart); first(event.target); }
   });
+  // The first field has the focus, or else the button that does nothing: never the cross in the corner.
+  const first = (dialog) => ($("[autofocus]", dialog) || $("input:not([type=hidden]), select, textarea", dialog) || $("footer [data-close]", dialog))?.focus();
   // A request that got no answer is told where its form is.
   const told = (words) => {
     const box = $("dialog[open] #dialog-error") || $("#notices");
@@ -337,10 +364,20 @@
     box.append(notice);
   };
   document.addEventListener("htmx:error", (event) => {
-    if (event.detail.ctx) told("The server did not answer. Whether it was done is not known: look before you try again.");
+    const ctx = event.detail.ctx;
+    if (ctx) told("The server did not answer. " + (ctx.request?.method === "GET" ? "Try again." : "Whether it was done is not known: look before you try again."));
   });
   document.addEventListener("htmx:after:request", () => { $("#notices").textContent = ""; });
+  // After a bulk action nothing is ticked any more, and the list is read again.
+  const untick = () => {
+    const done = $("#dialog [data-untick]");
+    if (!done) return;
+    done.removeAttribute("data-untick");
+    $$("[data-tick]:checked").forEach((box) => { box.checked = false; });
+    refresh();
+  };
   document.addEventListener("htmx:after:swap", () => {
+    untick();
     ticks();
     drafted();
     relative();

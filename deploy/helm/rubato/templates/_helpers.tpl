@@ -52,8 +52,54 @@ securityContext:
 
 {{- define "rubato.databaseEnv" -}}
 {{- $s := .Values.secret }}
+{{- if not (or $s.databaseURL .Values.config.DATABASE_URL_FILE) }}
+{{- fail "set secret.databaseURL, or DATABASE_URL_FILE in config: the programs need a database" }}
+{{- end }}
 {{- include "rubato.fromSecret" (dict "root" . "name" "DATABASE_URL" "key" $s.databaseURL) }}
 {{- include "rubato.fromSecret" (dict "root" . "name" "RUBATO_DATABASE_DIRECT_URL" "key" $s.databaseDirectURL) }}
+{{- end }}
+
+{{/* The migration job has the settings of the database alone, and of config those that name files with them. */}}
+{{- define "rubato.migrateEnv" -}}
+{{- include "rubato.databaseEnv" . }}
+{{- range $name := list "DATABASE_URL_FILE" "RUBATO_DATABASE_DIRECT_URL_FILE" }}
+{{- with index $.Values.config $name }}
+- name: {{ $name }}
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Whether a program gets a setting of config: "yes" or nothing. A model's key is for the planner, the first key of the API for the API
+server. */}}
+{{- define "rubato.takes" -}}
+{{- $planners := or (hasPrefix "RUBATO_PLANNER_" .name) (hasPrefix "RUBATO_OPENAI_" .name) }}
+{{- $apis := hasPrefix "RUBATO_BOOTSTRAP_" .name }}
+{{- if and (or (not $planners) (eq .component "planner")) (or (not $apis) (eq .component "api")) }}yes{{ end }}
+{{- end }}
+
+{{/* What a workload's values add to its container. */}}
+{{- define "rubato.containerExtras" -}}
+{{- with .extraEnvFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .extraVolumeMounts }}
+volumeMounts:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* What a workload's values add to its pod, beside further containers. */}}
+{{- define "rubato.podExtras" -}}
+{{- with .extraInitContainers }}
+initContainers:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .extraVolumes }}
+volumes:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{/* The environment that every daemon has. */}}
@@ -73,9 +119,8 @@ securityContext:
 - name: RUBATO_EGRESS_ALLOW
   value: {{ join "," . | quote }}
 {{- end }}
-{{- /* The planner's settings are for the planner: a model needs its key, which nobody else has. */}}
 {{- range $name, $value := .root.Values.config }}
-{{- if or (eq $.component "planner") (not (hasPrefix "RUBATO_PLANNER_" $name)) }}
+{{- if include "rubato.takes" (dict "name" $name "component" $.component) }}
 - name: {{ $name }}
   value: {{ $value | quote }}
 {{- end }}
@@ -106,6 +151,9 @@ readinessProbe:
 metadata:
   labels:
     {{- include "rubato.labels" . | nindent 4 }}
+    {{- with .values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   annotations:
     rubato/secret-revision: {{ .root.Values.secret.revision | quote }}
     {{- with .values.podAnnotations }}
@@ -123,6 +171,7 @@ imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{ include "rubato.podSecurity" .root }}
+{{- include "rubato.podExtras" .values }}
 topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: kubernetes.io/hostname

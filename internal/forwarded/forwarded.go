@@ -1,6 +1,8 @@
-package httpapi
+// Package forwarded knows which client a request comes from, behind proxies that write X-Forwarded-For.
+package forwarded
 
 import (
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -8,22 +10,22 @@ import (
 )
 
 const (
-	forwardedFor = "X-Forwarded-For"
+	header = "X-Forwarded-For"
 
 	// maxHops bounds how many proxies are followed back: nobody has so many in a row.
 	maxHops = 32
 )
 
-// clientAddress returns where a request comes from: the other end of its connection, or, as long as that is a proxy of ours, whom the
-// proxy says it serves. Every proxy writes its own client at the end of the list, so only what stands to the right of the first address
-// that is none of ours was written by somebody we know; the rest is the client's word, and is not read.
-func clientAddress(r *http.Request, proxies []netip.Prefix) string {
+// Client returns the address of the client that sent a request, without its port. It is the other end of the connection, or the client
+// that X-Forwarded-For names if that end is a trusted proxy. The list is read from its end, because each proxy appends its own client.
+// Reading stops at the first address that is no trusted proxy, because everything to the left of it is the client's own claim.
+func Client(r *http.Request, proxies []netip.Prefix) string {
 	connected := peer(r.RemoteAddr)
 	last, err := netip.ParseAddr(connected)
 	if err != nil || !trusted(last, proxies) {
 		return connected
 	}
-	hops := strings.Split(strings.Join(r.Header.Values(forwardedFor), ","), ",")
+	hops := strings.Split(strings.Join(r.Header.Values(header), ","), ",")
 	slices.Reverse(hops)
 	for _, hop := range hops[:min(len(hops), maxHops)] {
 		address, ok := readHop(hop)
@@ -35,6 +37,15 @@ func clientAddress(r *http.Request, proxies []netip.Prefix) string {
 		}
 	}
 	return last.Unmap().WithZone("").String()
+}
+
+// peer returns an address without its port.
+func peer(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return host
 }
 
 // readHop reads an address that may have a port.

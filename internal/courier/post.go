@@ -1,0 +1,90 @@
+package courier
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"rubato/internal/egress"
+	"rubato/internal/notices"
+	"rubato/internal/secrets"
+)
+
+// post sends notices as a POST of JSON. It implements channel.
+type post struct {
+	cfg ChannelsConfig
+	// complete fills in what differs by kind, in a request that has the URL and the headers of the rule.
+	complete func(r *egress.Request, p *notices.Parcel, set *secrets.Set) error
+}
+
+// send implements channel.
+func (c post) send(ctx context.Context, p *notices.Parcel) notices.Result {
+	set, err := c.cfg.Secrets.At(ctx, p.TenantID, p.SecretsVersion)
+	if err != nil {
+		return failed(errors.New("the secrets of the tenant cannot be read at the moment"))
+	}
+	r, err := request(p, set)
+	if err == nil {
+		err = c.complete(&r, p, set)
+	}
+	if err != nil {
+		return failed(err)
+	}
+	r.Allowance = c.cfg.Allowances.Of(p.TenantID)
+	r.Timeout = sendTimeout
+	answer, err := c.cfg.Caller.Do(ctx, r)
+	return judge(answer, err)
+}
+
+// request returns a call of the rule's receiver, without a body.
+func request(p *notices.Parcel, set *secrets.Set) (egress.Request, error) {
+	r := egress.Request{Method: http.MethodPost, URL: p.Channel.URL, Header: http.Header{}, Meta: http.Header{"Content-Type": {"application/json"}}}
+	if name := p.Channel.URLSecret; name != "" {
+		value, err := set.Secret(name)
+		if err != nil {
+			return r, err
+		}
+		r.URL = strings.TrimSpace(value)
+	}
+	if name := p.Channel.TokenSecret; name != "" {
+		value, err := set.Secret(name)
+		if err != nil {
+			return r, err
+		}
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(value))
+	}
+	return r, nil
+}
+
+// encode makes a value the body of a request.
+func encode(r *egress.Request, body any) (err error) {
+	if r.Body, err = json.Marshal(body); err != nil {
+		return fmt.Errorf("encoding the notice: %w", err)
+	}
+	return nil
+}
+
+// judge says what came of a call. Nothing of what a receiver answers is kept but the status: it may be anything. Nor is the address that
+// was called, which may be a secret.
+func judge(answer egress.Response, err error) notices.Result {
+	r := notices.Result{StatusCode: answer.StatusCode}
+	switch {
+	case err != nil:
+		text := err.Error()
+		if _, what, found := strings.Cut(text, ": "); found && strings.HasPrefix(text, "calling ") {
+			text = what
+		}
+		r.Error = shorten("the receiver could not be reached: " + text)
+	case answer.StatusCode < 200 || answer.StatusCode > 299:
+		r.Error = fmt.Sprintf("the receiver answered with status %d", answer.StatusCode)
+		now := time.Now()
+		if at, asked := egress.RetryAfter(answer.Header, now); asked {
+			r.Asked = at.Sub(now)
+		}
+	}
+	return r
+}

@@ -1,0 +1,76 @@
+package courier
+
+import (
+	"maps"
+	"time"
+
+	"rubato/internal/egress"
+	"rubato/internal/notices"
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
+)
+
+// webhookRequest fills in the body of a webhook, and signs it.
+func webhookRequest(r *egress.Request, p *notices.Parcel, set *secrets.Set) error {
+	if err := encode(r, webhookOf(p)); err != nil {
+		return err
+	}
+	return sign(r, p, set)
+}
+
+// sign signs a call by Standard Webhooks, under the ID of the notice, which is the same however often it is sent.
+func sign(r *egress.Request, p *notices.Parcel, set *secrets.Set) error {
+	keys, err := set.SigningKeys(p.Now)
+	if err != nil {
+		return err
+	}
+	headers, err := signing.Sign(signing.Message{ID: p.ID.String(), At: p.Now, Body: r.Body}, keys)
+	if err != nil {
+		return err
+	}
+	maps.Copy(r.Meta, headers)
+	return nil
+}
+
+// webhook is what a webhook gets.
+type webhook struct {
+	Type      string      `json:"type"` // notice.opened and the like
+	Timestamp time.Time   `json:"timestamp"`
+	Data      webhookData `json:"data"`
+}
+
+type webhookData struct {
+	NoticeID     string            `json:"noticeId"`
+	EpisodeID    string            `json:"episodeId"`
+	Rule         string            `json:"rule"`
+	Event        notices.Event     `json:"event"`
+	EndpointID   string            `json:"endpointId"`
+	EndpointName string            `json:"endpointName"`
+	Labels       map[string]string `json:"labels"`
+	Method       string            `json:"method,omitempty"`
+	Host         string            `json:"host,omitempty"`    // of the endpoint's URL
+	Link         string            `json:"link,omitempty"`    // the endpoint in the console
+	RunLink      string            `json:"runLink,omitempty"` // the run in the console
+	Summary      string            `json:"summary"`
+	OpenedAt     time.Time         `json:"openedAt"`
+	ClosedAt     *time.Time        `json:"closedAt,omitempty"`
+	Cause        notices.Cause     `json:"cause,omitempty"` // of notice.withdrawn
+	Reminder     int               `json:"reminder,omitempty"`
+	Test         bool              `json:"test,omitempty"`
+	Detail       notices.Detail    `json:"detail"`
+}
+
+func webhookOf(p *notices.Parcel) webhook {
+	w := webhook{Type: "notice." + string(p.Kind), Timestamp: p.CreatedAt.UTC(), Data: webhookData{
+		NoticeID: p.ID.String(), EpisodeID: p.EpisodeID.String(), Rule: p.Rule, Event: p.Event, EndpointID: p.EndpointID.String(),
+		EndpointName: p.EndpointName, Labels: p.Labels, Summary: p.Subject(), OpenedAt: p.OpenedAt.UTC(), Cause: p.Cause, Reminder: p.Number, Test: p.Test,
+		Detail: p.Detail, Method: p.Method, Host: p.Host, Link: p.Link(), RunLink: p.RunLink(),
+	}}
+	if p.Test {
+		w.Type = "notice.test"
+	}
+	if !p.ClosedAt.IsZero() {
+		w.Data.ClosedAt = new(p.ClosedAt.UTC())
+	}
+	return w
+}

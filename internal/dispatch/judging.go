@@ -1,0 +1,158 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"rubato/internal/budget"
+)
+
+const (
+	// maxQueuedBytes is how many bytes of answers may wait to be judged: 64 of the largest.
+	maxQueuedBytes = 64 << 20
+	// maxTenantBytes is how many of them may be of one tenant.
+	maxTenantBytes = maxQueuedBytes / 2
+)
+
+// errCrowded is why an answer is neither judged nor redacted: too many others wait.
+var errCrowded = fmt.Errorf("the worker holds more than %d MiB of answers of this tenant that wait to be judged", maxTenantBytes>>20)
+
+// judging is a fair semaphore for judging and redacting answers, which is work for the processor and takes up to about twenty megabytes at
+// a time. It is round-robin across tenants, and one tenant holds at most half of the seats. It is safe for concurrent use. Use newJudging.
+type judging struct {
+	seats, perTenant int
+
+	mu      sync.Mutex
+	busy    int
+	queued  int // bytes of the answers that wait
+	tenants map[[16]byte]*tenantJudging
+	turns   [][16]byte // tenants with answers that wait, the next one first
+}
+
+// tenantJudging is what a tenant has of the seats and of the queue.
+type tenantJudging struct {
+	busy, queued int
+	waiting      []*queuedAnswer // the oldest first
+}
+
+// queuedAnswer waits for a seat.
+type queuedAnswer struct {
+	bytes int
+	seat  chan struct{} // closed when it has one
+}
+
+// newJudging returns a semaphore that leaves half of the processors to everything else.
+func newJudging() *judging {
+	seats := max(2, runtime.GOMAXPROCS(0)/2)
+	return &judging{seats: seats, perTenant: seats / 2, tenants: map[[16]byte]*tenantJudging{}}
+}
+
+// acquire waits for a seat for an answer of a tenant of so many bytes. release must be called once. The error is errCrowded, or
+// [budget.ErrEnded] where ctx ends first.
+func (j *judging) acquire(ctx context.Context, tenant [16]byte, bytes int) (release func(), err error) {
+	w, err := j.enqueue(tenant, bytes)
+	if err != nil {
+		return nil, err
+	}
+	if w != nil {
+		select {
+		case <-w.seat:
+		case <-ctx.Done():
+			if j.withdraw(tenant, w) {
+				return nil, budget.ErrEnded
+			}
+		}
+	}
+	return func() { j.release(tenant) }, nil
+}
+
+// enqueue takes a seat, or a place in the queue, which it returns.
+func (j *judging) enqueue(tenant [16]byte, bytes int) (*queuedAnswer, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	t := j.tenants[tenant]
+	if t == nil {
+		t = &tenantJudging{}
+		j.tenants[tenant] = t
+	}
+	if j.busy < j.seats && t.busy < j.perTenant {
+		j.busy++
+		t.busy++
+		return nil, nil //nolint:nilnil // No place in the queue is a seat.
+	}
+	if t.queued+bytes > maxTenantBytes || j.queued+bytes > maxQueuedBytes {
+		j.forget(tenant)
+		return nil, errCrowded
+	}
+	w := &queuedAnswer{bytes: bytes, seat: make(chan struct{})}
+	if len(t.waiting) == 0 {
+		j.turns = append(j.turns, tenant)
+	}
+	t.waiting = append(t.waiting, w)
+	t.queued += bytes
+	j.queued += bytes
+	return w, nil
+}
+
+// withdraw takes an answer out of the queue; false: it has a seat.
+func (j *judging) withdraw(tenant [16]byte, w *queuedAnswer) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	t := j.tenants[tenant]
+	if t == nil {
+		return false
+	}
+	at := slices.Index(t.waiting, w)
+	if at < 0 {
+		return false
+	}
+	j.remove(tenant, t, at)
+	j.forget(tenant)
+	return true
+}
+
+// remove takes one of the answers of a tenant out of the queue.
+func (j *judging) remove(tenant [16]byte, t *tenantJudging, at int) {
+	bytes := t.waiting[at].bytes
+	t.waiting = slices.Delete(t.waiting, at, at+1)
+	t.queued -= bytes
+	j.queued -= bytes
+	if len(t.waiting) == 0 {
+		j.turns = slices.DeleteFunc(j.turns, func(other [16]byte) bool { return other == tenant })
+	}
+}
+
+// release gives a seat back, and to the next tenant that may have one.
+func (j *judging) release(tenant [16]byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.busy--
+	j.tenants[tenant].busy--
+	if at := slices.Index(j.turns, tenant); at >= 0 { // It had one; others that wait go first.
+		j.turns = append(slices.Delete(j.turns, at, at+1), tenant)
+	}
+	for i, next := range j.turns {
+		t := j.tenants[next]
+		if t.busy == j.perTenant {
+			continue
+		}
+		j.turns = append(slices.Delete(j.turns, i, i+1), next) // Its next answer waits behind those of the others.
+		w := t.waiting[0]
+		j.remove(next, t, 0)
+		j.busy++
+		t.busy++
+		close(w.seat)
+		break
+	}
+	j.forget(tenant)
+}
+
+// forget drops a tenant that has nothing.
+func (j *judging) forget(tenant [16]byte) {
+	if t := j.tenants[tenant]; t.busy == 0 && len(t.waiting) == 0 {
+		delete(j.tenants, tenant)
+	}
+}

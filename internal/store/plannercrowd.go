@@ -1,0 +1,59 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/planner"
+	"rubato/internal/store/dbsqlc"
+)
+
+// The bounds of one look at who is slow together.
+const (
+	crowdEndpoints = 60
+	crowdNews      = 100              // newest rows of news, each of which names up to 50 runs
+	crowdKept      = 10 * time.Second // how long the answer holds: when we are the slow ones, every endpoint asks
+)
+
+// crowdSample remembers how many endpoints were strained at once.
+type crowdSample struct {
+	mu    sync.Mutex
+	at    time.Time
+	found planner.Crowd
+	seen  planner.CrowdMemory
+}
+
+// strained reports whether the endpoint or one of its siblings is slower than usual, so that it matters who else is.
+func strained(m planner.Material) bool {
+	return planner.StrainOf(m.Runs).Present() ||
+		slices.ContainsFunc(m.Siblings, func(f planner.Fellow) bool { return planner.StrainOf(f.Runs).Present() })
+}
+
+// look returns how many endpoints of the installation are strained at once.
+func (c *crowdSample) look(ctx context.Context, db *DB, tx pgx.Tx, now time.Time) (planner.Crowd, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if age := now.Sub(c.at); age >= 0 && age < crowdKept {
+		return c.found, nil
+	}
+	rows, err := db.q.PlannerCrowd(ctx, tx, dbsqlc.PlannerCrowdParams{
+		MaxNews: crowdNews, MaxEndpoints: crowdEndpoints, MaxRuns: planner.StrainSample, Since: now.Add(-24 * time.Hour),
+	})
+	if err != nil {
+		return planner.Crowd{}, fmt.Errorf("looking for endpoints that are slow at once: %w", err)
+	}
+	sample := make([]planner.Peer, len(rows))
+	for i, row := range rows {
+		sample[i].Host = hostOf(row.URL)
+		for _, us := range row.Latencies {
+			sample[i].Latencies = append(sample[i].Latencies, time.Duration(us)*time.Microsecond)
+		}
+	}
+	c.at, c.found = now, c.seen.See(now, planner.CrowdOf(sample))
+	return c.found, nil
+}

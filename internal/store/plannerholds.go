@@ -1,0 +1,26 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/store/dbsqlc"
+)
+
+func holdRow(id endpoints.ID, h endpoints.Hold) dbsqlc.PlannerHoldSetParams {
+	return dbsqlc.PlannerHoldSetParams{EndpointID: id, Kinds: []string{h.Kind}, Until: h.Until, HeldBy: storable(h.By)}
+}
+
+// holds returns what persons forbid the planner at an endpoint.
+func (db *DB) holds(ctx context.Context, q dbsqlc.DBTX, id endpoints.ID) ([]endpoints.Hold, error) {
+	rows, err := db.q.PlannerHoldList(ctx, q, id)
+	if err != nil {
+		return nil, fmt.Errorf("reading what the planner may not do to endpoint %s: %w", id, err)
+	}
+	list := make([]endpoints.Hold, len(rows))
+	for i, row := range rows {
+		list[i] = endpoints.Hold{Kind: row.Kind, Until: row.Until, By: row.HeldBy}
+	}
+	return list, nil
+}
