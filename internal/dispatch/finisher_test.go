@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
 )
 
 // TestResultsThatWaitForAWriterShareItsRecord has one writer, who is at work, and results that come meanwhile.

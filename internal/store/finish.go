@@ -64,15 +64,20 @@ func stale(err error) bool {
 	return errors.Is(err, errStale) || is && refused.Code == uniqueViolation
 }
 
-// inOrder returns a finish with its runs in the order of row locks. known is false where the rows of some have to be read.
+// inOrder returns a finish with its runs in the order of row locks. known is false where the rows of some have to be read, because what their
+// starts read is missing or belongs to another run.
 func inOrder(f dispatch.Finish) (sorted dispatch.Finish, known bool) {
 	if f.Now.IsZero() || len(f.Bases) != len(f.Runs) || slices.Contains(f.Bases, nil) {
 		return f, false
 	}
 	order := make([]int, len(f.Runs))
 	for i := range order {
+		row := f.Bases[i].(basis).row //nolint:forcetypeassert // Nothing else makes one.
+		if runKeyOf(f.Runs[i]) != (runKey{row.EndpointID, *row.RunID, row.ClaimToken}) {
+			return f, false
+		}
 		order[i] = i
-		f.Runs[i].ClaimedAt = *f.Bases[i].(basis).row.ClaimedAt //nolint:forcetypeassert // Nothing else makes one.
+		f.Runs[i].ClaimedAt = *row.ClaimedAt
 	}
 	slices.SortFunc(order, func(i, j int) int { return bytes.Compare(f.Runs[i].EndpointID[:], f.Runs[j].EndpointID[:]) })
 	sorted = f

@@ -186,6 +186,7 @@ func (w *world) startCall(by *worker, list []claims.Claim) *call {
 
 // launch begins an execution. The request leaves in a step of its own, so that a freeze can come between.
 func (w *world) launch(by *worker, c claims.Claim, s dispatch.Started, asked time.Duration) {
+	w.bases[s.RunID] = s.Basis
 	e := &execution{claim: c, started: s, spec: *by.targets[c.EndpointID].Spec, asked: asked, jumps: w.jumps, seen: by.sampled}
 	e.deadline = w.elapsed + e.spec.MaxExecutionTime
 	if ttl := s.LockedUntil.Sub(s.StartedAt); ttl < e.spec.MaxExecutionTime {
@@ -252,11 +253,15 @@ func (w *world) loseLock(by *worker, e *execution) {
 }
 
 func (w *world) finishCall(by *worker, batch []runs.Run, keep time.Duration) *call {
-	f := dispatch.Finish{Worker: by.id, Runs: batch, Keep: keep, LockTTL: lockTTL}
+	f := dispatch.Finish{Worker: by.id, Runs: batch, Keep: keep, LockTTL: lockTTL, Bases: make([]dispatch.Basis, len(batch))}
+	for i, run := range batch {
+		f.Bases[i] = w.bases[run.ID] // None where the answer to the start was lost: then the rows are read.
+	}
 	var done dispatch.Finished
 	return &call{
 		name: "finish by " + short(by.id),
 		run: func(ctx context.Context, s *stores) (err error) {
+			f.Now = w.now() // A worker's clock shows the database's time.
 			done, err = s.executions.Finish(ctx, f)
 			slices.SortFunc(done.Kept, func(a, b claims.Claim) int { return bytes.Compare(a.EndpointID[:], b.EndpointID[:]) })
 			return err

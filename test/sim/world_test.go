@@ -14,6 +14,7 @@ import (
 
 	"rubato/internal/auditlog"
 	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
@@ -136,10 +137,11 @@ type world struct {
 	t   *rapid.T
 	ctx context.Context //nolint:containedctx // One case is one call.
 
-	elapsed time.Duration // what monotonic clocks show
-	offset  time.Duration // by how much the database's clock was set
-	ahead   time.Duration // the most that it was ahead
-	jumps   int           // how often it was set
+	bases   map[runs.ID]dispatch.Basis // what starts read for finishes
+	elapsed time.Duration              // what monotonic clocks show
+	offset  time.Duration              // by how much the database's clock was set
+	ahead   time.Duration              // the most that it was ahead
+	jumps   int                        // how often it was set
 	ids     uint32
 
 	mirror  *mirror
@@ -161,7 +163,7 @@ type intent struct {
 
 func (b *bench) newWorld(t *rapid.T) *world {
 	w := &world{
-		bench: b, t: t, ctx: context.Background(), mirror: newMirror(), model: map[endpoints.ID]*intent{}, wire: newWire(),
+		bench: b, t: t, ctx: context.Background(), mirror: newMirror(), model: map[endpoints.ID]*intent{}, wire: newWire(), bases: map[runs.ID]dispatch.Basis{},
 	}
 	w.sweeper.watching, w.sweeper.stepped = -settlePeriod, -settlePeriod // Until something blinds it, it believes in silence.
 	b.world = w

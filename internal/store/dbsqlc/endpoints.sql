@@ -110,7 +110,7 @@ WHERE endpoint_id = @endpoint_id;
 -- Takes an endpoint out of service. Its row is locked. While a run is in flight the row stays until the end of the run, because it is what
 -- its finish, its cancellation and its settlement refer to.
 WITH running AS (
-    UPDATE schedules r SET archived = true, revision = r.revision + 1 WHERE r.endpoint_id = @endpoint_id AND r.run_id IS NOT NULL
+    UPDATE schedules r SET archived = true, revision = r.revision + 1 WHERE r.endpoint_id = @endpoint_id AND r.run_id IS NOT NULL AND NOT r.archived
 )
 DELETE
 FROM schedules s

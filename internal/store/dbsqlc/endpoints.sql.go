@@ -588,7 +588,7 @@ func (q *Queries) EndpointUpdate(ctx context.Context, db DBTX, arg EndpointUpdat
 
 const scheduleDelete = `-- name: ScheduleDelete :exec
 WITH running AS (
-    UPDATE schedules r SET archived = true, revision = r.revision + 1 WHERE r.endpoint_id = $1 AND r.run_id IS NOT NULL
+    UPDATE schedules r SET archived = true, revision = r.revision + 1 WHERE r.endpoint_id = $1 AND r.run_id IS NOT NULL AND NOT r.archived
 )
 DELETE
 FROM schedules s
