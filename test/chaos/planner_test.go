@@ -27,7 +27,10 @@ func TestPlannerKilledMidSession(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
 	s.startWorker(nil)
-	spec := client.EndpointSpec{Name: "broken", URL: "http://" + freeAddress(t) + "/", BaselineIntervalMs: new(int64(4000))}
+	spec := client.EndpointSpec{
+		Name: "broken", URL: "http://" + freeAddress(t) + "/", BaselineIntervalMs: new(int64(4000)), MinIntervalMs: new(int64(1000)),
+		Planner: new(client.PlannerAuthorityAct),
+	}
 	e, err := answer[client.Endpoint](s.api.CreateEndpoint(t.Context(), spec))
 	require.NoError(t, err)
 	eventually(t, "the endpoint to fail", func() bool { return s.count("SELECT failure_count FROM schedules") > 0 })

@@ -138,7 +138,7 @@ func TestAFailingSiblingCallsForHelpAtOnce(t *testing.T) {
 		}
 		return dev.register(t, client.EndpointSpec{
 			Planner: acting(),
-			Name:    name, URL: target.URL + "/" + name, BaselineIntervalMs: new(every.Milliseconds()), Labels: &labels,
+			Name:    name, URL: target.URL + "/" + name, BaselineIntervalMs: new(every.Milliseconds()), MinIntervalMs: new(int64(1000)), Labels: &labels,
 		}).ID
 	}
 	health, orders := member("health", "health", 8*time.Second), member("orders", "", time.Second)
