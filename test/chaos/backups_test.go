@@ -257,12 +257,13 @@ func (s *stack) raiseFences() {
 	s.t.Helper()
 	text, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(s.t, err)
-	_, rest, found := strings.Cut(string(text), "WITH raised AS")
+	const begins = "UPDATE schedules SET claim_token"
+	_, rest, found := strings.Cut(string(text), begins)
 	require.True(s.t, found, "the manual has no statement that raises the fences")
 	statement, _, _ := strings.Cut(rest, "```")
-	tag, err := s.pool.Exec(s.t.Context(), "WITH raised AS"+statement)
+	tag, err := s.pool.Exec(s.t.Context(), begins+statement)
 	require.NoError(s.t, err)
-	require.GreaterOrEqual(s.t, tag.RowsAffected(), int64(5), "live runs keep step")
+	require.GreaterOrEqual(s.t, tag.RowsAffected(), int64(5), "runs in flight are raised with their rows")
 }
 
 // requireRestored requires what the manual promises of a restored database.
