@@ -62,6 +62,7 @@ func TestAHintForAnOutageWaitsATenthOfIt(t *testing.T) {
 		require.Equal(t, at(age+want), governor.Decide(in).At)
 		require.Equal(t, want, governor.Tempo(in))
 	}
+	in.Now, in.Anchor = at(time.Hour), at(time.Hour)
 	require.Contains(t, governor.Decide(in).Steps[1].Why, "a tenth of the outage since 12:00:00Z and at least 3s")
 	in.Max = 5 * time.Second
 	require.Equal(t, governor.SourceClampedMax, governor.Decide(in).Source)
