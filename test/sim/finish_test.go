@@ -220,7 +220,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	want.LastStart, want.LastStatus = run.StartedAt, string(run.Outcome.Status)
 	want.Anchor, want.LastSlot = later(before.Anchor, anchorAfter(spec, run, before)), later(before.LastSlot, run.ScheduledFor)
 	if run.Outcome.StatusCode != 0 { // Else the target has not taken back what it asked for.
-		want.RetryAfter = run.Outcome.RetryAfter
+		want.RetryAfter = cutWait(spec, run)
 	}
 	switch run.Outcome.Status {
 	case runs.Succeeded:
@@ -266,6 +266,20 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	w.ensure(string(past.NextSteps) == "null" && len(next.Steps) == 1 || sameSteps(next.Steps, past.NextSteps), "the replay after run %s took other steps", runName(run.ID))
 	w.sane(in, after)
 	w.standsForLast(in, after, c)
+}
+
+// cutWait is the instant that the target asked to wait for, at most an hour, 32 intervals or the maximum after the end of the run. The
+// waits of the targets here are short; a cut comes about when the database's clock is set forward between the start and the answer.
+func cutWait(spec endpoints.Spec, run runs.Run) time.Time {
+	if run.Outcome.RetryAfter.Sub(run.FinishedAt) <= time.Hour+time.Second { // An hour may look up to a second longer.
+		return run.Outcome.RetryAfter
+	}
+	longest := max(time.Hour, spec.MaxInterval, 32*spec.BaselineInterval)
+	latest := run.FinishedAt.Add(longest + time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
+	if run.Outcome.RetryAfter.After(latest) {
+		return latest
+	}
+	return run.Outcome.RetryAfter
 }
 
 // anchorAfter is the grid point that the schedule counts from: the due time, or the actual start where that was more than 1 s late.
