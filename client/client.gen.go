@@ -490,6 +490,30 @@ func (e NoticeState) Valid() bool {
 	}
 }
 
+// Defines values for OneOffRunPriority.
+const (
+	OneOffRunPriorityCritical OneOffRunPriority = "critical"
+	OneOffRunPriorityHigh     OneOffRunPriority = "high"
+	OneOffRunPriorityLow      OneOffRunPriority = "low"
+	OneOffRunPriorityNormal   OneOffRunPriority = "normal"
+)
+
+// Valid indicates whether the value is a known member of the OneOffRunPriority enum.
+func (e OneOffRunPriority) Valid() bool {
+	switch e {
+	case OneOffRunPriorityCritical:
+		return true
+	case OneOffRunPriorityHigh:
+		return true
+	case OneOffRunPriorityLow:
+		return true
+	case OneOffRunPriorityNormal:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PlannerAuthority.
 const (
 	PlannerAuthorityAct     PlannerAuthority = "act"
@@ -2110,6 +2134,31 @@ type NoticeTestResult struct {
 	StatusCode *int32 `json:"statusCode,omitempty"`
 }
 
+// OneOffRun A one-off run. Without members it sends what the endpoint is configured with.
+type OneOffRun struct {
+	// Body Sent in place of the endpoint's body. Templates are filled in, as in the endpoint's. At most 262,144 bytes.
+	Body *string `json:"body,omitempty"`
+
+	// DeadlineMs How long an attempt may wait for its start. A run that has not started by then ends as `skipped` with the reason `deadline_passed`.
+	DeadlineMs *int64 `json:"deadlineMs,omitempty"`
+
+	// Headers Added to the endpoint's headers, or sent in place of those with the same name.
+	Headers *map[string]string `json:"headers,omitempty"`
+
+	// IdempotencyKey A second request with the same key for the endpoint within 24 hours is answered with the run of the first, and runs nothing. One that
+	// asks for something else under the key is refused (409, `idempotency_key_reused`).
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+
+	// Priority Which of the one-off runs of the endpoint that wait is next; among equals the oldest is.
+	Priority *OneOffRunPriority `json:"priority,omitempty"`
+
+	// Query Parameters added to the endpoint's, or sent in place of those with the same name.
+	Query *map[string]string `json:"query,omitempty"`
+}
+
+// OneOffRunPriority Which of the one-off runs of the endpoint that wait is next; among equals the oldest is.
+type OneOffRunPriority string
+
 // OneShotHint Asks for one run at an instant.
 type OneShotHint struct {
 	At time.Time `json:"at"`
@@ -2173,8 +2222,13 @@ type Phases struct {
 
 // PlannedRun A run that was asked for.
 type PlannedRun struct {
+	// Repeated An earlier request with the same idempotencyKey had asked for the run.
+	Repeated     *bool     `json:"repeated,omitempty"`
 	RunID        string    `json:"runId"`
 	ScheduledFor time.Time `json:"scheduledFor"`
+
+	// Waiting How many one-off runs of the endpoint wait, this one among them. Not there where the run was asked for before.
+	Waiting *int `json:"waiting,omitempty"`
 }
 
 // PlannedTime defines model for PlannedTime.
@@ -2481,7 +2535,7 @@ type Run struct {
 	// Phases Where the time went. A phase that did not happen is 0.
 	Phases *Phases `json:"phases,omitempty"`
 
-	// ReasonCode Why: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the header of the answer; a body that is too long is cut, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run.
+	// ReasonCode Why: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the header of the answer; a body that is too long is cut, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run; deadline_passed or withdrawn where a one-off run was not sent.
 	ReasonCode *string `json:"reasonCode,omitempty"`
 
 	// ResponseBytes Bytes of body read, decompressed: those between head and tail included.
@@ -3282,6 +3336,9 @@ type PutOneShotHintJSONRequestBody = OneShotHintRequest
 // PauseEndpointJSONRequestBody defines body for PauseEndpoint for application/json ContentType.
 type PauseEndpointJSONRequestBody = PauseRequest
 
+// RunEndpointJSONRequestBody defines body for RunEndpoint for application/json ContentType.
+type RunEndpointJSONRequestBody = OneOffRun
+
 // ExplainJSONRequestBody defines body for Explain for application/json ContentType.
 type ExplainJSONRequestBody = ExplainInput
 
@@ -3563,7 +3620,7 @@ type ClientInterface interface {
 
 	// PauseEndpointWithBody Pause an endpoint
 	//
-	// No run starts after the answer; one that is live goes on. It takes back a request for a run now.
+	// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3572,7 +3629,7 @@ type ClientInterface interface {
 
 	// PauseEndpoint Pause an endpoint
 	//
-	// No run starts after the answer; one that is live goes on. It takes back a request for a run now.
+	// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3600,13 +3657,35 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/endpoints/{id}/resume (the `ResumeEndpoint` operationId).
 	ResumeEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RunEndpoint Run an endpoint now
+	// RunEndpointWithBody Run an endpoint now
 	//
-	// Plans a run at once, whatever hints, clamps and pause say; where a run is live, once that has ended. Asking again before it ran
-	// answers with the same run.
+	// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
+	// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
+	// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
+	// `skipped` with the reason `withdrawn`.
+	//
+	// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
+	// `too_many_waiting_runs` beyond.
+	//
+	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/endpoints/{id}/run (the `RunEndpoint` operationId).
-	RunEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RunEndpointWithBody(ctx context.Context, id EndpointID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RunEndpoint Run an endpoint now
+	//
+	// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
+	// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
+	// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
+	// `skipped` with the reason `withdrawn`.
+	//
+	// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
+	// `too_many_waiting_runs` beyond.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/endpoints/{id}/run (the `RunEndpoint` operationId).
+	RunEndpoint(ctx context.Context, id EndpointID, body RunEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListEndpointRuns List the runs of an endpoint, newest due time first
 	//
@@ -4452,7 +4531,7 @@ func (c *Client) PutOneShotHint(ctx context.Context, id EndpointID, body PutOneS
 
 // PauseEndpointWithBody Pause an endpoint
 //
-// No run starts after the answer; one that is live goes on. It takes back a request for a run now.
+// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4471,7 +4550,7 @@ func (c *Client) PauseEndpointWithBody(ctx context.Context, id EndpointID, conte
 
 // PauseEndpoint Pause an endpoint
 //
-// No run starts after the answer; one that is live goes on. It takes back a request for a run now.
+// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4539,14 +4618,46 @@ func (c *Client) ResumeEndpoint(ctx context.Context, id EndpointID, reqEditors .
 	return c.Client.Do(req)
 }
 
-// RunEndpoint Run an endpoint now
+// RunEndpointWithBody Run an endpoint now
 //
-// Plans a run at once, whatever hints, clamps and pause say; where a run is live, once that has ended. Asking again before it ran
-// answers with the same run.
+// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
+// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
+// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
+// `skipped` with the reason `withdrawn`.
+//
+// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
+// `too_many_waiting_runs` beyond.
+//
+// Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/endpoints/{id}/run (the `RunEndpoint` operationId).
-func (c *Client) RunEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRunEndpointRequest(c.Server, id)
+func (c *Client) RunEndpointWithBody(ctx context.Context, id EndpointID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRunEndpointRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RunEndpoint Run an endpoint now
+//
+// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
+// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
+// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
+// `skipped` with the reason `withdrawn`.
+//
+// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
+// `too_many_waiting_runs` beyond.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/endpoints/{id}/run (the `RunEndpoint` operationId).
+func (c *Client) RunEndpoint(ctx context.Context, id EndpointID, body RunEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRunEndpointRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6518,8 +6629,19 @@ func NewResumeEndpointRequest(server string, id EndpointID) (*http.Request, erro
 	return req, nil
 }
 
-// NewRunEndpointRequest constructs an http.Request for the RunEndpoint method
-func NewRunEndpointRequest(server string, id EndpointID) (*http.Request, error) {
+// NewRunEndpointRequest calls the generic RunEndpoint builder with application/json body
+func NewRunEndpointRequest(server string, id EndpointID, body RunEndpointJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRunEndpointRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewRunEndpointRequestWithBody constructs an http.Request for the RunEndpoint method, with any body, and a specified content type
+func NewRunEndpointRequestWithBody(server string, id EndpointID, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -6544,10 +6666,12 @@ func NewRunEndpointRequest(server string, id EndpointID) (*http.Request, error) 
 		return nil, err
 	}
 
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -9016,7 +9140,7 @@ type ClientWithResponsesInterface interface {
 
 	// PauseEndpointWithBodyWithResponse Pause an endpoint
 	//
-	// No run starts after the answer; one that is live goes on. It takes back a request for a run now.
+	// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9025,7 +9149,7 @@ type ClientWithResponsesInterface interface {
 
 	// PauseEndpointWithResponse Pause an endpoint
 	//
-	// No run starts after the answer; one that is live goes on. It takes back a request for a run now.
+	// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9059,15 +9183,35 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/endpoints/{id}/resume (the `ResumeEndpoint` operationId).
 	ResumeEndpointWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*ResumeEndpointResponse, error)
 
-	// RunEndpointWithResponse Run an endpoint now
+	// RunEndpointWithBodyWithResponse Run an endpoint now
 	//
-	// Plans a run at once, whatever hints, clamps and pause say; where a run is live, once that has ended. Asking again before it ran
-	// answers with the same run.
+	// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
+	// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
+	// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
+	// `skipped` with the reason `withdrawn`.
 	//
-	// Returns a wrapper object for the known response body format(s).
+	// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
+	// `too_many_waiting_runs` beyond.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/endpoints/{id}/run (the `RunEndpoint` operationId).
-	RunEndpointWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*RunEndpointResponse, error)
+	RunEndpointWithBodyWithResponse(ctx context.Context, id EndpointID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RunEndpointResponse, error)
+
+	// RunEndpointWithResponse Run an endpoint now
+	//
+	// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
+	// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
+	// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
+	// `skipped` with the reason `withdrawn`.
+	//
+	// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
+	// `too_many_waiting_runs` beyond.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/endpoints/{id}/run (the `RunEndpoint` operationId).
+	RunEndpointWithResponse(ctx context.Context, id EndpointID, body RunEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*RunEndpointResponse, error)
 
 	// ListEndpointRunsWithResponse List the runs of an endpoint, newest due time first
 	//
@@ -17412,7 +17556,7 @@ func (c *ClientWithResponses) PutOneShotHintWithResponse(ctx context.Context, id
 
 // PauseEndpointWithBodyWithResponse Pause an endpoint
 //
-// No run starts after the answer; one that is live goes on. It takes back a request for a run now.
+// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17427,7 +17571,7 @@ func (c *ClientWithResponses) PauseEndpointWithBodyWithResponse(ctx context.Cont
 
 // PauseEndpointWithResponse Pause an endpoint
 //
-// No run starts after the answer; one that is live goes on. It takes back a request for a run now.
+// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17485,16 +17629,42 @@ func (c *ClientWithResponses) ResumeEndpointWithResponse(ctx context.Context, id
 	return ParseResumeEndpointResponse(rsp)
 }
 
-// RunEndpointWithResponse Run an endpoint now
+// RunEndpointWithBodyWithResponse Run an endpoint now
 //
-// Plans a run at once, whatever hints, clamps and pause say; where a run is live, once that has ended. Asking again before it ran
-// answers with the same run.
+// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
+// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
+// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
+// `skipped` with the reason `withdrawn`.
 //
-// Returns a wrapper object for the known response body format(s).
+// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
+// `too_many_waiting_runs` beyond.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/endpoints/{id}/run (the `RunEndpoint` operationId).
-func (c *ClientWithResponses) RunEndpointWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*RunEndpointResponse, error) {
-	rsp, err := c.RunEndpoint(ctx, id, reqEditors...)
+func (c *ClientWithResponses) RunEndpointWithBodyWithResponse(ctx context.Context, id EndpointID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RunEndpointResponse, error) {
+	rsp, err := c.RunEndpointWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRunEndpointResponse(rsp)
+}
+
+// RunEndpointWithResponse Run an endpoint now
+//
+// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
+// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
+// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
+// `skipped` with the reason `withdrawn`.
+//
+// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
+// `too_many_waiting_runs` beyond.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/endpoints/{id}/run (the `RunEndpoint` operationId).
+func (c *ClientWithResponses) RunEndpointWithResponse(ctx context.Context, id EndpointID, body RunEndpointJSONRequestBody, reqEditors ...RequestEditorFn) (*RunEndpointResponse, error) {
+	rsp, err := c.RunEndpoint(ctx, id, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}

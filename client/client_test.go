@@ -33,7 +33,7 @@ func stub(t *testing.T, status int, media, body string) (*client.ClientWithRespo
 func TestNewSendsTheKey(t *testing.T) {
 	t.Parallel()
 	c, seen := stub(t, http.StatusAccepted, "application/json", `{"runId":"run_1","scheduledFor":"2026-11-21T10:00:00Z"}`)
-	answer, err := c.RunEndpointWithResponse(t.Context(), "ep_1")
+	answer, err := c.RunEndpointWithResponse(t.Context(), "ep_1", client.OneOffRun{})
 	require.NoError(t, err)
 	require.NoError(t, client.Refused(answer.HTTPResponse, answer.Body))
 	require.Equal(t, "run_1", answer.JSON202.RunID)
@@ -132,7 +132,7 @@ func ExampleWithIdempotencyKey() {
 		fmt.Println(err)
 		return
 	}
-	answer, err := c.RunEndpointWithResponse(context.Background(), "ep_1", client.WithIdempotencyKey("deploy-42"))
+	answer, err := c.RunEndpointWithResponse(context.Background(), "ep_1", client.OneOffRun{}, client.WithIdempotencyKey("deploy-42"))
 	if err != nil {
 		fmt.Println(err)
 		return

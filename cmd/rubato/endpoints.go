@@ -26,7 +26,7 @@ type endpointsCmd struct {
 	Health  endpointsHealthCmd  `cmd:"" help:"Print how an endpoint did over the last hour, 4 hours and 24 hours."`
 	Pause   endpointsPauseCmd   `cmd:"" help:"Stop running an endpoint; a run in progress goes on."`
 	Resume  endpointsResumeCmd  `cmd:"" help:"End a pause at once."`
-	Run     endpointsRunCmd     `cmd:"" help:"Run an endpoint now, beside its schedule."`
+	Run     endpointsRunCmd     `cmd:"" help:"Run an endpoint now, beside its schedule: a one-off run, with a request of its own if you like."`
 	Test    endpointsTestCmd    `cmd:"" help:"Send the request of an endpoint once and print what comes back. It is no run: schedule and history stay as they are."`
 	Apply   endpointsApplyCmd   `cmd:"" help:"Make endpoints as files describe them; the plan is shown first. For example: rubato endpoints apply -f endpoints.yaml"`
 	Export  endpointsExportCmd  `cmd:"" help:"Write endpoints as lines of JSON. For example: rubato endpoints export --label team=shop > endpoints.ndjson"`
@@ -50,7 +50,6 @@ type (
 		Reason string         `help:"Why, for others to read."`
 	}
 	endpointsResumeCmd struct{ endpointArg }
-	endpointsRunCmd    struct{ endpointArg }
 	endpointsDeleteCmd struct {
 		endpointArg
 
@@ -93,21 +92,6 @@ func (cmd *endpointsPauseCmd) Run(ctx context.Context, s *session) error {
 func (cmd *endpointsResumeCmd) Run(ctx context.Context, s *session) error {
 	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
 		return r.read(r.api.ResumeEndpointWithResponse(ctx, id))
-	})
-}
-
-// Run runs an endpoint now.
-func (cmd *endpointsRunCmd) Run(ctx context.Context, s *session) error {
-	r, id, err := s.connectTo(ctx, cmd.Endpoint)
-	if err != nil {
-		return err
-	}
-	raw, err := r.read(r.api.RunEndpointWithResponse(ctx, id))
-	if err != nil {
-		return err
-	}
-	return show(s, raw, func(planned client.PlannedRun) error {
-		return s.say("%s is on its way", planned.RunID)
 	})
 }
 

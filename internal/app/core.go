@@ -164,7 +164,9 @@ func (c *Core) checkSchema(ctx context.Context) error {
 
 // Endpoints returns what is done to endpoints, under the rules of whom may be called.
 func (c *Core) Endpoints() *endpoints.Service {
-	return endpoints.NewService(store.NewEndpoints(c.DB), c.Targets())
+	service := endpoints.NewService(store.NewEndpoints(c.DB), c.Targets())
+	service.LimitWaiting(c.Settings.API.Waiting)
+	return service
 }
 
 // hostname names this machine for people; it decides nothing.

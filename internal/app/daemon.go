@@ -35,7 +35,7 @@ func ExitCode(err error) int {
 		return ExitNotFound
 	case errs.Conflict, errs.Precondition:
 		return ExitConflict
-	case errs.Unauthorized, errs.Forbidden, errs.Unavailable, errs.Internal, errs.Unreadable:
+	case errs.Unauthorized, errs.Forbidden, errs.Exhausted, errs.Unavailable, errs.Internal, errs.Unreadable:
 	}
 	return ExitFailure
 }

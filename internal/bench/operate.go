@@ -142,7 +142,7 @@ func (o *operator) call(ctx context.Context, what int, id string) error {
 	var err error
 	switch what {
 	case 0:
-		res, err = o.api.RunEndpoint(ctx, id) //nolint:bodyclose // readAnswer closes it.
+		res, err = o.api.RunEndpoint(ctx, id, client.OneOffRun{}) //nolint:bodyclose // readAnswer closes it.
 	case 1:
 		res, err = o.api.PauseEndpoint(ctx, id, client.PauseRequest{}) //nolint:bodyclose // readAnswer closes it.
 	case 2:

@@ -52,7 +52,7 @@ func (in *installation) runNow(ctx context.Context, r *registrar, ids []string) 
 	asked := make([]time.Time, len(ids))
 	for n, id := range ids {
 		asked[n] = time.Now()
-		res, err := r.api.RunEndpoint(ctx, id) //nolint:bodyclose // readAnswer closes it.
+		res, err := r.api.RunEndpoint(ctx, id, client.OneOffRun{}) //nolint:bodyclose // readAnswer closes it.
 		if err != nil {
 			return Spread{}, fmt.Errorf("calling the API: %w", err)
 		}

@@ -42,6 +42,7 @@ type API struct {
 	BootstrapKey string   // an admin key that is made sure to exist; empty: none
 	Rate         int      // requests a second that the keys of one tenant may send; 0: any number
 	Keys         int      // keys in force that one tenant may have
+	Waiting      int      // one-off runs of an endpoint that may wait
 	Origins      []string // whose scripts may read answers (CORS); empty: nobody's
 	// Proxies are the prefixes of proxies whose word about where a request comes from is believed; empty: nobody's.
 	Proxies []netip.Prefix

@@ -20,7 +20,7 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 
 	require.NoError(t, err)
 	want := Config{
-		API:   API{Listen: ":8080", Rate: 500, Keys: 200},
+		API:   API{Listen: ":8080", Rate: 500, Keys: 200, Waiting: 1000},
 		Admin: Admin{Listen: "127.0.0.1:9090"},
 		Egress: Egress{
 			MaxPerHost: 100, Connect: 10 * time.Second, TLS: 10 * time.Second, Header: 30 * time.Second, Idle: 30 * time.Second,
@@ -54,6 +54,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 		"RUBATO_BOOTSTRAP_API_KEY=first-key-of-all",
 		"RUBATO_API_RATE=20",
 		"RUBATO_KEYS_PER_TENANT=7",
+		"RUBATO_WAITING_RUNS_PER_ENDPOINT=9",
 		"RUBATO_CORS_ORIGINS=https://console.example.com, http://localhost:3000",
 		"RUBATO_URL=https://rubato.example/",
 		"RUBATO_API_KEY=key-of-the-client",
@@ -123,7 +124,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 	want := Config{
 		Database: Database{URL: "postgres://u:p@pooler/rubato", DirectURL: "postgresql://u:p@db/rubato"},
 		API: API{
-			Listen: "0.0.0.0:80", BootstrapKey: "first-key-of-all", Rate: 20, Keys: 7,
+			Listen: "0.0.0.0:80", BootstrapKey: "first-key-of-all", Rate: 20, Keys: 7, Waiting: 9,
 			Origins: []string{"https://console.example.com", "http://localhost:3000"},
 			Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}, Metrics: true,
 			PublicURL: "https://rubato.example.com/base",

@@ -144,10 +144,18 @@ func rate(target *int, value string) error {
 // maxKeys is far more than people can keep an eye on.
 const maxKeys = 100_000
 
-func keyLimit(target *int, value string) error {
+func keyLimit(target *int, value string) error { return countUpTo(maxKeys, target, value) }
+
+// maxWaiting bounds the one-off runs of an endpoint, because a change of the endpoint reads all that wait.
+const maxWaiting = 100_000
+
+func waitingLimit(target *int, value string) error { return countUpTo(maxWaiting, target, value) }
+
+// countUpTo reads a whole number from 1 to most.
+func countUpTo(most int, target *int, value string) error {
 	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 || n > maxKeys {
-		return fmt.Errorf("must be a whole number from 1 to %d", maxKeys)
+	if err != nil || n < 1 || n > most {
+		return fmt.Errorf("must be a whole number from 1 to %d", most)
 	}
 	*target = n
 	return nil

@@ -82,6 +82,11 @@ func settings() []Setting {
 			set:  func(c *Config, v string) error { return keyLimit(&c.API.Keys, v) },
 			show: func(c Config) string { return strconv.Itoa(c.API.Keys) },
 		},
+		{
+			Name: "RUBATO_WAITING_RUNS_PER_ENDPOINT", Default: "1000", Doc: "how many one-off runs of one endpoint may wait at once; further requests are answered with 429",
+			set:  func(c *Config, v string) error { return waitingLimit(&c.API.Waiting, v) },
+			show: func(c Config) string { return strconv.Itoa(c.API.Waiting) },
+		},
 	}
 	list = append(list, public()...)
 	list = append(

@@ -213,7 +213,7 @@ func TestAConditionalEndpointAsksOnlyForWhatChanged(t *testing.T) {
 	reasons := []runs.Reason{}
 	again := func() runs.Outcome {
 		before := query[int](t, b, "SELECT count(*) FROM runs")
-		_, err := b.service.RunNow(t.Context(), tenant, e.ID)
+		_, err := b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{})
 		require.NoError(t, err)
 		p.Wake(time.Now())
 		b.await(t, before+1, "SELECT count(*) FROM runs")
@@ -277,7 +277,7 @@ func TestWhatIsKnownOfATargetIsNotAskedOfAnotherHost(t *testing.T) {
 	e := b.register(t, target, func(s *endpoints.Spec) { s.Conditional, s.FollowRedirects = true, 1 })
 	p := b.work(t, nil)
 	b.only(t, e)
-	_, err := b.service.RunNow(t.Context(), tenant, e.ID)
+	_, err := b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{})
 	require.NoError(t, err)
 	p.Wake(time.Now())
 	b.await(t, 2, "SELECT count(*) FROM runs")
@@ -364,7 +364,7 @@ func TestATargetMayStopItsEndpoint(t *testing.T) {
 	// Resume brings it back: it runs, and is stopped again.
 	_, err := b.service.Resume(t.Context(), tenant, list[0].ID)
 	require.NoError(t, err)
-	_, err = b.service.RunNow(t.Context(), tenant, list[0].ID)
+	_, err = b.service.RunNow(t.Context(), tenant, list[0].ID, endpoints.OneOffRequest{})
 	require.NoError(t, err)
 	p.Wake(time.Now())
 	b.await(t, 2, "SELECT count(*) FROM decisions WHERE endpoint_id = $1 AND cause = 'stop'", [16]byte(list[0].ID))

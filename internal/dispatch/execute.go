@@ -87,6 +87,12 @@ func (w *Worker) extended(run runs.ID, first time.Time) func() time.Time {
 // was in time.
 func (w *Worker) missed(b *waiting) *runs.Outcome {
 	now, known := w.clock.now()
+	if end := b.target.Deadline; known && !end.IsZero() && now.After(end) {
+		return &runs.Outcome{
+			Status: runs.Skipped, Reason: runs.DeadlinePassed,
+			Error: fmt.Sprintf("nothing was sent: the deadline of the one-off run passed %s before it could start", now.Sub(end).Round(time.Millisecond)),
+		}
+	}
 	late := now.Sub(b.claim.PlannedAt)
 	if !known || b.claim.Attempt > 1 || !b.target.Spec.Misses(governor.Source(b.claim.Source), late) {
 		return nil

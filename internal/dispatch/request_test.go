@@ -47,7 +47,7 @@ func (b *bundle) lastRun(t *testing.T, e *endpoints.Endpoint) (status, reason, t
 
 func (b *bundle) runNow(t *testing.T, e *endpoints.Endpoint) {
 	t.Helper()
-	_, err := b.service.RunNow(t.Context(), tenant, e.ID)
+	_, err := b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{})
 	require.NoError(t, err)
 }
 

@@ -96,7 +96,7 @@ func TestSignaturesHoldForTheLibraryOfTheStandard(t *testing.T) {
 	require.Error(t, newer.Verify(r.Body, other))
 
 	require.NoError(t, s.signing.Delete(t.Context(), tenant, oldID))
-	_, err = b.service.RunNow(t.Context(), tenant, e.ID)
+	_, err = b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{})
 	require.NoError(t, err)
 	b.await(t, 2, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
 	r = target.Requests()[1]
@@ -145,7 +145,7 @@ func TestRunUsesTheSecretThatWasPutBeforeItStarted(t *testing.T) {
 	for n := 1; n <= 12; n++ {
 		value := fmt.Sprintf("%s-%d", canary, n)
 		s.put(t, "token", value)
-		_, err := b.service.RunNow(t.Context(), tenant, e.ID)
+		_, err := b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{})
 		require.NoError(t, err)
 		b.await(t, n+1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
 		require.Equal(t, value, target.Requests()[n].Header.Get("X-Token"))

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"rubato/internal/auditlog"
 	"rubato/internal/egress"
@@ -22,6 +23,7 @@ import (
 type Target struct {
 	TenantID [16]byte
 	Spec     *endpoints.Spec
+	Deadline time.Time        // of a one-off run: nothing is sent after it; zero: no end
 	URL      string           // with the parameters of the query
 	Host     string           // the server that URL leads to, as egress counts requests; empty where only a run knows
 	Header   http.Header      // as configured; nil: nothing is

@@ -43,7 +43,7 @@ type State struct {
 	FailureCount int       // failed due times in a row
 	PausedUntil  time.Time // [governor.Indefinite]: until somebody resumes
 	PauseReason  string
-	ManualAt     time.Time // somebody asked for a run now, and it has not run yet
+	OneOffs      OneOffs
 	RetryAfter   time.Time // what the target asked for when it last answered
 	IntervalHint *Hint
 	OneShotHint  *Hint
@@ -82,9 +82,6 @@ type Running struct {
 	Attempt   int
 	StartedAt time.Time
 }
-
-// runningManual reports whether the live run is the one that somebody asked for.
-func (s State) runningManual() bool { return s.Running != nil && s.Running.Slot.Equal(s.ManualAt) }
 
 // LastRun is a summary of the newest finished run.
 type LastRun struct {

@@ -1,7 +1,9 @@
 package endpoints_test
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/governor"
 )
 
 // start is when the tests begin. It is a Tuesday.
@@ -23,6 +26,65 @@ type memory struct {
 	now    time.Time
 	byID   map[endpoints.ID]*endpoints.Endpoint
 	ledger []endpoints.Recorded
+	queue  []endpoints.OneOff // of the one endpoint whose one-off runs a test looks at
+	keys   map[string]endpoints.OneOff
+}
+
+// sync stores what a change or a finish did to the one-off runs, and reads what the next one needs.
+func (m *memory) sync(s *endpoints.State) {
+	q := &s.OneOffs
+	if q.Withdrawn {
+		m.queue = nil
+	}
+	if q.Added != nil {
+		m.queue = append(m.queue, *q.Added)
+		m.keys[q.Added.Key] = *q.Added
+	}
+	if q.Again != nil {
+		m.queue[m.at(q.Again.Slot)] = *q.Again
+	}
+	if q.Ended != nil {
+		m.queue = slices.DeleteFunc(m.queue, func(o endpoints.OneOff) bool { return o.Slot.Equal(q.Ended.Slot) })
+	}
+	*q = endpoints.OneOffs{}
+	for _, item := range m.queue {
+		if item.Slot.After(q.LastSlot) {
+			q.LastSlot = item.Slot
+		}
+		if s.Running != nil && s.Running.Slot.Equal(item.Slot) {
+			q.Own = &item
+			continue
+		}
+		q.Waiting++
+		if q.Next == nil || m.before(item, *q.Next) {
+			q.Next = &item
+		}
+	}
+}
+
+func (m *memory) at(slot time.Time) int {
+	return slices.IndexFunc(m.queue, func(o endpoints.OneOff) bool { return o.Slot.Equal(slot) })
+}
+
+func (m *memory) before(a, b endpoints.OneOff) bool {
+	ready := func(o endpoints.OneOff) time.Time {
+		if o.At.After(m.now) {
+			return o.At
+		}
+		return m.now
+	}
+	return cmp.Or(ready(a).Compare(ready(b)), int(b.Priority-a.Priority), a.Slot.Compare(b.Slot)) < 0
+}
+
+func (m *memory) OneOffKey(_ context.Context, _ endpoints.ID, key string) (slot time.Time, fingerprint []byte, err error) {
+	return m.keys[key].Slot, m.keys[key].Fingerprint, nil
+}
+
+// begin makes the planned run the one in flight.
+func (m *memory) begin(e *endpoints.Endpoint) {
+	due := e.State.Due
+	e.State.Running = &endpoints.Running{Slot: due.Slot, Attempt: due.Attempt, StartedAt: m.now}
+	m.sync(&e.State)
 }
 
 func (m *memory) Create(_ context.Context, _ auditlog.Act, create func(time.Time) (*endpoints.Endpoint, endpoints.Recorded, error)) error {
@@ -60,6 +122,7 @@ func (m *memory) Change(
 		return nil, err
 	}
 	m.byID[id] = e
+	m.sync(&e.State)
 	if planned != nil {
 		m.ledger = append(m.ledger, *planned)
 	}
@@ -103,7 +166,7 @@ func valid() endpoints.Spec {
 
 func setup(t *testing.T, edit func(*endpoints.Spec)) *bundle {
 	t.Helper()
-	m := &memory{now: start, byID: map[endpoints.ID]*endpoints.Endpoint{}}
+	m := &memory{now: start, byID: map[endpoints.ID]*endpoints.Endpoint{}, keys: map[string]endpoints.OneOff{}}
 	b := &bundle{Service: endpoints.NewService(m, targets{}), memory: m}
 	spec := valid()
 	if edit != nil {
@@ -139,8 +202,12 @@ func (b *bundle) run(t *testing.T, edit func(*endpoints.Finished)) endpoints.Rec
 	if edit != nil {
 		edit(&f)
 	}
+	if due.Source == governor.SourceManual && e.State.Running == nil {
+		b.memory.begin(e)
+	}
 	decided, err := e.AfterRun(b.memory.now, f)
 	require.NoError(t, err)
+	b.memory.sync(&e.State)
 	return decided
 }
 

@@ -76,7 +76,7 @@ func (p *paced) happen() {
 	case "resume":
 		_, err = p.Resume(ctx, actor, p.id)
 	case "run now":
-		_, err = p.RunNow(ctx, actor, p.id)
+		_, err = p.RunNow(ctx, actor, p.id, endpoints.OneOffRequest{})
 	case "reset":
 		_, err = p.ResetFailures(ctx, actor, p.id)
 	case "interval hint":

@@ -20,8 +20,8 @@ type PauseRequest struct {
 	Reason string
 }
 
-// Pause stops an endpoint for as long as was asked. When it returns, no run starts any more; one that is live goes on. It takes back a
-// request for a run now.
+// Pause stops an endpoint for as long as was asked. When it returns, no run starts any more; one that is live goes on. It withdraws
+// the one-off runs that wait, and records each as skipped.
 func (s *Service) Pause(ctx context.Context, by Actor, id ID, r PauseRequest) (*Endpoint, error) {
 	return s.change(ctx, by, id, CausePause, func(e *Endpoint, now time.Time) error {
 		until, err := r.end(now)
@@ -29,7 +29,7 @@ func (s *Service) Pause(ctx context.Context, by Actor, id ID, r PauseRequest) (*
 			return err
 		}
 		e.State.PausedUntil, e.State.PauseReason = until, r.Reason
-		e.State.ManualAt = time.Time{}
+		e.State.OneOffs.withdraw()
 		return nil
 	})
 }
@@ -75,19 +75,6 @@ func (s *Service) Resume(ctx context.Context, by Actor, id ID) (*Endpoint, error
 		e.State.PausedUntil, e.State.PauseReason = time.Time{}, ""
 		return nil
 	})
-}
-
-// RunNow plans a run at once, whatever governor and pause say, and once the live run has ended where there is one. It returns the
-// due time of that run. Asking again before it ran changes nothing.
-func (s *Service) RunNow(ctx context.Context, by Actor, id ID) (slot time.Time, err error) {
-	_, err = s.change(ctx, by, id, CauseRunNow, func(e *Endpoint, now time.Time) error {
-		if e.State.ManualAt.IsZero() || e.State.runningManual() { // The run under way answers the earlier request, not this one.
-			e.State.ManualAt = now
-		}
-		slot = e.State.ManualAt
-		return nil
-	})
-	return slot, err
 }
 
 // ResetFailures sets the failure count to zero, which ends the backoff.

@@ -48,8 +48,8 @@ func (e *Endpoint) end() Recorded {
 	return Recorded{At: e.ArchivedAt, Cause: CauseArchive, Due: Due{At: d.At, Source: d.Source}, Decision: d, Version: e.Version}
 }
 
-// Replan decides the next due time afresh after a change outside a run, and plans it. A run that somebody asked for now stays
-// planned: it bypasses the governor.
+// Replan decides the next due time afresh after a change outside a run, and plans it. A one-off run that waits stays
+// planned, because it bypasses the governor.
 func (e *Endpoint) Replan(now time.Time) (Recorded, error) {
 	return e.plan(now, governor.CauseReplan)
 }
@@ -83,7 +83,7 @@ const (
 )
 
 // AfterRun takes a run that just ended into the state and plans what follows: another attempt of the same due time where the
-// retry policy allows it, else what the governor decides. It also forgets the hints and the request for a run that it consumed, and
+// retry policy allows it, else what the governor decides. It also forgets the hints and the one-off item that it consumed, and
 // finds the due times that passed without a run.
 func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	before := *e
@@ -102,9 +102,6 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 			return Recorded{}, err
 		}
 	}
-	if run.manual() && !s.ManualAt.After(run.Slot) {
-		s.ManualAt = time.Time{}
-	}
 	if s.OneShotHint != nil && !s.OneShotHint.At.After(run.Slot) {
 		s.OneShotHint = nil
 	}
@@ -116,6 +113,9 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	case Failure:
 		s.FailureCount++
 	case Neutral:
+	}
+	if run.manual() && e.endOneOff(now, run) {
+		s.FailureCount = failures
 	}
 	decided, err := e.decide(now, governor.CauseFinish, run.cut(s.RetryAfter))
 	if err != nil {
@@ -169,15 +169,10 @@ func (e *Endpoint) decide(now time.Time, cause governor.Cause, asked time.Time) 
 	}
 	in.RetryAsked = asked
 	d := governor.Decide(in)
-	due := Due{At: d.At, Slot: d.Slot, Attempt: 1, Source: d.Source}
-	if manual := e.State.ManualAt; !manual.IsZero() {
-		due = Due{At: manual, Slot: manual, Attempt: 1, Source: governor.SourceManual}
-		d = governor.Decision{At: manual, Slot: manual, Source: governor.SourceManual, Steps: []governor.Step{
-			{Rule: RuleManual, At: manual, Why: "somebody asked for a run now"},
-		}}
-	}
-	e.State.Due = due
-	return Recorded{At: now, Cause: Cause(cause), Due: due, Decision: d, Input: in, Version: e.Version}, nil
+	e.State.Due = Due{At: d.At, Slot: d.Slot, Attempt: 1, Source: d.Source}
+	decided := Recorded{At: now, Cause: Cause(cause), Due: e.State.Due, Decision: d, Input: in, Version: e.Version}
+	e.planOneOff(&decided)
+	return decided, nil
 }
 
 // input gathers what the governor's decision is a function of.

@@ -85,9 +85,9 @@ func TestNoDueTimeIsServedTwiceWhenTheClockIsSetBack(t *testing.T) {
 	require.Equal(t, paused, b.endpoint().State.LastSlot)
 
 	b.memory.now = paused.Add(-5 * time.Minute)
-	_, err = b.RunNow(t.Context(), actor, b.id)
+	_, err = b.RunNow(t.Context(), actor, b.id, endpoints.OneOffRequest{})
 	require.NoError(t, err)
-	b.run(t, func(f *endpoints.Finished) { f.Source = governor.SourceManual })
+	b.run(t, nil)
 	state := b.endpoint().State
 	require.Equal(t, paused, state.LastSlot)
 	require.True(t, state.Due.Slot.After(paused), "%s was served", state.Due.Slot)
@@ -155,9 +155,9 @@ func TestWhatTheTargetAskedForStandsUntilItAnswers(t *testing.T) {
 			wait := start.Add(time.Hour)
 			b.run(t, func(f *endpoints.Finished) { failed(f); f.Retryable, f.RetryAfter = false, wait })
 			b.pass(time.Second)
-			_, err := b.RunNow(t.Context(), actor, b.id)
+			_, err := b.RunNow(t.Context(), actor, b.id, endpoints.OneOffRequest{})
 			require.NoError(t, err)
-			b.run(t, func(f *endpoints.Finished) { finish(f); f.Source = governor.SourceManual })
+			b.run(t, finish)
 			require.Equal(t, wait, b.endpoint().State.Due.At, name)
 			require.Equal(t, governor.SourceRetryAfter, b.endpoint().State.Due.Source, name)
 			b.run(t, nil)
@@ -269,25 +269,23 @@ func TestAnotherAttemptFollowsThePolicy(t *testing.T) {
 		state  func(*endpoints.State)
 		want   bool
 	}{
-		"AFailureThatMayPass":         {finish: failed, want: true},
-		"ASuccess":                    {},
-		"AFailureThatStays":           {finish: func(f *endpoints.Finished) { failed(f); f.Retryable = false }},
-		"TheLastAttempt":              {finish: func(f *endpoints.Finished) { failed(f); f.Attempt = 3 }},
-		"TheLastButOne":               {finish: func(f *endpoints.Finished) { failed(f); f.Attempt = 2 }, want: true},
-		"NoPolicy":                    {edit: func(s *endpoints.Spec) { s.Retry.MaxAttempts = 1 }, finish: failed},
-		"APOSTThatMayHaveArrived":     {edit: post, finish: failed},
-		"APOSTThatDidNotLeave":        {edit: post, finish: unsent, want: true},
-		"APOSTThatBearsIt":            {edit: func(s *endpoints.Spec) { s.Method, s.Idempotent = "POST", true }, finish: failed, want: true},
-		"APATCHThatMayHaveArrived":    {edit: func(s *endpoints.Spec) { s.Method = "PATCH" }, finish: failed},
-		"APUTThatMayHaveArrived":      {edit: func(s *endpoints.Spec) { s.Method = "PUT" }, finish: failed, want: true},
-		"ALostGET":                    {finish: func(f *endpoints.Finished) { failed(f); f.Verdict = endpoints.Neutral }, want: true},
-		"PausedMeanwhile":             {finish: failed, state: func(s *endpoints.State) { s.PausedUntil = start.Add(time.Second) }},
-		"PauseThatIsOver":             {finish: failed, state: func(s *endpoints.State) { s.PausedUntil = start }, want: true},
-		"NotPastTheNextDueTime":       {edit: func(s *endpoints.Spec) { s.BaselineInterval = time.Second }, finish: func(f *endpoints.Finished) { failed(f); f.RetryAfter = start.Add(30 * time.Second) }},
-		"TheTargetAskedToWait":        {finish: func(f *endpoints.Finished) { failed(f); f.RetryAfter = start.Add(20 * time.Minute) }, want: true},
-		"TheMinimumLeavesNoRoom":      {edit: func(s *endpoints.Spec) { s.MinInterval = 2 * time.Hour }, finish: failed},
-		"AManualRunThatWasAskedAgain": {finish: func(f *endpoints.Finished) { failed(f); f.Source = governor.SourceManual }, state: func(s *endpoints.State) { s.ManualAt = start.Add(time.Second) }},
-		"AManualRun":                  {finish: func(f *endpoints.Finished) { failed(f); f.Source = governor.SourceManual }, want: true},
+		"AFailureThatMayPass":      {finish: failed, want: true},
+		"ASuccess":                 {},
+		"AFailureThatStays":        {finish: func(f *endpoints.Finished) { failed(f); f.Retryable = false }},
+		"TheLastAttempt":           {finish: func(f *endpoints.Finished) { failed(f); f.Attempt = 3 }},
+		"TheLastButOne":            {finish: func(f *endpoints.Finished) { failed(f); f.Attempt = 2 }, want: true},
+		"NoPolicy":                 {edit: func(s *endpoints.Spec) { s.Retry.MaxAttempts = 1 }, finish: failed},
+		"APOSTThatMayHaveArrived":  {edit: post, finish: failed},
+		"APOSTThatDidNotLeave":     {edit: post, finish: unsent, want: true},
+		"APOSTThatBearsIt":         {edit: func(s *endpoints.Spec) { s.Method, s.Idempotent = "POST", true }, finish: failed, want: true},
+		"APATCHThatMayHaveArrived": {edit: func(s *endpoints.Spec) { s.Method = "PATCH" }, finish: failed},
+		"APUTThatMayHaveArrived":   {edit: func(s *endpoints.Spec) { s.Method = "PUT" }, finish: failed, want: true},
+		"ALostGET":                 {finish: func(f *endpoints.Finished) { failed(f); f.Verdict = endpoints.Neutral }, want: true},
+		"PausedMeanwhile":          {finish: failed, state: func(s *endpoints.State) { s.PausedUntil = start.Add(time.Second) }},
+		"PauseThatIsOver":          {finish: failed, state: func(s *endpoints.State) { s.PausedUntil = start }, want: true},
+		"NotPastTheNextDueTime":    {edit: func(s *endpoints.Spec) { s.BaselineInterval = time.Second }, finish: func(f *endpoints.Finished) { failed(f); f.RetryAfter = start.Add(30 * time.Second) }},
+		"TheTargetAskedToWait":     {finish: func(f *endpoints.Finished) { failed(f); f.RetryAfter = start.Add(20 * time.Minute) }, want: true},
+		"TheMinimumLeavesNoRoom":   {edit: func(s *endpoints.Spec) { s.MinInterval = 2 * time.Hour }, finish: failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -328,7 +326,7 @@ func TestAttemptsKeepTheSourceOfTheirDueTime(t *testing.T) {
 		},
 		governor.SourceManual: func(t *testing.T, b *bundle) {
 			t.Helper()
-			_, err := b.RunNow(t.Context(), actor, b.id)
+			_, err := b.RunNow(t.Context(), actor, b.id, endpoints.OneOffRequest{})
 			require.NoError(t, err)
 		},
 	} {
@@ -473,7 +471,7 @@ func TestAChangeKeepsTheAttemptThatWaits(t *testing.T) {
 		}},
 		"RunNow": {change: func(t *testing.T, b *bundle) {
 			t.Helper()
-			_, err := b.RunNow(t.Context(), actor, b.id)
+			_, err := b.RunNow(t.Context(), actor, b.id, endpoints.OneOffRequest{})
 			require.NoError(t, err)
 		}},
 		"FewerAttempts": {change: edit(func(s *endpoints.Spec) { s.Retry.MaxAttempts = 1 })},

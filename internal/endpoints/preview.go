@@ -37,6 +37,9 @@ func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 			next.Note = cron.Note(due.Slot)
 		}
 		list = append(list, next)
+		if due.Source == governor.SourceManual { // The ones behind it are not known here.
+			probe.State.OneOffs = OneOffs{Own: probe.State.OneOffs.Next}
+		}
 		at := laterOf(now, due.At)
 		if _, err := probe.AfterRun(at, Finished{
 			Slot: due.Slot, Attempt: due.Attempt, StartedAt: at, Verdict: Success, Source: due.Source,

@@ -12,7 +12,7 @@ func (e *Endpoint) Quarantine(now time.Time, fault error) Recorded {
 	s := &e.State
 	s.AccountedUntil, e.Unrecorded = e.accountedUntil(), nil // Once it is mended, its schedule tells what passed since.
 	s.PausedUntil, s.PauseReason = indefinitely, "quarantined: "+fault.Error()
-	s.ManualAt = time.Time{}
+	s.OneOffs.withdraw()
 	s.Due = Due{At: indefinitely, Slot: indefinitely, Attempt: 1, Source: governor.SourcePaused}
 	return Recorded{
 		At: now, Cause: CauseQuarantine, Due: s.Due, Version: e.Version,

@@ -65,7 +65,7 @@ func (s Spec) redactedDelivery(doc map[string]any) {
 // redactedState adds what is done to an endpoint beside its configuration.
 func (e *Endpoint) redactedState(doc map[string]any) {
 	s := e.State
-	doc["archivedAt"], doc["runNowAt"] = instant(e.ArchivedAt), instant(s.ManualAt)
+	doc["archivedAt"], doc["runNowAt"] = instant(e.ArchivedAt), instant(s.OneOffs.LastSlot)
 	doc["failureCount"], doc["retryAfter"] = int64(s.FailureCount), instant(s.RetryAfter)
 	doc["pausedUntil"], doc["pausedIndefinitely"] = instant(s.PausedUntil), nil
 	if s.PausedUntil.Equal(governor.Indefinite) {

@@ -13,17 +13,21 @@ import (
 // of a class that trying again may mend, a request that may have arrived may arrive twice, and the attempt would come before the
 // next due time. The minimum interval holds between attempts as well. A paused endpoint is not tried again.
 func (e *Endpoint) retry(now time.Time, run Finished, next time.Time) (Due, bool) {
+	due, may := e.attempt(now, run)
+	return due, may && !run.manual() && due.At.Before(next)
+}
+
+// attempt returns the next attempt of the due time that a run stood for, where the policy allows one, whatever is due before it. The wait
+// of a one-off run ends at its own time: it gives way to due times and does not fall to them.
+func (e *Endpoint) attempt(now time.Time, run Finished) (Due, bool) {
 	policy := e.Spec.Retry
-	if !run.Retryable || run.Attempt >= policy.MaxAttempts || run.manual() && !e.State.ManualAt.IsZero() || e.PausedAt(now) {
+	if !run.Retryable || run.Attempt >= policy.MaxAttempts || e.PausedAt(now) {
 		return Due{}, false
 	}
 	if run.MaybeSent && !e.Spec.bearsRepetition() {
 		return Due{}, false
 	}
 	at := e.afterMinimum(laterOf(now.Add(policy.wait(e.ID, run)), e.State.RetryAfter), run.StartedAt)
-	if !at.Before(next) {
-		return Due{}, false
-	}
 	// What set the due time set it for every attempt: that this is a further one, its number and the step retry tell.
 	return Due{At: at, Slot: run.Slot, Attempt: run.Attempt + 1, Source: run.Source}, true
 }
@@ -55,7 +59,7 @@ func (e *Endpoint) keepTrying(now time.Time, before *Endpoint) (Recorded, error)
 // Whether the request of the attempt before it may have arrived is not known any more: the policy before the change permitted another.
 func (e *Endpoint) waitingAttempt(now time.Time, before *Endpoint) (Due, bool) {
 	waiting, s := before.State.Due, e.State
-	if waiting.Attempt <= 1 || waiting.Attempt > e.Spec.Retry.MaxAttempts || s.LastRun == nil || !s.ManualAt.IsZero() || e.PausedAt(now) {
+	if waiting.Attempt <= 1 || waiting.Attempt > e.Spec.Retry.MaxAttempts || s.LastRun == nil || waiting.Source == governor.SourceManual || s.OneOffs.Next.first() || e.PausedAt(now) {
 		return Due{}, false
 	}
 	if before.Spec.bearsRepetition() && !e.Spec.bearsRepetition() {
@@ -69,8 +73,12 @@ func (e *Endpoint) waitingAttempt(now time.Time, before *Endpoint) (Due, bool) {
 func (e *Endpoint) tryAgain(decided *Recorded, due Due) {
 	e.State.Due, decided.Due = due, due
 	decided.Decision = governor.Decision{At: due.At, Slot: due.Slot, Source: due.Source, Steps: append(decided.Decision.Steps, governor.Step{
-		Rule: RuleRetry, At: due.At, Why: fmt.Sprintf("attempt %d of %d for the same due time", due.Attempt, e.Spec.Retry.MaxAttempts),
+		Rule: RuleRetry, At: due.At, Why: attemptWords(due.Attempt, e.Spec.Retry),
 	})}
+}
+
+func attemptWords(attempt int, policy Retry) string {
+	return fmt.Sprintf("attempt %d of %d for the same due time", attempt, policy.MaxAttempts)
 }
 
 // afterMinimum moves an instant to where the minimum interval after a start lets another run begin, in the whole milliseconds that

@@ -22,6 +22,8 @@ type Store interface {
 	// it left. With a decision, every claim of the endpoint is revoked and the new due time is in force when Change
 	// returns; without one the change only records itself. The audit log tells of the act.
 	Change(ctx context.Context, act auditlog.Act, id ID, change func(e *Endpoint, now time.Time) (*Recorded, error)) (*Endpoint, error)
+	// OneOffKey returns the slot of the one-off run that a key of an endpoint stands for, and the fingerprint of its request; zero: there is none.
+	OneOffKey(ctx context.Context, id ID, key string) (slot time.Time, fingerprint []byte, err error)
 	// LastDecision returns the decision that set the due time now in force.
 	LastDecision(ctx context.Context, tenant [16]byte, id ID) (Recorded, error)
 }
@@ -45,14 +47,18 @@ type Actor = auditlog.Actor
 
 // Service is what may be done to endpoints. It is safe for concurrent use.
 type Service struct {
-	store    Store
-	validate *Validator
+	store      Store
+	validate   *Validator
+	maxWaiting int // one-off runs of an endpoint
 }
 
 // NewService returns a service over a store, with targets to judge URLs and headers.
 func NewService(store Store, targets Targets) *Service {
-	return &Service{store: store, validate: NewValidator(targets)}
+	return &Service{store: store, validate: NewValidator(targets), maxWaiting: DefaultMaxWaiting}
 }
+
+// LimitWaiting makes n the most one-off runs of an endpoint that may wait at once. It is called before the service is used.
+func (s *Service) LimitWaiting(n int) { s.maxWaiting = n }
 
 // Check validates a spec without storing it; see [Validator.Check].
 func (s *Service) Check(spec Spec) error { return s.validate.Check(ID{}, spec.Normalize()) }
@@ -170,6 +176,9 @@ func (e *Endpoint) follow(now time.Time, before *Endpoint, cause Cause, by Actor
 	if run := before.liveRun(); run != nil {
 		e.account(now, before, run, nil)
 		return nil, nil //nolint:nilnil // No decision is no error.
+	}
+	if e.State.OneOffs.behind() {
+		return nil, nil //nolint:nilnil // Likewise: what is planned, and may be claimed, comes first.
 	}
 	planned, err := e.keepTrying(now, before)
 	if err != nil {

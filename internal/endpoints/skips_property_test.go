@@ -89,7 +89,7 @@ func (l *life) happen(rt *rapid.T) {
 		_, err := l.Resume(l.test.Context(), actor, l.id)
 		require.NoError(l, err)
 	case "run now":
-		_, err := l.RunNow(l.test.Context(), actor, l.id)
+		_, err := l.RunNow(l.test.Context(), actor, l.id, endpoints.OneOffRequest{})
 		require.NoError(l, err)
 	case "reset":
 		_, err := l.ResetFailures(l.test.Context(), actor, l.id)

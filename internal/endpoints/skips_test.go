@@ -87,7 +87,7 @@ func (s *story) reset(t *testing.T, at time.Duration) {
 func (s *story) ask(t *testing.T, at time.Duration) {
 	t.Helper()
 	s.at(at)
-	_, err := s.RunNow(t.Context(), actor, s.id)
+	_, err := s.RunNow(t.Context(), actor, s.id, endpoints.OneOffRequest{})
 	require.NoError(t, err)
 	s.note()
 }

@@ -9,6 +9,6 @@ const Target = "target"
 func (e *Endpoint) Stop(now time.Time, reason string) (*Recorded, error) {
 	before := *e
 	e.State.PausedUntil, e.State.PauseReason = indefinitely, reason
-	e.State.ManualAt = time.Time{}
+	e.State.OneOffs.withdraw()
 	return e.follow(now, &before, CauseStop, Actor{TenantID: e.TenantID, Name: Target})
 }

@@ -24,6 +24,9 @@ const (
 	Unavailable  Code = "unavailable"  // the database is away; try again (503)
 	Internal     Code = "internal"     // a fault of ours (500)
 
+	// Exhausted: as many as may be are there already; the same request works later (429).
+	Exhausted Code = "exhausted"
+
 	// Unreadable: the stored configuration cannot be decoded, so no retry helps (500).
 	Unreadable Code = "stored_configuration_unreadable"
 )

@@ -30,6 +30,7 @@ type memory struct {
 	mu        sync.Mutex
 	endpoints map[endpoints.ID]*endpoints.Endpoint
 	decisions map[endpoints.ID]endpoints.Recorded
+	oneOffs   map[string]endpoints.OneOff // by key
 	keys      map[auth.KeyID]auth.Key
 	secrets   map[string]secrets.Secret
 	signing   map[signing.KeyID]signing.Key
@@ -43,7 +44,7 @@ var _ endpoints.Store = (*memory)(nil)
 
 func newMemory() *memory {
 	return &memory{
-		endpoints: map[endpoints.ID]*endpoints.Endpoint{}, decisions: map[endpoints.ID]endpoints.Recorded{}, keys: map[auth.KeyID]auth.Key{},
+		endpoints: map[endpoints.ID]*endpoints.Endpoint{}, decisions: map[endpoints.ID]endpoints.Recorded{}, oneOffs: map[string]endpoints.OneOff{}, keys: map[auth.KeyID]auth.Key{},
 		secrets: standingSecrets(), signing: standingSigningKeys(),
 	}
 }
@@ -122,6 +123,12 @@ func selects(f endpoints.Filter, e *endpoints.Endpoint) bool {
 		(f.State == state || f.State == "" && state != "archived")
 }
 
+func (m *memory) OneOffKey(_ context.Context, _ endpoints.ID, key string) (slot time.Time, fingerprint []byte, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.oneOffs[key].Slot, m.oneOffs[key].Fingerprint, m.err
+}
+
 func (m *memory) Change(
 	_ context.Context, act auditlog.Act, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
 ) (*endpoints.Endpoint, error) {
@@ -135,6 +142,10 @@ func (m *memory) Change(
 	planned, err := change(e, now)
 	if err != nil {
 		return nil, err
+	}
+	if item := e.State.OneOffs.Added; item != nil {
+		m.oneOffs[item.Key] = *item
+		e.State.OneOffs.Added = nil
 	}
 	m.keep(e, planned)
 	return new(*e), nil

@@ -68,15 +68,41 @@ func (s *Server) simply(
 	return operate(ctx, actorOf(ctx), id)
 }
 
-// RunEndpoint plans a run at once.
+// RunEndpoint queues a one-off run.
 func (s *Server) RunEndpoint(ctx context.Context, r api.RunEndpointRequestObject) (api.RunEndpointResponseObject, error) {
 	id, err := endpoints.ParseID(r.ID)
 	if err != nil {
 		return nil, err
 	}
-	slot, err := s.endpoints.RunNow(ctx, actorOf(ctx), id)
+	request := oneOffRequest(r.Body)
+	if in := inputOf(ctx); in.bad() {
+		return nil, in.refuse(request.Check())
+	}
+	queued, err := s.endpoints.RunNow(ctx, actorOf(ctx), id, request)
 	if err != nil {
 		return nil, err
 	}
-	return api.RunEndpoint202JSONResponse{RunID: runs.NewID(slot, id, 1).String(), ScheduledFor: slot.UTC()}, nil
+	answer := api.RunEndpoint202JSONResponse{RunID: runs.NewID(queued.Slot, id, 1).String(), ScheduledFor: queued.Slot.UTC()}
+	if queued.Repeated {
+		answer.Repeated = new(true)
+	} else {
+		answer.Waiting = new(queued.Waiting)
+	}
+	return answer, nil
+}
+
+// oneOffRequest returns what a body asks for; nil asks for nothing in particular.
+func oneOffRequest(body *api.OneOffRun) (r endpoints.OneOffRequest) {
+	if body == nil {
+		return r
+	}
+	r.Override.Body = body.Body
+	set(&r.Override.Headers, body.Headers)
+	set(&r.Override.Query, body.Query)
+	r.Deadline = optionalSpan(body.DeadlineMs)
+	set(&r.Key, body.IdempotencyKey)
+	if body.Priority != nil {
+		r.Priority = string(*body.Priority)
+	}
+	return r
 }

@@ -59,10 +59,28 @@ func TestRunNow(t *testing.T) {
 	first := s.call("POST", path+"/run", "").is(http.StatusAccepted)
 	require.Equal(t, "2098-11-21T10:00:00Z", first["scheduledFor"])
 	require.Equal(t, runs.NewID(now, s.only().ID, 1).String(), first["runId"])
-	require.Equal(t, first, s.call("POST", path+"/run", "{}").is(http.StatusAccepted))
+	require.InDelta(t, 1, first["waiting"], 0)
+	require.NotEqual(t, first["runId"], s.call("POST", path+"/run", "{}").is(http.StatusAccepted)["runId"])
 	require.Equal(t, "manual", s.call("GET", path, "").is(http.StatusOK)["nextSource"])
 	why := s.call("GET", path+"/explain", "").is(http.StatusOK)
 	require.Equal(t, "manual", why["steps"].([]any)[0].(map[string]any)["rule"])
+}
+
+func TestAOneOffRunMayHaveItsOwnRequest(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	path := "/v1/endpoints/" + s.register(`{"name":"p","url":"https://a.example/","method":"POST","baselineCron":"0 0 1 1 *"}`) + "/run"
+	body := `{"body":"{}","headers":{"X-A":"1"},"query":{"q":"2"},"deadlineMs":60000,"priority":"high","idempotencyKey":"k-1"}`
+	first := s.call("POST", path, body).is(http.StatusAccepted)
+	again := s.call("POST", path, body).is(http.StatusAccepted)
+	require.Equal(t, first["runId"], again["runId"])
+	require.Equal(t, true, again["repeated"])
+	require.NotContains(t, again, "waiting")
+	require.Equal(t, "idempotency_key_reused", s.call("POST", path, `{"idempotencyKey":"k-1"}`).is(http.StatusConflict)["code"])
+
+	s.call("POST", path, `{"priority":"urgent","deadlineMs":0,"body":7,"colour":"red"}`).is(http.StatusBadRequest)
+	refused := s.call("POST", path, `{"deadlineMs":0,"headers":{"Host":"a"},"idempotencyKey":""}`).is(http.StatusUnprocessableEntity)
+	require.Len(t, refused["errors"], 3)
 }
 
 func TestHints(t *testing.T) {

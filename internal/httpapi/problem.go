@@ -50,6 +50,8 @@ func statusOf(code errs.Code) int {
 		return http.StatusUnauthorized
 	case errs.Forbidden:
 		return http.StatusForbidden
+	case errs.Exhausted:
+		return http.StatusTooManyRequests
 	case errs.Unavailable:
 		return http.StatusServiceUnavailable
 	case errs.Internal, errs.Unreadable:

@@ -59,6 +59,8 @@ const (
 	OverlapSkipped Reason = "overlap_skipped" // due while the endpoint's own run was still live
 	PauseSkipped   Reason = "pause_skipped"   // due while the endpoint was paused
 	MisfireSkipped Reason = "misfire_skipped" // due, and nobody ran it in time
+	DeadlinePassed Reason = "deadline_passed" // a one-off run whose deadline passed before it could start
+	Withdrawn      Reason = "withdrawn"       // a one-off run whose endpoint was paused or archived while it waited
 )
 
 // Reasons returns every reason.
@@ -66,6 +68,6 @@ func Reasons() []Reason {
 	return []Reason{
 		HTTPStatus, SuccessRuleFailed, NotModified, Timeout, DNSError, ConnectError, TLSError, ConnectionLost, ProtocolError, ResponseTooLarge, RedirectLimit,
 		RedirectDenied, EgressDenied, TemplateFailed, AuthFailed, WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError, OverlapSkipped,
-		PauseSkipped, MisfireSkipped, SecretsUnavailable, SigningFailed,
+		PauseSkipped, MisfireSkipped, DeadlinePassed, Withdrawn, SecretsUnavailable, SigningFailed,
 	}
 }

@@ -49,6 +49,9 @@ type Event struct {
 // a run: their story is empty.
 func Story(run Run, kept []Event) []Event {
 	var story []Event
+	if run.Outcome.Reason == Withdrawn { // No worker ever had it.
+		run.ClaimedAt, run.StartedAt = time.Time{}, time.Time{}
+	}
 	if !run.ClaimedAt.IsZero() {
 		story = append(story, Event{At: run.ClaimedAt, Kind: EventClaimed, WorkerID: run.WorkerID, ClaimToken: run.ClaimToken})
 	}

@@ -39,6 +39,7 @@ type batch struct {
 	skipped []endpoints.Skip
 	answers validators
 	stops   []stopped
+	queued  []statement // of one-off items
 
 	archived [][16]byte // endpoints whose rows go with the end of their run
 	alarms   alarms
@@ -62,6 +63,7 @@ func (b *batch) reads(ctx context.Context, ids [][16]byte) []statement {
 			b.hints, err = b.db.q.HintGetMany(ctx, q, ids)
 			return err
 		},
+		b.db.oneOffs(ctx, &b.stored, ids),
 	}
 }
 
@@ -125,6 +127,7 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	b.skipped = append(b.skipped, e.Unrecorded...)
 	b.decided = append(b.decided, decided.Due.Source)
 	b.answers.add(run)
+	b.queued = append(b.queued, b.db.oneOffWrites(ctx, e, "")...)
 	if run.Outcome.Stop != "" {
 		b.stops = append(b.stops, stopped{e, run.Outcome.Stop})
 	}
@@ -149,7 +152,7 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.Source = append(n.Source, string(s.Due.Source))
 	n.Anchor = append(n.Anchor, s.Anchor)
 	n.FailureCount = append(n.FailureCount, int32(s.FailureCount)) //nolint:gosec // Counts runs.
-	n.ManualAt = append(n.ManualAt, s.ManualAt)
+	n.ManualAt = append(n.ManualAt, manualAt(&e.State))
 	n.RetryAfter = append(n.RetryAfter, s.RetryAfter)
 	n.LastSlot = append(n.LastSlot, s.LastSlot)
 	n.LastAttempt = append(n.LastAttempt, int16(s.LastRun.Attempt)) //nolint:gosec // At most 10.
@@ -170,7 +173,7 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 		rows, err = b.db.q.ScheduleFinish(ctx, q, b.next)
 		return err
 	}
-	statements := slices.Concat([]statement{plan}, b.history.writes(ctx, b.db), b.events.writes(ctx, b.db), b.answers.writes(ctx, b.db), b.alarms.writes(ctx, b.db, b.now))
+	statements := slices.Concat([]statement{plan}, b.history.writes(ctx, b.db), b.events.writes(ctx, b.db), b.answers.writes(ctx, b.db), b.alarms.writes(ctx, b.db, b.now), b.queued)
 	if len(b.archived) > 0 {
 		statements = append(statements, func(q dbsqlc.DBTX) error { return b.db.q.ScheduleDeleteArchived(ctx, q, b.archived) })
 	}

@@ -44,7 +44,7 @@ var changes = map[string]func(*bundle, *testing.T, endpoints.ID){
 		require.NoError(t, err)
 	},
 	"RunNow": func(b *bundle, t *testing.T, id endpoints.ID) {
-		_, err := b.service.RunNow(t.Context(), tenant, id)
+		_, err := b.service.RunNow(t.Context(), tenant, id, endpoints.OneOffRequest{})
 		require.NoError(t, err)
 	},
 	"Archive": func(b *bundle, t *testing.T, id endpoints.ID) {
@@ -130,16 +130,16 @@ func TestARunNowDuringARunRunsAfterItOnce(t *testing.T) {
 	e := b.register(t, nil)
 	c, s := b.startOne(t, worker{1})
 	b.at(now.Add(time.Second))
-	slot, err := b.service.RunNow(t.Context(), tenant, e.ID)
+	queued, err := b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{})
 	require.NoError(t, err)
 	require.Empty(t, b.claim(t, worker{2}, horizon))
 	b.finish(t, worker{1}, 0, succeed(worker{1}, c, s))
 
 	manual := b.runOne(t, worker{2})
-	require.Equal(t, slot, manual.ScheduledFor)
+	require.Equal(t, queued.Slot, manual.ScheduledFor)
 	require.Equal(t, "manual", manual.Source)
 	after := b.get(t, e.ID).State
-	require.Zero(t, after.ManualAt)
+	require.Zero(t, after.OneOffs)
 	require.Equal(t, governor.SourceBaselineInterval, after.Due.Source)
 }
 
@@ -274,10 +274,10 @@ func TestARunNowInAnHourThatTheClockRepeatsHasAnIDOfItsOwn(t *testing.T) {
 	first := b.runOne(t, worker{1})
 	for range 3 { // What was planned at the repeated instant is run there too.
 		b.at(first.ScheduledFor)
-		slot, err := b.service.RunNow(t.Context(), tenant, e.ID)
+		queued, err := b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{})
 		require.NoError(t, err)
 		again := b.runOne(t, worker{1})
-		require.Equal(t, slot, again.ScheduledFor)
+		require.Equal(t, queued.Slot, again.ScheduledFor)
 		require.Equal(t, "manual", again.Source)
 	}
 	require.Equal(t, 4, query[int](t, b, "SELECT count(DISTINCT id) FROM runs WHERE attempt = 1"))
@@ -296,9 +296,9 @@ func TestARunNowBesideAStartAheadIsAnotherRun(t *testing.T) {
 	require.Len(t, ahead, 1)
 
 	b.at(begin.Add(-400 * time.Microsecond))
-	slot, err := b.service.RunNow(t.Context(), tenant, e.ID)
+	queued, err := b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{})
 	require.NoError(t, err)
-	require.Equal(t, begin.Add(time.Millisecond), slot)
+	require.Equal(t, begin.Add(time.Millisecond), queued.Slot)
 
 	b.at(begin.Add(50 * time.Millisecond))
 	b.finish(t, me, 0, succeed(me, first, ahead[0]))

@@ -86,7 +86,7 @@ func pauseIt(until time.Time) func(*testing.T, *bundle, *endpoints.Endpoint) {
 
 func askForIt(t *testing.T, b *bundle, e *endpoints.Endpoint) {
 	t.Helper()
-	_, err := b.service.RunNow(t.Context(), tenant, e.ID)
+	_, err := b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{})
 	require.NoError(t, err)
 }
 

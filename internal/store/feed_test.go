@@ -102,7 +102,7 @@ func TestEveryChangeIsTold(t *testing.T) {
 
 	got := r.next(t)
 
-	require.Equal(t, []feed.Type{feed.EndpointChanged, feed.EndpointChanged, feed.HintSet, feed.EndpointChanged}, typesOf(got))
+	require.Equal(t, []feed.Type{feed.EndpointChanged, feed.EndpointChanged, feed.HintSet, feed.EndpointChanged, feed.RunFinished}, typesOf(got), "the one-off run that waits is withdrawn")
 	require.Equal(t, "registered", got[0].Change.Action)
 	require.Equal(t, "edited", got[1].Change.Action)
 	require.Equal(t, int64(5000), got[2].Hint.IntervalMs)

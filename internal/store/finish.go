@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"rubato/internal/dispatch"
+	"rubato/internal/governor"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 )
@@ -72,7 +73,10 @@ func inOrder(f dispatch.Finish) (sorted dispatch.Finish, known bool) {
 	}
 	order := make([]int, len(f.Runs))
 	for i := range order {
-		row := f.Bases[i].(basis).row //nolint:forcetypeassert // Nothing else makes one.
+		row := f.Bases[i].(basis).row                                           //nolint:forcetypeassert // Nothing else makes one.
+		if row.ManualAt != nil || row.Source == string(governor.SourceManual) { // A start does not read one-off items.
+			return f, false
+		}
 		if runKeyOf(f.Runs[i]) != (runKey{row.EndpointID, *row.RunID, row.ClaimToken}) {
 			return f, false
 		}

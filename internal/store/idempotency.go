@@ -110,7 +110,11 @@ func (s *Idempotency) Sweep(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("deleting idempotency keys that are out of date: %w", translate(err))
 	}
-	return int(swept), nil
+	runs, err := s.db.q.OneOffKeySweep(ctx, s.db.pool, dbsqlc.OneOffKeySweepParams{Now: s.db.now(), MaxRows: sweptAnswers})
+	if err != nil {
+		return 0, fmt.Errorf("deleting idempotency keys of one-off runs that are out of date: %w", translate(err))
+	}
+	return int(swept + runs), nil
 }
 
 // execute marks the request that a transaction carries out, where it has a key. A request whose key another attempt has taken since

@@ -79,7 +79,7 @@ func TestARevokedClaimKeepsNobodyFromTheNewPlan(t *testing.T) {
 	now := b.at(noon())
 	e := b.register(t, func(s *endpoints.Spec) { s.StartAt = now.Add(8 * time.Second) })
 	c := b.claimOne(t, worker{1})
-	slot, err := b.service.RunNow(t.Context(), tenant, e.ID)
+	queued, err := b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{})
 	require.NoError(t, err)
 	c.Rest = 5 * time.Second
 	n, err := b.claims.Release(t.Context(), worker{1}, []claims.Claim{c})
@@ -87,7 +87,7 @@ func TestARevokedClaimKeepsNobodyFromTheNewPlan(t *testing.T) {
 	require.Zero(t, n)
 	list := b.claim(t, worker{2}, 0)
 	require.Len(t, list, 1)
-	require.Equal(t, slot, list[0].Slot)
+	require.Equal(t, queued.Slot, list[0].Slot)
 }
 
 // TestADelayedStartOfAReleasedClaimDoesNotStart is a start that the network held back until its worker had given up.

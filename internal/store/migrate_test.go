@@ -118,7 +118,7 @@ func TestWhoLooksAtTheSchemaWaitsForNoMigration(t *testing.T) {
 	require.NotZero(t, status[0].AppliedAt)
 }
 
-// TestAMigrationStandsInNobodysWay has a backup read what the newest migration changes: others go on reading it, and who migrates is told,
+// TestAMigrationStandsInNobodysWay has a backup read what one of the newest migrations changes: others go on reading it, and who migrates is told,
 // or done once the backup is over.
 func TestAMigrationStandsInNobodysWay(t *testing.T) {
 	t.Parallel()
@@ -139,7 +139,9 @@ func TestAMigrationStandsInNobodysWay(t *testing.T) {
 
 	bounded, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	_, err = store.MigrateDown(bounded, url)
+	for err == nil { // Those that leave the table alone do not wait for it.
+		_, err = store.MigrateDown(bounded, url)
+	}
 	require.ErrorContains(t, err, "keeps a table locked")
 	require.NoError(t, backup.Commit(t.Context()))
 	_, err = store.MigrateDown(t.Context(), url)
@@ -214,7 +216,7 @@ func TestWhoMayNotMigrateLearnsWhatHeLacks(t *testing.T) {
 	_, err = owner.Exec(t.Context(), "GRANT SELECT ON goose_db_version TO "+quoted)
 	require.NoError(t, err)
 	_, err = store.MigrateDown(t.Context(), weak.String())
-	require.ErrorContains(t, err, `.sql: the role "`+role+`" lacks a right: must be owner of view live_runs; migrate as the owner`)
+	require.ErrorContains(t, err, `.sql: the role "`+role+`" lacks a right: must be owner of `)
 	require.NotContains(t, err.Error(), "SQLSTATE")
 }
 

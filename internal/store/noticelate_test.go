@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/endpoints"
 	"rubato/internal/notices"
 )
 
@@ -18,7 +19,7 @@ func TestARunThatWaitsForTheOneBeforeIsNotLate(t *testing.T) {
 	e := b.register(t, nil)
 	c, s := b.startOne(t, worker{1})
 	b.at(now.Add(time.Second))
-	_, err := b.service.RunNow(t.Context(), tenant, e.ID)
+	_, err := b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{})
 	require.NoError(t, err)
 	b.at(now.Add(40 * time.Second))
 	run := succeed(worker{1}, c, s)
@@ -33,7 +34,7 @@ func TestARunThatWaitsForTheOneBeforeIsNotLate(t *testing.T) {
 	require.Empty(t, b.told(t), "nor is it late once it has run")
 
 	b.at(b.get(t, e.ID).State.Due.At)
-	_, err = b.service.RunNow(t.Context(), tenant, e.ID)
+	_, err = b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{})
 	require.NoError(t, err)
 	b.at(b.get(t, e.ID).State.Due.At.Add(31 * time.Second))
 	require.NoError(t, keeper.Watch(t.Context()))

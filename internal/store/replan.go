@@ -20,7 +20,7 @@ func (db *DB) replan(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint)
 		EndpointID: e.ID, PlannedAt: s.Due.At, Slot: s.Due.Slot, Attempt: int16(s.Due.Attempt), Source: string(s.Due.Source), //nolint:gosec // At most 10.
 		Version: e.Version, LockMs: lockMs(e.Spec), FailureCount: int32(s.FailureCount), //nolint:gosec // Counts runs.
 		PausedUntil: optional(s.PausedUntil), PauseReason: optionalText(s.PauseReason),
-		ManualAt: optional(s.ManualAt), RetryAfter: optional(s.RetryAfter), AccountedUntil: optional(s.AccountedUntil), Hinted: s.Hinted(),
+		ManualAt: optional(manualAt(&s)), RetryAfter: optional(s.RetryAfter), AccountedUntil: optional(s.AccountedUntil), Hinted: s.Hinted(),
 	})
 	return oneRow(rows, err, "replanning", e.ID)
 }
@@ -62,6 +62,9 @@ func (db *DB) decided(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, r e
 func (db *DB) quarantine(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, now time.Time, fault error) error {
 	before := *e
 	planned := e.Quarantine(now, fault)
+	if err := db.withdrawn(ctx, tx, e, now); err != nil {
+		return err
+	}
 	if err := db.replan(ctx, tx, e); err != nil {
 		return err
 	}

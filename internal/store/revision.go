@@ -74,6 +74,7 @@ func (s *Endpoints) lock(ctx context.Context, r *revision) []statement {
 			r.hints, err = s.db.q.HintGetMany(ctx, q, ids)
 			return err
 		},
+		s.db.oneOffs(ctx, &r.stored, ids),
 	}
 }
 
@@ -90,7 +91,13 @@ func (s *Endpoints) revise(ctx context.Context, tx opened, r *revision) (err err
 	if err != nil {
 		return err
 	}
-	writes, err := s.writes(ctx, r, &before, planned)
+	var passed history
+	if r.changed.State.OneOffs.Withdrawn || r.changed.Archived() {
+		if err := s.db.withdraw(ctx, tx, r.changed, r.now, &passed); err != nil {
+			return err
+		}
+	}
+	writes, err := s.writes(ctx, r, &before, planned, passed)
 	if err != nil {
 		return err
 	}
@@ -100,6 +107,9 @@ func (s *Endpoints) revise(ctx context.Context, tx opened, r *revision) (err err
 	}
 	if err := pipeline(ctx, tx, writes...); err != nil {
 		return fmt.Errorf("writing a change of endpoint %s: %w", r.id, err)
+	}
+	if item := r.changed.State.OneOffs.Added; item != nil && !item.Override.Empty() {
+		return s.db.checkReferences(ctx, tx, r.changed.TenantID, item.Override.References(r.changed.Spec))
 	}
 	if before.Version == r.changed.Version {
 		return nil
@@ -133,6 +143,9 @@ func (s *Endpoints) assembleOne(ctx context.Context, tx opened, r *revision) (*e
 // one in the last millisecond before a due time whose run has started ahead of it, and where the database's clock was set back.
 func (s *Endpoints) passRuns(ctx context.Context, tx opened, r *revision) error {
 	running := r.changed.State.Running
+	if last := r.changed.State.OneOffs.LastSlot; r.act.Action == auditlog.RunNow && !r.now.After(last) { // One millisecond, one run.
+		r.now = last.Add(time.Millisecond)
+	}
 	if r.now.After(r.changed.State.LastSlot) && (running == nil || !running.Slot.Equal(r.now)) {
 		return nil
 	}
@@ -152,12 +165,13 @@ func (s *Endpoints) passRuns(ctx context.Context, tx opened, r *revision) error 
 }
 
 // writes returns the statements that store what a change left, except for who made it and the secrets that it refers to.
-func (s *Endpoints) writes(ctx context.Context, r *revision, before *endpoints.Endpoint, planned *endpoints.Recorded) ([]statement, error) {
+func (s *Endpoints) writes(
+	ctx context.Context, r *revision, before *endpoints.Endpoint, planned *endpoints.Recorded, passed history,
+) ([]statement, error) {
 	after := r.changed
-	var list []statement
-	var passed history
+	list := s.db.oneOffWrites(ctx, after, r.act.By.Name)
 	passed.addSkips(after, r.now)
-	if len(after.Unrecorded) > 0 {
+	if len(passed.rows.Ids) > 0 {
 		list = append(list, passed.writes(ctx, s.db)...)
 	}
 	list = append(list, s.planWrite(ctx, after, planned != nil))
@@ -208,7 +222,7 @@ func (s *Endpoints) planWrite(ctx context.Context, e *endpoints.Endpoint, planne
 	record := dbsqlc.ScheduleRecordParams{
 		EndpointID: e.ID, Version: e.Version, LockMs: lockMs(e.Spec), FailureCount: int32(e.State.FailureCount), //nolint:gosec // Counts runs.
 		PausedUntil: optional(e.State.PausedUntil), PauseReason: optionalText(e.State.PauseReason),
-		ManualAt: optional(e.State.ManualAt), RetryAfter: optional(e.State.RetryAfter),
+		ManualAt: optional(manualAt(&e.State)), RetryAfter: optional(e.State.RetryAfter),
 		AccountedUntil: optional(e.State.AccountedUntil), Hinted: e.State.Hinted(),
 	}
 	return func(q dbsqlc.DBTX) error {

@@ -25,7 +25,8 @@ func (db *DB) states(ctx context.Context, tx pgx.Tx, ids [][16]byte) (map[[16]by
 		func(q dbsqlc.DBTX) (err error) {
 			read.hints, err = db.q.HintGetMany(ctx, q, ids)
 			return err
-		})
+		},
+		db.oneOffs(ctx, &read, ids))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the schedules and hints of %d endpoints: %w", len(ids), err)
 	}
@@ -36,6 +37,7 @@ func (db *DB) states(ctx context.Context, tx pgx.Tx, ids [][16]byte) (map[[16]by
 type stored struct {
 	schedules []*dbsqlc.Schedule
 	hints     []*dbsqlc.Hint
+	oneOffs   []*dbsqlc.OneOffGetManyRow
 }
 
 // assemble joins schedules and hints with the configurations that they are for. The endpoints lie in room where it is large
@@ -72,6 +74,11 @@ func (db *DB) assemble(
 			attachHint(&e.State, row)
 		}
 	}
+	for _, row := range read.oneOffs {
+		if e := found[row.EndpointID]; e != nil {
+			attachOneOff(&e.State.OneOffs, row)
+		}
+	}
 	return found, faults, nil
 }
 
@@ -93,7 +100,7 @@ func stateOf(row *dbsqlc.Schedule) endpoints.State {
 		Due:    endpoints.Due{At: row.PlannedAt, Slot: row.Slot, Attempt: int(row.Attempt), Source: governor.Source(row.Source)},
 		Anchor: orZero(row.Anchor), LastSlot: orZero(row.LastSlot), FailureCount: int(row.FailureCount),
 		PausedUntil: orZero(row.PausedUntil), PauseReason: orZero(row.PauseReason),
-		ManualAt: orZero(row.ManualAt), RetryAfter: orZero(row.RetryAfter), AccountedUntil: orZero(row.AccountedUntil),
+		RetryAfter: orZero(row.RetryAfter), AccountedUntil: orZero(row.AccountedUntil),
 	}
 	if row.RunID != nil {
 		s.Running = &endpoints.Running{Slot: row.Slot, Attempt: int(row.Attempt), StartedAt: *row.StartedAt}

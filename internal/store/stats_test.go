@@ -73,7 +73,7 @@ func TestARecordOfSkipsCountsByItsShareOfAWindow(t *testing.T) {
 	e := b.register(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Minute })
 	_, err := b.service.Pause(t.Context(), tenant, e.ID, endpoints.PauseRequest{})
 	require.NoError(t, err)
-	_, err = b.service.RunNow(t.Context(), tenant, e.ID)
+	_, err = b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{})
 	require.NoError(t, err)
 	b.runOne(t, worker{1})
 	b.at(noon().Add(-30 * time.Second))

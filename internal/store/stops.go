@@ -32,6 +32,9 @@ func (b *batch) stop(ctx context.Context, tx pgx.Tx) error {
 		if err := b.db.recordSkips(ctx, tx, b.now, e); err != nil {
 			return err
 		}
+		if err := b.db.withdrawn(ctx, tx, e, b.now); err != nil {
+			return err
+		}
 		if err := b.db.decided(ctx, tx, e, *planned); err != nil {
 			return err
 		}

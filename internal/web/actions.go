@@ -30,7 +30,7 @@ func actions() map[string]action {
 	return map[string]action{
 		"run": {
 			title: "Run now", verb: "Run now", done: "A run is planned at once.",
-			does: "One run is sent at once, whatever hints, clamps and a pause say; where a run is in progress, once that has ended. The schedule goes on as before.",
+			does: "One run is sent at once, whatever hints, clamps and a pause say. If the endpoint has a run in progress, or other one-off runs wait, it takes its turn. The schedule goes on as before.",
 			send: func(v *visit, id string) error { return v.post(endpointAPI(id, "/run"), v.value("once"), nil, nil) },
 		},
 		"pause": {

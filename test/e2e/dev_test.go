@@ -73,7 +73,7 @@ func TestOperationsActAtOnce(t *testing.T) {
 	dev.awaitRuns(t, clock.ID, len(dev.finished(t, clock.ID))+3)
 	require.Len(t, tgt.requests("/tick"), before, "while the clock ticked three times, nothing ran")
 
-	planned := read[client.PlannedRun](t)(dev.RunEndpoint(t.Context(), e.ID))
+	planned := read[client.PlannedRun](t)(dev.RunEndpoint(t.Context(), e.ID, client.OneOffRun{}))
 	// It need not be the newest: due times that the pause skips are recorded as well.
 	eventually(t, "the run now of a paused endpoint", func() bool {
 		return slices.ContainsFunc(dev.finished(t, e.ID), func(r client.Run) bool { return r.ID == planned.RunID && r.Source == "manual" })

@@ -126,7 +126,10 @@ func (w *world) operation(t *rapid.T, id endpoints.ID, cause string) (func(conte
 	case "resume":
 		return func(c context.Context, s *stores) error { _, err := s.service.Resume(c, user, id); return err }, "resume"
 	case "run_now":
-		return func(c context.Context, s *stores) error { _, err := s.service.RunNow(c, user, id); return err }, "run_now"
+		return func(c context.Context, s *stores) error {
+			_, err := s.service.RunNow(c, user, id, endpoints.OneOffRequest{})
+			return err
+		}, "run_now"
 	case "interval":
 		r := endpoints.HintRequest{Interval: w.draw(t, "interval", 1, 90), TTL: new(w.draw(t, "life", 1, 200)), Reason: "busy"}
 		return func(c context.Context, s *stores) error {

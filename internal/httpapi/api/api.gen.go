@@ -489,6 +489,30 @@ func (e NoticeState) Valid() bool {
 	}
 }
 
+// Defines values for OneOffRunPriority.
+const (
+	OneOffRunPriorityCritical OneOffRunPriority = "critical"
+	OneOffRunPriorityHigh     OneOffRunPriority = "high"
+	OneOffRunPriorityLow      OneOffRunPriority = "low"
+	OneOffRunPriorityNormal   OneOffRunPriority = "normal"
+)
+
+// Valid indicates whether the value is a known member of the OneOffRunPriority enum.
+func (e OneOffRunPriority) Valid() bool {
+	switch e {
+	case OneOffRunPriorityCritical:
+		return true
+	case OneOffRunPriorityHigh:
+		return true
+	case OneOffRunPriorityLow:
+		return true
+	case OneOffRunPriorityNormal:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PlannerAuthority.
 const (
 	PlannerAuthorityAct     PlannerAuthority = "act"
@@ -2109,6 +2133,31 @@ type NoticeTestResult struct {
 	StatusCode *int32 `json:"statusCode,omitempty"`
 }
 
+// OneOffRun A one-off run. Without members it sends what the endpoint is configured with.
+type OneOffRun struct {
+	// Body Sent in place of the endpoint's body. Templates are filled in, as in the endpoint's. At most 262,144 bytes.
+	Body *string `json:"body,omitempty"`
+
+	// DeadlineMs How long an attempt may wait for its start. A run that has not started by then ends as `skipped` with the reason `deadline_passed`.
+	DeadlineMs *int64 `json:"deadlineMs,omitempty"`
+
+	// Headers Added to the endpoint's headers, or sent in place of those with the same name.
+	Headers *map[string]string `json:"headers,omitempty"`
+
+	// IdempotencyKey A second request with the same key for the endpoint within 24 hours is answered with the run of the first, and runs nothing. One that
+	// asks for something else under the key is refused (409, `idempotency_key_reused`).
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+
+	// Priority Which of the one-off runs of the endpoint that wait is next; among equals the oldest is.
+	Priority *OneOffRunPriority `json:"priority,omitempty"`
+
+	// Query Parameters added to the endpoint's, or sent in place of those with the same name.
+	Query *map[string]string `json:"query,omitempty"`
+}
+
+// OneOffRunPriority Which of the one-off runs of the endpoint that wait is next; among equals the oldest is.
+type OneOffRunPriority string
+
 // OneShotHint Asks for one run at an instant.
 type OneShotHint struct {
 	At time.Time `json:"at"`
@@ -2172,8 +2221,13 @@ type Phases struct {
 
 // PlannedRun A run that was asked for.
 type PlannedRun struct {
+	// Repeated An earlier request with the same idempotencyKey had asked for the run.
+	Repeated     *bool     `json:"repeated,omitempty"`
 	RunID        string    `json:"runId"`
 	ScheduledFor time.Time `json:"scheduledFor"`
+
+	// Waiting How many one-off runs of the endpoint wait, this one among them. Not there where the run was asked for before.
+	Waiting *int `json:"waiting,omitempty"`
 }
 
 // PlannedTime defines model for PlannedTime.
@@ -2480,7 +2534,7 @@ type Run struct {
 	// Phases Where the time went. A phase that did not happen is 0.
 	Phases *Phases `json:"phases,omitempty"`
 
-	// ReasonCode Why: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the header of the answer; a body that is too long is cut, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run.
+	// ReasonCode Why: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the header of the answer; a body that is too long is cut, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run; deadline_passed or withdrawn where a one-off run was not sent.
 	ReasonCode *string `json:"reasonCode,omitempty"`
 
 	// ResponseBytes Bytes of body read, decompressed: those between head and tail included.
@@ -3280,6 +3334,9 @@ type PutOneShotHintJSONRequestBody = OneShotHintRequest
 
 // PauseEndpointJSONRequestBody defines body for PauseEndpoint for application/json ContentType.
 type PauseEndpointJSONRequestBody = PauseRequest
+
+// RunEndpointJSONRequestBody defines body for RunEndpoint for application/json ContentType.
+type RunEndpointJSONRequestBody = OneOffRun
 
 // ExplainJSONRequestBody defines body for Explain for application/json ContentType.
 type ExplainJSONRequestBody = ExplainInput
@@ -8196,7 +8253,8 @@ func (response ResumeEndpoint503ApplicationProblemPlusJSONResponse) VisitResumeE
 }
 
 type RunEndpointRequestObject struct {
-	ID EndpointID `json:"id"`
+	ID   EndpointID `json:"id"`
+	Body *RunEndpointJSONRequestBody
 }
 
 type RunEndpointResponseObject interface {
@@ -16325,6 +16383,32 @@ func (sh *strictHandler) RunEndpoint(ctx echo.Context, id EndpointID) error {
 	var request RunEndpointRequestObject
 
 	request.ID = id
+
+	var body RunEndpointJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.RunEndpoint(ctx.Request().Context(), request.(RunEndpointRequestObject))

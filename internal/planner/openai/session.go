@@ -214,7 +214,7 @@ func (s *session) denied(name planner.Tool, err error) (told, error) {
 			words = append(words, field.Message)
 		}
 		return told{Error: word(strings.Join(words, "; "), maxReason)}, nil
-	case errs.Precondition, errs.Unauthorized, errs.Forbidden, errs.Unavailable, errs.Internal, errs.Unreadable:
+	case errs.Precondition, errs.Unauthorized, errs.Forbidden, errs.Exhausted, errs.Unavailable, errs.Internal, errs.Unreadable:
 	}
 	return told{}, fmt.Errorf("carrying out %s: %w", name, err)
 }

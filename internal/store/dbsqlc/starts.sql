@@ -63,7 +63,8 @@ SELECT EXISTS (
       AND s.claim_token = @token
       AND s.due_at > clock.now
       AND NOT s.archived
-      AND (s.paused_until IS NULL OR s.paused_until <= clock.now OR (s.source = 'manual' AND s.manual_at IS NOT NULL))
+      AND (s.paused_until IS NULL OR s.paused_until <= clock.now
+        OR s.source = 'manual' AND EXISTS (SELECT FROM one_off_items o WHERE o.endpoint_id = s.endpoint_id AND o.slot = s.slot))
 );
 
 -- name: RunLastOf :many

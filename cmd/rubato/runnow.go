@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"rubato/client"
+)
+
+// endpointsRunCmd asks for a one-off run.
+type endpointsRunCmd struct {
+	endpointArg
+
+	Body     *string        `xor:"body" help:"The body to send in place of the endpoint's."`
+	BodyFile string         `xor:"body" placeholder:"FILE" help:"A file that holds it; - is the input."`
+	Header   []string       `placeholder:"'NAME: VALUE'" sep:"none" help:"A header to add, or to send in place of the endpoint's; may be repeated."`
+	Query    []string       `placeholder:"NAME=VALUE" sep:"none" help:"A query parameter to add, or to send in place of the endpoint's; may be repeated."`
+	Deadline *time.Duration `placeholder:"DURATION" help:"How long the run may wait for its start, such as 10m. Default: any time."`
+	Priority string         `enum:",low,normal,high,critical" default:"" placeholder:"PRIORITY" help:"Which of the waiting one-off runs is next: low, normal, high or critical. Default: normal."`
+	Once     string         `placeholder:"KEY" help:"An idempotency key: a second run with it within 24 hours is the first one."`
+}
+
+// Run runs an endpoint now.
+func (cmd *endpointsRunCmd) Run(ctx context.Context, s *session) error {
+	body, err := cmd.body(s)
+	if err != nil {
+		return err
+	}
+	r, id, err := s.connectTo(ctx, cmd.Endpoint)
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.RunEndpointWithResponse(ctx, id, body))
+	if err != nil {
+		return err
+	}
+	return show(s, raw, func(planned client.PlannedRun) error {
+		switch {
+		case planned.Repeated != nil && *planned.Repeated:
+			return s.say("%s was asked for before with this key", planned.RunID)
+		case planned.Waiting != nil && *planned.Waiting > 1:
+			return s.say("%s waits; %d one-off runs wait in all", planned.RunID, *planned.Waiting)
+		default:
+			return s.say("%s is on its way", planned.RunID)
+		}
+	})
+}
+
+// body returns what the flags ask for.
+func (cmd *endpointsRunCmd) body(s *session) (client.OneOffRun, error) {
+	fields := map[string]any{}
+	if cmd.Body != nil {
+		fields["body"] = *cmd.Body
+	}
+	if cmd.BodyFile != "" {
+		text, err := s.readFile(cmd.BodyFile)
+		if err != nil {
+			return client.OneOffRun{}, err
+		}
+		fields["body"] = string(text)
+	}
+	if err := pairs(fields, "headers", cmd.Header, ':'); err != nil {
+		return client.OneOffRun{}, err
+	}
+	if err := pairs(fields, "query", cmd.Query, '='); err != nil {
+		return client.OneOffRun{}, err
+	}
+	if cmd.Deadline != nil {
+		fields["deadlineMs"] = cmd.Deadline.Milliseconds()
+	}
+	if cmd.Priority != "" {
+		fields["priority"] = cmd.Priority
+	}
+	if cmd.Once != "" {
+		fields["idempotencyKey"] = cmd.Once
+	}
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		return client.OneOffRun{}, fmt.Errorf("encoding the flags: %w", err)
+	}
+	var body client.OneOffRun
+	return body, json.Unmarshal(raw, &body)
+}

@@ -1,0 +1,73 @@
+-- name: OneOffGetMany :many
+-- The one-off items of endpoints that a decision needs: the one in flight, and the one whose turn is next. An item whose next attempt still
+-- has to wait comes after those that could start. Each row has the count of all items of its endpoint and their newest slot.
+SELECT o.endpoint_id, o.slot, o.not_before, o.attempt, o.priority, o.deadline_at, o.own, o.items, o.last_slot
+FROM (SELECT i.*,
+             (s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot)::boolean AS own,
+             count(*) OVER (PARTITION BY i.endpoint_id)::int AS items,
+             (max(i.slot) OVER (PARTITION BY i.endpoint_id))::timestamptz AS last_slot,
+             row_number() OVER (PARTITION BY i.endpoint_id
+                 ORDER BY (s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot) DESC,
+                          greatest(i.not_before, clock.now), i.priority DESC, i.slot) AS turn
+      FROM one_off_items i
+               JOIN schedules s ON s.endpoint_id = i.endpoint_id
+               CROSS JOIN (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + interval '1 ms' AS now) clock
+      WHERE i.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])) o
+WHERE o.turn <= 2
+ORDER BY o.endpoint_id, o.turn;
+
+-- name: OneOffGetRequests :many
+-- What claimed one-off items call, by endpoint and slot.
+SELECT i.endpoint_id, i.slot, i.deadline_at, i.request
+FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('slots')::timestamptz[]) AS slot) w
+         JOIN one_off_items i ON i.endpoint_id = ANY (ARRAY[w.endpoint_id]) AND i.slot = w.slot;
+
+-- name: OneOffInsert :exec
+INSERT INTO one_off_items (endpoint_id, slot, tenant_id, not_before, attempt, priority, deadline_at, request, requested_by)
+VALUES (@endpoint_id, @slot, @tenant_id, @slot, 1, @priority, @deadline_at, @request, @requested_by);
+
+-- name: OneOffRequeue :exec
+-- Lets an item wait for its next attempt. One that was withdrawn during its run is not there any more.
+UPDATE one_off_items
+SET not_before = @not_before, attempt = @attempt
+WHERE endpoint_id = @endpoint_id AND slot = @slot;
+
+-- name: OneOffDelete :exec
+DELETE
+FROM one_off_items
+WHERE endpoint_id = @endpoint_id AND slot = @slot;
+
+-- name: OneOffWithdraw :many
+-- Deletes the items of an endpoint, and returns them. own is the one in flight.
+DELETE
+FROM one_off_items i
+WHERE i.endpoint_id = @endpoint_id
+RETURNING i.slot, i.attempt, i.requested_by,
+    EXISTS (SELECT FROM schedules s WHERE s.endpoint_id = i.endpoint_id AND s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot) AS own;
+
+-- name: OneOffKeyGet :many
+-- The run that a key stands for.
+SELECT k.slot, k.fingerprint
+FROM one_off_keys k
+WHERE k.endpoint_id = @endpoint_id
+  AND k.key = @key
+  AND k.expires_at > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp());
+
+-- name: OneOffKeyInsert :execrows
+-- Takes a key for a run, unless another run has it.
+INSERT INTO one_off_keys AS k (endpoint_id, key, slot, fingerprint, expires_at)
+SELECT @endpoint_id, @key, @slot, @fingerprint, clock.now + sqlc.arg('keep_ms')::bigint * interval '1 ms'
+FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
+ON CONFLICT (endpoint_id, key) DO UPDATE
+    SET slot = excluded.slot, fingerprint = excluded.fingerprint, expires_at = excluded.expires_at
+    WHERE k.expires_at <= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp());
+
+-- name: OneOffKeySweep :execrows
+-- Deletes some of the keys that are out of date.
+DELETE FROM one_off_keys
+WHERE (endpoint_id, key) IN (SELECT k.endpoint_id, k.key
+                             FROM one_off_keys k
+                             WHERE k.expires_at <= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
+                             ORDER BY k.expires_at
+                             LIMIT sqlc.arg('max_rows')
+                             FOR UPDATE SKIP LOCKED);

@@ -1,0 +1,231 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+)
+
+// oneOffs returns the statement that reads the one-off items of endpoints which a decision needs.
+func (db *DB) oneOffs(ctx context.Context, read *stored, ids [][16]byte) statement {
+	return func(q dbsqlc.DBTX) (err error) {
+		read.oneOffs, err = db.q.OneOffGetMany(ctx, q, dbsqlc.OneOffGetManyParams{EndpointIds: ids, Now: db.now()})
+		return err
+	}
+}
+
+func attachOneOff(q *endpoints.OneOffs, row *dbsqlc.OneOffGetManyRow) {
+	item := &endpoints.OneOff{
+		Slot: row.Slot, At: row.NotBefore, Attempt: int(row.Attempt), Priority: endpoints.Priority(row.Priority), Deadline: orZero(row.DeadlineAt),
+	}
+	q.LastSlot, q.Waiting = row.LastSlot, max(q.Waiting, int(row.Items))
+	switch {
+	case row.Own:
+		q.Own = item
+		q.Waiting--
+	case q.Next == nil:
+		q.Next = item
+	}
+}
+
+// manualAt returns the slot of the one-off item whose turn is next, as the row of the schedule keeps it; zero: none waits.
+func manualAt(s *endpoints.State) time.Time {
+	if next := s.OneOffs.Next; next != nil {
+		return next.Slot
+	}
+	return time.Time{}
+}
+
+// oneOffWrites returns the statements that store what a change or a finish did to the one-off items of an endpoint, except for a withdrawal.
+func (db *DB) oneOffWrites(ctx context.Context, e *endpoints.Endpoint, author string) []statement {
+	var list []statement
+	q := &e.State.OneOffs
+	if item := q.Added; item != nil {
+		list = append(list, db.oneOffInserts(ctx, e, item, author)...)
+	}
+	if item := q.Again; item != nil {
+		p := dbsqlc.OneOffRequeueParams{EndpointID: e.ID, Slot: item.Slot, NotBefore: item.At, Attempt: int16(item.Attempt)} //nolint:gosec // At most 10.
+		list = append(list, func(tx dbsqlc.DBTX) error { return db.q.OneOffRequeue(ctx, tx, p) })
+	}
+	if item := q.Ended; item != nil {
+		p := dbsqlc.OneOffDeleteParams{EndpointID: e.ID, Slot: item.Slot}
+		list = append(list, func(tx dbsqlc.DBTX) error { return db.q.OneOffDelete(ctx, tx, p) })
+	}
+	return list
+}
+
+// oneOffInserts returns the statements that store a new item, and the key that names its run.
+func (db *DB) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item *endpoints.OneOff, author string) []statement {
+	row := dbsqlc.OneOffInsertParams{
+		EndpointID: e.ID, Slot: item.Slot, TenantID: e.TenantID, Priority: int16(item.Priority), DeadlineAt: optional(item.Deadline), RequestedBy: author,
+	}
+	if !item.Override.Empty() {
+		raw, err := json.Marshal(item.Override)
+		if err != nil {
+			panic(err) // Texts always encode.
+		}
+		row.Request = raw
+	}
+	insert := func(tx dbsqlc.DBTX) error { return db.q.OneOffInsert(ctx, tx, row) }
+	if item.Key == "" {
+		return []statement{insert}
+	}
+	key := dbsqlc.OneOffKeyInsertParams{
+		EndpointID: e.ID, Key: item.Key, Slot: item.Slot, Fingerprint: item.Fingerprint, KeepMs: endpoints.OneOffKeyLife.Milliseconds(), Now: db.now(),
+	}
+	return []statement{insert, func(tx dbsqlc.DBTX) error {
+		taken, err := db.q.OneOffKeyInsert(ctx, tx, key)
+		if err == nil && taken == 0 {
+			return endpoints.ErrOneOffKeyTaken()
+		}
+		return err
+	}}
+}
+
+// withdraw deletes the one-off items of an endpoint that were taken back, and adds each to the history as skipped, except for the one in
+// flight, whose own record follows.
+func (db *DB) withdraw(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint, now time.Time, h *history) error {
+	rows, err := db.q.OneOffWithdraw(ctx, tx, e.ID)
+	if err != nil {
+		return fmt.Errorf("withdrawing the one-off runs of endpoint %s: %w", e.ID, err)
+	}
+	for _, row := range rows {
+		if row.Own {
+			continue
+		}
+		h.add(runs.Run{
+			ID: runs.NewID(row.Slot, e.ID, int(row.Attempt)), EndpointID: e.ID, TenantID: e.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt),
+			Source: string(governor.SourceManual), ClaimedAt: now, StartedAt: now, FinishedAt: now,
+			Outcome: runs.Outcome{
+				Status: runs.Skipped, Reason: runs.Withdrawn, Error: "nothing was sent: the run was withdrawn, because its endpoint was paused or archived while it waited",
+			},
+		}, e.Version, e.State.FailureCount, nil)
+	}
+	return nil
+}
+
+// withdrawn does the same where nothing else is written into the history.
+func (db *DB) withdrawn(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, now time.Time) error {
+	if !e.State.OneOffs.Withdrawn {
+		return nil
+	}
+	var h history
+	if err := db.withdraw(ctx, tx, e, now, &h); err != nil || len(h.rows.Ids) == 0 {
+		return err
+	}
+	return pipeline(ctx, tx, h.writes(ctx, db)...)
+}
+
+// OneOffKey implements endpoints.Store.
+func (s *Endpoints) OneOffKey(ctx context.Context, id endpoints.ID, key string) (slot time.Time, fingerprint []byte, err error) {
+	rows, err := s.db.q.OneOffKeyGet(ctx, s.db.pool, dbsqlc.OneOffKeyGetParams{EndpointID: id, Key: key, Now: s.db.now()})
+	if err != nil || len(rows) == 0 {
+		return time.Time{}, nil, translate(err)
+	}
+	return rows[0].Slot, rows[0].Fingerprint, nil
+}
+
+// oneOffTargets puts what claimed one-off runs call in place of what their endpoints are configured with. A claim whose item was withdrawn
+// has no target, because its token is void; nor has one whose item cannot be used, which mendOneOff takes out of the way.
+func (s *Executions) oneOffTargets(ctx context.Context, list []claims.Claim, targets map[[16]byte]*dispatch.Target) error {
+	var p dbsqlc.OneOffGetRequestsParams
+	for _, c := range list {
+		if c.Source == string(governor.SourceManual) && targets[c.EndpointID] != nil {
+			p.EndpointIds, p.Slots = append(p.EndpointIds, c.EndpointID), append(p.Slots, c.Slot)
+		}
+	}
+	if len(p.EndpointIds) == 0 {
+		return nil
+	}
+	rows, err := s.db.q.OneOffGetRequests(ctx, s.db.hot, p)
+	if err != nil {
+		return fmt.Errorf("reading what %d one-off runs call: %w", len(p.EndpointIds), translate(err))
+	}
+	configured := make(map[[16]byte]*dispatch.Target, len(p.EndpointIds))
+	for _, id := range p.EndpointIds {
+		configured[id] = targets[id]
+		delete(targets, id)
+	}
+	faults := map[[16]byte]error{}
+	for _, row := range rows {
+		target, err := oneOffTarget(configured[row.EndpointID], row)
+		if err != nil {
+			faults[row.EndpointID] = err
+			continue
+		}
+		targets[row.EndpointID] = target
+	}
+	for _, id := range p.EndpointIds {
+		if targets[id] == nil {
+			if err := s.mendOneOff(ctx, id, faults[id]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mendOneOff plans an endpoint again whose schedule names a one-off item that is not there, and quarantines one whose item cannot be used.
+// Otherwise its claim would come back for ever. A claim that was revoked meanwhile is left alone.
+func (s *Executions) mendOneOff(ctx context.Context, id [16]byte, fault error) error {
+	return s.db.tx(ctx, func(tx pgx.Tx) error {
+		if _, err := s.db.q.ScheduleLock(ctx, tx, [][16]byte{id}); err != nil {
+			return fmt.Errorf("locking a schedule: %w", err)
+		}
+		found, _, err := s.db.states(ctx, tx, [][16]byte{id})
+		if err != nil {
+			return err
+		}
+		e := found[id]
+		if e == nil || e.State.Running != nil || e.State.Due.Source != governor.SourceManual {
+			return nil
+		}
+		next := e.State.OneOffs.Next
+		if there := next != nil && next.Slot.Equal(e.State.Due.Slot); there && fault == nil {
+			return nil
+		}
+		now, err := s.db.decisionTime(ctx, tx)
+		if err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		if fault != nil {
+			return s.db.quarantine(ctx, tx, e, now, fault)
+		}
+		planned, err := e.Replan(now)
+		if err != nil {
+			return fmt.Errorf("planning endpoint %s without its one-off item: %w", e.ID, err)
+		}
+		if err := s.db.replan(ctx, tx, e); err != nil {
+			return err
+		}
+		return s.db.decided(ctx, tx, e, planned)
+	})
+}
+
+// oneOffTarget returns what one one-off run calls.
+func oneOffTarget(configured *dispatch.Target, row *dbsqlc.OneOffGetRequestsRow) (*dispatch.Target, error) {
+	target := *configured
+	if row.Request != nil {
+		var override endpoints.Override
+		if err := json.Unmarshal(row.Request, &override); err != nil {
+			return nil, fmt.Errorf("decoding the request of a one-off run of endpoint %s: %w", endpoints.ID(row.EndpointID), err)
+		}
+		spec := override.Apply(*configured.Spec)
+		var err error
+		if target, err = dispatch.NewTarget(configured.TenantID, &spec); err != nil {
+			return nil, fmt.Errorf("preparing the request of a one-off run of endpoint %s: %w", endpoints.ID(row.EndpointID), err)
+		}
+	}
+	target.Deadline = orZero(row.DeadlineAt)
+	return &target, nil
+}
