@@ -5,14 +5,14 @@ CREATE TABLE one_off_items (
     endpoint_id  uuid NOT NULL,
     slot         timestamptz NOT NULL, -- the due time that the run stands for; with endpoint and attempt it makes the run ID
     tenant_id    uuid NOT NULL,
-    not_before   timestamptz NOT NULL, -- the slot, or when the next attempt may start
+    not_before   timestamptz NOT NULL, -- the slot, or when the next attempt may start, which is earlier where the clock was set back
     attempt      smallint NOT NULL CHECK (attempt >= 1),
     priority     smallint NOT NULL CHECK (priority BETWEEN -1 AND 2), -- low, normal, high, critical
     deadline_at  timestamptz, -- an attempt that has not started by then is recorded as skipped
     request      jsonb,       -- what differs from the endpoint's request; null: nothing
     requested_by text NOT NULL,
     PRIMARY KEY (endpoint_id, slot),
-    CHECK (slot >= '2020-01-01' AND slot < '2200-01-01' AND not_before >= slot)
+    CHECK (slot >= '2020-01-01' AND slot < '2200-01-01' AND not_before >= '2020-01-01' AND not_before < '2200-01-01')
 );
 
 -- Which run an idempotency key of a one-off run stands for.

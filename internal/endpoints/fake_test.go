@@ -38,7 +38,9 @@ func (m *memory) sync(s *endpoints.State) {
 	}
 	if q.Added != nil {
 		m.queue = append(m.queue, *q.Added)
-		m.keys[q.Added.Key] = *q.Added
+		if q.Added.Key != nil {
+			m.keys[*q.Added.Key] = *q.Added
+		}
 	}
 	if q.Again != nil {
 		m.queue[m.at(q.Again.Slot)] = *q.Again
@@ -76,7 +78,7 @@ func (m *memory) before(a, b endpoints.OneOff) bool {
 	return cmp.Or(ready(a).Compare(ready(b)), int(b.Priority-a.Priority), a.Slot.Compare(b.Slot)) < 0
 }
 
-func (m *memory) OneOffKey(_ context.Context, _ endpoints.ID, key string) (slot time.Time, fingerprint []byte, err error) {
+func (m *memory) OneOffKey(_ context.Context, _ [16]byte, _ endpoints.ID, key string) (slot time.Time, fingerprint []byte, err error) {
 	return m.keys[key].Slot, m.keys[key].Fingerprint, nil
 }
 

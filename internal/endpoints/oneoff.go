@@ -50,7 +50,7 @@ type OneOffRequest struct {
 	Override Override
 	Deadline *time.Duration // from now until when an attempt may start; nil: no end
 	Priority string         // empty: normal
-	Key      string         // two requests with the same key within [OneOffKeyLife] are one run; empty: none
+	Key      *string        // two requests with the same key within [OneOffKeyLife] are one run; nil: none
 }
 
 // Override is what the request of a one-off run has in place of the endpoint's.
@@ -113,8 +113,8 @@ type OneOff struct {
 
 	// Known of a new item only.
 	Override    Override
-	Key         string // empty: none
-	Fingerprint []byte // of what was asked for
+	Key         *string // nil: none
+	Fingerprint []byte  // of what was asked for
 }
 
 // Fingerprint identifies what was asked for: a key stands for one run, and for no other.
@@ -191,8 +191,8 @@ type Queued struct {
 // the run is stored. The error is an [errs.Exhausted] where as many wait as may, and an [errs.Conflict] where the key stands for another request.
 func (s *Service) RunNow(ctx context.Context, by Actor, id ID, r OneOffRequest) (Queued, error) {
 	for range keyTries {
-		if r.Key != "" {
-			found, known, err := s.keyed(ctx, id, r)
+		if r.Key != nil {
+			found, known, err := s.keyed(ctx, by.TenantID, id, r)
 			if err != nil || known {
 				return found, err
 			}
@@ -216,8 +216,8 @@ func ErrOneOffKeyTaken() error {
 }
 
 // keyed returns the run that the key of a request stands for.
-func (s *Service) keyed(ctx context.Context, id ID, r OneOffRequest) (q Queued, known bool, err error) {
-	slot, fingerprint, err := s.store.OneOffKey(ctx, id, r.Key)
+func (s *Service) keyed(ctx context.Context, tenant [16]byte, id ID, r OneOffRequest) (q Queued, known bool, err error) {
+	slot, fingerprint, err := s.store.OneOffKey(ctx, tenant, id, *r.Key)
 	switch {
 	case err != nil || slot.IsZero():
 		return Queued{}, false, err
@@ -277,7 +277,7 @@ func (r OneOffRequest) check() (bad []errs.Field) {
 	if r.Deadline != nil && (*r.Deadline < time.Millisecond || *r.Deadline > maxSpan) {
 		bad = append(bad, errs.Field{Field: "deadlineMs", Code: "out_of_range", Message: "must be 1 to 31622400000 (366 days); leave it out for a run that may wait for any time"})
 	}
-	if len([]rune(r.Key)) > maxOneOffKey || !isText(r.Key) {
+	if key := r.Key; key != nil && (*key == "" || len([]rune(*key)) > maxOneOffKey || !isText(*key)) {
 		bad = append(bad, errs.Field{Field: "idempotencyKey", Code: "invalid_value", Message: "must hold 1 to 255 characters without control characters"})
 	}
 	return bad

@@ -70,7 +70,7 @@ func TestRequestsInOneMillisecondAreRunsOfTheirOwn(t *testing.T) {
 func TestAKeyNamesOneRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.Method = "POST" })
-	request := endpoints.OneOffRequest{Key: "export-7", Override: endpoints.Override{Body: new("a")}, Deadline: new(time.Hour)}
+	request := endpoints.OneOffRequest{Key: new("export-7"), Override: endpoints.Override{Body: new("a")}, Deadline: new(time.Hour)}
 	first := b.ask(t, request)
 	require.Equal(t, endpoints.Queued{Slot: first.Slot, Repeated: true}, b.ask(t, request))
 	b.run(t, nil)
@@ -80,7 +80,7 @@ func TestAKeyNamesOneRun(t *testing.T) {
 	_, err := b.RunNow(t.Context(), actor, b.id, request)
 	require.Equal(t, errs.Conflict, errs.CodeOf(err))
 	require.ErrorContains(t, err, "use another key")
-	request.Key = "export-8"
+	request.Key = new("export-8")
 	require.NotEqual(t, first.Slot, b.ask(t, request).Slot)
 }
 
@@ -102,7 +102,7 @@ func TestABadOneOffRequestNamesEveryField(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	_, err := b.RunNow(t.Context(), actor, b.id, endpoints.OneOffRequest{
-		Priority: "urgent", Deadline: new(time.Duration(0)), Key: strings.Repeat("x", 256),
+		Priority: "urgent", Deadline: new(time.Duration(0)), Key: new(strings.Repeat("x", 256)),
 		Override: endpoints.Override{Body: new(strings.Repeat("x", 262145)), Headers: map[string]string{"Host": "a"}, Query: map[string]string{"q": "{{nonsense"}},
 	})
 	require.Equal(t, []string{

@@ -23,7 +23,7 @@ type Store interface {
 	// returns; without one the change only records itself. The audit log tells of the act.
 	Change(ctx context.Context, act auditlog.Act, id ID, change func(e *Endpoint, now time.Time) (*Recorded, error)) (*Endpoint, error)
 	// OneOffKey returns the slot of the one-off run that a key of an endpoint stands for, and the fingerprint of its request; zero: there is none.
-	OneOffKey(ctx context.Context, id ID, key string) (slot time.Time, fingerprint []byte, err error)
+	OneOffKey(ctx context.Context, tenant [16]byte, id ID, key string) (slot time.Time, fingerprint []byte, err error)
 	// LastDecision returns the decision that set the due time now in force.
 	LastDecision(ctx context.Context, tenant [16]byte, id ID) (Recorded, error)
 }

@@ -123,7 +123,7 @@ func selects(f endpoints.Filter, e *endpoints.Endpoint) bool {
 		(f.State == state || f.State == "" && state != "archived")
 }
 
-func (m *memory) OneOffKey(_ context.Context, _ endpoints.ID, key string) (slot time.Time, fingerprint []byte, err error) {
+func (m *memory) OneOffKey(_ context.Context, _ [16]byte, _ endpoints.ID, key string) (slot time.Time, fingerprint []byte, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.oneOffs[key].Slot, m.oneOffs[key].Fingerprint, m.err
@@ -144,7 +144,9 @@ func (m *memory) Change(
 		return nil, err
 	}
 	if item := e.State.OneOffs.Added; item != nil {
-		m.oneOffs[item.Key] = *item
+		if item.Key != nil {
+			m.oneOffs[*item.Key] = *item
+		}
 		e.State.OneOffs.Added = nil
 	}
 	m.keep(e, planned)

@@ -100,7 +100,7 @@ func oneOffRequest(body *api.OneOffRun) (r endpoints.OneOffRequest) {
 	set(&r.Override.Headers, body.Headers)
 	set(&r.Override.Query, body.Query)
 	r.Deadline = optionalSpan(body.DeadlineMs)
-	set(&r.Key, body.IdempotencyKey)
+	r.Key = body.IdempotencyKey
 	if body.Priority != nil {
 		r.Priority = string(*body.Priority)
 	}

@@ -77,11 +77,11 @@ func (db *DB) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item *en
 		row.Request = raw
 	}
 	insert := func(tx dbsqlc.DBTX) error { return db.q.OneOffInsert(ctx, tx, row) }
-	if item.Key == "" {
+	if item.Key == nil {
 		return []statement{insert}
 	}
 	key := dbsqlc.OneOffKeyInsertParams{
-		EndpointID: e.ID, Key: item.Key, Slot: item.Slot, Fingerprint: item.Fingerprint, KeepMs: endpoints.OneOffKeyLife.Milliseconds(), Now: db.now(),
+		EndpointID: e.ID, Key: *item.Key, Slot: item.Slot, Fingerprint: item.Fingerprint, KeepMs: endpoints.OneOffKeyLife.Milliseconds(), Now: db.now(),
 	}
 	return []statement{insert, func(tx dbsqlc.DBTX) error {
 		taken, err := db.q.OneOffKeyInsert(ctx, tx, key)
@@ -127,8 +127,8 @@ func (db *DB) withdrawn(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, n
 }
 
 // OneOffKey implements endpoints.Store.
-func (s *Endpoints) OneOffKey(ctx context.Context, id endpoints.ID, key string) (slot time.Time, fingerprint []byte, err error) {
-	rows, err := s.db.q.OneOffKeyGet(ctx, s.db.pool, dbsqlc.OneOffKeyGetParams{EndpointID: id, Key: key, Now: s.db.now()})
+func (s *Endpoints) OneOffKey(ctx context.Context, tenant [16]byte, id endpoints.ID, key string) (slot time.Time, fingerprint []byte, err error) {
+	rows, err := s.db.q.OneOffKeyGet(ctx, s.db.pool, dbsqlc.OneOffKeyGetParams{EndpointID: id, TenantID: tenant, Key: key, Now: s.db.now()})
 	if err != nil || len(rows) == 0 {
 		return time.Time{}, nil, translate(err)
 	}

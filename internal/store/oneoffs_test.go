@@ -128,7 +128,7 @@ func TestTwoRequestsWithOneKeyAtOnceAreOneRun(t *testing.T) {
 	answers := make(chan endpoints.Queued, askers)
 	for range askers {
 		go func() {
-			queued, err := b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{Key: "once"})
+			queued, err := b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{Key: new("once")})
 			if err != nil {
 				t.Error(err)
 			}
@@ -149,11 +149,11 @@ func TestAKeyIsForgottenAfterADay(t *testing.T) {
 	b := setup(t)
 	now := b.at(noon())
 	e := b.register(t, nil)
-	first := b.ask(t, e.ID, endpoints.OneOffRequest{Key: "daily"})
+	first := b.ask(t, e.ID, endpoints.OneOffRequest{Key: new("daily")})
 	b.at(now.Add(endpoints.OneOffKeyLife - time.Second))
-	require.True(t, b.ask(t, e.ID, endpoints.OneOffRequest{Key: "daily"}).Repeated)
+	require.True(t, b.ask(t, e.ID, endpoints.OneOffRequest{Key: new("daily")}).Repeated)
 	b.at(now.Add(endpoints.OneOffKeyLife + time.Second))
-	require.NotEqual(t, first.Slot, b.ask(t, e.ID, endpoints.OneOffRequest{Key: "daily"}).Slot)
+	require.NotEqual(t, first.Slot, b.ask(t, e.ID, endpoints.OneOffRequest{Key: new("daily")}).Slot)
 }
 
 // TestAnUnknownSecretInAOneOffRequestIsNamed refuses the request whole.

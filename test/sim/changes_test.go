@@ -110,6 +110,7 @@ type changes struct {
 	hints     []change[hint]
 	decisions []change[decision]
 	workers   []change[workerRow]
+	oneOffs   []change[oneOff]
 }
 
 // drain reads what was changed since the last time, by the name of the connection.
@@ -154,6 +155,8 @@ func (c *changes) add(table string, before, after *string, indexed string) error
 		return decode(&c.hints, before, after)
 	case "decisions":
 		return decode(&c.decisions, before, after)
+	case "one_off_items":
+		return decode(&c.oneOffs, before, after)
 	case "workers":
 		return decode(&c.workers, before, after)
 	default:
@@ -193,6 +196,7 @@ type mirror struct {
 	hints     map[endpoints.ID]map[string]*hint // in force, by kind
 	ledger    map[endpoints.ID]ledger
 	workers   map[uuid.UUID]*workerRow
+	oneOffs   map[slotKey]*oneOff
 	started   map[endpoints.ID]*liveRun // the last start
 	succeeded map[slotKey]runs.ID
 	skipped   map[endpoints.ID][]*pastRun // in the order in which they were recorded
@@ -214,7 +218,7 @@ func newMirror() *mirror {
 	return &mirror{
 		schedules: map[endpoints.ID]*schedule{}, live: map[endpoints.ID]*liveRun{}, history: map[runs.ID]*pastRun{},
 		hints: map[endpoints.ID]map[string]*hint{}, ledger: map[endpoints.ID]ledger{}, workers: map[uuid.UUID]*workerRow{},
-		started: map[endpoints.ID]*liveRun{}, succeeded: map[slotKey]runs.ID{},
+		oneOffs: map[slotKey]*oneOff{}, started: map[endpoints.ID]*liveRun{}, succeeded: map[slotKey]runs.ID{},
 		skipped: map[endpoints.ID][]*pastRun{}, born: map[endpoints.ID]time.Time{},
 	}
 }
@@ -247,6 +251,9 @@ func (m *mirror) apply(c *changes) {
 	}
 	for _, w := range c.workers {
 		put(m.workers, w, func(w *workerRow) uuid.UUID { return w.ID })
+	}
+	for _, o := range c.oneOffs {
+		put(m.oneOffs, o, (*oneOff).key)
 	}
 	for _, h := range c.hints {
 		m.applyHint(h)

@@ -73,12 +73,13 @@ func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liv
 	w.ensure(l.StartedAt.Equal(later(now, s.PlannedAt)) && l.DeadlineAt.Equal(l.StartedAt.Add(asked.Execution)),
 		"run %s starts at %s and ends by %s", runName(run), l.StartedAt, l.DeadlineAt)
 	if l.Source == string(governor.SourceManual) {
-		w.ensure(w.model[id].manual || !s.PausedUntil.After(now), "run %s was started by a request that a pause took back", runName(run)) // I15
+		item := w.mirror.oneOffs[slotKey{id, l.Slot.UnixMilli()}]
+		w.ensure(item != nil && item.Attempt == l.Attempt, "run %s was started and has no item", runName(run)) // I15
 	} else if seen == w.jumps { // Who has not noticed a jump of the clock is early or late by it.
 		w.ensure(!s.PlannedAt.After(now), "run %s was started %s early", runName(run), s.PlannedAt.Sub(now)) // I7
 		w.ensure(!s.PausedUntil.After(now), "run %s was started while paused", runName(run))                 // I15
 	}
-	w.ensure(s.PausedUntil.Before(governor.Indefinite) || w.model[id].manual, "run %s was started while paused for good", runName(run))
+	w.ensure(s.PausedUntil.Before(governor.Indefinite) || l.Source == "manual", "run %s was started while paused for good", runName(run))
 	w.keepsMinimum(id, l)
 	w.mirror.started[id] = l
 	w.reach("start")
@@ -105,7 +106,7 @@ func (w *world) keepsMinimum(id endpoints.ID, l *liveRun) {
 // judgeFinish is the move from live to over. Late answers change nothing.
 func (w *world) judgeFinish(f dispatch.Finish, done dispatch.Finished, c *changes) {
 	w.t.Helper()
-	w.only("a finish", c, "live_runs", "runs", "schedules", "hints", "skips")
+	w.only("a finish", c, "live_runs", "runs", "schedules", "hints", "skips", "items")
 	w.ensure(len(c.live) == len(c.history), "a finish ended %d runs and kept %d", len(c.live), len(c.history))
 	ended := map[runs.ID]bool{}
 	for _, l := range c.live {
@@ -229,8 +230,14 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 		want.FailureCount++
 	case runs.Running, runs.Canceled, runs.Lost, runs.Skipped:
 	}
-	if run.Source == "manual" && !want.ManualAt.After(run.ScheduledFor) {
-		want.ManualAt = time.Time{}
+	again := w.judgeOwnItem(run, spec, before, c)
+	if again {
+		want.FailureCount = before.FailureCount
+	}
+	oneOff := nextOneOff(w.queueAfter(id, c), time.Time{}, w.decided())
+	want.ManualAt = time.Time{}
+	if oneOff != nil {
+		want.ManualAt = oneOff.Slot
 	}
 	w.ensure(after.Anchor.Equal(want.Anchor), "after run %s the schedule counts from %s, not %s", runName(run.ID), after.Anchor, want.Anchor)
 	w.ensure(after.LastSlot.Equal(want.LastSlot) && after.RetryAfter.Equal(want.RetryAfter) && after.ManualAt.Equal(want.ManualAt),
@@ -248,17 +255,16 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	in := inputOf(id, spec, &want, hints, now, governor.CauseFinish)
 	w.judgeOverrun(in, before, after, c)
 	next := decide(in, after)
-	if after.Attempt > 1 {
-		if !want.ManualAt.IsZero() { // What somebody asked for is the next due time, also where the clock was set back since.
-			next.At = want.ManualAt
+	if after.Attempt > 1 && after.Source != "manual" {
+		if oneOff != nil && (oneOff.Attempt == 1 || oneOff.NotBefore.Before(next.At)) { // It is the next due time, also where the clock was set back since.
+			next.At = oneOff.NotBefore
 		}
 		w.judgeRetry(run, spec, before, after, next)
 		return
 	}
-	w.ensure(!mustRetry(run, spec, &want, now, next), "run %s was not tried again", runName(run.ID))
+	w.ensure(run.Source == "manual" || !mustRetry(run, spec, &want, now, next), "run %s was not tried again", runName(run.ID))
 	w.ensure(after.FailureCount == want.FailureCount, "after run %s %d failures count, not %d", runName(run.ID), after.FailureCount, want.FailureCount)
-	if !want.ManualAt.IsZero() {
-		w.ensure(after.Source == "manual" && after.PlannedAt.Equal(want.ManualAt), "after run %s the run that was asked for is not next", runName(run.ID))
+	if w.judgeOneOffPlan(oneOff, after, next.At) {
 		return
 	}
 	w.ensure(next.At.Equal(after.PlannedAt) && next.Slot.Equal(after.Slot) && string(next.Source) == after.Source,
@@ -295,6 +301,7 @@ func anchorAfter(spec endpoints.Spec, run runs.Run, before *schedule) time.Time 
 func (w *world) judgeRetry(run runs.Run, spec endpoints.Spec, before, after *schedule, next governor.Decision) {
 	w.t.Helper()
 	w.reach("retry")
+	w.ensure(run.Source != "manual", "the next attempt of the one-off run %s is planned as one of a due time", runName(run.ID))
 	w.ensure(after.Attempt == run.Attempt+1 && after.Slot.Equal(run.ScheduledFor), "run %s is tried again as another", runName(run.ID))
 	w.ensure(after.Source == run.Source, "run %s was set by %s, its next attempt by %s", runName(run.ID), run.Source, after.Source)
 	w.ensure(run.Outcome.Retryable() && run.Attempt < spec.Retry.MaxAttempts, "run %s is tried again against the policy", runName(run.ID))

@@ -51,7 +51,7 @@ func (w *world) only(name string, c *changes, tables ...string) {
 	w.t.Helper()
 	counts := map[string]int{
 		"schedules": len(c.schedules), "live_runs": len(c.live), "runs": len(c.history), "hints": len(c.hints),
-		"decisions": len(c.decisions), "workers": len(c.workers), "skips": len(c.skips),
+		"decisions": len(c.decisions), "workers": len(c.workers), "skips": len(c.skips), "items": len(c.oneOffs),
 	}
 	for _, table := range tables {
 		delete(counts, table)
@@ -194,7 +194,16 @@ func (w *world) judgeTakeOver(silent time.Duration, freed int, c *changes) {
 // judgeChange is what a user does: a replan that revokes every claim, or a record while a run is live.
 func (w *world) judgeChange(id endpoints.ID, cause string, c *changes) {
 	w.t.Helper()
-	w.only(cause, c, "schedules", "hints", "decisions", "skips")
+	switch cause {
+	case "pause", "archive":
+		w.only(cause, c, "schedules", "hints", "decisions", "skips", "items", "runs")
+		w.judgeWithdrawal(id, c)
+	case "run_now":
+		w.only(cause, c, "schedules", "hints", "decisions", "skips", "items")
+		w.judgeAdded(id, c)
+	default:
+		w.only(cause, c, "schedules", "hints", "decisions", "skips")
+	}
 	w.ensure(len(c.schedules) == 1, "%s changed %d schedules", cause, len(c.schedules))
 	before, after := c.schedules[0].before, c.schedules[0].after
 	w.judgeSkips(id, before, after, c)
@@ -206,7 +215,7 @@ func (w *world) judgeChange(id endpoints.ID, cause string, c *changes) {
 		return
 	}
 	w.ensure(endpoints.ID(after.EndpointID) == id, "%s changed another endpoint", cause)
-	if before != nil && w.mirror.live[id] != nil {
+	if before != nil && (w.mirror.live[id] != nil || w.behind(id, cause, before, c)) {
 		w.ensure(len(c.decisions) == 0, "%s of %s replanned while a run is live", cause, short(id))
 		w.ensure(after.Token == before.Token && after.DueAt.Equal(before.DueAt) && after.PlannedAt.Equal(before.PlannedAt) &&
 			after.Slot.Equal(before.Slot) && after.Attempt == before.Attempt, "%s of %s moved the plan of a live run", cause, short(id))
@@ -221,6 +230,14 @@ func (w *world) judgeChange(id endpoints.ID, cause string, c *changes) {
 	w.ensure(d.NextRunAt.Equal(after.PlannedAt) && d.NextSource == after.Source, "%s of %s planned other than it decided", cause, short(id))
 	w.replay(id, d, c)
 	w.judgePassed(id, c)
+}
+
+// behind reports whether a request for a run now waits behind a one-off run whose first attempt is planned, which leaves the plan as it is.
+func (w *world) behind(id endpoints.ID, cause string, before *schedule, c *changes) bool {
+	if cause != "run_now" || before.Source != "manual" || before.Attempt > 1 {
+		return false
+	}
+	return !nextOneOff(w.queueAfter(id, c), time.Time{}, w.decided()).Slot.Equal(c.oneOffs[0].after.Slot)
 }
 
 // replay decides again on the input that a decision recorded, and on what the rows say that it was.
@@ -245,8 +262,7 @@ func (w *world) replay(id endpoints.ID, d *decision, c *changes) {
 	w.ensure(d.DecidedAt.Sub(w.now()) >= 0 && d.DecidedAt.Sub(w.now()) < time.Millisecond, "a decision of %s at %s", w.now(), d.DecidedAt)
 	recorded, err := recordedInput(id, spec, d.Input, hints)
 	w.ensure(err == nil, "reading the input of a decision: %v", err)
-	if !s.ManualAt.IsZero() {
-		w.ensure(s.Source == "manual" && s.PlannedAt.Equal(s.ManualAt), "a request for a run now of %s is not planned", short(id))
+	if w.judgeOneOffPlan(nextOneOff(w.queueAfter(id, c), time.Time{}, d.DecidedAt), s, governor.Decide(recorded).At) {
 		return
 	}
 	if s.Attempt > 1 {

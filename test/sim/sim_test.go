@@ -75,7 +75,7 @@ func sometimes() []string {
 		"change while a run is live", "change while an attempt waits", "change while the first occurrence waits", "run succeeded", "run failed", "run timed_out", "run lost", "run skipped", "jump", "echo", "race passed",
 		"race waited", "quiet end", "twin", "twin of a start", "restart", "stale", "foreign", "misplaced", "worker retired",
 		"overlap_skipped", "pause_skipped", "misfire_skipped", "due time dropped", "due time passed under a run",
-		"catch up on the last occurrence",
+		"catch up on the last occurrence", "one-off run planned", "one-off run planned again", "one-off runs queue", "withdrawn", "withdrawn during its run",
 	}
 }
 

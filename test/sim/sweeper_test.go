@@ -86,7 +86,7 @@ func (w *world) settleCall(run runs.Run) *call {
 			return err
 		},
 		judge: func(c *changes) {
-			w.only("a settlement", c, "live_runs", "runs", "schedules", "hints", "skips")
+			w.only("a settlement", c, "live_runs", "runs", "schedules", "hints", "skips", "items")
 			w.ensure(settled == (len(c.live) == 1) && len(c.live) == len(c.history), "a settlement ended %d runs and told %t", len(c.live), settled)
 			if !settled {
 				w.reach("settlement refused")

@@ -98,11 +98,8 @@ func (w *world) changes(t *rapid.T, id endpoints.ID, cause string) *call {
 			w.nothing("archiving again", did)
 			return
 		}
-		switch cause {
-		case "pause":
-			w.model[id].manual, w.model[id].paused = false, w.elapsed
-		case "run_now":
-			w.model[id].manual = true
+		if cause == "pause" {
+			w.model[id].paused = w.elapsed
 		}
 		w.judgeChange(id, ledger, did)
 		w.judgeWish(id, cause, did)
@@ -126,10 +123,8 @@ func (w *world) operation(t *rapid.T, id endpoints.ID, cause string) (func(conte
 	case "resume":
 		return func(c context.Context, s *stores) error { _, err := s.service.Resume(c, user, id); return err }, "resume"
 	case "run_now":
-		return func(c context.Context, s *stores) error {
-			_, err := s.service.RunNow(c, user, id, endpoints.OneOffRequest{})
-			return err
-		}, "run_now"
+		r := endpoints.OneOffRequest{Priority: rapid.SampledFrom([]string{"", "low", "high", "critical"}).Draw(t, "priority")}
+		return func(c context.Context, s *stores) error { _, err := s.service.RunNow(c, user, id, r); return err }, "run_now"
 	case "interval":
 		r := endpoints.HintRequest{Interval: w.draw(t, "interval", 1, 90), TTL: new(w.draw(t, "life", 1, 200)), Reason: "busy"}
 		return func(c context.Context, s *stores) error {

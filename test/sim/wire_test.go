@@ -41,7 +41,8 @@ func (w *world) arrive(r *request) {
 	live := w.mirror.live[r.endpoint]
 	held := live != nil && runs.ID(live.RunID) == r.run && live.Token == r.token
 	w.ensure(held || r.jumps != w.jumps, "run %s was sent and is not live", runName(r.run))
-	if s := w.mirror.schedules[r.endpoint]; s != nil && s.PausedUntil.After(w.now()) && !w.model[r.endpoint].manual && r.seen == w.jumps { // I15
+	oneOff := held && live.Source == "manual" && w.mirror.oneOffs[slotKey{r.endpoint, live.Slot.UnixMilli()}] != nil
+	if s := w.mirror.schedules[r.endpoint]; s != nil && s.PausedUntil.After(w.now()) && !oneOff && r.seen == w.jumps { // I15
 		since := r.opened - w.model[r.endpoint].paused
 		w.ensure(since <= sendLimit, "run %s was sent %s after a pause", runName(r.run), since)
 	}

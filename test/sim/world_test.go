@@ -156,7 +156,6 @@ type world struct {
 
 // intent is what users have asked for, as far as later steps are judged by it.
 type intent struct {
-	manual bool          // a run now, and no pause since
 	paused time.Duration // when the last pause returned
 	specs  map[int64]endpoints.Spec
 }
@@ -178,7 +177,7 @@ func (b *bench) newWorld(t *rapid.T) *world {
 // clear empties the tables.
 func (b *bench) clear() {
 	var batch pgx.Batch
-	for table := range strings.FieldsSeq("schedules hints decisions runs run_bodies run_events endpoints workers") {
+	for table := range strings.FieldsSeq("one_off_items one_off_keys schedules hints decisions runs run_bodies run_events endpoints workers") {
 		batch.Queue("DELETE FROM " + table)
 	}
 	batch.Queue("TRUNCATE sim_changes")

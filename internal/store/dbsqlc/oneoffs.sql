@@ -49,6 +49,7 @@ RETURNING i.slot, i.attempt, i.requested_by,
 -- The run that a key stands for.
 SELECT k.slot, k.fingerprint
 FROM one_off_keys k
+         JOIN endpoints e ON e.id = k.endpoint_id AND e.tenant_id = @tenant_id
 WHERE k.endpoint_id = @endpoint_id
   AND k.key = @key
   AND k.expires_at > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp());

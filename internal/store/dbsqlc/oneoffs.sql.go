@@ -168,12 +168,14 @@ func (q *Queries) OneOffInsert(ctx context.Context, db DBTX, arg OneOffInsertPar
 const oneOffKeyGet = `-- name: OneOffKeyGet :many
 SELECT k.slot, k.fingerprint
 FROM one_off_keys k
-WHERE k.endpoint_id = $1
-  AND k.key = $2
-  AND k.expires_at > coalesce($3::timestamptz, clock_timestamp())
+         JOIN endpoints e ON e.id = k.endpoint_id AND e.tenant_id = $1
+WHERE k.endpoint_id = $2
+  AND k.key = $3
+  AND k.expires_at > coalesce($4::timestamptz, clock_timestamp())
 `
 
 type OneOffKeyGetParams struct {
+	TenantID   UUID
 	EndpointID UUID
 	Key        string
 	Now        *time.Time
@@ -186,7 +188,12 @@ type OneOffKeyGetRow struct {
 
 // The run that a key stands for.
 func (q *Queries) OneOffKeyGet(ctx context.Context, db DBTX, arg OneOffKeyGetParams) ([]*OneOffKeyGetRow, error) {
-	rows, err := db.Query(ctx, oneOffKeyGet, arg.EndpointID, arg.Key, arg.Now)
+	rows, err := db.Query(ctx, oneOffKeyGet,
+		arg.TenantID,
+		arg.EndpointID,
+		arg.Key,
+		arg.Now,
+	)
 	if err != nil {
 		return nil, err
 	}
