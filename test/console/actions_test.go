@@ -128,7 +128,7 @@ func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	b.forget() // The browser notes that the form was refused.
 	b.write("[name=url]", target.URL+"/report?x=<script>")
 	b.write("[name=headers]", "X-Team: <img src=x onerror=alert(1)>")
-	b.write("[name=labels]", "team: shop\nrank: 1")
+	b.write("[name=labels]", "team=shop\nrank=1")
 	b.write("[name=query]", "full=1")
 	b.write("[name=authType]", "bearer")
 	b.write("[name=authToken]", "in the clear")
@@ -166,7 +166,7 @@ func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	require.Equal(t, []client.SuccessRule{{Type: "json", JSONPath: new("$.status"), Value: "ok"}, {Type: "latency", MaxLatencyMs: new(int64(20_000))}}, *made.SuccessRules)
 
 	b.visit("/console/endpoints")
-	b.write("[name=label]", "team:shop")
+	b.write("[name=label]", "team=shop")
 	b.await("document.querySelectorAll('#endpoints tbody tr').length === 1 && location.search.includes('team')")
 	b.write("[name=label]", "")
 	b.write("[name=q]", "demo-p")
@@ -176,7 +176,7 @@ func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	b.visit("/console/endpoints/" + made.ID + "/edit")
 	b.await("document.querySelectorAll('#draft .due li').length === 10")
 	b.write("[name=name]", "Evening report")
-	b.write("[name=labels]", "team: shop")
+	b.write("[name=labels]", "team=shop")
 	b.click(".submit [type=submit]")
 	b.await("location.pathname === '/console/endpoints/" + made.ID + "'")
 	var edited client.Endpoint

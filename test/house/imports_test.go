@@ -37,7 +37,7 @@ func programRules() []rule {
 		{"cmd/planner", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{
 			"cmd/rubato",
-			[]string{"client", "internal/app", "internal/app/apiserver", "internal/app/dev", "internal/because", "internal/bench", "internal/config", "internal/pair"},
+			[]string{"client", "internal/app", "internal/app/apiserver", "internal/app/dev", "internal/because", "internal/bench", "internal/config", "internal/durations", "internal/pair"},
 			"the command line talks to a server as any other client does",
 		},
 		{
@@ -92,7 +92,7 @@ func packageRules() []rule {
 		{"internal/claims", nil, "the rules of the lock stand alone, so that they can be read alone"},
 		{"internal/because", []string{"client"}, "the words for a decision are the same on every screen"},
 		{"internal/compression", nil, "how an answer is compressed does not depend on what it says"},
-		{"internal/config", []string{"internal/spelling"}, "settings are values; who uses them is not their business"},
+		{"internal/config", []string{"internal/durations", "internal/spelling"}, "settings are values; who uses them is not their business"},
 		{"internal/console", nil, "what a page asks of the database does not depend on the page"},
 		{"internal/courier", []string{"internal/auditlog", "internal/egress", "internal/failpoint", "internal/notices", "internal/oauth2", "internal/secrets", "internal/signing", "internal/telemetry"}, "a notice goes out without knowing what the database is, and past the guard like any call"},
 		{"internal/devpg", nil, "a Postgres for development knows no Rubato"},
@@ -105,6 +105,7 @@ func packageRules() []rule {
 			},
 			"a run is carried out without knowing what the database is",
 		},
+		{"internal/durations", nil, "how a duration is written does not depend on what it is for"},
 		{"internal/egress", nil, "the guarded call knows nothing of schedules"},
 		{"internal/egress/egresstest", nil, "hostile targets for tests"},
 		{
@@ -182,7 +183,7 @@ func packageRules() []rule {
 		{"internal/template", []string{"internal/schedule"}, "what a template yields depends on its text and its values alone"},
 		{
 			"internal/web",
-			[]string{"client", "docs", "internal/auth", "internal/because", "internal/compression", "internal/console", "internal/embedded", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/inprocess", "internal/pair", "internal/quota", "internal/schedule"},
+			[]string{"client", "docs", "internal/auth", "internal/because", "internal/compression", "internal/console", "internal/durations", "internal/embedded", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/inprocess", "internal/pair", "internal/quota", "internal/schedule"},
 			"the console is a client of the API; what it foresees of a draft, the domain tells, and it shows the card that the documents carry",
 		},
 		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
