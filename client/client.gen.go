@@ -3514,7 +3514,7 @@ type ClientInterface interface {
 
 	// ClearHints Forget both hints
 	//
-	// The baseline is in force again when the call returns. `warnings` name each hint that was removed and whose it was. The planner does not write again what was its own for four hours.
+	// The baseline is in force again when the call returns. `warnings` name each hint that was removed, its author and its end; `nothing_in_force` where there was none. The planner does not write again what was its own for four hours.
 	//
 	// Corresponds with DELETE /v1/endpoints/{id}/hints (the `ClearHints` operationId).
 	ClearHints(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3875,7 +3875,7 @@ type ClientInterface interface {
 	// UndoPlannerSession Take back what an analysis wrote
 	//
 	// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
-	// removed and whose it was. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+	// removed, its author and its end. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
 	//
 	// Corresponds with POST /v1/planner/sessions/{id}/undo (the `UndoPlannerSession` operationId).
 	UndoPlannerSession(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4353,7 +4353,7 @@ func (c *Client) GetEndpointHealth(ctx context.Context, id EndpointID, reqEditor
 
 // ClearHints Forget both hints
 //
-// The baseline is in force again when the call returns. `warnings` name each hint that was removed and whose it was. The planner does not write again what was its own for four hours.
+// The baseline is in force again when the call returns. `warnings` name each hint that was removed, its author and its end; `nothing_in_force` where there was none. The planner does not write again what was its own for four hours.
 //
 // Corresponds with DELETE /v1/endpoints/{id}/hints (the `ClearHints` operationId).
 func (c *Client) ClearHints(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5114,7 +5114,7 @@ func (c *Client) GetPlannerSession(ctx context.Context, id SessionID, reqEditors
 // UndoPlannerSession Take back what an analysis wrote
 //
 // Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
-// removed and whose it was. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+// removed, its author and its end. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
 //
 // Corresponds with POST /v1/planner/sessions/{id}/undo (the `UndoPlannerSession` operationId).
 func (c *Client) UndoPlannerSession(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8965,7 +8965,7 @@ type ClientWithResponsesInterface interface {
 
 	// ClearHintsWithResponse Forget both hints
 	//
-	// The baseline is in force again when the call returns. `warnings` name each hint that was removed and whose it was. The planner does not write again what was its own for four hours.
+	// The baseline is in force again when the call returns. `warnings` name each hint that was removed, its author and its end; `nothing_in_force` where there was none. The planner does not write again what was its own for four hours.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9372,7 +9372,7 @@ type ClientWithResponsesInterface interface {
 	// UndoPlannerSessionWithResponse Take back what an analysis wrote
 	//
 	// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
-	// removed and whose it was. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+	// removed, its author and its end. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17331,7 +17331,7 @@ func (c *ClientWithResponses) GetEndpointHealthWithResponse(ctx context.Context,
 
 // ClearHintsWithResponse Forget both hints
 //
-// The baseline is in force again when the call returns. `warnings` name each hint that was removed and whose it was. The planner does not write again what was its own for four hours.
+// The baseline is in force again when the call returns. `warnings` name each hint that was removed, its author and its end; `nothing_in_force` where there was none. The planner does not write again what was its own for four hours.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17978,7 +17978,7 @@ func (c *ClientWithResponses) GetPlannerSessionWithResponse(ctx context.Context,
 // UndoPlannerSessionWithResponse Take back what an analysis wrote
 //
 // Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
-// removed and whose it was. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+// removed, its author and its end. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
 //
 // Returns a wrapper object for the known response body format(s).
 //

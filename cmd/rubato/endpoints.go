@@ -267,11 +267,21 @@ func (s *session) printEndpoint(raw json.RawMessage) error {
 		}
 		if e.Warnings != nil {
 			for _, w := range *e.Warnings {
-				facts = append(facts, [2]string{"warning", w.Field + ": " + w.Message})
+				facts = append(facts, warningFact(w))
 			}
 		}
 		return s.facts(facts)
 	})
+}
+
+// warningFact names a warning by its field. What a clear or an undo took away is the answer to the command, and no warning.
+func warningFact(w client.FieldError) [2]string {
+	switch w.Code {
+	case "hint_removed", "pause_removed", "nothing_in_force":
+		return [2]string{"done", w.Message}
+	default:
+		return [2]string{"warning", w.Field + ": " + w.Message}
+	}
 }
 
 // hintFacts tells of each hint what it asks for, who wrote it, why, and until when it holds.

@@ -40,7 +40,10 @@ func TestEveryActionIsConfirmedDoneAndShown(t *testing.T) {
 
 	b.do("once", "Set the hint", func() { b.write("[name=in]", "40m") }, "The hint is in force")
 	require.NotNil(t, w.endpoint(t, "demo-prices").Hints.OneShot)
-	b.do("clear", "Clear hints", nil, "The hints are gone")
+	b.do("clear", "Clear hints", func() {
+		b.says("interval hint of dev: every 3 s, until ")
+		b.says("one-shot hint of dev: one run at ")
+	}, "Removed the interval hint of dev: every 3s until ")
 	require.Equal(t, client.Hints{}, w.endpoint(t, "demo-prices").Hints)
 
 	b.do("pause", "Pause", func() {
