@@ -18,6 +18,7 @@ import (
 	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/loop"
 	"rubato/internal/oauth2"
 	"rubato/internal/secrets"
 	"rubato/internal/store"
@@ -38,6 +39,7 @@ type Core struct {
 	Settings   config.Config
 	Logger     *slog.Logger
 	Registry   *prometheus.Registry
+	Loops      *loop.Runner
 	DB         *store.DB
 	Allowances *Allowances
 	Traces     *tracing.Provider // nil: nobody collects traces
@@ -77,6 +79,7 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 		Allowances: newAllowances(store.NewTenants(db), logger), Keys: auth.NewAuthenticator(store.NewKeys(db)),
 		Vault: secrets.NewVault(store.NewSecrets(db), keyring, logger),
 	}
+	c.Loops = loop.NewRunner(logger, c.Registry)
 	c.Registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err = c.sendMetrics(ctx, service); err == nil {
 		err = c.awaitDatabase(ctx)
