@@ -68,18 +68,20 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 	if err != nil {
 		return nil, err
 	}
+	registry := telemetry.NewRegistry()
+	loops := loop.NewRunner(logger, registry)
 	db, err := store.Open(ctx, store.Config{
 		URL: settings.Database.URL, MaxConns: conns, ApplicationName: product, Slots: settings.Worker.Slots, Tracers: traces.Tracers(),
+		Contain: func(step func()) error { return loops.Contain(loop.Finish, step) },
 	})
 	if err != nil {
 		return nil, errors.Join(err, traces.Close(ctx))
 	}
 	c := &Core{
-		Settings: settings, Logger: logger, Registry: telemetry.NewRegistry(), DB: db, Traces: traces, Keyring: keyring, own: own,
+		Settings: settings, Logger: logger, Registry: registry, Loops: loops, DB: db, Traces: traces, Keyring: keyring, own: own,
 		Allowances: newAllowances(store.NewTenants(db), logger), Keys: auth.NewAuthenticator(store.NewKeys(db)),
 		Vault: secrets.NewVault(store.NewSecrets(db), keyring, logger),
 	}
-	c.Loops = loop.NewRunner(logger, c.Registry)
 	c.Registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err = c.sendMetrics(ctx, service); err == nil {
 		err = c.awaitDatabase(ctx)
