@@ -123,6 +123,7 @@ type PanicError struct {
 	Fault any
 }
 
+// Error implements error.
 func (e *PanicError) Error() string { return fmt.Sprintf("the %s loop panicked: %v", e.Loop, e.Fault) }
 
 // jittered spreads waits by a fifth, so that workers which panic on the same row do not do so in step.

@@ -68,11 +68,11 @@ func (b *batch) reads(ctx context.Context, ids [][16]byte) []statement {
 
 // settle decides what follows each run and writes everything.
 func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
-	if len(b.runs) == 0 {
-		return nil
-	}
 	if b.fault != nil {
 		b.hints = nil // They may be what it panics over.
+	}
+	if len(b.runs) == 0 {
+		return nil
 	}
 	b.schedules = slices.DeleteFunc(b.schedules, func(row *dbsqlc.Schedule) bool { return row.Archived })
 	found, faults, err := b.db.assemble(ctx, tx, b.stored, b.endpoints)
