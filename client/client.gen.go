@@ -3062,7 +3062,7 @@ type ListAuditParams struct {
 
 // ListEndpointsParams defines parameters for ListEndpoints.
 type ListEndpointsParams struct {
-	// Label `key:value`, the key up to the first colon; one that is in the key is written `\:`, and a backslash there `\\`. Repeat it to ask for endpoints that have all of several labels.
+	// Label `key:value`, the key up to the first colon; one that is in the key is written `\:`, and a backslash there `\\`. The command line and the console write `key=value` in its place. Repeat it to ask for endpoints that have all of several labels.
 	Label *[]string `form:"label,omitempty" json:"label,omitempty"`
 
 	// Key Your own key.
@@ -3137,7 +3137,7 @@ type ListEndpointRunsParams struct {
 
 // ExportEndpointsParams defines parameters for ExportEndpoints.
 type ExportEndpointsParams struct {
-	// Label `key:value`, the key up to the first colon; one that is in the key is written `\:`, and a backslash there `\\`. Repeat it to ask for endpoints that have all of several labels.
+	// Label `key:value`, the key up to the first colon; one that is in the key is written `\:`, and a backslash there `\\`. The command line and the console write `key=value` in its place. Repeat it to ask for endpoints that have all of several labels.
 	Label *[]string `form:"label,omitempty" json:"label,omitempty"`
 
 	// Key Your own key.
@@ -3571,7 +3571,7 @@ type ClientInterface interface {
 
 	// ClearHints Forget both hints
 	//
-	// The baseline is in force again when the call returns. `warnings` name each hint that was removed and whose it was. The planner does not write again what was its own for four hours.
+	// The baseline is in force again when the call returns. `warnings` name each hint that was removed, its author and its end; `nothing_in_force` where there was none. The planner does not write again what was its own for four hours.
 	//
 	// Corresponds with DELETE /v1/endpoints/{id}/hints (the `ClearHints` operationId).
 	ClearHints(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3954,7 +3954,7 @@ type ClientInterface interface {
 	// UndoPlannerSession Take back what an analysis wrote
 	//
 	// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
-	// removed and whose it was. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+	// removed, its author and its end. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
 	//
 	// Corresponds with POST /v1/planner/sessions/{id}/undo (the `UndoPlannerSession` operationId).
 	UndoPlannerSession(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4432,7 +4432,7 @@ func (c *Client) GetEndpointHealth(ctx context.Context, id EndpointID, reqEditor
 
 // ClearHints Forget both hints
 //
-// The baseline is in force again when the call returns. `warnings` name each hint that was removed and whose it was. The planner does not write again what was its own for four hours.
+// The baseline is in force again when the call returns. `warnings` name each hint that was removed, its author and its end; `nothing_in_force` where there was none. The planner does not write again what was its own for four hours.
 //
 // Corresponds with DELETE /v1/endpoints/{id}/hints (the `ClearHints` operationId).
 func (c *Client) ClearHints(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5225,7 +5225,7 @@ func (c *Client) GetPlannerSession(ctx context.Context, id SessionID, reqEditors
 // UndoPlannerSession Take back what an analysis wrote
 //
 // Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
-// removed and whose it was. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+// removed, its author and its end. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
 //
 // Corresponds with POST /v1/planner/sessions/{id}/undo (the `UndoPlannerSession` operationId).
 func (c *Client) UndoPlannerSession(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9089,7 +9089,7 @@ type ClientWithResponsesInterface interface {
 
 	// ClearHintsWithResponse Forget both hints
 	//
-	// The baseline is in force again when the call returns. `warnings` name each hint that was removed and whose it was. The planner does not write again what was its own for four hours.
+	// The baseline is in force again when the call returns. `warnings` name each hint that was removed, its author and its end; `nothing_in_force` where there was none. The planner does not write again what was its own for four hours.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9516,7 +9516,7 @@ type ClientWithResponsesInterface interface {
 	// UndoPlannerSessionWithResponse Take back what an analysis wrote
 	//
 	// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
-	// removed and whose it was. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+	// removed, its author and its end. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17475,7 +17475,7 @@ func (c *ClientWithResponses) GetEndpointHealthWithResponse(ctx context.Context,
 
 // ClearHintsWithResponse Forget both hints
 //
-// The baseline is in force again when the call returns. `warnings` name each hint that was removed and whose it was. The planner does not write again what was its own for four hours.
+// The baseline is in force again when the call returns. `warnings` name each hint that was removed, its author and its end; `nothing_in_force` where there was none. The planner does not write again what was its own for four hours.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18148,7 +18148,7 @@ func (c *ClientWithResponses) GetPlannerSessionWithResponse(ctx context.Context,
 // UndoPlannerSessionWithResponse Take back what an analysis wrote
 //
 // Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
-// removed and whose it was. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+// removed, its author and its end. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -59,7 +58,7 @@ func (cmd *endpointsApplyCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	if !cmd.Yes {
-		if err := s.confirm(ctx); err != nil {
+		if err := s.confirm(ctx, "Do this?"); err != nil {
 			return err
 		}
 	}
@@ -208,25 +207,6 @@ func (s *session) printPlan(plan []step, dryRun bool) error {
 		}
 	}
 	return s.say("%d to create, %d to update, %d to delete, %d unchanged", counts["create"], counts["update"], counts["delete"], counts["unchanged"])
-}
-
-// confirm asks whether to go on. The error is for everything but a yes, an interrupt among it: the read itself cannot be ended.
-func (s *session) confirm(ctx context.Context) error {
-	_, _ = fmt.Fprint(s.stderr, "Do this? Only yes goes on: ")
-	answered := make(chan string, 1)
-	go func() {
-		line, _ := bufio.NewReader(s.stdin).ReadString('\n') // No answer is a no.
-		answered <- strings.TrimSpace(line)
-	}()
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("nothing was done: %w", ctx.Err())
-	case answer := <-answered:
-		if answer != "yes" {
-			return usageError{"nothing was done"}
-		}
-		return nil
-	}
 }
 
 // carryOut does what the plan says: first what is there to be, then what is not.

@@ -13,15 +13,14 @@ import (
 // changesCmd is `rubato changes`.
 type changesCmd struct {
 	serverFlag
+	period
 
-	Object string    `placeholder:"ID" help:"Only changes of the object with this id, such as ep_... or key_...."`
-	Kind   string    `help:"Only changes of this kind of object, such as endpoint, key, run or secret."`
-	By     string    `placeholder:"KEY" help:"Only changes by the key with this id (key_...)."`
-	Action string    `help:"Only this action, such as register, edit, pause or revoke."`
-	From   time.Time `placeholder:"TIME" help:"Only changes at this time or later."`
-	To     time.Time `placeholder:"TIME" help:"Only changes before this time."`
-	Limit  int32     `default:"50" help:"At most so many."`
-	Cursor string    `help:"Where the last list ended."`
+	Object string `placeholder:"ID" help:"Only changes of the object with this id, such as ep_... or key_...."`
+	Kind   string `help:"Only changes of this kind of object, such as endpoint, key, run or secret."`
+	By     string `placeholder:"KEY" help:"Only changes by the key with this id (key_...)."`
+	Action string `help:"Only this action, such as register, edit, pause or revoke."`
+	Limit  int32  `default:"50" help:"At most so many."`
+	Cursor string `help:"Where the last list ended."`
 }
 
 // Run prints who changed what.
@@ -30,9 +29,10 @@ func (cmd *changesCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	from, to := cmd.bounds(time.Now())
 	raw, err := r.read(r.api.ListAuditWithResponse(ctx, &client.ListAuditParams{
 		Object: given(cmd.Object), Kind: given(client.AuditKind(cmd.Kind)), Actor: given(cmd.By), Action: given(client.AuditAction(cmd.Action)),
-		From: since(cmd.From), To: since(cmd.To), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+		From: from, To: to, Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
 	}))
 	if err != nil {
 		return err

@@ -3,6 +3,8 @@ package main
 import (
 	"runtime"
 
+	"github.com/alecthomas/kong"
+
 	"rubato/internal/app"
 	"rubato/internal/config"
 )
@@ -54,4 +56,17 @@ func (*versionCmd) Run(s *session) error {
 		return s.say("rubato %s (%s)", version, runtime.Version())
 	}
 	return s.say("rubato %s (commit %s, %s)", version, commit, runtime.Version())
+}
+
+// versionFlag is --version, which works without a command.
+type versionFlag bool
+
+// BeforeReset prints the version and ends the program, before the library asks for a command.
+func (versionFlag) BeforeReset(ctx *kong.Context, s *session) error {
+	s.json = asksForJSON(ctx.Args)
+	if err := new(versionCmd).Run(s); err != nil {
+		return err
+	}
+	ctx.Exit(app.ExitOK)
+	return nil
 }

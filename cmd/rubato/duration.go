@@ -6,16 +6,18 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"rubato/internal/durations"
 )
 
-// readDuration reads a duration as Go does, and says for people what one looks like. The API counts in whole milliseconds, so a part of one
-// is refused rather than cut off. The library names the flag.
+// readDuration reads a duration, and says for people what one looks like. The API counts in whole milliseconds, so a part of one is refused
+// rather than cut off. The library names the flag.
 func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	var written string
 	if err := ctx.Scan.PopValueInto("duration", &written); err != nil {
 		return err
 	}
-	d, err := time.ParseDuration(written)
+	d, err := durations.Parse(written, "")
 	if err != nil {
 		return fmt.Errorf("%q is no duration; give a number with its unit, such as %s", written, exampleOf(written))
 	}
@@ -26,10 +28,10 @@ func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// exampleOf returns a duration that somebody may have meant: in seconds, where the unit alone is missing.
+// exampleOf returns a duration that may be meant: in seconds, where the unit alone is missing.
 func exampleOf(written string) string {
-	if _, err := time.ParseDuration(written + "s"); err == nil && written != "" {
+	if _, err := durations.Parse(written, "s"); err == nil {
 		return written + "s"
 	}
-	return "10s, 5m or 1h30m"
+	return "10s, 5m, 1h30m or 2d"
 }

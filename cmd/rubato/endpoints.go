@@ -54,6 +54,7 @@ type (
 		endpointArg
 
 		IfVersion *int64 `placeholder:"N" help:"Only if the endpoint still has this version."`
+		Yes       bool   `short:"y" help:"Do not ask."`
 	}
 	endpointsListCmd struct {
 		serverFlag
@@ -95,11 +96,23 @@ func (cmd *endpointsResumeCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// Run archives an endpoint.
+// Run archives an endpoint. Without --yes it names the endpoint and asks first.
 func (cmd *endpointsDeleteCmd) Run(ctx context.Context, s *session) error {
+	if !cmd.Yes && !s.askable() {
+		return usageError{"endpoints delete asks before it deletes, and standard input is no terminal: add --yes"}
+	}
 	r, id, err := s.connectTo(ctx, cmd.Endpoint)
 	if err != nil {
 		return err
+	}
+	if !cmd.Yes {
+		question, err := r.deletion(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := s.confirm(ctx, question); err != nil {
+			return err
+		}
 	}
 	if _, err := r.read(r.api.ArchiveEndpointWithResponse(ctx, id, &client.ArchiveEndpointParams{IfMatch: versionTag(cmd.IfVersion)})); err != nil {
 		return err
@@ -108,6 +121,23 @@ func (cmd *endpointsDeleteCmd) Run(ctx context.Context, s *session) error {
 		return s.print(map[string]string{"archived": id})
 	}
 	return s.say("%s is out of service", id)
+}
+
+// deletion returns the question whether to delete an endpoint, which names it as people know it.
+func (r *remote) deletion(ctx context.Context, id string) (string, error) {
+	raw, err := r.read(r.api.GetEndpointWithResponse(ctx, id))
+	if err != nil {
+		return "", err
+	}
+	var e client.Endpoint
+	if err := decode(raw, &e); err != nil {
+		return "", err
+	}
+	names := id
+	if e.Key != nil {
+		names = "key " + *e.Key + ", " + id
+	}
+	return fmt.Sprintf("Take %q (%s), which calls %s %s, out of service for good?", e.Name, names, e.Method, e.URL), nil
 }
 
 // Run lists endpoints.
@@ -221,11 +251,21 @@ func (s *session) printEndpoint(raw json.RawMessage) error {
 		}
 		if e.Warnings != nil {
 			for _, w := range *e.Warnings {
-				facts = append(facts, [2]string{"warning", w.Field + ": " + w.Message})
+				facts = append(facts, warningFact(w))
 			}
 		}
 		return s.facts(facts)
 	})
+}
+
+// warningFact names a warning by its field. What a clear or an undo took away is the answer to the command, and no warning.
+func warningFact(w client.FieldError) [2]string {
+	switch w.Code {
+	case "hint_removed", "pause_removed", "nothing_in_force":
+		return [2]string{"done", w.Message}
+	default:
+		return [2]string{"warning", w.Field + ": " + w.Message}
+	}
 }
 
 // hintFacts tells of each hint what it asks for, who wrote it, why, and until when it holds.

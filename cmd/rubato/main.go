@@ -29,6 +29,8 @@ type cli struct {
 	Server string `placeholder:"URL" help:"The server. Default: RUBATO_URL, else the dev server that runs here."`
 	APIKey string `name:"api-key" placeholder:"KEY" help:"The key. Default: RUBATO_API_KEY, else that of the dev server."`
 
+	ShowVersion versionFlag `name:"version" help:"Print the version, as the command version does."`
+
 	Dev         devCmd         `cmd:"" help:"Run everything on this machine: API server, worker, planner and a private Postgres."`
 	Endpoints   endpointsCmd   `cmd:"" help:"Register endpoints and look after them."`
 	Test        testCmd        `cmd:"" help:"Send the request of an endpoint once without registering it. For example: rubato test -f endpoint.json"`

@@ -43,7 +43,7 @@ func reaches() map[string]reach {
 		"listSecrets":       {args: "secrets list"},
 		"listSigningKeys":   {args: "signing-keys list"},
 		"putSecret":         {args: "secrets set payment", stdin: "value"},
-		"archiveEndpoint":   {args: "endpoints delete " + endpoint},
+		"archiveEndpoint":   {args: "endpoints delete --yes " + endpoint},
 		"cancelRun":         {args: "runs cancel " + run},
 		"clearHints":        {args: "hints clear " + endpoint},
 		"createEndpoint":    {args: "endpoints create -f -", stdin: object},

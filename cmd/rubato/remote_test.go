@@ -7,10 +7,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -205,7 +207,7 @@ func TestARedirectIsNoSuccess(t *testing.T) {
 	}))
 	defer server.Close()
 	for _, args := range []string{
-		"endpoints delete ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90", "endpoints create --name a --url http://a.example --interval 1m",
+		"endpoints delete --yes ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90", "endpoints create --name a --url http://a.example --interval 1m",
 		"endpoints export", "endpoints import -f -", "server status",
 	} {
 		var complaints bytes.Buffer
@@ -215,6 +217,28 @@ func TestARedirectIsNoSuccess(t *testing.T) {
 
 		require.Equal(t, app.ExitFailure, code, args)
 		require.Contains(t, complaints.String(), "the server redirects to "+server.URL+"/moved, which is not followed", args)
+	}
+}
+
+// A range of the past is counted back from now.
+func TestSoLongAgoIsAnInstant(t *testing.T) {
+	t.Parallel()
+	asked := make(chan url.Values, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Query()
+		_, _ = io.WriteString(w, `{"items":[]}`)
+	}))
+	defer server.Close()
+	for _, args := range []string{"runs list", "runs list --endpoint ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90", "changes"} {
+		s := &session{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+		before := time.Now()
+		require.Zero(t, s.run(t.Context(), append(strings.Fields(args), "--since", "2d", "--until", "1h", "--server", server.URL, "--api-key", "any")))
+		query := <-asked
+		for name, ago := range map[string]time.Duration{"from": 48 * time.Hour, "to": time.Hour} {
+			at, err := time.Parse(time.RFC3339, query.Get(name))
+			require.NoError(t, err, "%s %s", args, name)
+			require.WithinRange(t, at, before.Add(-ago), time.Now().Add(-ago), "%s %s", args, name)
+		}
 	}
 }
 

@@ -25,12 +25,12 @@ type runsCmd struct {
 type runsListCmd struct {
 	serverFlag
 
-	Endpoint string    `help:"Only those of this endpoint: its id or its key."`
-	Status   []string  `placeholder:"STATUS" help:"Only those with this status, such as failed or running; repeat it or separate several by commas."`
-	From     time.Time `placeholder:"TIME" help:"Only those due at this time or later."`
-	To       time.Time `placeholder:"TIME" help:"Only those due before this time."`
-	Limit    int32     `default:"50" help:"At most so many."`
-	Cursor   string    `help:"Where the last list ended."`
+	period
+
+	Endpoint string   `help:"Only those of this endpoint: its id or its key."`
+	Status   []string `placeholder:"STATUS" help:"Only those with this status, such as failed or running; repeat it or separate several by commas."`
+	Limit    int32    `default:"50" help:"At most so many."`
+	Cursor   string   `help:"Where the last list ended."`
 }
 
 type runsGetCmd struct {
@@ -98,9 +98,10 @@ func (cmd *runsListCmd) ask(ctx context.Context, r *remote) (json.RawMessage, er
 		}
 		*status = append(*status, client.RunStatus(one))
 	}
+	from, to := cmd.bounds(time.Now())
 	if cmd.Endpoint == "" {
 		return r.read(r.api.ListRunsWithResponse(ctx, &client.ListRunsParams{
-			Status: status, From: since(cmd.From), To: since(cmd.To), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+			Status: status, From: from, To: to, Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
 		}))
 	}
 	id, err := r.endpointID(ctx, cmd.Endpoint)
@@ -108,7 +109,7 @@ func (cmd *runsListCmd) ask(ctx context.Context, r *remote) (json.RawMessage, er
 		return nil, err
 	}
 	return r.read(r.api.ListEndpointRunsWithResponse(ctx, id, &client.ListEndpointRunsParams{
-		Status: status, From: since(cmd.From), To: since(cmd.To), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+		Status: status, From: from, To: to, Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
 	}))
 }
 

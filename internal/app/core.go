@@ -18,6 +18,7 @@ import (
 	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/loop"
 	"rubato/internal/oauth2"
 	"rubato/internal/secrets"
 	"rubato/internal/store"
@@ -38,6 +39,7 @@ type Core struct {
 	Settings   config.Config
 	Logger     *slog.Logger
 	Registry   *prometheus.Registry
+	Loops      *loop.Runner
 	DB         *store.DB
 	Allowances *Allowances
 	Traces     *tracing.Provider // nil: nobody collects traces
@@ -66,14 +68,17 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 	if err != nil {
 		return nil, err
 	}
+	registry := telemetry.NewRegistry()
+	loops := loop.NewRunner(logger, registry)
 	db, err := store.Open(ctx, store.Config{
 		URL: settings.Database.URL, MaxConns: conns, ApplicationName: product, Slots: settings.Worker.Slots, Tracers: traces.Tracers(),
+		Contain: func(step func()) error { return loops.Contain(loop.Finish, step) },
 	})
 	if err != nil {
 		return nil, errors.Join(err, traces.Close(ctx))
 	}
 	c := &Core{
-		Settings: settings, Logger: logger, Registry: telemetry.NewRegistry(), DB: db, Traces: traces, Keyring: keyring, own: own,
+		Settings: settings, Logger: logger, Registry: registry, Loops: loops, DB: db, Traces: traces, Keyring: keyring, own: own,
 		Allowances: newAllowances(store.NewTenants(db), logger), Keys: auth.NewAuthenticator(store.NewKeys(db)),
 		Vault: secrets.NewVault(store.NewSecrets(db), keyring, logger),
 	}

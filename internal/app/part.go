@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"rubato/internal/config"
+	"rubato/internal/loop"
 	"rubato/internal/telemetry"
 )
 
@@ -48,8 +49,8 @@ func (c *Core) watch(ctx context.Context, admin *Server, parts []Part) error {
 	if admin != nil {
 		group.Go(func() error { return admin.Run(watched) })
 	}
-	group.Go(func() error { c.health.Run(watched); return nil })
-	group.Go(func() error { tendHeap(watched); return nil })
+	group.Go(func() error { c.Loops.Run(watched, loop.Health, c.health.Run); return nil })
+	group.Go(func() error { c.Loops.Run(watched, loop.Heap, tendHeap); return nil })
 	group.Go(func() error {
 		defer done()
 		work, ctx := errgroup.WithContext(ctx)

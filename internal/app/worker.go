@@ -10,6 +10,7 @@ import (
 	"rubato/internal/config"
 	"rubato/internal/courier"
 	"rubato/internal/dispatch"
+	"rubato/internal/loop"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
 	"rubato/internal/tracing"
@@ -107,10 +108,13 @@ func (l *loops) run(ctx context.Context) error {
 	_ = l.core.Allowances.Refresh(ctx) // Before anything runs; where it fails now, the loop tells.
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.worker.Run(ctx) })
-	group.Go(func() error { l.core.Allowances.Run(ctx); return nil })
-	group.Go(func() error { l.core.Vault.Run(ctx); return nil })
-	group.Go(func() error { l.sweeper.Run(ctx); return nil })
-	group.Go(func() error { l.courier.Run(ctx); return nil })
-	group.Go(func() error { l.listener.Run(ctx, l.worker); return nil })
+	keep := func(name loop.Name, body func(context.Context)) {
+		group.Go(func() error { l.core.Loops.Run(ctx, name, body); return nil })
+	}
+	keep(loop.Allowances, l.core.Allowances.Run)
+	keep(loop.Secrets, l.core.Vault.Run)
+	keep(loop.Sweep, l.sweeper.Run)
+	keep(loop.Courier, l.courier.Run)
+	keep(loop.Listener, func(ctx context.Context) { l.listener.Run(ctx, l.worker) })
 	return group.Wait()
 }

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"rubato/internal/loop"
 )
 
 // heartbeatRetry is how soon a failed heartbeat is tried again: waiting a whole period would lose the lock in an outage shorter
@@ -22,6 +24,7 @@ type Heartbeater struct {
 	logger  *slog.Logger
 	metrics *Metrics
 	pulse   *Pulse
+	loops   *loop.Runner
 
 	mu    sync.Mutex
 	locks map[[16]byte]*Lock // by run
@@ -29,9 +32,12 @@ type Heartbeater struct {
 }
 
 // NewHeartbeater returns a heartbeater for the locks of one worker.
-func NewHeartbeater(worker [16]byte, store Store, ttl time.Duration, logger *slog.Logger, metrics *Metrics) *Heartbeater {
+func NewHeartbeater(
+	worker [16]byte, store Store, ttl time.Duration, logger *slog.Logger, metrics *Metrics, loops *loop.Runner,
+) *Heartbeater {
 	return &Heartbeater{
-		worker: worker, store: store, ttl: ttl, logger: logger, metrics: metrics, pulse: NewPulse(logger), locks: map[[16]byte]*Lock{}, some: make(chan struct{}, 1),
+		worker: worker, store: store, ttl: ttl, logger: logger, metrics: metrics, pulse: NewPulse(logger), loops: loops,
+		locks: map[[16]byte]*Lock{}, some: make(chan struct{}, 1),
 	}
 }
 
@@ -86,7 +92,13 @@ func (h *Heartbeater) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			beating.Go(func() { beats <- h.beat(ctx) })
+			beating.Go(func() {
+				var err error
+				if fault := h.loops.Contain(loop.Heartbeat, func() { err = h.beat(ctx) }); fault != nil {
+					err = fault
+				}
+				beats <- err
+			})
 		case err := <-beats:
 			next := period
 			if err == nil || ctx.Err() == nil {

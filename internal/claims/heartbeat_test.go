@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/claims"
+	"rubato/internal/loop"
 )
 
 // keepAll extends every lock that is asked for.
@@ -35,7 +36,8 @@ type heart struct {
 func runHeart(t *testing.T, store *fakeStore) heart {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	h := claims.NewHeartbeater(me, store, ttl, slog.New(slog.DiscardHandler), claims.NewMetrics(registry))
+	logger := slog.New(slog.DiscardHandler)
+	h := claims.NewHeartbeater(me, store, ttl, logger, claims.NewMetrics(registry), loop.NewRunner(logger, registry))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); h.Run(ctx) }()

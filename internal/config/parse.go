@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"rubato/internal/durations"
 )
 
 // minKey is the length of the shortest key that may be chosen: shorter ones can be guessed.
@@ -200,7 +202,7 @@ func format(target *Format, value string) error {
 type span struct{ least, most time.Duration }
 
 func (s span) read(target *time.Duration, value string) error {
-	d, err := time.ParseDuration(value)
+	d, err := durations.Parse(value, "")
 	if err != nil || d < s.least || d > s.most {
 		return fmt.Errorf("must be a duration from %s to %s, such as %s", brief(s.least), brief(s.most), brief(max(s.least, time.Second)))
 	}

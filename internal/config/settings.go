@@ -109,7 +109,7 @@ func settings() []Setting {
 	)
 	list = append(list, egressSettings()...)
 	list = append(list, slots()...)
-	list = append(list, durations()...)
+	list = append(list, workerDurations()...)
 	list = append(list, plannerSettings()...)
 	list = append(list, modelSettings()...)
 	list = append(list, mailSettings()...)
@@ -171,9 +171,9 @@ func slots() []Setting {
 	}
 }
 
-// durations returns the settings of the worker that are durations, with the bounds of each. How they must fit each other is in
+// workerDurations returns the settings of the worker that are durations, with the bounds of each. How they must fit each other is in
 // relations.go.
-func durations() []Setting {
+func workerDurations() []Setting {
 	const day = 24 * time.Hour
 	field := func(name, def, doc string, in span, of func(*Worker) *time.Duration) Setting {
 		return Setting{

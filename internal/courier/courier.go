@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"rubato/internal/failpoint"
+	"rubato/internal/loop"
 	"rubato/internal/notices"
 )
 
@@ -77,17 +78,22 @@ type Courier struct {
 	logger   *slog.Logger
 	metrics  *metrics
 	way      *way
+	loops    *loop.Runner
 }
 
 // New returns a courier that does nothing until Run.
 func New(c Config) *Courier {
-	return &Courier{store: c.Store, channels: c.Channels, logger: c.Logger.With("component", "courier"), metrics: newMetrics(c.Registerer), way: newWay()}
+	logger := c.Logger.With("component", "courier")
+	return &Courier{
+		store: c.Store, channels: c.Channels, logger: logger, metrics: newMetrics(c.Registerer), way: newWay(),
+		loops: loop.NewRunner(logger, c.Registerer),
+	}
 }
 
 // Run delivers until ctx ends. Nothing that it meets ends it.
 func (c *Courier) Run(ctx context.Context) {
 	group := new(errgroup.Group)
-	for _, loop := range []struct {
+	for _, l := range []struct {
 		name   string
 		period time.Duration
 		step   func(context.Context) error
@@ -96,7 +102,10 @@ func (c *Courier) Run(ctx context.Context) {
 		{"watch", watchPeriod, c.watch},
 		{"deliver", claimPeriod, c.deliver},
 	} {
-		group.Go(func() error { c.repeat(ctx, loop.name, loop.period, loop.step); return nil })
+		group.Go(func() error {
+			c.loops.Run(ctx, loop.Courier, func(ctx context.Context) { c.repeat(ctx, l.name, l.period, l.step) })
+			return nil
+		})
 	}
 	_ = group.Wait()
 	c.way.sends.Wait()
@@ -122,6 +131,7 @@ func (c *Courier) contain(ctx context.Context, name string, step func(context.Co
 		if fault := recover(); fault != nil {
 			c.metrics.panics.Inc()
 			c.logger.Error("notices: a step panicked", "step", name, "error", fault, "stack", string(debug.Stack()))
+			err = &loop.PanicError{Loop: loop.Courier, Fault: fault}
 		}
 	}()
 	return step(ctx)
@@ -155,7 +165,9 @@ func (c *Courier) deliver(ctx context.Context) error {
 		for _, p := range list {
 			c.way.begin(p)
 			c.way.sends.Go(func() {
-				c.way.end(p, c.contain(ctx, "send", func(ctx context.Context) error { return c.handle(ctx, p) }))
+				_ = c.loops.Contain(loop.Courier, func() {
+					c.way.end(p, c.contain(ctx, "send", func(ctx context.Context) error { return c.handle(ctx, p) }))
+				})
 			})
 		}
 		if len(list) > 0 { // Others may have something as well, of which less is on its way.

@@ -16,14 +16,17 @@ import (
 
 // execute runs one execution to its end. ours is false where the lock was lost: whoever holds it now writes the record.
 func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.Time) (outcome runs.Outcome, ours bool) {
+	asked := false // The request may have left.
 	defer func() {
 		if fault := recover(); fault != nil {
 			w.metrics.panics.Inc()
 			w.logger.Error("a run panicked", "run_id", s.RunID.String(), "error", fault, "stack", string(debug.Stack()))
-			outcome = runs.Outcome{Status: runs.Lost, Reason: runs.InternalError, MaybeSent: true, Error: "a fault inside Rubato ended the run"}
-			ours = true
+			outcome, ours = faulty(asked), true
 		}
 	}()
+	if b.fault != nil {
+		return faulty(false), true
+	}
 	ctx, cancel := context.WithCancelCause(work)
 	defer cancel(nil)
 	leave, other := w.underway.enter(s.RunID, &flight{token: b.claim.Token, cancel: cancel})
@@ -60,6 +63,7 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	r.SendBy = claims.Ends(sent, ttl) // No lock, no request: whoever stood still may not hold it any more.
 	r.Extended = w.extended(s.RunID, r.SendBy)
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
+	asked = true
 	answer, err := w.calls.send(ctx, s.RunID, r.Request)
 	failpoint.Hit(failpoint.Answered)
 	if outcome, ours, over := lockEnded(ctx, maybeSent(err)); over {
@@ -71,6 +75,15 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	defer done()
 	outcome, _ = w.calls.outcome(judged, r.unlocked, b.target, exchange{answer: answer, err: err, at: now})
 	return outcome, true
+}
+
+// faulty is how a run ends that met a fault inside Rubato. It is no failure of its endpoint.
+func faulty(asked bool) runs.Outcome {
+	o := runs.Outcome{Status: runs.Lost, Reason: runs.InternalError, MaybeSent: asked, Error: "a fault inside Rubato ended the run"}
+	if !asked {
+		o.Error = "nothing was sent: " + o.Error
+	}
+	return o
 }
 
 // extended returns what tells until when what a redirect asks for may leave: as long as the lock is good, which began as one that ends at first.

@@ -25,6 +25,8 @@ var errAway = errs.New(errs.Unavailable, "", "the database is away")
 type hooked struct {
 	dispatch.Executions
 	read    func() error // before targets are read
+	reads   func([]claims.Claim)
+	starts  func(dispatch.Starting)
 	targets func(map[[16]byte]*dispatch.Target)
 	own     func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
 	confirm func(context.Context) (bool, error)
@@ -39,6 +41,9 @@ func (h *hooked) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte
 			return nil, err
 		}
 	}
+	if h.reads != nil {
+		h.reads(list)
+	}
 	found, err := h.Executions.Targets(ctx, list)
 	if h.targets != nil {
 		h.targets(found)
@@ -48,6 +53,9 @@ func (h *hooked) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte
 
 func (h *hooked) Start(ctx context.Context, s dispatch.Starting) ([]dispatch.Started, error) {
 	next := func() ([]dispatch.Started, error) { return h.Executions.Start(ctx, s) }
+	if h.starts != nil {
+		h.starts(s)
+	}
 	if h.start == nil {
 		return next()
 	}
@@ -165,6 +173,7 @@ func TestARunThatTheDatabaseRefusesHurtsNoOther(t *testing.T) {
 	for name, spoil := range map[string]func(*runs.Run) error{
 		"ForItsAnswer":         func(run *runs.Run) error { run.Outcome.StatusCode = 1000; return nil },
 		"ForAReasonOfOurs":     func(*runs.Run) error { return errors.New("a fault inside the store") },
+		"ForAPanic":            func(*runs.Run) error { panic("a poisoned row") },
 		"ForItsAnswerAndAlone": nil,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"rubato/internal/errs"
 	"rubato/internal/failpoint"
+	"rubato/internal/loop"
 	"rubato/internal/runs"
 )
 
@@ -36,7 +37,7 @@ func (w *Worker) finishLoop(ctx context.Context) {
 		batch := w.gather(append(room, first), writers)
 		writing.Go(func() {
 			defer func() { <-writers }()
-			w.record(ctx, batch)
+			_ = w.loops.Contain(loop.Finish, func() { w.record(ctx, batch) }) // Its slots come free in any case.
 			tenants := make([][16]byte, len(batch))
 			for i, run := range batch {
 				tenants[i] = run.TenantID
@@ -134,9 +135,11 @@ func (w *Worker) persist(ctx context.Context, batch []result) error {
 	}
 }
 
-// quarantine records a run that the database refuses without what the target sent, which is all that could be wrong with it.
+// quarantine records a run that cannot be recorded as it is: without what the target sent, and by what
+// its row says now instead of what its start read.
 func (w *Worker) quarantine(ctx context.Context, run result, cause error) {
-	w.logger.Error("the database refuses a run; recording it without its answer", "run_id", run.ID.String(), "error", cause)
+	w.logger.Error("a run cannot be recorded; recording it without its answer", "run_id", run.ID.String(), "error", cause)
+	run.basis = nil
 	run.Outcome = runs.Outcome{
 		Status: run.Outcome.Status, Reason: run.Outcome.Reason, MaybeSent: run.Outcome.MaybeSent,
 		Error: "the answer could not be recorded",
@@ -146,8 +149,16 @@ func (w *Worker) quarantine(ctx context.Context, run result, cause error) {
 	}
 }
 
-// finish writes a batch and takes in what it led to.
-func (w *Worker) finish(ctx context.Context, batch []result) error {
+// finish writes a batch and takes in what it led to. A panic is returned as an error: the batch is
+// written row by row then, so that a poisoned one hurts no other.
+func (w *Worker) finish(ctx context.Context, batch []result) (err error) {
+	if fault := w.loops.Contain(loop.Finish, func() { err = w.write(ctx, batch) }); fault != nil {
+		return fault
+	}
+	return err
+}
+
+func (w *Worker) write(ctx context.Context, batch []result) error {
 	limited, cancel := context.WithTimeoutCause(ctx, finishWait, fmt.Errorf("recording runs took longer than %s", finishWait))
 	defer cancel()
 	failpoint.Hit(failpoint.BeforeFinish)

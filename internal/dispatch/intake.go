@@ -2,10 +2,12 @@ package dispatch
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"rubato/internal/claims"
 	"rubato/internal/failpoint"
+	"rubato/internal/loop"
 	"rubato/internal/runs"
 )
 
@@ -100,10 +102,13 @@ func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 	if len(list) == 0 {
 		return
 	}
-	targets, err := w.cfg.Executions.Targets(ctx, list)
+	targets, poisoned, err := w.targets(ctx, list)
 	ready := make([]*waiting, 0, len(list))
 	var lost []claims.Claim
 	for _, c := range list {
+		if poisoned[c.EndpointID] {
+			continue
+		}
 		if target, found := targets[c.EndpointID]; found {
 			ready = append(ready, &waiting{
 				claim: c, run: runs.NewID(c.Slot, c.EndpointID, c.Attempt), target: target,
@@ -120,6 +125,35 @@ func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 		return
 	}
 	w.giveBack(ctx, lost)
+}
+
+// targets returns what claims call. If reading that panics, each claim is read alone, so that a poisoned
+// one hurts no other: it is given back, and rests before it is claimed again.
+func (w *Worker) targets(ctx context.Context, list []claims.Claim) (found map[[16]byte]*Target, poisoned map[[16]byte]bool, err error) {
+	read := func(list []claims.Claim) (found map[[16]byte]*Target, err, fault error) {
+		fault = w.loops.Contain(loop.Claim, func() { found, err = w.cfg.Executions.Targets(ctx, list) })
+		return found, err, fault
+	}
+	found, err, fault := read(list)
+	if fault == nil {
+		return found, nil, err
+	}
+	found, poisoned = map[[16]byte]*Target{}, map[[16]byte]bool{}
+	for i := range list {
+		one, failed, fault := read(list[i : i+1])
+		switch {
+		case fault != nil:
+			resting := list[i]
+			resting.Rest = w.cfg.Rules.Horizon + poisonedRest
+			poisoned[resting.EndpointID] = true
+			w.giveBack(ctx, []claims.Claim{resting})
+		case failed != nil:
+			err = failed
+		default:
+			maps.Copy(found, one)
+		}
+	}
+	return found, poisoned, err
 }
 
 func (w *Worker) giveBack(ctx context.Context, list []claims.Claim) {

@@ -18,6 +18,7 @@ type waiting struct {
 	target   *Target
 	since    time.Time // when it came here, or its due time where that is later, on this process's clock
 	doubtful bool      // a start of it was answered by nothing: the run may be live
+	fault    error     // what its start panicked with; nil: it did not
 }
 
 // queue holds the claims that wait: for their due time, the next one first, and then for a slot, tenants in turn. It knows who holds the

@@ -39,7 +39,7 @@ func (w *Worker) startedUnheard(ctx context.Context, list []*waiting) ([]runs.Ru
 	if len(list) == 0 {
 		return nil, nil
 	}
-	started, err := w.cfg.Executions.Own(ctx, w.id, startsOf(list))
+	started, err := w.cfg.Executions.Own(ctx, w.id, w.startsOf(list))
 	if err != nil {
 		return nil, fmt.Errorf("asking what became of %d starts: %w", len(list), err)
 	}
@@ -48,6 +48,9 @@ func (w *Worker) startedUnheard(ctx context.Context, list []*waiting) ([]runs.Ru
 		run := w.runOf(valid[s.RunID].claim, s)
 		run.Outcome = runs.Outcome{
 			Status: runs.Skipped, Reason: runs.StartExpired, Error: "nothing was sent: the answer to the start was lost on its way",
+		}
+		if valid[s.RunID].fault != nil {
+			run.Outcome = faulty(false)
 		}
 		run.FinishedAt = s.StartedAt
 		if now, known := w.clock.now(); known && now.After(s.StartedAt) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rubato/internal/claims"
+	"rubato/internal/loop"
 	"rubato/internal/runs"
 )
 
@@ -27,6 +28,10 @@ const (
 	// startWake is how long before the due time of the first claim its batch is gathered: the time that a commit takes on a busy
 	// database. What lies between it and startLead shares the commit.
 	startWake = 8 * time.Millisecond
+	// faultyExecution is the limit of an execution whose own is not known. Nothing is sent in it.
+	faultyExecution = 10 * time.Second
+	// poisonedRest is how long a claim that panicked rests: its fault is likely to be there again.
+	poisonedRest = 15 * time.Second
 )
 
 // startLoop starts claims for their due time until ctx ends. Requests run under work.
@@ -57,7 +62,9 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 			}
 			writing.Go(func() {
 				defer func() { <-writers }()
-				if !w.startBatch(ctx, work, batch) { // The database is away: the next try is not at once.
+				started := false
+				_ = w.loops.Contain(loop.Start, func() { started = w.startBatch(ctx, work, batch) })
+				if !started { // The database is away: the next try is not at once.
 					sleep(ctx, startRetry)
 					w.queue.poke()
 				}
@@ -110,9 +117,10 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []*waiting) bool {
 	defer cancel()
 
 	sent := time.Now()
-	started, err := w.cfg.Executions.Start(ctx, Starting{
-		Worker: w.id, List: startsOf(batch), LockTTL: w.cfg.Rules.LockTTL, Until: w.clock.latest().Add(sendLimit),
-	})
+	started, err := w.start(ctx, batch)
+	if _, panicked := errors.AsType[*loop.PanicError](err); panicked {
+		return w.isolate(ctx, work, batch, err)
+	}
 	tell := w.starts.note(err)
 	if err != nil {
 		// Whether the commit arrived is unknown, so nothing is sent. What did start is found when the next start of it is refused.
@@ -133,9 +141,43 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []*waiting) bool {
 	}
 	refused := notIn(batch, started, valid)
 	w.metrics.refused.Add(float64(len(refused)))
-	w.queue.returnSlots(refused)
-	w.busy.Add(-int64(len(refused)))
-	if err := w.refused(ctx, refused); err != nil {
+	return w.withoutStart(ctx, refused)
+}
+
+// start commits the starts of a batch. A panic is returned as an error.
+func (w *Worker) start(ctx context.Context, batch []*waiting) (started []Started, err error) {
+	r := Starting{Worker: w.id, List: w.startsOf(batch), LockTTL: w.cfg.Rules.LockTTL, Until: w.clock.latest().Add(sendLimit)}
+	if fault := w.loops.Contain(loop.Start, func() { started, err = w.cfg.Executions.Start(ctx, r) }); fault != nil {
+		return nil, fault
+	}
+	return started, err
+}
+
+// isolate starts the claims of a batch one by one, because the commit of the whole batch panicked. The
+// claim whose own start panics is given back, and rests before it is claimed again. Whether one of
+// them did start is asked, because nothing was sent for it.
+func (w *Worker) isolate(ctx, work context.Context, batch []*waiting, fault error) bool {
+	for _, b := range batch {
+		b.doubtful = true
+	}
+	if len(batch) == 1 {
+		b := batch[0]
+		b.fault, b.claim.Rest = fault, w.cfg.Rules.Horizon+poisonedRest
+		return w.withoutStart(ctx, batch)
+	}
+	all := true
+	for _, b := range batch {
+		all = w.startBatch(ctx, work, []*waiting{b}) && all
+	}
+	return all
+}
+
+// withoutStart gives back the slots of claims that did not start, and the claims. It returns false where
+// some stay in doubt.
+func (w *Worker) withoutStart(ctx context.Context, list []*waiting) bool {
+	w.queue.returnSlots(list)
+	w.busy.Add(-int64(len(list)))
+	if err := w.refused(ctx, list); err != nil {
 		w.logger.Warn("a start whose answer was lost stays in doubt; asking again", "error", err)
 		return false
 	}
@@ -168,22 +210,29 @@ func notIn(batch []*waiting, started []Started, valid map[runs.ID]*waiting) []*w
 func (w *Worker) launch(work context.Context, b *waiting, s Started, sent time.Time) {
 	w.metrics.started.Inc()
 	w.crew.run(func() {
-		sleep(work, w.ahead(b.claim.PlannedAt))
-		run := w.runOf(b.claim, s)
-		if now, _ := w.clock.now(); now.After(run.StartedAt) {
-			run.StartedAt = now
+		if w.loops.Contain(loop.Start, func() { w.carryOut(work, b, s, sent) }) != nil {
+			w.free(s.TenantID) // No record: the sweeper settles the run.
 		}
-		began := time.Now()
-		outcome, ours := w.execute(work, b, s, sent)
-		w.queue.answered(b.target)
-		if !ours { // The lock is lost: whoever holds it now writes the record.
-			w.dropped(s)
-			return
-		}
-		run.Outcome = outcome
-		run.FinishedAt = run.StartedAt.Add(time.Since(began))
-		w.results <- result{run, s.Basis}
 	})
+}
+
+// carryOut runs one execution at its due time, and hands over its result.
+func (w *Worker) carryOut(work context.Context, b *waiting, s Started, sent time.Time) {
+	sleep(work, w.ahead(b.claim.PlannedAt))
+	run := w.runOf(b.claim, s)
+	if now, _ := w.clock.now(); now.After(run.StartedAt) {
+		run.StartedAt = now
+	}
+	began := time.Now()
+	outcome, ours := w.execute(work, b, s, sent)
+	w.queue.answered(b.target)
+	if !ours { // The lock is lost: the process that holds it now writes the record.
+		w.dropped(s)
+		return
+	}
+	run.Outcome = outcome
+	run.FinishedAt = run.StartedAt.Add(time.Since(began))
+	w.results <- result{run, s.Basis}
 }
 
 // dropped gives back the slot of a run whose record somebody else writes.
@@ -253,13 +302,23 @@ func (w *Worker) runOf(c claims.Claim, s Started) runs.Run {
 	}
 }
 
-func startsOf(list []*waiting) []Start {
+// startsOf returns the starts of claims. A claim whose target panics is started all the same, with
+// nothing that its request needs, so that its run is recorded with the fault.
+func (w *Worker) startsOf(list []*waiting) []Start {
 	starts := make([]Start, len(list))
 	for i, b := range list {
-		starts[i] = Start{
-			Claim: b.claim, TenantID: b.target.TenantID, RunID: b.run, Execution: b.target.Spec.MaxExecutionTime,
-			Last: b.target.Shape != nil && b.target.Shape.UsesLast(), Secrets: b.target.unlocks(),
+		fault := w.loops.Contain(loop.Start, func() { starts[i] = startOf(b) })
+		if fault != nil {
+			b.fault = fault
+			starts[i] = Start{Claim: b.claim, TenantID: b.target.TenantID, RunID: b.run, Execution: faultyExecution}
 		}
 	}
 	return starts
+}
+
+func startOf(b *waiting) Start {
+	return Start{
+		Claim: b.claim, TenantID: b.target.TenantID, RunID: b.run, Execution: b.target.Spec.MaxExecutionTime,
+		Last: b.target.Shape != nil && b.target.Shape.UsesLast(), Secrets: b.target.unlocks(),
+	}
 }

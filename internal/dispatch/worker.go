@@ -23,6 +23,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/egress"
+	"rubato/internal/loop"
 	"rubato/internal/oauth2"
 	"rubato/internal/runs"
 )
@@ -105,6 +106,7 @@ type Worker struct {
 	results  chan result
 	metrics  *metrics
 	logger   *slog.Logger
+	loops    *loop.Runner
 
 	starts  streak // of commits of starts
 	records streak // of commits of records
@@ -126,6 +128,7 @@ func New(cfg Config) *Worker {
 	w.limit.Store(int64(newSlotLimit(cfg).now))
 	w.observe(cfg.Registerer)
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
+	w.loops = loop.NewRunner(w.logger, cfg.Registerer)
 	w.calls = &calls{
 		egress: cfg.Egress, allowances: cfg.Allowances, secrets: cfg.Secrets, tracer: cfg.Tracer, tokens: oauth2.New(cfg.Egress),
 		now: w.clock.now, judging: newJudging(), logger: w.logger,
@@ -135,7 +138,7 @@ func New(cfg Config) *Worker {
 		Worker: w.id, Store: cfg.Claims, Taker: w, Rules: cfg.Rules, PollInterval: cfg.PollInterval,
 		Logger: w.logger, Metrics: counts,
 	})
-	w.beats = claims.NewHeartbeater(w.id, cfg.Claims, cfg.Rules.LockTTL, w.logger, counts)
+	w.beats = claims.NewHeartbeater(w.id, cfg.Claims, cfg.Rules.LockTTL, w.logger, counts, w.loops)
 	return w
 }
 
@@ -153,16 +156,22 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("registering the worker: %w", err)
 	}
 	var intake, keep sync.WaitGroup
-	intake.Go(func() { w.claimer.Run(ctx) })
-	intake.Go(func() { w.startLoop(ctx, work) })
-	intake.Go(func() { w.backlogLoop(ctx) })
-	intake.Go(func() { w.slotLoop(ctx, newStrainGauge().read) })
-	keep.Go(func() { w.beats.Run(records) })
-	keep.Go(func() { w.presenceLoop(records) })
-	keep.Go(func() { w.spaceLoop(records) })
-	keep.Go(func() { w.cancelLoop(records) })
+	intake.Go(func() { w.loops.Run(ctx, loop.Claim, w.claimer.Run) })
+	intake.Go(func() { w.loops.Run(ctx, loop.Start, func(ctx context.Context) { w.startLoop(ctx, work) }) })
+	intake.Go(func() { w.loops.Run(ctx, loop.Backlog, w.backlogLoop) })
+	intake.Go(func() {
+		w.loops.Run(ctx, loop.Slots, func(ctx context.Context) { w.slotLoop(ctx, newStrainGauge().read) })
+	})
+	keep.Go(func() { w.loops.Run(records, loop.Heartbeat, w.beats.Run) })
+	keep.Go(func() { w.loops.Run(records, loop.Presence, w.presenceLoop) })
+	keep.Go(func() { w.loops.Run(records, loop.Space, w.spaceLoop) })
+	keep.Go(func() { w.loops.Run(records, loop.Cancel, w.cancelLoop) })
 	finished := make(chan struct{})
-	go func() { defer close(finished); w.finishLoop(records) }()
+	go func() {
+		defer close(finished)
+		// Its end is that of the results: if it ended sooner, runs would wait for it for ever.
+		w.loops.Run(context.WithoutCancel(ctx), loop.Finish, func(context.Context) { w.finishLoop(records) })
+	}()
 
 	<-ctx.Done()
 	w.draining.Store(true)

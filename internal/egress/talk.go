@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -81,8 +82,14 @@ func (t *talk) send(r *http.Request) {
 	}
 }
 
-// write writes r to the connection.
-func (t *talk) write(r *http.Request) error {
+// write writes r to the connection. A panic is returned as an error, because a long request is written
+// by a goroutine of its own, and would end the process.
+func (t *talk) write(r *http.Request) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("writing the request: a fault inside Rubato: %v", fault)
+		}
+	}()
 	w := writers.Get().(*bufio.Writer) //nolint:forcetypeassert // Nothing else is put in.
 	w.Reset(t.conn)
 	defer func() {

@@ -70,12 +70,15 @@ func (r HintRequest) CheckOneShot(now time.Time) error {
 	return err
 }
 
-// ClearHints forgets both hints, and names whose they were. The baseline is in force when the call returns, and the planner does not
-// write again what was its own before [HoldLife] is over.
+// ClearHints forgets both hints, and names each that was in force, its author and its end. The baseline is in force when the call
+// returns, and the planner does not write again what was its own before [HoldLife] is over.
 func (s *Service) ClearHints(ctx context.Context, by Actor, id ID) (*Endpoint, []errs.Field, error) {
 	var warnings []errs.Field
 	e, err := s.change(ctx, by, id, CauseHint, func(e *Endpoint, now time.Time) error {
 		removed := e.clear(now, by, func(string, *Hint) bool { return true })
+		if len(removed) == 0 {
+			removed = []errs.Field{{Field: "hints", Code: "nothing_in_force", Message: "no hint was in force, so nothing was removed"}}
+		}
 		warnings = append(e.Warnings(now), removed...)
 		return nil
 	})

@@ -59,7 +59,7 @@ func (e *Endpoint) clear(now time.Time, by Actor, which func(kind string, h *Hin
 		if !h.fresh(now) {
 			continue
 		}
-		text := fmt.Sprintf("removed the hint of %s: %s", h.Author, h.words())
+		text := fmt.Sprintf("removed the %s hint of %s: %s", at.kind, h.Author, h.words())
 		if h.ByPlanner() {
 			e.Hold(at.kind, now, by)
 			text += heldWords(now)
@@ -102,7 +102,7 @@ func (e *Endpoint) Undo(now time.Time, by Actor, kinds []string) (planned *Recor
 	removed = e.clear(now, by, func(kind string, h *Hint) bool { return wanted[kind] && h.ByPlanner() })
 	if wanted[HoldPause] && e.pausedByPlanner(now) {
 		removed = append(removed, errs.Field{
-			Field: "pausedUntil", Code: "pause_removed", Message: "ended the pause of " + e.State.PauseReason + heldWords(now),
+			Field: "pausedUntil", Code: "pause_removed", Message: "ended the pause until " + e.State.PausedUntil.UTC().Format(time.RFC3339) + " of " + e.State.PauseReason + heldWords(now),
 		})
 		e.State.PausedUntil, e.State.PauseReason = time.Time{}, ""
 	}

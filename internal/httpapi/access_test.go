@@ -112,6 +112,43 @@ func TestEveryOperationIsRouted(t *testing.T) {
 	}
 }
 
+// A request that is wrong in any way does not hide that its key may not send it: 403 comes before 400, 404, 412, 413, 415 and 422.
+func TestScopesAreCheckedBeforeAnythingElse(t *testing.T) {
+	t.Parallel()
+	s := newService(t, samples())
+	is := ids{s.register(minimal), samples()[3].ID.String(), s.makeKey("read"), standingSigningKey}
+	unknown := ids{"nonsense", "nonsense", "nonsense", "nonsense"}
+	writes, tried := s.store.writes, 0
+	for _, r := range everyRoute(is) {
+		if r.public || r.scope == "read" {
+			continue
+		}
+		tried++
+		for name, wrong := range map[string]struct {
+			path, body string
+			change     []request
+		}{
+			"NoJSON":         {r.path, "{", nil},
+			"OtherJSON":      {r.path, `[null]`, nil},
+			"BadFields":      {r.path, `{"name":"","url":"ftp://x","baselineIntervalMs":-1,"nonsense":1}`, nil},
+			"Empty":          {r.path, "", nil},
+			"MediaType":      {r.path, "<a/>", []request{withHeader("Content-Type", "text/xml")}},
+			"Huge":           {r.path, `{"name":"` + strings.Repeat("x", 2<<20) + `"}`, nil},
+			"Query":          {r.path + "?nonsense=1", r.body, nil},
+			"UnreadQuery":    {r.path + "?a=%zz", r.body, nil},
+			"IfMatch":        {r.path, r.body, []request{withHeader("If-Match", "nonsense")}},
+			"IdempotencyKey": {r.path, r.body, []request{withHeader("Idempotency-Key", "")}},
+			"Unknown":        {routeOf(r.id, unknown).path, r.body, nil},
+		} {
+			a := s.call(r.method, wrong.path, wrong.body, append(wrong.change, withKey(readKey))...)
+			require.Equal(t, http.StatusForbidden, a.status, "%s %s", r.id, name)
+			require.Equal(t, "insufficient_scope", a.problem().Code, "%s %s", r.id, name)
+		}
+	}
+	require.Greater(t, tried, 25)
+	require.Equal(t, writes, s.store.writes)
+}
+
 // makeKey returns the id of a new key.
 func (s *service) makeKey(scope string) string {
 	s.t.Helper()

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 )
 
@@ -58,6 +59,11 @@ func (o *outbox) close() error {
 
 func (o *outbox) run() {
 	defer close(o.done)
+	defer func() {
+		if fault := recover(); fault != nil {
+			o.fail(fmt.Errorf("sending the results: a fault inside Rubato: %v", fault))
+		}
+	}()
 	for {
 		lines := o.take()
 		if lines == nil {

@@ -173,7 +173,13 @@ func (c *Cache) fetch(g Grant, e *entry) {
 	e.took(got, time.Now())
 }
 
-func (c *Cache) ask(g Grant, inBody bool) (issued, error) {
+// ask asks the token server. A panic over its answer is returned as an error: it must not end the process.
+func (c *Cache) ask(g Grant, inBody bool) (_ issued, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("getting an access token: a fault inside Rubato: %v", fault)
+		}
+	}()
 	got, err := c.caller.Do(c.ctx, g.request(inBody))
 	if err != nil {
 		return issued{}, err

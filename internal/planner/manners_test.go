@@ -126,7 +126,7 @@ func TestTheWordOfAPersonStands(t *testing.T) {
 	require.NotNil(t, a.State.IntervalHint)
 	_, removed, err := a.Undo(w.now, endpoints.Actor{Name: "Ann"}, []string{endpoints.HoldInterval})
 	require.NoError(t, err)
-	require.Contains(t, removed[0].Message, "removed the hint of planner:doing: every 30s")
+	require.Contains(t, removed[0].Message, "removed the interval hint of planner:doing: every 30s")
 	a.holds = a.Held
 
 	w.run(begin.Add(5*time.Hour - time.Second))
@@ -148,5 +148,6 @@ func TestUndoRemovesWhatIsThePlanners(t *testing.T) {
 	require.Zero(t, e.State.PausedUntil)
 	require.Len(t, removed, 1)
 	require.Equal(t, "pause_removed", removed[0].Code)
+	require.Contains(t, removed[0].Message, "ended the pause until "+begin.Add(time.Hour).UTC().Format(time.RFC3339)+" of planner:heuristic: calm; the planner writes no other before")
 	require.Len(t, e.Held, 2)
 }

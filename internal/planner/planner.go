@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"rubato/internal/loop"
 )
 
 // Config says what a planner works with. Every field is required.
@@ -47,12 +49,16 @@ type Planner struct {
 	more     atomic.Bool   // whether the last claim left no room, so that there may be more to claim
 	freed    chan struct{} // told when an analysis ends and there may be more
 	draining atomic.Bool
+	loops    *loop.Runner
 }
 
 // New returns a planner that does nothing until Run.
 func New(cfg Config) *Planner {
 	cfg.Logger = cfg.Logger.With("component", "planner")
-	return &Planner{cfg: cfg, metrics: newMetrics(cfg.Registerer), slots: make(chan struct{}, cfg.Slots), freed: make(chan struct{}, 1)}
+	return &Planner{
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), slots: make(chan struct{}, cfg.Slots), freed: make(chan struct{}, 1),
+		loops: loop.NewRunner(cfg.Logger, cfg.Registerer),
+	}
 }
 
 // Run analyses until ctx ends. Then it lets what is under way end within the grace, and gives back what has not. Nothing that it meets
@@ -60,6 +66,12 @@ func New(cfg Config) *Planner {
 func (p *Planner) Run(ctx context.Context) {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	p.loops.Run(ctx, loop.Planner, func(ctx context.Context) { p.watch(ctx, working) })
+	p.drain(stop)
+}
+
+// watch looks for what needs analysis until ctx ends.
+func (p *Planner) watch(ctx, working context.Context) {
 	poll := time.NewTicker(p.cfg.Poll)
 	defer poll.Stop()
 	tidy := time.NewTicker(tidyEvery)
@@ -70,7 +82,6 @@ func (p *Planner) Run(ctx context.Context) {
 		look = p.look
 		select {
 		case <-ctx.Done():
-			p.drain(stop)
 			return
 		case <-tidy.C:
 			p.tidy(ctx)
@@ -128,7 +139,8 @@ func (p *Planner) claim(ctx, working context.Context) error {
 		p.metrics.busy.Inc()
 		p.sessions.Go(func() {
 			defer p.free()
-			p.carryOut(working, t)
+			// The claim of an analysis that panics holds until its lock is over, as that of any that fails.
+			_ = p.loops.Contain(loop.Planner, func() { p.carryOut(working, t) })
 		})
 	}
 	return nil

@@ -24,6 +24,7 @@ type batch struct {
 	keep    time.Duration // how close; zero: nothing is kept
 	lockTTL time.Duration
 	runs    []runs.Run
+	fault   error // why nothing can be decided about the runs, which are recorded all the same; nil: it can
 
 	optimistic bool // the rows are not locked: what stands in the way ends in errStale
 
@@ -69,6 +70,9 @@ func (b *batch) reads(ctx context.Context, ids [][16]byte) []statement {
 
 // settle decides what follows each run and writes everything.
 func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
+	if b.fault != nil {
+		b.hints = nil // They may be what it panics over.
+	}
 	if len(b.runs) == 0 {
 		return nil
 	}
@@ -108,8 +112,14 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	if last := e.State.LastRun; last != nil {
 		was.free = last.FinishedAt
 	}
-	decided, err := e.AfterRun(b.now, finishedOf(run))
-	if fault = errors.Join(fault, err); fault != nil {
+	var decided endpoints.Recorded
+	var err error
+	if b.fault == nil {
+		if panicked := b.db.contain(func() { decided, err = e.AfterRun(b.now, finishedOf(run)) }); panicked != nil {
+			err = errPanicked
+		}
+	}
+	if fault = errors.Join(fault, err, b.fault); fault != nil {
 		if b.optimistic {
 			return errStale
 		}

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -85,7 +86,7 @@ func (db *DB) load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]in
 	}
 	fresh := make([]*config, 0, len(rows))
 	for _, row := range rows {
-		c := parse(row)
+		c := db.parse(row)
 		fresh = append(fresh, c)
 		if row.Version == versions[row.ID] {
 			found[row.ID] = c
@@ -98,7 +99,7 @@ func (db *DB) load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]in
 // know takes in the configuration of a row that was read anyway.
 func (db *DB) know(row *dbsqlc.Endpoint) {
 	if _, missing := db.configs.find(map[[16]byte]int64{row.ID: row.Version}); len(missing) > 0 {
-		db.configs.put([]*config{parse(row)})
+		db.configs.put([]*config{db.parse(row)})
 	}
 }
 
@@ -147,6 +148,18 @@ func (c *configs) forget(known *list.Element) {
 	delete(c.known, gone.id)
 	c.bytes -= gone.size()
 }
+
+// parse makes a row ready for use. One that panics cannot be used.
+func (db *DB) parse(row *dbsqlc.Endpoint) (c *config) {
+	if fault := db.contain(func() { c = parse(row) }); fault != nil {
+		return &config{id: row.ID, tenant: row.TenantID, version: row.Version, fault: errPanicked}
+	}
+	return c
+}
+
+// errPanicked is why an endpoint cannot be used whose configuration or state makes the program panic.
+// What it panicked with is in the log, because it may hold what users must not see.
+var errPanicked = errors.New("it leads to a fault inside Rubato; see the log at level error")
 
 // parse makes a row ready for use.
 func parse(row *dbsqlc.Endpoint) *config {

@@ -36,6 +36,9 @@ type Config struct {
 	Tracers trace.TracerProvider
 	// Now stands in for the database's clock, for simulations of time; nil, as in every program, means the database's own.
 	Now func() time.Time
+	// Contain runs a step that decides about one endpoint, and returns its panic as an error. It should
+	// count and log it, as [loop.Runner.Contain] does; nil: the panic is returned alone.
+	Contain func(step func()) error
 
 	connWait, lockWait, txWait time.Duration // 0, but in tests: the constants of these names
 }
@@ -72,6 +75,7 @@ type DB struct {
 	waits   time.Duration     // for a connection
 	limit   time.Duration     // of a transaction
 	now     func() *time.Time // nil in its answer means the database's clock
+	contain func(step func()) error
 }
 
 // Open prepares a pool. It connects when the first statement needs it, so it succeeds while the database is away; the error is
@@ -104,6 +108,9 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		q: dbsqlc.New(), configs: newConfigs(max(cfg.Slots, usualSlots)),
 		waits: cmp.Or(cfg.connWait, connWait), limit: cmp.Or(cfg.txWait, txWait), now: func() *time.Time { return nil },
 	}
+	if db.contain = cfg.Contain; db.contain == nil {
+		db.contain = recovered
+	}
 	if err := db.connect(ctx, pc, cmp.Or(cfg.lockWait, lockWait)); err != nil {
 		return nil, fmt.Errorf("opening the database pool: %w", redactURL(err))
 	}
@@ -111,6 +118,17 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		db.now = func() *time.Time { return new(cfg.Now()) }
 	}
 	return db, nil
+}
+
+// recovered runs a step, and returns its panic as an error.
+func recovered(step func()) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("a fault inside Rubato: %v", fault)
+		}
+	}()
+	step()
+	return nil
 }
 
 // boundConnect gives each server of the URL a bounded time to let us in, unless the URL does (connect_timeout): where it names several, the

@@ -11,6 +11,7 @@ import (
 
 	"rubato/internal/dispatch"
 	"rubato/internal/planner"
+	"rubato/internal/schedule"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -234,4 +235,14 @@ func AuditStatement(p dbsqlc.AuditListParams) Asked {
 // NoticesStatement returns what a list of notices asks the database.
 func NoticesStatement(p dbsqlc.NoticeListParams) Asked {
 	return asked(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().NoticeList(context.Background(), q, p); return err })
+}
+
+// PoisonCron makes every decision about an endpoint panic, whose configuration was read before.
+func (db *DB) PoisonCron(id [16]byte) {
+	db.configs.mu.Lock()
+	defer db.configs.mu.Unlock()
+	known := db.configs.known[id]
+	poisoned := *known.Value.(*config) //nolint:forcetypeassert // Nothing else is put in.
+	poisoned.cron, poisoned.spec.BaselineInterval, poisoned.spec.BaselineCron = new(schedule.Cron), 0, "* * * * *"
+	known.Value = &poisoned
 }

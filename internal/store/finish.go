@@ -52,7 +52,35 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 		}
 		return attempt(s.finishLocked)
 	}
-	return done, s.db.withPartitions(ctx, days, finish)
+	err = s.db.isolated(len(f.Runs), func(fault error) error {
+		if fault == nil {
+			return s.db.withPartitions(ctx, days, finish)
+		}
+		return s.db.withPartitions(ctx, days, func() error {
+			return attempt(func(ctx context.Context, tx pgx.Tx, b *batch) (dispatch.Finished, error) {
+				b.fault = fault
+				return s.finishLocked(ctx, tx, b)
+			})
+		})
+	})
+	return done, err
+}
+
+// isolated runs end, which ends so many runs. If it panics over a single one, it runs again with the fault:
+// then it records the run and pauses the endpoint, and decides nothing. A panic over several is
+// returned, because the caller tells them apart by ending them one by one.
+func (db *DB) isolated(count int, end func(fault error) error) (err error) {
+	panicked := db.contain(func() { err = end(nil) })
+	switch {
+	case panicked == nil:
+		return err
+	case count > 1:
+		return panicked
+	}
+	if again := db.contain(func() { err = end(errPanicked) }); again != nil {
+		return again
+	}
+	return err
 }
 
 // uniqueViolation is the SQLSTATE of a row that is there already.

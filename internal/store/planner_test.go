@@ -482,7 +482,7 @@ func TestThePlannerDoesNotWriteWhatAPersonCleared(t *testing.T) {
 
 	_, removed, err := p.service.ClearHints(t.Context(), tenant, e.ID)
 	require.NoError(t, err)
-	require.Contains(t, removed[len(removed)-1].Message, "removed the hint of planner:test")
+	require.Contains(t, removed[len(removed)-1].Message, "removed the interval hint of planner:test")
 	m, err := p.evidence.Look(t.Context(), under.Account)
 	require.NoError(t, err)
 	require.Len(t, m.Holds, 1)

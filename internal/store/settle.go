@@ -48,34 +48,49 @@ func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run)
 	}
 	var skipped []time.Time
 	days := func() []time.Time { return append(runDays([]runs.Run{run}), skipped...) }
-	err = s.db.withPartitions(ctx, days, func() error {
-		return s.tx(ctx, func(tx pgx.Tx) error {
-			why, err := s.evidence(ctx, tx, run)
-			if err != nil {
+	err = s.db.isolated(1, func(fault error) error {
+		return s.db.withPartitions(ctx, days, func() error {
+			return s.tx(ctx, func(tx pgx.Tx) (err error) {
+				settled, skipped, err = s.settleOne(ctx, tx, settlement{run: run, lost: lost, fault: fault})
 				return err
-			}
-			still, err := s.db.q.RunLockLost(ctx, tx, lost)
-			settled = len(still) > 0
-			if err != nil || !settled {
-				return err
-			}
-			if run.FinishedAt, err = s.db.decisionTime(ctx, tx); err != nil {
-				return err
-			}
-			if err := s.settled(ctx, tx, run, why); err != nil {
-				return err
-			}
-			b := newBatch(s.db, []runs.Run{run})
-			defer b.release()
-			if err := pipeline(ctx, tx, b.reads(ctx, [][16]byte{run.EndpointID})...); err != nil {
-				return err
-			}
-			err = b.settle(ctx, tx)
-			skipped = daysOf(b.skipped)
-			return err
+			})
 		})
 	})
 	return settled && err == nil, err
+}
+
+// settlement is a run that is to be settled, on what condition.
+type settlement struct {
+	run   runs.Run
+	lost  dbsqlc.RunLockLostParams
+	fault error // why nothing can be decided about it; nil: it can
+}
+
+// settleOne settles a run if it is lost still, and returns the days of the due times that it skipped.
+func (s *Sweeps) settleOne(ctx context.Context, tx pgx.Tx, l settlement) (settled bool, skipped []time.Time, err error) {
+	run := l.run
+	why, err := s.evidence(ctx, tx, run)
+	if err != nil {
+		return false, nil, err
+	}
+	still, err := s.db.q.RunLockLost(ctx, tx, l.lost)
+	if err != nil || len(still) == 0 {
+		return false, nil, err
+	}
+	if run.FinishedAt, err = s.db.decisionTime(ctx, tx); err != nil {
+		return true, nil, err
+	}
+	if err := s.settled(ctx, tx, run, why); err != nil {
+		return true, nil, err
+	}
+	b := newBatch(s.db, []runs.Run{run})
+	defer b.release()
+	b.fault = l.fault
+	if err := pipeline(ctx, tx, b.reads(ctx, [][16]byte{run.EndpointID})...); err != nil {
+		return true, nil, err
+	}
+	err = b.settle(ctx, tx)
+	return true, daysOf(b.skipped), err
 }
 
 // Survey implements zombie.Runs.

@@ -56,7 +56,7 @@ func (db *DB) loadCurrent(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]
 		return fmt.Errorf("reading %d endpoints: %w", len(missing), err)
 	}
 	for _, row := range rows {
-		loaded[row.ID] = parse(row)
+		loaded[row.ID] = db.parse(row)
 	}
 	return nil
 }

@@ -2,9 +2,11 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -117,13 +119,24 @@ func (h *Health) round(ctx context.Context) {
 	faults := make([]error, len(h.checks))
 	var asking sync.WaitGroup
 	for i, c := range h.checks {
-		asking.Go(func() { faults[i] = c.Ask(ctx) })
+		asking.Go(func() { faults[i] = h.ask(ctx, c) })
 	}
 	asking.Wait()
 	for i, c := range h.checks {
 		h.note(&h.states[i], c, faults[i])
 	}
 	h.asked = time.Now()
+}
+
+// ask asks one check. One that panics does not hold.
+func (h *Health) ask(ctx context.Context, c Check) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			h.logger.Error("a check of health panicked", "check", c.Name, "error", fault, "stack", string(debug.Stack()))
+			err = errors.New("the check failed by a fault of its own")
+		}
+	}()
+	return c.Ask(ctx)
 }
 
 // note takes in the answer of a check, and logs where it changes.

@@ -20,7 +20,7 @@ type action struct {
 	form  string // the fields that it asks for: pause, hint or once; empty: none
 	// change makes the facts of the governor's input what they will be; nil: there is no next decision to show.
 	change func(v *visit, facts map[string]any, now time.Time) error
-	send   func(v *visit, id string) error
+	send   func(v *visit, p *plan) error
 	// tests sends the request once, in place of send, which changes nothing.
 	tests bool
 }
@@ -31,7 +31,7 @@ func actions() map[string]action {
 		"run": {
 			title: "Run now", verb: "Run now", done: "A run is planned at once.",
 			does: "One run is sent at once, whatever hints, clamps and a pause say. If the endpoint has a run in progress, or other one-off runs wait, it takes its turn. The schedule goes on as before.",
-			send: func(v *visit, id string) error { return v.post(endpointAPI(id, "/run"), v.value("once"), nil, nil) },
+			send: func(v *visit, p *plan) error { return v.post(p.api("/run"), v.value("once"), nil, nil) },
 		},
 		"pause": {
 			title: "Pause", verb: "Pause", done: "It is paused.", form: "pause", change: pausedFacts, send: (*visit).sendPause,
@@ -40,7 +40,7 @@ func actions() map[string]action {
 		"resume": {
 			title: "Resume", verb: "Resume", done: "It is in service again.", does: "The pause ends at once, and the schedule goes on.",
 			change: func(_ *visit, facts map[string]any, _ time.Time) error { delete(facts, "pausedUntil"); return nil },
-			send:   func(v *visit, id string) error { return v.post(endpointAPI(id, "/resume"), v.value("once"), nil, nil) },
+			send:   func(v *visit, p *plan) error { return v.post(p.api("/resume"), v.value("once"), nil, nil) },
 		},
 		"hint": {
 			title: "Hint another interval", verb: "Set the hint", done: "The hint is in force.", form: "hint", change: hintedFacts, send: (*visit).sendHint,
@@ -51,11 +51,9 @@ func actions() map[string]action {
 			does: "It can advance a run, never hold one back. It replaces a one-shot hint in force.",
 		},
 		"clear": {
-			title: "Clear hints", verb: "Clear hints", done: "The hints are gone.", does: "Both hints are forgotten, whoever wrote them. The baseline is in force again. What the planner wrote it does not write again for four hours.",
+			title: "Clear hints", verb: "Clear hints", done: "The hints are gone.", send: (*visit).sendClear,
+			does:   "Both hints are forgotten, whoever wrote them. The baseline is in force again. What the planner wrote it does not write again for four hours.",
 			change: func(_ *visit, facts map[string]any, _ time.Time) error { delete(facts, "hints"); return nil },
-			send: func(v *visit, id string) error {
-				return v.call(ask{method: http.MethodDelete, path: endpointAPI(id, "/hints")}, nil)
-			},
 		},
 		"reset": {
 			title: "Reset failures", verb: "Reset failures", done: "The failure count is 0.", does: "The failure count becomes 0. Backoff ends, and a wait that the target asked for.",
@@ -64,9 +62,7 @@ func actions() map[string]action {
 				delete(facts, "retryAfter")
 				return nil
 			},
-			send: func(v *visit, id string) error {
-				return v.post(endpointAPI(id, "/reset-failures"), v.value("once"), nil, nil)
-			},
+			send: func(v *visit, p *plan) error { return v.post(p.api("/reset-failures"), v.value("once"), nil, nil) },
 		},
 		"test": {
 			title: "Test", verb: "Send it once", done: "It was sent once.", tests: true,
@@ -75,9 +71,7 @@ func actions() map[string]action {
 		"archive": {
 			title: "Archive", verb: "Archive for good", done: "It is archived.",
 			does: "It never runs again, and this cannot be undone. Its history stays. A run in progress goes on.",
-			send: func(v *visit, id string) error {
-				return v.call(ask{method: http.MethodDelete, path: endpointAPI(id, "")}, nil)
-			},
+			send: func(v *visit, p *plan) error { return v.call(ask{method: http.MethodDelete, path: p.api("")}, nil) },
 		},
 	}
 }
@@ -93,7 +87,11 @@ type plan struct {
 	until    string           // the default of a pause's end
 	then     *client.Decision // what would follow; nil: nothing to show
 	note     string           // in place of it
+	removes  []string         // what the action takes away from the endpoint, or took away
 }
+
+// api returns the address of something of the endpoint.
+func (p *plan) api(below string) string { return endpointAPI(p.endpoint.ID, below) }
 
 // planned reads the action and the endpoint that a request names.
 func (v *visit) planned() (plan, error) {
@@ -106,7 +104,13 @@ func (v *visit) planned() (plan, error) {
 	}
 	p := plan{action: a, name: v.r.PathValue("action"), once: rand.Text(), now: time.Now().UTC()}
 	p.until = p.now.Add(time.Hour).Truncate(time.Minute).Format(fieldTime)
-	return p, v.get(endpointAPI(v.r.PathValue("id"), ""), nil, &p.endpoint)
+	if err := v.get(endpointAPI(v.r.PathValue("id"), ""), nil, &p.endpoint); err != nil {
+		return p, err
+	}
+	if p.name == "clear" {
+		p.removes = hintsInForce(p.endpoint)
+	}
+	return p, nil
 }
 
 // confirm answers with the dialog that says what an action will do, and asks.
@@ -164,7 +168,7 @@ func (v *visit) act() error {
 	if p.tests {
 		return v.test(p)
 	}
-	if err := p.send(v, p.endpoint.ID); err != nil {
+	if err := p.send(v, &p); err != nil {
 		return v.html(int(problemOf(err).Status), problemNotice(problemOf(err)))
 	}
 	if !v.fragment() {
@@ -308,15 +312,15 @@ func hintsIn(facts map[string]any) map[string]any {
 // onceLife is how long a one-shot hint from here holds after its instant: long enough for a worker that is late.
 const onceLife = 10 * time.Minute
 
-func (v *visit) sendPause(id string) error {
+func (v *visit) sendPause(p *plan) error {
 	until, err := v.instant("until")
 	if err != nil {
 		return err
 	}
-	return v.post(endpointAPI(id, "/pause"), v.value("once"), client.PauseRequest{Until: until, Reason: given(v.value("reason"))}, nil)
+	return v.post(p.api("/pause"), v.value("once"), client.PauseRequest{Until: until, Reason: given(v.value("reason"))}, nil)
 }
 
-func (v *visit) sendHint(id string) error {
+func (v *visit) sendHint(p *plan) error {
 	interval, err := v.length("interval")
 	if err != nil {
 		return err
@@ -325,19 +329,27 @@ func (v *visit) sendHint(id string) error {
 	if err != nil {
 		return err
 	}
-	return v.call(ask{method: http.MethodPut, path: endpointAPI(id, "/hints/interval"), body: client.IntervalHintRequest{
+	return v.call(ask{method: http.MethodPut, path: p.api("/hints/interval"), body: client.IntervalHintRequest{
 		IntervalMs: interval, TTLMs: &ttl, Reason: given(v.value("reason")),
 	}}, nil)
 }
 
-func (v *visit) sendOnce(id string) error {
+func (v *visit) sendOnce(p *plan) error {
 	in, err := v.length("in")
 	if err != nil {
 		return err
 	}
-	return v.call(ask{method: http.MethodPut, path: endpointAPI(id, "/hints/one-shot"), body: client.OneShotHintRequest{
+	return v.call(ask{method: http.MethodPut, path: p.api("/hints/one-shot"), body: client.OneShotHintRequest{
 		InMs: &in, TTLMs: new(in + onceLife.Milliseconds()), Reason: given(v.value("reason")),
 	}}, nil)
+}
+
+// sendClear forgets the hints, and keeps what the API says it removed.
+func (v *visit) sendClear(p *plan) error {
+	var e client.Endpoint
+	err := v.call(ask{method: http.MethodDelete, path: p.api("/hints")}, &e)
+	p.removes = removedWords(e)
+	return err
 }
 
 // fieldTime is how fields of forms write instants, which are UTC.

@@ -86,7 +86,7 @@ func endpointPage(d dossier) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			for _, label := range pair.List(d.endpoint.Labels, ":") {
+			for _, label := range pair.List(d.endpoint.Labels, "=") {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<a class=\"label\" href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

@@ -46,12 +46,20 @@ func (v *visit) searched() search {
 		s.state = ""
 	}
 	for _, label := range splitLabels(v.value("label")) {
-		if _, _, found := pair.Cut(label, ':'); !found {
-			label += ":"
-		}
-		s.labels = append(s.labels, label)
+		s.labels = append(s.labels, labelTyped(label))
 	}
 	return s
+}
+
+// labelTyped returns a label as NAME=VALUE. Links from before have a colon in place of the equals sign. A name alone has an empty value.
+func labelTyped(label string) string {
+	if _, _, found := pair.Cut(label, '='); found {
+		return label
+	}
+	if name, value, found := pair.Cut(label, ':'); found {
+		return pair.Join(name, "=", value)
+	}
+	return label + "="
 }
 
 // splitLabels reads labels that are written with blanks or commas between them. One that has some of its own is in quotes.
@@ -91,7 +99,10 @@ func (s search) query() url.Values {
 			q.Set(name, value)
 		}
 	}
-	q["label"] = s.labels
+	for _, label := range s.labels {
+		name, value, _ := pair.Cut(label, '=')
+		q.Add("label", pair.Join(name, ":", value))
+	}
 	return q
 }
 

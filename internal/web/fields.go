@@ -38,7 +38,7 @@ func (f *form) document() map[string]any {
 	}
 	f.putParts(d)
 	f.putLines(d, "headers", ':')
-	f.putLines(d, "labels", ':')
+	f.putLines(d, "labels", '=')
 	f.putDelivery(d)
 	return d
 }
@@ -102,7 +102,7 @@ func (f *form) putLines(d map[string]any, field string, separator byte) {
 		name, value, found := pair.Cut(line, separator)
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		if !found || name == "" {
-			f.errors[field] = "every line is a name, " + map[byte]string{':': "a colon", '=': "an equals sign"}[separator] + " and a value, such as team" + string(separator) + " shop"
+			f.errors[field] = "every line is a name, " + map[byte]string{':': "a colon and a value, such as Accept: text/plain", '=': "an equals sign and a value, such as team=shop"}[separator]
 			return
 		}
 		if _, twice := object[name]; twice {
@@ -135,7 +135,7 @@ func fieldsOf(e client.Endpoint) map[string]string {
 		"jitterMs": lengthField(e.JitterMs), "timeoutMs": lengthField(e.TimeoutMs), "maxExecutionTimeMs": lengthField(e.MaxExecutionTimeMs),
 		"maxResponseKb": strconv.Itoa(int(e.MaxResponseKb)), "followRedirects": strconv.Itoa(int(e.FollowRedirects)),
 		"maxAttempts": strconv.Itoa(int(e.Retry.MaxAttempts)), "backoffMs": lengthField(e.Retry.BackoffMs), "maxBackoffMs": lengthField(e.Retry.MaxBackoffMs),
-		"headers": strings.Join(pair.List(e.Headers, ": "), "\n"), "labels": strings.Join(pair.List(e.Labels, ": "), "\n"), "baseline": "interval",
+		"headers": strings.Join(pair.List(e.Headers, ": "), "\n"), "labels": strings.Join(pair.List(e.Labels, "="), "\n"), "baseline": "interval",
 	}
 	for name, value := range map[string]*int64{
 		"baselineIntervalMs": e.BaselineIntervalMs, "minIntervalMs": e.MinIntervalMs, "maxIntervalMs": e.MaxIntervalMs,

@@ -402,7 +402,7 @@ func formBody(f form) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = area(f, "labels", "Labels", "team: shop", 2).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = area(f, "labels", "Labels", "team=shop", 2).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

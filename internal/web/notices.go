@@ -226,7 +226,7 @@ func scopeWords(endpoint *string, of *map[string]string) string {
 	case endpoint != nil:
 		return *endpoint
 	case of != nil && len(*of) > 0:
-		return strings.Join(pair.List(*of, ":"), ", ")
+		return strings.Join(pair.List(*of, "="), ", ")
 	default:
 		return "all endpoints"
 	}

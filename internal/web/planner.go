@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"rubato/client"
@@ -124,22 +123,7 @@ func (v *visit) confirmUndo() error {
 		return err
 	}
 	u.removes = plannersWork(u.endpoint)
-	return v.part(undoDialog(u))
-}
-
-// plannersWork tells in words what the planner has in force at an endpoint, and in whose name.
-func plannersWork(e client.Endpoint) (list []string) {
-	if h := e.Hints.Interval; h != nil && strings.HasPrefix(h.Author, endpoints.PlannerAuthor) {
-		list = append(list, fmt.Sprintf("interval hint of %s: every %s until %s, %s",
-			h.Author, time.Duration(h.IntervalMs)*time.Millisecond, h.ExpiresAt.UTC().Format(time.RFC3339), h.Reason))
-	}
-	if h := e.Hints.OneShot; h != nil && strings.HasPrefix(h.Author, endpoints.PlannerAuthor) {
-		list = append(list, fmt.Sprintf("single run of %s: at %s, %s", h.Author, h.At.UTC().Format(time.RFC3339), h.Reason))
-	}
-	if reason := text(e.PauseReason); strings.HasPrefix(reason, endpoints.PlannerAuthor) {
-		list = append(list, "pause of "+reason)
-	}
-	return list
+	return v.dialog("Undo the analysis", "planner", undoDialog(u))
 }
 
 // undo takes back what an analysis wrote, and answers with what was removed.
@@ -148,7 +132,7 @@ func (v *visit) undo() error {
 	if err := v.post("/v1/planner/sessions/"+url.PathEscape(v.r.PathValue("id"))+"/undo", v.value("once"), nil, &e); err != nil {
 		return v.html(int(problemOf(err).Status), problemNotice(problemOf(err)))
 	}
-	return v.part(undoneDialog(e))
+	return v.dialog("The analysis is undone", "planner", undoneDialog(e))
 }
 
 // review is what the dialog of a suggestion shows.

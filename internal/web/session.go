@@ -77,6 +77,17 @@ func (s *Server) signedIn(next handle) handle {
 	}
 }
 
+// permitted refuses sessions without the scope write before the form is read, because the mistakes in a form must not hide that its sender
+// may not send it at all.
+func permitted(next handle) handle {
+	return func(v *visit) error {
+		if !v.who.May(auth.Write) {
+			return forbidden()
+		}
+		return next(v)
+	}
+}
+
 // identify finds out who visits. The error is an [errs.Unauthorized] where nobody is signed in, or is no longer.
 func (v *visit) identify() error {
 	nobody := errs.New(errs.Unauthorized, "", "sign in first")

@@ -76,16 +76,20 @@ func (s *Server) wrap(h handle) http.Handler {
 				v.tell(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 			}
 		}()
-		if r.Method == http.MethodPost {
-			if err := v.r.ParseForm(); err != nil {
-				v.fail(&client.Problem{Status: http.StatusBadRequest, Title: "Bad Request", Detail: "the form cannot be read, or is larger than 1 MiB"})
-				return
-			}
-		}
 		if err := h(v); err != nil {
 			v.fail(err)
 		}
 	})
+}
+
+// readForm reads the form that a request sends, and refuses one that cannot be read.
+func readForm(next handle) handle {
+	return func(v *visit) error {
+		if v.r.Method == http.MethodPost && v.r.ParseForm() != nil {
+			return &client.Problem{Status: http.StatusBadRequest, Title: "Bad Request", Detail: "the form cannot be read, or is larger than 1 MiB"}
+		}
+		return next(v)
+	}
 }
 
 // fragment reports whether a part of a page is asked for.

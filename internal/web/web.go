@@ -86,9 +86,13 @@ func New(c Config) *Server {
 		mux.Handle(pattern, f)
 	}
 	for pattern, handle := range s.public() {
-		mux.Handle(pattern, s.wrap(handle))
+		mux.Handle(pattern, s.wrap(readForm(handle)))
 	}
 	for pattern, handle := range pages() {
+		handle = readForm(handle)
+		if forWriters(pattern) {
+			handle = permitted(handle)
+		}
 		mux.Handle(pattern, s.wrap(s.signedIn(handle)))
 	}
 	mux.Handle("/console/", s.wrap(s.signedIn((*visit).elsewhere)))
@@ -172,6 +176,12 @@ func pages() map[string]handle {
 		"GET /console/planner/tempo/{id}/{verdict}":        (*visit).suggestedTempo,
 		"POST /console/planner/suggestions/{id}/{verdict}": (*visit).decide,
 	}
+}
+
+// forWriters reports whether a page needs the scope write. Every form does, because it changes something, sends a request or foresees what a
+// form would change. Signing out is for every session.
+func forWriters(pattern string) bool {
+	return strings.HasPrefix(pattern, http.MethodPost+" ") && pattern != "POST /console/signout"
 }
 
 // ServeHTTP serves one request.

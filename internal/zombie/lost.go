@@ -2,7 +2,9 @@ package zombie
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"rubato/internal/errs"
@@ -84,10 +86,22 @@ func (s *Sweeper) settleEach(ctx context.Context, name string, next func(context
 	return nil
 }
 
+// end ends a run. A panic over it is an error of this run alone.
+func (s *Sweeper) end(l settlement) (settled bool, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			s.metrics.panics.Inc()
+			s.cfg.Logger.Error("settling a run panicked", "run_id", l.run.ID.String(), "error", fault, "stack", string(debug.Stack()))
+			err = errors.New("settling the run led to a fault inside Rubato")
+		}
+	}()
+	return l.end(l.run)
+}
+
 // settle settles one run. The error is that of a database which cannot be reached, or of a sweep that was told to end.
 func (s *Sweeper) settle(ctx context.Context, name string, l settlement) error {
 	l.run.Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true, Error: l.reason.story()}
-	settled, err := l.end(l.run)
+	settled, err := s.end(l)
 	switch {
 	case errs.CodeOf(err) == errs.Unavailable, err != nil && ctx.Err() != nil:
 		return fmt.Errorf("settling run %s: %w", l.run.ID, err)

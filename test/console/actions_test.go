@@ -40,7 +40,10 @@ func TestEveryActionIsConfirmedDoneAndShown(t *testing.T) {
 
 	b.do("once", "Set the hint", func() { b.write("[name=in]", "40m") }, "The hint is in force")
 	require.NotNil(t, w.endpoint(t, "demo-prices").Hints.OneShot)
-	b.do("clear", "Clear hints", nil, "The hints are gone")
+	b.do("clear", "Clear hints", func() {
+		b.says("interval hint of dev: every 3 s, until ")
+		b.says("one-shot hint of dev: one run at ")
+	}, "Removed the interval hint of dev: every 3s until ")
 	require.Equal(t, client.Hints{}, w.endpoint(t, "demo-prices").Hints)
 
 	b.do("pause", "Pause", func() {
@@ -128,7 +131,7 @@ func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	b.forget() // The browser notes that the form was refused.
 	b.write("[name=url]", target.URL+"/report?x=<script>")
 	b.write("[name=headers]", "X-Team: <img src=x onerror=alert(1)>")
-	b.write("[name=labels]", "team: shop\nrank: 1")
+	b.write("[name=labels]", "team=shop\nrank=1")
 	b.write("[name=query]", "full=1")
 	b.write("[name=authType]", "bearer")
 	b.write("[name=authToken]", "in the clear")
@@ -166,7 +169,7 @@ func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	require.Equal(t, []client.SuccessRule{{Type: "json", JSONPath: new("$.status"), Value: "ok"}, {Type: "latency", MaxLatencyMs: new(int64(20_000))}}, *made.SuccessRules)
 
 	b.visit("/console/endpoints")
-	b.write("[name=label]", "team:shop")
+	b.write("[name=label]", "team=shop")
 	b.await("document.querySelectorAll('#endpoints tbody tr').length === 1 && location.search.includes('team')")
 	b.write("[name=label]", "")
 	b.write("[name=q]", "demo-p")
@@ -176,7 +179,7 @@ func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	b.visit("/console/endpoints/" + made.ID + "/edit")
 	b.await("document.querySelectorAll('#draft .due li').length === 10")
 	b.write("[name=name]", "Evening report")
-	b.write("[name=labels]", "team: shop")
+	b.write("[name=labels]", "team=shop")
 	b.click(".submit [type=submit]")
 	b.await("location.pathname === '/console/endpoints/" + made.ID + "'")
 	var edited client.Endpoint

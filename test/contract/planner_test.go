@@ -91,7 +91,7 @@ func TestAnAnalysisIsUndone(t *testing.T) {
 	require.Nil(t, hints["interval"])
 	require.NotNil(t, hints["oneShot"], "a person's")
 	removed := warningOf(t, undone, "hint_removed")
-	require.Contains(t, removed, "removed the hint of planner:heuristic: every 30s")
+	require.Contains(t, removed, "removed the interval hint of planner:heuristic: every 30s")
 	require.Contains(t, removed, "the planner writes no other before")
 	var held int
 	require.NoError(t, w.pool.QueryRow(t.Context(), `

@@ -37,14 +37,14 @@ func programRules() []rule {
 		{"cmd/planner", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{
 			"cmd/rubato",
-			[]string{"client", "internal/app", "internal/app/apiserver", "internal/app/dev", "internal/because", "internal/bench", "internal/config", "internal/pair"},
+			[]string{"client", "internal/app", "internal/app/apiserver", "internal/app/dev", "internal/because", "internal/bench", "internal/config", "internal/durations", "internal/pair"},
 			"the command line talks to a server as any other client does",
 		},
 		{
 			"internal/app",
 			[]string{
 				"internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/courier", "internal/dispatch",
-				"internal/egress", "internal/endpoints", "internal/errs", "internal/oauth2", "internal/planner", "internal/planner/heuristic",
+				"internal/egress", "internal/endpoints", "internal/errs", "internal/loop", "internal/oauth2", "internal/planner", "internal/planner/heuristic",
 				"internal/planner/openai",
 				"internal/secrets", "internal/store", "internal/telemetry", "internal/tracing", "internal/zombie",
 			},
@@ -54,7 +54,7 @@ func programRules() []rule {
 			"internal/app/apiserver",
 			[]string{
 				"internal/apidocs", "internal/app", "internal/auth", "internal/config", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/httpapi", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/store", "internal/telemetry",
+				"internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/store", "internal/telemetry",
 				"internal/web",
 			},
 			"the one place that knows what the API server is made of",
@@ -89,22 +89,23 @@ func packageRules() []rule {
 			"it starts the programs as processes and calls their API; claims, and what a run asks of the database, it also measures by themselves",
 		},
 		{"internal/budget", nil, "what work may take does not depend on what the work is"},
-		{"internal/claims", nil, "the rules of the lock stand alone, so that they can be read alone"},
+		{"internal/claims", []string{"internal/loop"}, "the rules of the lock stand alone, so that they can be read alone"},
 		{"internal/because", []string{"client"}, "the words for a decision are the same on every screen"},
 		{"internal/compression", nil, "how an answer is compressed does not depend on what it says"},
-		{"internal/config", []string{"internal/spelling"}, "settings are values; who uses them is not their business"},
+		{"internal/config", []string{"internal/durations", "internal/spelling"}, "settings are values; who uses them is not their business"},
 		{"internal/console", nil, "what a page asks of the database does not depend on the page"},
-		{"internal/courier", []string{"internal/auditlog", "internal/egress", "internal/failpoint", "internal/notices", "internal/oauth2", "internal/secrets", "internal/signing", "internal/telemetry"}, "a notice goes out without knowing what the database is, and past the guard like any call"},
+		{"internal/courier", []string{"internal/auditlog", "internal/egress", "internal/failpoint", "internal/loop", "internal/notices", "internal/oauth2", "internal/secrets", "internal/signing", "internal/telemetry"}, "a notice goes out without knowing what the database is, and past the guard like any call"},
 		{"internal/devpg", nil, "a Postgres for development knows no Rubato"},
 		{"internal/devpg/devpgtest", []string{"internal/devpg"}, "test helpers know what they help to test"},
 		{
 			"internal/dispatch",
 			[]string{
 				"internal/auditlog", "internal/budget", "internal/claims", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor",
-				"internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/telemetry", "internal/template",
+				"internal/loop", "internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/telemetry", "internal/template",
 			},
 			"a run is carried out without knowing what the database is",
 		},
+		{"internal/durations", nil, "how a duration is written does not depend on what it is for"},
 		{"internal/egress", nil, "the guarded call knows nothing of schedules"},
 		{"internal/egress/egresstest", nil, "hostile targets for tests"},
 		{
@@ -144,7 +145,7 @@ func packageRules() []rule {
 		{"internal/oauth2", []string{"internal/egress"}, "a token is got by the guarded call, and belongs to no run"},
 		{
 			"internal/planner",
-			[]string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/ids", "internal/planner/untrusted", "internal/runs", "internal/telemetry"},
+			[]string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/ids", "internal/loop", "internal/planner/untrusted", "internal/runs", "internal/telemetry"},
 			"the rails hold whoever advises and wherever sessions are kept; answers are made harmless before anybody advises by them",
 		},
 		{"internal/planner/heuristic", []string{"internal/planner"}, "an advisor sees the case and the desk, nothing else"},
@@ -173,6 +174,7 @@ func packageRules() []rule {
 		},
 		{"internal/store/dbsqlc", nil, "generated from SQL"},
 		{"internal/success", []string{"internal/budget", "internal/jsonpath", "internal/pattern"}, "an answer is judged by what came, whoever asked for it"},
+		{"internal/loop", nil, "how a loop recovers does not depend on what it does"},
 		{"internal/telemetry", nil, "logs and metrics take values"},
 		{
 			"internal/tracing",
@@ -182,7 +184,7 @@ func packageRules() []rule {
 		{"internal/template", []string{"internal/schedule"}, "what a template yields depends on its text and its values alone"},
 		{
 			"internal/web",
-			[]string{"client", "docs", "internal/auth", "internal/because", "internal/compression", "internal/console", "internal/embedded", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/inprocess", "internal/pair", "internal/quota", "internal/schedule"},
+			[]string{"client", "docs", "internal/auth", "internal/because", "internal/compression", "internal/console", "internal/durations", "internal/embedded", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/inprocess", "internal/pair", "internal/quota", "internal/schedule"},
 			"the console is a client of the API; what it foresees of a draft, the domain tells, and it shows the card that the documents carry",
 		},
 		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},

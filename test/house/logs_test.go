@@ -38,6 +38,7 @@ func logKeys() map[string]string {
 		"line":                 "a line of an import",
 		"live":                 "runs that are under way",
 		"method":               "the method of a caller's request",
+		"loop":                 "the name of a loop",
 		"notice":               "the ID of a notice",
 		"open_for":             "how long a transaction has been open",
 		"partitions":           "how many partitions of history the line is about",

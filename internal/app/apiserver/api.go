@@ -13,6 +13,7 @@ import (
 	"rubato/internal/app"
 	"rubato/internal/auth"
 	"rubato/internal/config"
+	"rubato/internal/loop"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
 	"rubato/internal/web"
@@ -48,7 +49,10 @@ func (a API) Run(ctx context.Context) error {
 			a.Started(at)
 		}
 	}
-	allowances := app.Part{Run: func(ctx context.Context) error { c.Allowances.Run(ctx); return nil }}
+	allowances := app.Part{Run: func(ctx context.Context) error {
+		c.Loops.Run(ctx, loop.Allowances, c.Allowances.Run)
+		return nil
+	}}
 	return c.Run(ctx, started, Part(c, l, nil), allowances)
 }
 
@@ -75,7 +79,7 @@ func Part(c *app.Core, l net.Listener, ticket *web.Ticket) app.Part {
 		group, ctx := errgroup.WithContext(ctx)
 		public := s.listen(l, tester) //nolint:contextcheck // Pages take the context of their request.
 		group.Go(func() error { return public.Run(ctx) })
-		group.Go(func() error { s.forgetAnswers(ctx); return nil })
+		group.Go(func() error { c.Loops.Run(ctx, loop.Answers, s.forgetAnswers); return nil })
 		return group.Wait()
 	}}
 }

@@ -3061,7 +3061,7 @@ type ListAuditParams struct {
 
 // ListEndpointsParams defines parameters for ListEndpoints.
 type ListEndpointsParams struct {
-	// Label `key:value`, the key up to the first colon; one that is in the key is written `\:`, and a backslash there `\\`. Repeat it to ask for endpoints that have all of several labels.
+	// Label `key:value`, the key up to the first colon; one that is in the key is written `\:`, and a backslash there `\\`. The command line and the console write `key=value` in its place. Repeat it to ask for endpoints that have all of several labels.
 	Label *[]string `form:"label,omitempty" json:"label,omitempty"`
 
 	// Key Your own key.
@@ -3136,7 +3136,7 @@ type ListEndpointRunsParams struct {
 
 // ExportEndpointsParams defines parameters for ExportEndpoints.
 type ExportEndpointsParams struct {
-	// Label `key:value`, the key up to the first colon; one that is in the key is written `\:`, and a backslash there `\\`. Repeat it to ask for endpoints that have all of several labels.
+	// Label `key:value`, the key up to the first colon; one that is in the key is written `\:`, and a backslash there `\\`. The command line and the console write `key=value` in its place. Repeat it to ask for endpoints that have all of several labels.
 	Label *[]string `form:"label,omitempty" json:"label,omitempty"`
 
 	// Key Your own key.
