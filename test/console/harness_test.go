@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -30,12 +29,7 @@ import (
 	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/store"
-)
-
-const (
-	// patience bounds every wait. It is far beyond what a loaded machine with two cores takes; a test that runs into it has failed.
-	patience = 45 * time.Second
-	tick     = 50 * time.Millisecond
+	"rubato/internal/waittest"
 )
 
 // The screens that pages are looked at on.
@@ -146,7 +140,7 @@ func browser(t *testing.T) context.Context {
 	if os.Geteuid() == 0 { // Chromium's sandbox does not work for root.
 		options = append(options, chromedp.NoSandbox)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(cancel)
@@ -241,10 +235,10 @@ func eval[T any](b *tab, script string) T {
 // await waits until an expression of the page is true. A page that is just being replaced is asked again.
 func (b *tab) await(expression string) {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool {
+	waittest.Until(b.t, func() bool {
 		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
 		return err == nil && ok
-	}, patience, tick, "%s\n%s", expression, text{b})
+	}, "%s\n%s", expression, text{b})
 }
 
 // text is what the page says when it is asked for: after a wait was in vain.

@@ -176,6 +176,7 @@ func packageRules() []rule {
 			"it stands around what it follows; what it follows does not know it",
 		},
 		{"internal/template", []string{"internal/schedule"}, "what a template yields depends on its text and its values alone"},
+		{"internal/waittest", nil, "any test may wait"},
 		{
 			"internal/web",
 			[]string{"client", "docs", "internal/auth", "internal/because", "internal/compression", "internal/console", "internal/durations", "internal/embedded", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/inprocess", "internal/pair", "internal/quota", "internal/schedule"},
@@ -214,6 +215,7 @@ func owners() []rule {
 		{"pgregory.net/rapid", nil, "a program must not carry test code"},
 		{module + "internal/devpg/devpgtest", nil, "a program must not carry test code"},
 		{module + "internal/egress/egresstest", nil, "a program must not carry test code"},
+		{module + "internal/waittest", nil, "a program must not carry test code"},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"rubato/internal/planner"
 	"rubato/internal/planner/openai"
 	"rubato/internal/planner/openai/openaitest"
+	"rubato/internal/waittest"
 )
 
 // flood returns so many calls in one answer.
@@ -148,10 +149,10 @@ func TestAServiceThatHasRoomAgainIsAsked(t *testing.T) {
 	b := setup(t, openaitest.Sequence(openaitest.RateLimited("1"), openaitest.Tools(openaitest.Submission("calm"))))
 	_, err := b.advise(t)
 	require.Error(t, err)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		_, err := b.advise(t)
 		return err == nil
-	}, 30*time.Second, 20*time.Millisecond)
+	})
 	calls := b.service.Calls()
 	require.Len(t, calls, 2)
 	require.GreaterOrEqual(t, calls[1].At.Sub(calls[0].At), time.Second)
@@ -186,10 +187,10 @@ func TestWhatFailsIsGivenARest(t *testing.T) {
 			require.Positive(t, unavailable.RetryIn)
 
 			b.service.Script(openaitest.Always(openaitest.Tools(openaitest.Submission("calm"))))
-			require.Eventually(t, func() bool {
+			waittest.Until(t, func() bool {
 				_, err := b.advise(t)
 				return err == nil
-			}, 30*time.Second, 20*time.Millisecond)
+			})
 			calls := b.service.Calls()
 			require.Len(t, calls, c.calls+1)
 			require.GreaterOrEqual(t, calls[c.calls].At.Sub(calls[c.calls-1].At), time.Second)
@@ -211,11 +212,11 @@ func TestATrialThatFailsBeginsAnotherRest(t *testing.T) {
 			t.Parallel()
 			b := setup(t, openaitest.Always(openaitest.Status(http.StatusInternalServerError, "")), func(c *openai.Config) { c.Rest = 300 * time.Millisecond })
 			asked := 0
-			require.Eventually(t, func() bool {
+			waittest.Until(t, func() bool {
 				asked++
 				require.Error(t, b.ask(t, account(asked)))
 				return len(b.service.Calls()) == 6
-			}, 20*time.Second, time.Millisecond)
+			})
 			calls := b.service.Calls()
 			for i := 3; i < len(calls); i++ {
 				require.GreaterOrEqual(t, calls[i].At.Sub(calls[i-1].At), 300*time.Millisecond)

@@ -12,6 +12,7 @@ import (
 	"rubato/internal/planner"
 	"rubato/internal/planner/openai"
 	"rubato/internal/planner/openai/openaitest"
+	"rubato/internal/waittest"
 )
 
 func accountOf(tenant, endpoint byte) planner.Account {
@@ -144,7 +145,7 @@ func TestOneRequestTriesAfterARest(t *testing.T) {
 	}
 	b.service.Script(openaitest.Always(openaitest.Hang()))
 	over := time.Now().Add(rest)
-	require.Eventually(t, func() bool { return time.Now().After(over) }, 10*time.Second, 10*time.Millisecond)
+	waittest.Until(t, func() bool { return time.Now().After(over) })
 	var all sync.WaitGroup
 	for n := range byte(8) {
 		all.Go(func() { _ = b.ask(t, accountOf(1, n+1)) })
