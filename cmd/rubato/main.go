@@ -19,7 +19,6 @@ import (
 
 	"rubato/client"
 	"rubato/internal/app"
-	"rubato/internal/bench"
 	"rubato/internal/config"
 )
 
@@ -50,7 +49,6 @@ type cli struct {
 	Migrate     migrateCmd     `cmd:"" help:"Prepare the database that DATABASE_URL names."`
 	Tenants     tenantsCmd     `cmd:"" help:"Say what tenants may call, in the database that DATABASE_URL names. For operators."`
 	Audit       auditCmd       `cmd:"" help:"Check the guarantees against the history of the database that DATABASE_URL names. Only reads."`
-	Bench       benchCmd       `cmd:"" help:"Measure Rubato on this machine, beside what the machine can do at best. Needs nothing but this program."`
 	Completion  completionCmd  `cmd:"" help:"Print a script that completes commands, for bash, zsh or fish. For example: source <(rubato completion bash)"`
 	Config      configCmd      `cmd:"" help:"Print the settings in force, secrets hidden."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
@@ -88,9 +86,6 @@ func main() {
 
 // run does what the arguments say and returns the exit code.
 func (s *session) run(ctx context.Context, args []string) int {
-	if len(args) == 2 && args[0] == bench.Process {
-		return s.play(ctx, args[1])
-	}
 	var c cli
 	parser := kong.Must(
 		&c,

@@ -13,12 +13,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	"rubato/api"
+	"rubato/internal/waittest"
 )
 
 // reach is a command that asks for an operation of the contract.
@@ -194,7 +194,7 @@ func TestEveryRouteIsReachable(t *testing.T) {
 		t.Run(op.id, func(t *testing.T) {
 			t.Parallel()
 			s := newStub(t)
-			ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, stop := context.WithCancel(waittest.Context(t))
 			defer stop()
 			go func() { // Whoever watches goes on until it is interrupted.
 				select {

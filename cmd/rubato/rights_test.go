@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/waittest"
 )
 
 // leastRole returns the URL of a database for a role that has the rights that the manual names, and no others.
@@ -62,9 +64,9 @@ func TestTheRightsOfTheManualSuffice(t *testing.T) {
 	})
 
 	require.Zero(t, code, "%s", s.stderr)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		var done bool
 		err := owner.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM runs WHERE status = 'succeeded') AND to_regclass($1) IS NOT NULL AND to_regclass('runs_20200101') IS NULL", ahead).Scan(&done)
 		return err == nil && done
-	}, 30*time.Second, 50*time.Millisecond)
+	})
 }

@@ -3,7 +3,6 @@ package apidocs_test
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,11 +10,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/apidocs"
+	"rubato/internal/waittest"
 )
 
 // contract is a small one, so that the page has little to show.
@@ -127,10 +126,8 @@ func TestABrowserShowsTheContract(t *testing.T) {
 		require.Contains(t, page, `id="reference"`, "without a browser: the place that the script fills is there")
 		return
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer stop()
 	var log bytes.Buffer
-	command := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+	command := exec.CommandContext(waittest.Context(t), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
 		"--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--virtual-time-budget=20000", "--dump-dom", s.URL+"/docs")
 	command.Stderr = &log
 	shown, err := command.Output()

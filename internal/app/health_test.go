@@ -24,6 +24,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
+	"rubato/internal/waittest"
 )
 
 // link is a way to the database that a test can cut.
@@ -180,16 +181,16 @@ func TestReadinessFollowsTheDatabase(t *testing.T) {
 			return true
 		}
 	}
-	require.Eventually(t, all(http.StatusOK), 30*time.Second, 20*time.Millisecond)
+	waittest.Until(t, all(http.StatusOK))
 	require.True(t, containsLine(bodyOf(t, worker.Admin+"/metrics"), "rubato_database_up 1"))
 
 	cut := time.Now()
 	database.cut()
-	require.Eventually(t, all(http.StatusServiceUnavailable), 3*poll+slack, 20*time.Millisecond, "it is not ready within three polls")
+	waittest.Until(t, all(http.StatusServiceUnavailable), "it is not ready within three polls")
 	for admin, check := range map[string]string{worker.Admin: "claims", api.Admin: "database"} {
-		require.Eventually(t, func() bool { // The pulse of a worker may fail a moment before its claims do.
+		waittest.Until(t, func() bool { // The pulse of a worker may fail a moment before its claims do.
 			return slices.ContainsFunc(reportOf(t, admin).Checks, func(c telemetry.CheckState) bool { return c.Name == check && !c.OK })
-		}, poll+slack, 20*time.Millisecond, "%s stays well", check)
+		}, "%s stays well", check)
 		report := reportOf(t, admin)
 		require.Equal(t, telemetry.NotReady, report.Status)
 		for _, c := range report.Checks {
@@ -206,13 +207,13 @@ func TestReadinessFollowsTheDatabase(t *testing.T) {
 	for _, url := range listeners {
 		require.Equal(t, http.StatusOK, statusOf(t, url+"/healthz"), "the process is well")
 	}
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		text := bodyOf(t, worker.Admin+"/metrics")
 		return containsLine(text, "rubato_database_up 0") && !containsLine(text, "rubato_schedule_due 0")
-	}, 30*time.Second, 100*time.Millisecond, "what it cannot read it does not tell")
+	}, "what it cannot read it does not tell")
 
 	database.mend()
-	require.Eventually(t, all(http.StatusOK), 3*poll+slack, 20*time.Millisecond, "it is ready within three polls")
+	waittest.Until(t, all(http.StatusOK), "it is ready within three polls")
 }
 
 // TestADrainingWorkerIsNotReadyAndStillTells looks at a worker between its signal and its end.
@@ -236,12 +237,12 @@ func TestADrainingWorkerIsNotReadyAndStillTells(t *testing.T) {
 
 	stop()
 
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		report := reportOf(t, admin)
 		return !report.Ready() && report.Checks[0] == (telemetry.CheckState{
 			Name: "draining", Since: report.Checks[0].Since, Error: "the worker is draining",
 		})
-	}, 30*time.Second, 20*time.Millisecond)
+	})
 	require.Equal(t, http.StatusOK, statusOf(t, admin+"/healthz"))
 	close(leave)
 	require.NoError(t, <-ended)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,6 +21,7 @@ import (
 	"rubato/internal/errs"
 	"rubato/internal/store"
 	"rubato/internal/telemetry"
+	"rubato/internal/waittest"
 )
 
 // settings returns those of a program with port 0 everywhere.
@@ -107,8 +107,7 @@ func TestWorkerTellsHowItDoes(t *testing.T) {
 	})
 
 	require.Empty(t, at.API)
-	require.Eventually(t, func() bool { return statusOf(t, at.Admin+"/readyz") == http.StatusOK }, 30*time.Second, 20*time.Millisecond,
-		"it is ready once the database has answered a claim")
+	waittest.Until(t, func() bool { return statusOf(t, at.Admin+"/readyz") == http.StatusOK }, "it is ready once the database has answered a claim")
 	for _, name := range []string{"rubato_claims_claimed_total", "rubato_dispatch_slots", "rubato_zombie_leader", "rubato_build_info"} {
 		require.Contains(t, bodyOf(t, at.Admin+"/metrics"), "\n"+name, "the metric is there from the start")
 	}

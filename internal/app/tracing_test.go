@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	collect "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -21,6 +20,7 @@ import (
 
 	"rubato/internal/app"
 	"rubato/internal/app/apiserver"
+	"rubato/internal/waittest"
 )
 
 // collector is an OpenTelemetry collector that keeps what it is sent.
@@ -102,7 +102,7 @@ func (c *collector) await(t *testing.T, name, traceID string) *tracepb.Span {
 	match := func(s *tracepb.Span) bool {
 		return s.GetName() == name && (traceID == "" || hex.EncodeToString(s.GetTraceId()) == traceID)
 	}
-	require.Eventually(t, func() bool { return len(c.find(match)) > 0 }, 30*time.Second, 20*time.Millisecond, "the span %q arrives", name)
+	waittest.Until(t, func() bool { return len(c.find(match)) > 0 }, "the span %q arrives", name)
 	return c.find(match)[0]
 }
 

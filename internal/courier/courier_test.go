@@ -33,6 +33,7 @@ import (
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -148,11 +149,11 @@ func (b *bundle) awaitState(t *testing.T, kind, state string) {
 // await waits until a query answers with true.
 func (b *bundle) await(t *testing.T, sql string, args ...any) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		var is bool
 		err := b.pool.QueryRow(t.Context(), sql, args...).Scan(&is)
 		return err == nil && is
-	}, patience, 20*time.Millisecond, sql)
+	}, sql)
 }
 
 // receiver is a server that keeps what it gets, and answers with the statuses that it is given, then 204.
@@ -242,12 +243,12 @@ func TestWhatFailsIsSentAgainUnderTheSameID(t *testing.T) {
 	require.NoError(t, err)
 	b.happen(t, notices.Channel{Kind: notices.Slack, URLSecret: "slack-url"})
 	b.deliver(t, b.notices)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		var attempts int
 		var text string
 		err := b.pool.QueryRow(t.Context(), "SELECT attempts, error FROM notices").Scan(&attempts, &text)
 		return err == nil && attempts == 1 && text == "the receiver answered with status 503"
-	}, patience, 20*time.Millisecond)
+	})
 	b.exec(t, "UPDATE notices SET due_at = now()")
 	b.awaitState(t, "opened", "delivered")
 
@@ -384,11 +385,11 @@ func TestTheGuardHoldsForNoticesToo(t *testing.T) {
 	b := setup(t)
 	b.happen(t, notices.Channel{Kind: notices.Slack, URL: "http://169.254.169.254/latest"})
 	b.deliver(t, b.notices)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		var text string
 		err := b.pool.QueryRow(t.Context(), "SELECT error FROM notices WHERE attempts = 1").Scan(&text)
 		return err == nil && strings.Contains(text, "egress_denied")
-	}, patience, 20*time.Millisecond)
+	})
 }
 
 // killed is the store as a process sees it that is killed after it has sent: nothing of what it sent is recorded.
@@ -412,7 +413,7 @@ func TestACourierThatDiesAfterItSentLeavesOneNotice(t *testing.T) {
 	ctx, kill := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); first.Run(ctx) }()
-	require.Eventually(t, func() bool { return len(hooks.all()) == 1 }, patience, 10*time.Millisecond)
+	waittest.Until(t, func() bool { return len(hooks.all()) == 1 })
 	kill()
 	<-done
 	b.exec(t, "UPDATE notices SET due_at = now()") // Its lock is over.
@@ -481,5 +482,5 @@ func TestAReceiverThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 
 	b.deliver(t, b.notices)
 
-	require.Eventually(t, func() bool { return len(hooks.all()) == 1 }, patience, 20*time.Millisecond, "the other rule is told")
+	waittest.Until(t, func() bool { return len(hooks.all()) == 1 }, "the other rule is told")
 }

@@ -14,6 +14,7 @@ import (
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 )
 
 // TestAnAlertIsClosedWhereItWasOpened deletes the rule of an alert that is open, and lets another one go elsewhere.
@@ -64,7 +65,7 @@ func TestAnAlertIsClosedWhereItWasOpened(t *testing.T) {
 			require.False(t, alerts[1][0].EndsAt.After(time.Now()), "it is over")
 			require.Equal(t, `"Shop <!channel> & co" is watched no longer after 1m: `+c.want, withoutSeconds(alerts[1][0].Annotations["summary"]))
 			require.Contains(t, alerts[1][0].Annotations["description"], "whether it recovered is not known")
-			require.Eventually(t, func() bool { return len(other.all()) == c.news }, patience, 20*time.Millisecond)
+			waittest.Until(t, func() bool { return len(other.all()) == c.news })
 		})
 	}
 }

@@ -13,18 +13,16 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"rubato/internal/waittest"
 )
 
 // ownerVariable makes the test binary own a cluster instead of running tests: its value is the Config to start.
 const ownerVariable = "DEVPG_TEST_OWNER"
-
-// patient bounds waits for something that happens within 100 ms on an idle machine.
-const patient = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	if spec, ok := os.LookupEnv(ownerVariable); ok {
@@ -203,9 +201,7 @@ func running(t *testing.T, dir string) []string {
 // eventually waits until a condition holds.
 func eventually(t *testing.T, done func() bool, what string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patient)
-	defer cancel()
-	require.NoError(t, poll(ctx, done), what)
+	waittest.Until(t, done, what)
 }
 
 // requireNothingRuns waits until no process mentions dir.

@@ -22,12 +22,13 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds what a test waits for.
-const patience = 30 * time.Second
+// patience is the grace of a worker that has to stop.
+const patience = time.Minute
 
 var tenant = endpoints.Actor{TenantID: store.DefaultTenant, Name: "tester"}
 
@@ -105,10 +106,10 @@ func query[T any](t *testing.T, b *bundle, sql string, args ...any) T {
 func (b *bundle) await(t *testing.T, want int, sql string, args ...any) {
 	t.Helper()
 	got := -1
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		got = query[int](t, b, sql, args...)
 		return got == want
-	}, patience, 5*time.Millisecond, "%s: want %d, last saw %d", sql, want, got)
+	}, "%s: want %d", sql, want)
 }
 
 // alone returns a client that calls each host with one request at a time.
@@ -162,12 +163,7 @@ func (p *process) stop(t *testing.T) {
 // wait waits for the end of a worker that was told to stop.
 func (p *process) wait(t *testing.T) {
 	t.Helper()
-	select {
-	case err := <-p.ended:
-		require.NoError(t, err)
-	case <-time.After(patience):
-		t.Fatal("the worker does not stop")
-	}
+	require.NoError(t, waittest.Receive(t, p.ended, "the worker does not stop"))
 }
 
 // listen makes a worker hear messages until the test ends. It returns when it does.
@@ -180,7 +176,7 @@ func (b *bundle) listen(t *testing.T, p *process) {
 		store.NewListener(b.url, slog.New(slog.DiscardHandler)).Run(ctx, listened{p, listening})
 	}()
 	t.Cleanup(func() { stop(); <-ended })
-	receive(t, listening)
+	waittest.Receive(t, listening)
 }
 
 // listened hands messages on to a worker and tells that some came.
@@ -251,16 +247,4 @@ func startGated(t *testing.T) *gated {
 	})
 	t.Cleanup(func() { close(over) })
 	return g
-}
-
-// receive returns what a channel delivers in time.
-func receive[T any](t *testing.T, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatal("nothing came")
-		panic("not reached")
-	}
 }

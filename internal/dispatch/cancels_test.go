@@ -15,6 +15,7 @@ import (
 	"rubato/internal/errs"
 	"rubato/internal/runs"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 )
 
 // hanging is a target that never answers, and tells when a request has come and when it was hung up.
@@ -72,9 +73,9 @@ func TestACanceledRunHangsUpAndEnds(t *testing.T) {
 				b.listen(t, p)
 				b.listen(t, bystander)
 			}
-			id := receive(t, target.arrived)
+			id := waittest.Receive(t, target.arrived)
 			require.NoError(t, b.cancel(t, id))
-			require.Equal(t, id, receive(t, target.gone))
+			require.Equal(t, id, waittest.Receive(t, target.gone))
 			b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'canceled' AND reason_code = 'canceled_by_user' AND error = 'canceled by tester: wrong dates'")
 			p.stop(t)
 			bystander.stop(t)
@@ -101,9 +102,9 @@ func TestAMessageCancelsAtOnce(t *testing.T) {
 	b.listen(t, p)
 	for range rounds {
 		b.register(t, target.Target, nil)
-		id := receive(t, target.arrived)
+		id := waittest.Receive(t, target.arrived)
 		require.NoError(t, b.cancel(t, id))
-		receive(t, target.gone)
+		waittest.Receive(t, target.gone)
 	}
 	b.await(t, rounds, "SELECT count(*) FROM runs WHERE status = 'canceled'")
 	p.stop(t)
@@ -119,7 +120,7 @@ func TestAnIdleWorkerDoesNotLook(t *testing.T) {
 	require.Zero(t, looked.Load())
 	p.CancelRequested([16]byte{9})
 	p.CancelRequested([16]byte{})
-	require.Eventually(t, func() bool { return looked.Load() > 0 }, patience, 5*time.Millisecond, "a message makes it look all the same")
+	waittest.Until(t, func() bool { return looked.Load() > 0 }, "a message makes it look all the same")
 	p.stop(t)
 	require.EqualValues(t, 1, looked.Load(), "only the one that is for it, or for all")
 }
@@ -184,7 +185,7 @@ func TestACancelWhileConnectingSendsNothing(t *testing.T) {
 	require.NoError(t, err)
 	p := b.work(t, nil)
 	b.listen(t, p)
-	conn := receive(t, accepted)
+	conn := waittest.Receive(t, accepted)
 	defer conn.Close()
 	require.NoError(t, b.cancel(t, runs.NewID(e.State.Due.Slot, e.ID, 1)))
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'canceled' AND reason_code = 'canceled_by_user'")
@@ -205,7 +206,7 @@ func TestACancelAgainstAnAnswerHasOneEnd(t *testing.T) {
 	}
 	refused := 0
 	for n := range count {
-		id, err := runs.ParseID(receive(t, target.arrived).Header.Get("Rubato-Run-Id"))
+		id, err := runs.ParseID(waittest.Receive(t, target.arrived).Header.Get("Rubato-Run-Id"))
 		require.NoError(t, err)
 		time.AfterFunc(time.Duration((n%12)*(n%12))*300*time.Microsecond, func() { target.letGo <- struct{}{} })
 		if err := b.cancel(t, id); err != nil {
@@ -234,11 +235,11 @@ func TestADrainingWorkerStillCancels(t *testing.T) {
 	target := startHanging(t)
 	b.register(t, target.Target, nil)
 	p := b.work(t, nil)
-	id := receive(t, target.arrived)
+	id := waittest.Receive(t, target.arrived)
 	p.cancel()
 	b.await(t, 1, "SELECT count(*) FROM workers WHERE state = 'draining'")
 	require.NoError(t, b.cancel(t, id))
-	receive(t, target.gone)
+	waittest.Receive(t, target.gone)
 	p.wait(t)
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'canceled'"))
 }
@@ -256,8 +257,8 @@ func TestACancelIsFoundWhenTheDatabaseIsBack(t *testing.T) {
 		}
 		return next()
 	}}))
-	require.NoError(t, b.cancel(t, receive(t, target.arrived)))
-	receive(t, target.gone)
+	require.NoError(t, b.cancel(t, waittest.Receive(t, target.arrived)))
+	waittest.Receive(t, target.gone)
 	p.stop(t)
 	require.Greater(t, looked.Load(), int32(1))
 }

@@ -8,6 +8,7 @@ import (
 
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
+	"rubato/internal/waittest"
 )
 
 // outlived counts the live runs that started longer ago than a start is good for.
@@ -22,7 +23,7 @@ func (b *bundle) crowded(t *testing.T, confirm func(context.Context) (bool, erro
 		b.with(&hooked{confirm: confirm})(cfg)
 		cfg.Egress = client
 	})
-	receive(t, target.arrived)
+	waittest.Receive(t, target.arrived)
 	return target, p
 }
 
@@ -76,7 +77,7 @@ func TestARunThatIsCanceledWhileItIsConfirmedSaysSo(t *testing.T) {
 	e := b.register(t, target.Target, nil)
 	b.await(t, 2, outlived)
 	target.letGo <- struct{}{}
-	receive(t, asked)
+	waittest.Receive(t, asked)
 	id := query[[16]byte](t, b, "SELECT run_id FROM live_runs WHERE endpoint_id = $1", e.ID)
 	require.NoError(t, b.cancel(t, id))
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'canceled' AND reason_code = 'canceled_by_user' AND error = 'canceled by tester: wrong dates'")

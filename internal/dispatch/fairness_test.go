@@ -17,6 +17,7 @@ import (
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 )
 
 // due stores n endpoints of a tenant that are due now and once, and copies of one that the service has registered.
@@ -43,7 +44,7 @@ func TestALoneEndpointStartsBeforeAnothersBacklog(t *testing.T) {
 	b.due(t, store.DefaultTenant, slow.Target, backlog)
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots = slots })
 	for range slots {
-		receive(t, slow.arrived)
+		waittest.Receive(t, slow.arrived)
 	}
 	other := uuid.New()
 	b.due(t, other, lone.Target, 1)
@@ -56,7 +57,7 @@ func TestALoneEndpointStartsBeforeAnothersBacklog(t *testing.T) {
 		case <-slow.arrived:
 		case <-lone.arrived:
 			lone.arrived <- egresstest.Request{} // For the loop to see.
-		case <-time.After(patience):
+		case <-time.After(waittest.Limit(t)):
 			t.Fatal("nothing starts")
 		}
 		if claimed {
@@ -94,7 +95,7 @@ func TestEqualTenantsShareEqually(t *testing.T) {
 		return list
 	}
 	next := func() {
-		receive(t, target.arrived)
+		waittest.Receive(t, target.arrived)
 		target.letGo <- struct{}{}
 	}
 	for begun := 0; len(served()) < tenants; begun++ {
@@ -126,7 +127,7 @@ func TestATenantThatHangsLeavesSlotsToOthers(t *testing.T) {
 	b.due(t, store.DefaultTenant, hanging.Target, 200)
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots, cfg.Grace = 64, 0 })
 	for range 60 {
-		receive(t, hanging.arrived)
+		waittest.Receive(t, hanging.arrived)
 	}
 	other := uuid.New()
 	b.due(t, other, quick, 20)
@@ -151,7 +152,7 @@ func TestAHostThatHangsHoldsNoMoreSlotsThanItMay(t *testing.T) {
 		})
 	})
 	for range perHost {
-		receive(t, hanging.arrived)
+		waittest.Receive(t, hanging.arrived)
 	}
 	b.due(t, store.DefaultTenant, quick, 20)
 	b.await(t, 20, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
@@ -190,7 +191,7 @@ func TestWhatIsGivenBackForItsHostRests(t *testing.T) {
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots, cfg.PerHost, cfg.Grace, cfg.Claims = 8, 1, 0, tries })
 	b.await(t, 9, "SELECT count(*) FROM schedules WHERE claim_token > 1")
 	since := tries.roomy.Load()
-	require.Eventually(t, func() bool { return tries.roomy.Load() > since+20 }, patience, 5*time.Millisecond)
+	waittest.Until(t, func() bool { return tries.roomy.Load() > since+20 })
 	require.Equal(t, 2, query[int](t, b, "SELECT max(claim_token)::int FROM schedules"), "claimed once, and given back")
 	p.stop(t)
 }

@@ -17,6 +17,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
+	"rubato/internal/waittest"
 )
 
 var errAway = errs.New(errs.Unavailable, "", "the database is away")
@@ -161,7 +162,7 @@ func TestAWorkerThatCannotRecordStopsAllTheSame(t *testing.T) {
 		}})(cfg)
 		cfg.Grace = 10 * time.Millisecond
 	})
-	receive(t, failed)
+	waittest.Receive(t, failed)
 	p.stop(t)
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM live_runs"), "it is settled as lost by others")
 }
@@ -467,19 +468,19 @@ func TestWhatAFinishKeepsWhileTheWorkerDrainsIsReleased(t *testing.T) {
 		cfg.Claims = &releasing{Store: b.claims, released: released}
 		cfg.Grace = 2 * patience // Its end gives back everything.
 	})
-	receive(t, slow.arrived)
+	waittest.Receive(t, slow.arrived)
 	b.register(t, target, func(s *endpoints.Spec) { s.BaselineInterval = 8 * time.Second })
 	b.register(t, target, func(s *endpoints.Spec) { s.StartAt = time.Now().Add(9 * time.Second) })
-	require.NotZero(t, receive(t, finished))
-	require.Eventually(t, func() bool { return claimed() == 2 }, patience, 5*time.Millisecond, "one was kept, the other waits")
+	require.NotZero(t, waittest.Receive(t, finished))
+	waittest.Until(t, func() bool { return claimed() == 2 }, "one was kept, the other waits")
 	p.cancel()
-	receive(t, released)
+	waittest.Receive(t, released)
 	require.Equal(t, 1, claimed())
 	close(proceed)
-	receive(t, released)
+	waittest.Receive(t, released)
 	require.Zero(t, claimed(), "the drain goes on")
 	slow.letGo <- struct{}{}
-	require.Zero(t, receive(t, finished), "a worker that drains keeps nothing more")
+	require.Zero(t, waittest.Receive(t, finished), "a worker that drains keeps nothing more")
 	p.wait(t)
 	require.Zero(t, claimed())
 }
@@ -506,9 +507,9 @@ func TestAWorkerWithoutAFreeSlotIsReady(t *testing.T) {
 	b.register(t, target.Target, nil)
 	asked := &counting{Store: b.claims, empty: make(chan struct{}, 1000)}
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots, cfg.Claims = 1, asked })
-	receive(t, target.arrived)
+	waittest.Receive(t, target.arrived)
 	for begin := time.Now(); time.Since(begin) < 3*50*time.Millisecond+1200*time.Millisecond; {
-		receive(t, asked.empty)
+		waittest.Receive(t, asked.empty)
 		require.NoError(t, p.Ready(t.Context()))
 	}
 	target.letGo <- struct{}{}

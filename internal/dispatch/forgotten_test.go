@@ -12,6 +12,7 @@ import (
 
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
+	"rubato/internal/waittest"
 )
 
 // TestAStartThatTheDatabaseForgotIsNotSentAgain: the worker is told to start a run whose request is under way, under the same token. The answer
@@ -24,9 +25,9 @@ func TestAStartThatTheDatabaseForgotIsNotSentAgain(t *testing.T) {
 	b.exec(t, "CREATE TABLE kept AS SELECT * FROM schedules")
 	told := make(warned, 100)
 	p := b.work(t, func(c *dispatch.Config) { c.Logger = slog.New(told) })
-	receive(t, target.arrived)
+	waittest.Receive(t, target.arrived)
 	b.forget(t, 0)
-	for !strings.HasPrefix(receive(t, told), "a run was started whose request is under way") {
+	for !strings.HasPrefix(waittest.Receive(t, told), "a run was started whose request is under way") {
 	}
 	target.letGo <- struct{}{}
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
@@ -44,14 +45,9 @@ func TestAForgottenStartUnderAnotherTokenIsHungUp(t *testing.T) {
 	b.register(t, target.Target, nil)
 	b.exec(t, "CREATE TABLE kept AS SELECT * FROM schedules")
 	p := b.work(t, nil)
-	id := receive(t, target.arrived)
+	id := waittest.Receive(t, target.arrived)
 	b.forget(t, 5)
-	select {
-	case gone := <-target.gone:
-		require.Equal(t, id, gone)
-	case <-time.After(10 * time.Second): // Its own timeout comes later.
-		require.Fail(t, "its request is still under way")
-	}
+	require.Equal(t, id, waittest.Receive(t, target.gone, "its request is still under way"))
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'lock_lost' AND error LIKE 'the database has lost%'")
 	p.stop(t)
 	require.Len(t, target.Requests(), 1)

@@ -13,6 +13,7 @@ import (
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
+	"rubato/internal/waittest"
 )
 
 // heartless is a store in which no lock is ever extended.
@@ -56,13 +57,13 @@ func TestAWorkerThatCanStartOrRecordNothingIsNotReady(t *testing.T) {
 			h := &hooked{}
 			tc.spoil(h, &full)
 			p := b.work(t, b.with(h))
-			require.Eventually(t, func() bool {
+			waittest.Until(t, func() bool {
 				err := p.Ready(t.Context())
 				return err != nil && strings.Contains(err.Error(), tc.says)
-			}, patience, 10*time.Millisecond)
+			})
 			full.Store(false)
 			b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
-			require.Eventually(t, func() bool { return p.Ready(t.Context()) == nil }, patience, 10*time.Millisecond)
+			waittest.Until(t, func() bool { return p.Ready(t.Context()) == nil })
 			p.stop(t)
 		})
 	}
@@ -80,13 +81,13 @@ func TestAnIdleWorkerBesideAFullDiskIsNotReady(t *testing.T) {
 			"AND application_name = 'rubato'") // Sessions take the setting from the start.
 	}
 	p := b.work(t, nil)
-	require.Eventually(t, func() bool { return p.Ready(t.Context()) == nil }, patience, 10*time.Millisecond)
+	waittest.Until(t, func() bool { return p.Ready(t.Context()) == nil })
 
 	limit(" SET temp_file_limit = 0")
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		err := p.Ready(t.Context())
 		return err != nil && strings.HasPrefix(err.Error(), "the database has had no room for new data for more than 3s")
-	}, patience, 10*time.Millisecond)
+	})
 	beats := func() {
 		before := query[time.Time](t, b, "SELECT heartbeat_at FROM workers")
 		b.await(t, 1, "SELECT count(*) FROM workers WHERE heartbeat_at > $1", before)
@@ -94,7 +95,7 @@ func TestAnIdleWorkerBesideAFullDiskIsNotReady(t *testing.T) {
 	beats()
 
 	limit(" RESET temp_file_limit")
-	require.Eventually(t, func() bool { return p.Ready(t.Context()) == nil }, patience, 10*time.Millisecond)
+	waittest.Until(t, func() bool { return p.Ready(t.Context()) == nil })
 	beats() // Over a new connection, as its last words will be.
 	p.stop(t)
 }
@@ -108,13 +109,13 @@ func TestAWorkerWhoseHeartbeatsLagIsNotReady(t *testing.T) {
 	p := b.work(t, func(cfg *dispatch.Config) {
 		cfg.Claims, cfg.Rules.LockTTL, cfg.Rules.Horizon = heartless{b.claims}, 6*time.Second, time.Second
 	})
-	receive(t, target.arrived)
+	waittest.Receive(t, target.arrived)
 	require.NoError(t, p.Ready(t.Context()), "the lock is fresh")
 
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		err := p.Ready(t.Context())
 		return err != nil && strings.Contains(err.Error(), "no heartbeat has extended the locks for 3s")
-	}, patience, 10*time.Millisecond)
-	require.Eventually(t, func() bool { return p.Ready(t.Context()) == nil }, patience, 10*time.Millisecond, "the run was canceled, so there is no lock to extend")
+	})
+	waittest.Until(t, func() bool { return p.Ready(t.Context()) == nil }, "the run was canceled, so there is no lock to extend")
 	p.stop(t)
 }

@@ -12,6 +12,7 @@ import (
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/loop"
+	"rubato/internal/waittest"
 )
 
 // panicsOf returns how often a loop of a worker panicked.
@@ -106,13 +107,13 @@ func TestEveryLoopGoesOnAfterAPanic(t *testing.T) {
 				}
 				cfg.Executions, cfg.Claims, cfg.Rules.LockTTL = poisoned, poisoned, 6*time.Second
 			})
-			receive(t, slow.arrived)
-			require.Eventually(t, func() bool { return hits.Load() >= 3 }, patience, 10*time.Millisecond, "the loop goes on")
+			waittest.Receive(t, slow.arrived)
+			waittest.Until(t, func() bool { return hits.Load() >= 3 }, "the loop goes on")
 			require.InDelta(t, 1, p.panicsOf(t, name), 0)
 			before := query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
-			require.Eventually(t, func() bool {
+			waittest.Until(t, func() bool {
 				return query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'succeeded'") > before+1
-			}, patience, 10*time.Millisecond, "and so do all others")
+			}, "and so do all others")
 			slow.letGo <- struct{}{}
 			p.stop(t)
 			require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))

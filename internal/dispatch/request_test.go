@@ -18,6 +18,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/secrets"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 )
 
 // lockedAway gives a bundle secrets, and returns what makes a worker know them.
@@ -57,10 +58,10 @@ func TestWhatSomebodyAsksForTellsNothingOfLag(t *testing.T) {
 	b, target := setup(t), startGated(t)
 	e := b.register(t, target.Target, func(s *endpoints.Spec) { s.BaselineInterval = time.Hour })
 	p := b.work(t, nil)
-	receive(t, target.arrived)
+	waittest.Receive(t, target.arrived)
 	b.runNow(t, e)
 	target.letGo <- struct{}{}
-	receive(t, target.arrived)
+	waittest.Receive(t, target.arrived)
 	target.letGo <- struct{}{}
 	b.await(t, 2, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
 	require.InDelta(t, 1, p.counter(t, "rubato_dispatch_start_lag_seconds"), 0)
@@ -298,7 +299,7 @@ func TestAWaitForATokenEndsWithTheRun(t *testing.T) {
 	target := answering(t)
 	b.register(t, target, func(s *endpoints.Spec) { s.Auth = oauth2(server) })
 	p := b.work(t, know)
-	receive(t, hangs)
+	waittest.Receive(t, hangs)
 	b.exec(t, "UPDATE live_runs SET cancel_requested_at = now(), cancel_requested_by = 'ada', cancel_reason = ''")
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'canceled'")
 	require.Zero(t, target.Conns())

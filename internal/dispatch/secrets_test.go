@@ -21,6 +21,7 @@ import (
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 )
 
 const canary = "canary-08d2f1aa"
@@ -255,7 +256,7 @@ func TestRunThatTheWorkersEndCutsOffFromItsSecretsIsLost(t *testing.T) {
 	s.put(t, "token", canary)
 	b.register(t, target, func(spec *endpoints.Spec) { spec.Headers = map[string]string{"X-Token": `{{secret "token"}}`} })
 	p := b.work(t, func(c *dispatch.Config) { c.Secrets, c.Grace = vault, 0 })
-	receive(t, vault.asked)
+	waittest.Receive(t, vault.asked)
 	p.stop(t)
 
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'shutdown' AND error LIKE 'nothing was sent: %'"))

@@ -14,6 +14,7 @@ import (
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
+	"rubato/internal/waittest"
 )
 
 // TestRunsStartOnTimeAndNeverEarly spreads due times over a second and compares the arrivals with them: database and target share
@@ -41,7 +42,7 @@ func TestRunsStartOnTimeAndNeverEarly(t *testing.T) {
 	}
 	p := b.work(t, nil)
 	for range count {
-		receive(t, arrivals)
+		waittest.Receive(t, arrivals)
 	}
 	b.await(t, count, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
 	p.stop(t)
@@ -78,7 +79,7 @@ func TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt(t *testing.T) {
 	for n := range 5 {
 		due := time.Now().Add(time.Second).Truncate(time.Millisecond)
 		b.register(t, target, func(s *endpoints.Spec) { s.StartAt = due })
-		s := receive(t, committed)
+		s := waittest.Receive(t, committed)
 		b.await(t, n+1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
 		require.WithinRange(t, s.took, due, due.Add(patience), "by its record the run starts at its due time")
 		require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs WHERE started_at < scheduled_for"))
@@ -122,7 +123,7 @@ func TestSlotsBoundTheRequestsUnderWay(t *testing.T) {
 		if n >= slots {
 			target.letGo <- struct{}{}
 		}
-		receive(t, target.arrived)
+		waittest.Receive(t, target.arrived)
 	}
 	for range slots {
 		target.letGo <- struct{}{}
@@ -141,7 +142,7 @@ func TestADrainingWorkerReleasesWhatItHasNotStarted(t *testing.T) {
 		b.register(t, target.Target, func(s *endpoints.Spec) { s.StartAt = time.Now().Add(8 * time.Second) })
 	}
 	p := b.work(t, nil)
-	receive(t, target.arrived)
+	waittest.Receive(t, target.arrived)
 	b.await(t, 3, "SELECT count(*) FROM schedules WHERE claimed_by IS NOT NULL")
 	require.NoError(t, p.Ready(t.Context()))
 
@@ -170,7 +171,7 @@ func TestARequestThatOutlastsTheGraceIsLost(t *testing.T) {
 	target := startGated(t)
 	e := b.register(t, target.Target, func(s *endpoints.Spec) { s.Method = "POST" })
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Grace = 50 * time.Millisecond })
-	receive(t, target.arrived)
+	waittest.Receive(t, target.arrived)
 	p.stop(t)
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'shutdown'"))
 	state := b.state(t, e)
@@ -195,7 +196,7 @@ func TestAWorkerHearsWhatComesDueAndFindsItWithoutHearing(t *testing.T) {
 				b.listen(t, p)
 			}
 			b.register(t, target.Target, nil)
-			receive(t, target.arrived)
+			waittest.Receive(t, target.arrived)
 			target.letGo <- struct{}{}
 			b.await(t, 1, "SELECT count(*) FROM runs")
 		})
@@ -223,9 +224,9 @@ func TestALockThatIsLostEndsTheRequest(t *testing.T) {
 	target, arrived, gone := startSilent(t)
 	b.register(t, target, nil)
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL = 3 * time.Second })
-	receive(t, arrived)
+	waittest.Receive(t, arrived)
 	b.exec(t, "UPDATE schedules SET run_id = NULL, started_at = NULL, deadline_at = NULL, claim_token = claim_token + 1")
-	receive(t, gone)
+	waittest.Receive(t, gone)
 	p.stop(t)
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs"), "who has no lock writes nothing")
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM run_events"), "not even a late answer")
@@ -253,7 +254,7 @@ func TestALockThatIsOverForItsHolderIsOnRecordAtOnce(t *testing.T) {
 	})
 	b.register(t, target, func(s *endpoints.Spec) { s.Timeout, s.MaxExecutionTime = 10*time.Minute, 10*time.Minute })
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL, cfg.Claims = 3*time.Second, cutOff{b.claims} })
-	receive(t, gone)
+	waittest.Receive(t, gone)
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'lock_lost' AND failure_count = 0")
 	b.await(t, 0, "SELECT count(*) FROM live_runs")
 	p.stop(t)
@@ -268,9 +269,9 @@ func TestALockThatIsOverForTheDatabaseAloneIsOnRecordAtOnce(t *testing.T) {
 	target, arrived, gone := startSilent(t)
 	b.register(t, target, func(s *endpoints.Spec) { s.Timeout, s.MaxExecutionTime = 10*time.Minute, 10*time.Minute })
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL = 6 * time.Second })
-	receive(t, arrived)
+	waittest.Receive(t, arrived)
 	b.exec(t, "UPDATE live_runs SET locked_until = started_at")
-	receive(t, gone)
+	waittest.Receive(t, gone)
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'lock_lost' AND failure_count = 0")
 	b.await(t, 0, "SELECT count(*) FROM live_runs")
 	p.stop(t)
@@ -284,7 +285,7 @@ func TestALockThatIsOverBeforeTheRequestLeavesTellsSo(t *testing.T) {
 	target, client := startGated(t), alone(t)
 	b.register(t, target.Target, nil)
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL, cfg.Egress = 6*time.Second, client })
-	receive(t, target.arrived)
+	waittest.Receive(t, target.arrived)
 	waits := b.register(t, target.Target, nil)
 	b.await(t, 2, "SELECT count(*) FROM live_runs")
 	b.exec(t, "UPDATE live_runs SET locked_until = started_at WHERE endpoint_id = $1", waits.ID)
@@ -303,7 +304,7 @@ func TestALongRunKeepsItsLock(t *testing.T) {
 	target := startGated(t)
 	b.register(t, target.Target, nil)
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL = 2 * time.Second })
-	receive(t, target.arrived)
+	waittest.Receive(t, target.arrived)
 	b.await(t, 1, "SELECT count(*) FROM live_runs WHERE locked_until > started_at + interval '4 s'")
 	target.letGo <- struct{}{}
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
@@ -320,7 +321,7 @@ func TestNoRequestLeavesAfterTheLockThatItStartedUnder(t *testing.T) {
 	b.register(t, target.Target, nil)
 	client := alone(t)
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL, cfg.Egress = 2*time.Second, client })
-	receive(t, target.arrived)
+	waittest.Receive(t, target.arrived)
 	b.await(t, 2, "SELECT count(*) FROM live_runs WHERE locked_until > started_at + interval '4 s'")
 	target.letGo <- struct{}{}
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'start_expired'")
@@ -358,7 +359,7 @@ func TestAWorkerWhoseSlotsAreTakenGivesOverdueClaimsAway(t *testing.T) {
 	b.register(t, slow.Target, nil)
 	waiting := b.register(t, quick, func(s *endpoints.Spec) { s.StartAt = time.Now().Add(time.Second) })
 	full := b.work(t, func(cfg *dispatch.Config) { cfg.Slots = 1 })
-	receive(t, slow.arrived)
+	waittest.Receive(t, slow.arrived)
 	b.await(t, 2, "SELECT count(*) FROM schedules WHERE claimed_by IS NOT NULL")
 	idle := b.work(t, nil)
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE endpoint_id = $1", [16]byte(waiting.ID))
@@ -435,9 +436,9 @@ func TestAWorkerWhoseSignsOfLifeDoNotArriveClaimsNothing(t *testing.T) {
 	m := &mute{Executions: b.executions}
 	asked := &counting{Store: b.claims, empty: make(chan struct{}, 10_000)}
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Executions, cfg.Claims = m, asked })
-	require.Eventually(t, func() bool { return p.Ready(t.Context()) == nil }, patience, 5*time.Millisecond)
+	waittest.Until(t, func() bool { return p.Ready(t.Context()) == nil })
 	m.on.Store(true)
-	require.Eventually(t, func() bool { return p.Ready(t.Context()) != nil }, patience, 5*time.Millisecond)
+	waittest.Until(t, func() bool { return p.Ready(t.Context()) != nil })
 	require.ErrorContains(t, p.Ready(t.Context()), "presence of the worker has failed")
 	require.EqualValues(t, 3, m.failed.Load(), "two are not enough")
 	b.register(t, target, nil)
@@ -446,7 +447,7 @@ func TestAWorkerWhoseSignsOfLifeDoNotArriveClaimsNothing(t *testing.T) {
 		<-asked.empty
 	}
 	for range 5 { // Claims that ask for nothing.
-		receive(t, asked.empty)
+		waittest.Receive(t, asked.empty)
 	}
 	require.Zero(t, query[int](t, b, "SELECT claim_token::int FROM schedules"))
 	m.on.Store(false)

@@ -99,7 +99,6 @@ func TestPhasesAddUpOverTLS(t *testing.T) {
 		require.GreaterOrEqual(t, p.Wait, pause)
 		sum := p.DNS + p.Connect + p.TLS + p.Wait + p.Transfer
 		require.GreaterOrEqual(t, p.Total, sum)
-		require.Less(t, p.Total-sum, time.Second, "nothing takes time between the phases")
 	}
 }
 

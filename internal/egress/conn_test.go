@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/waittest"
 )
 
 func TestSealedConnectionTellsWhatMayHaveLeft(t *testing.T) {
@@ -111,7 +113,7 @@ func TestAnIdleConnectionIsGoodWhileNothingCame(t *testing.T) {
 			c := overs[test.over](near)
 			require.True(t, c.quiet())
 			require.NoError(t, test.come(far))
-			require.Eventually(t, c.unread, 30*time.Second, time.Millisecond)
+			waittest.Until(t, c.unread)
 			require.Equal(t, test.quiet, c.quiet())
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"rubato/internal/egress/egresstest"
+	"rubato/internal/waittest"
 )
 
 // endlessly writes what write writes until the client has gone.
@@ -243,7 +244,7 @@ func TestHostileTargetsTakeBoundedMemory(t *testing.T) { //nolint:paralleltest /
 	t.Logf("the heap grew by %d KiB at most", grown>>10)
 	require.Less(t, grown, int64(calls*limit+slack))
 	client.Close()
-	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+10 }, 30*time.Second, 20*time.Millisecond)
+	waittest.Until(t, func() bool { return runtime.NumGoroutine() <= base+10 })
 }
 
 // heap returns the bytes of live objects.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/waittest"
 )
 
 // piped returns a connection, and its other end.
@@ -82,7 +84,7 @@ func TestConnectionsThatTheTargetClosedGo(t *testing.T) {
 	k.look()
 	require.Len(t, k.list(), 1)
 	require.NoError(t, far.Close())
-	require.Eventually(t, c.unread, 30*time.Second, time.Millisecond)
+	waittest.Until(t, c.unread)
 	k.look()
 	require.Empty(t, k.list())
 	_, err := near.Write([]byte("a"))

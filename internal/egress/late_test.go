@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"rubato/internal/egress/egresstest"
+	"rubato/internal/waittest"
 )
 
 // TestWhatWouldLeaveTooLateDoesNotLeave asks for a call whose time to begin is over, on a fresh connection and on a kept one.
@@ -196,13 +197,13 @@ func (c *Client) awaitStandstill(t *testing.T, target *egresstest.Target) {
 	sessions, _ := c.usual.streams.look(strings.TrimPrefix(target.URL(), "https://"))
 	require.Len(t, sessions, 1)
 	at, seen := sessions[0].conn, int64(-1)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		at.mu.Lock()
 		defer at.mu.Unlock()
 		still := at.writing && at.written == seen
 		seen = at.written
 		return still
-	}, 30*time.Second, 100*time.Millisecond)
+	})
 }
 
 func TestWhatWouldLeaveTooLateDoesNotLeaveOverHTTP2(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/egress/egresstest"
+	"rubato/internal/waittest"
 )
 
 func TestStepsHaveLimitsOfTheirOwn(t *testing.T) {
@@ -146,11 +147,11 @@ func TestSeatsPassInOrderAndEndWithTheirCaller(t *testing.T) {
 	require.ErrorIs(t, s.sit(ended, at), errBusyHost)
 	seated := make(chan error, 1)
 	go func() { seated <- s.sit(t.Context(), at) }()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.hosts[at].waiting) == 1
-	}, 5*time.Second, time.Millisecond)
+	})
 	s.rise(at)
 	require.NoError(t, <-seated)
 	s.rise(at)

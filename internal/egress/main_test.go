@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"rubato/internal/egress/egresstest"
+	"rubato/internal/waittest"
 )
 
 func TestMain(m *testing.M) {
@@ -53,7 +54,7 @@ func get(url string) Request {
 // awaitSeated waits until of so many calls to one host as many as may have arrived there and all others wait.
 func awaitSeated(t *testing.T, c *Client, arrived *atomic.Int64, may, calls int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return int(arrived.Load()) == may && c.seats.waiting() == calls-may }, 15*time.Second, time.Millisecond)
+	waittest.Until(t, func() bool { return int(arrived.Load()) == may && c.seats.waiting() == calls-may })
 }
 
 // fails makes the call and returns its error and what came of the answer.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/egress/egresstest"
+	"rubato/internal/waittest"
 )
 
 // pems returns a certificate and its key as endpoints hold them.
@@ -193,7 +194,7 @@ func TestEvictedWiresKeepNothing(t *testing.T) {
 	call(nil)
 	<-arrived
 	call(&TLS{ServerName: "evicted"})
-	require.Eventually(t, func() bool { return client.seats.waiting() == 1 }, 30*time.Second, time.Millisecond)
+	waittest.Until(t, func() bool { return client.seats.waiting() == 1 })
 	_, err := client.special.get(TLS{ServerName: "other"}, nil)
 	require.NoError(t, err)
 	answer <- struct{}{}

@@ -9,12 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-const patience = 30 * time.Second
+	"rubato/internal/waittest"
+)
 
 // build builds the program that hits a point, with or without failpoints.
 func build(t *testing.T, tags string) string {
@@ -91,7 +90,7 @@ func TestHitActsAtTheHitThatIsNamed(t *testing.T) {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "go-on")
 		h := start(t, armed, "before_send=pause:"+file)
-		require.Eventually(t, func() bool { return h.reported() != "" }, patience, time.Millisecond)
+		waittest.Until(t, func() bool { return h.reported() != "" })
 		require.NoError(t, os.WriteFile(file, nil, 0o600))
 		require.Equal(t, 0, h.end(t).ExitStatus())
 		require.Equal(t, 3, strings.Count(h.reported(), "\n"), "later hits are counted too")

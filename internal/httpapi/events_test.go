@@ -17,6 +17,7 @@ import (
 	"rubato/internal/dispatch"
 	"rubato/internal/runs"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 )
 
 // message is one server-sent event.
@@ -55,7 +56,7 @@ func (s *stack) watch(t *testing.T, query, last string) *listener {
 	began := make(chan string, 1)
 	go l.read(response, began)
 	t.Cleanup(l.close)
-	l.last = within(t, began)
+	l.last = waittest.Receive(t, began)
 	return l
 }
 
@@ -98,7 +99,7 @@ func (l *listener) close() {
 // next returns the next message and keeps its id, as a browser does.
 func (l *listener) next() message {
 	l.t.Helper()
-	m := within(l.t, l.messages)
+	m := waittest.Receive(l.t, l.messages)
 	if m.id != "" {
 		l.last = m.id
 	}
@@ -225,7 +226,7 @@ func TestWhoResumesMissesNothing(t *testing.T) {
 		last = l.last
 		l.close()
 	}
-	require.NoError(t, within(t, done))
+	require.NoError(t, waittest.Receive(t, done))
 	for n, reason := range reasons {
 		require.Equal(t, fmt.Sprintf("r%d", n), reason)
 	}
@@ -312,7 +313,7 @@ func TestATenantHasSoManyStreams(t *testing.T) {
 	require.Equal(t, "too_many_streams", a.problem().Code)
 	require.NotEmpty(t, a.header.Get("Retry-After"))
 	open[0].close()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		r := s.request(t, "GET", "/v1/events", http.NoBody, withKey(readKey))
 		response, err := s.client.Do(r)
 		if err != nil {
@@ -320,7 +321,7 @@ func TestATenantHasSoManyStreams(t *testing.T) {
 		}
 		defer response.Body.Close()
 		return response.StatusCode == http.StatusOK
-	}, 20*time.Second, 50*time.Millisecond, "its place is free again")
+	}, "its place is free again")
 }
 
 func TestStreamsEndWhenTheServerDrains(t *testing.T) {
@@ -328,7 +329,7 @@ func TestStreamsEndWhenTheServerDrains(t *testing.T) {
 	s := newStack(t)
 	l := s.watch(t, "", "")
 	s.api.Drain()
-	within(t, l.ended)
+	waittest.Receive(t, l.ended)
 }
 
 // A client that does not read is cut off, and its place is free for others.
@@ -348,10 +349,10 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 	defer conn.Close()
 	_, err = fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nLast-Event-ID: %s\r\n\r\n", readKey, first.last)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { // Once the server has given up, a write is answered by a reset.
+	waittest.Until(t, func() bool { // Once the server has given up, a write is answered by a reset.
 		_, err := conn.Write([]byte("x"))
 		return err != nil
-	}, 60*time.Second, 200*time.Millisecond)
+	})
 }
 
 // A stream may last for days; the key that it was asked for with may not.
@@ -362,7 +363,7 @@ func TestEventsEndWithTheKey(t *testing.T) {
 	s.register(t, hourly)
 	require.Equal(t, "endpoint.changed", l.next().event)
 	s.endKeys()
-	within(t, l.ended)
+	waittest.Receive(t, l.ended)
 	require.NoError(t, l.t.Context().Err())
 	require.Equal(t, http.StatusUnauthorized, s.call(t, "GET", "/v1/events", "", withKey(readKey)).status)
 }

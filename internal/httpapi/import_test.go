@@ -9,9 +9,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/waittest"
 )
 
 func TestImportCreatesReplacesAndFailsLineByLine(t *testing.T) {
@@ -168,7 +169,7 @@ func TestImportGoesOnWhereItBroke(t *testing.T) {
 	count := func() int {
 		return bytes.Count(s.call(t, "GET", "/v1/endpoints:export", "").body, []byte("\n"))
 	}
-	require.Eventually(t, func() bool { return count() >= 1000 }, 30*time.Second, 50*time.Millisecond)
+	waittest.Until(t, func() bool { return count() >= 1000 })
 
 	rest := s.imports(t, fmt.Sprintf("?from=%d", 1001), body.String())
 
@@ -210,7 +211,7 @@ func TestImportServesClientsThatReadLast(t *testing.T) {
 	}
 	require.NoError(t, writer.Close())
 	close(sent)
-	require.Equal(t, lines, within(t, answered).summary.Summary.Failed)
+	require.Equal(t, lines, waittest.Receive(t, answered).summary.Summary.Failed)
 }
 
 func TestImportEndsWhenTheServerStops(t *testing.T) {
@@ -238,7 +239,7 @@ func TestImportEndsWhenTheServerStops(t *testing.T) {
 	write(600)
 	s.api.Drain()
 	write(600)
-	got := within(t, answered)
+	got := waittest.Receive(t, answered)
 	_ = writer.Close()
 	require.False(t, got.summary.Summary.Complete)
 	require.Equal(t, "unavailable", got.summary.Error.Code)

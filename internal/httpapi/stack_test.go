@@ -174,15 +174,3 @@ func readImport(tb testing.TB, text []byte) imported {
 	require.NoError(tb, lines.Err())
 	return got
 }
-
-// within fails the test when something does not happen in time.
-func within[T any](t *testing.T, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(2 * time.Minute):
-		require.FailNow(t, "it did not happen")
-		panic("unreachable")
-	}
-}

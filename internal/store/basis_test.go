@@ -10,6 +10,7 @@ import (
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/runs"
+	"rubato/internal/waittest"
 )
 
 // TestAStartIsAHotUpdate starts a batch: every update stays on the page of its claim and adds no index entry.
@@ -30,7 +31,7 @@ func TestAStartIsAHotUpdate(t *testing.T) {
 			query[int64](t, b, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'schedules'")
 	}
 	settled := func(want int64) (updates, hot int64) {
-		require.Eventually(t, func() bool { updates, hot = counters(); return updates >= want }, 30*time.Second, 20*time.Millisecond)
+		waittest.Until(t, func() bool { updates, hot = counters(); return updates >= want })
 		return updates, hot
 	}
 	before, hotBefore := settled(batch)

@@ -12,6 +12,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/governor"
+	"rubato/internal/waittest"
 )
 
 // changes is everything that replans an endpoint outside a run.
@@ -180,9 +181,9 @@ func TestNoRunStartsAfterPauseHasReturned(t *testing.T) {
 // awaitLockWait returns once a session of the database waits for a lock.
 func (b *bundle) awaitLockWait(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		return query[int](t, b, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
-	}, 10*time.Second, time.Millisecond)
+	})
 }
 
 // TestAStartThatWaitedForAFinishIsCheckedAgain lets a second start of one endpoint wait for the finish of the first: the finish

@@ -27,6 +27,7 @@ import (
 	"rubato/internal/runs"
 	"rubato/internal/secrets"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 )
 
 // To try again does not help against a certificate, so nobody is told to.
@@ -248,9 +249,7 @@ func TestAServerThatIsGoneWithoutAWordDoesNotHideTheNext(t *testing.T) {
 	query.Set("port", port+",5432")
 	query.Set("sslmode", "disable") // Else each server is asked twice.
 	both.RawQuery = query.Encode()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	_, err = store.MigrateStatus(ctx, both.String())
+	_, err = store.MigrateStatus(waittest.Context(t), both.String())
 	require.NoError(t, err)
 
 	query.Set("connect_timeout", "1")
@@ -258,7 +257,7 @@ func TestAServerThatIsGoneWithoutAWordDoesNotHideTheNext(t *testing.T) {
 	db, err := store.Open(t.Context(), store.Config{URL: both.String()})
 	require.NoError(t, err)
 	defer db.Close()
-	ctx, cancel = context.WithTimeout(t.Context(), 4*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	require.NoError(t, db.Ping(ctx), "the URL may ask for less patience")
 }
@@ -269,14 +268,14 @@ func TestACutConnectionIsUnavailableOnceAndThenMended(t *testing.T) {
 	e := b.register(t, nil)
 	b.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
 	failed := 0
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		_, _, err := b.service.Get(t.Context(), tenant, e.ID)
 		if err != nil {
 			failed++
 			require.Equal(t, errs.Unavailable, errs.CodeOf(err))
 		}
 		return err == nil
-	}, 10*time.Second, time.Millisecond)
+	})
 	require.LessOrEqual(t, failed, 10)
 
 	b.db.Close()

@@ -13,6 +13,7 @@ import (
 	"rubato/internal/feed"
 	"rubato/internal/runs"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 	"rubato/internal/zombie"
 )
 
@@ -34,10 +35,10 @@ func (b *bundle) watch(t *testing.T, types ...feed.Type) *reader {
 func (b *bundle) settled(t *testing.T) {
 	t.Helper()
 	last := query[int64](t, b, "SELECT pg_current_xact_id()::text::bigint")
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		head, _, err := store.NewFeed(b.db).Head(t.Context())
 		return err == nil && head.TxID > last
-	}, 30*time.Second, 5*time.Millisecond)
+	})
 }
 
 // next reads to the end of the feed, in pages.

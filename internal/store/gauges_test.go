@@ -14,6 +14,7 @@ import (
 	"rubato/internal/store"
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/telemetry"
+	"rubato/internal/waittest"
 )
 
 func (b *bundle) gauges(t *testing.T) telemetry.DatabaseState {
@@ -96,11 +97,11 @@ func TestOldestSnapshotIsThatOfAnOpenTransaction(t *testing.T) {
 	var began time.Time
 	require.NoError(t, tx.QueryRow(t.Context(), "SELECT now()").Scan(&began))
 	age := func() time.Duration { return b.gauges(t).OldestSnapshot }
-	require.Eventually(t, func() bool { return age() > 500*time.Millisecond }, 30*time.Second, 50*time.Millisecond)
+	waittest.Until(t, func() bool { return age() > 500*time.Millisecond })
 	require.LessOrEqual(t, age(), query[time.Duration](t, b, "SELECT clock_timestamp() - $1::timestamptz", began))
 
 	require.NoError(t, tx.Rollback(t.Context()))
-	require.Eventually(t, func() bool { return age() < 500*time.Millisecond }, 30*time.Second, 50*time.Millisecond)
+	waittest.Until(t, func() bool { return age() < 500*time.Millisecond })
 }
 
 // TestHolderOfTheOldestSnapshotIsASessionThatCanBeEnded leaves a session idle in its transaction, and reads what an operator needs to end it.
@@ -128,7 +129,7 @@ func TestHolderOfTheOldestSnapshotIsASessionThatCanBeEnded(t *testing.T) {
 	require.NotContains(t, fmt.Sprint(holder), "a-secret-of-others")
 
 	require.True(t, query[bool](t, b, "SELECT pg_terminate_backend($1)", holder.PID))
-	require.Eventually(t, func() bool { return b.gauges(t).SnapshotHolder.PID != holder.PID }, 30*time.Second, 20*time.Millisecond)
+	waittest.Until(t, func() bool { return b.gauges(t).SnapshotHolder.PID != holder.PID })
 }
 
 // TestGaugesStayCheap holds the count of due endpoints to its index and to its bound, with more due than it counts.

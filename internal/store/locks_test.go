@@ -13,6 +13,7 @@ import (
 	"rubato/internal/notices"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
+	"rubato/internal/waittest"
 )
 
 // TestAStartNeedsItsTimeByTheDatabasesClock sets the database's clock back between a claim and its start.
@@ -240,12 +241,11 @@ func TestSignsOfLifeWaitForNobody(t *testing.T) {
 			read <- err
 		}()
 	}
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		return query[int](t, b, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == all
-	}, 30*time.Second, 5*time.Millisecond)
+	})
 
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	ctx := waittest.Context(t)
 	kept, _, err := b.claims.ExtendLocks(ctx, worker{1}, []claims.Held{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token}}, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, kept, 1)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3/lock"
@@ -15,6 +14,7 @@ import (
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/errs"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 )
 
 // catalog describes every column, constraint, index, function and partition of a database.
@@ -111,9 +111,7 @@ func TestWhoLooksAtTheSchemaWaitsForNoMigration(t *testing.T) {
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	_, err = conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", lock.DefaultLockID)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	status, err := store.MigrateStatus(ctx, url)
+	status, err := store.MigrateStatus(waittest.Context(t), url)
 	require.NoError(t, err)
 	require.NotZero(t, status[0].AppliedAt)
 }
@@ -137,10 +135,8 @@ func TestAMigrationStandsInNobodysWay(t *testing.T) {
 	_, err = backup.Exec(t.Context(), read)
 	require.NoError(t, err)
 
-	bounded, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
 	for err == nil { // Those that leave the table alone do not wait for it.
-		_, err = store.MigrateDown(bounded, url)
+		_, err = store.MigrateDown(waittest.Context(t), url)
 	}
 	require.ErrorContains(t, err, "keeps a table locked")
 	require.NoError(t, backup.Commit(t.Context()))
@@ -157,12 +153,12 @@ func TestAMigrationStandsInNobodysWay(t *testing.T) {
 		done <- err
 	}()
 	reader := connect()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		var waits bool
 		err := reader.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))").Scan(&waits)
 		return err == nil && waits
-	}, 30*time.Second, 10*time.Millisecond)
-	_, err = reader.Exec(t.Context(), "SET statement_timeout = '20s'")
+	})
+	_, err = reader.Exec(t.Context(), "SET statement_timeout = '2min'")
 	require.NoError(t, err)
 	_, err = reader.Exec(t.Context(), read)
 	require.NoError(t, err, "the backup goes on, and others read")

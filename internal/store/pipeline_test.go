@@ -3,7 +3,6 @@ package store_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -11,6 +10,7 @@ import (
 	"rubato/internal/errs"
 	"rubato/internal/store"
 	"rubato/internal/store/dbsqlc"
+	"rubato/internal/waittest"
 )
 
 func TestAPipelineIsOneTransaction(t *testing.T) {
@@ -54,9 +54,9 @@ func TestAStatementOfAPipelineSeesWhatWasCommittedBeforeItBegan(t *testing.T) {
 				return q.QueryRow(t.Context(), "SELECT name FROM tenants WHERE id = $1", store.DefaultTenant).Scan(&name)
 			})
 	}()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		return query[int](t, b, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = 7") == 1
-	}, 30*time.Second, 5*time.Millisecond, "the pipeline waits for the lock")
+	}, "the pipeline waits for the lock")
 	_, err = tx.Exec(t.Context(), "UPDATE tenants SET name = 'renamed'")
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit(t.Context()))

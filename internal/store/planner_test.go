@@ -18,6 +18,7 @@ import (
 	"rubato/internal/errs"
 	"rubato/internal/planner"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 )
 
 const analysisLock = time.Minute
@@ -259,12 +260,12 @@ func (p *planning) run(t *testing.T, a planner.Advisor) {
 func (p *planning) sessionOf(t *testing.T, id endpoints.ID) planner.Session {
 	t.Helper()
 	var list []planner.Session
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		var err error
 		list, err = p.reviews.Sessions(t.Context(), planner.SessionFilter{TenantID: store.DefaultTenant, EndpointID: id, Limit: 10})
 		require.NoError(t, err)
 		return len(list) > 0
-	}, 30*time.Second, 10*time.Millisecond)
+	})
 	full, err := p.reviews.Session(t.Context(), store.DefaultTenant, list[len(list)-1].ID)
 	require.NoError(t, err)
 	return full

@@ -17,6 +17,7 @@ import (
 	"rubato/internal/secrets"
 	"rubato/internal/store"
 	"rubato/internal/store/dbsqlc"
+	"rubato/internal/waittest"
 	"rubato/internal/zombie"
 )
 
@@ -47,10 +48,10 @@ func (b *bundle) holdSecrets(t *testing.T, owner [16]byte) pgx.Tx {
 // awaitRowWaits returns once so many transactions of the database wait for the lock of a row.
 func (b *bundle) awaitRowWaits(t *testing.T, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		return query[int](t, b, `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event IN ('transactionid', 'tuple')`) == n
-	}, 30*time.Second, 5*time.Millisecond, "%d should wait for a row", n)
+	}, "%d should wait for a row", n)
 }
 
 // gate holds every transaction that starts a run at its commit, until open is called.
@@ -79,10 +80,10 @@ func (b *bundle) starting(t *testing.T, by worker, list []dispatch.Start) (done 
 		}
 		done <- err
 	}()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		return query[int](t, b, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND classid = 7001 AND objid = 2
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`) == 1
-	}, 30*time.Second, 5*time.Millisecond, "the starts should come to their commit")
+	}, "the starts should come to their commit")
 	return done
 }
 

@@ -15,6 +15,7 @@ import (
 	"rubato/internal/governor"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
+	"rubato/internal/waittest"
 	"rubato/internal/zombie"
 )
 
@@ -473,7 +474,7 @@ func TestASweeperThatStandsStillLosesItsTurn(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, lock.Alone)
 	require.False(t, sweepers())
-	require.Eventually(t, sweepers, 30*time.Second, 10*time.Millisecond)
+	waittest.Until(t, sweepers)
 
 	alone, err := b.sweeps.Alone(t.Context(), func(ctx context.Context) error {
 		_, err := b.pool.Exec(ctx, "SELECT pg_sleep(1)")

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/waittest"
 )
 
 // listener is a connection that hears what workers are told.
@@ -26,9 +28,7 @@ func (b *bundle) listen(t *testing.T) listener {
 // next returns the instant that workers are told of next.
 func (l listener) next(t *testing.T) time.Time {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	told, err := l.conn.WaitForNotification(ctx)
+	told, err := l.conn.WaitForNotification(waittest.Context(t))
 	require.NoError(t, err)
 	ms, err := strconv.ParseInt(told.Payload, 10, 64)
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"rubato/internal/errs"
 	"rubato/internal/runs"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 	"rubato/internal/zombie"
 )
 
@@ -144,7 +145,7 @@ func (p *passes) TakeOver(ctx context.Context, q zombie.Silence) (int, error) {
 func (p *passes) more(t *testing.T, n int32) {
 	t.Helper()
 	want := p.listed.Load() + n
-	require.Eventually(t, func() bool { return p.listed.Load() >= want }, 30*time.Second, time.Millisecond)
+	waittest.Until(t, func() bool { return p.listed.Load() >= want })
 }
 
 // TestADeadWorkersWorkIsTakenUp follows the time after a worker's death: first its waiting claim comes free, later its run is lost.

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -40,7 +40,7 @@ func backendsOf(b *testing.B, url string) backends {
 }
 
 // used returns the CPU time that the backends of the database have used so far, but for the one that is asked; 0 where the system does not
-// say. It reads nanoseconds: a batch takes less than one of the ticks that `rubato bench` goes by.
+// say. It reads nanoseconds: a batch takes less than one of the ticks that `go run ./test/bench` goes by.
 func (s backends) used(b *testing.B) (total time.Duration) {
 	b.Helper()
 	rows, err := s.conn.Query(b.Context(), "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")

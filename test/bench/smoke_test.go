@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// program is the rubato command, built once.
+// program is the bench command, built once.
 var program string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -23,12 +23,12 @@ func run(m *testing.M) int {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	program = filepath.Join(dir, "rubato")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./cmd/rubato")
+	program = filepath.Join(dir, "bench")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./test/bench")
 	build.Dir = "../.."
 	build.Stdout, build.Stderr = os.Stdout, os.Stderr
 	if err := build.Run(); err != nil {
-		panic(fmt.Sprintf("building the rubato command: %v", err))
+		panic(fmt.Sprintf("building the bench command: %v", err))
 	}
 	return m.Run()
 }
@@ -88,11 +88,11 @@ type report struct {
 	Notes   []string
 }
 
-// bench runs a command outside the source tree and returns its report. A short horizon keeps the wait for the first claim short.
-func bench(t *testing.T, args ...string) report {
+// runBench runs a command outside the source tree and returns its report. A short horizon keeps the wait for the first claim short.
+func runBench(t *testing.T, args ...string) report {
 	t.Helper()
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), program, append(append([]string{"bench"}, args...), "-o", "json", "--set", "RUBATO_HORIZON=1s")...)
+	cmd := exec.CommandContext(t.Context(), program, append(args, "-o", "json", "--set", "RUBATO_HORIZON=1s")...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = t.TempDir(), &out, &errs
 	require.NoError(t, cmd.Run(), "%s", errs.String())
 	var r report
@@ -118,7 +118,7 @@ func requireWhole(t *testing.T, m measure, runs int) {
 func TestABurstIsWhole(t *testing.T) {
 	t.Parallel()
 	const endpoints = 200
-	r := bench(t, "burst", "--endpoints", fmt.Sprint(endpoints))
+	r := runBench(t, "burst", "--endpoints", fmt.Sprint(endpoints))
 
 	require.Equal(t, "burst", r.Command)
 	requireWhole(t, r.measure, endpoints)
@@ -137,11 +137,11 @@ func TestABurstIsWhole(t *testing.T) {
 
 func TestGapsAndClaimsAreMeasured(t *testing.T) {
 	t.Parallel()
-	gaps := bench(t, "steady", "--gap", "10", "--for", "3s")
+	gaps := runBench(t, "steady", "--gap", "10", "--for", "3s")
 	requireWhole(t, gaps.measure, 30)
 	require.Contains(t, gaps.GapErrorMs, "p99")
 
-	claims := bench(t, "scale", "--no-bursts", "--registered", "2000", "--claimed", "400,4000", "--claimers", "1,2", "--for", "200ms")
+	claims := runBench(t, "scale", "--no-bursts", "--registered", "2000", "--claimed", "400,4000", "--claimers", "1,2", "--for", "200ms")
 	require.Len(t, claims.Claims, 4, "4,000 of 2,000 cannot be claimed")
 	for _, c := range claims.Claims {
 		require.Equal(t, 2000, c.Registered)
@@ -151,7 +151,7 @@ func TestGapsAndClaimsAreMeasured(t *testing.T) {
 
 func TestTheAPIIsMeasured(t *testing.T) {
 	t.Parallel()
-	r := bench(t, "api", "--for", "2s", "--rate", "20", "--run-now", "5", "--register", "50", "--operate", "40")
+	r := runBench(t, "api", "--for", "2s", "--rate", "20", "--run-now", "5", "--register", "50", "--operate", "40")
 
 	require.NotNil(t, r.API)
 	require.Positive(t, r.API.RunNowMs.P99)
@@ -170,7 +170,7 @@ func TestNeighboursAreMeasured(t *testing.T) {
 	if os.Getenv("RUBATO_BENCH") != "long" {
 		return // A minute of waiting; the other tests start the same processes.
 	}
-	r := bench(t, "mixed", "--for", "3s", "--rate", "50", "--hanging", "10", "--backlog", "200", "--run-now", "10", "--register", "50", "--operate", "40",
+	r := runBench(t, "mixed", "--for", "3s", "--rate", "50", "--hanging", "10", "--backlog", "200", "--run-now", "10", "--register", "50", "--operate", "40",
 		"--registered", "500", "--in-flight", "50", "--idle-for", "1s")
 
 	require.NotNil(t, r.Mixed)
@@ -190,7 +190,7 @@ func TestNeighboursAreMeasured(t *testing.T) {
 
 func TestASoakLooksAtWhatMayGrow(t *testing.T) {
 	t.Parallel()
-	r := bench(t, "soak", "--rate", "20", "--operate", "4", "--hanging", "2", "--for", "6s", "--sample", "1s")
+	r := runBench(t, "soak", "--rate", "20", "--operate", "4", "--hanging", "2", "--for", "6s", "--sample", "1s")
 
 	require.Positive(t, r.Completed)
 	require.Zero(t, r.EarlyStarts+r.Duplicates)

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -24,7 +24,7 @@ const (
 )
 
 // stage is a database with endpoints that are overdue and a worker. Its Postgres does not wait for the disk: what
-// a statement costs a core is what is compared from one commit to the next. `rubato bench` measures with a disk.
+// a statement costs a core is what is compared from one commit to the next. `go run ./test/bench` measures with a disk.
 type stage struct {
 	pool   *pgxpool.Pool
 	claims *store.Claims

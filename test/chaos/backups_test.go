@@ -269,7 +269,7 @@ func (s *stack) raiseFences() {
 // requireRestored requires what the manual promises of a restored database.
 func (s *stack) requireRestored(known memory, restarted time.Time) {
 	s.t.Helper()
-	eventuallyWithin(s.t, "what was live at the restore point to be settled", 2*patience, func() bool {
+	eventually(s.t, "what was live at the restore point to be settled", func() bool {
 		return s.count("SELECT count(*) FROM live_runs WHERE 'run_' || run_id::text = ANY ($1)", keys(known.live)) == 0
 	})
 	settled := s.count("SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'worker_lost' AND 'run_' || id::text = ANY ($1)", keys(known.live))

@@ -31,7 +31,7 @@ func freeAddress(t *testing.T) string {
 // get asks the admin listener of a worker. Status 0: it does not answer.
 func (w *worker) get(t *testing.T, path string) (status int, body string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.admin+path, nil)
 	require.NoError(t, err)

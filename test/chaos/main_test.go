@@ -17,12 +17,6 @@ import (
 	"time"
 )
 
-const (
-	// patience bounds every wait for something that should happen soon; on a loaded machine it takes far less.
-	patience = 60 * time.Second
-	tick     = 25 * time.Millisecond
-)
-
 // binaries is where the programs are, built once.
 var binaries string
 

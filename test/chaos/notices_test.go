@@ -76,7 +76,7 @@ func TestKilledBetweenANoticeAndItsRecord(t *testing.T) {
 	require.Equal(t, 1, s.count("SELECT count(*) FROM notices WHERE state = 'waiting' AND attempts = 0"), "nothing of it is on record")
 	failed := s.count("SELECT failure_count FROM schedules")
 	s.startWorker(nil)
-	eventuallyWithin(t, "another worker to put the notice on record", 3*patience, func() bool {
+	eventually(t, "another worker to put the notice on record", func() bool {
 		return s.count("SELECT count(*) FROM notices WHERE state = 'delivered'") == 1
 	})
 	eventually(t, "the endpoint to fail again", func() bool { return s.count("SELECT failure_count FROM schedules") > failed })

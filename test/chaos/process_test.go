@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/waittest"
 )
 
 // process is a running program.
@@ -113,11 +115,7 @@ func (p *process) killed(t *testing.T) bool {
 
 func (p *process) gone(t *testing.T) {
 	t.Helper()
-	select {
-	case <-p.ended:
-	case <-time.After(patience):
-		require.Fail(t, "timeout", "%s did not end", p.name)
-	}
+	waittest.Receive(t, p.ended, "%s did not end", p.name)
 }
 
 // stopped reports whether the process stands still.
@@ -136,16 +134,7 @@ func (p *process) stopped(t *testing.T) bool {
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	eventuallyWithin(t, what, patience, holds)
-}
-
-func eventuallyWithin(t *testing.T, what string, limit time.Duration, holds func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for end := time.Now().Add(limit); !holds(); <-ticker.C {
-		require.True(t, time.Now().Before(end), "waited in vain for %s", what)
-	}
+	waittest.Until(t, holds, "for %s", what)
 }
 
 // pass lets a time pass in which a fault lasts or things go on.

@@ -244,7 +244,7 @@ func (s *stack) lockUpwards(ctx context.Context) error {
 				return err
 			}
 		}
-		for waits := false; !waits; rest(ctx, tick) {
+		for waits := false; !waits; rest(ctx, 25*time.Millisecond) {
 			err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_locks WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))").Scan(&waits)
 			if err != nil {
 				return err

@@ -88,7 +88,7 @@ func newDying(t *testing.T, when moment) *dying {
 // serve answers requests until the connection is to die.
 func (d *dying) serve(conn net.Conn) {
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience)) // A connection that nobody uses any more ends too.
+	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute)) // A connection that nobody uses any more ends too.
 	if d.when == atOnce {
 		d.died()
 		return

@@ -24,8 +24,6 @@ const (
 
 	// onSchedule is how late the least late due time may be once things are well again.
 	onSchedule = 1500 * time.Millisecond
-	// recovery bounds how long that takes after a fault: a lock, the silence after it, and the sweeper's watch.
-	recovery = 45 * time.Second
 )
 
 // verdict says what a scenario did.
@@ -80,7 +78,7 @@ func (s *stack) awaitOnSchedule() {
 	s.t.Helper()
 	const silent = 3 * time.Second // A worker beats every 2 s.
 	calm := time.Now()
-	eventuallyWithin(s.t, "every endpoint to be on schedule again", recovery, func() bool {
+	eventually(s.t, "every endpoint to be on schedule again", func() bool {
 		late := s.count(`
 			SELECT count(*) FROM schedules s
 			WHERE s.planned_at < clock_timestamp() - $1::bigint * interval '1 ms'
@@ -141,7 +139,7 @@ func (s *stack) quiesce() {
 	s.pauseAll()
 	s.target.release()
 	// A start whose commit was cut off is never sent, and is settled once its limit is over.
-	eventuallyWithin(s.t, "every run to end", max(patience, s.longest+20*time.Second), func() bool {
+	eventually(s.t, "every run to end", func() bool {
 		return s.count("SELECT count(*) FROM live_runs") == 0
 	})
 	eventually(s.t, "every request to end", func() bool { return s.target.open() == 0 })

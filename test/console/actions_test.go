@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/client"
+	"rubato/internal/waittest"
 )
 
 // Every action says what it will do, does it through the API, and shows the decision that follows.
@@ -61,11 +62,11 @@ func TestEveryActionIsConfirmedDoneAndShown(t *testing.T) {
 	b.do("test", "Send it once", nil, "It was sent once")
 	b.do("run", "Run now", nil, "A run is planned at once")
 	report := w.endpoint(t, "demo-report").ID
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		var list client.RunList
 		w.api(t, http.MethodGet, "/v1/endpoints/"+report+"/runs?status=succeeded", nil, &list)
 		return slices.ContainsFunc(list.Items, func(r client.Run) bool { return r.Source == "manual" })
-	}, patience, tick)
+	})
 	b.visit("/console/endpoints/" + report)
 	b.await("document.querySelector('#parts').innerText.includes('asked for')")
 
@@ -257,11 +258,11 @@ func TestTheKeyboardLeadsEverywhere(t *testing.T) {
 		b.await("location.pathname === '" + to[1] + "' && document.readyState === 'complete'")
 	}
 	b.visit("/console/endpoints")
-	require.Eventually(t, func() bool { // A key that comes before a busy browser has drawn the page goes nowhere.
+	waittest.Until(t, func() bool { // A key that comes before a busy browser has drawn the page goes nowhere.
 		err := chromedp.Do(b.ctx, chromedp.KeyEvent("/"))
 		found, evalErr := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("document.activeElement.name === 'q'"))
 		return err == nil && evalErr == nil && found
-	}, patience, tick)
+	})
 	b.click("form[action$=signout] button")
 	b.await("location.pathname === '/console/signin'")
 	b.visit("/")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/client"
+	"rubato/internal/waittest"
 )
 
 // What an action says beforehand is what is decided afterwards, for an endpoint whose target asked to wait too.
@@ -28,10 +29,10 @@ func TestWhatIsForeseenIsWhatFollows(t *testing.T) {
 	var e client.Endpoint
 	w.api(t, http.MethodPost, "/v1/endpoints", map[string]any{"name": "busy", "url": target.URL, "baselineIntervalMs": 60_000, "planner": "off"}, &e)
 	w.api(t, http.MethodPost, "/v1/endpoints/"+e.ID+"/run", map[string]any{}, nil)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		w.api(t, http.MethodGet, "/v1/endpoints/"+e.ID, nil, &e)
 		return e.NextSource != nil && *e.NextSource == client.SourceRetryAfter
-	}, patience, tick)
+	})
 
 	instant := regexp.MustCompile(`<strong><time datetime="([^"]+)"`)
 	hint := url.Values{"interval": {"30s"}, "ttl": {"1h"}}
@@ -103,7 +104,7 @@ func TestAnEditForeseesWhatFollows(t *testing.T) {
 	v.signIn(w.key)
 	e := w.endpoint(t, "demo-orders")
 	w.api(t, http.MethodPatch, "/v1/endpoints/"+e.ID, map[string]any{"planner": "off"}, nil)
-	require.Eventually(t, func() bool { return w.endpoint(t, "demo-orders").LastRun != nil }, patience, tick)
+	waittest.Until(t, func() bool { return w.endpoint(t, "demo-orders").LastRun != nil })
 	w.api(t, http.MethodPost, "/v1/endpoints/"+e.ID+"/pause", map[string]any{"until": "2100-01-01T00:00:00Z"}, nil)
 	instant := regexp.MustCompile(`<time datetime="([^"]+)"`)
 	first := func() string {

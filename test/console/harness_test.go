@@ -11,12 +11,10 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -30,12 +28,7 @@ import (
 	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/store"
-)
-
-const (
-	// patience bounds every wait. It is far beyond what a loaded machine with two cores takes; a test that runs into it has failed.
-	patience = 45 * time.Second
-	tick     = 50 * time.Millisecond
+	"rubato/internal/waittest"
 )
 
 // The screens that pages are looked at on.
@@ -123,39 +116,6 @@ func (w *world) endpoint(t *testing.T, key string) client.Endpoint {
 	return list.Items[0]
 }
 
-// chromium returns where the browser is.
-func chromium(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{os.Getenv("RUBATO_CHROMIUM"), "chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "headless-shell", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"} {
-		if found, err := exec.LookPath(name); err == nil && name != "" {
-			return found
-		}
-	}
-	const hint = "no Chromium is found: install it (Debian: apt-get install chromium), or name it by RUBATO_CHROMIUM"
-	if os.Getenv("CI") != "" {
-		require.FailNow(t, hint)
-	}
-	t.Skip("NOT TESTED: " + hint) //nolint:forbidigo // A browser is no part of what a developer of this must have; where changes are checked there is one.
-	return ""
-}
-
-// browser starts a Chromium that ends with the test.
-func browser(t *testing.T) context.Context {
-	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.Flag("hide-scrollbars", true))
-	if os.Geteuid() == 0 { // Chromium's sandbox does not work for root.
-		options = append(options, chromedp.NoSandbox)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	require.NoError(t, chromedp.Do(ctx), "starting %s", chromium(t))
-	return ctx
-}
-
 // tab is a tab that notes what goes wrong in it.
 type tab struct {
 	t      *testing.T
@@ -241,10 +201,10 @@ func eval[T any](b *tab, script string) T {
 // await waits until an expression of the page is true. A page that is just being replaced is asked again.
 func (b *tab) await(expression string) {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool {
+	waittest.Until(b.t, func() bool {
 		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
 		return err == nil && ok
-	}, patience, tick, "%s\n%s", expression, text{b})
+	}, "%s\n%s", expression, text{b})
 }
 
 // text is what the page says when it is asked for: after a wait was in vain.
@@ -314,16 +274,24 @@ func (b *tab) shoot(name string) {
 //go:embed testdata/axe.js.gz
 var axe []byte
 
+// axeScript returns the script of axe-core.
+var axeScript = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // The same for every test.
+	reader, err := gzip.NewReader(bytes.NewReader(axe))
+	if err != nil {
+		return "", err
+	}
+	script, err := io.ReadAll(reader)
+	return string(script) + "; true", err
+})
+
 // accessible requires that axe-core finds no serious violation in the page as it is.
 func (b *tab) accessible() {
 	b.t.Helper()
 	b.settled()
-	reader, err := gzip.NewReader(bytes.NewReader(axe))
-	require.NoError(b.t, err)
-	script, err := io.ReadAll(reader)
+	script, err := axeScript()
 	require.NoError(b.t, err)
 	require.NoError(b.t, chromedp.Do(b.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](string(script)+"; true"))
+		_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](script))
 		return err
 	})))
 	eval[bool](b, `window.found = null; axe.run(document, {resultTypes: ["violations"]}).then(r => { window.found = r.violations

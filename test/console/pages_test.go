@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/client"
+	"rubato/internal/waittest"
 )
 
 // Every page on both screens: it is drawn, nothing complains, nobody else is asked, and it can be read by everybody.
@@ -128,9 +129,9 @@ func TestTheListOfEndpointsStaysTrue(t *testing.T) {
 func (w *world) live(t *testing.T, key string, times int) {
 	t.Helper()
 	id := w.endpoint(t, key).ID
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		var runs client.RunList
 		w.api(t, http.MethodGet, "/v1/endpoints/"+id+"/runs", nil, &runs)
 		return len(runs.Items) >= times
-	}, patience, tick)
+	})
 }

@@ -33,6 +33,7 @@ import (
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/runs"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 )
 
 const (
@@ -203,7 +204,7 @@ func readMessage(lines *bufio.Reader) (text []byte, err error) {
 // streamed returns a stream of events as far as the first message that names the id.
 func (w *world) streamed(t *testing.T, o operation, id string, changes ...change) string {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, stop := context.WithCancel(waittest.Context(t))
 	defer stop()
 	r, err := http.NewRequestWithContext(ctx, o.method, w.url+o.route, http.NoBody)
 	require.NoError(t, err)

@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/client"
+	"rubato/internal/waittest"
 )
 
 const (
@@ -112,7 +113,7 @@ func start(t *testing.T, home string, env []string, name string, args ...string)
 // await returns the first line of the output that begins with a text.
 func (p *process) await(t *testing.T, begin string) string {
 	t.Helper()
-	limit := time.After(patience)
+	limit := time.After(waittest.Limit(t))
 	for {
 		select {
 		case line, open := <-p.lines:
@@ -255,11 +256,7 @@ func (a *api) awaitRuns(t *testing.T, id string, n int) []client.Run {
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for limit := time.Now().Add(patience); !holds(); <-ticker.C {
-		require.True(t, time.Now().Before(limit), "waited in vain for %s", what)
-	}
+	waittest.Until(t, holds, "for %s", what)
 }
 
 // target is a service that Rubato calls; it counts the requests to each path.

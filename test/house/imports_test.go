@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func programRules() []rule {
 		{"cmd/planner", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{
 			"cmd/rubato",
-			[]string{"client", "internal/app", "internal/app/apiserver", "internal/app/dev", "internal/because", "internal/bench", "internal/config", "internal/durations", "internal/pair"},
+			[]string{"client", "internal/app", "internal/app/apiserver", "internal/app/dev", "internal/because", "internal/config", "internal/durations", "internal/pair"},
 			"the command line talks to a server as any other client does",
 		},
 		{
@@ -81,13 +82,6 @@ func packageRules() []rule {
 		{"internal/apidocs", []string{"internal/embedded"}, "a page knows nothing of what it describes"},
 		{"internal/auditlog", nil, "what an entry says does not depend on what is changed or where it is kept"},
 		{"internal/auth", []string{"internal/auditlog", "internal/errs", "internal/ids"}, "keys are judged without knowing where they are kept or who asks"},
-		{
-			"internal/bench",
-			[]string{
-				"client", "internal/app", "internal/app/apiserver", "internal/claims", "internal/config", "internal/devpg", "internal/dispatch", "internal/runs", "internal/store",
-			},
-			"it starts the programs as processes and calls their API; claims, and what a run asks of the database, it also measures by themselves",
-		},
 		{"internal/budget", nil, "what work may take does not depend on what the work is"},
 		{"internal/claims", []string{"internal/loop"}, "the rules of the lock stand alone, so that they can be read alone"},
 		{"internal/because", []string{"client"}, "the words for a decision are the same on every screen"},
@@ -182,6 +176,7 @@ func packageRules() []rule {
 			"it stands around what it follows; what it follows does not know it",
 		},
 		{"internal/template", []string{"internal/schedule"}, "what a template yields depends on its text and its values alone"},
+		{"internal/waittest", nil, "any test may wait"},
 		{
 			"internal/web",
 			[]string{"client", "docs", "internal/auth", "internal/because", "internal/compression", "internal/console", "internal/durations", "internal/embedded", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/inprocess", "internal/pair", "internal/quota", "internal/schedule"},
@@ -199,7 +194,7 @@ func owners() []rule {
 		{
 			"github.com/jackc/pgx/",
 			[]string{
-				"internal/audit", "internal/bench", "internal/devpg", "internal/devpg/devpgtest", "internal/store", "internal/store/dbsqlc",
+				"internal/audit", "internal/devpg", "internal/devpg/devpgtest", "internal/store", "internal/store/dbsqlc", "test/bench/internal/bench",
 			},
 			"only the store knows SQL, beside the private Postgres itself and those who check and measure the store",
 		},
@@ -208,7 +203,7 @@ func owners() []rule {
 		{"database/sql", []string{"internal/store"}, "only the store knows SQL"},
 		{"github.com/pressly/goose/", []string{"internal/store"}, "only the store changes the schema"},
 		{module + "internal/store/dbsqlc", []string{"internal/store"}, "rows stay in the store"},
-		{"github.com/alecthomas/kong", []string{"cmd/rubato"}, "only the rubato command has commands"},
+		{"github.com/alecthomas/kong", []string{"cmd/rubato", "test/bench"}, "only the rubato command has commands, beside the bench"},
 		{"go.opentelemetry.io/otel/sdk", []string{"internal/tracing"}, "one place decides which traces are made and where they go"},
 		{"github.com/exaring/otelpgx", []string{"internal/store"}, "only the store knows SQL"},
 		{"code.dny.dev/ssrf", []string{"internal/egress"}, "one place judges addresses"},
@@ -220,6 +215,7 @@ func owners() []rule {
 		{"pgregory.net/rapid", nil, "a program must not carry test code"},
 		{module + "internal/devpg/devpgtest", nil, "a program must not carry test code"},
 		{module + "internal/egress/egresstest", nil, "a program must not carry test code"},
+		{module + "internal/waittest", nil, "a program must not carry test code"},
 	}
 }
 
@@ -356,6 +352,18 @@ func TestLibrariesStayWithTheirOwners(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestProgramsLinkNoTestCode keeps the bench and other code of tests out of the programs that users run.
+func TestProgramsLinkNoTestCode(t *testing.T) {
+	t.Parallel()
+	linked := packages(t, "-deps", "./cmd/...")
+	require.NotEmpty(t, linked)
+	for _, p := range linked {
+		name, ours := strings.CutPrefix(p.ImportPath, module)
+		foreign := strings.HasPrefix(name, "test/") || path.Base(name) == "bench"
+		require.False(t, ours && foreign, "a program links %s", p.ImportPath)
 	}
 }
 

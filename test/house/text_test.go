@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -118,6 +119,7 @@ func waits() []wait {
 		{"internal/egress/body_test.go", "TestPhasesAddUpOverTLS", "the target is slow, so that phases have a length to compare"},
 		{"internal/egress/bounds_test.go", "TestPhasesAddUp", "the target is slow, so that phases have a length to compare"},
 		{"internal/egress/egresstest/scripts.go", "Endless", "a target that drips does so at a pace"},
+		{"internal/waittest/waittest.go", "Until", "a condition without an event is looked at again after a pause"},
 		{"internal/egress/limits_test.go", "TestInterimAnswersAreNoAnswer", "the target is at work for longer than a header may take"},
 		{"internal/egress/limits_test.go", "TestSlowButSteadyBodiesAreRead", "the target is slow, though never for longer than it may pause"},
 		{"internal/httpapi/stream_test.go", "TestOnlyStreamsOutliveTheTimeouts", "an answer takes longer than the timeout that it outlives"},
@@ -147,6 +149,20 @@ func TestTestsDoNotSleep(t *testing.T) {
 	for _, w := range waits() {
 		require.NotEmpty(t, w.reason, "%s: %s waits without a reason", w.file, w.function)
 		require.True(t, found[w], "%s: %s does not wait any more: take it out of the table", w.file, w.function)
+	}
+}
+
+// TestWaitsHaveOneLimit finds waits of testify, which end at a limit of their own: a busy machine needs longer than any fixed one.
+func TestWaitsHaveOneLimit(t *testing.T) {
+	t.Parallel()
+	for _, f := range goFiles(t) {
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			s, is := n.(*ast.SelectorExpr)
+			if is && slices.Contains([]string{"Eventually", "Eventuallyf", "EventuallyWithT", "EventuallyWithTf", "Never", "Neverf"}, s.Sel.Name) {
+				t.Errorf("%s: wait by waittest.Until, whose limit is the deadline of the test binary", f.at(s))
+			}
+			return true
+		})
 	}
 }
 

@@ -33,8 +33,8 @@ func (a *Advisor) ask(ctx context.Context, of planner.Account, v *conversation, 
 	if err != nil {
 		return openai.ChatCompletionMessage{}, cost{}, err
 	}
-	if !a.breaker.TryAcquirePermit() {
-		return openai.ChatCompletionMessage{}, cost{}, errors.Join(a.unavailable(&Failure{Kind: Rested}), a.settle(ctx, reserved, 0))
+	if rest := a.enter(of); rest != nil {
+		return openai.ChatCompletionMessage{}, cost{}, errors.Join(a.unavailable(rest), a.settle(ctx, reserved, 0))
 	}
 	begun := time.Now()
 	message, used, failed := a.complete(ctx, v, t)
@@ -121,17 +121,32 @@ func (a *Advisor) rest(of planner.Account) *Failure {
 	return nil
 }
 
-// record counts a failure against the service, tenant or endpoint that caused it. One that is not the service's leaves a closed breaker as it
-// is; a half-open one must hear something.
+// enter lets a request through to the service, or returns why not: after a rest one request tries, and the others wait for what comes of it.
+func (a *Advisor) enter(of planner.Account) *Failure {
+	if until, resting := a.rests.enter(of); resting {
+		return &Failure{Kind: Rested, RetryAt: until}
+	}
+	if !a.breaker.TryAcquirePermit() {
+		return &Failure{Kind: Rested}
+	}
+	return nil
+}
+
+// record counts a failure against the endpoint, tenant or service that caused it. A half-open breaker must hear what came of its trial.
 func (a *Advisor) record(of planner.Account, f *Failure) {
 	a.metrics.requests.WithLabelValues(string(f.Kind)).Inc()
-	a.rests.failed(of, f.Kind)
+	stopped := errors.Is(f, context.Canceled) // This process ended the request, so it says nothing about the service.
 	switch {
-	case errors.Is(f, context.Canceled) && a.breaker.IsClosed():
-	case f.counts():
+	case !stopped && a.rests.failed(of, f):
+		a.breaker.Open()
+	case a.breaker.IsClosed():
+	case stopped || f.counts():
 		a.breaker.RecordFailure()
 	default:
 		a.breaker.RecordSuccess()
+	}
+	if until, resting := a.rests.until(of); resting && f.RetryAt.IsZero() {
+		f.RetryAt = until
 	}
 }
 

@@ -70,7 +70,7 @@ func New(c Config, budget planner.Budget, r prometheus.Registerer) (*Advisor, er
 	a := &Advisor{
 		config: c, client: openai.NewClientWithConfig(wire), gate: g, breaker: newBreaker(c.Rest), rests: newRests(c.Rest), budget: budget,
 	}
-	a.metrics = newMetrics(r, a.resting)
+	a.metrics = newMetrics(r, a.resting, a.rests)
 	return a, nil
 }
 

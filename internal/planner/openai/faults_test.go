@@ -11,10 +11,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
-	"rubato/internal/endpoints"
 	"rubato/internal/planner"
 	"rubato/internal/planner/openai"
 	"rubato/internal/planner/openai/openaitest"
+	"rubato/internal/waittest"
 )
 
 // flood returns so many calls in one answer.
@@ -149,61 +149,79 @@ func TestAServiceThatHasRoomAgainIsAsked(t *testing.T) {
 	b := setup(t, openaitest.Sequence(openaitest.RateLimited("1"), openaitest.Tools(openaitest.Submission("calm"))))
 	_, err := b.advise(t)
 	require.Error(t, err)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		_, err := b.advise(t)
 		return err == nil
-	}, 30*time.Second, 20*time.Millisecond)
+	})
 	calls := b.service.Calls()
 	require.Len(t, calls, 2)
 	require.GreaterOrEqual(t, calls[1].At.Sub(calls[0].At), time.Second)
 }
 
-func TestAServiceThatFailsIsGivenARest(t *testing.T) {
+// A rest ends with a request that tries, and its answer ends the row.
+func TestWhatFailsIsGivenARest(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]openaitest.Answer{
-		"500": openaitest.Status(http.StatusInternalServerError, openaitest.Problem("server_error", "oops")), "502": openaitest.Status(http.StatusBadGateway, "<html>"),
-		"401": openaitest.Status(http.StatusUnauthorized, openaitest.Problem("invalid_api_key", "no")), "nonsense": openaitest.Raw("<html>"),
-		"redirect": openaitest.Status(http.StatusFound, "", "Location", "https://example.com/"),
+	for name, c := range map[string]struct {
+		answer openaitest.Answer
+		calls  int // before the rest
+	}{
+		"500":      {openaitest.Status(http.StatusInternalServerError, openaitest.Problem("server_error", "oops")), 3},
+		"502":      {openaitest.Status(http.StatusBadGateway, "<html>"), 3},
+		"401":      {openaitest.Status(http.StatusUnauthorized, openaitest.Problem("invalid_api_key", "no")), 1},
+		"404":      {openaitest.Status(http.StatusNotFound, openaitest.Problem("model_not_found", "no")), 3},
+		"nonsense": {openaitest.Raw("<html>"), 3},
+		"redirect": {openaitest.Status(http.StatusFound, "", "Location", "https://example.com/"), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, openaitest.Always(answer), func(c *openai.Config) { c.Rest = time.Second })
+			b := setup(t, openaitest.Always(c.answer), func(c *openai.Config) { c.Rest = time.Second })
 			var last error
 			for range 20 {
 				_, last = b.advise(t)
 				require.Error(t, last)
 			}
-			require.Len(t, b.service.Calls(), 3)
+			require.Len(t, b.service.Calls(), c.calls)
 			require.Equal(t, openai.Rested, kindOf(t, last))
-			if strings.HasPrefix(name, "5") { // Else only the tenant or the endpoint rests.
-				require.InDelta(t, 1, value(t, b, "rubato_planner_model_resting"), 0)
-			}
+			var unavailable *planner.UnavailableError
+			require.ErrorAs(t, last, &unavailable)
+			require.Positive(t, unavailable.RetryIn)
 
 			b.service.Script(openaitest.Always(openaitest.Tools(openaitest.Submission("calm"))))
-			require.Eventually(t, func() bool {
+			waittest.Until(t, func() bool {
 				_, err := b.advise(t)
 				return err == nil
-			}, 30*time.Second, 20*time.Millisecond)
+			})
 			calls := b.service.Calls()
-			require.Len(t, calls, 4)
-			require.GreaterOrEqual(t, calls[3].At.Sub(calls[2].At), time.Second)
+			require.Len(t, calls, c.calls+1)
+			require.GreaterOrEqual(t, calls[c.calls].At.Sub(calls[c.calls-1].At), time.Second)
 			_, err := b.advise(t)
-			require.NoError(t, err, "one answer closes the breaker")
+			require.NoError(t, err, "one answer ends the rest")
 		})
 	}
 }
 
-func TestAServiceThatFailsItsTrialIsGivenAnotherRest(t *testing.T) {
+// Of one endpoint, of one tenant and of the service.
+func TestATrialThatFailsBeginsAnotherRest(t *testing.T) {
 	t.Parallel()
-	b := setup(t, openaitest.Always(openaitest.Status(http.StatusInternalServerError, "")), func(c *openai.Config) { c.Rest = 300 * time.Millisecond })
-	require.Eventually(t, func() bool {
-		_, err := b.advise(t)
-		require.Error(t, err)
-		return len(b.service.Calls()) == 6
-	}, 20*time.Second, time.Millisecond)
-	calls := b.service.Calls()
-	for i := 3; i < len(calls); i++ {
-		require.GreaterOrEqual(t, calls[i].At.Sub(calls[i-1].At), 300*time.Millisecond)
+	for name, account := range map[string]func(n int) planner.Account{
+		"Endpoint": func(int) planner.Account { return accountOf(1, 1) },
+		"Tenant":   func(n int) planner.Account { return accountOf(1, byte(n)) },
+		"Service":  func(n int) planner.Account { return accountOf(byte(n), 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, openaitest.Always(openaitest.Status(http.StatusInternalServerError, "")), func(c *openai.Config) { c.Rest = 300 * time.Millisecond })
+			asked := 0
+			waittest.Until(t, func() bool {
+				asked++
+				require.Error(t, b.ask(t, account(asked)))
+				return len(b.service.Calls()) == 6
+			})
+			calls := b.service.Calls()
+			for i := 3; i < len(calls); i++ {
+				require.GreaterOrEqual(t, calls[i].At.Sub(calls[i-1].At), 300*time.Millisecond)
+			}
+		})
 	}
 }
 
@@ -293,14 +311,16 @@ func kindOf(t *testing.T, err error) openai.Kind {
 	return failure.Kind
 }
 
-// value returns the value of a metric without labels.
-func value(t *testing.T, b *bundle, name string) float64 {
+// value returns the value of a gauge, with the labels that are given.
+func value(t *testing.T, b *bundle, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := b.registry.Gather()
 	require.NoError(t, err)
 	for _, f := range families {
-		if f.GetName() == name {
-			return f.GetMetric()[0].GetGauge().GetValue()
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && (len(labels) == 0 || m.GetLabel()[0].GetValue() == labels[0]) {
+				return m.GetGauge().GetValue()
+			}
 		}
 	}
 	t.Fatalf("there is no metric %s", name)
@@ -313,31 +333,4 @@ func TestMetricsNameEveryValueFromTheStart(t *testing.T) {
 	count, err := testutil.GatherAndCount(b.registry, "rubato_planner_model_requests_total", "rubato_planner_model_refusals_total")
 	require.NoError(t, err)
 	require.Equal(t, 9+5, count)
-}
-
-// TestNobodyRestsForTheFaultsOfOthers has the service deny what one tenant asks, and answer one endpoint with nonsense.
-func TestNobodyRestsForTheFaultsOfOthers(t *testing.T) {
-	t.Parallel()
-	b := setup(t, openaitest.Always(openaitest.Tools(openaitest.Submission("calm"))), func(c *openai.Config) { c.Rest = time.Hour })
-	ask := func(tenant, endpoint byte) error {
-		c := aCase()
-		c.Account = planner.Account{TenantID: [16]byte{tenant}, EndpointID: endpoints.ID{endpoint}}
-		_, err := b.advisor.Advise(t.Context(), c, b.desk)
-		return err
-	}
-	b.service.Script(openaitest.Always(openaitest.Status(http.StatusBadRequest, openaitest.Problem("content_filter", "no"))))
-	for n := range byte(3) {
-		require.Equal(t, openai.Denied, kindOf(t, ask(1, n)))
-	}
-	b.service.Script(openaitest.Always(openaitest.Raw("<html>")))
-	for range 3 {
-		require.Equal(t, openai.Unreadable, kindOf(t, ask(2, 1)))
-	}
-
-	b.service.Script(openaitest.Always(openaitest.Tools(openaitest.Submission("calm"))))
-	require.Equal(t, openai.Rested, kindOf(t, ask(1, 9)), "each endpoint of the tenant that was denied")
-	require.Equal(t, openai.Rested, kindOf(t, ask(2, 1)))
-	require.NoError(t, ask(2, 2), "another endpoint of the same tenant")
-	require.NoError(t, ask(3, 1))
-	require.InDelta(t, 0, value(t, b, "rubato_planner_model_resting"), 0, "the service is well")
 }

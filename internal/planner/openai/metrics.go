@@ -24,7 +24,7 @@ const (
 	refusedEmpty     = "no_call"
 )
 
-func newMetrics(r prometheus.Registerer, resting func() bool) *metrics {
+func newMetrics(r prometheus.Registerer, resting func() bool, alone *rests) *metrics {
 	f := promauto.With(r)
 	m := &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
@@ -39,13 +39,22 @@ func newMetrics(r prometheus.Registerer, resting func() bool) *metrics {
 		}),
 	}
 	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "rubato_planner_model_resting", Help: "1 while the model's service is left alone: it failed, or asked for it.",
+		Name: "rubato_planner_model_resting", Help: "1 while the model's service is left alone for every tenant: it failed several tenants, or asked for it.",
 	}, func() float64 {
 		if resting() {
 			return 1
 		}
 		return 0
 	})
+	for of, count := range map[string]func() int{
+		"tenant":   func() int { tenants, _ := alone.resting(); return tenants },
+		"endpoint": func() int { _, single := alone.resting(); return single },
+	} {
+		f.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "rubato_planner_model_resting_accounts", Help: "Tenants and endpoints for which the model is not asked, because their own requests failed.",
+			ConstLabels: prometheus.Labels{"of": of},
+		}, func() float64 { return float64(count()) })
+	}
 	for _, kind := range []Kind{Unreachable, TimedOut, Throttled, Denied, Unavailable, Unreadable, TooLarge, Rested, answered} {
 		m.requests.WithLabelValues(string(kind))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"rubato/internal/endpoints"
 	"rubato/internal/planner/openai/openaitest"
+	"rubato/internal/waittest"
 )
 
 var hostileCalls = flag.Int("hostile-calls", 3000, "how many random calls a hostile model makes; the long form is 100000")
@@ -91,10 +92,10 @@ func TestJ8AnswersThatDifferEachTimeForceNoAnalyses(t *testing.T) {
 	w.await(t, 1)
 	for flip := range 20 {
 		w.exec(t, "UPDATE schedules SET failure_count = $2, last_status = $3 WHERE endpoint_id = $1", e.ID, 1<<(flip%2*3), []string{"failed", "succeeded"}[flip%2])
-		require.Eventually(t, func() bool { // Until the planner has seen it, and has nothing left to do.
+		waittest.Until(t, func() bool { // Until the planner has seen it, and has nothing left to do.
 			return rows[int](t, w, `SELECT count(*)::int FROM planner_state WHERE seen_failures = $1 AND claimed_by IS NULL AND due_at > clock_timestamp()`,
 				[]int{1, 4}[flip%2])[0] == 1
-		}, 30*time.Second, 5*time.Millisecond)
+		})
 	}
 	require.Equal(t, []int{perHour}, rows[int](t, w, "SELECT count(*)::int FROM planner_sessions WHERE endpoint_id = $1", e.ID))
 }

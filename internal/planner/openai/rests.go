@@ -1,31 +1,67 @@
 package openai
 
 import (
+	"maps"
+	"net/http"
 	"sync"
 	"time"
 
+	"rubato/internal/endpoints"
 	"rubato/internal/planner"
 )
 
-// maxRests bounds how many tenants and endpoints are remembered. Beyond it those that are forgotten are asked again, and found out again.
-const maxRests = 10_000
+const (
+	// maxRests bounds how many tenants and endpoints are remembered. Beyond it those that are forgotten are asked again, and found out again.
+	maxRests = 10_000
 
-// rests remembers whose requests failed by their own fault: a tenant's prompts that the service denies, an endpoint's that it answers with
-// what cannot be read. Each is left alone by itself after maxFailures in a row, and everybody else goes on. It is safe for concurrent use.
+	// maxFailures is how many requests in a row may fail before an endpoint, a tenant or the service is left alone.
+	maxFailures = 3
+
+	// failureWindow is the time within which failures belong together. Analyses of one tenant are minutes apart where it has few endpoints.
+	failureWindow = 5 * time.Minute
+)
+
+// rests is a circuit breaker for each endpoint and each tenant, and decides when the service as a whole has to rest. A failure counts
+// against the smallest of the three that explains it, so that the requests of one tenant never keep the model from another one:
+//
+//   - An endpoint rests after maxFailures in a row of its own.
+//   - A tenant rests after maxFailures in a row from two of its endpoints, or when its requests are denied so often.
+//   - The service rests after maxFailures in a row from two tenants, or when it says so itself.
+//
+// An answer ends a row. When a rest is over, one request tries; the others wait for it. It is safe for concurrent use.
 type rests struct {
 	rest time.Duration
 	now  func() time.Time
 
-	mu sync.Mutex
-	of map[restKey]*failures
+	mu       sync.Mutex
+	of       map[restKey]*failures
+	service  failures
+	answered time.Time // when the service last answered a request as it should
 }
 
 // restKey is a tenant, or an endpoint of it; the endpoint is zero for the tenant.
 type restKey = planner.Account
 
+// failures is a row of failures.
 type failures struct {
-	inARow int
-	until  time.Time
+	inARow  int
+	last    time.Time
+	sources map[restKey]time.Time // whose requests failed, and when last
+	until   time.Time             // of the rest; zero: there was none since the last answer
+}
+
+// count adds a failure of a source, and reports whether the row is long enough and has so many sources within the window.
+func (f *failures) count(source restKey, sources int, now time.Time) bool {
+	if now.Sub(f.last) > failureWindow {
+		f.inARow = 0
+	}
+	if f.sources == nil {
+		f.sources = map[restKey]time.Time{}
+	}
+	f.inARow++
+	f.last, f.sources[source] = now, now
+	maps.DeleteFunc(f.sources, func(_ restKey, at time.Time) bool { return now.Sub(at) > failureWindow })
+	return f.inARow >= maxFailures && len(f.sources) >= sources
 }
 
 func newRests(rest time.Duration) *rests {
@@ -35,10 +71,14 @@ func newRests(rest time.Duration) *rests {
 // keys returns what a request of an account may have to rest for.
 func keys(of planner.Account) [2]restKey { return [2]restKey{{TenantID: of.TenantID}, of} }
 
-// until returns until when an account is left alone, and whether it is. When the rest is over, one failure begins another one.
+// until returns until when an account is left alone, and whether it is.
 func (r *rests) until(of planner.Account) (at time.Time, resting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.latest(of)
+}
+
+func (r *rests) latest(of planner.Account) (at time.Time, resting bool) {
 	for _, key := range keys(of) {
 		if f := r.of[key]; f != nil && f.until.After(at) {
 			at = f.until
@@ -47,18 +87,61 @@ func (r *rests) until(of planner.Account) (at time.Time, resting bool) {
 	return at, at.After(r.now())
 }
 
-// failed counts a failure against the tenant or the endpoint that caused it; one of the service itself is nobody's here.
-func (r *rests) failed(of planner.Account, kind Kind) {
-	key := of
-	switch kind {
-	case Denied:
-		key = keys(of)[0]
-	case Unreadable, TooLarge:
-	case Unreachable, TimedOut, Throttled, Unavailable, Rested:
-		return
-	}
+// enter is until for a request that is about to be sent. The one that comes first after a rest begins another rest for those behind it,
+// which its answer ends.
+func (r *rests) enter(of planner.Account) (at time.Time, resting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if at, resting := r.latest(of); resting {
+		return at, true
+	}
+	for _, key := range keys(of) {
+		if f := r.of[key]; f != nil && !f.until.IsZero() {
+			f.until = r.now().Add(r.rest)
+		}
+	}
+	return time.Time{}, false
+}
+
+// failed counts a failure of an account, and reports whether the service has to rest for everybody.
+func (r *rests) failed(of planner.Account, f *Failure) (service bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, tenant := r.now(), keys(of)[0]
+	switch f.Kind {
+	case Throttled, Rested: // The gate keeps the time that the service asked for.
+		return false
+	case Unreadable, TooLarge:
+		r.count(of, of, 1)
+		return false
+	case Denied:
+		if r.speaksForAll(f.Status, now) {
+			return true
+		}
+		r.count(tenant, of, 1)
+		return f.Status == http.StatusForbidden && r.service.count(tenant, 2, now)
+	case Unreachable, TimedOut, Unavailable:
+	}
+	r.count(of, of, 1)
+	r.count(tenant, of, 2)
+	return r.service.count(tenant, 2, now)
+}
+
+// speaksForAll reports whether a status is about the key or the account that every tenant shares. A 403 is also how some services refuse
+// a prompt, so it counts as one about the key only while the service answers no request at all.
+func (r *rests) speaksForAll(status int, now time.Time) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired:
+		return true
+	case http.StatusForbidden:
+		return now.Sub(r.answered) > failureWindow
+	default:
+		return false
+	}
+}
+
+// count adds a failure of a source to what an account has to rest for, and begins the rest.
+func (r *rests) count(key, source restKey, sources int) {
 	f := r.of[key]
 	if f == nil {
 		if len(r.of) >= maxRests {
@@ -67,16 +150,33 @@ func (r *rests) failed(of planner.Account, kind Kind) {
 		f = &failures{}
 		r.of[key] = f
 	}
-	if f.inARow++; f.inARow >= maxFailures {
+	if f.count(source, sources, r.now()) {
 		f.until = r.now().Add(r.rest)
 	}
 }
 
-// succeeded forgets the failures of an account.
+// succeeded ends the rows that a request of an account belongs to.
 func (r *rests) succeeded(of planner.Account) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, key := range keys(of) {
 		delete(r.of, key)
 	}
+	r.service, r.answered = failures{}, r.now()
+}
+
+// resting returns how many tenants and how many endpoints are left alone.
+func (r *rests) resting() (tenants, single int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, f := range r.of {
+		switch {
+		case !f.until.After(r.now()):
+		case key.EndpointID == endpoints.ID{}:
+			tenants++
+		default:
+			single++
+		}
+	}
+	return tenants, single
 }

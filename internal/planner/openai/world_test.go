@@ -24,6 +24,7 @@ import (
 	"rubato/internal/planner/openai/openaitest"
 	"rubato/internal/runs"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 )
 
 // neighbour is what no session of the first tenant may ever see.
@@ -183,9 +184,9 @@ func (w *world) halt() {
 // await waits until so many sessions are on record.
 func (w *world) await(t *testing.T, sessions int) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		return rows[int](t, w, "SELECT count(*)::int FROM planner_sessions")[0] >= sessions
-	}, time.Minute, 20*time.Millisecond)
+	})
 }
 
 // fixed returns what no planner may change, as text: all configuration, keys and history, and of schedules what runs and people decide.

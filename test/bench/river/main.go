@@ -1,4 +1,4 @@
-// Command river does the work of `rubato bench` with River, a job queue on the same Postgres: the peer that Rubato is measured beside.
+// Command river does the work of `go run ./test/bench` with River, a job queue on the same Postgres: the peer that Rubato is measured beside.
 // It is a module of its own, so that Rubato does not depend on it.
 //
 // Its first line of standard input is the task, as JSON; it runs until standard input ends. In the mode "fill" it makes River's tables

@@ -8,22 +8,11 @@ import (
 
 	"github.com/mattn/go-isatty"
 
-	"rubato/internal/app"
-	"rubato/internal/bench"
+	"rubato/test/bench/internal/bench"
 )
 
-// benchCmd is `rubato bench`.
-type benchCmd struct {
-	Burst  benchBurstCmd  `cmd:"" help:"Many endpoints come due at one instant: runs per second."`
-	Steady benchSteadyCmd `cmd:"" help:"Calls at a steady rate: how late they start."`
-	Scale  benchScaleCmd  `cmd:"" help:"More workers, more endpoints: throughput, and what a claim takes."`
-	API    benchAPICmd    `cmd:"" name:"api" help:"What waits for the API: registrations, runs at once, pauses and hints beside a loaded worker."`
-	Mixed  benchMixedCmd  `cmd:"" help:"What shares a worker: hanging targets, tenants, runs at once, registrations, idle cost, memory."`
-	Soak   benchSoakCmd   `cmd:"" help:"Work for a long time: whether memory, connections or tables grow."`
-}
-
-// benchHost holds the flags of every bench.
-type benchHost struct {
+// hostFlags are the flags of every command.
+type hostFlags struct {
 	Rounds  int      `default:"1" help:"How often everything is measured. The medians are reported."`
 	Alone   bool     `help:"Leave out the ceilings and the peers."`
 	Callers int      `default:"64" help:"Connections that the ceilings call over."`
@@ -32,8 +21,8 @@ type benchHost struct {
 	Profile string   `placeholder:"DIR" help:"Keep CPU profiles of the workers there. Taking them costs a little speed."`
 }
 
-// contest returns what the flags ask for.
-func (h benchHost) contest(s *session) (bench.Contest, error) {
+// contest returns the contest that the flags describe.
+func (h hostFlags) contest(s *session) (bench.Contest, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return bench.Contest{}, fmt.Errorf("finding this program, to start it again: %w", err)
@@ -46,22 +35,22 @@ func (h benchHost) contest(s *session) (bench.Contest, error) {
 	}, nil
 }
 
-// progress returns where a long command tells how far it is.
+// progress returns the progress display, on standard error.
 func (s *session) progress() *bench.Progress {
 	file, is := s.stderr.(*os.File)
 	return &bench.Progress{Out: s.stderr, Terminal: is && isatty.IsTerminal(file.Fd())}
 }
 
-// benchBurstCmd is `rubato bench burst`.
-type benchBurstCmd struct {
-	benchHost
+// burstCmd is `bench burst`.
+type burstCmd struct {
+	hostFlags
 
 	Endpoints int `default:"20000" help:"How many come due."`
 	Workers   int `default:"1" help:"How many workers run them."`
 }
 
 // Run measures and prints.
-func (cmd *benchBurstCmd) Run(ctx context.Context, s *session) error {
+func (cmd *burstCmd) Run(ctx context.Context, s *session) error {
 	c, err := cmd.contest(s)
 	if err != nil {
 		return err
@@ -73,9 +62,9 @@ func (cmd *benchBurstCmd) Run(ctx context.Context, s *session) error {
 	return s.report(report)
 }
 
-// benchSteadyCmd is `rubato bench steady`.
-type benchSteadyCmd struct {
-	benchHost
+// steadyCmd is `bench steady`.
+type steadyCmd struct {
+	hostFlags
 
 	Rate    int           `default:"200" help:"Calls a second."`
 	For     time.Duration `default:"20s" help:"How long it is watched."`
@@ -86,7 +75,7 @@ type benchSteadyCmd struct {
 }
 
 // Run measures and prints.
-func (cmd *benchSteadyCmd) Run(ctx context.Context, s *session) error {
+func (cmd *steadyCmd) Run(ctx context.Context, s *session) error {
 	c, err := cmd.contest(s)
 	if err != nil {
 		return err
@@ -102,9 +91,9 @@ func (cmd *benchSteadyCmd) Run(ctx context.Context, s *session) error {
 	return s.report(report)
 }
 
-// benchScaleCmd is `rubato bench scale`.
-type benchScaleCmd struct {
-	benchHost
+// scaleCmd is `bench scale`.
+type scaleCmd struct {
+	hostFlags
 
 	Endpoints  int           `default:"20000" help:"How many come due in each burst."`
 	Workers    []int         `default:"1,2,4,8" help:"Numbers of workers to run a burst with."`
@@ -117,7 +106,7 @@ type benchScaleCmd struct {
 }
 
 // Run measures and prints.
-func (cmd *benchScaleCmd) Run(ctx context.Context, s *session) error {
+func (cmd *scaleCmd) Run(ctx context.Context, s *session) error {
 	c, err := cmd.contest(s)
 	if err != nil {
 		return err
@@ -136,8 +125,8 @@ func (cmd *benchScaleCmd) Run(ctx context.Context, s *session) error {
 	return s.report(report)
 }
 
-// benchLoad holds the flags of what the API is asked to do.
-type benchLoad struct {
+// loadFlags are the flags of the load on the API.
+type loadFlags struct {
 	Rate     int           `default:"200" help:"Calls a second that must not be disturbed."`
 	For      time.Duration `default:"20s" help:"How long they are watched."`
 	RunNow   int           `default:"200" help:"Runs that are asked for at once, one after the other."`
@@ -146,20 +135,20 @@ type benchLoad struct {
 	Conns    int           `default:"16" help:"Connections that register."`
 }
 
-func (f benchLoad) load() bench.Load {
+func (f loadFlags) load() bench.Load {
 	return bench.Load{
 		Rate: max(1, f.Rate), For: f.For, RunNow: f.RunNow, Operate: f.Operate, Register: max(1, f.Register), Conns: max(1, f.Conns),
 	}
 }
 
-// benchAPICmd is `rubato bench api`.
-type benchAPICmd struct {
-	benchHost
-	benchLoad
+// apiCmd is `bench api`.
+type apiCmd struct {
+	hostFlags
+	loadFlags
 }
 
 // Run measures and prints.
-func (cmd *benchAPICmd) Run(ctx context.Context, s *session) error {
+func (cmd *apiCmd) Run(ctx context.Context, s *session) error {
 	c, err := cmd.contest(s)
 	if err != nil {
 		return err
@@ -171,10 +160,10 @@ func (cmd *benchAPICmd) Run(ctx context.Context, s *session) error {
 	return s.report(report)
 }
 
-// benchMixedCmd is `rubato bench mixed`.
-type benchMixedCmd struct {
-	benchHost
-	benchLoad
+// mixedCmd is `bench mixed`.
+type mixedCmd struct {
+	hostFlags
+	loadFlags
 
 	Hanging    int           `default:"200" help:"Endpoints that hang until their timeout."`
 	Backlog    int           `default:"10000" help:"Due endpoints of one tenant while another has one."`
@@ -184,7 +173,7 @@ type benchMixedCmd struct {
 }
 
 // Run measures and prints.
-func (cmd *benchMixedCmd) Run(ctx context.Context, s *session) error {
+func (cmd *mixedCmd) Run(ctx context.Context, s *session) error {
 	c, err := cmd.contest(s)
 	if err != nil {
 		return err
@@ -199,9 +188,9 @@ func (cmd *benchMixedCmd) Run(ctx context.Context, s *session) error {
 	return s.report(report)
 }
 
-// benchSoakCmd is `rubato bench soak`.
-type benchSoakCmd struct {
-	benchHost
+// soakCmd is `bench soak`.
+type soakCmd struct {
+	hostFlags
 
 	Rate    int           `default:"500" help:"Calls a second."`
 	Operate int           `default:"20" help:"Runs, pauses and hints a second that are asked for over the API meanwhile; 0: none."`
@@ -212,7 +201,7 @@ type benchSoakCmd struct {
 }
 
 // Run measures and prints.
-func (cmd *benchSoakCmd) Run(ctx context.Context, s *session) error {
+func (cmd *soakCmd) Run(ctx context.Context, s *session) error {
 	c, err := cmd.contest(s)
 	if err != nil {
 		return err
@@ -225,35 +214,4 @@ func (cmd *benchSoakCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return s.report(report)
-}
-
-// report prints what a bench found out.
-func (s *session) report(r bench.Report) error {
-	if s.json {
-		return s.print(r)
-	}
-	for _, t := range r.Tables() {
-		if err := s.say("%s", t.Title); err != nil {
-			return err
-		}
-		if err := s.table(t.Header, t.Rows); err != nil {
-			return err
-		}
-	}
-	for _, note := range r.Notes {
-		if err := s.say("%s", note); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// play is a part of a bench until the bench ends it, and returns the exit code. What is measured must be what the daemons are, so this comes
-// before anything of the command line is in memory.
-func (s *session) play(ctx context.Context, role string) int {
-	if err := (bench.Role{Name: role, Environ: s.environ, Stdin: s.stdin, Stdout: s.stdout, Stderr: s.stderr}).Run(ctx); err != nil {
-		s.complain(err)
-		return exitCode(err)
-	}
-	return app.ExitOK
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/waittest"
 )
 
 // startSink serves a sink until the test ends, and returns its URL.
@@ -73,7 +75,7 @@ func TestTheSinkHangsWhereItIsAskedTo(t *testing.T) {
 		}
 		ended <- err
 	}()
-	require.Eventually(t, func() bool { return s.count.Load() == 1 }, 30*time.Second, time.Millisecond)
+	waittest.Until(t, func() bool { return s.count.Load() == 1 })
 	select {
 	case err := <-ended:
 		require.FailNow(t, "it was answered", "%v", err)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/waittest"
 )
 
 // shell starts a process that speaks as those of a bench do.
@@ -75,8 +77,8 @@ func TestAccountsHoldLivingChildren(t *testing.T) {
 		_ = busy.Process.Kill()
 		_ = busy.Wait()
 	}()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		used, err := cpuOf(busy.Process.Pid)
 		return err == nil && used >= 50*time.Millisecond
-	}, 20*time.Second, 10*time.Millisecond)
+	})
 }

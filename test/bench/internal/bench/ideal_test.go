@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/devpg/devpgtest"
+	"rubato/internal/waittest"
 )
 
 func TestTheIdealPipelineDoesTheWork(t *testing.T) {
@@ -35,11 +36,11 @@ func TestTheIdealPipelineDoesTheWork(t *testing.T) {
 	go func() {
 		ended <- idealFrom(ctx, text, func(n news) error { told <- n; return nil })
 	}()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, func() bool {
 		var n int
 		err := pool.QueryRow(t.Context(), "SELECT count(*) FROM ideal_runs WHERE status_code = 200").Scan(&n)
 		return err == nil && n == w.Jobs
-	}, 60*time.Second, 10*time.Millisecond)
+	})
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	require.Len(t, told, 1)
