@@ -57,37 +57,8 @@ func settings() []Setting {
 			set:  func(c *Config, v string) error { return databaseURL(&c.Database.DirectURL, v) },
 			show: func(c Config) string { return c.Database.DirectURL },
 		},
-		{
-			Name: Listen, Default: ":8080", Doc: "where the API server listens, as host:port",
-			set:  func(c *Config, v string) error { return address(&c.API.Listen, v) },
-			show: func(c Config) string { return c.API.Listen },
-		},
-		{
-			Name: AdminListen, Default: "127.0.0.1:9090", Doc: "where each daemon serves metrics, health and profiles, as host:port",
-			set:  func(c *Config, v string) error { return address(&c.Admin.Listen, v) },
-			show: func(c Config) string { return c.Admin.Listen },
-		},
-		{
-			Name: "RUBATO_BOOTSTRAP_API_KEY", Doc: "an admin key that the API server makes sure exists, of at least 8 characters", Secret: true,
-			set:  func(c *Config, v string) error { return key(&c.API.BootstrapKey, v) },
-			show: func(c Config) string { return c.API.BootstrapKey },
-		},
-		{
-			Name: "RUBATO_API_RATE", Default: "500", Doc: "how many requests a second the keys of one tenant may send to one API server, ten seconds' worth at once; 0: any number",
-			set:  func(c *Config, v string) error { return rate(&c.API.Rate, v) },
-			show: func(c Config) string { return strconv.Itoa(c.API.Rate) },
-		},
-		{
-			Name: "RUBATO_KEYS_PER_TENANT", Default: "200", Doc: "how many API keys in force one tenant may have; those that it has beyond stay",
-			set:  func(c *Config, v string) error { return keyLimit(&c.API.Keys, v) },
-			show: func(c Config) string { return strconv.Itoa(c.API.Keys) },
-		},
-		{
-			Name: "RUBATO_WAITING_RUNS_PER_ENDPOINT", Default: "1000", Doc: "how many one-off runs of one endpoint may wait at once; further requests are answered with 429",
-			set:  func(c *Config, v string) error { return waitingLimit(&c.API.Waiting, v) },
-			show: func(c Config) string { return strconv.Itoa(c.API.Waiting) },
-		},
 	}
+	list = append(list, apiSettings()...)
 	list = append(list, public()...)
 	list = append(
 		list,
@@ -127,6 +98,42 @@ func settings() []Setting {
 		},
 	)
 	return append(list, traces()...)
+}
+
+// apiSettings are those of the API server and of the listener of metrics.
+func apiSettings() []Setting {
+	return []Setting{
+		{
+			Name: Listen, Default: ":8080", Doc: "where the API server listens, as host:port",
+			set:  func(c *Config, v string) error { return address(&c.API.Listen, v) },
+			show: func(c Config) string { return c.API.Listen },
+		},
+		{
+			Name: AdminListen, Default: "127.0.0.1:9090", Doc: "where each daemon serves metrics, health and profiles, as host:port",
+			set:  func(c *Config, v string) error { return address(&c.Admin.Listen, v) },
+			show: func(c Config) string { return c.Admin.Listen },
+		},
+		{
+			Name: "RUBATO_BOOTSTRAP_API_KEY", Doc: "an admin key that the API server makes sure exists, of at least 8 characters", Secret: true,
+			set:  func(c *Config, v string) error { return key(&c.API.BootstrapKey, v) },
+			show: func(c Config) string { return c.API.BootstrapKey },
+		},
+		{
+			Name: "RUBATO_API_RATE", Default: "500", Doc: "how many requests a second the keys of one tenant may send to one API server, ten seconds' worth at once; 0: any number",
+			set:  func(c *Config, v string) error { return rate(&c.API.Rate, v) },
+			show: func(c Config) string { return strconv.Itoa(c.API.Rate) },
+		},
+		{
+			Name: "RUBATO_KEYS_PER_TENANT", Default: "200", Doc: "how many API keys in force one tenant may have; those that it has beyond stay",
+			set:  func(c *Config, v string) error { return keyLimit(&c.API.Keys, v) },
+			show: func(c Config) string { return strconv.Itoa(c.API.Keys) },
+		},
+		{
+			Name: "RUBATO_WAITING_RUNS_PER_ENDPOINT", Default: "1000", Doc: "how many one-off runs of one endpoint may wait at once; further requests are answered with 429",
+			set:  func(c *Config, v string) error { return waitingLimit(&c.API.Waiting, v) },
+			show: func(c Config) string { return strconv.Itoa(c.API.Waiting) },
+		},
+	}
 }
 
 // public returns the settings of who may see what of the API server.

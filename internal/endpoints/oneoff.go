@@ -217,7 +217,7 @@ func ErrOneOffKeyTaken() error {
 
 // keyed returns the run that the key of a request stands for.
 func (s *Service) keyed(ctx context.Context, tenant [16]byte, id ID, r OneOffRequest) (q Queued, known bool, err error) {
-	slot, fingerprint, err := s.store.OneOffKey(ctx, tenant, id, *r.Key)
+	slot, fingerprint, err := s.keys.OneOffKey(ctx, tenant, id, *r.Key)
 	switch {
 	case err != nil || slot.IsZero():
 		return Queued{}, false, err

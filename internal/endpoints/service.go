@@ -22,10 +22,14 @@ type Store interface {
 	// it left. With a decision, every claim of the endpoint is revoked and the new due time is in force when Change
 	// returns; without one the change only records itself. The audit log tells of the act.
 	Change(ctx context.Context, act auditlog.Act, id ID, change func(e *Endpoint, now time.Time) (*Recorded, error)) (*Endpoint, error)
-	// OneOffKey returns the slot of the one-off run that a key of an endpoint stands for, and the fingerprint of its request; zero: there is none.
-	OneOffKey(ctx context.Context, tenant [16]byte, id ID, key string) (slot time.Time, fingerprint []byte, err error)
 	// LastDecision returns the decision that set the due time now in force.
 	LastDecision(ctx context.Context, tenant [16]byte, id ID) (Recorded, error)
+}
+
+// OneOffKeys keeps the idempotency keys of one-off runs.
+type OneOffKeys interface {
+	// OneOffKey returns the slot of the one-off run that a key of an endpoint stands for, and the fingerprint of its request; zero: there is none.
+	OneOffKey(ctx context.Context, tenant [16]byte, id ID, key string) (slot time.Time, fingerprint []byte, err error)
 }
 
 // Filter selects endpoints of one tenant. Zero fields do not filter.
@@ -48,13 +52,18 @@ type Actor = auditlog.Actor
 // Service is what may be done to endpoints. It is safe for concurrent use.
 type Service struct {
 	store      Store
+	keys       OneOffKeys
 	validate   *Validator
 	maxWaiting int // one-off runs of an endpoint
 }
 
 // NewService returns a service over a store, with targets to judge URLs and headers.
-func NewService(store Store, targets Targets) *Service {
-	return &Service{store: store, validate: NewValidator(targets), maxWaiting: DefaultMaxWaiting}
+func NewService(store interface {
+	Store
+	OneOffKeys
+}, targets Targets,
+) *Service {
+	return &Service{store: store, keys: store, validate: NewValidator(targets), maxWaiting: DefaultMaxWaiting}
 }
 
 // LimitWaiting makes n the most one-off runs of an endpoint that may wait at once. It is called before the service is used.

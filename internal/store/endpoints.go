@@ -26,7 +26,10 @@ type Endpoints struct {
 	db *DB
 }
 
-var _ endpoints.Store = (*Endpoints)(nil)
+var (
+	_ endpoints.Store      = (*Endpoints)(nil)
+	_ endpoints.OneOffKeys = (*Endpoints)(nil)
+)
 
 // NewEndpoints returns the store of endpoints.
 func NewEndpoints(db *DB) *Endpoints { return &Endpoints{db: db} }

@@ -126,7 +126,7 @@ func (db *DB) withdrawn(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, n
 	return pipeline(ctx, tx, h.writes(ctx, db)...)
 }
 
-// OneOffKey implements endpoints.Store.
+// OneOffKey implements endpoints.OneOffKeys.
 func (s *Endpoints) OneOffKey(ctx context.Context, tenant [16]byte, id endpoints.ID, key string) (slot time.Time, fingerprint []byte, err error) {
 	rows, err := s.db.q.OneOffKeyGet(ctx, s.db.pool, dbsqlc.OneOffKeyGetParams{EndpointID: id, TenantID: tenant, Key: key, Now: s.db.now()})
 	if err != nil || len(rows) == 0 {

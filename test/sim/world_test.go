@@ -98,14 +98,14 @@ func (b *bench) open(t *testing.T, url, name string) *stores {
 	t.Cleanup(db.Close)
 	return &stores{
 		claims: store.NewClaims(db), executions: store.NewExecutions(db), sweeps: store.NewSweeps(db),
-		service: endpoints.NewService(&registrar{Store: store.NewEndpoints(db), bench: b}, anyTarget{}),
+		service: endpoints.NewService(&registrar{Endpoints: store.NewEndpoints(db), bench: b}, anyTarget{}),
 	}
 }
 
 // registrar gives new endpoints the next ID of the case, in place of a random one, so that a case can be replayed. Versions begin at
 // a number of the case's own: configurations are cached by ID and version.
 type registrar struct {
-	endpoints.Store
+	*store.Endpoints
 	bench *bench
 }
 
