@@ -113,7 +113,7 @@ type registrar struct {
 func (r *registrar) Create(
 	ctx context.Context, act auditlog.Act, create func(time.Time) (*endpoints.Endpoint, endpoints.Recorded, error),
 ) error {
-	return r.Store.Create(ctx, act, func(now time.Time) (*endpoints.Endpoint, endpoints.Recorded, error) {
+	return r.Endpoints.Create(ctx, act, func(now time.Time) (*endpoints.Endpoint, endpoints.Recorded, error) {
 		e, drafted, err := create(now)
 		if err != nil {
 			return nil, endpoints.Recorded{}, err
