@@ -182,7 +182,7 @@ func packageRules() []rule {
 			[]string{"client", "docs", "internal/auth", "internal/because", "internal/compression", "internal/console", "internal/durations", "internal/embedded", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/inprocess", "internal/pair", "internal/quota", "internal/schedule"},
 			"the console is a client of the API; what it foresees of a draft, the domain tells, and it shows the card that the documents carry",
 		},
-		{"internal/zombie", []string{"internal/errs", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
+		{"internal/zombie", []string{"internal/errs", "internal/failpoint", "internal/loop", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
 	}
 }
 
