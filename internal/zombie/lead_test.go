@@ -14,6 +14,7 @@ import (
 
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/store"
+	"rubato/internal/waittest"
 	"rubato/internal/zombie"
 )
 
@@ -21,6 +22,7 @@ import (
 type candidate struct {
 	*sweeping
 	*zombie.Sweeper
+	tries *tries
 }
 
 func (c *candidate) healthy(t *testing.T) error {
@@ -42,12 +44,12 @@ func run(t *testing.T, over zombie.Store) *candidate {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.Run(ctx) }()
-	c := &candidate{&sweeping{registry, sync.OnceFunc(func() { cancel(); <-ended })}, s}
+	c := &candidate{sweeping: &sweeping{registry, sync.OnceFunc(func() { cancel(); <-ended })}, Sweeper: s}
 	t.Cleanup(c.stop)
 	return c
 }
 
-// TestOneOfThreeSweepersLeads asks the metric of each. Then it ends the leader's process, as the database sees it, and the next one's.
+// TestOneOfThreeSweepersLeads asks the metric of each, and ends the leader, and the one that follows it.
 func TestOneOfThreeSweepersLeads(t *testing.T) {
 	t.Parallel()
 	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
@@ -59,32 +61,49 @@ func TestOneOfThreeSweepersLeads(t *testing.T) {
 		db, err := store.Open(t.Context(), store.Config{URL: url})
 		require.NoError(t, err)
 		t.Cleanup(db.Close)
-		left = append(left, run(t, store.NewSweeps(db)))
+		trying := &tries{Store: store.NewSweeps(db)}
+		left = append(left, run(t, trying))
+		left[len(left)-1].tries = trying
 	}
 	for len(left) > 0 {
 		leader := -1
-		require.Eventually(t, func() bool {
-			leaders := 0
+		waittest.Until(t, func() bool {
+			leader = -1
 			for i, c := range left {
 				if c.value(t, "rubato_zombie_leader", "") == 1 {
+					require.Negative(t, leader, "one at a time")
 					leader = i
-					leaders++
 				}
 			}
-			require.LessOrEqual(t, leaders, 1, "one at a time")
-			return leaders == 1
-		}, 30*time.Second, 10*time.Millisecond)
-		require.Never(t, func() bool { // Each tries every 2 s.
-			for i, c := range left {
-				if (i == leader) != (c.value(t, "rubato_zombie_leader", "") == 1) || c.healthy(t) != nil {
-					return true
-				}
+			return leader >= 0
+		})
+		for i, c := range left {
+			if i == leader {
+				continue
 			}
-			return false
-		}, 3*time.Second, 50*time.Millisecond)
+			before := c.tries.n.Load()
+			waittest.Until(t, func() bool {
+				require.Zero(t, c.value(t, "rubato_zombie_leader", ""))
+				require.InDelta(t, 1, left[leader].value(t, "rubato_zombie_leader", ""), 0)
+				return c.tries.n.Load() > before+2
+			})
+			require.NoError(t, c.healthy(t), "it is no fault not to lead")
+		}
+		require.NoError(t, left[leader].healthy(t))
 		left[leader].stop()
 		left = append(left[:leader], left[leader+1:]...)
 	}
+}
+
+// tries counts how often a sweeper tried to lead.
+type tries struct {
+	zombie.Store
+	n atomic.Int32
+}
+
+func (s *tries) Alone(ctx context.Context, lead func(context.Context) error) (bool, error) {
+	s.n.Add(1)
+	return s.Store.Alone(ctx, lead)
 }
 
 // TestASweepThatIgnoresItsEndTurnsHealthRed has a sweep of the leader hang, deaf to its context. Another sweeper gets the lead, and the
