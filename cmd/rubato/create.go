@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"rubato/internal/pair"
+	"rubato/internal/notation"
 )
 
 // endpointsCreateCmd is `rubato endpoints create`.
@@ -97,7 +97,7 @@ func pairs(fields map[string]any, field string, texts []string, separator byte) 
 	}
 	object := map[string]string{}
 	for _, text := range texts {
-		name, value, found := pair.Cut(text, separator)
+		name, value, found := notation.CutPair(text, separator)
 		if !found {
 			return usageError{fmt.Sprintf("%q has no %q between its name and its value", text, string(separator))}
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"rubato/internal/durations"
+	"rubato/internal/notation"
 )
 
 // readDuration reads a duration, and says for people what one looks like. The API counts in whole milliseconds, so a part of one is refused
@@ -17,7 +17,7 @@ func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	if err := ctx.Scan.PopValueInto("duration", &written); err != nil {
 		return err
 	}
-	d, err := durations.Parse(written, "")
+	d, err := notation.ParseDuration(written, "")
 	if err != nil {
 		return fmt.Errorf("%q is no duration; give a number with its unit, such as %s", written, exampleOf(written))
 	}
@@ -30,7 +30,7 @@ func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 
 // exampleOf returns a duration that may be meant: in seconds, where the unit alone is missing.
 func exampleOf(written string) string {
-	if _, err := durations.Parse(written, "s"); err == nil {
+	if _, err := notation.ParseDuration(written, "s"); err == nil {
 		return written + "s"
 	}
 	return "10s, 5m, 1h30m or 2d"

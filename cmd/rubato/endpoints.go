@@ -11,7 +11,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/because"
-	"rubato/internal/pair"
+	"rubato/internal/notation"
 )
 
 // endpointsCmd is `rubato endpoints`.
@@ -169,11 +169,11 @@ func labelFilters(given []string) (*[]string, error) {
 	}
 	filters := make([]string, 0, len(given))
 	for _, label := range given {
-		name, value, found := pair.Cut(label, '=')
+		name, value, found := notation.CutPair(label, '=')
 		if !found {
 			return nil, usageError{fmt.Sprintf("the label %s: write NAME=VALUE", label)}
 		}
-		filters = append(filters, pair.Join(name, ":", value))
+		filters = append(filters, notation.JoinPair(name, ":", value))
 	}
 	return &filters, nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"rubato/client"
-	"rubato/internal/pair"
+	"rubato/internal/notation"
 )
 
 // noticesCmd is `rubato notices`.
@@ -228,7 +228,7 @@ func scopeWords(endpoint *string, labels *map[string]string) string {
 	case endpoint != nil:
 		return *endpoint
 	case labels != nil && len(*labels) > 0:
-		return strings.Join(pair.List(*labels, "="), " ")
+		return strings.Join(notation.ListPairs(*labels, "="), " ")
 	default:
 		return "all"
 	}

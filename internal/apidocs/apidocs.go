@@ -6,7 +6,7 @@ import (
 	_ "embed"
 	"net/http"
 
-	"rubato/internal/embedded"
+	"rubato/internal/answers"
 )
 
 // Version is the version of Scalar, @scalar/api-reference. The script is its dist/browser/standalone.js, compressed by gzip -9 -n.
@@ -30,18 +30,18 @@ var (
 
 // Register adds the page, GET /docs, and its scripts below it to a mux. The page reads /openapi.yaml, which is not served here.
 func Register(mux *http.ServeMux) {
-	for path, f := range map[string]embedded.File{
-		"/docs/license":   embedded.New("LICENSE", license), // It goes with every copy of the script.
-		"/docs":           embedded.New("index.html", page),
-		"/docs/start.js":  embedded.New("start.js", start),
-		"/docs/scalar.js": embedded.New("scalar.js.gz", scalar),
+	for path, f := range map[string]answers.File{
+		"/docs/license":   answers.NewFile("LICENSE", license), // It goes with every copy of the script.
+		"/docs":           answers.NewFile("index.html", page),
+		"/docs/start.js":  answers.NewFile("start.js", start),
+		"/docs/scalar.js": answers.NewFile("scalar.js.gz", scalar),
 	} {
 		mux.Handle("GET "+path, guarded(f))
 	}
 }
 
 // guarded tells browsers what the page may do.
-func guarded(f embedded.File) http.HandlerFunc {
+func guarded(f answers.File) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)

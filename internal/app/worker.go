@@ -40,7 +40,7 @@ func (w Worker) Run(ctx context.Context) error {
 // Worker returns what makes a process a worker.
 func (c *Core) Worker() Part {
 	l := c.loops()
-	return Part{Checks: append(l.worker.Checks(), c.SecretsOpen()), Run: l.run}
+	return Part{Checks: append(append(l.worker.Checks(), l.sweeper.Checks()...), c.SecretsOpen()), Run: l.run}
 }
 
 // loops are what a worker does at once.

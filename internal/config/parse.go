@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"rubato/internal/durations"
+	"rubato/internal/notation"
 )
 
 // minKey is the length of the shortest key that may be chosen: shorter ones can be guessed.
@@ -202,7 +202,7 @@ func format(target *Format, value string) error {
 type span struct{ least, most time.Duration }
 
 func (s span) read(target *time.Duration, value string) error {
-	d, err := durations.Parse(value, "")
+	d, err := notation.ParseDuration(value, "")
 	if err != nil || d < s.least || d > s.most {
 		return fmt.Errorf("must be a duration from %s to %s, such as %s", brief(s.least), brief(s.most), brief(max(s.least, time.Second)))
 	}

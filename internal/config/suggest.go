@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"rubato/internal/spelling"
+	"rubato/internal/errs"
 )
 
 // misnamed returns a sentence for every unknown name, with the name that was probably meant.
@@ -31,7 +31,7 @@ func nearest(name string) string {
 	own := strings.TrimPrefix(name, prefix)
 	best, least := "", len(own)/3+1
 	for _, s := range settings() {
-		if d := spelling.Distance(own, strings.TrimPrefix(s.Name, prefix)); d < least {
+		if d := errs.Distance(own, strings.TrimPrefix(s.Name, prefix)); d < least {
 			best, least = s.Name, d
 		}
 	}

@@ -65,7 +65,7 @@ func (p *paced) happen() {
 	var err error
 	ctx := p.t.Context()
 	switch rapid.SampledFrom([]string{
-		"start", "start", "start", "start", "wait", "pause", "resume", "run now", "reset", "interval hint", "one-shot hint", "clear", "edit",
+		"start", "start", "start", "start", "wait", "pause", "resume", "run now", "reset", "interval hint", "one-shot hint", "clear", "edit", "another minimum",
 	}).Draw(p.rt, "what") {
 	case "start":
 		p.start()
@@ -88,6 +88,19 @@ func (p *paced) happen() {
 	case "edit":
 		_, _, err = p.Edit(ctx, actor, p.id, 0, func(s endpoints.Spec) (endpoints.Spec, error) {
 			s.Jitter = rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(p.rt, "jitter")
+			return s, nil
+		})
+	case "another minimum":
+		// A run that was skipped hides the start before it. What it left keeps the minimum of its time, and a longer one counts from its slot.
+		if last := p.endpoint().State.LastRun; last != nil && last.Status == "skipped" {
+			return
+		}
+		_, _, err = p.Edit(ctx, actor, p.id, 0, func(s endpoints.Spec) (endpoints.Spec, error) {
+			p.least = time.Duration(rapid.Int64Range(1000, 90_000).Draw(p.rt, "another minimum")) * time.Millisecond
+			s.MinInterval, s.MaxInterval = p.least, 0
+			if s.BaselineInterval > 0 {
+				s.BaselineInterval = max(s.BaselineInterval, p.least)
+			}
 			return s, nil
 		})
 	}

@@ -29,5 +29,8 @@ const Advised Point = "advised"
 // Noticed is a moment of the courier: a receiver has taken a notice, and nothing of it is recorded. Runs never meet it.
 const Noticed Point = "noticed"
 
+// Sweeping is a moment of the sweeper that leads: a sweep is about to begin. Runs never meet it.
+const Sweeping Point = "sweeping"
+
 // Points returns every point, in the order in which a run meets them.
 func Points() []Point { return []Point{Claimed, BeforeSend, Answered, BeforeFinish, AfterFinish} }

@@ -116,7 +116,7 @@ func parse(spec string) (map[Point]*arm, error) {
 			}
 			at = n
 		}
-		if !slices.Contains(append(Points(), Advised, Noticed), Point(name)) {
+		if !slices.Contains(append(Points(), Advised, Noticed, Sweeping), Point(name)) {
 			return nil, fmt.Errorf("there is no point %q", name)
 		}
 		if !slices.Contains([]string{"kill", "stop", "exit", "pause"}, action) || (action == "pause") != (file != "") {

@@ -11,7 +11,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/httpapi/api"
-	"rubato/internal/pair"
+	"rubato/internal/notation"
 )
 
 // CreateEndpoint registers an endpoint.
@@ -174,7 +174,7 @@ func labelsOf(given *[]string) (map[string]string, error) {
 	}
 	wanted := map[string]string{}
 	for _, label := range *given {
-		key, value, found := pair.Cut(label, ':')
+		key, value, found := notation.CutPair(label, ':')
 		if !found || key == "" {
 			return nil, badParameter("label", "invalid_value", `must be key:value, such as team:sales; a colon in the key is written \:`)
 		}

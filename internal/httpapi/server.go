@@ -17,7 +17,6 @@ import (
 	"rubato/internal/httpapi/api"
 	"rubato/internal/notices"
 	"rubato/internal/planner"
-	"rubato/internal/quota"
 	"rubato/internal/runs"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
@@ -105,7 +104,7 @@ func New(c Config) *Server {
 		bulk:      c.Bulk,
 		endpoints: c.Endpoints,
 		feed:      c.Feed,
-		imports:   turns{quota.New(importLimits()), codeTooManyStreams, "too many imports run at the moment; try again when one has ended"},
+		imports:   turns{auth.NewQuota(importLimits()), codeTooManyStreams, "too many imports run at the moment; try again when one has ended"},
 		keys:      c.Keys,
 		limiter:   newLimiter(c.Rate),
 		logger:    c.Logger.With("component", "httpapi"),
@@ -123,8 +122,8 @@ func New(c Config) *Server {
 		secrets:   c.Secrets,
 		signing:   c.Signing,
 		tester:    c.Tester,
-		tests:     turns{quota.New(testLimits()), codeTooManyTests, "too many tests are under way at the moment; try again when one has ended"},
-		watches:   turns{quota.New(watchLimits()), codeTooManyStreams, "too many clients watch events at the moment; close one first"},
+		tests:     turns{auth.NewQuota(testLimits()), codeTooManyTests, "too many tests are under way at the moment; try again when one has ended"},
+		watches:   turns{auth.NewQuota(watchLimits()), codeTooManyStreams, "too many clients watch events at the moment; close one first"},
 	}
 	if c.Tracers != nil {
 		s.tracer = c.Tracers.Tracer("rubato/internal/httpapi")

@@ -9,7 +9,6 @@ import (
 
 	"rubato/internal/errs"
 	"rubato/internal/jsonpath"
-	"rubato/internal/spelling"
 )
 
 // shape checks values against schemas of the contract as far as reading them needs it: types, unknown members, instants. Bounds
@@ -199,7 +198,7 @@ func similar(schema *openapi3.Schema, name string) string {
 		switch k := plain(known); {
 		case k == meant:
 			return known
-		case len(meant) >= 4 && (strings.Contains(k, meant) || spelling.Distance(k, meant) <= 2):
+		case len(meant) >= 4 && (strings.Contains(k, meant) || errs.Distance(k, meant) <= 2):
 			near = append(near, known)
 		}
 	}

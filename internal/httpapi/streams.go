@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"rubato/internal/quota"
+	"rubato/internal/auth"
 )
 
 const (
@@ -17,10 +17,10 @@ const (
 )
 
 // watchLimits bounds streams of events: each asks the database twice a second.
-func watchLimits() quota.Limits { return quota.Limits{PerTenant: 50, All: 200, Reserved: 5} }
+func watchLimits() auth.QuotaLimits { return auth.QuotaLimits{PerTenant: 50, All: 200, Reserved: 5} }
 
 // importLimits bounds imports: each may hold 40 MiB.
-func importLimits() quota.Limits { return quota.Limits{PerTenant: 2, All: 8, Reserved: 1} }
+func importLimits() auth.QuotaLimits { return auth.QuotaLimits{PerTenant: 2, All: 8, Reserved: 1} }
 
 // What clients are told who ask for more than their quota.
 const (
@@ -32,7 +32,7 @@ const (
 
 // turns bounds how many streams or tests of a kind are under way, for one tenant and for all of them.
 type turns struct {
-	*quota.Quota
+	*auth.Quota
 
 	code string
 	busy string // tells a client what it has too many of

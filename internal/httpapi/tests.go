@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
+	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/httpapi/api"
-	"rubato/internal/quota"
 	"rubato/internal/runs"
 )
 
@@ -19,7 +19,7 @@ const (
 )
 
 // testLimits bounds tests: each may hold some MiB.
-func testLimits() quota.Limits { return quota.Limits{PerTenant: 8, All: 32, Reserved: 2} }
+func testLimits() auth.QuotaLimits { return auth.QuotaLimits{PerTenant: 8, All: 32, Reserved: 2} }
 
 // Tester sends the requests of endpoints once, as runs would.
 type Tester interface {

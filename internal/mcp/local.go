@@ -4,7 +4,7 @@ import (
 	"io"
 	"net/http"
 
-	"rubato/internal/inprocess"
+	"rubato/internal/answers"
 )
 
 // local is the API in this process, asked in the name of the caller that the context of a request tells.
@@ -19,7 +19,7 @@ func (l local) Do(r *http.Request) (*http.Response, error) {
 			r.Header[name] = values
 		}
 	}
-	var answer inprocess.Answer
+	var answer answers.Recorder
 	l.handler.ServeHTTP(&answer, r)
 	return &http.Response{StatusCode: answer.Status(), Header: answer.Header(), Body: io.NopCloser(&answer.Body), Request: r}, nil
 }

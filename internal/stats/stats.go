@@ -1,5 +1,8 @@
-// Package stats knows in which numbers the state of Rubato is told: how an endpoint does, what is due and running, and who works. It
-// reads no clock; the numbers are of one moment of the database.
+// Package stats holds the numbers, series and histories in which the API and the console show the state of Rubato: health of an
+// endpoint, due and running work, workers, and the newest runs in figures. It reads no clock; instants are the database's.
+//
+// Sums of runs look at the newest of them only, up to a bound, because a question must not cost more if more is going on. The start of
+// the runs that were read comes with each answer.
 package stats
 
 import (

@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"rubato/internal/console"
 	"rubato/internal/runs"
+	"rubato/internal/stats"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -29,20 +29,20 @@ type Console struct {
 // NewConsole returns the reader of the console's figures.
 func NewConsole(db *DB) *Console { return &Console{db: db} }
 
-// Overview returns what became of a tenant's runs over a stretch of time, in steps.
-func (c *Console) Overview(ctx context.Context, tenant [16]byte, over, step time.Duration) (o console.Overview, err error) {
+// Activity returns a tenant's runs over a stretch of time, in buckets of a step each, and its incidents.
+func (c *Console) Activity(ctx context.Context, tenant [16]byte, over, step time.Duration) (o stats.Activity, err error) {
 	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
 		if o.At, err = c.db.decisionTime(ctx, tx); err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
 		o.Step = step
-		o.Endpoints, err = c.db.q.ConsoleEndpointCount(ctx, tx, dbsqlc.ConsoleEndpointCountParams{TenantID: tenant, MaxRows: console.MaxEndpoints})
+		o.Endpoints, err = c.db.q.ConsoleEndpointCount(ctx, tx, dbsqlc.ConsoleEndpointCountParams{TenantID: tenant, MaxRows: stats.MaxEndpoints})
 		if err != nil {
 			return fmt.Errorf("counting endpoints: %w", err)
 		}
 		from := o.At.Add(-over).Truncate(step)
 		if o.Buckets, err = c.buckets(ctx, tx, dbsqlc.ConsoleBucketsParams{
-			StepMs: step.Milliseconds(), FromAt: from, TenantID: tenant, MaxRows: console.MaxRuns,
+			StepMs: step.Milliseconds(), FromAt: from, TenantID: tenant, MaxRows: stats.MaxRuns,
 		}); err != nil {
 			return err
 		}
@@ -52,14 +52,14 @@ func (c *Console) Overview(ctx context.Context, tenant [16]byte, over, step time
 	return o, err
 }
 
-func (c *Console) buckets(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleBucketsParams) ([]console.Bucket, error) {
+func (c *Console) buckets(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleBucketsParams) ([]stats.Bucket, error) {
 	rows, err := c.db.q.ConsoleBuckets(ctx, tx, p)
 	if err != nil {
 		return nil, fmt.Errorf("adding up runs: %w", err)
 	}
-	list := make([]console.Bucket, len(rows))
+	list := make([]stats.Bucket, len(rows))
 	for i, row := range rows {
-		list[i] = console.Bucket{
+		list[i] = stats.Bucket{
 			At: row.At, Succeeded: row.Succeeded, Failed: row.Failed, Lost: row.Lost, Other: row.Other,
 			LagP50: millis(row.LagP50Ms), LagP99: millis(row.LagP99Ms),
 		}
@@ -67,15 +67,15 @@ func (c *Console) buckets(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleBucket
 	return list, nil
 }
 
-func (c *Console) incidents(ctx context.Context, tx pgx.Tx, tenant [16]byte, from time.Time) (list []console.Incident, lost int64, err error) {
+func (c *Console) incidents(ctx context.Context, tx pgx.Tx, tenant [16]byte, from time.Time) (list []stats.Incident, lost int64, err error) {
 	rows, err := c.db.q.ConsoleIncidents(ctx, tx, incidentParams(tenant, from))
 	if err != nil {
 		return nil, 0, fmt.Errorf("looking for incidents: %w", err)
 	}
-	list = make([]console.Incident, len(rows))
+	list = make([]stats.Incident, len(rows))
 	for i, row := range rows {
 		lost = row.Lost
-		list[i] = console.Incident{
+		list[i] = stats.Incident{
 			RunID: row.ID, EndpointID: row.EndpointID, Name: row.Name, Status: row.Status, Reason: row.ReasonCode, At: row.FinishedAt,
 			StatusCode: int(orZero(row.StatusCode)), Error: orZero(row.Error), Runs: row.Runs, More: row.Cut,
 		}
@@ -85,13 +85,13 @@ func (c *Console) incidents(ctx context.Context, tx pgx.Tx, tenant [16]byte, fro
 
 func incidentParams(tenant [16]byte, from time.Time) dbsqlc.ConsoleIncidentsParams {
 	return dbsqlc.ConsoleIncidentsParams{
-		TenantID: tenant, FromID: runs.FirstID(from), FromAt: from, MaxRows: console.MaxBadRuns, MaxIncidents: consoleIncidents,
+		TenantID: tenant, FromID: runs.FirstID(from), FromAt: from, MaxRows: stats.MaxBadRuns, MaxIncidents: consoleIncidents,
 	}
 }
 
 // Sparks returns the newest runs of each of some endpoints, oldest first.
-func (c *Console) Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (sparks map[[16]byte][]console.Spark, err error) {
-	sparks = make(map[[16]byte][]console.Spark, len(ids))
+func (c *Console) Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (sparks map[[16]byte][]stats.Spark, err error) {
+	sparks = make(map[[16]byte][]stats.Spark, len(ids))
 	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
 		now, err := c.db.decisionTime(ctx, tx)
 		if err != nil {
@@ -104,7 +104,7 @@ func (c *Console) Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, e
 			return fmt.Errorf("reading the newest runs of %d endpoints: %w", len(ids), err)
 		}
 		for _, row := range rows {
-			sparks[row.EndpointID] = append(sparks[row.EndpointID], console.Spark{
+			sparks[row.EndpointID] = append(sparks[row.EndpointID], stats.Spark{
 				Status: row.Status, ScheduledFor: row.ScheduledFor, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
 			})
 		}
@@ -114,7 +114,7 @@ func (c *Console) Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, e
 }
 
 // History returns what was decided about an endpoint over a stretch of time. An endpoint of another tenant has none.
-func (c *Console) History(ctx context.Context, tenant, endpoint [16]byte, over time.Duration) (h console.History, err error) {
+func (c *Console) History(ctx context.Context, tenant, endpoint [16]byte, over time.Duration) (h stats.History, err error) {
 	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
 		if h.At, err = c.db.decisionTime(ctx, tx); err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
@@ -131,18 +131,18 @@ func (c *Console) History(ctx context.Context, tenant, endpoint [16]byte, over t
 	return h, err
 }
 
-func (c *Console) changes(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleDecisionsParams) ([]console.Change, error) {
+func (c *Console) changes(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleDecisionsParams) ([]stats.Change, error) {
 	rows, err := c.db.q.ConsoleDecisions(ctx, tx, p)
 	if err != nil {
 		return nil, fmt.Errorf("reading the decisions about an endpoint: %w", err)
 	}
-	list := make([]console.Change, len(rows))
+	list := make([]stats.Change, len(rows))
 	for i, row := range rows {
 		var input ledgerEntry
 		if err := json.Unmarshal(row.Input, &input); err != nil {
 			return nil, fmt.Errorf("reading the input of a decision: %w", err)
 		}
-		list[i] = console.Change{
+		list[i] = stats.Change{
 			At: row.DecidedAt, Cause: row.Cause, Author: row.Author, NextRunAt: row.NextRunAt, Source: row.NextSource,
 			PausedUntil: orZero(input.PausedUntil),
 		}
@@ -150,14 +150,14 @@ func (c *Console) changes(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleDecisi
 	return list, nil
 }
 
-func (c *Console) hints(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleHintsParams) ([]console.Hint, error) {
+func (c *Console) hints(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleHintsParams) ([]stats.Hint, error) {
 	rows, err := c.db.q.ConsoleHints(ctx, tx, p)
 	if err != nil {
 		return nil, fmt.Errorf("reading the hints of an endpoint: %w", err)
 	}
-	list := make([]console.Hint, len(rows))
+	list := make([]stats.Hint, len(rows))
 	for i, row := range rows {
-		list[i] = console.Hint{
+		list[i] = stats.Hint{
 			Kind: row.Kind, Interval: ms(orZero(row.IntervalMs)), RunAt: orZero(row.RunAt),
 			CreatedAt: row.CreatedAt, EndedAt: row.ExpiresAt, Reason: row.Reason, Author: row.Author,
 		}
@@ -169,22 +169,22 @@ func (c *Console) hints(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleHintsPar
 }
 
 // Proof returns what the newest runs of a tenant, of a day at most, say about the guarantees.
-func (c *Console) Proof(ctx context.Context, tenant [16]byte) (p console.Proof, err error) {
+func (c *Console) Proof(ctx context.Context, tenant [16]byte) (p stats.Proof, err error) {
 	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
 		now, err := c.db.decisionTime(ctx, tx)
 		if err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
 		from := now.Add(-consoleProofTime)
-		row, err := c.db.q.ConsoleProof(ctx, tx, dbsqlc.ConsoleProofParams{FromAt: from, TenantID: tenant, MaxRows: console.MaxRuns})
+		row, err := c.db.q.ConsoleProof(ctx, tx, dbsqlc.ConsoleProofParams{FromAt: from, TenantID: tenant, MaxRows: stats.MaxRuns})
 		if err != nil {
 			return fmt.Errorf("judging the newest runs: %w", err)
 		}
-		p = console.Proof{
+		p = stats.Proof{
 			At: now, Since: row.Since, Runs: row.Runs, Early: row.Early, Doubled: row.Doubled, Overlapping: row.Overlapping, Lost: row.Lost,
 			LagP50: millis(row.LagP50Ms), LagP99: millis(row.LagP99Ms),
 		}
-		if p.SkippedDue, err = c.db.q.ConsoleSkipped(ctx, tx, dbsqlc.ConsoleSkippedParams{TenantID: tenant, FromAt: from, MaxRows: console.MaxRuns}); err != nil {
+		if p.SkippedDue, err = c.db.q.ConsoleSkipped(ctx, tx, dbsqlc.ConsoleSkippedParams{TenantID: tenant, FromAt: from, MaxRows: stats.MaxRuns}); err != nil {
 			return fmt.Errorf("adding up skipped due times: %w", err)
 		}
 		if p.Stuck, err = c.db.q.ConsoleStuck(ctx, tx, dbsqlc.ConsoleStuckParams{TenantID: tenant, Now: now}); err != nil {
@@ -198,12 +198,12 @@ func (c *Console) Proof(ctx context.Context, tenant [16]byte) (p console.Proof, 
 func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
 // Grounds returns what the next decision about an endpoint of a tenant counts from: nothing where it is archived.
-func (c *Console) Grounds(ctx context.Context, tenant, endpoint [16]byte) (console.Grounds, error) {
+func (c *Console) Grounds(ctx context.Context, tenant, endpoint [16]byte) (stats.Grounds, error) {
 	row, err := c.db.q.ConsoleGrounds(ctx, c.db.pool, dbsqlc.ConsoleGroundsParams{EndpointID: endpoint, TenantID: tenant})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return console.Grounds{}, fmt.Errorf("reading what the next decision of an endpoint counts from: %w", translate(err))
+		return stats.Grounds{}, fmt.Errorf("reading what the next decision of an endpoint counts from: %w", translate(err))
 	}
-	return console.Grounds{Anchor: orZero(row.Anchor), RetryAfter: orZero(row.RetryAfter)}, nil
+	return stats.Grounds{Anchor: orZero(row.Anchor), RetryAfter: orZero(row.RetryAfter)}, nil
 }
 
 // Names returns the names of some endpoints of a tenant.

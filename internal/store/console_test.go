@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/auth"
-	"rubato/internal/console"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/stats"
 	"rubato/internal/store"
 )
 
@@ -77,17 +77,17 @@ func TestTheConsoleAddsUpRuns(t *testing.T) {
 		past{endpoint: id, due: now.Add(-30 * time.Hour), took: time.Second, status: "failed", attempt: 1},
 		past{endpoint: other, due: now.Add(-20 * time.Second), took: time.Second, status: "failed", attempt: 1, tenant: strange.TenantID},
 	)
-	o, err := c.Overview(t.Context(), store.DefaultTenant, 30*time.Minute, 30*time.Second)
+	o, err := c.Activity(t.Context(), store.DefaultTenant, 30*time.Minute, 30*time.Second)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), o.Endpoints)
-	require.Equal(t, []console.Bucket{
+	require.Equal(t, []stats.Bucket{
 		{At: now.Truncate(30 * time.Second).Add(-90 * time.Second), Succeeded: 1, LagP50: 10 * time.Millisecond, LagP99: 10 * time.Millisecond},
 		{At: now.Truncate(30 * time.Second).Add(-30 * time.Second), Failed: 1, Lost: 1, LagP50: 30 * time.Millisecond, LagP99: 30 * time.Millisecond},
 	}, o.Buckets, "the runs of others and those of before are not among them")
 	require.Len(t, o.Incidents, 2, "the incidents of others are not among them")
 	require.Equal(t, int64(1), o.Lost)
 	require.Equal(t, "failed", o.Incidents[1].Status)
-	require.Equal(t, console.Incident{
+	require.Equal(t, stats.Incident{
 		Runs: 1, RunID: o.Incidents[0].RunID, EndpointID: id, Name: "watched", Status: "lost", Reason: "http_status", StatusCode: 500,
 		At: now.Add(-29 * time.Second), Error: "out of tea",
 	}, o.Incidents[0], "lost runs come first")
@@ -137,7 +137,7 @@ func TestIncidentsAreGroupedByEndpointAndReason(t *testing.T) {
 		past{endpoint: slow, due: now.Add(-25 * time.Hour), took: time.Second, status: "failed", attempt: 1},
 	)
 	told := func() (list []string) {
-		o, err := c.Overview(t.Context(), store.DefaultTenant, 30*time.Minute, 30*time.Second)
+		o, err := c.Activity(t.Context(), store.DefaultTenant, 30*time.Minute, 30*time.Second)
 		require.NoError(t, err)
 		for _, i := range o.Incidents {
 			list = append(list, fmt.Sprintf("%s %s %d %t %s", i.Name, i.Status, i.Runs, i.More, now.Sub(i.At)))
@@ -156,9 +156,9 @@ func TestIncidentsAreGroupedByEndpointAndReason(t *testing.T) {
 			noisy, store.DefaultTenant, status, many, now.Add(-time.Second))
 		require.NoError(t, err)
 	}
-	crowd(console.MaxRuns, "succeeded")
+	crowd(stats.MaxRuns, "succeeded")
 	require.Equal(t, want, told(), "what goes well hides nothing")
-	crowd(console.MaxBadRuns, "failed")
+	crowd(stats.MaxBadRuns, "failed")
 	flooded := told()
 	require.Equal(t, "long lost 1 true 100ms", flooded[0])
 	require.Contains(t, flooded, "slow timed_out 1 true 30s", "a flood of one way to fail hides no other")
@@ -177,7 +177,7 @@ func TestLostRunsAreHiddenByNoFlakyEndpoints(t *testing.T) {
 		require.NoError(t, err)
 		b.remember(t, past{endpoint: e.ID, due: now.Add(-time.Second), took: 10 * time.Millisecond, status: "failed", attempt: 1})
 	}
-	o, err := c.Overview(t.Context(), store.DefaultTenant, 30*time.Minute, 30*time.Second)
+	o, err := c.Activity(t.Context(), store.DefaultTenant, 30*time.Minute, 30*time.Second)
 	require.NoError(t, err)
 	require.Len(t, o.Incidents, 12)
 	require.Equal(t, "watched lost 2", fmt.Sprintf("%s %s %d", o.Incidents[0].Name, o.Incidents[0].Status, o.Incidents[0].Runs))
@@ -203,7 +203,7 @@ func TestTheConsoleTellsTheHistoryOfAnEndpoint(t *testing.T) {
 	require.Equal(t, "pause", h.Changes[1].Cause)
 	require.Equal(t, until, h.Changes[1].PausedUntil)
 	require.True(t, h.Changes[3].PausedUntil.IsZero())
-	require.Equal(t, []console.Hint{{
+	require.Equal(t, []stats.Hint{{
 		Kind: "interval", Interval: interval, CreatedAt: now, EndedAt: now.Add(time.Minute), Reason: "sale", Author: tenant.Name,
 	}}, h.Hints, "it ended when it was cleared, not when it would have expired")
 	h, err = c.History(t.Context(), [16]byte{9}, id, time.Hour)
@@ -228,7 +228,7 @@ func TestTheConsoleCountsBrokenGuarantees(t *testing.T) {
 	)
 	p, err := c.Proof(t.Context(), store.DefaultTenant)
 	require.NoError(t, err)
-	require.Equal(t, console.Proof{
+	require.Equal(t, stats.Proof{
 		At: p.At, Since: at(-90), Runs: 4, Lost: 1, SkippedDue: 7, LagP50: p.LagP50, LagP99: p.LagP99,
 	}, p, "40 ms early is within the allowance, and what follows a lost run overlaps nothing that is known")
 
@@ -250,7 +250,7 @@ func TestTheConsoleCountsBrokenGuarantees(t *testing.T) {
 	p, err = c.Proof(t.Context(), store.DefaultTenant)
 	require.NoError(t, err)
 	require.Zero(t, p.LagP99, "jitter is no lag")
-	o, err := c.Overview(t.Context(), store.DefaultTenant, 30*time.Minute, 30*time.Second)
+	o, err := c.Activity(t.Context(), store.DefaultTenant, 30*time.Minute, 30*time.Second)
 	require.NoError(t, err)
 	require.NotEmpty(t, o.Buckets)
 	for _, bucket := range o.Buckets {

@@ -32,8 +32,9 @@ var _ zombie.Store = (*Sweeps)(nil)
 // NewSweeps returns the store of the sweeper.
 func NewSweeps(db *DB) *Sweeps { return &Sweeps{db: db, standstill: standstill} }
 
-// Alone implements zombie.Turns.
-func (s *Sweeps) Alone(ctx context.Context, sweep func(context.Context) error) (bool, error) {
+// Alone implements zombie.Turns. The lock is that of a transaction, so that it ends with the process or
+// its connection.
+func (s *Sweeps) Alone(ctx context.Context, lead func(context.Context) error) (bool, error) {
 	var alone bool
 	err := s.tx(ctx, func(tx pgx.Tx) error {
 		lock, err := s.db.q.SweepLock(ctx, tx, s.standstill.Milliseconds())
@@ -41,18 +42,26 @@ func (s *Sweeps) Alone(ctx context.Context, sweep func(context.Context) error) (
 		if err != nil || !alone {
 			return err
 		}
-		return s.whileHeld(ctx, tx, sweep)
+		return s.whileHeld(ctx, tx, lead)
 	})
 	return alone, err
 }
 
-// whileHeld runs sweep on other connections, so that what one sweep commits stays whatever becomes of the lock, and keeps the
-// connection that holds the lock from being idle. When that is lost, the sweep is told to end.
-func (s *Sweeps) whileHeld(ctx context.Context, tx pgx.Tx, sweep func(context.Context) error) error {
-	sweeping, cancel := context.WithCancel(ctx)
+// whileHeld runs lead, whose sweeps use other connections, so that what one commits stays whatever becomes
+// of the lock. It keeps the connection that holds the lock from being idle, by pings: they take no
+// snapshot, which would keep vacuum from its work. If one fails or takes too long, lead is told to end
+// before the database gives the lock to another sweeper.
+func (s *Sweeps) whileHeld(ctx context.Context, tx pgx.Tx, lead func(context.Context) error) error {
+	leading, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- sweep(sweeping) }()
+	go func() {
+		var err error
+		if fault := s.db.contain(func() { err = lead(leading) }); fault != nil {
+			err = fault
+		}
+		done <- err
+	}()
 	stir := time.NewTicker(s.standstill / 5)
 	defer stir.Stop()
 	for {
@@ -60,7 +69,10 @@ func (s *Sweeps) whileHeld(ctx context.Context, tx pgx.Tx, sweep func(context.Co
 		case err := <-done:
 			return err
 		case <-stir.C:
-			if _, err := s.db.q.Clock(ctx, tx, nil); err != nil {
+			limited, stop := context.WithTimeout(leading, s.standstill*3/5)
+			err := tx.Conn().Ping(limited)
+			stop()
+			if err != nil {
 				cancel()
 				return errors.Join(fmt.Errorf("holding the sweeper's lock: %w", err), <-done)
 			}

@@ -5,7 +5,7 @@ import (
 	"path"
 	"strings"
 
-	"rubato/internal/embedded"
+	"rubato/internal/answers"
 )
 
 // The libraries of the console, each compressed by gzip -9 -n as its package publishes it. Their licenses lie beside them, and are served
@@ -20,18 +20,18 @@ const (
 var files embed.FS
 
 // assets returns every file by its route.
-func assets() map[string]embedded.File {
+func assets() map[string]answers.File {
 	found, err := files.ReadDir("assets")
 	if err != nil {
 		panic(err) // It is in the binary.
 	}
-	list := map[string]embedded.File{}
+	list := map[string]answers.File{}
 	for _, f := range found {
 		body, err := files.ReadFile(path.Join("assets", f.Name()))
 		if err != nil {
 			panic(err) // As above.
 		}
-		list["GET /console/assets/"+strings.TrimSuffix(f.Name(), ".gz")] = embedded.New(f.Name(), body)
+		list["GET /console/assets/"+strings.TrimSuffix(f.Name(), ".gz")] = answers.NewFile(f.Name(), body)
 	}
 	return list
 }

@@ -11,8 +11,8 @@ import (
 	"slices"
 
 	"rubato/client"
+	"rubato/internal/answers"
 	"rubato/internal/auth"
-	"rubato/internal/inprocess"
 )
 
 // ask is a request to the API.
@@ -46,7 +46,7 @@ func (v *visit) call(a ask, out any) error {
 		return fmt.Errorf("asking the API for %s %s: %w", a.method, a.path, err)
 	}
 	v.lead(r)
-	var answer inprocess.Answer
+	var answer answers.Recorder
 	v.api.ServeHTTP(&answer, r)
 	if answer.Status() >= http.StatusMultipleChoices {
 		problem := new(client.Problem)

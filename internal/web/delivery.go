@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"rubato/internal/pair"
+	"rubato/internal/notation"
 )
 
 const (
@@ -195,7 +195,7 @@ func fillDelivery(fields map[string]string, e map[string]any) {
 	query := make([]string, 0, len(parameters))
 	for name, value := range parameters {
 		text, _ := value.(string) // They are texts.
-		query = append(query, pair.Join(name, "=", lineText(text)))
+		query = append(query, notation.JoinPair(name, "=", lineText(text)))
 	}
 	slices.Sort(query)
 	fields["query"] = strings.Join(query, "\n")

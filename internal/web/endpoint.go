@@ -9,8 +9,8 @@ import (
 
 	"rubato/client"
 	"rubato/internal/auth"
-	"rubato/internal/console"
 	"rubato/internal/endpoints"
+	"rubato/internal/stats"
 )
 
 const (
@@ -27,7 +27,7 @@ type dossier struct {
 	due      []client.PlannedTime
 	runs     []client.Run // newest first
 	health   []client.HealthWindow
-	history  console.History
+	history  stats.History
 	sessions []client.PlannerSession
 	now      time.Time
 	write    bool

@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"rubato/client"
 	"rubato/internal/because"
-	"rubato/internal/pair"
+	"rubato/internal/notation"
 	"strings"
 	"time"
 )
@@ -86,7 +86,7 @@ func endpointPage(d dossier) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			for _, label := range pair.List(d.endpoint.Labels, "=") {
+			for _, label := range notation.ListPairs(d.endpoint.Labels, "=") {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<a class=\"label\" href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -230,9 +230,9 @@ func endpointPage(d dossier) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var12 string
-			templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(strings.Join(pair.List(d.endpoint.Headers, ": "), "\n"))
+			templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(strings.Join(notation.ListPairs(d.endpoint.Headers, ": "), "\n"))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `endpoint.templ`, Line: 51, Col: 67}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `endpoint.templ`, Line: 51, Col: 76}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var12))
 			if templ_7745c5c3_Err != nil {

@@ -13,9 +13,9 @@ import (
 
 	"rubato/client"
 	"rubato/internal/auth"
-	"rubato/internal/console"
 	"rubato/internal/endpoints"
-	"rubato/internal/pair"
+	"rubato/internal/notation"
+	"rubato/internal/stats"
 )
 
 const endpointsPerPage = 50
@@ -32,8 +32,8 @@ type search struct {
 type endpointRows struct {
 	search
 	items  []client.Endpoint
-	sparks map[string][]console.Spark // by the endpoint's id
-	next   string                     // the cursor of the page after; empty: none
+	sparks map[string][]stats.Spark // by the endpoint's id
+	next   string                   // the cursor of the page after; empty: none
 	now    time.Time
 	write  bool
 	frame  string            // changes with the endpoints that are listed
@@ -53,11 +53,11 @@ func (v *visit) searched() search {
 
 // labelTyped returns a label as NAME=VALUE. Links from before have a colon in place of the equals sign. A name alone has an empty value.
 func labelTyped(label string) string {
-	if _, _, found := pair.Cut(label, '='); found {
+	if _, _, found := notation.CutPair(label, '='); found {
 		return label
 	}
-	if name, value, found := pair.Cut(label, ':'); found {
-		return pair.Join(name, "=", value)
+	if name, value, found := notation.CutPair(label, ':'); found {
+		return notation.JoinPair(name, "=", value)
 	}
 	return label + "="
 }
@@ -100,8 +100,8 @@ func (s search) query() url.Values {
 		}
 	}
 	for _, label := range s.labels {
-		name, value, _ := pair.Cut(label, '=')
-		q.Add("label", pair.Join(name, ":", value))
+		name, value, _ := notation.CutPair(label, '=')
+		q.Add("label", notation.JoinPair(name, ":", value))
 	}
 	return q
 }
@@ -155,7 +155,7 @@ func (v *visit) rows(s search) (endpointRows, error) {
 	if err != nil {
 		return rows, err
 	}
-	rows.sparks = map[string][]console.Spark{}
+	rows.sparks = map[string][]stats.Spark{}
 	for id, runs := range found {
 		rows.sparks[endpoints.ID(id).String()] = runs
 	}

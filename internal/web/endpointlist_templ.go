@@ -12,8 +12,8 @@ import (
 	"fmt"
 	"rubato/client"
 	"rubato/internal/because"
-	"rubato/internal/console"
-	"rubato/internal/pair"
+	"rubato/internal/notation"
+	"rubato/internal/stats"
 )
 
 func endpointListPage(rows endpointRows) templ.Component {
@@ -509,7 +509,7 @@ func endpointCells(rows endpointRows, e client.Endpoint) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		for _, label := range pair.List(e.Labels, "=") {
+		for _, label := range notation.ListPairs(e.Labels, "=") {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "<a class=\"label\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -650,7 +650,7 @@ func endpointCells(rows endpointRows, e client.Endpoint) templ.Component {
 	})
 }
 
-func sparkline(runs []console.Spark) templ.Component {
+func sparkline(runs []stats.Spark) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"rubato/client"
-	"rubato/internal/pair"
+	"rubato/internal/notation"
 )
 
 // document returns the endpoint that the fields describe, as the API takes it. What cannot be read is an error at its field.
@@ -99,7 +99,7 @@ func (f *form) putLines(d map[string]any, field string, separator byte) {
 		if line == "" {
 			continue
 		}
-		name, value, found := pair.Cut(line, separator)
+		name, value, found := notation.CutPair(line, separator)
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		if !found || name == "" {
 			f.errors[field] = "every line is a name, " + map[byte]string{':': "a colon and a value, such as Accept: text/plain", '=': "an equals sign and a value, such as team=shop"}[separator]
@@ -135,7 +135,7 @@ func fieldsOf(e client.Endpoint) map[string]string {
 		"jitterMs": lengthField(e.JitterMs), "timeoutMs": lengthField(e.TimeoutMs), "maxExecutionTimeMs": lengthField(e.MaxExecutionTimeMs),
 		"maxResponseKb": strconv.Itoa(int(e.MaxResponseKb)), "followRedirects": strconv.Itoa(int(e.FollowRedirects)),
 		"maxAttempts": strconv.Itoa(int(e.Retry.MaxAttempts)), "backoffMs": lengthField(e.Retry.BackoffMs), "maxBackoffMs": lengthField(e.Retry.MaxBackoffMs),
-		"headers": strings.Join(pair.List(e.Headers, ": "), "\n"), "labels": strings.Join(pair.List(e.Labels, "="), "\n"), "baseline": "interval",
+		"headers": strings.Join(notation.ListPairs(e.Headers, ": "), "\n"), "labels": strings.Join(notation.ListPairs(e.Labels, "="), "\n"), "baseline": "interval",
 	}
 	for name, value := range map[string]*int64{
 		"baselineIntervalMs": e.BaselineIntervalMs, "minIntervalMs": e.MinIntervalMs, "maxIntervalMs": e.MaxIntervalMs,

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"time"
 
-	"rubato/internal/durations"
+	"rubato/internal/notation"
 )
 
 // parseLength reads a duration of a form and returns milliseconds, because the API counts in them. A number without a unit is seconds.
 func parseLength(text string) (int64, error) {
-	d, err := durations.Parse(text, "s")
+	d, err := notation.ParseDuration(text, "s")
 	switch {
 	case err != nil:
 		return 0, err

@@ -10,7 +10,7 @@ import (
 	"github.com/a-h/templ"
 
 	"rubato/client"
-	"rubato/internal/quota"
+	"rubato/internal/auth"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 )
 
 // liveLimits bounds live pages: each asks the database about once a second.
-func liveLimits() quota.Limits { return quota.Limits{PerTenant: 50, All: 200, Reserved: 5} }
+func liveLimits() auth.QuotaLimits { return auth.QuotaLimits{PerTenant: 50, All: 200, Reserved: 5} }
 
 // streams reports whether a live part is asked for.
 func (v *visit) streams() bool {

@@ -10,7 +10,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/auth"
-	"rubato/internal/pair"
+	"rubato/internal/notation"
 )
 
 const noticesPerPage = "30"
@@ -123,7 +123,7 @@ func (v *visit) scopeTyped(to map[string]any) *client.Problem {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		name, value, found := pair.Cut(line, '=')
+		name, value, found := notation.CutPair(line, '=')
 		if !found {
 			return unreadable("labels", "must be lines such as team=shop")
 		}
@@ -226,7 +226,7 @@ func scopeWords(endpoint *string, of *map[string]string) string {
 	case endpoint != nil:
 		return *endpoint
 	case of != nil && len(*of) > 0:
-		return strings.Join(pair.List(*of, "="), ", ")
+		return strings.Join(notation.ListPairs(*of, "="), ", ")
 	default:
 		return "all endpoints"
 	}

@@ -9,7 +9,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/auth"
-	"rubato/internal/console"
+	"rubato/internal/stats"
 )
 
 const (
@@ -32,7 +32,7 @@ func (v *visit) overview() error {
 
 // overview is what the overview shows: the API's figures of this moment, and what became of runs before it.
 type overview struct {
-	console.Overview
+	stats.Activity
 
 	stats   client.Stats
 	workers []client.Worker
@@ -40,7 +40,7 @@ type overview struct {
 }
 
 func (v *visit) read() (o overview, err error) {
-	if o.Overview, err = v.past(); err != nil {
+	if o.Activity, err = v.past(); err != nil {
 		return o, err
 	}
 	if err := v.get("/v1/stats", nil, &o.stats); err != nil {
@@ -53,8 +53,8 @@ func (v *visit) read() (o overview, err error) {
 	return o, err
 }
 
-func (v *visit) past() (console.Overview, error) {
-	return v.figures.Overview(v.r.Context(), v.who.TenantID, overviewTime, overviewStep)
+func (v *visit) past() (stats.Activity, error) {
+	return v.figures.Activity(v.r.Context(), v.who.TenantID, overviewTime, overviewStep)
 }
 
 func (v *visit) overviewLive() error {
@@ -83,8 +83,8 @@ func (v *visit) overviewData() error {
 	return v.json(seriesOf(o))
 }
 
-func seriesOf(o console.Overview) series {
-	found := map[int64]console.Bucket{}
+func seriesOf(o stats.Activity) series {
+	found := map[int64]stats.Bucket{}
 	for _, b := range o.Buckets {
 		found[b.At.Unix()] = b
 	}
@@ -110,7 +110,7 @@ func seriesOf(o console.Overview) series {
 func inMs(d time.Duration) float64 { return float64(max(0, d).Microseconds()) / 1000 }
 
 // rate returns how many runs a second the newest whole step saw, and what part of the runs of the last five minutes went well.
-func rate(o console.Overview) (perSecond float64, good, all int64) {
+func rate(o stats.Activity) (perSecond float64, good, all int64) {
 	whole := o.At.Truncate(o.Step).Add(-o.Step)
 	for _, b := range o.Buckets {
 		n := b.Succeeded + b.Failed + b.Lost
@@ -125,7 +125,7 @@ func rate(o console.Overview) (perSecond float64, good, all int64) {
 }
 
 // lag returns the start lag of the newest step that had runs.
-func lag(o console.Overview) (p50, p99 time.Duration, ok bool) {
+func lag(o stats.Activity) (p50, p99 time.Duration, ok bool) {
 	for _, b := range slices.Backward(o.Buckets) {
 		if b.Succeeded+b.Failed+b.Lost > 0 {
 			return b.LagP50, b.LagP99, true

@@ -10,7 +10,7 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import (
 	"fmt"
-	"rubato/internal/console"
+	"rubato/internal/stats"
 )
 
 func overviewPage(o overview, write bool) templ.Component {
@@ -76,7 +76,7 @@ func overNote(oldest string, due int64) string {
 }
 
 // incidentRuns writes how many runs an incident has: at least, where not all were looked at.
-func incidentRuns(i console.Incident) string {
+func incidentRuns(i stats.Incident) string {
 	if i.More {
 		return count(i.Runs) + "+"
 	}
@@ -85,7 +85,7 @@ func incidentRuns(i console.Incident) string {
 
 // lostRuns writes how many runs were lost: at least, where not all were looked at.
 func lostRuns(n int64) string {
-	if n >= console.MaxBadRuns {
+	if n >= stats.MaxBadRuns {
 		return count(n) + "+"
 	}
 	return count(n)
@@ -112,14 +112,14 @@ func overviewFigures(o overview) templ.Component {
 			templ_7745c5c3_Var2 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		perSecond, good, all := rate(o.Overview)
-		p50, p99, measured := lag(o.Overview)
+		perSecond, good, all := rate(o.Activity)
+		p50, p99, measured := lag(o.Activity)
 		busy, slotCount, working := slots(o.workers)
 		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<dl class=\"figures\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if o.Endpoints >= console.MaxEndpoints {
+		if o.Endpoints >= stats.MaxEndpoints {
 			templ_7745c5c3_Err = figure("Endpoints", count(o.Endpoints)+"+", "in service").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

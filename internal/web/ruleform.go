@@ -7,7 +7,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/auth"
-	"rubato/internal/pair"
+	"rubato/internal/notation"
 )
 
 // ruleFields is what the form of a rule is filled with.
@@ -71,7 +71,7 @@ func labelLines(of *map[string]string) string {
 	if of == nil {
 		return ""
 	}
-	return strings.Join(pair.List(*of, "="), "\n")
+	return strings.Join(notation.ListPairs(*of, "="), "\n")
 }
 
 // question is what is asked before something is done that has no fields.

@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"rubato/client"
 	"rubato/internal/because"
-	"rubato/internal/pair"
+	"rubato/internal/notation"
 )
 
 func runListPage(rows runRows) templ.Component {
@@ -773,7 +773,7 @@ func runPage(s story) templ.Component {
 
 func requestText(e client.Endpoint) string {
 	lines := string(e.Method) + " " + e.URL
-	for _, h := range pair.List(e.Headers, ": ") {
+	for _, h := range notation.ListPairs(e.Headers, ": ") {
 		lines += "\n" + h
 	}
 	if text(e.Body) != "" {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"rubato/client"
-	"rubato/internal/console"
 	"rubato/internal/endpoints"
+	"rubato/internal/stats"
 )
 
 // tempoRuns is how many runs the tempo chart draws.
@@ -75,7 +75,7 @@ func (v *visit) tempo(id string) (chart tempoChart, err error) {
 }
 
 // chartOf draws what runs and changes decided, oldest first.
-func chartOf(e client.Endpoint, runs []client.Run, h console.History) tempoChart {
+func chartOf(e client.Endpoint, runs []client.Run, h stats.History) tempoChart {
 	points := append(decidedByRuns(e, runs), decidedByChanges(runs, h)...)
 	slices.SortStableFunc(points, func(a, b point) int { return a.at.Compare(b.at) })
 	chart := tempoChart{
@@ -122,7 +122,7 @@ func decidedByRuns(e client.Endpoint, runs []client.Run) []point {
 }
 
 // decidedByChanges returns the interval that each change left, from the last start before it.
-func decidedByChanges(runs []client.Run, h console.History) []point {
+func decidedByChanges(runs []client.Run, h stats.History) []point {
 	var points []point
 	for _, c := range h.Changes {
 		p := point{at: c.At, kind: kindOf(c.Source)}
@@ -157,7 +157,7 @@ func only(p point, kind string, value *float64) *float64 {
 }
 
 // pauses returns when the endpoint was paused, from the changes that began and ended it.
-func pauses(h console.History) [][2]time.Time {
+func pauses(h stats.History) [][2]time.Time {
 	var list [][2]time.Time
 	for i, c := range slices.Backward(h.Changes) { // Oldest first.
 		if !c.PausedUntil.After(c.At) {
@@ -172,7 +172,7 @@ func pauses(h console.History) [][2]time.Time {
 	return list
 }
 
-func hinted(h console.History) [][2]time.Time {
+func hinted(h stats.History) [][2]time.Time {
 	var list [][2]time.Time
 	for _, hint := range h.Hints {
 		if hint.Kind == "interval" {

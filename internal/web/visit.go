@@ -14,8 +14,8 @@ import (
 	"github.com/a-h/templ"
 
 	"rubato/client"
+	"rubato/internal/answers"
 	"rubato/internal/auth"
-	"rubato/internal/compression"
 	"rubato/internal/errs"
 )
 
@@ -56,8 +56,8 @@ func (s *Server) wrap(h handle) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{Server: s, w: w, r: r, sent: r}
 		w.Header().Add("Vary", "Accept-Encoding")
-		if compression.Accepted(r.Header) && !v.streams() {
-			packed := compression.New(w)
+		if answers.AcceptsGzip(r.Header) && !v.streams() {
+			packed := answers.NewWriter(w)
 			defer func() { _ = packed.Close() }() // A browser that went away needs no answer.
 			v.w = packed
 		}

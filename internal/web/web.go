@@ -11,28 +11,27 @@ import (
 	"time"
 
 	"rubato/internal/auth"
-	"rubato/internal/console"
-	"rubato/internal/quota"
+	"rubato/internal/stats"
 )
 
 // Figures reads what the API does not answer. Every method sees one tenant.
 type Figures interface {
-	// Overview returns what became of the tenant's runs over a stretch of time, in steps.
-	Overview(ctx context.Context, tenant [16]byte, over, step time.Duration) (console.Overview, error)
+	// Activity returns the tenant's runs over a stretch of time, in buckets of a step each, and its incidents.
+	Activity(ctx context.Context, tenant [16]byte, over, step time.Duration) (stats.Activity, error)
 	// Sparks returns the newest runs of each of some endpoints, oldest first, at most so many for each.
-	Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (map[[16]byte][]console.Spark, error)
+	Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (map[[16]byte][]stats.Spark, error)
 	// History returns what was decided about an endpoint over a stretch of time that ends now.
-	History(ctx context.Context, tenant, endpoint [16]byte, over time.Duration) (console.History, error)
+	History(ctx context.Context, tenant, endpoint [16]byte, over time.Duration) (stats.History, error)
 	// Names returns the names of some endpoints.
 	Names(ctx context.Context, tenant [16]byte, ids [][16]byte) (map[[16]byte]string, error)
 	// Proof returns what the newest runs say about the guarantees.
-	Proof(ctx context.Context, tenant [16]byte) (console.Proof, error)
+	Proof(ctx context.Context, tenant [16]byte) (stats.Proof, error)
 }
 
 // Decisions reads what decisions are made of.
 type Decisions interface {
 	// Grounds returns what the next decision about an endpoint counts from.
-	Grounds(ctx context.Context, tenant, endpoint [16]byte) (console.Grounds, error)
+	Grounds(ctx context.Context, tenant, endpoint [16]byte) (stats.Grounds, error)
 }
 
 // Sessions keeps who is signed in, by hashes: of the session's secret, and of the API key that it stands for.
@@ -68,7 +67,7 @@ type Server struct {
 	ticket   *Ticket
 	logger   *slog.Logger
 	handler  http.Handler
-	watches  *quota.Quota // of live pages
+	watches  *auth.Quota // of live pages
 	card     chaosCard
 	drained  context.Context //nolint:containedctx // Ends when the server drains; see Drain.
 	drain    context.CancelFunc
@@ -78,7 +77,7 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{
 		api: c.API, auth: c.Auth, decided: c.Decisions, figures: c.Figures, proxies: c.Proxies, sessions: c.Sessions, ticket: c.Ticket, logger: c.Logger.With("component", "web"),
-		watches: quota.New(liveLimits()), card: newChaosCard(),
+		watches: auth.NewQuota(liveLimits()), card: newChaosCard(),
 	}
 	s.drained, s.drain = context.WithCancel(context.Background())
 	mux := http.NewServeMux()

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/client"
-	"rubato/internal/console"
+	"rubato/internal/stats"
 )
 
 func TestAssetsAreSmallAndWhole(t *testing.T) {
@@ -231,13 +231,13 @@ func TestTheTempoChartTellsWhoDecided(t *testing.T) {
 		run(60*time.Second, 90*time.Second, client.RunStatusSucceeded, client.SourceClampedMax),
 		run(0, 40*time.Second, client.RunStatusFailed, client.SourceBaselineInterval),
 	}
-	chart := chartOf(client.Endpoint{BaselineIntervalMs: new(int64(20_000)), MaxIntervalMs: new(int64(30_000))}, runs, console.History{
+	chart := chartOf(client.Endpoint{BaselineIntervalMs: new(int64(20_000)), MaxIntervalMs: new(int64(30_000))}, runs, stats.History{
 		At: at.Add(2 * time.Minute),
-		Changes: []console.Change{
+		Changes: []stats.Change{
 			{At: at.Add(50 * time.Second), Cause: "resume", NextRunAt: at.Add(60 * time.Second)},
 			{At: at.Add(30 * time.Second), Cause: "pause", NextRunAt: at.Add(time.Hour), PausedUntil: at.Add(time.Hour)},
 		},
-		Hints: []console.Hint{{Kind: "interval", CreatedAt: at.Add(80 * time.Second), EndedAt: at.Add(time.Hour)}},
+		Hints: []stats.Hint{{Kind: "interval", CreatedAt: at.Add(80 * time.Second), EndedAt: at.Add(time.Hour)}},
 	})
 	require.Equal(t, []*float64{new(40.0), nil, new(60.0), new(30.0), new(10.0)}, chart.Interval)
 	require.Equal(t, []*float64{new(40.0), nil, nil, nil, nil}, chart.Backoff)
@@ -246,7 +246,7 @@ func TestTheTempoChartTellsWhoDecided(t *testing.T) {
 	zero := unix(at)
 	require.Equal(t, [][2]float64{{zero + 30, zero + 50}}, chart.Pauses)
 	require.Equal(t, [][2]float64{{zero + 80, zero + 120}}, chart.Hints)
-	empty := chartOf(client.Endpoint{}, nil, console.History{At: at})
+	empty := chartOf(client.Endpoint{}, nil, stats.History{At: at})
 	require.NotNil(t, empty.Times, "a chart of nothing is a list")
 }
 

@@ -12,7 +12,6 @@ type metrics struct {
 	settled *prometheus.CounterVec
 	errors  *prometheus.CounterVec
 	last    prometheus.Gauge
-	leader  prometheus.Gauge
 	stolen  prometheus.Counter
 	clamped prometheus.Counter
 	freed   prometheus.Counter
@@ -20,8 +19,16 @@ type metrics struct {
 	panics  prometheus.Counter
 }
 
-func newMetrics(r prometheus.Registerer) *metrics {
+func newMetrics(r prometheus.Registerer, lead *lead) *metrics {
 	f := promauto.With(r)
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rubato_zombie_leader", Help: "1 where this process leads the sweeps, which one of all does.",
+	}, func() float64 {
+		if lead.leads() {
+			return 1
+		}
+		return 0
+	})
 	m := &metrics{
 		settled: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "rubato_zombie_settled_total", Help: "Runs settled because nothing would ever have updated them, by what said so.",
@@ -31,9 +38,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"sweep"}),
 		last: f.NewGauge(prometheus.GaugeOpts{
 			Name: "rubato_zombie_last_sweep_timestamp_seconds", Help: "When this process last finished a sweep without an error.",
-		}),
-		leader: f.NewGauge(prometheus.GaugeOpts{
-			Name: "rubato_zombie_leader", Help: "1 where this process ran the last pass that it tried.",
 		}),
 		stolen: f.NewCounter(prometheus.CounterOpts{
 			Name: "rubato_claims_stolen_total", Help: "Claims taken over from workers that went silent before they started them.",
@@ -64,13 +68,6 @@ func (m *metrics) swept(name string, err error) {
 		return
 	}
 	m.last.SetToCurrentTime()
-}
-
-func (m *metrics) leads(alone bool) {
-	m.leader.Set(0)
-	if alone {
-		m.leader.Set(1)
-	}
 }
 
 func (m *metrics) holds(held bool, silent int) {

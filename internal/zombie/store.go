@@ -16,12 +16,13 @@ type Store interface {
 	History
 }
 
-// Turns is how sweepers take turns.
+// Turns is how sweepers elect a leader.
 type Turns interface {
 	// Clock returns the database's time.
 	Clock(ctx context.Context) (time.Time, error)
-	// Alone runs sweep unless another sweeper of this database is at it, and reports whether it did.
-	Alone(ctx context.Context, sweep func(context.Context) error) (bool, error)
+	// Alone takes the sweeper's lock and runs lead, unless another sweeper of this database holds it, and
+	// reports whether it did. The context of lead ends when the lock is lost.
+	Alone(ctx context.Context, lead func(context.Context) error) (bool, error)
 }
 
 // Workers is what becomes of workers that fall silent.

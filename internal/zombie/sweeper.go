@@ -15,17 +15,21 @@
 // One file holds one sweep. Each has its own time and its own error, takes what is oldest first in bounded batches, and passes over a row
 // that it could not mend before, so that none keeps another from being mended.
 //
-// Every worker process has a sweeper, and each pass runs in one of them at a time. Correctness does not need that: two passes at
-// once settle each run once.
+// Every worker process has a sweeper, and one of them leads: it alone sweeps, and holds a lock meanwhile.
+// Correctness does not need that: two passes at once settle each run once.
 package zombie
 
 import (
 	"context"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"rubato/internal/failpoint"
+	"rubato/internal/loop"
 )
 
 const (
@@ -33,8 +37,6 @@ const (
 	sweepLimit = 100
 	// sweepTimeout bounds a sweep.
 	sweepTimeout = 8 * time.Second
-	// passTimeout bounds a pass.
-	passTimeout = 75 * time.Second
 )
 
 // Config says what a sweeper works with. Every field is required.
@@ -59,13 +61,17 @@ type Sweeper struct {
 	gate    *gate
 	guard   *guard
 	poison  *poison
+	lead    *lead
+	loops   *loop.Runner
 }
 
 // New returns a sweeper that does nothing until Run.
 func New(cfg Config) *Sweeper {
 	cfg.Logger = cfg.Logger.With("component", "zombie")
+	lead := newLead(cfg.Interval)
 	return &Sweeper{
-		cfg: cfg, metrics: newMetrics(cfg.Registerer), gate: newGate(cfg.Settle), guard: &guard{settle: cfg.Settle}, poison: newPoison(),
+		cfg: cfg, metrics: newMetrics(cfg.Registerer, lead), gate: newGate(cfg.Settle), guard: &guard{settle: cfg.Settle},
+		poison: newPoison(), lead: lead, loops: loop.NewRunner(cfg.Logger, cfg.Registerer),
 	}
 }
 
@@ -90,8 +96,27 @@ func sweepNames() []string {
 	return []string{sweepTakeOver, sweepLocks, sweepOverdue, sweepLost, sweepStuck, sweepWorkers, sweepHistory}
 }
 
-// Run sweeps until ctx ends. Nothing that a sweep meets ends it.
+// Run sweeps until ctx ends, while this sweeper leads. Nothing that a sweep meets ends it.
 func (s *Sweeper) Run(ctx context.Context) {
+	var electing sync.WaitGroup
+	defer electing.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tried := make(chan struct{})
+	first := sync.OnceFunc(func() { close(tried) })
+	electing.Go(func() {
+		s.loops.Run(ctx, loop.Sweep, func(ctx context.Context) { s.elect(ctx, first) })
+	})
+	select {
+	case <-tried:
+	case <-ctx.Done():
+		return
+	}
+	s.sweep(ctx)
+}
+
+// sweep runs each sweep at its period until ctx ends.
+func (s *Sweeper) sweep(ctx context.Context) {
 	often := time.NewTicker(takeOverPeriod)
 	defer often.Stop()
 	regular := time.NewTicker(s.cfg.Interval)
@@ -117,40 +142,60 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
-// pass runs sweeps one after the other, unless another sweeper is at it. One that fails does not keep the next from its work.
+// pass runs sweeps one after the other, if this sweeper leads. One that fails does not keep the next
+// from its work. A pass that does not end costs the sweeper the lead, so that another one sweeps.
 func (s *Sweeper) pass(ctx context.Context, sweeps ...sweep) {
-	ctx, cancel := context.WithTimeout(ctx, passTimeout)
-	defer cancel()
 	if s.guard.lapsed(time.Now()) {
 		s.metrics.holds(false, 0)
 	}
-	alone, err := s.turn(ctx, sweeps)
-	s.metrics.leads(alone)
-	if err == nil {
+	if err := s.readClock(ctx); err != nil {
+		s.gate.missed()
+		if ctx.Err() == nil {
+			s.cfg.Logger.Warn("a pass of the sweeper failed; the next one tries again", "error", err)
+		}
 		return
 	}
-	s.gate.missed()
-	if ctx.Err() == nil {
-		s.cfg.Logger.Warn("a pass of the sweeper failed; the next one tries again", "error", err)
+	term := s.lead.started()
+	if term == nil {
+		return
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer s.lead.ended()
+		limited, cancel := context.WithTimeout(term, s.lead.limit-cutOff)
+		defer cancel()
+		for _, sweep := range sweeps {
+			s.contain(limited, sweep)
+		}
+	}()
+	late := time.NewTimer(s.lead.limit)
+	defer late.Stop()
+	select {
+	case <-ended:
+		return
+	case <-late.C:
+	}
+	s.cfg.Logger.Error("a pass of the sweeper is stuck; another worker takes the lead", "after", s.lead.limit)
+	s.lead.over(errStuck)
+	select {
+	case <-ended:
+		s.cfg.Logger.Info("the pass of the sweeper that was stuck has ended")
+	case <-ctx.Done():
 	}
 }
 
-// turn reads the clock, and sweeps if it is our turn.
-func (s *Sweeper) turn(ctx context.Context, sweeps []sweep) (alone bool, err error) {
+// readClock takes in the database's time.
+func (s *Sweeper) readClock(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	sent := time.Now()
 	now, err := s.cfg.Store.Clock(limited)
 	if err != nil {
-		return false, err
+		return err
 	}
 	s.gate.reached(now, sent, time.Now())
-	return s.cfg.Store.Alone(ctx, func(ctx context.Context) error {
-		for _, sweep := range sweeps {
-			s.contain(ctx, sweep)
-		}
-		return nil
-	})
+	return nil
 }
 
 // contain runs one sweep in its own time, and keeps its error or panic from the others.
@@ -163,6 +208,7 @@ func (s *Sweeper) contain(ctx context.Context, sweep sweep) {
 			s.cfg.Logger.Error("a sweep panicked", "sweep", sweep.name, "error", fault, "stack", string(debug.Stack()))
 		}
 	}()
+	failpoint.Hit(failpoint.Sweeping)
 	err := sweep.run(ctx)
 	s.metrics.swept(sweep.name, err)
 	if err != nil {

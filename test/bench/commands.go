@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -71,7 +72,20 @@ type steadyCmd struct {
 	Every   time.Duration `default:"12s" help:"Interval of the endpoints; beyond the horizon of 10 s every run is claimed anew."`
 	Workers int           `default:"1" help:"How many workers."`
 	Find    bool          `help:"First look for the highest rate with a lag p99 of at most 50 ms, from --rate upwards, and measure there."`
-	Gap     int           `placeholder:"N" help:"Instead, watch N endpoints with an interval of 1 s: how even the gaps between their calls are."`
+	// Snapshot is the age of the snapshot; 0: none is held.
+	Snapshot time.Duration `placeholder:"AGE" help:"Measure twice: before a transaction with a snapshot is opened, and when it has been open for AGE, such as 30m."`
+	Gap      int           `placeholder:"N" help:"Instead, watch N endpoints with an interval of 1 s: how even the gaps between their calls are."`
+}
+
+// Validate refuses flags that exclude each other.
+func (cmd *steadyCmd) Validate() error {
+	if cmd.Snapshot < 0 {
+		return errors.New("--snapshot: must be positive, such as 30m")
+	}
+	if cmd.Snapshot > 0 && (cmd.Gap > 0 || cmd.Find) {
+		return errors.New("--snapshot: cannot be combined with --gap or --find")
+	}
+	return nil
 }
 
 // Run measures and prints.
@@ -80,8 +94,12 @@ func (cmd *steadyCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	run := bench.Steady{Contest: c, Rate: max(1, cmd.Rate), For: cmd.For, Every: cmd.Every, Workers: cmd.Workers, Find: cmd.Find}.Run
-	if cmd.Gap > 0 {
+	steady := bench.Steady{Contest: c, Rate: max(1, cmd.Rate), For: cmd.For, Every: cmd.Every, Workers: cmd.Workers, Find: cmd.Find}
+	run := steady.Run
+	switch {
+	case cmd.Snapshot > 0:
+		run = bench.Snapshot{Steady: steady, Age: cmd.Snapshot}.Run
+	case cmd.Gap > 0:
 		run = bench.Gap{Contest: c, Endpoints: cmd.Gap, Every: time.Second, For: cmd.For}.Run
 	}
 	report, err := run(ctx)

@@ -22,7 +22,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"rubato/internal/app"
-	"rubato/internal/durations"
+	"rubato/internal/notation"
 	"rubato/test/bench/internal/bench"
 )
 
@@ -98,7 +98,7 @@ func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	if err := ctx.Scan.PopValueInto("duration", &written); err != nil {
 		return err
 	}
-	d, err := durations.Parse(written, "")
+	d, err := notation.ParseDuration(written, "")
 	if err != nil {
 		return fmt.Errorf("%q is no duration; give a number with its unit, such as 20s or 30m", written)
 	}

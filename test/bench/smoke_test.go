@@ -84,6 +84,14 @@ type report struct {
 			Median, Max float64
 		}
 	}
+	Snapshot *struct {
+		AgeSeconds    float64
+		Without, With struct {
+			measure
+
+			ExpiredClaims int
+		}
+	}
 	Machine map[string]any
 	Notes   []string
 }
@@ -147,6 +155,19 @@ func TestGapsAndClaimsAreMeasured(t *testing.T) {
 		require.Equal(t, 2000, c.Registered)
 		require.Positive(t, c.Statements)
 	}
+}
+
+func TestASteadyLoadIsMeasuredBesideASnapshot(t *testing.T) {
+	t.Parallel()
+	r := runBench(t, "steady", "--snapshot", "4s", "--rate", "40", "--every", "3s", "--for", "2s")
+
+	require.NotNil(t, r.Snapshot)
+	require.Equal(t, 4.0, r.Snapshot.AgeSeconds)
+	requireWhole(t, r.Snapshot.Without.measure, 80)
+	requireWhole(t, r.Snapshot.With.measure, 80)
+	require.Positive(t, r.Snapshot.With.CPU["postgres"])
+	require.Zero(t, r.Snapshot.Without.ExpiredClaims+r.Snapshot.With.ExpiredClaims)
+	require.Equal(t, r.measure, r.Snapshot.Without.measure)
 }
 
 func TestTheAPIIsMeasured(t *testing.T) {

@@ -260,16 +260,16 @@ func requireCancelsArrive(t *testing.T, a *api) {
 	require.Equal(t, client.RunStatusCanceled, a.awaitRuns(t, e.ID, 1)[0].Status)
 }
 
-// requireSweeps requires that the sweeper holds its lock inside transactions and lets go of it after each: the test can have it too.
+// requireSweeps requires that a worker leads the sweeps, and holds the lock inside a transaction.
 func requireSweeps(t *testing.T, direct string) {
 	t.Helper()
 	db, err := store.Open(t.Context(), store.Config{URL: direct})
 	require.NoError(t, err)
 	defer db.Close()
-	eventually(t, "the sweeper's lock", func() bool {
+	eventually(t, "a leader", func() bool {
 		alone, err := store.NewSweeps(db).Alone(t.Context(), func(context.Context) error { return nil })
 		require.NoError(t, err)
-		return alone
+		return !alone
 	})
 	conn, err := pgx.Connect(t.Context(), direct)
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 // everywhere.
 func logKeys() map[string]string {
 	return map[string]string{
+		"after":                "how long a program waited before it gave something up",
 		"application":          "what a session of Postgres calls itself",
 		"attempts":             "how often something was tried",
 		"author":               "who asked for a change, as the log of changes names them",

@@ -25,6 +25,7 @@ type Report struct {
 	API        *APIReport           `json:"api,omitempty"`
 	Mixed      *MixedReport         `json:"mixed,omitempty"`
 	Soak       *SoakReport          `json:"soak,omitempty"`
+	Snapshot   *SnapshotReport      `json:"snapshot,omitempty"`
 	Config     map[string]any       `json:"config"`
 	Machine    Machine              `json:"machine"`
 	Notes      []string             `json:"notes,omitempty"` // what was left out, and why
@@ -87,6 +88,9 @@ func (r Report) Tables() []Table {
 	}
 	if r.Soak != nil {
 		tables = append(tables, r.Soak.table())
+	}
+	if r.Snapshot != nil {
+		tables = append(tables, r.Snapshot.table())
 	}
 	if r.Search != nil {
 		tables = append(tables, r.Search.table())

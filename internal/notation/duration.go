@@ -1,6 +1,6 @@
-// Package durations reads durations as people write them. The command line, the console and the settings share this one parser, so that
-// 1d30m is the same duration everywhere.
-package durations
+// Package notation reads and writes values as people write them: durations, such as 1d30m, and pairs, such as team:shop. The command
+// line, the console, the API and the settings share it, so that a text means the same everywhere.
+package notation
 
 import (
 	"errors"
@@ -27,9 +27,9 @@ func units() map[string]unit {
 	}
 }
 
-// Parse reads numbers with units, such as 90s, 1m30s, 1 h 30 min, 500ms, 1.5d or -5m. Blanks and case do not matter. A lone number gets the
+// ParseDuration reads numbers with units, such as 90s, 1m30s, 1 h 30 min, 500ms, 1.5d or -5m. Blanks and case do not matter. A lone number gets the
 // unit that bare names, such as "s"; if bare is empty, a number without a unit is refused, apart from 0. The error is [ErrSyntax].
-func Parse(text, bare string) (time.Duration, error) {
+func ParseDuration(text, bare string) (time.Duration, error) {
 	rest := strings.ToLower(strings.ReplaceAll(text, " ", ""))
 	rest, negative := strings.CutPrefix(rest, "-")
 	if !negative {

@@ -1,4 +1,4 @@
-package embedded_test
+package answers_test
 
 import (
 	"compress/gzip"
@@ -10,13 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"rubato/internal/embedded"
+	"rubato/internal/answers"
 )
 
 func TestALargeFileIsCompressedForSending(t *testing.T) {
 	t.Parallel()
 	style := strings.Repeat("body { margin: 0 }\n", 500)
-	file := embedded.New("console.css", []byte(style))
+	file := answers.NewFile("console.css", []byte(style))
 	require.Equal(t, len(style), file.Size())
 	for accepts, most := range map[string]int{"gzip": 500, "": len(style)} {
 		r := httptest.NewRequest(http.MethodGet, "/console.css", nil)

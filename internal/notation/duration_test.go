@@ -1,4 +1,4 @@
-package durations_test
+package notation_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"rubato/internal/durations"
+	"rubato/internal/notation"
 )
 
 func TestDurationsAreReadAsPeopleWriteThem(t *testing.T) {
@@ -17,7 +17,7 @@ func TestDurationsAreReadAsPeopleWriteThem(t *testing.T) {
 		"1.5h": 90 * time.Minute, "0": 0, "1 day": 24 * time.Hour, "1D12H": 36 * time.Hour, "-5s": -5 * time.Second, "+5s": 5 * time.Second,
 		"1.1s": 1100 * time.Millisecond, "250us": 250 * time.Microsecond, "250µs": 250 * time.Microsecond, "0.5d": 12 * time.Hour, "30 days": 720 * time.Hour,
 	} {
-		got, err := durations.Parse(text, "")
+		got, err := notation.ParseDuration(text, "")
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}
@@ -27,8 +27,8 @@ func TestTextsThatAreNoDurations(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "soon", "5 apples", "1..2s", "1e3d", "s", "d", "-", ".", "--5s", "5s-3s", "1w", "999999999999999999999d", "200000d", "106751d106751d", "1h."} {
 		for _, bare := range []string{"", "s"} {
-			_, err := durations.Parse(text, bare)
-			require.ErrorIs(t, err, durations.ErrSyntax, "%q", text)
+			_, err := notation.ParseDuration(text, bare)
+			require.ErrorIs(t, err, notation.ErrSyntax, "%q", text)
 		}
 	}
 }
@@ -36,13 +36,13 @@ func TestTextsThatAreNoDurations(t *testing.T) {
 // A number alone is seconds in a form, and a mistake on a command line, where the fields of the API beside it count milliseconds.
 func TestALoneNumberHasTheUnitThatTheCallerNames(t *testing.T) {
 	t.Parallel()
-	got, err := durations.Parse("90", "s")
+	got, err := notation.ParseDuration("90", "s")
 	require.NoError(t, err)
 	require.Equal(t, 90*time.Second, got)
-	_, err = durations.Parse("90", "")
-	require.ErrorIs(t, err, durations.ErrSyntax)
-	_, err = durations.Parse("1m30", "s")
-	require.ErrorIs(t, err, durations.ErrSyntax, "only a lone one")
+	_, err = notation.ParseDuration("90", "")
+	require.ErrorIs(t, err, notation.ErrSyntax)
+	_, err = notation.ParseDuration("1m30", "s")
+	require.ErrorIs(t, err, notation.ErrSyntax, "only a lone one")
 }
 
 // What Go writes, which is what older command lines and settings hold, reads back.
@@ -50,7 +50,7 @@ func TestWhatGoWritesIsRead(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Min(-1<<62).Draw(t, "d"))
-		got, err := durations.Parse(d.String(), "")
+		got, err := notation.ParseDuration(d.String(), "")
 		require.NoError(t, err)
 		require.Equal(t, d, got)
 	})

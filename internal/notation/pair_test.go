@@ -1,4 +1,4 @@
-package pair_test
+package notation_test
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"rubato/internal/pair"
+	"rubato/internal/notation"
 )
 
 func TestAPairIsCutWhereItsNameEnds(t *testing.T) {
@@ -23,20 +23,20 @@ func TestAPairIsCutWhereItsNameEnds(t *testing.T) {
 		`c\d:e`:         {`c\d`, "e"},
 		"größe: 2 Maß ": {"größe", " 2 Maß "},
 	} {
-		name, value, found := pair.Cut(text, ':')
+		name, value, found := notation.CutPair(text, ':')
 		require.True(t, found, text)
 		require.Equal(t, want, [2]string{name, value}, text)
 	}
 	for _, text := range []string{"", "team", `team\:shop`, `a\`} {
-		_, _, found := pair.Cut(text, ':')
+		_, _, found := notation.CutPair(text, ':')
 		require.False(t, found, text)
 	}
 }
 
 func TestAListIsInTheOrderOfItsNames(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []string{`a\:b: c`, "team: shop", "tier: "}, pair.List(map[string]string{"tier": "", "a:b": "c", "team": "shop"}, ": "))
-	require.Empty(t, pair.List(nil, "="))
+	require.Equal(t, []string{`a\:b: c`, "team: shop", "tier: "}, notation.ListPairs(map[string]string{"tier": "", "a:b": "c", "team": "shop"}, ": "))
+	require.Empty(t, notation.ListPairs(nil, "="))
 }
 
 func TestEveryNameIsReadBack(t *testing.T) {
@@ -45,8 +45,8 @@ func TestEveryNameIsReadBack(t *testing.T) {
 		separator := rapid.SampledFrom([]byte{':', '='}).Draw(t, "separator")
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a\\:=]{0,8}`))
 		name, value := text.Draw(t, "name"), text.Draw(t, "value")
-		written := pair.Join(name, string(separator), value)
-		gotName, gotValue, found := pair.Cut(written, separator)
+		written := notation.JoinPair(name, string(separator), value)
+		gotName, gotValue, found := notation.CutPair(written, separator)
 		if !found || gotName != name || gotValue != value {
 			t.Fatalf("%q and %q were written as %q and read as %q and %q", name, value, written, gotName, gotValue)
 		}

@@ -1,4 +1,4 @@
-package embedded
+package answers
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ func TestFilesAreServedAsTheyAreOrCompressed(t *testing.T) {
 	_, err := pack.Write([]byte("let a = 1"))
 	require.NoError(t, err)
 	require.NoError(t, pack.Close())
-	file := New("a.js.gz", packed.Bytes())
+	file := NewFile("a.js.gz", packed.Bytes())
 
 	zipped := ask(file, "Accept-Encoding", "gzip, br")
 	require.Equal(t, "gzip", zipped.Header().Get("Content-Encoding"))
@@ -31,8 +31,8 @@ func TestFilesAreServedAsTheyAreOrCompressed(t *testing.T) {
 		require.Equal(t, "Accept-Encoding", answer.Header().Get("Vary"))
 	}
 	require.Equal(t, http.StatusNotModified, ask(file, "Accept-Encoding", "gzip", "If-None-Match", zipped.Header().Get("Etag")).Code)
-	require.Equal(t, http.StatusOK, ask(New("a.js", []byte("let a = 2")), "If-None-Match", zipped.Header().Get("Etag")).Code)
-	require.Equal(t, "text/html; charset=utf-8", ask(New("a.html", nil)).Header().Get("Content-Type"))
+	require.Equal(t, http.StatusOK, ask(NewFile("a.js", []byte("let a = 2")), "If-None-Match", zipped.Header().Get("Etag")).Code)
+	require.Equal(t, "text/html; charset=utf-8", ask(NewFile("a.html", nil)).Header().Get("Content-Type"))
 	require.Equal(t, packed.Len(), file.Size())
 }
 

@@ -1,10 +1,9 @@
-// Package quota bounds how many things are open at once, for one tenant and for all of them.
-package quota
+package auth
 
 import "sync"
 
-// Limits says how many may be open at once.
-type Limits struct {
+// QuotaLimits are the bounds of a [Quota].
+type QuotaLimits struct {
 	PerTenant int // of one tenant
 	All       int // of all tenants together
 	// Reserved is how many of its own a tenant may open while more than half of All are open. So tenants that were first cannot take the
@@ -12,17 +11,18 @@ type Limits struct {
 	Reserved int
 }
 
-// Quota counts what is open. It is safe for concurrent use. Use New.
+// Quota bounds how many requests of a kind are open at once, for one tenant and for all of them. It is safe for concurrent use. Use
+// NewQuota.
 type Quota struct {
-	limits Limits
+	limits QuotaLimits
 
 	mu      sync.Mutex
 	tenants map[[16]byte]int
 	open    int
 }
 
-// New returns a quota that nothing is taken of.
-func New(limits Limits) *Quota { return &Quota{limits: limits, tenants: map[[16]byte]int{}} }
+// NewQuota returns a quota of which nothing is taken.
+func NewQuota(limits QuotaLimits) *Quota { return &Quota{limits: limits, tenants: map[[16]byte]int{}} }
 
 // Acquire counts one more of a tenant. Unless ok, it is one too many; else release must be called once.
 func (q *Quota) Acquire(tenant [16]byte) (release func(), ok bool) {

@@ -1,13 +1,12 @@
-// Package inprocess asks an HTTP handler without a network between.
-package inprocess
+package answers
 
 import (
 	"bytes"
 	"net/http"
 )
 
-// Answer keeps what a handler answers. The zero value is ready.
-type Answer struct {
+// Recorder keeps the answer of a handler that is called without a network. The zero value is ready.
+type Recorder struct {
 	Body bytes.Buffer
 
 	header http.Header
@@ -15,12 +14,12 @@ type Answer struct {
 }
 
 var (
-	_ http.ResponseWriter = (*Answer)(nil)
-	_ http.Flusher        = (*Answer)(nil)
+	_ http.ResponseWriter = (*Recorder)(nil)
+	_ http.Flusher        = (*Recorder)(nil)
 )
 
 // Header implements http.ResponseWriter.
-func (a *Answer) Header() http.Header {
+func (a *Recorder) Header() http.Header {
 	if a.header == nil {
 		a.header = http.Header{}
 	}
@@ -28,23 +27,23 @@ func (a *Answer) Header() http.Header {
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *Answer) WriteHeader(status int) {
+func (a *Recorder) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
 	}
 }
 
 // Write implements http.ResponseWriter.
-func (a *Answer) Write(part []byte) (int, error) {
+func (a *Recorder) Write(part []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	return a.Body.Write(part)
 }
 
 // Flush implements http.Flusher: streams that end by themselves are read as a whole.
-func (a *Answer) Flush() {}
+func (a *Recorder) Flush() {}
 
 // Status returns the status of the answer: 200 where the handler said nothing.
-func (a *Answer) Status() int {
+func (a *Recorder) Status() int {
 	if a.status == 0 {
 		return http.StatusOK
 	}

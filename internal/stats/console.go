@@ -1,9 +1,4 @@
-// Package console knows what the console asks of the database beside what the API answers: who is signed in, and the figures, series
-// and histories that its pages draw. It reads no clock; instants are the database's.
-//
-// Whatever adds up runs looks at the newest of them only, up to [MaxRuns], or [MaxBadRuns] of those that did not go well: a page must not
-// cost more where more is going on. The start of what was looked at comes with each answer.
-package console
+package stats
 
 import "time"
 
@@ -14,8 +9,8 @@ const MaxRuns = 20_000
 // first. A run lasts half an hour at most, so up to five failures a second a run that has just ended is still among them.
 const MaxBadRuns = 10_000
 
-// Overview is what became of a tenant's runs lately.
-type Overview struct {
+// Activity is the newest runs of a tenant, in buckets of time, and its incidents. The console draws it.
+type Activity struct {
 	At        time.Time
 	Endpoints int64    // in service; counted up to [MaxEndpoints]
 	Buckets   []Bucket // stretches of time with runs, oldest first

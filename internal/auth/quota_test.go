@@ -1,4 +1,4 @@
-package quota
+package auth
 
 import (
 	"testing"
@@ -19,7 +19,7 @@ func taker(q *Quota) func(tenant byte) func() {
 
 func TestATenantTakesNoMoreThanItsLimitOrThanThereIs(t *testing.T) {
 	t.Parallel()
-	q := New(Limits{PerTenant: 2, All: 6, Reserved: 1})
+	q := NewQuota(QuotaLimits{PerTenant: 2, All: 6, Reserved: 1})
 	take := taker(q)
 	first := take(1)
 	require.NotNil(t, first)
@@ -40,7 +40,7 @@ func TestATenantTakesNoMoreThanItsLimitOrThanThereIs(t *testing.T) {
 // TestTenantsThatWereFirstCannotTakeTheSecondHalf has greedy tenants first, each as often as it likes, and then those that come later.
 func TestTenantsThatWereFirstCannotTakeTheSecondHalf(t *testing.T) {
 	t.Parallel()
-	take := taker(New(Limits{PerTenant: 50, All: 200, Reserved: 5}))
+	take := taker(NewQuota(QuotaLimits{PerTenant: 50, All: 200, Reserved: 5}))
 	got := map[byte]int{}
 	for tenant := byte(1); tenant <= 40; tenant++ {
 		for range 1000 {

@@ -1,5 +1,6 @@
-// Package compression compresses answers by gzip, for clients that accept it.
-package compression
+// Package answers holds what the HTTP handlers share: it compresses answers by gzip, serves files of the binary, and records the
+// answer of a handler that is called without a network.
+package answers
 
 import (
 	"compress/gzip"
@@ -16,8 +17,8 @@ const least = 1400
 //nolint:gochecknoglobals // A pool is for a process.
 var gzips = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// Accepted reports whether a client accepts gzip: its headers name it, and not with the weight 0.
-func Accepted(header http.Header) bool {
+// AcceptsGzip reports whether a client accepts gzip: its headers name it, and not with the weight 0.
+func AcceptsGzip(header http.Header) bool {
 	for _, list := range header.Values("Accept-Encoding") {
 		for part := range strings.SplitSeq(list, ",") {
 			coding, weight, _ := strings.Cut(part, ";")
@@ -32,7 +33,7 @@ func Accepted(header http.Header) bool {
 }
 
 // Writer compresses a large answer that is text. It holds the beginning back until the size is known. An answer that is flushed before
-// that is sent as it is, because streams must not wait. Use New, and Close at the end.
+// that is sent as it is, because streams must not wait. Use NewWriter, and Close at the end.
 type Writer struct {
 	http.ResponseWriter
 
@@ -42,8 +43,8 @@ type Writer struct {
 	gzip   *gzip.Writer
 }
 
-// New returns a writer to the client below.
-func New(below http.ResponseWriter) *Writer { return &Writer{ResponseWriter: below} }
+// NewWriter returns a writer to the client below.
+func NewWriter(below http.ResponseWriter) *Writer { return &Writer{ResponseWriter: below} }
 
 // Unwrap returns the writer below, for http.ResponseController.
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,5 +1,4 @@
-// Package embedded serves files that are in the binary.
-package embedded
+package answers
 
 import (
 	"bytes"
@@ -13,7 +12,7 @@ import (
 	"time"
 )
 
-// File is a file in the binary. It is an [http.Handler]. Use New.
+// File is a file in the binary. It is an [http.Handler]. Use NewFile.
 type File struct {
 	media      string
 	body       []byte
@@ -22,15 +21,12 @@ type File struct {
 	tag        string
 }
 
-// worthIt is the size in bytes from which a file is compressed for sending.
-const worthIt = 1400
-
-// New returns a file by its name, which tells what it holds; where it ends with .gz, the body is compressed, and the rest of the name
+// NewFile returns a file by its name, which tells what it holds; where it ends with .gz, the body is compressed, and the rest of the name
 // tells.
-func New(name string, body []byte) File {
+func NewFile(name string, body []byte) File {
 	plain, compressed := strings.CutSuffix(name, ".gz")
 	f := File{media: mediaOf(plain), body: body, compressed: compressed, size: len(body), tag: fmt.Sprintf(`"%x"`, sha256.Sum256(body))}
-	if !compressed && len(body) >= worthIt {
+	if !compressed && len(body) >= least {
 		f.body, f.compressed = pack(body), true
 	}
 	return f

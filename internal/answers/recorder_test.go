@@ -1,4 +1,4 @@
-package inprocess
+package answers
 
 import (
 	"net/http"
@@ -25,7 +25,7 @@ func TestAnswersAreKept(t *testing.T) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}, 200, "a"},
 	} {
-		var a Answer
+		var a Recorder
 		a.Header().Set("X-Case", name)
 		c.handler(&a, nil)
 		require.Equal(t, c.status, a.Status(), name)
