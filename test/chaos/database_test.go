@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/client"
-	"rubato/internal/devpg/devpgtest"
 )
 
 // outage stops Postgres by a signal for a time and brings it back.
@@ -97,7 +96,7 @@ func TestFailover(t *testing.T) {
 	t.Parallel()
 	refused := size().failover
 	ttl := 2*refused + room
-	cluster := devpgtest.Cluster(t)
+	cluster := newCluster(t)
 	l := newLink(t, socketOf(t, cluster))
 	env := lasting(ttl)
 	env["DATABASE_URL"] = through(t, cluster, l)
@@ -199,7 +198,7 @@ func TestPartitionedWorker(t *testing.T) {
 // is tried again and changes nothing more, and no answer of a target is thrown away.
 func TestUnknownCommits(t *testing.T) {
 	t.Parallel()
-	cluster := devpgtest.Cluster(t)
+	cluster := newCluster(t)
 	l := newLink(t, socketOf(t, cluster))
 	env := lasting(20 * time.Second)
 	env["DATABASE_URL"] = through(t, cluster, l)

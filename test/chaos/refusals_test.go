@@ -15,7 +15,6 @@ import (
 
 	"rubato/client"
 	"rubato/internal/devpg"
-	"rubato/internal/devpg/devpgtest"
 )
 
 // refusal is a way in which a database that is there does not do what it is asked.
@@ -49,7 +48,7 @@ func TestRefusingDatabase(t *testing.T) {
 	for name, r := range refusals() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			refused(t, devpgtest.Cluster(t), name, r)
+			refused(t, newCluster(t), name, r)
 		})
 	}
 }
