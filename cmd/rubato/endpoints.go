@@ -195,7 +195,9 @@ func labelFilters(given []string) (*[]string, error) {
 }
 
 // labelWords writes labels as the flag --label takes them.
-func labelWords(labels map[string]string) string { return strings.Join(notation.ListPairs(labels, "="), " ") }
+func labelWords(labels map[string]string) string {
+	return strings.Join(notation.ListPairs(labels, "="), " ")
+}
 
 // onEndpoint does something to an endpoint and prints the endpoint that comes back.
 func (s *session) onEndpoint(ctx context.Context, name string, do func(r *remote, id string) (json.RawMessage, error)) error {
