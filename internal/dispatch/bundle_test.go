@@ -26,7 +26,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	waittest.Together(4)
 	goleak.VerifyTestMain(m)
 }
 

@@ -94,6 +94,16 @@ func TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt(t *testing.T) {
 	t.Fatal("no start was committed before its due time")
 }
 
+// slotPairs are the runs of an endpoint of one second: the slot that follows each by the grid, and the one that did follow.
+const slotPairs = `FROM (SELECT finished_at, scheduled_for + interval '1 s' AS next, lead(scheduled_for) OVER (ORDER BY id) AS after FROM runs) r `
+
+// requireGrid requires that every run of an endpoint of one second that was over within it is followed by the next second.
+func (b *bundle) requireGrid(t *testing.T, e *endpoints.Endpoint) {
+	t.Helper()
+	require.Zero(t, query[int](t, b, "SELECT count(*) "+slotPairs+"WHERE after <> next AND finished_at < next"))
+	require.Equal(t, e.State.Due.Slot.UTC(), query[time.Time](t, b, "SELECT min(scheduled_for) FROM runs").UTC())
+}
+
 // TestAnEndpointOfOneSecondStaysOnItsGrid relies on claims that a finish keeps. A run that outlasts its second, as on a busy machine, begins
 // a grid of its own at its end.
 func TestAnEndpointOfOneSecondStaysOnItsGrid(t *testing.T) {
@@ -102,11 +112,9 @@ func TestAnEndpointOfOneSecondStaysOnItsGrid(t *testing.T) {
 	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
 	e := b.register(t, target, func(s *endpoints.Spec) { s.BaselineInterval = time.Second })
 	p := b.work(t, nil)
-	const pairs = `FROM (SELECT finished_at, scheduled_for + interval '1 s' AS next, lead(scheduled_for) OVER (ORDER BY id) AS after FROM runs) r `
-	b.await(t, 3, "SELECT least(3, count(*)) "+pairs+"WHERE after = next")
+	b.await(t, 3, "SELECT least(3, count(*)) "+slotPairs+"WHERE after = next")
 	p.stop(t)
-	require.Zero(t, query[int](t, b, "SELECT count(*) "+pairs+"WHERE after <> next AND finished_at < next"))
-	require.Equal(t, e.State.Due.Slot.UTC(), query[time.Time](t, b, "SELECT min(scheduled_for) FROM runs").UTC())
+	b.requireGrid(t, e)
 	require.Len(t, target.Requests(), query[int](t, b, "SELECT count(*) FROM runs"))
 	require.InDelta(t, 1, p.counter(t, "rubato_claims_claimed_total"), 0, "one claim, then kept")
 }

@@ -63,7 +63,7 @@ func whole() bool {
 }
 
 // together is how many scenarios run at once in the short form.
-const together = 5
+const together = 4
 
 // scale is how much a form of the suite does.
 type scale struct {
