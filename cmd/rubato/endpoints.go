@@ -156,9 +156,9 @@ func (cmd *endpointsListCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	header := []string{"NAME", "STATE", "SCHEDULE", "NEXT RUN", "BECAUSE", "LAST", "ID"}
+	header := []string{"NAME", "STATE", "SCHEDULE", "NEXT RUN", "BECAUSE", "LAST", "LABELS", "ID"}
 	return list(s, raw, header, func(e client.Endpoint) []string {
-		return []string{e.Name, string(e.State), schedule(e), dash(instant(e.NextRunAt)), dash(because.Next(e)), lastStatus(e), e.ID}
+		return []string{e.Name, string(e.State), schedule(e), dash(instant(e.NextRunAt)), dash(because.Next(e)), lastStatus(e), dash(labelWords(e.Labels)), e.ID}
 	})
 }
 
@@ -176,6 +176,11 @@ func labelFilters(given []string) (*[]string, error) {
 		filters = append(filters, notation.JoinPair(name, ":", value))
 	}
 	return &filters, nil
+}
+
+// labelWords writes labels as the flag --label takes them.
+func labelWords(labels map[string]string) string {
+	return strings.Join(notation.ListPairs(labels, "="), " ")
 }
 
 // onEndpoint does something to an endpoint and prints the endpoint that comes back.
@@ -233,6 +238,7 @@ func (s *session) printEndpoint(raw json.RawMessage) error {
 			{"id", e.ID},
 			{"name", e.Name},
 			{"key", text(e.Key)},
+			{"labels", labelWords(e.Labels)},
 			{"target", string(e.Method) + " " + e.URL},
 			{"schedule", schedule(e)},
 			{"state", string(e.State)},

@@ -25,7 +25,7 @@ type (
 		Name    string         `required:"" help:"What people call it; the author of what it changes."`
 		Scope   []string       `required:"" enum:"read,write,admin" help:"What it may do: read, write or admin, each including those before it."`
 		Expires time.Time      `xor:"end" placeholder:"TIME" help:"When it ends, such as 2027-01-01T00:00:00Z. Default: never."`
-		For     *time.Duration `xor:"end" placeholder:"DURATION" help:"How long it lasts, such as 720h."`
+		For     *time.Duration `xor:"end" placeholder:"DURATION" help:"How long it lasts, such as 30d."`
 	}
 	keysGetCmd struct {
 		serverFlag

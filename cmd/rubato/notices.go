@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"rubato/client"
-	"rubato/internal/notation"
 )
 
 // noticesCmd is `rubato notices`.
@@ -228,7 +227,7 @@ func scopeWords(endpoint *string, labels *map[string]string) string {
 	case endpoint != nil:
 		return *endpoint
 	case labels != nil && len(*labels) > 0:
-		return strings.Join(notation.ListPairs(*labels, "="), " ")
+		return labelWords(*labels)
 	default:
 		return "all"
 	}

@@ -25,7 +25,9 @@ import (
 	"rubato/internal/waittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
 
 // patience is the grace of a worker that has to stop.
 const patience = time.Minute

@@ -159,7 +159,8 @@ func TestARunThatIsCanceledBeforeItIsSentSendsNothing(t *testing.T) {
 	p.stop(t)
 	require.Empty(t, target.Requests())
 	require.Equal(t, "nothing was sent: canceled by tester: wrong dates", query[string](t, b, "SELECT error FROM runs"))
-	require.Equal(t, e.State.Due.At.Add(time.Hour), b.state(t, e).Due.At)
+	next := e.State.Due.At.Add(time.Hour)
+	require.WithinRange(t, b.state(t, e).Due.At, next, next.Add(time.Minute), "a start that is late on a busy machine moves what follows")
 }
 
 // TestACancelWhileConnectingSendsNothing has a target that takes a connection and never agrees on TLS.

@@ -62,7 +62,7 @@ func TestRunsStartOnTimeAndNeverEarly(t *testing.T) {
 }
 
 // TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt looks at the live row from within the statement that makes it, and at the target. A
-// machine that stands still for longer than the lead misses it, so that some starts are tried.
+// machine that stands still for longer than the lead misses it, so that starts are tried until one meets it.
 func TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -76,7 +76,8 @@ func TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt(t *testing.T) {
 		}
 		return list, err
 	}}))
-	for n := range 5 {
+	limit := time.Now().Add(waittest.Limit(t))
+	for n := 0; time.Now().Before(limit); n++ {
 		due := time.Now().Add(time.Second).Truncate(time.Millisecond)
 		b.register(t, target, func(s *endpoints.Spec) { s.StartAt = due })
 		s := waittest.Receive(t, committed)
@@ -90,23 +91,31 @@ func TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt(t *testing.T) {
 		}
 		t.Logf("the commit came %s after the due time", s.committed.Sub(due))
 	}
-	t.Fatal("none of five starts was committed before its due time")
+	t.Fatal("no start was committed before its due time")
 }
 
-// TestAnEndpointOfOneSecondStaysOnItsGrid relies on claims that a finish keeps.
+// slotPairs are the runs of an endpoint of one second: the slot that follows each by the grid, and the one that did follow.
+const slotPairs = `FROM (SELECT finished_at, scheduled_for + interval '1 s' AS next, lead(scheduled_for) OVER (ORDER BY id) AS after FROM runs) r `
+
+// requireGrid requires that every run of an endpoint of one second that was over within it is followed by the next second.
+func (b *bundle) requireGrid(t *testing.T, e *endpoints.Endpoint) {
+	t.Helper()
+	require.Zero(t, query[int](t, b, "SELECT count(*) "+slotPairs+"WHERE after <> next AND finished_at < next"))
+	require.Equal(t, e.State.Due.Slot.UTC(), query[time.Time](t, b, "SELECT min(scheduled_for) FROM runs").UTC())
+}
+
+// TestAnEndpointOfOneSecondStaysOnItsGrid relies on claims that a finish keeps. A run that outlasts its second, as on a busy machine, begins
+// a grid of its own at its end.
 func TestAnEndpointOfOneSecondStaysOnItsGrid(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
 	e := b.register(t, target, func(s *endpoints.Spec) { s.BaselineInterval = time.Second })
 	p := b.work(t, nil)
-	b.await(t, 4, "SELECT least(4, count(*)) FROM runs")
+	b.await(t, 3, "SELECT least(3, count(*)) "+slotPairs+"WHERE after = next")
 	p.stop(t)
-	grid := query[[]time.Time](t, b, "SELECT array_agg(scheduled_for ORDER BY id) FROM runs")
-	for i, slot := range grid {
-		require.Equal(t, e.State.Due.Slot.Add(time.Duration(i)*time.Second), slot.UTC())
-	}
-	require.Len(t, target.Requests(), len(grid))
+	b.requireGrid(t, e)
+	require.Len(t, target.Requests(), query[int](t, b, "SELECT count(*) FROM runs"))
 	require.InDelta(t, 1, p.counter(t, "rubato_claims_claimed_total"), 0, "one claim, then kept")
 }
 

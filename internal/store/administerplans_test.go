@@ -30,11 +30,8 @@ func (b *bundle) paperwork(t *testing.T) {
 	b.exec(t, "ANALYZE")
 }
 
-// TestListsOfWhatWasDoneAndToldReadNoMoreThanTheyReturn holds every filter of the lists of changes and of notices to an index.
-func TestListsOfWhatWasDoneAndToldReadNoMoreThanTheyReturn(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.crowd(t)
+// listsOfPaperwork holds every filter of the lists of changes and of notices to an index.
+func (b *bundle) listsOfPaperwork(t *testing.T) {
 	b.paperwork(t)
 	changes := func(edit func(*dbsqlc.AuditListParams)) store.Asked {
 		p := dbsqlc.AuditListParams{TenantID: tenant.TenantID, BeforeID: [16]byte(bytes.Repeat([]byte{0xff}, 16)), MaxRows: 51}

@@ -98,11 +98,18 @@ func (b *bundle) explain(t *testing.T, s store.Asked, before ...store.Asked) (no
 	return plans[0].Plan, string(text)
 }
 
-// TestListsReadNoMoreThanTheyReturn holds every filter of a list to an index. A page that is found among few may sort them.
-func TestListsReadNoMoreThanTheyReturn(t *testing.T) {
+// TestStatementsReadNoMoreThanTheyReturn looks at the plans of statements in one crowded database, because the crowd costs more than all plans.
+func TestStatementsReadNoMoreThanTheyReturn(t *testing.T) { //nolint:tparallel // Each part adds to the database.
 	t.Parallel()
 	b := setup(t)
 	b.crowd(t)
+	t.Run("Lists", b.lists)
+	t.Run("ListsOfWhatWasDoneAndTold", b.listsOfPaperwork)
+	t.Run("Planner", b.plannerReads)
+}
+
+// lists holds every filter of a list to an index. A page that is found among few may sort them.
+func (b *bundle) lists(t *testing.T) {
 	own := tenant.TenantID
 	half := [16]byte{0x80}
 	e := query[[16]byte](t, b, "SELECT id FROM endpoints WHERE key = 'key-7'")

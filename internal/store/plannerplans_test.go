@@ -49,12 +49,9 @@ func statement[P, R any](query func(*dbsqlc.Queries, context.Context, dbsqlc.DBT
 	})
 }
 
-// TestThePlannerReadsNoMoreThanItNeeds holds every statement of the planner's queue and of what it shows to an index, whatever there is:
+// plannerReads holds every statement of the planner's queue and of what it shows to an index, whatever there is:
 // a look comes across so many endpoints, a claim takes so many, a page shows so many.
-func TestThePlannerReadsNoMoreThanItNeeds(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.crowd(t)
+func (b *bundle) plannerReads(t *testing.T) {
 	b.analysed(t)
 	now := noon().Add(time.Hour)
 	mine := [16]byte(uuid.New())

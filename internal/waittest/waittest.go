@@ -4,7 +4,9 @@ package waittest
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -28,6 +30,20 @@ func Limit(tb testing.TB) time.Duration {
 		}
 	}
 	return unbounded
+}
+
+// Together lets n tests of a binary run at once, unless -parallel says otherwise. It is for tests that wait more than they compute, and
+// belongs into TestMain before the run.
+func Together(n int) {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if chosen {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err) // Every test binary has the flag.
+	}
 }
 
 // Context returns the context of the test with the limit of a wait.

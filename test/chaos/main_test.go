@@ -15,6 +15,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"rubato/internal/waittest"
 )
 
 // binaries is where the programs are, built once.
@@ -39,12 +41,12 @@ func run(m *testing.M) int {
 		panic(fmt.Sprintf("building the programs: %v", err))
 	}
 	binaries = dir
+	if !long() { // In the short form each scenario needs little of the machine.
+		waittest.Together(together)
+	}
 	flag.Parse()
 	if whole() { // One scenario needs a second build, and would wait for it later.
 		go func() { _, _ = wrongBuild() }()
-	}
-	if err := crowd(); err != nil {
-		panic(err)
 	}
 	code := m.Run()
 	if err := deck.write(os.Getenv("RUBATO_CHAOS_CARD")); err != nil {
@@ -60,18 +62,8 @@ func whole() bool {
 	return run == nil || run.Value.String() == ""
 }
 
-// together is how many scenarios run at once: in the short form each needs little of the machine.
+// together is how many scenarios run at once in the short form.
 const together = 4
-
-// crowd lets scenarios run beside each other, as many as the form of the suite bears.
-func crowd() error {
-	chosen := false
-	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
-	if chosen || long() {
-		return nil
-	}
-	return flag.Set("test.parallel", fmt.Sprint(together))
-}
 
 // scale is how much a form of the suite does.
 type scale struct {

@@ -15,7 +15,6 @@ import (
 
 	"rubato/client"
 	"rubato/internal/devpg"
-	"rubato/internal/devpg/devpgtest"
 )
 
 // refusal is a way in which a database that is there does not do what it is asked.
@@ -49,7 +48,7 @@ func TestRefusingDatabase(t *testing.T) {
 	for name, r := range refusals() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			refused(t, devpgtest.Cluster(t), name, r)
+			refused(t, newCluster(t), name, r)
 		})
 	}
 }
@@ -58,7 +57,7 @@ func TestRefusingDatabase(t *testing.T) {
 func refused(t *testing.T, cluster *devpg.Cluster, name string, r refusal) {
 	t.Helper()
 	hold := size().fault
-	ttl := 2*hold + 10*time.Second // The fault is shorter than a lock.
+	ttl := 2*hold + room // The fault is shorter than a lock.
 	u, err := url.Parse(cluster.URL())
 	require.NoError(t, err)
 	u.User = url.User(limitedRole)
@@ -73,6 +72,7 @@ func refused(t *testing.T, cluster *devpg.Cluster, name string, r refusal) {
 	s.awaitReady(true)
 	eventually(t, "the slow runs to be in flight", func() bool { return s.target.open() >= slow })
 
+	lag := s.lag()
 	began := time.Now()
 	end := r.begin(s)
 	s.awaitRefusal(r.state)
@@ -88,7 +88,9 @@ func refused(t *testing.T, cluster *devpg.Cluster, name string, r refusal) {
 	kept := s.answered(began, back)
 	require.Positive(t, kept, "no answer came during the fault")
 
-	s.requireHarmless(back, verdict{name: name, fault: r.fault, fired: fmt.Sprintf("SQLSTATE %s, %d answers came meanwhile", r.state, kept), ended: back})
+	s.requireHarmless(back, verdict{
+		name: name, fault: r.fault, fired: fmt.Sprintf("SQLSTATE %s, %d answers came meanwhile", r.state, kept), ended: back, lag: lag,
+	})
 }
 
 // limit makes the role that programs connect as: it owns what the superuser owns, and is none.

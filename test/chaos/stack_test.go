@@ -75,7 +75,16 @@ type worker struct {
 // newStack starts everything but the workers. Settings override those of every program.
 func newStack(t *testing.T, override map[string]string) *stack {
 	t.Helper()
-	return newStackOn(t, devpgtest.Cluster(t), override)
+	return newStackOn(t, newCluster(t), override)
+}
+
+// newCluster starts a Postgres of the scenario's own that has the schema already.
+func newCluster(t *testing.T) *devpg.Cluster {
+	t.Helper()
+	return devpgtest.ClusterOf(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := store.MigrateUp(ctx, url)
+		return err
+	}})
 }
 
 // newStackOn does so on a Postgres of the scenario's own.
@@ -83,7 +92,7 @@ func newStackOn(t *testing.T, cluster *devpg.Cluster, override map[string]string
 	t.Helper()
 	s := &stack{t: t, env: settings(), programs: binaries, cluster: cluster, target: newTarget(t)}
 	maps.Copy(s.env, override)
-	_, err := store.MigrateUp(t.Context(), s.cluster.URL())
+	_, err := store.MigrateUp(t.Context(), s.cluster.URL()) // Does nothing on most.
 	require.NoError(t, err)
 	s.pool, err = pgxpool.New(t.Context(), s.cluster.URL())
 	require.NoError(t, err)

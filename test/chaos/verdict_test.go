@@ -31,7 +31,8 @@ type verdict struct {
 	name  string
 	fault string
 	fired string
-	ended time.Time // of the fault
+	ended time.Time     // of the fault
+	lag   time.Duration // of the latest start before the fault
 	extra []audit.Request
 }
 
@@ -45,7 +46,7 @@ func (s *stack) conclude(v verdict) audit.Report {
 	})
 	require.NoError(s.t, err)
 	deck.add(scenario{
-		Name: v.name, Fault: v.fault, Fired: v.fired, RecoveryMs: s.recovered(v.ended).Milliseconds(), Rejected: s.target.refusals(), Report: report,
+		Name: v.name, Fault: v.fault, Fired: v.fired, RecoveryMs: s.recovered(v).Milliseconds(), Rejected: s.target.refusals(), Report: report,
 	})
 	if report.Breaches() > 0 {
 		var card strings.Builder
@@ -145,15 +146,25 @@ func (s *stack) quiesce() {
 	eventually(s.t, "every request to end", func() bool { return s.target.open() == 0 })
 }
 
-// recovered returns how long after the end of a fault the last start over a second late came.
-func (s *stack) recovered(ended time.Time) time.Duration {
+// lag returns by how much the latest start so far was late. It measures the machine, where other programs take the processors from the
+// workers.
+func (s *stack) lag() time.Duration {
+	s.t.Helper()
+	return time.Duration(s.count(`
+		SELECT coalesce(max(extract(epoch FROM started_at - scheduled_for) * 1e9), 0)::bigint
+		FROM (SELECT started_at, scheduled_for, attempt FROM runs UNION ALL SELECT started_at, slot, attempt FROM live_runs) AS started
+		WHERE attempt = 1`))
+}
+
+// recovered returns how long after the end of a fault the last start came that was late by a second more than starts before the fault.
+func (s *stack) recovered(v verdict) time.Duration {
 	s.t.Helper()
 	var last *time.Time
 	require.NoError(s.t, s.pool.QueryRow(s.t.Context(), `
 		SELECT max(started_at) FROM runs
-		WHERE started_at > $1 AND started_at - scheduled_for > interval '1 s' AND attempt = 1`, ended).Scan(&last))
+		WHERE started_at > $1 AND started_at - scheduled_for > interval '1 s' + $2 AND attempt = 1`, v.ended, v.lag).Scan(&last))
 	if last == nil {
 		return 0
 	}
-	return last.Sub(ended)
+	return last.Sub(v.ended)
 }

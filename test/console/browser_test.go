@@ -9,9 +9,12 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"rubato/internal/waittest"
 )
 
 func TestMain(m *testing.M) {
+	waittest.Together(4)
 	code := m.Run()
 	closeChromium()
 	os.Exit(code)

@@ -52,6 +52,7 @@ func TestMain(m *testing.M) {
 		panic(fmt.Sprintf("building the programs: %v", err))
 	}
 	binaries = dir
+	waittest.Together(4)
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)

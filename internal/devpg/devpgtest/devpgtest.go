@@ -47,7 +47,7 @@ var clusters sync.Map
 func NewDatabase(tb testing.TB, template Template) string {
 	tb.Helper()
 	start := func() (*devpg.Cluster, error) {
-		return startFrom(template, map[string]string{"synchronous_commit": "off"})
+		return startFrom(template, devpg.Config{Settings: map[string]string{"synchronous_commit": "off"}})
 	}
 	shared, _ := clusters.LoadOrStore(template.Key, sync.OnceValues(start))
 	cluster, err := shared.(func() (*devpg.Cluster, error))()
@@ -71,7 +71,14 @@ func NewDatabase(tb testing.TB, template Template) string {
 // committed there survives both. It is stopped and removed when the test ends.
 func Cluster(tb testing.TB) *devpg.Cluster {
 	tb.Helper()
-	cluster, err := startFrom(Template{Key: "empty"}, nil)
+	return ClusterOf(tb, Template{Key: "empty"})
+}
+
+// ClusterOf returns a cluster as Cluster does, whose database holds what the template says. It costs no migration, because the cluster is
+// a copy of the golden directory.
+func ClusterOf(tb testing.TB, template Template) *devpg.Cluster {
+	tb.Helper()
+	cluster, err := startFrom(template, devpg.Config{Database: templateDatabase})
 	if err != nil {
 		tb.Fatalf("starting a Postgres for the test: %v", err)
 	}
@@ -109,7 +116,7 @@ func Dir(tb testing.TB) string {
 }
 
 // startFrom starts an ephemeral cluster as a copy of the template's golden directory.
-func startFrom(template Template, settings map[string]string) (*devpg.Cluster, error) {
+func startFrom(template Template, cfg devpg.Config) (*devpg.Cluster, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	seed, release, err := golden(ctx, template)
@@ -121,7 +128,8 @@ func startFrom(template Template, settings map[string]string) (*devpg.Cluster, e
 	if err != nil {
 		return nil, err
 	}
-	return devpg.Start(ctx, devpg.Config{Dir: dir, Ephemeral: true, Seed: seed, Settings: settings})
+	cfg.Dir, cfg.Ephemeral, cfg.Seed = dir, true, seed
+	return devpg.Start(ctx, cfg)
 }
 
 // execute runs one statement that concerns whole databases.

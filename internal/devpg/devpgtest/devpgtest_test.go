@@ -97,6 +97,11 @@ func TestClusterIsPrivateAndSurvivesAKill(t *testing.T) {
 	require.NotEqual(t, c.Dir(), Cluster(t).Dir())
 }
 
+func TestClusterOfATemplateHoldsWhatThatSays(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 100, count(t, connect(t, ClusterOf(t, numbers()).URL())))
+}
+
 func TestClusterIsRemovedWithItsTest(t *testing.T) {
 	t.Parallel()
 	var dir string
