@@ -130,10 +130,10 @@ func TestARequestSaysWhatItStandsFor(t *testing.T) {
 		spec.URL, spec.Method, spec.Body, spec.FollowRedirects = "http://target.example/x", "POST", "payload", 3
 		spec.Timeout = 5 * time.Second
 		b := &waiting{claim: c, target: &Target{Spec: &spec, URL: spec.URL, Header: http.Header{"X-One": {"1"}}}}
-		return request(b, Started{RunID: runs.NewID(slot, c.EndpointID, attempt)})
+		return request(b, Started{RunID: runs.NewID(slot, c.EndpointID, attempt, 0)})
 	}
 	first := build(1, 41)
-	require.Equal(t, runs.NewID(slot, [16]byte{7}, 1).String(), first.Meta.Get("Rubato-Run-Id"))
+	require.Equal(t, runs.NewID(slot, [16]byte{7}, 1, 0).String(), first.Meta.Get("Rubato-Run-Id"))
 	require.Equal(t, "1", first.Meta.Get("Rubato-Attempt"))
 	require.Equal(t, "2030-05-06T05:08:09.120Z", first.Meta.Get("Rubato-Scheduled-For"))
 	require.Equal(t, "41", first.Meta.Get("Rubato-Fence"))

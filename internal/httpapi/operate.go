@@ -78,5 +78,5 @@ func (s *Server) RunEndpoint(ctx context.Context, r api.RunEndpointRequestObject
 	if err != nil {
 		return nil, err
 	}
-	return api.RunEndpoint202JSONResponse{RunID: runs.NewID(slot, id, 1).String(), ScheduledFor: slot.UTC()}, nil
+	return api.RunEndpoint202JSONResponse{RunID: runs.NewID(slot, id, 1, 0).String(), ScheduledFor: slot.UTC()}, nil
 }

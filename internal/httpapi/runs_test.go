@@ -23,7 +23,7 @@ func samples() history {
 	run := func(minute int, status runs.Status) runs.Run {
 		slot := at.Add(time.Duration(minute) * time.Minute)
 		return runs.Run{
-			ID: runs.NewID(slot, endpoint, 1), EndpointID: endpoint, TenantID: [16]byte{1}, ScheduledFor: slot, Attempt: 1,
+			ID: runs.NewID(slot, endpoint, 1, 0), EndpointID: endpoint, TenantID: [16]byte{1}, ScheduledFor: slot, Attempt: 1,
 			Source: "baseline-interval", ClaimToken: int64(minute + 1), Outcome: runs.Outcome{Status: status},
 		}
 	}
@@ -44,7 +44,7 @@ func samples() history {
 			r.Outcome.Phases = runs.Phases{DNS: time.Millisecond, Connect: 2 * time.Millisecond, Wait: 246500 * time.Microsecond}
 		}
 	}
-	skipped.ID, skipped.Attempt, skipped.ClaimToken = runs.NewID(skipped.ScheduledFor, endpoint, 0), 0, 0
+	skipped.ID, skipped.Attempt, skipped.ClaimToken = runs.NewID(skipped.ScheduledFor, endpoint, 0, 0), 0, 0
 	skipped.Outcome.Reason, skipped.FinishedAt = runs.OverlapSkipped, skipped.ScheduledFor.Add(20*time.Second)
 	skipped.Skipped = &runs.Skips{From: skipped.ScheduledFor.Add(-20 * time.Second), To: skipped.ScheduledFor, Count: 3}
 	ok.Outcome.Body, ok.Outcome.ResponseBytes = []byte("grüße\x00"), 8
@@ -110,7 +110,7 @@ func TestAttemptsOfADueTimeAreListedInTheirOrder(t *testing.T) {
 	slot, endpoint := list[0].ScheduledFor.Add(time.Minute), list[0].EndpointID
 	for attempt := 1; attempt <= 6; attempt++ {
 		r := list[0]
-		r.ID, r.ScheduledFor, r.Attempt = runs.NewID(slot, endpoint, attempt), slot, attempt
+		r.ID, r.ScheduledFor, r.Attempt = runs.NewID(slot, endpoint, attempt, 0), slot, attempt
 		list = append(list, r)
 	}
 	s := newService(t, list)
@@ -137,7 +137,7 @@ func TestRunsThatAreDueTogetherHaveOneOrder(t *testing.T) {
 	for range 9 {
 		r := samples()[0]
 		r.EndpointID = endpoints.NewID()
-		r.ID = runs.NewID(r.ScheduledFor, r.EndpointID, r.Attempt)
+		r.ID = runs.NewID(r.ScheduledFor, r.EndpointID, r.Attempt, r.InfraAttempt)
 		list = append(list, r)
 	}
 	s := newService(t, list)

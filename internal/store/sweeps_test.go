@@ -269,7 +269,7 @@ func TestALostRunIsHistoryAndTheEndpointGoesOn(t *testing.T) {
 		require.Equal(t, 2, e.State.FailureCount)
 		b.at(e.State.Due.At)
 		c := b.claimOne(t, worker{2})
-		require.NotEqual(t, run.ID, runs.NewID(c.Slot, c.EndpointID, c.Attempt), "every attempt is a run of its own")
+		require.NotEqual(t, run.ID, runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt), "every attempt is a run of its own")
 	})
 	t.Run("NoMoreAttemptsThanThePolicyAllows", func(t *testing.T) {
 		t.Parallel()

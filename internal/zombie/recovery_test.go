@@ -87,7 +87,7 @@ func setupFor(t *testing.T, limit time.Duration) *world {
 		first = list[1]
 	}
 	started, err := w.executions.Start(t.Context(), dispatch.Starting{Worker: dead, LockTTL: time.Minute, List: []dispatch.Start{{
-		Claim: first, TenantID: store.DefaultTenant, RunID: runs.NewID(first.Slot, first.EndpointID, 1), Execution: limit,
+		Claim: first, TenantID: store.DefaultTenant, RunID: runs.NewID(first.Slot, first.EndpointID, 1, 0), Execution: limit,
 	}}})
 	require.NoError(t, err)
 	require.Len(t, started, 1)

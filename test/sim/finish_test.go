@@ -69,7 +69,7 @@ func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liv
 	w.ensure(s.DueAt.After(now), "run %s was started after the lock of its claim", runName(run))
 	w.ensure(!s.PlannedAt.After(now.Add(startSlack)), "run %s was started %s early by the database's clock", runName(run), s.PlannedAt.Sub(now)) // I7
 	w.ensure(l.Slot.Equal(s.Slot) && l.Attempt == s.Attempt, "run %s stands for another due time than the plan", runName(run))
-	w.ensure(run == runs.NewID(l.Slot, l.EndpointID, l.Attempt), "run %s has another's ID", runName(run))
+	w.ensure(run == runs.NewID(l.Slot, l.EndpointID, l.Attempt, l.InfraAttempt), "run %s has another's ID", runName(run))
 	w.ensure(l.StartedAt.Equal(later(now, s.PlannedAt)) && l.DeadlineAt.Equal(l.StartedAt.Add(asked.Execution)),
 		"run %s starts at %s and ends by %s", runName(run), l.StartedAt, l.DeadlineAt)
 	if l.Source == string(governor.SourceManual) {

@@ -30,7 +30,7 @@ func (w *world) lawful(c *changes) {
 		w.ensure(r.before == nil, "a run of the history was changed") // I3
 		id := runs.ID(r.after.ID)
 		w.ensure(w.mirror.history[id] == nil, "run %s has a second row in the history", runName(id))
-		w.ensure(id == runs.NewID(r.after.Slot, r.after.EndpointID, r.after.Attempt), "run %s has the ID of another", runName(id))
+		w.ensure(id == runs.NewID(r.after.Slot, r.after.EndpointID, r.after.Attempt, r.after.InfraAttempt), "run %s has the ID of another", runName(id))
 		if r.after.Status == runs.Succeeded { // I2 of slots: one accepted result.
 			key := slotKey{endpoint: endpoints.ID(r.after.EndpointID), slot: r.after.Slot.UnixMicro()}
 			w.ensure(w.mirror.succeeded[key] == runs.ID{}, "the due time of run %s has two accepted results", runName(id))

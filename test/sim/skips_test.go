@@ -35,7 +35,7 @@ func (w *world) judgeSkips(id endpoints.ID, before, after *schedule, c *changes)
 	for _, s := range skipsOf(id, c) {
 		reasons := map[runs.Reason]bool{runs.OverlapSkipped: true, runs.PauseSkipped: true, runs.MisfireSkipped: true}
 		w.ensure(s.Status == runs.Skipped && reasons[s.Reason] && s.Token == 0 && s.NextRunAt.IsZero(), "a skip of %s is kept as %+v", short(id), *s)
-		w.ensure(runs.ID(s.ID) == runs.NewID(s.Slot, s.EndpointID, 0), "a skip of %s has another's ID", short(id))
+		w.ensure(runs.ID(s.ID) == runs.NewID(s.Slot, s.EndpointID, 0, 0), "a skip of %s has another's ID", short(id))
 		w.ensure(s.SkippedCount > 0 && !s.SkippedFrom.After(s.Slot), "a skip of %s counts %d from %s to %s", short(id), s.SkippedCount, s.SkippedFrom, s.Slot)
 		w.ensure(s.SkippedFrom.After(since), "a due time of %s is accounted for twice: %s was skipped, all up to %s were", short(id), s.SkippedFrom, since)
 		w.ensure(!s.Slot.After(w.decided()), "a due time of %s was skipped before it passed", short(id))
