@@ -172,7 +172,8 @@ func TestADeadWorkersWorkIsTakenUp(t *testing.T) {
 	require.InDelta(t, 1, s.value(t, "rubato_zombie_settled_total", ""), 0)
 	e, _, err := w.Get(t.Context(), tenant, w.run.EndpointID)
 	require.NoError(t, err)
-	require.Equal(t, 2, e.State.Due.Attempt, "a GET may be sent again")
+	require.Equal(t, 1, e.State.Due.Attempt)
+	require.Equal(t, 1, e.State.Due.InfraAttempt, "a GET may be sent again")
 	require.Equal(t, w.began, e.State.Due.Slot)
 	require.Zero(t, e.State.FailureCount)
 }
