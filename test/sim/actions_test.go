@@ -169,7 +169,7 @@ func (w *world) transmit(p *worker, e *execution) {
 		w.reach("start expired")
 		return
 	}
-	if late := p.now(w).Sub(e.claim.PlannedAt); e.claim.Attempt == 1 && e.spec.Misses(governor.Source(e.claim.Source), late) {
+	if late := p.now(w).Sub(e.claim.PlannedAt); e.claim.Attempt == 1 && e.claim.InfraAttempt == 0 && e.spec.Misses(governor.Source(e.claim.Source), late) {
 		w.end(p, e, runs.Outcome{Status: runs.Skipped, Reason: runs.MisfireSkipped})
 		w.reach("missed")
 		return
