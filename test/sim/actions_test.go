@@ -29,6 +29,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"heartbeat":     w.heartbeat,
 		"beat":          w.beat,
 		"fault":         w.fault,
+		"roll out":      w.rollOut,
 		"heal":          w.heal,
 		"sweep":         w.sweep,
 		"take over":     w.takeOver,
