@@ -56,7 +56,7 @@ func (w *world) drainWorker(p *worker) {
 
 // rollOut replaces the worker of a run, and then the one that takes the run up, until the budget of losses is used up.
 func (w *world) rollOut(t *rapid.T) {
-	if !chance(t, 25, "roll-out") {
+	if !chance(t, 70, "roll-out") {
 		t.Skip("no roll-out")
 	}
 	p := pick(t, "replaced", w.workers, func(p *worker) bool { return p.reachable() && len(p.running) > 0 })
