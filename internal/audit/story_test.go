@@ -102,6 +102,23 @@ func (s *story) skip(n, m int) {
 		runs.NewID(s.slot(m), s.endpoint, 0, 0), s.slot(m), s.endpoint, s.slot(n), s.slot(m).Add(time.Second), m-n+1)
 }
 
+// repeats lets the run of the second due time end by a shutdown, and another one take its place 2 s later, as an infrastructure attempt.
+func (s *story) repeats(attempt int) {
+	s.t.Helper()
+	s.exec("UPDATE endpoints SET min_interval_ms = 1000")
+	began, again := s.slot(1), s.slot(1).Add(2*time.Second)
+	s.exec(`
+		INSERT INTO runs
+		SELECT (jsonb_populate_record(r, jsonb_build_object('id', $2::uuid, 'infra_attempt', $3::int, 'claim_token', 4))).*
+		FROM runs r WHERE id = $1`, s.id(1), runs.NewID(began, s.endpoint, 1, attempt), attempt)
+	s.exec("UPDATE runs SET claimed_at = $1, started_at = $1, finished_at = $2 WHERE infra_attempt > 0", again, again.Add(100*time.Millisecond))
+	s.exec("UPDATE runs SET status = 'lost', reason_code = 'shutdown', next_run_at = $2 WHERE id = $1", s.id(1), again)
+	s.requests = append(s.requests, audit.Request{
+		RunID: runs.NewID(began, s.endpoint, 1, attempt).String(), Attempt: 1, Fence: 4, ScheduledFor: began, Arrived: again,
+		Ended: again.Add(100 * time.Millisecond), Accepted: true,
+	})
+}
+
 // servesEarlier makes the third run one of a cron that stands for an occurrence before the instant that was decided for it.
 func (s *story) servesEarlier(catchUp string) {
 	s.t.Helper()

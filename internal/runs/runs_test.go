@@ -73,6 +73,8 @@ func TestAnIDNeverChanges(t *testing.T) {
 	t.Parallel()
 	id := runs.NewID(time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC), [16]byte{1, 2, 3}, 2, 0)
 	require.Equal(t, "run_019b7ca9-8f2e-8741-9223-4111b575246f", id.String())
+	again := runs.NewID(id.Slot(), [16]byte{1, 2, 3}, 2, 1)
+	require.Equal(t, "run_019b7ca9-8f2e-8770-9684-9388cbb24c1e", again.String())
 }
 
 func TestATextThatIsNoIDNamesNothing(t *testing.T) {
@@ -121,6 +123,11 @@ func TestEveryOutcomeHasAMeaning(t *testing.T) {
 		require.Equal(t, want, runs.Outcome{Status: runs.Failed, Reason: reason}.Retryable(), reason)
 	}
 	require.False(t, runs.Outcome{Reason: "unheard of"}.Retryable())
+
+	interrupted := map[runs.Reason]bool{runs.WorkerLost: true, runs.LockLost: true, runs.Shutdown: true, runs.StartExpired: true}
+	for _, reason := range runs.Reasons() {
+		require.Equal(t, interrupted[reason], runs.Outcome{Status: runs.Lost, Reason: reason}.Interrupted(), reason)
+	}
 
 	for code, want := range map[int]bool{200: false, 301: false, 400: false, 404: false, 408: false, 428: false, 429: true, 499: false, 500: true, 503: true, 599: true} {
 		require.Equal(t, want, runs.Outcome{Status: runs.Failed, Reason: runs.HTTPStatus, StatusCode: code}.Retryable(), code)
