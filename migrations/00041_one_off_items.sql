@@ -7,6 +7,7 @@ CREATE TABLE one_off_items (
     tenant_id    uuid NOT NULL,
     not_before   timestamptz NOT NULL, -- the slot, or when the next attempt may start, which is earlier where the clock was set back
     attempt      smallint NOT NULL CHECK (attempt >= 1),
+    infra_attempt smallint NOT NULL DEFAULT 0 CHECK (infra_attempt >= 0), -- how many runs infrastructure lost
     priority     smallint NOT NULL CHECK (priority BETWEEN -1 AND 2), -- low, normal, high, critical
     deadline_at  timestamptz, -- an attempt that has not started by then is recorded as skipped
     request      jsonb,       -- what differs from the endpoint's request; null: nothing

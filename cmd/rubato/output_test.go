@@ -51,3 +51,20 @@ func TestTooManyLinesNameNoLineToGoOnWith(t *testing.T) {
 	require.Equal(t, app.ExitFailure, code)
 	require.Equal(t, "rubato: send the rest by another import\n", complaints.String())
 }
+
+// TestARunTellsOfLossesBeforeIt shows the infrastructure attempt where there is one, and nothing of it else.
+func TestARunTellsOfLossesBeforeIt(t *testing.T) {
+	t.Parallel()
+	for infra, want := range map[string]bool{"0": false, "2": true} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"id":"run_1","status":"succeeded","attempt":1,"infraAttempt":` + infra + `}`))
+		}))
+		defer server.Close()
+		var out bytes.Buffer
+		s := &session{stdout: &out, stderr: &out}
+		code := s.run(t.Context(), strings.Fields("runs get run_1 --api-key any --server "+server.URL))
+		require.Equal(t, app.ExitOK, code, out.String())
+		require.Regexp(t, `(?m)^attempt +1$`, out.String())
+		require.Equal(t, want, strings.Contains(out.String(), "infra attempt"))
+	}
+}

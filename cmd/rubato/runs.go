@@ -157,6 +157,7 @@ func (s *session) printRun(raw json.RawMessage) error {
 		{"lag", took(r.StartLagMs)},
 		{"took", took(r.DurationMs)},
 		{"attempt", strconv.Itoa(int(r.Attempt))},
+		{"infra attempt", positive(r.InfraAttempt)},
 		{"because", string(r.Source)},
 		{"content type", text(r.ContentType)},
 		{"body", strings.TrimSpace(text(r.Body))},
@@ -175,6 +176,14 @@ func skippedText(s *client.SkippedDueTimes) string {
 		return ""
 	}
 	return fmt.Sprintf("%d, from %s to %s", s.Count, instant(&s.From), instant(&s.To))
+}
+
+// positive returns a number as text, and nothing for 0.
+func positive(n int32) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(n))
 }
 
 func statusText(code *int32) string {

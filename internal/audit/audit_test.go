@@ -43,6 +43,17 @@ func TestASoundHistoryHasNoBreach(t *testing.T) {
 	require.Zero(t, r.Check(audit.NoFalseReap).Checked, "nothing was lost, so nothing can tell")
 }
 
+// TestAnInfrastructureAttemptIsNoDuplicate has a due time served by the run after one that a shutdown ended.
+func TestAnInfrastructureAttemptIsNoDuplicate(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.repeats(1)
+	r := s.audit()
+	require.Empty(t, breached(r))
+	require.Zero(t, r.Counts.Duplicates)
+	require.Equal(t, map[string]int{"succeeded": 4, "lost": 1}, r.Counts.Statuses)
+}
+
 // TestWhatSomebodyAskedForTellsNothingOfLateness has a run that was asked for while another was under way, for which it waited.
 func TestWhatSomebodyAskedForTellsNothingOfLateness(t *testing.T) {
 	t.Parallel()
@@ -92,6 +103,17 @@ func TestBreachesInTheDatabaseAreFound(t *testing.T) {
 				s.exec("UPDATE runs SET id = gen_random_uuid(), scheduled_for = $2, attempt = 2, source = 'retry' WHERE id = $1", s.id(1), s.slot(0))
 				s.requests = s.requests[:0]
 			},
+			[]audit.Invariant{audit.OneResult},
+		},
+		"AnInfrastructureAttemptAfterNoLoss": {
+			func(s *story) {
+				s.repeats(1)
+				s.exec("UPDATE runs SET status = 'failed', reason_code = 'timeout' WHERE id = $1", s.id(1))
+			},
+			[]audit.Invariant{audit.OneResult},
+		},
+		"AnInfrastructureAttemptThatWasNotCounted": {
+			func(s *story) { s.repeats(2) },
 			[]audit.Invariant{audit.OneResult},
 		},
 		"AnOccurrenceThatIsCaughtUpOnAgainstThePolicy": {

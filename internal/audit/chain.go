@@ -63,7 +63,7 @@ func (a *auditor) plansAfter(e *endpoint, r *run, next time.Time) []plan {
 // checkLink judges whether a run is what one of the plans led to, and how late it started.
 func (a *auditor) checkLink(e *endpoint, r *run, plans []plan) {
 	for _, p := range slices.Backward(plans) {
-		if r.Slot.Equal(p.due) || !r.Slot.After(p.due) && (!p.exact || r.Attempt > 1) {
+		if r.Slot.Equal(p.due) || !r.Slot.After(p.due) && (!p.exact || !r.first()) {
 			if r.StartedAt.Before(p.due.Add(-a.options.Early)) {
 				continue // Not this plan: what starts before it was planned earlier.
 			}

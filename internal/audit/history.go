@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"rubato/internal/endpoints"
 	"rubato/internal/runs"
 )
 
@@ -70,7 +71,27 @@ func (a *auditor) checkRuns(e *endpoint) {
 		}
 	}
 	a.settled = append(a.settled, settled...)
+	a.checkRepeats(e)
 	a.checkGaps(e)
+}
+
+// checkRepeats holds that an infrastructure attempt follows a run of the same due time that infrastructure ended, within the budget.
+func (a *auditor) checkRepeats(e *endpoint) {
+	newest := map[time.Time]*run{}
+	for _, r := range e.all() {
+		before := newest[r.Slot]
+		newest[r.Slot] = r
+		if r.Infra == 0 || before != nil && before.Infra == r.Infra { // The latter is an attempt of the retry policy.
+			continue
+		}
+		a.report.looked(OneResult)
+		if r.Infra > endpoints.InfraBudget {
+			a.report.breach(OneResult, e.id, r.ID, fmt.Sprintf("infrastructure attempt %d of %d", r.Infra, endpoints.InfraBudget))
+		}
+		if before == nil || before.Infra+1 != r.Infra || before.Attempt != r.Attempt || !(runs.Outcome{Reason: before.Reason}).Interrupted() {
+			a.report.breach(OneResult, e.id, r.ID, fmt.Sprintf("infrastructure attempt %d for the due time %s follows no run that was lost", r.Infra, clock(r.Slot)))
+		}
+	}
 }
 
 // checkReap judges a settlement. The history does not keep locks, but no first lock ends sooner than this.

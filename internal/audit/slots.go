@@ -69,7 +69,7 @@ func (e *endpoint) record(slot time.Time) (skip, bool) {
 
 // plain reports whether the baseline alone leads from a run to the next.
 func (e *endpoint) plain(r *run) bool {
-	if e.hinted || e.jitter > 0 || r.Version != e.version || r.Attempt != 1 || r.Source == "manual" || r.Source == "retry-after" {
+	if e.hinted || e.jitter > 0 || r.Version != e.version || !r.first() || r.Source == "manual" || r.Source == "retry-after" {
 		return false
 	}
 	if e.cron != nil {
@@ -93,7 +93,7 @@ func (e *endpoint) changesBetween(r, next *run) []decision {
 // when the run was planned, and that lies outside the window or is one of several.
 func (a *auditor) anchor(e *endpoint, i int) (at time.Time, known bool) {
 	r := e.runs[i]
-	if r.Attempt > 1 || r.Status == runs.Skipped || e.catchesUp || r.StartedAt.Sub(r.Slot) <= lateStart {
+	if !r.first() || r.Status == runs.Skipped || e.catchesUp || r.StartedAt.Sub(r.Slot) <= lateStart {
 		return r.Slot, true
 	}
 	planned := r.Slot

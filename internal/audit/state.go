@@ -69,6 +69,7 @@ type run struct {
 	EndpointID [16]byte
 	Slot       time.Time
 	Attempt    int
+	Infra      int // the infrastructure attempt
 	Source     string
 	Token      int64
 	WorkerID   [16]byte
@@ -83,6 +84,9 @@ type run struct {
 	Deadline   time.Time // live runs only, as is the lock
 	Lock       time.Time
 }
+
+// first reports whether it is the first run of its slot.
+func (r *run) first() bool { return r.Attempt == 1 && r.Infra == 0 }
 
 type decision struct {
 	EndpointID [16]byte
@@ -168,7 +172,7 @@ func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 // readRuns reads the history by fence. A row that records due times without a run is no execution.
 func (s *state) readRuns(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `
-		SELECT id, endpoint_id, scheduled_for, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status,
+		SELECT id, endpoint_id, scheduled_for, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status,
 		       reason_code, next_run_at, version, failure_count, skipped_from, coalesce(skipped_count, 0)
 		FROM runs
 		WHERE scheduled_for >= $1
@@ -180,7 +184,7 @@ func (s *state) readRuns(ctx context.Context, tx pgx.Tx) error {
 	var from *time.Time
 	var count int64
 	fields := []any{
-		&r.ID, &r.EndpointID, &r.Slot, &r.Attempt, &r.Source, &r.Token, &r.WorkerID, &r.ClaimedAt, &r.StartedAt, &r.FinishedAt,
+		&r.ID, &r.EndpointID, &r.Slot, &r.Attempt, &r.Infra, &r.Source, &r.Token, &r.WorkerID, &r.ClaimedAt, &r.StartedAt, &r.FinishedAt,
 		&r.Status, &r.Reason, &r.NextRunAt, &r.Version, &r.Failures, &from, &count,
 	}
 	_, err = pgx.ForEachRow(rows, fields, func() error {
@@ -200,14 +204,14 @@ func (s *state) readRuns(ctx context.Context, tx pgx.Tx) error {
 
 func (s *state) readLive(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `
-		SELECT run_id, endpoint_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until
+		SELECT run_id, endpoint_id, slot, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until
 		FROM live_runs`)
 	if err != nil {
 		return err
 	}
 	var r run
 	fields := []any{
-		&r.ID, &r.EndpointID, &r.Slot, &r.Attempt, &r.Source, &r.Token, &r.WorkerID, &r.ClaimedAt, &r.StartedAt, &r.Deadline, &r.Lock,
+		&r.ID, &r.EndpointID, &r.Slot, &r.Attempt, &r.Infra, &r.Source, &r.Token, &r.WorkerID, &r.ClaimedAt, &r.StartedAt, &r.Deadline, &r.Lock,
 	}
 	_, err = pgx.ForEachRow(rows, fields, func() error {
 		one := r

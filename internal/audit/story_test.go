@@ -62,7 +62,7 @@ func newStory(t *testing.T) *story {
 // slot returns the n-th due time.
 func (s *story) slot(n int) time.Time { return s.began.Add(time.Duration(n) * every).UTC() }
 
-func (s *story) id(n int) runs.ID { return runs.NewID(s.slot(n), s.endpoint, 1) }
+func (s *story) id(n int) runs.ID { return runs.NewID(s.slot(n), s.endpoint, 1, 0) }
 
 func (s *story) exec(sql string, args ...any) {
 	s.t.Helper()
@@ -99,7 +99,24 @@ func (s *story) skip(n, m int) {
 		                  failure_count, skipped_from, skipped_count)
 		VALUES ($1, $2, $3, '00000000-0000-0000-0000-000000000001', 0, 'baseline-interval', 0, gen_random_uuid(), $5, $5, $5, 'skipped',
 		        'overlap_skipped', 0, 0, 0, 0, 0, 0, false, 1, 0, $4, $6)`,
-		runs.NewID(s.slot(m), s.endpoint, 0), s.slot(m), s.endpoint, s.slot(n), s.slot(m).Add(time.Second), m-n+1)
+		runs.NewID(s.slot(m), s.endpoint, 0, 0), s.slot(m), s.endpoint, s.slot(n), s.slot(m).Add(time.Second), m-n+1)
+}
+
+// repeats lets the run of the second due time end by a shutdown, and another one take its place 2 s later, as an infrastructure attempt.
+func (s *story) repeats(attempt int) {
+	s.t.Helper()
+	s.exec("UPDATE endpoints SET min_interval_ms = 1000")
+	began, again := s.slot(1), s.slot(1).Add(2*time.Second)
+	s.exec(`
+		INSERT INTO runs
+		SELECT (jsonb_populate_record(r, jsonb_build_object('id', $2::uuid, 'infra_attempt', $3::int, 'claim_token', 4))).*
+		FROM runs r WHERE id = $1`, s.id(1), runs.NewID(began, s.endpoint, 1, attempt), attempt)
+	s.exec("UPDATE runs SET claimed_at = $1, started_at = $1, finished_at = $2 WHERE infra_attempt > 0", again, again.Add(100*time.Millisecond))
+	s.exec("UPDATE runs SET status = 'lost', reason_code = 'shutdown', next_run_at = $2 WHERE id = $1", s.id(1), again)
+	s.requests = append(s.requests, audit.Request{
+		RunID: runs.NewID(began, s.endpoint, 1, attempt).String(), Attempt: 1, Fence: 4, ScheduledFor: began, Arrived: again,
+		Ended: again.Add(100 * time.Millisecond), Accepted: true,
+	})
 }
 
 // servesEarlier makes the third run one of a cron that stands for an occurrence before the instant that was decided for it.
@@ -107,7 +124,7 @@ func (s *story) servesEarlier(catchUp string) {
 	s.t.Helper()
 	s.exec("UPDATE endpoints SET baseline_interval_ms = 0, baseline_cron = '0 0 1 1 *', catch_up = $1", catchUp)
 	missed := s.slot(2).Add(-every / 2)
-	s.exec("UPDATE runs SET id = $2, scheduled_for = $3, source = 'clamped-min' WHERE id = $1", s.id(2), runs.NewID(missed, s.endpoint, 1), missed)
+	s.exec("UPDATE runs SET id = $2, scheduled_for = $3, source = 'clamped-min' WHERE id = $1", s.id(2), runs.NewID(missed, s.endpoint, 1, 0), missed)
 	s.requests = s.requests[:0]
 }
 

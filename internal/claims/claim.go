@@ -7,17 +7,19 @@ import (
 
 // Claim is one endpoint in the hands of one worker until LockedUntil. Instants are database time.
 type Claim struct {
-	EndpointID  [16]byte
-	Place       Place     // of the row, for the start
-	Token       int64     // the fence
-	Slot        time.Time // the due time that the run will stand for
-	PlannedAt   time.Time // when to send it: Slot, or later for a retry or a catch-up; in the past when it is overdue
-	Attempt     int
-	Source      string
-	Version     int64 // of the endpoint's configuration
-	LockedUntil time.Time
-	Hinted      bool // hints may be in force
-	Expired     bool // taken from a worker whose lock had run out
+	EndpointID [16]byte
+	Place      Place     // of the row, for the start
+	Token      int64     // the fence
+	Slot       time.Time // the due time that the run will stand for
+	PlannedAt  time.Time // when to send it: Slot, or later for a retry or a catch-up; in the past when it is overdue
+	Attempt    int
+	// InfraAttempt counts the runs of the due time that infrastructure lost and that are tried again beside the retry policy.
+	InfraAttempt int
+	Source       string
+	Version      int64 // of the endpoint's configuration
+	LockedUntil  time.Time
+	Hinted       bool // hints may be in force
+	Expired      bool // taken from a worker whose lock had run out
 	// Rest is how far in the future the endpoint comes due after a release, in whole milliseconds; who looks ahead by a horizon can claim it
 	// that much sooner. Zero: at its planned time.
 	Rest time.Duration

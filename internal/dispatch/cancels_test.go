@@ -188,7 +188,7 @@ func TestACancelWhileConnectingSendsNothing(t *testing.T) {
 	b.listen(t, p)
 	conn := waittest.Receive(t, accepted)
 	defer conn.Close()
-	require.NoError(t, b.cancel(t, runs.NewID(e.State.Due.Slot, e.ID, 1)))
+	require.NoError(t, b.cancel(t, runs.NewID(e.State.Due.Slot, e.ID, 1, 0)))
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'canceled' AND reason_code = 'canceled_by_user'")
 	p.stop(t)
 }

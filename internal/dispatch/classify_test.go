@@ -120,20 +120,20 @@ func TestAnAnswerIsClassifiedByTheRuleOfItsEndpoint(t *testing.T) {
 	}
 }
 
-// TestARequestSaysWhatItStandsFor looks at the headers of three attempts of one due time.
+// TestARequestSaysWhatItStandsFor looks at the headers of attempts of one due time.
 func TestARequestSaysWhatItStandsFor(t *testing.T) {
 	t.Parallel()
 	slot := time.Date(2030, 5, 6, 7, 8, 9, 120_000_000, time.FixedZone("", 7200))
-	build := func(attempt int, token int64) egress.Request {
-		c := claims.Claim{EndpointID: [16]byte{7}, Slot: slot, Attempt: attempt, Token: token}
+	build := func(attempt, infra int, token int64) egress.Request {
+		c := claims.Claim{EndpointID: [16]byte{7}, Slot: slot, Attempt: attempt, InfraAttempt: infra, Token: token}
 		spec := endpoints.Defaults()
 		spec.URL, spec.Method, spec.Body, spec.FollowRedirects = "http://target.example/x", "POST", "payload", 3
 		spec.Timeout = 5 * time.Second
 		b := &waiting{claim: c, target: &Target{Spec: &spec, URL: spec.URL, Header: http.Header{"X-One": {"1"}}}}
-		return request(b, Started{RunID: runs.NewID(slot, c.EndpointID, attempt)})
+		return request(b, Started{RunID: runs.NewID(slot, c.EndpointID, attempt, infra)})
 	}
-	first := build(1, 41)
-	require.Equal(t, runs.NewID(slot, [16]byte{7}, 1).String(), first.Meta.Get("Rubato-Run-Id"))
+	first := build(1, 0, 41)
+	require.Equal(t, runs.NewID(slot, [16]byte{7}, 1, 0).String(), first.Meta.Get("Rubato-Run-Id"))
 	require.Equal(t, "1", first.Meta.Get("Rubato-Attempt"))
 	require.Equal(t, "2030-05-06T05:08:09.120Z", first.Meta.Get("Rubato-Scheduled-For"))
 	require.Equal(t, "41", first.Meta.Get("Rubato-Fence"))
@@ -148,8 +148,8 @@ func TestARequestSaysWhatItStandsFor(t *testing.T) {
 	require.Equal(t, int64(100<<10), first.MaxBody)
 	require.Equal(t, 3, first.MaxRedirects)
 
-	for attempt := 2; attempt <= 3; attempt++ {
-		again := build(attempt, 41+int64(attempt))
+	for n, tries := range [][2]int{{2, 0}, {3, 0}, {1, 1}, {1, 3}, {2, 1}} {
+		again := build(tries[0], tries[1], 42+int64(n))
 		require.Equal(t, first.Meta.Get("Idempotency-Key"), again.Meta.Get("Idempotency-Key"), "one key for every attempt")
 		require.NotEqual(t, first.Meta.Get("Rubato-Run-Id"), again.Meta.Get("Rubato-Run-Id"))
 	}

@@ -107,7 +107,7 @@ func (w *Worker) missed(b *waiting) *runs.Outcome {
 		}
 	}
 	late := now.Sub(b.claim.PlannedAt)
-	if !known || b.claim.Attempt > 1 || !b.target.Spec.Misses(governor.Source(b.claim.Source), late) {
+	if !known || b.claim.Attempt > 1 || b.claim.InfraAttempt > 0 || !b.target.Spec.Misses(governor.Source(b.claim.Source), late) {
 		return nil
 	}
 	return &runs.Outcome{

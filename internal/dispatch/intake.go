@@ -111,7 +111,7 @@ func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 		}
 		if target, found := targets[c.EndpointID]; found {
 			ready = append(ready, &waiting{
-				claim: c, run: runs.NewID(c.Slot, c.EndpointID, c.Attempt), target: target,
+				claim: c, run: runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt), target: target,
 				since: time.Now().Add(max(0, w.clock.until(c.PlannedAt))),
 			})
 		} else {

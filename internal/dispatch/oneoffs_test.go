@@ -33,7 +33,7 @@ func TestAOneOffRunPastItsDeadlineIsNotSent(t *testing.T) {
 	b.await(t, 0, "SELECT count(*) FROM one_off_items")
 	p.stop(t)
 
-	skipped, err := b.runs.Get(t.Context(), tenant.TenantID, runs.NewID(late.Slot, e.ID, 1))
+	skipped, err := b.runs.Get(t.Context(), tenant.TenantID, runs.NewID(late.Slot, e.ID, 1, 0))
 	require.NoError(t, err)
 	require.Equal(t, runs.Skipped, skipped.Outcome.Status)
 	require.Equal(t, runs.DeadlinePassed, skipped.Outcome.Reason)

@@ -107,8 +107,8 @@ func request(b *waiting, s Started) egress.Request {
 	spec := b.target.Spec
 	id := s.RunID.String()
 	key := id
-	if b.claim.Attempt != 1 { // The same for every attempt of one due time.
-		key = runs.NewID(b.claim.Slot, b.claim.EndpointID, 1).String()
+	if b.claim.Attempt != 1 || b.claim.InfraAttempt > 0 { // The same for every attempt of one due time.
+		key = runs.NewID(b.claim.Slot, b.claim.EndpointID, 1, 0).String()
 	}
 	trace := hex.EncodeToString(s.RunID[:])
 	// One allocation for all values. The third index keeps what is appended to one header off the next.

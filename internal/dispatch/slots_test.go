@@ -112,7 +112,7 @@ func TestSlotsGrowWhileTargetsHoldThem(t *testing.T) {
 				require.Less(t, len(w.queue.take(start, startSlots+1, startSlots)), startSlots+1, "some wait")
 				w.busy.Store(startSlots)
 				for i := range tc.requests {
-					w.underway.enter(runs.NewID(start, [16]byte{}, i), &flight{})
+					w.underway.enter(runs.NewID(start, [16]byte{}, i, 0), &flight{})
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()

@@ -297,7 +297,7 @@ func (w *Worker) spill(ctx context.Context) {
 // runOf returns the run of a claim that has started.
 func (w *Worker) runOf(c claims.Claim, s Started) runs.Run {
 	return runs.Run{
-		ID: s.RunID, EndpointID: s.EndpointID, TenantID: s.TenantID, ScheduledFor: c.Slot, Attempt: c.Attempt, Source: c.Source,
+		ID: s.RunID, EndpointID: s.EndpointID, TenantID: s.TenantID, ScheduledFor: c.Slot, Attempt: c.Attempt, InfraAttempt: c.InfraAttempt, Source: c.Source,
 		ClaimToken: c.Token, WorkerID: w.id, StartedAt: s.StartedAt,
 	}
 }

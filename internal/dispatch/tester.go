@@ -98,7 +98,7 @@ func (t *Tester) Test(ctx context.Context, by endpoints.Actor, e *endpoints.Endp
 func testID(now time.Time) runs.ID {
 	var nobody [16]byte
 	_, _ = rand.Read(nobody[:]) // It never fails.
-	return runs.NewID(now, nobody, 1)
+	return runs.NewID(now, nobody, 1, 0)
 }
 
 // send sends the request and judges the answer.

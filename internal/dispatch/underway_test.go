@@ -12,7 +12,7 @@ import (
 // TestACancelIsForTheFenceThatItNames asks for the end of a run under one token while it is, or comes, under this or another one.
 func TestACancelIsForTheFenceThatItNames(t *testing.T) {
 	t.Parallel()
-	id := runs.NewID(start, [16]byte{1}, 1)
+	id := runs.NewID(start, [16]byte{1}, 1, 0)
 	asked := []Cancel{{RunID: id, Token: 7, Author: "somebody"}}
 	for name, c := range map[string]struct {
 		token int64

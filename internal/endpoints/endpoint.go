@@ -61,8 +61,13 @@ type Due struct {
 	At      time.Time // when to send it
 	Slot    time.Time // the due time that it stands for; earlier than At for a retry or a late catch-up
 	Attempt int       // counted from 1
-	Source  governor.Source
+	// InfraAttempt is how many runs of the due time infrastructure lost that were tried again beside the attempts of the retry policy.
+	InfraAttempt int
+	Source       governor.Source
 }
+
+// first reports whether this is the first run of its due time.
+func (d Due) first() bool { return d.Attempt <= 1 && d.InfraAttempt == 0 }
 
 // Hint is a proposal to the governor, by the planner or a person: another interval, or one run at an instant.
 type Hint struct {
@@ -78,18 +83,20 @@ type Hint struct {
 
 // Running is the live run of an endpoint.
 type Running struct {
-	Slot      time.Time
-	Attempt   int
-	StartedAt time.Time
+	Slot         time.Time
+	Attempt      int
+	InfraAttempt int
+	StartedAt    time.Time
 }
 
 // LastRun is a summary of the newest finished run.
 type LastRun struct {
-	Slot       time.Time
-	Attempt    int
-	Status     string
-	StartedAt  time.Time
-	FinishedAt time.Time
+	Slot         time.Time
+	Attempt      int
+	InfraAttempt int
+	Status       string
+	StartedAt    time.Time
+	FinishedAt   time.Time
 }
 
 // Statuses of package runs, which cannot be asked from here.

@@ -198,7 +198,7 @@ func (b *bundle) run(t *testing.T, edit func(*endpoints.Finished)) endpoints.Rec
 		b.memory.now = due.At
 	}
 	f := endpoints.Finished{
-		Slot: due.Slot, Attempt: due.Attempt, Source: due.Source, StartedAt: b.memory.now, FinishedAt: b.memory.now,
+		Slot: due.Slot, Attempt: due.Attempt, InfraAttempt: due.InfraAttempt, Source: due.Source, StartedAt: b.memory.now, FinishedAt: b.memory.now,
 		Status: "succeeded", Verdict: endpoints.Success,
 	}
 	if edit != nil {

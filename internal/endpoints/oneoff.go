@@ -108,6 +108,9 @@ type OneOff struct {
 	Slot     time.Time // the due time that the run stands for, unique for its endpoint
 	At       time.Time // when the next attempt may start: Slot for the first
 	Attempt  int       // the next one, counted from 1
+	// InfraAttempt counts the runs that infrastructure lost before.
+	InfraAttempt int
+
 	Priority Priority
 	Deadline time.Time // no attempt starts after it; zero: no end
 
@@ -146,7 +149,7 @@ type OneOffs struct {
 }
 
 // first reports whether the first attempt of an item waits, which goes before everything else.
-func (o *OneOff) first() bool { return o != nil && o.Attempt == 1 }
+func (o *OneOff) first() bool { return o != nil && o.Attempt == 1 && o.InfraAttempt == 0 }
 
 // add queues an item.
 func (q *OneOffs) add(item OneOff, now time.Time) {
@@ -291,16 +294,20 @@ func (e *Endpoint) planOneOff(decided *Recorded) {
 		return
 	}
 	steps := []governor.Step{{Rule: RuleManual, At: next.At, Why: "a one-off run was asked for"}}
-	if next.Attempt > 1 {
-		steps = append(steps, governor.Step{Rule: RuleRetry, At: next.At, Why: attemptWords(next.Attempt, e.Spec.Retry)})
+	due := Due{At: next.At, Slot: next.Slot, Attempt: next.Attempt, InfraAttempt: next.InfraAttempt, Source: governor.SourceManual}
+	switch {
+	case next.InfraAttempt > 0:
+		steps = append(steps, infraStep(due, ""))
+	case next.Attempt > 1:
+		steps = append(steps, e.retryStep(due))
 	}
-	decided.Due = Due{At: next.At, Slot: next.Slot, Attempt: next.Attempt, Source: governor.SourceManual}
+	decided.Due = due
 	decided.Decision = governor.Decision{At: next.At, Slot: next.Slot, Source: governor.SourceManual, Steps: steps}
 	e.State.Due = decided.Due
 }
 
-// endOneOff takes the end of a one-off run into the queue: the item waits for another attempt where the retry policy allows one, else it is
-// done. It reports whether there is another attempt.
+// endOneOff takes the end of a one-off run into the queue: the item waits for another attempt where the retry policy or the
+// budget of losses allows one, else it is done. It reports whether there is another attempt.
 func (e *Endpoint) endOneOff(now time.Time, run Finished) (again bool) {
 	q := &e.State.OneOffs
 	own := q.Own
@@ -308,13 +315,16 @@ func (e *Endpoint) endOneOff(now time.Time, run Finished) (again bool) {
 	if own == nil { // Withdrawn during its run.
 		return false
 	}
-	due, again := e.attempt(now, run)
+	due, again := e.afterLoss(now, run)
+	if !again {
+		due, again = e.attempt(now, run)
+	}
 	if !again {
 		q.Ended = own
 		return false
 	}
 	item := *own
-	item.At, item.Attempt = due.At, due.Attempt
+	item.At, item.Attempt, item.InfraAttempt = due.At, due.Attempt, due.InfraAttempt
 	q.Again = &item
 	q.Waiting++
 	q.Next = firstOf(q.Next, &item, now)

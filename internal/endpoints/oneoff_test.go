@@ -167,3 +167,20 @@ func TestAWithdrawnRunIsNotTriedAgain(t *testing.T) {
 	require.Equal(t, governor.SourceBaselineInterval, b.endpoint().State.Due.Source)
 	require.Equal(t, 1, b.endpoint().State.Due.Attempt)
 }
+
+// TestAOneOffRunThatInfrastructureLostIsTriedAgain has a budget for that beside the retry policy, which allows one attempt.
+func TestAOneOffRunThatInfrastructureLostIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Hour })
+	b.run(t, nil)
+	slot := b.ask(t, endpoints.OneOffRequest{}).Slot
+	for n := 1; n <= endpoints.InfraBudget; n++ {
+		decided := b.run(t, lost)
+		require.Equal(t, endpoints.RuleInfraRetry, decided.Decision.Steps[len(decided.Decision.Steps)-1].Rule)
+		due := b.endpoint().State.Due
+		require.Equal(t, endpoints.Due{At: due.At, Slot: slot, Attempt: 1, InfraAttempt: n, Source: governor.SourceManual}, due)
+	}
+	b.run(t, func(f *endpoints.Finished) { lost(f); f.InfraAttempt = endpoints.InfraBudget })
+	require.Equal(t, governor.SourceBaselineInterval, b.endpoint().State.Due.Source)
+	require.Empty(t, b.memory.queue)
+}

@@ -56,18 +56,26 @@ func (e *Endpoint) Replan(now time.Time) (Recorded, error) {
 
 // Finished is what the schedule needs to know of a run that just ended.
 type Finished struct {
-	Slot       time.Time
-	Attempt    int
-	Source     governor.Source // what set its due time
-	StartedAt  time.Time
-	FinishedAt time.Time
-	Status     string
-	Verdict    Verdict
-	Retryable  bool // the failure is of a class that trying again may mend
-	MaybeSent  bool // a byte of the request may have reached the target
-	RetryAfter time.Time
-	Unanswered bool // the target said nothing, so what it asked for before still stands
+	Slot    time.Time
+	Attempt int
+	// InfraAttempt counts the runs of the due time that were lost before this one and tried again beside the retry policy.
+	InfraAttempt int
+	Source       governor.Source // what set its due time
+	StartedAt    time.Time
+	FinishedAt   time.Time
+	Status       string
+	Verdict      Verdict
+	Retryable    bool // the failure is of a class that trying again may mend
+	MaybeSent    bool // a byte of the request may have reached the target
+	RetryAfter   time.Time
+	Unanswered   bool // the target said nothing, so what it asked for before still stands
+
+	Interrupted bool   // infrastructure ended it; see repeatLoss
+	Reason      string // why it has its status, as a code for the trace
 }
+
+// first reports whether the run was the first of its due time.
+func (f Finished) first() bool { return f.Attempt <= 1 && f.InfraAttempt == 0 }
 
 // manual reports whether the run happened because somebody asked for it.
 func (f Finished) manual() bool { return f.Source == governor.SourceManual }
@@ -82,8 +90,8 @@ const (
 	Failure
 )
 
-// AfterRun takes a run that just ended into the state and plans what follows: another attempt of the same due time where the
-// retry policy allows it, else what the governor decides. It also forgets the hints and the one-off item that it consumed, and
+// AfterRun takes a run that just ended into the state and plans what follows: the same due time again where infrastructure lost its run or
+// the retry policy allows another attempt, else what the governor decides. It also forgets the hints and the one-off item that it consumed, and
 // finds the due times that passed without a run.
 func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	before := *e
@@ -94,7 +102,8 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	// that were served, and none is served twice.
 	s.LastSlot = laterOf(s.LastSlot, run.Slot)
 	s.LastRun = &LastRun{
-		Slot: run.Slot, Attempt: run.Attempt, Status: run.Status, StartedAt: run.StartedAt, FinishedAt: run.FinishedAt,
+		Slot: run.Slot, Attempt: run.Attempt, InfraAttempt: run.InfraAttempt, Status: run.Status,
+		StartedAt: run.StartedAt, FinishedAt: run.FinishedAt,
 	}
 	s.Anchor = laterOf(s.Anchor, e.anchorAfter(run))
 	if !run.Unanswered {
@@ -121,9 +130,11 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	if err != nil {
 		return Recorded{}, err
 	}
-	if due, retry := e.retry(now, run, decided.Due.At); retry {
+	if due, lost := e.repeatLoss(now, run, decided.Due.At); lost {
+		e.tryAgain(&decided, due, infraStep(due, run.Reason))
+	} else if due, retry := e.retry(now, run, decided.Due.At); retry {
 		s.FailureCount = failures // only the last attempt of a due time says that the due time failed
-		e.tryAgain(&decided, due)
+		e.tryAgain(&decided, due, e.retryStep(due))
 	}
 	e.account(now, &before, &run, &decided)
 	return decided, nil
@@ -137,7 +148,7 @@ func (e *Endpoint) anchorAfter(run Finished) time.Time {
 	if e.State.Due.Slot.Equal(run.Slot) {
 		planned = e.State.Due.At
 	}
-	if run.Attempt > 1 || run.Status == skipped || e.catchesUp() || run.StartedAt.Sub(planned) <= lateStart {
+	if !run.first() || run.Status == skipped || e.catchesUp() || run.StartedAt.Sub(planned) <= lateStart {
 		return run.Slot
 	}
 	return run.StartedAt.Truncate(time.Millisecond)

@@ -42,7 +42,7 @@ func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 		}
 		at := laterOf(now, due.At)
 		if _, err := probe.AfterRun(at, Finished{
-			Slot: due.Slot, Attempt: due.Attempt, StartedAt: at, Verdict: Success, Source: due.Source,
+			Slot: due.Slot, Attempt: due.Attempt, InfraAttempt: due.InfraAttempt, StartedAt: at, Verdict: Success, Source: due.Source,
 		}); err != nil {
 			return nil, err
 		}

@@ -29,7 +29,7 @@ func (e *Endpoint) attempt(now time.Time, run Finished) (Due, bool) {
 	}
 	at := e.afterMinimum(laterOf(now.Add(policy.wait(e.ID, run)), e.State.RetryAfter), run.StartedAt)
 	// What set the due time set it for every attempt: that this is a further one, its number and the step retry tell.
-	return Due{At: at, Slot: run.Slot, Attempt: run.Attempt + 1, Source: run.Source}, true
+	return Due{At: at, Slot: run.Slot, Attempt: run.Attempt + 1, InfraAttempt: run.InfraAttempt, Source: run.Source}, true
 }
 
 // keepTrying decides the next due time afresh after a change, and keeps the attempt that waits, if any, as far as the policy still has it: a
@@ -51,34 +51,46 @@ func (e *Endpoint) keepTrying(now time.Time, before *Endpoint) (Recorded, error)
 	if !waiting.At.Before(decided.Due.At) {
 		return e.Replan(now)
 	}
-	e.tryAgain(&decided, waiting)
+	step := e.retryStep(waiting)
+	if before.State.waitsForInfra() {
+		step = infraStep(waiting, "")
+	}
+	e.tryAgain(&decided, waiting, step)
 	return decided, nil
 }
 
-// waitingAttempt returns the further attempt of a due time that was planned before a change, where the policy has it after the change.
+// waitingAttempt returns the further attempt of a due time that was planned before a change, where the policy has it after the change. An
+// infrastructure attempt is one.
 // Whether the request of the attempt before it may have arrived is not known any more: the policy before the change permitted another.
 func (e *Endpoint) waitingAttempt(now time.Time, before *Endpoint) (Due, bool) {
 	waiting, s := before.State.Due, e.State
-	if waiting.Attempt <= 1 || waiting.Attempt > e.Spec.Retry.MaxAttempts || s.LastRun == nil || waiting.Source == governor.SourceManual || s.OneOffs.Next.first() || e.PausedAt(now) {
+	if waiting.first() || waiting.Attempt > e.Spec.Retry.MaxAttempts || s.LastRun == nil || waiting.Source == governor.SourceManual || s.OneOffs.Next.first() || e.PausedAt(now) {
 		return Due{}, false
 	}
-	if before.Spec.bearsRepetition() && !e.Spec.bearsRepetition() {
+	bears := Spec.bearsRepetition
+	if before.State.waitsForInfra() {
+		bears = Spec.bearsLoss
+	}
+	if bears(before.Spec) && !bears(e.Spec) {
 		return Due{}, false
 	}
-	waiting.At = laterOf(e.afterMinimum(waiting.At, s.LastRun.StartedAt), now)
+	if s.LastRun.Status != skipped { // Else it called nobody.
+		waiting.At = e.afterMinimum(waiting.At, s.LastRun.StartedAt)
+	}
+	waiting.At = laterOf(waiting.At, now)
 	return waiting, true
 }
 
-// tryAgain plans another attempt in place of what was decided.
-func (e *Endpoint) tryAgain(decided *Recorded, due Due) {
+// tryAgain plans another attempt in place of what was decided, for the reason that a step names.
+func (e *Endpoint) tryAgain(decided *Recorded, due Due, step governor.Step) {
 	e.State.Due, decided.Due = due, due
-	decided.Decision = governor.Decision{At: due.At, Slot: due.Slot, Source: due.Source, Steps: append(decided.Decision.Steps, governor.Step{
-		Rule: RuleRetry, At: due.At, Why: attemptWords(due.Attempt, e.Spec.Retry),
-	})}
+	decided.Decision = governor.Decision{At: due.At, Slot: due.Slot, Source: due.Source, Steps: append(decided.Decision.Steps, step)}
 }
 
-func attemptWords(attempt int, policy Retry) string {
-	return fmt.Sprintf("attempt %d of %d for the same due time", attempt, policy.MaxAttempts)
+// retryStep explains an attempt of the retry policy.
+func (e *Endpoint) retryStep(due Due) governor.Step {
+	why := fmt.Sprintf("attempt %d of %d for the same due time", due.Attempt, e.Spec.Retry.MaxAttempts)
+	return governor.Step{Rule: RuleRetry, At: due.At, Why: why}
 }
 
 // afterMinimum moves an instant to where the minimum interval after a start lets another run begin, in the whole milliseconds that
@@ -101,12 +113,16 @@ func (r Retry) wait(id ID, run Finished) time.Duration {
 		bound = min(bound*2, r.MaxBackoff)
 	}
 	bound = min(bound, r.MaxBackoff)
+	return share(id, run.Slot, uint64(run.Attempt), bound) //nolint:gosec // Counted from 1.
+}
 
+// share returns a part of a bound in whole milliseconds, drawn from a hash of the endpoint, the due time and the attempt.
+func share(id ID, slot time.Time, attempt uint64, bound time.Duration) time.Duration {
 	h := fnv.New64a()
 	h.Write(id[:])
 	var seed [16]byte
-	binary.BigEndian.PutUint64(seed[:8], uint64(run.Slot.UnixMilli()))
-	binary.BigEndian.PutUint64(seed[8:], uint64(run.Attempt)) //nolint:gosec // Counted from 1.
+	binary.BigEndian.PutUint64(seed[:8], uint64(slot.UnixMilli()))
+	binary.BigEndian.PutUint64(seed[8:], attempt)
 	h.Write(seed[:])
 	return time.Duration(h.Sum64()%uint64(bound.Milliseconds()+1)) * time.Millisecond //nolint:gosec // At most 24 h.
 }

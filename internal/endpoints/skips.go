@@ -46,7 +46,7 @@ func (e *Endpoint) account(now time.Time, before *Endpoint, run *Finished, decid
 		return
 	}
 	until, accounted, atOnce := now, now, false
-	if decided != nil && decided.Due.Source != governor.SourceManual && decided.Due.Attempt == 1 {
+	if decided != nil && decided.Due.Source != governor.SourceManual && decided.Due.first() {
 		switch slot := decided.Due.Slot; {
 		case slot.Equal(now):
 			accounted, atOnce = now.Add(-time.Millisecond), true
@@ -92,7 +92,7 @@ func (e *Endpoint) liveRun() *Finished {
 	if r == nil {
 		return nil
 	}
-	return &Finished{Slot: r.Slot, Attempt: r.Attempt, Source: e.State.Due.Source, StartedAt: r.StartedAt}
+	return &Finished{Slot: r.Slot, Attempt: r.Attempt, InfraAttempt: r.InfraAttempt, Source: e.State.Due.Source, StartedAt: r.StartedAt}
 }
 
 // defers reports whether the account waits for a later decision, which may yet catch up on everything that passed: while a run is
@@ -128,7 +128,7 @@ func (p *passage) collect(now time.Time, run *Finished, decided *Recorded) error
 	}
 	begun := p.since // Attempts of one due time are one run in this: the time between them is under way too.
 	moved := begun   // from when the due times follow the run
-	if run.Attempt <= 1 {
+	if run.first() {
 		begun = laterOf(run.StartedAt.Truncate(time.Millisecond), run.Slot)
 		moved = begun
 		if run.Status == skipped { // It called nobody: what follows counts from when it was due, not from its start.

@@ -97,6 +97,16 @@ func (s Spec) Normalize() Spec {
 	return s
 }
 
+// SafeMethod reports whether the method is safe by RFC 9110 section 9.2.1: it asks for nothing but an answer.
+func (s Spec) SafeMethod() bool {
+	switch s.Method {
+	case "GET", "HEAD", "OPTIONS":
+		return true
+	default:
+		return false
+	}
+}
+
 // IdempotentMethod reports whether the method is idempotent by RFC 9110 section 9.2.2.
 func (s Spec) IdempotentMethod() bool {
 	switch s.Method {

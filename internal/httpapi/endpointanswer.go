@@ -62,13 +62,13 @@ func showState(out *api.Endpoint, e *endpoints.Endpoint, now time.Time) {
 	out.Hints = api.Hints{Interval: intervalAnswer(s.IntervalHint, now), OneShot: oneShotAnswer(s.OneShotHint, now)}
 	if r := s.Running; r != nil {
 		out.Running = &api.LiveRun{
-			RunID: runs.NewID(r.Slot, e.ID, r.Attempt).String(), ScheduledFor: r.Slot.UTC(),
+			RunID: runs.NewID(r.Slot, e.ID, r.Attempt, r.InfraAttempt).String(), ScheduledFor: r.Slot.UTC(),
 			Attempt: int32(r.Attempt), StartedAt: r.StartedAt.UTC(), //nolint:gosec // At most 10.
 		}
 	}
 	if r := s.LastRun; r != nil {
 		out.LastRun = &api.LastRun{
-			RunID: runs.NewID(r.Slot, e.ID, r.Attempt).String(), ScheduledFor: r.Slot.UTC(), Status: api.RunStatus(r.Status),
+			RunID: runs.NewID(r.Slot, e.ID, r.Attempt, r.InfraAttempt).String(), ScheduledFor: r.Slot.UTC(), Status: api.RunStatus(r.Status),
 			Attempt: int32(r.Attempt), StartedAt: r.StartedAt.UTC(), FinishedAt: r.FinishedAt.UTC(), //nolint:gosec // At most 10.
 		}
 	}

@@ -116,7 +116,7 @@ func (s *stack) worker(t *testing.T) (finish func(), run string) {
 	require.Len(t, list, 1)
 	c := list[0]
 	executions := store.NewExecutions(s.db)
-	id := runs.NewID(c.Slot, c.EndpointID, c.Attempt)
+	id := runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt)
 	started, err := executions.Start(t.Context(), dispatch.Starting{Worker: me, LockTTL: time.Minute, List: []dispatch.Start{{
 		Claim: c, TenantID: store.DefaultTenant, RunID: id, Execution: time.Minute,
 	}}})

@@ -29,7 +29,7 @@ func (f tester) Test(_ context.Context, _ endpoints.Actor, e *endpoints.Endpoint
 		<-f.gate
 	}
 	return runs.TestResult{
-		ID: runs.NewID(time.Unix(0, 0), e.ID, 1), SentAt: time.Unix(0, 0), BrokenRule: 0,
+		ID: runs.NewID(time.Unix(0, 0), e.ID, 1, 0), SentAt: time.Unix(0, 0), BrokenRule: 0,
 		Outcome: runs.Outcome{Status: runs.Failed, Reason: runs.SuccessRuleFailed, StatusCode: 200, Body: []byte("\xff\x00"), Error: "no"},
 		Answer:  runs.Header{"Content-Type": {"text/plain"}},
 		Request: &runs.SentRequest{Method: e.Spec.Method, URL: e.Spec.URL, Header: runs.Header{"Rubato-Test": {"true"}}, Body: []byte("sent"), Cut: true},

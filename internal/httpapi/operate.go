@@ -82,7 +82,7 @@ func (s *Server) RunEndpoint(ctx context.Context, r api.RunEndpointRequestObject
 	if err != nil {
 		return nil, err
 	}
-	answer := api.RunEndpoint202JSONResponse{RunID: runs.NewID(queued.Slot, id, 1).String(), ScheduledFor: queued.Slot.UTC()}
+	answer := api.RunEndpoint202JSONResponse{RunID: runs.NewID(queued.Slot, id, 1, 0).String(), ScheduledFor: queued.Slot.UTC()}
 	if queued.Repeated {
 		answer.Repeated = new(true)
 	} else {

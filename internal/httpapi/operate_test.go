@@ -58,7 +58,7 @@ func TestRunNow(t *testing.T) {
 	path := "/v1/endpoints/" + id
 	first := s.call("POST", path+"/run", "").is(http.StatusAccepted)
 	require.Equal(t, "2098-11-21T10:00:00Z", first["scheduledFor"])
-	require.Equal(t, runs.NewID(now, s.only().ID, 1).String(), first["runId"])
+	require.Equal(t, runs.NewID(now, s.only().ID, 1, 0).String(), first["runId"])
 	require.InDelta(t, 1, first["waiting"], 0)
 	require.NotEqual(t, first["runId"], s.call("POST", path+"/run", "{}").is(http.StatusAccepted)["runId"])
 	require.Equal(t, "manual", s.call("GET", path, "").is(http.StatusOK)["nextSource"])
@@ -124,8 +124,8 @@ func TestStateOfTheSchedule(t *testing.T) {
 	require.Equal(t, "active", e["state"])
 	require.Empty(t, e["hints"])
 	require.InDelta(t, 3, e["failureCount"], 0)
-	require.Equal(t, runs.NewID(slot, stored.ID, 2).String(), e["running"].(map[string]any)["runId"])
-	require.Equal(t, runs.NewID(slot, stored.ID, 1).String(), e["lastRun"].(map[string]any)["runId"])
+	require.Equal(t, runs.NewID(slot, stored.ID, 2, 0).String(), e["running"].(map[string]any)["runId"])
+	require.Equal(t, runs.NewID(slot, stored.ID, 1, 0).String(), e["lastRun"].(map[string]any)["runId"])
 
 	stored.State.Running = nil
 	require.InDelta(t, 0, s.call("POST", path+"/reset-failures", "").is(http.StatusOK)["failureCount"], 0)

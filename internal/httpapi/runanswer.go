@@ -19,7 +19,8 @@ func runAnswer(r runs.Run) (api.Run, error) {
 		ID: r.ID.String(), EndpointID: endpoints.ID(r.EndpointID).String(), Status: api.RunStatus(o.Status),
 		ReasonCode: optional(string(o.Reason)), ScheduledFor: r.ScheduledFor.UTC(),
 		Attempt: int32(r.Attempt), Source: api.Source(r.Source), //nolint:gosec // At most 10.
-		ClaimedAt: shown(r.ClaimedAt), StartedAt: shown(r.StartedAt), FinishedAt: shown(r.FinishedAt),
+		InfraAttempt: int32(r.InfraAttempt), //nolint:gosec // At most 3.
+		ClaimedAt:    shown(r.ClaimedAt), StartedAt: shown(r.StartedAt), FinishedAt: shown(r.FinishedAt),
 		ContentType: optional(o.ContentType), Error: optional(o.Error),
 	}
 	out.WorkerID, out.CancelRequestedAt = workerName(r.WorkerID), shown(r.CancelRequestedAt)

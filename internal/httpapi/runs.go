@@ -152,7 +152,9 @@ func attemptsInOrder(found []runs.Run) {
 		for n, i := range of {
 			attempts[n] = found[i]
 		}
-		slices.SortFunc(attempts, func(a, b runs.Run) int { return cmp.Compare(b.Attempt, a.Attempt) })
+		slices.SortFunc(attempts, func(a, b runs.Run) int {
+			return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), cmp.Compare(b.InfraAttempt, a.InfraAttempt))
+		})
 		for n, i := range of {
 			found[i] = attempts[n]
 		}

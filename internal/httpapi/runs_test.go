@@ -23,7 +23,7 @@ func samples() history {
 	run := func(minute int, status runs.Status) runs.Run {
 		slot := at.Add(time.Duration(minute) * time.Minute)
 		return runs.Run{
-			ID: runs.NewID(slot, endpoint, 1), EndpointID: endpoint, TenantID: [16]byte{1}, ScheduledFor: slot, Attempt: 1,
+			ID: runs.NewID(slot, endpoint, 1, 0), EndpointID: endpoint, TenantID: [16]byte{1}, ScheduledFor: slot, Attempt: 1,
 			Source: "baseline-interval", ClaimToken: int64(minute + 1), Outcome: runs.Outcome{Status: status},
 		}
 	}
@@ -44,7 +44,7 @@ func samples() history {
 			r.Outcome.Phases = runs.Phases{DNS: time.Millisecond, Connect: 2 * time.Millisecond, Wait: 246500 * time.Microsecond}
 		}
 	}
-	skipped.ID, skipped.Attempt, skipped.ClaimToken = runs.NewID(skipped.ScheduledFor, endpoint, 0), 0, 0
+	skipped.ID, skipped.Attempt, skipped.ClaimToken = runs.NewID(skipped.ScheduledFor, endpoint, 0, 0), 0, 0
 	skipped.Outcome.Reason, skipped.FinishedAt = runs.OverlapSkipped, skipped.ScheduledFor.Add(20*time.Second)
 	skipped.Skipped = &runs.Skips{From: skipped.ScheduledFor.Add(-20 * time.Second), To: skipped.ScheduledFor, Count: 3}
 	ok.Outcome.Body, ok.Outcome.ResponseBytes = []byte("grüße\x00"), 8
@@ -108,26 +108,28 @@ func TestAttemptsOfADueTimeAreListedInTheirOrder(t *testing.T) {
 	t.Parallel()
 	list := samples()[:1]
 	slot, endpoint := list[0].ScheduledFor.Add(time.Minute), list[0].EndpointID
-	for attempt := 1; attempt <= 6; attempt++ {
+	for n := range 6 {
 		r := list[0]
-		r.ID, r.ScheduledFor, r.Attempt = runs.NewID(slot, endpoint, attempt), slot, attempt
+		r.ScheduledFor, r.Attempt, r.InfraAttempt = slot, n/2+1, (n+1)/2 // The second, fourth and sixth follow a loss.
+		r.ID = runs.NewID(slot, endpoint, r.Attempt, r.InfraAttempt)
 		list = append(list, r)
 	}
 	s := newService(t, list)
 	attempts := func(page map[string]any) (found []float64) {
 		for _, item := range page["items"].([]any) {
-			found = append(found, item.(map[string]any)["attempt"].(float64))
+			run := item.(map[string]any)
+			found = append(found, 10*run["attempt"].(float64)+run["infraAttempt"].(float64))
 		}
 		return found
 	}
-	require.Equal(t, []float64{6, 5, 4, 3, 2, 1, 1}, attempts(s.call("GET", "/v1/runs", "").is(http.StatusOK)))
+	require.Equal(t, []float64{33, 32, 22, 21, 11, 10, 10}, attempts(s.call("GET", "/v1/runs", "").is(http.StatusOK)))
 
 	first := s.call("GET", "/v1/runs?limit=4", "").is(http.StatusOK)
 	rest := s.call("GET", "/v1/runs?limit=4&cursor="+first["nextCursor"].(string), "").is(http.StatusOK)
 	shown, more := attempts(first), attempts(rest)
 	require.True(t, slices.IsSortedFunc(shown, func(a, b float64) int { return cmp.Compare(b, a) }), shown)
-	require.ElementsMatch(t, []float64{6, 5, 4, 3, 2, 1, 1}, append(shown, more...))
-	require.Equal(t, 1.0, more[len(more)-1], "the due time before comes last")
+	require.ElementsMatch(t, []float64{33, 32, 22, 21, 11, 10, 10}, append(shown, more...))
+	require.Equal(t, 10.0, more[len(more)-1], "the due time before comes last")
 }
 
 // TestRunsThatAreDueTogetherHaveOneOrder however long the pages are: that of a page is that of the cursor.
@@ -137,7 +139,7 @@ func TestRunsThatAreDueTogetherHaveOneOrder(t *testing.T) {
 	for range 9 {
 		r := samples()[0]
 		r.EndpointID = endpoints.NewID()
-		r.ID = runs.NewID(r.ScheduledFor, r.EndpointID, r.Attempt)
+		r.ID = runs.NewID(r.ScheduledFor, r.EndpointID, r.Attempt, r.InfraAttempt)
 		list = append(list, r)
 	}
 	s := newService(t, list)

@@ -23,7 +23,7 @@ type midway struct{ quiet }
 
 func (midway) Read(_ context.Context, q feed.Query) (feed.Page, error) {
 	run := func(n byte, at time.Time) runs.Run {
-		return runs.Run{ID: runs.NewID(now, [16]byte{n}, 1), EndpointID: [16]byte{n}, ScheduledFor: now, Attempt: 1, StartedAt: at}
+		return runs.Run{ID: runs.NewID(now, [16]byte{n}, 1, 0), EndpointID: [16]byte{n}, ScheduledFor: now, Attempt: 1, StartedAt: at}
 	}
 	return feed.Page{Next: q.After, Live: []runs.Run{run(1, now), run(2, now.Add(time.Millisecond))}}, nil
 }
@@ -43,7 +43,7 @@ func TestAStartBeforeTheFirstLookIsTold(t *testing.T) {
 	lines := bufio.NewScanner(response.Body)
 	for lines.Scan() {
 		if data, found := strings.CutPrefix(lines.Text(), "data: "); found {
-			require.Contains(t, data, runs.NewID(now, [16]byte{2}, 1).String(), "the first one was under way before")
+			require.Contains(t, data, runs.NewID(now, [16]byte{2}, 1, 0).String(), "the first one was under way before")
 			return
 		}
 	}

@@ -129,7 +129,7 @@ func (w *world) carryOut(a *actor) {
 	w.Helper()
 	due, got := a.State.Due, a.answer(w.now)
 	run := runs.Run{
-		ID: runs.NewID(due.Slot, a.ID, 1), EndpointID: a.ID, ScheduledFor: due.Slot, StartedAt: w.now, FinishedAt: w.now,
+		ID: runs.NewID(due.Slot, a.ID, 1, 0), EndpointID: a.ID, ScheduledFor: due.Slot, StartedAt: w.now, FinishedAt: w.now,
 		Outcome: runs.Outcome{Status: got.status, Reason: runs.HTTPStatus, StatusCode: got.code, Phases: runs.Phases{Wait: got.latency}, BodyDigest: got.digest},
 	}
 	a.runs, a.slots = append(a.runs, run), append(a.slots, due.At)

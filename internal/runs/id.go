@@ -8,21 +8,21 @@ import (
 	"rubato/internal/ids"
 )
 
-// ID names one run. It is deterministic: the same due time, endpoint and attempt always give the same ID, so that a database can
-// refuse the second of two runs that would be the same. It is a UUIDv8 (RFC 9562 section 5.8) whose first 48 bits are the due
+// ID names one run. It is deterministic: the same due time, endpoint, attempt and infrastructure attempt always give the same ID, so that
+// a database can refuse the second of two runs that would be the same. It is a UUIDv8 (RFC 9562 section 5.8) whose first 48 bits are the due
 // time in Unix milliseconds: IDs sort by due time, and an ID alone tells the day partition that holds its row.
 type ID [16]byte
 
 var idKind = ids.Kind{Prefix: "run_", Noun: "run"}
 
-// NewID returns the ID of the attempt-th request (counted from 1) for the due time slot of an endpoint. Sub-millisecond parts of
-// slot do not count.
-func NewID(slot time.Time, endpoint [16]byte, attempt int) ID {
+// NewID returns the ID of the attempt-th request (counted from 1) for the due time slot of an endpoint, after infra runs of the slot that
+// infrastructure lost (counted from 0). Sub-millisecond parts of slot do not count.
+func NewID(slot time.Time, endpoint [16]byte, attempt, infra int) ID {
 	var seed [32]byte
 	ms := slot.UnixMilli()
 	copy(seed[:16], endpoint[:])
 	binary.BigEndian.PutUint64(seed[16:], uint64(ms))
-	binary.BigEndian.PutUint64(seed[24:], uint64(attempt)) //nolint:gosec // Counted from 1.
+	binary.BigEndian.PutUint64(seed[24:], uint64(infra)<<32|uint64(attempt)) //nolint:gosec // Small and never negative.
 	sum := sha256.Sum256(seed[:])
 
 	var id ID

@@ -41,6 +41,17 @@ type Phases struct {
 // target.
 func (o Outcome) CountsAsFailure() bool { return o.Status == Failed || o.Status == TimedOut }
 
+// Interrupted reports whether Rubato's own infrastructure ended the run, and its target did not: the worker died or stopped, lost its
+// lock, or stood still so long after the start that nothing was sent.
+func (o Outcome) Interrupted() bool {
+	switch o.Reason {
+	case WorkerLost, LockLost, Shutdown, StartExpired:
+		return true
+	default:
+		return false
+	}
+}
+
 // Retryable reports whether the outcome is of a class that another attempt may mend: no connection, no access token, no answer in time, a server's
 // error, too many requests, an answer that its own rules call no success, or a run that was lost with its worker.
 func (o Outcome) Retryable() bool {

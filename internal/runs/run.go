@@ -18,6 +18,7 @@ type Run struct {
 	TenantID     [16]byte
 	ScheduledFor time.Time // the due time that the run stands for
 	Attempt      int       // counted from 1; every attempt of one due time has its own run
+	InfraAttempt int       // runs of this due time that infrastructure lost, and that were tried again beside the user's attempts
 	Source       string    // the governor's source of the due time, or "manual"
 	ClaimToken   int64     // the fence: higher for every later claim of the endpoint
 	WorkerID     [16]byte

@@ -27,9 +27,9 @@ func TestAnIDFollowsFromItsRun(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		slot, endpoint, attempt := slots().Draw(rt, "slot"), endpointIDs().Draw(rt, "endpoint"), rapid.IntRange(1, 10).Draw(rt, "attempt")
-		id := runs.NewID(slot, endpoint, attempt)
+		id := runs.NewID(slot, endpoint, attempt, 0)
 		zone := time.FixedZone("", rapid.IntRange(-12, 14).Draw(rt, "zone")*3600)
-		if id != runs.NewID(slot.In(zone).Add(999*time.Microsecond), endpoint, attempt) {
+		if id != runs.NewID(slot.In(zone).Add(999*time.Microsecond), endpoint, attempt, 0) {
 			rt.Fatal("zone or microseconds changed the ID")
 		}
 		if !id.Slot().Equal(slot) || id.Slot().Location() != time.UTC {
@@ -44,7 +44,7 @@ func TestAnIDFollowsFromItsRun(t *testing.T) {
 		}
 		other := endpoint
 		other[rapid.IntRange(0, 15).Draw(rt, "byte")]++
-		for _, different := range []runs.ID{runs.NewID(slot, other, attempt), runs.NewID(slot, endpoint, attempt+1), runs.NewID(slot.Add(time.Millisecond), endpoint, attempt)} {
+		for _, different := range []runs.ID{runs.NewID(slot, other, attempt, 0), runs.NewID(slot, endpoint, attempt+1, 0), runs.NewID(slot.Add(time.Millisecond), endpoint, attempt, 0)} {
 			if different == id {
 				rt.Fatal("two runs have one ID")
 			}
@@ -59,7 +59,7 @@ func TestIDsSortByDueTime(t *testing.T) {
 		slices.SortFunc(times, time.Time.Compare)
 		last := ""
 		for _, slot := range times {
-			id := runs.NewID(slot, endpointIDs().Draw(rt, "endpoint"), rapid.IntRange(1, 10).Draw(rt, "attempt"))
+			id := runs.NewID(slot, endpointIDs().Draw(rt, "endpoint"), rapid.IntRange(1, 10).Draw(rt, "attempt"), 0)
 			if string(id[:]) <= last || id.String() <= "run_" {
 				rt.Fatalf("%s does not come after the one before", id)
 			}
@@ -71,13 +71,15 @@ func TestIDsSortByDueTime(t *testing.T) {
 // TestAnIDNeverChanges pins the format: stored IDs and idempotency keys depend on it.
 func TestAnIDNeverChanges(t *testing.T) {
 	t.Parallel()
-	id := runs.NewID(time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC), [16]byte{1, 2, 3}, 2)
+	id := runs.NewID(time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC), [16]byte{1, 2, 3}, 2, 0)
 	require.Equal(t, "run_019b7ca9-8f2e-8741-9223-4111b575246f", id.String())
+	again := runs.NewID(id.Slot(), [16]byte{1, 2, 3}, 2, 1)
+	require.Equal(t, "run_019b7ca9-8f2e-8770-9684-9388cbb24c1e", again.String())
 }
 
 func TestATextThatIsNoIDNamesNothing(t *testing.T) {
 	t.Parallel()
-	good := runs.NewID(time.Now(), [16]byte{1}, 1).String()
+	good := runs.NewID(time.Now(), [16]byte{1}, 1, 0).String()
 	for _, bad := range []string{
 		"", "run_", good[4:], "ep_" + good[4:], "RUN_" + good[4:], good + "0", good[:len(good)-1], "run_{" + good[4:] + "}",
 		"run_urn:uuid:" + good[4:], "run_" + "zzzzzzzz" + good[12:], " " + good,
@@ -121,6 +123,11 @@ func TestEveryOutcomeHasAMeaning(t *testing.T) {
 		require.Equal(t, want, runs.Outcome{Status: runs.Failed, Reason: reason}.Retryable(), reason)
 	}
 	require.False(t, runs.Outcome{Reason: "unheard of"}.Retryable())
+
+	interrupted := map[runs.Reason]bool{runs.WorkerLost: true, runs.LockLost: true, runs.Shutdown: true, runs.StartExpired: true}
+	for _, reason := range runs.Reasons() {
+		require.Equal(t, interrupted[reason], runs.Outcome{Status: runs.Lost, Reason: reason}.Interrupted(), reason)
+	}
 
 	for code, want := range map[int]bool{200: false, 301: false, 400: false, 404: false, 408: false, 428: false, 429: true, 499: false, 500: true, 503: true, 599: true} {
 		require.Equal(t, want, runs.Outcome{Status: runs.Failed, Reason: runs.HTTPStatus, StatusCode: code}.Retryable(), code)

@@ -158,14 +158,16 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.EndpointIds = append(n.EndpointIds, e.ID)
 	n.PlannedAt = append(n.PlannedAt, s.Due.At)
 	n.Slot = append(n.Slot, s.Due.Slot)
-	n.Attempt = append(n.Attempt, int16(s.Due.Attempt)) //nolint:gosec // At most 10.
+	n.Attempt = append(n.Attempt, int16(s.Due.Attempt))                //nolint:gosec // At most 10.
+	n.InfraAttempt = append(n.InfraAttempt, int16(s.Due.InfraAttempt)) //nolint:gosec // At most 3.
 	n.Source = append(n.Source, string(s.Due.Source))
 	n.Anchor = append(n.Anchor, s.Anchor)
 	n.FailureCount = append(n.FailureCount, int32(s.FailureCount)) //nolint:gosec // Counts runs.
 	n.ManualAt = append(n.ManualAt, manualAt(&e.State))
 	n.RetryAfter = append(n.RetryAfter, s.RetryAfter)
 	n.LastSlot = append(n.LastSlot, s.LastSlot)
-	n.LastAttempt = append(n.LastAttempt, int16(s.LastRun.Attempt)) //nolint:gosec // At most 10.
+	n.LastAttempt = append(n.LastAttempt, int16(s.LastRun.Attempt))                //nolint:gosec // At most 10.
+	n.LastInfraAttempt = append(n.LastInfraAttempt, int16(s.LastRun.InfraAttempt)) //nolint:gosec // At most 3.
 	n.LastStatus = append(n.LastStatus, s.LastRun.Status)
 	n.LastStartedAt = append(n.LastStartedAt, s.LastRun.StartedAt)
 	n.LastFinishedAt = append(n.LastFinishedAt, s.LastRun.FinishedAt)
@@ -208,16 +210,17 @@ func claimOf(e *endpoints.Endpoint, row *dbsqlc.ScheduleFinishRow) claims.Claim 
 	due := e.State.Due
 	return claims.Claim{
 		EndpointID: e.ID, Place: place(row.Place), Token: row.ClaimToken, Slot: due.Slot, PlannedAt: due.At, Attempt: due.Attempt,
-		Source: string(due.Source), Version: e.Version, LockedUntil: row.DueAt, Hinted: e.State.Hinted(),
+		InfraAttempt: due.InfraAttempt, Source: string(due.Source), Version: e.Version, LockedUntil: row.DueAt, Hinted: e.State.Hinted(),
 	}
 }
 
 func finishedOf(run runs.Run) endpoints.Finished {
 	o := run.Outcome
 	f := endpoints.Finished{
-		Slot: run.ScheduledFor, Attempt: run.Attempt, Source: governor.Source(run.Source),
+		Slot: run.ScheduledFor, Attempt: run.Attempt, InfraAttempt: run.InfraAttempt, Source: governor.Source(run.Source),
 		StartedAt: run.StartedAt, FinishedAt: run.FinishedAt, Status: string(o.Status),
 		Retryable: o.Retryable(), MaybeSent: o.MaybeSent, RetryAfter: o.RetryAfter, Unanswered: o.StatusCode == 0,
+		Interrupted: o.Interrupted(), Reason: string(o.Reason),
 	}
 	switch {
 	case o.Status == runs.Succeeded:

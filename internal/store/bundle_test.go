@@ -159,7 +159,7 @@ func (b *bundle) claimOne(t *testing.T, by worker) claims.Claim {
 func startsOf(list []claims.Claim) []dispatch.Start {
 	starts := make([]dispatch.Start, len(list))
 	for i, c := range list {
-		starts[i] = dispatch.Start{Claim: c, TenantID: store.DefaultTenant, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt), Execution: time.Minute}
+		starts[i] = dispatch.Start{Claim: c, TenantID: store.DefaultTenant, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt), Execution: time.Minute}
 	}
 	return starts
 }
@@ -186,7 +186,7 @@ func (b *bundle) startOne(t *testing.T, by worker) (claims.Claim, dispatch.Start
 // succeed returns the finished run of a start.
 func succeed(by worker, c claims.Claim, s dispatch.Started) runs.Run {
 	return runs.Run{
-		ID: s.RunID, EndpointID: c.EndpointID, TenantID: s.TenantID, ScheduledFor: c.Slot, Attempt: c.Attempt, Source: c.Source,
+		ID: s.RunID, EndpointID: c.EndpointID, TenantID: s.TenantID, ScheduledFor: c.Slot, Attempt: c.Attempt, InfraAttempt: c.InfraAttempt, Source: c.Source,
 		ClaimToken: c.Token, WorkerID: by, StartedAt: s.StartedAt, FinishedAt: s.StartedAt.Add(time.Millisecond),
 		Outcome: runs.Outcome{
 			Status: runs.Succeeded, Reason: runs.HTTPStatus, StatusCode: 200, MaybeSent: true, Body: []byte("ok"), ContentType: "text/plain",

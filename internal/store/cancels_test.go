@@ -59,7 +59,7 @@ func TestACancelIsForTheHolderAlone(t *testing.T) {
 	t.Cleanup(func() { _ = conn.Close(t.Context()) })
 	_, err = conn.Exec(t.Context(), "LISTEN rubato_cancel")
 	require.NoError(t, err)
-	id := runs.NewID(e.State.Due.Slot, e.ID, 1)
+	id := runs.NewID(e.State.Due.Slot, e.ID, 1, 0)
 	require.Empty(t, b.cancels(t, me))
 
 	b.at(now.Add(time.Second))
@@ -92,7 +92,7 @@ func TestACancelIsForTheHolderAlone(t *testing.T) {
 		require.Equal(t, "01000000-0000-0000-0000-000000000000", message.Payload)
 	}
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM run_events"))
-	require.Zero(t, b.run(t, runs.NewID(other.State.Due.Slot, other.ID, 1)).CancelRequestedAt, "no other run is touched")
+	require.Zero(t, b.run(t, runs.NewID(other.State.Due.Slot, other.ID, 1, 0)).CancelRequestedAt, "no other run is touched")
 	require.Equal(t, 2, query[int](t, b, "SELECT count(*) FROM live_runs"), "a request ends nothing by itself")
 }
 
@@ -149,7 +149,7 @@ func TestOnlyALiveRunOfTheTenantCanBeCanceled(t *testing.T) {
 	_, err = b.runs.Events(t.Context(), foreign.By.TenantID, s.RunID)
 	require.Equal(t, errs.NotFound, errs.CodeOf(err))
 	require.Empty(t, b.cancels(t, worker{1}))
-	unknown := runs.NewID(c.Slot, c.EndpointID, 2)
+	unknown := runs.NewID(c.Slot, c.EndpointID, 2, 0)
 	_, err = b.runs.Cancel(t.Context(), cancelOf(unknown))
 	require.Equal(t, errs.NotFound, errs.CodeOf(err))
 	_, err = b.runs.Events(t.Context(), tenant.TenantID, unknown)

@@ -41,7 +41,7 @@ func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 	for i, row := range rows {
 		list[i] = claims.Claim{
 			EndpointID: row.EndpointID, Place: place(row.Place), Token: row.ClaimToken, Slot: row.Slot, PlannedAt: row.PlannedAt,
-			Attempt: int(row.Attempt), Source: row.Source, Version: row.Version, LockedUntil: row.LockedUntil, Hinted: row.Hinted, Expired: row.Expired,
+			Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt), Source: row.Source, Version: row.Version, LockedUntil: row.LockedUntil, Hinted: row.Hinted, Expired: row.Expired,
 		}
 	}
 	if len(rows) > 0 { // The time that it took is no part of a clock's skew.

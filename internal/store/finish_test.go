@@ -187,7 +187,7 @@ func TestAMissingDayOfHistoryIsMadeOnDemand(t *testing.T) {
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM "+partition))
 
 	late := day.AddDate(0, 0, 40) // A late answer needs a day for its event.
-	run.ScheduledFor, run.ID = late, runs.NewID(late, run.EndpointID, 1)
+	run.ScheduledFor, run.ID = late, runs.NewID(late, run.EndpointID, 1, 0)
 	require.Len(t, b.finish(t, worker{1}, 0, run).Late, 1)
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM run_events_"+late.Format("20060102")))
 }
@@ -233,7 +233,7 @@ func TestAnIDSortsLikeItsUUIDInTheDatabase(t *testing.T) {
 	for n := range 50 {
 		var endpoint [16]byte
 		binary.BigEndian.PutUint64(endpoint[:], uint64(n*7919))
-		id := runs.NewID(noon().Add(time.Duration(n)*time.Millisecond), endpoint, n%3+1)
+		id := runs.NewID(noon().Add(time.Duration(n)*time.Millisecond), endpoint, n%3+1, 0)
 		texts = append(texts, fmt.Sprintf("'%s'", strings.TrimPrefix(id.String(), "run_")))
 	}
 	ordered := query[bool](t, b, "SELECT array_agg(u ORDER BY u) = array_agg(u ORDER BY n) FROM unnest(ARRAY["+

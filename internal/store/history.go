@@ -28,7 +28,8 @@ func (h *history) add(run runs.Run, version int64, failures int, decided *endpoi
 	r.ScheduledFor = append(r.ScheduledFor, run.ScheduledFor)
 	r.EndpointIds = append(r.EndpointIds, run.EndpointID)
 	r.TenantIds = append(r.TenantIds, run.TenantID)
-	r.Attempts = append(r.Attempts, int16(run.Attempt)) //nolint:gosec // At most 10.
+	r.Attempts = append(r.Attempts, int16(run.Attempt))                //nolint:gosec // At most 10.
+	r.InfraAttempts = append(r.InfraAttempts, int16(run.InfraAttempt)) //nolint:gosec // At most 3.
 	r.Sources = append(r.Sources, run.Source)
 	r.Tokens = append(r.Tokens, run.ClaimToken)
 	r.WorkerIds = append(r.WorkerIds, run.WorkerID)

@@ -27,7 +27,7 @@ func TestAStartNeedsItsTimeByTheDatabasesClock(t *testing.T) {
 	require.Empty(t, b.start(t, worker{1}, c))
 	b.at(now.Add(-50 * time.Millisecond))
 	require.Len(t, b.start(t, worker{1}, c), 1, "clocks may be off by a little")
-	require.Equal(t, now, b.run(t, runs.NewID(c.Slot, e.ID, 1)).ScheduledFor)
+	require.Equal(t, now, b.run(t, runs.NewID(c.Slot, e.ID, 1, 0)).ScheduledFor)
 }
 
 // TestAReleaseWaitsForAStartInFlight holds a start just before its commit: the release must not free what is coming to life.
@@ -38,7 +38,7 @@ func TestAReleaseWaitsForAStartInFlight(t *testing.T) {
 	c := b.claimOne(t, worker{1})
 	tx := b.inFlight(t, c.EndpointID)
 	_, err := tx.Exec(t.Context(), "UPDATE schedules SET run_id = $1, started_at = now(), deadline_at = now() + interval '1 min'",
-		[16]byte(runs.NewID(c.Slot, c.EndpointID, 1)))
+		[16]byte(runs.NewID(c.Slot, c.EndpointID, 1, 0)))
 	require.NoError(t, err)
 	released := make(chan int, 1)
 	go func() {

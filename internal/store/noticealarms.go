@@ -66,7 +66,7 @@ func (a *alarms) heldBack(book *notices.Book, e *endpoints.Endpoint, run runs.Ru
 
 func (a *alarms) late(book *notices.Book, e *endpoints.Endpoint, was ended) {
 	run := was.run
-	if run.StartedAt.IsZero() || !was.due.Slot.Equal(run.ScheduledFor) || was.due.Attempt != run.Attempt { // Replanned while it ran.
+	if run.StartedAt.IsZero() || !was.due.Slot.Equal(run.ScheduledFor) || was.due.Attempt != run.Attempt || was.due.InfraAttempt != run.InfraAttempt { // Replanned while it ran.
 		return
 	}
 	from := was.due.At

@@ -196,7 +196,7 @@ func (s *Notices) lastFailures(
 	for _, row := range list {
 		if row.LastSlot != nil && row.LastAttempt != nil {
 			p.Slots = append(p.Slots, *row.LastSlot)
-			p.Ids = append(p.Ids, runs.NewID(*row.LastSlot, row.ID, int(*row.LastAttempt)))
+			p.Ids = append(p.Ids, runs.NewID(*row.LastSlot, row.ID, int(*row.LastAttempt), int(row.LastInfraAttempt)))
 		}
 	}
 	details := map[dbsqlc.UUID]notices.Detail{}

@@ -26,7 +26,7 @@ func (db *DB) oneOffs(ctx context.Context, read *stored, ids [][16]byte) stateme
 
 func attachOneOff(q *endpoints.OneOffs, row *dbsqlc.OneOffGetManyRow) {
 	item := &endpoints.OneOff{
-		Slot: row.Slot, At: row.NotBefore, Attempt: int(row.Attempt), Priority: endpoints.Priority(row.Priority), Deadline: orZero(row.DeadlineAt),
+		Slot: row.Slot, At: row.NotBefore, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt), Priority: endpoints.Priority(row.Priority), Deadline: orZero(row.DeadlineAt),
 	}
 	q.LastSlot, q.Waiting = row.LastSlot, max(q.Waiting, int(row.Items))
 	switch {
@@ -54,7 +54,7 @@ func (db *DB) oneOffWrites(ctx context.Context, e *endpoints.Endpoint, author st
 		list = append(list, db.oneOffInserts(ctx, e, item, author)...)
 	}
 	if item := q.Again; item != nil {
-		p := dbsqlc.OneOffRequeueParams{EndpointID: e.ID, Slot: item.Slot, NotBefore: item.At, Attempt: int16(item.Attempt)} //nolint:gosec // At most 10.
+		p := dbsqlc.OneOffRequeueParams{EndpointID: e.ID, Slot: item.Slot, NotBefore: item.At, Attempt: int16(item.Attempt), InfraAttempt: int16(item.InfraAttempt)} //nolint:gosec // At most 10.
 		list = append(list, func(tx dbsqlc.DBTX) error { return db.q.OneOffRequeue(ctx, tx, p) })
 	}
 	if item := q.Ended; item != nil {
@@ -104,7 +104,8 @@ func (db *DB) withdraw(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoin
 			continue
 		}
 		h.add(runs.Run{
-			ID: runs.NewID(row.Slot, e.ID, int(row.Attempt)), EndpointID: e.ID, TenantID: e.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt),
+			ID: runs.NewID(row.Slot, e.ID, int(row.Attempt), int(row.InfraAttempt)), EndpointID: e.ID, TenantID: e.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt),
+			InfraAttempt: int(row.InfraAttempt),
 			Source: string(governor.SourceManual), ClaimedAt: now, StartedAt: now, FinishedAt: now,
 			Outcome: runs.Outcome{
 				Status: runs.Skipped, Reason: runs.Withdrawn, Error: "nothing was sent: the run was withdrawn, because its endpoint was paused or archived while it waited",

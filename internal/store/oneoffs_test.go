@@ -102,7 +102,7 @@ func TestAPauseRecordsEachOneOffRunThatItWithdraws(t *testing.T) {
 			c, started := b.startOne(t, me)
 			var asked []runs.ID
 			for range 2 {
-				asked = append(asked, runs.NewID(b.ask(t, e.ID, endpoints.OneOffRequest{}).Slot, e.ID, 1))
+				asked = append(asked, runs.NewID(b.ask(t, e.ID, endpoints.OneOffRequest{}).Slot, e.ID, 1, 0))
 			}
 			end(t, b, e)
 			require.Zero(t, b.waiting(t))

@@ -78,7 +78,7 @@ func (s *Executions) kept(ctx context.Context, tx pgx.Tx, params dbsqlc.Schedule
 	for _, row := range rows {
 		done.Kept = append(done.Kept, claims.Claim{
 			EndpointID: row.EndpointID, Place: place(row.Place), Token: row.ClaimToken, Slot: row.Slot, PlannedAt: row.PlannedAt, Attempt: int(row.Attempt),
-			Source: row.Source, Version: row.Version, LockedUntil: row.LockedUntil, Hinted: row.Hinted,
+			InfraAttempt: int(row.InfraAttempt), Source: row.Source, Version: row.Version, LockedUntil: row.LockedUntil, Hinted: row.Hinted,
 		})
 	}
 	return nil

@@ -132,7 +132,7 @@ func missing(err error) bool { return err != nil && errs.CodeOf(translate(err)) 
 
 func runOf(row *dbsqlc.Run) runs.Run {
 	run := runs.Run{
-		ID: row.ID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.ScheduledFor, Attempt: int(row.Attempt),
+		ID: row.ID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.ScheduledFor, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt),
 		Source: row.Source, ClaimToken: row.ClaimToken, WorkerID: row.WorkerID,
 		ClaimedAt: row.ClaimedAt, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
 		Outcome: runs.Outcome{
@@ -154,7 +154,7 @@ func runOf(row *dbsqlc.Run) runs.Run {
 
 func liveRunOf(row *dbsqlc.LiveRun) runs.Run {
 	return runs.Run{
-		ID: row.RunID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt),
+		ID: row.RunID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt),
 		Source: row.Source, ClaimToken: row.ClaimToken, WorkerID: row.WorkerID, ClaimedAt: row.ClaimedAt, StartedAt: row.StartedAt,
 		CancelRequestedAt: orZero(row.CancelRequestedAt), Outcome: runs.Outcome{Status: runs.Running},
 	}

@@ -22,7 +22,7 @@ func (h *history) addSkips(e *endpoints.Endpoint, now time.Time) {
 // and a worker from every row, so it has values for them.
 func skippedRun(e *endpoints.Endpoint, s endpoints.Skip, now time.Time) runs.Run {
 	return runs.Run{
-		ID: runs.NewID(s.To, e.ID, 0), EndpointID: e.ID, TenantID: e.TenantID, ScheduledFor: s.To, Source: string(s.Source),
+		ID: runs.NewID(s.To, e.ID, 0, 0), EndpointID: e.ID, TenantID: e.TenantID, ScheduledFor: s.To, Source: string(s.Source),
 		ClaimedAt: now, StartedAt: now, FinishedAt: now,
 		Outcome: runs.Outcome{Status: runs.Skipped, Reason: runs.Reason(s.Reason)},
 		Skipped: &runs.Skips{From: s.From, To: s.To, Count: s.Count},

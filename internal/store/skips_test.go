@@ -23,7 +23,7 @@ func (b *bundle) skips(t *testing.T, id endpoints.ID) []runs.Run {
 // record is what a record of skipped due times of an interval of a minute is read as.
 func record(e *endpoints.Endpoint, reason runs.Reason, from, to, at time.Time, count int64) runs.Run {
 	return runs.Run{
-		ID: runs.NewID(to, e.ID, 0), EndpointID: e.ID, TenantID: e.TenantID, ScheduledFor: to, Source: "baseline-interval", FinishedAt: at,
+		ID: runs.NewID(to, e.ID, 0, 0), EndpointID: e.ID, TenantID: e.TenantID, ScheduledFor: to, Source: "baseline-interval", FinishedAt: at,
 		Outcome: runs.Outcome{Status: runs.Skipped, Reason: reason}, Skipped: &runs.Skips{From: from, To: to, Count: count},
 	}
 }

@@ -201,7 +201,7 @@ func TestAStartWaitsForAChangeOfAnyOfItsEndpoints(t *testing.T) {
 		require.NoError(t, tx.Commit(t.Context()))
 		ids := idsOf(<-started)
 		require.Len(t, ids, batch-1)
-		require.NotContains(t, ids, runs.NewID(c.Slot, c.EndpointID, c.Attempt), "it was revoked before the start went on")
+		require.NotContains(t, ids, runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt), "it was revoked before the start went on")
 	}
 }
 

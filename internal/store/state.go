@@ -97,17 +97,19 @@ func attachHint(s *endpoints.State, row *dbsqlc.Hint) {
 
 func stateOf(row *dbsqlc.Schedule) endpoints.State {
 	s := endpoints.State{
-		Due:    endpoints.Due{At: row.PlannedAt, Slot: row.Slot, Attempt: int(row.Attempt), Source: governor.Source(row.Source)},
+		Due: endpoints.Due{
+			At: row.PlannedAt, Slot: row.Slot, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt), Source: governor.Source(row.Source),
+		},
 		Anchor: orZero(row.Anchor), LastSlot: orZero(row.LastSlot), FailureCount: int(row.FailureCount),
 		PausedUntil: orZero(row.PausedUntil), PauseReason: orZero(row.PauseReason),
 		RetryAfter: orZero(row.RetryAfter), AccountedUntil: orZero(row.AccountedUntil),
 	}
 	if row.RunID != nil {
-		s.Running = &endpoints.Running{Slot: row.Slot, Attempt: int(row.Attempt), StartedAt: *row.StartedAt}
+		s.Running = &endpoints.Running{Slot: row.Slot, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt), StartedAt: *row.StartedAt}
 	}
 	if row.LastStatus != nil {
 		s.LastRun = &endpoints.LastRun{
-			Slot: orZero(row.LastSlot), Attempt: int(*row.LastAttempt), Status: *row.LastStatus,
+			Slot: orZero(row.LastSlot), Attempt: int(*row.LastAttempt), InfraAttempt: int(row.LastInfraAttempt), Status: *row.LastStatus,
 			StartedAt: orZero(row.LastStartedAt), FinishedAt: orZero(row.LastFinishedAt),
 		}
 	}

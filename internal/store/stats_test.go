@@ -31,7 +31,7 @@ func (b *bundle) ended(t *testing.T, e *endpoints.Endpoint, before time.Duration
 			finished_at, status, reason_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, version, failure_count,
 			status_code, skipped_count, skipped_from)
 		VALUES ($1, $2, $3, $4, $5, 'baseline-interval', 1, $3, $2, $6, $6, $7, 'x', 1, 2, 3, $8, 0, 0, false, 1, 0, $9, $10, CASE WHEN $7 = 'skipped' THEN $2::timestamptz END)`,
-		runs.NewID(due, e.ID, attempt), due, e.ID, e.TenantID, attempt, due.Add(lag), status, latency.Microseconds()-6, code, count)
+		runs.NewID(due, e.ID, attempt, 0), due, e.ID, e.TenantID, attempt, due.Add(lag), status, latency.Microseconds()-6, code, count)
 }
 
 func TestHealthSumsUpWindows(t *testing.T) {

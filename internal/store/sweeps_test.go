@@ -258,23 +258,19 @@ func TestALostRunIsHistoryAndTheEndpointGoesOn(t *testing.T) {
 		require.True(t, e.State.Due.At.After(run.FinishedAt))
 		require.Equal(t, e.State.Due.At, run.Decision.NextRunAt)
 	})
-	t.Run("AnotherAttemptWhereTheTargetBearsIt", func(t *testing.T) {
+	t.Run("AnotherRunWhereTheTargetBearsIt", func(t *testing.T) {
 		t.Parallel()
 		b, e, run := settle(t, func(s *endpoints.Spec) {
 			s.Method, s.Idempotent, s.BaselineInterval = "POST", true, time.Hour
 			s.Retry.MaxAttempts = 3
 		})
-		require.Equal(t, 2, e.State.Due.Attempt)
+		require.Equal(t, 1, e.State.Due.Attempt, "a loss is no attempt of the policy")
+		require.Equal(t, 1, e.State.Due.InfraAttempt)
 		require.Equal(t, run.ScheduledFor, e.State.Due.Slot)
 		require.Equal(t, 2, e.State.FailureCount)
 		b.at(e.State.Due.At)
 		c := b.claimOne(t, worker{2})
-		require.NotEqual(t, run.ID, runs.NewID(c.Slot, c.EndpointID, c.Attempt), "every attempt is a run of its own")
-	})
-	t.Run("NoMoreAttemptsThanThePolicyAllows", func(t *testing.T) {
-		t.Parallel()
-		_, e, _ := settle(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Hour })
-		require.Equal(t, 1, e.State.Due.Attempt)
+		require.NotEqual(t, run.ID, runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt), "every attempt is a run of its own")
 	})
 	t.Run("AnArchivedEndpointIsLeftAlone", func(t *testing.T) {
 		t.Parallel()

@@ -66,7 +66,8 @@ func (r *Runs) begin(s dispatch.Start, started step) {
 	}
 	span.SetAttributes(
 		attribute.String("rubato.run.id", s.RunID.String()), attribute.String("rubato.endpoint.id", endpoints.ID(s.Claim.EndpointID).String()),
-		attribute.Int("rubato.run.attempt", s.Claim.Attempt), attribute.String("rubato.run.source", s.Claim.Source),
+		attribute.Int("rubato.run.attempt", s.Claim.Attempt), attribute.Int("rubato.run.infra_attempt", s.Claim.InfraAttempt),
+		attribute.String("rubato.run.source", s.Claim.Source),
 		attribute.String("rubato.run.scheduled_for", s.Claim.Slot.UTC().Format(time.RFC3339Nano)),
 		attribute.Int64("rubato.run.claim_token", s.Claim.Token),
 	)

@@ -22,7 +22,7 @@ func TestARatioHoldsForRuns(t *testing.T) {
 		const all = 20_000
 		endpoint := [16]byte(uuid.MustParse("0195c8a0-5b7e-7c3d-9d41-8f2a6e5b4c30")) // Always the same: of random ones every two hundredth is beyond the bound.
 		for n := range all {
-			id := runs.NewID(time.UnixMilli(int64(n)*1000), endpoint, 1)
+			id := runs.NewID(time.UnixMilli(int64(n)*1000), endpoint, 1, 0)
 			p := sdktrace.SamplingParameters{ParentContext: t.Context(), TraceID: trace.TraceID(id)}
 			first, again := s.ShouldSample(p), s.ShouldSample(p)
 			require.Equal(t, first.Decision, again.Decision, "every process decides alike")

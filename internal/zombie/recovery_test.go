@@ -87,7 +87,7 @@ func setupFor(t *testing.T, limit time.Duration) *world {
 		first = list[1]
 	}
 	started, err := w.executions.Start(t.Context(), dispatch.Starting{Worker: dead, LockTTL: time.Minute, List: []dispatch.Start{{
-		Claim: first, TenantID: store.DefaultTenant, RunID: runs.NewID(first.Slot, first.EndpointID, 1), Execution: limit,
+		Claim: first, TenantID: store.DefaultTenant, RunID: runs.NewID(first.Slot, first.EndpointID, 1, 0), Execution: limit,
 	}}})
 	require.NoError(t, err)
 	require.Len(t, started, 1)
@@ -172,7 +172,8 @@ func TestADeadWorkersWorkIsTakenUp(t *testing.T) {
 	require.InDelta(t, 1, s.value(t, "rubato_zombie_settled_total", ""), 0)
 	e, _, err := w.Get(t.Context(), tenant, w.run.EndpointID)
 	require.NoError(t, err)
-	require.Equal(t, 2, e.State.Due.Attempt, "a GET may be sent again")
+	require.Equal(t, 1, e.State.Due.Attempt)
+	require.Equal(t, 1, e.State.Due.InfraAttempt, "a GET may be sent again")
 	require.Equal(t, w.began, e.State.Due.Slot)
 	require.Zero(t, e.State.FailureCount)
 }

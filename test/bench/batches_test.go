@@ -127,7 +127,7 @@ func (s *stores) claim(b *testing.B) []dispatch.Start {
 	starts := make([]dispatch.Start, len(list))
 	for i, c := range list {
 		starts[i] = dispatch.Start{
-			Claim: c, TenantID: store.DefaultTenant, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt), Execution: time.Minute,
+			Claim: c, TenantID: store.DefaultTenant, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt), Execution: time.Minute,
 		}
 	}
 	return starts

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,13 +26,14 @@ type target struct {
 
 	mu       sync.Mutex
 	log      []*audit.Request
-	fences   map[string]int64 // the highest seen, by path
+	fences   map[string]int64    // the highest seen, by path
+	keys     map[string][]string // Idempotency-Keys in the order of their requests, by path
 	rejected int
 }
 
 func newTarget(t *testing.T) *target {
 	t.Helper()
-	tgt := &target{released: make(chan struct{}), fences: map[string]int64{}}
+	tgt := &target{released: make(chan struct{}), fences: map[string]int64{}, keys: map[string][]string{}}
 	tgt.release = sync.OnceFunc(func() { close(tgt.released) })
 	tgt.Server = httptest.NewServer(http.HandlerFunc(tgt.serve))
 	t.Cleanup(tgt.Close)
@@ -72,6 +74,7 @@ func (tgt *target) arrive(r *http.Request) (entry *audit.Request, current bool) 
 	tgt.mu.Lock()
 	defer tgt.mu.Unlock()
 	tgt.log = append(tgt.log, entry)
+	tgt.keys[r.URL.Path] = append(tgt.keys[r.URL.Path], r.Header.Get("Idempotency-Key"))
 	if entry.Fence <= tgt.fences[r.URL.Path] {
 		tgt.rejected++
 		entry.Ended = entry.Arrived
@@ -115,6 +118,13 @@ func (tgt *target) requests() []audit.Request {
 		list[i] = *entry
 	}
 	return list
+}
+
+// keysOf returns the Idempotency-Keys that came with the requests for a path.
+func (tgt *target) keysOf(path string) []string {
+	tgt.mu.Lock()
+	defer tgt.mu.Unlock()
+	return slices.Clone(tgt.keys[path])
 }
 
 func (tgt *target) refusals() int {

@@ -41,32 +41,29 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 		{"missing", "/console/nothing", "There is no such page", "true"},
 	}
 	for _, s := range []screen{wide, phone} {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			b := open(chrome, t, w, s)
-			for _, p := range pages {
-				b.visit(p.path)
-				b.says(p.says)
-				b.await(p.drawn)
-				b.shoot(p.name)
-				b.accessible()
-				if p.name == "missing" { // A browser notes the status of a page that is not there.
-					b.forget()
-				}
-				b.clean()
+		b := open(chrome, t, w, s)
+		for _, p := range pages {
+			b.visit(p.path)
+			b.says(p.says)
+			b.await(p.drawn)
+			b.shoot(p.name)
+			b.accessible()
+			if p.name == "missing" { // A browser notes the status of a page that is not there.
+				b.forget()
 			}
-			b.visit("/")
-			b.click("[data-theme-switch]")
-			b.await("document.documentElement.dataset.theme === 'dark' && document.querySelectorAll('.uplot').length === 2")
-			for _, p := range pages[:8] {
-				b.visit(p.path)
-				b.await(p.drawn)
-				b.shoot(p.name + "-dark")
-				b.accessible()
-			}
-			b.click("[data-theme-switch]")
 			b.clean()
-		})
+		}
+		b.visit("/")
+		b.click("[data-theme-switch]")
+		b.await("document.documentElement.dataset.theme === 'dark' && document.querySelectorAll('.uplot').length === 2")
+		for _, p := range pages[:8] {
+			b.visit(p.path)
+			b.await(p.drawn)
+			b.shoot(p.name + "-dark")
+			b.accessible()
+		}
+		b.click("[data-theme-switch]")
+		b.clean()
 	}
 }
 

@@ -412,7 +412,7 @@ func (w *world) object(t *testing.T, o operation) string {
 func (w *world) run(t *testing.T) string {
 	t.Helper()
 	endpoint, now := uuid.New(), time.Now()
-	id := runs.NewID(now, endpoint, 1)
+	id := runs.NewID(now, endpoint, 1, 0)
 	_, err := w.pool.Exec(t.Context(), `
 		INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
 		                  finished_at, status, reason_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated,
@@ -427,7 +427,7 @@ func (w *world) run(t *testing.T) string {
 func (w *world) liveRun(t *testing.T) string {
 	t.Helper()
 	endpoint, now := uuid.New(), time.Now()
-	id := runs.NewID(now, endpoint, 1)
+	id := runs.NewID(now, endpoint, 1, 0)
 	_, err := w.pool.Exec(t.Context(), `
 		WITH made AS (
 			INSERT INTO endpoints

@@ -29,6 +29,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"heartbeat":     w.heartbeat,
 		"beat":          w.beat,
 		"fault":         w.fault,
+		"roll out":      w.rollOut,
 		"heal":          w.heal,
 		"sweep":         w.sweep,
 		"take over":     w.takeOver,
@@ -169,7 +170,7 @@ func (w *world) transmit(p *worker, e *execution) {
 		w.reach("start expired")
 		return
 	}
-	if late := p.now(w).Sub(e.claim.PlannedAt); e.claim.Attempt == 1 && e.spec.Misses(governor.Source(e.claim.Source), late) {
+	if late := p.now(w).Sub(e.claim.PlannedAt); e.claim.Attempt == 1 && e.claim.InfraAttempt == 0 && e.spec.Misses(governor.Source(e.claim.Source), late) {
 		w.end(p, e, runs.Outcome{Status: runs.Skipped, Reason: runs.MisfireSkipped})
 		w.reach("missed")
 		return

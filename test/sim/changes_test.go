@@ -23,6 +23,8 @@ type (
 		Version      int64      `json:"version"`
 		LockMs       int64      `json:"lock_ms"`
 		Attempt      int        `json:"attempt"`
+		InfraAttempt int        `json:"infra_attempt"`
+		LastInfra    int        `json:"last_infra_attempt"`
 		Source       string     `json:"source"`
 		Anchor       time.Time  `json:"anchor"`
 		FailureCount int        `json:"failure_count"`
@@ -35,22 +37,24 @@ type (
 		Accounted    time.Time  `json:"accounted_until"`
 	}
 	liveRun struct { // the run in flight of the same row
-		EndpointID  uuid.UUID
-		RunID       uuid.UUID
-		Slot        time.Time
-		Attempt     int
-		Source      string
-		Token       int64
-		WorkerID    uuid.UUID
-		StartedAt   time.Time
-		DeadlineAt  time.Time
-		LockedUntil time.Time
+		EndpointID   uuid.UUID
+		RunID        uuid.UUID
+		Slot         time.Time
+		Attempt      int
+		InfraAttempt int
+		Source       string
+		Token        int64
+		WorkerID     uuid.UUID
+		StartedAt    time.Time
+		DeadlineAt   time.Time
+		LockedUntil  time.Time
 	}
 	pastRun struct {
 		ID           uuid.UUID       `json:"id"`
 		EndpointID   uuid.UUID       `json:"endpoint_id"`
 		Slot         time.Time       `json:"scheduled_for"`
 		Attempt      int             `json:"attempt"`
+		InfraAttempt int             `json:"infra_attempt"`
 		Source       string          `json:"source"`
 		Token        int64           `json:"claim_token"`
 		WorkerID     uuid.UUID       `json:"worker_id"`

@@ -20,7 +20,7 @@ func (p *worker) starts(list []claims.Claim) []dispatch.Start {
 	starts := make([]dispatch.Start, len(list))
 	for i, c := range list {
 		starts[i] = dispatch.Start{
-			Claim: c, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt), Execution: p.targets[c.EndpointID].Spec.MaxExecutionTime,
+			Claim: c, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt), Execution: p.targets[c.EndpointID].Spec.MaxExecutionTime,
 		}
 	}
 	return starts

@@ -54,6 +54,33 @@ func (w *world) drainWorker(p *worker) {
 	w.workers[slices.Index(w.workers, p)] = w.newWorker()
 }
 
+// rollOut replaces the worker of a run, and then the one that takes the run up, until the budget of losses is used up.
+func (w *world) rollOut(t *rapid.T) {
+	if !chance(t, 70, "roll-out") {
+		t.Skip("no roll-out")
+	}
+	p := pick(t, "replaced", w.workers, func(p *worker) bool { return p.reachable() && len(p.running) > 0 })
+	for infra := range lossBudget + 1 {
+		at := slices.Index(w.workers, p)
+		w.note("%s is replaced", short(p.id))
+		w.drainWorker(p)
+		_, wait := lossWait(runs.Run{InfraAttempt: infra})
+		w.pass(wait + 10*time.Millisecond)
+		p = w.workers[at]
+		w.do(w.beatCall(p, "active"))
+		w.do(w.claimCall(p, 4, time.Time{}))
+		if list := w.due(p); len(list) > 0 {
+			w.do(w.startCall(p, list))
+		}
+		if len(p.running) == 0 {
+			return
+		}
+		for _, e := range slices.Clone(p.running) {
+			w.transmit(p, e)
+		}
+	}
+}
+
 func (w *world) heal(t *rapid.T) {
 	w.healOne(pick(t, "healed", w.workers, func(p *worker) bool { return !p.reachable() }))
 }

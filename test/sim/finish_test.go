@@ -68,13 +68,13 @@ func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liv
 	w.ensure(s.ClaimedBy != nil && *s.ClaimedBy == by.id && l.WorkerID == by.id, "run %s was started without a claim", runName(run))
 	w.ensure(s.DueAt.After(now), "run %s was started after the lock of its claim", runName(run))
 	w.ensure(!s.PlannedAt.After(now.Add(startSlack)), "run %s was started %s early by the database's clock", runName(run), s.PlannedAt.Sub(now)) // I7
-	w.ensure(l.Slot.Equal(s.Slot) && l.Attempt == s.Attempt, "run %s stands for another due time than the plan", runName(run))
-	w.ensure(run == runs.NewID(l.Slot, l.EndpointID, l.Attempt), "run %s has another's ID", runName(run))
+	w.ensure(l.Slot.Equal(s.Slot) && l.tries() == s.tries(), "run %s stands for another due time than the plan", runName(run))
+	w.ensure(run == runs.NewID(l.Slot, l.EndpointID, l.Attempt, l.InfraAttempt), "run %s has another's ID", runName(run))
 	w.ensure(l.StartedAt.Equal(later(now, s.PlannedAt)) && l.DeadlineAt.Equal(l.StartedAt.Add(asked.Execution)),
 		"run %s starts at %s and ends by %s", runName(run), l.StartedAt, l.DeadlineAt)
 	if l.Source == string(governor.SourceManual) {
 		item := w.mirror.oneOffs[slotKey{id, l.Slot.UnixMilli()}]
-		w.ensure(item != nil && item.Attempt == l.Attempt, "run %s was started and has no item", runName(run)) // I15
+		w.ensure(item != nil && item.tries() == l.tries(), "run %s was started and has no item", runName(run)) // I15
 	} else if seen == w.jumps { // Who has not noticed a jump of the clock is early or late by it.
 		w.ensure(!s.PlannedAt.After(now), "run %s was started %s early", runName(run), s.PlannedAt.Sub(now)) // I7
 		w.ensure(!s.PausedUntil.After(now), "run %s was started while paused", runName(run))                 // I15
@@ -85,6 +85,9 @@ func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liv
 	w.reach("start")
 	if l.Attempt > 1 {
 		w.reach("start of another attempt")
+	}
+	if l.InfraAttempt > 0 {
+		w.reach("start of an infrastructure attempt")
 	}
 }
 
@@ -187,7 +190,7 @@ func (w *world) judgeEnd(run runs.Run, keeps bool, c *changes) {
 	}
 	w.ensure(past != nil, "run %s ended and left no history", runName(run.ID))
 	w.ensure(past.Status == run.Outcome.Status && past.Reason == run.Outcome.Reason, "run %s is kept as %s", runName(run.ID), past.Status)
-	w.ensure(past.Token == run.ClaimToken && past.Attempt == run.Attempt && past.Slot.Equal(run.ScheduledFor), "run %s is kept as another", runName(run.ID))
+	w.ensure(past.Token == run.ClaimToken && past.tries() == triesOf(run) && past.Slot.Equal(run.ScheduledFor), "run %s is kept as another", runName(run.ID))
 	w.reach("run " + string(past.Status))
 	before := w.mirror.schedules[id]
 	var after *schedule
@@ -203,7 +206,7 @@ func (w *world) judgeEnd(run runs.Run, keeps bool, c *changes) {
 	}
 	w.judgeSkips(id, before, after, c)
 	w.ensure(after != nil, "run %s ended and nothing follows", runName(run.ID))
-	w.ensure(before.Slot.Equal(run.ScheduledFor) && before.Attempt == run.Attempt, "run %s ended, planned was another", runName(run.ID))
+	w.ensure(before.Slot.Equal(run.ScheduledFor) && before.tries() == triesOf(run), "run %s ended, planned was another", runName(run.ID))
 	w.ensure(after.Token == before.Token+1, "the end of run %s did not raise the token", runName(run.ID))
 	w.ensure(keeps || after.ClaimedBy == nil, "the end of run %s left its endpoint claimed", runName(run.ID))
 	w.ensure(after.PausedUntil.Equal(before.PausedUntil) && after.Version == before.Version && after.LockMs == before.LockMs,
@@ -255,13 +258,22 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	in := inputOf(id, spec, &want, hints, now, governor.CauseFinish)
 	w.judgeOverrun(in, before, after, c)
 	next := decide(in, after)
+	if !after.tries().first() && oneOff != nil && (oneOff.tries().first() || oneOff.NotBefore.Before(next.At)) {
+		next.At = oneOff.NotBefore // It is the next due time, also where the clock was set back since.
+	}
+	if after.Source != "manual" && after.InfraAttempt > run.InfraAttempt {
+		w.judgeRepeat(run, spec, before, after, next)
+		return
+	}
+	if wasLost(run) && run.InfraAttempt >= lossBudget {
+		w.reach("budget of losses used up")
+	}
+	w.ensure(run.Source == "manual" || !mustRepeat(run, spec, &want, now, next), "run %s was lost and is not tried again", runName(run.ID))
 	if after.Attempt > 1 && after.Source != "manual" {
-		if oneOff != nil && (oneOff.Attempt == 1 || oneOff.NotBefore.Before(next.At)) { // It is the next due time, also where the clock was set back since.
-			next.At = oneOff.NotBefore
-		}
 		w.judgeRetry(run, spec, before, after, next)
 		return
 	}
+	w.ensure(after.Source == "manual" || after.InfraAttempt == 0, "infrastructure attempt %d follows run %s, which was not lost", after.InfraAttempt, runName(run.ID))
 	w.ensure(run.Source == "manual" || !mustRetry(run, spec, &want, now, next), "run %s was not tried again", runName(run.ID))
 	w.ensure(after.FailureCount == want.FailureCount, "after run %s %d failures count, not %d", runName(run.ID), after.FailureCount, want.FailureCount)
 	if w.judgeOneOffPlan(oneOff, after, next.At) {
@@ -290,7 +302,7 @@ func cutWait(spec endpoints.Spec, run runs.Run) time.Time {
 
 // anchorAfter is the grid point that the schedule counts from: the due time, or the actual start where that was more than 1 s late.
 func anchorAfter(spec endpoints.Spec, run runs.Run, before *schedule) time.Time {
-	byPlan := run.Attempt > 1 || run.Outcome.Status == runs.Skipped || spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll
+	byPlan := !triesOf(run).first() || run.Outcome.Status == runs.Skipped || spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll
 	if byPlan || run.StartedAt.Sub(before.PlannedAt) <= time.Second {
 		return run.ScheduledFor
 	}
@@ -302,7 +314,7 @@ func (w *world) judgeRetry(run runs.Run, spec endpoints.Spec, before, after *sch
 	w.t.Helper()
 	w.reach("retry")
 	w.ensure(run.Source != "manual", "the next attempt of the one-off run %s is planned as one of a due time", runName(run.ID))
-	w.ensure(after.Attempt == run.Attempt+1 && after.Slot.Equal(run.ScheduledFor), "run %s is tried again as another", runName(run.ID))
+	w.ensure(after.tries() == (tries{run.Attempt + 1, run.InfraAttempt}) && after.Slot.Equal(run.ScheduledFor), "run %s is tried again as another", runName(run.ID))
 	w.ensure(after.Source == run.Source, "run %s was set by %s, its next attempt by %s", runName(run.ID), run.Source, after.Source)
 	w.ensure(run.Outcome.Retryable() && run.Attempt < spec.Retry.MaxAttempts, "run %s is tried again against the policy", runName(run.ID))
 	w.ensure(!run.Outcome.MaybeSent || spec.IdempotentMethod() || spec.Idempotent, "run %s is sent again and may have arrived", runName(run.ID))

@@ -21,7 +21,7 @@ func (w *world) lawful(c *changes) {
 		}
 		w.ensure(s.after.Token >= s.before.Token, "the token of %s went back", short(s.after.EndpointID)) // I4
 		raised := s.after.Token > s.before.Token
-		moved := !s.after.PlannedAt.Equal(s.before.PlannedAt) || !s.after.Slot.Equal(s.before.Slot) || s.after.Attempt != s.before.Attempt
+		moved := !s.after.PlannedAt.Equal(s.before.PlannedAt) || !s.after.Slot.Equal(s.before.Slot) || s.after.tries() != s.before.tries()
 		w.ensure(raised || !moved, "a new plan for %s kept the token", short(s.after.EndpointID))
 		taken := s.after.ClaimedBy != nil && (s.before.ClaimedBy == nil || *s.before.ClaimedBy != *s.after.ClaimedBy)
 		w.ensure(raised || !taken, "a new holder of %s kept the token", short(s.after.EndpointID))
@@ -30,7 +30,7 @@ func (w *world) lawful(c *changes) {
 		w.ensure(r.before == nil, "a run of the history was changed") // I3
 		id := runs.ID(r.after.ID)
 		w.ensure(w.mirror.history[id] == nil, "run %s has a second row in the history", runName(id))
-		w.ensure(id == runs.NewID(r.after.Slot, r.after.EndpointID, r.after.Attempt), "run %s has the ID of another", runName(id))
+		w.ensure(id == runs.NewID(r.after.Slot, r.after.EndpointID, r.after.Attempt, r.after.InfraAttempt), "run %s has the ID of another", runName(id))
 		if r.after.Status == runs.Succeeded { // I2 of slots: one accepted result.
 			key := slotKey{endpoint: endpoints.ID(r.after.EndpointID), slot: r.after.Slot.UnixMicro()}
 			w.ensure(w.mirror.succeeded[key] == runs.ID{}, "the due time of run %s has two accepted results", runName(id))
@@ -70,7 +70,7 @@ func (w *world) consistent() {
 		if s := w.mirror.schedules[id]; s != nil {
 			w.ensure(s.Token == l.Token, "the live run of %s has token %d, its schedule %d", short(id), l.Token, s.Token)
 			w.ensure(s.ClaimedBy != nil && *s.ClaimedBy == l.WorkerID, "the schedule of %s is not held by the worker of its live run", short(id))
-			w.ensure(s.Slot.Equal(l.Slot) && s.Attempt == l.Attempt, "the live run of %s is not the planned one", short(id))
+			w.ensure(s.Slot.Equal(l.Slot) && s.tries() == l.tries(), "the live run of %s is not the planned one", short(id))
 		}
 	}
 	for id, s := range w.mirror.schedules {
@@ -105,7 +105,7 @@ func (w *world) judgeClaim(by *worker, r claims.Request, list []claims.Claim, c 
 		lock := min(time.Duration(after.LockMs)*time.Millisecond, r.LockTTL)
 		w.ensure(after.DueAt.Equal(later(now, after.PlannedAt).Add(lock)), "the lock of %s ends at %s", short(id), after.DueAt)
 		one := told[id]
-		w.ensure(one.Token == after.Token && one.Slot.Equal(after.Slot) && one.PlannedAt.Equal(after.PlannedAt) && one.Attempt == after.Attempt,
+		w.ensure(one.Token == after.Token && one.Slot.Equal(after.Slot) && one.PlannedAt.Equal(after.PlannedAt) && tries{one.Attempt, one.InfraAttempt} == after.tries(),
 			"the claim of %s tells another story than the row", short(id))
 	}
 	if !w.racing && len(list) < r.Limit {
@@ -218,7 +218,7 @@ func (w *world) judgeChange(id endpoints.ID, cause string, c *changes) {
 	if before != nil && (w.mirror.live[id] != nil || w.behind(id, cause, before, c)) {
 		w.ensure(len(c.decisions) == 0, "%s of %s replanned while a run is live", cause, short(id))
 		w.ensure(after.Token == before.Token && after.DueAt.Equal(before.DueAt) && after.PlannedAt.Equal(before.PlannedAt) &&
-			after.Slot.Equal(before.Slot) && after.Attempt == before.Attempt, "%s of %s moved the plan of a live run", cause, short(id))
+			after.Slot.Equal(before.Slot) && after.tries() == before.tries(), "%s of %s moved the plan of a live run", cause, short(id))
 		w.reach("change while a run is live")
 		return
 	}
@@ -234,7 +234,7 @@ func (w *world) judgeChange(id endpoints.ID, cause string, c *changes) {
 
 // behind reports whether a request for a run now waits behind a one-off run whose first attempt is planned, which leaves the plan as it is.
 func (w *world) behind(id endpoints.ID, cause string, before *schedule, c *changes) bool {
-	if cause != "run_now" || before.Source != "manual" || before.Attempt > 1 {
+	if cause != "run_now" || before.Source != "manual" || !before.tries().first() {
 		return false
 	}
 	return !nextOneOff(w.queueAfter(id, c), time.Time{}, w.decided()).Slot.Equal(c.oneOffs[0].after.Slot)
@@ -265,7 +265,7 @@ func (w *world) replay(id endpoints.ID, d *decision, c *changes) {
 	if w.judgeOneOffPlan(nextOneOff(w.queueAfter(id, c), time.Time{}, d.DecidedAt), s, governor.Decide(recorded).At) {
 		return
 	}
-	if s.Attempt > 1 {
+	if !s.tries().first() {
 		w.judgeKept(spec, before, s, governor.Decide(recorded))
 		return
 	}
@@ -283,9 +283,13 @@ func (w *world) judgeKept(spec endpoints.Spec, before, after *schedule, next gov
 	w.t.Helper()
 	w.reach("change while an attempt waits")
 	id := after.EndpointID
-	w.ensure(before != nil && after.Attempt == before.Attempt && after.Slot.Equal(before.Slot) && after.Source == before.Source,
+	w.ensure(before != nil && after.tries() == before.tries() && after.Slot.Equal(before.Slot) && after.Source == before.Source,
 		"a change of %s planned another attempt than the one that waited", short(id))
 	w.ensure(after.Attempt <= spec.Retry.MaxAttempts && !after.PausedUntil.After(w.now()), "a change of %s kept an attempt against the policy", short(id))
+	if before.InfraAttempt > before.LastInfra { // It waits because a run was lost.
+		w.ensure(!bearsLoss(w.specOf(endpoints.ID(id), before.Version)) || bearsLoss(spec), "a change of %s kept an infrastructure attempt that may do harm", short(id))
+		w.reach("change while an infrastructure attempt waits")
+	}
 	w.ensure(after.PlannedAt.Before(next.At), "a change of %s kept an attempt at %s, past the next due time %s", short(id), after.PlannedAt, next.At)
 	w.ensure(!after.PlannedAt.Before(before.PlannedAt), "a change of %s moved an attempt from %s to %s", short(id), before.PlannedAt, after.PlannedAt)
 }

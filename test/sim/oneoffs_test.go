@@ -14,12 +14,15 @@ import (
 
 // oneOff is a row of one_off_items.
 type oneOff struct {
-	EndpointID uuid.UUID `json:"endpoint_id"`
-	Slot       time.Time `json:"slot"`
-	NotBefore  time.Time `json:"not_before"`
-	Attempt    int       `json:"attempt"`
-	Priority   int       `json:"priority"`
+	EndpointID   uuid.UUID `json:"endpoint_id"`
+	Slot         time.Time `json:"slot"`
+	NotBefore    time.Time `json:"not_before"`
+	Attempt      int       `json:"attempt"`
+	InfraAttempt int       `json:"infra_attempt"`
+	Priority     int       `json:"priority"`
 }
+
+func (o *oneOff) tries() tries { return tries{o.Attempt, o.InfraAttempt} }
 
 func (o *oneOff) key() slotKey { return slotKey{endpoints.ID(o.EndpointID), o.Slot.UnixMilli()} }
 
@@ -60,14 +63,14 @@ func nextOneOff(queue map[int64]*oneOff, own time.Time, now time.Time) *oneOff {
 func (w *world) judgeOneOffPlan(next *oneOff, after *schedule, governed time.Time) bool {
 	w.t.Helper()
 	id := after.EndpointID
-	if next == nil || next.Attempt > 1 && !next.NotBefore.Before(governed) {
+	if next == nil || !next.tries().first() && !next.NotBefore.Before(governed) {
 		w.ensure(after.Source != "manual", "a one-off run of %s is planned and none is next", short(id))
 		return false
 	}
-	w.ensure(after.Source == "manual" && after.Slot.Equal(next.Slot) && after.PlannedAt.Equal(next.NotBefore) && after.Attempt == next.Attempt,
+	w.ensure(after.Source == "manual" && after.Slot.Equal(next.Slot) && after.PlannedAt.Equal(next.NotBefore) && after.tries() == next.tries(),
 		"the one-off run of %s for %s is next, planned is %s by %s", short(id), next.Slot, after.Slot, after.Source)
 	w.reach("one-off run planned")
-	if next.Attempt > 1 {
+	if !next.tries().first() {
 		w.reach("one-off run planned again")
 	}
 	return true
@@ -91,21 +94,35 @@ func (w *world) judgeOwnItem(run runs.Run, spec endpoints.Spec, before *schedule
 		w.reach("withdrawn during its run")
 		return false
 	}
-	may := run.Outcome.Retryable() && run.Attempt < spec.Retry.MaxAttempts && !before.PausedUntil.After(w.decided()) &&
-		(!run.Outcome.MaybeSent || spec.IdempotentMethod() || spec.Idempotent)
-	w.ensure(may == (item != nil), "run %s may have another attempt: %t; its item is there: %t", runName(run.ID), may, item != nil)
+	lost, retry := w.lossAllowed(run, spec, before), w.retryAllowed(run, spec, before)
+	w.ensure((lost || retry) == (item != nil), "run %s may have another attempt: %t; its item is there: %t", runName(run.ID), lost || retry, item != nil)
 	if item == nil {
 		return false
 	}
-	w.ensure(item.Attempt == run.Attempt+1 && item.Priority == was.Priority, "the item of run %s waits for attempt %d", runName(run.ID), item.Attempt)
 	asked := before.RetryAfter
 	if run.Outcome.StatusCode != 0 {
 		asked = cutWait(spec, run)
 	}
-	w.ensure(!item.NotBefore.Before(notBefore(run, spec, asked, w.now())), "the item of run %s waits until %s, too short", runName(run.ID), item.NotBefore)
-	w.ensure(!item.NotBefore.After(notBefore(run, spec, asked, w.now().Add(spec.Retry.MaxBackoff+time.Millisecond))),
-		"the item of run %s waits until %s", runName(run.ID), item.NotBefore)
+	want := tries{run.Attempt + 1, run.InfraAttempt}
+	least, most := notBefore(run, spec, asked, w.now()), notBefore(run, spec, asked, w.now().Add(spec.Retry.MaxBackoff+time.Millisecond))
+	if lost {
+		w.reach("one-off run lost and tried again")
+		want = tries{run.Attempt, run.InfraAttempt + 1}
+		short, long := lossWait(run)
+		least, most = repeatAt(run, spec, asked, w.now().Add(short)), repeatAt(run, spec, asked, w.now().Add(long+time.Millisecond))
+	}
+	w.ensure(item.tries() == want && item.Priority == was.Priority, "the item of run %s waits for attempt %v", runName(run.ID), item.tries())
+	w.ensure(!item.NotBefore.Before(least) && !item.NotBefore.After(most), "the item of run %s waits until %s, not %s to %s", runName(run.ID), item.NotBefore, least, most)
 	return true
+}
+
+func (w *world) lossAllowed(run runs.Run, spec endpoints.Spec, before *schedule) bool {
+	return wasLost(run) && run.InfraAttempt < lossBudget && !before.PausedUntil.After(w.decided()) && (!run.Outcome.MaybeSent || bearsLoss(spec))
+}
+
+func (w *world) retryAllowed(run runs.Run, spec endpoints.Spec, before *schedule) bool {
+	return run.Outcome.Retryable() && run.Attempt < spec.Retry.MaxAttempts && !before.PausedUntil.After(w.decided()) &&
+		(!run.Outcome.MaybeSent || spec.IdempotentMethod() || spec.Idempotent)
 }
 
 // endsAnother reports whether a change of an item belongs to another run that the same call ended.
@@ -130,7 +147,7 @@ func (w *world) judgeWithdrawal(id endpoints.ID, c *changes) {
 	for _, r := range c.history {
 		r := r.after
 		w.ensure(r.Status == runs.Skipped && r.Reason == runs.Withdrawn && r.Source == "manual" && r.NextRunAt.IsZero(), "a withdrawal is kept as %+v", *r)
-		w.ensure(runs.ID(r.ID) == runs.NewID(r.Slot, r.EndpointID, r.Attempt), "a withdrawn run of %s has another's ID", short(id))
+		w.ensure(runs.ID(r.ID) == runs.NewID(r.Slot, r.EndpointID, r.Attempt, r.InfraAttempt), "a withdrawn run of %s has another's ID", short(id))
 		recorded[r.Slot.UnixMilli()] = true
 		w.reach("withdrawn")
 	}
@@ -149,8 +166,8 @@ func (w *world) judgeAdded(id endpoints.ID, c *changes) {
 	w.t.Helper()
 	w.ensure(len(c.oneOffs) == 1 && c.oneOffs[0].before == nil, "a request for a run of %s made %d changes of items", short(id), len(c.oneOffs))
 	o := c.oneOffs[0].after
-	w.ensure(endpoints.ID(o.EndpointID) == id && o.Attempt == 1 && o.NotBefore.Equal(o.Slot), "a request for a run of %s is kept as %+v", short(id), *o)
-	w.ensure(w.mirror.oneOffs[o.key()] == nil && w.mirror.history[runs.NewID(o.Slot, id, 1)] == nil, "a one-off run of %s has the slot of another run", short(id))
+	w.ensure(endpoints.ID(o.EndpointID) == id && o.tries().first() && o.NotBefore.Equal(o.Slot), "a request for a run of %s is kept as %+v", short(id), *o)
+	w.ensure(w.mirror.oneOffs[o.key()] == nil && w.mirror.history[runs.NewID(o.Slot, id, 1, 0)] == nil, "a one-off run of %s has the slot of another run", short(id))
 	live := w.mirror.live[id]
 	w.ensure(live == nil || !live.Slot.Equal(o.Slot), "a one-off run of %s has the slot of the run in flight", short(id))
 	if len(w.queueAfter(id, c)) > 1 {

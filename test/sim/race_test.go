@@ -66,7 +66,7 @@ func (w *world) stale(t *rapid.T) {
 		old.running = append(old.running, &probe)
 		old.results = append(old.results, result{run: runs.Run{
 			ID: e.started.RunID, EndpointID: e.started.EndpointID, TenantID: e.started.TenantID, ScheduledFor: e.claim.Slot,
-			Attempt: e.claim.Attempt, Source: e.claim.Source, ClaimToken: e.claim.Token - 1, WorkerID: p.id,
+			Attempt: e.claim.Attempt, InfraAttempt: e.claim.InfraAttempt, Source: e.claim.Source, ClaimToken: e.claim.Token - 1, WorkerID: p.id,
 			StartedAt: e.started.StartedAt, FinishedAt: e.started.StartedAt, Outcome: success(),
 		}})
 	}

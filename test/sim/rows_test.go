@@ -100,15 +100,16 @@ func (r *row) live() *liveRun {
 		return nil
 	}
 	l := &liveRun{
-		EndpointID:  r.EndpointID,
-		RunID:       *r.RunID,
-		Slot:        r.Slot,
-		Attempt:     r.Attempt,
-		Source:      r.Source,
-		Token:       r.Token,
-		StartedAt:   r.StartedAt,
-		DeadlineAt:  r.DeadlineAt,
-		LockedUntil: r.DueAt,
+		EndpointID:   r.EndpointID,
+		RunID:        *r.RunID,
+		Slot:         r.Slot,
+		Attempt:      r.Attempt,
+		InfraAttempt: r.InfraAttempt,
+		Source:       r.Source,
+		Token:        r.Token,
+		StartedAt:    r.StartedAt,
+		DeadlineAt:   r.DeadlineAt,
+		LockedUntil:  r.DueAt,
 	}
 	if r.ClaimedBy != nil {
 		l.WorkerID = *r.ClaimedBy

@@ -69,7 +69,8 @@ func TestEveryMoveIsLegal(t *testing.T) {
 // sometimes names what must happen in every run of full size: a simulation that stops reaching a state proves nothing about it.
 func sometimes() []string {
 	return []string{
-		"start", "HOT start", "late start", "archived under its run", "request", "start refused", "start unknown", "start expired", "start of another attempt", "claim unknown",
+		"start", "HOT start", "late start", "archived under its run", "request", "start refused", "start unknown", "start expired", "start of another attempt",
+		"start of an infrastructure attempt", "infrastructure attempt", "budget of losses used up", "claim unknown",
 		"claim of an expired lock", "claim above what is due", "release", "heartbeat", "take-over", "settlement refused", "finish unknown", "late answer", "repeated finish", "kept claim",
 		"lock over for its holder", "retry", "one-shot consumed", "plan by an interval hint", "plan by a one-shot hint",
 		"change while a run is live", "change while an attempt waits", "change while the first occurrence waits", "run succeeded", "run failed", "run timed_out", "run lost", "run skipped", "jump", "echo", "race passed",

@@ -35,7 +35,7 @@ func (w *world) judgeSkips(id endpoints.ID, before, after *schedule, c *changes)
 	for _, s := range skipsOf(id, c) {
 		reasons := map[runs.Reason]bool{runs.OverlapSkipped: true, runs.PauseSkipped: true, runs.MisfireSkipped: true}
 		w.ensure(s.Status == runs.Skipped && reasons[s.Reason] && s.Token == 0 && s.NextRunAt.IsZero(), "a skip of %s is kept as %+v", short(id), *s)
-		w.ensure(runs.ID(s.ID) == runs.NewID(s.Slot, s.EndpointID, 0), "a skip of %s has another's ID", short(id))
+		w.ensure(runs.ID(s.ID) == runs.NewID(s.Slot, s.EndpointID, 0, 0), "a skip of %s has another's ID", short(id))
 		w.ensure(s.SkippedCount > 0 && !s.SkippedFrom.After(s.Slot), "a skip of %s counts %d from %s to %s", short(id), s.SkippedCount, s.SkippedFrom, s.Slot)
 		w.ensure(s.SkippedFrom.After(since), "a due time of %s is accounted for twice: %s was skipped, all up to %s were", short(id), s.SkippedFrom, since)
 		w.ensure(!s.Slot.After(w.decided()), "a due time of %s was skipped before it passed", short(id))
@@ -82,7 +82,7 @@ func (w *world) covered(id endpoints.ID, at time.Time, c *changes) bool {
 func (w *world) judgePassed(id endpoints.ID, c *changes) {
 	w.t.Helper()
 	before, after := c.schedules[0].before, c.schedules[0].after
-	if before == nil || w.jumps > 0 || before.Source == "manual" || before.Attempt > 1 || before.Slot.After(w.decided()) || w.catchesUp(id, after) {
+	if before == nil || w.jumps > 0 || before.Source == "manual" || !before.tries().first() || before.Slot.After(w.decided()) || w.catchesUp(id, after) {
 		return
 	}
 	if !before.Slot.After(before.Accounted) { // Planned at once in the millisecond up to which all is on record, so it stands for none.
@@ -104,7 +104,7 @@ func (w *world) judgeOverrun(in governor.Input, before, after *schedule, c *chan
 	if first.After(in.Now) || !first.After(before.Accounted) {
 		return
 	}
-	atOnce := after.Source != "manual" && after.Attempt == 1 && (after.Slot.Equal(in.Now) || after.Slot.Equal(first)) && second.After(in.Now)
+	atOnce := after.Source != "manual" && after.tries().first() && (after.Slot.Equal(in.Now) || after.Slot.Equal(first)) && second.After(in.Now)
 	w.ensure(atOnce || w.covered(id, first, c), "the due time %s of %s passed under its run without a record", first, short(id))
 	w.reach("due time passed under a run")
 }

@@ -120,7 +120,7 @@ func (w *world) doubt(t *rapid.T) {
 	w.sweeper.signal = w.believes()
 	w.do(w.settleCall(runs.Run{
 		ID: e.started.RunID, EndpointID: e.started.EndpointID, TenantID: e.started.TenantID, ScheduledFor: e.claim.Slot,
-		Attempt: e.claim.Attempt, Source: e.claim.Source, ClaimToken: e.claim.Token, WorkerID: p.id, StartedAt: e.started.StartedAt,
+		Attempt: e.claim.Attempt, InfraAttempt: e.claim.InfraAttempt, Source: e.claim.Source, ClaimToken: e.claim.Token, WorkerID: p.id, StartedAt: e.started.StartedAt,
 		Outcome: runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true},
 	}))
 }

@@ -201,7 +201,7 @@ func (w *world) end(by *worker, e *execution, o runs.Outcome) {
 	w.forget(by, e)
 	by.results = append(by.results, result{owner: e, run: runs.Run{
 		ID: e.started.RunID, EndpointID: e.started.EndpointID, TenantID: e.started.TenantID, ScheduledFor: e.claim.Slot,
-		Attempt: e.claim.Attempt, Source: e.claim.Source, ClaimToken: e.claim.Token, WorkerID: by.id,
+		Attempt: e.claim.Attempt, InfraAttempt: e.claim.InfraAttempt, Source: e.claim.Source, ClaimToken: e.claim.Token, WorkerID: by.id,
 		StartedAt: e.started.StartedAt, FinishedAt: e.started.StartedAt.Add(w.elapsed - e.asked), Outcome: o,
 	}})
 }

@@ -635,6 +635,7 @@ const (
 	RuleBaselineInterval Rule = "baseline-interval"
 	RuleClampedMax       Rule = "clamped-max"
 	RuleClampedMin       Rule = "clamped-min"
+	RuleInfraRetry       Rule = "infra-retry"
 	RuleJitter           Rule = "jitter"
 	RuleManual           Rule = "manual"
 	RuleNotBeforeNow     Rule = "not-before-now"
@@ -658,6 +659,8 @@ func (e Rule) Valid() bool {
 	case RuleClampedMax:
 		return true
 	case RuleClampedMin:
+		return true
+	case RuleInfraRetry:
 		return true
 	case RuleJitter:
 		return true
@@ -2490,7 +2493,7 @@ type RetryInput struct {
 	MaxBackoffMs *int64 `json:"maxBackoffMs,omitempty"`
 }
 
-// Rule A rule of the governor that applied, `retry` of the retry policy, or `manual` for a run that somebody asked for.
+// Rule A rule of the governor that applied, `retry` of the retry policy, `infra-retry` after a run that infrastructure lost, or `manual` for a run that somebody asked for.
 type Rule string
 
 // Run One attempt to call an endpoint, or the record of due times that passed without one. The latter has the status skipped and says in `skipped` which due times those were; it has no worker, claim or start.
@@ -2530,6 +2533,9 @@ type Run struct {
 	Error      *string    `json:"error,omitempty"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 	ID         string     `json:"id"`
+
+	// InfraAttempt How many runs of the due time a dead worker, a shutdown, a lost lock or a start that expired had ended before this one. They are tried again where that does no harm, at most 3 times, and are no attempts of the retry policy.
+	InfraAttempt int32 `json:"infraAttempt"`
 
 	// Phases Where the time went. A phase that did not happen is 0.
 	Phases *Phases `json:"phases,omitempty"`
@@ -2773,7 +2779,7 @@ type Step struct {
 	// At Null: not until something changes.
 	At *time.Time `json:"at"`
 
-	// Rule A rule of the governor that applied, `retry` of the retry policy, or `manual` for a run that somebody asked for.
+	// Rule A rule of the governor that applied, `retry` of the retry policy, `infra-retry` after a run that infrastructure lost, or `manual` for a run that somebody asked for.
 	Rule Rule   `json:"rule"`
 	Why  string `json:"why"`
 }

@@ -120,7 +120,7 @@ func (w *world) run(t *testing.T, answer func(endpoints.ID) reply) {
 	var starts []dispatch.Start
 	for _, c := range list {
 		tenant := rows[[16]byte](t, w, "SELECT tenant_id FROM endpoints WHERE id = $1", c.EndpointID)[0]
-		starts = append(starts, dispatch.Start{Claim: c, TenantID: tenant, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt), Execution: time.Minute})
+		starts = append(starts, dispatch.Start{Claim: c, TenantID: tenant, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt), Execution: time.Minute})
 	}
 	started, err := executions.Start(t.Context(), dispatch.Starting{Worker: me, List: starts, LockTTL: time.Minute})
 	require.NoError(t, err)

@@ -79,10 +79,11 @@ FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sql
 -- name: ScheduleReplanMany :execrows
 -- Puts new plans in force after edits, and revokes every claim. An instant of the year 1 means none.
 UPDATE schedules s
-SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, source = n.source, version = n.version,
+SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, infra_attempt = n.infra_attempt, source = n.source, version = n.version,
     lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
              unnest(sqlc.arg('slot')::timestamptz[]) AS slot, unnest(sqlc.arg('attempt')::smallint[]) AS attempt,
+             unnest(sqlc.arg('infra_attempt')::smallint[]) AS infra_attempt,
              unnest(sqlc.arg('source')::text[]) AS source, unnest(sqlc.arg('version')::bigint[]) AS version,
              unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms, unnest(sqlc.arg('accounted_until')::timestamptz[]) AS accounted_until,
              unnest(sqlc.arg('retry_after')::timestamptz[]) AS retry_after) n

@@ -473,13 +473,14 @@ func (q *Queries) ScheduleRecordMany(ctx context.Context, db DBTX, arg ScheduleR
 
 const scheduleReplanMany = `-- name: ScheduleReplanMany :execrows
 UPDATE schedules s
-SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, source = n.source, version = n.version,
+SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, infra_attempt = n.infra_attempt, source = n.source, version = n.version,
     lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::timestamptz[]) AS planned_at,
              unnest($3::timestamptz[]) AS slot, unnest($4::smallint[]) AS attempt,
-             unnest($5::text[]) AS source, unnest($6::bigint[]) AS version,
-             unnest($7::int[]) AS lock_ms, unnest($8::timestamptz[]) AS accounted_until,
-             unnest($9::timestamptz[]) AS retry_after) n
+             unnest($5::smallint[]) AS infra_attempt,
+             unnest($6::text[]) AS source, unnest($7::bigint[]) AS version,
+             unnest($8::int[]) AS lock_ms, unnest($9::timestamptz[]) AS accounted_until,
+             unnest($10::timestamptz[]) AS retry_after) n
 WHERE s.endpoint_id = n.endpoint_id
 `
 
@@ -488,6 +489,7 @@ type ScheduleReplanManyParams struct {
 	PlannedAt      []time.Time
 	Slot           []time.Time
 	Attempt        []int16
+	InfraAttempt   []int16
 	Source         []string
 	Version        []int64
 	LockMs         []int32
@@ -502,6 +504,7 @@ func (q *Queries) ScheduleReplanMany(ctx context.Context, db DBTX, arg ScheduleR
 		arg.PlannedAt,
 		arg.Slot,
 		arg.Attempt,
+		arg.InfraAttempt,
 		arg.Source,
 		arg.Version,
 		arg.LockMs,

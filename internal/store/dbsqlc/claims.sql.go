@@ -124,7 +124,7 @@ SET claim_token = s.claim_token + 1,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
 WHERE s.ctid = ANY (ARRAY(SELECT place FROM expired UNION ALL SELECT place FROM fresh))
-RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.hinted,
+RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted,
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until,
     (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM expired)))::boolean AS expired
 `
@@ -140,18 +140,19 @@ type ScheduleClaimDueParams struct {
 }
 
 type ScheduleClaimDueRow struct {
-	EndpointID  UUID
-	Place       pgtype.TID
-	ClaimToken  int64
-	Slot        time.Time
-	PlannedAt   time.Time
-	Attempt     int16
-	Source      string
-	Version     int64
-	Hinted      bool
-	ClaimedAt   time.Time
-	LockedUntil time.Time
-	Expired     bool
+	EndpointID   UUID
+	Place        pgtype.TID
+	ClaimToken   int64
+	Slot         time.Time
+	PlannedAt    time.Time
+	Attempt      int16
+	InfraAttempt int16
+	Source       string
+	Version      int64
+	Hinted       bool
+	ClaimedAt    time.Time
+	LockedUntil  time.Time
+	Expired      bool
 }
 
 // Claims the endpoints that come due within the horizon, oldest first, for one worker. A claim whose lock has run out and which was never
@@ -183,6 +184,7 @@ func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleCla
 			&i.Slot,
 			&i.PlannedAt,
 			&i.Attempt,
+			&i.InfraAttempt,
 			&i.Source,
 			&i.Version,
 			&i.Hinted,
@@ -222,7 +224,7 @@ SET claim_token = s.claim_token + 1,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
 WHERE s.ctid = ANY (ARRAY(SELECT place FROM due))
-RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.hinted,
+RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted,
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until, false AS expired
 `
 
@@ -237,18 +239,19 @@ type ScheduleClaimSharesParams struct {
 }
 
 type ScheduleClaimSharesRow struct {
-	EndpointID  UUID
-	Place       pgtype.TID
-	ClaimToken  int64
-	Slot        time.Time
-	PlannedAt   time.Time
-	Attempt     int16
-	Source      string
-	Version     int64
-	Hinted      bool
-	ClaimedAt   time.Time
-	LockedUntil time.Time
-	Expired     bool
+	EndpointID   UUID
+	Place        pgtype.TID
+	ClaimToken   int64
+	Slot         time.Time
+	PlannedAt    time.Time
+	Attempt      int16
+	InfraAttempt int16
+	Source       string
+	Version      int64
+	Hinted       bool
+	ClaimedAt    time.Time
+	LockedUntil  time.Time
+	Expired      bool
 }
 
 // Takes the endpoints of some tenants that come due within the horizon, the oldest of each, up to a share; nothing that is claimed already.
@@ -278,6 +281,7 @@ func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg Schedule
 			&i.Slot,
 			&i.PlannedAt,
 			&i.Attempt,
+			&i.InfraAttempt,
 			&i.Source,
 			&i.Version,
 			&i.Hinted,

@@ -92,7 +92,7 @@ VALUES (@endpoint_id, @tenant_id::uuid, @planned_at, @planned_at, @slot, 0, @ver
 -- name: ScheduleReplan :execrows
 -- Puts a new plan in force, revokes every claim and ends the run that the plan follows. A change of a running endpoint records itself instead.
 UPDATE schedules
-SET due_at = @planned_at, planned_at = @planned_at, slot = @slot, attempt = @attempt, source = @source, version = @version,
+SET due_at = @planned_at, planned_at = @planned_at, slot = @slot, attempt = @attempt, infra_attempt = @infra_attempt, source = @source, version = @version,
     lock_ms = @lock_ms, failure_count = @failure_count, paused_until = @paused_until, pause_reason = @pause_reason,
     manual_at = @manual_at, retry_after = @retry_after, accounted_until = @accounted_until, hinted = @hinted, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL

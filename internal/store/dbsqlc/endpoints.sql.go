@@ -603,7 +603,7 @@ func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, endpointID UUID) 
 }
 
 const scheduleGetMany = `-- name: ScheduleGetMany :many
-SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, revision, hinted, archived, ctid
+SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, revision, hinted, archived, infra_attempt, last_infra_attempt, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
   AND NOT archived
@@ -653,6 +653,8 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 			&i.Revision,
 			&i.Hinted,
 			&i.Archived,
+			&i.InfraAttempt,
+			&i.LastInfraAttempt,
 			&i.Place,
 		); err != nil {
 			return nil, err
@@ -748,17 +750,18 @@ func (q *Queries) ScheduleRecord(ctx context.Context, db DBTX, arg ScheduleRecor
 
 const scheduleReplan = `-- name: ScheduleReplan :execrows
 UPDATE schedules
-SET due_at = $1, planned_at = $1, slot = $2, attempt = $3, source = $4, version = $5,
-    lock_ms = $6, failure_count = $7, paused_until = $8, pause_reason = $9,
-    manual_at = $10, retry_after = $11, accounted_until = $12, hinted = $13, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+SET due_at = $1, planned_at = $1, slot = $2, attempt = $3, infra_attempt = $4, source = $5, version = $6,
+    lock_ms = $7, failure_count = $8, paused_until = $9, pause_reason = $10,
+    manual_at = $11, retry_after = $12, accounted_until = $13, hinted = $14, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL
-WHERE endpoint_id = $14
+WHERE endpoint_id = $15
 `
 
 type ScheduleReplanParams struct {
 	PlannedAt      time.Time
 	Slot           time.Time
 	Attempt        int16
+	InfraAttempt   int16
 	Source         string
 	Version        int64
 	LockMs         int32
@@ -778,6 +781,7 @@ func (q *Queries) ScheduleReplan(ctx context.Context, db DBTX, arg ScheduleRepla
 		arg.PlannedAt,
 		arg.Slot,
 		arg.Attempt,
+		arg.InfraAttempt,
 		arg.Source,
 		arg.Version,
 		arg.LockMs,

@@ -22,7 +22,7 @@ WHERE r.claim_token = done.token
 WITH done AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
 )
-SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.hinted, s.due_at AS locked_until
+SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.due_at AS locked_until
 FROM done
          JOIN schedules s ON s.endpoint_id = ANY (ARRAY[done.endpoint_id]) AND s.claim_token = done.token + 1
 WHERE (s.claimed_by = sqlc.arg('worker_id')::uuid) IS TRUE
@@ -49,6 +49,7 @@ WITH next AS (
            unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
            unnest(sqlc.arg('slot')::timestamptz[]) AS slot,
            unnest(sqlc.arg('attempt')::smallint[]) AS attempt,
+           unnest(sqlc.arg('infra_attempt')::smallint[]) AS infra_attempt,
            unnest(sqlc.arg('source')::text[]) AS source,
            unnest(sqlc.arg('anchor')::timestamptz[]) AS anchor,
            unnest(sqlc.arg('failure_count')::int[]) AS failure_count,
@@ -56,6 +57,7 @@ WITH next AS (
            unnest(sqlc.arg('retry_after')::timestamptz[]) AS retry_after,
            unnest(sqlc.arg('last_slot')::timestamptz[]) AS last_slot,
            unnest(sqlc.arg('last_attempt')::smallint[]) AS last_attempt,
+           unnest(sqlc.arg('last_infra_attempt')::smallint[]) AS last_infra_attempt,
            unnest(sqlc.arg('last_status')::text[]) AS last_status,
            unnest(sqlc.arg('last_started_at')::timestamptz[]) AS last_started_at,
            unnest(sqlc.arg('last_finished_at')::timestamptz[]) AS last_finished_at,
@@ -72,6 +74,7 @@ UPDATE schedules s
 SET planned_at       = next.planned_at,
     slot             = next.slot,
     attempt          = next.attempt,
+    infra_attempt    = next.infra_attempt,
     source           = next.source,
     anchor           = next.anchor,
     failure_count    = next.failure_count,
@@ -80,6 +83,7 @@ SET planned_at       = next.planned_at,
     accounted_until  = next.accounted_until,
     last_slot        = next.last_slot,
     last_attempt     = next.last_attempt,
+    last_infra_attempt = next.last_infra_attempt,
     last_status      = next.last_status,
     last_started_at  = next.last_started_at,
     last_finished_at = next.last_finished_at,

@@ -94,29 +94,32 @@ WITH next AS (
            unnest($6::timestamptz[]) AS planned_at,
            unnest($7::timestamptz[]) AS slot,
            unnest($8::smallint[]) AS attempt,
-           unnest($9::text[]) AS source,
-           unnest($10::timestamptz[]) AS anchor,
-           unnest($11::int[]) AS failure_count,
-           unnest($12::timestamptz[]) AS manual_at,
-           unnest($13::timestamptz[]) AS retry_after,
-           unnest($14::timestamptz[]) AS last_slot,
-           unnest($15::smallint[]) AS last_attempt,
-           unnest($16::text[]) AS last_status,
-           unnest($17::timestamptz[]) AS last_started_at,
-           unnest($18::timestamptz[]) AS last_finished_at,
-           unnest($19::timestamptz[]) AS accounted_until,
-           unnest($20::tid[]) AS place,
-           unnest($21::bigint[]) AS token,
-           unnest($22::bigint[]) AS revision,
-           unnest($23::boolean[]) AS hinted,
-           unnest($24::boolean[]) AS keep
+           unnest($9::smallint[]) AS infra_attempt,
+           unnest($10::text[]) AS source,
+           unnest($11::timestamptz[]) AS anchor,
+           unnest($12::int[]) AS failure_count,
+           unnest($13::timestamptz[]) AS manual_at,
+           unnest($14::timestamptz[]) AS retry_after,
+           unnest($15::timestamptz[]) AS last_slot,
+           unnest($16::smallint[]) AS last_attempt,
+           unnest($17::smallint[]) AS last_infra_attempt,
+           unnest($18::text[]) AS last_status,
+           unnest($19::timestamptz[]) AS last_started_at,
+           unnest($20::timestamptz[]) AS last_finished_at,
+           unnest($21::timestamptz[]) AS accounted_until,
+           unnest($22::tid[]) AS place,
+           unnest($23::bigint[]) AS token,
+           unnest($24::bigint[]) AS revision,
+           unnest($25::boolean[]) AS hinted,
+           unnest($26::boolean[]) AS keep
 ), clock AS MATERIALIZED (
-    SELECT $25::timestamptz AS now
+    SELECT $27::timestamptz AS now
 )
 UPDATE schedules s
 SET planned_at       = next.planned_at,
     slot             = next.slot,
     attempt          = next.attempt,
+    infra_attempt    = next.infra_attempt,
     source           = next.source,
     anchor           = next.anchor,
     failure_count    = next.failure_count,
@@ -125,6 +128,7 @@ SET planned_at       = next.planned_at,
     accounted_until  = next.accounted_until,
     last_slot        = next.last_slot,
     last_attempt     = next.last_attempt,
+    last_infra_attempt = next.last_infra_attempt,
     last_status      = next.last_status,
     last_started_at  = next.last_started_at,
     last_finished_at = next.last_finished_at,
@@ -155,31 +159,33 @@ RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.due_at, s.claimed_by
 `
 
 type ScheduleFinishParams struct {
-	WorkerID       UUID
-	LockTtlMs      int32
-	Locked         bool
-	At             *time.Time
-	EndpointIds    []UUID
-	PlannedAt      []time.Time
-	Slot           []time.Time
-	Attempt        []int16
-	Source         []string
-	Anchor         []time.Time
-	FailureCount   []int32
-	ManualAt       []time.Time
-	RetryAfter     []time.Time
-	LastSlot       []time.Time
-	LastAttempt    []int16
-	LastStatus     []string
-	LastStartedAt  []time.Time
-	LastFinishedAt []time.Time
-	AccountedUntil []time.Time
-	Places         []pgtype.TID
-	Tokens         []int64
-	Revisions      []int64
-	Hinted         []bool
-	Keep           []bool
-	Now            time.Time
+	WorkerID         UUID
+	LockTtlMs        int32
+	Locked           bool
+	At               *time.Time
+	EndpointIds      []UUID
+	PlannedAt        []time.Time
+	Slot             []time.Time
+	Attempt          []int16
+	InfraAttempt     []int16
+	Source           []string
+	Anchor           []time.Time
+	FailureCount     []int32
+	ManualAt         []time.Time
+	RetryAfter       []time.Time
+	LastSlot         []time.Time
+	LastAttempt      []int16
+	LastInfraAttempt []int16
+	LastStatus       []string
+	LastStartedAt    []time.Time
+	LastFinishedAt   []time.Time
+	AccountedUntil   []time.Time
+	Places           []pgtype.TID
+	Tokens           []int64
+	Revisions        []int64
+	Hinted           []bool
+	Keep             []bool
+	Now              time.Time
 }
 
 type ScheduleFinishRow struct {
@@ -204,6 +210,7 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		arg.PlannedAt,
 		arg.Slot,
 		arg.Attempt,
+		arg.InfraAttempt,
 		arg.Source,
 		arg.Anchor,
 		arg.FailureCount,
@@ -211,6 +218,7 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		arg.RetryAfter,
 		arg.LastSlot,
 		arg.LastAttempt,
+		arg.LastInfraAttempt,
 		arg.LastStatus,
 		arg.LastStartedAt,
 		arg.LastFinishedAt,
@@ -250,7 +258,7 @@ const scheduleListKept = `-- name: ScheduleListKept :many
 WITH done AS (
     SELECT unnest($3::uuid[]) AS endpoint_id, unnest($4::bigint[]) AS token
 )
-SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.source, s.version, s.hinted, s.due_at AS locked_until
+SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.due_at AS locked_until
 FROM done
          JOIN schedules s ON s.endpoint_id = ANY (ARRAY[done.endpoint_id]) AND s.claim_token = done.token + 1
 WHERE (s.claimed_by = $1::uuid) IS TRUE
@@ -266,16 +274,17 @@ type ScheduleListKeptParams struct {
 }
 
 type ScheduleListKeptRow struct {
-	EndpointID  UUID
-	Place       pgtype.TID
-	ClaimToken  int64
-	Slot        time.Time
-	PlannedAt   time.Time
-	Attempt     int16
-	Source      string
-	Version     int64
-	Hinted      bool
-	LockedUntil time.Time
+	EndpointID   UUID
+	Place        pgtype.TID
+	ClaimToken   int64
+	Slot         time.Time
+	PlannedAt    time.Time
+	Attempt      int16
+	InfraAttempt int16
+	Source       string
+	Version      int64
+	Hinted       bool
+	LockedUntil  time.Time
 }
 
 // The claims that the finish of a run left with its worker and that were not started and whose locks are not over: under the very token that followed the run's.
@@ -300,6 +309,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 			&i.Slot,
 			&i.PlannedAt,
 			&i.Attempt,
+			&i.InfraAttempt,
 			&i.Source,
 			&i.Version,
 			&i.Hinted,
@@ -316,7 +326,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 }
 
 const scheduleLock = `-- name: ScheduleLock :many
-SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, revision, hinted, archived, ctid
+SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, revision, hinted, archived, infra_attempt, last_infra_attempt, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 ORDER BY endpoint_id
@@ -369,6 +379,8 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID)
 			&i.Revision,
 			&i.Hinted,
 			&i.Archived,
+			&i.InfraAttempt,
+			&i.LastInfraAttempt,
 			&i.Place,
 		); err != nil {
 			return nil, err

@@ -107,6 +107,7 @@ type LiveRun struct {
 	CancelRequestedAt *time.Time
 	CancelRequestedBy *string
 	CancelReason      *string
+	InfraAttempt      int16
 }
 
 type MaintenanceWindow struct {
@@ -221,6 +222,7 @@ type Run struct {
 	SkippedFrom   *time.Time
 	SkippedCount  *int64
 	BodyDigest    *int64
+	InfraAttempt  int16
 }
 
 type Schedule struct {
@@ -257,6 +259,8 @@ type Schedule struct {
 	Revision          int64
 	Hinted            bool
 	Archived          bool
+	InfraAttempt      int16
+	LastInfraAttempt  int16
 	Place             pgtype.TID
 }
 

@@ -231,7 +231,7 @@ LIMIT 1;
 
 -- name: NoticeWalkEndpoints :many
 -- The next endpoints of a tenant, how many of their runs failed in a row, and which run was the last.
-SELECT e.id, s.failure_count, s.last_slot, s.last_attempt
+SELECT e.id, s.failure_count, s.last_slot, s.last_attempt, s.last_infra_attempt
 FROM endpoints e
          JOIN schedules s ON s.endpoint_id = e.id
 WHERE e.tenant_id = sqlc.arg('tenant_id')

@@ -1370,7 +1370,7 @@ func (q *Queries) NoticeSettled(ctx context.Context, db DBTX, arg NoticeSettledP
 }
 
 const noticeWalkEndpoints = `-- name: NoticeWalkEndpoints :many
-SELECT e.id, s.failure_count, s.last_slot, s.last_attempt
+SELECT e.id, s.failure_count, s.last_slot, s.last_attempt, s.last_infra_attempt
 FROM endpoints e
          JOIN schedules s ON s.endpoint_id = e.id
 WHERE e.tenant_id = $1
@@ -1386,10 +1386,11 @@ type NoticeWalkEndpointsParams struct {
 }
 
 type NoticeWalkEndpointsRow struct {
-	ID           UUID
-	FailureCount int32
-	LastSlot     *time.Time
-	LastAttempt  *int16
+	ID               UUID
+	FailureCount     int32
+	LastSlot         *time.Time
+	LastAttempt      *int16
+	LastInfraAttempt int16
 }
 
 // The next endpoints of a tenant, how many of their runs failed in a row, and which run was the last.
@@ -1407,6 +1408,7 @@ func (q *Queries) NoticeWalkEndpoints(ctx context.Context, db DBTX, arg NoticeWa
 			&i.FailureCount,
 			&i.LastSlot,
 			&i.LastAttempt,
+			&i.LastInfraAttempt,
 		); err != nil {
 			return nil, err
 		}

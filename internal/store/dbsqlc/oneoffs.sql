@@ -1,7 +1,7 @@
 -- name: OneOffGetMany :many
 -- The one-off items of endpoints that a decision needs: the one in flight, and the one whose turn is next. An item whose next attempt still
 -- has to wait comes after those that could start. Each row has the count of all items of its endpoint and their newest slot.
-SELECT o.endpoint_id, o.slot, o.not_before, o.attempt, o.priority, o.deadline_at, o.own, o.items, o.last_slot
+SELECT o.endpoint_id, o.slot, o.not_before, o.attempt, o.infra_attempt, o.priority, o.deadline_at, o.own, o.items, o.last_slot
 FROM (SELECT i.*,
              (s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot)::boolean AS own,
              count(*) OVER (PARTITION BY i.endpoint_id)::int AS items,
@@ -29,7 +29,7 @@ VALUES (@endpoint_id, @slot, @tenant_id, @slot, 1, @priority, @deadline_at, @req
 -- name: OneOffRequeue :exec
 -- Lets an item wait for its next attempt. One that was withdrawn during its run is not there any more.
 UPDATE one_off_items
-SET not_before = @not_before, attempt = @attempt
+SET not_before = @not_before, attempt = @attempt, infra_attempt = @infra_attempt
 WHERE endpoint_id = @endpoint_id AND slot = @slot;
 
 -- name: OneOffDelete :exec
@@ -42,7 +42,7 @@ WHERE endpoint_id = @endpoint_id AND slot = @slot;
 DELETE
 FROM one_off_items i
 WHERE i.endpoint_id = @endpoint_id
-RETURNING i.slot, i.attempt, i.requested_by,
+RETURNING i.slot, i.attempt, i.infra_attempt, i.requested_by,
     EXISTS (SELECT FROM schedules s WHERE s.endpoint_id = i.endpoint_id AND s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot) AS own;
 
 -- name: OneOffKeyGet :many

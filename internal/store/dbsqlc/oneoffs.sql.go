@@ -28,8 +28,8 @@ func (q *Queries) OneOffDelete(ctx context.Context, db DBTX, arg OneOffDeletePar
 }
 
 const oneOffGetMany = `-- name: OneOffGetMany :many
-SELECT o.endpoint_id, o.slot, o.not_before, o.attempt, o.priority, o.deadline_at, o.own, o.items, o.last_slot
-FROM (SELECT i.endpoint_id, i.slot, i.tenant_id, i.not_before, i.attempt, i.priority, i.deadline_at, i.request, i.requested_by,
+SELECT o.endpoint_id, o.slot, o.not_before, o.attempt, o.infra_attempt, o.priority, o.deadline_at, o.own, o.items, o.last_slot
+FROM (SELECT i.endpoint_id, i.slot, i.tenant_id, i.not_before, i.attempt, i.infra_attempt, i.priority, i.deadline_at, i.request, i.requested_by,
              (s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot)::boolean AS own,
              count(*) OVER (PARTITION BY i.endpoint_id)::int AS items,
              (max(i.slot) OVER (PARTITION BY i.endpoint_id))::timestamptz AS last_slot,
@@ -50,15 +50,16 @@ type OneOffGetManyParams struct {
 }
 
 type OneOffGetManyRow struct {
-	EndpointID UUID
-	Slot       time.Time
-	NotBefore  time.Time
-	Attempt    int16
-	Priority   int16
-	DeadlineAt *time.Time
-	Own        bool
-	Items      int32
-	LastSlot   time.Time
+	EndpointID   UUID
+	Slot         time.Time
+	NotBefore    time.Time
+	Attempt      int16
+	InfraAttempt int16
+	Priority     int16
+	DeadlineAt   *time.Time
+	Own          bool
+	Items        int32
+	LastSlot     time.Time
 }
 
 // The one-off items of endpoints that a decision needs: the one in flight, and the one whose turn is next. An item whose next attempt still
@@ -77,6 +78,7 @@ func (q *Queries) OneOffGetMany(ctx context.Context, db DBTX, arg OneOffGetManyP
 			&i.Slot,
 			&i.NotBefore,
 			&i.Attempt,
+			&i.InfraAttempt,
 			&i.Priority,
 			&i.DeadlineAt,
 			&i.Own,
@@ -272,15 +274,16 @@ func (q *Queries) OneOffKeySweep(ctx context.Context, db DBTX, arg OneOffKeySwee
 
 const oneOffRequeue = `-- name: OneOffRequeue :exec
 UPDATE one_off_items
-SET not_before = $1, attempt = $2
-WHERE endpoint_id = $3 AND slot = $4
+SET not_before = $1, attempt = $2, infra_attempt = $3
+WHERE endpoint_id = $4 AND slot = $5
 `
 
 type OneOffRequeueParams struct {
-	NotBefore  time.Time
-	Attempt    int16
-	EndpointID UUID
-	Slot       time.Time
+	NotBefore    time.Time
+	Attempt      int16
+	InfraAttempt int16
+	EndpointID   UUID
+	Slot         time.Time
 }
 
 // Lets an item wait for its next attempt. One that was withdrawn during its run is not there any more.
@@ -288,6 +291,7 @@ func (q *Queries) OneOffRequeue(ctx context.Context, db DBTX, arg OneOffRequeueP
 	_, err := db.Exec(ctx, oneOffRequeue,
 		arg.NotBefore,
 		arg.Attempt,
+		arg.InfraAttempt,
 		arg.EndpointID,
 		arg.Slot,
 	)
@@ -298,15 +302,16 @@ const oneOffWithdraw = `-- name: OneOffWithdraw :many
 DELETE
 FROM one_off_items i
 WHERE i.endpoint_id = $1
-RETURNING i.slot, i.attempt, i.requested_by,
+RETURNING i.slot, i.attempt, i.infra_attempt, i.requested_by,
     EXISTS (SELECT FROM schedules s WHERE s.endpoint_id = i.endpoint_id AND s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot) AS own
 `
 
 type OneOffWithdrawRow struct {
-	Slot        time.Time
-	Attempt     int16
-	RequestedBy string
-	Own         bool
+	Slot         time.Time
+	Attempt      int16
+	InfraAttempt int16
+	RequestedBy  string
+	Own          bool
 }
 
 // Deletes the items of an endpoint, and returns them. own is the one in flight.
@@ -322,6 +327,7 @@ func (q *Queries) OneOffWithdraw(ctx context.Context, db DBTX, endpointID UUID) 
 		if err := rows.Scan(
 			&i.Slot,
 			&i.Attempt,
+			&i.InfraAttempt,
 			&i.RequestedBy,
 			&i.Own,
 		); err != nil {

@@ -11,7 +11,7 @@ WITH told AS (
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
                   truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count,
-                  body_digest)
+                  body_digest, infra_attempt)
 SELECT unnest(sqlc.arg('ids')::uuid[]),
        unnest(sqlc.arg('scheduled_for')::timestamptz[]),
        unnest(sqlc.arg('endpoint_ids')::uuid[]),
@@ -41,7 +41,8 @@ SELECT unnest(sqlc.arg('ids')::uuid[]),
        unnest(sqlc.arg('failure_counts')::int[]),
        nullif(unnest(sqlc.arg('skipped_from')::timestamptz[]), '0001-01-01 00:00:00+00'),
        nullif(unnest(sqlc.arg('skipped_counts')::bigint[]), 0),
-       nullif(unnest(sqlc.arg('body_digests')::bigint[]), 0);
+       nullif(unnest(sqlc.arg('body_digests')::bigint[]), 0),
+       unnest(sqlc.arg('infra_attempts')::smallint[]);
 
 -- name: RunSlots :many
 -- The due times of an endpoint's runs between two IDs, ascending.

@@ -164,7 +164,7 @@ func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListPar
 }
 
 const runGet = `-- name: RunGet :one
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count, body_digest
+SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count, body_digest, infra_attempt
 FROM runs
 WHERE id = $1 AND scheduled_for = $2 AND tenant_id = $3
 `
@@ -209,12 +209,13 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (*Run, 
 		&i.SkippedFrom,
 		&i.SkippedCount,
 		&i.BodyDigest,
+		&i.InfraAttempt,
 	)
 	return &i, err
 }
 
 const runGetLive = `-- name: RunGetLive :one
-SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
+SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason, infra_attempt
 FROM live_runs
 WHERE run_id = $1 AND tenant_id = $2
 `
@@ -243,6 +244,7 @@ func (q *Queries) RunGetLive(ctx context.Context, db DBTX, arg RunGetLiveParams)
 		&i.CancelRequestedAt,
 		&i.CancelRequestedBy,
 		&i.CancelReason,
+		&i.InfraAttempt,
 	)
 	return &i, err
 }
@@ -250,15 +252,15 @@ func (q *Queries) RunGetLive(ctx context.Context, db DBTX, arg RunGetLiveParams)
 const runInsert = `-- name: RunInsert :exec
 WITH told AS (
     INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
-    SELECT news.tenant_id, coalesce($31::timestamptz, clock_timestamp()),
-           ($32::uuid[])[news.first:news.last], ($33::uuid[])[news.first:news.last]
-    FROM (SELECT unnest($34::uuid[]) AS tenant_id, unnest($35::int[]) AS first,
-                 unnest($36::int[]) AS last) news
+    SELECT news.tenant_id, coalesce($32::timestamptz, clock_timestamp()),
+           ($33::uuid[])[news.first:news.last], ($34::uuid[])[news.first:news.last]
+    FROM (SELECT unnest($35::uuid[]) AS tenant_id, unnest($36::int[]) AS first,
+                 unnest($37::int[]) AS last) news
 )
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
                   truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count,
-                  body_digest)
+                  body_digest, infra_attempt)
 SELECT unnest($1::uuid[]),
        unnest($2::timestamptz[]),
        unnest($3::uuid[]),
@@ -288,7 +290,8 @@ SELECT unnest($1::uuid[]),
        unnest($27::int[]),
        nullif(unnest($28::timestamptz[]), '0001-01-01 00:00:00+00'),
        nullif(unnest($29::bigint[]), 0),
-       nullif(unnest($30::bigint[]), 0)
+       nullif(unnest($30::bigint[]), 0),
+       unnest($31::smallint[])
 `
 
 type RunInsertParams struct {
@@ -322,6 +325,7 @@ type RunInsertParams struct {
 	SkippedFrom   []time.Time
 	SkippedCounts []int64
 	BodyDigests   []int64
+	InfraAttempts []int16
 	Now           *time.Time
 	NewsRuns      []UUID
 	NewsEndpoints []UUID
@@ -364,6 +368,7 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 		arg.SkippedFrom,
 		arg.SkippedCounts,
 		arg.BodyDigests,
+		arg.InfraAttempts,
 		arg.Now,
 		arg.NewsRuns,
 		arg.NewsEndpoints,
@@ -411,7 +416,7 @@ func (q *Queries) RunLastDecision(ctx context.Context, db DBTX, endpointID UUID)
 }
 
 const runList = `-- name: RunList :many
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count, body_digest
+SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count, body_digest, infra_attempt
 FROM runs
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
@@ -482,6 +487,7 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]*R
 			&i.SkippedFrom,
 			&i.SkippedCount,
 			&i.BodyDigest,
+			&i.InfraAttempt,
 		); err != nil {
 			return nil, err
 		}
@@ -494,7 +500,7 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]*R
 }
 
 const runListLive = `-- name: RunListLive :many
-SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
+SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason, infra_attempt
 FROM live_runs
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
@@ -546,6 +552,7 @@ func (q *Queries) RunListLive(ctx context.Context, db DBTX, arg RunListLiveParam
 			&i.CancelRequestedAt,
 			&i.CancelRequestedBy,
 			&i.CancelReason,
+			&i.InfraAttempt,
 		); err != nil {
 			return nil, err
 		}

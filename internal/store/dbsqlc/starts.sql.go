@@ -51,13 +51,13 @@ func (q *Queries) RunConfirm(ctx context.Context, db DBTX, arg RunConfirmParams)
 const runLastOf = `-- name: RunLastOf :many
 SELECT s.endpoint_id, coalesce(s.last_status, '')::text AS status, s.last_finished_at AS finished_at, coalesce(r.status_code, 0)::int AS status_code
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id) w
-         CROSS JOIN LATERAL (SELECT f.endpoint_id, f.last_status, f.last_finished_at, f.last_slot, f.last_attempt
+         CROSS JOIN LATERAL (SELECT f.endpoint_id, f.last_status, f.last_finished_at, f.last_slot, f.last_attempt, f.last_infra_attempt
                              FROM schedules f
                              WHERE f.endpoint_id = w.endpoint_id
                              OFFSET 0) s
          LEFT JOIN LATERAL (SELECT h.status_code
                             FROM runs h
-                            WHERE h.endpoint_id = s.endpoint_id AND h.scheduled_for = s.last_slot AND h.attempt = s.last_attempt
+                            WHERE h.endpoint_id = s.endpoint_id AND h.scheduled_for = s.last_slot AND h.attempt = s.last_attempt AND h.infra_attempt = s.last_infra_attempt
                             ORDER BY h.id DESC
                             LIMIT 1) r ON true
 `
@@ -177,7 +177,7 @@ WHERE s.ctid = w.place
   AND s.due_at > clock.now
   AND s.planned_at <= clock.now + interval '50 ms'
   AND clock.now <= coalesce($3::timestamptz, 'infinity'::timestamptz)
-RETURNING s.endpoint_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.claimed_by, s.claimed_at, s.version, s.lock_ms, s.attempt, s.source, s.anchor, s.failure_count, s.paused_until, s.manual_at, s.retry_after, s.last_slot, s.last_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.pause_reason, s.accounted_until, s.tenant_id, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.revision, s.hinted, s.archived, s.ctid
+RETURNING s.endpoint_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.claimed_by, s.claimed_at, s.version, s.lock_ms, s.attempt, s.source, s.anchor, s.failure_count, s.paused_until, s.manual_at, s.retry_after, s.last_slot, s.last_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.pause_reason, s.accounted_until, s.tenant_id, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.revision, s.hinted, s.archived, s.infra_attempt, s.last_infra_attempt, s.ctid
 `
 
 type ScheduleStartParams struct {
@@ -252,6 +252,8 @@ func (q *Queries) ScheduleStart(ctx context.Context, db DBTX, arg ScheduleStartP
 			&i.Revision,
 			&i.Hinted,
 			&i.Archived,
+			&i.InfraAttempt,
+			&i.LastInfraAttempt,
 			&i.Place,
 		); err != nil {
 			return nil, err

@@ -82,7 +82,7 @@ func (l fenced) claim(ctx context.Context) ([]job, error) {
 func (l fenced) start(ctx context.Context, batch []job) ([]job, error) {
 	list, asked := make([]dispatch.Start, len(batch)), make(map[runs.ID]job, len(batch))
 	for i, j := range batch {
-		id := runs.NewID(j.claim.Slot, j.claim.EndpointID, j.claim.Attempt)
+		id := runs.NewID(j.claim.Slot, j.claim.EndpointID, j.claim.Attempt, j.claim.InfraAttempt)
 		list[i] = dispatch.Start{Claim: j.claim, TenantID: j.target.TenantID, RunID: id, Execution: j.target.Spec.MaxExecutionTime}
 		asked[id] = j
 	}

@@ -1,0 +1,62 @@
+package chaos
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/client"
+)
+
+// hourly registers an endpoint that runs each hour with default settings, and at once for the first time.
+func (s *stack) hourly(method client.Method, path string) {
+	s.t.Helper()
+	e, err := answer[client.Endpoint](s.api.CreateEndpoint(s.t.Context(), client.EndpointSpec{
+		Name: path, URL: s.target.URL + path, Method: &method, BaselineIntervalMs: new(time.Hour.Milliseconds()),
+	}))
+	require.NoError(s.t, err)
+	s.ids = append(s.ids, e.ID)
+}
+
+// A run that dies with its worker is sent again within its lock and 20 s, although its next due time is an hour away: with the same
+// Idempotency-Key, and only where that does no harm. A worker that is stopped hands its run over likewise.
+func TestLostRunsOfAnHour(t *testing.T) {
+	t.Parallel()
+	const get, post = "/hang/get", "/hang/post"
+	s := newStack(t, nil)
+	s.longest = time.Minute // The default limit of an execution.
+	victim := s.startWorker(nil)
+	s.hourly(client.MethodGET, get)
+	s.hourly(client.MethodPOST, post)
+	eventually(t, "both requests to be open", func() bool { return s.target.open() == 2 })
+	heir := s.startWorker(nil)
+
+	victim.signal(t, syscall.SIGKILL)
+	require.True(t, victim.killed(t))
+	killed := time.Now()
+	eventually(t, "the lost GET to be sent again", func() bool { return len(s.target.keysOf(get)) == 2 })
+	require.Less(t, time.Since(killed), lockTTL+20*time.Second)
+
+	s.startWorker(nil)
+	heir.signal(t, syscall.SIGTERM)
+	heir.gone(t)
+	eventually(t, "the GET that a shutdown cut to be sent again", func() bool { return len(s.target.keysOf(get)) == 3 })
+	eventually(t, "both losses of the GET and that of the POST to be on record", func() bool {
+		return s.count("SELECT count(*) FROM runs WHERE status = 'lost'") == 3
+	})
+	s.target.release()
+	eventually(t, "the GET to succeed", func() bool {
+		return s.count("SELECT count(*) FROM runs WHERE status = 'succeeded' AND infra_attempt = 2 AND attempt = 1") == 1
+	})
+
+	keys := s.target.keysOf(get)
+	require.NotEmpty(t, keys[0])
+	require.Equal(t, []string{keys[0], keys[0], keys[0]}, keys)
+	require.Len(t, s.target.keysOf(post), 1, "a POST that may have arrived was sent again")
+	require.Equal(t, 2, s.count("SELECT count(*) FROM schedules WHERE planned_at > clock_timestamp() + interval '50 minutes' AND infra_attempt = 0"))
+	r := s.conclude(verdict{name: "lost runs of an hour", fault: "kill -9, then SIGTERM, while requests are open", fired: "a GET and a POST lost", ended: killed})
+	require.Equal(t, 3, r.Counts.Statuses["lost"])
+	require.Zero(t, r.Counts.Duplicates)
+}
