@@ -258,6 +258,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	in := inputOf(id, spec, &want, hints, now, governor.CauseFinish)
 	w.judgeOverrun(in, before, after, c)
 	next := decide(in, after)
+	governed := next.At
 	if !after.tries().first() && oneOff != nil && (oneOff.tries().first() || oneOff.NotBefore.Before(next.At)) {
 		next.At = oneOff.NotBefore // It is the next due time, also where the clock was set back since.
 	}
@@ -276,7 +277,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	w.ensure(after.Source == "manual" || after.InfraAttempt == 0, "infrastructure attempt %d follows run %s, which was not lost", after.InfraAttempt, runName(run.ID))
 	w.ensure(run.Source == "manual" || !mustRetry(run, spec, &want, now, next), "run %s was not tried again", runName(run.ID))
 	w.ensure(after.FailureCount == want.FailureCount, "after run %s %d failures count, not %d", runName(run.ID), after.FailureCount, want.FailureCount)
-	if w.judgeOneOffPlan(oneOff, after, next.At) {
+	if w.judgeOneOffPlan(oneOff, after, governed) {
 		return
 	}
 	w.ensure(next.At.Equal(after.PlannedAt) && next.Slot.Equal(after.Slot) && string(next.Source) == after.Source,
