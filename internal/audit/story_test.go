@@ -41,6 +41,8 @@ func newStory(t *testing.T) *story {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	s := &story{t: t, url: url, conn: conn, endpoint: [16]byte{1}, worker: [16]byte{2}}
+	// What the auditor has to find cannot be written otherwise.
+	s.exec("DROP TRIGGER runs_immutable ON runs; DROP TRIGGER schedules_legal_update ON schedules; DROP TRIGGER schedules_legal_insert ON schedules")
 	require.NoError(t, conn.QueryRow(t.Context(), "SELECT date_trunc('milliseconds', clock_timestamp() - interval '35 s')").Scan(&s.began))
 	s.exec(`
 		INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, name, description, labels, url, method, headers, body,

@@ -76,7 +76,7 @@ func (w warned) WithGroup(string) slog.Handler { return w }
 func (b *bundle) forget(t *testing.T, further int) {
 	t.Helper()
 	require.NoError(t, pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
-		for _, sql := range []string{"DELETE FROM schedules", "INSERT INTO schedules SELECT * FROM kept"} {
+		for _, sql := range []string{"SET LOCAL session_replication_role = replica", "DELETE FROM schedules", "INSERT INTO schedules SELECT * FROM kept"} {
 			if _, err := tx.Exec(t.Context(), sql); err != nil {
 				return err
 			}

@@ -104,9 +104,9 @@ func TestTheBudgetOfLossesIsNotTheRetryPolicys(t *testing.T) {
 		require.Equal(t, want.attempt, due.Attempt, "run %d", n)
 		require.Equal(t, want.infra, due.InfraAttempt, "run %d", n)
 		if 1 <= n && n <= 3 {
-			wait, bounds := due.At.Sub(b.memory.now), [][2]time.Duration{{1, 2}, {4, 8}, {16, 30}}[n-1]
-			require.GreaterOrEqual(t, wait, bounds[0]*time.Second)
-			require.LessOrEqual(t, wait, bounds[1]*time.Second)
+			wait, bounds := due.At.Sub(b.memory.now), [][2]float64{{1, 2}, {4, 8}, {16, 30}}[n-1]
+			require.GreaterOrEqual(t, wait.Seconds(), bounds[0])
+			require.LessOrEqual(t, wait.Seconds(), bounds[1])
 		}
 		b.run(t, lost)
 	}

@@ -239,7 +239,8 @@ func TestTheConsoleCountsBrokenGuarantees(t *testing.T) {
 	)
 	b.exec(t, `INSERT INTO tenants (id, name) VALUES ('00000000-0000-0000-0000-000000000099', 'other')`)
 	other := b.register(t, nil).ID
-	b.exec(t, `UPDATE schedules SET run_id = gen_random_uuid(), claimed_by = gen_random_uuid(), claimed_at = now(), started_at = now(), deadline_at = now(),
+	b.exec(t, "UPDATE schedules SET claimed_by = gen_random_uuid(), claimed_at = now(), claim_token = claim_token + 1")
+	b.exec(t, `UPDATE schedules SET run_id = gen_random_uuid(), started_at = now(), deadline_at = now(),
 		due_at = now() - interval '10 minutes', tenant_id = CASE WHEN endpoint_id = $1 THEN '00000000-0000-0000-0000-000000000099' ELSE tenant_id END`, [16]byte(other))
 	p, err = c.Proof(t.Context(), store.DefaultTenant)
 	require.NoError(t, err)

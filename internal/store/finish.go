@@ -29,6 +29,11 @@ var errStale = errors.New("a row was changed since its start")
 // Finish implements dispatch.Executions. It is optimistic: it decides by what the starts read and writes by compare-and-set, in one round
 // trip and a commit. If a row was changed during its run, the whole batch is rolled back, and decided again by locked rows.
 func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispatch.Finished, err error) {
+	for _, run := range f.Runs {
+		if err := runs.Running.Move(run.Outcome.Status); err != nil {
+			return done, fmt.Errorf("record run %s: %w", run.ID, err)
+		}
+	}
 	var skipped []time.Time
 	days := func() []time.Time { return append(runDays(f.Runs), skipped...) }
 	attempt := func(write func(context.Context, pgx.Tx, *batch) (dispatch.Finished, error)) error {

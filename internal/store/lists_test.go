@@ -114,7 +114,7 @@ func TestListsOfRunsFilterAndPage(t *testing.T) {
 		if n%3 == 2 {
 			id = two.ID
 		}
-		b.exec(t, "UPDATE schedules SET due_at = '2199-01-01', claimed_by = NULL")
+		b.exec(t, "UPDATE schedules SET due_at = '2199-01-01', claimed_by = NULL, claim_token = claim_token + 1")
 		b.exec(t, "UPDATE schedules SET due_at = $2, planned_at = $2, slot = $2 WHERE endpoint_id = $1", [16]byte(id), now)
 		c, s := b.startOne(t, worker{1})
 		all = append([]runs.ID{s.RunID}, all...)

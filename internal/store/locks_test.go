@@ -291,7 +291,7 @@ func TestSweepsWalkTheDueIndex(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.fill(t, 20_000, time.Now().Add(-time.Hour))
-	b.exec(t, "UPDATE schedules SET claimed_by = gen_random_uuid() WHERE due_at < now()")
+	b.exec(t, "UPDATE schedules SET claimed_by = gen_random_uuid(), claim_token = claim_token + 1 WHERE due_at < now()")
 	b.exec(t, "UPDATE schedules SET due_at = now() + interval '1 min' WHERE due_at < now()")
 	b.exec(t, "ANALYZE schedules")
 	q := dbsqlc.New()

@@ -196,6 +196,5 @@ func TestARecordThatCannotBeIsRefused(t *testing.T) {
 		_, err := b.pool.Exec(t.Context(), "UPDATE runs SET "+set)
 		require.ErrorContains(t, err, "runs_skipped", name)
 	}
-	require.Equal(t, int64(1), b.exec(t,
-		"UPDATE runs SET attempt = 0, status = 'skipped', next_run_at = NULL, skipped_from = scheduled_for, skipped_count = 1"))
+	b.byHand(t, "UPDATE runs SET attempt = 0, status = 'skipped', next_run_at = NULL, skipped_from = scheduled_for, skipped_count = 1")
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // endRun ends runs in the database without a record: what a finish half way has done.
-const endRun = "UPDATE schedules SET run_id = NULL, started_at = NULL, deadline_at = NULL"
+const endRun = "UPDATE schedules SET run_id = NULL, started_at = NULL, deadline_at = NULL, claim_token = claim_token + 1"
 
 // inFlight returns a transaction that holds the rows which a batch of starts of endpoints holds until its commit.
 func (b *bundle) inFlight(t *testing.T, ids ...[16]byte) pgx.Tx {

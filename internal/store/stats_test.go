@@ -105,7 +105,7 @@ func TestOverviewSumsUpTheNewestRuns(t *testing.T) {
 	b.ended(t, spread, time.Minute, runs.Succeeded, 50*time.Second, 20*time.Millisecond)
 	asked := b.register(t, nil)
 	b.ended(t, asked, time.Minute, runs.Succeeded, 50*time.Second, 20*time.Millisecond)
-	b.exec(t, "UPDATE runs SET source = 'manual' WHERE endpoint_id = $1", [16]byte(asked.ID))
+	b.byHand(t, fmt.Sprintf("UPDATE runs SET source = 'manual' WHERE endpoint_id = '%x'", [16]byte(asked.ID)))
 	all := b.register(t, func(s *endpoints.Spec) {
 		s.BaselineInterval, s.BaselineCron, s.CatchUp = 0, "* * * * *", governor.CatchUpAll
 	})

@@ -428,7 +428,12 @@ func (w *world) liveRun(t *testing.T) string {
 	t.Helper()
 	endpoint, now := uuid.New(), time.Now()
 	id := runs.NewID(now, endpoint, 1, 0)
-	_, err := w.pool.Exec(t.Context(), `
+	tx, err := w.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = tx.Exec(t.Context(), "SET LOCAL session_replication_role = replica") // No move leads straight to a live run.
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `
 		WITH made AS (
 			INSERT INTO endpoints
 			SELECT e.* FROM endpoints t, LATERAL jsonb_populate_record(t, jsonb_build_object('id', $1::uuid, 'tenant_id', $3::uuid, 'key', NULL)) e LIMIT 1
@@ -438,6 +443,7 @@ func (w *world) liveRun(t *testing.T) string {
 		VALUES ($1, $3, $4, $4, $4, 1, $1, $4, 1, 65000, 1, 'baseline-interval', 0, $2, $4, $4)`,
 		endpoint, [16]byte(id), store.DefaultTenant, now.UTC().Truncate(time.Millisecond))
 	require.NoError(t, err)
+	require.NoError(t, tx.Commit(t.Context()))
 	return id.String()
 }
 

@@ -1,0 +1,171 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/runs"
+)
+
+// illegal is the SQLSTATE of a move that a trigger refuses.
+const illegal = "23000"
+
+// byHand runs statements past the triggers of legal moves, as a restore from a backup does.
+func (b *bundle) byHand(t *testing.T, statements ...string) {
+	t.Helper()
+	require.NoError(t, pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
+		for _, sql := range append([]string{"SET LOCAL session_replication_role = replica"}, statements...) {
+			if _, err := tx.Exec(t.Context(), sql); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// stand returns the columns of a schedule in a state, held by one worker or another, with one run or another.
+func stand(s runs.State, token int, newOwner, newRun bool) string {
+	owner, run := "'00000000-0000-0000-0000-000000000001'", "'00000000-0000-0000-0000-00000000000a'"
+	if newOwner {
+		owner = "'00000000-0000-0000-0000-000000000002'"
+	}
+	if newRun {
+		run = "'00000000-0000-0000-0000-00000000000b'"
+	}
+	held, started := owner+"::uuid, now()", run+"::uuid, now(), now()"
+	if !s.Held() {
+		held = "NULL, NULL"
+	}
+	if !s.Running() {
+		started = "NULL, NULL, NULL"
+	}
+	return fmt.Sprintf("ROW(%d, %s, %s, %t)", token, held, started, s == runs.Leaving)
+}
+
+const standing = "(claim_token, claimed_by, claimed_at, run_id, started_at, deadline_at, archived)"
+
+// changesOf returns every change from one state to another: each way of the token, the holder and the run.
+func changesOf(from, to runs.State) (list []runs.Change) {
+	rises, owners, flights := []int{-1, 0, 1}, []bool{false, true}, []bool{false, true}
+	if from == runs.Gone || to == runs.Gone {
+		rises = []int{0}
+	}
+	if !from.Held() || !to.Held() {
+		owners = []bool{false}
+	}
+	if !from.Running() || !to.Running() {
+		flights = []bool{false}
+	}
+	for _, rise := range rises {
+		for _, owner := range owners {
+			for _, flight := range flights {
+				list = append(list, runs.Change{From: from, To: to, Rise: rise, NewOwner: owner, NewRun: flight})
+			}
+		}
+	}
+	return list
+}
+
+// TestPostgresAllowsTheLegalMovesAlone tries every change of state on a row, and compares what the database says with the table in Go.
+func TestPostgresAllowsTheLegalMovesAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, nil)
+	b.exec(t, "CREATE TABLE kept AS SELECT * FROM schedules")
+	tried, legal := 0, 0
+	for _, from := range runs.States() {
+		for _, to := range runs.States() {
+			for _, c := range changesOf(from, to) {
+				if from == runs.Gone && to == runs.Gone {
+					continue
+				}
+				tried++
+				err := b.try(t, c)
+				if c.Legal() {
+					legal++
+					require.NoError(t, err, "%+v", c)
+					continue
+				}
+				refused, is := errors.AsType[*pgconn.PgError](err)
+				require.True(t, is, "the database allows %+v", c)
+				require.Equal(t, illegal, refused.Code, "%+v: %s", c, refused.Message)
+			}
+		}
+	}
+	require.Equal(t, 107, tried)
+	require.Equal(t, 21, legal)
+}
+
+// try brings the row into the state before a change, tries the change, and takes it back.
+func (b *bundle) try(t *testing.T, c runs.Change) error {
+	t.Helper()
+	b.byHand(t, "DELETE FROM schedules", "INSERT INTO schedules SELECT * FROM kept",
+		"UPDATE schedules SET "+standing+" = "+stand(c.From, 10, false, false))
+	var change string
+	switch {
+	case c.From == runs.Gone:
+		b.byHand(t, "DELETE FROM schedules", "DROP TABLE IF EXISTS made", "CREATE TABLE made AS SELECT * FROM kept", "UPDATE made SET "+standing+" = "+stand(c.To, 10, false, false))
+		change = "INSERT INTO schedules SELECT * FROM made"
+	case c.To == runs.Gone:
+		change = "DELETE FROM schedules"
+	default:
+		change = "UPDATE schedules SET " + standing + " = " + stand(c.To, 10+c.Rise, c.NewOwner, c.NewRun)
+	}
+	_, err := b.pool.Exec(t.Context(), change)
+	return err
+}
+
+// TestARunOfTheHistoryNeverChanges tries to move a run from each status to each, and to remove it. It goes with its day.
+func TestARunOfTheHistoryNeverChanges(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, nil)
+	b.runOne(t, worker{1})
+	refused := func(sql string, args ...any) {
+		t.Helper()
+		_, err := b.pool.Exec(t.Context(), sql, args...)
+		fault, is := errors.AsType[*pgconn.PgError](err)
+		require.True(t, is, "the database allows %s", sql)
+		require.Equal(t, illegal, fault.Code, "%s: %s", sql, fault.Message)
+	}
+	day := query[string](t, b, "SELECT tableoid::regclass::text FROM runs")
+	for _, from := range runs.Statuses() {
+		for _, to := range runs.Statuses() {
+			require.Equal(t, from == runs.Running && to != runs.Running, from.Move(to) == nil, "%s to %s", from, to)
+			if from == runs.Running || to == runs.Running {
+				continue // A check refuses it in the history.
+			}
+			b.byHand(t, "UPDATE runs SET status = '"+string(from)+"'")
+			refused("UPDATE runs SET status = $1", string(to))
+		}
+	}
+	for _, table := range []string{"runs", day} {
+		refused("UPDATE " + table + " SET error = 'another'")
+		refused("DELETE FROM " + table)
+	}
+	refused("TRUNCATE runs")
+	b.exec(t, "DROP TABLE "+day)
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs"))
+}
+
+// TestARunIsRecordedAsOverAlone finishes a run with a status that no run may move to.
+func TestARunIsRecordedAsOverAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.register(t, nil)
+	c, s := b.startOne(t, worker{1})
+	run := succeed(worker{1}, c, s)
+	for _, status := range []runs.Status{runs.Running, "", "won"} {
+		run.Outcome.Status = status
+		_, err := b.executions.Finish(context.Background(), b.finishOf(t, worker{1}, 0, run))
+		require.ErrorContains(t, err, fmt.Sprintf(`move a run from "running" to %q: it is not a legal move`, status))
+	}
+	run.Outcome.Status = runs.Succeeded
+	b.finish(t, worker{1}, 0, run)
+}
