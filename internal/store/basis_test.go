@@ -17,7 +17,9 @@ import (
 func TestAStartIsAHotUpdate(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.exec(t, "ALTER TABLE schedules SET (autovacuum_enabled = off)")
+	for _, table := range []string{"schedules", "endpoints"} { // An analysis of any table keeps the vacuum below from removing rows.
+		b.exec(t, "ALTER TABLE "+table+" SET (autovacuum_enabled = off)")
+	}
 	const batch = 200
 	b.fill(t, 2*batch, noon().Add(-time.Hour))
 	b.exec(t, "DELETE FROM schedules WHERE mod((ctid::text::point)[1]::int, 2) = 0") // Room on every page, as runs that do not come all at once leave it.
