@@ -1,6 +1,9 @@
 package zombie
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 const (
 	// clockStep is a disagreement between the database's clock and ours, beyond what measuring it takes, that no drift explains.
@@ -11,15 +14,17 @@ const (
 
 // gate decides what may be believed. Silence counts only for a sweeper that has itself reached the database without a gap for a whole
 // settle period: an outage makes every worker silent. A step of the database's clock makes silence and passed deadlines out of nothing,
-// so after one the period begins anew.
+// so after one the period begins anew. The passes and the election tell it what they reach.
 type gate struct {
-	settle      time.Duration
-	base        time.Time     // anchors the monotonic readings
+	settle time.Duration
+	base   time.Time // anchors the monotonic readings
+	clamp  bool      // locks may lie in the future: no pass has looked since the start or the last step; for the passes alone
+
+	mu          sync.Mutex
 	watching    time.Time     // since when every pass has reached the database; zero: the last one did not
 	stepped     time.Time     // when a step of the clock was seen last; zero: never
 	atBase      time.Time     // the database's time at base; zero: unknown
 	uncertainty time.Duration // how far atBase may be off
-	clamp       bool          // locks may lie in the future: nobody has looked since the start or the last step
 }
 
 func newGate(settle time.Duration) *gate {
@@ -28,6 +33,8 @@ func newGate(settle time.Duration) *gate {
 
 // reached takes in that the database read its clock as now between sent and received.
 func (g *gate) reached(now, sent, received time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	atBase, r := now.Add(-received.Sub(g.base)), received.Sub(sent)
 	if !g.atBase.IsZero() && atBase.Sub(g.atBase).Abs() > g.uncertainty+r+clockStep {
 		g.watching, g.stepped, g.clamp = time.Time{}, received, true
@@ -39,10 +46,16 @@ func (g *gate) reached(now, sent, received time.Time) {
 }
 
 // missed takes in that the database could not be reached.
-func (g *gate) missed() { g.watching = time.Time{} }
+func (g *gate) missed() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.watching = time.Time{}
+}
 
 // signal returns what may be believed now.
 func (g *gate) signal(now time.Time, staleAfter time.Duration) Signal {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	return Signal{
 		StaleAfter:   staleAfter,
 		TrustSilence: !g.watching.IsZero() && now.Sub(g.watching) >= g.settle,
