@@ -159,8 +159,6 @@ func reportOf(t *testing.T, admin string) telemetry.Report {
 // when, go on living, and are ready again within three polls of the end.
 func TestReadinessFollowsTheDatabase(t *testing.T) {
 	t.Parallel()
-	const poll = 2 * time.Second
-	const slack = 10 * time.Second // on a machine that others use
 	database := newLink(t, migrated(t))
 	cfg := settings(t, database.url, "RUBATO_POLL_INTERVAL=2s")
 	discard := slog.New(slog.DiscardHandler)

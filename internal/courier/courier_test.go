@@ -38,9 +38,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience outlasts the lock of a claim: one whose caller gave up may be carried out by the database later, and holds what it took.
-const patience = 2 * notices.Lock
-
 // bundle is a database with one endpoint, and what couriers need.
 type bundle struct {
 	db      *store.DB

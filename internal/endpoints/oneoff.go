@@ -105,9 +105,9 @@ func (o Override) References(s Spec) []Reference {
 
 // OneOff is a one-off run that waits, or is in flight.
 type OneOff struct {
-	Slot     time.Time // the due time that the run stands for, unique for its endpoint
-	At       time.Time // when the next attempt may start: Slot for the first
-	Attempt  int       // the next one, counted from 1
+	Slot    time.Time // the due time that the run stands for, unique for its endpoint
+	At      time.Time // when the next attempt may start: Slot for the first
+	Attempt int       // the next one, counted from 1
 	// InfraAttempt counts the runs that infrastructure lost before.
 	InfraAttempt int
 

@@ -74,5 +74,5 @@ func first(text string) (d time.Duration, rest string, err error) {
 	if err != nil || d > math.MaxInt64/of.factor {
 		return 0, "", ErrSyntax
 	}
-	return d * of.factor, rest[end:], nil
+	return time.Duration(d.Nanoseconds() * int64(of.factor)), rest[end:], nil
 }

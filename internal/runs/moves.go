@@ -1,6 +1,9 @@
 package runs
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // State is where an endpoint stands, as its schedule says.
 type State string
@@ -103,10 +106,8 @@ func (s Status) Next() []Status {
 
 // Move returns an error if a run may not move from this status to next.
 func (s Status) Move(next Status) error {
-	for _, legal := range s.Next() {
-		if legal == next {
-			return nil
-		}
+	if slices.Contains(s.Next(), next) {
+		return nil
 	}
 	return fmt.Errorf("move a run from %q to %q: it is not a legal move", s, next)
 }

@@ -106,7 +106,7 @@ func (db *DB) withdraw(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoin
 		h.add(runs.Run{
 			ID: runs.NewID(row.Slot, e.ID, int(row.Attempt), int(row.InfraAttempt)), EndpointID: e.ID, TenantID: e.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt),
 			InfraAttempt: int(row.InfraAttempt),
-			Source: string(governor.SourceManual), ClaimedAt: now, StartedAt: now, FinishedAt: now,
+			Source:       string(governor.SourceManual), ClaimedAt: now, StartedAt: now, FinishedAt: now,
 			Outcome: runs.Outcome{
 				Status: runs.Skipped, Reason: runs.Withdrawn, Error: "nothing was sent: the run was withdrawn, because its endpoint was paused or archived while it waited",
 			},

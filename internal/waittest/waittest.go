@@ -24,6 +24,7 @@ const (
 // Limit returns how long a wait may take from now on: half of the time until the deadline of the test binary, which is 10 minutes
 // after its start by default. The other half remains for the tests that follow a failed one, and for cleanups.
 func Limit(tb testing.TB) time.Duration {
+	tb.Helper()
 	if t, ok := tb.(interface{ Deadline() (time.Time, bool) }); ok {
 		if deadline, set := t.Deadline(); set {
 			return time.Until(deadline) / 2

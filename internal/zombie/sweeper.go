@@ -144,6 +144,8 @@ func (s *Sweeper) sweep(ctx context.Context) {
 
 // pass runs sweeps one after the other, if this sweeper leads. One that fails does not keep the next
 // from its work. A pass that does not end costs the sweeper the lead, so that another one sweeps.
+//
+//nolint:contextcheck // The sweeps run under the term of the lead, which ends with ctx.
 func (s *Sweeper) pass(ctx context.Context, sweeps ...sweep) {
 	if s.guard.lapsed(time.Now()) {
 		s.metrics.holds(false, 0)

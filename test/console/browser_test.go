@@ -53,7 +53,7 @@ func startChromium(program string) {
 	}
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	shared.cancel = cancel
-	shared.ctx, _ = chromedp.NewContext(ctx)
+	shared.ctx, _ = chromedp.NewContext(ctx) //nolint:fatcontext // The one browser of the test binary.
 	shared.err = chromedp.Do(shared.ctx)
 }
 

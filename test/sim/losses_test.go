@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"net/http"
 	"time"
 
 	"rubato/internal/endpoints"
@@ -34,7 +35,7 @@ func wasLost(run runs.Run) bool {
 
 // bearsLoss reports whether a request that may have arrived may be sent again without a policy that asks for it.
 func bearsLoss(spec endpoints.Spec) bool {
-	return spec.Idempotent || spec.Method == "GET" || spec.Method == "HEAD" || spec.Method == "OPTIONS"
+	return spec.Idempotent || spec.Method == http.MethodGet || spec.Method == http.MethodHead || spec.Method == http.MethodOptions
 }
 
 // lossWait returns the bounds of the wait before the infrastructure attempt that follows a run.

@@ -97,8 +97,8 @@ func (s Snapshot) compare(ctx context.Context, l *lab, stretch int) (out Snapsho
 // again returns the first due time of the second measurement: whole intervals after the first, so that the same endpoints come due
 // in the same order, and at least the snapshot's age after now.
 func (s Snapshot) again(first, now time.Time) time.Time {
-	intervals := (now.Add(s.Age+2*time.Second).Sub(first) + s.Every - 1) / s.Every
-	return first.Add(intervals * s.Every)
+	ahead := now.Add(s.Age + 2*time.Second).Sub(first)
+	return first.Add((ahead + s.Every - 1).Truncate(s.Every))
 }
 
 // point measures one window. Its count of expired claims is that since the workers began.
