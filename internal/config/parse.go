@@ -112,14 +112,7 @@ func joined(list []netip.Prefix) string {
 	return strings.Join(texts, ",")
 }
 
-func count(target *int, value string) error {
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 || n > maxSlots {
-		return fmt.Errorf("must be a whole number from 1 to %d", maxSlots)
-	}
-	*target = n
-	return nil
-}
+func count(target *int, value string) error { return countUpTo(maxSlots, target, value) }
 
 func choice(target *bool, value string) error {
 	switch strings.ToLower(value) {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 )
@@ -75,14 +74,7 @@ func plannerSettings() []Setting {
 // maxPerHour is once a second.
 const maxPerHour = 3600
 
-func perHour(target *int, value string) error {
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 || n > maxPerHour {
-		return fmt.Errorf("must be a whole number from 1 to %d", maxPerHour)
-	}
-	*target = n
-	return nil
-}
+func perHour(target *int, value string) error { return countUpTo(maxPerHour, target, value) }
 
 func tokens(target *int64, value string) error {
 	n, err := strconv.ParseInt(value, 10, 64)
