@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/template"
 )
@@ -55,6 +57,23 @@ func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]
 
 // quarantine takes an endpoint out of the way whose stored configuration cannot be used.
 func (s *Executions) quarantine(ctx context.Context, id [16]byte) error {
+	return s.mend(ctx, id, func(tx pgx.Tx, m mending) error {
+		if m.fault == nil { // Mended since.
+			return nil
+		}
+		return s.db.quarantine(ctx, tx, m.endpoint, m.now, m.fault)
+	})
+}
+
+// mending is an endpoint whose row is locked, at the database's time.
+type mending struct {
+	endpoint *endpoints.Endpoint
+	fault    error // why its configuration cannot be used; nil: it can
+	now      time.Time
+}
+
+// mend locks an endpoint and lets act change it, unless it was archived since or runs, because the finish of its run decides then.
+func (s *Executions) mend(ctx context.Context, id [16]byte, act func(pgx.Tx, mending) error) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
 		if _, err := s.db.q.ScheduleLock(ctx, tx, [][16]byte{id}); err != nil {
 			return fmt.Errorf("locking a schedule: %w", err)
@@ -63,15 +82,14 @@ func (s *Executions) quarantine(ctx context.Context, id [16]byte) error {
 		if err != nil {
 			return err
 		}
-		e, fault := found[id], faults[id]
-		if e == nil || fault == nil || e.State.Running != nil { // Archived or mended since, or the finish of its run will see the fault.
+		m := mending{endpoint: found[id], fault: faults[id]}
+		if m.endpoint == nil || m.endpoint.State.Running != nil {
 			return nil
 		}
-		now, err := s.db.decisionTime(ctx, tx)
-		if err != nil {
+		if m.now, err = s.db.decisionTime(ctx, tx); err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
-		return s.db.quarantine(ctx, tx, e, now, fault)
+		return act(tx, m)
 	})
 }
 

@@ -179,30 +179,18 @@ func (s *Executions) oneOffTargets(ctx context.Context, list []claims.Claim, tar
 // mendOneOff plans an endpoint again whose schedule names a one-off item that is not there, and quarantines one whose item cannot be used.
 // Otherwise its claim would come back for ever. A claim that was revoked meanwhile is left alone.
 func (s *Executions) mendOneOff(ctx context.Context, id [16]byte, fault error) error {
-	return s.db.tx(ctx, func(tx pgx.Tx) error {
-		if _, err := s.db.q.ScheduleLock(ctx, tx, [][16]byte{id}); err != nil {
-			return fmt.Errorf("locking a schedule: %w", err)
-		}
-		found, _, err := s.db.states(ctx, tx, [][16]byte{id})
-		if err != nil {
-			return err
-		}
-		e := found[id]
-		if e == nil || e.State.Running != nil || e.State.Due.Source != governor.SourceManual {
+	return s.mend(ctx, id, func(tx pgx.Tx, m mending) error {
+		e := m.endpoint
+		if e.State.Due.Source != governor.SourceManual {
 			return nil
-		}
-		next := e.State.OneOffs.Next
-		if there := next != nil && next.Slot.Equal(e.State.Due.Slot); there && fault == nil {
-			return nil
-		}
-		now, err := s.db.decisionTime(ctx, tx)
-		if err != nil {
-			return fmt.Errorf("reading the database's time: %w", err)
 		}
 		if fault != nil {
-			return s.db.quarantine(ctx, tx, e, now, fault)
+			return s.db.quarantine(ctx, tx, e, m.now, fault)
 		}
-		planned, err := e.Replan(now)
+		if next := e.State.OneOffs.Next; next != nil && next.Slot.Equal(e.State.Due.Slot) {
+			return nil
+		}
+		planned, err := e.Replan(m.now)
 		if err != nil {
 			return fmt.Errorf("planning endpoint %s without its one-off item: %w", e.ID, err)
 		}
