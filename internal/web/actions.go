@@ -3,7 +3,6 @@ package web
 import (
 	"crypto/rand"
 	"net/http"
-	"strconv"
 	"time"
 
 	"rubato/client"
@@ -369,15 +368,6 @@ func (v *visit) instant(name string) (*time.Time, error) {
 	return nil, badField(name, "must be a date and a time (UTC), such as 2026-12-24T18:00")
 }
 
-// length reads a field with a length of time, and returns milliseconds.
-func (v *visit) length(name string) (int64, error) {
-	d, err := parseLength(v.value(name))
-	if err != nil {
-		return 0, badField(name, err.Error())
-	}
-	return d, nil
-}
-
 func badField(field, message string) error {
 	return &client.Problem{
 		Status: http.StatusUnprocessableEntity, Title: "Unprocessable Entity", Code: "invalid_fields", Detail: "the input breaks rules; see errors",
@@ -391,23 +381,4 @@ func given(s string) *string {
 		return nil
 	}
 	return &s
-}
-
-// lengthField writes milliseconds for a field, as parseLength reads them.
-func lengthField(ms int64) string {
-	switch {
-	case ms == 0:
-		return ""
-	case ms%1000 != 0:
-		return strconv.FormatInt(ms, 10) + "ms"
-	}
-	for _, unit := range []struct {
-		ms   int64
-		name string
-	}{{86_400_000, "d"}, {3_600_000, "h"}, {60_000, "m"}} {
-		if ms%unit.ms == 0 {
-			return strconv.FormatInt(ms/unit.ms, 10) + unit.name
-		}
-	}
-	return strconv.FormatInt(ms/1000, 10) + "s"
 }
