@@ -266,12 +266,10 @@ func (s *session) printEndpoint(raw json.RawMessage) error {
 
 // warningFact names a warning by its field. What a clear or an undo took away is the answer to the command, and no warning.
 func warningFact(w client.FieldError) [2]string {
-	switch w.Code {
-	case "hint_removed", "pause_removed", "nothing_in_force":
+	if w.Removed() {
 		return [2]string{"done", w.Message}
-	default:
-		return [2]string{"warning", w.Field + ": " + w.Message}
 	}
+	return [2]string{"warning", w.Field + ": " + w.Message}
 }
 
 // hintFacts tells of each hint what it asks for, who wrote it, why, and until when it holds.

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -51,7 +50,7 @@ func removedWords(e client.Endpoint) (list []string) {
 		return nil
 	}
 	for _, w := range *e.Warnings {
-		if slices.Contains([]string{"hint_removed", "pause_removed", "nothing_in_force"}, w.Code) {
+		if w.Removed() {
 			list = append(list, sentence(w.Message))
 		}
 	}
