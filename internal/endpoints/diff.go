@@ -12,7 +12,7 @@ func (s Spec) Diff(other Spec) []string {
 	var names []string
 	for i := range a.NumField() {
 		if !same(a.Field(i), b.Field(i)) {
-			names = append(names, a.Type().Field(i).Tag.Get("field"))
+			names = append(names, fieldsOf(a.Type())[i].name)
 		}
 	}
 	return names

@@ -13,53 +13,23 @@ func (e *Endpoint) Object() auditlog.Object {
 }
 
 // Redacted returns what users can change of the endpoint, by the names of the API, as the audit log keeps it: without what is absent,
-// with the values of secret headers and parameters hidden, and with a digest in place of the body.
+// with the values of secret headers and parameters hidden, and with a digest in place of the body. Elsewhere a spec holds no secrets,
+// only references to them.
 func (e *Endpoint) Redacted() map[string]any {
-	s := e.Spec
-	doc := map[string]any{
-		"name": s.Name, "key": s.Key, "description": s.Description, "url": auditlog.URL(s.URL), "method": s.Method, "body": "",
-		"baselineCron": s.BaselineCron, "baselineIntervalMs": s.BaselineInterval.Milliseconds(), "timezone": s.Timezone,
-		"dst":     map[string]any{"gap": string(s.DST.Gap), "overlap": string(s.DST.Overlap)},
-		"startAt": instant(s.StartAt), "catchUp": string(s.CatchUp),
-		"minIntervalMs": s.MinInterval.Milliseconds(), "maxIntervalMs": s.MaxInterval.Milliseconds(), "jitterMs": s.Jitter.Milliseconds(),
-		"timeoutMs": s.Timeout.Milliseconds(), "maxExecutionTimeMs": s.MaxExecutionTime.Milliseconds(),
-		"maxResponseKb": s.MaxResponseKB, "followRedirects": s.FollowRedirects, "success": s.Success, "idempotent": s.Idempotent,
-		"sign": s.Sign, "responseTailKb": s.ResponseTailKB, "conditional": s.Conditional, "planner": string(s.Planner),
-		"retry": map[string]any{
-			"maxAttempts": s.Retry.MaxAttempts, "backoffMs": s.Retry.Backoff.Milliseconds(), "maxBackoffMs": s.Retry.MaxBackoff.Milliseconds(),
-		},
-	}
-	if len(s.Labels) > 0 {
-		doc["labels"] = s.Labels
-	}
+	s := &e.Spec
+	doc := s.Document()
+	doc["url"] = auditlog.URL(s.URL)
 	if len(s.Headers) > 0 {
 		doc["headers"] = auditlog.Headers(s.Headers)
 	}
-	s.redactedDelivery(doc)
+	if len(s.Query) > 0 {
+		doc["query"] = auditlog.Headers(s.Query)
+	}
 	if s.Body != "" {
 		doc["body"] = auditlog.Digest(s.Body)
 	}
 	e.redactedState(doc)
 	return auditlog.Without(doc, "", int64(0), nil)
-}
-
-// redactedDelivery adds how calls are shaped and judged. Secrets stand in none of it, only references to them.
-func (s Spec) redactedDelivery(doc map[string]any) {
-	if len(s.Query) > 0 {
-		doc["query"] = auditlog.Headers(s.Query)
-	}
-	if s.Auth != nil {
-		doc["auth"] = s.Auth
-	}
-	if s.TLS != nil {
-		doc["tls"] = s.TLS
-	}
-	if len(s.SuccessRules) > 0 {
-		doc["successRules"] = s.SuccessRules
-	}
-	if len(s.Redact) > 0 {
-		doc["redact"] = s.Redact
-	}
 }
 
 // redactedState adds what is done to an endpoint beside its configuration.

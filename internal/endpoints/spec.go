@@ -7,37 +7,39 @@ import (
 	"rubato/internal/schedule"
 )
 
-// Spec is everything that a user configures of an endpoint. The field tag is the name in the API; the validate tag holds the
-// bounds that concern one field alone (the rules between fields are in validate.go). The database repeats the bounds.
+// Spec is everything that a user configures of an endpoint, and the one place that lists its fields. The field tag is the name in the
+// documents of the API, the database, exports and the audit log, and says what a zero means there: see [Spec.Document]. The
+// validate tag holds the bounds that concern one field alone; the rules between fields are in validate.go. The database repeats
+// what must never be in the function endpoint_is_sound.
 type Spec struct {
 	Name        string            `field:"name"        validate:"required,max=255,text"`
-	Key         string            `field:"key"         validate:"omitempty,max=100,slug"` // the user's own, unique per tenant
-	Description string            `field:"description" validate:"max=4000,prose"`
+	Key         string            `field:"key,optional"         validate:"omitempty,max=100,slug"` // the user's own, unique per tenant
+	Description string            `field:"description,omitzero" validate:"max=4000,prose"`
 	Labels      map[string]string `field:"labels"      validate:"max=32,dive,keys,min=1,max=63,text,endkeys,max=255,text"`
 
 	URL     string            `field:"url"     validate:"required"`
 	Method  string            `field:"method"  validate:"oneof=GET HEAD POST PUT PATCH DELETE OPTIONS"`
 	Headers map[string]string `field:"headers" validate:"max=64"`
-	Body    string            `field:"body"    validate:"maxbytes=262144"`
+	Body    string            `field:"body,omitzero"    validate:"maxbytes=262144"`
 	Query   map[string]string `field:"query"   validate:"max=64"` // added to the URL
 	Auth    *Auth             `field:"auth"`                      // nil: none
 	TLS     *TLS              `field:"tls"`                       // nil: the system's roots, TLS 1.2 or later
 	Sign    bool              `field:"sign"`                      // requests carry a signature by Standard Webhooks
 
-	BaselineCron     string           `field:"baselineCron"       validate:"max=255"` // exactly one of it and BaselineInterval
-	BaselineInterval time.Duration    `field:"baselineIntervalMs" validate:"omitempty,min=1s,max=8784h"`
-	Timezone         string           `field:"timezone"` // IANA; of the cron
+	BaselineCron     string           `field:"baselineCron,optional"       validate:"max=255"` // exactly one of it and BaselineInterval
+	BaselineInterval time.Duration    `field:"baselineIntervalMs,optional" validate:"omitempty,min=1s,max=8784h"`
+	Timezone         string           `field:"timezone,optional"` // IANA; of the cron
 	DST              DST              `field:"dst"`
-	StartAt          time.Time        `field:"startAt"` // holds back the first run; zero: at once
+	StartAt          time.Time        `field:"startAt,optional"` // holds back the first run; zero: at once
 	CatchUp          governor.CatchUp `field:"catchUp"  validate:"oneof=once skip all"`
 
-	MinInterval time.Duration `field:"minIntervalMs" validate:"omitempty,min=1s,max=8784h"` // zero: none
-	MaxInterval time.Duration `field:"maxIntervalMs" validate:"omitempty,min=1s,max=8784h"` // zero: none
+	MinInterval time.Duration `field:"minIntervalMs,optional" validate:"omitempty,min=1s,max=8784h"` // zero: none
+	MaxInterval time.Duration `field:"maxIntervalMs,optional" validate:"omitempty,min=1s,max=8784h"` // zero: none
 	Jitter      time.Duration `field:"jitterMs"      validate:"min=0s,max=24h"`
 
-	Timeout          time.Duration `field:"timeoutMs"          validate:"min=1ms,max=30m"` // of one request, answer included
-	MaxExecutionTime time.Duration `field:"maxExecutionTimeMs" validate:"min=1s,max=30m"`  // deadline of an execution
-	MaxResponseKB    int           `field:"maxResponseKb"      validate:"min=0,max=1024"`  // how much of an answer is read and kept
+	Timeout          time.Duration `field:"timeoutMs,optional"          validate:"min=1ms,max=30m"` // of one request, answer included
+	MaxExecutionTime time.Duration `field:"maxExecutionTimeMs" validate:"min=1s,max=30m"`           // deadline of an execution
+	MaxResponseKB    int           `field:"maxResponseKb"      validate:"min=0,max=1024"`           // how much of an answer is read and kept
 	FollowRedirects  int           `field:"followRedirects"    validate:"min=0,max=10"`
 	Success          string        `field:"success"            validate:"max=255"` // statuses, such as "2xx,304"
 	Retry            Retry         `field:"retry"`

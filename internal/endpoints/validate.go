@@ -48,7 +48,7 @@ func NewValidator(targets Targets) *Validator {
 // newFields returns the library's part of a validator, which knows the bounds that concern one field alone.
 func newFields() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
-	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("field") })
+	v.RegisterTagNameFunc(func(f reflect.StructField) string { return fieldOf(f).name })
 	for tag, check := range map[string]func(string) bool{"text": isText, "prose": isProse, "slug": slug.MatchString} {
 		must(v.RegisterValidation(tag, func(fl validator.FieldLevel) bool { return check(fl.Field().String()) }))
 	}

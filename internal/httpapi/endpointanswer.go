@@ -1,9 +1,13 @@
 package httpapi
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
+	"github.com/oapi-codegen/runtime"
+
+	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/governor"
@@ -13,33 +17,35 @@ import (
 
 // endpointAnswer returns an endpoint as users see it at an instant.
 func endpointAnswer(e *endpoints.Endpoint, now time.Time, warnings []errs.Field) api.Endpoint {
-	s, doc := e.Spec, documentOf(e.Spec)
-	out := api.Endpoint{
-		ID: e.ID.String(), Version: e.Version, CreatedAt: e.CreatedAt.UTC(), UpdatedAt: e.UpdatedAt.UTC(), ArchivedAt: shown(e.ArchivedAt),
-		Name: s.Name, Key: doc.Key, Description: doc.Description, Labels: map[string]string{},
-		URL: s.URL, Method: *doc.Method, Headers: masked(s.Headers), Body: doc.Body,
-		BaselineCron: doc.BaselineCron, BaselineIntervalMs: doc.BaselineIntervalMs, Timezone: s.Timezone,
-		DST: api.DST{Gap: *doc.DST.Gap, Overlap: *doc.DST.Overlap}, StartAt: doc.StartAt, CatchUp: *doc.CatchUp,
-		MinIntervalMs: doc.MinIntervalMs, MaxIntervalMs: doc.MaxIntervalMs, JitterMs: *doc.JitterMs,
-		TimeoutMs: *doc.TimeoutMs, MaxExecutionTimeMs: *doc.MaxExecutionTimeMs,
-		MaxResponseKb: int32(s.MaxResponseKB), FollowRedirects: int32(s.FollowRedirects), //nolint:gosec // Bounded by the domain.
-		Success: s.Success, Idempotent: s.Idempotent,
-		Retry: api.Retry{
-			MaxAttempts: int32(s.Retry.MaxAttempts), //nolint:gosec // Bounded by the domain.
-			BackoffMs:   *doc.Retry.BackoffMs, MaxBackoffMs: *doc.Retry.MaxBackoffMs,
-		},
+	spec := shownSpec(&e.Spec)
+	for _, always := range []string{"labels", "headers"} {
+		if spec[always] == nil {
+			spec[always] = map[string]any{}
+		}
 	}
-	out.Query, out.Auth, out.TLS, out.Sign = doc.Query, doc.Auth, doc.TLS, s.Sign
-	out.SuccessRules, out.ResponseTailKb = doc.SuccessRules, int32(s.ResponseTailKB) //nolint:gosec // Bounded by the domain.
-	out.Redact, out.Conditional, out.Planner = doc.Redact, s.Conditional, *doc.Planner
-	if s.Labels != nil {
-		out.Labels = s.Labels
+	var out api.Endpoint
+	if err := runtime.BindJSONValue(spec, &out); err != nil {
+		panic(fmt.Errorf("the contract and endpoints.Spec differ: %w", err))
 	}
+	out.ID, out.Version = e.ID.String(), e.Version
+	out.CreatedAt, out.UpdatedAt, out.ArchivedAt = e.CreatedAt.UTC(), e.UpdatedAt.UTC(), shown(e.ArchivedAt)
 	if len(warnings) > 0 {
 		out.Warnings = new(fieldErrors(warnings))
 	}
 	showState(&out, e, now)
 	return out
+}
+
+// shownSpec returns the document of a spec as answers and exports show it: with the mask in place of secrets.
+func shownSpec(s *endpoints.Spec) map[string]any {
+	document := s.Document()
+	headers, _ := document["headers"].(map[string]any) // Absent: none.
+	for name := range headers {
+		if auditlog.Secret(name) {
+			headers[name] = mask
+		}
+	}
+	return document
 }
 
 // showState fills in where the schedule stands.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,10 +16,13 @@ import (
 )
 
 // CreateEndpoint registers an endpoint.
-func (s *Server) CreateEndpoint(ctx context.Context, r api.CreateEndpointRequestObject) (api.CreateEndpointResponseObject, error) {
+func (s *Server) CreateEndpoint(ctx context.Context, _ api.CreateEndpointRequestObject) (api.CreateEndpointResponseObject, error) {
 	in := inputOf(ctx)
 	in.refuseMask()
-	spec := specOf(*r.Body)
+	spec, err := endpoints.ReadSpec(in.value)
+	if err != nil {
+		return nil, fmt.Errorf("reading an endpoint: %w", err)
+	}
 	if in.bad() {
 		return nil, s.refuseSpec(ctx, in, spec, s.endpoints.Check(spec))
 	}

@@ -48,7 +48,11 @@ func whatIf(in *input, now time.Time) (api.Decision, error) {
 	if err := runtime.BindJSONValue(in.value, &facts); err != nil {
 		return api.Decision{}, fmt.Errorf("binding a what-if: %w", err)
 	}
-	q := newQuestion(facts, now)
+	spec, err := endpoints.ReadSpec(in.value)
+	if err != nil {
+		return api.Decision{}, fmt.Errorf("reading the schedule of a what-if: %w", err)
+	}
+	q := newQuestion(spec, facts, now)
 	in.malformed = append(in.malformed, q.malformed...)
 	q.bad = append(q.bad, errs.FieldsOf(q.checkSchedule())...)
 	if err := in.refuse(errs.InvalidFields(q.bad)); err != nil {

@@ -88,20 +88,8 @@ func exportLines(list []*endpoints.Endpoint) ([]byte, error) {
 }
 
 // exportLine returns an endpoint as an import takes it.
-func exportLine(e *endpoints.Endpoint) api.ImportLine {
-	d := documentOf(e.Spec)
-	line := api.ImportLine{
-		ID: new(e.ID.String()), Key: d.Key, Name: d.Name, Description: d.Description, Labels: d.Labels,
-		URL: d.URL, Method: d.Method, Body: d.Body,
-		BaselineCron: d.BaselineCron, BaselineIntervalMs: d.BaselineIntervalMs, Timezone: d.Timezone, DST: d.DST, StartAt: d.StartAt,
-		CatchUp: d.CatchUp, MinIntervalMs: d.MinIntervalMs, MaxIntervalMs: d.MaxIntervalMs, JitterMs: d.JitterMs,
-		TimeoutMs: d.TimeoutMs, MaxExecutionTimeMs: d.MaxExecutionTimeMs, MaxResponseKb: d.MaxResponseKb,
-		FollowRedirects: d.FollowRedirects, Success: d.Success, Retry: d.Retry, Idempotent: d.Idempotent,
-		Query: d.Query, Auth: d.Auth, TLS: d.TLS, Sign: d.Sign, SuccessRules: d.SuccessRules, ResponseTailKb: d.ResponseTailKb,
-		Redact: d.Redact, Conditional: d.Conditional, Planner: d.Planner,
-	}
-	if len(e.Spec.Headers) > 0 {
-		line.Headers = new(masked(e.Spec.Headers))
-	}
+func exportLine(e *endpoints.Endpoint) map[string]any {
+	line := shownSpec(&e.Spec)
+	line["id"] = e.ID.String()
 	return line
 }

@@ -16,7 +16,7 @@ func (s *Server) PutIntervalHint(ctx context.Context, r api.PutIntervalHintReque
 	}
 	b := r.Body
 	hint := newHint(b.TTLMs, b.ExpiresAt, b.Reason)
-	hint.Interval = span(b.IntervalMs)
+	hint.Interval = endpoints.Milliseconds(b.IntervalMs)
 	if in := inputOf(ctx); in.bad() {
 		return nil, s.refuseAt(ctx, id, in, hint.CheckInterval)
 	}
@@ -66,5 +66,5 @@ func optionalSpan(ms *int64) *time.Duration {
 	if ms == nil {
 		return nil
 	}
-	return new(span(*ms))
+	return new(endpoints.Milliseconds(*ms))
 }

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/oapi-codegen/runtime"
-
 	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
@@ -22,20 +20,16 @@ func (s *Server) importLine(text []byte) endpoints.Upsert {
 	if err != nil {
 		return unusable(endpoints.Spec{}, err)
 	}
-	values := maps.Clone(in.value)
-	named, given := values["id"].(string) // Absent or null: not named.
-	delete(values, "id")
 	var u endpoints.Upsert
-	if given {
+	if named, given := in.value["id"].(string); given { // Absent or null: not named.
 		if u.ID, err = endpoints.ParseID(named); err != nil {
 			in.malformed = append(in.malformed, errs.Field{Field: "id", Code: "invalid_id", Message: err.Error()})
 		}
 	}
-	var document api.EndpointSpec
-	if err := runtime.BindJSONValue(values, &document); err != nil {
-		return unusable(endpoints.Spec{}, fmt.Errorf("binding a line: %w", err))
+	spec, err := endpoints.ReadSpec(in.value)
+	if err != nil {
+		return unusable(spec, fmt.Errorf("reading a line: %w", err))
 	}
-	spec := specOf(document)
 	if in.bad() {
 		return unusable(spec, in.refuse(s.endpoints.Check(spec)))
 	}

@@ -2,10 +2,10 @@ package httpapi
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"time"
 
+	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 )
 
@@ -59,20 +59,7 @@ func given(t *time.Time) time.Time {
 	}
 }
 
-// span returns milliseconds of a request as a duration, at the nearer end where there is no such duration.
-func span(ms int64) time.Duration {
-	const most = int64(math.MaxInt64 / time.Millisecond)
-	switch {
-	case ms > most:
-		return math.MaxInt64
-	case ms < -most:
-		return math.MinInt64
-	default:
-		return time.Duration(ms) * time.Millisecond
-	}
-}
-
-// givenSpan is span for fields whose zero the domain takes for "not given": who does give it gets a duration that it refuses.
+// givenSpan is [endpoints.Milliseconds] for fields whose zero the domain takes for "not given": who does give it gets a duration that it refuses.
 func givenSpan(ms *int64) time.Duration {
 	switch {
 	case ms == nil:
@@ -80,7 +67,7 @@ func givenSpan(ms *int64) time.Duration {
 	case *ms == 0:
 		return -1
 	default:
-		return span(*ms)
+		return endpoints.Milliseconds(*ms)
 	}
 }
 

@@ -11,18 +11,6 @@ import (
 // mask is shown in place of a secret.
 const mask = auditlog.Mask
 
-// masked returns headers for an answer.
-func masked(headers map[string]string) map[string]string {
-	out := make(map[string]string, len(headers))
-	for name, value := range headers {
-		if auditlog.Secret(name) {
-			value = mask
-		}
-		out[name] = value
-	}
-	return out
-}
-
 // refuseMask adds a complaint about every header of the input whose value is the mask.
 func (in *input) refuseMask() {
 	headers, _ := in.value["headers"].(map[string]any) // Absent or null: nothing to refuse.

@@ -1,36 +1,22 @@
 package httpapi
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
 
-	"github.com/oapi-codegen/runtime"
-
 	"rubato/internal/endpoints"
-	"rubato/internal/httpapi/api"
 )
 
 // patched returns a spec after a JSON Merge Patch (RFC 7396) on its JSON form, header values in the clear.
 func patched(stored endpoints.Spec, patch map[string]any) (endpoints.Spec, error) {
-	raw, err := json.Marshal(documentOf(stored))
-	if err != nil {
-		return endpoints.Spec{}, fmt.Errorf("writing the stored endpoint: %w", err)
-	}
-	var document map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	if err := decoder.Decode(&document); err != nil {
-		return endpoints.Spec{}, fmt.Errorf("reading the stored endpoint: %w", err)
-	}
+	document := stored.Document()
 	replaceHeaders(document, patch)
-	var merged api.EndpointSpec
-	if err := runtime.BindJSONValue(merge(document, patch), &merged); err != nil {
-		return endpoints.Spec{}, fmt.Errorf("binding the patched endpoint: %w", err)
+	spec, err := endpoints.ReadSpec(merge(document, patch))
+	if err != nil {
+		return spec, fmt.Errorf("reading the patched endpoint: %w", err)
 	}
-	return specOf(merged), nil
+	return spec, nil
 }
 
 // replaceHeaders takes the headers that a patch names out of a document, however they are spelled there: the names of headers ignore case. What

@@ -19,9 +19,8 @@ type question struct {
 }
 
 // newQuestion gathers the facts, and complains about those that no rule for endpoints covers.
-func newQuestion(facts api.ExplainInput, now time.Time) *question {
-	q := &question{spec: endpoints.Defaults()}
-	timingOf(&q.spec, facts)
+func newQuestion(spec endpoints.Spec, facts api.ExplainInput, now time.Time) *question {
+	q := &question{spec: spec}
 	q.identify(facts.EndpointID)
 	if facts.Now != nil {
 		now = *facts.Now
@@ -86,10 +85,10 @@ func (q *question) intervalHint(hint *api.IntervalHintInput, now time.Time) {
 	if hint == nil {
 		return
 	}
-	q.hint("hints.interval.", span(hint.IntervalMs), hint.Reason, now)
+	q.hint("hints.interval.", endpoints.Milliseconds(hint.IntervalMs), hint.Reason, now)
 	q.checkInstant("hints.interval.expiresAt", &hint.ExpiresAt)
 	h := &governor.IntervalHint{
-		Interval: span(hint.IntervalMs), ExpiresAt: hint.ExpiresAt, OutageSince: q.instant("hints.interval.outageSince", hint.OutageSince),
+		Interval: endpoints.Milliseconds(hint.IntervalMs), ExpiresAt: hint.ExpiresAt, OutageSince: q.instant("hints.interval.outageSince", hint.OutageSince),
 	}
 	set(&h.Reason, hint.Reason)
 	q.in.IntervalHint = h

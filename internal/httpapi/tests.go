@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"rubato/internal/auth"
@@ -57,7 +58,10 @@ func (s *Server) TestEndpoint(ctx context.Context, r api.TestEndpointRequestObje
 func (s *Server) TestRequest(ctx context.Context, r api.TestRequestRequestObject) (api.TestRequestResponseObject, error) {
 	in := inputOf(ctx)
 	in.refuseMask()
-	spec := specOf(*r.Body)
+	spec, err := endpoints.ReadSpec(in.value)
+	if err != nil {
+		return nil, fmt.Errorf("reading an endpoint: %w", err)
+	}
 	if in.bad() {
 		return nil, s.refuseSpec(ctx, in, spec, s.endpoints.Check(spec))
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -13,9 +14,13 @@ import (
 // PutEndpointByKey creates or replaces the endpoint that has a key.
 func (s *Server) PutEndpointByKey(ctx context.Context, r api.PutEndpointByKeyRequestObject) (api.PutEndpointByKeyResponseObject, error) {
 	only := conditionOn(r.Params.IfMatch, r.Params.IfNoneMatch)
-	in, spec := inputOf(ctx), specOf(*r.Body)
-	if spec.Key == "" {
-		spec.Key = text(&r.Key)
+	in := inputOf(ctx)
+	if in.value["key"] == nil {
+		in.value["key"] = r.Key
+	}
+	spec, err := endpoints.ReadSpec(in.value)
+	if err != nil {
+		return nil, fmt.Errorf("reading an endpoint: %w", err)
 	}
 	if spec.Key != r.Key {
 		in.unwanted = append(in.unwanted, errs.Field{Field: "key", Code: "key_mismatch", Message: "must be the key of the path, or be left out"})
