@@ -114,6 +114,16 @@ func (b *bundle) await(t *testing.T, want int, sql string, args ...any) {
 	}, "%s: want %d", sql, want)
 }
 
+// timelyRuns counts the runs that are over, without starts that a busy machine carried out too late: those are recorded as start_expired
+// and tried again.
+const timelyRuns = "SELECT count(*) FROM runs WHERE reason_code <> 'start_expired'"
+
+// awaitTimely waits until as many runs are over, without starts that came too late.
+func (b *bundle) awaitTimely(t *testing.T, want int) {
+	t.Helper()
+	b.await(t, want, timelyRuns)
+}
+
 // alone returns a client that calls each host with one request at a time.
 func alone(t *testing.T) *egress.Client {
 	t.Helper()

@@ -215,7 +215,7 @@ func TestACancelAgainstAnAnswerHasOneEnd(t *testing.T) {
 			refused++
 		}
 	}
-	b.await(t, count, "SELECT count(*) FROM runs")
+	b.awaitTimely(t, count)
 	p.stop(t)
 	succeeded := query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
 	require.Equal(t, count, query[int](t, b, "SELECT count(DISTINCT id) FROM runs WHERE status IN ('succeeded', 'canceled')"))

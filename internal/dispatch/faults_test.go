@@ -238,7 +238,7 @@ func TestAPanicEndsOneRunOnly(t *testing.T) {
 			found[sick.ID] = broken
 		}
 	}}))
-	b.await(t, 2, "SELECT count(*) FROM runs")
+	b.awaitTimely(t, 2)
 	p.stop(t)
 	require.Equal(t, "succeeded", b.state(t, sound).LastRun.Status)
 	require.Equal(t, "lost", b.state(t, sick).LastRun.Status)

@@ -79,7 +79,7 @@ func TestSecretsAreHiddenBeforeAnythingIsMadeOfAnAnswer(t *testing.T) {
 				}
 			})
 			b.work(t, know)
-			b.await(t, 1, "SELECT count(*) FROM runs")
+			b.awaitTimely(t, 1)
 			stored := b.kept(t)
 			if !strings.Contains(name, "BadTail") {
 				require.Contains(t, stored, "begin")
@@ -183,7 +183,7 @@ func TestWhatASecretAndAPatternShareHidesAll(t *testing.T) {
 				s.Redact = []endpoints.RedactRule{{Pattern: tc.pattern}}
 			})
 			b.work(t, know)
-			b.await(t, 1, "SELECT count(*) FROM runs")
+			b.awaitTimely(t, 1)
 			require.Equal(t, tc.want, query[string](t, b, "SELECT convert_from(body, 'UTF8') FROM run_bodies LIMIT 1"))
 		})
 	}

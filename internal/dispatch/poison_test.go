@@ -178,7 +178,7 @@ func TestAPoisonedStartHurtsNoOther(t *testing.T) {
 				found[sick.ID] = &dispatch.Target{TenantID: whole.TenantID}
 			}
 		}}))
-		b.await(t, 6, "SELECT count(*) FROM runs")
+		b.awaitTimely(t, 6)
 		p.stop(t)
 		require.Equal(t, 5, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'succeeded'"))
 		require.Equal(t, "lost internal_error nothing was sent: a fault inside Rubato ended the run",

@@ -155,7 +155,7 @@ func TestARequestThatCannotBeFilledInIsNotSent(t *testing.T) {
 				b.exec(t, "SET session_replication_role = replica; "+tc.sql)
 			}
 			b.work(t, know)
-			b.await(t, 1, "SELECT count(*) FROM runs")
+			b.awaitTimely(t, 1)
 
 			status, reason, text := b.lastRun(t, e)
 			require.Equal(t, "failed", status)
@@ -227,10 +227,10 @@ func TestAnAccessTokenIsKeptUntilTheTargetRefusesIt(t *testing.T) {
 	t.Cleanup(target.Close)
 	e := b.register(t, answering(t), func(s *endpoints.Spec) { s.URL, s.Auth = target.URL, oauth2(server) })
 	b.work(t, know)
-	b.await(t, 1, "SELECT count(*) FROM runs")
+	b.awaitTimely(t, 1)
 	for n := range 2 {
 		b.runNow(t, e)
-		b.await(t, n+2, "SELECT count(*) FROM runs")
+		b.awaitTimely(t, n+2)
 	}
 
 	require.Equal(t, []string{"Bearer token-number-1", "Bearer token-number-1", "Bearer token-number-2"}, seen)

@@ -27,6 +27,9 @@ type Secrets interface {
 // secretsWait is how long a run waits for the secrets of its tenant: past it the request would be late, see sendLimit.
 const secretsWait = sendLimit
 
+// errNoVault is why a worker without secrets of tenants cannot send.
+var errNoVault = errors.New("this worker knows no secrets")
+
 // unlocked is what a run knows that nobody else may: the secrets of its tenant, and how to hide those that it uses. The zero value, of
 // a run that uses none, hides nothing.
 type unlocked struct {
@@ -48,9 +51,7 @@ func (c *calls) unlock(ctx context.Context, b *waiting, s Started) (unlocked, *r
 		if ended := givenUp(ctx, "it had the secrets of its tenant"); ended != nil {
 			return unlocked{}, ended
 		}
-		return unlocked{}, &runs.Outcome{
-			Status: runs.Skipped, Reason: runs.SecretsUnavailable, Error: "nothing was sent: the secrets could not be read from the database",
-		}
+		return unlocked{}, withoutSecrets(err)
 	}
 	var values []string
 	for _, name := range b.target.Secrets {
@@ -62,9 +63,21 @@ func (c *calls) unlock(ctx context.Context, b *waiting, s Started) (unlocked, *r
 	return unlocked{set: set, values: values}, nil
 }
 
+// withoutSecrets returns how a run ends whose secrets could not be read. If the database did not give them in time, the start has
+// expired: an infrastructure attempt may find a database that does.
+func withoutSecrets(err error) *runs.Outcome {
+	if errors.Is(err, errNoVault) {
+		return &runs.Outcome{Status: runs.Skipped, Reason: runs.SecretsUnavailable, Error: "nothing was sent: " + err.Error()}
+	}
+	return &runs.Outcome{
+		Status: runs.Skipped, Reason: runs.StartExpired,
+		Error: fmt.Sprintf("nothing was sent: the secrets could not be read from the database within %s of the start", secretsWait),
+	}
+}
+
 func (c *calls) secretsAt(ctx context.Context, s Started) (*secrets.Set, error) {
 	if c.secrets == nil {
-		return nil, errors.New("this worker knows no secrets")
+		return nil, errNoVault
 	}
 	return c.secrets.At(ctx, s.TenantID, s.SecretsVersion)
 }

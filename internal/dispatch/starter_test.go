@@ -37,7 +37,7 @@ func TestAStartThatIsCarriedOutTooLateIsMadeAgain(t *testing.T) {
 		l.Executions = c.Executions
 		c.Executions = l
 	})
-	b.await(t, 1, "SELECT count(*) FROM runs")
+	b.awaitTimely(t, 1)
 	p.stop(t)
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'succeeded'"))
 	require.Len(t, target.Requests(), 1)

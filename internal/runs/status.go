@@ -51,7 +51,7 @@ const (
 	Shutdown         Reason = "shutdown"        // the worker stopped before the answer came
 	CanceledByUser   Reason = "canceled_by_user"
 	InternalError    Reason = "internal_error" // a fault of ours ended the run
-	// SecretsUnavailable is skipped: the tenant's secrets could not be read, so nothing was sent.
+	// SecretsUnavailable is skipped: the worker lacks the key of the tenant's secrets, so nothing was sent.
 	SecretsUnavailable Reason = "secrets_unavailable"
 	// SigningFailed is failed: the request could not be signed, so nothing was sent. It counts against the endpoint, which asks for what
 	// cannot be had.
