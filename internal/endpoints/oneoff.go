@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -158,29 +159,31 @@ func (q *OneOffs) add(item OneOff, now time.Time) {
 	q.Next = firstOf(q.Next, &item, now)
 }
 
+// NextSlot returns the slot of an item that is added now: one millisecond has one item.
+func (q *OneOffs) NextSlot(now time.Time) time.Time {
+	return laterOf(now, q.LastSlot.Add(time.Millisecond))
+}
+
 // behind reports whether an item was added that waits behind the one whose first attempt is planned.
 func (q *OneOffs) behind() bool { return q.Added != nil && q.Next != q.Added && q.Next.first() }
 
 // withdraw takes back every item. The run that is in flight goes on, and is its last attempt.
 func (q *OneOffs) withdraw() { *q = OneOffs{Withdrawn: q.Withdrawn || q.Waiting > 0 || q.Own != nil} }
 
-// firstOf returns the one of two items whose turn comes first; nil is none.
+// firstOf returns the item of two whose turn comes first, by the order of OneOffGetMany: the earlier instant at which it may start, then the
+// higher priority, then the older slot. Nil is none.
 func firstOf(a, b *OneOff, now time.Time) *OneOff {
 	switch {
 	case a == nil:
 		return b
 	case b == nil:
 		return a
-	case a.At.After(now) || b.At.After(now):
-		if laterOf(b.At, now).Before(laterOf(a.At, now)) {
-			return b
-		}
-		return a
-	case b.Priority > a.Priority || b.Priority == a.Priority && b.Slot.Before(a.Slot):
-		return b
-	default:
-		return a
 	}
+	order := cmp.Or(laterOf(a.At, now).Compare(laterOf(b.At, now)), cmp.Compare(b.Priority, a.Priority), a.Slot.Compare(b.Slot))
+	if order > 0 {
+		return b
+	}
+	return a
 }
 
 // Queued is what came of the request for a one-off run.
@@ -252,7 +255,7 @@ func (s *Service) enqueue(ctx context.Context, by Actor, id ID, r OneOffRequest)
 
 // oneOff returns the item of a request, or what is wrong with the request.
 func (s *Service) oneOff(e *Endpoint, now time.Time, r OneOffRequest) (OneOff, error) {
-	item := OneOff{Slot: laterOf(now, e.State.OneOffs.LastSlot.Add(time.Millisecond)), Attempt: 1, Override: r.Override, Key: r.Key, Fingerprint: r.Fingerprint()}
+	item := OneOff{Slot: e.State.OneOffs.NextSlot(now), Attempt: 1, Override: r.Override, Key: r.Key, Fingerprint: r.Fingerprint()}
 	item.At = item.Slot
 	bad := r.check()
 	item.Priority, _ = ParsePriority(r.Priority)

@@ -139,29 +139,43 @@ func (s *Endpoints) assembleOne(ctx context.Context, tx opened, r *revision) (*e
 	return e, nil
 }
 
-// passRuns moves the instant of a change to one that is the due time of no run: a run that somebody asks for now would have its ID. It is
-// one in the last millisecond before a due time whose run has started ahead of it, and where the database's clock was set back.
-func (s *Endpoints) passRuns(ctx context.Context, tx opened, r *revision) error {
-	running := r.changed.State.Running
-	if last := r.changed.State.OneOffs.LastSlot; r.act.Action == auditlog.RunNow && !r.now.After(last) { // One millisecond, one run.
-		r.now = last.Add(time.Millisecond)
+// passRuns moves the instant of a change, and the slot of a one-off run that it adds, to ones that are the due time of no run, because the run
+// planned there would have the ID of that run. A slot is taken in the last millisecond before a due time whose run has started ahead of
+// it, and where the database's clock was set back.
+func (s *Endpoints) passRuns(ctx context.Context, tx opened, r *revision) (err error) {
+	if r.now, err = s.freeSlot(ctx, tx, r, r.now); err != nil || r.act.Action != auditlog.RunNow {
+		return err
 	}
-	if r.now.After(r.changed.State.LastSlot) && (running == nil || !running.Slot.Equal(r.now)) {
-		return nil
+	q := &r.changed.State.OneOffs
+	slot := q.NextSlot(r.now)
+	if !slot.Equal(r.now) { // Else it is known to be free.
+		if slot, err = s.freeSlot(ctx, tx, r, slot); err != nil {
+			return err
+		}
+	}
+	q.LastSlot = slot.Add(-time.Millisecond)
+	return nil
+}
+
+// freeSlot returns the first millisecond from an instant on that is the due time of no run.
+func (s *Endpoints) freeSlot(ctx context.Context, tx opened, r *revision, at time.Time) (time.Time, error) {
+	running := r.changed.State.Running
+	if at.After(r.changed.State.LastSlot) && (running == nil || !running.Slot.Equal(at)) {
+		return at, nil
 	}
 	taken, err := s.db.q.RunSlots(ctx, tx, dbsqlc.RunSlotsParams{
-		EndpointID: r.id, FromID: runs.FirstID(r.now), BeforeID: runs.FirstID(r.now.Add(time.Second)),
+		EndpointID: r.id, FromID: runs.FirstID(at), BeforeID: runs.FirstID(at.Add(time.Second)),
 	})
 	if err != nil {
-		return fmt.Errorf("looking for runs of endpoint %s at this very instant: %w", r.id, err)
+		return at, fmt.Errorf("looking for runs of endpoint %s at this very instant: %w", r.id, err)
 	}
 	if running != nil {
 		taken = append(taken, running.Slot)
 	}
-	for slices.ContainsFunc(taken, r.now.Equal) {
-		r.now = r.now.Add(time.Millisecond)
+	for slices.ContainsFunc(taken, at.Equal) {
+		at = at.Add(time.Millisecond)
 	}
-	return nil
+	return at, nil
 }
 
 // writes returns the statements that store what a change left, except for who made it and the secrets that it refers to.
