@@ -1079,10 +1079,10 @@ type DSTGap string
 
 // DSTInput What a cron does with local times that a clock change skips or repeats.
 type DSTInput struct {
-	// Gap Default run.
+	// Gap Local times that a clock change skips: run at the first instant after, or skip. Default run.
 	Gap *DSTGap `json:"gap,omitempty"`
 
-	// Overlap Default once.
+	// Overlap Local times that come twice: run in the first pass, or in both. Default once.
 	Overlap *DSTOverlap `json:"overlap,omitempty"`
 }
 
@@ -1226,16 +1226,16 @@ type EndpointList struct {
 type EndpointPatch struct {
 	Auth *AuthPatch `json:"auth,omitempty"`
 
-	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Cron expression of five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
-	// BaselineIntervalMs Exactly one of it and baselineCron.
+	// BaselineIntervalMs Time from one due time to the next. Exactly one of it and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
+	// Body Body of the request, up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
 	Body *string `json:"body,omitempty"`
 
-	// CatchUp Default once.
+	// CatchUp What a cron does about occurrences that passed while nothing ran. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
 	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
@@ -1245,7 +1245,7 @@ type EndpointPatch struct {
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
 
-	// FollowRedirects How many. Default 0.
+	// FollowRedirects Number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
 	// Headers Null removes a header. Names that are not mentioned keep their values; they ignore case.
@@ -1263,16 +1263,16 @@ type EndpointPatch struct {
 	// Labels Null removes a label.
 	Labels *map[string]*string `json:"labels,omitempty"`
 
-	// MaxExecutionTimeMs The deadline of a run. Default 60000.
+	// MaxExecutionTimeMs Deadline of a run. Default 60000.
 	MaxExecutionTimeMs *int64 `json:"maxExecutionTimeMs,omitempty"`
 
 	// MaxIntervalMs Never two starts further apart than this, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MaxResponseKb How much of an answer is read and kept. Default 100.
+	// MaxResponseKb How much of an answer is read and kept, in KiB. Default 100.
 	MaxResponseKb *int64 `json:"maxResponseKb,omitempty"`
 
-	// Method Default GET.
+	// Method Method of the request. Default GET.
 	Method *Method `json:"method,omitempty"`
 
 	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
@@ -1281,7 +1281,7 @@ type EndpointPatch struct {
 	// Name Cannot be cleared.
 	Name *string `json:"name,omitempty"`
 
-	// Planner Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
+	// Planner Authority of the planner over the tempo. Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
 	// Query Null removes a parameter.
@@ -1290,7 +1290,7 @@ type EndpointPatch struct {
 	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
+	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head, in KiB. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
@@ -1306,10 +1306,10 @@ type EndpointPatch struct {
 	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
-	// TimeoutMs Of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
+	// TimeoutMs Limit of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
 	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
 
-	// Timezone The IANA zone of the cron. Default UTC.
+	// Timezone IANA zone of the cron. Default UTC.
 	Timezone *string   `json:"timezone,omitempty"`
 	TLS      *TLSPatch `json:"tls,omitempty"`
 
@@ -1321,16 +1321,16 @@ type EndpointPatch struct {
 type EndpointSpec struct {
 	Auth *Auth `json:"auth,omitempty"`
 
-	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Cron expression of five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
-	// BaselineIntervalMs Exactly one of it and baselineCron.
+	// BaselineIntervalMs Time from one due time to the next. Exactly one of it and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
+	// Body Body of the request, up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
 	Body *string `json:"body,omitempty"`
 
-	// CatchUp Default once.
+	// CatchUp What a cron does about occurrences that passed while nothing ran. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
 	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
@@ -1340,10 +1340,10 @@ type EndpointSpec struct {
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
 
-	// FollowRedirects How many. Default 0.
+	// FollowRedirects Number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
-	// Headers Sent with every request. Values may hold templates. Refused are hop-by-hop headers and those that Rubato sets: Host, Content-Length, Rubato-*, Idempotency-Key, traceparent, webhook-id, webhook-timestamp, webhook-signature. Answers mask values of names that look secret, and the mask is refused as a value.
+	// Headers Headers of every request. Values may hold templates. Refused are hop-by-hop headers and those that Rubato sets: Host, Content-Length, Rubato-*, Idempotency-Key, traceparent, webhook-id, webhook-timestamp, webhook-signature. Answers mask values of names that look secret, and the mask is refused as a value.
 	Headers *map[string]string `json:"headers,omitempty"`
 
 	// Idempotent The request may be sent again although it may have arrived. Default false; GET, HEAD, PUT, DELETE and OPTIONS are so by nature.
@@ -1355,28 +1355,28 @@ type EndpointSpec struct {
 	// Key Your own name for it, unique among your endpoints: a-z, 0-9, dot, dash, underscore.
 	Key *string `json:"key,omitempty"`
 
-	// Labels For filters. Keys of 1 to 63 characters, values of up to 255.
+	// Labels Names and values to filter by. Keys of 1 to 63 characters, values of up to 255.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// MaxExecutionTimeMs The deadline of a run. Default 60000.
+	// MaxExecutionTimeMs Deadline of a run. Default 60000.
 	MaxExecutionTimeMs *int64 `json:"maxExecutionTimeMs,omitempty"`
 
 	// MaxIntervalMs Never two starts further apart than this, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MaxResponseKb How much of an answer is read and kept. Default 100.
+	// MaxResponseKb How much of an answer is read and kept, in KiB. Default 100.
 	MaxResponseKb *int64 `json:"maxResponseKb,omitempty"`
 
-	// Method Default GET.
+	// Method Method of the request. Default GET.
 	Method *Method `json:"method,omitempty"`
 
 	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
-	// Name One line of readable text, without characters that cannot be seen or that turn the direction of text.
+	// Name What people call it. One line of readable text, without characters that cannot be seen or that turn the direction of text.
 	Name string `json:"name"`
 
-	// Planner Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
+	// Planner Authority of the planner over the tempo. Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
 	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
@@ -1385,7 +1385,7 @@ type EndpointSpec struct {
 	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
+	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head, in KiB. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
@@ -1401,14 +1401,14 @@ type EndpointSpec struct {
 	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
-	// TimeoutMs Of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
+	// TimeoutMs Limit of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
 	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
 
-	// Timezone The IANA zone of the cron. Default UTC.
+	// Timezone IANA zone of the cron. Default UTC.
 	Timezone *string `json:"timezone,omitempty"`
 	TLS      *TLS    `json:"tls,omitempty"`
 
-	// URL http or https, without user name and password. Addresses that are not public are refused. Path and query may hold templates such as {{run.id}}; scheme, host and port are literal.
+	// URL Target URL: http or https, without user name and password. Addresses that are not public are refused. Path and query may hold templates such as {{run.id}}; scheme, host and port are literal.
 	URL string `json:"url"`
 }
 
@@ -1442,13 +1442,13 @@ type ExplainInput struct {
 	// Anchor The due time of the last run, or its start where it started over 1 s late. Absent: never run.
 	Anchor *time.Time `json:"anchor,omitempty"`
 
-	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Cron expression of five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
-	// BaselineIntervalMs Exactly one of it and baselineCron.
+	// BaselineIntervalMs Time from one due time to the next. Exactly one of it and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// CatchUp Default once.
+	// CatchUp What a cron does about occurrences that passed while nothing ran. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
 	// Cause Default finish.
@@ -1481,7 +1481,7 @@ type ExplainInput struct {
 	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it, a one-shot hint or a run now, and begins the schedule: the next due time counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
-	// Timezone The IANA zone of the cron. Default UTC.
+	// Timezone IANA zone of the cron. Default UTC.
 	Timezone *string `json:"timezone,omitempty"`
 }
 
@@ -1590,16 +1590,16 @@ type ImportCounts struct {
 type ImportLine struct {
 	Auth *Auth `json:"auth,omitempty"`
 
-	// BaselineCron Five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Cron expression of five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
-	// BaselineIntervalMs Exactly one of it and baselineCron.
+	// BaselineIntervalMs Time from one due time to the next. Exactly one of it and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
+	// Body Body of the request, up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
 	Body *string `json:"body,omitempty"`
 
-	// CatchUp Default once.
+	// CatchUp What a cron does about occurrences that passed while nothing ran. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
 	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
@@ -1609,10 +1609,10 @@ type ImportLine struct {
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
 
-	// FollowRedirects How many. Default 0.
+	// FollowRedirects Number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
-	// Headers Sent with every request. Values may hold templates. Refused are hop-by-hop headers and those that Rubato sets: Host, Content-Length, Rubato-*, Idempotency-Key, traceparent, webhook-id, webhook-timestamp, webhook-signature. Answers mask values of names that look secret, and the mask is refused as a value.
+	// Headers Headers of every request. Values may hold templates. Refused are hop-by-hop headers and those that Rubato sets: Host, Content-Length, Rubato-*, Idempotency-Key, traceparent, webhook-id, webhook-timestamp, webhook-signature. Answers mask values of names that look secret, and the mask is refused as a value.
 	Headers *map[string]string `json:"headers,omitempty"`
 
 	// ID Of the endpoint to replace.
@@ -1627,28 +1627,28 @@ type ImportLine struct {
 	// Key Your own name for it, unique among your endpoints: a-z, 0-9, dot, dash, underscore.
 	Key *string `json:"key,omitempty"`
 
-	// Labels For filters. Keys of 1 to 63 characters, values of up to 255.
+	// Labels Names and values to filter by. Keys of 1 to 63 characters, values of up to 255.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// MaxExecutionTimeMs The deadline of a run. Default 60000.
+	// MaxExecutionTimeMs Deadline of a run. Default 60000.
 	MaxExecutionTimeMs *int64 `json:"maxExecutionTimeMs,omitempty"`
 
 	// MaxIntervalMs Never two starts further apart than this, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MaxResponseKb How much of an answer is read and kept. Default 100.
+	// MaxResponseKb How much of an answer is read and kept, in KiB. Default 100.
 	MaxResponseKb *int64 `json:"maxResponseKb,omitempty"`
 
-	// Method Default GET.
+	// Method Method of the request. Default GET.
 	Method *Method `json:"method,omitempty"`
 
 	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
-	// Name One line of readable text, without characters that cannot be seen or that turn the direction of text.
+	// Name What people call it. One line of readable text, without characters that cannot be seen or that turn the direction of text.
 	Name string `json:"name"`
 
-	// Planner Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
+	// Planner Authority of the planner over the tempo. Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
 	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
@@ -1657,7 +1657,7 @@ type ImportLine struct {
 	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
+	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head, in KiB. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
@@ -1673,14 +1673,14 @@ type ImportLine struct {
 	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
-	// TimeoutMs Of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
+	// TimeoutMs Limit of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
 	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
 
-	// Timezone The IANA zone of the cron. Default UTC.
+	// Timezone IANA zone of the cron. Default UTC.
 	Timezone *string `json:"timezone,omitempty"`
 	TLS      *TLS    `json:"tls,omitempty"`
 
-	// URL http or https, without user name and password. Addresses that are not public are refused. Path and query may hold templates such as {{run.id}}; scheme, host and port are literal.
+	// URL Target URL: http or https, without user name and password. Addresses that are not public are refused. Path and query may hold templates such as {{run.id}}; scheme, host and port are literal.
 	URL string `json:"url"`
 }
 
@@ -2484,13 +2484,13 @@ type Retry struct {
 
 // RetryInput How often one due time is tried, and how long to wait in between (with full jitter, doubling).
 type RetryInput struct {
-	// BackoffMs The bound of the first wait. Default 1000.
+	// BackoffMs Bound of the first wait between attempts. Default 1000.
 	BackoffMs *int64 `json:"backoffMs,omitempty"`
 
-	// MaxAttempts Default 1: no retry.
+	// MaxAttempts Attempts of one due time. Default 1: no retry.
 	MaxAttempts *int64 `json:"maxAttempts,omitempty"`
 
-	// MaxBackoffMs The bound of every wait. Default 60000.
+	// MaxBackoffMs Bound of every wait between attempts. Default 60000.
 	MaxBackoffMs *int64 `json:"maxBackoffMs,omitempty"`
 }
 

@@ -19,19 +19,21 @@ type endpointsEditCmds struct {
 	ResetFailures endpointsResetFailuresCmd `cmd:"" help:"Forget the failures in a row of an endpoint, and with them its backoff."`
 }
 
-// endpointsEditCmd is `rubato endpoints edit`.
+// endpointsEditCmd is `rubato endpoints edit`. It does not take --url for the server, because that is a field.
 type endpointsEditCmd struct {
-	endpointArg
+	fieldFlags
 
-	File      string   `short:"f" xor:"what" placeholder:"FILE" help:"Read the changed fields from a JSON file, or from the input with -; null clears a field."`
-	Set       []string `xor:"what" placeholder:"FIELD=VALUE" sep:"none" help:"Change one field, such as timeoutMs=5000 or key=null; may be repeated."`
+	Endpoint  string   `arg:"" help:"The id (ep_...) or the key of the endpoint."`
+	File      string   `short:"f" placeholder:"FILE" help:"Read the changed fields from a JSON file, or from the input with -; null clears a field. Excludes --set and the flags of fields."`
+	Set       []string `placeholder:"FIELD=VALUE" sep:"none" help:"Change a field by its name in the API, such as timeoutMs=5000; key=null clears one. May be repeated."`
 	IfVersion *int64   `placeholder:"N" help:"Only if the endpoint still has this version."`
 }
 
 // Help shows how fields are written.
 func (*endpointsEditCmd) Help() string {
-	return `Example: rubato endpoints edit shop --set baselineIntervalMs=30000 --set 'labels={"team":"shop"}' --set name='Shop health'
-A value that is no JSON is a text. Fields that are not named stay.`
+	return `Example: rubato endpoints edit shop --name 'Shop health' --interval 30s --label team=shop
+With --set, a value that is no JSON is a text: --set baselineCron=null --set 'auth={"type":"bearer","token":"{{secret \"shop\"}}"}'
+Fields that are not named stay, and so do other labels, headers and parameters.`
 }
 
 // Run changes some fields of an endpoint.
@@ -46,14 +48,12 @@ func (cmd *endpointsEditCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
+// body returns the changed fields, as the API takes them.
 func (cmd *endpointsEditCmd) body(s *session) (json.RawMessage, error) {
-	if cmd.File != "" {
-		return s.readObject(cmd.File)
+	fields, err := cmd.fields()
+	if err != nil {
+		return nil, err
 	}
-	if len(cmd.Set) == 0 {
-		return nil, usageError{"say what to change: by --set FIELD=VALUE or by --file"}
-	}
-	fields := map[string]any{}
 	for _, text := range cmd.Set {
 		name, value, found := strings.Cut(text, "=")
 		if !found {
@@ -68,7 +68,10 @@ func (cmd *endpointsEditCmd) body(s *session) (json.RawMessage, error) {
 			fields[name] = value
 		}
 	}
-	return json.Marshal(fields)
+	if cmd.File == "" && len(fields) == 0 {
+		return nil, usageError{"say what to change: by the flag of a field, by --set FIELD=VALUE or by --file"}
+	}
+	return s.objectFrom("fields", cmd.File, fields)
 }
 
 // endpointsPutCmd is `rubato endpoints put`.

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"rubato/client"
 	"rubato/internal/because"
+	"rubato/internal/contract"
 	"rubato/internal/notation"
 )
 
@@ -248,7 +250,11 @@ func (s *session) printEndpoint(raw json.RawMessage) error {
 			{"because", because.Next(e)},
 			{"planner", string(e.Planner)},
 		}
-		facts = append(facts, hintFacts(e.Hints)...)
+		others, err := otherFacts(raw)
+		if err != nil {
+			return err
+		}
+		facts = append(append(facts, others...), hintFacts(e.Hints)...)
 		if e.FailureCount > 0 {
 			facts = append(facts, [2]string{"failures in a row", strconv.Itoa(int(e.FailureCount))})
 		}
@@ -262,6 +268,33 @@ func (s *session) printEndpoint(raw json.RawMessage) error {
 		}
 		return s.facts(facts)
 	})
+}
+
+// otherFacts returns the fields of an endpoint that are not at their defaults, by the names of their flags. Those that every endpoint
+// is shown with are not among them.
+func otherFacts(raw json.RawMessage) (facts [][2]string, err error) {
+	var endpoint map[string]any
+	if err := decode(raw, &endpoint); err != nil {
+		return nil, err
+	}
+	shown := []string{"name", "key", "labels", "method", "url", "baselineIntervalMs", "baselineCron", "timezone", "planner"}
+	for _, f := range flagged() {
+		value := f.Value(endpoint)
+		if slices.Contains(shown, f.Path) || value == nil || f.Kind != contract.Pairs && value == f.Default {
+			continue
+		}
+		facts = append(facts, [2]string{strings.ReplaceAll(f.Flag, "-", " "), shorten(fieldText(f, value))})
+	}
+	return facts, nil
+}
+
+// shorten cuts a text that would fill a screen.
+func shorten(text string) string {
+	const most = 500
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
 }
 
 // warningFact names a warning by its field. What a clear or an undo took away is the answer to the command, and no warning.

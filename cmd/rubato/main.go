@@ -54,6 +54,13 @@ type cli struct {
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
+// newCLI returns the command line with the flags that the contract describes.
+func newCLI() *cli {
+	var c cli
+	c.Endpoints.Create.fieldFlags, c.Endpoints.Edit.fieldFlags = newFieldFlags(), newFieldFlags()
+	return &c
+}
+
 // serverFlag is another name of --server, after RUBATO_URL, for commands that have no other URL to name.
 type serverFlag struct {
 	URL string `name:"url" placeholder:"URL" help:"The same as --server."`
@@ -86,9 +93,9 @@ func main() {
 
 // run does what the arguments say and returns the exit code.
 func (s *session) run(ctx context.Context, args []string) int {
-	var c cli
+	c := newCLI()
 	parser := kong.Must(
-		&c,
+		c,
 		kong.Name("rubato"),
 		kong.Description("Rubato calls HTTP endpoints on a schedule whose tempo adapts."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),

@@ -121,8 +121,7 @@ func TestDocumentationNamesEveryCommand(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/cli.md")
 	require.NoError(t, err)
-	var c cli
-	parser, err := kong.New(&c, kong.Name("rubato"), kong.Bind(&session{}))
+	parser, err := kong.New(newCLI(), kong.Name("rubato"), kong.Bind(&session{}))
 	require.NoError(t, err)
 	leaves := parser.Model.Leaves(true)
 	require.Len(t, leaves, strings.Count(strings.SplitN(string(page), "```", 3)[1], "\nrubato "), "no more and no less")

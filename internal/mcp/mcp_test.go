@@ -376,6 +376,7 @@ func TestToolsSayWhatTheyTakeAndChange(t *testing.T) {
 		raw, err := json.Marshal(tool.InputSchema)
 		require.NoError(t, err)
 		require.NotContains(t, string(raw), "#/components/", tool.Name)
+		require.NotContains(t, string(raw), "x-ui", "%s: labels of the console are not for agents", tool.Name)
 		var schema struct {
 			Defs map[string]any `json:"$defs"`
 		}

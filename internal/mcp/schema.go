@@ -84,6 +84,7 @@ func (s *schema) convert(of *openapi3.SchemaRef) any {
 func (s *schema) redirect(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
+		delete(v, "x-ui") // It is for people.
 		if ref, ok := v["$ref"].(string); ok {
 			name := strings.TrimPrefix(ref, contractRef)
 			s.define(name)
