@@ -24,6 +24,7 @@ func (nothingDue) ClaimDue(context.Context, claims.Request) ([]claims.Claim, tim
 type recordless struct{ Executions }
 
 func (recordless) Beat(context.Context, Presence) error                { return nil }
+func (recordless) Fleet(context.Context) (Fleet, error)                { return Fleet{}, nil }
 func (recordless) ProbeSpace(context.Context) error                    { return nil }
 func (recordless) Cancels(context.Context, [16]byte) ([]Cancel, error) { return nil, nil }
 func (recordless) Finish(context.Context, Finish) (Finished, error) {
@@ -100,6 +101,8 @@ func (d *standstill) Finish(ctx context.Context, _ Finish) (Finished, error) {
 }
 
 func (d *standstill) Beat(ctx context.Context, _ Presence) error { return d.answer(ctx) }
+
+func (d *standstill) Fleet(ctx context.Context) (Fleet, error) { return Fleet{}, d.answer(ctx) }
 
 func (d *standstill) ProbeSpace(ctx context.Context) error { return d.answer(ctx) }
 

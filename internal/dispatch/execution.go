@@ -49,11 +49,17 @@ type Basis any
 // Finish asks for the record of finished runs.
 type Finish struct {
 	Worker  [16]byte
-	Runs    []runs.Run    // those that are still the worker's are told when they were claimed
-	Bases   []Basis       // one for each run, or none at all
-	Now     time.Time     // the worker's view of the database's time; zero: unknown, and nothing is written without reading
-	Keep    time.Duration // a next due time this close stays with the worker; zero: none does
+	Runs    []runs.Run // those that are still the worker's are told when they were claimed
+	Bases   []Basis    // one for each run, or none at all
+	Now     time.Time  // the worker's view of the database's time; zero: unknown, and nothing is written without reading
+	Keep    Keep
 	LockTTL time.Duration
+}
+
+// Keep bounds the next due times that stay claimed by the worker after a finish. Its zero value keeps none.
+type Keep struct {
+	Within time.Duration // maximum distance of a due time that stays
+	Most   int           // maximum number of them
 }
 
 // Finished tells what a Finish did.
@@ -74,6 +80,16 @@ type Presence struct {
 	State   State
 	Slots   int
 	Busy    int
+
+	MaxSlots int // to which Slots may grow
+	Queued   int // claims in its queue
+}
+
+// Fleet is the sum of the active workers.
+type Fleet struct {
+	Workers  int
+	MaxSlots int
+	Queued   int // claims in their queues
 }
 
 // Cancel is what somebody asked of a live run: its end.

@@ -455,7 +455,7 @@ func TestWhatAFinishKeepsWhileTheWorkerDrainsIsReleased(t *testing.T) {
 	claimed := func() int {
 		return query[int](t, b, "SELECT count(*) FROM schedules WHERE claimed_by IS NOT NULL AND endpoint_id <> $1", [16]byte(hangs.ID))
 	}
-	finished, proceed, released := make(chan time.Duration, 10), make(chan struct{}), make(chan struct{}, 10)
+	finished, proceed, released := make(chan dispatch.Keep, 10), make(chan struct{}), make(chan struct{}, 10)
 	p := b.work(t, func(cfg *dispatch.Config) {
 		b.with(&hooked{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
 			done, err := next(f)

@@ -203,7 +203,7 @@ type result struct {
 // finishOf returns the finish of a batch. A run whose end lies after the worker's view of the database's time moves that on.
 func (w *Worker) finishOf(batch []result) Finish {
 	f := Finish{
-		Worker: w.id, Keep: w.keepHorizon(), LockTTL: w.cfg.Rules.LockTTL,
+		Worker: w.id, Keep: w.keep(), LockTTL: w.cfg.Rules.LockTTL,
 		Runs: make([]runs.Run, len(batch)), Bases: make([]Basis, len(batch)),
 	}
 	now, known := w.clock.now()

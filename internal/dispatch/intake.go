@@ -39,11 +39,11 @@ func (w *Worker) Room() (limit int, horizon time.Duration) {
 	if known && w.queue.crowded(now, overdueLimit) {
 		return 0, 0
 	}
-	slots := w.slots()
-	if room := slots*queueFactor - w.queue.size() - w.backlog.waiting(); room > 0 {
+	slots, size := w.slots(), w.queue.size()
+	if room := slots*queueFactor - size - w.backlog.waiting(); room > 0 && int64(size) < w.share.Load() {
 		return room, w.cfg.Rules.Horizon
 	}
-	// The queue is full: take only what is due already and comes before what is here, for slots that nothing here waits for.
+	// The queue is full, or holds the worker's share: claim only due items that sort before the queued ones, for slots that no queued claim needs.
 	return max(slots-int(w.busy.Load())-w.queue.ready(now), 0), 0
 }
 
@@ -166,10 +166,12 @@ func (w *Worker) giveBack(ctx context.Context, list []claims.Claim) {
 	}
 }
 
-// keepHorizon returns how close a next due time must be to stay with this worker, and zero where it has no room for more.
-func (w *Worker) keepHorizon() time.Duration {
-	if w.draining.Load() || w.beats.Pulse().Err() != nil || w.queue.size() >= w.slots()*queueFactor/2 {
-		return 0
+// keep returns which next due times may stay with this worker: as many as its queue has room for up to half of its bound and up to the worker's
+// share, and none while the worker drains or its heartbeats fail.
+func (w *Worker) keep() Keep {
+	room := min(int64(w.slots()*queueFactor/2), w.share.Load()) - int64(w.queue.size())
+	if room <= 0 || w.draining.Load() || w.beats.Pulse().Err() != nil {
+		return Keep{}
 	}
-	return w.cfg.Rules.Horizon
+	return Keep{Within: w.cfg.Rules.Horizon, Most: int(room)}
 }

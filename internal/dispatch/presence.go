@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -38,7 +39,11 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 			state = Draining
 		}
 		limited, cancel := context.WithTimeout(ctx, presencePeriod)
-		if err := w.announce(limited, state); err == nil || ctx.Err() == nil {
+		err := w.announce(limited, state)
+		if err == nil {
+			w.learnShare(limited)
+		}
+		if err == nil || ctx.Err() == nil {
 			w.beats.Pulse().Beat(claims.SignOfWorker, err)
 			if w.signs.note(err) {
 				w.logger.Warn("telling that the worker lives failed", "error", err)
@@ -95,5 +100,28 @@ func untilPresence() time.Duration {
 func (w *Worker) announce(ctx context.Context, state State) error {
 	return w.cfg.Executions.Beat(ctx, Presence{
 		ID: w.id, Name: w.cfg.Name, Version: w.cfg.Version, State: state, Slots: w.slots(), Busy: int(w.busy.Load()),
+		MaxSlots: w.cfg.Slots, Queued: w.queue.size(),
 	})
+}
+
+// shareLeast is the number of claims that a worker may always keep, so that workers do not pass few endpoints around.
+const shareLeast = 8
+
+// learnShare sets how many claims the worker's queue may hold: its part of the claims in all queues, by configured slots, because the slots in
+// use change with the load. Without a bound the first worker would keep every close due time, and a second worker would get none.
+// If the query fails, the share stays as it is.
+func (w *Worker) learnShare(ctx context.Context) {
+	if fleet, err := w.cfg.Executions.Fleet(ctx); err == nil {
+		w.share.Store(fleet.share(w.cfg.Slots))
+	}
+}
+
+// share returns how many claims a worker may keep that has so many slots. It exceeds the fair share by a part that shrinks with the number
+// of workers: if all but one of N equal workers hold their bound, the last one still gets three quarters of a fair share.
+func (f Fleet) share(slots int) int64 {
+	if f.Workers <= 1 || f.MaxSlots <= 0 {
+		return math.MaxInt64
+	}
+	fair := float64(f.Queued) * float64(slots) / float64(f.MaxSlots)
+	return max(shareLeast, int64(fair*(1+0.25/float64(f.Workers))))
 }

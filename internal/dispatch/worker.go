@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -44,6 +45,8 @@ type Executions interface {
 type Contact interface {
 	// Beat registers the worker, or tells that it lives.
 	Beat(ctx context.Context, p Presence) error
+	// Fleet returns the sum of the active workers, each by its last beat.
+	Fleet(ctx context.Context) (Fleet, error)
 	// ProbeSpace returns nil if the database has room on its disk for new data. It leaves nothing behind.
 	ProbeSpace(ctx context.Context) error
 	// Cancels returns the live runs of a worker that somebody asked to cancel.
@@ -116,6 +119,7 @@ type Worker struct {
 	draining atomic.Bool
 	lastSeen atomic.Int64 // when the database last answered a claim, as a mark of the clock
 	lastFree atomic.Int64 // when a slot was last free, likewise
+	share    atomic.Int64 // maximum number of claims in its queue at which it keeps another due time; see learnShare
 }
 
 // New returns a worker that does nothing until Run.
@@ -126,6 +130,7 @@ func New(cfg Config) *Worker {
 		starts: streak{every: startWait + startRetry + time.Second}, records: streak{every: finishWait + finishRetryMax + time.Second},
 	}
 	w.limit.Store(int64(newSlotLimit(cfg).now))
+	w.share.Store(math.MaxInt64)
 	w.observe(cfg.Registerer)
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
 	w.loops = loop.NewRunner(w.logger, cfg.Registerer)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/claims"
+	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/runs"
@@ -21,7 +22,7 @@ import (
 type batch struct {
 	db      *DB
 	worker  [16]byte      // who keeps what comes due close by
-	keep    time.Duration // how close; zero: nothing is kept
+	keep    dispatch.Keep // what may still stay with the worker
 	lockTTL time.Duration
 	runs    []runs.Run
 	fault   error // why nothing can be decided about the runs, which are recorded all the same; nil: it can
@@ -172,7 +173,11 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.LastStartedAt = append(n.LastStartedAt, s.LastRun.StartedAt)
 	n.LastFinishedAt = append(n.LastFinishedAt, s.LastRun.FinishedAt)
 	n.AccountedUntil = append(n.AccountedUntil, s.AccountedUntil)
-	n.Keep = append(n.Keep, keep && b.keep > 0 && s.Due.At.Before(b.now.Add(b.keep)))
+	keep = keep && b.keep.Most > 0 && s.Due.At.Before(b.now.Add(b.keep.Within))
+	if keep {
+		b.keep.Most--
+	}
+	n.Keep = append(n.Keep, keep)
 }
 
 // write writes schedules and history, in one round trip.

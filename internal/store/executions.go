@@ -212,5 +212,15 @@ func (s *Executions) ProbeSpace(ctx context.Context) error {
 func (s *Executions) Beat(ctx context.Context, p dispatch.Presence) error {
 	return translate(s.db.q.WorkerBeat(ctx, s.db.vital, dbsqlc.WorkerBeatParams{
 		ID: p.ID, Name: p.Name, Version: p.Version, State: string(p.State), Now: s.db.now(), Slots: int32(p.Slots), Busy: int32(p.Busy), //nolint:gosec // Thousands at most.
+		MaxSlots: int32(p.MaxSlots), Queued: int32(p.Queued), //nolint:gosec // Likewise.
 	}))
+}
+
+// Fleet implements dispatch.Contact.
+func (s *Executions) Fleet(ctx context.Context) (dispatch.Fleet, error) {
+	row, err := s.db.q.WorkerFleet(ctx, s.db.vital, s.db.now())
+	if err != nil {
+		return dispatch.Fleet{}, translate(err)
+	}
+	return dispatch.Fleet{Workers: int(row.Workers), MaxSlots: int(row.MaxSlots), Queued: int(row.Queued)}, nil
 }

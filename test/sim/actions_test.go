@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"rubato/internal/claims"
+	"rubato/internal/dispatch"
 	"rubato/internal/governor"
 	"rubato/internal/runs"
 )
@@ -228,11 +229,11 @@ func batchOf(results []result) []runs.Run {
 	return batch
 }
 
-func keepOf(t *rapid.T) time.Duration {
+func keepOf(t *rapid.T) dispatch.Keep {
 	if rapid.Bool().Draw(t, "keep") {
-		return horizon
+		return dispatch.Keep{Within: horizon, Most: rapid.IntRange(1, 3).Draw(t, "keep most")}
 	}
-	return 0
+	return dispatch.Keep{}
 }
 
 func (w *world) finish(t *rapid.T) {

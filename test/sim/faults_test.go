@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"rubato/internal/dispatch"
 	"rubato/internal/runs"
 )
 
@@ -48,7 +49,7 @@ func (w *world) drainWorker(p *worker) {
 		w.end(p, e, runs.Outcome{Status: runs.Lost, Reason: runs.Shutdown, MaybeSent: e.request != nil})
 	}
 	if len(p.results) > 0 {
-		w.do(w.finishCall(p, batchOf(p.results), 0))
+		w.do(w.finishCall(p, batchOf(p.results), dispatch.Keep{}))
 	}
 	w.do(w.beatCall(p, "inactive"))
 	w.workers[slices.Index(w.workers, p)] = w.newWorker()

@@ -106,6 +106,21 @@ func (w *world) keepsMinimum(id endpoints.ID, l *liveRun) {
 	w.ensure(gap >= spec.MinInterval-time.Millisecond, "two starts of %s are %s apart, its minimum is %s", short(id), gap, spec.MinInterval) // I12
 }
 
+// judgeKeeps holds the bound on the due times that stay claimed after a finish.
+func (w *world) judgeKeeps(keep dispatch.Keep, c *changes) {
+	w.t.Helper()
+	kept := 0
+	for _, s := range c.schedules {
+		if s.after != nil && s.after.ClaimedBy != nil {
+			kept++
+		}
+	}
+	w.ensure(kept <= keep.Most, "a finish kept %d due times, at most %d may stay", kept, keep.Most)
+	if kept == keep.Most && kept < len(c.schedules) {
+		w.reach("kept no more than its share")
+	}
+}
+
 // judgeFinish is the move from live to over. Late answers change nothing.
 func (w *world) judgeFinish(f dispatch.Finish, done dispatch.Finished, c *changes) {
 	w.t.Helper()
@@ -118,8 +133,9 @@ func (w *world) judgeFinish(f dispatch.Finish, done dispatch.Finished, c *change
 		ended[id] = true
 		run := runOf(f.Runs, id)
 		w.ensure(run != nil && run.ClaimToken == l.before.Token, "a finish ended run %s, which it does not hold", runName(id)) // I3
-		w.judgeEnd(*run, f.Keep > 0, c)
+		w.judgeEnd(*run, f.Keep.Most > 0, c)
 	}
+	w.judgeKeeps(f.Keep, c)
 	for _, run := range f.Runs {
 		past := w.mirror.history[run.ID]
 		switch {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"rubato/internal/dispatch"
 )
 
 // quiet ends a case now and then by letting everything be well: then no run stays live and no endpoint stays overdue.
@@ -55,7 +57,7 @@ func (w *world) serve(p *worker) {
 		}
 	}
 	if len(p.results) > 0 {
-		w.do(w.finishCall(p, batchOf(p.results), 0))
+		w.do(w.finishCall(p, batchOf(p.results), dispatch.Keep{}))
 	}
 }
 

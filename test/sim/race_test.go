@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"rubato/internal/claims"
+	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/runs"
 )
@@ -133,7 +134,7 @@ func (w *world) refuse(why string, calls ...*call) {
 
 // lateCall is a finish of which every answer is late.
 func (w *world) lateCall(by *worker) *call {
-	c := w.finishCall(by, batchOf(by.results), horizon)
+	c := w.finishCall(by, batchOf(by.results), dispatch.Keep{Within: horizon, Most: 3})
 	c.judge = func(did *changes) { w.nothing("a finish under an old token", did) }
 	return c
 }

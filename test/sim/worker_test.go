@@ -252,7 +252,7 @@ func (w *world) loseLock(by *worker, e *execution) {
 	w.reach("lock lost by its holder")
 }
 
-func (w *world) finishCall(by *worker, batch []runs.Run, keep time.Duration) *call {
+func (w *world) finishCall(by *worker, batch []runs.Run, keep dispatch.Keep) *call {
 	f := dispatch.Finish{Worker: by.id, Runs: batch, Keep: keep, LockTTL: lockTTL, Bases: make([]dispatch.Basis, len(batch))}
 	for i, run := range batch {
 		f.Bases[i] = w.bases[run.ID] // None where the answer to the start was lost: then the rows are read.

@@ -1,11 +1,19 @@
 -- name: WorkerBeat :exec
 -- Registers a worker or stamps its row. A worker that was thought dead comes back by its next beat, whatever the clock said when its
 -- claims were taken over.
-INSERT INTO workers (id, name, version, state, slots, busy, started_at, heartbeat_at)
-VALUES (@id, @name, @version, @state, @slots, @busy, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
+INSERT INTO workers (id, name, version, state, slots, busy, max_slots, queued, started_at, heartbeat_at)
+VALUES (@id, @name, @version, @state, @slots, @busy, @max_slots, @queued, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
         coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()))
-ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, heartbeat_at = excluded.heartbeat_at,
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, max_slots = excluded.max_slots,
+                               queued = excluded.queued, heartbeat_at = excluded.heartbeat_at,
                                freed_at = NULL;
+
+-- name: WorkerFleet :one
+-- The sum of the active workers. A worker without a beat for 6 s does not count, because its claims are taken over after that.
+SELECT count(*)::int AS workers, coalesce(sum(max_slots), 0)::int AS max_slots, coalesce(sum(queued), 0)::int AS queued
+FROM workers
+WHERE state = 'active'
+  AND heartbeat_at >= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - interval '6 s';
 
 -- name: WorkerForget :execrows
 -- Removes the rows of workers that have been gone for so long that nothing refers to them any more.

@@ -105,21 +105,24 @@ func (q *Queries) SpillSmall(ctx context.Context, db DBTX) error {
 }
 
 const workerBeat = `-- name: WorkerBeat :exec
-INSERT INTO workers (id, name, version, state, slots, busy, started_at, heartbeat_at)
-VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::timestamptz, clock_timestamp()),
-        coalesce($7::timestamptz, clock_timestamp()))
-ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, heartbeat_at = excluded.heartbeat_at,
+INSERT INTO workers (id, name, version, state, slots, busy, max_slots, queued, started_at, heartbeat_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9::timestamptz, clock_timestamp()),
+        coalesce($9::timestamptz, clock_timestamp()))
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, max_slots = excluded.max_slots,
+                               queued = excluded.queued, heartbeat_at = excluded.heartbeat_at,
                                freed_at = NULL
 `
 
 type WorkerBeatParams struct {
-	ID      UUID
-	Name    string
-	Version string
-	State   string
-	Slots   int32
-	Busy    int32
-	Now     *time.Time
+	ID       UUID
+	Name     string
+	Version  string
+	State    string
+	Slots    int32
+	Busy     int32
+	MaxSlots int32
+	Queued   int32
+	Now      *time.Time
 }
 
 // Registers a worker or stamps its row. A worker that was thought dead comes back by its next beat, whatever the clock said when its
@@ -132,9 +135,32 @@ func (q *Queries) WorkerBeat(ctx context.Context, db DBTX, arg WorkerBeatParams)
 		arg.State,
 		arg.Slots,
 		arg.Busy,
+		arg.MaxSlots,
+		arg.Queued,
 		arg.Now,
 	)
 	return err
+}
+
+const workerFleet = `-- name: WorkerFleet :one
+SELECT count(*)::int AS workers, coalesce(sum(max_slots), 0)::int AS max_slots, coalesce(sum(queued), 0)::int AS queued
+FROM workers
+WHERE state = 'active'
+  AND heartbeat_at >= coalesce($1::timestamptz, clock_timestamp()) - interval '6 s'
+`
+
+type WorkerFleetRow struct {
+	Workers  int32
+	MaxSlots int32
+	Queued   int32
+}
+
+// The sum of the active workers. A worker without a beat for 6 s does not count, because its claims are taken over after that.
+func (q *Queries) WorkerFleet(ctx context.Context, db DBTX, now *time.Time) (*WorkerFleetRow, error) {
+	row := db.QueryRow(ctx, workerFleet, now)
+	var i WorkerFleetRow
+	err := row.Scan(&i.Workers, &i.MaxSlots, &i.Queued)
+	return &i, err
 }
 
 const workerForget = `-- name: WorkerForget :execrows
