@@ -62,8 +62,8 @@ func whole() bool {
 	return run == nil || run.Value.String() == ""
 }
 
-// together is how many scenarios run at once in the short form.
-const together = 4
+// together is how many scenarios run at once in the short form. One takes a fifth of a processor, because it waits most of its time.
+const together = 6
 
 // scale is how much a form of the suite does.
 type scale struct {

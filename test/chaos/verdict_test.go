@@ -31,9 +31,9 @@ type verdict struct {
 	name  string
 	fault string
 	fired string
-	ended time.Time     // of the fault
-	lag   time.Duration // of the latest start before the fault
-	extra []audit.Request
+	ended time.Time              // of the fault
+	lag   time.Duration          // of the latest start before the fault
+	extra func() []audit.Request // what other targets saw, once everything has ended; nil: there are none
 }
 
 // conclude waits until every endpoint is on schedule, pauses everything, lets it end, and audits. Breaches fail the test.
@@ -41,9 +41,11 @@ func (s *stack) conclude(v verdict) audit.Report {
 	s.t.Helper()
 	s.awaitOnSchedule()
 	s.quiesce()
-	report, err := audit.Run(s.t.Context(), s.cluster.URL(), audit.Options{
-		Requests: append(s.target.requests(), v.extra...), Freezes: s.freezes, LockTTL: lockTTL, Quiet: true,
-	})
+	requests := s.target.requests()
+	if v.extra != nil {
+		requests = append(requests, v.extra()...)
+	}
+	report, err := audit.Run(s.t.Context(), s.cluster.URL(), audit.Options{Requests: requests, Freezes: s.freezes, LockTTL: lockTTL, Quiet: true})
 	require.NoError(s.t, err)
 	deck.add(scenario{
 		Name: v.name, Fault: v.fault, Fired: v.fired, RecoveryMs: s.recovered(v).Milliseconds(), Rejected: s.target.refusals(), Report: report,

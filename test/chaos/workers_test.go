@@ -75,7 +75,10 @@ func TestClaimsOfTheDead(t *testing.T) {
 	pass(size().settled)
 	var kills []time.Time
 	waiting := 0
-	for range 1 + int(size().killing/(30*time.Second)) {
+	for n := range 1 + int(size().killing/(30*time.Second)) {
+		if n > 0 {
+			pass(apart)
+		}
 		victim := s.workers[0]
 		eventually(t, "a worker to have claims that wait", func() bool { return s.waiting(victim) > 4 })
 		waiting += s.waiting(victim)
@@ -84,7 +87,6 @@ func TestClaimsOfTheDead(t *testing.T) {
 		kills = append(kills, time.Now())
 		s.workers = s.workers[1:]
 		s.startWorker(nil)
-		pass(apart)
 	}
 
 	r := s.conclude(verdict{
