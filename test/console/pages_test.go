@@ -40,7 +40,7 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 		{"guarantees", "/console/guarantees", "Never early", "document.querySelectorAll('section:not([aria-labelledby=chaos-title]) .badge.good').length === 4"},
 		{"missing", "/console/nothing", "There is no such page", "true"},
 	}
-	for _, s := range []screen{wide, phone} {
+	onScreens(t, "light", func(t *testing.T, s screen) {
 		b := open(chrome, t, w, s)
 		for _, p := range pages {
 			b.visit(p.path)
@@ -53,8 +53,12 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 			}
 			b.clean()
 		}
+	})
+	signIn.visit("/")
+	signIn.click("[data-theme-switch]")
+	onScreens(t, "dark", func(t *testing.T, s screen) {
+		b := open(chrome, t, w, s)
 		b.visit("/")
-		b.click("[data-theme-switch]")
 		b.await("document.documentElement.dataset.theme === 'dark' && document.querySelectorAll('.uplot').length === 2")
 		for _, p := range pages[:8] {
 			b.visit(p.path)
@@ -62,9 +66,22 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 			b.shoot(p.name + "-dark")
 			b.accessible()
 		}
-		b.click("[data-theme-switch]")
 		b.clean()
-	}
+	})
+	signIn.clean()
+}
+
+// onScreens looks at something on the wide screen and on the phone at once, and returns when both are done.
+func onScreens(t *testing.T, name string, look func(t *testing.T, s screen)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { //nolint:paralleltest // It ends with the screens, which the caller waits for.
+		for _, s := range []screen{wide, phone} {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				look(t, s)
+			})
+		}
+	})
 }
 
 // A fresh installation tells on every page what to do next, and claims nothing of runs that there never were.
@@ -83,7 +100,7 @@ func TestAFreshInstallationTellsWhatToDoNext(t *testing.T) {
 		{"notices", "/console/notices", "there is no rule yet"},
 		{"guarantees", "/console/guarantees", "no runs yet"},
 	}
-	for _, s := range []screen{wide, phone} {
+	onScreens(t, "fresh", func(t *testing.T, s screen) {
 		b := open(chrome, t, w, s)
 		for _, p := range pages {
 			b.visit(p.path)
@@ -93,7 +110,7 @@ func TestAFreshInstallationTellsWhatToDoNext(t *testing.T) {
 			b.clean()
 		}
 		b.await("document.querySelectorAll('#proof .badge').length === 6 && !document.querySelector('#proof .badge.good')")
-	}
+	})
 	signIn.visit("/")
 	signIn.click("#main a[href='/console/endpoints/new']")
 	signIn.await("location.pathname === '/console/endpoints/new'")
