@@ -117,7 +117,7 @@ func TestBreachesInTheDatabaseAreFound(t *testing.T) {
 			[]audit.Invariant{audit.OneResult},
 		},
 		"AnOccurrenceThatIsCaughtUpOnAgainstThePolicy": {
-			func(s *story) { s.servesEarlier("skip"); s.exec("UPDATE endpoints SET min_interval_ms = 0") },
+			func(s *story) { s.servesEarlier("skip"); s.exec(`UPDATE endpoints SET spec = spec - 'minIntervalMs'`) },
 			[]audit.Invariant{audit.NoLostDueTime},
 		},
 		"TheSameFenceTwice": {
@@ -177,7 +177,7 @@ func TestBreachesInTheDatabaseAreFound(t *testing.T) {
 			[]audit.Invariant{audit.NoFalseReap},
 		},
 		"TooCloseToTheOneBefore": {
-			func(s *story) { s.exec("UPDATE endpoints SET min_interval_ms = 12000") },
+			func(s *story) { s.exec(`UPDATE endpoints SET spec = spec || '{"minIntervalMs": 12000}'`) },
 			[]audit.Invariant{audit.MinGap},
 		},
 		"CloserByTwoMilliseconds": {
@@ -377,7 +377,7 @@ func TestExcusesCount(t *testing.T) {
 		},
 		"AnOccurrenceThatIsCaughtUpOnWhenTheMinimumAllows": func(s *story) { s.servesEarlier("all") },
 		"OneThatCalledNobodyIsNoStart": func(s *story) {
-			s.exec("UPDATE endpoints SET min_interval_ms = 12000")
+			s.exec(`UPDATE endpoints SET spec = spec || '{"minIntervalMs": 12000}'`)
 			s.exec("UPDATE runs SET status = 'skipped', reason_code = 'misfire_skipped' WHERE id IN ($1, $2)", s.id(1), s.id(3))
 			s.requests = s.requests[:0]
 		},

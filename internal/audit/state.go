@@ -132,8 +132,7 @@ func (s *state) endpoint(id [16]byte) *endpoint {
 
 func (s *state) readEndpoints(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `
-		SELECT e.id, e.version, e.min_interval_ms, e.max_interval_ms, e.jitter_ms, e.baseline_interval_ms, e.baseline_cron, e.timezone,
-		       e.dst_gap, e.dst_overlap, e.catch_up, s.planned_at, s.slot, s.claim_token,
+		SELECT e.id, e.version, e.spec, s.planned_at, s.slot, s.claim_token,
 		       coalesce(s.paused_until > clock_timestamp(), false),
 		       EXISTS (SELECT 1 FROM hints h WHERE h.endpoint_id = e.id AND coalesce(h.ended_at, h.expires_at) >= $1)
 		FROM endpoints e
@@ -142,18 +141,21 @@ func (s *state) readEndpoints(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	var id [16]byte
-	var version, least, most, jitter, interval int64
-	var spec endpoints.Spec
+	var version int64
+	var document []byte
 	var planned, slot *time.Time
 	var token *int64
 	var paused, hinted bool
 	fields := []any{
-		&id, &version, &least, &most, &jitter, &interval, &spec.BaselineCron, &spec.Timezone, &spec.DST.Gap, &spec.DST.Overlap, &spec.CatchUp,
-		&planned, &slot, &token, &paused, &hinted,
+		&id, &version, &document, &planned, &slot, &token, &paused, &hinted,
 	}
 	_, err = pgx.ForEachRow(rows, fields, func() error {
+		var spec endpoints.Spec
+		if err := spec.UnmarshalJSON(document); err != nil {
+			return fmt.Errorf("reading the configuration of endpoint %s: %w", endpoints.ID(id), err)
+		}
 		e := s.endpoint(id)
-		e.version, e.min, e.max, e.jitter, e.interval = version, ms(least), ms(most), ms(jitter), ms(interval)
+		e.version, e.min, e.max, e.jitter, e.interval = version, spec.MinInterval, spec.MaxInterval, spec.Jitter, spec.BaselineInterval
 		e.catchesUp, e.runsOnce = spec.BaselineCron != "" && spec.CatchUp == "all", spec.BaselineCron != "" && spec.CatchUp == "once"
 		e.hinted = hinted
 		if c, err := spec.ParseCron(id); err == nil && c != nil {
@@ -166,8 +168,6 @@ func (s *state) readEndpoints(ctx context.Context, tx pgx.Tx) error {
 	})
 	return err
 }
-
-func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // readRuns reads the history by fence. A row that records due times without a run is no execution.
 func (s *state) readRuns(ctx context.Context, tx pgx.Tx) error {

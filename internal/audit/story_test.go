@@ -45,12 +45,12 @@ func newStory(t *testing.T) *story {
 	s.exec("DROP TRIGGER runs_immutable ON runs; DROP TRIGGER schedules_legal_update ON schedules; DROP TRIGGER schedules_legal_insert ON schedules")
 	require.NoError(t, conn.QueryRow(t.Context(), "SELECT date_trunc('milliseconds', clock_timestamp() - interval '35 s')").Scan(&s.began))
 	s.exec(`
-		INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, name, description, labels, url, method, headers, body,
-		                       baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, catch_up, min_interval_ms, max_interval_ms,
-		                       jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts,
-		                       retry_backoff_ms, retry_max_backoff_ms, idempotent)
-		VALUES ($1, '00000000-0000-0000-0000-000000000001', 1, $2, $2, 'e', '', '{}', 'http://target/', 'GET', '{}', '', '', 10000, 'UTC',
-		        'run', 'once', 'once', 10000, 0, 0, 1000, 2000, 0, 0, '2xx', 1, 1000, 1000, false)`, s.endpoint, s.began)
+		INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
+		VALUES ($1, '00000000-0000-0000-0000-000000000001', 1, $2, $2,
+		        '{"name": "e", "url": "http://target/", "method": "GET", "baselineIntervalMs": 10000, "timezone": "UTC",
+		          "dst": {"gap": "run", "overlap": "once"}, "catchUp": "once", "minIntervalMs": 10000, "jitterMs": 0, "timeoutMs": 1000,
+		          "maxExecutionTimeMs": 2000, "maxResponseKb": 0, "followRedirects": 0, "success": "2xx",
+		          "retry": {"maxAttempts": 1, "backoffMs": 1000, "maxBackoffMs": 1000}, "idempotent": false, "planner": "observe"}')`, s.endpoint, s.began)
 	s.exec(`
 		INSERT INTO schedules (endpoint_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
 		VALUES ($1, $2, $2, $2, $3, 1, 7000, 1, 'baseline-interval', 0)`, s.endpoint, s.slot(told), 2*told)
@@ -107,7 +107,7 @@ func (s *story) skip(n, m int) {
 // repeats lets the run of the second due time end by a shutdown, and another one take its place 2 s later, as an infrastructure attempt.
 func (s *story) repeats(attempt int) {
 	s.t.Helper()
-	s.exec("UPDATE endpoints SET min_interval_ms = 1000")
+	s.exec(`UPDATE endpoints SET spec = spec || '{"minIntervalMs": 1000}'`)
 	began, again := s.slot(1), s.slot(1).Add(2*time.Second)
 	s.exec(`
 		INSERT INTO runs
@@ -124,7 +124,7 @@ func (s *story) repeats(attempt int) {
 // servesEarlier makes the third run one of a cron that stands for an occurrence before the instant that was decided for it.
 func (s *story) servesEarlier(catchUp string) {
 	s.t.Helper()
-	s.exec("UPDATE endpoints SET baseline_interval_ms = 0, baseline_cron = '0 0 1 1 *', catch_up = $1", catchUp)
+	s.exec(`UPDATE endpoints SET spec = spec - 'baselineIntervalMs' || jsonb_build_object('baselineCron', '0 0 1 1 *', 'catchUp', $1::text)`, catchUp)
 	missed := s.slot(2).Add(-every / 2)
 	s.exec("UPDATE runs SET id = $2, scheduled_for = $3, source = 'clamped-min' WHERE id = $1", s.id(2), runs.NewID(missed, s.endpoint, 1, 0), missed)
 	s.requests = s.requests[:0]
@@ -153,7 +153,7 @@ func (s *story) startExpired() {
 func (s *story) catchesUpOnce() {
 	s.t.Helper()
 	s.skip(2, 2)
-	s.exec("UPDATE endpoints SET baseline_interval_ms = 0, baseline_cron = '*/10 * * * * *', min_interval_ms = 0")
+	s.exec(`UPDATE endpoints SET spec = spec - ARRAY ['baselineIntervalMs', 'minIntervalMs'] || '{"baselineCron": "*/10 * * * * *"}'`)
 	s.exec("UPDATE runs SET scheduled_for = date_bin('10 s', scheduled_for, '2000-01-01'), skipped_from = date_bin('10 s', skipped_from, '2000-01-01')")
 	ended := s.slot(3).Add(2 * time.Second)
 	s.exec("UPDATE runs SET finished_at = $2, next_run_at = $2 WHERE id = $1", s.id(1), ended)

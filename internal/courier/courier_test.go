@@ -109,12 +109,12 @@ func (b *bundle) happen(t *testing.T, channel notices.Channel) {
 		Event: notices.Failures, Failures: 3, Recovery: true, Enabled: true, Channel: channel,
 	}, endpoints.Condition{})
 	require.NoError(t, err)
-	b.exec(t, `INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, name, description, labels, url, method, headers, body,
-			baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, catch_up, min_interval_ms, max_interval_ms, jitter_ms,
-			timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms,
-			retry_max_backoff_ms, idempotent)
-		VALUES ('11111111-0000-0000-0000-000000000000', $1, 1, now(), now(), 'Shop <!channel> & co', '', '{"team": "shop"}', 'http://t.example/',
-			'GET', '{}', '', '', 60000, 'UTC', 'run', 'once', 'skip', 1000, 86400000, 0, 1000, 1000, 0, 0, '2xx', 1, 1000, 1000, false)`, store.DefaultTenant)
+	b.exec(t, `INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
+		VALUES ('11111111-0000-0000-0000-000000000000', $1, 1, now(), now(),
+			'{"name": "Shop <!channel> & co", "labels": {"team": "shop"}, "url": "http://t.example/", "method": "GET", "baselineIntervalMs": 60000,
+			  "timezone": "UTC", "dst": {"gap": "run", "overlap": "once"}, "catchUp": "skip", "minIntervalMs": 1000, "maxIntervalMs": 86400000,
+			  "jitterMs": 0, "timeoutMs": 1000, "maxExecutionTimeMs": 1000, "maxResponseKb": 0, "followRedirects": 0, "success": "2xx",
+			  "retry": {"maxAttempts": 1, "backoffMs": 1000, "maxBackoffMs": 1000}, "idempotent": false, "planner": "observe"}')`, store.DefaultTenant)
 	b.exec(t, `INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
 		SELECT '22222222-0000-0000-0000-000000000000', tenant_id, id, name, '11111111-0000-0000-0000-000000000000', event, now() - interval '1 minute',
 		       '{"failures": 3, "status": "failed", "reasonCode": "http_status", "statusCode": 503}', 'infinity', 0 FROM notice_rules`)
@@ -353,7 +353,7 @@ func TestAnAlertmanagerHearsOfTheEnd(t *testing.T) {
 	b.deliver(t, b.notices)
 	b.awaitState(t, "opened", "delivered")
 	b.exec(t, "UPDATE notice_episodes SET closed_at = now()")
-	b.exec(t, "UPDATE endpoints SET name = 'Shop, mended'")
+	b.exec(t, `UPDATE endpoints SET spec = spec || '{"name": "Shop, mended"}'`)
 	b.write(t, "recovered")
 	b.awaitState(t, "recovered", "delivered")
 

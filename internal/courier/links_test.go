@@ -31,7 +31,7 @@ func linked(t *testing.T, edit func(*bundle) notices.Channel) *bundle {
 	b.public = console
 	b.happen(t, edit(b))
 	b.exec(t, `UPDATE notice_episodes SET detail = detail || '{"runId": "run_33333333-0000-0000-0000-000000000000"}'`)
-	b.exec(t, "UPDATE endpoints SET url = 'http://user:hunter2@t.example:8443/secret-path?q=1'")
+	b.exec(t, "UPDATE endpoints SET spec = spec || jsonb_build_object('url', 'http://user:hunter2@t.example:8443/secret-path?q=1'::text)")
 	b.deliver(t, b.notices)
 	b.awaitState(t, "opened", "delivered")
 	return b
@@ -101,7 +101,7 @@ func TestAnAlertCanBeRouted(t *testing.T) {
 		return notices.Channel{Kind: notices.Alertmanager, URL: manager.URL, Severity: "critical", AlertLabels: []string{"app.kubernetes.io/name", "team", "absent"}}
 	})
 	b.exec(t, `UPDATE notice_episodes SET labels = '{"team": "shop", "app.kubernetes.io/name": "cart", "zone": "a"}'`)
-	b.exec(t, `UPDATE endpoints SET labels = '{"team": "other"}'`)
+	b.exec(t, `UPDATE endpoints SET spec = spec || '{"labels": {"team": "other"}}'`)
 	b.exec(t, "UPDATE notice_episodes SET closed_at = now()")
 	b.write(t, "recovered")
 	b.awaitState(t, "recovered", "delivered")

@@ -358,7 +358,7 @@ func TestNoLineOfAMailIsTooLong(t *testing.T) {
 		to = append(to, fmt.Sprintf("%s-%d@example.com", strings.Repeat("on-call", 8), i))
 	}
 	b.happen(t, notices.Channel{Kind: notices.Email, To: to})
-	b.exec(t, "UPDATE endpoints SET name = $1", name)
+	b.exec(t, "UPDATE endpoints SET spec = spec || jsonb_build_object('name', $1::text)", name)
 	b.deliver(t, b.notices)
 	b.awaitState(t, "opened", "delivered")
 

@@ -26,8 +26,8 @@ func (b *bundle) due(t *testing.T, tenant [16]byte, target *egresstest.Target, n
 	e := b.register(t, target, func(s *endpoints.Spec) { s.StartAt = time.Now().Add(24 * time.Hour) })
 	b.exec(t, "INSERT INTO tenants (id, name) VALUES ($1, 'a tenant') ON CONFLICT DO NOTHING", tenant)
 	b.exec(t, `WITH made AS (
-			INSERT INTO endpoints SELECT copy.* FROM endpoints e, (SELECT gen_random_uuid() AS id FROM generate_series(1, $2)) fresh,
-				LATERAL jsonb_populate_record(e, jsonb_build_object('id', fresh.id, 'tenant_id', $3::uuid, 'start_at', NULL)) copy WHERE e.id = $1
+			INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
+			SELECT gen_random_uuid(), $3::uuid, version, created_at, updated_at, spec - 'startAt' FROM endpoints e, generate_series(1, $2) WHERE e.id = $1
 			RETURNING id, tenant_id)
 		INSERT INTO schedules SELECT copy.* FROM schedules s, made, LATERAL jsonb_populate_record(s,
 			jsonb_build_object('endpoint_id', made.id, 'tenant_id', made.tenant_id, 'due_at', now(), 'planned_at', now(), 'slot', now())) copy

@@ -252,7 +252,7 @@ func TestAnEndpointThatCannotBeUsedIsPutAside(t *testing.T) {
 	b := setup(t)
 	target := answering(t)
 	sick, sound := b.register(t, target, nil), b.register(t, target, nil)
-	b.exec(t, "UPDATE endpoints SET success = 'often' WHERE id = $1", [16]byte(sick.ID))
+	b.exec(t, `UPDATE endpoints SET spec = spec || '{"success": "often"}' WHERE id = $1`, [16]byte(sick.ID))
 	p := b.work(t, nil)
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE endpoint_id = $1", [16]byte(sound.ID))
 	b.await(t, 1, "SELECT count(*) FROM schedules WHERE pause_reason LIKE 'quarantined: %'")

@@ -136,7 +136,7 @@ func TestARequestThatCannotBeFilledInIsNotSent(t *testing.T) {
 			want: `nothing was sent: auth.password: line 1, column 1: secret "gone": there is no such secret`,
 		},
 		"WrittenByAnEarlierRelease": {
-			sql:  `UPDATE endpoints SET method = 'POST', body = 'a {{mustache}}'`,
+			sql:  `UPDATE endpoints SET spec = spec || '{"method": "POST", "body": "a {{mustache}}"}'`,
 			want: `nothing was sent: body: at line 1, column 5: "mustache" is not known here`,
 		},
 	} {

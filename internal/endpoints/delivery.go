@@ -16,47 +16,47 @@ const (
 // Auth says how calls prove who is calling. Which fields a type needs, and which it knows nothing of, is checked with the spec. Those
 // that hold a secret hold a reference to it, never the secret.
 type Auth struct {
-	Type         AuthType `field:"type"`
-	Username     string   `field:"username,optional"`     // basic
-	Password     string   `field:"password,optional"`     // basic; a reference
-	Token        string   `field:"token,optional"`        // bearer; a reference
-	Header       string   `field:"header,optional"`       // apiKey: the name of the header
-	Value        string   `field:"value,optional"`        // apiKey; a reference
-	TokenURL     string   `field:"tokenUrl,optional"`     // oauth2
-	ClientID     string   `field:"clientId,optional"`     // oauth2
-	ClientSecret string   `field:"clientSecret,optional"` // oauth2; a reference
-	Scopes       []string `field:"scopes"`                // oauth2
-	Audience     string   `field:"audience,optional"`     // oauth2
+	Type         AuthType `json:"type"`
+	Username     string   `json:"username,omitzero" zero:"refused"`     // basic
+	Password     string   `json:"password,omitzero" zero:"refused"`     // basic; a reference
+	Token        string   `json:"token,omitzero" zero:"refused"`        // bearer; a reference
+	Header       string   `json:"header,omitzero" zero:"refused"`       // apiKey: the name of the header
+	Value        string   `json:"value,omitzero" zero:"refused"`        // apiKey; a reference
+	TokenURL     string   `json:"tokenUrl,omitzero" zero:"refused"`     // oauth2
+	ClientID     string   `json:"clientId,omitzero" zero:"refused"`     // oauth2
+	ClientSecret string   `json:"clientSecret,omitzero" zero:"refused"` // oauth2; a reference
+	Scopes       []string `json:"scopes,omitempty"`                     // oauth2
+	Audience     string   `json:"audience,omitzero" zero:"refused"`     // oauth2
 }
 
 // TLS says whom calls over https trust, and as whom they come. Certificates and keys are PEM.
 type TLS struct {
-	CACertificates    string `field:"caCertificates,optional"` // trusted instead of the system's
-	ClientCertificate string `field:"clientCertificate,optional"`
-	ClientKey         string `field:"clientKey,optional"` // a reference to a secret
-	ServerName        string `field:"serverName,optional"`
-	MinVersion        string `field:"minVersion,omitzero"` // "1.2" or "1.3"
-	SkipVerify        bool   `field:"skipVerify,omitzero"` // only where the operator allows it
+	CACertificates    string `json:"caCertificates,omitzero" zero:"refused"` // trusted instead of the system's
+	ClientCertificate string `json:"clientCertificate,omitzero" zero:"refused"`
+	ClientKey         string `json:"clientKey,omitzero" zero:"refused"` // a reference to a secret
+	ServerName        string `json:"serverName,omitzero" zero:"refused"`
+	MinVersion        string `json:"minVersion,omitzero"` // "1.2" or "1.3"
+	SkipVerify        bool   `json:"skipVerify,omitzero"` // only where the operator allows it
 }
 
 // AnswerRule is one thing that an answer must satisfy to count as success. Which fields a type uses is checked with the spec.
 type AnswerRule struct {
-	Type         success.Type `field:"type"`
-	Header       string       `field:"header,optional"`       // header: its name
-	JSONPath     string       `field:"jsonPath,optional"`     // json: RFC 9535
-	Op           success.Op   `field:"op,omitzero"`           // header, body, json
-	Value        any          `field:"value"`                 // header, body, json: what to compare with: a string, number or boolean, or nil
-	Expression   string       `field:"expression,optional"`   // cel
-	MaxLatencyMs int64        `field:"maxLatencyMs,omitzero"` // latency
+	Type         success.Type `json:"type"`
+	Header       string       `json:"header,omitzero" zero:"refused"`     // header: its name
+	JSONPath     string       `json:"jsonPath,omitzero" zero:"refused"`   // json: RFC 9535
+	Op           success.Op   `json:"op,omitzero"`                        // header, body, json
+	Value        any          `json:"value,omitempty"`                    // header, body, json: what to compare with: a string, number or boolean, or nil
+	Expression   string       `json:"expression,omitzero" zero:"refused"` // cel
+	MaxLatencyMs int64        `json:"maxLatencyMs,omitzero"`              // latency
 }
 
 // RedactRule hides a part of an answer before it is stored: exactly one of a header, a place in a JSON body, and whatever a pattern
 // finds.
 type RedactRule struct {
-	Header      string `field:"header,optional"`
-	JSONPath    string `field:"jsonPath,optional"`
-	Pattern     string `field:"pattern,optional"`     // RE2
-	Replacement string `field:"replacement,omitzero"` // of what the pattern finds; empty: ***
+	Header      string `json:"header,omitzero" zero:"refused"`
+	JSONPath    string `json:"jsonPath,omitzero" zero:"refused"`
+	Pattern     string `json:"pattern,omitzero" zero:"refused"` // RE2
+	Replacement string `json:"replacement,omitzero"`            // of what the pattern finds; empty: ***
 }
 
 // Authority says what the planner may do with an endpoint's tempo.

@@ -95,7 +95,7 @@ func (s *Endpoints) CreateMany(
 		}
 		rows := dbsqlc.EndpointInsertManyParams{TenantID: act.By.TenantID, Now: now}
 		for _, n := range all {
-			addColumns(&rows, n.Endpoint)
+			addEndpoint(&rows, n.Endpoint)
 		}
 		inserted, err := s.db.q.EndpointInsertMany(ctx, tx, rows)
 		if err != nil {

@@ -314,7 +314,7 @@ func TestBulksTakeKeysInOrder(t *testing.T) {
 		list = append(list, u)
 	}
 	stranger := b.register(t, nil).ID
-	tx := b.hold(t, "UPDATE endpoints SET key = 'k2' WHERE id = $1", stranger)
+	tx := b.hold(t, `UPDATE endpoints SET spec = spec || '{"key": "k2"}' WHERE id = $1`, stranger)
 	moved := make(chan []endpoints.Outcome, 1)
 	go func() {
 		out, err := b.bulk().Upsert(context.WithoutCancel(t.Context()), tenant, list, endpoints.Mode{})
@@ -324,7 +324,7 @@ func TestBulksTakeKeysInOrder(t *testing.T) {
 		moved <- out
 	}()
 	b.awaitLockWait(t)
-	_, err := tx.Exec(t.Context(), "UPDATE endpoints SET key = 'k3' WHERE id = $1", stranger)
+	_, err := tx.Exec(t.Context(), `UPDATE endpoints SET spec = spec || '{"key": "k3"}' WHERE id = $1`, stranger)
 	require.NoError(t, err)
 	require.NoError(t, tx.Rollback(t.Context()))
 

@@ -159,7 +159,7 @@ func (c *edits) rewrite(before, after *endpoints.Endpoint) {
 			c.move[key] = into
 		}
 	}
-	addColumns(&into.rows, after)
+	addEndpoint(&into.rows, after)
 	into.versions = append(into.versions, before.Version)
 }
 
@@ -176,7 +176,9 @@ func (c *edits) update(ctx context.Context, tx opened, db *DB) error {
 			continue
 		}
 		updates = append(updates, func(q dbsqlc.DBTX) error {
-			rows, err := db.q.EndpointUpdateMany(ctx, q, updatesOf(w.rows, w.versions, c.now, c.tenant))
+			rows, err := db.q.EndpointUpdateMany(ctx, q, dbsqlc.EndpointUpdateManyParams{
+				TenantID: c.tenant, Now: c.now, Ids: w.rows.Ids, OldVersions: w.versions, Specs: w.rows.Specs,
+			})
 			return manyRows(rows, len(w.versions), err, "updating")
 		})
 	}
@@ -210,52 +212,8 @@ func manyRows(rows int64, want int, err error, act string) error {
 	return nil
 }
 
-// addColumns adds an endpoint's configuration to columns.
-func addColumns(c *dbsqlc.EndpointInsertManyParams, e *endpoints.Endpoint) {
-	row := rowOf(e)
-	c.Ids = append(c.Ids, row.ID)
-	c.Keys = append(c.Keys, e.Spec.Key)
-	c.Names = append(c.Names, row.Name)
-	c.Descriptions = append(c.Descriptions, row.Description)
-	c.Labels = append(c.Labels, string(row.Labels))
-	c.Urls = append(c.Urls, row.URL)
-	c.Methods = append(c.Methods, row.Method)
-	c.Headers = append(c.Headers, string(row.Headers))
-	c.Bodies = append(c.Bodies, row.Body)
-	c.BaselineCrons = append(c.BaselineCrons, row.BaselineCron)
-	c.BaselineIntervalMs = append(c.BaselineIntervalMs, row.BaselineIntervalMs)
-	c.Timezones = append(c.Timezones, row.Timezone)
-	c.DstGaps = append(c.DstGaps, row.DstGap)
-	c.DstOverlaps = append(c.DstOverlaps, row.DstOverlap)
-	c.StartAt = append(c.StartAt, e.Spec.StartAt)
-	c.CatchUps = append(c.CatchUps, row.CatchUp)
-	c.MinIntervalMs = append(c.MinIntervalMs, row.MinIntervalMs)
-	c.MaxIntervalMs = append(c.MaxIntervalMs, row.MaxIntervalMs)
-	c.JitterMs = append(c.JitterMs, row.JitterMs)
-	c.TimeoutMs = append(c.TimeoutMs, row.TimeoutMs)
-	c.MaxExecutionTimeMs = append(c.MaxExecutionTimeMs, row.MaxExecutionTimeMs)
-	c.MaxResponseKb = append(c.MaxResponseKb, row.MaxResponseKb)
-	c.FollowRedirects = append(c.FollowRedirects, row.FollowRedirects)
-	c.Successes = append(c.Successes, row.Success)
-	c.RetryMaxAttempts = append(c.RetryMaxAttempts, row.RetryMaxAttempts)
-	c.RetryBackoffMs = append(c.RetryBackoffMs, row.RetryBackoffMs)
-	c.RetryMaxBackoffMs = append(c.RetryMaxBackoffMs, row.RetryMaxBackoffMs)
-	c.Idempotent = append(c.Idempotent, row.Idempotent)
-	c.Deliveries = append(c.Deliveries, string(row.Delivery))
-	c.Planners = append(c.Planners, row.Planner)
-}
-
-// updatesOf makes the parameters of an update out of columns; sqlc knows only that their types are the same.
-func updatesOf(c dbsqlc.EndpointInsertManyParams, versions []int64, now time.Time, tenant [16]byte) dbsqlc.EndpointUpdateManyParams {
-	return dbsqlc.EndpointUpdateManyParams{
-		TenantID: tenant, Now: now, OldVersions: versions,
-		Ids: c.Ids, Keys: c.Keys, Names: c.Names, Descriptions: c.Descriptions, Labels: c.Labels, Urls: c.Urls, Methods: c.Methods,
-		Headers: c.Headers, Bodies: c.Bodies, BaselineCrons: c.BaselineCrons, BaselineIntervalMs: c.BaselineIntervalMs,
-		Timezones: c.Timezones, DstGaps: c.DstGaps, DstOverlaps: c.DstOverlaps, StartAt: c.StartAt, CatchUps: c.CatchUps,
-		MinIntervalMs: c.MinIntervalMs, MaxIntervalMs: c.MaxIntervalMs, JitterMs: c.JitterMs, TimeoutMs: c.TimeoutMs,
-		MaxExecutionTimeMs: c.MaxExecutionTimeMs, MaxResponseKb: c.MaxResponseKb, FollowRedirects: c.FollowRedirects,
-		Successes: c.Successes, RetryMaxAttempts: c.RetryMaxAttempts, RetryBackoffMs: c.RetryBackoffMs,
-		RetryMaxBackoffMs: c.RetryMaxBackoffMs, Idempotent: c.Idempotent,
-		Deliveries: c.Deliveries, Planners: c.Planners,
-	}
+// addEndpoint adds an endpoint to those of a statement.
+func addEndpoint(c *dbsqlc.EndpointInsertManyParams, e *endpoints.Endpoint) {
+	c.Ids = append(c.Ids, e.ID)
+	c.Specs = append(c.Specs, string(documentOf(&e.Spec)))
 }

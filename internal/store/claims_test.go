@@ -18,10 +18,8 @@ import (
 func (b *bundle) fill(t *testing.T, n int, first time.Time) {
 	t.Helper()
 	b.register(t, nil)
-	b.exec(t, `INSERT INTO endpoints SELECT gen_random_uuid(), tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels,
-		url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms,
-		max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts,
-		retry_backoff_ms, retry_max_backoff_ms, idempotent FROM endpoints, generate_series(2, $1)`, n)
+	b.exec(t, `INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
+		SELECT gen_random_uuid(), tenant_id, version, created_at, updated_at, spec FROM endpoints, generate_series(2, $1)`, n)
 	b.exec(t, `DELETE FROM schedules`)
 	b.exec(t, `INSERT INTO schedules (endpoint_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
 		SELECT id, at, at, at, 0, 1, 65000, 1, 'baseline-interval', 0

@@ -247,7 +247,7 @@ func TestTheConsoleCountsBrokenGuarantees(t *testing.T) {
 	require.Equal(t, [4]int64{1, 2, 1, 1}, [4]int64{p.Early, p.Doubled, p.Overlapping, p.Stuck})
 	require.Positive(t, p.LagP99)
 
-	b.exec(t, "UPDATE endpoints SET jitter_ms = 60000")
+	b.exec(t, `UPDATE endpoints SET spec = spec || '{"jitterMs": 60000}'`)
 	p, err = c.Proof(t.Context(), store.DefaultTenant)
 	require.NoError(t, err)
 	require.Zero(t, p.LagP99, "jitter is no lag")

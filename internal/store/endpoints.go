@@ -71,7 +71,7 @@ func (s *Endpoints) inserts(ctx context.Context, act auditlog.Act, e *endpoints.
 	if err != nil {
 		return nil, err
 	}
-	row := dbsqlc.EndpointInsertParams(rowOf(e))
+	row := insertOf(e)
 	entry, _ := auditRow(auditlog.Change{Act: act, Object: e.Object(), After: e.Redacted()}, s.db.now())
 	var told events
 	told.add(e.TenantID, planned.At, newsOf(nil, e))

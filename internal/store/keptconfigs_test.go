@@ -25,7 +25,7 @@ func TestAConfigurationFitsWhatIsCountedForIt(t *testing.T) {
 func TestAKeptConfigurationGivesItsEndpointBack(t *testing.T) {
 	t.Parallel()
 	row := plainRow()
-	row.Labels, row.Headers = json.RawMessage(`{"team":"core"}`), json.RawMessage(`{"X-Team":"core"}`)
+	row.Spec = json.RawMessage(strings.Replace(string(row.Spec), "{", `{"labels":{"team":"core"},"headers":{"X-Team":"core"},`, 1))
 	state := endpoints.State{FailureCount: 3, PauseReason: "for a while"}
 	want := endpointOf(row)
 	require.NoError(t, want.Fault)
@@ -71,11 +71,10 @@ func TestConfigurationsShareWhatTheySayAlike(t *testing.T) {
 
 // plainRow returns a row as the database would, with texts of its own.
 func plainRow() *dbsqlc.Endpoint {
-	own := strings.Clone
+	spec := endpoints.Defaults()
+	spec.Name, spec.URL, spec.BaselineCron, spec.Timezone, spec.Planner = "plain", "https://example.com/", "*/5 * * * *", "Europe/Berlin", endpoints.PlannerOff
+	spec = spec.Normalize()
 	return &dbsqlc.Endpoint{
-		ID: [16]byte{1}, TenantID: [16]byte{2}, Version: 3, CreatedAt: time.Unix(1, 0), UpdatedAt: time.Unix(2, 0), Name: "plain",
-		Labels: json.RawMessage("{}"), Headers: json.RawMessage("{}"), Delivery: json.RawMessage("{}"), URL: "https://example.com/", Method: own("GET"),
-		BaselineCron: own("*/5 * * * *"), Timezone: own("Europe/Berlin"), DstGap: own("run"), DstOverlap: own("once"), CatchUp: own("once"),
-		TimeoutMs: 30_000, MaxExecutionTimeMs: 60_000, Success: own("2xx"), RetryMaxAttempts: 1, Planner: own("off"),
+		ID: [16]byte{1}, TenantID: [16]byte{2}, Version: 3, CreatedAt: time.Unix(1, 0), UpdatedAt: time.Unix(2, 0), Spec: documentOf(&spec),
 	}
 }

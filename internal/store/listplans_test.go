@@ -24,11 +24,11 @@ func (b *bundle) crowd(t *testing.T) {
 		return query[string](t, b, `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
 			WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND NOT attname = ANY (string_to_array($2, ','))`, table, but)
 	}
-	rest := columns("endpoints", "id,name,key,labels,archived_at")
-	b.exec(t, `INSERT INTO endpoints (id, name, key, labels, archived_at, `+rest+`)
-		SELECT gen_random_uuid(), 'name-' || n, 'key-' || n, jsonb_build_object('team', 't' || n % 500, 'n', n::text),
-		       CASE WHEN n % 1000 = 0 THEN now() END, `+rest+` FROM endpoints, generate_series(1, 100000) n`)
-	rest = columns("schedules", "endpoint_id,paused_until")
+	b.exec(t, `INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, archived_at, spec)
+		SELECT gen_random_uuid(), tenant_id, version, created_at, updated_at, CASE WHEN n % 1000 = 0 THEN now() END,
+		       spec || jsonb_build_object('name', 'name-' || n, 'key', 'key-' || n, 'labels', jsonb_build_object('team', 't' || n % 500, 'n', n::text))
+		FROM endpoints, generate_series(1, 100000) n`)
+	rest := columns("schedules", "endpoint_id,paused_until")
 	b.exec(t, `INSERT INTO schedules (endpoint_id, paused_until, `+rest+`)
 		SELECT e.id, CASE WHEN e.key LIKE '%500' THEN '2199-01-01'::timestamptz END, `+strings.ReplaceAll("s."+rest, ", ", ", s.")+`
 		FROM endpoints e, schedules s WHERE e.archived_at IS NULL AND e.key IS NOT NULL`)

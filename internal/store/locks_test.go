@@ -265,7 +265,7 @@ func TestAVersionThatWasRaisedAloneKeepsNoRunFromItsEnd(t *testing.T) {
 	now := b.at(noon())
 	b.register(t, func(s *endpoints.Spec) { s.StartAt = now })
 	c, s := b.startOne(t, worker{1})
-	b.exec(t, "UPDATE endpoints SET version = version + 1, baseline_interval_ms = 5000, max_execution_time_ms = 31000, timeout_ms = 1000")
+	b.exec(t, `UPDATE endpoints SET version = version + 1, spec = spec || '{"baselineIntervalMs": 5000, "maxExecutionTimeMs": 31000, "timeoutMs": 1000}'`)
 	fresh := open(t, b.url) // Another process: nothing is cached.
 	fresh.at(now)
 	require.Empty(t, fresh.finish(t, worker{1}, 0, succeed(worker{1}, c, s)).Late)

@@ -23,8 +23,8 @@ func (b *bundle) analysed(t *testing.T) {
 		       CASE WHEN n % 1000 = 500 THEN 'infinity' WHEN n % 100 = 1 THEN $1::timestamptz ELSE $1::timestamptz + n * interval '1 s' END,
 		       'time_reached', 1, $1, s.version, 0, 'succeeded', '{}', CASE WHEN n % 1000 = 500 THEN 'off' END
 		FROM (SELECT endpoint_id, version, row_number() OVER () AS n FROM schedules) s WHERE n % 1000 <> 999`, noon())
-	b.exec(t, `UPDATE endpoints SET labels = labels || jsonb_build_object('group', 'g' || (labels ->> 'n')::int / 1000,
-			'role', CASE WHEN (labels ->> 'n')::int % 100 = 0 THEN 'health' ELSE 'none' END)
+	b.exec(t, `UPDATE endpoints SET spec = jsonb_set(spec, '{labels}', labels || jsonb_build_object('group', 'g' || (labels ->> 'n')::int / 1000,
+			'role', CASE WHEN (labels ->> 'n')::int % 100 = 0 THEN 'health' ELSE 'none' END))
 		WHERE (labels ->> 'n')::int % 20 = 0`)
 	id := `(lpad(to_hex((extract(EPOCH FROM $1::timestamptz) * 1000)::bigint + n * 100), 12, '0') || substr(md5(n::text), 1, 20))::uuid`
 	b.exec(t, `INSERT INTO planner_sessions (id, tenant_id, endpoint_id, version, started_at, finished_at, advisor, trigger, authority, outcome,

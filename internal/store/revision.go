@@ -216,7 +216,7 @@ func (s *Endpoints) specWrites(ctx context.Context, now time.Time, before, after
 	if before.Version == after.Version {
 		return list
 	}
-	row := updateOf(rowOf(after), before.Version)
+	row := updateOf(after, before.Version)
 	return append(list, func(q dbsqlc.DBTX) error {
 		rows, err := s.db.q.EndpointUpdate(ctx, q, row)
 		return oneRow(rows, err, "updating", after.ID)

@@ -19,10 +19,8 @@ func (b *bundle) fillTenant(t *testing.T, name string, n int, first time.Time) [
 	id := uuid.New()
 	b.exec(t, `INSERT INTO tenants (id, name) VALUES ($1, $2)`, id, name)
 	b.exec(t, `WITH made AS (
-			INSERT INTO endpoints SELECT gen_random_uuid(), $1::uuid, version, created_at, updated_at, archived_at, NULL, name, description, labels,
-			url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms,
-			max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts,
-			retry_backoff_ms, retry_max_backoff_ms, idempotent FROM (SELECT * FROM endpoints LIMIT 1) e, generate_series(1, $2) RETURNING id, tenant_id)
+			INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
+			SELECT gen_random_uuid(), $1::uuid, version, created_at, updated_at, spec - 'key' FROM (SELECT * FROM endpoints LIMIT 1) e, generate_series(1, $2) RETURNING id, tenant_id)
 		INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
 		SELECT id, tenant_id, at, at, at, 0, 1, 65000, 1, 'baseline-interval', 0
 		FROM (SELECT id, tenant_id, $3::timestamptz + (row_number() OVER () - 1) * interval '1 s' AS at FROM made) e`, id, n, first)

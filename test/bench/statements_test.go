@@ -48,8 +48,9 @@ func newStage(b *testing.B) *stage {
 	_, _, err = endpoints.NewService(store.NewEndpoints(db), anyTarget{}).Register(b.Context(), endpoints.Actor{TenantID: store.DefaultTenant, Name: "bench"}, spec)
 	require.NoError(b, err)
 	s := &stage{pool: pool, claims: store.NewClaims(db), worker: [16]byte{1}}
-	s.exec(b, `INSERT INTO endpoints SELECT made.* FROM endpoints t, generate_series(2, $1::int) n,
-		LATERAL jsonb_populate_record(t, jsonb_build_object('id', overlay(t.id::text PLACING lpad(to_hex(n), 12, '0') FROM 25))) made`, registered)
+	s.exec(b, `INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
+		SELECT overlay(id::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid, tenant_id, version, created_at, updated_at, spec
+		FROM endpoints, generate_series(2, $1::int) n`, registered)
 	s.exec(b, `INSERT INTO schedules SELECT made.* FROM schedules t, endpoints e,
 		LATERAL jsonb_populate_record(t, jsonb_build_object('endpoint_id', e.id)) made WHERE e.id <> t.endpoint_id`)
 	s.exec(b, `UPDATE schedules SET due_at = at, planned_at = at, slot = at

@@ -435,8 +435,8 @@ func (w *world) liveRun(t *testing.T) string {
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), `
 		WITH made AS (
-			INSERT INTO endpoints
-			SELECT e.* FROM endpoints t, LATERAL jsonb_populate_record(t, jsonb_build_object('id', $1::uuid, 'tenant_id', $3::uuid, 'key', NULL)) e LIMIT 1
+			INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
+			SELECT $1, $3, version, created_at, updated_at, spec - 'key' FROM endpoints LIMIT 1
 		)
 		INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source,
 		                       failure_count, run_id, started_at, deadline_at)

@@ -17,7 +17,7 @@ func TestAnEndpointWhoseStoredConfigurationCannotBeReadIsNamed(t *testing.T) {
 		return made["id"].(string) //nolint:forcetypeassert // The contract says so.
 	}
 	broken, whole := register("broken"), register("whole")
-	_, err := w.pool.Exec(t.Context(), `UPDATE endpoints SET delivery = '{"sign": "yes"}' WHERE key = 'broken'`)
+	_, err := w.pool.Exec(t.Context(), `UPDATE endpoints SET spec = spec || '{"sign": "yes"}' WHERE key = 'broken'`)
 	require.NoError(t, err)
 
 	const code = "stored_configuration_unreadable"

@@ -158,7 +158,7 @@ func onFinished(w *world, t *testing.T, o operation, _ string) *answer {
 func onContestedKey(w *world, t *testing.T, o operation, _ string) *answer {
 	_, err := w.pool.Exec(t.Context(), `
 		CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-		CREATE TRIGGER lose BEFORE INSERT ON endpoints FOR EACH ROW WHEN (NEW.key = 'contested') EXECUTE FUNCTION lose()`)
+		CREATE TRIGGER lose BEFORE INSERT ON endpoints FOR EACH ROW WHEN (NEW.spec ->> 'key' = 'contested') EXECUTE FUNCTION lose()`)
 	require.NoError(t, err)
 	return w.call(t, o.method, strings.Replace(o.route, "{key}", "contested", 1), minimal)
 }

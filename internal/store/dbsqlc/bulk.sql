@@ -16,56 +16,19 @@ WHERE tenant_id = @tenant_id
 
 -- name: EndpointInsertMany :many
 -- Adds endpoints, and leaves out those whose key somebody else has taken. They come sorted by key, so that two batches that wait for
--- each other's keys do so in one order. An empty key and an instant of the year 1 mean none.
-INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, key, name, description, labels, url, method, headers,
-                       body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms,
-                       max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success,
-                       retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner)
+-- each other's keys do so in one order.
+INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
 SELECT unnest(sqlc.arg('ids')::uuid[]), sqlc.arg('tenant_id')::uuid, 1, sqlc.arg('now')::timestamptz, sqlc.arg('now')::timestamptz,
-       nullif(unnest(sqlc.arg('keys')::text[]), ''), unnest(sqlc.arg('names')::text[]), unnest(sqlc.arg('descriptions')::text[]),
-       unnest(sqlc.arg('labels')::text[])::jsonb, unnest(sqlc.arg('urls')::text[]), unnest(sqlc.arg('methods')::text[]),
-       unnest(sqlc.arg('headers')::text[])::jsonb, unnest(sqlc.arg('bodies')::text[]), unnest(sqlc.arg('baseline_crons')::text[]),
-       unnest(sqlc.arg('baseline_interval_ms')::bigint[]), unnest(sqlc.arg('timezones')::text[]), unnest(sqlc.arg('dst_gaps')::text[]),
-       unnest(sqlc.arg('dst_overlaps')::text[]), nullif(unnest(sqlc.arg('start_at')::timestamptz[]), '0001-01-01 00:00:00+00'),
-       unnest(sqlc.arg('catch_ups')::text[]), unnest(sqlc.arg('min_interval_ms')::bigint[]), unnest(sqlc.arg('max_interval_ms')::bigint[]),
-       unnest(sqlc.arg('jitter_ms')::bigint[]), unnest(sqlc.arg('timeout_ms')::bigint[]), unnest(sqlc.arg('max_execution_time_ms')::bigint[]),
-       unnest(sqlc.arg('max_response_kb')::int[]), unnest(sqlc.arg('follow_redirects')::int[]), unnest(sqlc.arg('successes')::text[]),
-       unnest(sqlc.arg('retry_max_attempts')::int[]), unnest(sqlc.arg('retry_backoff_ms')::bigint[]),
-       unnest(sqlc.arg('retry_max_backoff_ms')::bigint[]), unnest(sqlc.arg('idempotent')::boolean[]),
-       unnest(sqlc.arg('deliveries')::text[])::jsonb, unnest(sqlc.arg('planners')::text[])
+       unnest(sqlc.arg('specs')::text[])::jsonb
 ON CONFLICT (tenant_id, key) WHERE archived_at IS NULL DO NOTHING
 RETURNING id;
 
 -- name: EndpointUpdateMany :execrows
--- Replaces the fields of endpoints that still have the version which the change was based on.
+-- Replaces the documents of endpoints that still have the version which the change was based on.
 UPDATE endpoints e
-SET version = n.old_version + 1, updated_at = sqlc.arg('now')::timestamptz, key = nullif(n.key, ''), name = n.name, description = n.description,
-    labels = n.labels::jsonb, url = n.url, method = n.method, headers = n.headers::jsonb, body = n.body, baseline_cron = n.baseline_cron,
-    baseline_interval_ms = n.baseline_interval_ms, timezone = n.timezone, dst_gap = n.dst_gap, dst_overlap = n.dst_overlap,
-    start_at = nullif(n.start_at, '0001-01-01 00:00:00+00'), catch_up = n.catch_up, min_interval_ms = n.min_interval_ms,
-    max_interval_ms = n.max_interval_ms, jitter_ms = n.jitter_ms, timeout_ms = n.timeout_ms,
-    max_execution_time_ms = n.max_execution_time_ms, max_response_kb = n.max_response_kb, follow_redirects = n.follow_redirects,
-    success = n.success, retry_max_attempts = n.retry_max_attempts, retry_backoff_ms = n.retry_backoff_ms,
-    retry_max_backoff_ms = n.retry_max_backoff_ms, idempotent = n.idempotent,
-    delivery = n.delivery::jsonb, planner = n.planner
+SET version = n.old_version + 1, updated_at = sqlc.arg('now')::timestamptz, spec = n.spec::jsonb
 FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('old_versions')::bigint[]) AS old_version,
-             unnest(sqlc.arg('keys')::text[]) AS key, unnest(sqlc.arg('names')::text[]) AS name,
-             unnest(sqlc.arg('descriptions')::text[]) AS description, unnest(sqlc.arg('labels')::text[]) AS labels,
-             unnest(sqlc.arg('urls')::text[]) AS url, unnest(sqlc.arg('methods')::text[]) AS method,
-             unnest(sqlc.arg('headers')::text[]) AS headers, unnest(sqlc.arg('bodies')::text[]) AS body,
-             unnest(sqlc.arg('baseline_crons')::text[]) AS baseline_cron,
-             unnest(sqlc.arg('baseline_interval_ms')::bigint[]) AS baseline_interval_ms, unnest(sqlc.arg('timezones')::text[]) AS timezone,
-             unnest(sqlc.arg('dst_gaps')::text[]) AS dst_gap, unnest(sqlc.arg('dst_overlaps')::text[]) AS dst_overlap,
-             unnest(sqlc.arg('start_at')::timestamptz[]) AS start_at, unnest(sqlc.arg('catch_ups')::text[]) AS catch_up,
-             unnest(sqlc.arg('min_interval_ms')::bigint[]) AS min_interval_ms, unnest(sqlc.arg('max_interval_ms')::bigint[]) AS max_interval_ms,
-             unnest(sqlc.arg('jitter_ms')::bigint[]) AS jitter_ms, unnest(sqlc.arg('timeout_ms')::bigint[]) AS timeout_ms,
-             unnest(sqlc.arg('max_execution_time_ms')::bigint[]) AS max_execution_time_ms,
-             unnest(sqlc.arg('max_response_kb')::int[]) AS max_response_kb, unnest(sqlc.arg('follow_redirects')::int[]) AS follow_redirects,
-             unnest(sqlc.arg('successes')::text[]) AS success, unnest(sqlc.arg('retry_max_attempts')::int[]) AS retry_max_attempts,
-             unnest(sqlc.arg('retry_backoff_ms')::bigint[]) AS retry_backoff_ms,
-             unnest(sqlc.arg('retry_max_backoff_ms')::bigint[]) AS retry_max_backoff_ms,
-             unnest(sqlc.arg('idempotent')::boolean[]) AS idempotent, unnest(sqlc.arg('deliveries')::text[]) AS delivery,
-             unnest(sqlc.arg('planners')::text[]) AS planner) n
+             unnest(sqlc.arg('specs')::text[]) AS spec) n
 WHERE e.id = n.id AND e.tenant_id = sqlc.arg('tenant_id')::uuid AND e.version = n.old_version AND e.archived_at IS NULL;
 
 -- name: ScheduleInsertMany :exec

@@ -45,7 +45,7 @@ func (q *Queries) DecisionInsertMany(ctx context.Context, db DBTX, arg DecisionI
 }
 
 const endpointFindByIDs = `-- name: EndpointFindByIDs :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, key, name, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE id = ANY ($1::uuid[])
   AND tenant_id = $2
@@ -74,35 +74,13 @@ func (q *Queries) EndpointFindByIDs(ctx context.Context, db DBTX, arg EndpointFi
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.ArchivedAt,
+			&i.Spec,
 			&i.Key,
 			&i.Name,
-			&i.Description,
 			&i.Labels,
-			&i.URL,
-			&i.Method,
-			&i.Headers,
-			&i.Body,
-			&i.BaselineCron,
-			&i.BaselineIntervalMs,
-			&i.Timezone,
-			&i.DstGap,
-			&i.DstOverlap,
-			&i.StartAt,
-			&i.CatchUp,
-			&i.MinIntervalMs,
-			&i.MaxIntervalMs,
-			&i.JitterMs,
-			&i.TimeoutMs,
-			&i.MaxExecutionTimeMs,
-			&i.MaxResponseKb,
-			&i.FollowRedirects,
-			&i.Success,
-			&i.RetryMaxAttempts,
-			&i.RetryBackoffMs,
-			&i.RetryMaxBackoffMs,
-			&i.Idempotent,
-			&i.Delivery,
 			&i.Planner,
+			&i.MaxExecutionTimeMs,
+			&i.LateByIntent,
 		); err != nil {
 			return nil, err
 		}
@@ -115,7 +93,7 @@ func (q *Queries) EndpointFindByIDs(ctx context.Context, db DBTX, arg EndpointFi
 }
 
 const endpointFindByKeys = `-- name: EndpointFindByKeys :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, key, name, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE tenant_id = $1
   AND key = ANY ($2::text[])
@@ -144,35 +122,13 @@ func (q *Queries) EndpointFindByKeys(ctx context.Context, db DBTX, arg EndpointF
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.ArchivedAt,
+			&i.Spec,
 			&i.Key,
 			&i.Name,
-			&i.Description,
 			&i.Labels,
-			&i.URL,
-			&i.Method,
-			&i.Headers,
-			&i.Body,
-			&i.BaselineCron,
-			&i.BaselineIntervalMs,
-			&i.Timezone,
-			&i.DstGap,
-			&i.DstOverlap,
-			&i.StartAt,
-			&i.CatchUp,
-			&i.MinIntervalMs,
-			&i.MaxIntervalMs,
-			&i.JitterMs,
-			&i.TimeoutMs,
-			&i.MaxExecutionTimeMs,
-			&i.MaxResponseKb,
-			&i.FollowRedirects,
-			&i.Success,
-			&i.RetryMaxAttempts,
-			&i.RetryBackoffMs,
-			&i.RetryMaxBackoffMs,
-			&i.Idempotent,
-			&i.Delivery,
 			&i.Planner,
+			&i.MaxExecutionTimeMs,
+			&i.LateByIntent,
 		); err != nil {
 			return nil, err
 		}
@@ -185,97 +141,28 @@ func (q *Queries) EndpointFindByKeys(ctx context.Context, db DBTX, arg EndpointF
 }
 
 const endpointInsertMany = `-- name: EndpointInsertMany :many
-INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, key, name, description, labels, url, method, headers,
-                       body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms,
-                       max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success,
-                       retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner)
+INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
 SELECT unnest($1::uuid[]), $2::uuid, 1, $3::timestamptz, $3::timestamptz,
-       nullif(unnest($4::text[]), ''), unnest($5::text[]), unnest($6::text[]),
-       unnest($7::text[])::jsonb, unnest($8::text[]), unnest($9::text[]),
-       unnest($10::text[])::jsonb, unnest($11::text[]), unnest($12::text[]),
-       unnest($13::bigint[]), unnest($14::text[]), unnest($15::text[]),
-       unnest($16::text[]), nullif(unnest($17::timestamptz[]), '0001-01-01 00:00:00+00'),
-       unnest($18::text[]), unnest($19::bigint[]), unnest($20::bigint[]),
-       unnest($21::bigint[]), unnest($22::bigint[]), unnest($23::bigint[]),
-       unnest($24::int[]), unnest($25::int[]), unnest($26::text[]),
-       unnest($27::int[]), unnest($28::bigint[]),
-       unnest($29::bigint[]), unnest($30::boolean[]),
-       unnest($31::text[])::jsonb, unnest($32::text[])
+       unnest($4::text[])::jsonb
 ON CONFLICT (tenant_id, key) WHERE archived_at IS NULL DO NOTHING
 RETURNING id
 `
 
 type EndpointInsertManyParams struct {
-	Ids                []UUID
-	TenantID           UUID
-	Now                time.Time
-	Keys               []string
-	Names              []string
-	Descriptions       []string
-	Labels             []string
-	Urls               []string
-	Methods            []string
-	Headers            []string
-	Bodies             []string
-	BaselineCrons      []string
-	BaselineIntervalMs []int64
-	Timezones          []string
-	DstGaps            []string
-	DstOverlaps        []string
-	StartAt            []time.Time
-	CatchUps           []string
-	MinIntervalMs      []int64
-	MaxIntervalMs      []int64
-	JitterMs           []int64
-	TimeoutMs          []int64
-	MaxExecutionTimeMs []int64
-	MaxResponseKb      []int32
-	FollowRedirects    []int32
-	Successes          []string
-	RetryMaxAttempts   []int32
-	RetryBackoffMs     []int64
-	RetryMaxBackoffMs  []int64
-	Idempotent         []bool
-	Deliveries         []string
-	Planners           []string
+	Ids      []UUID
+	TenantID UUID
+	Now      time.Time
+	Specs    []string
 }
 
 // Adds endpoints, and leaves out those whose key somebody else has taken. They come sorted by key, so that two batches that wait for
-// each other's keys do so in one order. An empty key and an instant of the year 1 mean none.
+// each other's keys do so in one order.
 func (q *Queries) EndpointInsertMany(ctx context.Context, db DBTX, arg EndpointInsertManyParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, endpointInsertMany,
 		arg.Ids,
 		arg.TenantID,
 		arg.Now,
-		arg.Keys,
-		arg.Names,
-		arg.Descriptions,
-		arg.Labels,
-		arg.Urls,
-		arg.Methods,
-		arg.Headers,
-		arg.Bodies,
-		arg.BaselineCrons,
-		arg.BaselineIntervalMs,
-		arg.Timezones,
-		arg.DstGaps,
-		arg.DstOverlaps,
-		arg.StartAt,
-		arg.CatchUps,
-		arg.MinIntervalMs,
-		arg.MaxIntervalMs,
-		arg.JitterMs,
-		arg.TimeoutMs,
-		arg.MaxExecutionTimeMs,
-		arg.MaxResponseKb,
-		arg.FollowRedirects,
-		arg.Successes,
-		arg.RetryMaxAttempts,
-		arg.RetryBackoffMs,
-		arg.RetryMaxBackoffMs,
-		arg.Idempotent,
-		arg.Deliveries,
-		arg.Planners,
+		arg.Specs,
 	)
 	if err != nil {
 		return nil, err
@@ -297,108 +184,28 @@ func (q *Queries) EndpointInsertMany(ctx context.Context, db DBTX, arg EndpointI
 
 const endpointUpdateMany = `-- name: EndpointUpdateMany :execrows
 UPDATE endpoints e
-SET version = n.old_version + 1, updated_at = $1::timestamptz, key = nullif(n.key, ''), name = n.name, description = n.description,
-    labels = n.labels::jsonb, url = n.url, method = n.method, headers = n.headers::jsonb, body = n.body, baseline_cron = n.baseline_cron,
-    baseline_interval_ms = n.baseline_interval_ms, timezone = n.timezone, dst_gap = n.dst_gap, dst_overlap = n.dst_overlap,
-    start_at = nullif(n.start_at, '0001-01-01 00:00:00+00'), catch_up = n.catch_up, min_interval_ms = n.min_interval_ms,
-    max_interval_ms = n.max_interval_ms, jitter_ms = n.jitter_ms, timeout_ms = n.timeout_ms,
-    max_execution_time_ms = n.max_execution_time_ms, max_response_kb = n.max_response_kb, follow_redirects = n.follow_redirects,
-    success = n.success, retry_max_attempts = n.retry_max_attempts, retry_backoff_ms = n.retry_backoff_ms,
-    retry_max_backoff_ms = n.retry_max_backoff_ms, idempotent = n.idempotent,
-    delivery = n.delivery::jsonb, planner = n.planner
+SET version = n.old_version + 1, updated_at = $1::timestamptz, spec = n.spec::jsonb
 FROM (SELECT unnest($3::uuid[]) AS id, unnest($4::bigint[]) AS old_version,
-             unnest($5::text[]) AS key, unnest($6::text[]) AS name,
-             unnest($7::text[]) AS description, unnest($8::text[]) AS labels,
-             unnest($9::text[]) AS url, unnest($10::text[]) AS method,
-             unnest($11::text[]) AS headers, unnest($12::text[]) AS body,
-             unnest($13::text[]) AS baseline_cron,
-             unnest($14::bigint[]) AS baseline_interval_ms, unnest($15::text[]) AS timezone,
-             unnest($16::text[]) AS dst_gap, unnest($17::text[]) AS dst_overlap,
-             unnest($18::timestamptz[]) AS start_at, unnest($19::text[]) AS catch_up,
-             unnest($20::bigint[]) AS min_interval_ms, unnest($21::bigint[]) AS max_interval_ms,
-             unnest($22::bigint[]) AS jitter_ms, unnest($23::bigint[]) AS timeout_ms,
-             unnest($24::bigint[]) AS max_execution_time_ms,
-             unnest($25::int[]) AS max_response_kb, unnest($26::int[]) AS follow_redirects,
-             unnest($27::text[]) AS success, unnest($28::int[]) AS retry_max_attempts,
-             unnest($29::bigint[]) AS retry_backoff_ms,
-             unnest($30::bigint[]) AS retry_max_backoff_ms,
-             unnest($31::boolean[]) AS idempotent, unnest($32::text[]) AS delivery,
-             unnest($33::text[]) AS planner) n
+             unnest($5::text[]) AS spec) n
 WHERE e.id = n.id AND e.tenant_id = $2::uuid AND e.version = n.old_version AND e.archived_at IS NULL
 `
 
 type EndpointUpdateManyParams struct {
-	Now                time.Time
-	TenantID           UUID
-	Ids                []UUID
-	OldVersions        []int64
-	Keys               []string
-	Names              []string
-	Descriptions       []string
-	Labels             []string
-	Urls               []string
-	Methods            []string
-	Headers            []string
-	Bodies             []string
-	BaselineCrons      []string
-	BaselineIntervalMs []int64
-	Timezones          []string
-	DstGaps            []string
-	DstOverlaps        []string
-	StartAt            []time.Time
-	CatchUps           []string
-	MinIntervalMs      []int64
-	MaxIntervalMs      []int64
-	JitterMs           []int64
-	TimeoutMs          []int64
-	MaxExecutionTimeMs []int64
-	MaxResponseKb      []int32
-	FollowRedirects    []int32
-	Successes          []string
-	RetryMaxAttempts   []int32
-	RetryBackoffMs     []int64
-	RetryMaxBackoffMs  []int64
-	Idempotent         []bool
-	Deliveries         []string
-	Planners           []string
+	Now         time.Time
+	TenantID    UUID
+	Ids         []UUID
+	OldVersions []int64
+	Specs       []string
 }
 
-// Replaces the fields of endpoints that still have the version which the change was based on.
+// Replaces the documents of endpoints that still have the version which the change was based on.
 func (q *Queries) EndpointUpdateMany(ctx context.Context, db DBTX, arg EndpointUpdateManyParams) (int64, error) {
 	result, err := db.Exec(ctx, endpointUpdateMany,
 		arg.Now,
 		arg.TenantID,
 		arg.Ids,
 		arg.OldVersions,
-		arg.Keys,
-		arg.Names,
-		arg.Descriptions,
-		arg.Labels,
-		arg.Urls,
-		arg.Methods,
-		arg.Headers,
-		arg.Bodies,
-		arg.BaselineCrons,
-		arg.BaselineIntervalMs,
-		arg.Timezones,
-		arg.DstGaps,
-		arg.DstOverlaps,
-		arg.StartAt,
-		arg.CatchUps,
-		arg.MinIntervalMs,
-		arg.MaxIntervalMs,
-		arg.JitterMs,
-		arg.TimeoutMs,
-		arg.MaxExecutionTimeMs,
-		arg.MaxResponseKb,
-		arg.FollowRedirects,
-		arg.Successes,
-		arg.RetryMaxAttempts,
-		arg.RetryBackoffMs,
-		arg.RetryMaxBackoffMs,
-		arg.Idempotent,
-		arg.Deliveries,
-		arg.Planners,
+		arg.Specs,
 	)
 	if err != nil {
 		return 0, err

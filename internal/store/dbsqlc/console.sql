@@ -26,7 +26,7 @@ FROM (SELECT 1 FROM endpoints WHERE tenant_id = @tenant_id AND archived_at IS NU
 WITH newest AS MATERIALIZED (
     SELECT r.scheduled_for, r.started_at, r.finished_at, r.status,
            (r.attempt = 1 AND r.infra_attempt = 0 AND r.source <> 'manual'
-                AND (SELECT e.jitter_ms > 0 OR e.catch_up = 'all' AND e.baseline_cron <> '' FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
+                AND (SELECT e.late_by_intent FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
     FROM runs r
     WHERE r.tenant_id = @tenant_id
       AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz - interval '5 minutes'
@@ -117,7 +117,7 @@ LIMIT sqlc.arg('max_rows')::int;
 WITH newest AS MATERIALIZED (
     SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status,
            (r.attempt = 1 AND r.infra_attempt = 0 AND r.source <> 'manual'
-                AND (SELECT e.jitter_ms > 0 OR e.catch_up = 'all' AND e.baseline_cron <> '' FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
+                AND (SELECT e.late_by_intent FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
     FROM runs r
     WHERE r.tenant_id = @tenant_id AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz
     ORDER BY r.id DESC

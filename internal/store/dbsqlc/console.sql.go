@@ -15,7 +15,7 @@ const consoleBuckets = `-- name: ConsoleBuckets :many
 WITH newest AS MATERIALIZED (
     SELECT r.scheduled_for, r.started_at, r.finished_at, r.status,
            (r.attempt = 1 AND r.infra_attempt = 0 AND r.source <> 'manual'
-                AND (SELECT e.jitter_ms > 0 OR e.catch_up = 'all' AND e.baseline_cron <> '' FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
+                AND (SELECT e.late_by_intent FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
     FROM runs r
     WHERE r.tenant_id = $3
       AND r.scheduled_for >= $2::timestamptz - interval '5 minutes'
@@ -384,7 +384,7 @@ const consoleProof = `-- name: ConsoleProof :one
 WITH newest AS MATERIALIZED (
     SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status,
            (r.attempt = 1 AND r.infra_attempt = 0 AND r.source <> 'manual'
-                AND (SELECT e.jitter_ms > 0 OR e.catch_up = 'all' AND e.baseline_cron <> '' FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
+                AND (SELECT e.late_by_intent FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
     FROM runs r
     WHERE r.tenant_id = $2 AND r.scheduled_for >= $1::timestamptz
     ORDER BY r.id DESC

@@ -5,25 +5,12 @@
 SELECT date_trunc('milliseconds', coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + interval '999 us')::timestamptz AS now;
 
 -- name: EndpointInsert :exec
-INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers,
-                       body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms,
-                       max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success,
-                       retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner)
-VALUES (@id, @tenant_id, @version, @created_at, @updated_at, @archived_at, @key, @name, @description, @labels, @url, @method, @headers,
-        @body, @baseline_cron, @baseline_interval_ms, @timezone, @dst_gap, @dst_overlap, @start_at, @catch_up, @min_interval_ms,
-        @max_interval_ms, @jitter_ms, @timeout_ms, @max_execution_time_ms, @max_response_kb, @follow_redirects, @success,
-        @retry_max_attempts, @retry_backoff_ms, @retry_max_backoff_ms, @idempotent, @delivery, @planner);
+INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, archived_at, spec)
+VALUES (@id, @tenant_id, @version, @created_at, @updated_at, @archived_at, @spec);
 
 -- name: EndpointUpdate :execrows
 UPDATE endpoints
-SET version = @version, updated_at = @updated_at, archived_at = @archived_at, key = @key, name = @name, description = @description,
-    labels = @labels, url = @url, method = @method, headers = @headers, body = @body, baseline_cron = @baseline_cron,
-    baseline_interval_ms = @baseline_interval_ms, timezone = @timezone, dst_gap = @dst_gap, dst_overlap = @dst_overlap,
-    start_at = @start_at, catch_up = @catch_up, min_interval_ms = @min_interval_ms, max_interval_ms = @max_interval_ms,
-    jitter_ms = @jitter_ms, timeout_ms = @timeout_ms, max_execution_time_ms = @max_execution_time_ms,
-    max_response_kb = @max_response_kb, follow_redirects = @follow_redirects, success = @success,
-    retry_max_attempts = @retry_max_attempts, retry_backoff_ms = @retry_backoff_ms, retry_max_backoff_ms = @retry_max_backoff_ms,
-    idempotent = @idempotent, delivery = @delivery, planner = @planner
+SET version = @version, updated_at = @updated_at, archived_at = @archived_at, spec = @spec
 WHERE id = @id AND tenant_id = @tenant_id AND version = sqlc.arg('old_version')::bigint;
 
 -- name: EndpointGetMany :many

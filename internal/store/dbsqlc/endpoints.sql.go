@@ -26,7 +26,7 @@ func (q *Queries) DecisionTime(ctx context.Context, db DBTX, now *time.Time) (ti
 }
 
 const endpointFind = `-- name: EndpointFind :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, key, name, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE id = ANY (ARRAY [$1::uuid]) AND (tenant_id = $2) IS TRUE
 ORDER BY id
@@ -55,35 +55,13 @@ func (q *Queries) EndpointFind(ctx context.Context, db DBTX, arg EndpointFindPar
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.ArchivedAt,
+			&i.Spec,
 			&i.Key,
 			&i.Name,
-			&i.Description,
 			&i.Labels,
-			&i.URL,
-			&i.Method,
-			&i.Headers,
-			&i.Body,
-			&i.BaselineCron,
-			&i.BaselineIntervalMs,
-			&i.Timezone,
-			&i.DstGap,
-			&i.DstOverlap,
-			&i.StartAt,
-			&i.CatchUp,
-			&i.MinIntervalMs,
-			&i.MaxIntervalMs,
-			&i.JitterMs,
-			&i.TimeoutMs,
-			&i.MaxExecutionTimeMs,
-			&i.MaxResponseKb,
-			&i.FollowRedirects,
-			&i.Success,
-			&i.RetryMaxAttempts,
-			&i.RetryBackoffMs,
-			&i.RetryMaxBackoffMs,
-			&i.Idempotent,
-			&i.Delivery,
 			&i.Planner,
+			&i.MaxExecutionTimeMs,
+			&i.LateByIntent,
 		); err != nil {
 			return nil, err
 		}
@@ -96,7 +74,7 @@ func (q *Queries) EndpointFind(ctx context.Context, db DBTX, arg EndpointFindPar
 }
 
 const endpointGet = `-- name: EndpointGet :one
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, key, name, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE id = $1 AND tenant_id = $2
 `
@@ -116,41 +94,19 @@ func (q *Queries) EndpointGet(ctx context.Context, db DBTX, arg EndpointGetParam
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.ArchivedAt,
+		&i.Spec,
 		&i.Key,
 		&i.Name,
-		&i.Description,
 		&i.Labels,
-		&i.URL,
-		&i.Method,
-		&i.Headers,
-		&i.Body,
-		&i.BaselineCron,
-		&i.BaselineIntervalMs,
-		&i.Timezone,
-		&i.DstGap,
-		&i.DstOverlap,
-		&i.StartAt,
-		&i.CatchUp,
-		&i.MinIntervalMs,
-		&i.MaxIntervalMs,
-		&i.JitterMs,
-		&i.TimeoutMs,
-		&i.MaxExecutionTimeMs,
-		&i.MaxResponseKb,
-		&i.FollowRedirects,
-		&i.Success,
-		&i.RetryMaxAttempts,
-		&i.RetryBackoffMs,
-		&i.RetryMaxBackoffMs,
-		&i.Idempotent,
-		&i.Delivery,
 		&i.Planner,
+		&i.MaxExecutionTimeMs,
+		&i.LateByIntent,
 	)
 	return &i, err
 }
 
 const endpointGetMany = `-- name: EndpointGetMany :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers, body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms, max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success, retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, key, name, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE id = ANY ($1::uuid[])
 `
@@ -171,35 +127,13 @@ func (q *Queries) EndpointGetMany(ctx context.Context, db DBTX, ids []UUID) ([]*
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.ArchivedAt,
+			&i.Spec,
 			&i.Key,
 			&i.Name,
-			&i.Description,
 			&i.Labels,
-			&i.URL,
-			&i.Method,
-			&i.Headers,
-			&i.Body,
-			&i.BaselineCron,
-			&i.BaselineIntervalMs,
-			&i.Timezone,
-			&i.DstGap,
-			&i.DstOverlap,
-			&i.StartAt,
-			&i.CatchUp,
-			&i.MinIntervalMs,
-			&i.MaxIntervalMs,
-			&i.JitterMs,
-			&i.TimeoutMs,
-			&i.MaxExecutionTimeMs,
-			&i.MaxResponseKb,
-			&i.FollowRedirects,
-			&i.Success,
-			&i.RetryMaxAttempts,
-			&i.RetryBackoffMs,
-			&i.RetryMaxBackoffMs,
-			&i.Idempotent,
-			&i.Delivery,
 			&i.Planner,
+			&i.MaxExecutionTimeMs,
+			&i.LateByIntent,
 		); err != nil {
 			return nil, err
 		}
@@ -212,52 +146,18 @@ func (q *Queries) EndpointGetMany(ctx context.Context, db DBTX, ids []UUID) ([]*
 }
 
 const endpointInsert = `-- name: EndpointInsert :exec
-INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, archived_at, key, name, description, labels, url, method, headers,
-                       body, baseline_cron, baseline_interval_ms, timezone, dst_gap, dst_overlap, start_at, catch_up, min_interval_ms,
-                       max_interval_ms, jitter_ms, timeout_ms, max_execution_time_ms, max_response_kb, follow_redirects, success,
-                       retry_max_attempts, retry_backoff_ms, retry_max_backoff_ms, idempotent, delivery, planner)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-        $14, $15, $16, $17, $18, $19, $20, $21, $22,
-        $23, $24, $25, $26, $27, $28, $29,
-        $30, $31, $32, $33, $34, $35)
+INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, archived_at, spec)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 `
 
 type EndpointInsertParams struct {
-	ID                 UUID
-	TenantID           UUID
-	Version            int64
-	CreatedAt          time.Time
-	UpdatedAt          time.Time
-	ArchivedAt         *time.Time
-	Key                *string
-	Name               string
-	Description        string
-	Labels             json.RawMessage
-	URL                string
-	Method             string
-	Headers            json.RawMessage
-	Body               string
-	BaselineCron       string
-	BaselineIntervalMs int64
-	Timezone           string
-	DstGap             string
-	DstOverlap         string
-	StartAt            *time.Time
-	CatchUp            string
-	MinIntervalMs      int64
-	MaxIntervalMs      int64
-	JitterMs           int64
-	TimeoutMs          int64
-	MaxExecutionTimeMs int64
-	MaxResponseKb      int32
-	FollowRedirects    int32
-	Success            string
-	RetryMaxAttempts   int32
-	RetryBackoffMs     int64
-	RetryMaxBackoffMs  int64
-	Idempotent         bool
-	Delivery           json.RawMessage
-	Planner            string
+	ID         UUID
+	TenantID   UUID
+	Version    int64
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+	ArchivedAt *time.Time
+	Spec       json.RawMessage
 }
 
 func (q *Queries) EndpointInsert(ctx context.Context, db DBTX, arg EndpointInsertParams) error {
@@ -268,41 +168,13 @@ func (q *Queries) EndpointInsert(ctx context.Context, db DBTX, arg EndpointInser
 		arg.CreatedAt,
 		arg.UpdatedAt,
 		arg.ArchivedAt,
-		arg.Key,
-		arg.Name,
-		arg.Description,
-		arg.Labels,
-		arg.URL,
-		arg.Method,
-		arg.Headers,
-		arg.Body,
-		arg.BaselineCron,
-		arg.BaselineIntervalMs,
-		arg.Timezone,
-		arg.DstGap,
-		arg.DstOverlap,
-		arg.StartAt,
-		arg.CatchUp,
-		arg.MinIntervalMs,
-		arg.MaxIntervalMs,
-		arg.JitterMs,
-		arg.TimeoutMs,
-		arg.MaxExecutionTimeMs,
-		arg.MaxResponseKb,
-		arg.FollowRedirects,
-		arg.Success,
-		arg.RetryMaxAttempts,
-		arg.RetryBackoffMs,
-		arg.RetryMaxBackoffMs,
-		arg.Idempotent,
-		arg.Delivery,
-		arg.Planner,
+		arg.Spec,
 	)
 	return err
 }
 
 const endpointList = `-- name: EndpointList :many
-SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.key, e.name, e.description, e.labels, e.url, e.method, e.headers, e.body, e.baseline_cron, e.baseline_interval_ms, e.timezone, e.dst_gap, e.dst_overlap, e.start_at, e.catch_up, e.min_interval_ms, e.max_interval_ms, e.jitter_ms, e.timeout_ms, e.max_execution_time_ms, e.max_response_kb, e.follow_redirects, e.success, e.retry_max_attempts, e.retry_backoff_ms, e.retry_max_backoff_ms, e.idempotent, e.delivery, e.planner
+SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.spec, e.key, e.name, e.labels, e.planner, e.max_execution_time_ms, e.late_by_intent
 FROM endpoints e
          LEFT JOIN schedules s ON s.endpoint_id = e.id
 WHERE e.tenant_id = $1
@@ -357,35 +229,13 @@ func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListPar
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.ArchivedAt,
+			&i.Spec,
 			&i.Key,
 			&i.Name,
-			&i.Description,
 			&i.Labels,
-			&i.URL,
-			&i.Method,
-			&i.Headers,
-			&i.Body,
-			&i.BaselineCron,
-			&i.BaselineIntervalMs,
-			&i.Timezone,
-			&i.DstGap,
-			&i.DstOverlap,
-			&i.StartAt,
-			&i.CatchUp,
-			&i.MinIntervalMs,
-			&i.MaxIntervalMs,
-			&i.JitterMs,
-			&i.TimeoutMs,
-			&i.MaxExecutionTimeMs,
-			&i.MaxResponseKb,
-			&i.FollowRedirects,
-			&i.Success,
-			&i.RetryMaxAttempts,
-			&i.RetryBackoffMs,
-			&i.RetryMaxBackoffMs,
-			&i.Idempotent,
-			&i.Delivery,
 			&i.Planner,
+			&i.MaxExecutionTimeMs,
+			&i.LateByIntent,
 		); err != nil {
 			return nil, err
 		}
@@ -398,7 +248,7 @@ func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListPar
 }
 
 const endpointListPaused = `-- name: EndpointListPaused :many
-SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.key, e.name, e.description, e.labels, e.url, e.method, e.headers, e.body, e.baseline_cron, e.baseline_interval_ms, e.timezone, e.dst_gap, e.dst_overlap, e.start_at, e.catch_up, e.min_interval_ms, e.max_interval_ms, e.jitter_ms, e.timeout_ms, e.max_execution_time_ms, e.max_response_kb, e.follow_redirects, e.success, e.retry_max_attempts, e.retry_backoff_ms, e.retry_max_backoff_ms, e.idempotent, e.delivery, e.planner
+SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.spec, e.key, e.name, e.labels, e.planner, e.max_execution_time_ms, e.late_by_intent
 FROM schedules s
          JOIN endpoints e ON e.id = s.endpoint_id
 WHERE s.paused_until IS NOT NULL
@@ -451,35 +301,13 @@ func (q *Queries) EndpointListPaused(ctx context.Context, db DBTX, arg EndpointL
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.ArchivedAt,
+			&i.Spec,
 			&i.Key,
 			&i.Name,
-			&i.Description,
 			&i.Labels,
-			&i.URL,
-			&i.Method,
-			&i.Headers,
-			&i.Body,
-			&i.BaselineCron,
-			&i.BaselineIntervalMs,
-			&i.Timezone,
-			&i.DstGap,
-			&i.DstOverlap,
-			&i.StartAt,
-			&i.CatchUp,
-			&i.MinIntervalMs,
-			&i.MaxIntervalMs,
-			&i.JitterMs,
-			&i.TimeoutMs,
-			&i.MaxExecutionTimeMs,
-			&i.MaxResponseKb,
-			&i.FollowRedirects,
-			&i.Success,
-			&i.RetryMaxAttempts,
-			&i.RetryBackoffMs,
-			&i.RetryMaxBackoffMs,
-			&i.Idempotent,
-			&i.Delivery,
 			&i.Planner,
+			&i.MaxExecutionTimeMs,
+			&i.LateByIntent,
 		); err != nil {
 			return nil, err
 		}
@@ -493,53 +321,18 @@ func (q *Queries) EndpointListPaused(ctx context.Context, db DBTX, arg EndpointL
 
 const endpointUpdate = `-- name: EndpointUpdate :execrows
 UPDATE endpoints
-SET version = $1, updated_at = $2, archived_at = $3, key = $4, name = $5, description = $6,
-    labels = $7, url = $8, method = $9, headers = $10, body = $11, baseline_cron = $12,
-    baseline_interval_ms = $13, timezone = $14, dst_gap = $15, dst_overlap = $16,
-    start_at = $17, catch_up = $18, min_interval_ms = $19, max_interval_ms = $20,
-    jitter_ms = $21, timeout_ms = $22, max_execution_time_ms = $23,
-    max_response_kb = $24, follow_redirects = $25, success = $26,
-    retry_max_attempts = $27, retry_backoff_ms = $28, retry_max_backoff_ms = $29,
-    idempotent = $30, delivery = $31, planner = $32
-WHERE id = $33 AND tenant_id = $34 AND version = $35::bigint
+SET version = $1, updated_at = $2, archived_at = $3, spec = $4
+WHERE id = $5 AND tenant_id = $6 AND version = $7::bigint
 `
 
 type EndpointUpdateParams struct {
-	Version            int64
-	UpdatedAt          time.Time
-	ArchivedAt         *time.Time
-	Key                *string
-	Name               string
-	Description        string
-	Labels             json.RawMessage
-	URL                string
-	Method             string
-	Headers            json.RawMessage
-	Body               string
-	BaselineCron       string
-	BaselineIntervalMs int64
-	Timezone           string
-	DstGap             string
-	DstOverlap         string
-	StartAt            *time.Time
-	CatchUp            string
-	MinIntervalMs      int64
-	MaxIntervalMs      int64
-	JitterMs           int64
-	TimeoutMs          int64
-	MaxExecutionTimeMs int64
-	MaxResponseKb      int32
-	FollowRedirects    int32
-	Success            string
-	RetryMaxAttempts   int32
-	RetryBackoffMs     int64
-	RetryMaxBackoffMs  int64
-	Idempotent         bool
-	Delivery           json.RawMessage
-	Planner            string
-	ID                 UUID
-	TenantID           UUID
-	OldVersion         int64
+	Version    int64
+	UpdatedAt  time.Time
+	ArchivedAt *time.Time
+	Spec       json.RawMessage
+	ID         UUID
+	TenantID   UUID
+	OldVersion int64
 }
 
 func (q *Queries) EndpointUpdate(ctx context.Context, db DBTX, arg EndpointUpdateParams) (int64, error) {
@@ -547,35 +340,7 @@ func (q *Queries) EndpointUpdate(ctx context.Context, db DBTX, arg EndpointUpdat
 		arg.Version,
 		arg.UpdatedAt,
 		arg.ArchivedAt,
-		arg.Key,
-		arg.Name,
-		arg.Description,
-		arg.Labels,
-		arg.URL,
-		arg.Method,
-		arg.Headers,
-		arg.Body,
-		arg.BaselineCron,
-		arg.BaselineIntervalMs,
-		arg.Timezone,
-		arg.DstGap,
-		arg.DstOverlap,
-		arg.StartAt,
-		arg.CatchUp,
-		arg.MinIntervalMs,
-		arg.MaxIntervalMs,
-		arg.JitterMs,
-		arg.TimeoutMs,
-		arg.MaxExecutionTimeMs,
-		arg.MaxResponseKb,
-		arg.FollowRedirects,
-		arg.Success,
-		arg.RetryMaxAttempts,
-		arg.RetryBackoffMs,
-		arg.RetryMaxBackoffMs,
-		arg.Idempotent,
-		arg.Delivery,
-		arg.Planner,
+		arg.Spec,
 		arg.ID,
 		arg.TenantID,
 		arg.OldVersion,

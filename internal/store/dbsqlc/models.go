@@ -46,35 +46,13 @@ type Endpoint struct {
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 	ArchivedAt         *time.Time
+	Spec               json.RawMessage
 	Key                *string
 	Name               string
-	Description        string
 	Labels             json.RawMessage
-	URL                string
-	Method             string
-	Headers            json.RawMessage
-	Body               string
-	BaselineCron       string
-	BaselineIntervalMs int64
-	Timezone           string
-	DstGap             string
-	DstOverlap         string
-	StartAt            *time.Time
-	CatchUp            string
-	MinIntervalMs      int64
-	MaxIntervalMs      int64
-	JitterMs           int64
-	TimeoutMs          int64
-	MaxExecutionTimeMs int64
-	MaxResponseKb      int32
-	FollowRedirects    int32
-	Success            string
-	RetryMaxAttempts   int32
-	RetryBackoffMs     int64
-	RetryMaxBackoffMs  int64
-	Idempotent         bool
-	Delivery           json.RawMessage
 	Planner            string
+	MaxExecutionTimeMs int32
+	LateByIntent       bool
 }
 
 type Hint struct {

@@ -350,7 +350,7 @@ WITH recent AS MATERIALIZED (
              CROSS JOIN LATERAL unnest(w.endpoint_ids) AS n (endpoint_id)
     LIMIT sqlc.arg('max_endpoints')::int
 )
-SELECT e.url, l.latencies
+SELECT (e.spec ->> 'url')::text AS url, l.latencies
 FROM recent r
          JOIN endpoints e ON e.id = r.endpoint_id
          CROSS JOIN LATERAL (SELECT array_agg(a.latency_us ORDER BY a.id DESC)::bigint[] AS latencies

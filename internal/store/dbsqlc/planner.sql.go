@@ -135,7 +135,7 @@ WITH recent AS MATERIALIZED (
              CROSS JOIN LATERAL unnest(w.endpoint_ids) AS n (endpoint_id)
     LIMIT $4::int
 )
-SELECT e.url, l.latencies
+SELECT (e.spec ->> 'url')::text AS url, l.latencies
 FROM recent r
          JOIN endpoints e ON e.id = r.endpoint_id
          CROSS JOIN LATERAL (SELECT array_agg(a.latency_us ORDER BY a.id DESC)::bigint[] AS latencies
@@ -231,7 +231,7 @@ func (q *Queries) PlannerForget(ctx context.Context, db DBTX, arg PlannerForgetP
 }
 
 const plannerGroup = `-- name: PlannerGroup :many
-SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.key, e.name, e.description, e.labels, e.url, e.method, e.headers, e.body, e.baseline_cron, e.baseline_interval_ms, e.timezone, e.dst_gap, e.dst_overlap, e.start_at, e.catch_up, e.min_interval_ms, e.max_interval_ms, e.jitter_ms, e.timeout_ms, e.max_execution_time_ms, e.max_response_kb, e.follow_redirects, e.success, e.retry_max_attempts, e.retry_backoff_ms, e.retry_max_backoff_ms, e.idempotent, e.delivery, e.planner
+SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.spec, e.key, e.name, e.labels, e.planner, e.max_execution_time_ms, e.late_by_intent
 FROM endpoints e
 WHERE e.tenant_id = $1
   AND e.labels @> jsonb_build_object($2::text, $3::text)
@@ -273,35 +273,13 @@ func (q *Queries) PlannerGroup(ctx context.Context, db DBTX, arg PlannerGroupPar
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.ArchivedAt,
+			&i.Spec,
 			&i.Key,
 			&i.Name,
-			&i.Description,
 			&i.Labels,
-			&i.URL,
-			&i.Method,
-			&i.Headers,
-			&i.Body,
-			&i.BaselineCron,
-			&i.BaselineIntervalMs,
-			&i.Timezone,
-			&i.DstGap,
-			&i.DstOverlap,
-			&i.StartAt,
-			&i.CatchUp,
-			&i.MinIntervalMs,
-			&i.MaxIntervalMs,
-			&i.JitterMs,
-			&i.TimeoutMs,
-			&i.MaxExecutionTimeMs,
-			&i.MaxResponseKb,
-			&i.FollowRedirects,
-			&i.Success,
-			&i.RetryMaxAttempts,
-			&i.RetryBackoffMs,
-			&i.RetryMaxBackoffMs,
-			&i.Idempotent,
-			&i.Delivery,
 			&i.Planner,
+			&i.MaxExecutionTimeMs,
+			&i.LateByIntent,
 		); err != nil {
 			return nil, err
 		}

@@ -73,7 +73,7 @@ FROM due d;
 WITH sample AS MATERIALIZED (
     SELECT r.scheduled_for, r.status, r.status_code,
            CASE WHEN r.attempt = 1 AND r.infra_attempt = 0 AND r.source <> 'manual'
-                AND (SELECT e.jitter_ms > 0 OR e.catch_up = 'all' AND e.baseline_cron <> '' FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE
+                AND (SELECT e.late_by_intent FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE
                THEN extract(EPOCH FROM r.started_at - r.scheduled_for) * 1000000 END::bigint AS lag_us,
            (r.dns_us + r.connect_us + r.tls_us + r.wait_us + r.transfer_us)::bigint AS latency_us
     FROM runs r

@@ -32,8 +32,9 @@ func (in *installation) multiply(ctx context.Context, n int, due string) error {
 	// The made-up IDs follow one another, as those of endpoints do that are registered one after the other.
 	const id = `('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
 	statements := []string{
-		`INSERT INTO endpoints SELECT made.* FROM (SELECT * FROM endpoints ORDER BY id DESC LIMIT 1) t, generate_series(1, $1::int) n,
-		 LATERAL jsonb_populate_record(t::endpoints, jsonb_build_object('id', ` + id + `, 'name', 'bench ' || n)) made`,
+		`INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
+		 SELECT ` + id + `, tenant_id, version, created_at, updated_at, spec || jsonb_build_object('name', 'bench ' || n)
+		 FROM (SELECT * FROM endpoints ORDER BY id DESC LIMIT 1) t, generate_series(1, $1::int) n`,
 		`INSERT INTO schedules SELECT made.* FROM (SELECT * FROM schedules ORDER BY endpoint_id DESC LIMIT 1) t, generate_series(1, $1::int) n,
 		 LATERAL (SELECT ` + due + ` AS due) at,
 		 LATERAL jsonb_populate_record(t::schedules, jsonb_build_object('endpoint_id', ` + id + `, 'due_at', due, 'planned_at', due, 'slot', due)) made`,
