@@ -78,6 +78,9 @@ func (w *work) await(b *testing.B, worker *dispatch.Worker, number int) {
 	require.Zero(b, w.failed, "failed runs")
 }
 
+// Fleet is one worker, which keeps what it likes.
+func (w *work) Fleet(context.Context) (dispatch.Fleet, error) { return dispatch.Fleet{Workers: 1}, nil }
+
 // ClaimDue implements claims.Store.
 func (w *work) ClaimDue(_ context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
 	w.mu.Lock()
