@@ -2,11 +2,8 @@ package web
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
-
-	"rubato/internal/notation"
 )
 
 const (
@@ -32,21 +29,10 @@ func flat(object, member string) string { return object + strings.ToUpper(member
 // row names a field of a list of rows, such as rule2Op, and the row itself without a member: rule2.
 func row(list string, i int, member string) string { return list + strconv.Itoa(i) + member }
 
-// putDelivery adds how the request is made and judged.
+// putDelivery adds the fields that have parts.
 func (f *form) putDelivery(d map[string]any) {
-	f.putLines(d, "query", '=')
-	query := object(d["query"])
-	for name, value := range query {
-		text, _ := value.(string) // They are texts.
-		query[name] = unquoted(text)
-	}
 	f.putAuth(d)
 	f.putTLS(d)
-	for _, name := range flagFields() {
-		if f.get(name) != "" {
-			d[name] = true
-		}
-	}
 	if rules := f.members("rule", maxRules, f.rule); len(rules) > 0 {
 		d["successRules"] = rules
 	}
@@ -172,7 +158,7 @@ func scalarText(value any) string {
 	return string(raw)
 }
 
-// fillDelivery fills the fields of delivery from an endpoint as JSON has it.
+// fillDelivery fills the fields that have parts from an endpoint as JSON has it.
 func fillDelivery(fields map[string]string, e map[string]any) {
 	for name, value := range object(e["auth"]) {
 		if scopes, is := value.([]any); is {
@@ -186,19 +172,6 @@ func fillDelivery(fields map[string]string, e map[string]any) {
 			fields[flat("tls", name)] = "on"
 		}
 	}
-	for _, name := range flagFields() {
-		if e[name] == true {
-			fields[name] = "on"
-		}
-	}
-	parameters := object(e["query"])
-	query := make([]string, 0, len(parameters))
-	for name, value := range parameters {
-		text, _ := value.(string) // They are texts.
-		query = append(query, notation.JoinPair(name, "=", lineText(text)))
-	}
-	slices.Sort(query)
-	fields["query"] = strings.Join(query, "\n")
 	fillRules(fields, e)
 }
 

@@ -107,52 +107,6 @@ func (v *visit) endpointLive() error {
 	})
 }
 
-// facts returns the configuration as names and values, those that were left at their defaults not among them.
-func facts(e client.Endpoint) [][2]string {
-	list := [][2]string{
-		{"Id", e.ID},
-		{"Key", text(e.Key)},
-		{"Baseline", tempo(e)},
-		{"Time zone", zone(e)},
-		{"Between runs", clamps(e)},
-		{"Jitter", optionalMs(e.JitterMs)},
-		{"Timeout", ms(e.TimeoutMs)},
-		{"Limit of a run", ms(e.MaxExecutionTimeMs)},
-		{"Success", e.Success},
-		{"Attempts", attempts(e.Retry)},
-		{"Planner", string(e.Planner)},
-		{"Version", count(e.Version)},
-	}
-	kept := list[:0]
-	for _, f := range list {
-		if f[1] != "" && f[1] != "none" {
-			kept = append(kept, f)
-		}
-	}
-	return kept
-}
-
-func zone(e client.Endpoint) string {
-	if e.BaselineCron == nil {
-		return ""
-	}
-	return e.Timezone
-}
-
-func optionalMs(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return "up to " + ms(n)
-}
-
-func attempts(r client.Retry) string {
-	if r.MaxAttempts <= 1 {
-		return ""
-	}
-	return count(int64(r.MaxAttempts)) + ", " + ms(r.BackoffMs) + " to " + ms(r.MaxBackoffMs) + " apart"
-}
-
 // moment is a run on the timeline, in the units of its picture.
 type moment struct {
 	planned, start, width float64

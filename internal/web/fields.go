@@ -1,117 +1,109 @@
 package web
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"rubato/client"
+	"rubato/internal/contract"
 	"rubato/internal/notation"
 )
 
 // document returns the endpoint that the fields describe, as the API takes it. What cannot be read is an error at its field.
 func (f *form) document() map[string]any {
 	d := map[string]any{}
-	for _, name := range textFields() {
-		if value := f.get(name); value != "" {
-			d[name] = value
+	for _, field := range contract.Fields() {
+		if field.Kind == contract.Composite || f.otherBaseline(field) {
+			continue
+		}
+		value, err := readField(field, f.fields[field.Path])
+		switch {
+		case err != nil:
+			f.errors[field.Path] = err.Error()
+		case value != nil:
+			field.Put(d, value)
 		}
 	}
-	if text := f.get("description"); text != "" {
-		d["description"] = plainLines(text)
-	}
-	if body := f.fields["body"]; body != "" { // Blanks may matter there.
-		d["body"] = plainLines(body)
-	}
-	for _, name := range lengthFields() {
-		f.putLength(d, name, name)
-	}
-	for _, name := range numberFields() {
-		f.putNumber(d, name, name)
-	}
-	if f.get("baseline") == "cron" {
-		d["baselineCron"] = f.get("baselineCron")
-	} else {
-		f.putLength(d, "baselineIntervalMs", "baselineIntervalMs")
-	}
-	if at := f.get("startAt"); at != "" {
-		d["startAt"] = withZone(at)
-	}
-	f.putParts(d)
-	f.putLines(d, "headers", ':')
-	f.putLines(d, "labels", '=')
 	f.putDelivery(d)
 	return d
 }
 
 func (f *form) get(name string) string { return strings.TrimSpace(f.fields[name]) }
 
-// putParts adds the objects of the document.
-func (f *form) putParts(d map[string]any) {
-	dst := map[string]any{}
-	for _, name := range []string{"gap", "overlap"} {
-		if value := f.get(name); value != "" {
-			dst[name] = value
+// baseline returns the kind of baseline that is chosen: interval or cron.
+func (f *form) baseline() string {
+	if f.get("baseline") == "cron" {
+		return "cron"
+	}
+	return "interval"
+}
+
+// otherBaseline reports whether a field is the baseline that is not chosen. What else belongs to it, such as the time zone of a cron, has
+// a default and is kept.
+func (f *form) otherBaseline(field contract.Field) bool {
+	return field.When != "" && field.Default == nil && field.When != f.baseline()
+}
+
+// readField returns the value of a field as the API takes it; nil: it is empty.
+func readField(field contract.Field, written string) (any, error) {
+	text := strings.TrimSpace(written)
+	if field.Verbatim {
+		text = written
+	}
+	if field.Kind == contract.Pairs {
+		return readPairs(field, written)
+	}
+	if text == "" {
+		return nil, nil //nolint:nilnil // An empty field has no value, and is no error.
+	}
+	switch field.Kind {
+	case contract.Length:
+		n, err := parseLength(text)
+		return float64(n), err
+	case contract.Number:
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return nil, errors.New("must be a whole number")
 		}
-	}
-	if len(dst) > 0 {
-		d["dst"] = dst
-	}
-	retry := map[string]any{}
-	f.putNumber(retry, "maxAttempts", "maxAttempts")
-	f.putLength(retry, "backoffMs", "backoffMs")
-	f.putLength(retry, "maxBackoffMs", "maxBackoffMs")
-	if len(retry) > 0 {
-		d["retry"] = retry
+		return float64(n), nil
+	case contract.Switch:
+		return true, nil
+	case contract.Instant:
+		return withZone(text), nil
+	case contract.Lines:
+		return plainLines(text), nil
+	default:
+		return text, nil
 	}
 }
 
-func (f *form) putLength(d map[string]any, name, field string) {
-	value := f.get(field)
-	if value == "" {
-		return
-	}
-	n, err := parseLength(value)
-	if err != nil {
-		f.errors[field] = err.Error()
-		return
-	}
-	d[name] = float64(n)
-}
-
-func (f *form) putNumber(d map[string]any, name, field string) {
-	value := f.get(field)
-	if value == "" {
-		return
-	}
-	n, err := strconv.ParseInt(value, 10, 32)
-	if err != nil {
-		f.errors[field] = "must be a whole number"
-		return
-	}
-	d[name] = float64(n)
-}
-
-// putLines adds an object that is written one member a line.
-func (f *form) putLines(d map[string]any, field string, separator byte) {
+// readPairs returns an object that is written one member a line.
+func readPairs(field contract.Field, written string) (any, error) {
 	object := map[string]any{}
-	for line := range strings.Lines(f.fields[field]) {
+	for line := range strings.Lines(written) {
 		line = strings.TrimSpace(line)
 		if line == "" {
 			continue
 		}
-		name, value, found := notation.CutPair(line, separator)
+		name, value, found := notation.CutPair(line, field.Separator[0])
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		if !found || name == "" {
-			f.errors[field] = "every line is a name, " + map[byte]string{':': "a colon and a value, such as Accept: text/plain", '=': "an equals sign and a value, such as team=shop"}[separator]
-			return
+			separator := map[string]string{":": "a colon", "=": "an equals sign"}[field.Separator]
+			return nil, fmt.Errorf("every line is a name, %s and a value, such as %s", separator, field.Placeholder)
 		}
 		if _, twice := object[name]; twice {
-			f.errors[field] = "names " + name + " twice"
-			return
+			return nil, fmt.Errorf("names %s twice", name)
+		}
+		if field.Quoted {
+			value = unquoted(value)
 		}
 		object[name] = value
 	}
-	d[field] = object
+	return object, nil
 }
 
 // withZone writes an instant of a form, which is UTC, as the API reads it.
@@ -128,34 +120,60 @@ func withZone(at string) string {
 
 // fieldsOf returns what the form of an endpoint is filled with.
 func fieldsOf(e client.Endpoint) map[string]string {
-	fields := map[string]string{
-		"name": e.Name, "url": e.URL, "key": text(e.Key), "description": text(e.Description), "method": string(e.Method), "body": text(e.Body),
-		"timezone": e.Timezone, "catchUp": string(e.CatchUp), "success": oneLine(e.Success), "planner": string(e.Planner),
-		"gap": string(e.DST.Gap), "overlap": string(e.DST.Overlap),
-		"jitterMs": lengthField(e.JitterMs), "timeoutMs": lengthField(e.TimeoutMs), "maxExecutionTimeMs": lengthField(e.MaxExecutionTimeMs),
-		"maxResponseKb": strconv.Itoa(int(e.MaxResponseKb)), "followRedirects": strconv.Itoa(int(e.FollowRedirects)),
-		"maxAttempts": strconv.Itoa(int(e.Retry.MaxAttempts)), "backoffMs": lengthField(e.Retry.BackoffMs), "maxBackoffMs": lengthField(e.Retry.MaxBackoffMs),
-		"headers": strings.Join(notation.ListPairs(e.Headers, ": "), "\n"), "labels": strings.Join(notation.ListPairs(e.Labels, "="), "\n"), "baseline": "interval",
+	endpoint := object(plain(e))
+	fields := map[string]string{"baseline": "interval"}
+	if endpoint["baselineCron"] != nil {
+		fields["baseline"] = "cron"
 	}
-	for name, value := range map[string]*int64{
-		"baselineIntervalMs": e.BaselineIntervalMs, "minIntervalMs": e.MinIntervalMs, "maxIntervalMs": e.MaxIntervalMs,
-	} {
-		if value != nil {
-			fields[name] = lengthField(*value)
+	for _, field := range contract.Fields() {
+		fields[field.Path] = fieldText(field, field.Value(endpoint))
+	}
+	fillDelivery(fields, endpoint)
+	return fields
+}
+
+// fieldText writes a value of a field so that readField reads it back; empty: there is none, or the field has a form of its own.
+func fieldText(field contract.Field, value any) string {
+	switch value := value.(type) {
+	case float64:
+		if field.Kind == contract.Length {
+			return lengthField(int64(value))
+		}
+		return strconv.FormatInt(int64(value), 10)
+	case bool:
+		return map[bool]string{true: "on"}[value]
+	case map[string]any:
+		return pairsText(field, value)
+	case string:
+		switch field.Kind {
+		case contract.Lines:
+			return value
+		case contract.Instant:
+			at, _ := time.Parse(time.RFC3339, value) // The API writes it so.
+			return at.UTC().Format("2006-01-02T15:04:05")
+		default:
+			return oneLine(value)
 		}
 	}
-	if e.BaselineCron != nil {
-		fields["baseline"], fields["baselineCron"] = "cron", oneLine(*e.BaselineCron)
+	return ""
+}
+
+// pairsText writes an object one member a line.
+func pairsText(field contract.Field, members map[string]any) string {
+	if field.Kind != contract.Pairs {
+		return ""
 	}
-	if e.StartAt != nil {
-		fields["startAt"] = e.StartAt.UTC().Format("2006-01-02T15:04:05")
+	separator := map[string]string{":": ": ", "=": "="}[field.Separator]
+	lines := make([]string, 0, len(members))
+	for name, value := range members {
+		text, _ := value.(string) // They are texts.
+		if field.Quoted {
+			text = lineText(text)
+		}
+		lines = append(lines, notation.JoinPair(name, separator, text))
 	}
-	if e.ResponseTailKb != 0 {
-		fields["responseTailKb"] = strconv.Itoa(int(e.ResponseTailKb))
-	}
-	all, _ := plain(e).(map[string]any) // An endpoint is an object.
-	fillDelivery(fields, all)
-	return fields
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }
 
 // lineBreaks are what browsers drop from fields of one line.

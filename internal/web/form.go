@@ -14,6 +14,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/auth"
+	"rubato/internal/contract"
 )
 
 // form is the page on which an endpoint is written. Fields hold what was typed, right or wrong, by the names of the API.
@@ -28,21 +29,6 @@ type form struct {
 	draft   draftView
 }
 
-// The fields of the form, by how they are written.
-func textFields() []string {
-	return []string{"name", "url", "key", "description", "method", "body", "timezone", "catchUp", "success", "planner"}
-}
-
-func lengthFields() []string {
-	return []string{
-		"minIntervalMs", "maxIntervalMs", "jitterMs", "timeoutMs", "maxExecutionTimeMs",
-	}
-}
-
-func numberFields() []string { return []string{"maxResponseKb", "responseTailKb", "followRedirects"} }
-
-func flagFields() []string { return []string{"idempotent", "sign", "conditional"} }
-
 // newForm returns a form with what somebody typed, or what an endpoint has.
 func newForm(fields map[string]string) form {
 	return form{fields: fields, errors: map[string]string{}, used: map[string][]int{}}
@@ -52,11 +38,10 @@ func (v *visit) registerForm() error {
 	if !v.who.May(auth.Write) {
 		return forbidden()
 	}
-	f := newForm(map[string]string{
-		"baseline": "interval", "baselineIntervalMs": "1m", "method": "GET", "timezone": "UTC", "catchUp": "once", "gap": "run", "overlap": "once",
-		"success": "2xx", "maxExecutionTimeMs": "1m", "timeoutMs": "30s", "maxResponseKb": "100", "followRedirects": "0", "maxAttempts": "1", "backoffMs": "1s",
-		"maxBackoffMs": "1m", "planner": "observe",
-	})
+	f := newForm(map[string]string{"baseline": "interval"})
+	for _, field := range contract.Fields() {
+		f.fields[field.Path] = fieldText(field, field.Initial)
+	}
 	f.once = rand.Text()
 	return v.show(page{title: "New endpoint", nav: "endpoints"}, formPage(f))
 }
@@ -198,7 +183,7 @@ func (f *form) blame(list *[]client.FieldError) {
 			others = append(others, e.Field+" "+e.Message)
 		case f.errors[field] != "":
 			f.errors[field] += "; " + e.Message
-		case field != e.Field && (field == "query" || field == "headers" || field == "labels"):
+		case field != e.Field && isPairs(field):
 			f.errors[field] = e.Field + " " + e.Message
 		default:
 			f.errors[field] = e.Message
@@ -209,26 +194,29 @@ func (f *form) blame(list *[]client.FieldError) {
 
 // fieldFor returns the field of the form that a field of the API is written in; empty: none.
 func (f *form) fieldFor(path string) string {
+	if field, known := contract.Of(path); known && field.Kind != contract.Composite {
+		return path
+	}
 	root, below, _ := strings.Cut(path, ".")
 	root, index, _ := strings.Cut(root, "[")
 	switch root {
-	case "dst", "retry":
-		return below
 	case "auth", "tls":
 		return objectField(root, below)
 	case "successRules":
 		return f.rowFor("rule", index)
 	case "redact":
 		return f.rowFor("redact", index)
-	case "headers", "labels", "query", "baselineCron", "baselineIntervalMs", "startAt":
+	}
+	if _, known := contract.Of(root); known {
 		return root
 	}
-	for _, names := range [][]string{textFields(), lengthFields(), numberFields(), flagFields()} {
-		if slices.Contains(names, root) {
-			return root
-		}
-	}
 	return ""
+}
+
+// isPairs reports whether a field holds pairs of a name and a value.
+func isPairs(path string) bool {
+	field, _ := contract.Of(path) // None holds none.
+	return field.Kind == contract.Pairs
 }
 
 // objectField returns the field for a member of auth or tls, and for one that is about all of it.
@@ -294,12 +282,8 @@ func sorted(errors map[string]string) []string { return slices.Sorted(maps.Keys(
 
 // fieldTitle names a field where its label is not beside it.
 func fieldTitle(name string) string {
-	titles := map[string]string{
-		"baselineCron": "cron expression", "baselineIntervalMs": "interval", "minIntervalMs": "never closer than", "maxIntervalMs": "never further apart than",
-		"jitterMs": "spread", "timeoutMs": "timeout", "maxExecutionTimeMs": "limit of a run", "startAt": "not before", "url": "URL",
-	}
-	if title, known := titles[name]; known {
-		return title
+	if field, known := contract.Of(name); known {
+		return field.Title
 	}
 	return statusWords(name)
 }

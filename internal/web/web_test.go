@@ -271,7 +271,7 @@ func TestEveryErrorFindsItsField(t *testing.T) {
 		{Field: "unheard.of", Message: "k"},
 	})
 	require.Equal(t, map[string]string{
-		"authClientId": "a", "authType": "b", "authScopes": "c", "tlsMinVersion": "d", "rule2": "e", "redact3": "f", "query": "query.page g", "backoffMs": "h",
+		"authClientId": "a", "authType": "b", "authScopes": "c", "tlsMinVersion": "d", "rule2": "e", "redact3": "f", "query": "query.page g", "retry.backoffMs": "h",
 		"sign": "i", "responseTailKb": "j",
 	}, f.errors)
 	require.Equal(t, "unheard.of k", f.problem)

@@ -149,20 +149,6 @@ func tempo(e client.Endpoint) string {
 	return text(e.BaselineCron)
 }
 
-// clamps says how close and how far apart runs may be.
-func clamps(e client.Endpoint) string {
-	switch {
-	case e.MinIntervalMs != nil && e.MaxIntervalMs != nil:
-		return ms(*e.MinIntervalMs) + " to " + ms(*e.MaxIntervalMs)
-	case e.MinIntervalMs != nil:
-		return "at least " + ms(*e.MinIntervalMs)
-	case e.MaxIntervalMs != nil:
-		return "at most " + ms(*e.MaxIntervalMs)
-	default:
-		return "none"
-	}
-}
-
 // text returns a text of the API that may be absent.
 func text(s *string) string {
 	if s == nil {

@@ -175,7 +175,7 @@ func packageRules() []rule {
 		{"internal/waittest", nil, "any test may wait"},
 		{
 			"internal/web",
-			[]string{"client", "docs", "internal/answers", "internal/auth", "internal/because", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/notation", "internal/schedule", "internal/stats"},
+			[]string{"client", "docs", "internal/answers", "internal/auth", "internal/because", "internal/contract", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/notation", "internal/schedule", "internal/stats"},
 			"the console is a client of the API; what it foresees of a draft, the domain tells, and it shows the card that the documents carry",
 		},
 		{"internal/zombie", []string{"internal/errs", "internal/failpoint", "internal/loop", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
