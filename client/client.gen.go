@@ -721,6 +721,7 @@ const (
 	RunStatusSkipped   RunStatus = "skipped"
 	RunStatusSucceeded RunStatus = "succeeded"
 	RunStatusTimedOut  RunStatus = "timed_out"
+	RunStatusWaiting   RunStatus = "waiting"
 )
 
 // Valid indicates whether the value is a known member of the RunStatus enum.
@@ -739,6 +740,8 @@ func (e RunStatus) Valid() bool {
 	case RunStatusSucceeded:
 		return true
 	case RunStatusTimedOut:
+		return true
+	case RunStatusWaiting:
 		return true
 	default:
 		return false
@@ -1836,7 +1839,7 @@ type LastRun struct {
 	ScheduledFor time.Time `json:"scheduledFor"`
 	StartedAt    time.Time `json:"startedAt"`
 
-	// Status `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
+	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
 	// tell is left. `skipped` means that due times passed without a request.
 	Status RunStatus `json:"status"`
 }
@@ -2538,6 +2541,9 @@ type Run struct {
 	// InfraAttempt How many runs of the due time a dead worker, a shutdown, a lost lock or a start that expired had ended before this one. They are tried again where that does no harm, at most 3 times, and are no attempts of the retry policy.
 	InfraAttempt int32 `json:"infraAttempt"`
 
+	// NotBefore Of a waiting run: when it may start at the earliest. It starts when its endpoint runs nothing else and no other one-off run comes first.
+	NotBefore *time.Time `json:"notBefore,omitempty"`
+
 	// Phases Where the time went. A phase that did not happen is 0.
 	Phases *Phases `json:"phases,omitempty"`
 
@@ -2560,7 +2566,7 @@ type Run struct {
 	StartLagMs *float64   `json:"startLagMs,omitempty"`
 	StartedAt  *time.Time `json:"startedAt,omitempty"`
 
-	// Status `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
+	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
 	// tell is left. `skipped` means that due times passed without a request.
 	Status     RunStatus `json:"status"`
 	StatusCode *int32    `json:"statusCode,omitempty"`
@@ -2592,7 +2598,7 @@ type RunEvent struct {
 	Kind       RunEventKind `json:"kind"`
 	ReasonCode *string      `json:"reasonCode,omitempty"`
 
-	// Status `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
+	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
 	// tell is left. `skipped` means that due times passed without a request.
 	Status *RunStatus `json:"status,omitempty"`
 
@@ -2625,7 +2631,7 @@ type RunList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// RunStatus `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
+// RunStatus `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
 // tell is left. `skipped` means that due times passed without a request.
 type RunStatus string
 
@@ -2904,7 +2910,7 @@ type TestResult struct {
 	// SentAt By the clock of the database.
 	SentAt time.Time `json:"sentAt"`
 
-	// Status `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
+	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
 	// tell is left. `skipped` means that due times passed without a request.
 	Status     RunStatus `json:"status"`
 	StatusCode *int32    `json:"statusCode,omitempty"`

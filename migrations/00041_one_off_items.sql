@@ -5,6 +5,7 @@ CREATE TABLE one_off_items (
     endpoint_id  uuid NOT NULL,
     slot         timestamptz NOT NULL, -- the due time that the run stands for; with endpoint and attempt it makes the run ID
     tenant_id    uuid NOT NULL,
+    run_id       uuid NOT NULL, -- of the next attempt
     not_before   timestamptz NOT NULL, -- the slot, or when the next attempt may start, which is earlier where the clock was set back
     attempt      smallint NOT NULL CHECK (attempt >= 1),
     infra_attempt smallint NOT NULL DEFAULT 0 CHECK (infra_attempt >= 0), -- how many runs infrastructure lost
@@ -15,6 +16,8 @@ CREATE TABLE one_off_items (
     PRIMARY KEY (endpoint_id, slot),
     CHECK (slot >= '2020-01-01' AND slot < '2200-01-01' AND not_before >= '2020-01-01' AND not_before < '2200-01-01')
 );
+
+CREATE INDEX one_off_items_tenant ON one_off_items (tenant_id, run_id);
 
 -- Which run an idempotency key of a one-off run stands for.
 CREATE TABLE one_off_keys (

@@ -24,9 +24,10 @@ func runAnswer(r runs.Run) (api.Run, error) {
 		ContentType: optional(o.ContentType), Error: optional(o.Error),
 	}
 	out.WorkerID, out.CancelRequestedAt = workerName(r.WorkerID), shown(r.CancelRequestedAt)
+	out.NotBefore = shown(r.NotBefore)
 	if s := r.Skipped; s != nil {
 		out.Skipped = &api.SkippedDueTimes{From: s.From.UTC(), To: s.To.UTC(), Count: s.Count}
-	} else {
+	} else if o.Status != runs.Waiting {
 		out.ClaimToken = new(r.ClaimToken)
 	}
 	if !r.StartedAt.IsZero() {

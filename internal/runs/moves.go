@@ -98,7 +98,7 @@ func (t Token) allows(rise int) bool {
 // Next returns the statuses that a run of this status may move to: a live one to each that is over, one
 // that is over to none.
 func (s Status) Next() []Status {
-	if s.Terminal() {
+	if s != Running {
 		return nil
 	}
 	return Statuses()[1:]

@@ -27,6 +27,7 @@ type Run struct {
 	FinishedAt   time.Time // zero while running
 	// CancelRequestedAt is when somebody asked for the end of the run while it was live. Only a live run tells; later its story does.
 	CancelRequestedAt time.Time
+	NotBefore         time.Time // when a waiting run may start at the earliest; zero of any other
 	Outcome           Outcome
 	Decision          Decision // what the finish decided; zero while running
 	Skipped           *Skips   // due times that passed without a run, the last of which is ScheduledFor; nil: this is a run

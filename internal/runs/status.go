@@ -1,10 +1,12 @@
 package runs
 
-// Status says where a run stands. A run is running once, then ends in exactly one other status and never changes again.
+// Status says where a run stands. A one-off run is waiting first. A run is running once, then ends in exactly one other status and never
+// changes again.
 type Status string
 
-// The statuses. Running is found among the live runs only; the others in the history only.
+// The statuses. Waiting is found among the one-off items only, Running among the live runs only, the others in the history only.
 const (
+	Waiting   Status = "waiting" // a one-off run, or another attempt of one, that has not started
 	Running   Status = "running"
 	Succeeded Status = "succeeded" // the answer satisfied the endpoint's success rule
 	Failed    Status = "failed"    // the target answered otherwise, or could not be reached
@@ -14,13 +16,13 @@ const (
 	Skipped   Status = "skipped"   // no byte of a request left, for certain: due times that passed without one, by a rule that the reason names
 )
 
-// Statuses returns every status, the live one first.
+// Statuses returns every status that a run has from its start on, the live one first.
 func Statuses() []Status {
 	return []Status{Running, Succeeded, Failed, TimedOut, Canceled, Lost, Skipped}
 }
 
 // Terminal reports whether a run of this status is over.
-func (s Status) Terminal() bool { return s != Running }
+func (s Status) Terminal() bool { return s != Running && s != Waiting }
 
 // Reason says why a run has its status, as a stable code.
 type Reason string

@@ -65,6 +65,10 @@ func (s *Runs) notLive(ctx context.Context, tx pgx.Tx, c runs.Cancel) error {
 	if err != nil {
 		return err
 	}
+	if run.Outcome.Status == runs.Waiting {
+		return errs.New(errs.Conflict, "run_waiting", fmt.Sprintf(
+			"run %s has not started, so there is no request to end; pause its endpoint to withdraw all of its one-off runs that wait", c.RunID))
+	}
 	if !run.Outcome.Status.Terminal() { // It started between the two statements.
 		return errs.New(errs.Unavailable, "", fmt.Sprintf("run %s has started this very moment; try again", c.RunID))
 	}

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -65,6 +66,58 @@ func TestEachOneOffRunSendsItsOwnRequest(t *testing.T) {
 	}
 	require.Empty(t, b.claim(t, me, horizon))
 	require.Equal(t, 3, query[int](t, b, "SELECT count(DISTINCT id) FROM runs WHERE source = 'manual' AND status = 'succeeded'"))
+}
+
+// TestAOneOffRunCanBeReadWhileItWaits follows one by its ID and in lists: before its start, in flight, and between two attempts.
+func TestAOneOffRunCanBeReadWhileItWaits(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), worker{1}
+	now := b.at(noon())
+	e := b.register(t, func(s *endpoints.Spec) { s.StartAt, s.Retry.MaxAttempts = now.Add(time.Hour), 2 })
+	slots := []time.Time{b.ask(t, e.ID, endpoints.OneOffRequest{}).Slot, b.ask(t, e.ID, endpoints.OneOffRequest{}).Slot}
+	id := func(n, attempt int) runs.ID { return runs.NewID(slots[n], e.ID, attempt, 0) }
+	status := func(id runs.ID) runs.Status {
+		t.Helper()
+		run, err := b.runs.Get(t.Context(), tenant.TenantID, id)
+		require.NoError(t, err)
+		require.Equal(t, id, run.ID)
+		return run.Outcome.Status
+	}
+	list := func(f runs.Filter) (found []runs.ID) {
+		t.Helper()
+		f.TenantID, f.Limit = tenant.TenantID, 50
+		read, err := b.runs.List(t.Context(), f)
+		require.NoError(t, err)
+		for _, run := range read {
+			found = append(found, run.ID)
+		}
+		return found
+	}
+	waiting := runs.Filter{Statuses: []runs.Status{runs.Waiting}}
+	require.Equal(t, runs.Waiting, status(id(0, 1)))
+	require.Equal(t, []runs.ID{id(1, 1), id(0, 1)}, list(waiting))
+	require.Equal(t, []runs.ID{id(0, 1)}, list(runs.Filter{Statuses: waiting.Statuses, Before: id(1, 1)}))
+	require.Equal(t, []runs.ID{id(1, 1), id(0, 1)}, list(runs.Filter{EndpointID: e.ID}))
+	_, err := b.runs.Get(t.Context(), [16]byte{9}, id(0, 1))
+	require.Equal(t, errs.NotFound, errs.CodeOf(err), "a run of another tenant")
+	_, err = b.runs.Cancel(t.Context(), runs.Cancel{By: tenant, RunID: id(0, 1)})
+	refused, is := errors.AsType[*errs.Error](err)
+	require.True(t, is)
+	require.Equal(t, "run_waiting", refused.Reason)
+
+	c := b.claimOne(t, me)
+	started := b.start(t, me, c)[0]
+	require.Equal(t, runs.Running, status(id(0, 1)))
+	require.Equal(t, []runs.ID{id(1, 1)}, list(waiting))
+	require.Equal(t, []runs.ID{id(1, 1), id(0, 1)}, list(runs.Filter{}), "one in flight is listed once")
+
+	b.finish(t, me, 0, fail(me, c, started))
+	require.Equal(t, runs.Failed, status(id(0, 1)))
+	again, err := b.runs.Get(t.Context(), tenant.TenantID, id(0, 2))
+	require.NoError(t, err)
+	require.Equal(t, runs.Waiting, again.Outcome.Status)
+	require.False(t, again.NotBefore.Before(now))
+	require.ElementsMatch(t, []runs.ID{id(1, 1), id(0, 2)}, list(waiting))
 }
 
 // TestAOneOffRunKeepsItsRequestForItsNextAttempt fails the first attempt.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/errs"
+	"rubato/internal/governor"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 )
@@ -31,6 +32,13 @@ func (s *Runs) List(ctx context.Context, f runs.Filter) (list []runs.Run, err er
 			if list, err = s.live(ctx, tx, f); err != nil {
 				return err
 			}
+		}
+		if len(f.Statuses) == 0 || slices.Contains(f.Statuses, runs.Waiting) {
+			waiting, err := s.waiting(ctx, tx, f)
+			if err != nil {
+				return err
+			}
+			list = append(list, waiting...)
 		}
 		for _, status := range endsOf(f) {
 			finished, err := s.finished(ctx, tx, f, status)
@@ -67,6 +75,22 @@ func (s *Runs) live(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, 
 	list := make([]runs.Run, len(rows))
 	for i, row := range rows {
 		list[i] = liveRunOf(row)
+	}
+	return list, nil
+}
+
+// waiting returns one-off runs that have not started.
+func (s *Runs) waiting(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, error) {
+	rows, err := s.db.q.OneOffListWaiting(ctx, tx, dbsqlc.OneOffListWaitingParams{
+		TenantID: f.TenantID, EndpointID: given(f.EndpointID), Before: given(f.Before), FromAt: optional(f.From), ToAt: optional(f.To),
+		MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing one-off runs that wait: %w", err)
+	}
+	list := make([]runs.Run, len(rows))
+	for i, row := range rows {
+		list[i] = waitingRunOf(row)
 	}
 	return list, nil
 }
@@ -109,7 +133,7 @@ func (s *Runs) Get(ctx context.Context, tenant [16]byte, id runs.ID) (run runs.R
 	return run, err
 }
 
-// get reads one run without its body, live or over.
+// get reads one run without its body, whether it waits, is live, or is over.
 func (s *Runs) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id runs.ID) (runs.Run, error) {
 	row, err := s.db.q.RunGet(ctx, tx, dbsqlc.RunGetParams{ID: id, ScheduledFor: id.Slot(), TenantID: tenant})
 	if err == nil {
@@ -119,13 +143,20 @@ func (s *Runs) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id runs.ID) 
 		return runs.Run{}, fmt.Errorf("reading run %s: %w", id, err)
 	}
 	live, err := s.db.q.RunGetLive(ctx, tx, dbsqlc.RunGetLiveParams{RunID: id, TenantID: tenant})
-	if missing(err) {
-		return runs.Run{}, errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no run %s", id))
+	if err == nil {
+		return liveRunOf(live), nil
 	}
-	if err != nil {
+	if !missing(err) {
 		return runs.Run{}, fmt.Errorf("reading live run %s: %w", id, err)
 	}
-	return liveRunOf(live), nil
+	waiting, err := s.db.q.OneOffListWaiting(ctx, tx, dbsqlc.OneOffListWaitingParams{TenantID: tenant, RunID: given(id), MaxRows: 1})
+	if err != nil {
+		return runs.Run{}, fmt.Errorf("reading one-off run %s: %w", id, err)
+	}
+	if len(waiting) == 0 {
+		return runs.Run{}, errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no run %s", id))
+	}
+	return waitingRunOf(waiting[0]), nil
 }
 
 func missing(err error) bool { return err != nil && errs.CodeOf(translate(err)) == errs.NotFound }
@@ -157,6 +188,13 @@ func liveRunOf(row *dbsqlc.LiveRun) runs.Run {
 		ID: row.RunID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt),
 		Source: row.Source, ClaimToken: row.ClaimToken, WorkerID: row.WorkerID, ClaimedAt: row.ClaimedAt, StartedAt: row.StartedAt,
 		CancelRequestedAt: orZero(row.CancelRequestedAt), Outcome: runs.Outcome{Status: runs.Running},
+	}
+}
+
+func waitingRunOf(row *dbsqlc.OneOffListWaitingRow) runs.Run {
+	return runs.Run{
+		ID: row.RunID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt),
+		Source: string(governor.SourceManual), NotBefore: row.NotBefore, Outcome: runs.Outcome{Status: runs.Waiting},
 	}
 }
 

@@ -44,7 +44,7 @@ func runListPage(rows runRows) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		for _, s := range []client.RunStatus{client.RunStatusRunning, client.RunStatusSucceeded, client.RunStatusFailed, client.RunStatusTimedOut, client.RunStatusLost, client.RunStatusCanceled, client.RunStatusSkipped} {
+		for _, s := range []client.RunStatus{client.RunStatusWaiting, client.RunStatusRunning, client.RunStatusSucceeded, client.RunStatusFailed, client.RunStatusTimedOut, client.RunStatusLost, client.RunStatusCanceled, client.RunStatusSkipped} {
 			templ_7745c5c3_Err = option(string(s), rows.status, statusWords(string(s))).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -16,6 +16,20 @@ FROM (SELECT i.*,
 WHERE o.turn <= 2
 ORDER BY o.endpoint_id, o.turn;
 
+-- name: OneOffListWaiting :many
+-- The one-off runs of a tenant that wait, the newest first. The one in flight is a live run.
+SELECT i.run_id, i.endpoint_id, i.tenant_id, i.slot, i.not_before, i.attempt, i.infra_attempt
+FROM one_off_items i
+WHERE i.tenant_id = @tenant_id
+  AND (sqlc.narg('run_id')::uuid IS NULL OR i.run_id = sqlc.narg('run_id'))
+  AND (sqlc.narg('endpoint_id')::uuid IS NULL OR i.endpoint_id = sqlc.narg('endpoint_id'))
+  AND (sqlc.narg('before')::uuid IS NULL OR i.run_id < sqlc.narg('before'))
+  AND (sqlc.narg('from_at')::timestamptz IS NULL OR i.slot >= sqlc.narg('from_at'))
+  AND (sqlc.narg('to_at')::timestamptz IS NULL OR i.slot < sqlc.narg('to_at'))
+  AND NOT EXISTS (SELECT FROM schedules s WHERE s.endpoint_id = i.endpoint_id AND s.run_id = i.run_id)
+ORDER BY i.run_id DESC
+LIMIT sqlc.arg('max_rows')::int;
+
 -- name: OneOffGetRequests :many
 -- What claimed one-off items call, by endpoint and slot.
 SELECT i.endpoint_id, i.slot, i.deadline_at, i.request
@@ -23,13 +37,13 @@ FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sql
          JOIN one_off_items i ON i.endpoint_id = ANY (ARRAY[w.endpoint_id]) AND i.slot = w.slot;
 
 -- name: OneOffInsert :exec
-INSERT INTO one_off_items (endpoint_id, slot, tenant_id, not_before, attempt, priority, deadline_at, request, requested_by)
-VALUES (@endpoint_id, @slot, @tenant_id, @slot, 1, @priority, @deadline_at, @request, @requested_by);
+INSERT INTO one_off_items (endpoint_id, slot, tenant_id, run_id, not_before, attempt, priority, deadline_at, request, requested_by)
+VALUES (@endpoint_id, @slot, @tenant_id, @run_id, @slot, 1, @priority, @deadline_at, @request, @requested_by);
 
 -- name: OneOffRequeue :exec
 -- Lets an item wait for its next attempt. One that was withdrawn during its run is not there any more.
 UPDATE one_off_items
-SET not_before = @not_before, attempt = @attempt, infra_attempt = @infra_attempt
+SET run_id = @run_id, not_before = @not_before, attempt = @attempt, infra_attempt = @infra_attempt
 WHERE endpoint_id = @endpoint_id AND slot = @slot;
 
 -- name: OneOffDelete :exec

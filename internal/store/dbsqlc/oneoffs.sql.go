@@ -29,7 +29,7 @@ func (q *Queries) OneOffDelete(ctx context.Context, db DBTX, arg OneOffDeletePar
 
 const oneOffGetMany = `-- name: OneOffGetMany :many
 SELECT o.endpoint_id, o.slot, o.not_before, o.attempt, o.infra_attempt, o.priority, o.deadline_at, o.own, o.items, o.last_slot
-FROM (SELECT i.endpoint_id, i.slot, i.tenant_id, i.not_before, i.attempt, i.infra_attempt, i.priority, i.deadline_at, i.request, i.requested_by,
+FROM (SELECT i.endpoint_id, i.slot, i.tenant_id, i.run_id, i.not_before, i.attempt, i.infra_attempt, i.priority, i.deadline_at, i.request, i.requested_by,
              (s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot)::boolean AS own,
              count(*) OVER (PARTITION BY i.endpoint_id)::int AS items,
              (max(i.slot) OVER (PARTITION BY i.endpoint_id))::timestamptz AS last_slot,
@@ -140,14 +140,15 @@ func (q *Queries) OneOffGetRequests(ctx context.Context, db DBTX, arg OneOffGetR
 }
 
 const oneOffInsert = `-- name: OneOffInsert :exec
-INSERT INTO one_off_items (endpoint_id, slot, tenant_id, not_before, attempt, priority, deadline_at, request, requested_by)
-VALUES ($1, $2, $3, $2, 1, $4, $5, $6, $7)
+INSERT INTO one_off_items (endpoint_id, slot, tenant_id, run_id, not_before, attempt, priority, deadline_at, request, requested_by)
+VALUES ($1, $2, $3, $4, $2, 1, $5, $6, $7, $8)
 `
 
 type OneOffInsertParams struct {
 	EndpointID  UUID
 	Slot        time.Time
 	TenantID    UUID
+	RunID       UUID
 	Priority    int16
 	DeadlineAt  *time.Time
 	Request     json.RawMessage
@@ -159,6 +160,7 @@ func (q *Queries) OneOffInsert(ctx context.Context, db DBTX, arg OneOffInsertPar
 		arg.EndpointID,
 		arg.Slot,
 		arg.TenantID,
+		arg.RunID,
 		arg.Priority,
 		arg.DeadlineAt,
 		arg.Request,
@@ -272,13 +274,85 @@ func (q *Queries) OneOffKeySweep(ctx context.Context, db DBTX, arg OneOffKeySwee
 	return result.RowsAffected(), nil
 }
 
+const oneOffListWaiting = `-- name: OneOffListWaiting :many
+SELECT i.run_id, i.endpoint_id, i.tenant_id, i.slot, i.not_before, i.attempt, i.infra_attempt
+FROM one_off_items i
+WHERE i.tenant_id = $1
+  AND ($2::uuid IS NULL OR i.run_id = $2)
+  AND ($3::uuid IS NULL OR i.endpoint_id = $3)
+  AND ($4::uuid IS NULL OR i.run_id < $4)
+  AND ($5::timestamptz IS NULL OR i.slot >= $5)
+  AND ($6::timestamptz IS NULL OR i.slot < $6)
+  AND NOT EXISTS (SELECT FROM schedules s WHERE s.endpoint_id = i.endpoint_id AND s.run_id = i.run_id)
+ORDER BY i.run_id DESC
+LIMIT $7::int
+`
+
+type OneOffListWaitingParams struct {
+	TenantID   UUID
+	RunID      *UUID
+	EndpointID *UUID
+	Before     *UUID
+	FromAt     *time.Time
+	ToAt       *time.Time
+	MaxRows    int32
+}
+
+type OneOffListWaitingRow struct {
+	RunID        UUID
+	EndpointID   UUID
+	TenantID     UUID
+	Slot         time.Time
+	NotBefore    time.Time
+	Attempt      int16
+	InfraAttempt int16
+}
+
+// The one-off runs of a tenant that wait, the newest first. The one in flight is a live run.
+func (q *Queries) OneOffListWaiting(ctx context.Context, db DBTX, arg OneOffListWaitingParams) ([]*OneOffListWaitingRow, error) {
+	rows, err := db.Query(ctx, oneOffListWaiting,
+		arg.TenantID,
+		arg.RunID,
+		arg.EndpointID,
+		arg.Before,
+		arg.FromAt,
+		arg.ToAt,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*OneOffListWaitingRow
+	for rows.Next() {
+		var i OneOffListWaitingRow
+		if err := rows.Scan(
+			&i.RunID,
+			&i.EndpointID,
+			&i.TenantID,
+			&i.Slot,
+			&i.NotBefore,
+			&i.Attempt,
+			&i.InfraAttempt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const oneOffRequeue = `-- name: OneOffRequeue :exec
 UPDATE one_off_items
-SET not_before = $1, attempt = $2, infra_attempt = $3
-WHERE endpoint_id = $4 AND slot = $5
+SET run_id = $1, not_before = $2, attempt = $3, infra_attempt = $4
+WHERE endpoint_id = $5 AND slot = $6
 `
 
 type OneOffRequeueParams struct {
+	RunID        UUID
 	NotBefore    time.Time
 	Attempt      int16
 	InfraAttempt int16
@@ -289,6 +363,7 @@ type OneOffRequeueParams struct {
 // Lets an item wait for its next attempt. One that was withdrawn during its run is not there any more.
 func (q *Queries) OneOffRequeue(ctx context.Context, db DBTX, arg OneOffRequeueParams) error {
 	_, err := db.Exec(ctx, oneOffRequeue,
+		arg.RunID,
 		arg.NotBefore,
 		arg.Attempt,
 		arg.InfraAttempt,
