@@ -169,6 +169,14 @@ func read(path string, from any, into reflect.Value) error {
 		if items, ok := from.([]any); ok {
 			return readSlice(path, items, into)
 		}
+	default:
+		return readScalar(path, from, into)
+	}
+	return wrongType(path, from, into)
+}
+
+func readScalar(path string, from any, into reflect.Value) error {
+	switch into.Kind() {
 	case reflect.String:
 		if text, ok := from.(string); ok {
 			into.SetString(text)

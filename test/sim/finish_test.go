@@ -247,7 +247,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 		want.FailureCount = 0
 	case runs.Failed, runs.TimedOut:
 		want.FailureCount++
-	case runs.Running, runs.Canceled, runs.Lost, runs.Skipped:
+	case runs.Waiting, runs.Running, runs.Canceled, runs.Lost, runs.Skipped:
 	}
 	again := w.judgeOwnItem(run, spec, before, c)
 	if again {
