@@ -47,8 +47,9 @@ type State struct {
 	RetryAfter   time.Time // what the target asked for when it last answered
 	IntervalHint *Hint
 	OneShotHint  *Hint
-	Running      *Running // the live run; nil: none
-	LastRun      *LastRun // nil: never ran
+	Running      *Running  // the live run; nil: none
+	LastRun      *LastRun  // nil: never ran
+	LastCall     time.Time // the start of the last run that was not skipped, cut to milliseconds: the minimum counts from it
 	// AccountedUntil is the instant up to which every due time has a run or is recorded as skipped; zero: up to LastSlot.
 	AccountedUntil time.Time
 }

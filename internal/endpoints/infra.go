@@ -34,11 +34,7 @@ func (e *Endpoint) afterLoss(now time.Time, run Finished) (Due, bool) {
 	if run.MaybeSent && !e.Spec.bearsLoss() {
 		return Due{}, false
 	}
-	started := run.StartedAt
-	if run.Status == skipped { // It called nobody.
-		started = time.Time{}
-	}
-	at := e.afterMinimum(laterOf(now.Add(lossWait(e.ID, run)), e.State.RetryAfter), started)
+	at := e.afterMinimum(laterOf(now.Add(lossWait(e.ID, run)), e.State.RetryAfter))
 	return Due{At: at, Slot: run.Slot, Attempt: run.Attempt, InfraAttempt: run.InfraAttempt + 1, Source: run.Source}, true
 }
 

@@ -91,10 +91,6 @@ func (p *paced) happen() {
 			return s, nil
 		})
 	case "another minimum":
-		// A run that was skipped hides the start before it. What it left keeps the minimum of its time, and a longer one counts from its slot.
-		if last := p.endpoint().State.LastRun; last != nil && last.Status == "skipped" {
-			return
-		}
 		_, _, err = p.Edit(ctx, actor, p.id, 0, func(s endpoints.Spec) (endpoints.Spec, error) {
 			p.least = time.Duration(rapid.Int64Range(1000, 90_000).Draw(p.rt, "another minimum")) * time.Millisecond
 			s.MinInterval, s.MaxInterval = p.least, 0
@@ -131,6 +127,30 @@ func TestTheMinimumCountsFromEveryRealStart(t *testing.T) {
 			p.happen()
 		}
 	})
+}
+
+// TestAMinimumThatIsRaisedAfterASkippedAttemptCountsFromTheLastCall edits an endpoint whose last attempt sent nothing.
+func TestAMinimumThatIsRaisedAfterASkippedAttemptCountsFromTheLastCall(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *endpoints.Spec) {
+		s.BaselineInterval, s.MinInterval = time.Hour, time.Second
+		s.Retry = endpoints.Retry{MaxAttempts: 2, Backoff: 10 * time.Second, MaxBackoff: 10 * time.Second}
+	})
+	slot := b.endpoint().State.Due.Slot
+	b.memory.now = slot.Add(9 * minute)
+	call := slot.Add(8*minute + 345*time.Microsecond)
+	b.run(t, func(f *endpoints.Finished) { failed(f); f.StartedAt = call })
+	require.Equal(t, 2, b.endpoint().State.Due.Attempt)
+	b.memory.now = b.endpoint().State.Due.At
+	b.run(t, func(f *endpoints.Finished) { f.Status, f.Verdict = "skipped", endpoints.Neutral })
+
+	_, _, err := b.Edit(t.Context(), actor, b.id, 0, func(s endpoints.Spec) (endpoints.Spec, error) {
+		s.MinInterval, s.BaselineInterval = 90*minute, 90*minute
+		return s, nil
+	})
+
+	require.NoError(t, err)
+	require.Equal(t, slot.Add(98*minute), b.endpoint().State.Due.At, "90 minutes after the start of the attempt that called the target")
 }
 
 // TestALateStartMovesNoGrid has the case of a report: two seconds at least, and starts that lie 1.475 s apart.

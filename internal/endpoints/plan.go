@@ -105,6 +105,9 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 		Slot: run.Slot, Attempt: run.Attempt, InfraAttempt: run.InfraAttempt, Status: run.Status,
 		StartedAt: run.StartedAt, FinishedAt: run.FinishedAt,
 	}
+	if run.Status != skipped { // Else nothing was sent. Rounding up would move an interval as long as its minimum by a millisecond a run.
+		s.LastCall = run.StartedAt.Truncate(time.Millisecond)
+	}
 	s.Anchor = laterOf(s.Anchor, e.anchorAfter(run))
 	if !run.Unanswered {
 		if s.RetryAfter, err = e.boundedWait(run); err != nil {
@@ -154,20 +157,6 @@ func (e *Endpoint) anchorAfter(run Finished) time.Time {
 	return run.StartedAt.Truncate(time.Millisecond)
 }
 
-// lastStart returns when the last run started, where a minimum is set and the anchor lies before it. It is cut to the whole milliseconds that due
-// times have, because rounding up would move an interval as long as its minimum by a millisecond a run. A run that was skipped called
-// nobody; its slot, which is the anchor, keeps the minimum after the start before it.
-func (e *Endpoint) lastStart() time.Time {
-	s := e.State
-	if e.Spec.MinInterval <= 0 || s.LastRun == nil || s.LastRun.Status == skipped {
-		return time.Time{}
-	}
-	if at := s.LastRun.StartedAt.Truncate(time.Millisecond); at.After(s.Anchor) {
-		return at
-	}
-	return time.Time{}
-}
-
 func (e *Endpoint) plan(now time.Time, cause governor.Cause) (Recorded, error) {
 	return e.decide(now, cause, time.Time{})
 }
@@ -200,7 +189,7 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 	in := governor.Input{
 		EndpointID: e.ID, Now: now, Cause: cause, Anchor: s.Anchor, StartAt: e.Spec.StartAt,
 		Baseline: governor.Baseline{Interval: e.Spec.BaselineInterval}, CatchUp: e.Spec.CatchUp, Failures: s.FailureCount,
-		Min: e.Spec.MinInterval, Max: e.Spec.MaxInterval, LastStart: e.lastStart(), LastSlot: s.LastSlot,
+		Min: e.Spec.MinInterval, Max: e.Spec.MaxInterval, LastStart: governor.LastStart(s.LastCall, s.Anchor, e.Spec.MinInterval), LastSlot: s.LastSlot,
 		RetryAfter: s.RetryAfter, PausedUntil: s.PausedUntil, Accounted: e.accounted(now), Jitter: e.Spec.Jitter,
 	}
 	if cron != nil { // A nil *Cron in the interface would not be a nil interface.

@@ -27,7 +27,7 @@ func (e *Endpoint) attempt(now time.Time, run Finished) (Due, bool) {
 	if run.MaybeSent && !e.Spec.bearsRepetition() {
 		return Due{}, false
 	}
-	at := e.afterMinimum(laterOf(now.Add(policy.wait(e.ID, run)), e.State.RetryAfter), run.StartedAt)
+	at := e.afterMinimum(laterOf(now.Add(policy.wait(e.ID, run)), e.State.RetryAfter))
 	// What set the due time set it for every attempt: that this is a further one, its number and the step retry tell.
 	return Due{At: at, Slot: run.Slot, Attempt: run.Attempt + 1, InfraAttempt: run.InfraAttempt, Source: run.Source}, true
 }
@@ -74,10 +74,7 @@ func (e *Endpoint) waitingAttempt(now time.Time, before *Endpoint) (Due, bool) {
 	if bears(before.Spec) && !bears(e.Spec) {
 		return Due{}, false
 	}
-	if s.LastRun.Status != skipped { // Else it called nobody.
-		waiting.At = e.afterMinimum(waiting.At, s.LastRun.StartedAt)
-	}
-	waiting.At = laterOf(waiting.At, now)
+	waiting.At = laterOf(e.afterMinimum(waiting.At), now)
 	return waiting, true
 }
 
@@ -93,13 +90,9 @@ func (e *Endpoint) retryStep(due Due) governor.Step {
 	return governor.Step{Rule: RuleRetry, At: due.At, Why: why}
 }
 
-// afterMinimum moves an instant to where the minimum interval after a start lets another run begin, in the whole milliseconds that
-// due times have.
-func (e *Endpoint) afterMinimum(at, started time.Time) time.Time {
-	if e.Spec.MinInterval <= 0 {
-		return at
-	}
-	return laterOf(at, started.Truncate(time.Millisecond).Add(e.Spec.MinInterval))
+// afterMinimum moves an instant to where the minimum lets another run start.
+func (e *Endpoint) afterMinimum(at time.Time) time.Time {
+	return governor.AfterMinimum(at, e.State.LastCall, e.Spec.MinInterval)
 }
 
 // bearsRepetition reports whether a request that may have arrived may arrive twice.

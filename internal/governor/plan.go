@@ -190,8 +190,8 @@ func (p *plan) clamp() {
 // afterLastStart keeps the minimum after the last start, which may have been late, or another attempt. It wins over the maximum. The run
 // still stands for its due time, as under jitter, because a grid would otherwise move by the lateness of every start.
 func (p *plan) afterLastStart() {
-	lowest := add(p.in.LastStart, p.in.Min)
-	if p.in.Min <= 0 || p.in.LastStart.IsZero() || !p.at.Before(lowest) {
+	lowest := AfterMinimum(p.at, p.in.LastStart, p.in.Min)
+	if !p.at.Before(lowest) {
 		return
 	}
 	slot := p.slot()

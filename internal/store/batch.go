@@ -172,6 +172,7 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.LastStatus = append(n.LastStatus, s.LastRun.Status)
 	n.LastStartedAt = append(n.LastStartedAt, s.LastRun.StartedAt)
 	n.LastFinishedAt = append(n.LastFinishedAt, s.LastRun.FinishedAt)
+	n.LastCallAt = append(n.LastCallAt, s.LastCall)
 	n.AccountedUntil = append(n.AccountedUntil, s.AccountedUntil)
 	keep = keep && b.keep.Most > 0 && s.Due.At.Before(b.now.Add(b.keep.Within))
 	if keep {

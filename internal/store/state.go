@@ -102,7 +102,7 @@ func stateOf(row *dbsqlc.Schedule) endpoints.State {
 		},
 		Anchor: orZero(row.Anchor), LastSlot: orZero(row.LastSlot), FailureCount: int(row.FailureCount),
 		PausedUntil: orZero(row.PausedUntil), PauseReason: orZero(row.PauseReason),
-		RetryAfter: orZero(row.RetryAfter), AccountedUntil: orZero(row.AccountedUntil),
+		RetryAfter: orZero(row.RetryAfter), AccountedUntil: orZero(row.AccountedUntil), LastCall: orZero(row.LastCallAt),
 	}
 	if row.RunID != nil {
 		s.Running = &endpoints.Running{Slot: row.Slot, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt), StartedAt: *row.StartedAt}

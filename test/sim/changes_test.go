@@ -32,8 +32,7 @@ type (
 		ManualAt     time.Time  `json:"manual_at"`
 		RetryAfter   time.Time  `json:"retry_after"`
 		LastSlot     time.Time  `json:"last_slot"`
-		LastStart    time.Time  `json:"last_started_at"`
-		LastStatus   string     `json:"last_status"`
+		LastCall     time.Time  `json:"last_call_at"`
 		Accounted    time.Time  `json:"accounted_until"`
 	}
 	liveRun struct { // the run in flight of the same row
@@ -201,7 +200,8 @@ type mirror struct {
 	ledger    map[endpoints.ID]ledger
 	workers   map[uuid.UUID]*workerRow
 	oneOffs   map[slotKey]*oneOff
-	started   map[endpoints.ID]*liveRun // the last start
+	started   map[endpoints.ID]*liveRun  // the last start
+	called    map[endpoints.ID]time.Time // the start of the last run that was not skipped
 	succeeded map[slotKey]runs.ID
 	skipped   map[endpoints.ID][]*pastRun // in the order in which they were recorded
 	born      map[endpoints.ID]time.Time
@@ -222,7 +222,7 @@ func newMirror() *mirror {
 	return &mirror{
 		schedules: map[endpoints.ID]*schedule{}, live: map[endpoints.ID]*liveRun{}, history: map[runs.ID]*pastRun{},
 		hints: map[endpoints.ID]map[string]*hint{}, ledger: map[endpoints.ID]ledger{}, workers: map[uuid.UUID]*workerRow{},
-		oneOffs: map[slotKey]*oneOff{}, started: map[endpoints.ID]*liveRun{}, succeeded: map[slotKey]runs.ID{},
+		oneOffs: map[slotKey]*oneOff{}, started: map[endpoints.ID]*liveRun{}, called: map[endpoints.ID]time.Time{}, succeeded: map[slotKey]runs.ID{},
 		skipped: map[endpoints.ID][]*pastRun{}, born: map[endpoints.ID]time.Time{},
 	}
 }
@@ -239,6 +239,9 @@ func (m *mirror) apply(c *changes) {
 		put(m.history, r, func(r *pastRun) runs.ID { return runs.ID(r.ID) })
 		if r.after != nil && !r.after.NextRunAt.IsZero() {
 			m.ledger[endpoints.ID(r.after.EndpointID)] = ledger{at: r.after.NextRunAt, source: r.after.NextSource}
+		}
+		if r.after != nil && r.after.Attempt > 0 && r.after.Status != runs.Skipped {
+			m.called[endpoints.ID(r.after.EndpointID)] = r.after.StartedAt
 		}
 	}
 	for _, s := range c.skips {

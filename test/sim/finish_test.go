@@ -91,18 +91,16 @@ func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liv
 	}
 }
 
-// keepsMinimum holds the gap between two starts above the minimum, however late the first of them was. Due times are whole milliseconds.
+// keepsMinimum holds the gap between two starts above the minimum, however late the first of them was and whatever was skipped between
+// them. Due times are whole milliseconds.
 func (w *world) keepsMinimum(id endpoints.ID, l *liveRun) {
 	w.t.Helper()
-	last, s := w.mirror.started[id], w.mirror.schedules[id]
+	last, s := w.mirror.called[id], w.mirror.schedules[id]
 	spec := w.specOf(id, s.Version)
-	if last == nil || w.jumps > 0 || l.Source == "manual" {
+	if last.IsZero() || w.jumps > 0 || l.Source == "manual" {
 		return
 	}
-	if past := w.mirror.history[runs.ID(last.RunID)]; past == nil || past.Status == runs.Skipped { // One that called nobody.
-		return
-	}
-	gap := l.StartedAt.Sub(last.StartedAt)
+	gap := l.StartedAt.Sub(last)
 	w.ensure(gap >= spec.MinInterval-time.Millisecond, "two starts of %s are %s apart, its minimum is %s", short(id), gap, spec.MinInterval) // I12
 }
 
@@ -237,7 +235,9 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	w.t.Helper()
 	id, spec := endpoints.ID(run.EndpointID), w.specOf(endpoints.ID(run.EndpointID), before.Version)
 	want := *before
-	want.LastStart, want.LastStatus = run.StartedAt, string(run.Outcome.Status)
+	if run.Outcome.Status != runs.Skipped {
+		want.LastCall = run.StartedAt.Truncate(time.Millisecond)
+	}
 	want.Anchor, want.LastSlot = later(before.Anchor, anchorAfter(spec, run, before)), later(before.LastSlot, run.ScheduledFor)
 	if run.Outcome.StatusCode != 0 { // Else the target has not taken back what it asked for.
 		want.RetryAfter = cutWait(spec, run)
@@ -249,7 +249,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 		want.FailureCount++
 	case runs.Waiting, runs.Running, runs.Canceled, runs.Lost, runs.Skipped:
 	}
-	again := w.judgeOwnItem(run, spec, before, c)
+	again := w.judgeOwnItem(run, spec, &want, c)
 	if again {
 		want.FailureCount = before.FailureCount
 	}
@@ -258,6 +258,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	if oneOff != nil {
 		want.ManualAt = oneOff.Slot
 	}
+	w.ensure(after.LastCall.Equal(want.LastCall), "after run %s the last call was at %s, not %s", runName(run.ID), after.LastCall, want.LastCall)
 	w.ensure(after.Anchor.Equal(want.Anchor), "after run %s the schedule counts from %s, not %s", runName(run.ID), after.Anchor, want.Anchor)
 	w.ensure(after.LastSlot.Equal(want.LastSlot) && after.RetryAfter.Equal(want.RetryAfter) && after.ManualAt.Equal(want.ManualAt),
 		"after run %s the state is %+v, not %+v", runName(run.ID), *after, want)
@@ -340,8 +341,8 @@ func (w *world) judgeRetry(run runs.Run, spec endpoints.Spec, before, after *sch
 	w.ensure(!run.Outcome.MaybeSent || spec.IdempotentMethod() || spec.Idempotent, "run %s is sent again and may have arrived", runName(run.ID))
 	w.ensure(!before.PausedUntil.After(w.now()), "run %s is tried again while paused", runName(run.ID))
 	w.ensure(after.PlannedAt.Before(next.At), "run %s is tried again at %s, past the next due time %s", runName(run.ID), after.PlannedAt, next.At)
-	bound := notBefore(run, spec, after.RetryAfter, w.now().Add(spec.Retry.MaxBackoff+time.Millisecond))
-	w.ensure(!after.PlannedAt.Before(notBefore(run, spec, after.RetryAfter, w.now())), "run %s is tried again at %s, too soon", runName(run.ID), after.PlannedAt)
+	bound := notBefore(spec, after, w.now().Add(spec.Retry.MaxBackoff+time.Millisecond))
+	w.ensure(!after.PlannedAt.Before(notBefore(spec, after, w.now())), "run %s is tried again at %s, too soon", runName(run.ID), after.PlannedAt)
 	w.ensure(!after.PlannedAt.After(bound), "run %s is tried again at %s", runName(run.ID), after.PlannedAt)
 	w.ensure(after.FailureCount == before.FailureCount, "an attempt that is tried again counted as a failure")
 }
@@ -354,14 +355,14 @@ func mustRetry(run runs.Run, spec endpoints.Spec, s *schedule, now time.Time, ne
 	if run.Outcome.MaybeSent && !spec.IdempotentMethod() && !spec.Idempotent {
 		return false
 	}
-	return notBefore(run, spec, s.RetryAfter, now.Add(spec.Retry.MaxBackoff)).Before(next.At)
+	return notBefore(spec, s, now.Add(spec.Retry.MaxBackoff)).Before(next.At)
 }
 
 // notBefore moves an instant to where another attempt may come: when the target asked for it, and the minimum after the last start.
-func notBefore(run runs.Run, spec endpoints.Spec, asked, at time.Time) time.Time {
-	at = later(at, asked)
+func notBefore(spec endpoints.Spec, s *schedule, at time.Time) time.Time {
+	at = later(at, s.RetryAfter)
 	if spec.MinInterval > 0 {
-		at = later(at, run.StartedAt.Truncate(time.Millisecond).Add(spec.MinInterval))
+		at = later(at, s.LastCall.Add(spec.MinInterval))
 	}
 	return at
 }

@@ -50,14 +50,6 @@ func lossWait(run runs.Run) (least, most time.Duration) {
 	}
 }
 
-// repeatAt moves an instant to where an infrastructure attempt may come. A run that was skipped called nobody, so no minimum counts from it.
-func repeatAt(run runs.Run, spec endpoints.Spec, asked, at time.Time) time.Time {
-	if run.Outcome.Status == runs.Skipped {
-		return later(at, asked)
-	}
-	return notBefore(run, spec, asked, at)
-}
-
 // judgeRepeat judges an infrastructure attempt.
 func (w *world) judgeRepeat(run runs.Run, spec endpoints.Spec, before, after *schedule, next governor.Decision) {
 	w.t.Helper()
@@ -69,8 +61,8 @@ func (w *world) judgeRepeat(run runs.Run, spec endpoints.Spec, before, after *sc
 	w.ensure(!before.PausedUntil.After(w.now()), "run %s is tried again while paused", runName(run.ID))
 	w.ensure(after.PlannedAt.Before(next.At), "run %s is tried again at %s, past the next due time %s", runName(run.ID), after.PlannedAt, next.At)
 	least, most := lossWait(run)
-	w.ensure(!after.PlannedAt.Before(repeatAt(run, spec, after.RetryAfter, w.now().Add(least))), "run %s is tried again at %s, too soon", runName(run.ID), after.PlannedAt)
-	w.ensure(!after.PlannedAt.After(repeatAt(run, spec, after.RetryAfter, w.now().Add(most+time.Millisecond))), "run %s is tried again at %s", runName(run.ID), after.PlannedAt)
+	w.ensure(!after.PlannedAt.Before(notBefore(spec, after, w.now().Add(least))), "run %s is tried again at %s, too soon", runName(run.ID), after.PlannedAt)
+	w.ensure(!after.PlannedAt.After(notBefore(spec, after, w.now().Add(most+time.Millisecond))), "run %s is tried again at %s", runName(run.ID), after.PlannedAt)
 	w.ensure(after.FailureCount == before.FailureCount, "a run that was lost counted as a failure")
 }
 
@@ -80,5 +72,5 @@ func mustRepeat(run runs.Run, spec endpoints.Spec, s *schedule, now time.Time, n
 		return false
 	}
 	_, most := lossWait(run)
-	return (!run.Outcome.MaybeSent || bearsLoss(spec)) && repeatAt(run, spec, s.RetryAfter, now.Add(most)).Before(next.At)
+	return (!run.Outcome.MaybeSent || bearsLoss(spec)) && notBefore(spec, s, now.Add(most)).Before(next.At)
 }

@@ -77,7 +77,7 @@ func (w *world) judgeOneOffPlan(next *oneOff, after *schedule, governed time.Tim
 }
 
 // judgeOwnItem judges what became of the item of a one-off run that ended, and reports whether it waits for another attempt.
-func (w *world) judgeOwnItem(run runs.Run, spec endpoints.Spec, before *schedule, c *changes) (again bool) {
+func (w *world) judgeOwnItem(run runs.Run, spec endpoints.Spec, s *schedule, c *changes) (again bool) {
 	w.t.Helper()
 	key := slotKey{endpoints.ID(run.EndpointID), run.ScheduledFor.UnixMilli()}
 	for _, o := range c.oneOffs {
@@ -94,22 +94,18 @@ func (w *world) judgeOwnItem(run runs.Run, spec endpoints.Spec, before *schedule
 		w.reach("withdrawn during its run")
 		return false
 	}
-	lost, retry := w.lossAllowed(run, spec, before), w.retryAllowed(run, spec, before)
+	lost, retry := w.lossAllowed(run, spec, s), w.retryAllowed(run, spec, s)
 	w.ensure((lost || retry) == (item != nil), "run %s may have another attempt: %t; its item is there: %t", runName(run.ID), lost || retry, item != nil)
 	if item == nil {
 		return false
 	}
-	asked := before.RetryAfter
-	if run.Outcome.StatusCode != 0 {
-		asked = cutWait(spec, run)
-	}
 	want := tries{run.Attempt + 1, run.InfraAttempt}
-	least, most := notBefore(run, spec, asked, w.now()), notBefore(run, spec, asked, w.now().Add(spec.Retry.MaxBackoff+time.Millisecond))
+	least, most := notBefore(spec, s, w.now()), notBefore(spec, s, w.now().Add(spec.Retry.MaxBackoff+time.Millisecond))
 	if lost {
 		w.reach("one-off run lost and tried again")
 		want = tries{run.Attempt, run.InfraAttempt + 1}
 		short, long := lossWait(run)
-		least, most = repeatAt(run, spec, asked, w.now().Add(short)), repeatAt(run, spec, asked, w.now().Add(long+time.Millisecond))
+		least, most = notBefore(spec, s, w.now().Add(short)), notBefore(spec, s, w.now().Add(long+time.Millisecond))
 	}
 	w.ensure(item.tries() == want && item.Priority == was.Priority, "the item of run %s waits for attempt %v", runName(run.ID), item.tries())
 	w.ensure(!item.NotBefore.Before(least) && !item.NotBefore.After(most), "the item of run %s waits until %s, not %s to %s", runName(run.ID), item.NotBefore, least, most)

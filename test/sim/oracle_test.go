@@ -7,7 +7,6 @@ import (
 
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
-	"rubato/internal/runs"
 )
 
 // hintsAfter returns the hints of an endpoint once a call is over.
@@ -32,8 +31,8 @@ func inputOf(id endpoints.ID, spec endpoints.Spec, s *schedule, hints map[string
 	if spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll && !s.Anchor.IsZero() {
 		in.Accounted = s.Accounted
 	}
-	if last := s.LastStart.Truncate(time.Millisecond); spec.MinInterval > 0 && s.LastStatus != string(runs.Skipped) && last.After(s.Anchor) {
-		in.LastStart = last
+	if spec.MinInterval > 0 && s.LastCall.After(s.Anchor) {
+		in.LastStart = s.LastCall
 	}
 	if cron, err := spec.ParseCron(id); err == nil && cron != nil {
 		in.Baseline.Cron = cron
@@ -77,7 +76,7 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 	}
 	s := &schedule{
 		Anchor: kept.Anchor, FailureCount: kept.FailureCount, LastSlot: kept.LastSlot, PausedUntil: kept.PausedUntil, RetryAfter: kept.RetryAfter,
-		LastStart: kept.LastStart,
+		LastCall: kept.LastStart,
 	}
 	replayed := map[string]*hint{}
 	if h := kept.Hints.Interval; h != nil {

@@ -368,7 +368,7 @@ func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, endpointID UUID) 
 }
 
 const scheduleGetMany = `-- name: ScheduleGetMany :many
-SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, revision, hinted, archived, infra_attempt, last_infra_attempt, ctid
+SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, revision, hinted, archived, infra_attempt, last_infra_attempt, last_call_at, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
   AND NOT archived
@@ -420,6 +420,7 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 			&i.Archived,
 			&i.InfraAttempt,
 			&i.LastInfraAttempt,
+			&i.LastCallAt,
 			&i.Place,
 		); err != nil {
 			return nil, err

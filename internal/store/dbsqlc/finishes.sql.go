@@ -106,14 +106,15 @@ WITH next AS (
            unnest($18::text[]) AS last_status,
            unnest($19::timestamptz[]) AS last_started_at,
            unnest($20::timestamptz[]) AS last_finished_at,
-           unnest($21::timestamptz[]) AS accounted_until,
-           unnest($22::tid[]) AS place,
-           unnest($23::bigint[]) AS token,
-           unnest($24::bigint[]) AS revision,
-           unnest($25::boolean[]) AS hinted,
-           unnest($26::boolean[]) AS keep
+           unnest($21::timestamptz[]) AS last_call_at,
+           unnest($22::timestamptz[]) AS accounted_until,
+           unnest($23::tid[]) AS place,
+           unnest($24::bigint[]) AS token,
+           unnest($25::bigint[]) AS revision,
+           unnest($26::boolean[]) AS hinted,
+           unnest($27::boolean[]) AS keep
 ), clock AS MATERIALIZED (
-    SELECT $27::timestamptz AS now
+    SELECT $28::timestamptz AS now
 )
 UPDATE schedules s
 SET planned_at       = next.planned_at,
@@ -132,6 +133,7 @@ SET planned_at       = next.planned_at,
     last_status      = next.last_status,
     last_started_at  = next.last_started_at,
     last_finished_at = next.last_finished_at,
+    last_call_at     = nullif(next.last_call_at, '0001-01-01 00:00:00+00'),
     hinted           = next.hinted,
     run_id           = NULL,
     started_at       = NULL,
@@ -179,6 +181,7 @@ type ScheduleFinishParams struct {
 	LastStatus       []string
 	LastStartedAt    []time.Time
 	LastFinishedAt   []time.Time
+	LastCallAt       []time.Time
 	AccountedUntil   []time.Time
 	Places           []pgtype.TID
 	Tokens           []int64
@@ -222,6 +225,7 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		arg.LastStatus,
 		arg.LastStartedAt,
 		arg.LastFinishedAt,
+		arg.LastCallAt,
 		arg.AccountedUntil,
 		arg.Places,
 		arg.Tokens,
@@ -326,7 +330,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 }
 
 const scheduleLock = `-- name: ScheduleLock :many
-SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, revision, hinted, archived, infra_attempt, last_infra_attempt, ctid
+SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, revision, hinted, archived, infra_attempt, last_infra_attempt, last_call_at, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 ORDER BY endpoint_id
@@ -381,6 +385,7 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID)
 			&i.Archived,
 			&i.InfraAttempt,
 			&i.LastInfraAttempt,
+			&i.LastCallAt,
 			&i.Place,
 		); err != nil {
 			return nil, err

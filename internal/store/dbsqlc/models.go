@@ -239,6 +239,7 @@ type Schedule struct {
 	Archived          bool
 	InfraAttempt      int16
 	LastInfraAttempt  int16
+	LastCallAt        *time.Time
 	Place             pgtype.TID
 }
 

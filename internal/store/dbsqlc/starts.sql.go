@@ -177,7 +177,7 @@ WHERE s.ctid = w.place
   AND s.due_at > clock.now
   AND s.planned_at <= clock.now + interval '50 ms'
   AND clock.now <= coalesce($3::timestamptz, 'infinity'::timestamptz)
-RETURNING s.endpoint_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.claimed_by, s.claimed_at, s.version, s.lock_ms, s.attempt, s.source, s.anchor, s.failure_count, s.paused_until, s.manual_at, s.retry_after, s.last_slot, s.last_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.pause_reason, s.accounted_until, s.tenant_id, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.revision, s.hinted, s.archived, s.infra_attempt, s.last_infra_attempt, s.ctid
+RETURNING s.endpoint_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.claimed_by, s.claimed_at, s.version, s.lock_ms, s.attempt, s.source, s.anchor, s.failure_count, s.paused_until, s.manual_at, s.retry_after, s.last_slot, s.last_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.pause_reason, s.accounted_until, s.tenant_id, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.revision, s.hinted, s.archived, s.infra_attempt, s.last_infra_attempt, s.last_call_at, s.ctid
 `
 
 type ScheduleStartParams struct {
@@ -254,6 +254,7 @@ func (q *Queries) ScheduleStart(ctx context.Context, db DBTX, arg ScheduleStartP
 			&i.Archived,
 			&i.InfraAttempt,
 			&i.LastInfraAttempt,
+			&i.LastCallAt,
 			&i.Place,
 		); err != nil {
 			return nil, err
