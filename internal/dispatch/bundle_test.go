@@ -26,6 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	waittest.Together(4) // They wait nine tenths of their time.
 	goleak.VerifyTestMain(m)
 }
 
