@@ -211,7 +211,10 @@ func (b *bundle) finish(t *testing.T, by worker, keep time.Duration, list ...run
 // finishOf returns the finish of runs as a worker asks for it, with what their starts read.
 func (b *bundle) finishOf(t *testing.T, by worker, keep time.Duration, list ...runs.Run) dispatch.Finish {
 	t.Helper()
-	f := dispatch.Finish{Worker: by, Runs: list, Keep: dispatch.Keep{Within: keep, Most: len(list)}, LockTTL: time.Minute, Now: query[time.Time](t, b, "SELECT clock_timestamp()")}
+	f := dispatch.Finish{Worker: by, Runs: list, LockTTL: time.Minute, Now: query[time.Time](t, b, "SELECT clock_timestamp()")}
+	if keep > 0 {
+		f.Keep = dispatch.Keep{Within: keep, Most: len(list)}
+	}
 	if !b.now.IsZero() {
 		f.Now = b.now
 	}
