@@ -18,7 +18,7 @@ func TestWorkersShareWhatTheyKeep(t *testing.T) {
 	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
 	const endpoints, workers = 240, 3
 	b.due(t, tenant.TenantID, target, endpoints)
-	b.exec(t, "UPDATE endpoints SET baseline_interval_ms = 1000")
+	b.exec(t, `UPDATE endpoints SET spec = spec || '{"baselineIntervalMs": 1000}'`)
 	roomy := func(cfg *dispatch.Config) { cfg.Slots = 4 * endpoints } // The slots bound no worker.
 	b.work(t, roomy)
 	b.await(t, 1, "SELECT (count(*) >= $1)::int FROM runs", 3*endpoints)
