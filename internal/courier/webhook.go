@@ -64,7 +64,7 @@ func webhookOf(p *notices.Parcel) webhook {
 	w := webhook{Type: "notice." + string(p.Kind), Timestamp: p.CreatedAt.UTC(), Data: webhookData{
 		NoticeID: p.ID.String(), EpisodeID: p.EpisodeID.String(), Rule: p.Rule, Event: p.Event, EndpointID: p.EndpointID.String(),
 		EndpointName: p.EndpointName, Labels: p.Labels, Summary: p.Subject(), OpenedAt: p.OpenedAt.UTC(), Cause: p.Cause, Reminder: p.Number, Test: p.Test,
-		Detail: p.Detail, Method: p.Method, Host: p.Host, Link: p.Link(), RunLink: p.RunLink(),
+		Detail: p.Detail, Method: p.Spec.Method, Host: p.Host, Link: p.Link(), RunLink: p.RunLink(),
 	}}
 	if p.Test {
 		w.Type = "notice.test"

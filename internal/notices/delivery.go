@@ -1,6 +1,10 @@
 package notices
 
-import "time"
+import (
+	"time"
+
+	"rubato/internal/endpoints"
+)
 
 // Lock is for how long a notice is claimed: longer than an attempt to send it takes.
 const Lock = time.Minute
@@ -28,8 +32,8 @@ type Parcel struct {
 	TenantID       [16]byte
 	RuleID         [16]byte
 	Labels         map[string]string // of the endpoint, when the episode opened
-	Method         string            // of the endpoint; empty: it is about none
-	Host           string            // of the endpoint's URL, with its port; empty: likewise
+	Spec           endpoints.Spec    // of the endpoint; zero: it is about none
+	Host           string            // of the endpoint's URL, with its port; empty: it is about none
 	PublicURL      string            // where people reach the console, without a slash at the end; empty: the operator did not say
 	Token          int64             // the fence of the claim
 	Channel        Channel

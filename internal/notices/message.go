@@ -83,7 +83,7 @@ func (p *Parcel) Lines() []string {
 		}
 	}
 	add("Endpoint", p.EndpointID.String())
-	add("Target", strings.TrimSpace(p.Method+" "+p.Host))
+	add("Target", strings.TrimSpace(p.Spec.Method+" "+p.Host))
 	add("Rule", p.Rule)
 	add("Since", p.OpenedAt.UTC().Format(time.RFC3339))
 	if !p.ClosedAt.IsZero() {

@@ -67,8 +67,10 @@ func parcelOf(row *dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Parcel {
 		Notice: n, TenantID: row.TenantID, RuleID: row.RuleID, Token: row.ClaimToken, RuleGone: channel == nil, Untold: row.Untold,
 		Behind: row.Behind, Overtaken: row.Overtaken, HeldUntil: row.HeldUntil,
 		SecretsVersion: row.SecretsVersion, Now: now,
-		Remind: ms(orZero(row.RemindMs)), Fault: fault, Method: row.Method, Host: hostOf(row.URL),
+		Remind: ms(orZero(row.RemindMs)), Fault: fault,
 	}
+	_ = json.Unmarshal(row.Spec, &p.Spec) // What cannot be read of it is left out, because the notice matters more.
+	p.Host = hostOf(p.Spec.URL)
 	var err error
 	if p.Labels, err = textMap(row.EndpointLabels); err != nil {
 		p.Fault = errors.Join(p.Fault, fmt.Errorf("reading the labels of endpoint %s: %w", p.EndpointID, err))

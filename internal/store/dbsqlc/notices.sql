@@ -382,7 +382,7 @@ RETURNING n.id, n.claim_token;
 -- The later begin must have the same labels on its alert, because another alert does not stand for this one.
 SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_token, n.held, n.cause, n.channel AS own_channel,
        ep.id AS episode_id, ep.rule_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail,
-       e.name AS endpoint_name, (e.spec ->> 'method')::text AS method, (e.spec ->> 'url')::text AS url, coalesce(ep.labels, e.labels)::jsonb AS endpoint_labels, t.secrets_version,
+       e.name AS endpoint_name, e.spec, coalesce(ep.labels, e.labels)::jsonb AS endpoint_labels, t.secrets_version,
        r.channel, r.remind_ms,
        (n.kind NOT IN ('opened', 'withdrawn') AND EXISTS (SELECT 1
                                        FROM notices o

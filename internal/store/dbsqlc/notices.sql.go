@@ -582,7 +582,7 @@ func (q *Queries) NoticeList(ctx context.Context, db DBTX, arg NoticeListParams)
 const noticeListClaimed = `-- name: NoticeListClaimed :many
 SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_token, n.held, n.cause, n.channel AS own_channel,
        ep.id AS episode_id, ep.rule_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail,
-       e.name AS endpoint_name, (e.spec ->> 'method')::text AS method, (e.spec ->> 'url')::text AS url, coalesce(ep.labels, e.labels)::jsonb AS endpoint_labels, t.secrets_version,
+       e.name AS endpoint_name, e.spec, coalesce(ep.labels, e.labels)::jsonb AS endpoint_labels, t.secrets_version,
        r.channel, r.remind_ms,
        (n.kind NOT IN ('opened', 'withdrawn') AND EXISTS (SELECT 1
                                        FROM notices o
@@ -641,8 +641,7 @@ type NoticeListClaimedRow struct {
 	ClosedAt       *time.Time
 	Detail         json.RawMessage
 	EndpointName   string
-	Method         string
-	URL            string
+	Spec           json.RawMessage
 	EndpointLabels json.RawMessage
 	SecretsVersion int64
 	Channel        json.RawMessage
@@ -686,8 +685,7 @@ func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeList
 			&i.ClosedAt,
 			&i.Detail,
 			&i.EndpointName,
-			&i.Method,
-			&i.URL,
+			&i.Spec,
 			&i.EndpointLabels,
 			&i.SecretsVersion,
 			&i.Channel,
