@@ -283,9 +283,14 @@ func otherFacts(raw json.RawMessage) (facts [][2]string, err error) {
 		if slices.Contains(shown, f.Path) || value == nil || f.Kind != contract.Pairs && value == f.Default {
 			continue
 		}
-		facts = append(facts, [2]string{strings.ReplaceAll(f.Flag, "-", " "), shorten(fieldText(f, value))})
+		facts = append(facts, fieldFact(f, value))
 	}
 	return facts, nil
+}
+
+// fieldFact names a field by its flag.
+func fieldFact(f contract.Field, value any) [2]string {
+	return [2]string{strings.ReplaceAll(f.Flag, "-", " "), shorten(fieldText(f, value))}
 }
 
 // shorten cuts a text that would fill a screen.

@@ -11,6 +11,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/because"
+	"rubato/internal/contract"
 )
 
 // runsCmd is `rubato runs`.
@@ -134,13 +135,17 @@ func (cmd *runsGetCmd) Run(ctx context.Context, s *session) error {
 	if s.json {
 		return s.print(raw)
 	}
-	return s.printRun(raw)
+	return s.printRun(ctx, r, raw)
 }
 
 // printRun prints what people want to know of one run.
-func (s *session) printRun(raw json.RawMessage) error {
+func (s *session) printRun(ctx context.Context, server *remote, raw json.RawMessage) error {
 	var r client.Run
 	if err := decode(raw, &r); err != nil {
+		return err
+	}
+	failure, err := server.failureFacts(ctx, r)
+	if err != nil {
 		return err
 	}
 	facts := [][2]string{
@@ -167,7 +172,26 @@ func (s *session) printRun(raw json.RawMessage) error {
 		facts = append(facts, [2]string{"next run", dash(instant(d.NextRunAt)) + ", " + string(d.Source)})
 		facts = append(facts, traceFacts(d.Steps)...)
 	}
-	return s.facts(facts)
+	return s.facts(append(facts, failure...))
+}
+
+// failureFacts returns the fields of an endpoint that are shown beside failures, if the run is one and they are set.
+func (r *remote) failureFacts(ctx context.Context, run client.Run) ([][2]string, error) {
+	fields := contract.OnFailure()
+	if !run.Status.Failed() || len(fields) == 0 {
+		return nil, nil
+	}
+	raw, err := r.read(r.api.GetEndpointWithResponse(ctx, run.EndpointID))
+	if err != nil {
+		return nil, err
+	}
+	var endpoint map[string]any
+	err = decode(raw, &endpoint)
+	facts := make([][2]string, len(fields))
+	for i, f := range fields {
+		facts[i] = fieldFact(f, f.Value(endpoint))
+	}
+	return facts, err
 }
 
 // skippedText says which due times passed without a run.

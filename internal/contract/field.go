@@ -3,6 +3,7 @@
 package contract
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,6 +16,7 @@ type Kind string
 // The kinds. Values are as encoding/json reads them.
 const (
 	Text      Kind = "text"      // a text of one line
+	Link      Kind = "link"      // the address of a page
 	Lines     Kind = "lines"     // a text of several lines
 	Length    Kind = "length"    // a number of milliseconds
 	Number    Kind = "number"    // a whole number
@@ -50,6 +52,8 @@ type Field struct {
 	Separator string
 	// Rows is the height of an input of several lines.
 	Rows int
+	// OnFailure shows the value beside failures.
+	OnFailure bool
 	// Verbatim keeps blanks around a text, and Quoted writes values of pairs that no line can hold as JSON.
 	Verbatim, Quoted bool
 }
@@ -68,6 +72,11 @@ func Of(path string) (Field, bool) {
 		}
 	}
 	return Field{}, false
+}
+
+// OnFailure returns the fields that are shown beside failures.
+func OnFailure() []Field {
+	return slices.DeleteFunc(slices.Clone(Fields()), func(f Field) bool { return !f.OnFailure })
 }
 
 // Value returns the value of the field in an endpoint; nil: it is absent.

@@ -51,7 +51,7 @@ func TestEveryPropertyOfAnEndpointIsAField(t *testing.T) {
 		for _, ui := range []any{p.Extensions["x-ui"], within.Extensions["x-ui"]} {
 			members, _ := ui.(map[string]any) // Absent: none.
 			require.Subset(t, []string{
-				"group", "label", "short", "row", "when", "flag", "placeholder", "separator", "default", "initial", "lines", "verbatim", "quoted", "composite",
+				"group", "label", "short", "row", "when", "flag", "placeholder", "separator", "default", "initial", "lines", "verbatim", "quoted", "composite", "failure",
 			}, slices.Collect(maps.Keys(members)), "%s: unknown member of x-ui", path)
 		}
 	}
@@ -66,6 +66,18 @@ func TestEveryPropertyOfAnEndpointIsAField(t *testing.T) {
 		}
 	}
 	require.Empty(t, known, "fields that the contract does not have")
+}
+
+// What an endpoint is made of can be edited, imported and read.
+func TestEveryPropertyIsInThePatchTheImportAndTheAnswer(t *testing.T) {
+	t.Parallel()
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI()))
+	require.NoError(t, err)
+	for name := range specOf(t).Properties {
+		for _, other := range []string{"EndpointPatch", "ImportLine", "Endpoint"} {
+			require.Contains(t, doc.Components.Schemas[other].Value.Properties, name, other)
+		}
+	}
 }
 
 // Form and help show groups one after the other, and put fields of a row side by side.
@@ -132,6 +144,9 @@ func TestANewPropertyIsAField(t *testing.T) {
 		},
 		`until: {description: How long., type: [string, "null"], format: date-time, x-ui: {group: When, label: Until}}`: {
 			Path: "until", Kind: Instant, Help: "How long.", Flag: "until",
+		},
+		`page: {description: Where to read., type: [string, "null"], format: uri, x-ui: {group: When, label: Page, failure: true}}`: {
+			Path: "page", Kind: Link, Help: "Where to read.", Flag: "page", OnFailure: true,
 		},
 	} {
 		changed := strings.Replace(api.OpenAPI(), properties, properties+"        "+line+"\n", 1)

@@ -34,7 +34,7 @@ type extension struct {
 	Group, Label, Short, Row, When, Flag, Placeholder, Separator string
 	Default, Initial                                             any
 	Lines                                                        int
-	Verbatim, Quoted, Composite                                  bool
+	Verbatim, Quoted, Composite, Failure                         bool
 }
 
 // types are the types of a schema: one, or a list of them.
@@ -132,7 +132,7 @@ func fieldOf(path string, s, whole schema) Field {
 		Label: s.UI.Label, Title: cmp.Or(s.UI.Short, s.UI.Label), Group: s.UI.Group, Row: s.UI.Row, When: s.UI.When,
 		Flag: cmp.Or(s.UI.Flag, flagName(path)), Placeholder: s.UI.Placeholder, Choices: whole.Enum,
 		Default: number(s.UI.Default), Initial: number(s.UI.Default),
-		Separator: s.UI.Separator, Rows: cmp.Or(s.UI.Lines, 2), Verbatim: s.UI.Verbatim, Quoted: s.UI.Quoted,
+		Separator: s.UI.Separator, Rows: cmp.Or(s.UI.Lines, 2), Verbatim: s.UI.Verbatim, Quoted: s.UI.Quoted, OnFailure: s.UI.Failure,
 	}
 	if s.UI.Initial != nil {
 		f.Initial = number(s.UI.Initial)
@@ -161,6 +161,8 @@ func kindOf(path string, ui extension, whole schema) Kind {
 		return Pairs
 	case whole.Format == "date-time":
 		return Instant
+	case whole.Format == "uri":
+		return Link
 	case ui.Lines > 0:
 		return Lines
 	}

@@ -219,6 +219,8 @@ func complaint(e validator.FieldError) errs.Field {
 		}
 	case "slug":
 		f.Code, f.Message = "invalid_characters", "must hold only a-z, 0-9, dot, dash and underscore, and begin with a letter or digit"
+	case "http_url":
+		f.Code, f.Message = "url_invalid", "must be an http or https URL, such as https://wiki.example.com/shop"
 	case "maxbytes":
 		f.Code, f.Message = "too_long", "must be at most "+e.Param()+" bytes long"
 	default: // min and max

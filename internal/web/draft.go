@@ -85,39 +85,20 @@ func (v *visit) checkDraft(f *form, document map[string]any, view *draftView) er
 	return nil
 }
 
-// specOf returns the schedule of a document, and whom it calls; false where it is not whole.
+// specOf returns the spec of a document; false where it cannot be read, or its schedule is not whole.
 func specOf(d map[string]any) (endpoints.Spec, bool) {
-	spec := endpoints.Defaults()
-	str := func(name string, into *string) {
-		if value, is := d[name].(string); is {
-			*into = value
-		}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return endpoints.Spec{}, false
 	}
-	length := func(name string) time.Duration {
-		n, _ := d[name].(float64) // Absent: zero, which means none.
-		return time.Duration(n) * time.Millisecond
+	reader := json.NewDecoder(bytes.NewReader(text))
+	reader.UseNumber() // As the codec takes numbers.
+	var document map[string]any
+	if reader.Decode(&document) != nil {
+		return endpoints.Spec{}, false
 	}
-	str("url", &spec.URL)
-	str("baselineCron", &spec.BaselineCron)
-	str("timezone", &spec.Timezone)
-	spec.BaselineInterval, spec.MinInterval, spec.MaxInterval = length("baselineIntervalMs"), length("minIntervalMs"), length("maxIntervalMs")
-	spec.Jitter = length("jitterMs")
-	if value, is := d["catchUp"].(string); is {
-		spec.CatchUp = governor.CatchUp(value)
-	}
-	if dst, is := d["dst"].(map[string]any); is {
-		gap, _ := dst["gap"].(string)
-		overlap, _ := dst["overlap"].(string)
-		spec.DST = endpoints.DST{Gap: schedule.GapPolicy(gap), Overlap: schedule.OverlapPolicy(overlap)}
-	}
-	if at, is := d["startAt"].(string); is {
-		start, err := time.Parse(time.RFC3339, at)
-		if err != nil {
-			return spec, false
-		}
-		spec.StartAt = start
-	}
-	whole := (spec.BaselineCron == "") != (spec.BaselineInterval < time.Second) && (spec.MaxInterval == 0 || spec.MinInterval <= spec.MaxInterval)
+	spec, err := endpoints.ReadSpec(document)
+	whole := err == nil && (spec.BaselineCron == "") != (spec.BaselineInterval < time.Second) && (spec.MaxInterval == 0 || spec.MinInterval <= spec.MaxInterval)
 	return spec.Normalize(), whole
 }
 

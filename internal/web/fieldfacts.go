@@ -12,6 +12,7 @@ import (
 type fact struct {
 	title, value string
 	common       bool // it is the default
+	link         bool // the value is the address of a page
 }
 
 // facts returns the configuration of an endpoint: every field that has a value, and is neither none nor off. Those of several lines are
@@ -29,7 +30,7 @@ func facts(e client.Endpoint) (list, blocks []fact) {
 		if words == "" || field.When != "" && field.When != f.baseline() || slices.Contains([]string{"name", "url", "method", "labels", "description"}, field.Path) {
 			continue
 		}
-		one := fact{title: field.Title, value: words, common: field.Kind != contract.Composite && value == field.Default}
+		one := fact{title: field.Title, value: words, common: field.Kind != contract.Composite && value == field.Default, link: field.Kind == contract.Link}
 		if field.Kind == contract.Lines || field.Kind == contract.Pairs {
 			one.common = false
 			blocks = append(blocks, one)
@@ -38,6 +39,17 @@ func facts(e client.Endpoint) (list, blocks []fact) {
 		}
 	}
 	return append(list, fact{title: "Version", value: count(e.Version)}), blocks
+}
+
+// failureFacts returns those of some fields that are set, to be shown beside a failure of an endpoint.
+func failureFacts(fields []contract.Field, e client.Endpoint) (list []fact) {
+	endpoint := object(plain(e))
+	for _, field := range fields {
+		if words := factWords(field, field.Value(endpoint)); words != "" {
+			list = append(list, fact{title: field.Title, value: words, link: field.Kind == contract.Link})
+		}
+	}
+	return list
 }
 
 // factWords writes a value for a list of facts; empty: there is none, or it is off.

@@ -46,7 +46,7 @@ func TestEveryFieldReadsBackWhatItWasFilledWith(t *testing.T) {
 	t.Parallel()
 	for _, field := range contract.Fields() {
 		values := map[contract.Kind]any{
-			contract.Text: "a text", contract.Lines: "two\nlines", contract.Length: 90_000.0, contract.Number: 7.0, contract.Switch: true,
+			contract.Text: "a text", contract.Link: "https://x.example/", contract.Lines: "two\nlines", contract.Length: 90_000.0, contract.Number: 7.0, contract.Switch: true,
 			contract.Instant: "2030-01-02T03:04:05Z", contract.Pairs: map[string]any{"a": "b", "c": "d"},
 		}
 		if field.Kind == contract.Choice {
