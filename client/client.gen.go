@@ -1169,7 +1169,8 @@ type Endpoint struct {
 	ResponseTailKb int32              `json:"responseTailKb"`
 
 	// Retry How often one due time is tried, and how long to wait in between.
-	Retry Retry `json:"retry"`
+	Retry      Retry   `json:"retry"`
+	RunbookURL *string `json:"runbookUrl,omitempty"`
 
 	// Running The run in progress.
 	Running *LiveRun   `json:"running,omitempty"`
@@ -1297,6 +1298,9 @@ type EndpointPatch struct {
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
+	// RunbookURL http or https URL of the page that says what to do when it fails. Notices and failed runs show it.
+	RunbookURL *string `json:"runbookUrl,omitempty"`
+
 	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
 	Sign *bool `json:"sign,omitempty"`
 
@@ -1391,6 +1395,9 @@ type EndpointSpec struct {
 	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head, in KiB. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
+
+	// RunbookURL http or https URL of the page that says what to do when it fails. Notices and failed runs show it.
+	RunbookURL *string `json:"runbookUrl,omitempty"`
 
 	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
 	Sign *bool `json:"sign,omitempty"`
@@ -1663,6 +1670,9 @@ type ImportLine struct {
 	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head, in KiB. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
+
+	// RunbookURL http or https URL of the page that says what to do when it fails. Notices and failed runs show it.
+	RunbookURL *string `json:"runbookUrl,omitempty"`
 
 	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
 	Sign *bool `json:"sign,omitempty"`

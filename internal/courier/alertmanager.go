@@ -64,6 +64,9 @@ func alertsOf(p *notices.Parcel) []alert {
 	if p.Channel.Severity != "" {
 		a.Labels[notices.AlertSeverity] = p.Channel.Severity
 	}
+	if p.Spec.RunbookURL != "" {
+		a.Annotations["runbook_url"] = p.Spec.RunbookURL
+	}
 	if link := p.RunLink(); link != "" {
 		a.Annotations["run_url"] = link
 	}

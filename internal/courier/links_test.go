@@ -22,6 +22,7 @@ const (
 	linkOfShop  = console + "/console/endpoints/ep_11111111-0000-0000-0000-000000000000"
 	linkOfRun   = console + "/console/runs/run_33333333-0000-0000-0000-000000000000"
 	targetOfAll = "Target: GET t.example:8443"
+	runbook     = "https://wiki.example.com/shop?a=1#b"
 )
 
 // linked is a bundle whose installation has a public URL, with an open episode that goes to a channel and names a run.
@@ -31,7 +32,7 @@ func linked(t *testing.T, edit func(*bundle) notices.Channel) *bundle {
 	b.public = console
 	b.happen(t, edit(b))
 	b.exec(t, `UPDATE notice_episodes SET detail = detail || '{"runId": "run_33333333-0000-0000-0000-000000000000"}'`)
-	b.exec(t, "UPDATE endpoints SET spec = spec || jsonb_build_object('url', 'http://user:hunter2@t.example:8443/secret-path?q=1'::text)")
+	b.exec(t, "UPDATE endpoints SET spec = spec || jsonb_build_object('url', 'http://user:hunter2@t.example:8443/secret-path?q=1'::text, 'runbookUrl', $1::text)", runbook)
 	b.deliver(t, b.notices)
 	b.awaitState(t, "opened", "delivered")
 	return b
@@ -46,7 +47,7 @@ func TestNoticesLinkToTheConsole(t *testing.T) {
 		linked(t, func(*bundle) notices.Channel { return notices.Channel{Kind: notices.Slack, URL: chat.URL} })
 		var message struct{ Text string }
 		require.NoError(t, json.Unmarshal(chat.all()[0].body, &message))
-		for _, line := range []string{"Console: " + linkOfShop, "Run in the console: " + linkOfRun, targetOfAll} {
+		for _, line := range []string{"Console: " + linkOfShop, "Run in the console: " + linkOfRun, targetOfAll, "Runbook: " + runbook} {
 			require.Contains(t, message.Text, "\n"+line)
 		}
 		require.NotContains(t, message.Text, "hunter2")
@@ -65,6 +66,7 @@ func TestNoticesLinkToTheConsole(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(body), "Console: "+linkOfShop+"\r\n")
 		require.Contains(t, string(body), targetOfAll+"\r\n")
+		require.Contains(t, string(body), "Runbook: "+runbook+"\r\n")
 	})
 	t.Run("Webhook", func(t *testing.T) {
 		t.Parallel()
@@ -75,10 +77,10 @@ func TestNoticesLinkToTheConsole(t *testing.T) {
 			return notices.Channel{Kind: notices.Webhook, URL: hooks.URL}
 		})
 		var told struct {
-			Data struct{ Method, Host, Link, RunLink string }
+			Data struct{ Method, Host, Link, RunLink, RunbookURL string }
 		}
 		require.NoError(t, json.Unmarshal(hooks.all()[0].body, &told))
-		require.Equal(t, struct{ Method, Host, Link, RunLink string }{"GET", "t.example:8443", linkOfShop, linkOfRun}, told.Data)
+		require.Equal(t, struct{ Method, Host, Link, RunLink, RunbookURL string }{"GET", "t.example:8443", linkOfShop, linkOfRun, runbook}, told.Data)
 	})
 	t.Run("Test", func(t *testing.T) {
 		t.Parallel()
@@ -119,6 +121,7 @@ func TestAnAlertCanBeRouted(t *testing.T) {
 	}, alerts[0].Labels)
 	require.Equal(t, linkOfShop, alerts[0].GeneratorURL)
 	require.Equal(t, linkOfRun, alerts[0].Annotations["run_url"])
+	require.Equal(t, runbook, alerts[0].Annotations["runbook_url"])
 	require.False(t, alerts[0].EndsAt.After(time.Now()))
 }
 

@@ -51,6 +51,7 @@ type webhookData struct {
 	Host         string            `json:"host,omitempty"`    // of the endpoint's URL
 	Link         string            `json:"link,omitempty"`    // the endpoint in the console
 	RunLink      string            `json:"runLink,omitempty"` // the run in the console
+	RunbookURL   string            `json:"runbookUrl,omitempty"`
 	Summary      string            `json:"summary"`
 	OpenedAt     time.Time         `json:"openedAt"`
 	ClosedAt     *time.Time        `json:"closedAt,omitempty"`
@@ -64,7 +65,7 @@ func webhookOf(p *notices.Parcel) webhook {
 	w := webhook{Type: "notice." + string(p.Kind), Timestamp: p.CreatedAt.UTC(), Data: webhookData{
 		NoticeID: p.ID.String(), EpisodeID: p.EpisodeID.String(), Rule: p.Rule, Event: p.Event, EndpointID: p.EndpointID.String(),
 		EndpointName: p.EndpointName, Labels: p.Labels, Summary: p.Subject(), OpenedAt: p.OpenedAt.UTC(), Cause: p.Cause, Reminder: p.Number, Test: p.Test,
-		Detail: p.Detail, Method: p.Spec.Method, Host: p.Host, Link: p.Link(), RunLink: p.RunLink(),
+		Detail: p.Detail, Method: p.Spec.Method, Host: p.Host, Link: p.Link(), RunLink: p.RunLink(), RunbookURL: p.Spec.RunbookURL,
 	}}
 	if p.Test {
 		w.Type = "notice.test"

@@ -16,6 +16,7 @@ type Spec struct {
 	Key         string            `json:"key,omitzero" zero:"refused"         validate:"omitempty,max=100,slug"` // the user's own, unique per tenant
 	Description string            `json:"description,omitzero" validate:"max=4000,prose"`
 	Labels      map[string]string `json:"labels,omitempty"      validate:"max=32,dive,keys,min=1,max=63,text,endkeys,max=255,text"`
+	RunbookURL  string            `json:"runbookUrl,omitzero" zero:"refused" validate:"omitempty,max=2048,text,http_url"` // shown with failures
 
 	URL     string            `json:"url"     validate:"required"`
 	Method  string            `json:"method"  validate:"oneof=GET HEAD POST PUT PATCH DELETE OPTIONS"`

@@ -98,6 +98,7 @@ func (p *Parcel) Lines() []string {
 	}
 	add("Error", d.Error)
 	add("Reason", d.Reason)
+	add("Runbook", p.Spec.RunbookURL)
 	add("Suggestion", d.SuggestionID)
 	add("Console", p.Link())
 	add("Run in the console", p.RunLink())

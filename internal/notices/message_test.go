@@ -87,5 +87,6 @@ func TestLinesSayWhatIsKnownAndNoMore(t *testing.T) {
 		parcel(func(p *notices.Parcel) {
 			p.Kind, p.Cause, p.ClosedAt = notices.Withdrawn, notices.EndpointArchived, noon
 		}).Lines())
+	require.Equal(t, append(first, "Runbook: https://wiki.example.com/"), parcel(func(p *notices.Parcel) { p.Spec.RunbookURL = "https://wiki.example.com/" }).Lines())
 	require.Equal(t, append(first, "Outcome: failed"), parcel(func(p *notices.Parcel) { p.Detail = notices.Detail{Status: "failed"} }).Lines())
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/a-h/templ"
 	"github.com/stretchr/testify/require"
 
 	"rubato/client"
@@ -84,4 +85,27 @@ func TestFactsAreFieldsThatAreNotOff(t *testing.T) {
 		{title: "Version", value: "3"},
 	}, list)
 	require.Equal(t, []fact{{title: "Headers", value: "A: b"}, {title: "Body", value: "{}"}}, blocks)
+}
+
+// A runbook is a link beside failures, and among the facts always.
+func TestARunbookIsShownWithFailures(t *testing.T) {
+	t.Parallel()
+	const link = `<a href="https://wiki.example.com/shop" rel="noreferrer noopener">https://wiki.example.com/shop</a>`
+	e := client.Endpoint{Name: "n", RunbookURL: new("https://wiki.example.com/shop"), Timezone: "UTC"}
+	render := func(part templ.Component) string {
+		var page strings.Builder
+		require.NoError(t, part.Render(t.Context(), &page))
+		return page.String()
+	}
+	require.NotContains(t, render(endpointParts(dossier{endpoint: e})), link)
+	require.Contains(t, render(endpointPage(dossier{endpoint: e})), link, "it is a fact")
+	e.FailureCount = 1
+	require.Contains(t, render(endpointParts(dossier{endpoint: e})), "<strong>Runbook.</strong>")
+	require.Contains(t, render(endpointParts(dossier{endpoint: e})), link)
+	for _, status := range []client.RunStatus{"running", "succeeded", "failed", "timed_out", "canceled", "lost", "skipped"} {
+		page := render(runPage(story{endpoint: e, run: client.Run{Status: status}}))
+		require.Equal(t, status.Failed(), strings.Contains(page, link), status)
+	}
+	e.RunbookURL = nil
+	require.NotContains(t, render(endpointParts(dossier{endpoint: e})), "Runbook")
 }
