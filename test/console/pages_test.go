@@ -74,7 +74,7 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 // onScreens looks at something on the wide screen and on the phone at once, and returns when both are done.
 func onScreens(t *testing.T, name string, look func(t *testing.T, s screen)) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) { //nolint:paralleltest // It ends with the screens, which the caller waits for.
+	t.Run(name, func(t *testing.T) { // It ends with the screens, which the caller waits for.
 		for _, s := range []screen{wide, phone} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
