@@ -86,19 +86,7 @@ func (e *Endpoint) Tempo(now time.Time) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if every := governor.Tempo(in); every > 0 {
-		return every, nil
-	}
-	next := in.Baseline.Cron.Next(now)
-	after := in.Baseline.Cron.Next(next)
-	if next.IsZero() || after.IsZero() {
-		return 0, nil
-	}
-	every := max(after.Sub(next), in.Min)
-	if in.Max > 0 {
-		every = min(every, in.Max)
-	}
-	return every, nil
+	return governor.Tempo(in), nil
 }
 
 // Usual returns how far apart the due times of an endpoint are with neither hint nor backoff: what its user asked for, within the clamps.

@@ -98,7 +98,7 @@ func (s *Service) hint(ctx context.Context, by Actor, id ID, set func(*Endpoint,
 
 // clampWarnings tells what a clamp will make of an interval hint.
 func (s Spec) clampWarnings(h Hint) []errs.Field {
-	if h.Interval >= s.MinInterval && (s.MaxInterval == 0 || h.Interval <= s.MaxInterval) {
+	if governor.Clamp(h.Interval, s.MinInterval, s.MaxInterval) == h.Interval {
 		return nil
 	}
 	return []errs.Field{{Field: "intervalMs", Code: "hint_clamped", Message: "lies outside minIntervalMs and maxIntervalMs; the clamp decides instead"}}

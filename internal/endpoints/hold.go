@@ -14,9 +14,6 @@ const PlannerAuthor = "planner:"
 // HoldLife is how long the word of a person stands against the planner: what was cleared, undone or rejected is not written again before.
 const HoldLife = 4 * time.Hour
 
-// PlannerSlowest is how many times slower than its baseline the planner may run an endpoint without maxIntervalMs.
-const PlannerSlowest = 8
-
 // The kinds of what the planner writes.
 const (
 	HoldInterval = "interval"

@@ -7,13 +7,6 @@ import (
 	"rubato/internal/governor"
 )
 
-// lateStart is how late a run may start while the schedule still counts from its due time. Beyond it the schedule counts from the
-// actual start. The minimum interval counts from the actual start always.
-const lateStart = time.Second
-
-// missedAfter is how late an occurrence of a cron may start that is skipped when it was missed: room for a busy moment, none for an outage.
-const missedAfter = time.Minute
-
 // The rules of plans that bypass the governor.
 const (
 	RuleManual     governor.Rule = "manual"
@@ -21,11 +14,9 @@ const (
 	RuleQuarantine governor.Rule = "quarantine"
 )
 
-// Misses reports whether a run that starts this late after it was planned must not be sent any more. It is about occurrences of a cron
-// whose policy is to skip what was missed; what a hint, a clamp, the target or a user asked for is wanted late, too.
+// Misses reports whether a run that starts this late after it was planned must not be sent any more. Only occurrences of a cron are missed.
 func (s *Spec) Misses(source governor.Source, late time.Duration) bool {
-	return s.BaselineCron != "" && s.CatchUp == governor.CatchUpSkip && late > missedAfter &&
-		(source == governor.SourceBaselineCron || source == governor.SourcePaused)
+	return s.BaselineCron != "" && s.CatchUp.Misses(source, late)
 }
 
 // Recorded is a decision as the ledger keeps it: the answer and the input that it was a function of.
@@ -143,18 +134,17 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	return decided, nil
 }
 
-// anchorAfter returns the grid point that the schedule counts from after a run. Lateness counts from when the run was planned,
-// which jitter puts after its slot. Another attempt is later than its slot by intent, and so is a run that catches up. One that was
+// anchorAfter returns the grid point that the schedule counts from after a run. Another attempt is later than its slot by intent, and so is a run that catches up. One that was
 // skipped did not call anybody.
 func (e *Endpoint) anchorAfter(run Finished) time.Time {
 	planned := run.Slot
 	if e.State.Due.Slot.Equal(run.Slot) {
 		planned = e.State.Due.At
 	}
-	if !run.first() || run.Status == skipped || e.catchesUp() || run.StartedAt.Sub(planned) <= lateStart {
+	if !run.first() || run.Status == skipped || e.catchesUp() {
 		return run.Slot
 	}
-	return run.StartedAt.Truncate(time.Millisecond)
+	return governor.NextAnchor(run.Slot, planned, run.StartedAt)
 }
 
 func (e *Endpoint) plan(now time.Time, cause governor.Cause) (Recorded, error) {

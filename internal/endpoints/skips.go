@@ -24,14 +24,6 @@ type Skip struct {
 	Source   governor.Source // what set the first of them
 }
 
-func (s *Skip) add(at time.Time) {
-	if s.Count == 0 {
-		s.From = at
-	}
-	s.To = at
-	s.Count++
-}
-
 // account finds the due times that passed up to now while the endpoint stood as before, and that no run stands for or will stand for.
 // It leaves them in Unrecorded and moves AccountedUntil on. Run is the one that is live or has just ended; nil: none. Decided is what
 // was decided at now; nil: nothing, because a run is live or the endpoint is archived.
@@ -65,8 +57,11 @@ func (e *Endpoint) account(now time.Time, before *Endpoint, run *Finished, decid
 		e.standForNow(now, decided)
 		accounted = now.Add(-time.Millisecond)
 	}
-	if atOnce {
-		p.dropLast()
+	if last := p.last(); atOnce && !last.IsZero() {
+		p.until, p.found = last.Add(-time.Millisecond), nil
+		if err := p.collect(now, run, decided); err != nil {
+			return
+		}
 	}
 	e.State.AccountedUntil = laterOf(since, accounted)
 	e.Unrecorded = p.merged()
@@ -114,11 +109,10 @@ func (s Spec) sameCron(other Spec) bool {
 
 // passage gathers the due times of an endpoint that passed in (since, until].
 type passage struct {
-	before  Endpoint // a copy, which keeps that of every finish off the heap
-	since   time.Time
-	until   time.Time
-	found   []Skip
-	shorten func() Skip // the last of those found, without its last due time
+	before Endpoint // a copy, which keeps that of every finish off the heap
+	since  time.Time
+	until  time.Time
+	found  []Skip
 }
 
 // collect finds what passed while nothing ran, and then what passed under a run.
@@ -143,8 +137,8 @@ func (p *passage) collect(now time.Time, run *Finished, decided *Recorded) error
 	if decided != nil { // What the decision found to have passed: the run itself may have changed the tempo.
 		in = decided.Input
 	}
-	p.idle(in, span{laterOf(p.since, moved), earlierOf(p.until, begun)})
-	p.take(in, span{laterOf(p.since, begun), p.until}, OverlapSkipped)
+	p.idle(in, governor.Span{After: laterOf(p.since, moved), Until: earlierOf(p.until, begun)})
+	p.take(in, governor.Span{After: laterOf(p.since, begun), Until: p.until}, OverlapSkipped)
 	return err
 }
 
@@ -157,53 +151,40 @@ func (p *passage) wait(until time.Time, served bool) error {
 	}
 	from := laterOf(p.since, s.RetryAfter.Add(-time.Millisecond)) // What the target asked for has moved the due times before it.
 	if s.Due.Source == governor.SourceManual {
-		p.idle(in, span{from, until})
+		p.idle(in, governor.Span{After: from, Until: until})
 		return nil
 	}
 	due := s.Due.Slot
-	p.take(in, span{from, earlierOf(earlierOf(until, p.resumed()), due.Add(-time.Millisecond))}, PauseSkipped)
+	held := earlierOf(earlierOf(until, p.resumed()), due.Add(-time.Millisecond))
+	p.take(in, governor.Span{After: from, Until: held}, PauseSkipped)
 	if due.After(until) {
 		return nil
 	}
 	if due.After(p.since) && !served {
 		p.found = append(p.found, Skip{From: due, To: due, Count: 1, Reason: MisfireSkipped, Source: s.Due.Source})
-		p.shorten = func() Skip { return Skip{} }
 	}
 	in.Anchor, in.Now = due, due
-	p.take(in, span{laterOf(p.since, due), until}, MisfireSkipped)
+	p.take(in, governor.Span{After: laterOf(p.since, due), Until: until}, MisfireSkipped)
 	return nil
 }
 
 // idle adds the due times within a span in which nothing ran: those in the pause, and those that nobody got to.
-func (p *passage) idle(in governor.Input, within span) {
+func (p *passage) idle(in governor.Input, within governor.Span) {
 	resumed := p.resumed()
-	p.take(in, span{within.after, earlierOf(within.until, resumed)}, PauseSkipped)
-	p.take(in, span{laterOf(within.after, resumed), within.until}, MisfireSkipped)
+	p.take(in, governor.Span{After: within.After, Until: earlierOf(within.Until, resumed)}, PauseSkipped)
+	p.take(in, governor.Span{After: laterOf(within.After, resumed), Until: within.Until}, MisfireSkipped)
 }
 
 // resumed returns the last instant of the pause.
 func (p *passage) resumed() time.Time { return p.before.State.PausedUntil.Add(-time.Millisecond) }
 
-// span is the time after one instant and up to another.
-type span struct{ after, until time.Time }
-
 // take adds the due times that follow the anchor of the input and lie within a span.
-func (p *passage) take(in governor.Input, within span, reason SkipReason) {
-	if !within.until.After(within.after) {
+func (p *passage) take(in governor.Input, within governor.Span, reason SkipReason) {
+	if !within.Until.After(within.After) {
 		return
 	}
-	for _, g := range grids(in) {
-		s := g.span(within.after, within.until)
-		if s.Count == 0 {
-			continue
-		}
-		s.Reason = reason
-		p.found = append(p.found, s)
-		p.shorten = func() Skip {
-			short := g.span(within.after, s.To.Add(-time.Millisecond))
-			short.Reason = reason
-			return short
-		}
+	for _, s := range governor.DueTimes(in, within) {
+		p.found = append(p.found, Skip{From: s.From, To: s.To, Count: s.Count, Reason: reason, Source: s.Source})
 	}
 }
 
@@ -213,17 +194,6 @@ func (p *passage) last() time.Time {
 		return time.Time{}
 	}
 	return p.found[len(p.found)-1].To
-}
-
-// dropLast leaves out the last due time.
-func (p *passage) dropLast() {
-	if len(p.found) == 0 {
-		return
-	}
-	p.found = p.found[:len(p.found)-1]
-	if short := p.shorten(); short.Count > 0 {
-		p.found = append(p.found, short)
-	}
 }
 
 // merged returns what was found, with what follows each other for one reason as one.

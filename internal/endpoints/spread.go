@@ -3,31 +3,21 @@ package endpoints
 import (
 	"hash/fnv"
 	"time"
+
+	"rubato/internal/governor"
 )
 
 // spread gives a new endpoint with an interval a grid of its own, so that many that are registered together do not run together. Its
 // phase follows from the key, or from the ID where it has none: whoever registers it again gets the same one. The governor counts from
 // the grid point before the first run as it would from a run. A cron keeps its grid, and a startAt is what the user asked for.
 func (e *Endpoint) spread(now time.Time) {
-	period := e.Spec.period()
-	if period == 0 || !e.Spec.StartAt.IsZero() {
+	if e.Spec.BaselineInterval == 0 || !e.Spec.StartAt.IsZero() {
 		return
 	}
+	period := governor.Clamp(e.Spec.BaselineInterval, e.Spec.MinInterval, e.Spec.MaxInterval)
 	phase := time.Duration(e.phase()%uint64(period.Milliseconds())) * time.Millisecond //nolint:gosec // Below the period.
 	late := time.Duration((now.UnixMilli()-phase.Milliseconds())%period.Milliseconds()) * time.Millisecond
 	e.State.Anchor = now.Truncate(time.Millisecond).Add(-late)
-}
-
-// period returns the time between two runs of an interval as the clamps leave it; 0 for a cron.
-func (s Spec) period() time.Duration {
-	if s.BaselineInterval == 0 {
-		return 0
-	}
-	period := max(s.BaselineInterval, s.MinInterval)
-	if s.MaxInterval > 0 {
-		period = min(period, s.MaxInterval)
-	}
-	return period
 }
 
 // phase returns a number that is the same whenever the endpoint is registered, and far apart for keys that are alike.

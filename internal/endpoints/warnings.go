@@ -9,6 +9,7 @@ import (
 
 	"rubato/internal/auditlog"
 	"rubato/internal/errs"
+	"rubato/internal/governor"
 )
 
 // zoneNotice is how far ahead a clock change is worth a warning.
@@ -47,13 +48,10 @@ func (e *Endpoint) plannerWarnings(now time.Time) []errs.Field {
 	if err != nil || usual <= 0 {
 		return nil
 	}
-	fastest, slowest := max(e.Spec.MinInterval, time.Second), e.Spec.MaxInterval
+	fastest, slowest := governor.PlannerBounds(usual, e.Spec.MinInterval, e.Spec.MaxInterval)
 	advice := "change minIntervalMs and maxIntervalMs to move these bounds"
 	if e.Spec.MinInterval == 0 {
-		fastest, advice = usual, "never faster than the baseline, because minIntervalMs is not set"
-	}
-	if slowest == 0 {
-		slowest = usual * PlannerSlowest
+		advice = "never faster than the baseline, because minIntervalMs is not set"
 	}
 	return []errs.Field{{
 		Field: "planner", Code: "planner_bounds", Message: fmt.Sprintf("act: the planner may run it every %s to every %s; %s", fastest, slowest, advice),
@@ -100,7 +98,7 @@ func (s Spec) intervalWarnings() (list []errs.Field) {
 	if s.BaselineInterval == 0 {
 		return nil
 	}
-	if s.MinInterval > s.BaselineInterval || s.MaxInterval > 0 && s.MaxInterval < s.BaselineInterval {
+	if governor.Clamp(s.BaselineInterval, s.MinInterval, s.MaxInterval) != s.BaselineInterval {
 		list = append(list, errs.Field{
 			Field: "baselineIntervalMs", Code: "baseline_outside_clamps", Message: "lies outside minIntervalMs and maxIntervalMs, so a clamp always decides instead",
 		})

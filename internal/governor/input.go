@@ -71,7 +71,7 @@ type Input struct {
 	OneShot      *OneShotHint  // nil: none
 	LastStart    time.Time     // when the last run started, in whole milliseconds, where a minimum is set and the anchor is earlier; zero: the anchor
 	LastSlot     time.Time     // the last due time already served; a one-shot at or before it has been used
-	RetryAfter   time.Time     // the instant that the target asked to wait for, within what [LongestWait] lets it
+	RetryAfter   time.Time     // the instant that the target asked to wait for, within what [CutWait] lets it
 	RetryAsked   time.Time     // the instant that it named where RetryAfter was cut; zero: it was not cut
 	PausedUntil  time.Time     // paused strictly before it; Indefinite or later: until somebody resumes
 	Accounted    time.Time     // occurrences up to it are on record as run or skipped, so none of them is caught up on, and a cron that has never run begins after it; zero: none is

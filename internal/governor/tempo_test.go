@@ -17,9 +17,10 @@ func TestTempoIsHowFarApartDueTimesAre(t *testing.T) {
 		in := drawInput(t)
 		in.Anchor, in.LastStart, in.Jitter, in.RetryAfter, in.PausedUntil, in.OneShot = T, T, 0, time.Time{}, time.Time{}, nil
 		tempo, d := governor.Tempo(in), governor.Decide(in)
-		if tempo == 0 {
-			require.NotNil(t, in.Baseline.Cron)
-			require.Equal(t, governor.RuleBaselineCron, d.Steps[0].Rule)
+		if in.Baseline.Cron != nil && !in.Hinted() { // Its occurrences need not follow T.
+			from := in.Baseline.Cron.Next(T)
+			in.Anchor, in.Now, in.LastStart = from, from, time.Time{}
+			require.Equal(t, tempo, governor.Decide(in).At.Sub(from))
 			return
 		}
 		require.Equal(t, tempo, d.At.Sub(T))
@@ -35,7 +36,11 @@ func TestTempoFollowsAHintWhileItIsFresh(t *testing.T) {
 	in.Max = 4 * time.Minute
 	require.Equal(t, 4*time.Minute, governor.Tempo(in))
 	in.Baseline = on(daily(2))
-	require.Zero(t, governor.Tempo(in), "a cron names its due times")
+	require.Equal(t, 4*time.Minute, governor.Tempo(in), "the clamps hold for a cron, too")
+	in.Max = 0
+	require.Equal(t, 24*time.Hour, governor.Tempo(in))
+	in.Baseline = on(listed{at(hour)})
+	require.Zero(t, governor.Tempo(in), "a cron that fires once more")
 }
 
 // TestCatchUpAllLeavesOutWhatIsOnRecord has missed five occurrences, and three of them are recorded as skipped.

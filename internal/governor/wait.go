@@ -2,16 +2,28 @@ package governor
 
 import "time"
 
-// longestUsualWait is how long a target may hold back an endpoint by Retry-After whatever its interval is. One bad header must not end an
-// endpoint for a year.
-const longestUsualWait = time.Hour
+const (
+	// longWait is how long a target may hold back an endpoint by Retry-After whatever its interval is. One bad header must not end an
+	// endpoint for a year.
+	longWait = time.Hour
+	// waitSlack is how much longer an hour may look: Retry-After counts from the answer, and the end of a run may be put earlier, to the
+	// database's clock.
+	waitSlack = time.Second
+)
 
-// LongestWait returns how long a Retry-After may hold back an endpoint after a run: an hour, as long as the longest backoff of its
-// interval, or its maximum, whichever is longest. usual is the distance of its due times; not positive: unknown.
-func LongestWait(usual, most time.Duration) time.Duration {
-	longest := max(longestUsualWait, most)
+// AsksForLong reports whether a target asks to wait for over an hour after the end of a run. Such a wait may be cut, and is worth a notice.
+func AsksForLong(asked, ended time.Time) bool { return asked.Sub(ended) > longWait+waitSlack }
+
+// CutWait returns the instant up to which a Retry-After holds back an endpoint after the end of a run, in whole milliseconds where it is not
+// the one asked for: at most an hour, as long as the longest backoff of its interval, or its maximum, whichever is longest. Usual is the
+// distance of its due times without clamps; not positive: unknown.
+func CutWait(asked, ended time.Time, usual, most time.Duration) time.Time {
+	if !AsksForLong(asked, ended) {
+		return asked
+	}
+	longest := max(longWait, most)
 	if usual > 0 {
 		longest = max(longest, backoff(usual, maxDoublings))
 	}
-	return longest
+	return earlier(asked, ended.Add(longest+time.Millisecond-1).Truncate(time.Millisecond))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"rubato/internal/endpoints"
+	"rubato/internal/governor"
 	"rubato/internal/runs"
 )
 
@@ -63,7 +64,8 @@ func NewCase(m Material, t Ticket) (Case, error) {
 		c.Health[len(c.Health)-1].Window = window
 	}
 	c.Strain, c.Crowd = StrainOf(m.Runs), m.Crowd
-	c.Polite = politeOf(m.Runs, usual, longestFor(e.Spec.MaxInterval, usual))
+	_, slowest := governor.PlannerBounds(usual, e.Spec.MinInterval, e.Spec.MaxInterval)
+	c.Polite = politeOf(m.Runs, usual, slowest)
 	for i, run := range m.Runs[:min(len(m.Runs), MaxOutcomes)] {
 		c.Outcomes = append(c.Outcomes, outcomeOf(run, digests[i]))
 	}

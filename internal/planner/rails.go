@@ -9,6 +9,7 @@ import (
 
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/governor"
 )
 
 // Rails are the bounds of what a planner may do, whoever advises it. They hold in code, not in a prompt. That a hint has an end within
@@ -51,29 +52,11 @@ func stand(e *endpoints.Endpoint, m Memory, now time.Time) (standing, error) {
 	return standing{now: now, endpoint: e, memory: m.at(now), tempo: tempo, usual: usual}, err
 }
 
-// Floor returns the shortest interval that a planner may ask for: minIntervalMs, where the user named one, else the usual interval. No
-// target is called faster than its user asked unless the user said how fast it may be. Never less than a second.
-func (r Rails) Floor(minInterval, usual time.Duration) time.Duration {
-	floor := minInterval
-	if floor <= 0 {
-		floor = usual
-	}
-	return max(time.Second, floor)
-}
-
-// longestFor returns the longest interval that a planner may ask for: maxIntervalMs, where the user named one, else a multiple of the
-// usual interval.
-func longestFor(maxInterval, usual time.Duration) time.Duration {
-	if maxInterval > 0 {
-		return maxInterval
-	}
-	return scale(usual, endpoints.PlannerSlowest)
-}
-
 // RequestsPerHour returns the most runs that may become due within an hour for an endpoint that the planner steers: one at each step of the
 // shortest interval, one for each change, and one at the hour's edge. Attempts that a retry policy adds come on top.
 func (r Rails) RequestsPerHour(minInterval, usual time.Duration) int {
-	shortest := min(r.Floor(minInterval, usual), max(usual, time.Second))
+	fastest, _ := governor.PlannerBounds(usual, minInterval, 0)
+	shortest := min(fastest, max(usual, time.Second))
 	return int(time.Hour/shortest) + 1 + r.ChangesPerHour
 }
 
@@ -250,11 +233,11 @@ func (r Rails) interval(s standing, p IntervalProposal) (IntervalProposal, Rulin
 		bound(shortest, p.Interval < shortest, "the longest step")
 		bound(longest, p.Interval > longest, "the longest step")
 	}
-	floor := r.Floor(s.endpoint.Spec.MinInterval, s.usual)
+	floor, longest := governor.PlannerBounds(s.usual, s.endpoint.Spec.MinInterval, s.endpoint.Spec.MaxInterval)
 	bound(floor, p.Interval < floor, "the shortest interval")
 	if most := s.endpoint.Spec.MaxInterval; most > 0 {
 		bound(most, p.Interval > most, "maxIntervalMs")
-	} else if most := max(longestFor(0, s.usual), floor); s.usual > 0 {
+	} else if most := max(longest, floor); s.usual > 0 {
 		bound(most, p.Interval > most, "the longest interval without maxIntervalMs")
 	}
 	if r.near(s.tempo, p.Interval) && p.OutageSince.IsZero() {

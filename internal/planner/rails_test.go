@@ -243,7 +243,4 @@ func TestStepsAreBoundedAndSmallOnesOnlyRenew(t *testing.T) {
 	require.Contains(t, ask(time.Second, 5*time.Minute).Result, "shortest interval")
 	require.Equal(t, 30*time.Second, a.State.IntervalHint.Interval, "the shortest that the user allows")
 	require.Equal(t, 6+1+12, rails.RequestsPerHour(0, 10*time.Minute))
-	require.Equal(t, 10*time.Minute, rails.Floor(0, 10*time.Minute), "nobody said that it may be faster")
-	require.Equal(t, time.Second, rails.Floor(time.Second, 10*time.Minute), "who names a minimum means it")
-	require.Equal(t, time.Hour, rails.Floor(time.Hour, 10*time.Minute))
 }

@@ -1,13 +1,13 @@
-package endpoints_test
+package governor_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/schedule"
 )
@@ -39,15 +39,17 @@ func TestClampedDueTimesFarFromWhereTheyCountFromAreThoseOfAWalk(t *testing.T) {
 			highest = lowest + hour // No other is legal, or none is what this is about.
 		}
 		begin := time.Duration(rapid.IntRange(0, 60*24*60).Draw(t, "begin")) * minute
-		after := start.Add(begin + time.Duration(rapid.IntRange(0, 59_999).Draw(t, "off"))*time.Millisecond)
+		after := T.Add(begin + time.Duration(rapid.IntRange(0, 59_999).Draw(t, "off"))*time.Millisecond)
 		until := after.Add(time.Duration(rapid.IntRange(1, 30*24*60).Draw(t, "length")) * minute)
-		in := governor.Input{Now: start, Anchor: start, Baseline: governor.Baseline{Cron: cron}, Min: lowest, Max: highest}
+		in := governor.Input{Now: T, Anchor: T, Baseline: governor.Baseline{Cron: cron}, Min: lowest, Max: highest}
 
-		got := endpoints.Passed(in, after, until)
+		var got, want governor.Passed
+		if list := governor.DueTimes(in, governor.Span{After: after, Until: until}); len(list) > 0 {
+			got = list[0]
+		}
 
-		var want endpoints.Skip
 		passed := 0 // before the span
-		for at := clamped(cron, lowest, highest, start); !at.After(until); at = clamped(cron, lowest, highest, at) {
+		for at := clamped(cron, lowest, highest, T); !at.After(until); at = clamped(cron, lowest, highest, at) {
 			switch {
 			case !at.After(after):
 				passed++
@@ -76,4 +78,63 @@ func TestClampedDueTimesFarFromWhereTheyCountFromAreThoseOfAWalk(t *testing.T) {
 			require.Equal(t, []time.Time{want.From, want.To}, []time.Time{got.From, got.To})
 		}
 	})
+}
+
+// TestDueTimesAreThoseOfTheGovernorStepByStep lets each run succeed on time and decides the next one, hint and all.
+func TestDueTimesAreThoseOfTheGovernorStepByStep(t *testing.T) {
+	t.Parallel()
+	minutes, err := schedule.Parse(schedule.Spec{Expression: "*/5 * * * *", Zone: "Europe/Berlin"})
+	require.NoError(t, err)
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInput(t)
+		length := func(name string) time.Duration {
+			return time.Duration(rapid.Int64Range(int64(minute), int64(hour)).Draw(t, name))
+		}
+		in.Anchor, in.Now, in.Baseline = T, T, every(length("every"))
+		if rapid.Bool().Draw(t, "a cron of minutes") {
+			in.Baseline = on(minutes)
+		}
+		if in.IntervalHint != nil {
+			in.IntervalHint.Interval = length("hinted")
+		}
+		if in.Max > 0 { // One of a nanosecond makes more due times than can be gone through.
+			in.Max = max(in.Min, length("most"))
+		}
+		span := governor.Span{After: at(length("after")), Until: at(hour + 5*length("until"))}
+
+		var got, want []governor.Passed
+		got = governor.DueTimes(in, span)
+
+		step := in
+		step.LastStart, step.RetryAfter, step.PausedUntil, step.Jitter, step.OneShot = time.Time{}, time.Time{}, time.Time{}, 0, nil
+		for {
+			d := governor.Decide(step)
+			step.Anchor, step.Now = d.Slot, d.Slot
+			if d.Slot.After(span.Until) {
+				break
+			}
+			if d.Slot.After(span.After) {
+				want = note(want, d)
+			}
+		}
+		require.Equal(t, want, got)
+	})
+}
+
+// note adds the due time of a decision to those of its tempo.
+func note(list []governor.Passed, d governor.Decision) []governor.Passed {
+	source := governor.SourceBaselineInterval
+	switch {
+	case slices.Contains(rulesOf(d), governor.RuleAIInterval):
+		source = governor.SourceAIInterval
+	case d.Steps[0].Rule == governor.RuleBaselineCron:
+		source = governor.SourceBaselineCron
+	}
+	if n := len(list); n == 0 || list[n-1].Source != source {
+		return append(list, governor.Passed{From: d.Slot, To: d.Slot, Count: 1, Source: source})
+	}
+	last := &list[len(list)-1]
+	last.To = d.Slot
+	last.Count++
+	return list
 }
