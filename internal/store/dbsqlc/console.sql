@@ -21,13 +21,10 @@ SELECT count(*)::bigint
 FROM (SELECT 1 FROM endpoints WHERE tenant_id = @tenant_id AND archived_at IS NULL LIMIT sqlc.arg('max_rows')::int) AS counted;
 
 -- name: ConsoleBuckets :many
--- What became of the newest runs of a tenant, by stretches of time; at most max_rows of them are looked at. Of how
--- late they started, only first attempts tell that neither jitter nor catching up puts off, and that nobody asked for.
+-- What became of the newest runs of a tenant, by stretches of time; at most max_rows of them are looked at.
 WITH newest AS MATERIALIZED (
-    SELECT r.scheduled_for, r.started_at, r.finished_at, r.status,
-           (r.attempt = 1 AND r.infra_attempt = 0 AND r.source <> 'manual'
-                AND (SELECT e.late_by_intent FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
-    FROM runs r
+    SELECT r.finished_at, r.status, r.lag
+    FROM run_lags r
     WHERE r.tenant_id = @tenant_id
       AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz - interval '5 minutes'
     ORDER BY r.id DESC
@@ -38,10 +35,8 @@ SELECT date_bin(sqlc.arg('step_ms')::bigint * interval '1 ms', n.finished_at, sq
        count(*) FILTER (WHERE n.status IN ('failed', 'timed_out'))::bigint AS failed,
        count(*) FILTER (WHERE n.status = 'lost')::bigint AS lost,
        count(*) FILTER (WHERE n.status IN ('skipped', 'canceled'))::bigint AS other,
-       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.started_at - n.scheduled_for) * 1000)
-                FILTER (WHERE n.prompt), 0)::float8 AS lag_p50_ms,
-       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.started_at - n.scheduled_for) * 1000)
-                FILTER (WHERE n.prompt), 0)::float8 AS lag_p99_ms
+       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.lag) * 1000), 0)::float8 AS lag_p50_ms,
+       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.lag) * 1000), 0)::float8 AS lag_p99_ms
 FROM newest n
 WHERE n.finished_at >= sqlc.arg('from_at')::timestamptz
 GROUP BY 1
@@ -115,10 +110,8 @@ LIMIT sqlc.arg('max_rows')::int;
 -- What the history says about the guarantees, over the newest max_rows runs of a tenant. A live lock that was broken or a due time that
 -- succeeded twice would show here.
 WITH newest AS MATERIALIZED (
-    SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status,
-           (r.attempt = 1 AND r.infra_attempt = 0 AND r.source <> 'manual'
-                AND (SELECT e.late_by_intent FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
-    FROM runs r
+    SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status, r.lag
+    FROM run_lags r
     WHERE r.tenant_id = @tenant_id AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz
     ORDER BY r.id DESC
     LIMIT sqlc.arg('max_rows')::int
@@ -136,8 +129,8 @@ SELECT count(*)::bigint AS runs,
        count(*) FILTER (WHERE s.successes > 1)::bigint AS doubled,
        count(*) FILTER (WHERE s.before_finished > s.started_at AND s.before_status <> 'lost')::bigint AS overlapping,
        count(*) FILTER (WHERE s.status = 'lost')::bigint AS lost,
-       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.started_at - s.scheduled_for) * 1000) FILTER (WHERE s.prompt), 0)::float8 AS lag_p50_ms,
-       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.started_at - s.scheduled_for) * 1000) FILTER (WHERE s.prompt), 0)::float8 AS lag_p99_ms
+       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.lag) * 1000), 0)::float8 AS lag_p50_ms,
+       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.lag) * 1000), 0)::float8 AS lag_p99_ms
 FROM seen s;
 
 -- name: ConsoleStuck :one

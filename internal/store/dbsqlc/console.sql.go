@@ -13,10 +13,8 @@ import (
 
 const consoleBuckets = `-- name: ConsoleBuckets :many
 WITH newest AS MATERIALIZED (
-    SELECT r.scheduled_for, r.started_at, r.finished_at, r.status,
-           (r.attempt = 1 AND r.infra_attempt = 0 AND r.source <> 'manual'
-                AND (SELECT e.late_by_intent FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
-    FROM runs r
+    SELECT r.finished_at, r.status, r.lag
+    FROM run_lags r
     WHERE r.tenant_id = $3
       AND r.scheduled_for >= $2::timestamptz - interval '5 minutes'
     ORDER BY r.id DESC
@@ -27,10 +25,8 @@ SELECT date_bin($1::bigint * interval '1 ms', n.finished_at, $2::timestamptz)::t
        count(*) FILTER (WHERE n.status IN ('failed', 'timed_out'))::bigint AS failed,
        count(*) FILTER (WHERE n.status = 'lost')::bigint AS lost,
        count(*) FILTER (WHERE n.status IN ('skipped', 'canceled'))::bigint AS other,
-       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.started_at - n.scheduled_for) * 1000)
-                FILTER (WHERE n.prompt), 0)::float8 AS lag_p50_ms,
-       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.started_at - n.scheduled_for) * 1000)
-                FILTER (WHERE n.prompt), 0)::float8 AS lag_p99_ms
+       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.lag) * 1000), 0)::float8 AS lag_p50_ms,
+       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM n.lag) * 1000), 0)::float8 AS lag_p99_ms
 FROM newest n
 WHERE n.finished_at >= $2::timestamptz
 GROUP BY 1
@@ -54,8 +50,7 @@ type ConsoleBucketsRow struct {
 	LagP99Ms  float64
 }
 
-// What became of the newest runs of a tenant, by stretches of time; at most max_rows of them are looked at. Of how
-// late they started, only first attempts tell that neither jitter nor catching up puts off, and that nobody asked for.
+// What became of the newest runs of a tenant, by stretches of time; at most max_rows of them are looked at.
 func (q *Queries) ConsoleBuckets(ctx context.Context, db DBTX, arg ConsoleBucketsParams) ([]*ConsoleBucketsRow, error) {
 	rows, err := db.Query(ctx, consoleBuckets,
 		arg.StepMs,
@@ -382,15 +377,13 @@ func (q *Queries) ConsoleNames(ctx context.Context, db DBTX, arg ConsoleNamesPar
 
 const consoleProof = `-- name: ConsoleProof :one
 WITH newest AS MATERIALIZED (
-    SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status,
-           (r.attempt = 1 AND r.infra_attempt = 0 AND r.source <> 'manual'
-                AND (SELECT e.late_by_intent FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE) AS prompt
-    FROM runs r
+    SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status, r.lag
+    FROM run_lags r
     WHERE r.tenant_id = $2 AND r.scheduled_for >= $1::timestamptz
     ORDER BY r.id DESC
     LIMIT $3::int
 ), seen AS MATERIALIZED (
-    SELECT n.endpoint_id, n.scheduled_for, n.attempt, n.started_at, n.finished_at, n.status, n.prompt,
+    SELECT n.endpoint_id, n.scheduled_for, n.attempt, n.started_at, n.finished_at, n.status, n.lag,
            lag(n.finished_at) OVER (PARTITION BY n.endpoint_id ORDER BY n.started_at) AS before_finished,
            lag(n.status) OVER (PARTITION BY n.endpoint_id ORDER BY n.started_at) AS before_status,
            count(*) FILTER (WHERE n.status = 'succeeded') OVER (PARTITION BY n.endpoint_id, n.scheduled_for) AS successes
@@ -403,8 +396,8 @@ SELECT count(*)::bigint AS runs,
        count(*) FILTER (WHERE s.successes > 1)::bigint AS doubled,
        count(*) FILTER (WHERE s.before_finished > s.started_at AND s.before_status <> 'lost')::bigint AS overlapping,
        count(*) FILTER (WHERE s.status = 'lost')::bigint AS lost,
-       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.started_at - s.scheduled_for) * 1000) FILTER (WHERE s.prompt), 0)::float8 AS lag_p50_ms,
-       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.started_at - s.scheduled_for) * 1000) FILTER (WHERE s.prompt), 0)::float8 AS lag_p99_ms
+       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.lag) * 1000), 0)::float8 AS lag_p50_ms,
+       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.lag) * 1000), 0)::float8 AS lag_p99_ms
 FROM seen s
 `
 

@@ -166,11 +166,9 @@ func (q *Queries) TenantGauge(ctx context.Context, db DBTX, arg TenantGaugeParam
 const tenantRuns = `-- name: TenantRuns :many
 WITH sample AS MATERIALIZED (
     SELECT r.scheduled_for, r.status, r.status_code,
-           CASE WHEN r.attempt = 1 AND r.infra_attempt = 0 AND r.source <> 'manual'
-                AND (SELECT e.late_by_intent FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE
-               THEN extract(EPOCH FROM r.started_at - r.scheduled_for) * 1000000 END::bigint AS lag_us,
+           (extract(EPOCH FROM r.lag) * 1000000)::bigint AS lag_us,
            (r.dns_us + r.connect_us + r.tls_us + r.wait_us + r.transfer_us)::bigint AS latency_us
-    FROM runs r
+    FROM run_lags r
     WHERE r.tenant_id = $1::uuid
       AND r.id >= $2::uuid
       AND r.scheduled_for >= $3::timestamptz -- leaves out whole days
@@ -211,8 +209,7 @@ type TenantRunsRow struct {
 }
 
 // How the newest runs of a tenant ended, by status, and for all of them together, in the row without a status, how late they started
-// and how long answers took. Jitter and catching up put a run after its due time by intent, and one that somebody asked for waits for the one
-// under way, so only others tell of lateness.
+// and how long answers took.
 func (q *Queries) TenantRuns(ctx context.Context, db DBTX, arg TenantRunsParams) ([]*TenantRunsRow, error) {
 	rows, err := db.Query(ctx, tenantRuns,
 		arg.TenantID,
