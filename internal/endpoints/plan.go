@@ -134,8 +134,8 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	return decided, nil
 }
 
-// anchorAfter returns the grid point that the schedule counts from after a run. Another attempt is later than its slot by intent, and so is a run that catches up. One that was
-// skipped did not call anybody.
+// anchorAfter returns the grid point that the schedule counts from after a run. Another attempt is later than its slot by intent, and so
+// is a run that catches up. One that was skipped did not call anybody.
 func (e *Endpoint) anchorAfter(run Finished) time.Time {
 	planned := run.Slot
 	if e.State.Due.Slot.Equal(run.Slot) {
