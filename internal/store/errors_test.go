@@ -251,15 +251,17 @@ func TestAServerThatIsGoneWithoutAWordDoesNotHideTheNext(t *testing.T) {
 	both.RawQuery = query.Encode()
 	_, err = store.MigrateStatus(waittest.Context(t), both.String())
 	require.NoError(t, err)
+}
 
-	query.Set("connect_timeout", "1")
-	both.RawQuery = query.Encode()
-	db, err := store.Open(t.Context(), store.Config{URL: both.String()})
-	require.NoError(t, err)
-	defer db.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-	defer cancel()
-	require.NoError(t, db.Ping(ctx), "the URL may ask for less patience")
+// TestTheURLBoundsAConnect reads the bound of one connection attempt: that of the URL, or else 5 s.
+func TestTheURLBoundsAConnect(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string]time.Duration{"": 5 * time.Second, "?connect_timeout=1": time.Second, "?connect_timeout=60": time.Minute} {
+		cc, err := pgx.ParseConfig("postgres://rubato@db.example/rubato" + query)
+		require.NoError(t, err)
+		store.BoundConnect(cc)
+		require.Equal(t, want, cc.ConnectTimeout, query)
+	}
 }
 
 func TestACutConnectionIsUnavailableOnceAndThenMended(t *testing.T) {

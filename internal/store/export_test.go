@@ -246,3 +246,6 @@ func (db *DB) PoisonCron(id [16]byte) {
 	poisoned.cron, poisoned.spec.BaselineInterval, poisoned.spec.BaselineCron = new(schedule.Cron), 0, "* * * * *"
 	known.Value = &poisoned
 }
+
+// BoundConnect bounds one attempt to connect, as every pool does.
+func BoundConnect(cc *pgx.ConnConfig) { boundConnect(cc) }
