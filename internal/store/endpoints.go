@@ -73,6 +73,7 @@ func (s *Endpoints) inserts(ctx context.Context, act auditlog.Act, e *endpoints.
 	}
 	row := insertOf(e)
 	entry, _ := auditRow(auditlog.Change{Act: act, Object: e.Object(), After: e.Redacted()}, s.db.now())
+	entry.EndpointID = (*dbsqlc.UUID)(&e.ID)
 	var told events
 	told.add(e.TenantID, planned.At, newsOf(nil, e))
 	return append([]statement{

@@ -103,7 +103,10 @@ func (s *Endpoints) revise(ctx context.Context, tx opened, r *revision) (err err
 	}
 	made := auditlog.Change{Act: r.act, Object: r.changed.Object(), Before: shown, After: r.changed.Redacted()}
 	if entry, noted := auditRow(made, s.db.now()); noted {
-		writes = slices.Insert(writes, 0, func(q dbsqlc.DBTX) error { return s.db.q.AuditInsert(ctx, q, entry) })
+		if before.Version != r.changed.Version {
+			entry.EndpointID = (*dbsqlc.UUID)(&r.id)
+		}
+		writes = append(writes, func(q dbsqlc.DBTX) error { return s.db.q.AuditInsert(ctx, q, entry) })
 	}
 	if err := pipeline(ctx, tx, writes...); err != nil {
 		return fmt.Errorf("writing a change of endpoint %s: %w", r.id, err)

@@ -217,14 +217,19 @@ func (s *Sweeps) forgetEvents(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// forgetAudit removes what the audit log has told for long enough, a batch at a time; zero keeps it for good.
+// forgetAudit removes entries of the audit log that are old enough, and the versions of endpoints that were replaced before then, a
+// batch at a time; zero keeps them for good.
 func (s *Sweeps) forgetAudit(ctx context.Context, now time.Time, keep time.Duration) error {
 	for more := keep > 0; more; {
 		dropped, err := s.db.q.AuditDropBefore(ctx, s.db.sweeps, now.Add(-keep))
 		if err != nil {
 			return fmt.Errorf("removing old entries of the audit log: %w", translate(err))
 		}
-		more = dropped > 0
+		versions, err := s.db.q.EndpointVersionDropBefore(ctx, s.db.sweeps, now.Add(-keep))
+		if err != nil {
+			return fmt.Errorf("removing old versions of endpoints: %w", translate(err))
+		}
+		more = dropped > 0 || versions > 0
 	}
 	return nil
 }

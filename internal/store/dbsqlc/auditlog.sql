@@ -1,19 +1,52 @@
 -- name: AuditInsert :exec
--- Notes a change, in the transaction that makes it.
-INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)
-SELECT audit_log_id(instant.at), @tenant_id, instant.at, sqlc.narg('key_id'), @actor, @action, @object_kind, @object_id,
-       sqlc.narg('before'), sqlc.narg('after'), @request_id, @remote_address
-FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS at) AS instant;
+-- Notes a change, in the transaction that makes it. If it made a new version of an endpoint, which was written before, it keeps that
+-- version as well.
+WITH entry AS (
+    INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)
+    SELECT audit_log_id(instant.at), @tenant_id, instant.at, sqlc.narg('key_id'), @actor, @action, @object_kind, @object_id,
+           sqlc.narg('before'), sqlc.narg('after'), @request_id, @remote_address
+    FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS at) AS instant
+    RETURNING id, tenant_id, at, actor
+), made AS MATERIALIZED (
+    SELECT e.id, e.version, e.tenant_id, e.spec, entry.at, entry.actor, entry.id AS audit_id
+    FROM entry
+             JOIN endpoints e ON e.id = sqlc.narg('endpoint_id')::uuid AND (e.tenant_id = entry.tenant_id) IS TRUE
+), replaced AS (
+    UPDATE endpoint_versions v
+    SET replaced_at = made.at
+    FROM made
+    WHERE v.endpoint_id = made.id AND v.version < made.version AND v.replaced_at IS NULL
+)
+INSERT INTO endpoint_versions (endpoint_id, version, tenant_id, spec, changed_at, changed_by, audit_id)
+SELECT made.id, made.version, made.tenant_id, made.spec, made.at, made.actor, made.audit_id
+FROM made
+ON CONFLICT DO NOTHING;
 
 -- name: AuditInsertMany :exec
--- Notes what one act changed of many objects, in the transaction that makes the changes. An empty text in place of an object means that
--- it was not there.
-INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)
-SELECT audit_log_id(instant.at), @tenant_id, instant.at, sqlc.narg('key_id'), @actor, @action, n.kind, n.id,
-       nullif(n.before, '')::jsonb, nullif(n.after, '')::jsonb, @request_id, @remote_address
-FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS at) AS instant,
-     (SELECT unnest(sqlc.arg('kinds')::text[]) AS kind, unnest(sqlc.arg('ids')::text[]) AS id,
-             unnest(sqlc.arg('befores')::text[]) AS before, unnest(sqlc.arg('afters')::text[]) AS after) AS n;
+-- Notes what one act changed of many endpoints, and keeps their new versions, in the transaction that makes the changes. An empty text in
+-- place of an endpoint means that it was not there.
+WITH entry AS (
+    INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)
+    SELECT audit_log_id(instant.at), @tenant_id, instant.at, sqlc.narg('key_id'), @actor, @action, n.kind, n.id,
+           nullif(n.before, '')::jsonb, nullif(n.after, '')::jsonb, @request_id, @remote_address
+    FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS at) AS instant,
+         (SELECT unnest(sqlc.arg('kinds')::text[]) AS kind, unnest(sqlc.arg('ids')::text[]) AS id,
+                 unnest(sqlc.arg('befores')::text[]) AS before, unnest(sqlc.arg('afters')::text[]) AS after) AS n
+    RETURNING id, tenant_id, at, actor, object_id
+), made AS MATERIALIZED (
+    SELECT e.id, e.version, e.tenant_id, e.spec, entry.at, entry.actor, entry.id AS audit_id
+    FROM entry
+             JOIN endpoints e ON e.id = substring(entry.object_id FROM 4)::uuid AND (e.tenant_id = entry.tenant_id) IS TRUE
+), replaced AS (
+    UPDATE endpoint_versions v
+    SET replaced_at = made.at
+    FROM made
+    WHERE v.endpoint_id = made.id AND v.version < made.version AND v.replaced_at IS NULL
+)
+INSERT INTO endpoint_versions (endpoint_id, version, tenant_id, spec, changed_at, changed_by, audit_id)
+SELECT made.id, made.version, made.tenant_id, made.spec, made.at, made.actor, made.audit_id
+FROM made
+ON CONFLICT DO NOTHING;
 
 -- name: AuditList :many
 -- A range of time is a range of identities, so every filter follows an index that is in the order of the list.
@@ -32,3 +65,22 @@ LIMIT sqlc.arg('max_rows');
 -- name: AuditDropBefore :one
 -- Removes the oldest entries from before an instant, a bounded number of them at a time.
 SELECT audit_log_drop_before(sqlc.arg('before')::timestamptz, 1000)::int AS dropped;
+
+-- name: EndpointVersionList :many
+-- The versions of an endpoint that are kept, the newest first, below a version.
+SELECT version, spec, changed_at, changed_by, audit_id
+FROM endpoint_versions
+WHERE endpoint_id = @endpoint_id
+  AND (tenant_id = @tenant_id) IS TRUE
+  AND version < sqlc.arg('before')::bigint
+ORDER BY version DESC
+LIMIT sqlc.arg('max_rows');
+
+-- name: EndpointVersionDropBefore :execrows
+-- Removes versions that were replaced before an instant, a bounded number of them at a time.
+DELETE
+FROM endpoint_versions
+WHERE (endpoint_id, version) IN (SELECT v.endpoint_id, v.version
+                                 FROM endpoint_versions v
+                                 WHERE v.replaced_at < sqlc.arg('before')::timestamptz
+                                 LIMIT 1000);

@@ -24,10 +24,26 @@ func (q *Queries) AuditDropBefore(ctx context.Context, db DBTX, before time.Time
 }
 
 const auditInsert = `-- name: AuditInsert :exec
-INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)
-SELECT audit_log_id(instant.at), $1, instant.at, $2, $3, $4, $5, $6,
-       $7, $8, $9, $10
-FROM (SELECT coalesce($11::timestamptz, clock_timestamp()) AS at) AS instant
+WITH entry AS (
+    INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)
+    SELECT audit_log_id(instant.at), $1, instant.at, $2, $3, $4, $5, $6,
+           $7, $8, $9, $10
+    FROM (SELECT coalesce($11::timestamptz, clock_timestamp()) AS at) AS instant
+    RETURNING id, tenant_id, at, actor
+), made AS MATERIALIZED (
+    SELECT e.id, e.version, e.tenant_id, e.spec, entry.at, entry.actor, entry.id AS audit_id
+    FROM entry
+             JOIN endpoints e ON e.id = $12::uuid AND (e.tenant_id = entry.tenant_id) IS TRUE
+), replaced AS (
+    UPDATE endpoint_versions v
+    SET replaced_at = made.at
+    FROM made
+    WHERE v.endpoint_id = made.id AND v.version < made.version AND v.replaced_at IS NULL
+)
+INSERT INTO endpoint_versions (endpoint_id, version, tenant_id, spec, changed_at, changed_by, audit_id)
+SELECT made.id, made.version, made.tenant_id, made.spec, made.at, made.actor, made.audit_id
+FROM made
+ON CONFLICT DO NOTHING
 `
 
 type AuditInsertParams struct {
@@ -42,9 +58,11 @@ type AuditInsertParams struct {
 	RequestID     string
 	RemoteAddress string
 	Now           *time.Time
+	EndpointID    *UUID
 }
 
-// Notes a change, in the transaction that makes it.
+// Notes a change, in the transaction that makes it. If it made a new version of an endpoint, which was written before, it keeps that
+// version as well.
 func (q *Queries) AuditInsert(ctx context.Context, db DBTX, arg AuditInsertParams) error {
 	_, err := db.Exec(ctx, auditInsert,
 		arg.TenantID,
@@ -58,17 +76,34 @@ func (q *Queries) AuditInsert(ctx context.Context, db DBTX, arg AuditInsertParam
 		arg.RequestID,
 		arg.RemoteAddress,
 		arg.Now,
+		arg.EndpointID,
 	)
 	return err
 }
 
 const auditInsertMany = `-- name: AuditInsertMany :exec
-INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)
-SELECT audit_log_id(instant.at), $1, instant.at, $2, $3, $4, n.kind, n.id,
-       nullif(n.before, '')::jsonb, nullif(n.after, '')::jsonb, $5, $6
-FROM (SELECT coalesce($7::timestamptz, clock_timestamp()) AS at) AS instant,
-     (SELECT unnest($8::text[]) AS kind, unnest($9::text[]) AS id,
-             unnest($10::text[]) AS before, unnest($11::text[]) AS after) AS n
+WITH entry AS (
+    INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)
+    SELECT audit_log_id(instant.at), $1, instant.at, $2, $3, $4, n.kind, n.id,
+           nullif(n.before, '')::jsonb, nullif(n.after, '')::jsonb, $5, $6
+    FROM (SELECT coalesce($7::timestamptz, clock_timestamp()) AS at) AS instant,
+         (SELECT unnest($8::text[]) AS kind, unnest($9::text[]) AS id,
+                 unnest($10::text[]) AS before, unnest($11::text[]) AS after) AS n
+    RETURNING id, tenant_id, at, actor, object_id
+), made AS MATERIALIZED (
+    SELECT e.id, e.version, e.tenant_id, e.spec, entry.at, entry.actor, entry.id AS audit_id
+    FROM entry
+             JOIN endpoints e ON e.id = substring(entry.object_id FROM 4)::uuid AND (e.tenant_id = entry.tenant_id) IS TRUE
+), replaced AS (
+    UPDATE endpoint_versions v
+    SET replaced_at = made.at
+    FROM made
+    WHERE v.endpoint_id = made.id AND v.version < made.version AND v.replaced_at IS NULL
+)
+INSERT INTO endpoint_versions (endpoint_id, version, tenant_id, spec, changed_at, changed_by, audit_id)
+SELECT made.id, made.version, made.tenant_id, made.spec, made.at, made.actor, made.audit_id
+FROM made
+ON CONFLICT DO NOTHING
 `
 
 type AuditInsertManyParams struct {
@@ -85,8 +120,8 @@ type AuditInsertManyParams struct {
 	Afters        []string
 }
 
-// Notes what one act changed of many objects, in the transaction that makes the changes. An empty text in place of an object means that
-// it was not there.
+// Notes what one act changed of many endpoints, and keeps their new versions, in the transaction that makes the changes. An empty text in
+// place of an endpoint means that it was not there.
 func (q *Queries) AuditInsertMany(ctx context.Context, db DBTX, arg AuditInsertManyParams) error {
 	_, err := db.Exec(ctx, auditInsertMany,
 		arg.TenantID,
@@ -161,6 +196,81 @@ func (q *Queries) AuditList(ctx context.Context, db DBTX, arg AuditListParams) (
 			&i.After,
 			&i.RequestID,
 			&i.RemoteAddress,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const endpointVersionDropBefore = `-- name: EndpointVersionDropBefore :execrows
+DELETE
+FROM endpoint_versions
+WHERE (endpoint_id, version) IN (SELECT v.endpoint_id, v.version
+                                 FROM endpoint_versions v
+                                 WHERE v.replaced_at < $1::timestamptz
+                                 LIMIT 1000)
+`
+
+// Removes versions that were replaced before an instant, a bounded number of them at a time.
+func (q *Queries) EndpointVersionDropBefore(ctx context.Context, db DBTX, before time.Time) (int64, error) {
+	result, err := db.Exec(ctx, endpointVersionDropBefore, before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const endpointVersionList = `-- name: EndpointVersionList :many
+SELECT version, spec, changed_at, changed_by, audit_id
+FROM endpoint_versions
+WHERE endpoint_id = $1
+  AND (tenant_id = $2) IS TRUE
+  AND version < $3::bigint
+ORDER BY version DESC
+LIMIT $4
+`
+
+type EndpointVersionListParams struct {
+	EndpointID UUID
+	TenantID   UUID
+	Before     int64
+	MaxRows    int32
+}
+
+type EndpointVersionListRow struct {
+	Version   int64
+	Spec      json.RawMessage
+	ChangedAt time.Time
+	ChangedBy string
+	AuditID   *UUID
+}
+
+// The versions of an endpoint that are kept, the newest first, below a version.
+func (q *Queries) EndpointVersionList(ctx context.Context, db DBTX, arg EndpointVersionListParams) ([]*EndpointVersionListRow, error) {
+	rows, err := db.Query(ctx, endpointVersionList,
+		arg.EndpointID,
+		arg.TenantID,
+		arg.Before,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*EndpointVersionListRow
+	for rows.Next() {
+		var i EndpointVersionListRow
+		if err := rows.Scan(
+			&i.Version,
+			&i.Spec,
+			&i.ChangedAt,
+			&i.ChangedBy,
+			&i.AuditID,
 		); err != nil {
 			return nil, err
 		}
