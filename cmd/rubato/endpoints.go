@@ -20,20 +20,21 @@ import (
 type endpointsCmd struct {
 	endpointsEditCmds
 
-	Create  endpointsCreateCmd  `cmd:"" help:"Register an endpoint, from flags or from a JSON file."`
-	Get     endpointsGetCmd     `cmd:"" help:"Print one endpoint."`
-	List    endpointsListCmd    `cmd:"" help:"Print endpoints, the newest first."`
-	Preview endpointsPreviewCmd `cmd:"" help:"Print the next due times of an endpoint."`
-	Explain endpointsExplainCmd `cmd:"" help:"Print why an endpoint runs next when it does."`
-	Health  endpointsHealthCmd  `cmd:"" help:"Print how an endpoint did over the last hour, 4 hours and 24 hours."`
-	Pause   endpointsPauseCmd   `cmd:"" help:"Stop running an endpoint; a run in progress goes on."`
-	Resume  endpointsResumeCmd  `cmd:"" help:"End a pause at once."`
-	Run     endpointsRunCmd     `cmd:"" help:"Run an endpoint now, beside its schedule: a one-off run, with a request of its own if you like."`
-	Test    endpointsTestCmd    `cmd:"" help:"Send the request of an endpoint once and print what comes back. It is no run: schedule and history stay as they are."`
-	Apply   endpointsApplyCmd   `cmd:"" help:"Make endpoints as files describe them; the plan is shown first. For example: rubato endpoints apply -f endpoints.yaml"`
-	Export  endpointsExportCmd  `cmd:"" help:"Write endpoints as lines of JSON. For example: rubato endpoints export --label team=shop > endpoints.ndjson"`
-	Import  endpointsImportCmd  `cmd:"" help:"Create and replace many endpoints, one a line. For example: rubato endpoints import -f endpoints.ndjson"`
-	Delete  endpointsDeleteCmd  `cmd:"" help:"Take an endpoint out of service for good; its history stays."`
+	Create   endpointsCreateCmd   `cmd:"" help:"Register an endpoint, from flags or from a JSON file."`
+	Get      endpointsGetCmd      `cmd:"" help:"Print one endpoint."`
+	List     endpointsListCmd     `cmd:"" help:"Print endpoints, the newest first."`
+	Preview  endpointsPreviewCmd  `cmd:"" help:"Print the next due times of an endpoint."`
+	Explain  endpointsExplainCmd  `cmd:"" help:"Print why an endpoint runs next when it does."`
+	Versions endpointsVersionsCmd `cmd:"" help:"Print the versions of an endpoint, the newest first, or one of them whole."`
+	Health   endpointsHealthCmd   `cmd:"" help:"Print how an endpoint did over the last hour, 4 hours and 24 hours."`
+	Pause    endpointsPauseCmd    `cmd:"" help:"Stop running an endpoint; a run in progress goes on."`
+	Resume   endpointsResumeCmd   `cmd:"" help:"End a pause at once."`
+	Run      endpointsRunCmd      `cmd:"" help:"Run an endpoint now, beside its schedule: a one-off run, with a request of its own if you like."`
+	Test     endpointsTestCmd     `cmd:"" help:"Send the request of an endpoint once and print what comes back. It is no run: schedule and history stay as they are."`
+	Apply    endpointsApplyCmd    `cmd:"" help:"Make endpoints as files describe them; the plan is shown first. For example: rubato endpoints apply -f endpoints.yaml"`
+	Export   endpointsExportCmd   `cmd:"" help:"Write endpoints as lines of JSON. For example: rubato endpoints export --label team=shop > endpoints.ndjson"`
+	Import   endpointsImportCmd   `cmd:"" help:"Create and replace many endpoints, one a line. For example: rubato endpoints import -f endpoints.ndjson"`
+	Delete   endpointsDeleteCmd   `cmd:"" help:"Take an endpoint out of service for good; its history stays."`
 }
 
 // endpointArg names an endpoint.

@@ -29,6 +29,7 @@ type operation struct {
 	types    []string
 	query    map[string]*openapi3.Parameter
 	headers  map[string]*openapi3.Schema // that are parameters
+	numbers  map[string]*openapi3.Schema // in the path
 	lines    bool                        // the body is lines, which the handler reads
 	item     *openapi3.Schema            // of what it lists; nil: it answers with no list
 }
@@ -74,7 +75,7 @@ var contract = sync.OnceValue(func() *rules {
 })
 
 func newOperation(doc *openapi3.T, described *openapi3.Operation) *operation {
-	op := &operation{id: described.OperationID, query: map[string]*openapi3.Parameter{}, headers: map[string]*openapi3.Schema{}}
+	op := &operation{id: described.OperationID, query: map[string]*openapi3.Parameter{}, headers: map[string]*openapi3.Schema{}, numbers: map[string]*openapi3.Schema{}}
 	security := doc.Security
 	if described.Security != nil {
 		security = *described.Security
@@ -124,6 +125,10 @@ func (op *operation) add(parameters openapi3.Parameters) {
 			op.query[p.Value.Name] = p.Value
 		case openapi3.ParameterInHeader:
 			op.headers[p.Value.Name] = p.Value.Schema.Value
+		case openapi3.ParameterInPath:
+			if p.Value.Schema.Value.Type.Is(openapi3.TypeInteger) {
+				op.numbers[p.Value.Name] = p.Value.Schema.Value
+			}
 		}
 	}
 }

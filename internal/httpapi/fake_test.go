@@ -76,6 +76,17 @@ func (m *memory) keep(e *endpoints.Endpoint, planned *endpoints.Recorded) {
 	}
 }
 
+// Versions implements httpapi.Versions: it keeps the current one alone.
+func (m *memory) Versions(_ context.Context, tenant [16]byte, id endpoints.ID, before int64, _ int) ([]endpoints.Version, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.endpoints[id]
+	if m.err != nil || e == nil || e.TenantID != tenant || e.Version >= before {
+		return nil, m.err
+	}
+	return []endpoints.Version{{Number: e.Version, ChangedAt: e.UpdatedAt, Spec: e.Spec}}, nil
+}
+
 func (m *memory) Get(_ context.Context, tenant [16]byte, id endpoints.ID) (*endpoints.Endpoint, time.Time, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -36,6 +36,11 @@ func (s *Server) checkParameters(next echo.HandlerFunc) echo.HandlerFunc {
 		for name, values := range given {
 			bad = append(bad, op.parameter(name, values)...)
 		}
+		for name, schema := range op.numbers {
+			if code, message := wrongValue(schema, c.Param(name)); code != "" {
+				bad = append(bad, errs.Field{Field: name, Code: code, Message: message})
+			}
+		}
 		bad = append(bad, wrongOrder(given)...)
 		slices.SortFunc(bad, func(a, b errs.Field) int { return strings.Compare(a.Field, b.Field) }) // A map has no order to keep.
 		if op.reads() {

@@ -38,6 +38,7 @@ type Config struct {
 	Auth       *auth.Authenticator
 	Bulk       *endpoints.Bulk
 	Endpoints  *endpoints.Service
+	Versions   Versions // of endpoints
 	Feed       feed.Reader
 	Keys       *auth.Keyring
 	Logger     *slog.Logger
@@ -65,6 +66,7 @@ type Server struct {
 	bulk      *endpoints.Bulk
 	drain     context.CancelFunc
 	endpoints *endpoints.Service
+	versions  Versions
 	feed      feed.Reader
 	imports   turns
 	keys      *auth.Keyring
@@ -103,6 +105,7 @@ func New(c Config) *Server {
 		auth:      c.Auth,
 		bulk:      c.Bulk,
 		endpoints: c.Endpoints,
+		versions:  c.Versions,
 		feed:      c.Feed,
 		imports:   turns{auth.NewQuota(importLimits()), codeTooManyStreams, "too many imports run at the moment; try again when one has ended"},
 		keys:      c.Keys,

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -451,8 +452,8 @@ func (w *world) liveRun(t *testing.T) string {
 func (o operation) at(id string) string {
 	path := strings.Replace(o.route, "{id}", id, 1)
 	for _, p := range append(slices.Clone(o.path.Parameters), o.Parameters...) {
-		if example, is := p.Value.Example.(string); is && p.Value.In == openapi3.ParameterInPath {
-			path = strings.Replace(path, "{"+p.Value.Name+"}", example, 1)
+		if p.Value.Example != nil && p.Value.In == openapi3.ParameterInPath {
+			path = strings.Replace(path, "{"+p.Value.Name+"}", fmt.Sprint(p.Value.Example), 1)
 		}
 	}
 	return path

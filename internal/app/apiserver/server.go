@@ -75,6 +75,7 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 		Auth:       s.Keys,
 		Keys:       auth.NewKeyring(store.NewKeys(s.DB), s.Keys, s.Settings.API.Keys),
 		Audit:      store.NewAuditLog(s.DB),
+		Versions:   store.NewEndpoints(s.DB),
 		Notices:    notices.NewService(store.NewNotices(s.DB), s.noticePermissions, s.Channels()),
 		Once:       store.NewIdempotency(s.DB),
 		Planner:    store.NewPlannerReviews(s.DB, s.PlannerLimits()),

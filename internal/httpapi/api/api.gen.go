@@ -1424,6 +1424,53 @@ type EndpointSpec struct {
 // EndpointState Whether it runs.
 type EndpointState string
 
+// EndpointVersion A version of an endpoint, and the change that made it.
+type EndpointVersion struct {
+	// AuditID The entry of the audit log; absent for a version from before versions were kept.
+	AuditID *string `json:"auditId,omitempty"`
+
+	// ChangedAt By the clock of the database.
+	ChangedAt time.Time `json:"changedAt"`
+
+	// ChangedBy The name of the key that made the change; empty for a version from before versions were kept.
+	ChangedBy string `json:"changedBy"`
+
+	// Changes The fields that differ from the version before. Absent for the first version, and where the version before is not kept any more. Empty where the endpoint was archived.
+	Changes *[]string `json:"changes,omitempty"`
+
+	// Version Counts the changes from 1.
+	Version int64 `json:"version"`
+}
+
+// EndpointVersionDocument A version of an endpoint with its whole configuration.
+type EndpointVersionDocument struct {
+	// AuditID The entry of the audit log; absent for a version from before versions were kept.
+	AuditID *string `json:"auditId,omitempty"`
+
+	// ChangedAt By the clock of the database.
+	ChangedAt time.Time `json:"changedAt"`
+
+	// ChangedBy The name of the key that made the change; empty for a version from before versions were kept.
+	ChangedBy string `json:"changedBy"`
+
+	// Changes The fields that differ from the version before. Absent for the first version, and where the version before is not kept any more. Empty where the endpoint was archived.
+	Changes *[]string `json:"changes,omitempty"`
+
+	// Spec What a user configures. Null means the default, as if the field were absent.
+	Spec EndpointSpec `json:"spec"`
+
+	// Version Counts the changes from 1.
+	Version int64 `json:"version"`
+}
+
+// EndpointVersionList defines model for EndpointVersionList.
+type EndpointVersionList struct {
+	Items []EndpointVersion `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
 // Event Something that happened to an endpoint.
 type Event struct {
 	// At When.
@@ -3156,6 +3203,15 @@ type ListEndpointRunsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListEndpointVersionsParams defines parameters for ListEndpointVersions.
+type ListEndpointVersionsParams struct {
+	// Limit At most so many items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the page before, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ExportEndpointsParams defines parameters for ExportEndpoints.
 type ExportEndpointsParams struct {
 	// Label `key:value`, the key up to the first colon; one that is in the key is written `\:`, and a backslash there `\\`. The command line and the console write `key=value` in its place. Repeat it to ask for endpoints that have all of several labels.
@@ -3455,6 +3511,12 @@ type ServerInterface interface {
 	// TestEndpoint Send the request of an endpoint once, to see what comes back
 	// (POST /v1/endpoints/{id}/test)
 	TestEndpoint(ctx echo.Context, id EndpointID) error
+	// ListEndpointVersions List the versions of an endpoint, newest first
+	// (GET /v1/endpoints/{id}/versions)
+	ListEndpointVersions(ctx echo.Context, id EndpointID, params ListEndpointVersionsParams) error
+	// GetEndpointVersion Read one version of an endpoint
+	// (GET /v1/endpoints/{id}/versions/{version})
+	GetEndpointVersion(ctx echo.Context, id EndpointID, version int64) error
 	// ExportEndpoints Write endpoints as lines that import takes
 	// (GET /v1/endpoints:export)
 	ExportEndpoints(ctx echo.Context, params ExportEndpointsParams) error
@@ -4133,6 +4195,62 @@ func (w *ServerInterfaceWrapper) TestEndpoint(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.TestEndpoint(ctx, id)
+	return err
+}
+
+// ListEndpointVersions converts echo context to params.
+func (w *ServerInterfaceWrapper) ListEndpointVersions(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id EndpointID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListEndpointVersionsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListEndpointVersions(ctx, id, params)
+	return err
+}
+
+// GetEndpointVersion converts echo context to params.
+func (w *ServerInterfaceWrapper) GetEndpointVersion(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id EndpointID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "version" -------------
+	var version int64
+
+	err = runtime.BindStyledParameterWithOptions("simple", "version", ctx.Param("version"), &version, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter version: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetEndpointVersion(ctx, id, version)
 	return err
 }
 
@@ -5100,6 +5218,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/endpoints/:id/run", wrapper.RunEndpoint, options.OperationMiddlewares["runEndpoint"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/runs", wrapper.ListEndpointRuns, options.OperationMiddlewares["listEndpointRuns"]...)
 	router.POST(options.BaseURL+"/v1/endpoints/:id/test", wrapper.TestEndpoint, options.OperationMiddlewares["testEndpoint"]...)
+	router.GET(options.BaseURL+"/v1/endpoints/:id/versions", wrapper.ListEndpointVersions, options.OperationMiddlewares["listEndpointVersions"]...)
+	router.GET(options.BaseURL+"/v1/endpoints/:id/versions/:version", wrapper.GetEndpointVersion, options.OperationMiddlewares["getEndpointVersion"]...)
 	router.PUT(options.BaseURL+"/v1/endpoints/by-key/:key", wrapper.PutEndpointByKey, options.OperationMiddlewares["putEndpointByKey"]...)
 	router.GET(options.BaseURL+"/v1/endpoints\\:export", wrapper.ExportEndpoints, options.OperationMiddlewares["exportEndpoints"]...)
 	router.POST(options.BaseURL+"/v1/endpoints\\:import", wrapper.ImportEndpoints, options.OperationMiddlewares["importEndpoints"]...)
@@ -8825,6 +8945,302 @@ type TestEndpoint503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response TestEndpoint503ApplicationProblemPlusJSONResponse) VisitTestEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointVersionsRequestObject struct {
+	ID     EndpointID `json:"id"`
+	Params ListEndpointVersionsParams
+}
+
+type ListEndpointVersionsResponseObject interface {
+	VisitListEndpointVersionsResponse(w http.ResponseWriter) error
+}
+
+type ListEndpointVersions200JSONResponse EndpointVersionList
+
+func (response ListEndpointVersions200JSONResponse) VisitListEndpointVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointVersions400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndpointVersions400ApplicationProblemPlusJSONResponse) VisitListEndpointVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointVersions401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndpointVersions401ApplicationProblemPlusJSONResponse) VisitListEndpointVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointVersions403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndpointVersions403ApplicationProblemPlusJSONResponse) VisitListEndpointVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointVersions404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndpointVersions404ApplicationProblemPlusJSONResponse) VisitListEndpointVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointVersions429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndpointVersions429ApplicationProblemPlusJSONResponse) VisitListEndpointVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointVersions500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndpointVersions500ApplicationProblemPlusJSONResponse) VisitListEndpointVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointVersions503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndpointVersions503ApplicationProblemPlusJSONResponse) VisitListEndpointVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointVersionRequestObject struct {
+	ID      EndpointID `json:"id"`
+	Version int64      `json:"version"`
+}
+
+type GetEndpointVersionResponseObject interface {
+	VisitGetEndpointVersionResponse(w http.ResponseWriter) error
+}
+
+type GetEndpointVersion200JSONResponse EndpointVersionDocument
+
+func (response GetEndpointVersion200JSONResponse) VisitGetEndpointVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointVersion400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointVersion400ApplicationProblemPlusJSONResponse) VisitGetEndpointVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointVersion401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointVersion401ApplicationProblemPlusJSONResponse) VisitGetEndpointVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointVersion403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointVersion403ApplicationProblemPlusJSONResponse) VisitGetEndpointVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointVersion404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointVersion404ApplicationProblemPlusJSONResponse) VisitGetEndpointVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointVersion429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointVersion429ApplicationProblemPlusJSONResponse) VisitGetEndpointVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointVersion500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointVersion500ApplicationProblemPlusJSONResponse) VisitGetEndpointVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointVersion503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointVersion503ApplicationProblemPlusJSONResponse) VisitGetEndpointVersionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -15627,6 +16043,12 @@ type StrictServerInterface interface {
 	// TestEndpoint Send the request of an endpoint once, to see what comes back
 	// (POST /v1/endpoints/{id}/test)
 	TestEndpoint(ctx context.Context, request TestEndpointRequestObject) (TestEndpointResponseObject, error)
+	// ListEndpointVersions List the versions of an endpoint, newest first
+	// (GET /v1/endpoints/{id}/versions)
+	ListEndpointVersions(ctx context.Context, request ListEndpointVersionsRequestObject) (ListEndpointVersionsResponseObject, error)
+	// GetEndpointVersion Read one version of an endpoint
+	// (GET /v1/endpoints/{id}/versions/{version})
+	GetEndpointVersion(ctx context.Context, request GetEndpointVersionRequestObject) (GetEndpointVersionResponseObject, error)
 	// ExportEndpoints Write endpoints as lines that import takes
 	// (GET /v1/endpoints:export)
 	ExportEndpoints(ctx context.Context, request ExportEndpointsRequestObject) (ExportEndpointsResponseObject, error)
@@ -16496,6 +16918,58 @@ func (sh *strictHandler) TestEndpoint(ctx echo.Context, id EndpointID) error {
 		return err
 	} else if validResponse, ok := response.(TestEndpointResponseObject); ok {
 		return validResponse.VisitTestEndpointResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListEndpointVersions operation middleware
+func (sh *strictHandler) ListEndpointVersions(ctx echo.Context, id EndpointID, params ListEndpointVersionsParams) error {
+	var request ListEndpointVersionsRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListEndpointVersions(ctx.Request().Context(), request.(ListEndpointVersionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListEndpointVersions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListEndpointVersionsResponseObject); ok {
+		return validResponse.VisitListEndpointVersionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetEndpointVersion operation middleware
+func (sh *strictHandler) GetEndpointVersion(ctx echo.Context, id EndpointID, version int64) error {
+	var request GetEndpointVersionRequestObject
+
+	request.ID = id
+	request.Version = version
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetEndpointVersion(ctx.Request().Context(), request.(GetEndpointVersionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetEndpointVersion")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetEndpointVersionResponseObject); ok {
+		return validResponse.VisitGetEndpointVersionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

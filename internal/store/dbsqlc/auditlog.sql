@@ -23,8 +23,8 @@ FROM made
 ON CONFLICT DO NOTHING;
 
 -- name: AuditInsertMany :exec
--- Notes what one act changed of many endpoints, and keeps their new versions, in the transaction that makes the changes. An empty text in
--- place of an endpoint means that it was not there.
+-- Notes what one act changed of many objects, in the transaction that makes the changes. An empty text in place of an object means that
+-- it was not there. Of endpoints it keeps the new versions, which were written before.
 WITH entry AS (
     INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)
     SELECT audit_log_id(instant.at), @tenant_id, instant.at, sqlc.narg('key_id'), @actor, @action, n.kind, n.id,
@@ -32,11 +32,11 @@ WITH entry AS (
     FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS at) AS instant,
          (SELECT unnest(sqlc.arg('kinds')::text[]) AS kind, unnest(sqlc.arg('ids')::text[]) AS id,
                  unnest(sqlc.arg('befores')::text[]) AS before, unnest(sqlc.arg('afters')::text[]) AS after) AS n
-    RETURNING id, tenant_id, at, actor, object_id
+    RETURNING id, tenant_id, at, actor, object_kind, object_id
 ), made AS MATERIALIZED (
     SELECT e.id, e.version, e.tenant_id, e.spec, entry.at, entry.actor, entry.id AS audit_id
     FROM entry
-             JOIN endpoints e ON e.id = substring(entry.object_id FROM 4)::uuid AND (e.tenant_id = entry.tenant_id) IS TRUE
+             JOIN endpoints e ON e.id = CASE entry.object_kind WHEN 'endpoint' THEN substring(entry.object_id FROM 4)::uuid END AND (e.tenant_id = entry.tenant_id) IS TRUE
 ), replaced AS (
     UPDATE endpoint_versions v
     SET replaced_at = made.at

@@ -89,11 +89,11 @@ WITH entry AS (
     FROM (SELECT coalesce($7::timestamptz, clock_timestamp()) AS at) AS instant,
          (SELECT unnest($8::text[]) AS kind, unnest($9::text[]) AS id,
                  unnest($10::text[]) AS before, unnest($11::text[]) AS after) AS n
-    RETURNING id, tenant_id, at, actor, object_id
+    RETURNING id, tenant_id, at, actor, object_kind, object_id
 ), made AS MATERIALIZED (
     SELECT e.id, e.version, e.tenant_id, e.spec, entry.at, entry.actor, entry.id AS audit_id
     FROM entry
-             JOIN endpoints e ON e.id = substring(entry.object_id FROM 4)::uuid AND (e.tenant_id = entry.tenant_id) IS TRUE
+             JOIN endpoints e ON e.id = CASE entry.object_kind WHEN 'endpoint' THEN substring(entry.object_id FROM 4)::uuid END AND (e.tenant_id = entry.tenant_id) IS TRUE
 ), replaced AS (
     UPDATE endpoint_versions v
     SET replaced_at = made.at
@@ -120,8 +120,8 @@ type AuditInsertManyParams struct {
 	Afters        []string
 }
 
-// Notes what one act changed of many endpoints, and keeps their new versions, in the transaction that makes the changes. An empty text in
-// place of an endpoint means that it was not there.
+// Notes what one act changed of many objects, in the transaction that makes the changes. An empty text in place of an object means that
+// it was not there. Of endpoints it keeps the new versions, which were written before.
 func (q *Queries) AuditInsertMany(ctx context.Context, db DBTX, arg AuditInsertManyParams) error {
 	_, err := db.Exec(ctx, auditInsertMany,
 		arg.TenantID,
