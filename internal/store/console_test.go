@@ -259,6 +259,22 @@ func TestTheConsoleCountsBrokenGuarantees(t *testing.T) {
 	}
 }
 
+// TestRunsThatAreLateByIntentHaveNoLag copies a run under each reason for which a start after its due time is no lag.
+func TestRunsThatAreLateByIntentHaveNoLag(t *testing.T) {
+	t.Parallel()
+	b, _, id, now := watched(t)
+	b.remember(t, past{endpoint: id, due: now.Add(-time.Minute), lag: time.Second, status: "succeeded", attempt: 1})
+	lags := func() int { return query[int](t, b, "SELECT count(*) FROM run_lags WHERE lag = interval '1 s'") }
+	require.Equal(t, 1, lags())
+
+	for column, value := range map[string]string{"attempt": "2", "infra_attempt": "1", "source": "manual"} {
+		b.exec(t, `INSERT INTO runs SELECT (jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), $1::text, $2::text))).* FROM runs r LIMIT 1`, column, value)
+	}
+
+	require.Equal(t, 4, query[int](t, b, "SELECT count(*) FROM run_lags"))
+	require.Equal(t, 1, lags(), "another attempt, a repeated loss and a run that was asked for are late by intent")
+}
+
 func TestSessionsOfTheConsole(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
