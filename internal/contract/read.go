@@ -26,7 +26,7 @@ type schema struct {
 	Properties  properties `yaml:"properties"`
 	Additional  any        `yaml:"additionalProperties"`
 	Example     any        `yaml:"example"`
-	UI          extension  `yaml:"x-ui"`
+	UI          extension  `yaml:"x-ui"` //nolint:tagliatelle // Extensions of OpenAPI begin with x-.
 }
 
 // extension is x-ui. Its members are those of [Field]; composite marks what has a form of its own.

@@ -37,18 +37,7 @@ func (e *Endpoint) account(now time.Time, before *Endpoint, run *Finished, decid
 	if e.defers(now, before, decided) {
 		return
 	}
-	until, accounted, atOnce := now, now, false
-	if decided != nil && decided.Due.Source != governor.SourceManual && decided.Due.first() {
-		switch slot := decided.Due.Slot; {
-		case slot.Equal(now):
-			accounted, atOnce = now.Add(-time.Millisecond), true
-		case slot.Before(now) && e.catchesUp(): // What comes after has its turn yet.
-			accounted = slot.Add(-time.Millisecond)
-			until = accounted
-		case slot.Before(now):
-			accounted, atOnce = slot.Add(-time.Millisecond), true
-		}
-	}
+	until, accounted, atOnce := e.extent(now, decided)
 	p := passage{before: *before, since: since, until: until}
 	if err := p.collect(now, run, decided); err != nil {
 		return
@@ -65,6 +54,19 @@ func (e *Endpoint) account(now time.Time, before *Endpoint, run *Finished, decid
 	}
 	e.State.AccountedUntil = laterOf(since, accounted)
 	e.Unrecorded = p.merged()
+}
+
+// extent returns up to which instant due times are looked for, up to which they are accounted for afterwards, and whether a run is planned
+// at once that stands for the last of them.
+func (e *Endpoint) extent(now time.Time, decided *Recorded) (until, accounted time.Time, atOnce bool) {
+	if decided == nil || decided.Due.Source == governor.SourceManual || !decided.Due.first() || decided.Due.Slot.After(now) {
+		return now, now, false
+	}
+	accounted = decided.Due.Slot.Add(-time.Millisecond)
+	if decided.Due.Slot.Before(now) && e.catchesUp() { // The occurrences after it have runs of their own.
+		return accounted, accounted, false
+	}
+	return now, accounted, true
 }
 
 // standForNow decides again that a run at once stands for the instant of the decision. The last occurrence of its cron is not what passed
