@@ -123,8 +123,9 @@ type tab struct {
 	world  *world
 	screen screen
 
-	mu     sync.Mutex
-	faults []string
+	mu      sync.Mutex
+	faults  []string
+	refused bool // a step was meant to be refused
 }
 
 // open opens a tab on a screen.
@@ -161,7 +162,9 @@ func (b *tab) note(event any) {
 	if fault != "" {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.faults = append(b.faults, fault)
+		if !b.refused || !strings.Contains(fault, "the server responded with a status of 4") {
+			b.faults = append(b.faults, fault)
+		}
 	}
 }
 
@@ -173,11 +176,12 @@ func (b *tab) clean() {
 	require.Empty(b.t, b.faults)
 }
 
-// forget drops what was noted, of a step that is meant to be refused.
+// forget drops what was noted, of a step that is meant to be refused. Answers with a status of 4xx are no faults from then on, because the
+// browser may note one later than the page shows it.
 func (b *tab) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.faults = nil
+	b.faults, b.refused = nil, true
 }
 
 // visit opens a path of the server.
