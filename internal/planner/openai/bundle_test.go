@@ -138,7 +138,7 @@ func (d *desk) ProposeInterval(_ context.Context, p planner.IntervalProposal) (p
 	if p.Interval < 10*time.Second {
 		return planner.Ruling{}, errs.New(errs.Invalid, "below_min", "the clamps are 10 s to 1 h")
 	}
-	d.intervals = append(d.intervals, p)
+	keep(d, &d.intervals, p)
 	return planner.Ruling{Interval: p.Interval}, nil
 }
 
@@ -146,7 +146,7 @@ func (d *desk) ProposeNextRun(_ context.Context, p planner.NextRunProposal) (pla
 	if err := d.count(); err != nil {
 		return planner.Ruling{}, err
 	}
-	d.nextRuns = append(d.nextRuns, p)
+	keep(d, &d.nextRuns, p)
 	return planner.Ruling{Note: "it runs once"}, nil
 }
 
@@ -154,7 +154,7 @@ func (d *desk) PauseUntil(_ context.Context, p planner.PauseProposal) (planner.R
 	if err := d.count(); err != nil {
 		return planner.Ruling{}, err
 	}
-	d.pauses = append(d.pauses, p)
+	keep(d, &d.pauses, p)
 	return planner.Ruling{}, nil
 }
 
@@ -162,13 +162,26 @@ func (d *desk) ClearHints(_ context.Context, reason string) (planner.Ruling, err
 	if err := d.count(); err != nil {
 		return planner.Ruling{}, err
 	}
-	d.cleared = append(d.cleared, reason)
+	keep(d, &d.cleared, reason)
 	return planner.Ruling{}, nil
 }
 
-func (d *desk) Refuse(c planner.Call) { d.calls++; d.refused = append(d.refused, c) }
-func (d *desk) Spend(u planner.Usage) { d.spent = append(d.spent, u) }
-func (d *desk) Warn(text string)      { d.warnings = append(d.warnings, text) }
+// keep adds to a list of a desk, which several sessions may share.
+func keep[T any](d *desk, list *[]T, item T) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	*list = append(*list, item)
+}
+
+func (d *desk) Refuse(c planner.Call) {
+	keep(d, &d.refused, c)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls++
+}
+
+func (d *desk) Spend(u planner.Usage) { keep(d, &d.spent, u) }
+func (d *desk) Warn(text string)      { keep(d, &d.warnings, text) }
 func (d *desk) proposals() int {
 	return len(d.intervals) + len(d.nextRuns) + len(d.pauses) + len(d.cleared)
 }
