@@ -40,14 +40,14 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 		}
 		limited, cancel := context.WithTimeout(ctx, presencePeriod)
 		err := w.announce(limited, state)
-		if err == nil {
-			w.learnShare(limited)
-		}
 		if err == nil || ctx.Err() == nil {
 			w.beats.Pulse().Beat(claims.SignOfWorker, err)
 			if w.signs.note(err) {
 				w.logger.Warn("telling that the worker lives failed", "error", err)
 			}
+		}
+		if err == nil {
+			w.learnShare(limited)
 		}
 		cancel()
 	}
