@@ -54,7 +54,10 @@ func (db *DB) oneOffWrites(ctx context.Context, e *endpoints.Endpoint, author st
 		list = append(list, db.oneOffInserts(ctx, e, item, author)...)
 	}
 	if item := q.Again; item != nil {
-		p := dbsqlc.OneOffRequeueParams{EndpointID: e.ID, Slot: item.Slot, RunID: runs.NewID(item.Slot, e.ID, item.Attempt, item.InfraAttempt), NotBefore: item.At, Attempt: int16(item.Attempt), InfraAttempt: int16(item.InfraAttempt)} //nolint:gosec // At most 10.
+		p := dbsqlc.OneOffRequeueParams{
+			EndpointID: e.ID, Slot: item.Slot, RunID: runIDOf(e.ID, item), NotBefore: item.At,
+			Attempt: int16(item.Attempt), InfraAttempt: int16(item.InfraAttempt), //nolint:gosec // At most 10.
+		}
 		list = append(list, func(tx dbsqlc.DBTX) error { return db.q.OneOffRequeue(ctx, tx, p) })
 	}
 	if item := q.Ended; item != nil {
@@ -64,10 +67,16 @@ func (db *DB) oneOffWrites(ctx context.Context, e *endpoints.Endpoint, author st
 	return list
 }
 
+// runIDOf returns the ID of the next run of an item.
+func runIDOf(id endpoints.ID, item *endpoints.OneOff) runs.ID {
+	return runs.NewID(item.Slot, id, item.Attempt, item.InfraAttempt)
+}
+
 // oneOffInserts returns the statements that store a new item, and the key that names its run.
 func (db *DB) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item *endpoints.OneOff, author string) []statement {
 	row := dbsqlc.OneOffInsertParams{
-		EndpointID: e.ID, Slot: item.Slot, TenantID: e.TenantID, RunID: runs.NewID(item.Slot, e.ID, item.Attempt, item.InfraAttempt), Priority: int16(item.Priority), DeadlineAt: optional(item.Deadline), RequestedBy: author,
+		EndpointID: e.ID, Slot: item.Slot, TenantID: e.TenantID, RunID: runIDOf(e.ID, item),
+		Priority: int16(item.Priority), DeadlineAt: optional(item.Deadline), RequestedBy: author,
 	}
 	if !item.Override.Empty() {
 		raw, err := json.Marshal(item.Override)
