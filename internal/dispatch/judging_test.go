@@ -57,27 +57,26 @@ func TestOneTenantLeavesSeatsToOthers(t *testing.T) {
 func TestFewLargeAnswersWait(t *testing.T) {
 	t.Parallel()
 	j := &judging{seats: 2, perTenant: 1, tenants: map[[16]byte]*tenantJudging{}}
-	ctx, cancel := context.WithCancel(t.Context())
-	var waiting sync.WaitGroup
-	defer waiting.Wait()
-	defer cancel()
 	for _, tenant := range []byte{1, 2} {
-		release, err := j.acquire(ctx, [16]byte{tenant}, 1<<20)
+		release, err := j.acquire(t.Context(), [16]byte{tenant}, 1<<20)
 		require.NoError(t, err)
 		defer release()
 		w, err := j.enqueue([16]byte{tenant}, maxTenantBytes-1)
 		require.NoError(t, err)
 		require.NotNil(t, w)
-		_, err = j.acquire(ctx, [16]byte{tenant}, 2)
+		_, err = j.acquire(t.Context(), [16]byte{tenant}, 2)
 		require.ErrorIs(t, err, errCrowded)
 	}
-	_, err := j.acquire(ctx, [16]byte{3}, 3)
+	_, err := j.acquire(t.Context(), [16]byte{3}, 3)
 	require.ErrorIs(t, err, errCrowded)
 	require.NotContains(t, j.tenants, [16]byte{3})
-	waiting.Go(func() {
-		_, err := j.acquire(ctx, [16]byte{3}, 2)
-		require.ErrorIs(t, err, budget.ErrEnded)
-	})
+	w, err := j.enqueue([16]byte{3}, 2)
+	require.NoError(t, err, "two bytes still have room")
+	require.NotNil(t, w, "they wait because both seats are taken")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	_, err = j.acquire(ended, [16]byte{3}, 0)
+	require.ErrorIs(t, err, budget.ErrEnded, "a wait ends with its run")
 }
 
 // hostileTarget has the rules of an attack: 16 rules and 32 redactions with a path that names each element of an array four times.
