@@ -11,15 +11,17 @@ import (
 	"rubato/internal/egress"
 )
 
-// allowanceInterval is how soon a change of what a tenant may call is in force.
+// allowanceInterval is the poll interval for allow lists: a change takes effect within it.
 const allowanceInterval = 5 * time.Second
 
-// allowanceReader reads what tenants may call besides what everybody may.
+// allowanceReader reads the egress allow list of each tenant.
 type allowanceReader interface {
 	Allowed(ctx context.Context) (map[[16]byte][]string, error)
 }
 
-// Allowances know what each tenant may call besides what everybody may. Asking them costs a look into a map that is in memory.
+// Allowances caches the egress allow list of each tenant. A tenant may call its own list in
+// addition to the list of the installation. Lookups read a map in memory and are safe for
+// concurrent use.
 type Allowances struct {
 	reader allowanceReader
 	logger *slog.Logger
@@ -30,7 +32,7 @@ func newAllowances(reader allowanceReader, logger *slog.Logger) *Allowances {
 	return &Allowances{reader: reader, logger: logger}
 }
 
-// Of returns what a tenant may call besides what everybody may, or nil.
+// Of returns the allow list of a tenant, or nil if it has none.
 func (a *Allowances) Of(tenant [16]byte) *egress.Allowance {
 	if found := a.found.Load(); found != nil {
 		return (*found)[tenant]
@@ -38,14 +40,15 @@ func (a *Allowances) Of(tenant [16]byte) *egress.Allowance {
 	return nil
 }
 
-// Run keeps them up to date until ctx ends. While they cannot be read, what was read last stays in force.
+// Run refreshes the cache until ctx ends. While the database cannot be read, the lists of the last
+// successful read stay in force.
 func (a *Allowances) Run(ctx context.Context) {
 	ticker := time.NewTicker(allowanceInterval)
 	defer ticker.Stop()
 	for failing := false; ; {
 		err := a.Refresh(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
-			a.logger.Warn("what tenants may call cannot be read; what was read last stays in force", "error", err)
+			a.logger.Warn("reading egress allow lists failed; the lists of the last read stay in force", "error", err)
 		}
 		failing = err != nil
 		select {
@@ -56,7 +59,7 @@ func (a *Allowances) Run(ctx context.Context) {
 	}
 }
 
-// Refresh reads them now. Where that fails, what was read last stays in force.
+// Refresh reads all lists now. On an error the cached lists stay in force.
 func (a *Allowances) Refresh(ctx context.Context) error {
 	texts, err := a.reader.Allowed(ctx)
 	if err != nil {
@@ -70,7 +73,8 @@ func (a *Allowances) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// allowanceOf reads entries, each a prefix or a host. What is neither opens nothing.
+// allowanceOf parses entries, each a prefix or a host. It ignores an entry that is neither, so that
+// a malformed entry never permits a call.
 func allowanceOf(entries []string) *egress.Allowance {
 	out := new(egress.Allowance)
 	for _, entry := range entries {
@@ -83,7 +87,7 @@ func allowanceOf(entries []string) *egress.Allowance {
 	return out
 }
 
-// badAllowances returns the entries that name neither a prefix nor a host.
+// badAllowances returns the entries that are neither a prefix nor a host.
 func badAllowances(entries []string) []string {
 	return slices.DeleteFunc(slices.Clone(entries), func(entry string) bool {
 		_, err := netip.ParsePrefix(entry)

@@ -10,14 +10,16 @@ import (
 	"rubato/internal/config"
 )
 
-// Audit is a check of what Rubato guarantees against the history of a database. It only reads.
+// Audit checks Rubato's guarantees against the run history of a database. It only reads.
 type Audit struct {
 	Settings config.Config
-	Window   time.Duration // how far back it reads
-	JSON     bool          // write the whole report as JSON; else its card as Markdown
+	// Window is the span of history that is checked, ending now.
+	Window time.Duration
+	// JSON selects the whole report as JSON instead of a summary as Markdown.
+	JSON bool
 }
 
-// Run writes the report and returns how many breaches it found.
+// Run writes the report and returns the number of breaches.
 func (a Audit) Run(ctx context.Context, to io.Writer) (breaches int, err error) {
 	report, err := audit.Run(ctx, a.Settings.Database.DirectURL, audit.Options{
 		Window: a.Window, LockTTL: a.Settings.Worker.LockTTL,

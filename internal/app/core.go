@@ -29,12 +29,14 @@ import (
 const (
 	product = "rubato"
 
-	// databasePatience is how long a starting program waits for a database that is away: as long as one takes to restart.
-	databasePatience = 30 * time.Second
-	databaseRetry    = 500 * time.Millisecond
+	// databaseWait bounds the wait of a starting program for an unreachable database. A restart of
+	// Postgres fits in it.
+	databaseWait  = 30 * time.Second
+	databaseRetry = 500 * time.Millisecond
 )
 
-// Core is what the parts of one process share.
+// Core holds the resources that the parts of one process share: the connection pool, metrics,
+// traces, keys and the client of outbound calls. OpenCore creates it.
 type Core struct {
 	Settings   config.Config
 	Logger     *slog.Logger
@@ -42,22 +44,29 @@ type Core struct {
 	Loops      *loop.Runner
 	DB         *store.DB
 	Allowances *Allowances
-	Traces     *tracing.Provider // nil: nobody collects traces
-	Keyring    *secrets.Keyring
-	Keys       *auth.Authenticator
-	Vault      *secrets.Vault
+	// Traces is nil if no collector is configured.
+	Traces  *tracing.Provider
+	Keyring *secrets.Keyring
+	Keys    *auth.Authenticator
+	Vault   *secrets.Vault
 
-	metrics  *tracing.Metrics // nil: they are scraped, and sent nowhere
-	own      []string         // no outbound call may reach these, besides what the settings name; as host:port
-	dial     sync.Once
-	outbound *egress.Client // see Outbound
-	// mailTokens are for the mail server. They are made with outbound, because they are got through it.
+	// metrics pushes to a collector; nil if metrics are only scraped.
+	metrics *tracing.Metrics
+	// own lists listeners of this process, as host:port, that outbound calls must not reach. The
+	// listeners that the settings name are refused anyway.
+	own  []string
+	dial sync.Once
+	// outbound and mailTokens are created once, under dial; see Outbound.
+	outbound *egress.Client
+	// mailTokens caches access tokens for the mail server. It fetches them through outbound.
 	mailTokens *oauth2.Cache
-	health     *telemetry.Health // of the program that runs
+	// health reports the checks of the running parts. Run sets it.
+	health *telemetry.Health
 }
 
-// OpenCore opens the database and waits until it answers. conns bounds the connections of people's requests and of loops that have none of
-// their own; own are listeners of this process whose port the settings do not tell, as host:port. The core has to be closed.
+// OpenCore opens the database and waits until it answers. conns bounds the connection pool for
+// requests and for loops without a connection of their own. own lists listeners, as host:port,
+// whose port the settings do not fix. The caller must close the core.
 func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, conns int32, own ...string) (*Core, error) {
 	keyring, err := keyringOf(settings.Secrets)
 	if err != nil {
@@ -71,16 +80,28 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 	registry := telemetry.NewRegistry()
 	loops := loop.NewRunner(logger, registry)
 	db, err := store.Open(ctx, store.Config{
-		URL: settings.Database.URL, MaxConns: conns, ApplicationName: product, Slots: settings.Worker.Slots, Tracers: traces.Tracers(),
-		Contain: func(step func()) error { return loops.Contain(loop.Finish, step) },
+		URL:             settings.Database.URL,
+		MaxConns:        conns,
+		ApplicationName: product,
+		Slots:           settings.Worker.Slots,
+		Tracers:         traces.Tracers(),
+		Contain:         func(step func()) error { return loops.Contain(loop.Finish, step) },
 	})
 	if err != nil {
 		return nil, errors.Join(err, traces.Close(ctx))
 	}
 	c := &Core{
-		Settings: settings, Logger: logger, Registry: registry, Loops: loops, DB: db, Traces: traces, Keyring: keyring, own: own,
-		Allowances: newAllowances(store.NewTenants(db), logger), Keys: auth.NewAuthenticator(store.NewKeys(db)),
-		Vault: secrets.NewVault(store.NewSecrets(db), keyring, logger),
+		Settings:   settings,
+		Logger:     logger,
+		Registry:   registry,
+		Loops:      loops,
+		DB:         db,
+		Traces:     traces,
+		Keyring:    keyring,
+		own:        own,
+		Allowances: newAllowances(store.NewTenants(db), logger),
+		Keys:       auth.NewAuthenticator(store.NewKeys(db)),
+		Vault:      secrets.NewVault(store.NewSecrets(db), keyring, logger),
 	}
 	c.Registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
 	if err = c.sendMetrics(ctx, service); err == nil {
@@ -93,45 +114,57 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 	return c, nil
 }
 
-// Close ends what the parts share, after the last of them. The end of ctx does not cut it short.
+// Close releases the shared resources. Call it after the last part has ended. It finishes even if
+// ctx has ended.
 func (c *Core) Close(ctx context.Context) {
 	if c.outbound != nil {
 		c.mailTokens.Close()
 		c.outbound.Close()
 	}
-	if err := c.metrics.Close(ctx); err != nil { // Before the database, which some of them are read from.
-		c.Logger.Warn("the last metrics are lost", "error", err)
+	// Metrics close before the database, because some of them are read from it.
+	if err := c.metrics.Close(ctx); err != nil {
+		c.Logger.Warn("sending the last metrics failed", "error", err)
 	}
 	c.DB.Close()
 	if err := c.Traces.Close(ctx); err != nil {
-		c.Logger.Warn("the last traces are lost", "error", err)
+		c.Logger.Warn("sending the last traces failed", "error", err)
 	}
 }
 
-// openTraces returns what makes traces, nil where the settings name no collector.
+// openTraces returns the trace provider, or nil if the settings name no collector.
 func openTraces(ctx context.Context, t config.Trace, service tracing.Service, logger *slog.Logger) (*tracing.Provider, error) {
 	return tracing.Open(ctx, tracing.Config{
-		On: t.On(), Endpoint: t.URL(), Sampler: t.Sampler, Ratio: t.SamplerArg, Service: service,
+		On:       t.On(),
+		Endpoint: t.URL(),
+		Sampler:  t.Sampler,
+		Ratio:    t.SamplerArg,
+		Service:  service,
 	}, logger)
 }
 
-// serviceOf names this process to a collector.
+// serviceOf returns the resource attributes under which a collector knows this process.
 func serviceOf(t config.Trace) tracing.Service {
-	return tracing.Service{Name: t.Service, Version: telemetry.Version(), Instance: uuid.NewString()}
+	return tracing.Service{
+		Name:     t.Service,
+		Version:  telemetry.Version(),
+		Instance: uuid.NewString(),
+	}
 }
 
-// sendMetrics starts to send the metrics of the process to a collector if the settings ask for it.
+// sendMetrics starts to push the metrics of the process to a collector if the settings name one.
 func (c *Core) sendMetrics(ctx context.Context, service tracing.Service) (err error) {
 	t := c.Settings.Trace
 	c.metrics, err = tracing.OpenMetrics(ctx, tracing.MetricsConfig{
-		On: t.MetricsOn(), Endpoint: t.MetricsURL(), Service: service,
+		On:       t.MetricsOn(),
+		Endpoint: t.MetricsURL(),
+		Service:  service,
 	}, c.Registry, c.Logger)
 	return err
 }
 
-// awaitDatabase returns when the database answers and holds our schema.
+// awaitDatabase waits until the database answers, then checks that it has Rubato's schema.
 func (c *Core) awaitDatabase(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, databasePatience, fmt.Errorf("the database did not answer for %s", databasePatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, databaseWait, fmt.Errorf("the database did not answer for %s", databaseWait))
 	defer cancel()
 	for warned := false; ; warned = true {
 		err := c.DB.Ping(ctx)
@@ -139,10 +172,10 @@ func (c *Core) awaitDatabase(ctx context.Context) error {
 			return c.checkSchema(ctx)
 		}
 		if errs.CodeOf(err) != errs.Unavailable {
-			return fmt.Errorf("asking the database whether it is there: %w", err)
+			return fmt.Errorf("connecting to the database: %w", err)
 		}
 		if !warned {
-			c.Logger.Warn("the database cannot be reached; waiting for it", "error", err)
+			c.Logger.Warn("database unreachable; waiting for it", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -152,8 +185,8 @@ func (c *Core) awaitDatabase(ctx context.Context) error {
 	}
 }
 
-// checkSchema refuses a database that was never migrated. One that is a migration ahead or behind is fine: programs and schema may
-// be rolled out in any order.
+// checkSchema returns an error if no migration was ever applied. It accepts a schema that is a
+// migration ahead or behind, because programs and schema may be rolled out in any order.
 func (c *Core) checkSchema(ctx context.Context) error {
 	list, err := store.MigrateStatus(ctx, c.Settings.Database.DirectURL)
 	if err != nil {
@@ -167,14 +200,15 @@ func (c *Core) checkSchema(ctx context.Context) error {
 	return errors.New("the database holds no schema yet: run `rubato migrate up`")
 }
 
-// Endpoints returns what is done to endpoints, under the rules of whom may be called.
+// Endpoints returns the service that registers and changes endpoints. It refuses URLs that the
+// egress rules do not permit.
 func (c *Core) Endpoints() *endpoints.Service {
 	service := endpoints.NewService(store.NewEndpoints(c.DB), c.Targets())
 	service.LimitWaiting(c.Settings.API.Waiting)
 	return service
 }
 
-// hostname names this machine for people; it decides nothing.
+// hostname returns the name of this machine for display. No decision depends on it.
 func hostname() string {
 	name, _ := os.Hostname()
 	return cmp.Or(name, "unknown")

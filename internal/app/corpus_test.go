@@ -210,7 +210,7 @@ func send(t *testing.T, method, url string, header map[string]string, body strin
 
 // Bad inputs that others have met, against a real server with its real judgement of targets. Each has its own answer, and none leaves
 // anything behind.
-func TestBadInputsAreRefusedAndLeaveNothing(t *testing.T) {
+func TestBadInputsAreRefusedWithoutSideEffects(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, migrated(t), "RUBATO_BOOTSTRAP_API_KEY=key-of-the-test", "RUBATO_API_RATE=0")
 	api := background(t, func(ctx context.Context, started func(app.Addresses)) error {

@@ -6,7 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log" //nolint:depguard // What libraries write to it is taken in.
+	"log" //nolint:depguard // NewLogger redirects it to slog.
 	"log/slog"
 	"text/tabwriter"
 
@@ -15,18 +15,18 @@ import (
 	"rubato/internal/telemetry"
 )
 
-// The exit codes of every program.
+// Exit codes of every program.
 const (
 	ExitOK      = 0
-	ExitFailure = 1 // something went wrong that trying again or mending the surroundings may cure
-	ExitUsage   = 2 // flags or environment are wrong
+	ExitFailure = 1 // may succeed when tried again or after an outage
+	ExitUsage   = 2 // invalid flags or environment
 
-	// Those of programs for people.
-	ExitNotFound = 3 // there is no such thing
-	ExitConflict = 4 // its state does not allow it
+	// Exit codes of the command line alone.
+	ExitNotFound = 3 // the object does not exist
+	ExitConflict = 4 // the object's state does not allow the operation
 )
 
-// ExitCode returns the exit code that tells what kind of error one of this package was.
+// ExitCode returns the exit code for the kind of an error.
 func ExitCode(err error) int {
 	switch errs.CodeOf(err) {
 	case errs.Malformed, errs.Invalid:
@@ -40,20 +40,21 @@ func ExitCode(err error) int {
 	return ExitFailure
 }
 
-// Daemon is a program that its environment configures, and that runs until a signal ends it.
+// Daemon is a program that is configured by its environment and runs until a signal.
 type Daemon struct {
 	Name string
-	Doc  string // what it does, in a sentence
-	Run  func(ctx context.Context, settings config.Config, logger *slog.Logger) error
+	// Doc describes the program in one sentence.
+	Doc string
+	Run func(ctx context.Context, settings config.Config, logger *slog.Logger) error
 }
 
-// Main runs the daemon with the arguments of its command line and an environment, and returns its exit code. Log lines, help and
-// complaints go to out.
+// Main runs the daemon with command line arguments and an environment, and returns its exit code.
+// Log lines, help and errors go to out.
 func (d Daemon) Main(ctx context.Context, args, environ []string, out io.Writer) int {
 	flags := flag.NewFlagSet(d.Name, flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.Usage = func() { d.help(flags) }
-	health := flags.Bool("health", false, "ask the program that runs with this environment whether it is ready; exit 0 or 1")
+	health := flags.Bool("health", false, "check whether the program that runs with this environment is ready; exit 0 or 1")
 	version := flags.Bool("version", false, "print the version")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -86,7 +87,7 @@ func (d Daemon) report(out io.Writer, err error) int {
 	return ExitOK
 }
 
-// help tells the flags and every setting.
+// help prints the flags and every setting.
 func (d Daemon) help(flags *flag.FlagSet) {
 	out := flags.Output()
 	_, _ = fmt.Fprintf(out, "%s: %s\n\nFlags:\n", d.Name, d.Doc)
@@ -99,8 +100,8 @@ func (d Daemon) help(flags *flag.FlagSet) {
 	_ = table.Flush()
 }
 
-// NewLogger returns the logger that the settings ask for. What libraries write about strange targets and clients to the log of the
-// whole process goes there too, for those who look for it: its lines would be neither ours nor bounded.
+// NewLogger returns the logger that the settings ask for. It also redirects the standard logger to
+// it at debug level, because libraries write lines there that are neither structured nor bounded.
 func NewLogger(out io.Writer, settings config.Log) *slog.Logger {
 	logger := telemetry.NewLogger(out, settings.Level, telemetry.Format(settings.Format))
 	log.SetFlags(0)
@@ -108,7 +109,7 @@ func NewLogger(out io.Writer, settings config.Log) *slog.Logger {
 	return logger
 }
 
-// Interrupted returns the error of a program, or nil where all that happened is that it was told to stop while it started.
+// Interrupted returns the error of a program, or nil if a signal interrupted its start.
 func Interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -116,8 +117,8 @@ func Interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// Version returns what this program was built from.
+// Version returns the version of this build.
 func Version() string { return telemetry.Version() }
 
-// Commit returns the whole ID of the commit that this program was built from, or "" if it is not known.
+// Commit returns the full commit ID of this build, or "" if it is not known.
 func Commit() string { return telemetry.Commit() }

@@ -64,7 +64,7 @@ func TestDaemonGetsItsSettingsAndItsLogger(t *testing.T) {
 	require.Contains(t, out.String(), "INF slots n=12\n")
 }
 
-func TestProgramThatIsStoppedWhileItStartsHasNotFailed(t *testing.T) {
+func TestSignalDuringStartIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	running, stop := context.WithCancel(t.Context())
 	cut := errors.Join(errors.New("pinging"), context.Canceled)
@@ -101,7 +101,7 @@ func serveHealth(t *testing.T, fault error) string {
 	return admin.URL
 }
 
-func TestExitCodesTellWhatKindOfErrorItWas(t *testing.T) {
+func TestExitCodeFollowsTheKindOfError(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[errs.Code]int{
 		errs.NotFound: app.ExitNotFound, errs.Invalid: app.ExitUsage, errs.Malformed: app.ExitUsage, errs.Conflict: app.ExitConflict, errs.Precondition: app.ExitConflict,

@@ -1,10 +1,13 @@
-// Package app holds what every program is made of, and assembles those that serve nobody over HTTP but their operators: the
-// scheduler-worker, the planner, and the tasks of the command line that use the database. The API server is in apiserver, `rubato dev`,
-// which is all of them on a private Postgres, in dev: who runs a worker needs neither in memory.
+// Package app assembles the scheduler-worker, the planner and the database tasks of the command
+// line. The API server is in package apiserver. `rubato dev`, which runs all of them on a private
+// Postgres, is in package dev. They are separate so that a worker does not hold the API's code in
+// memory.
 //
-// A program is a value with a Run method that blocks until its context ends and then drains, so that a main function maps flags and
-// signals to it and nothing else, and a test runs it on port 0. It runs [Part]s on a [Core].
+// A program is a value with a Run method. Run blocks until its context ends and then shuts down
+// gracefully. A main function only maps flags and signals to it, so that a test can run the same
+// program on port 0. A program runs [Part]s on a [Core].
 //
-// Nothing here decides anything about endpoints, runs or locks: the packages that know do. The order in which things start is
-// listeners, database, loops, so that what a user did wrong is said first; they end the other way round.
+// This package makes no decisions about endpoints, runs or locks. The start order is listeners,
+// database, loops, because a mistake of the user is then reported first. The order of the shutdown
+// is the reverse.
 package app

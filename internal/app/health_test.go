@@ -120,9 +120,9 @@ func (l *link) mend() {
 	l.down = false
 }
 
-// TestTheEndDoesNotWaitForADatabaseThatIsSilent leaves a statement in every pool without an answer, and requires that the end comes
+// TestShutdownDoesNotWaitForAnUnresponsiveDatabase leaves a statement in every pool without an answer, and requires that the end comes
 // long before the driver gives such a connection up, which is after 15 s.
-func TestTheEndDoesNotWaitForADatabaseThatIsSilent(t *testing.T) {
+func TestShutdownDoesNotWaitForAnUnresponsiveDatabase(t *testing.T) {
 	t.Parallel()
 	l := newLink(t, migrated(t))
 	db, err := store.Open(t.Context(), store.Config{URL: l.url})
@@ -214,8 +214,8 @@ func TestReadinessFollowsTheDatabase(t *testing.T) {
 	waittest.Until(t, all(http.StatusOK), "it is ready within three polls")
 }
 
-// TestADrainingWorkerIsNotReadyAndStillTells looks at a worker between its signal and its end.
-func TestADrainingWorkerIsNotReadyAndStillTells(t *testing.T) {
+// TestDrainingWorkerIsNotReadyAndServesMetrics looks at a worker between its signal and its end.
+func TestDrainingWorkerIsNotReadyAndServesMetrics(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -9,35 +9,44 @@ import (
 	"time"
 )
 
-// A worker and an API server make much garbage and keep little, so the runtime's habit of collecting whenever the heap has doubled costs
-// them up to a quarter of their time under load, and memory for nothing beside. They collect about once in collectEvery instead: a busy
-// program's heap grows further than an idle one's.
+// A worker and an API server allocate much and keep little. At the default GOGC, which collects
+// whenever the heap has doubled, the garbage collector costs them up to a quarter of their CPU time
+// under load. These settings aim at one collection per collectEvery instead, so that the heap of a
+// busy program grows further than that of an idle one.
 const (
+	// collectEvery is the intended interval between collections.
 	collectEvery = 400 * time.Millisecond
-	heapFloor    = 12 << 20 // bytes that are not worth a collection
-	heapRoom     = 96 << 20 // bytes that a busy heap may grow to, however little of it is live
-	minGrowth    = 50       // percent of what was live after the last collection
-	maxGrowth    = 250
-	tendInterval = 200 * time.Millisecond
-	restInterval = time.Second           // between looks at a program that allocates little
-	little       = 1 << 20               // bytes
-	soon         = 50 * time.Millisecond // less says little about how fast the heap grows
+	// heapFloor is the heap size below which no collection is worthwhile.
+	heapFloor = 12 << 20
+	// heapRoom is the size to which a busy heap may grow even if little of it is live.
+	heapRoom = 96 << 20
+	// minGrowth and maxGrowth bound GOGC: percent of the live heap.
+	minGrowth = 50
+	maxGrowth = 250
+	// tuneInterval is the interval between measurements; restInterval applies while the program
+	// allocates less than idleAllocation.
+	tuneInterval   = 200 * time.Millisecond
+	restInterval   = time.Second
+	idleAllocation = 1 << 20 // bytes
+	// minSample is the shortest interval from which the allocation rate is extrapolated.
+	minSample = 50 * time.Millisecond
 )
 
-// tendHeap sets how far the heap may grow until ctx ends. Where the environment says GOGC, that stands.
-func tendHeap(ctx context.Context) {
+// tuneGC adapts GOGC to the allocation rate until ctx ends. It does nothing if the environment sets
+// GOGC.
+func tuneGC(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
 	collected := make(chan struct{}, 1)
 	watchCollections(ctx, collected)
-	tend(ctx, collected, heap, func(percent int) { debug.SetGCPercent(percent) })
+	tune(ctx, collected, heap, func(percent int) { debug.SetGCPercent(percent) })
 }
 
-// tend sets how far a heap may grow, by what is live and by how fast it grows, until ctx ends: at intervals, and after each collection,
-// because one that came early must not be followed by more of them.
-func tend(ctx context.Context, collected <-chan struct{}, heap func() (live, allocated uint64), set func(percent int)) {
-	ticker := time.NewTicker(tendInterval)
+// tune sets GOGC from the live heap and the allocation rate until ctx ends. It does so at intervals
+// and after each collection, because an early collection must not be followed by more of them.
+func tune(ctx context.Context, collected <-chan struct{}, heap func() (live, allocated uint64), set func(percent int)) {
+	ticker := time.NewTicker(tuneInterval)
 	defer ticker.Stop()
 	var percent int
 	looked := time.Now()
@@ -45,14 +54,15 @@ func tend(ctx context.Context, collected <-chan struct{}, heap func() (live, all
 	for {
 		now := time.Now()
 		live, allocated := heap()
-		fresh, took := allocated-before, max(now.Sub(looked), soon)
+		fresh, took := allocated-before, max(now.Sub(looked), minSample)
 		coming := uint64(float64(fresh) * (collectEvery.Seconds() / took.Seconds()))
-		if next := growth(live, coming); apart(percent, next) {
-			set(next) // It stops the world for a moment.
+		if next := growth(live, coming); worthChange(percent, next) {
+			// SetGCPercent stops the world for a moment.
+			set(next)
 			percent = next
 		}
-		interval := tendInterval
-		if fresh < little {
+		interval := tuneInterval
+		if fresh < idleAllocation {
 			interval = restInterval
 		}
 		ticker.Reset(interval)
@@ -66,9 +76,13 @@ func tend(ctx context.Context, collected <-chan struct{}, heap func() (live, all
 	}
 }
 
-// watchCollections tells of every collection of garbage until ctx ends, of several at a time once.
+// watchCollections sends to collected after each collection until ctx ends. Collections that follow
+// each other before the receiver is ready are merged. The collector runs the cleanup of an
+// unreachable canary object with each collection.
 func watchCollections(ctx context.Context, collected chan<- struct{}) {
-	type canary struct{ _ *int } // A pointer keeps it from sharing its memory with others.
+	// The pointer field keeps the object out of the allocator for tiny objects, where it would
+	// share its memory with others.
+	type canary struct{ _ *int }
 	runtime.AddCleanup(&canary{}, func(struct{}) {
 		select {
 		case collected <- struct{}{}:
@@ -80,7 +94,8 @@ func watchCollections(ctx context.Context, collected chan<- struct{}) {
 	}, struct{}{})
 }
 
-// growth returns by how many percent the heap may grow while so many bytes of it are live and so many are allocated in collectEvery.
+// growth returns GOGC, in percent, for a heap with the given live bytes and the bytes allocated in
+// collectEvery.
 func growth(live, allocated uint64) int {
 	if live == 0 {
 		return maxGrowth
@@ -89,10 +104,11 @@ func growth(live, allocated uint64) int {
 	return max(int(goal*100/live)-100, minGrowth) //nolint:gosec // At most as many as heapRoom has bytes.
 }
 
-// apart tells whether it is worth it to go from one growth to another.
-func apart(old, next int) bool { return max(old, next)-min(old, next) > old/8 }
+// worthChange reports whether GOGC changes enough to justify stopping the world.
+func worthChange(old, next int) bool { return max(old, next)-min(old, next) > old/8 }
 
-// heap returns how many bytes were live after the last collection, and how many have ever been allocated.
+// heap returns the bytes that were live after the last collection, and the bytes allocated since
+// the start of the process.
 func heap() (live, allocated uint64) {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)

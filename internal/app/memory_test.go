@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheHeapGrowsByHowBusyItIs(t *testing.T) {
+func TestGCPercentFollowsTheAllocationRate(t *testing.T) {
 	t.Parallel()
 	const mebibyte = 1 << 20
 	for _, c := range []struct {
@@ -28,16 +28,16 @@ func TestTheHeapGrowsByHowBusyItIs(t *testing.T) {
 	} {
 		require.Equal(t, c.want, growth(c.live, c.allocated), "%+v", c)
 	}
-	require.True(t, apart(0, 50), "it is set at the beginning")
-	require.False(t, apart(200, 210))
-	require.True(t, apart(200, 100))
+	require.True(t, worthChange(0, 50), "it is set at the beginning")
+	require.False(t, worthChange(200, 210))
+	require.True(t, worthChange(200, 100))
 	runtime.GC()
 	live, allocated := heap()
 	require.NotZero(t, live, "the runtime tells it under this name")
 	require.Greater(t, allocated, live)
 }
 
-func TestEveryCollectionIsTold(t *testing.T) {
+func TestWatchCollectionsReportsEveryCollection(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -49,7 +49,7 @@ func TestEveryCollectionIsTold(t *testing.T) {
 	}
 }
 
-func TestABurstFindsRoomAfterItsFirstCollection(t *testing.T) {
+func TestGCPercentRisesAfterTheFirstCollectionOfABurst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const mebibyte = 1 << 20
@@ -57,7 +57,7 @@ func TestABurstFindsRoomAfterItsFirstCollection(t *testing.T) {
 		collected := make(chan struct{}, 1)
 		var percents []int
 		ctx, cancel := context.WithCancel(t.Context())
-		go tend(ctx, collected, func() (uint64, uint64) { return live, allocated }, func(percent int) { percents = append(percents, percent) })
+		go tune(ctx, collected, func() (uint64, uint64) { return live, allocated }, func(percent int) { percents = append(percents, percent) })
 		time.Sleep(10*restInterval + restInterval/2) // It is idle.
 		synctest.Wait()
 		require.Equal(t, []int{100}, percents)

@@ -9,14 +9,16 @@ import (
 	"rubato/internal/store"
 )
 
-// Migration is one step of the schema.
+// Migration is one step of the schema's history.
 type Migration struct {
-	Version   int64     `json:"version"`
-	Name      string    `json:"name"`
-	AppliedAt time.Time `json:"appliedAt,omitzero"` // zero: pending
+	Version int64  `json:"version"`
+	Name    string `json:"name"`
+	// AppliedAt is zero for a pending migration.
+	AppliedAt time.Time `json:"appliedAt,omitzero"`
 }
 
-// MigrateUp brings the schema to the newest version and returns the names of the steps that it took, also where it then failed.
+// MigrateUp applies all pending migrations. It returns the names of the applied ones, also if a
+// later one failed.
 func MigrateUp(ctx context.Context, settings config.Config) ([]string, error) {
 	applied, err := store.MigrateUp(ctx, settings.Database.DirectURL)
 	if err != nil {
@@ -25,7 +27,8 @@ func MigrateUp(ctx context.Context, settings config.Config) ([]string, error) {
 	return applied, err
 }
 
-// MigrateDown takes back the newest step and returns its name, empty where there is none. Data that only it can hold is lost.
+// MigrateDown reverts the newest migration and returns its name, or "" if none is applied. Data in
+// tables or columns that the migration added is lost.
 func MigrateDown(ctx context.Context, settings config.Config) (string, error) {
 	name, err := store.MigrateDown(ctx, settings.Database.DirectURL)
 	if err != nil {
@@ -34,15 +37,19 @@ func MigrateDown(ctx context.Context, settings config.Config) (string, error) {
 	return name, nil
 }
 
-// MigrateStatus returns every step of the schema, oldest first.
+// MigrateStatus returns every migration, oldest first.
 func MigrateStatus(ctx context.Context, settings config.Config) ([]Migration, error) {
 	list, err := store.MigrateStatus(ctx, settings.Database.DirectURL)
 	if err != nil {
-		return nil, fmt.Errorf("reading which migrations are applied: %w", err)
+		return nil, fmt.Errorf("reading the applied migrations: %w", err)
 	}
 	steps := make([]Migration, 0, len(list))
 	for _, m := range list {
-		steps = append(steps, Migration{Version: m.Version, Name: m.Name, AppliedAt: m.AppliedAt})
+		steps = append(steps, Migration{
+			Version:   m.Version,
+			Name:      m.Name,
+			AppliedAt: m.AppliedAt,
+		})
 	}
 	return steps, nil
 }

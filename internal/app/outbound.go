@@ -10,7 +10,7 @@ import (
 	"rubato/internal/telemetry"
 )
 
-// Outbound returns the client of every outbound call of the process, which is made when it is first asked for.
+// Outbound returns the client of all outbound calls of the process. The first call creates it.
 func (c *Core) Outbound() *egress.Client {
 	c.dial.Do(func() {
 		c.outbound = c.newOutbound()
@@ -22,24 +22,30 @@ func (c *Core) Outbound() *egress.Client {
 func (c *Core) newOutbound() *egress.Client {
 	s := c.Settings.Egress
 	return egress.New(egress.Config{
-		Rules:           c.rules(),
-		UserAgent:       userAgent(s.Contact),
-		MaxPerHost:      s.MaxPerHost,
-		Limits:          egress.Limits{Connect: s.Connect, TLS: s.TLS, Header: s.Header, Idle: s.Idle},
+		Rules:      c.rules(),
+		UserAgent:  userAgent(s.Contact),
+		MaxPerHost: s.MaxPerHost,
+		Limits: egress.Limits{
+			Connect: s.Connect,
+			TLS:     s.TLS,
+			Header:  s.Header,
+			Idle:    s.Idle,
+		},
 		AllowSkipVerify: s.AllowSkipVerify,
 		Proxy:           proxy(s.Proxy),
 		Registerer:      c.Registry,
 	})
 }
 
-// Targets judges what may be registered.
+// Targets returns the check for URLs and headers of endpoints, with the allow lists of tenants.
 func (c *Core) Targets() Targets {
 	t := NewTargets(c.rules(), c.Settings.Egress.AllowSkipVerify)
 	t.tenants = c.Allowances
 	return t
 }
 
-// rules are whom the settings let us call.
+// rules returns the egress rules of the settings. They refuse the process's own listeners and its
+// database.
 func (c *Core) rules() egress.Rules {
 	s := c.Settings
 	rules := egress.Rules{Allow: s.Egress.Allow, AllowHosts: s.Egress.AllowHosts}
@@ -58,7 +64,8 @@ func (c *Core) rules() egress.Rules {
 	return rules
 }
 
-// userAgent tells targets who calls, and whom they may ask about it.
+// userAgent returns the User-Agent of outbound calls. It names the operator's contact, so that the
+// owner of a target can write to them.
 func userAgent(contact string) string {
 	agent := "Rubato/" + telemetry.Version()
 	if contact != "" {
@@ -67,7 +74,7 @@ func userAgent(contact string) string {
 	return agent
 }
 
-// proxy reads a setting that was checked when it was loaded.
+// proxy parses the proxy URL. config validated it, so a parse error cannot happen here.
 func proxy(text string) *url.URL {
 	if text == "" {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"rubato/internal/egress"
 )
 
-// TestRulesRefuseWhatIsOurs holds every listener and database of the settings to be refused.
-func TestRulesRefuseWhatIsOurs(t *testing.T) {
+// TestEgressRulesRefuseOwnListenersAndDatabase holds every listener and database of the settings to be refused.
+func TestEgressRulesRefuseOwnListenersAndDatabase(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load([]string{
 		"DATABASE_URL=postgres://u:p@db.corp.example:5433/rubato?sslmode=disable", "RUBATO_LISTEN=127.0.0.1:8080", "RUBATO_ADMIN_LISTEN=:9090",
@@ -41,7 +41,7 @@ func TestUserAgentNamesAContact(t *testing.T) {
 	require.True(t, strings.HasSuffix(userAgent("https://example.com/bot"), " (+https://example.com/bot)"))
 }
 
-func TestAllowancesThatCannotBeReadStayInForce(t *testing.T) {
+func TestAllowListsStayInForceWhileTheDatabaseFails(t *testing.T) {
 	t.Parallel()
 	reader := &scriptedReader{allowed: map[[16]byte][]string{{1}: {"10.0.0.0/8"}}}
 	a := newAllowances(reader, slog.New(slog.DiscardHandler))

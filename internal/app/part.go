@@ -11,21 +11,25 @@ import (
 	"rubato/internal/telemetry"
 )
 
-// Part is one of the things that a program does.
+// Part is a component of a program, such as the worker or the planner.
 type Part struct {
-	Checks []telemetry.Check           // they hold when it can do its work
-	Run    func(context.Context) error // blocks until its context ends and it has drained
+	// Checks hold when the part can do its work.
+	Checks []telemetry.Check
+	// Run blocks until its context ends and the part has shut down.
+	Run func(context.Context) error
 }
 
-// Addresses say where a program listens, with the port that was taken where port 0 was asked for. Empty: no such listener.
+// Addresses are the base URLs of a program's listeners. Port 0 is replaced by the chosen port. An
+// empty string means no such listener.
 type Addresses struct {
-	API   string // base URL
-	Admin string // base URL
+	API   string
+	Admin string
 }
 
-// Run runs parts until ctx ends or one of them fails, and returns when all have ended. Beside them, from their begin to their end, run the
-// admin server, the checks of health and the care of the heap: a program that drains still tells how it does. started is called once the
-// admin server listens, before the parts begin; nil: nobody asks.
+// Run runs parts until ctx ends or one of them fails, and returns when all have ended. The admin
+// server, the health checks and the GC tuner run from before the parts start until after they end,
+// so that a program that shuts down still reports its health. If started is not nil, Run calls it
+// once the admin server listens and before the parts start.
 func (c *Core) Run(ctx context.Context, started func(Addresses), parts ...Part) error {
 	c.health = telemetry.NewHealth(c.Logger, checksOf(parts)...)
 	admin, err := c.admin(ctx)
@@ -42,7 +46,8 @@ func (c *Core) Run(ctx context.Context, started func(Addresses), parts ...Part) 
 	return c.watch(ctx, admin, parts)
 }
 
-// watch runs parts, and beside them what watches them. admin may be nil.
+// watch runs the parts together with the admin server, the health checks and the GC tuner. admin
+// may be nil.
 func (c *Core) watch(ctx context.Context, admin *Server, parts []Part) error {
 	group, ctx := errgroup.WithContext(ctx)
 	watched, done := context.WithCancel(context.WithoutCancel(ctx))
@@ -50,7 +55,7 @@ func (c *Core) watch(ctx context.Context, admin *Server, parts []Part) error {
 		group.Go(func() error { return admin.Run(watched) })
 	}
 	group.Go(func() error { c.Loops.Run(watched, loop.Health, c.health.Run); return nil })
-	group.Go(func() error { c.Loops.Run(watched, loop.Heap, tendHeap); return nil })
+	group.Go(func() error { c.Loops.Run(watched, loop.Heap, tuneGC); return nil })
 	group.Go(func() error {
 		defer done()
 		work, ctx := errgroup.WithContext(ctx)
@@ -62,7 +67,8 @@ func (c *Core) watch(ctx context.Context, admin *Server, parts []Part) error {
 	return group.Wait()
 }
 
-// checksOf returns the checks of parts, each name once: what several of them need is asked for once.
+// checksOf returns the checks of all parts, each name once: a check that several parts share runs
+// once.
 func checksOf(parts []Part) []telemetry.Check {
 	var checks []telemetry.Check
 	for _, p := range parts {
@@ -75,10 +81,10 @@ func checksOf(parts []Part) []telemetry.Check {
 	return checks
 }
 
-// admin returns the server of the admin listener, or nil where the settings want none.
+// admin returns the server of the admin listener, or nil if the settings disable it.
 func (c *Core) admin(ctx context.Context) (*Server, error) {
 	if c.Settings.Admin.Listen == "" {
-		return nil, nil //nolint:nilnil // No admin listener is a choice, not an error.
+		return nil, nil //nolint:nilnil // The setting may disable the admin listener.
 	}
 	l, err := Listen(ctx, config.AdminListen, c.Settings.Admin.Listen)
 	if err != nil {

@@ -15,17 +15,18 @@ import (
 	"rubato/internal/telemetry"
 )
 
-// plannerConns bounds the connections of a planner: one for each analysis, and one to look for the next.
+// plannerConns bounds the connections of a planner: one per analysis, and one for the queue.
 const plannerConns = 6
 
-// Planner is the planner: it analyses endpoints and proposes another tempo for them.
+// Planner is the program that analyses endpoints and proposes another tempo for them.
 type Planner struct {
 	Settings config.Config
 	Logger   *slog.Logger
-	Started  func(Addresses) // called when it begins to look; nil: nobody asks
+	// Started is called before the planner takes its first endpoint. It may be nil.
+	Started func(Addresses)
 }
 
-// Run analyses until ctx ends, then lets what is under way end within the shutdown grace.
+// Run analyses until ctx ends, then waits at most the shutdown grace for analyses under way.
 func (p Planner) Run(ctx context.Context) error {
 	c, err := OpenCore(ctx, p.Settings, p.Logger, plannerConns)
 	if err != nil {
@@ -39,7 +40,7 @@ func (p Planner) Run(ctx context.Context) error {
 	return c.Run(ctx, p.Started, part)
 }
 
-// Planner returns what makes a process a planner, with the advisor that the settings name.
+// Planner returns the planner as a part, with the advisor that the settings name.
 func (c *Core) Planner() (Part, error) {
 	advisor, err := c.advisor()
 	if err != nil {
@@ -47,13 +48,13 @@ func (c *Core) Planner() (Part, error) {
 	}
 	work := c.planner(advisor)
 	return Part{Checks: work.Checks(), Run: func(ctx context.Context) error {
-		c.Logger.Info("the planner works", "slots", c.Settings.Planner.Slots, "version", telemetry.Version())
+		c.Logger.Info("planner started", "slots", c.Settings.Planner.Slots, "version", telemetry.Version())
 		work.Run(ctx)
 		return nil
 	}}, nil
 }
 
-// planner returns the planner over the database.
+// planner returns the planner on the core's database.
 func (c *Core) planner(advisor planner.Advisor) *planner.Planner {
 	s := c.Settings.Planner
 	rails := planner.DefaultRails()
@@ -73,25 +74,36 @@ func (c *Core) planner(advisor planner.Advisor) *planner.Planner {
 	})
 }
 
-// advisor returns who advises the planner: the model that the settings name, else the rules that need nothing.
+// advisor returns the configured language model, or the built-in heuristic if none is configured.
 func (c *Core) advisor() (planner.Advisor, error) {
 	m := c.Settings.Model
 	if m.Name == "" {
 		return heuristic.New(), nil
 	}
 	advisor, err := openai.New(openai.Config{
-		BaseURL: m.BaseURL, Key: m.Key, Model: m.Name, Temperature: m.Temperature, ReasoningEffort: m.ReasoningEffort,
-		SessionTokens: m.SessionTokens, CompletionTokens: m.AnswerTokens, Timeout: c.Settings.Planner.Timeout,
-		PromptPrice: m.PromptPrice, CompletionPrice: m.CompletionPrice,
+		BaseURL:          m.BaseURL,
+		Key:              m.Key,
+		Model:            m.Name,
+		Temperature:      m.Temperature,
+		ReasoningEffort:  m.ReasoningEffort,
+		SessionTokens:    m.SessionTokens,
+		CompletionTokens: m.AnswerTokens,
+		Timeout:          c.Settings.Planner.Timeout,
+		PromptPrice:      m.PromptPrice,
+		CompletionPrice:  m.CompletionPrice,
 	}, store.NewPlannerBudget(c.DB, c.PlannerLimits()), c.Registry)
 	if err != nil {
-		return nil, fmt.Errorf("making ready to ask the model: %w", err)
+		return nil, fmt.Errorf("configuring the model: %w", err)
 	}
 	return advisor, nil
 }
 
-// PlannerLimits returns what models may cost in a day.
+// PlannerLimits returns the daily token budgets of models.
 func (c *Core) PlannerLimits() store.PlannerLimits {
 	s := c.Settings.Planner
-	return store.PlannerLimits{Installation: s.Tokens, Tenant: s.TenantTokens, Endpoint: s.EndpointTokens}
+	return store.PlannerLimits{
+		Installation: s.Tokens,
+		Tenant:       s.TenantTokens,
+		Endpoint:     s.EndpointTokens,
+	}
 }

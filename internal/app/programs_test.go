@@ -98,7 +98,7 @@ func TestMetricsArePublicWhereTheSettingsSaySo(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, statusOf(t, at.API+"/debug/pprof/"), "profiles never are")
 }
 
-func TestWorkerTellsHowItDoes(t *testing.T) {
+func TestWorkerServesHealthAndMetrics(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, migrated(t))
 
@@ -162,7 +162,7 @@ func TestDatabaseWithoutASchemaIsRefusedWithAHint(t *testing.T) {
 	require.ErrorContains(t, app.Worker{Settings: cfg, Logger: logger}.Run(t.Context()), "run `rubato migrate up`")
 }
 
-func TestDatabaseThatIsAwayIsWaitedFor(t *testing.T) {
+func TestProgramWaitsForAnUnreachableDatabase(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
 	warned := make(chan struct{})
@@ -180,7 +180,7 @@ func TestDatabaseThatIsAwayIsWaitedFor(t *testing.T) {
 	require.NotContains(t, log.String(), "hunter2")
 }
 
-func TestBusyListenersAreToldBeforeTheDatabaseIsAsked(t *testing.T) {
+func TestBusyListenersAreReportedBeforeTheDatabaseIsOpened(t *testing.T) {
 	t.Parallel()
 	taken, err := app.Listen(t.Context(), "test", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -218,7 +218,7 @@ func TestMigrationsGoUpAndDown(t *testing.T) {
 	require.True(t, list[0].AppliedAt.IsZero())
 }
 
-func TestAdminServerLivesAsLongAsTheWorkItWatches(t *testing.T) {
+func TestAdminServerOutlivesThePartsOfAProgram(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the work is broken")
 	c, err := app.OpenCore(t.Context(), settings(t, migrated(t)), slog.New(slog.DiscardHandler), 1)
@@ -240,8 +240,8 @@ func TestAdminServerLivesAsLongAsTheWorkItWatches(t *testing.T) {
 	require.Error(t, err, "nobody listens any more")
 }
 
-// TestAProgramIsReadyWhenAllItsPartsAre: a check that several parts need is asked for, and told, once.
-func TestAProgramIsReadyWhenAllItsPartsAre(t *testing.T) {
+// TestProgramIsReadyWhenAllItsPartsAreReady: a check that several parts need is asked for, and told, once.
+func TestProgramIsReadyWhenAllItsPartsAreReady(t *testing.T) {
 	t.Parallel()
 	c, err := app.OpenCore(t.Context(), settings(t, migrated(t)), slog.New(slog.DiscardHandler), 1)
 	require.NoError(t, err)

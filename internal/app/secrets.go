@@ -12,7 +12,7 @@ import (
 	"rubato/internal/telemetry"
 )
 
-// keyringOf returns the keyring that settings ask for.
+// keyringOf returns the keyring of the settings.
 func keyringOf(s config.Secrets) (*secrets.Keyring, error) {
 	keys := make([]secrets.Key, 0, len(s.Keys))
 	for _, k := range s.Keys {
@@ -21,20 +21,21 @@ func keyringOf(s config.Secrets) (*secrets.Keyring, error) {
 	return secrets.NewKeyring(keys)
 }
 
-// SecretsOpen is the check that every stored secret can be decrypted: the program has the keys that they are encrypted under. Without
-// secrets it holds without keys.
+// SecretsOpen is the readiness check that every stored secret can be decrypted with the configured
+// keys. Without stored secrets it needs no keys.
 func (c *Core) SecretsOpen() telemetry.Check {
 	return telemetry.Check{Name: "secrets", Ask: secrets.NewChecker(store.NewSecrets(c.DB), c.Keyring).Check}
 }
 
-// Rekey seals every secret and signing key under the newest of the keys in the settings.
+// Rekey re-encrypts every secret and signing key under the newest configured key.
 type Rekey struct {
 	Settings config.Config
 	Logger   *slog.Logger
 }
 
-// Run returns how many values are sealed under the newest key now, and what could not be opened. It may be interrupted and repeated,
-// while the other programs run.
+// Run returns the number of values that are encrypted under the newest key now, and the names of
+// those that could not be decrypted. It is idempotent, can be interrupted, and may run while other
+// programs run.
 func (r Rekey) Run(ctx context.Context) (done int, failed []string, err error) {
 	c, err := OpenCore(ctx, r.Settings, r.Logger, 1)
 	if err != nil {

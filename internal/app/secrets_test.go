@@ -14,8 +14,8 @@ import (
 	"rubato/internal/app/apiserver"
 )
 
-// TestProgramWithoutTheKeyOfASecretIsNotReadyAndNamesIt: and with the key it is, whatever others it has.
-func TestProgramWithoutTheKeyOfASecretIsNotReadyAndNamesIt(t *testing.T) {
+// TestMissingSecretKeyMakesAProgramNotReady: and with the key it is, whatever others it has.
+func TestMissingSecretKeyMakesAProgramNotReady(t *testing.T) {
 	t.Parallel()
 	database := migrated(t)
 	key := func(id string) string {

@@ -11,34 +11,35 @@ import (
 	"time"
 )
 
-// The bounds of what a client may drag out. No request to any of our listeners has a body that takes long to send, and no header that we know
-// is long.
+// Limits of slow clients, for every listener. Request bodies are small and known headers are short,
+// so that only slow or hostile clients reach these limits.
 const (
 	ReadHeaderTimeout = 5 * time.Second
 	ReadTimeout       = 15 * time.Second
 	WriteTimeout      = 30 * time.Second // from the end of the header; streams are exempt
 	MaxHeaderBytes    = 64 << 10
 
-	// closeTimeout is how long requests may go on when a server stops. API requests take milliseconds.
+	// closeTimeout bounds requests under way at shutdown. API requests take milliseconds.
 	closeTimeout = 2 * time.Second
 
-	// idleTimeout is how long a connection is kept between requests.
+	// idleTimeout is the keep-alive timeout of an idle connection.
 	idleTimeout = 2 * time.Minute
 
-	// adminWriteTimeout is for the admin listener, where a profile may be taken for some minutes.
+	// adminWriteTimeout is for the admin listener, because a profile may take minutes.
 	adminWriteTimeout = 10 * time.Minute
 
-	// maxStreams bounds the requests that one HTTP/2 connection has under way.
+	// maxStreams bounds the concurrent requests on one HTTP/2 connection.
 	maxStreams = 100
 )
 
-// Server serves one listener.
+// Server serves HTTP on one listener.
 type Server struct {
 	listener net.Listener
 	http     *http.Server
 }
 
-// Listen opens a TCP listener. setting is the name under which a user can choose another address.
+// Listen opens a TCP listener. setting is the name of the setting or flag that chooses the address;
+// errors name it.
 func Listen(ctx context.Context, setting, address string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
@@ -50,10 +51,10 @@ func Listen(ctx context.Context, setting, address string) (net.Listener, error) 
 	return l, nil
 }
 
-// NewServer returns a server that has not begun to serve. It owns the listener.
+// NewServer returns a server that is not serving yet. It owns the listener.
 //
-// It speaks HTTP/2 without TLS to clients that begin with it, such as proxies: whoever ends TLS before us need not fall back to
-// HTTP/1.1. There is no upgrade in mid-connection.
+// It accepts HTTP/2 without TLS with prior knowledge, so that a proxy that terminates TLS need not
+// fall back to HTTP/1.1. It does not support the upgrade from HTTP/1.1.
 func NewServer(l net.Listener, h http.Handler, logger *slog.Logger) *Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -67,13 +68,15 @@ func NewServer(l net.Listener, h http.Handler, logger *slog.Logger) *Server {
 		Protocols:         protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		MaxHeaderBytes:    MaxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // Broken handshakes and the like: the clients' business.
+		// At debug level, because clients cause these errors: broken handshakes and the like.
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}}
 }
 
-// endChunked ends the connection after a request whose body says its length as it comes. The header may have named another length too, which
-// net/http takes out before anybody can refuse it: a proxy that believed that one would take what follows on the connection for another
-// client's request, where RFC 9112 has the connection end.
+// endChunked closes the connection after a request with a chunked body. This prevents request
+// smuggling. Such a request may also have had a Content-Length, which net/http removes before a
+// handler can see it. A proxy that believed the Content-Length would take the rest of the body for
+// another client's request. RFC 9112, section 6.1, therefore requires the close.
 func endChunked(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 {
@@ -83,13 +86,14 @@ func endChunked(h http.Handler) http.Handler {
 	})
 }
 
-// OnShutdown has a function called when the server begins to end, for requests that last until they are told to.
+// OnShutdown registers a function that runs when the server begins to shut down, for long-lived
+// requests such as streams.
 func (s *Server) OnShutdown(f func()) { s.http.RegisterOnShutdown(f) }
 
-// Close gives up the listener of a server that may never have run. After a run it does nothing.
+// Close closes the listener of a server, whether it has served or not. After Run it does nothing.
 func (s *Server) Close() { _ = s.http.Close(); _ = s.listener.Close() }
 
-// Run serves until ctx ends, then lets the requests under way end.
+// Run serves until ctx ends, then waits at most closeTimeout for requests under way.
 func (s *Server) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(s.listener) }()
@@ -101,7 +105,8 @@ func (s *Server) Run(ctx context.Context) error {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if err := s.http.Shutdown(closing); err != nil {
-		_ = s.http.Close() // Whoever still waits has had the time.
+		// Requests that are still running have used up closeTimeout.
+		_ = s.http.Close()
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving on %s: %w", s.listener.Addr(), err)
@@ -109,12 +114,13 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// BaseURL returns the URL under which this machine reaches a listener: a listener on every address is reached on the loopback one.
+// BaseURL returns the URL at which this machine reaches a listener. The loopback address replaces
+// an unspecified one.
 func BaseURL(address net.Addr) string {
 	return "http://" + reachable(address.String())
 }
 
-// reachable returns the host:port to dial for an address that something listens on.
+// reachable returns the host:port at which this machine reaches a listener's address.
 func reachable(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -124,7 +130,7 @@ func reachable(address string) string {
 	case host == "" || ip != nil && ip.IsUnspecified() && ip.To4() != nil:
 		host = "127.0.0.1"
 	case ip != nil && ip.IsUnspecified():
-		// A listener on [::] usually takes IPv4 too, and machines without IPv6 have no ::1.
+		// A listener on [::] usually accepts IPv4 too, and machines without IPv6 have no ::1.
 		host = "localhost"
 	}
 	return net.JoinHostPort(host, port)

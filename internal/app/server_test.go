@@ -24,7 +24,7 @@ func TestBusyPortNamesTheSetting(t *testing.T) {
 		" already: stop it, or choose another address with RUBATO_ADMIN_LISTEN")
 }
 
-func TestAddressThatCannotBeIsAnError(t *testing.T) {
+func TestInvalidListenAddressIsAnError(t *testing.T) {
 	t.Parallel()
 	_, err := Listen(t.Context(), "--listen", "192.0.2.1:80")
 	require.ErrorContains(t, err, "listening on 192.0.2.1:80 (--listen)")
@@ -67,9 +67,9 @@ func TestServerLetsRequestsEndBeforeItStops(t *testing.T) {
 	require.Error(t, err, "nobody listens any more")
 }
 
-// TestARequestOfTwoLengthsIsTheLastOfItsConnection sends a second request behind the shorter of two lengths. Behind the one length that an
+// TestChunkedRequestClosesItsConnection sends a second request behind the shorter of two lengths. Behind the one length that an
 // honest request has, it is answered.
-func TestARequestOfTwoLengthsIsTheLastOfItsConnection(t *testing.T) {
+func TestChunkedRequestClosesItsConnection(t *testing.T) {
 	t.Parallel()
 	l, err := Listen(t.Context(), "test", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestARequestOfTwoLengthsIsTheLastOfItsConnection(t *testing.T) {
 	}
 }
 
-func TestServerWhoseListenerFailsSaysSo(t *testing.T) {
+func TestServerReturnsTheErrorOfItsListener(t *testing.T) {
 	t.Parallel()
 	l, err := Listen(t.Context(), "test", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestBaseURLCanBeReached(t *testing.T) {
 	require.Equal(t, "127.0.0.1:85", reachable(":85"))
 }
 
-func TestServerBoundsEverythingThatClientsCanDrag(t *testing.T) {
+func TestServerLimitsSlowClients(t *testing.T) {
 	t.Parallel()
 	l, err := Listen(t.Context(), "test", "127.0.0.1:0")
 	require.NoError(t, err)

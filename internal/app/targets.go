@@ -6,11 +6,13 @@ import (
 	"rubato/internal/errs"
 )
 
-// Targets judges what may be registered by the rules under which it will be called.
+// Targets validates URLs and headers of endpoints against the egress rules of their later calls.
 type Targets struct {
-	policy     *egress.Policy
-	skipVerify bool        // endpoints may trust whoever answers
-	tenants    *Allowances // nil: all may call the same
+	policy *egress.Policy
+	// skipVerify permits endpoints that do not verify TLS certificates.
+	skipVerify bool
+	// tenants holds the allow lists of tenants; nil if there are none.
+	tenants *Allowances
 }
 
 var (
@@ -18,7 +20,8 @@ var (
 	_ endpoints.Permissions = Targets{}
 )
 
-// NewTargets returns the judge by the rules of the operator alone. skipVerify says whether endpoints may trust whoever answers.
+// NewTargets returns a validator with the operator's rules alone. skipVerify permits endpoints that
+// do not verify TLS certificates.
 func NewTargets(rules egress.Rules, skipVerify bool) Targets {
 	return Targets{policy: egress.NewPolicy(rules), skipVerify: skipVerify}
 }

@@ -17,17 +17,19 @@ import (
 	"rubato/internal/zombie"
 )
 
-// workerConns bounds the connections of a worker: one for each of its loops, and some for records that wait for one another.
+// workerConns bounds the connections of a worker: one per loop, and the rest for writes that wait
+// for each other's locks.
 const workerConns = 10
 
-// Worker is the scheduler-worker: it runs endpoints, and sweeps when its turn comes.
+// Worker is the scheduler-worker: it claims and runs endpoints, and sweeps lost runs.
 type Worker struct {
 	Settings config.Config
 	Logger   *slog.Logger
-	Started  func(Addresses) // called when it begins to claim; nil: nobody asks
+	// Started is called before the worker claims its first endpoint. It may be nil.
+	Started func(Addresses)
 }
 
-// Run works until ctx ends, then drains within the shutdown grace.
+// Run works until ctx ends, then shuts down within the grace.
 func (w Worker) Run(ctx context.Context) error {
 	c, err := OpenCore(ctx, w.Settings, w.Logger, workerConns)
 	if err != nil {
@@ -37,14 +39,14 @@ func (w Worker) Run(ctx context.Context) error {
 	return c.Run(ctx, w.Started, c.Worker())
 }
 
-// Worker returns what makes a process a worker.
+// Worker returns the worker as a part, with its readiness checks.
 func (c *Core) Worker() Part {
-	l := c.loops()
+	l := c.workerLoops()
 	return Part{Checks: append(append(l.worker.Checks(), l.sweeper.Checks()...), c.SecretsOpen()), Run: l.run}
 }
 
-// loops are what a worker does at once.
-type loops struct {
+// workerLoops are the concurrent loops of a worker.
+type workerLoops struct {
 	core     *Core
 	worker   *dispatch.Worker
 	sweeper  *zombie.Sweeper
@@ -52,9 +54,9 @@ type loops struct {
 	courier  *courier.Courier
 }
 
-func (c *Core) loops() *loops {
+func (c *Core) workerLoops() *workerLoops {
 	s := c.Settings.Worker
-	return &loops{
+	return &workerLoops{
 		core: c,
 		worker: dispatch.New(c.traced(dispatch.Config{
 			Name:         hostname(),
@@ -91,7 +93,8 @@ func (c *Core) loops() *loops {
 	}
 }
 
-// traced returns a worker's configuration with traces of its runs, where somebody collects them.
+// traced wraps the stores of a worker so that its runs are traced. Without a collector it returns
+// cfg unchanged.
 func (c *Core) traced(cfg dispatch.Config) dispatch.Config {
 	if c.Traces == nil {
 		return cfg
@@ -101,11 +104,12 @@ func (c *Core) traced(cfg dispatch.Config) dispatch.Config {
 	return cfg
 }
 
-// run works until ctx ends and the worker has drained.
-func (l *loops) run(ctx context.Context) error {
+// run runs all loops until ctx ends and the worker has shut down.
+func (l *workerLoops) run(ctx context.Context) error {
 	s := l.core.Settings.Worker
-	l.core.Logger.Info("the worker works", "slots", s.Slots, "slots_min", s.MinSlots, "version", telemetry.Version())
-	_ = l.core.Allowances.Refresh(ctx) // Before anything runs; where it fails now, the loop tells.
+	l.core.Logger.Info("worker started", "slots", s.Slots, "slots_min", s.MinSlots, "version", telemetry.Version())
+	// Allow lists are read before the first run. If that fails, Allowances.Run logs it and retries.
+	_ = l.core.Allowances.Refresh(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.worker.Run(ctx) })
 	keep := func(name loop.Name, body func(context.Context)) {

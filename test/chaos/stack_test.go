@@ -100,7 +100,7 @@ func newStackOn(t *testing.T, cluster *devpg.Cluster, override map[string]string
 	s.env["DATABASE_URL"] = cmp.Or(s.env["DATABASE_URL"], s.cluster.URL())
 	server := start(t, filepath.Join(binaries, "api"), s.environ(map[string]string{"RUBATO_LISTEN": "127.0.0.1:0", "RUBATO_BOOTSTRAP_API_KEY": adminKey}))
 	s.server = server
-	line := server.logged(t, "the API server serves")
+	line := server.logged(t, "API server started")
 	_, at, found := strings.Cut(line, "url=")
 	require.True(t, found, line)
 	at, _, _ = strings.Cut(at, " ")

@@ -9,16 +9,22 @@ import (
 	"rubato/internal/telemetry"
 )
 
-// Agent is an agent that talks to a server through this process, over standard input and output.
+// Agent connects an AI agent on standard input and output to the MCP endpoint of a server.
 type Agent struct {
-	URL, Key string // of the server
+	// URL is the base URL of the server; Key is an API key.
+	URL, Key string
 	Client   *http.Client
 	In       io.ReadCloser
 	Out      io.WriteCloser
-	ReadOnly bool // offer nothing that changes anything
+	// ReadOnly offers only tools that change nothing.
+	ReadOnly bool
 }
 
-// Serve passes the agent's calls on until it hangs up or ctx ends.
+// Serve forwards the agent's calls until it closes its input or ctx ends.
 func (a Agent) Serve(ctx context.Context) error {
-	return mcp.Remote{URL: a.URL, Key: a.Key, Client: a.Client}.Serve(ctx, mcp.Pipe{In: a.In, Out: a.Out}, telemetry.Version(), a.ReadOnly)
+	return mcp.Remote{
+		URL:    a.URL,
+		Key:    a.Key,
+		Client: a.Client,
+	}.Serve(ctx, mcp.Pipe{In: a.In, Out: a.Out}, telemetry.Version(), a.ReadOnly)
 }

@@ -1,5 +1,6 @@
-// Package apiserver assembles the API server: the REST API, the console and MCP for agents on one listener. It also does two things with their
-// code that need no server: deciding offline, and passing an agent's calls on.
+// Package apiserver assembles the API server: the REST API, the console and MCP for agents on one
+// listener. It also offers two functions that need no listener: offline governor decisions, and the
+// forwarding of an agent's calls.
 package apiserver
 
 import (
@@ -19,17 +20,19 @@ import (
 	"rubato/internal/web"
 )
 
-// conns bounds the connections of an API server: its statements take milliseconds.
+// conns bounds the connections of an API server. It is small because its statements take
+// milliseconds.
 const conns = 10
 
 // API is the API server.
 type API struct {
 	Settings config.Config
 	Logger   *slog.Logger
-	Started  func(app.Addresses) // called when everything listens; nil: nobody asks
+	// Started is called once the server listens. It may be nil.
+	Started func(app.Addresses)
 }
 
-// Run serves until ctx ends, then lets the requests under way end.
+// Run serves until ctx ends, then waits for requests under way.
 func (a API) Run(ctx context.Context) error {
 	l, err := app.Listen(ctx, config.Listen, a.Settings.API.Listen)
 	if err != nil {
@@ -56,30 +59,36 @@ func (a API) Run(ctx context.Context) error {
 	return c.Run(ctx, started, Part(c, l, nil), allowances)
 }
 
-// EnsureKey makes sure that an admin key exists, where one is named.
+// EnsureKey makes sure that an API key with the admin scope exists. It does nothing if key is
+// empty.
 func EnsureKey(ctx context.Context, c *app.Core, name, key string) error {
 	if key == "" {
 		return nil
 	}
-	err := store.NewKeys(c.DB).EnsureKey(ctx, auth.Params{Name: name, Key: key, Scopes: []auth.Scope{auth.Admin}})
+	err := store.NewKeys(c.DB).EnsureKey(ctx, auth.Params{
+		Name:   name,
+		Key:    key,
+		Scopes: []auth.Scope{auth.Admin},
+	})
 	if err != nil {
 		return fmt.Errorf("making sure that the %s key exists: %w", name, err)
 	}
 	return nil
 }
 
-// Part returns what makes a process an API server on a listener, beside which somebody has to keep the core's allowances up to date: a
-// worker does. A ticket lets somebody into the console once; nil: nobody.
+// Part returns the API server on a listener as a part. The caller must run a loop that refreshes
+// c.Allowances; a worker in the same process does. ticket is a one-time login to the console; nil
+// for none.
 func Part(c *app.Core, l net.Listener, ticket *web.Ticket) app.Part {
 	s := server{Core: c, ticket: ticket}
 	return app.Part{Checks: []telemetry.Check{c.DatabaseAnswers(), c.SecretsOpen()}, Run: func(ctx context.Context) error {
-		c.Logger.Info("the API server serves", "url", app.BaseURL(l.Addr()), "version", telemetry.Version())
+		c.Logger.Info("API server started", "url", app.BaseURL(l.Addr()), "version", telemetry.Version())
 		tester := s.tester()
 		defer tester.Close()
 		group, ctx := errgroup.WithContext(ctx)
-		public := s.listen(l, tester) //nolint:contextcheck // Pages take the context of their request.
+		public := s.listen(l, tester) //nolint:contextcheck // Pages use the context of their request.
 		group.Go(func() error { return public.Run(ctx) })
-		group.Go(func() error { c.Loops.Run(ctx, loop.Answers, s.forgetAnswers); return nil })
+		group.Go(func() error { c.Loops.Run(ctx, loop.Answers, s.sweepAnswers); return nil })
 		return group.Wait()
 	}}
 }

@@ -13,12 +13,14 @@ import (
 	"rubato/internal/httpapi"
 )
 
-// maxExplainLine is as long as the body of a request may be: what the API refuses is refused here.
+// maxExplainLine is the size limit of a request body in the API, in bytes, so that both accept the
+// same inputs.
 const maxExplainLine = 512 << 10
 
-// Explain reads one governor input per line and writes one decision per line, as POST /v1/explain does, each as soon as its input
-// was read. A line that is refused is answered by an object that says why; empty lines are skipped. now stands in where an input
-// names no instant. It returns how many lines were refused; the error is one of reading or writing.
+// Explain reads one governor input per line and writes one decision per line, as POST /v1/explain
+// does. It writes each decision before it reads the next line. For a refused line it writes an
+// object with the error; it skips empty lines. now supplies the instant for an input without one.
+// Explain returns the number of refused lines, and an error if reading or writing fails.
 func Explain(in io.Reader, out io.Writer, now func() time.Time) (refused int, err error) {
 	lines := bufio.NewReader(in)
 	for n := 1; ; n++ {
@@ -53,8 +55,8 @@ func explainLine(line []byte, whole bool, now time.Time) ([]byte, error) {
 	return bytes.TrimSpace(answer), nil
 }
 
-// readLine returns the next line. Of one that is too long it keeps nothing, and whole is false. The last line is what follows the
-// last line break, which is nothing where the input ends as it should.
+// readLine returns the next line. If the line is too long, it is discarded and whole is false. The
+// last line is the text after the last line break; it is empty if the input ends with one.
 func readLine(r *bufio.Reader) (line []byte, whole, last bool, err error) {
 	whole = true
 	for {
@@ -74,14 +76,19 @@ func readLine(r *bufio.Reader) (line []byte, whole, last bool, err error) {
 	}
 }
 
-// refusal words what is wrong with line n. A fault of ours is told too: nobody else reads these answers.
+// refusal returns the error object for line n. It includes internal errors, because the output goes
+// to the user's own terminal.
 func refusal(err error, n int) []byte {
 	type body struct {
 		Code   string       `json:"code"`
 		Detail string       `json:"detail"`
 		Errors []errs.Field `json:"errors,omitempty"`
 	}
-	detail := body{Code: string(errs.CodeOf(err)), Detail: err.Error(), Errors: errs.FieldsOf(err)}
+	detail := body{
+		Code:   string(errs.CodeOf(err)),
+		Detail: err.Error(),
+		Errors: errs.FieldsOf(err),
+	}
 	if known, ok := errors.AsType[*errs.Error](err); ok {
 		detail.Detail = known.Message
 		if known.Reason != "" {

@@ -55,7 +55,7 @@ func TestExplainDecidesLineByLine(t *testing.T) {
 	require.Equal(t, "baseline-interval", list[1].Source)
 }
 
-func TestExplainAnswersBadLinesInTheirPlace(t *testing.T) {
+func TestExplainReportsBadLinesInOrder(t *testing.T) {
 	t.Parallel()
 	list, refused := explained(t, "{\n"+
 		`{"baselineIntervalMs": 60000}`+"\n"+
@@ -102,7 +102,7 @@ func TestExplainAnswersBeforeTheNextLineComes(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-func TestExplainTellsWhatItCouldNotReadOrWrite(t *testing.T) {
+func TestExplainReturnsReadAndWriteErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk is gone")
 

@@ -6,17 +6,24 @@ import (
 	"rubato/internal/notices"
 )
 
-// noticePermissions returns what the channels of a tenant may reach.
+// noticePermissions returns the restrictions on a tenant's notice channels.
 func (s server) noticePermissions(tenant [16]byte) notices.Permissions {
-	return noticePermissions{Targets: s.Targets().For(tenant), mail: s.Settings.Mail.Address != "", domains: s.Settings.Mail.Domains}
+	return noticePermissions{
+		Targets: s.Targets().For(tenant),
+		mail:    s.Settings.Mail.Address != "",
+		domains: s.Settings.Mail.Domains,
+	}
 }
 
-// noticePermissions judges channels as the calls of endpoints are judged, and mail by what the operator allows.
+// noticePermissions checks channel URLs by the egress rules, and mail recipients by the operator's
+// mail settings.
 type noticePermissions struct {
 	endpoints.Targets
 
-	mail    bool     // there is a server for it
-	domains []string // to which it may go; nil: to all
+	// mail is true if a mail server is configured.
+	mail bool
+	// domains are the permitted recipient domains; nil permits all.
+	domains []string
 }
 
 // CheckRecipient implements notices.Permissions.

@@ -20,15 +20,16 @@ import (
 	"rubato/internal/web"
 )
 
-// server is what an API server serves.
+// server builds the handlers of an API server.
 type server struct {
 	*app.Core
 
-	ticket *web.Ticket // lets somebody into the console once; nil: nobody
+	// ticket is a one-time login to the console; nil for none.
+	ticket *web.Ticket
 }
 
-// listen returns the server of the API's own listener, which serves the console, agents and the page of the contract too, and the metrics
-// where the settings say so.
+// listen returns the server of the API's listener. It also serves the console, MCP, the API
+// reference and, if the settings enable it, the metrics.
 func (s server) listen(l net.Listener, tester *dispatch.Tester) *app.Server {
 	api := s.api(tester)
 	pages := s.console(api)
@@ -39,19 +40,25 @@ func (s server) listen(l net.Listener, tester *dispatch.Tester) *app.Server {
 		mux.Handle("GET /metrics", telemetry.Metrics(s.Registry))
 	}
 	apidocs.Register(mux)
-	agents := mcp.Handler(mcp.Config{API: api, Auth: s.Keys, Logger: s.Logger, Proxies: s.Settings.API.Proxies, Version: telemetry.Version()})
+	agents := mcp.Handler(mcp.Config{
+		API:     api,
+		Auth:    s.Keys,
+		Logger:  s.Logger,
+		Proxies: s.Settings.API.Proxies,
+		Version: telemetry.Version(),
+	})
 	mux.Handle(mcp.Path, agents)
 	mux.Handle(mcp.ReadOnlyPath, agents)
 	mux.Handle("/", api)
-	public := app.NewServer(l, asWritten(mux, api), s.Logger)
+	public := app.NewServer(l, withoutPathRedirects(mux, api), s.Logger)
 	public.OnShutdown(api.Drain)
 	public.OnShutdown(pages.Drain)
 	return public
 }
 
-// asWritten hands requests whose path is not written in its shortest form to the API, which knows no such route and says so. The mux
-// would send a client elsewhere, by a page that no program expects.
-func asWritten(mux, api http.Handler) http.Handler {
+// withoutPathRedirects sends requests with an unclean path to the API, which answers 404 with a
+// problem document. The mux would redirect them, and API clients do not expect a redirect.
+func withoutPathRedirects(mux, api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		written := r.URL.EscapedPath()
 		if clean := path.Clean(written); clean != written && clean+"/" != written {
@@ -91,10 +98,15 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 	})
 }
 
-// tester returns what tests endpoints. It has to be closed when nobody tests any more.
+// tester returns the service that sends test requests. The caller must close it after the last
+// test.
 func (s server) tester() *dispatch.Tester {
 	return dispatch.NewTester(dispatch.TesterConfig{
-		Tests: store.NewTests(s.DB), Egress: s.Outbound(), Allowances: s.Allowances, Secrets: s.Vault, Logger: s.Logger,
+		Tests:      store.NewTests(s.DB),
+		Egress:     s.Outbound(),
+		Allowances: s.Allowances,
+		Secrets:    s.Vault,
+		Logger:     s.Logger,
 	})
 }
 
@@ -102,7 +114,13 @@ func (s server) tester() *dispatch.Tester {
 func (s server) console(api http.Handler) *web.Server {
 	figures := store.NewConsole(s.DB)
 	return web.New(web.Config{
-		API: api, Auth: s.Keys, Decisions: figures, Figures: figures, Sessions: store.NewConsoleSessions(s.DB),
-		Ticket: s.ticket, Logger: s.Logger, Proxies: s.Settings.API.Proxies,
+		API:       api,
+		Auth:      s.Keys,
+		Decisions: figures,
+		Figures:   figures,
+		Sessions:  store.NewConsoleSessions(s.DB),
+		Ticket:    s.ticket,
+		Logger:    s.Logger,
+		Proxies:   s.Settings.API.Proxies,
 	})
 }

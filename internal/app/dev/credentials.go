@@ -13,15 +13,18 @@ import (
 )
 
 const (
-	credentialsFile = "credentials.json" // in a data directory
-	runningFile     = "running.json"     // in the user's Home
+	// credentialsFile is in a data directory.
+	credentialsFile = "credentials.json"
+	// runningFile is in the user's Home.
+	runningFile = "running.json"
 )
 
-// Credentials say how to reach a server.
+// Credentials are the address and the API key of a server.
 type Credentials struct {
 	URL string `json:"url"`
 	Key string `json:"key"`
-	// Console opens the console for its first visitor, without a key; empty where a server that runs already is meant.
+	// Console is a link that opens the console once without a key. It is empty for a server that
+	// another process runs.
 	Console string `json:"-"`
 
 	ticket *web.Ticket
@@ -37,14 +40,15 @@ func (c Credentials) withTicket() Credentials {
 // ErrNoServer means that no dev server of this user runs.
 var ErrNoServer = errors.New("no dev server runs here: start one with `rubato dev`, or name a server with --server and --api-key")
 
-// running is the note that says which dev server runs, so that the command line finds it whatever its data directory.
+// running names the dev server that runs, so that the command line finds it in any data directory.
 type running struct {
-	PID         int    `json:"pid"`
-	Credentials string `json:"credentials"` // path of its credentials.json
+	PID int `json:"pid"`
+	// Credentials is the path of the server's credentials.json.
+	Credentials string `json:"credentials"`
 }
 
-// FindServer returns the credentials of the dev server that was started last, if it still runs. The error is [ErrNoServer] where
-// none does.
+// FindServer returns the credentials of the dev server that was started last. If it does not run
+// any more, the error is [ErrNoServer].
 func (h Home) FindServer() (Credentials, error) {
 	var note running
 	if h.check() != nil || readJSON(filepath.Join(h.dir, runningFile), &note) != nil || !alive(note.PID) {
@@ -52,12 +56,12 @@ func (h Home) FindServer() (Credentials, error) {
 	}
 	var c Credentials
 	if err := readJSON(note.Credentials, &c); err != nil {
-		return Credentials{}, fmt.Errorf("reading how to reach the dev server: %w", err)
+		return Credentials{}, fmt.Errorf("reading the credentials of the dev server: %w", err)
 	}
 	return c, nil
 }
 
-// announce notes that this process serves the credentials in a file.
+// announce records this process as the running dev server, with the path of its credentials.
 func (h Home) announce(credentials string) error {
 	if err := h.make(); err != nil {
 		return err
@@ -65,16 +69,17 @@ func (h Home) announce(credentials string) error {
 	return writeJSON(filepath.Join(h.dir, runningFile), running{PID: os.Getpid(), Credentials: credentials})
 }
 
-// retract removes the note, unless another dev server has written its own meanwhile.
+// retract removes the record, unless another dev server has replaced it.
 func (h Home) retract() {
 	path := filepath.Join(h.dir, runningFile)
 	var note running
 	if err := readJSON(path, &note); err == nil && note.PID == os.Getpid() {
-		_ = os.Remove(path) // One that stays is seen to be stale.
+		// A leftover file is harmless, because readers check the process ID.
+		_ = os.Remove(path)
 	}
 }
 
-// alive reports whether a process runs. One that belongs to another user does, although it may not be signalled.
+// alive reports whether a process exists. EPERM means that it exists and belongs to another user.
 func alive(pid int) bool {
 	if pid <= 0 {
 		return false
@@ -83,8 +88,8 @@ func alive(pid int) bool {
 	return err == nil || errors.Is(err, syscall.EPERM)
 }
 
-// keptKey returns the key that an earlier dev server of the directory served, or nothing.
-func (d *dataDir) keptKey() (string, error) {
+// savedKey returns the API key of an earlier dev server in the directory, or "" if there is none.
+func (d *dataDir) savedKey() (string, error) {
 	var c Credentials
 	err := readJSON(d.in(credentialsFile), &c)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,8 +101,8 @@ func (d *dataDir) keptKey() (string, error) {
 	return c.Key, nil
 }
 
-// keep writes the credentials for scripts, the command line and the next start.
-func (d *dataDir) keep(c Credentials) error { return writeJSON(d.in(credentialsFile), c) }
+// saveCredentials stores the credentials for scripts, the command line and the next start.
+func (d *dataDir) saveCredentials(c Credentials) error { return writeJSON(d.in(credentialsFile), c) }
 
 func readJSON(path string, v any) error {
 	text, err := os.ReadFile(path)
@@ -110,13 +115,15 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// writeJSON replaces a file that only its owner may read, in one step: a reader sees the old text or the new.
+// writeJSON replaces a file atomically, so that a reader sees the old text or the new. Only the
+// file's owner may read it.
 func writeJSON(path string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	side, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // Mode 0600.
+	// CreateTemp gives the file mode 0600.
+	side, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err
 	}

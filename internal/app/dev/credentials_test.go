@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCommandLineFindsTheDevServerWhateverItsDataDir(t *testing.T) {
+func TestCommandLineFindsTheDevServerInAnyDataDir(t *testing.T) {
 	t.Parallel()
 	home := Home{dir: filepath.Join(t.TempDir(), "home")}
 	dir := opened(t)
@@ -18,7 +18,7 @@ func TestCommandLineFindsTheDevServerWhateverItsDataDir(t *testing.T) {
 	_, err := home.FindServer()
 	require.ErrorIs(t, err, ErrNoServer)
 
-	require.NoError(t, dir.keep(want))
+	require.NoError(t, dir.saveCredentials(want))
 	require.NoError(t, home.announce(dir.in(credentialsFile)))
 	got, err := home.FindServer()
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestDevServerThatWasKilledIsNotFound(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoServer)
 }
 
-func TestEndingDevServerLeavesTheNoteOfAnother(t *testing.T) {
+func TestStoppingDevServerKeepsTheRecordOfAnother(t *testing.T) {
 	t.Parallel()
 	home := Home{dir: t.TempDir()}
 	note := filepath.Join(home.dir, runningFile)
@@ -52,11 +52,11 @@ func TestEndingDevServerLeavesTheNoteOfAnother(t *testing.T) {
 	require.FileExists(t, note)
 }
 
-func TestCredentialsAreKeptForTheirOwnerAlone(t *testing.T) {
+func TestCredentialsFileIsPrivateToItsOwner(t *testing.T) {
 	t.Parallel()
 	dir := opened(t)
-	require.NoError(t, dir.keep(Credentials{URL: "http://127.0.0.1:1", Key: "first"}))
-	require.NoError(t, dir.keep(Credentials{URL: "http://127.0.0.1:2", Key: "second"}))
+	require.NoError(t, dir.saveCredentials(Credentials{URL: "http://127.0.0.1:1", Key: "first"}))
+	require.NoError(t, dir.saveCredentials(Credentials{URL: "http://127.0.0.1:2", Key: "second"}))
 
 	info, err := os.Stat(dir.in(credentialsFile))
 	require.NoError(t, err)
@@ -69,20 +69,20 @@ func TestCredentialsAreKeptForTheirOwnerAlone(t *testing.T) {
 	require.Len(t, entries, 2, "the credentials and the lock, and nothing half written")
 }
 
-func TestKeyOfTheLastStartIsKept(t *testing.T) {
+func TestDevServerReusesTheKeyOfTheLastStart(t *testing.T) {
 	t.Parallel()
 	dir := opened(t)
-	key, err := dir.keptKey()
+	key, err := dir.savedKey()
 	require.NoError(t, err)
 	require.Empty(t, key, "there was no start before")
 
-	require.NoError(t, dir.keep(Credentials{Key: "kept"}))
-	key, err = dir.keptKey()
+	require.NoError(t, dir.saveCredentials(Credentials{Key: "kept"}))
+	key, err = dir.savedKey()
 	require.NoError(t, err)
 	require.Equal(t, "kept", key)
 
 	require.NoError(t, os.WriteFile(dir.in(credentialsFile), []byte("{"), 0o600))
-	_, err = dir.keptKey()
+	_, err = dir.savedKey()
 	require.ErrorContains(t, err, "delete the file to get a new key")
 }
 

@@ -13,19 +13,22 @@ import (
 )
 
 const (
-	product  = "rubato"
-	lockFile = "dev.lock" // in a data directory: held by the dev server that uses it
+	product = "rubato"
+	// lockFile is in a data directory. The dev server that uses the directory holds its
+	// lock.
+	lockFile = "dev.lock"
 )
 
-// Home is where a user's own files of Rubato are: the default data directory of `rubato dev`, and the note that says which dev
-// server runs.
+// Home is the user's directory for Rubato. It holds the default data directory of `rubato dev` and
+// the record of the running dev server.
 type Home struct {
 	dir       string
 	temporary bool
 }
 
-// FindHome returns the place for application data of the user whose environment it is, a list of name=value. Where there is none, as in a
-// bare container, it is a private directory among the temporary files, which lasts no longer than those.
+// FindHome returns the directory for application data of a user. environ is the user's environment
+// as a list of name=value. Without such a directory, as in a bare container, it is a private
+// directory for temporary files.
 func FindHome(environ []string) Home { return findHome(environ, runtime.GOOS) }
 
 func findHome(environ []string, system string) Home {
@@ -47,7 +50,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// lookup returns the value of a name, empty where there is none. As for every program, the last of equal names counts.
+// lookup returns the value of a variable, or "". The last of equal names counts, as it does for
+// every program.
 func lookup(environ []string, name string) (value string) {
 	for _, pair := range environ {
 		if v, found := strings.CutPrefix(pair, name+"="); found {
@@ -57,7 +61,8 @@ func lookup(environ []string, name string) (value string) {
 	return value
 }
 
-// DataDir returns the default data directory of `rubato dev`, in a home that is ours and exists.
+// DataDir returns the default data directory of `rubato dev`. It creates the home and checks its
+// owner.
 func (h Home) DataDir() (string, error) {
 	if err := h.make(); err != nil {
 		return "", err
@@ -65,10 +70,12 @@ func (h Home) DataDir() (string, error) {
 	return filepath.Join(h.dir, "dev"), nil
 }
 
-// Temporary reports whether the data in it lasts no longer than temporary files do.
+// Temporary reports whether the home is among temporary files, so that its data may not survive a
+// restart of the machine.
 func (h Home) Temporary() bool { return h.temporary }
 
-// make creates the directory, and sees to it that it is ours. Others may pass through it: the account that Postgres runs as must.
+// make creates the home and checks its owner. Other accounts may enter it, because Postgres may run
+// under another one.
 func (h Home) make() error {
 	if err := os.MkdirAll(h.dir, 0o711); err != nil { //nolint:gosec // Files in it have modes of their own.
 		return fmt.Errorf("making the directory for application data: %w", err)
@@ -76,7 +83,8 @@ func (h Home) make() error {
 	return h.check()
 }
 
-// check refuses a temporary home that is not ours alone: its name can be guessed by whoever shares the machine.
+// check refuses a temporary home that another user owns or may write, because its name is
+// predictable.
 func (h Home) check() error {
 	if !h.temporary {
 		return nil
@@ -87,24 +95,25 @@ func (h Home) check() error {
 	}
 	owner, known := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || info.Mode().Perm()&0o022 != 0 || known && int(owner.Uid) != os.Getuid() {
-		return fmt.Errorf("%s belongs to somebody else: set HOME, or give --data-dir", h.dir)
+		return fmt.Errorf("%s belongs to another user: set HOME, or give --data-dir", h.dir)
 	}
 	return nil
 }
 
-// dataDir is the directory of one dev server, locked for it.
+// dataDir is the locked data directory of one dev server.
 type dataDir struct {
-	path string // absolute
+	// path is absolute.
+	path string
 	lock *os.File
 }
 
-// openDataDir makes the directory if it is missing and locks it.
+// openDataDir locks the directory. It creates it if it is missing.
 func openDataDir(path string) (*dataDir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("finding the data directory: %w", err)
 	}
-	if err := os.MkdirAll(abs, 0o755); err != nil { //nolint:gosec // The account that Postgres runs as must be able to enter; what is secret has its own mode.
+	if err := os.MkdirAll(abs, 0o755); err != nil { //nolint:gosec // The account of Postgres must be able to enter; secret files have their own mode.
 		return nil, fmt.Errorf("making the data directory (choose another with --data-dir): %w", err)
 	}
 	lock, err := lockDir(abs)
@@ -114,7 +123,8 @@ func openDataDir(path string) (*dataDir, error) {
 	return &dataDir{path: abs, lock: lock}, nil
 }
 
-// lockDir takes the lock of a data directory or fails at once, naming who has it. The system gives it up with the process.
+// lockDir locks a data directory. If it is locked, lockDir fails at once and names the process that
+// holds the lock. The system releases the lock when the process ends.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -135,9 +145,12 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// close gives the lock up. The file stays: two processes could lock two files of one name.
+// close releases the lock. The file stays, because two processes could otherwise lock two files of
+// the same name.
 func (d *dataDir) close() {
-	_ = syscall.Flock(int(d.lock.Fd()), syscall.LOCK_UN) // A process that is just being forked has the file, too, until it becomes another program.
+	// Closing the file alone is not enough: a child that is being forked shares it until it calls
+	// exec.
+	_ = syscall.Flock(int(d.lock.Fd()), syscall.LOCK_UN)
 	_ = d.lock.Close()
 }
 

@@ -36,7 +36,7 @@ func TestHomeIsWhereTheUserKeepsApplicationData(t *testing.T) {
 }
 
 // Whoever shares the machine can guess the name of the temporary home and make it first.
-func TestTemporaryHomeOfSomebodyElseIsRefused(t *testing.T) {
+func TestTemporaryHomeOfAnotherUserIsRefused(t *testing.T) {
 	t.Parallel()
 	open := filepath.Join(t.TempDir(), "open")
 	require.NoError(t, os.Mkdir(open, 0o700))
@@ -47,7 +47,7 @@ func TestTemporaryHomeOfSomebodyElseIsRefused(t *testing.T) {
 	for _, dir := range []string{open, linked} {
 		home := Home{dir: dir, temporary: true}
 		_, err := home.DataDir()
-		require.ErrorContains(t, err, "belongs to somebody else")
+		require.ErrorContains(t, err, "belongs to another user")
 		require.NoError(t, writeJSON(filepath.Join(dir, runningFile), running{PID: os.Getpid(), Credentials: "/nowhere"}))
 		_, err = home.FindServer()
 		require.ErrorIs(t, err, ErrNoServer, "what somebody else wrote is not believed")
@@ -74,7 +74,7 @@ func TestDataDirServesOneAtATime(t *testing.T) {
 	again.close()
 }
 
-func TestDataDirThatCannotBeIsAnError(t *testing.T) {
+func TestInvalidDataDirIsAnError(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))

@@ -12,7 +12,8 @@ import (
 	"rubato/internal/store"
 )
 
-// demoEndpoints returns what the demo registers on its target at a base URL: one endpoint for each way of having a tempo.
+// demoEndpoints returns the endpoints of the demo, for a target at a base URL: one for each kind of
+// tempo.
 func demoEndpoints(base string) []endpoints.Spec {
 	spec := func(key, path, description string) endpoints.Spec {
 		s := endpoints.Defaults()
@@ -42,13 +43,14 @@ func demoEndpoints(base string) []endpoints.Spec {
 	load.BaselineInterval, load.MinInterval, load.MaxInterval = 4*time.Second, time.Second, 10*time.Second
 
 	prices.Planner, load.Planner = endpoints.PlannerAct, endpoints.PlannerAct
+	// These endpoints show their baselines alone.
 	for _, steady := range []*endpoints.Spec{&heartbeat, &report, &flaky, &orders} {
-		steady.Planner = endpoints.PlannerOff // They show what their baselines do.
+		steady.Planner = endpoints.PlannerOff
 	}
 	return []endpoints.Spec{heartbeat, prices, report, flaky, orders, load}
 }
 
-// demoOrders is the key of the endpoint that gets a one-shot hint.
+// demoOrders is the key of the endpoint with a one-shot hint.
 const demoOrders = "demo-orders"
 
 const (
@@ -56,7 +58,8 @@ const (
 	demoHintLife  = 10 * time.Minute
 )
 
-// openDemo opens the demo's target and leads its endpoints there, in the name of a key. Requests wait until the target is run.
+// openDemo opens the listener of the demo's target and registers endpoints that call it, with the
+// rights of an API key. Connections queue until the server runs.
 func openDemo(ctx context.Context, c *app.Core, key string) (*app.Server, error) {
 	l, err := app.Listen(ctx, "another port", "127.0.0.1:0")
 	if err != nil {
@@ -64,7 +67,11 @@ func openDemo(ctx context.Context, c *app.Core, key string) (*app.Server, error)
 	}
 	who, err := store.NewKeys(c.DB).FindKey(ctx, auth.Hash(key))
 	if err == nil {
-		by := endpoints.Actor{TenantID: who.TenantID, KeyID: who.KeyID, Name: who.Name}
+		by := endpoints.Actor{
+			TenantID: who.TenantID,
+			KeyID:    who.KeyID,
+			Name:     who.Name,
+		}
 		err = registerDemo(ctx, c.Endpoints(), by, app.BaseURL(l.Addr()))
 	}
 	if err != nil {
@@ -73,8 +80,8 @@ func openDemo(ctx context.Context, c *app.Core, key string) (*app.Server, error)
 	return app.NewServer(l, demoTarget(), c.Logger), nil
 }
 
-// registerDemo registers the demo's endpoints, or leads those of an earlier start to the target's new address. Whatever else was
-// changed about them stays.
+// registerDemo registers the demo's endpoints. It points those of an earlier start to the target's
+// new address and keeps all other changes to them.
 func registerDemo(ctx context.Context, service *endpoints.Service, by endpoints.Actor, base string) error {
 	for _, spec := range demoEndpoints(base) {
 		if err := registerOne(ctx, service, by, spec); err != nil {
@@ -85,7 +92,11 @@ func registerDemo(ctx context.Context, service *endpoints.Service, by endpoints.
 }
 
 func registerOne(ctx context.Context, service *endpoints.Service, by endpoints.Actor, spec endpoints.Spec) error {
-	found, _, err := service.List(ctx, endpoints.Filter{TenantID: by.TenantID, Key: spec.Key, Limit: 1})
+	found, _, err := service.List(ctx, endpoints.Filter{
+		TenantID: by.TenantID,
+		Key:      spec.Key,
+		Limit:    1,
+	})
 	if err != nil {
 		return err
 	}
@@ -101,6 +112,10 @@ func registerOne(ctx context.Context, service *endpoints.Service, by endpoints.A
 		return err
 	}
 	in, life := demoHintDelay, demoHintLife
-	_, _, err = service.SetOneShotHint(ctx, by, made.ID, endpoints.HintRequest{In: &in, TTL: &life, Reason: "the demo wants to see an order"})
+	_, _, err = service.SetOneShotHint(ctx, by, made.ID, endpoints.HintRequest{
+		In:     &in,
+		TTL:    &life,
+		Reason: "the demo wants to see an order",
+	})
 	return err
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// demoTarget is what the demo's endpoints call: a small service whose answers change, so that there is something to see. Every
-// route counts its requests, and the count alone decides the answer, but for the load, which follows the clock. Below [guidesPath] it is what the
-// guides call.
+// demoTarget returns the service that the demo's endpoints call. Each route counts its requests and
+// derives the response from the count, so that responses change. Only /load follows the clock.
+// Below [guidesPath] it serves the target of the guides.
 func demoTarget() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /heartbeat", counted(func(w http.ResponseWriter, n int64) {
@@ -30,13 +30,13 @@ func demoTarget() http.Handler {
 	return mux
 }
 
-// counted hands the number of the request, counted from 0, to a handler.
+// counted passes the number of the request, from 0, to a handler.
 func counted(handle func(http.ResponseWriter, int64)) http.HandlerFunc {
 	var seen atomic.Int64
 	return func(w http.ResponseWriter, _ *http.Request) { handle(w, seen.Add(1)-1) }
 }
 
-// flaky fails three times out of five in a row, so that its endpoint backs off and comes back.
+// flaky fails three times out of five in a row, so that its endpoint backs off and recovers.
 func flaky(w http.ResponseWriter, n int64) {
 	if n%5 < 3 {
 		reply(w, http.StatusInternalServerError, map[string]any{"error": "out of tea", "failure": n%5 + 1})
@@ -45,12 +45,13 @@ func flaky(w http.ResponseWriter, n int64) {
 	reply(w, http.StatusOK, map[string]any{"tea": "served"})
 }
 
-// rushHalf is how long the load rises, and how long it rests after that. The planner looks at an endpoint that it slowed to 8 s every 48 s, and
-// wants three answers that differ: in less than two minutes it would often come too late to be seen.
+// rushHalf is how long the load rises, and how long it rests afterwards. The planner analyses an
+// endpoint that it slowed to 8 s every 48 s, and needs three responses that differ. In less than
+// two minutes it would often miss the load.
 const rushHalf = 3 * time.Minute
 
-// rush is load that rises and falls: for half of the time each answer differs from the one before, and for the other half they are all the
-// same. It begins to rise at an instant.
+// rush is periodic load: in one half of the period every response differs from the one before, and
+// in the other half all are equal. The first period begins at since.
 type rush struct {
 	half  time.Duration
 	since time.Time
@@ -73,5 +74,6 @@ func price(n int64) int64 {
 func reply(w http.ResponseWriter, status int, body map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // A caller that went away needs no answer.
+	// An error means that the caller has closed the connection.
+	_ = json.NewEncoder(w).Encode(body)
 }

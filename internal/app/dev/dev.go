@@ -1,5 +1,6 @@
-// Package dev assembles `rubato dev`: API server, worker and planner in one process on a private Postgres, for one person on one machine. It
-// knows where that person's data is, and how the command line finds a server that runs.
+// Package dev assembles `rubato dev`: API server, worker and planner in one process on a private
+// Postgres, for one user on one machine. It manages that user's data directory, and the command
+// line finds the running server through it.
 package dev
 
 import (
@@ -20,39 +21,50 @@ import (
 )
 
 const (
-	// conns is for API and worker together; the private Postgres has nobody else to serve.
+	// conns bounds the connections of API and worker together. It may be high because the private
+	// Postgres has no other clients.
 	conns = 20
-	// readyPoll is how often a starting dev server asks itself whether it is ready.
+	// readyPoll is the interval of readiness checks during the start.
 	readyPoll = 20 * time.Millisecond
-	// postgresStop bounds the stop of the private Postgres, which takes 0.1 s: what is committed is kept either way.
+	// postgresStop bounds the stop of the private Postgres, which usually takes 0.1 s. Committed
+	// data is safe even if the stop is cut short.
 	postgresStop = 1500 * time.Millisecond
 )
 
-// Defaults returns how the settings of `rubato dev` differ: it is for one person on one machine, and stops within 5 s.
+// Defaults returns the settings' defaults for `rubato dev`: it serves one user on one machine, and
+// stops within 5 s.
 func Defaults() config.Program {
 	return config.Program{Defaults: map[string]string{
 		config.Listen: "127.0.0.1:8080", config.AdminListen: "", config.Grace: "3s",
-		config.PublicMetrics: "true", // There is no admin listener to serve them.
-		config.LogLevel:      "warn", // Nothing that works should stand between a newcomer and the banner.
-		config.LogFormat:     "text",
-		// The advisor that works without a key costs nothing, and nobody waits for minutes to see a tempo change.
+		// Metrics are on the public listener, because there is no admin listener.
+		config.PublicMetrics: "true",
+		// Only warnings, so that a new user sees the banner and nothing else.
+		config.LogLevel:  "warn",
+		config.LogFormat: "text",
+		// The heuristic advisor costs nothing, so that the planner may act within seconds instead
+		// of minutes.
 		config.PlannerAnalyses: "600", config.PlannerSpacing: "3s", config.PlannerDwell: "5s", config.PlannerChanges: "240",
 	}}
 }
 
-// Server is everything in one process: API server, worker, planner and a private Postgres, unless the settings name a database. Targets on the
-// loopback interface may be called.
+// Server runs API server, worker and planner in one process. It starts a private Postgres unless
+// the settings name a database. It permits targets on the loopback interface.
 type Server struct {
-	Settings  config.Config
-	DataDir   string // made if missing; one dev server at a time can use it
-	Demo      bool   // also serve a small target and register endpoints on it
-	Home      Home   // where the command line looks for the running dev server
-	Logger    *slog.Logger
-	Listening func(Credentials) // called once the address is known, before the database is there; nil: nobody asks
-	Ready     func(Credentials) // called once /readyz answers 200; nil: nobody asks
+	Settings config.Config
+	// DataDir is created if it is missing. Only one dev server at a time can use it.
+	DataDir string
+	// Demo also serves a small target and registers endpoints on it.
+	Demo bool
+	// Home is where the command line looks for the running dev server.
+	Home   Home
+	Logger *slog.Logger
+	// Listening is called once the address is known and before the database starts. It may be nil.
+	Listening func(Credentials)
+	// Ready is called once /readyz answers 200. It may be nil.
+	Ready func(Credentials)
 }
 
-// Run serves and works until ctx ends, then drains. The data stays for the next start.
+// Run serves until ctx ends, then shuts down. The data stays for the next start.
 func (s Server) Run(ctx context.Context) error {
 	s.Settings.Egress.Allow = append(slices.Clip(s.Settings.Egress.Allow), loopback()...)
 	dir, err := openDataDir(s.DataDir)
@@ -74,7 +86,7 @@ func (s Server) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	tell(s.Listening, access)
+	notify(s.Listening, access)
 
 	stopPostgres, err := s.startPostgres(ctx, dir)
 	if err != nil {
@@ -92,7 +104,7 @@ func (s Server) Run(ctx context.Context) error {
 	if err := errors.Join(apiserver.EnsureKey(ctx, c, "dev", access.Key), apiserver.EnsureKey(ctx, c, "bootstrap", s.Settings.API.BootstrapKey)); err != nil {
 		return err
 	}
-	if err := dir.keep(access); err != nil {
+	if err := dir.saveCredentials(access); err != nil {
 		return err
 	}
 	defer s.Home.retract()
@@ -109,7 +121,9 @@ func (s Server) serve(ctx context.Context, c *app.Core, l net.Listener, access C
 		return err
 	}
 	parts := []app.Part{c.Worker(), planner, apiserver.Part(c, l, access.ticket)}
-	if s.Demo { // Before anything runs: an endpoint of an earlier start still leads to where that one's target was.
+	// The demo registers before the worker starts, because endpoints of an earlier start still have
+	// the address of that start's target.
+	if s.Demo {
 		target, err := openDemo(ctx, c, access.Key)
 		if err != nil {
 			return err
@@ -119,21 +133,21 @@ func (s Server) serve(ctx context.Context, c *app.Core, l net.Listener, access C
 	}
 	parts = append(parts, app.Part{Run: func(ctx context.Context) error {
 		if awaitReady(ctx, l.Addr().String()) {
-			tell(s.Ready, access)
+			notify(s.Ready, access)
 		}
 		return nil
 	}})
 	return c.Run(ctx, nil, parts...)
 }
 
-// credentials returns the address and the key of this server: the key that the settings name, else that of the last start, else a
-// fresh one.
+// credentials returns the address and the API key of this server. The key is that of the settings,
+// else that of the last start, else a new one.
 func (s Server) credentials(dir *dataDir, l net.Listener) (Credentials, error) {
 	access := Credentials{URL: app.BaseURL(l.Addr()), Key: s.Settings.Client.Key}
 	if access.Key != "" {
 		return access.withTicket(), nil
 	}
-	kept, err := dir.keptKey()
+	kept, err := dir.savedKey()
 	if err != nil {
 		return Credentials{}, err
 	}
@@ -143,13 +157,18 @@ func (s Server) credentials(dir *dataDir, l net.Listener) (Credentials, error) {
 	return access.withTicket(), nil
 }
 
-// startPostgres starts the private Postgres of the data directory, unless the settings name a database, and brings it back where it dies
-// before ctx ends. It returns how to stop it.
+// startPostgres starts the private Postgres of the data directory and restarts it if it crashes
+// before ctx ends. It does nothing if the settings name a database. stop stops Postgres and waits
+// for it.
 func (s *Server) startPostgres(ctx context.Context, dir *dataDir) (stop func(), err error) {
 	if s.Settings.Database.URL != "" {
 		return func() {}, nil
 	}
-	cluster, err := devpg.Start(ctx, devpg.Config{Dir: dir.in("postgres"), Durable: true, Logger: s.Logger})
+	cluster, err := devpg.Start(ctx, devpg.Config{
+		Dir:     dir.in("postgres"),
+		Durable: true,
+		Logger:  s.Logger,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +187,7 @@ func (s *Server) startPostgres(ctx context.Context, dir *dataDir) (stop func(), 
 	}, nil
 }
 
-// awaitReady returns true once the server on an address says that it is ready, and false when ctx ends before.
+// awaitReady waits until the server on an address is ready. It returns false if ctx ends first.
 func awaitReady(ctx context.Context, address string) bool {
 	ticker := time.NewTicker(readyPoll)
 	defer ticker.Stop()
@@ -182,9 +201,9 @@ func awaitReady(ctx context.Context, address string) bool {
 	return true
 }
 
-func tell(listener func(Credentials), news Credentials) {
+func notify(listener func(Credentials), access Credentials) {
 	if listener != nil {
-		listener(news)
+		listener(access)
 	}
 }
 

@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// guidesPath is where the demo's target serves what the guides call.
+// guidesPath is the path below which the demo's target serves the guides.
 const guidesPath = "/guides"
 
-// guideTarget is the service that the guides in docs/guides speak of: it is well, ill, busy or slow by its path alone, so that whoever pastes
-// their commands sees what they say. It answers everything else with a greeting.
+// guideTarget returns the service that the commands in docs/guides call. The path alone selects a
+// healthy, failing, busy or slow response, so that the commands work when pasted. Every other path
+// answers with a greeting.
 func guideTarget() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { greet(w, http.StatusOK) })
@@ -26,10 +27,10 @@ func guideTarget() http.Handler {
 		w.Header().Set("Rubato-Stop", "moved to /v2")
 		greet(w, http.StatusOK)
 	})
-	mux.HandleFunc("/report", func(w http.ResponseWriter, _ *http.Request) { // Its rows are late, and it says so with a success.
+	mux.HandleFunc("/report", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"state": "degraded", "rows": 0, "user": map[string]any{"token": "tok_4711"}})
 	})
-	mux.HandleFunc("/feed", func(w http.ResponseWriter, r *http.Request) { // The same all day.
+	mux.HandleFunc("/feed", func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "feed.txt", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), strings.NewReader("news of the day"))
 	})
 	mux.HandleFunc("/token", func(w http.ResponseWriter, _ *http.Request) {
@@ -42,13 +43,14 @@ func guideTarget() http.Handler {
 
 func greet(w http.ResponseWriter, status int) {
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, "hello") // A caller that went away needs no answer.
+	// An error means that the caller has closed the connection.
+	_, _ = io.WriteString(w, "hello")
 }
 
-// echo answers with what it was asked.
+// echo answers with the method, path, Authorization header and body of the request.
 func echo(w http.ResponseWriter, r *http.Request) {
 	asked, _ := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = fmt.Fprintf(w, "%s %s\nAuthorization: %s\n%s\n", r.Method, r.URL.RequestURI(), r.Header.Get("Authorization"), asked) //nolint:gosec // It is plain text, and says so.
+	_, _ = fmt.Fprintf(w, "%s %s\nAuthorization: %s\n%s\n", r.Method, r.URL.RequestURI(), r.Header.Get("Authorization"), asked) //nolint:gosec // text/plain with nosniff.
 }

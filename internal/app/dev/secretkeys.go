@@ -10,10 +10,11 @@ import (
 	"rubato/internal/secrets"
 )
 
-// secretKeysFile holds the keys that a dev server encrypts secrets under, in its data directory.
+// secretKeysFile holds the encryption keys of secrets. It is in the data directory.
 const secretKeysFile = "secret-keys.json"
 
-// secretKeys returns the keys of a dev server, which makes itself one with its first start and keeps it for its owner alone.
+// secretKeys returns the encryption keys of a dev server. The first start creates one; only its
+// owner may read it.
 func (d *dataDir) secretKeys() ([]config.SecretKey, error) {
 	var keys []config.SecretKey
 	err := readJSON(d.in(secretKeysFile), &keys)

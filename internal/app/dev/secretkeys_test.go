@@ -10,7 +10,7 @@ import (
 	"rubato/internal/secrets"
 )
 
-func TestDevServerMakesItselfOneSecretKeyAndKeepsIt(t *testing.T) {
+func TestDevServerCreatesItsSecretKeyOnce(t *testing.T) {
 	t.Parallel()
 	dir := opened(t)
 
