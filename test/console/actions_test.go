@@ -87,7 +87,7 @@ func (b *tab) do(action, verb string, fill func(), done string) {
 	if fill != nil {
 		fill()
 	}
-	require.Equal(b.t, verb, eval[string](b, "document.querySelector('#dialog [type=submit]').innerText"))
+	require.Equal(b.t, verb, read[string](b, "document.querySelector('#dialog [type=submit]').innerText"))
 	b.click("#dialog [type=submit]")
 	b.await("document.querySelector('#dialog [data-done]')")
 	b.says(done)

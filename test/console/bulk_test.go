@@ -186,7 +186,7 @@ func TestADialogOpenedByItsAddressIsAPage(t *testing.T) {
 		b.visit(path)
 		b.await("document.querySelector('header.top nav a[aria-current]') && document.querySelector('.standalone article h2')")
 		b.settled()
-		require.Equal(t, "rgb", eval[string](b, "getComputedStyle(document.querySelector('.standalone article')).borderTopColor.slice(0, 3)"), path)
+		require.Equal(t, "rgb", read[string](b, "getComputedStyle(document.querySelector('.standalone article')).borderTopColor.slice(0, 3)"), path)
 		require.GreaterOrEqual(t, eval[int](b, "document.styleSheets.length"), 2, path)
 	}
 	b.visit("/console/notices/rules/new")

@@ -202,6 +202,18 @@ func eval[T any](b *tab, script string) T {
 	return value
 }
 
+// read waits until an expression has a value in the page, and returns that value. An expression that is null or throws is evaluated again, because
+// the page may be loading or may be replaced by its successor.
+func read[T any](b *tab, expression string, options ...chromedp.EvaluateOption) (value T) {
+	b.t.Helper()
+	waittest.Until(b.t, func() (found bool) {
+		var err error
+		value, err = chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, options...))
+		return err == nil
+	}, "%.200s\n%s", expression, text{b})
+	return value
+}
+
 // await waits until an expression of the page is true. A page that is just being replaced is asked again.
 func (b *tab) await(expression string) {
 	b.t.Helper()
@@ -262,7 +274,7 @@ func (b *tab) write(selector, text string) {
 func (b *tab) shoot(name string) {
 	b.t.Helper()
 	b.settled()
-	require.LessOrEqual(b.t, eval[int64](b, "document.documentElement.scrollWidth"), b.screen.width, "%s is wider than the screen %s", name, b.screen.name)
+	require.LessOrEqual(b.t, read[int64](b, "document.documentElement.scrollWidth"), b.screen.width, "%s is wider than the screen %s", name, b.screen.name)
 	dir := os.Getenv("RUBATO_SCREENSHOTS")
 	if dir == "" {
 		return
@@ -285,22 +297,18 @@ var axeScript = sync.OnceValues(func() (string, error) { //nolint:gochecknogloba
 		return "", err
 	}
 	script, err := io.ReadAll(reader)
-	return string(script) + "; true", err
+	return string(script), err
 })
 
-// accessible requires that axe-core finds no serious violation in the page as it is.
+// accessible requires that axe-core finds no serious violation in the page as it is. The script is loaded and run in one evaluation, because a page
+// that reloads between the two would drop it.
 func (b *tab) accessible() {
 	b.t.Helper()
 	b.settled()
 	script, err := axeScript()
 	require.NoError(b.t, err)
-	require.NoError(b.t, chromedp.Do(b.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](script))
-		return err
-	})))
-	eval[bool](b, `window.found = null; axe.run(document, {resultTypes: ["violations"]}).then(r => { window.found = r.violations
+	found := read[[]string](b, script+`; axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations
 		.filter(v => v.impact === "serious" || v.impact === "critical")
-		.map(v => v.id + ": " + v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + " " + n.failureSummary).join("; ")) }); true`)
-	b.await("window.found")
-	require.Empty(b.t, eval[[]string](b, "window.found"), "%s on the screen %s", eval[string](b, "location.pathname"), b.screen.name)
+		.map(v => v.id + ": " + v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + " " + n.failureSummary).join("; ")))`, chromedp.EvalAwaitPromise)
+	require.Empty(b.t, found, "%s on the screen %s", read[string](b, "location.pathname"), b.screen.name)
 }

@@ -141,12 +141,12 @@ func TestAPageOfAnOutageComesByItself(t *testing.T) {
 	eval[bool](b, `document.cookie = "rubato_session=x; Path=/"; true`)
 	b.visit("/console/runs?status=failed")
 	b.says("The database cannot be reached")
-	require.Equal(t, "/console/runs?status=failed", eval[string](b, `document.querySelector("main a").getAttribute("href")`))
+	require.Equal(t, "/console/runs?status=failed", read[string](b, `document.querySelector("main a").getAttribute("href")`))
 	b.shoot("outage")
 	b.accessible()
 	sessions.back.Store(true)
 	b.await("location.pathname === '/console/signin'")
-	require.Equal(t, "?to=%2Fconsole%2Fruns%3Fstatus%3Dfailed", eval[string](b, "location.search"))
+	require.Equal(t, "?to=%2Fconsole%2Fruns%3Fstatus%3Dfailed", read[string](b, "location.search"))
 }
 
 // The list of endpoints says that the server is gone, and goes on when it is back. A search meanwhile asks for no look at what was done.
@@ -204,6 +204,6 @@ func TestALivePageEndsWithItsSession(t *testing.T) {
 	b.says("Heartbeat")
 	w.sql(t, "DELETE FROM console_sessions")
 	b.await("location.pathname === '/console/signin'")
-	require.Equal(t, "?to=%2Fconsole%2Fworkers", eval[string](b, "location.search"))
+	require.Equal(t, "?to=%2Fconsole%2Fworkers", read[string](b, "location.search"))
 	b.clean()
 }

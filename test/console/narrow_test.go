@@ -45,7 +45,7 @@ func TestTablesCanBeReadOnAPhone(t *testing.T) {
 			b.await(fmt.Sprintf("document.querySelector('%s')", p.rows))
 			b.shoot(p.name)
 			b.accessible()
-			require.LessOrEqual(t, eval[float64](b, fmt.Sprintf(tallest, p.rows)), float64(22*p.lines), "%s on the screen %s", p.name, s.name)
+			require.LessOrEqual(t, read[float64](b, fmt.Sprintf(tallest, p.rows)), float64(22*p.lines), "%s on the screen %s", p.name, s.name)
 		}
 		b.clean()
 	}

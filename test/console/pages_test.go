@@ -128,13 +128,13 @@ func TestTheListOfEndpointsStaysTrue(t *testing.T) {
 	b.says("demo-heartbeat")
 	const due = "document.querySelector('#row-%s time').dateTime"
 	id := w.endpoint(t, "demo-heartbeat").ID
-	first := eval[string](b, fmt.Sprintf(due, id))
+	first := read[string](b, fmt.Sprintf(due, id))
 	b.await(fmt.Sprintf(due+" > %q", id, first))
 	b.click("#row-" + id + " [data-tick]")
 	w.api(t, http.MethodPatch, "/v1/endpoints/"+id, map[string]any{"name": "renamed"}, nil)
 	other := w.endpoint(t, "demo-prices").ID
 	w.live(t, "demo-prices", 3)
-	require.True(t, eval[bool](b, fmt.Sprintf("document.querySelector('#row-%s [data-tick]').checked", id)))
+	require.True(t, read[bool](b, fmt.Sprintf("document.querySelector('#row-%s [data-tick]').checked", id)))
 	require.False(t, eval[bool](b, "document.body.innerText.includes('renamed')"))
 	b.click("#row-" + id + " [data-tick]")
 	b.says("renamed")
