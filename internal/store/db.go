@@ -91,7 +91,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	params["timezone"] = "UTC"
 	params["default_transaction_isolation"] = "read committed" // What is read after waiting for a lock is what its holder left.
 	// Every statement is to find its rows by an index. The planner's statistics are always behind how much is claimed and live, so on a
-	// young table it would choose to hash or read all of it, at times a hundred times slower (ADR 22, ADR 46). Each is planned for the values
+	// young table it would choose to hash or read all of it, at times a hundred times slower (decision 10). Each is planned for the values
 	// at hand; only those of the hot pool keep their plans: see planByKey.
 	params["enable_hashjoin"] = "off"
 	params["enable_mergejoin"] = "off"
