@@ -26,9 +26,9 @@ func TestAMigrationThatFailsMidwayTellsWhatItApplied(t *testing.T) {
 
 	require.Equal(t, app.ExitFailure, s.run(t.Context(), []string{"migrate", "up"}))
 
-	require.True(t, strings.HasPrefix(out.String(), "applied 00001_schema.sql\n"), out.String())
-	require.NotContains(t, out.String(), "00020_notices.sql")
-	require.Contains(t, complaints.String(), "version:20")
+	require.True(t, strings.HasPrefix(out.String(), "applied 00001_tenants_and_keys.sql\n"), out.String())
+	require.NotContains(t, out.String(), "00009_notices.sql")
+	require.Contains(t, complaints.String(), "version:9")
 
 	out.Reset()
 	require.Equal(t, app.ExitFailure, s.run(t.Context(), []string{"migrate", "up"}))

@@ -116,9 +116,10 @@ func TestWhoLooksAtTheSchemaWaitsForNoMigration(t *testing.T) {
 	require.NotZero(t, status[0].AppliedAt)
 }
 
-// TestAMigrationStandsInNobodysWay has a backup read what one of the newest migrations changes: others go on reading it, and who migrates is told,
-// or done once the backup is over.
-func TestAMigrationStandsInNobodysWay(t *testing.T) {
+// TestAWaitingMigrationBlocksNoOtherSession has two long transactions in the way of migrations. A backup reads what a step down drops, and
+// a writer changes what a step up refers to. While the step waits, other sessions go on. The step down ends with an error that names the
+// lock; the step up is applied once the writer is over.
+func TestAWaitingMigrationBlocksNoOtherSession(t *testing.T) {
 	t.Parallel()
 	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})
 	_, err := store.MigrateUp(t.Context(), url)
@@ -129,40 +130,50 @@ func TestAMigrationStandsInNobodysWay(t *testing.T) {
 		t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
 		return conn
 	}
-	const read = "SELECT count(*) FROM schedules"
-	backup, err := connect().Begin(t.Context())
-	require.NoError(t, err)
-	_, err = backup.Exec(t.Context(), read)
-	require.NoError(t, err)
-
-	for err == nil { // Those that leave the table alone do not wait for it.
-		_, err = store.MigrateDown(waittest.Context(t), url)
+	begin := func(statement string) pgx.Tx {
+		tx, err := connect().Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), statement)
+		require.NoError(t, err)
+		return tx
 	}
-	require.ErrorContains(t, err, "keeps a table locked")
+	other := connect()
+	_, err = other.Exec(t.Context(), "SET statement_timeout = '2min'")
+	require.NoError(t, err)
+	goesOn := func(done <-chan error, statement string) {
+		waittest.Until(t, func() bool {
+			var waits bool
+			err := other.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))").Scan(&waits)
+			return err == nil && waits
+		})
+		require.Empty(t, done)
+		_, err := other.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+
+	const read, write = "SELECT count(*) FROM tenants", "UPDATE tenants SET name = name"
+	backup := begin(read)
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil { // Steps that leave the table alone do not wait for it.
+			_, err = store.MigrateDown(t.Context(), url)
+		}
+		done <- err
+	}()
+	goesOn(done, read)
+	require.ErrorContains(t, <-done, "keeps a table locked")
 	require.NoError(t, backup.Commit(t.Context()))
+
 	_, err = store.MigrateDown(t.Context(), url)
 	require.NoError(t, err)
-	backup, err = backup.Conn().Begin(t.Context())
-	require.NoError(t, err)
-	_, err = backup.Exec(t.Context(), read)
-	require.NoError(t, err)
-
-	done := make(chan error, 1)
+	writer := begin("LOCK TABLE tenants IN ROW EXCLUSIVE MODE")
 	go func() {
 		_, err := store.MigrateUp(t.Context(), url)
 		done <- err
 	}()
-	reader := connect()
-	waittest.Until(t, func() bool {
-		var waits bool
-		err := reader.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))").Scan(&waits)
-		return err == nil && waits
-	})
-	_, err = reader.Exec(t.Context(), "SET statement_timeout = '2min'")
-	require.NoError(t, err)
-	_, err = reader.Exec(t.Context(), read)
-	require.NoError(t, err, "the backup goes on, and others read")
-	require.NoError(t, backup.Commit(t.Context()))
+	goesOn(done, write)
+	require.NoError(t, writer.Commit(t.Context()))
 	require.NoError(t, <-done)
 }
 

@@ -142,7 +142,7 @@ func (q *Queries) EventList(ctx context.Context, db DBTX, arg EventListParams) (
 }
 
 const runFind = `-- name: RunFind :many
-SELECT r.id, r.scheduled_for, r.endpoint_id, r.tenant_id, r.attempt, r.source, r.claim_token, r.worker_id, r.claimed_at, r.started_at, r.finished_at, r.status, r.reason_code, r.status_code, r.dns_us, r.connect_us, r.tls_us, r.wait_us, r.transfer_us, r.response_bytes, r.truncated, r.error, r.next_run_at, r.next_source, r.next_steps, r.version, r.failure_count, r.skipped_from, r.skipped_count, r.body_digest, r.infra_attempt
+SELECT r.id, r.scheduled_for, r.endpoint_id, r.tenant_id, r.attempt, r.infra_attempt, r.source, r.claim_token, r.worker_id, r.claimed_at, r.started_at, r.finished_at, r.status, r.reason_code, r.status_code, r.dns_us, r.connect_us, r.tls_us, r.wait_us, r.transfer_us, r.response_bytes, r.body_digest, r.truncated, r.error, r.skipped_from, r.skipped_count, r.next_run_at, r.next_source, r.next_steps, r.version, r.failure_count
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS scheduled_for) n
 JOIN runs r ON r.id = n.id AND r.scheduled_for = n.scheduled_for
 WHERE r.tenant_id = $3
@@ -170,6 +170,7 @@ func (q *Queries) RunFind(ctx context.Context, db DBTX, arg RunFindParams) ([]*R
 			&i.EndpointID,
 			&i.TenantID,
 			&i.Attempt,
+			&i.InfraAttempt,
 			&i.Source,
 			&i.ClaimToken,
 			&i.WorkerID,
@@ -185,17 +186,16 @@ func (q *Queries) RunFind(ctx context.Context, db DBTX, arg RunFindParams) ([]*R
 			&i.WaitUs,
 			&i.TransferUs,
 			&i.ResponseBytes,
+			&i.BodyDigest,
 			&i.Truncated,
 			&i.Error,
+			&i.SkippedFrom,
+			&i.SkippedCount,
 			&i.NextRunAt,
 			&i.NextSource,
 			&i.NextSteps,
 			&i.Version,
 			&i.FailureCount,
-			&i.SkippedFrom,
-			&i.SkippedCount,
-			&i.BodyDigest,
-			&i.InfraAttempt,
 		); err != nil {
 			return nil, err
 		}

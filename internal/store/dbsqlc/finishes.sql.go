@@ -330,7 +330,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 }
 
 const scheduleLock = `-- name: ScheduleLock :many
-SELECT endpoint_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source, anchor, failure_count, paused_until, manual_at, retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, pause_reason, accounted_until, tenant_id, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, revision, hinted, archived, infra_attempt, last_infra_attempt, last_call_at, ctid
+SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, attempt, infra_attempt, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, retry_after, last_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 ORDER BY endpoint_id
@@ -351,40 +351,40 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID)
 		var i Schedule
 		if err := rows.Scan(
 			&i.EndpointID,
+			&i.TenantID,
 			&i.DueAt,
 			&i.PlannedAt,
 			&i.Slot,
 			&i.ClaimToken,
-			&i.ClaimedBy,
-			&i.ClaimedAt,
+			&i.Revision,
 			&i.Version,
 			&i.LockMs,
 			&i.Attempt,
-			&i.Source,
-			&i.Anchor,
+			&i.InfraAttempt,
 			&i.FailureCount,
-			&i.PausedUntil,
-			&i.ManualAt,
-			&i.RetryAfter,
-			&i.LastSlot,
-			&i.LastAttempt,
-			&i.LastStatus,
-			&i.LastStartedAt,
-			&i.LastFinishedAt,
-			&i.PauseReason,
-			&i.AccountedUntil,
-			&i.TenantID,
+			&i.Hinted,
+			&i.Archived,
+			&i.Source,
+			&i.ClaimedBy,
+			&i.ClaimedAt,
 			&i.RunID,
 			&i.StartedAt,
 			&i.DeadlineAt,
 			&i.CancelRequestedAt,
 			&i.CancelRequestedBy,
 			&i.CancelReason,
-			&i.Revision,
-			&i.Hinted,
-			&i.Archived,
-			&i.InfraAttempt,
+			&i.Anchor,
+			&i.AccountedUntil,
+			&i.PausedUntil,
+			&i.PauseReason,
+			&i.ManualAt,
+			&i.RetryAfter,
+			&i.LastSlot,
+			&i.LastAttempt,
 			&i.LastInfraAttempt,
+			&i.LastStatus,
+			&i.LastStartedAt,
+			&i.LastFinishedAt,
 			&i.LastCallAt,
 			&i.Place,
 		); err != nil {

@@ -162,7 +162,7 @@ func (q *Queries) HintEnd(ctx context.Context, db DBTX, arg HintEndParams) error
 }
 
 const hintGetMany = `-- name: HintGetMany :many
-SELECT id, endpoint_id, kind, interval_ms, run_at, expires_at, reason, author, created_at, ended_at, outage_since
+SELECT id, endpoint_id, kind, interval_ms, run_at, outage_since, expires_at, reason, author, created_at, ended_at
 FROM hints
 WHERE endpoint_id = ANY ($1::uuid[])
   AND ended_at IS NULL
@@ -186,12 +186,12 @@ func (q *Queries) HintGetMany(ctx context.Context, db DBTX, endpointIds []UUID) 
 			&i.Kind,
 			&i.IntervalMs,
 			&i.RunAt,
+			&i.OutageSince,
 			&i.ExpiresAt,
 			&i.Reason,
 			&i.Author,
 			&i.CreatedAt,
 			&i.EndedAt,
-			&i.OutageSince,
 		); err != nil {
 			return nil, err
 		}

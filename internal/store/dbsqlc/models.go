@@ -61,12 +61,12 @@ type Hint struct {
 	Kind        string
 	IntervalMs  *int64
 	RunAt       *time.Time
+	OutageSince *time.Time
 	ExpiresAt   time.Time
 	Reason      string
 	Author      string
 	CreatedAt   time.Time
 	EndedAt     *time.Time
-	OutageSince *time.Time
 }
 
 type LiveRun struct {
@@ -75,6 +75,7 @@ type LiveRun struct {
 	TenantID          UUID
 	Slot              time.Time
 	Attempt           int16
+	InfraAttempt      int16
 	Source            string
 	ClaimToken        int64
 	WorkerID          UUID
@@ -85,7 +86,6 @@ type LiveRun struct {
 	CancelRequestedAt *time.Time
 	CancelRequestedBy *string
 	CancelReason      *string
-	InfraAttempt      int16
 }
 
 type MaintenanceWindow struct {
@@ -175,6 +175,7 @@ type Run struct {
 	EndpointID    UUID
 	TenantID      UUID
 	Attempt       int16
+	InfraAttempt  int16
 	Source        string
 	ClaimToken    int64
 	WorkerID      UUID
@@ -190,55 +191,54 @@ type Run struct {
 	WaitUs        int32
 	TransferUs    int32
 	ResponseBytes int64
+	BodyDigest    *int64
 	Truncated     bool
 	Error         *string
+	SkippedFrom   *time.Time
+	SkippedCount  *int64
 	NextRunAt     *time.Time
 	NextSource    *string
 	NextSteps     json.RawMessage
 	Version       int64
 	FailureCount  int32
-	SkippedFrom   *time.Time
-	SkippedCount  *int64
-	BodyDigest    *int64
-	InfraAttempt  int16
 }
 
 type Schedule struct {
 	EndpointID        UUID
+	TenantID          *UUID
 	DueAt             time.Time
 	PlannedAt         time.Time
 	Slot              time.Time
 	ClaimToken        int64
-	ClaimedBy         *UUID
-	ClaimedAt         *time.Time
+	Revision          int64
 	Version           int64
 	LockMs            int32
 	Attempt           int16
-	Source            string
-	Anchor            *time.Time
+	InfraAttempt      int16
 	FailureCount      int32
-	PausedUntil       *time.Time
-	ManualAt          *time.Time
-	RetryAfter        *time.Time
-	LastSlot          *time.Time
-	LastAttempt       *int16
-	LastStatus        *string
-	LastStartedAt     *time.Time
-	LastFinishedAt    *time.Time
-	PauseReason       *string
-	AccountedUntil    *time.Time
-	TenantID          *UUID
+	Hinted            bool
+	Archived          bool
+	Source            string
+	ClaimedBy         *UUID
+	ClaimedAt         *time.Time
 	RunID             *UUID
 	StartedAt         *time.Time
 	DeadlineAt        *time.Time
 	CancelRequestedAt *time.Time
 	CancelRequestedBy *string
 	CancelReason      *string
-	Revision          int64
-	Hinted            bool
-	Archived          bool
-	InfraAttempt      int16
+	Anchor            *time.Time
+	AccountedUntil    *time.Time
+	PausedUntil       *time.Time
+	PauseReason       *string
+	ManualAt          *time.Time
+	RetryAfter        *time.Time
+	LastSlot          *time.Time
+	LastAttempt       *int16
 	LastInfraAttempt  int16
+	LastStatus        *string
+	LastStartedAt     *time.Time
+	LastFinishedAt    *time.Time
 	LastCallAt        *time.Time
 	Place             pgtype.TID
 }

@@ -164,7 +164,7 @@ func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListPar
 }
 
 const runGet = `-- name: RunGet :one
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count, body_digest, infra_attempt
+SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, body_digest, truncated, error, skipped_from, skipped_count, next_run_at, next_source, next_steps, version, failure_count
 FROM runs
 WHERE id = $1 AND scheduled_for = $2 AND tenant_id = $3
 `
@@ -184,6 +184,7 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (*Run, 
 		&i.EndpointID,
 		&i.TenantID,
 		&i.Attempt,
+		&i.InfraAttempt,
 		&i.Source,
 		&i.ClaimToken,
 		&i.WorkerID,
@@ -199,23 +200,22 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (*Run, 
 		&i.WaitUs,
 		&i.TransferUs,
 		&i.ResponseBytes,
+		&i.BodyDigest,
 		&i.Truncated,
 		&i.Error,
+		&i.SkippedFrom,
+		&i.SkippedCount,
 		&i.NextRunAt,
 		&i.NextSource,
 		&i.NextSteps,
 		&i.Version,
 		&i.FailureCount,
-		&i.SkippedFrom,
-		&i.SkippedCount,
-		&i.BodyDigest,
-		&i.InfraAttempt,
 	)
 	return &i, err
 }
 
 const runGetLive = `-- name: RunGetLive :one
-SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason, infra_attempt
+SELECT endpoint_id, run_id, tenant_id, slot, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
 FROM live_runs
 WHERE run_id = $1 AND tenant_id = $2
 `
@@ -234,6 +234,7 @@ func (q *Queries) RunGetLive(ctx context.Context, db DBTX, arg RunGetLiveParams)
 		&i.TenantID,
 		&i.Slot,
 		&i.Attempt,
+		&i.InfraAttempt,
 		&i.Source,
 		&i.ClaimToken,
 		&i.WorkerID,
@@ -244,7 +245,6 @@ func (q *Queries) RunGetLive(ctx context.Context, db DBTX, arg RunGetLiveParams)
 		&i.CancelRequestedAt,
 		&i.CancelRequestedBy,
 		&i.CancelReason,
-		&i.InfraAttempt,
 	)
 	return &i, err
 }
@@ -416,7 +416,7 @@ func (q *Queries) RunLastDecision(ctx context.Context, db DBTX, endpointID UUID)
 }
 
 const runList = `-- name: RunList :many
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count, body_digest, infra_attempt
+SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, body_digest, truncated, error, skipped_from, skipped_count, next_run_at, next_source, next_steps, version, failure_count
 FROM runs
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
@@ -462,6 +462,7 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]*R
 			&i.EndpointID,
 			&i.TenantID,
 			&i.Attempt,
+			&i.InfraAttempt,
 			&i.Source,
 			&i.ClaimToken,
 			&i.WorkerID,
@@ -477,17 +478,16 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]*R
 			&i.WaitUs,
 			&i.TransferUs,
 			&i.ResponseBytes,
+			&i.BodyDigest,
 			&i.Truncated,
 			&i.Error,
+			&i.SkippedFrom,
+			&i.SkippedCount,
 			&i.NextRunAt,
 			&i.NextSource,
 			&i.NextSteps,
 			&i.Version,
 			&i.FailureCount,
-			&i.SkippedFrom,
-			&i.SkippedCount,
-			&i.BodyDigest,
-			&i.InfraAttempt,
 		); err != nil {
 			return nil, err
 		}
@@ -500,7 +500,7 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]*R
 }
 
 const runListLive = `-- name: RunListLive :many
-SELECT endpoint_id, run_id, tenant_id, slot, attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason, infra_attempt
+SELECT endpoint_id, run_id, tenant_id, slot, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
 FROM live_runs
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
@@ -542,6 +542,7 @@ func (q *Queries) RunListLive(ctx context.Context, db DBTX, arg RunListLiveParam
 			&i.TenantID,
 			&i.Slot,
 			&i.Attempt,
+			&i.InfraAttempt,
 			&i.Source,
 			&i.ClaimToken,
 			&i.WorkerID,
@@ -552,7 +553,6 @@ func (q *Queries) RunListLive(ctx context.Context, db DBTX, arg RunListLiveParam
 			&i.CancelRequestedAt,
 			&i.CancelRequestedBy,
 			&i.CancelReason,
-			&i.InfraAttempt,
 		); err != nil {
 			return nil, err
 		}

@@ -177,7 +177,7 @@ WHERE s.ctid = w.place
   AND s.due_at > clock.now
   AND s.planned_at <= clock.now + interval '50 ms'
   AND clock.now <= coalesce($3::timestamptz, 'infinity'::timestamptz)
-RETURNING s.endpoint_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.claimed_by, s.claimed_at, s.version, s.lock_ms, s.attempt, s.source, s.anchor, s.failure_count, s.paused_until, s.manual_at, s.retry_after, s.last_slot, s.last_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.pause_reason, s.accounted_until, s.tenant_id, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.revision, s.hinted, s.archived, s.infra_attempt, s.last_infra_attempt, s.last_call_at, s.ctid
+RETURNING s.endpoint_id, s.tenant_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.revision, s.version, s.lock_ms, s.attempt, s.infra_attempt, s.failure_count, s.hinted, s.archived, s.source, s.claimed_by, s.claimed_at, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.anchor, s.accounted_until, s.paused_until, s.pause_reason, s.manual_at, s.retry_after, s.last_slot, s.last_attempt, s.last_infra_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.last_call_at, s.ctid
 `
 
 type ScheduleStartParams struct {
@@ -220,40 +220,40 @@ func (q *Queries) ScheduleStart(ctx context.Context, db DBTX, arg ScheduleStartP
 		var i Schedule
 		if err := rows.Scan(
 			&i.EndpointID,
+			&i.TenantID,
 			&i.DueAt,
 			&i.PlannedAt,
 			&i.Slot,
 			&i.ClaimToken,
-			&i.ClaimedBy,
-			&i.ClaimedAt,
+			&i.Revision,
 			&i.Version,
 			&i.LockMs,
 			&i.Attempt,
-			&i.Source,
-			&i.Anchor,
+			&i.InfraAttempt,
 			&i.FailureCount,
-			&i.PausedUntil,
-			&i.ManualAt,
-			&i.RetryAfter,
-			&i.LastSlot,
-			&i.LastAttempt,
-			&i.LastStatus,
-			&i.LastStartedAt,
-			&i.LastFinishedAt,
-			&i.PauseReason,
-			&i.AccountedUntil,
-			&i.TenantID,
+			&i.Hinted,
+			&i.Archived,
+			&i.Source,
+			&i.ClaimedBy,
+			&i.ClaimedAt,
 			&i.RunID,
 			&i.StartedAt,
 			&i.DeadlineAt,
 			&i.CancelRequestedAt,
 			&i.CancelRequestedBy,
 			&i.CancelReason,
-			&i.Revision,
-			&i.Hinted,
-			&i.Archived,
-			&i.InfraAttempt,
+			&i.Anchor,
+			&i.AccountedUntil,
+			&i.PausedUntil,
+			&i.PauseReason,
+			&i.ManualAt,
+			&i.RetryAfter,
+			&i.LastSlot,
+			&i.LastAttempt,
 			&i.LastInfraAttempt,
+			&i.LastStatus,
+			&i.LastStartedAt,
+			&i.LastFinishedAt,
 			&i.LastCallAt,
 			&i.Place,
 		); err != nil {

@@ -79,7 +79,7 @@ func (q *Queries) RunEvidence(ctx context.Context, db DBTX, arg RunEvidenceParam
 }
 
 const runListLost = `-- name: RunListLost :many
-SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until, l.cancel_requested_at, l.cancel_requested_by, l.cancel_reason, l.infra_attempt,
+SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.infra_attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until, l.cancel_requested_at, l.cancel_requested_by, l.cancel_reason,
        CASE WHEN l.deadline_at + interval '5 s' < clock.now THEN 'deadline'
             WHEN w.id IS NULL OR w.state = 'inactive' THEN 'goodbye'
             WHEN l.locked_until + $1::bigint * interval '1 ms' < clock.now THEN 'valve'
@@ -146,6 +146,7 @@ func (q *Queries) RunListLost(ctx context.Context, db DBTX, arg RunListLostParam
 			&i.LiveRun.TenantID,
 			&i.LiveRun.Slot,
 			&i.LiveRun.Attempt,
+			&i.LiveRun.InfraAttempt,
 			&i.LiveRun.Source,
 			&i.LiveRun.ClaimToken,
 			&i.LiveRun.WorkerID,
@@ -156,7 +157,6 @@ func (q *Queries) RunListLost(ctx context.Context, db DBTX, arg RunListLostParam
 			&i.LiveRun.CancelRequestedAt,
 			&i.LiveRun.CancelRequestedBy,
 			&i.LiveRun.CancelReason,
-			&i.LiveRun.InfraAttempt,
 			&i.Signal,
 		); err != nil {
 			return nil, err

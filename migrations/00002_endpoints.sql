@@ -1,0 +1,118 @@
+-- Endpoints: their configuration, its versions, and the validators of conditional requests.
+
+-- +goose Up
+
+-- endpoint_is_sound refuses documents that a worker could not handle, whichever program writes them. All other rules
+-- are checked by internal/endpoints. JSON paths compare by type, so a text in place of a number is refused too. The
+-- checks are one function, because Postgres parses a check constraint again for every statement, and a function body
+-- once per connection.
+-- +goose StatementBegin
+CREATE FUNCTION endpoint_is_sound(spec jsonb) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE AS
+$$
+BEGIN
+    RETURN coalesce(
+        jsonb_typeof(spec) = 'object'
+        AND spec @@ '$.name.type() == "string"
+            && $.url like_regex "^https?://"
+            && $.method like_regex "^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$"
+            && (exists($.baselineCron) && !exists($.baselineIntervalMs) || exists($.baselineIntervalMs) && !exists($.baselineCron))
+            && (!exists($.baselineIntervalMs) || $.baselineIntervalMs >= 1000 && $.baselineIntervalMs <= 31622400000)
+            && (!exists($.minIntervalMs) || $.minIntervalMs >= 1000 && $.minIntervalMs <= 31622400000)
+            && (!exists($.maxIntervalMs) || $.maxIntervalMs >= 1000 && $.maxIntervalMs <= 31622400000)
+            && (!exists($.minIntervalMs) || !exists($.maxIntervalMs) || $.minIntervalMs <= $.maxIntervalMs)
+            && (!exists($.startAt) || $.startAt like_regex "Z$" && $.startAt >= "2020-01-01T" && $.startAt < "2200-01-01T")
+            && $.timezone != ""
+            && $.dst.gap like_regex "^(run|skip)$"
+            && $.dst.overlap like_regex "^(once|both)$"
+            && $.catchUp like_regex "^(once|skip|all)$"
+            && $.jitterMs >= 0 && $.jitterMs <= 86400000
+            && $.timeoutMs >= 1 && $.timeoutMs <= $.maxExecutionTimeMs
+            && $.maxExecutionTimeMs >= 1000 && $.maxExecutionTimeMs <= 1800000
+            && $.maxResponseKb >= 0 && $.maxResponseKb <= 1024
+            && $.followRedirects >= 0 && $.followRedirects <= 10
+            && $.retry.maxAttempts >= 1 && $.retry.maxAttempts <= 10
+            && $.retry.backoffMs >= 1 && $.retry.backoffMs <= 3600000 && $.retry.backoffMs <= $.retry.maxBackoffMs
+            && $.retry.maxBackoffMs <= 86400000
+            && $.idempotent.type() == "boolean"
+            && $.planner like_regex "^(off|observe|suggest|act)$"
+            && !exists($.* ? (@.type() == "number" && @.floor() != @))
+            && !exists($.retry.* ? (@.floor() != @))
+            && (!exists($.labels) || $.labels.type() == "object") && !exists($.labels.* ? (@.type() != "string"))
+            && (!exists($.headers) || $.headers.type() == "object") && !exists($.headers.* ? (@.type() != "string"))
+            && (!exists($.query) || $.query.type() == "object") && !exists($.query.* ? (@.type() != "string"))'
+        AND length(spec ->> 'name') BETWEEN 1 AND 255
+        AND (spec ->> 'key' IS NULL OR spec ->> 'key' ~ '^[a-z0-9][a-z0-9._-]{0,99}$')
+        AND (spec ->> 'description' IS NULL OR length(spec ->> 'description') <= 4000)
+        AND length(spec ->> 'url') <= 2048
+        AND (spec ->> 'body' IS NULL OR octet_length(spec ->> 'body') <= 262144)
+        AND (spec ->> 'baselineCron' IS NULL OR length(spec ->> 'baselineCron') BETWEEN 1 AND 255)
+        AND length(spec ->> 'success') BETWEEN 1 AND 255,
+        false);
+END
+$$;
+-- +goose StatementEnd
+
+-- The configuration is one JSON document, in the form of the API. Generated columns hold the members that statements
+-- filter, join or sort by. A new member of the document needs no migration unless SQL refers to it.
+CREATE TABLE endpoints (
+    id                    uuid PRIMARY KEY,
+    tenant_id             uuid NOT NULL REFERENCES tenants (id),
+    version               bigint NOT NULL,
+    created_at            timestamptz NOT NULL,
+    updated_at            timestamptz NOT NULL,
+    archived_at           timestamptz,
+    spec                  jsonb NOT NULL,
+    key                   text GENERATED ALWAYS AS (spec ->> 'key') STORED,
+    name                  text NOT NULL GENERATED ALWAYS AS (spec ->> 'name') STORED,
+    labels                jsonb NOT NULL GENERATED ALWAYS AS (coalesce(spec -> 'labels', '{}')) STORED,
+    planner               text NOT NULL GENERATED ALWAYS AS (spec ->> 'planner') STORED,
+    max_execution_time_ms integer NOT NULL GENERATED ALWAYS AS ((spec -> 'maxExecutionTimeMs')::integer) STORED,
+    -- True if runs start after their due times by design, because of jitter or catch-up. Their lag does not count.
+    late_by_intent        boolean NOT NULL GENERATED ALWAYS AS
+        ((spec -> 'jitterMs')::bigint > 0 OR spec ->> 'catchUp' = 'all' AND spec ? 'baselineCron') STORED,
+    CONSTRAINT endpoints_sound CHECK (version > 0 AND endpoint_is_sound(spec))
+);
+CREATE UNIQUE INDEX endpoints_key_unique ON endpoints (tenant_id, key) WHERE archived_at IS NULL;
+CREATE INDEX endpoints_tenant ON endpoints (tenant_id, id DESC);
+CREATE INDEX endpoints_serving ON endpoints (tenant_id, id DESC) WHERE archived_at IS NULL;
+CREATE INDEX endpoints_archived ON endpoints (tenant_id, id DESC) WHERE archived_at IS NOT NULL;
+CREATE INDEX endpoints_labels ON endpoints USING gin (labels jsonb_path_ops);
+CREATE INDEX endpoints_name ON endpoints (tenant_id, name text_pattern_ops, id DESC);
+-- The default of 100 values is too few to estimate how many names start with a prefix.
+ALTER TABLE endpoints ALTER COLUMN name SET STATISTICS 1000;
+
+-- Every version of an endpoint's configuration. The statement that inserts the audit log entry of a change inserts the
+-- version too. Retention drops a replaced version together with audit log entries of the same age. The current version
+-- is kept.
+CREATE TABLE endpoint_versions (
+    -- No foreign key, because rows are copied from endpoints, and endpoints are never deleted.
+    endpoint_id uuid NOT NULL,
+    version     bigint NOT NULL,
+    tenant_id   uuid NOT NULL,
+    spec        jsonb NOT NULL,
+    changed_at  timestamptz NOT NULL,
+    changed_by  text NOT NULL,
+    -- The audit log entry of the change.
+    audit_id    uuid,
+    -- When the next version was created. Null: this version is current.
+    replaced_at timestamptz,
+    PRIMARY KEY (endpoint_id, version)
+);
+CREATE INDEX endpoint_versions_replaced ON endpoint_versions (replaced_at) WHERE replaced_at IS NOT NULL;
+
+-- The HTTP validators of the last successful response, for endpoints with conditional requests.
+CREATE TABLE validators (
+    endpoint_id   uuid PRIMARY KEY REFERENCES endpoints (id),
+    -- The fingerprint of the request. Validators are ignored for another request, so an edit need not delete them.
+    request       bigint NOT NULL,
+    -- Empty: the response had none.
+    etag          text NOT NULL CHECK (length(etag) <= 1024),
+    -- Empty: the response had none.
+    last_modified text NOT NULL CHECK (length(last_modified) <= 1024),
+    updated_at    timestamptz NOT NULL
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+
+-- +goose Down
+DROP TABLE validators, endpoint_versions, endpoints;
+DROP FUNCTION endpoint_is_sound(jsonb);
