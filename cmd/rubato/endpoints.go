@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"rubato/client"
-	"rubato/internal/because"
 	"rubato/internal/contract"
 	"rubato/internal/notation"
+	"rubato/internal/sourcetext"
 )
 
 // endpointsCmd is `rubato endpoints`.
@@ -161,7 +161,7 @@ func (cmd *endpointsListCmd) Run(ctx context.Context, s *session) error {
 	}
 	header := []string{"NAME", "STATE", "SCHEDULE", "NEXT RUN", "BECAUSE", "LAST", "LABELS", "ID"}
 	return list(s, raw, header, func(e client.Endpoint) []string {
-		return []string{e.Name, string(e.State), schedule(e), dash(instant(e.NextRunAt)), dash(because.Next(e)), lastStatus(e), dash(labelWords(e.Labels)), e.ID}
+		return []string{e.Name, string(e.State), schedule(e), dash(instant(e.NextRunAt)), dash(sourcetext.Next(e)), lastStatus(e), dash(labelWords(e.Labels)), e.ID}
 	})
 }
 
@@ -248,7 +248,7 @@ func (s *session) printEndpoint(raw json.RawMessage) error {
 			{"paused until", instant(e.PausedUntil)},
 			{"paused because", text(e.PauseReason)},
 			{"next run", instant(e.NextRunAt)},
-			{"because", because.Next(e)},
+			{"because", sourcetext.Next(e)},
 			{"planner", string(e.Planner)},
 		}
 		others, err := otherFacts(raw)

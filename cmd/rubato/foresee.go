@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"rubato/client"
-	"rubato/internal/because"
+	"rubato/internal/sourcetext"
 )
 
 type (
@@ -27,7 +27,7 @@ func (cmd *endpointsPreviewCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return list(s, raw, []string{"DUE", "BECAUSE", "NOTE"}, func(p client.PlannedTime) []string {
-		return []string{instant(&p.At), because.Source(string(p.Source)), dash(text(p.Note))}
+		return []string{instant(&p.At), sourcetext.Source(string(p.Source)), dash(text(p.Note))}
 	})
 }
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"rubato/client"
-	"rubato/internal/because"
 	"rubato/internal/contract"
+	"rubato/internal/sourcetext"
 )
 
 // runsCmd is `rubato runs`.
@@ -61,7 +61,7 @@ func runHeader() []string {
 
 func runRow(r client.Run) []string {
 	return []string{
-		instant(&r.ScheduledFor), string(r.Status), answered(r), took(r.StartLagMs), took(r.DurationMs), because.Source(string(r.Source)),
+		instant(&r.ScheduledFor), string(r.Status), answered(r), took(r.StartLagMs), took(r.DurationMs), sourcetext.Source(string(r.Source)),
 		r.EndpointID, r.ID,
 	}
 }

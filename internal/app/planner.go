@@ -57,13 +57,13 @@ func (c *Core) Planner() (Part, error) {
 // planner returns the planner on the core's database.
 func (c *Core) planner(advisor planner.Advisor) *planner.Planner {
 	s := c.Settings.Planner
-	rails := planner.DefaultRails()
-	rails.Dwell, rails.ChangesPerHour, rails.PerHour, rails.MinAgain = s.Dwell, s.ChangesPerHour, s.AnalysesPerHour, s.Spacing
+	rails := planner.DefaultGuardrails()
+	rails.Dwell, rails.ChangesPerHour, rails.AnalysesPerHour, rails.MinGap = s.Dwell, s.ChangesPerHour, s.AnalysesPerHour, s.Spacing
 	return planner.New(planner.Config{
 		Advisor:    advisor,
-		Queue:      store.NewPlannerQueue(c.DB, [16]byte(uuid.New()), planner.LockFor(s.Timeout)),
+		Queue:      store.NewPlannerQueue(c.DB, [16]byte(uuid.New()), planner.LockDuration(s.Timeout)),
 		Evidence:   store.NewPlannerEvidence(c.DB),
-		Rails:      rails,
+		Guardrails: rails,
 		Slots:      s.Slots,
 		Poll:       s.Poll,
 		Timeout:    s.Timeout,

@@ -11,7 +11,7 @@ const (
 	// Steps is what judging and redacting one answer may take. A step is about what looking at one value of a document takes, 30 ns.
 	Steps = 4_000_000
 	// interval is how many steps may pass between two looks at whether the run has ended.
-	interval = 4096
+	checkInterval = 4096
 )
 
 var (
@@ -30,18 +30,18 @@ type Budget struct {
 }
 
 // New returns a budget of [Steps] that ends when done is closed; nil: never.
-func New(done <-chan struct{}) *Budget { return &Budget{left: Steps, until: interval, done: done} }
+func New(done <-chan struct{}) *Budget { return &Budget{left: Steps, until: checkInterval, done: done} }
 
 // Over returns a budget that has ended, because of err.
-func Over(err error) *Budget { return &Budget{err: err} }
+func Ended(err error) *Budget { return &Budget{err: err} }
 
 // Another returns a full budget for the same run, such as for the words about a verdict.
-func (b *Budget) Another() *Budget {
+func (b *Budget) Renewed() *Budget {
 	if b == nil {
 		return nil
 	}
 	if b.err != nil && !errors.Is(b.err, ErrSpent) {
-		return Over(b.err)
+		return Ended(b.err)
 	}
 	return New(b.done)
 }
@@ -57,7 +57,7 @@ func (b *Budget) Spend(steps int) error {
 		return b.err
 	}
 	if b.until -= steps; b.until < 0 {
-		b.until = interval
+		b.until = checkInterval
 		select {
 		case <-b.done:
 			b.err = ErrEnded
@@ -76,7 +76,7 @@ func (b *Budget) Err() error {
 }
 
 // Left returns how many steps are left.
-func (b *Budget) Left() int {
+func (b *Budget) Remaining() int {
 	switch {
 	case b == nil:
 		return Steps

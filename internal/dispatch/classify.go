@@ -24,7 +24,7 @@ func (c *calls) outcome(ctx context.Context, u unlocked, t *Target, x exchange) 
 		if err == nil {
 			defer release()
 		} else {
-			x.budget = budget.Over(err)
+			x.budget = budget.Ended(err)
 		}
 	}
 	u.mask = secrets.NewMask(u.values...)

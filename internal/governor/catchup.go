@@ -26,7 +26,7 @@ func (p *plan) catchUp() {
 // lastMissed returns the last occurrence up to now that no run stands for and that has no record, which is what a run for all of them
 // stands for. Where there is none it returns the zero time, and the run stands for now. It halves the span, so it asks a cron at most about 60 times.
 func (p *plan) lastMissed() time.Time {
-	after, until := later(p.served(), p.in.OnRecord), p.in.Now
+	after, until := later(p.cronAnchor(), p.in.OnRecord), p.in.Now
 	last := p.next(after)
 	if last.After(p.in.Now) {
 		return time.Time{}
@@ -60,10 +60,10 @@ func (p *plan) catchUpAll() {
 // oldestMissed returns the oldest occurrence that no run stands for, that has no record, is within reach and has no more than the limit
 // from it to now, both included. Where nothing within reach was missed that is the first occurrence to come.
 func (p *plan) oldestMissed() time.Time {
-	after := later(p.served(), p.in.Now.Add(-catchUpReach-1)) // exactly the reach is within reach
+	after := later(p.cronAnchor(), p.in.Now.Add(-catchUpReach-1)) // exactly the reach is within reach
 	after = later(after, p.in.Accounted)
 	if p.count(after, p.in.Now, catchUpLimit+1) > catchUpLimit {
-		after = p.lastFew(after)
+		after = p.limitedStart(after)
 	}
 	return p.next(after)
 }
@@ -71,7 +71,7 @@ func (p *plan) oldestMissed() time.Time {
 // lastFew returns an instant between after and now that exactly the limit of occurrences follow up to now; there must be
 // more of them after the given instant. It halves the span and counts only the half whose number is not known, so that it
 // asks a cron of minutes about 500 times and one of seconds about 1,000 times, however many were missed.
-func (p *plan) lastFew(after time.Time) time.Time {
+func (p *plan) limitedStart(after time.Time) time.Time {
 	few, n := p.in.Now, 0 // n occurrences are after few and not after now; n never exceeds the limit
 	for n < catchUpLimit && few.Sub(after) > 1 {
 		middle := after.Add(few.Sub(after) / 2)

@@ -74,13 +74,13 @@ func TestCutWaitHoldsBackForAnHourThirtyTwoIntervalsOrTheMaximum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		asked, usual, most := at(span(t, "asked", 100*hour)), span(t, "usual", 2*hour), span(t, "maximum", 50*hour)
 
-		got := governor.CutWait(asked, T, usual, most)
+		got := governor.CapRetryAfter(asked, T, usual, most)
 
 		longest := max(hour, 32*usual, most)
 		require.False(t, got.After(asked))
 		if got.Before(asked) {
 			require.InDelta(t, longest, got.Sub(T), float64(time.Millisecond))
-			require.True(t, governor.AsksForLong(asked, T))
+			require.True(t, governor.ExceedsRetryAfterCap(asked, T))
 			return
 		}
 		require.LessOrEqual(t, asked.Sub(T), longest+time.Second)

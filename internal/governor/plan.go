@@ -70,11 +70,11 @@ func (p *plan) baselineCron() {
 }
 
 // cronDue returns the first occurrence of a cron that no run stands for.
-func (p *plan) cronDue() time.Time { return p.next(p.served()) }
+func (p *plan) cronDue() time.Time { return p.next(p.cronAnchor()) }
 
 // served returns what a cron counts from: the anchor. One that has never run starts with the first occurrence from startAt on, after now or,
 // where that is given, after what is on record: then it may have passed.
-func (p *plan) served() time.Time {
+func (p *plan) cronAnchor() time.Time {
 	switch {
 	case !p.neverRun():
 		return p.in.Anchor

@@ -259,7 +259,7 @@ func (h history) Events(ctx context.Context, tenant [16]byte, id runs.ID) ([]run
 	if !r.CancelRequestedAt.IsZero() {
 		kept = append(kept, runs.Event{At: r.CancelRequestedAt, Kind: runs.EventCancelRequested, Author: r.Outcome.ContentType, Why: r.Outcome.Error})
 	}
-	return runs.Story(r, kept), nil
+	return runs.Timeline(r, kept), nil
 }
 
 // Cancel keeps author and reason where a live run has nothing else to say.
@@ -322,7 +322,7 @@ type numbers struct{}
 func (numbers) Health(context.Context, [16]byte, [16]byte) ([]stats.Health, error) {
 	return []stats.Health{
 		{Window: time.Hour},
-		{Window: 4 * time.Hour, Runs: 5, Succeeded: 3, Failed: 1, Skipped: 7, Latency: stats.Spread{P50: time.Millisecond, P95: time.Second, P99: time.Minute}},
+		{Window: 4 * time.Hour, Runs: 5, Succeeded: 3, Failed: 1, Skipped: 7, Latency: stats.Percentiles{P50: time.Millisecond, P95: time.Second, P99: time.Minute}},
 	}, nil
 }
 

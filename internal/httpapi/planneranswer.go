@@ -42,7 +42,7 @@ func callAnswers(s planner.Session) ([]api.PlannerCall, error) {
 func suggestionAnswer(s planner.Suggestion) api.PlannerSuggestion {
 	out := api.PlannerSuggestion{
 		ID: s.ID.String(), EndpointID: s.EndpointID.String(), SessionID: s.SessionID.String(), Advisor: s.Advisor, Reasoning: s.Reasoning,
-		Changes: texts(s.Plan.Words()), ClearHints: s.Plan.Clear, State: api.PlannerSuggestionState(s.State),
+		Changes: texts(s.Plan.Describe()), ClearHints: s.Plan.Clear, State: api.PlannerSuggestionState(s.State),
 		CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt.UTC(), DecidedBy: optional(s.DecidedBy),
 	}
 	if !s.DecidedAt.IsZero() {

@@ -67,6 +67,6 @@ func (s *Server) ListWorkers(ctx context.Context, _ api.ListWorkersRequestObject
 	return api.ListWorkers200JSONResponse(out), nil
 }
 
-func spreadAnswer(s stats.Spread) api.Spread {
+func spreadAnswer(s stats.Percentiles) api.Spread {
 	return api.Spread{P50: millis(s.P50), P95: millis(s.P95), P99: millis(s.P99)}
 }

@@ -27,8 +27,8 @@ var (
 
 // Document is a JSON text that was read. It is not safe for concurrent use.
 type Document struct {
-	root  any     // as encoding/json reads it, numbers as json.Number
-	found []place // memory for the places that one path names
+	root  any        // as encoding/json reads it, numbers as json.Number
+	found []location // memory for the places that one path names
 }
 
 // byteSteps is how many bytes of a text are read for one step of a budget.
@@ -40,7 +40,7 @@ func Read(text []byte, b *budget.Budget) (*Document, error) {
 	if err := b.Spend(1 + len(text)/byteSteps); err != nil {
 		return nil, err
 	}
-	if err := measure(text); err != nil {
+	if err := checkSize(text); err != nil {
 		return nil, err
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -67,7 +67,7 @@ func explain(err error) error {
 }
 
 // measure refuses a text that would be too large once it is read, before it takes any memory.
-func measure(text []byte) error {
+func checkSize(text []byte) error {
 	depth, values, quoted := 0, 1, false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {

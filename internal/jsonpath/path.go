@@ -17,11 +17,11 @@ const (
 	maxPath     = 1024 // bytes
 	maxSegments = 32   // of a path
 	// maxPlaces is how many places one path may name for them to be replaced: each value of the largest document once.
-	maxPlaces = MaxValues
+	maxLocations = MaxValues
 )
 
 // ErrTooMuch is the end of a search that names too many places.
-var ErrTooMuch = fmt.Errorf("the path names more than %d places", maxPlaces)
+var ErrTooMuch = fmt.Errorf("the path names more than %d places", maxLocations)
 
 // Path is a JSONPath by RFC 9535 whose filters look at single places below the value that they judge. It is safe for concurrent use.
 type Path struct {
@@ -44,7 +44,7 @@ func Parse(text string) (*Path, error) {
 	}
 	for _, segment := range p.segments {
 		for _, selector := range segment.Selectors() {
-			if f, is := selector.(*spec.FilterSelector); is && !cheap(f) {
+			if f, is := selector.(*spec.FilterSelector); is && !hasConstantCost(f) {
 				return nil, errors.New("must have filters that look at single places below @, such as [?@.state == 'open']; no $, .., *, slice or pattern in a filter")
 			}
 		}
@@ -73,14 +73,14 @@ var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 
 // cheap reports whether a filter costs the same for every value that it judges: it looks at single places below that value alone. Patterns
 // are refused because the library compiles them anew for every value, and may take them from the document.
-func cheap(f *spec.FilterSelector) bool {
+func hasConstantCost(f *spec.FilterSelector) bool {
 	rest := strings.TrimPrefix(quoted.ReplaceAllString(f.String(), "_"), "?")
 	return !strings.ContainsAny(rest, "$*?:") && !strings.Contains(rest, "..") &&
 		!strings.Contains(rest, "match(") && !strings.Contains(rest, "search(")
 }
 
 // place is where a value stands: in a member or an element of its holder, or nowhere, where it is the document itself.
-type place struct {
+type location struct {
 	holder any // map[string]any or []any
 	name   string
 	index  int
@@ -88,7 +88,7 @@ type place struct {
 }
 
 // put puts another value in the place.
-func (d *Document) put(p place, value any) {
+func (d *Document) set(p location, value any) {
 	switch holder := p.holder.(type) {
 	case map[string]any:
 		holder[p.name] = value
@@ -103,15 +103,15 @@ func (d *Document) put(p place, value any) {
 // map[string]any, which is the document's own. Of an object they come in the order of the members' names. The error is that of the budget,
 // or a fault of a filter. It takes no memory for what it finds.
 func (p *Path) Each(d *Document, b *budget.Budget, visit func(value any) bool) error {
-	return p.search(d, b, func(at place) bool { return visit(at.value) })
+	return p.search(d, b, func(at location) bool { return visit(at.value) })
 }
 
 // Replace puts value in every place that the path names, and returns how many there were. With an error, which is that of the budget,
 // [ErrTooMuch] or a fault of a filter, nothing was replaced.
 func (p *Path) Replace(d *Document, b *budget.Budget, value any) (int, error) {
 	found, full := d.found[:0], false
-	err := p.search(d, b, func(at place) bool {
-		if full = len(found) == maxPlaces; full {
+	err := p.search(d, b, func(at location) bool {
+		if full = len(found) == maxLocations; full {
 			return false
 		}
 		at.value = nil
@@ -126,7 +126,7 @@ func (p *Path) Replace(d *Document, b *budget.Budget, value any) (int, error) {
 		return 0, err
 	}
 	for _, at := range found {
-		d.put(at, value)
+		d.set(at, value)
 	}
 	return len(found), nil
 }
@@ -135,15 +135,15 @@ func (p *Path) Replace(d *Document, b *budget.Budget, value any) (int, error) {
 type search struct {
 	root   any
 	budget *budget.Budget
-	visit  func(place) bool // false: that was enough
+	visit  func(location) bool // false: that was enough
 	err    error
 	over   bool
 }
 
-func (p *Path) search(d *Document, b *budget.Budget, visit func(place) bool) error {
+func (p *Path) search(d *Document, b *budget.Budget, visit func(location) bool) error {
 	s := &search{root: d.root, budget: b, visit: visit}
 	if s.spend(1) {
-		s.walk(p.segments, place{value: d.root})
+		s.walk(p.segments, location{value: d.root})
 	}
 	return s.err
 }
@@ -160,7 +160,7 @@ func (s *search) spend(steps int) bool {
 }
 
 // walk visits what segments select below a place.
-func (s *search) walk(segments []*spec.Segment, from place) {
+func (s *search) walk(segments []*spec.Segment, from location) {
 	if len(segments) == 0 {
 		s.over = !s.visit(from)
 		return
@@ -169,7 +169,7 @@ func (s *search) walk(segments []*spec.Segment, from place) {
 		s.selector(selector, from.value, segments[1:])
 	}
 	if segments[0].IsDescendant() {
-		s.children(from.value, func(child place) { s.walk(segments, child) })
+		s.children(from.value, func(child location) { s.walk(segments, child) })
 	}
 }
 
@@ -182,7 +182,7 @@ func (s *search) selector(selector spec.Selector, value any, rest []*spec.Segmen
 	case spec.Name:
 		if members, ok := value.(map[string]any); ok {
 			if member, there := members[string(sel)]; there {
-				s.walk(rest, place{holder: value, name: string(sel), value: member})
+				s.walk(rest, location{holder: value, name: string(sel), value: member})
 			}
 		}
 	case spec.Index:
@@ -192,19 +192,19 @@ func (s *search) selector(selector spec.Selector, value any, rest []*spec.Segmen
 				i += len(list)
 			}
 			if i >= 0 && i < len(list) {
-				s.walk(rest, place{holder: value, index: i, value: list[i]})
+				s.walk(rest, location{holder: value, index: i, value: list[i]})
 			}
 		}
 	case spec.SliceSelector:
 		s.slice(sel, value, rest)
 	case *spec.FilterSelector:
-		s.children(value, func(child place) {
+		s.children(value, func(child location) {
 			if s.passes(sel, child.value) {
 				s.walk(rest, child)
 			}
 		})
 	default: // The wildcard.
-		s.children(value, func(child place) { s.walk(rest, child) })
+		s.children(value, func(child location) { s.walk(rest, child) })
 	}
 }
 
@@ -218,11 +218,11 @@ func (s *search) slice(sel spec.SliceSelector, value any, rest []*spec.Segment) 
 	switch {
 	case step > 0:
 		for i := lower; i < upper && i >= 0 && s.spend(1); i += step {
-			s.walk(rest, place{holder: value, index: i, value: list[i]})
+			s.walk(rest, location{holder: value, index: i, value: list[i]})
 		}
 	case step < 0:
 		for i := upper; lower < i && s.spend(1); i += step {
-			s.walk(rest, place{holder: value, index: i, value: list[i]})
+			s.walk(rest, location{holder: value, index: i, value: list[i]})
 		}
 	}
 }
@@ -238,33 +238,33 @@ func (s *search) passes(f *spec.FilterSelector, value any) (ok bool) {
 }
 
 // sorting is how many steps sorting takes for each member of an object.
-const sorting = 4
+const sortSteps = 4
 
 // children calls visit with every member or element of a value, until the search is over.
-func (s *search) children(value any, visit func(place)) {
+func (s *search) children(value any, visit func(location)) {
 	switch v := value.(type) {
 	case []any:
 		for i := range v {
 			if !s.spend(1) {
 				return
 			}
-			visit(place{holder: value, index: i, value: v[i]})
+			visit(location{holder: value, index: i, value: v[i]})
 		}
 	case map[string]any:
-		if !s.spend(sorting * len(v)) {
+		if !s.spend(sortSteps * len(v)) {
 			return
 		}
-		for _, name := range sorted(v) {
+		for _, name := range sortedNames(v) {
 			if !s.spend(1) {
 				return
 			}
-			visit(place{holder: value, name: name, value: v[name]})
+			visit(location{holder: value, name: name, value: v[name]})
 		}
 	}
 }
 
 // sorted returns the names of members in order.
-func sorted(members map[string]any) []string {
+func sortedNames(members map[string]any) []string {
 	names := make([]string, 0, len(members))
 	for name := range members {
 		names = append(names, name)

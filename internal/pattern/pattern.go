@@ -42,7 +42,7 @@ func (p *Pattern) Steps() int { return p.steps }
 // MatchString reports whether the pattern is found anywhere in a text. It takes at most about as many steps for each byte as the pattern has,
 // and takes these from the budget beforehand. Where that is not enough it returns false.
 func (p *Pattern) MatchString(text string, b *budget.Budget) bool {
-	return b.Spend(searchSteps+p.steps*len(text)/settleSteps) == nil && p.re.MatchString(text)
+	return b.Spend(searchSteps+p.steps*len(text)/stepsPerBudgetStep) == nil && p.re.MatchString(text)
 }
 
 // Budget is what the patterns of one endpoint may take together. The zero value is all of it.
@@ -68,7 +68,7 @@ func compile(text string) (*Pattern, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("must be at most %d bytes long", MaxBytes)
 	}
-	steps := written(text)
+	steps := parseSteps(text)
 	if steps > MaxSteps {
 		return nil, tooLarge(steps)
 	}
@@ -76,14 +76,14 @@ func compile(text string) (*Pattern, error) {
 	if err != nil {
 		return nil, fmt.Errorf("must be a regular expression (RE2): %w", errors.New(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
 	}
-	if rough := estimate(tree); rough > 4*MaxSteps { // Counting would take the memory that is not to be taken.
+	if rough := estimateSteps(tree); rough > 4*MaxSteps { // Counting would take the memory that is not to be taken.
 		return nil, tooLarge(steps + rough)
 	}
 	prog, err := syntax.Compile(tree.Simplify())
 	if err != nil {
 		return nil, fmt.Errorf("must be a regular expression (RE2): %w", err)
 	}
-	if steps += instructions(prog); steps > MaxSteps {
+	if steps += programSteps(prog); steps > MaxSteps {
 		return nil, tooLarge(steps)
 	}
 	re, err := regexp.Compile(text)
@@ -106,7 +106,7 @@ var (
 
 // written returns the steps that a pattern counts for what makes parsing it slow: large classes by name and ranges whose case is ignored. Neither
 // shows in the program.
-func written(text string) int {
+func parseSteps(text string) int {
 	steps := strings.Count(text, `\p`) + strings.Count(text, `\P`)
 	if ignoresCase.MatchString(text) {
 		steps += foldedRange * len(wideRange.FindAllString(text, -1))
@@ -115,7 +115,7 @@ func written(text string) int {
 }
 
 // instructions returns what a program counts.
-func instructions(prog *syntax.Prog) int {
+func programSteps(prog *syntax.Prog) int {
 	steps := len(prog.Inst)
 	for i := range prog.Inst {
 		if len(prog.Inst[i].Rune) > largeClass {
@@ -126,10 +126,10 @@ func instructions(prog *syntax.Prog) int {
 }
 
 // estimate returns about how many instructions an expression will have, without writing its repetitions out.
-func estimate(tree *syntax.Regexp) int {
+func estimateSteps(tree *syntax.Regexp) int {
 	sub := 0
 	for _, s := range tree.Sub {
-		sub += estimate(s)
+		sub += estimateSteps(s)
 	}
 	switch {
 	case tree.Op == syntax.OpLiteral:

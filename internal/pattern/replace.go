@@ -10,7 +10,7 @@ import (
 
 // passes is how often all of a program may be looked at for each byte of a text while matches are replaced. One search through all of it needs
 // three at most: an instruction is come to from two others, and then left.
-const passes = 3
+const replaceFactor = 3
 
 // Replace returns a text with each match replaced by what with returns, as [regexp.Regexp.ReplaceAllFunc] does. It is bounded where that is not:
 // a search may look at all that follows a match before it knows where the match ends, and the next one begins right after it. Where replacing would
@@ -20,15 +20,15 @@ func (p *Pattern) Replace(text []byte, b *budget.Budget, with func(found []byte)
 	if b.Spend(searchSteps) != nil {
 		return nil, false
 	}
-	m := &machine{
-		prog: p.prog, prefix: p.prefix, text: text, start: p.prog.StartCond(), left: passes * p.steps * (len(text) + MaxBytes),
+	m := &matcher{
+		prog: p.prog, prefix: p.prefix, text: text, start: p.prog.StartCond(), left: replaceFactor * p.steps * (len(text) + MaxBytes),
 		now: newQueue(len(p.prog.Inst)), next: newQueue(len(p.prog.Inst)), budget: b,
 	}
-	m.settled = m.left
+	m.charged = m.left
 	end := 0 // of the last match
 	for at := 0; at <= len(text); {
 		from, to, found := m.find(at)
-		m.settle(settleSteps)
+		m.charge(stepsPerBudgetStep)
 		if m.left < 0 {
 			return nil, false
 		}
@@ -51,7 +51,7 @@ func (p *Pattern) Replace(text []byte, b *budget.Budget, with func(found []byte)
 
 // machine looks for one program in one text, as package regexp does where it neither goes back nor knows a single way: all threads advance a
 // character at a time, in the order of what they prefer. It differs in that it counts what it does.
-type machine struct {
+type matcher struct {
 	prog      *syntax.Prog
 	prefix    []byte
 	text      []byte
@@ -59,28 +59,28 @@ type machine struct {
 	left      int            // steps that may still be taken; below zero the search is over and its result means nothing
 	now, next *queue
 	budget    *budget.Budget
-	settled   int // left when the budget was charged last
+	charged   int // left when the budget was charged last
 }
 
 const (
 	// searchSteps is what a search takes of a budget however short the text is.
 	searchSteps = 8
 	// settleSteps is how many steps of a program are one step of a budget.
-	settleSteps = 32
+	stepsPerBudgetStep = 32
 	// settleEvery is how many steps a search may take before it charges the budget and hears whether the run has ended.
-	settleEvery = settleSteps << 10
+	chargeInterval = stepsPerBudgetStep << 10
 )
 
 // settle charges the budget once a search has taken so many steps.
-func (m *machine) settle(every int) {
-	taken := m.settled - m.left
+func (m *matcher) charge(every int) {
+	taken := m.charged - m.left
 	if taken < every || m.left < 0 {
 		return
 	}
-	if m.budget.Spend(taken/settleSteps) != nil {
+	if m.budget.Spend(taken/stepsPerBudgetStep) != nil {
 		m.left = -1
 	}
-	m.settled = m.left
+	m.charged = m.left
 }
 
 // thread is a place in the program with where its match began.
@@ -105,10 +105,10 @@ func (q *queue) has(pc uint32) bool {
 }
 
 // find returns the leftmost match that begins at a place or after it, and of those the one that the pattern prefers.
-func (m *machine) find(at int) (from, to int, found bool) {
+func (m *matcher) find(at int) (from, to int, found bool) {
 	m.now.dense = m.now.dense[:0]
 	for m.left >= 0 {
-		m.settle(settleEvery)
+		m.charge(chargeInterval)
 		if len(m.now.dense) == 0 {
 			if found || m.start&syntax.EmptyBeginText != 0 && at != 0 {
 				break
@@ -140,7 +140,7 @@ func (m *machine) find(at int) (from, to int, found bool) {
 }
 
 // rune returns the character at a place and its width; -1 and 0 at the end.
-func (m *machine) rune(at int) (rune, int) {
+func (m *matcher) rune(at int) (rune, int) {
 	if at >= len(m.text) {
 		return -1, 0
 	}
@@ -152,7 +152,7 @@ func (m *machine) rune(at int) (rune, int) {
 
 // step moves all threads over a character, to where conditions hold. ended reports that a match ends before the character, and from is where it
 // began; threads that it is preferred to are gone.
-func (m *machine) step(here rune, holds syntax.EmptyOp) (from int, ended bool) {
+func (m *matcher) step(here rune, holds syntax.EmptyOp) (from int, ended bool) {
 	m.next.dense = m.next.dense[:0]
 	m.left -= len(m.now.dense)
 	for _, t := range m.now.dense {
@@ -160,7 +160,7 @@ func (m *machine) step(here rune, holds syntax.EmptyOp) (from int, ended bool) {
 		if inst.Op == syntax.InstMatch {
 			return t.from, true
 		}
-		if here >= 0 && moves(inst, here) {
+		if here >= 0 && consumes(inst, here) {
 			m.add(m.next, thread{inst.Out, t.from}, holds)
 		}
 	}
@@ -168,7 +168,7 @@ func (m *machine) step(here rune, holds syntax.EmptyOp) (from int, ended bool) {
 }
 
 // moves reports whether an instruction takes a character.
-func moves(inst *syntax.Inst, here rune) bool {
+func consumes(inst *syntax.Inst, here rune) bool {
 	switch inst.Op {
 	case syntax.InstRune:
 		return inst.MatchRune(here)
@@ -184,7 +184,7 @@ func moves(inst *syntax.Inst, here rune) bool {
 }
 
 // add puts a thread into a queue, with all that it comes to without a character.
-func (m *machine) add(q *queue, t thread, holds syntax.EmptyOp) {
+func (m *matcher) add(q *queue, t thread, holds syntax.EmptyOp) {
 	for {
 		if m.left--; q.has(t.pc) {
 			return

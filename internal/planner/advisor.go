@@ -13,7 +13,7 @@ type Advisor interface {
 	// Advise looks at a case, proposes through the desk what it wants changed, and submits a verdict. It returns when ctx ends at the
 	// latest. With an error nothing that it proposed comes into force; the session is kept with what it cost. [ErrOverBudget] and
 	// [UnavailableError] say that the advisor could not be asked, which is nobody's fault.
-	Advise(ctx context.Context, c Case, d Desk) (Verdict, error)
+	Advise(ctx context.Context, c Snapshot, d Toolset) (Verdict, error)
 }
 
 // Verdict is what an advisor submits at the end of a session: why it proposed what it did, and when to look again.

@@ -14,32 +14,32 @@ import (
 )
 
 // analyse carries out the session of a claim: it looks, asks the advisor, and writes everything at once.
-func (p *Planner) analyse(ctx context.Context, t Ticket) error {
-	material, err := p.cfg.Evidence.Look(ctx, t.Account)
+func (p *Planner) analyse(ctx context.Context, t Claim) error {
+	material, err := p.cfg.Evidence.Load(ctx, t.Account)
 	if errs.CodeOf(err) == errs.NotFound {
-		return p.cfg.Queue.Leave(ctx, t, ParkedArchived, 0)
+		return p.cfg.Queue.Park(ctx, t, ParkedArchived, 0)
 	}
 	if err != nil {
 		return fmt.Errorf("looking at endpoint %s: %w", t.Account.EndpointID, err)
 	}
-	if why := leaveAlone(material); why != "" {
-		return p.cfg.Queue.Leave(ctx, t, why, material.Endpoint.Version)
+	if why := parkReason(material); why != "" {
+		return p.cfg.Queue.Park(ctx, t, why, material.Endpoint.Version)
 	}
-	t.Memory = t.Memory.at(material.Now)
-	a := &analysis{Planner: p, ticket: t, material: material}
+	t.Memory = t.Memory.pruned(material.Now)
+	a := &analysis{Planner: p, claim: t, inputs: material}
 	if err := a.prepare(); err != nil {
 		return err
 	}
-	a.consult(ctx)
+	a.runAdvisor(ctx)
 	if ctx.Err() != nil { // The planner stops: another one looks again.
 		return ctx.Err()
 	}
 	failpoint.Hit(failpoint.Advised)
-	return a.close(ctx)
+	return a.record(ctx)
 }
 
 // leaveAlone returns why an endpoint is not to be analysed; empty: it is.
-func leaveAlone(m Material) Parked {
+func parkReason(m Inputs) ParkReason {
 	switch {
 	case m.Endpoint.Archived():
 		return ParkedArchived
@@ -56,81 +56,81 @@ func leaveAlone(m Material) Parked {
 type analysis struct {
 	*Planner
 
-	ticket   Ticket
-	material Material
-	subject  Case
-	desk     *boundDesk
-	verdict  Verdict
-	fault    error // of the advisor
+	claim      Claim
+	inputs     Inputs
+	snapshot   Snapshot
+	tools      *sessionTools
+	verdict    Verdict
+	advisorErr error // of the advisor
 }
 
 func (a *analysis) prepare() (err error) {
-	if a.subject, err = NewCase(a.material, a.ticket); err != nil {
-		return fmt.Errorf("putting together the case of endpoint %s: %w", a.ticket.Account.EndpointID, err)
+	if a.snapshot, err = NewSnapshot(a.inputs, a.claim); err != nil {
+		return fmt.Errorf("putting together the case of endpoint %s: %w", a.claim.Account.EndpointID, err)
 	}
-	a.subject.LookEvery = a.cfg.Rails.lookEvery()
-	s, err := stand(a.material.Endpoint, a.ticket.Memory, a.material.Now)
+	a.snapshot.AnalysisInterval = a.cfg.Guardrails.analysisInterval()
+	s, err := newProposalContext(a.inputs.Endpoint, a.claim.Memory, a.inputs.Now)
 	if err != nil {
 		return err
 	}
-	s.holds = a.material.Holds
-	a.desk = &boundDesk{
-		account: a.ticket.Account, material: a.material, standing: s, rails: a.cfg.Rails, evidence: a.cfg.Evidence,
+	s.holds = a.inputs.Holds
+	a.tools = &sessionTools{
+		account: a.claim.Account, inputs: a.inputs, proposals: s, guardrails: a.cfg.Guardrails, evidence: a.cfg.Evidence,
 		refused: map[Kind]int{}, cut: map[Kind]int{},
 	}
 	return nil
 }
 
 // consult asks the advisor, within the time of a session. What it panics with is its failure.
-func (a *analysis) consult(ctx context.Context) {
+func (a *analysis) runAdvisor(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
 	defer func() {
 		if fault := recover(); fault != nil {
 			a.metrics.panics.Inc()
 			a.cfg.Logger.Error("an advisor panicked", "error", fault, "stack", string(debug.Stack()))
-			a.fault = errors.New("the advisor failed by a fault of its own")
+			a.advisorErr = errors.New("the advisor failed by a fault of its own")
 		}
 	}()
-	verdict, err := a.cfg.Advisor.Advise(ctx, a.subject, a.desk)
-	a.fault = err
+	verdict, err := a.cfg.Advisor.Advise(ctx, a.snapshot, a.tools)
+	a.advisorErr = err
 	if err == nil {
-		a.verdict = a.desk.submit(verdict)
+		a.verdict = a.tools.submit(verdict)
 	}
 }
 
 // close writes the session. Where the database refuses a value of it, it is written without its calls, which hold what an advisor sent
 // as it stood; and if that is not enough, as one that failed: when to look again and what was spent are on record in any case. Otherwise
 // the endpoint would be analysed again as soon as the lock ends, at the same price, over and over.
-func (a *analysis) close(ctx context.Context) error {
+func (a *analysis) record(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	c, err := a.write(ctx)
+	c, err := a.tryRecord(ctx)
 	if errors.Is(err, ErrUnwritable) {
 		a.cfg.Logger.Warn("the database refused a value of a session; it is written without its calls",
-			"endpoint_id", a.ticket.Account.EndpointID.String(), "error", err)
-		a.desk.forget()
-		c, err = a.write(ctx)
+			"endpoint_id", a.claim.Account.EndpointID.String(), "error", err)
+		a.tools.dropCalls()
+		c, err = a.tryRecord(ctx)
 	}
 	if errors.Is(err, ErrUnwritable) {
-		a.fault, a.verdict = err, Verdict{}
-		c, err = a.write(ctx)
+		a.advisorErr, a.verdict = err, Verdict{}
+		c, err = a.tryRecord(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("writing a session of endpoint %s: %w", a.ticket.Account.EndpointID, err)
+		return fmt.Errorf("writing a session of endpoint %s: %w", a.claim.Account.EndpointID, err)
 	}
-	a.metrics.closed(c, a.desk)
+	a.metrics.closed(c, a.tools)
 	return nil
 }
 
 // write writes what the session leaves. Where the endpoint was changed meanwhile so that the plan no longer holds, it writes that instead.
-func (a *analysis) write(ctx context.Context) (Closing, error) {
-	c := a.closing()
-	err := a.cfg.Queue.Close(ctx, a.ticket, c)
+func (a *analysis) tryRecord(ctx context.Context) (Completion, error) {
+	c := a.completion()
+	err := a.cfg.Queue.Complete(ctx, a.claim, c)
 	if stale(err) {
-		a.desk.Warn("nothing was written: " + told(err))
-		c = a.ended(Stale)
-		err = a.cfg.Queue.Close(ctx, a.ticket, c)
+		a.tools.Warn("nothing was written: " + errorText(err))
+		c = a.completionOf(Stale)
+		err = a.cfg.Queue.Complete(ctx, a.claim, c)
 	}
 	return c, err
 }
@@ -149,24 +149,24 @@ func stale(err error) bool {
 }
 
 // closing returns what the session leaves.
-func (a *analysis) closing() Closing {
-	if a.fault != nil {
-		return a.ended(resultOf(a.fault))
+func (a *analysis) completion() Completion {
+	if a.advisorErr != nil {
+		return a.completionOf(resultOf(a.advisorErr))
 	}
-	if a.desk.plan.Empty() {
-		return a.ended(Unchanged)
+	if a.tools.plan.Empty() {
+		return a.completionOf(Unchanged)
 	}
-	switch authorityOf(a.material.Endpoint) {
+	switch authorityOf(a.inputs.Endpoint) {
 	case Observe:
-		return a.ended(Observed)
+		return a.completionOf(Observed)
 	case Suggest:
-		c := a.ended(Suggested)
+		c := a.completionOf(Suggested)
 		c.Suggestion = a.suggestion(c.Session)
 		return c
 	default:
-		c := a.ended(Acted)
-		c.Memory = a.remember(c.Memory)
-		c.Revise = a.revise
+		c := a.completionOf(Acted)
+		c.Memory = a.withChanges(c.Memory)
+		c.Apply = a.apply
 		return c
 	}
 }
@@ -183,55 +183,55 @@ func resultOf(fault error) Result {
 }
 
 // ended returns what is left of a session that ends in a result and changes nothing.
-func (a *analysis) ended(r Result) Closing {
-	d, now := a.desk, a.material.Now
+func (a *analysis) completionOf(r Result) Completion {
+	d, now := a.tools, a.inputs.Now
 	s := &Session{
-		ID: NewSessionID(), TenantID: a.ticket.Account.TenantID, EndpointID: a.ticket.Account.EndpointID, Version: a.material.Endpoint.Version,
-		StartedAt: now, Advisor: a.cfg.Advisor.Name(), Trigger: a.ticket.Trigger, Authority: authorityOf(a.material.Endpoint), Outcome: r,
+		ID: NewSessionID(), TenantID: a.claim.Account.TenantID, EndpointID: a.claim.Account.EndpointID, Version: a.inputs.Endpoint.Version,
+		StartedAt: now, Advisor: a.cfg.Advisor.Name(), Trigger: a.claim.Trigger, Authority: authorityOf(a.inputs.Endpoint), Outcome: r,
 		Verdict: a.verdict, Calls: d.calls, Usage: d.usage, Warnings: d.warnings, Changes: []string{},
 	}
 	in := a.verdict.NextAnalysisIn
 	switch r {
 	case Acted, Suggested, Observed:
-		s.Changes = d.plan.Words()
+		s.Changes = d.plan.Describe()
 	case Stale:
 		in = time.Second // Look again at what it has become, as soon as that may be.
 	case OverBudget:
 		in = now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now) // Until there is a new day to spend of.
 		s.Error = ErrOverBudget.Error()
 	case Unreachable:
-		if away, is := errors.AsType[*UnavailableError](a.fault); is {
+		if away, is := errors.AsType[*UnavailableError](a.advisorErr); is {
 			in = away.RetryIn
 		}
 		s.Error = "the advisor could not be asked"
 	case Failed:
 		s.Error = "the advisor failed or took too long"
-		a.cfg.Logger.Warn("an advisor failed; the baseline goes on", "endpoint_id", s.EndpointID.String(), "error", a.fault)
+		a.cfg.Logger.Warn("an advisor failed; the baseline goes on", "endpoint_id", s.EndpointID.String(), "error", a.advisorErr)
 	case Unchanged:
 	}
-	memory := a.ticket.Memory.analysed(Analysis{At: now, Advisor: s.Advisor, Outcome: r, Reasoning: s.Verdict.Reasoning, Tainted: d.tainted()})
-	next, notBefore := a.cfg.Rails.again(memory, now, in)
+	memory := a.claim.Memory.withAnalysis(Analysis{At: now, Advisor: s.Advisor, Outcome: r, Reasoning: s.Verdict.Reasoning, Tainted: d.tainted()})
+	next, notBefore := a.cfg.Guardrails.nextAnalysis(memory, now, in)
 	s.NextAt = next
-	c := Closing{Session: s, Memory: memory, NextAt: next, NotBefore: notBefore}
-	if last := a.material.Endpoint.State.LastRun; last != nil {
+	c := Completion{Session: s, Memory: memory, NextAt: next, NotBefore: notBefore}
+	if last := a.inputs.Endpoint.State.LastRun; last != nil {
 		c.SeenStatus = last.Status
 	}
 	return c
 }
 
 // remember adds the plan's changes to a memory.
-func (a *analysis) remember(m Memory) Memory {
-	n, direction := a.desk.standing.counts(a.desk.plan)
+func (a *analysis) withChanges(m Memory) Memory {
+	n, direction := a.tools.proposals.countChanges(a.tools.plan)
 	if n == 0 {
 		return m
 	}
-	if p := a.desk.plan.Pause; p != nil {
-		m.Pauses = append(m.Pauses, Span{From: a.material.Now, Until: a.material.Now.Add(p.For)})
+	if p := a.tools.plan.Pause; p != nil {
+		m.Pauses = append(m.Pauses, Span{From: a.inputs.Now, Until: a.inputs.Now.Add(p.For)})
 	}
 	if direction == 0 {
 		direction = m.Direction
 	}
-	return m.changed(a.material.Now, n, direction)
+	return m.withChanges(a.inputs.Now, n, direction)
 }
 
 // author is how hints name an advisor.
@@ -240,22 +240,22 @@ func author(advisor string) string { return endpoints.PlannerAuthor + advisor }
 func (a *analysis) suggestion(s *Session) *Suggestion {
 	return &Suggestion{
 		ID: NewSuggestionID(), TenantID: s.TenantID, EndpointID: s.EndpointID, SessionID: s.ID, Advisor: s.Advisor, Version: s.Version,
-		Plan: a.desk.plan, Reasoning: s.Verdict.Reasoning, CreatedAt: a.material.Now, ExpiresAt: a.material.Now.Add(suggestionLife), State: Pending,
+		Plan: a.tools.plan, Reasoning: s.Verdict.Reasoning, CreatedAt: a.inputs.Now, ExpiresAt: a.inputs.Now.Add(suggestionTTL), State: Pending,
 	}
 }
 
 // revise puts the plan in force, under the endpoint's lock: the rails judge it again by how the endpoint stands now. An edit that came
 // meanwhile wins.
-func (a *analysis) revise(e *endpoints.Endpoint, holds []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
-	if e.Version != a.material.Endpoint.Version {
+func (a *analysis) apply(e *endpoints.Endpoint, holds []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
+	if e.Version != a.inputs.Endpoint.Version {
 		return nil, errs.New(errs.Precondition, "version_mismatch", "the endpoint was edited while it was analysed")
 	}
-	s, err := stand(e, a.ticket.Memory, now)
+	s, err := newProposalContext(e, a.claim.Memory, now)
 	if err != nil {
 		return nil, err
 	}
-	s.holds, s.tainted = holds, a.desk.tainted()
-	plan, _, err := a.cfg.Rails.judge(s, a.desk.plan)
+	s.holds, s.tainted = holds, a.tools.tainted()
+	plan, _, err := a.cfg.Guardrails.evaluate(s, a.tools.plan)
 	if err != nil {
 		return nil, err
 	}

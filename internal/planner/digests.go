@@ -8,13 +8,13 @@ import (
 )
 
 // unseen stands for the body of a 304 whose answer with a body is not known any more. All such answers are equal.
-const unseen = ^uint64(0)
+const unknownDigest = ^uint64(0)
 
 // digestsOf returns the digest of each run's answer, newest first as the runs are. A 304 has no body of its own: it says that the last
 // answer still holds, so it carries the digest of that.
 func digestsOf(list []runs.Run) []uint64 {
 	digests := make([]uint64, len(list))
-	last := unseen
+	last := unknownDigest
 	for i := len(list) - 1; i >= 0; i-- {
 		o := list[i].Outcome
 		switch {
@@ -30,13 +30,13 @@ func digestsOf(list []runs.Run) []uint64 {
 }
 
 // sighting is an answer that succeeded: when it was asked for, and its digest.
-type sighting struct {
+type observation struct {
 	at     time.Time
 	digest uint64
 }
 
 // changesOf counts how often answers, newest first, differ from the one before.
-func changesOf(list []sighting) (c Changes) {
+func changesOf(list []observation) (c Changes) {
 	var total time.Duration
 	for i := range len(list) - 1 {
 		fresh, old := list[i], list[i+1]

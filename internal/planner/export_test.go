@@ -12,42 +12,42 @@ import (
 )
 
 // Office carries out sessions without a store, for simulations in virtual time.
-type Office struct{ planner *Planner }
+type SessionRunner struct{ planner *Planner }
 
 // NewOffice returns an office with an advisor and rails.
-func NewOffice(a Advisor, r Rails) Office {
-	return Office{&Planner{
-		cfg:     Config{Advisor: a, Rails: r, Evidence: nothing{}, Timeout: time.Hour, Logger: slog.New(slog.DiscardHandler)},
+func NewSessionRunner(a Advisor, r Guardrails) SessionRunner {
+	return SessionRunner{&Planner{
+		cfg:     Config{Advisor: a, Guardrails: r, Evidence: emptyEvidence{}, Timeout: time.Hour, Logger: slog.New(slog.DiscardHandler)},
 		metrics: newMetrics(prometheus.NewRegistry()),
 	}}
 }
 
 // Analyse returns what a session leaves.
-func (o Office) Analyse(ctx context.Context, m Material, t Ticket) (Closing, error) {
-	t.Memory = t.Memory.at(m.Now)
-	a := &analysis{Planner: o.planner, ticket: t, material: m}
+func (o SessionRunner) Analyse(ctx context.Context, m Inputs, t Claim) (Completion, error) {
+	t.Memory = t.Memory.pruned(m.Now)
+	a := &analysis{Planner: o.planner, claim: t, inputs: m}
 	if err := a.prepare(); err != nil {
-		return Closing{}, err
+		return Completion{}, err
 	}
-	a.consult(ctx)
-	if a.fault != nil {
-		return Closing{}, a.fault
+	a.runAdvisor(ctx)
+	if a.advisorErr != nil {
+		return Completion{}, a.advisorErr
 	}
-	return a.closing(), nil
+	return a.completion(), nil
 }
 
 // LeaveAlone tells whether an endpoint is not to be analysed.
-func LeaveAlone(m Material) bool { return leaveAlone(m) != "" }
+func Parked(m Inputs) bool { return parkReason(m) != "" }
 
 // NewResponse returns an answer as advisors see it.
 func NewResponse(run runs.Run) Response { return newResponse(run) }
 
-type nothing struct{}
+type emptyEvidence struct{}
 
-func (nothing) Look(context.Context, Account) (Material, error) {
-	return Material{}, errors.New("nothing")
+func (emptyEvidence) Load(context.Context, Account) (Inputs, error) {
+	return Inputs{}, errors.New("nothing")
 }
 
-func (nothing) Answers(context.Context, Account, int) ([]runs.Run, error) { return nil, nil }
+func (emptyEvidence) Responses(context.Context, Account, int) ([]runs.Run, error) { return nil, nil }
 
-func (nothing) Tidy(context.Context, time.Time) error { return nil }
+func (emptyEvidence) Purge(context.Context, time.Time) error { return nil }

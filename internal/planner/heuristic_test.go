@@ -15,7 +15,7 @@ import (
 // is looked at every ten minutes: who watches it watches all the time.
 func TestAHintOfTheRulesLastsUntilTheNextLooks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, heuristic.New(), planner.DefaultRails())
+	w := newWorld(t, heuristic.New(), planner.DefaultGuardrails())
 	spec := interval("health", 2*time.Minute)
 	spec.MinInterval = 30 * time.Second
 	spec.Labels = map[string]string{planner.GroupLabel: "shop", planner.RoleLabel: planner.RoleHealth}
@@ -32,7 +32,7 @@ func TestAHintOfTheRulesLastsUntilTheNextLooks(t *testing.T) {
 // TestTheRulesWatchWhatRunsEveryFewSeconds has a target fail whose fourth of the interval is less than a hint can ask for.
 func TestTheRulesWatchWhatRunsEveryFewSeconds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, heuristic.New(), planner.DefaultRails())
+	w := newWorld(t, heuristic.New(), planner.DefaultGuardrails())
 	broken := begin.Add(time.Hour)
 	spec := interval("quick", 3*time.Second)
 	spec.MinInterval = time.Second

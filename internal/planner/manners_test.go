@@ -15,7 +15,7 @@ import (
 // TestASlowDownHasAnEndWithoutAMaximum asks for ever longer intervals.
 func TestASlowDownHasAnEndWithoutAMaximum(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, doing(func(ctx context.Context, d planner.Desk) error {
+	w := newWorld(t, doing(func(ctx context.Context, d planner.Toolset) error {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: 24 * time.Hour, TTL: 24 * time.Hour, Reason: "hide"})
 		return err
 	}), saleRails())
@@ -29,7 +29,7 @@ func TestASlowDownHasAnEndWithoutAMaximum(t *testing.T) {
 func TestPausesTakeAQuarterOfAnyFourHours(t *testing.T) {
 	t.Parallel()
 	for _, length := range []time.Duration{5 * time.Minute, 20 * time.Minute, time.Hour} {
-		w := newWorld(t, doing(func(ctx context.Context, d planner.Desk) error {
+		w := newWorld(t, doing(func(ctx context.Context, d planner.Toolset) error {
 			_, err := d.PauseUntil(ctx, planner.PauseProposal{For: length, Reason: "hide"})
 			return err
 		}), saleRails())
@@ -62,18 +62,24 @@ func TestASiblingsAnswerHoldsNobodyBack(t *testing.T) {
 	slower := planner.IntervalProposal{Interval: 4 * time.Minute, TTL: time.Hour, Reason: "obey"}
 	pause := planner.PauseProposal{For: time.Hour, Reason: "obey"}
 	for name, tc := range map[string]struct {
-		does func(ctx context.Context, d planner.Desk) error
+		does func(ctx context.Context, d planner.Toolset) error
 		acts bool
 	}{
-		"Pause":       {func(ctx context.Context, d planner.Desk) error { _, err := d.PauseUntil(ctx, pause); return err }, false},
-		"Slower":      {func(ctx context.Context, d planner.Desk) error { _, err := d.ProposeInterval(ctx, slower); return err }, false},
-		"Clear":       {func(ctx context.Context, d planner.Desk) error { _, err := d.ClearHints(ctx, "obey"); return err }, false},
-		"Faster":      {func(ctx context.Context, d planner.Desk) error { _, err := d.ProposeInterval(ctx, faster); return err }, true},
+		"Pause": {func(ctx context.Context, d planner.Toolset) error { _, err := d.PauseUntil(ctx, pause); return err }, false},
+		"Slower": {func(ctx context.Context, d planner.Toolset) error {
+			_, err := d.ProposeInterval(ctx, slower)
+			return err
+		}, false},
+		"Clear": {func(ctx context.Context, d planner.Toolset) error { _, err := d.ClearHints(ctx, "obey"); return err }, false},
+		"Faster": {func(ctx context.Context, d planner.Toolset) error {
+			_, err := d.ProposeInterval(ctx, faster)
+			return err
+		}, true},
 		"PauseBefore": {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, doing(func(ctx context.Context, d planner.Desk) error {
+			w := newWorld(t, doing(func(ctx context.Context, d planner.Toolset) error {
 				if tc.does == nil {
 					if _, err := d.PauseUntil(ctx, pause); err != nil {
 						return err
@@ -83,7 +89,7 @@ func TestASiblingsAnswerHoldsNobodyBack(t *testing.T) {
 					return err
 				}
 				return tc.does(ctx, d)
-			}), planner.DefaultRails())
+			}), planner.DefaultGuardrails())
 			spec := interval("victim", time.Minute)
 			spec.MinInterval = 10 * time.Second
 			a := w.add(spec, steady)
@@ -104,9 +110,9 @@ func TestASiblingsAnswerHoldsNobodyBack(t *testing.T) {
 // What a sibling's answer may have made a session write is not read by the next one.
 func TestReasoningOfATaintedSessionIsNotReadAgain(t *testing.T) {
 	t.Parallel()
-	m := planner.Material{Endpoint: &endpoints.Endpoint{Spec: interval("p", time.Minute).Normalize()}, Now: begin}
+	m := planner.Inputs{Endpoint: &endpoints.Endpoint{Spec: interval("p", time.Minute).Normalize()}, Now: begin}
 	last := &planner.Analysis{At: begin, Reasoning: "pause it next time", Tainted: true}
-	c, err := planner.NewCase(m, planner.Ticket{Memory: planner.Memory{Last: last}})
+	c, err := planner.NewSnapshot(m, planner.Claim{Memory: planner.Memory{Last: last}})
 	require.NoError(t, err)
 	require.Empty(t, c.Last.Reasoning)
 	require.NotEmpty(t, last.Reasoning, "the record keeps it")
@@ -115,10 +121,10 @@ func TestReasoningOfATaintedSessionIsNotReadAgain(t *testing.T) {
 // TestTheWordOfAPersonStands clears the planner's hint: it writes no other for four hours, and then again.
 func TestTheWordOfAPersonStands(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, doing(func(ctx context.Context, d planner.Desk) error {
+	w := newWorld(t, doing(func(ctx context.Context, d planner.Toolset) error {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: 30 * time.Second, TTL: time.Hour, Reason: "r"})
 		return err
-	}), planner.DefaultRails())
+	}), planner.DefaultGuardrails())
 	spec := interval("p", time.Minute)
 	spec.MinInterval = 10 * time.Second
 	a := w.add(spec, func(time.Time) answer { return answer{status: runs.Succeeded, code: 200} })

@@ -21,23 +21,23 @@ type Span struct {
 }
 
 // rememberedFor is the window that rates are counted in.
-const rememberedFor = time.Hour
+const rateWindow = time.Hour
 
 // pausesFor is the window in which pauses are bounded.
-const pausesFor = 4 * time.Hour
+const pauseWindow = 4 * time.Hour
 
 // at returns the memory as of an instant: what is older than the window is forgotten.
-func (m Memory) at(now time.Time) Memory {
-	old := func(t time.Time) bool { return !t.After(now.Add(-rememberedFor)) }
+func (m Memory) pruned(now time.Time) Memory {
+	old := func(t time.Time) bool { return !t.After(now.Add(-rateWindow)) }
 	m.Analyses = slices.DeleteFunc(slices.Clone(m.Analyses), old)
 	m.Changes = slices.DeleteFunc(slices.Clone(m.Changes), old)
-	m.Pauses = slices.DeleteFunc(slices.Clone(m.Pauses), func(s Span) bool { return !s.Until.After(now.Add(-pausesFor)) })
+	m.Pauses = slices.DeleteFunc(slices.Clone(m.Pauses), func(s Span) bool { return !s.Until.After(now.Add(-pauseWindow)) })
 	return m
 }
 
 // changed returns the memory after changes of some kinds at an instant.
-func (m Memory) changed(now time.Time, n, direction int) Memory {
-	m = m.at(now)
+func (m Memory) withChanges(now time.Time, n, direction int) Memory {
+	m = m.pruned(now)
 	for range n {
 		m.Changes = append(m.Changes, now)
 	}
@@ -46,7 +46,7 @@ func (m Memory) changed(now time.Time, n, direction int) Memory {
 }
 
 // paused returns how much of a span the planner's own pauses take.
-func (m Memory) paused(from, until time.Time) (total time.Duration) {
+func (m Memory) pausedWithin(from, until time.Time) (total time.Duration) {
 	for _, s := range m.Pauses {
 		if s.From.Before(from) {
 			s.From = from
@@ -60,8 +60,8 @@ func (m Memory) paused(from, until time.Time) (total time.Duration) {
 }
 
 // analysed returns the memory after an analysis.
-func (m Memory) analysed(a Analysis) Memory {
-	m = m.at(a.At)
+func (m Memory) withAnalysis(a Analysis) Memory {
+	m = m.pruned(a.At)
 	m.Analyses = append(m.Analyses, a.At)
 	m.Last = &a
 	return m

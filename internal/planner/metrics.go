@@ -64,7 +64,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 }
 
 // closed counts a session that was written.
-func (m *metrics) closed(c Closing, d *boundDesk) {
+func (m *metrics) closed(c Completion, d *sessionTools) {
 	s := c.Session
 	m.sessions.WithLabelValues(string(s.Outcome)).Inc()
 	m.tokens.WithLabelValues("prompt").Add(float64(s.Usage.PromptTokens))

@@ -36,7 +36,7 @@ func (p Plan) advice() endpoints.Advice {
 }
 
 // Words tell what the plan changes, one line each.
-func (p Plan) Words() []string {
+func (p Plan) Describe() []string {
 	words := []string{}
 	if p.Clear {
 		words = append(words, "forget both hints")
@@ -118,4 +118,4 @@ const (
 )
 
 // suggestionLife is how long a person has to decide: by then the endpoint may behave quite differently.
-const suggestionLife = time.Hour
+const suggestionTTL = time.Hour

@@ -18,8 +18,8 @@ import (
 type Config struct {
 	Advisor    Advisor
 	Queue      Queue
-	Evidence   Evidence
-	Rails      Rails
+	Evidence   EvidenceStore
+	Guardrails Guardrails
 	Slots      int           // how many analyses are under way at once
 	Poll       time.Duration // between looks
 	Timeout    time.Duration // of one analysis; shorter than the lock of the queue
@@ -33,30 +33,30 @@ const (
 	// closeTimeout bounds the transaction that ends a session, which takes milliseconds. It is time of the lock beyond the analysis.
 	closeTimeout = 5 * time.Second
 	// tidyEvery is how often old sessions are looked for.
-	tidyEvery = 10 * time.Minute
+	purgeInterval = 10 * time.Minute
 )
 
 // LockFor returns how long a claim has to hold for analyses of a length.
-func LockFor(timeout time.Duration) time.Duration { return timeout + 2*closeTimeout }
+func LockDuration(timeout time.Duration) time.Duration { return timeout + 2*closeTimeout }
 
 // Planner analyses endpoints. Use New, then Run once.
 type Planner struct {
-	cfg      Config
-	metrics  *metrics
-	slots    chan struct{}
-	sessions sync.WaitGroup
-	seen     atomic.Int64  // when a pass last succeeded, Unix ns of this process
-	more     atomic.Bool   // whether the last claim left no room, so that there may be more to claim
-	freed    chan struct{} // told when an analysis ends and there may be more
-	draining atomic.Bool
-	loops    *loop.Runner
+	cfg       Config
+	metrics   *metrics
+	slots     chan struct{}
+	sessions  sync.WaitGroup
+	lastPass  atomic.Int64  // when a pass last succeeded, Unix ns of this process
+	backlog   atomic.Bool   // whether the last claim left no room, so that there may be more to claim
+	slotFreed chan struct{} // told when an analysis ends and there may be more
+	draining  atomic.Bool
+	loops     *loop.Runner
 }
 
 // New returns a planner that does nothing until Run.
 func New(cfg Config) *Planner {
 	cfg.Logger = cfg.Logger.With("component", "planner")
 	return &Planner{
-		cfg: cfg, metrics: newMetrics(cfg.Registerer), slots: make(chan struct{}, cfg.Slots), freed: make(chan struct{}, 1),
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), slots: make(chan struct{}, cfg.Slots), slotFreed: make(chan struct{}, 1),
 		loops: loop.NewRunner(cfg.Logger, cfg.Registerer),
 	}
 }
@@ -66,26 +66,26 @@ func New(cfg Config) *Planner {
 func (p *Planner) Run(ctx context.Context) {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	p.loops.Run(ctx, loop.Planner, func(ctx context.Context) { p.watch(ctx, working) })
+	p.loops.Run(ctx, loop.Planner, func(ctx context.Context) { p.run(ctx, working) })
 	p.drain(stop)
 }
 
 // watch looks for what needs analysis until ctx ends.
-func (p *Planner) watch(ctx, working context.Context) {
+func (p *Planner) run(ctx, working context.Context) {
 	poll := time.NewTicker(p.cfg.Poll)
 	defer poll.Stop()
-	tidy := time.NewTicker(tidyEvery)
+	tidy := time.NewTicker(purgeInterval)
 	defer tidy.Stop()
-	look := p.look
+	look := p.poll
 	for {
 		p.pass(ctx, working, look)
-		look = p.look
+		look = p.poll
 		select {
 		case <-ctx.Done():
 			return
 		case <-tidy.C:
-			p.tidy(ctx)
-		case <-p.freed: // Between polls only what is known to wait is claimed.
+			p.purge(ctx)
+		case <-p.slotFreed: // Between polls only what is known to wait is claimed.
 			look = p.claim
 		case <-poll.C:
 		}
@@ -111,12 +111,12 @@ func (p *Planner) pass(ctx, working context.Context, look func(ctx, working cont
 		}
 		return
 	}
-	p.seen.Store(time.Now().UnixNano())
+	p.lastPass.Store(time.Now().UnixNano())
 }
 
 // look watches for what happened, then claims.
-func (p *Planner) look(ctx, working context.Context) error {
-	if err := p.cfg.Queue.Watch(ctx); err != nil {
+func (p *Planner) poll(ctx, working context.Context) error {
+	if err := p.cfg.Queue.DetectChanges(ctx); err != nil {
 		return fmt.Errorf("watching for changes: %w", err)
 	}
 	return p.claim(ctx, working)
@@ -126,33 +126,33 @@ func (p *Planner) look(ctx, working context.Context) error {
 func (p *Planner) claim(ctx, working context.Context) error {
 	room := cap(p.slots) - len(p.slots)
 	if room == 0 {
-		p.more.Store(true)
+		p.backlog.Store(true)
 		return nil
 	}
 	tickets, err := p.cfg.Queue.Claim(ctx, room)
 	if err != nil {
 		return fmt.Errorf("claiming up to %d endpoints: %w", room, err)
 	}
-	p.more.Store(len(tickets) == room)
+	p.backlog.Store(len(tickets) == room)
 	for _, t := range tickets {
 		p.slots <- struct{}{}
 		p.metrics.busy.Inc()
 		p.sessions.Go(func() {
-			defer p.free()
+			defer p.releaseSlot()
 			// The claim of an analysis that panics holds until its lock is over, as that of any that fails.
-			_ = p.loops.Contain(loop.Planner, func() { p.carryOut(working, t) })
+			_ = p.loops.Contain(loop.Planner, func() { p.runAnalysis(working, t) })
 		})
 	}
 	return nil
 }
 
 // free gives back the room of an analysis that ended. A planner that is not done goes on at once instead of at its next poll.
-func (p *Planner) free() {
+func (p *Planner) releaseSlot() {
 	<-p.slots
 	p.metrics.busy.Dec()
-	if p.more.Load() {
+	if p.backlog.Load() {
 		select {
-		case p.freed <- struct{}{}:
+		case p.slotFreed <- struct{}{}:
 		default: // It has been told.
 		}
 	}
@@ -160,7 +160,7 @@ func (p *Planner) free() {
 
 // carryOut runs one analysis. It gives the claim back where the planner ends it; that of an analysis that failed holds until its lock is over,
 // so that what makes it fail is not tried again at once.
-func (p *Planner) carryOut(ctx context.Context, t Ticket) {
+func (p *Planner) runAnalysis(ctx context.Context, t Claim) {
 	err := p.analyse(ctx, t)
 	if err == nil {
 		return
@@ -175,15 +175,15 @@ func (p *Planner) carryOut(ctx context.Context, t Ticket) {
 	if ctx.Err() == nil {
 		p.metrics.errors.Inc()
 		p.cfg.Logger.Warn("an analysis failed", "endpoint_id", t.Account.EndpointID.String(), "error", err)
-	} else if released := p.cfg.Queue.Release(limited, []Ticket{t}); released != nil {
+	} else if released := p.cfg.Queue.Release(limited, []Claim{t}); released != nil {
 		p.cfg.Logger.Warn("giving back the claim of an analysis failed; it comes free with its lock", "error", released)
 	}
 }
 
-func (p *Planner) tidy(ctx context.Context) {
+func (p *Planner) purge(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	if err := p.cfg.Evidence.Tidy(limited, time.Now().Add(-p.cfg.Retention)); err != nil && ctx.Err() == nil {
+	if err := p.cfg.Evidence.Purge(limited, time.Now().Add(-p.cfg.Retention)); err != nil && ctx.Err() == nil {
 		p.cfg.Logger.Warn("forgetting old sessions failed; the next time tries again", "error", err)
 	}
 }

@@ -68,7 +68,7 @@ type Undoer interface {
 
 // Wrote returns the kinds of changes that a session put in force, as [endpoints.Hold] names them. Where its calls are not on record, that
 // is every kind. The error is an [errs.Conflict] where it changed nothing.
-func (s Session) Wrote() ([]string, error) {
+func (s Session) ChangedKinds() ([]string, error) {
 	if s.Outcome != Acted {
 		return nil, errs.New(errs.Conflict, "session_changed_nothing", fmt.Sprintf("analysis %s ended as %s and put nothing in force, so there is nothing to undo", s.ID, s.Outcome))
 	}
@@ -101,8 +101,8 @@ func (s Suggestion) Holds(by auditlog.Actor, now time.Time) (list []endpoints.Ho
 }
 
 // Held returns an [errs.Conflict] where a person forbids the planner what the suggestion proposes.
-func (s Suggestion) Held(holds []endpoints.Hold, now time.Time) error {
-	return standing{now: now, holds: holds}.held(s.Plan)
+func (s Suggestion) CheckHolds(holds []endpoints.Hold, now time.Time) error {
+	return proposalContext{now: now, holds: holds}.checkHolds(s.Plan)
 }
 
 // Decision returns what the audit log says of a suggestion that was just decided.

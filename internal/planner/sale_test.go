@@ -64,9 +64,9 @@ func steady(time.Time) answer {
 }
 
 // saleRails are those of an installation that follows a sale closely.
-func saleRails() planner.Rails {
-	r := planner.DefaultRails()
-	r.PerHour, r.Dwell, r.ChangesPerHour, r.MinAgain = 240, 20*time.Second, 60, 10*time.Second
+func saleRails() planner.Guardrails {
+	r := planner.DefaultGuardrails()
+	r.AnalysesPerHour, r.Dwell, r.ChangesPerHour, r.MinGap = 240, 20*time.Second, 60, 10*time.Second
 	return r
 }
 

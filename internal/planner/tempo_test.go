@@ -47,7 +47,7 @@ func TestNotModifiedIsNoChange(t *testing.T) {
 	for _, mean := range []time.Duration{30 * time.Second, 5 * time.Minute} {
 		polls := map[bool]int{}
 		for _, validators := range []bool{false, true} {
-			w := newWorld(t, heuristic.New(), planner.DefaultRails())
+			w := newWorld(t, heuristic.New(), planner.DefaultGuardrails())
 			e := w.add(clamped("etag"), changing(mean, validators, 7))
 			w.run(begin.Add(24 * time.Hour))
 			polls[validators] = len(e.slots)
@@ -59,8 +59,8 @@ func TestNotModifiedIsNoChange(t *testing.T) {
 // A target whose answers with a body are out of sight says unchanged with each 304.
 func TestNotModifiedAloneIsUnchanged(t *testing.T) {
 	t.Parallel()
-	var seen planner.Case
-	w := newWorld(t, looking(func(c planner.Case) { seen = c }), planner.DefaultRails())
+	var seen planner.Snapshot
+	w := newWorld(t, looking(func(c planner.Snapshot) { seen = c }), planner.DefaultGuardrails())
 	w.add(clamped("etag"), func(time.Time) answer { return answer{status: runs.Succeeded, code: 304} })
 	w.run(begin.Add(11 * time.Minute))
 	require.NotZero(t, seen.Health[0].Changes.Pairs)
@@ -68,11 +68,11 @@ func TestNotModifiedAloneIsUnchanged(t *testing.T) {
 }
 
 // looking is an advisor that looks at the case and changes nothing.
-type looking func(planner.Case)
+type looking func(planner.Snapshot)
 
 func (looking) Name() string { return "looking" }
 
-func (f looking) Advise(_ context.Context, c planner.Case, _ planner.Desk) (planner.Verdict, error) {
+func (f looking) Advise(_ context.Context, c planner.Snapshot, _ planner.Toolset) (planner.Verdict, error) {
 	f(c)
 	return planner.Verdict{Reasoning: "r"}, nil
 }
@@ -95,7 +95,7 @@ func TestRefusalsMakeTheIntervalGrow(t *testing.T) {
 	t.Parallel()
 	refusals := map[endpoints.Authority]int{}
 	for _, may := range []endpoints.Authority{endpoints.PlannerOff, endpoints.PlannerAct} {
-		w := newWorld(t, heuristic.New(), planner.DefaultRails())
+		w := newWorld(t, heuristic.New(), planner.DefaultGuardrails())
 		spec := clamped("limited")
 		spec.Planner = may
 		e := w.add(spec, limited(14*time.Second))
@@ -170,7 +170,7 @@ func TestTheEndOfAnOutageIsSeenSoon(t *testing.T) {
 // outage lets a target fail for a time, and returns how late its end was seen, and how many requests found it failing.
 func outage(t *testing.T, phase, length time.Duration, spec endpoints.Spec) (late time.Duration, polls int) {
 	t.Helper()
-	w := newWorld(t, heuristic.New(), planner.DefaultRails())
+	w := newWorld(t, heuristic.New(), planner.DefaultGuardrails())
 	from := begin.Add(time.Hour + phase)
 	e := w.add(spec, func(at time.Time) answer {
 		if at.Before(from) || !at.Before(from.Add(length)) {

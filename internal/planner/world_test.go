@@ -51,9 +51,9 @@ type world struct {
 	testing.TB
 
 	now    time.Time
-	office planner.Office
+	office planner.SessionRunner
 	actors []*actor
-	memory planner.CrowdMemory
+	memory planner.FleetSlowdownMemory
 	hosts  func(a *actor) string // for the sample of who is strained; nil: no sample
 	after  func(a *actor)        // looks at every endpoint after each of its steps; nil: nobody looks
 }
@@ -61,9 +61,9 @@ type world struct {
 // begin is when simulations begin: a Monday.
 var begin = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 
-func newWorld(tb testing.TB, a planner.Advisor, r planner.Rails) *world {
+func newWorld(tb testing.TB, a planner.Advisor, r planner.Guardrails) *world {
 	tb.Helper()
-	return &world{TB: tb, now: begin, office: planner.NewOffice(a, r)}
+	return &world{TB: tb, now: begin, office: planner.NewSessionRunner(a, r)}
 }
 
 // add adds an endpoint, which has never run.
@@ -78,19 +78,19 @@ func (w *world) add(spec endpoints.Spec, answer func(time.Time) answer) *actor {
 }
 
 // crowd returns how many endpoints are strained at once.
-func (w *world) crowd() planner.Crowd {
+func (w *world) crowd() planner.FleetSlowdown {
 	if w.hosts == nil {
-		return planner.Crowd{}
+		return planner.FleetSlowdown{}
 	}
 	var sample []planner.Peer
 	for _, a := range w.actors {
 		p := planner.Peer{Host: w.hosts(a)}
-		for _, run := range a.newest(planner.StrainSample) {
+		for _, run := range a.newest(planner.SlowdownSample) {
 			p.Latencies = append(p.Latencies, run.Outcome.Phases.Wait)
 		}
 		sample = append(sample, p)
 	}
-	return w.memory.See(w.now, planner.CrowdOf(sample))
+	return w.memory.Observe(w.now, planner.FleetSlowdownOf(sample))
 }
 
 // run lets time pass until an instant.
@@ -164,21 +164,21 @@ func latest(a, b time.Time) time.Time {
 // analyse carries out a session of an endpoint.
 func (w *world) analyse(a *actor) {
 	w.Helper()
-	m := planner.Material{Endpoint: a.copy(), Now: w.now, Runs: a.newest(planner.HealthSample), Holds: a.holds, Crowd: w.crowd()}
-	if planner.LeaveAlone(m) {
+	m := planner.Inputs{Endpoint: a.copy(), Now: w.now, Runs: a.newest(planner.HealthSample), Holds: a.holds, FleetSlowdown: w.crowd()}
+	if planner.Parked(m) {
 		a.next = w.now.Add(time.Minute)
 		return
 	}
 	for _, other := range w.actors {
 		if other != a && other.Spec.Labels[planner.GroupLabel] == a.Spec.Labels[planner.GroupLabel] && a.Spec.Labels[planner.GroupLabel] != "" {
-			m.Siblings = append(m.Siblings, planner.Fellow{Endpoint: other.copy(), Runs: other.newest(planner.SiblingSample)})
+			m.Siblings = append(m.Siblings, planner.SiblingHistory{Endpoint: other.copy(), Runs: other.newest(planner.SiblingSample)})
 		}
 	}
-	c, err := w.office.Analyse(w.Context(), m, planner.Ticket{Account: planner.Account{EndpointID: a.ID}, Trigger: planner.TimeReached, Memory: a.memory})
+	c, err := w.office.Analyse(w.Context(), m, planner.Claim{Account: planner.Account{EndpointID: a.ID}, Trigger: planner.TimeReached, Memory: a.memory})
 	require.NoError(w, err)
-	if c.Revise != nil {
+	if c.Apply != nil {
 		changed := a.copy()
-		_, err := c.Revise(changed, a.holds, w.now)
+		_, err := c.Apply(changed, a.holds, w.now)
 		require.NoError(w, err, "nothing happened since it was judged")
 		a.Endpoint = changed
 		a.acted = append(a.acted, w.now)

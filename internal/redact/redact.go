@@ -20,7 +20,7 @@ const (
 	maxReplacement = 255 // bytes
 	// edge is how much is hidden where a body was cut and patterns are to be hidden: of what a pattern would have found across the cut,
 	// only a part may be there, which it does not find.
-	edge = 512
+	hiddenEdge = 512
 )
 
 // Rule is what a user wants hidden: exactly one of a header, a place in a JSON body, and a pattern.

@@ -160,7 +160,7 @@ func TestEqualPathsAreLookedForOnce(t *testing.T) {
 	spent := func(n int) int {
 		b := budget.New(nil)
 		require.NotContains(t, string(parse(t, slices.Repeat([]redact.Rule{{JSONPath: "$..token"}}, n)...).Body(body, false, b)), "abcdefg")
-		return budget.Steps - b.Left()
+		return budget.Steps - b.Remaining()
 	}
 	require.Equal(t, spent(1), spent(32))
 }
@@ -171,7 +171,7 @@ func TestWhatTheBudgetDoesNotAllowIsHidden(t *testing.T) {
 	text := `{"a":"canary"}`
 	for _, rule := range []redact.Rule{{JSONPath: "$.nothing"}, {Pattern: "nothing"}} {
 		set := parse(t, rule)
-		for _, b := range []*budget.Budget{budget.Over(budget.ErrEnded), budget.Over(budget.ErrSpent)} {
+		for _, b := range []*budget.Budget{budget.Ended(budget.ErrEnded), budget.Ended(budget.ErrSpent)} {
 			require.Equal(t, "***", string(set.Body([]byte(text), false, b)))
 			require.Equal(t, "***", string(set.Tail([]byte(text), b)))
 			if rule.Pattern != "" {

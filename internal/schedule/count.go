@@ -11,7 +11,7 @@ func (c *Cron) Count(after, until time.Time) int64 {
 	from, to := max(after.Unix(), earliest)+1, min(until.Unix(), latest)+1
 	var n int64
 	for from < to {
-		s := stretchAt(c.zone, from)
+		s := zonePeriodAt(c.zone, from)
 		n += c.countWithin(s, from, min(s.end, to))
 		from = s.end
 	}
@@ -36,7 +36,7 @@ func (c *Cron) Last(after, until time.Time) time.Time {
 }
 
 // countWithin returns how often the schedule fires in [from, to), both within the stretch.
-func (c *Cron) countWithin(s stretch, from, to int64) int64 {
+func (c *Cron) countWithin(s zonePeriod, from, to int64) int64 {
 	var n int64
 	if from == s.start && c.makesUp(s) {
 		n, from = 1, from+1
@@ -64,7 +64,7 @@ func (p *pattern) countDays(from, to int64) int64 {
 	for from < to {
 		year, month, day := time.Unix(from, 0).UTC().Date()
 		first := from - int64(day-1)*daySeconds
-		m := shape{length: monthLength(year, month), first: time.Unix(first, 0).UTC().Weekday()}
+		m := monthShape{length: monthLength(year, month), first: time.Unix(first, 0).UTC().Weekday()}
 		end := min(m.length+1, int((to-first)/daySeconds)+1) // The first day of the month that no longer counts.
 		if p.months>>month&1 != 0 {
 			days := uint64(p.days.of(m)) >> day << day

@@ -37,7 +37,7 @@ func (c *Cron) Next(after time.Time) time.Time {
 	}
 	limit := min(now+horizon, latest)
 	from := now + 1
-	for s := stretchAt(c.zone, from); from < limit; s = s.next(c.zone) {
+	for s := zonePeriodAt(c.zone, from); from < limit; s = s.next(c.zone) {
 		if at, ok := c.nextWithin(s, from, min(s.end, limit)); ok {
 			return time.Unix(at, 0).UTC()
 		}
@@ -47,7 +47,7 @@ func (c *Cron) Next(after time.Time) time.Time {
 }
 
 // nextWithin returns the first firing in [from, to), both within the stretch.
-func (c *Cron) nextWithin(s stretch, from, to int64) (at int64, ok bool) {
+func (c *Cron) nextWithin(s zonePeriod, from, to int64) (at int64, ok bool) {
 	if from == s.start && c.makesUp(s) {
 		return from, true
 	}
@@ -59,7 +59,7 @@ func (c *Cron) nextWithin(s stretch, from, to int64) (at int64, ok bool) {
 }
 
 // missing returns the first reading of the schedule that the gap before the stretch swallows, unless real time makes up for it.
-func (c *Cron) missing(s stretch) (reading int64, ok bool) {
+func (c *Cron) missing(s zonePeriod) (reading int64, ok bool) {
 	start, end := s.gap()
 	if reading, ok = c.pattern.next(start, end); !ok || !c.pattern.even {
 		return reading, ok
@@ -69,7 +69,7 @@ func (c *Cron) missing(s stretch) (reading int64, ok bool) {
 }
 
 // makesUp reports whether the schedule fires at the first instant of the stretch because of what the gap before it swallowed.
-func (c *Cron) makesUp(s stretch) bool {
+func (c *Cron) makesUp(s zonePeriod) bool {
 	if c.skipGaps {
 		return false
 	}

@@ -12,16 +12,16 @@ import (
 
 // shape is all that a rule about days needs to know of a month. There are 28 shapes, so that every month of every year can be
 // answered from a table.
-type shape struct {
+type monthShape struct {
 	length int          // in days
 	first  time.Weekday // of the 1st
 }
 
 // weekday returns the weekday of a day of the month.
-func (m shape) weekday(day int) time.Weekday { return time.Weekday((int(m.first) + day - 1) % 7) }
+func (m monthShape) weekday(day int) time.Weekday { return time.Weekday((int(m.first) + day - 1) % 7) }
 
 // dayRule returns the days of a month that match, as bits 1 to 31.
-type dayRule func(m shape) uint32
+type dayRule func(m monthShape) uint32
 
 // The words of day of month and of day of week that depend on the month.
 var (
@@ -86,13 +86,13 @@ func (f *field) weekRule(text string) (rule dayRule, found bool, err error) {
 
 // lastDay is L, or L-before.
 func lastDay(before int) dayRule {
-	return func(m shape) uint32 { return dayBit(m.length-before, m) }
+	return func(m monthShape) uint32 { return dayBit(m.length-before, m) }
 }
 
 // nearestWorkday is dayW: the day itself, or on a Saturday the Friday before, on a Sunday the Monday after, but never in another
 // month. A month without the day has none.
 func nearestWorkday(day int) dayRule {
-	return func(m shape) uint32 {
+	return func(m monthShape) uint32 {
 		if day > m.length {
 			return 0
 		}
@@ -112,26 +112,26 @@ func nearestWorkday(day int) dayRule {
 }
 
 // lastWorkday is LW.
-func lastWorkday(m shape) uint32 { return nearestWorkday(m.length)(m) }
+func lastWorkday(m monthShape) uint32 { return nearestWorkday(m.length)(m) }
 
 // nthWeekday is day#n.
 func nthWeekday(day time.Weekday, n int) dayRule {
-	return func(m shape) uint32 { return dayBit(firstOn(day, m)+7*(n-1), m) }
+	return func(m monthShape) uint32 { return dayBit(firstOn(day, m)+7*(n-1), m) }
 }
 
 // lastWeekday is dayL.
 func lastWeekday(day time.Weekday) dayRule {
-	return func(m shape) uint32 {
+	return func(m monthShape) uint32 {
 		first := firstOn(day, m)
 		return dayBit(first+(m.length-first)/7*7, m)
 	}
 }
 
 // firstOn returns the first day of the month that is the weekday.
-func firstOn(day time.Weekday, m shape) int { return 1 + (int(day)-int(m.first)+7)%7 }
+func firstOn(day time.Weekday, m monthShape) int { return 1 + (int(day)-int(m.first)+7)%7 }
 
 // dayBit returns the bit of day, or none if the month does not have it.
-func dayBit(day int, m shape) uint32 {
+func dayBit(day int, m monthShape) uint32 {
 	if day < 1 || day > m.length {
 		return 0
 	}
@@ -142,14 +142,14 @@ func dayBit(day int, m shape) uint32 {
 type dayTable [4][7]uint32
 
 // of returns the matching days of the month.
-func (t *dayTable) of(m shape) uint32 { return t[m.length-28][m.first] }
+func (t *dayTable) of(m monthShape) uint32 { return t[m.length-28][m.first] }
 
 // newDayTable joins both day fields: a day matches if it matches either, or both if one of them is unrestricted.
-func newDayTable(dom, dow set) dayTable {
+func newDayTable(dom, dow fieldValues) dayTable {
 	var table dayTable
 	for i := range table {
 		for first := range table[i] {
-			m := shape{length: 28 + i, first: time.Weekday(first)}
+			m := monthShape{length: 28 + i, first: time.Weekday(first)}
 			monthly, weekly := monthDays(dom, m), weekDays(dow, m)
 			if dom.bits&star != 0 || dow.bits&star != 0 {
 				table[i][first] = monthly & weekly
@@ -161,7 +161,7 @@ func newDayTable(dom, dow set) dayTable {
 	return table
 }
 
-func monthDays(dom set, m shape) uint32 {
+func monthDays(dom fieldValues, m monthShape) uint32 {
 	var days uint32
 	for day := 1; day <= m.length; day++ {
 		days |= uint32(dom.bits>>day&1) << day
@@ -169,7 +169,7 @@ func monthDays(dom set, m shape) uint32 {
 	return days | ruleDays(dom.rules, m)
 }
 
-func weekDays(dow set, m shape) uint32 {
+func weekDays(dow fieldValues, m monthShape) uint32 {
 	var days uint32
 	for day := 1; day <= m.length; day++ {
 		days |= uint32(dow.bits>>m.weekday(day)&1) << day
@@ -177,7 +177,7 @@ func weekDays(dow set, m shape) uint32 {
 	return days | ruleDays(dow.rules, m)
 }
 
-func ruleDays(rules []dayRule, m shape) uint32 {
+func ruleDays(rules []dayRule, m monthShape) uint32 {
 	var days uint32
 	for _, rule := range rules {
 		days |= rule(m)

@@ -13,7 +13,7 @@ import (
 // stored must not stop after an upgrade. Expressions of EventBridge and Quartz that end in a year get an error that offers the form
 // to use here.
 func Check(spec Spec) error {
-	bad := refuse(spec)
+	bad := styleErrors(spec)
 	if bad == nil {
 		_, err := Parse(spec)
 		return err
@@ -23,7 +23,7 @@ func Check(spec Spec) error {
 }
 
 // refuse returns what makes an expression unfit to be stored although it may be readable.
-func refuse(spec Spec) []errs.Field {
+func styleErrors(spec Spec) []errs.Field {
 	text := spec.Expression
 	if i := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
 		r := []rune(text[i:])[0]
@@ -35,7 +35,7 @@ func refuse(spec Spec) []errs.Field {
 	}
 	parts := strings.Fields(upper)
 	if foreign, form := withYear(parts); foreign != "" {
-		return []errs.Field{badCron(codeInvalid, "%s: %s", foreign, offer(spec, form))}
+		return []errs.Field{badCron(codeInvalid, "%s: %s", foreign, suggestion(spec, form))}
 	}
 	return misplacedMarks(parts)
 }
@@ -61,7 +61,7 @@ func withYear(parts []string) (foreign string, form []string) {
 }
 
 // offer words the same schedule as it is written here, where there is one. Both dialects count weekdays from 1 for Sunday.
-func offer(spec Spec, form []string) string {
+func suggestion(spec Spec, form []string) string {
 	own := make([]string, len(form))
 	for i, text := range form {
 		own[i] = strings.ReplaceAll(text, "?", "*")

@@ -12,7 +12,7 @@ func parseExpression(expression string, id [16]byte) (pattern, []errs.Field) {
 	if bad != nil {
 		return pattern{}, bad
 	}
-	var sets [len(fields)]set
+	var sets [len(fields)]fieldValues
 	for i := range fields {
 		if strings.Trim(texts[i], ",") == "" {
 			bad = append(bad, badCron(codeNeverFires, "%s: the list %q has no values, so it would never fire: use %s",

@@ -51,32 +51,32 @@ const sunday = 7
 const star = 1 << 63
 
 // set is what a field says: values as bits, with star if it is unrestricted, and rules that depend on the month.
-type set struct {
+type fieldValues struct {
 	bits  uint64
 	rules []dayRule
 }
 
 // values returns the bits without star.
-func (s set) values() uint64 { return s.bits &^ star }
+func (s fieldValues) values() uint64 { return s.bits &^ star }
 
 // parse reads the text of the field, which is in upper case.
-func (f *field) parse(text string, id [16]byte) (set, error) {
-	var all set
+func (f *field) parse(text string, id [16]byte) (fieldValues, error) {
+	var all fieldValues
 	for member := range strings.SplitSeq(text, ",") {
 		if member == "" {
-			return set{}, fmt.Errorf("the list %q has an empty member: use %s", text, f.allowed())
+			return fieldValues{}, fmt.Errorf("the list %q has an empty member: use %s", text, f.allowed())
 		}
 		rule, found, err := f.dayRule(member)
 		switch {
 		case err != nil:
-			return set{}, err
+			return fieldValues{}, err
 		case found:
 			all.rules = append(all.rules, rule)
 			continue
 		}
 		values, err := f.member(member, id)
 		if err != nil {
-			return set{}, err
+			return fieldValues{}, err
 		}
 		all.bits |= values
 	}

@@ -24,7 +24,7 @@ func (p *pattern) neverFires() bool {
 		}
 		longest := monthLength(2000, month) // a leap year
 		for first := time.Sunday; first <= time.Saturday; first++ {
-			if p.days.of(shape{length: longest, first: first}) != 0 {
+			if p.days.of(monthShape{length: longest, first: first}) != 0 {
 				return false
 			}
 		}
@@ -53,7 +53,7 @@ func (p *pattern) next(from, to int64) (reading int64, ok bool) {
 func (p *pattern) nextDay(from, to int64) (midnight int64, ok bool) {
 	year, month, day := time.Unix(from, 0).UTC().Date()
 	first := from - int64(day-1)*daySeconds
-	m := shape{first: time.Unix(first, 0).UTC().Weekday()}
+	m := monthShape{first: time.Unix(first, 0).UTC().Weekday()}
 	for first < to {
 		m.length = monthLength(year, month)
 		if p.months>>month&1 != 0 {

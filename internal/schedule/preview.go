@@ -28,7 +28,7 @@ func (c *Cron) NextTransition(after time.Time, within time.Duration) (change Occ
 		return Occurrence{}, false
 	}
 	limit := min(after.Add(within).Unix(), latest)
-	for s := stretchAt(c.zone, now); s.end <= limit; {
+	for s := zonePeriodAt(c.zone, now); s.end <= limit; {
 		s = s.next(c.zone)
 		change = Occurrence{At: time.Unix(s.start, 0).In(c.zone)}
 		if change.Note = c.gapNote(s); change.Note == "" {
@@ -43,7 +43,7 @@ func (c *Cron) NextTransition(after time.Time, within time.Duration) (change Occ
 
 // note says what a clock change does to the occurrence at the instant.
 func (c *Cron) note(instant int64) string {
-	s := stretchAt(c.zone, instant)
+	s := zonePeriodAt(c.zone, instant)
 	if instant == s.start {
 		if note := c.gapNote(s); note != "" && !c.skipGaps {
 			return note
@@ -63,7 +63,7 @@ func (c *Cron) note(instant int64) string {
 }
 
 // gapNote says what becomes of the times that the gap before the stretch swallows; it is empty if there are none.
-func (c *Cron) gapNote(s stretch) string {
+func (c *Cron) gapNote(s zonePeriod) string {
 	first, ok := c.missing(s)
 	if !ok {
 		return ""
@@ -85,7 +85,7 @@ func (c *Cron) gapNote(s stretch) string {
 }
 
 // overlapNote says what becomes of the times that come twice because of the change at the start of the stretch.
-func (c *Cron) overlapNote(s stretch) string {
+func (c *Cron) overlapNote(s zonePeriod) string {
 	if c.pattern.even {
 		return ""
 	}

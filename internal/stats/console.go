@@ -49,7 +49,7 @@ type Incident struct {
 }
 
 // Spark is one run of the small pictures in lists.
-type Spark struct {
+type RunSample struct {
 	Status       string
 	ScheduledFor time.Time
 	StartedAt    time.Time
@@ -86,13 +86,13 @@ type History struct {
 }
 
 // Grounds is what the next decision about an endpoint counts from, beside what the API tells of it.
-type Grounds struct {
+type DecisionBasis struct {
 	Anchor     time.Time // the point that the schedule counts from; zero: it never ran
 	RetryAfter time.Time // what the target asked to wait for; zero: for nothing
 }
 
 // Proof is what the newest runs of a tenant say about the guarantees.
-type Proof struct {
+type GuaranteeStats struct {
 	At          time.Time
 	Since       time.Time // the due time of the oldest run that was looked at
 	Runs        int64

@@ -41,11 +41,11 @@ type Health struct {
 	Succeeded int64
 	Failed    int64 // failed or timed out
 	Skipped   int64 // due times that passed without a run; of a record that began before the window its share by time
-	Latency   Spread
+	Latency   Percentiles
 }
 
 // Spread is percentiles of durations; all zero where there were none.
-type Spread struct {
+type Percentiles struct {
 	P50, P95, P99 time.Duration
 }
 
@@ -59,8 +59,8 @@ type Overview struct {
 	Runs      int64     // how many runs the rest is made of
 	Since     time.Time // the due time of the oldest of them; zero where there is none
 	Statuses  map[string]int64
-	StartLag  Spread // of first attempts
-	Latency   Spread // of answers
+	StartLag  Percentiles // of first attempts
+	Latency   Percentiles // of answers
 }
 
 // Worker is a process that runs endpoints, or did.

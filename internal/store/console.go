@@ -90,8 +90,8 @@ func incidentParams(tenant [16]byte, from time.Time) dbsqlc.ConsoleIncidentsPara
 }
 
 // Sparks returns the newest runs of each of some endpoints, oldest first.
-func (c *Console) Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (sparks map[[16]byte][]stats.Spark, err error) {
-	sparks = make(map[[16]byte][]stats.Spark, len(ids))
+func (c *Console) Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (sparks map[[16]byte][]stats.RunSample, err error) {
+	sparks = make(map[[16]byte][]stats.RunSample, len(ids))
 	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
 		now, err := c.db.decisionTime(ctx, tx)
 		if err != nil {
@@ -104,7 +104,7 @@ func (c *Console) Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, e
 			return fmt.Errorf("reading the newest runs of %d endpoints: %w", len(ids), err)
 		}
 		for _, row := range rows {
-			sparks[row.EndpointID] = append(sparks[row.EndpointID], stats.Spark{
+			sparks[row.EndpointID] = append(sparks[row.EndpointID], stats.RunSample{
 				Status: row.Status, ScheduledFor: row.ScheduledFor, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
 			})
 		}
@@ -169,7 +169,7 @@ func (c *Console) hints(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleHintsPar
 }
 
 // Proof returns what the newest runs of a tenant, of a day at most, say about the guarantees.
-func (c *Console) Proof(ctx context.Context, tenant [16]byte) (p stats.Proof, err error) {
+func (c *Console) Proof(ctx context.Context, tenant [16]byte) (p stats.GuaranteeStats, err error) {
 	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
 		now, err := c.db.decisionTime(ctx, tx)
 		if err != nil {
@@ -180,7 +180,7 @@ func (c *Console) Proof(ctx context.Context, tenant [16]byte) (p stats.Proof, er
 		if err != nil {
 			return fmt.Errorf("judging the newest runs: %w", err)
 		}
-		p = stats.Proof{
+		p = stats.GuaranteeStats{
 			At: now, Since: row.Since, Runs: row.Runs, Early: row.Early, Doubled: row.Doubled, Overlapping: row.Overlapping, Lost: row.Lost,
 			LagP50: millis(row.LagP50Ms), LagP99: millis(row.LagP99Ms),
 		}
@@ -198,12 +198,12 @@ func (c *Console) Proof(ctx context.Context, tenant [16]byte) (p stats.Proof, er
 func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
 // Grounds returns what the next decision about an endpoint of a tenant counts from: nothing where it is archived.
-func (c *Console) Grounds(ctx context.Context, tenant, endpoint [16]byte) (stats.Grounds, error) {
+func (c *Console) Grounds(ctx context.Context, tenant, endpoint [16]byte) (stats.DecisionBasis, error) {
 	row, err := c.db.q.ConsoleGrounds(ctx, c.db.pool, dbsqlc.ConsoleGroundsParams{EndpointID: endpoint, TenantID: tenant})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return stats.Grounds{}, fmt.Errorf("reading what the next decision of an endpoint counts from: %w", translate(err))
+		return stats.DecisionBasis{}, fmt.Errorf("reading what the next decision of an endpoint counts from: %w", translate(err))
 	}
-	return stats.Grounds{Anchor: orZero(row.Anchor), RetryAfter: orZero(row.RetryAfter)}, nil
+	return stats.DecisionBasis{Anchor: orZero(row.Anchor), RetryAfter: orZero(row.RetryAfter)}, nil
 }
 
 // Names returns the names of some endpoints of a tenant.

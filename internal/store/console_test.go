@@ -228,7 +228,7 @@ func TestTheConsoleCountsBrokenGuarantees(t *testing.T) {
 	)
 	p, err := c.Proof(t.Context(), store.DefaultTenant)
 	require.NoError(t, err)
-	require.Equal(t, stats.Proof{
+	require.Equal(t, stats.GuaranteeStats{
 		At: p.At, Since: at(-90), Runs: 4, Lost: 1, SkippedDue: 7, LagP50: p.LagP50, LagP99: p.LagP99,
 	}, p, "40 ms early is within the allowance, and what follows a lost run overlaps nothing that is known")
 

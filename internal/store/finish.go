@@ -30,7 +30,7 @@ var errStale = errors.New("a row was changed since its start")
 // trip and a commit. If a row was changed during its run, the whole batch is rolled back, and decided again by locked rows.
 func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispatch.Finished, err error) {
 	for _, run := range f.Runs {
-		if err := runs.Running.Move(run.Outcome.Status); err != nil {
+		if err := runs.Running.CheckTransition(run.Outcome.Status); err != nil {
 			return done, fmt.Errorf("record run %s: %w", run.ID, err)
 		}
 	}

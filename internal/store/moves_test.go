@@ -51,7 +51,7 @@ func stand(s runs.State, token int, newOwner, newRun bool) string {
 const standing = "(claim_token, claimed_by, claimed_at, run_id, started_at, deadline_at, archived)"
 
 // changesOf returns every change from one state to another: each way of the token, the holder and the run.
-func changesOf(from, to runs.State) (list []runs.Change) {
+func changesOf(from, to runs.State) (list []runs.TransitionAttempt) {
 	rises, owners, flights := []int{-1, 0, 1}, []bool{false, true}, []bool{false, true}
 	if from == runs.Gone || to == runs.Gone {
 		rises = []int{0}
@@ -65,7 +65,7 @@ func changesOf(from, to runs.State) (list []runs.Change) {
 	for _, rise := range rises {
 		for _, owner := range owners {
 			for _, flight := range flights {
-				list = append(list, runs.Change{From: from, To: to, Rise: rise, NewOwner: owner, NewRun: flight})
+				list = append(list, runs.TransitionAttempt{From: from, To: to, TokenDelta: rise, NewOwner: owner, NewRun: flight})
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func TestPostgresAllowsTheLegalMovesAlone(t *testing.T) {
 }
 
 // try brings the row into the state before a change, tries the change, and takes it back.
-func (b *bundle) try(t *testing.T, c runs.Change) error {
+func (b *bundle) try(t *testing.T, c runs.TransitionAttempt) error {
 	t.Helper()
 	b.byHand(t, "DELETE FROM schedules", "INSERT INTO schedules SELECT * FROM kept",
 		"UPDATE schedules SET "+standing+" = "+stand(c.From, 10, false, false))
@@ -115,7 +115,7 @@ func (b *bundle) try(t *testing.T, c runs.Change) error {
 	case c.To == runs.Gone:
 		change = "DELETE FROM schedules"
 	default:
-		change = "UPDATE schedules SET " + standing + " = " + stand(c.To, 10+c.Rise, c.NewOwner, c.NewRun)
+		change = "UPDATE schedules SET " + standing + " = " + stand(c.To, 10+c.TokenDelta, c.NewOwner, c.NewRun)
 	}
 	_, err := b.pool.Exec(t.Context(), change)
 	return err
@@ -137,7 +137,7 @@ func TestARunOfTheHistoryNeverChanges(t *testing.T) {
 	day := query[string](t, b, "SELECT tableoid::regclass::text FROM runs")
 	for _, from := range runs.Statuses() {
 		for _, to := range runs.Statuses() {
-			require.Equal(t, from == runs.Running && to != runs.Running, from.Move(to) == nil, "%s to %s", from, to)
+			require.Equal(t, from == runs.Running && to != runs.Running, from.CheckTransition(to) == nil, "%s to %s", from, to)
 			if from == runs.Running || to == runs.Running {
 				continue // A check refuses it in the history.
 			}

@@ -13,9 +13,9 @@ import (
 )
 
 // suggests returns what a session leaves that suggests something.
-func (p *planning) suggests(e *endpoints.Endpoint, now time.Time) planner.Closing {
+func (p *planning) suggests(e *endpoints.Endpoint, now time.Time) planner.Completion {
 	c := p.closing(e)
-	c.Revise, c.NextAt, c.NotBefore = nil, now, now
+	c.Apply, c.NextAt, c.NotBefore = nil, now, now
 	c.Session.Authority, c.Session.Outcome = planner.Suggest, planner.Suggested
 	c.Suggestion = &planner.Suggestion{
 		ID: planner.NewSuggestionID(), TenantID: e.TenantID, EndpointID: e.ID, SessionID: c.Session.ID, Advisor: "test", Version: e.Version,
@@ -33,7 +33,7 @@ func TestASuggestionThatWaitsIsToldUntilItDoesNot(t *testing.T) {
 	keeper := p.noticed(t, "waits", func(s *notices.Spec) { s.Event, s.Failures = notices.Suggestion, 0 })
 	e := p.endpoint(t, nil)
 	first := p.suggests(e, now)
-	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], first))
+	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], first))
 	require.Equal(t, []string{"opened"}, p.told(t))
 	require.Equal(t, first.Suggestion.ID.String(), query[string](t, p.bundle, "SELECT detail->>'suggestionId' FROM notice_episodes"))
 	require.Equal(t, "its answers never change", query[string](t, p.bundle, "SELECT detail->>'reason' FROM notice_episodes"))
@@ -42,7 +42,7 @@ func TestASuggestionThatWaitsIsToldUntilItDoesNot(t *testing.T) {
 
 	now = p.at(now.Add(time.Minute))
 	newer := p.suggests(e, now)
-	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], newer))
+	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], newer))
 	require.NoError(t, keeper.Watch(t.Context()))
 	require.Equal(t, []string{"opened"}, p.told(t), "a newer one takes its place: one still waits")
 	_, err := p.reviews.Decide(t.Context(), tenant, newer.Suggestion.ID, false)
@@ -51,7 +51,7 @@ func TestASuggestionThatWaitsIsToldUntilItDoesNot(t *testing.T) {
 	require.Equal(t, []string{"opened", "recovered"}, p.told(t))
 
 	now = p.at(now.Add(endpoints.HoldLife + time.Minute)) // Until then the rejection stands.
-	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], p.suggests(e, now)))
+	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], p.suggests(e, now)))
 	require.Equal(t, []string{"opened", "recovered", "opened"}, p.told(t))
 	p.at(now.Add(time.Hour))
 	require.NoError(t, keeper.Watch(t.Context()))
@@ -67,7 +67,7 @@ func TestASuggestionThatIsNotWrittenIsNotTold(t *testing.T) {
 	e := p.endpoint(t, nil)
 	ticket := p.claim(t, p.one)[0]
 	p.at(now.Add(analysisLock + time.Second))
-	require.ErrorIs(t, p.one.Close(t.Context(), ticket, p.suggests(e, now)), planner.ErrClaimLost)
+	require.ErrorIs(t, p.one.Complete(t.Context(), ticket, p.suggests(e, now)), planner.ErrClaimLost)
 	require.Empty(t, p.told(t))
 }
 
@@ -80,17 +80,17 @@ func TestAPauseByThePlannerIsToldAndItsHintsAreNot(t *testing.T) {
 	e := p.endpoint(t, nil)
 	hint := p.closing(e)
 	hint.NextAt, hint.NotBefore = now, now
-	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], hint))
+	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], hint))
 	require.Empty(t, p.told(t), "it runs, at another pace")
 
 	now = p.at(now.Add(time.Minute))
 	pause := p.closing(e)
 	pause.NextAt, pause.NotBefore = now, now
-	pause.Revise = func(e *endpoints.Endpoint, _ []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
+	pause.Apply = func(e *endpoints.Endpoint, _ []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
 		return e.Take(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test",
 			endpoints.Advice{Pause: 10 * time.Minute, PauseReason: "its host is away"})
 	}
-	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], pause))
+	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], pause))
 	require.Equal(t, []string{"opened"}, p.told(t))
 	require.Equal(t, "planner:test: its host is away", query[string](t, p.bundle, "SELECT detail->>'reason' FROM notice_episodes"))
 	p.at(now.Add(9 * time.Minute))
@@ -110,7 +110,7 @@ func TestWhatNobodyDecidedStaysExpired(t *testing.T) {
 	var ids []planner.SuggestionID
 	suggest := func() {
 		c := p.suggests(e, now)
-		require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], c))
+		require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], c))
 		ids = append(ids, c.Suggestion.ID)
 	}
 	suggest()

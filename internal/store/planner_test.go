@@ -56,24 +56,24 @@ func (p *planning) endpoint(t *testing.T, change func(*endpoints.Spec)) *endpoin
 }
 
 // claim watches and claims everything that is due.
-func (p *planning) claim(t *testing.T, q *store.PlannerQueue) []planner.Ticket {
+func (p *planning) claim(t *testing.T, q *store.PlannerQueue) []planner.Claim {
 	t.Helper()
-	require.NoError(t, q.Watch(t.Context()))
+	require.NoError(t, q.DetectChanges(t.Context()))
 	list, err := q.Claim(t.Context(), 10)
 	require.NoError(t, err)
 	return list
 }
 
 // closing returns what a session leaves that sets an interval hint.
-func (p *planning) closing(e *endpoints.Endpoint) planner.Closing {
+func (p *planning) closing(e *endpoints.Endpoint) planner.Completion {
 	now := time.Now()
-	return planner.Closing{
+	return planner.Completion{
 		Session: &planner.Session{
 			ID: planner.NewSessionID(), TenantID: e.TenantID, EndpointID: e.ID, Version: e.Version, StartedAt: now, Advisor: "test",
 			Trigger: planner.NeverAnalysed, Authority: planner.Act, Outcome: planner.Acted, NextAt: now.Add(time.Hour),
 		},
 		NextAt: now.Add(time.Hour), NotBefore: now.Add(time.Minute), Memory: planner.Memory{Direction: -1},
-		Revise: func(e *endpoints.Endpoint, _ []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
+		Apply: func(e *endpoints.Endpoint, _ []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
 			ttl := time.Hour
 			return e.Take(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test", endpoints.Advice{
 				Interval: &endpoints.HintRequest{Interval: 20 * time.Second, TTL: &ttl, Reason: "a test"},
@@ -97,7 +97,7 @@ func TestAnalysisIsClaimedOnceAndWrittenAtOnce(t *testing.T) {
 	require.Len(t, mine, 1)
 	require.Equal(t, planner.NeverAnalysed, mine[0].Trigger)
 	require.Empty(t, p.claim(t, p.two), "two planners never analyse the same endpoint")
-	require.NoError(t, p.one.Close(t.Context(), mine[0], p.closing(e)))
+	require.NoError(t, p.one.Complete(t.Context(), mine[0], p.closing(e)))
 
 	stored, _, err := p.service.Get(t.Context(), tenant, e.ID)
 	require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestAnalysisIsClaimedOnceAndWrittenAtOnce(t *testing.T) {
 	require.Len(t, sessions, 1)
 	require.False(t, sessions[0].FinishedAt.IsZero())
 	require.Empty(t, p.claim(t, p.one), "its next time has not come")
-	require.ErrorIs(t, p.one.Close(t.Context(), mine[0], p.closing(e)), planner.ErrClaimLost, "a claim ends once")
+	require.ErrorIs(t, p.one.Complete(t.Context(), mine[0], p.closing(e)), planner.ErrClaimLost, "a claim ends once")
 	require.Equal(t, 1, p.count(t, "planner_sessions"))
 }
 
@@ -126,9 +126,9 @@ func TestAnOldClaimOfTheSamePlannerEndsNothing(t *testing.T) {
 	current := p.claim(t, p.one)
 	require.Len(t, current, 1)
 
-	require.ErrorIs(t, p.one.Leave(t.Context(), old, planner.ParkedPaused, 1), planner.ErrClaimLost)
-	require.ErrorIs(t, p.one.Leave(t.Context(), old, planner.ParkedArchived, 0), planner.ErrClaimLost)
-	require.NoError(t, p.one.Release(t.Context(), []planner.Ticket{old}))
+	require.ErrorIs(t, p.one.Park(t.Context(), old, planner.ParkedPaused, 1), planner.ErrClaimLost)
+	require.ErrorIs(t, p.one.Park(t.Context(), old, planner.ParkedArchived, 0), planner.ErrClaimLost)
+	require.NoError(t, p.one.Release(t.Context(), []planner.Claim{old}))
 	require.Empty(t, p.claim(t, p.two), "it is claimed still")
 	require.NoError(t, p.one.Release(t.Context(), current))
 	require.Len(t, p.claim(t, p.two), 1)
@@ -141,18 +141,18 @@ func TestStaleAnalysisWritesNothing(t *testing.T) {
 	e := p.endpoint(t, nil)
 	stale := p.claim(t, p.one)[0]
 	p.exec(t, "UPDATE planner_state SET due_at = now() - interval '1 s'") // Its lock is over.
-	require.ErrorIs(t, p.one.Close(t.Context(), stale, p.closing(e)), planner.ErrClaimLost, "over is over, taken or not")
+	require.ErrorIs(t, p.one.Complete(t.Context(), stale, p.closing(e)), planner.ErrClaimLost, "over is over, taken or not")
 	current := p.claim(t, p.two)
 	require.Len(t, current, 1)
 	require.Greater(t, current[0].Token, stale.Token)
 
-	require.ErrorIs(t, p.one.Close(t.Context(), stale, p.closing(e)), planner.ErrClaimLost)
-	require.ErrorIs(t, p.one.Leave(t.Context(), stale, planner.ParkedOff, 1), planner.ErrClaimLost)
-	require.NoError(t, p.one.Release(t.Context(), []planner.Ticket{stale}))
+	require.ErrorIs(t, p.one.Complete(t.Context(), stale, p.closing(e)), planner.ErrClaimLost)
+	require.ErrorIs(t, p.one.Park(t.Context(), stale, planner.ParkedOff, 1), planner.ErrClaimLost)
+	require.NoError(t, p.one.Release(t.Context(), []planner.Claim{stale}))
 
 	require.Zero(t, p.count(t, "planner_sessions")+p.count(t, "hints"))
 	require.Empty(t, p.claim(t, p.one), "the stale release freed nothing")
-	require.NoError(t, p.two.Close(t.Context(), current[0], p.closing(e)))
+	require.NoError(t, p.two.Complete(t.Context(), current[0], p.closing(e)))
 	require.Equal(t, 1, p.count(t, "planner_sessions"))
 }
 
@@ -165,13 +165,13 @@ func TestRefusedRevisionWritesNothing(t *testing.T) {
 	_, err := p.service.Pause(t.Context(), tenant, e.ID, endpoints.PauseRequest{Reason: "a person's"})
 	require.NoError(t, err)
 
-	err = p.one.Close(t.Context(), ticket, p.closing(e))
+	err = p.one.Complete(t.Context(), ticket, p.closing(e))
 
 	require.Equal(t, errs.Conflict, errs.CodeOf(err))
 	require.Zero(t, p.count(t, "planner_sessions")+p.count(t, "hints"))
 	unchanged := p.closing(e)
-	unchanged.Revise = nil
-	require.NoError(t, p.one.Close(t.Context(), ticket, unchanged))
+	unchanged.Apply = nil
+	require.NoError(t, p.one.Complete(t.Context(), ticket, unchanged))
 }
 
 func TestWhatChangesIsAnalysedBeforeItsTime(t *testing.T) {
@@ -180,8 +180,8 @@ func TestWhatChangesIsAnalysedBeforeItsTime(t *testing.T) {
 	failing, steady := p.endpoint(t, nil), p.endpoint(t, nil)
 	for _, ticket := range p.claim(t, p.one) {
 		c := p.closing(failing)
-		c.Revise, c.Session.EndpointID, c.SeenStatus, c.NotBefore = nil, ticket.Account.EndpointID, "succeeded", time.Now()
-		require.NoError(t, p.one.Close(t.Context(), ticket, c))
+		c.Apply, c.Session.EndpointID, c.SeenStatus, c.NotBefore = nil, ticket.Account.EndpointID, "succeeded", time.Now()
+		require.NoError(t, p.one.Complete(t.Context(), ticket, c))
 	}
 	require.Empty(t, p.claim(t, p.one))
 	p.exec(t, "UPDATE schedules SET last_status = 'succeeded'")
@@ -201,18 +201,18 @@ func TestWhatChangesIsAnalysedBeforeItsTime(t *testing.T) {
 		require.Equal(t, failing.ID, list[0].Account.EndpointID)
 		require.Equal(t, planner.FailuresChanged, list[0].Trigger)
 		c := p.closing(failing)
-		c.Revise, c.NotBefore = nil, time.Now()
-		require.NoError(t, p.one.Close(t.Context(), list[0], c))
+		c.Apply, c.NotBefore = nil, time.Now()
+		require.NoError(t, p.one.Complete(t.Context(), list[0], c))
 	}
 	p.exec(t, fmt.Sprintf("UPDATE schedules SET last_status = 'timed_out', failure_count = 0 WHERE endpoint_id = '%s'", uuid.UUID(steady.ID)))
 	list := p.claim(t, p.one)
 	require.Len(t, list, 1)
 	require.Equal(t, planner.OutcomeChanged, list[0].Trigger)
 	p.exec(t, fmt.Sprintf("UPDATE schedules SET failure_count = 1 WHERE endpoint_id = '%s'", uuid.UUID(steady.ID)))
-	require.NoError(t, p.one.Watch(t.Context()))
+	require.NoError(t, p.one.DetectChanges(t.Context()))
 	c := p.closing(steady)
-	c.Revise, c.NotBefore = nil, time.Now()
-	require.NoError(t, p.one.Close(t.Context(), list[0], c))
+	c.Apply, c.NotBefore = nil, time.Now()
+	require.NoError(t, p.one.Complete(t.Context(), list[0], c))
 	require.Len(t, p.claim(t, p.one), 1, "what happened during an analysis calls for the next one")
 }
 
@@ -223,30 +223,30 @@ func TestWhatIsLeftAloneIsTakenUpAgain(t *testing.T) {
 	ticket := p.claim(t, p.one)[0]
 	_, err := p.service.Pause(t.Context(), tenant, paused.ID, endpoints.PauseRequest{})
 	require.NoError(t, err)
-	require.NoError(t, p.one.Leave(t.Context(), ticket, planner.ParkedPaused, 1))
+	require.NoError(t, p.one.Park(t.Context(), ticket, planner.ParkedPaused, 1))
 	require.Empty(t, p.claim(t, p.one))
 	_, err = p.service.Resume(t.Context(), tenant, paused.ID)
 	require.NoError(t, err)
 	ticket = p.claim(t, p.one)[0]
 
-	require.NoError(t, p.one.Leave(t.Context(), ticket, planner.ParkedOff, 1))
+	require.NoError(t, p.one.Park(t.Context(), ticket, planner.ParkedOff, 1))
 	require.Empty(t, p.claim(t, p.one))
 	_, _, err = p.service.Edit(t.Context(), tenant, paused.ID, 0, func(s endpoints.Spec) (endpoints.Spec, error) { s.Name = "q"; return s, nil })
 	require.NoError(t, err)
 	ticket = p.claim(t, p.one)[0]
 
 	require.NoError(t, p.service.Archive(t.Context(), tenant, paused.ID, 0))
-	require.NoError(t, p.one.Leave(t.Context(), ticket, planner.ParkedArchived, 0))
+	require.NoError(t, p.one.Park(t.Context(), ticket, planner.ParkedArchived, 0))
 	require.Empty(t, p.claim(t, p.one))
 	require.Zero(t, p.count(t, "planner_state"))
 }
 
 // stubborn is an advisor that does what a test says.
-type stubborn func(context.Context, planner.Case, planner.Desk) (planner.Verdict, error)
+type stubborn func(context.Context, planner.Snapshot, planner.Toolset) (planner.Verdict, error)
 
 func (stubborn) Name() string { return "stubborn" }
 
-func (s stubborn) Advise(ctx context.Context, c planner.Case, d planner.Desk) (planner.Verdict, error) {
+func (s stubborn) Advise(ctx context.Context, c planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 	return s(ctx, c, d)
 }
 
@@ -278,7 +278,7 @@ func TestAuthorityDecidesWhatComesOfAPlan(t *testing.T) {
 	for _, authority := range []planner.Authority{planner.Off, planner.Observe, planner.Suggest, planner.Act} {
 		made[authority] = p.endpoint(t, func(s *endpoints.Spec) { s.Planner = authority })
 	}
-	p.run(t, stubborn(func(ctx context.Context, _ planner.Case, d planner.Desk) (planner.Verdict, error) {
+	p.run(t, stubborn(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: time.Second, TTL: time.Hour, Reason: "faster"})
 		if err != nil {
 			return planner.Verdict{}, err
@@ -341,7 +341,7 @@ func TestARejectionIsLogged(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	e := p.endpoint(t, func(s *endpoints.Spec) { s.Planner = planner.Suggest })
-	p.run(t, stubborn(func(ctx context.Context, _ planner.Case, d planner.Desk) (planner.Verdict, error) {
+	p.run(t, stubborn(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: time.Second, TTL: time.Hour, Reason: "faster"})
 		return planner.Verdict{Reasoning: "because", Confidence: 0.9, NextAnalysisIn: time.Hour}, err
 	}))
@@ -371,7 +371,7 @@ func TestEditDuringAnAnalysisWins(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	e := p.endpoint(t, nil)
-	p.run(t, stubborn(func(ctx context.Context, _ planner.Case, d planner.Desk) (planner.Verdict, error) {
+	p.run(t, stubborn(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: 20 * time.Second, TTL: time.Hour, Reason: "faster"})
 		_, _, edited := p.service.Edit(ctx, tenant, e.ID, 0, func(s endpoints.Spec) (endpoints.Spec, error) { s.Name += "+"; return s, nil })
 		return planner.Verdict{}, errors.Join(err, edited)
@@ -394,8 +394,8 @@ func TestFailuresOfAnAdvisorAreOnRecord(t *testing.T) {
 	for name := range faults {
 		made[name] = p.endpoint(t, func(s *endpoints.Spec) { s.Name = name })
 	}
-	p.run(t, stubborn(func(ctx context.Context, c planner.Case, d planner.Desk) (planner.Verdict, error) {
-		d.Spend(planner.Usage{Model: "m", PromptTokens: 7})
+	p.run(t, stubborn(func(ctx context.Context, c planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
+		d.AddUsage(planner.Usage{Model: "m", PromptTokens: 7})
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: 20 * time.Second, TTL: time.Hour, Reason: "never comes into force"})
 		return planner.Verdict{}, errors.Join(err, faults[c.Name]())
 	}))
@@ -478,13 +478,13 @@ func TestThePlannerDoesNotWriteWhatAPersonCleared(t *testing.T) {
 	e := p.endpoint(t, nil)
 	first := p.closing(e)
 	first.NextAt, first.NotBefore = time.Now(), time.Now()
-	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], first))
+	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], first))
 	under := p.claim(t, p.one)[0]
 
 	_, removed, err := p.service.ClearHints(t.Context(), tenant, e.ID)
 	require.NoError(t, err)
 	require.Contains(t, removed[len(removed)-1].Message, "removed the interval hint of planner:test")
-	m, err := p.evidence.Look(t.Context(), under.Account)
+	m, err := p.evidence.Load(t.Context(), under.Account)
 	require.NoError(t, err)
 	require.Len(t, m.Holds, 1)
 	require.Equal(t, endpoints.HoldInterval, m.Holds[0].Kind)
@@ -492,24 +492,24 @@ func TestThePlannerDoesNotWriteWhatAPersonCleared(t *testing.T) {
 
 	late := p.closing(e)
 	var seen []endpoints.Hold
-	late.Revise = func(_ *endpoints.Endpoint, holds []endpoints.Hold, _ time.Time) (*endpoints.Recorded, error) {
+	late.Apply = func(_ *endpoints.Endpoint, holds []endpoints.Hold, _ time.Time) (*endpoints.Recorded, error) {
 		seen = holds
 		return nil, errs.New(errs.Conflict, "person_said_no", "no")
 	}
-	require.Error(t, p.one.Close(t.Context(), under, late))
+	require.Error(t, p.one.Complete(t.Context(), under, late))
 	require.Len(t, seen, 1, "the session that was under way is told under the lock")
 
 	other := p.endpoint(t, nil)
 	c := p.suggests(other, time.Now())
 	c.Suggestion.Plan = planner.Plan{Pause: &planner.PauseProposal{For: time.Minute, Reason: "r"}}
-	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], c))
+	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], c))
 	_, err = p.reviews.Decide(t.Context(), tenant, c.Suggestion.ID, false)
 	require.NoError(t, err)
-	m, err = p.evidence.Look(t.Context(), planner.Account{TenantID: tenant.TenantID, EndpointID: other.ID})
+	m, err = p.evidence.Load(t.Context(), planner.Account{TenantID: tenant.TenantID, EndpointID: other.ID})
 	require.NoError(t, err)
 	require.Len(t, m.Holds, 1)
 	require.Equal(t, endpoints.HoldPause, m.Holds[0].Kind)
-	require.Error(t, c.Suggestion.Held(m.Holds, m.Now))
+	require.Error(t, c.Suggestion.CheckHolds(m.Holds, m.Now))
 }
 
 // TestAHintForAnOutageIsKept reads back when the outage began.
@@ -519,12 +519,12 @@ func TestAHintForAnOutageIsKept(t *testing.T) {
 	e := p.endpoint(t, nil)
 	began := time.Now().UTC().Add(-time.Minute).Truncate(time.Millisecond)
 	c := p.closing(e)
-	c.Revise = func(e *endpoints.Endpoint, _ []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
+	c.Apply = func(e *endpoints.Endpoint, _ []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
 		return e.Take(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test", endpoints.Advice{
 			Interval: &endpoints.HintRequest{Interval: 20 * time.Second, TTL: new(time.Hour), Reason: "r", OutageSince: began},
 		})
 	}
-	require.NoError(t, p.one.Close(t.Context(), p.claim(t, p.one)[0], c))
+	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], c))
 	stored, _, err := p.service.Get(t.Context(), tenant, e.ID)
 	require.NoError(t, err)
 	require.True(t, began.Equal(stored.State.IntervalHint.OutageSince))

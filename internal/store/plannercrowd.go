@@ -24,28 +24,28 @@ const (
 type crowdSample struct {
 	mu    sync.Mutex
 	at    time.Time
-	found planner.Crowd
-	seen  planner.CrowdMemory
+	found planner.FleetSlowdown
+	seen  planner.FleetSlowdownMemory
 }
 
 // strained reports whether the endpoint or one of its siblings is slower than usual, so that it matters who else is.
-func strained(m planner.Material) bool {
-	return planner.StrainOf(m.Runs).Present() ||
-		slices.ContainsFunc(m.Siblings, func(f planner.Fellow) bool { return planner.StrainOf(f.Runs).Present() })
+func strained(m planner.Inputs) bool {
+	return planner.SlowdownOf(m.Runs).Present() ||
+		slices.ContainsFunc(m.Siblings, func(f planner.SiblingHistory) bool { return planner.SlowdownOf(f.Runs).Present() })
 }
 
 // look returns how many endpoints of the installation are strained at once.
-func (c *crowdSample) look(ctx context.Context, db *DB, tx pgx.Tx, now time.Time) (planner.Crowd, error) {
+func (c *crowdSample) look(ctx context.Context, db *DB, tx pgx.Tx, now time.Time) (planner.FleetSlowdown, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if age := now.Sub(c.at); age >= 0 && age < crowdKept {
 		return c.found, nil
 	}
 	rows, err := db.q.PlannerCrowd(ctx, tx, dbsqlc.PlannerCrowdParams{
-		MaxNews: crowdNews, MaxEndpoints: crowdEndpoints, MaxRuns: planner.StrainSample, Since: now.Add(-24 * time.Hour),
+		MaxNews: crowdNews, MaxEndpoints: crowdEndpoints, MaxRuns: planner.SlowdownSample, Since: now.Add(-24 * time.Hour),
 	})
 	if err != nil {
-		return planner.Crowd{}, fmt.Errorf("looking for endpoints that are slow at once: %w", err)
+		return planner.FleetSlowdown{}, fmt.Errorf("looking for endpoints that are slow at once: %w", err)
 	}
 	sample := make([]planner.Peer, len(rows))
 	for i, row := range rows {
@@ -54,6 +54,6 @@ func (c *crowdSample) look(ctx context.Context, db *DB, tx pgx.Tx, now time.Time
 			sample[i].Latencies = append(sample[i].Latencies, time.Duration(us)*time.Microsecond)
 		}
 	}
-	c.at, c.found = now, c.seen.See(now, planner.CrowdOf(sample))
+	c.at, c.found = now, c.seen.Observe(now, planner.FleetSlowdownOf(sample))
 	return c.found, nil
 }

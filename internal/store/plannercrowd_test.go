@@ -30,10 +30,10 @@ func TestEndpointsThatAreSlowTogetherAreCounted(t *testing.T) {
 			run(e, time.Hour-time.Duration(i)*time.Minute, 20*time.Millisecond)
 		}
 	}
-	look := func() planner.Crowd {
-		m, err := store.NewPlannerEvidence(p.db).Look(t.Context(), planner.Account{TenantID: tenant.TenantID, EndpointID: all[0].ID})
+	look := func() planner.FleetSlowdown {
+		m, err := store.NewPlannerEvidence(p.db).Load(t.Context(), planner.Account{TenantID: tenant.TenantID, EndpointID: all[0].ID})
 		require.NoError(t, err)
-		return m.Crowd
+		return m.FleetSlowdown
 	}
 	p.at(noon())
 	require.Zero(t, look(), "nobody is strained, so nobody is asked about")
@@ -43,12 +43,12 @@ func TestEndpointsThatAreSlowTogetherAreCounted(t *testing.T) {
 		}
 	}
 	slow(all[0])
-	require.Equal(t, planner.Crowd{Endpoints: 4, Strained: 1, Hosts: 1}, look())
+	require.Equal(t, planner.FleetSlowdown{Endpoints: 4, Slow: 1, Hosts: 1}, look())
 	slow(all[1])
 	slow(all[2])
 	crowd := look()
-	require.Equal(t, planner.Crowd{Endpoints: 4, Strained: 3, Hosts: 3, Lately: true}, crowd)
-	require.True(t, crowd.Ours())
+	require.Equal(t, planner.FleetSlowdown{Endpoints: 4, Slow: 3, Hosts: 3, Recent: true}, crowd)
+	require.True(t, crowd.SchedulerLoaded())
 }
 
 // TestALongRetryAfterIsToldUntilItIsOver has a target ask for years.

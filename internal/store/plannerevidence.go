@@ -22,7 +22,7 @@ type PlannerEvidence struct {
 	crowd     crowdSample
 }
 
-var _ planner.Evidence = (*PlannerEvidence)(nil)
+var _ planner.EvidenceStore = (*PlannerEvidence)(nil)
 
 // NewPlannerEvidence returns the reader of what the planner judges by.
 func NewPlannerEvidence(db *DB) *PlannerEvidence {
@@ -33,9 +33,9 @@ func NewPlannerEvidence(db *DB) *PlannerEvidence {
 const slack = time.Hour
 
 // Look implements planner.Evidence.
-func (s *PlannerEvidence) Look(ctx context.Context, a planner.Account) (m planner.Material, err error) {
+func (s *PlannerEvidence) Load(ctx context.Context, a planner.Account) (m planner.Inputs, err error) {
 	err = s.db.list(ctx, func(tx pgx.Tx) error {
-		m = planner.Material{}
+		m = planner.Inputs{}
 		if m.Endpoint, err = s.endpoints.get(ctx, tx, a.TenantID, a.EndpointID); err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (s *PlannerEvidence) Look(ctx context.Context, a planner.Account) (m planne
 		if m.Holds, err = s.db.holds(ctx, tx, a.EndpointID); err != nil || !strained(m) {
 			return err
 		}
-		m.Crowd, err = s.crowd.look(ctx, s.db, tx, m.Now)
+		m.FleetSlowdown, err = s.crowd.look(ctx, s.db, tx, m.Now)
 		return err
 	})
 	return m, err
@@ -82,7 +82,7 @@ const groupScan = 5 * planner.MaxSiblings
 
 // siblings returns the other endpoints of the same group that an advisor may be told of: those that fail first, and among others the
 // newest.
-func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Material) ([]planner.Fellow, error) {
+func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Inputs) ([]planner.SiblingHistory, error) {
 	group := m.Endpoint.Spec.Labels[planner.GroupLabel]
 	if group == "" {
 		return nil, nil
@@ -100,24 +100,24 @@ func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Mat
 	list = slices.DeleteFunc(list, func(e *endpoints.Endpoint) bool { return e.Fault != nil })
 	failing := func(e *endpoints.Endpoint) int { return min(e.State.FailureCount, 1) }
 	slices.SortStableFunc(list, func(a, b *endpoints.Endpoint) int { return failing(b) - failing(a) })
-	fellows := make([]planner.Fellow, 0, planner.MaxSiblings)
+	fellows := make([]planner.SiblingHistory, 0, planner.MaxSiblings)
 	for _, e := range list[:min(len(list), planner.MaxSiblings)] {
 		newest, err := s.runs(ctx, tx, e.ID, m.Now.Add(-time.Hour), planner.SiblingSample)
 		if err != nil {
 			return nil, err
 		}
-		fellows = append(fellows, planner.Fellow{Endpoint: e, Runs: newest})
+		fellows = append(fellows, planner.SiblingHistory{Endpoint: e, Runs: newest})
 	}
 	return fellows, nil
 }
 
 // Answers implements planner.Evidence. What no answer came of is passed over. The endpoint is looked at again: it may have been taken away
 // from the planner, or out of service, since the session began.
-func (s *PlannerEvidence) Answers(ctx context.Context, a planner.Account, limit int) (list []runs.Run, err error) {
+func (s *PlannerEvidence) Responses(ctx context.Context, a planner.Account, limit int) (list []runs.Run, err error) {
 	err = s.db.list(ctx, func(tx pgx.Tx) error {
 		list = nil
 		e, err := s.endpoints.get(ctx, tx, a.TenantID, a.EndpointID)
-		if errs.CodeOf(err) == errs.NotFound || err == nil && !planner.Shown(e) {
+		if errs.CodeOf(err) == errs.NotFound || err == nil && !planner.VisibleToAdvisor(e) {
 			return nil
 		}
 		if err != nil {
@@ -150,7 +150,7 @@ func (s *PlannerEvidence) Answers(ctx context.Context, a planner.Account, limit 
 const tidyBatches = 50
 
 // Tidy implements planner.Evidence.
-func (s *PlannerEvidence) Tidy(ctx context.Context, before time.Time) error {
+func (s *PlannerEvidence) Purge(ctx context.Context, before time.Time) error {
 	first := [16]byte(planner.FirstSessionID(before))
 	drops := map[string]func() (int64, error){
 		"sessions":    func() (int64, error) { return s.db.q.PlannerSessionDropBefore(ctx, s.db.pool, first) },

@@ -24,12 +24,12 @@ func (p *planning) member(t *testing.T, group, role string) *endpoints.Endpoint 
 }
 
 // closeAll ends the claims of tickets without a change, with the next look an hour away.
-func (p *planning) closeAll(t *testing.T, e *endpoints.Endpoint, tickets []planner.Ticket) {
+func (p *planning) closeAll(t *testing.T, e *endpoints.Endpoint, tickets []planner.Claim) {
 	t.Helper()
 	for _, ticket := range tickets {
 		c := p.closing(e)
-		c.Revise, c.Session.EndpointID, c.SeenStatus, c.NotBefore = nil, ticket.Account.EndpointID, "succeeded", time.Now()
-		require.NoError(t, p.one.Close(t.Context(), ticket, c))
+		c.Apply, c.Session.EndpointID, c.SeenStatus, c.NotBefore = nil, ticket.Account.EndpointID, "succeeded", time.Now()
+		require.NoError(t, p.one.Complete(t.Context(), ticket, c))
 	}
 }
 
@@ -45,7 +45,7 @@ func (p *planning) fails(t *testing.T, e *endpoints.Endpoint, times int) {
 }
 
 // triggers returns why endpoints were claimed.
-func triggers(tickets []planner.Ticket) map[endpoints.ID]planner.Trigger {
+func triggers(tickets []planner.Claim) map[endpoints.ID]planner.Trigger {
 	why := map[endpoints.ID]planner.Trigger{}
 	for _, ticket := range tickets {
 		why[ticket.Account.EndpointID] = ticket.Trigger
@@ -89,20 +89,20 @@ func TestACallForHelpKeepsTheBoundsOfAnalyses(t *testing.T) {
 	p := setupPlanning(t)
 	orders := p.member(t, "sale", "")
 	health, off := p.member(t, "sale", planner.RoleHealth), p.member(t, "sale", planner.RoleHealth)
-	var mine planner.Ticket
+	var mine planner.Claim
 	for _, ticket := range p.claim(t, p.one) {
 		if ticket.Account.EndpointID == health.ID {
 			mine = ticket
 			continue
 		}
-		require.NoError(t, p.one.Leave(t.Context(), ticket, planner.ParkedOff, 1))
+		require.NoError(t, p.one.Park(t.Context(), ticket, planner.ParkedOff, 1))
 	}
 
 	p.fails(t, orders, 1)
 	require.Empty(t, p.claim(t, p.two), "the helper is being analysed, and the others are parked")
 	c := p.closing(health)
-	c.Revise, c.NotBefore = nil, time.Now().Add(time.Minute)
-	require.NoError(t, p.one.Close(t.Context(), mine, c))
+	c.Apply, c.NotBefore = nil, time.Now().Add(time.Minute)
+	require.NoError(t, p.one.Complete(t.Context(), mine, c))
 	require.Empty(t, p.claim(t, p.two), "not before it may be")
 	p.exec(t, "UPDATE planner_state SET due_at = due_at - interval '1 minute', not_before = not_before - interval '1 minute' WHERE parked IS NULL")
 	require.Equal(t, map[endpoints.ID]planner.Trigger{health.ID: planner.GroupChanged}, triggers(p.claim(t, p.two)))
@@ -120,7 +120,7 @@ func TestWhoFailsIsAmongTheSiblingsThatAreTold(t *testing.T) {
 	health := p.member(t, "sale", planner.RoleHealth)
 	p.fails(t, orders, 3)
 
-	m, err := p.evidence.Look(t.Context(), planner.Account{TenantID: health.TenantID, EndpointID: health.ID})
+	m, err := p.evidence.Load(t.Context(), planner.Account{TenantID: health.TenantID, EndpointID: health.ID})
 
 	require.NoError(t, err)
 	require.Len(t, m.Siblings, planner.MaxSiblings)
@@ -146,7 +146,7 @@ func TestNobodyIsToldOfASiblingThatThePlannerLeavesAlone(t *testing.T) {
 	p.fails(t, payroll, 1)
 	require.NotContains(t, triggers(p.claim(t, p.one)), health.ID)
 
-	m, err := p.evidence.Look(t.Context(), planner.Account{TenantID: health.TenantID, EndpointID: health.ID})
+	m, err := p.evidence.Load(t.Context(), planner.Account{TenantID: health.TenantID, EndpointID: health.ID})
 	require.NoError(t, err)
 	require.Len(t, m.Siblings, 1)
 	require.Equal(t, orders.ID, m.Siblings[0].Endpoint.ID)

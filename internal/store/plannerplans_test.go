@@ -140,7 +140,7 @@ func TestWhatIsOldIsForgotten(t *testing.T) {
 	}
 	p.exec(t, "INSERT INTO planner_spend (day, tenant_id, endpoint_id, tokens) SELECT now()::date - n, gen_random_uuid(), gen_random_uuid(), 1 FROM unnest(ARRAY[0, 5]) n")
 
-	require.NoError(t, p.evidence.Tidy(t.Context(), time.Now().Add(-24*time.Hour)))
+	require.NoError(t, p.evidence.Purge(t.Context(), time.Now().Add(-24*time.Hour)))
 
 	require.Equal(t, 10, p.count(t, "planner_sessions"))
 	require.Equal(t, 10, p.count(t, "planner_suggestions"))

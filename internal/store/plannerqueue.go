@@ -42,7 +42,7 @@ func NewPlannerQueue(db *DB, id [16]byte, lock time.Duration) *PlannerQueue {
 }
 
 // Watch implements planner.Queue.
-func (s *PlannerQueue) Watch(ctx context.Context) error {
+func (s *PlannerQueue) DetectChanges(ctx context.Context) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
 		at, err := s.db.q.PlannerWatchHold(ctx, tx, s.db.now())
 		if missing(err) { // Another planner is at it.
@@ -132,16 +132,16 @@ func (s *PlannerQueue) urgeGroups(ctx context.Context, tx pgx.Tx, now time.Time,
 }
 
 // Claim implements planner.Queue.
-func (s *PlannerQueue) Claim(ctx context.Context, limit int) ([]planner.Ticket, error) {
+func (s *PlannerQueue) Claim(ctx context.Context, limit int) ([]planner.Claim, error) {
 	rows, err := s.db.q.PlannerClaim(ctx, s.db.pool, dbsqlc.PlannerClaimParams{
 		Now: s.db.now(), MaxRows: int32(limit), PlannerID: s.id, LockMs: s.lock.Milliseconds(), //nolint:gosec // As many as there are slots.
 	})
 	if err != nil {
 		return nil, translate(err)
 	}
-	tickets := make([]planner.Ticket, len(rows))
+	tickets := make([]planner.Claim, len(rows))
 	for i, row := range rows {
-		tickets[i] = planner.Ticket{
+		tickets[i] = planner.Claim{
 			Account: planner.Account{TenantID: row.TenantID, EndpointID: endpoints.ID(row.EndpointID)}, Token: row.ClaimToken,
 			Trigger: planner.Trigger(row.Trigger),
 		}
@@ -153,7 +153,7 @@ func (s *PlannerQueue) Claim(ctx context.Context, limit int) ([]planner.Ticket, 
 }
 
 // Release implements planner.Queue.
-func (s *PlannerQueue) Release(ctx context.Context, tickets []planner.Ticket) error {
+func (s *PlannerQueue) Release(ctx context.Context, tickets []planner.Claim) error {
 	p := dbsqlc.PlannerReleaseParams{Now: s.db.now(), PlannerID: s.id}
 	for _, t := range tickets {
 		p.EndpointIds = append(p.EndpointIds, t.Account.EndpointID)
@@ -164,7 +164,7 @@ func (s *PlannerQueue) Release(ctx context.Context, tickets []planner.Ticket) er
 }
 
 // Leave implements planner.Queue.
-func (s *PlannerQueue) Leave(ctx context.Context, t planner.Ticket, why planner.Parked, version int64) error {
+func (s *PlannerQueue) Park(ctx context.Context, t planner.Claim, why planner.ParkReason, version int64) error {
 	id := t.Account.EndpointID
 	var rows int64
 	var err error
@@ -182,19 +182,19 @@ func (s *PlannerQueue) Leave(ctx context.Context, t planner.Ticket, why planner.
 }
 
 // Close implements planner.Queue.
-func (s *PlannerQueue) Close(ctx context.Context, t planner.Ticket, c planner.Closing) error {
+func (s *PlannerQueue) Complete(ctx context.Context, t planner.Claim, c planner.Completion) error {
 	r := &revision{act: plannerAct(t.Account.TenantID, "planner:"+c.Session.Advisor), id: t.Account.EndpointID}
 	write := func(tx pgx.Tx) (err error) {
 		if err := s.hold(ctx, tx, t); err != nil {
 			return err
 		}
-		if c.Revise != nil {
+		if c.Apply != nil {
 			r.change = func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) { // The schedule is locked, so no word comes any more.
 				holds, err := s.db.holds(ctx, tx, e.ID)
 				if err != nil {
 					return nil, err
 				}
-				return c.Revise(e, holds, now)
+				return c.Apply(e, holds, now)
 			}
 			err = s.endpoints.changeIn(ctx, tx, r)
 		} else {
@@ -230,7 +230,7 @@ func unwritable(err error) error {
 }
 
 // hold makes sure that the claim still holds, and that nobody takes it before the transaction ends.
-func (s *PlannerQueue) hold(ctx context.Context, tx pgx.Tx, t planner.Ticket) error {
+func (s *PlannerQueue) hold(ctx context.Context, tx pgx.Tx, t planner.Claim) error {
 	_, err := s.db.q.PlannerHold(ctx, tx, dbsqlc.PlannerHoldParams{
 		EndpointID: t.Account.EndpointID, ClaimToken: t.Token, PlannerID: s.id, Now: s.db.now(),
 	})
@@ -244,7 +244,7 @@ func (s *PlannerQueue) hold(ctx context.Context, tx pgx.Tx, t planner.Ticket) er
 }
 
 // record writes the session and what follows from it, and ends the claim.
-func (s *PlannerQueue) record(ctx context.Context, tx pgx.Tx, t planner.Ticket, c planner.Closing) error {
+func (s *PlannerQueue) record(ctx context.Context, tx pgx.Tx, t planner.Claim, c planner.Completion) error {
 	row, err := sessionRow(c.Session)
 	if err != nil {
 		return err
@@ -257,7 +257,7 @@ func (s *PlannerQueue) record(ctx context.Context, tx pgx.Tx, t planner.Ticket, 
 		if err != nil {
 			return err
 		}
-		if err := c.Suggestion.Held(holds, c.Session.FinishedAt); err != nil {
+		if err := c.Suggestion.CheckHolds(holds, c.Session.FinishedAt); err != nil {
 			return err
 		}
 		row, err := suggestionRow(c.Suggestion)

@@ -170,7 +170,7 @@ func (s *PlannerReviews) Undo(ctx context.Context, by auditlog.Actor, id planner
 	if err != nil {
 		return nil, nil, err
 	}
-	kinds, err := session.Wrote()
+	kinds, err := session.ChangedKinds()
 	if err != nil {
 		return nil, nil, err
 	}

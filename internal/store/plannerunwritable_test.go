@@ -24,9 +24,9 @@ func TestWhatAnAdvisorSendsNeverKeepsASessionFromTheRecord(t *testing.T) {
 	}
 	p := setupPlanning(t)
 	e := p.endpoint(t, nil)
-	p.run(t, stubborn(func(ctx context.Context, _ planner.Case, d planner.Desk) (planner.Verdict, error) {
+	p.run(t, stubborn(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 		for _, raw := range sent {
-			d.Refuse(planner.Call{Tool: "propose_interval", Arguments: json.RawMessage(raw), Result: "refused"})
+			d.RecordRefusal(planner.Call{Tool: "propose_interval", Arguments: json.RawMessage(raw), Result: "refused"})
 		}
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: 30 * time.Second, TTL: time.Hour, Reason: "faster"})
 		return planner.Verdict{Reasoning: "because", NextAnalysisIn: time.Hour}, err
@@ -48,7 +48,7 @@ type poisoned struct {
 	calls, changes bool // where it gets to
 }
 
-func (q poisoned) Close(ctx context.Context, t planner.Ticket, c planner.Closing) error {
+func (q poisoned) Complete(ctx context.Context, t planner.Claim, c planner.Completion) error {
 	for i := range c.Session.Calls {
 		if q.calls {
 			c.Session.Calls[i].Arguments = json.RawMessage("1e200000")
@@ -59,7 +59,7 @@ func (q poisoned) Close(ctx context.Context, t planner.Ticket, c planner.Closing
 			c.Session.Changes[i] = "\x00"
 		}
 	}
-	return q.Queue.Close(ctx, t, c)
+	return q.Queue.Complete(ctx, t, c)
 }
 
 // A session that the database refuses for a value is written with less, so that what was spent and when to look again are on record.
@@ -78,11 +78,11 @@ func TestASessionThatIsRefusedForAValueIsWrittenWithLess(t *testing.T) {
 			p := setupPlanning(t)
 			e := p.endpoint(t, nil)
 			c.poison.Queue = p.one
-			p.serve(t, c.poison, stubborn(func(ctx context.Context, _ planner.Case, d planner.Desk) (planner.Verdict, error) {
+			p.serve(t, c.poison, stubborn(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 				for range 30 {
 					d.Warn("one of many")
 				}
-				d.Spend(planner.Usage{Model: "m", PromptTokens: 700, CompletionTokens: 70})
+				d.AddUsage(planner.Usage{Model: "m", PromptTokens: 700, CompletionTokens: 70})
 				_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: 30 * time.Second, TTL: time.Hour, Reason: "faster"})
 				return planner.Verdict{Reasoning: "because", NextAnalysisIn: time.Hour}, err
 			}))
@@ -103,7 +103,7 @@ func TestASessionThatIsRefusedForAValueIsWrittenWithLess(t *testing.T) {
 func (p *planning) serve(t *testing.T, q planner.Queue, a planner.Advisor) {
 	t.Helper()
 	work := planner.New(planner.Config{
-		Advisor: a, Queue: q, Evidence: p.evidence, Rails: planner.DefaultRails(), Slots: 2, Poll: 10 * time.Millisecond,
+		Advisor: a, Queue: q, Evidence: p.evidence, Guardrails: planner.DefaultGuardrails(), Slots: 2, Poll: 10 * time.Millisecond,
 		Timeout: 10 * time.Second, Grace: time.Second, Retention: time.Hour, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	ctx, stop := context.WithCancel(context.Background())

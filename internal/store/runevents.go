@@ -66,7 +66,7 @@ func (s *Runs) Events(ctx context.Context, tenant [16]byte, id runs.ID) (story [
 				return fmt.Errorf("reading the events of run %s: %w", id, err)
 			}
 		}
-		story = runs.Story(run, kept)
+		story = runs.Timeline(run, kept)
 		return nil
 	})
 	return story, err

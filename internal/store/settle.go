@@ -94,7 +94,7 @@ func (s *Sweeps) settleOne(ctx context.Context, tx pgx.Tx, l settlement) (settle
 }
 
 // Survey implements zombie.Runs.
-func (s *Sweeps) Survey(ctx context.Context, staleAfter time.Duration) (zombie.Survey, error) {
+func (s *Sweeps) CountLive(ctx context.Context, staleAfter time.Duration) (zombie.LiveCounts, error) {
 	row, err := s.db.q.RunSurvey(ctx, s.db.sweeps, dbsqlc.RunSurveyParams{Now: s.db.now(), StaleAfterMs: staleAfter.Milliseconds()})
-	return zombie.Survey{Live: int(row.Live), Silent: int(row.Silent)}, translate(err)
+	return zombie.LiveCounts{Live: int(row.Live), Silent: int(row.Silent)}, translate(err)
 }

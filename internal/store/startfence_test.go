@@ -142,7 +142,7 @@ func TestWhateverReplansWaitsForAStartInFlight(t *testing.T) {
 			return err
 		},
 		"TakeOver": func(b *bundle, _ claims.Claim) error {
-			_, err := b.sweeps.TakeOver(context.Background(), zombie.Silence{For: -time.Hour, Reach: 24 * time.Hour})
+			_, err := b.sweeps.TakeOver(context.Background(), zombie.TakeOverFilter{For: -time.Hour, Reach: 24 * time.Hour})
 			return err
 		},
 		"FreeStuck": func(b *bundle, _ claims.Claim) error {

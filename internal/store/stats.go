@@ -110,7 +110,7 @@ func milliseconds(spans []time.Duration) []int64 {
 	return list
 }
 
-func spread(p50, p95, p99 int64) stats.Spread {
+func spread(p50, p95, p99 int64) stats.Percentiles {
 	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-	return stats.Spread{P50: us(p50), P95: us(p95), P99: us(p99)}
+	return stats.Percentiles{P50: us(p50), P95: us(p95), P99: us(p99)}
 }

@@ -50,9 +50,9 @@ func TestHealthSumsUpWindows(t *testing.T) {
 
 	got, err := store.NewStats(b.db).Health(t.Context(), e.TenantID, e.ID)
 	require.NoError(t, err)
-	ms := func(p50, p95 int) stats.Spread {
+	ms := func(p50, p95 int) stats.Percentiles {
 		long := time.Duration(p95) * time.Millisecond
-		return stats.Spread{P50: time.Duration(p50) * time.Millisecond, P95: long, P99: long}
+		return stats.Percentiles{P50: time.Duration(p50) * time.Millisecond, P95: long, P99: long}
 	}
 	require.Equal(t, []stats.Health{
 		{Window: time.Hour, Runs: 3, Succeeded: 1, Failed: 1, Skipped: 5, Latency: ms(20, 40)},
@@ -116,7 +116,7 @@ func TestOverviewSumsUpTheNewestRuns(t *testing.T) {
 	require.Equal(t, "map[skipped:1 succeeded:5] 6", fmt.Sprint(got.Statuses, got.Runs))
 	require.Equal(t, noon().Add(-50*time.Minute), got.Since.UTC())
 	require.Equal(t, 5*time.Second, got.OldestDue)
-	require.Equal(t, stats.Spread{P50: time.Millisecond, P95: 3 * time.Millisecond, P99: 3 * time.Millisecond}, got.StartLag)
+	require.Equal(t, stats.Percentiles{P50: time.Millisecond, P95: 3 * time.Millisecond, P99: 3 * time.Millisecond}, got.StartLag)
 	require.Equal(t, 20*time.Millisecond, got.Latency.P99)
 
 	got, err = reader.Overview(t.Context(), [16]byte{9})

@@ -34,7 +34,7 @@ func NewSweeps(db *DB) *Sweeps { return &Sweeps{db: db, standstill: standstill} 
 
 // Alone implements zombie.Turns. The lock is that of a transaction, so that it ends with the process or
 // its connection.
-func (s *Sweeps) Alone(ctx context.Context, lead func(context.Context) error) (bool, error) {
+func (s *Sweeps) Lead(ctx context.Context, lead func(context.Context) error) (bool, error) {
 	var alone bool
 	err := s.tx(ctx, func(tx pgx.Tx) error {
 		lock, err := s.db.q.SweepLock(ctx, tx, s.standstill.Milliseconds())
@@ -92,7 +92,7 @@ func (s *Sweeps) tx(ctx context.Context, act func(tx pgx.Tx) error) error {
 }
 
 // TakeOver implements zombie.Workers.
-func (s *Sweeps) TakeOver(ctx context.Context, q zombie.Silence) (freed int, err error) {
+func (s *Sweeps) TakeOver(ctx context.Context, q zombie.TakeOverFilter) (freed int, err error) {
 	workers, err := s.db.q.WorkerListSilent(ctx, s.db.sweeps, dbsqlc.WorkerListSilentParams{Now: s.db.now(), SilentMs: q.For.Milliseconds()})
 	if err != nil {
 		return 0, translate(err)
@@ -109,7 +109,7 @@ func (s *Sweeps) TakeOver(ctx context.Context, q zombie.Silence) (freed int, err
 
 // takeOver frees the claims of one worker, if it is silent still. They are looked for before anything is locked: starts wait for
 // the rest.
-func (s *Sweeps) takeOver(ctx context.Context, id [16]byte, q zombie.Silence) (freed int, err error) {
+func (s *Sweeps) takeOver(ctx context.Context, id [16]byte, q zombie.TakeOverFilter) (freed int, err error) {
 	claimed, err := s.db.q.ScheduleListClaimed(ctx, s.db.sweeps, dbsqlc.ScheduleListClaimedParams{
 		WorkerID: id, Now: s.db.now(), ReachMs: q.Reach.Milliseconds(),
 	})

@@ -23,7 +23,7 @@ import (
 var doubting = zombie.Signal{StaleAfter: 90 * time.Second}
 
 // silent is whose claims are taken over.
-var silent = zombie.Silence{For: 6 * time.Second, Reach: 71 * time.Second}
+var silent = zombie.TakeOverFilter{For: 6 * time.Second, Reach: 71 * time.Second}
 
 // run reads a run of the default tenant.
 func (b *bundle) run(t *testing.T, id runs.ID) runs.Run {
@@ -341,9 +341,9 @@ func TestOneSweeperIsAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	inside := false
-	alone, err := b.sweeps.Alone(t.Context(), func(ctx context.Context) error {
+	alone, err := b.sweeps.Lead(t.Context(), func(ctx context.Context) error {
 		inside = true
-		second, err := b.sweeps.Alone(ctx, func(context.Context) error {
+		second, err := b.sweeps.Lead(ctx, func(context.Context) error {
 			t.Error("two sweepers at once")
 			return nil
 		})
@@ -354,9 +354,9 @@ func TestOneSweeperIsAlone(t *testing.T) {
 	require.True(t, alone)
 	require.True(t, inside)
 	fault := errors.New("sweep failed")
-	_, err = b.sweeps.Alone(t.Context(), func(context.Context) error { return &errs.Error{Code: errs.Internal, Err: fault} })
+	_, err = b.sweeps.Lead(t.Context(), func(context.Context) error { return &errs.Error{Code: errs.Internal, Err: fault} })
 	require.ErrorIs(t, err, fault)
-	alone, err = b.sweeps.Alone(t.Context(), func(context.Context) error { return nil })
+	alone, err = b.sweeps.Lead(t.Context(), func(context.Context) error { return nil })
 	require.NoError(t, err)
 	require.True(t, alone, "the lock ends with the pass, also with one that failed")
 }
@@ -418,14 +418,14 @@ func TestASurveyCountsWhatSilenceWouldSettle(t *testing.T) {
 	b.beat(t, silent, "active", later.Add(-91*time.Second))
 	b.beat(t, sound, "active", later)
 	b.beat(t, gone, "inactive", now)
-	survey := func() zombie.Survey {
-		s, err := b.sweeps.Survey(t.Context(), 90*time.Second)
+	survey := func() zombie.LiveCounts {
+		s, err := b.sweeps.CountLive(t.Context(), 90*time.Second)
 		require.NoError(t, err)
 		return s
 	}
-	require.Equal(t, zombie.Survey{Live: 4, Silent: 2}, survey())
+	require.Equal(t, zombie.LiveCounts{Live: 4, Silent: 2}, survey())
 	b.at(now.Add(time.Hour + 6*time.Second))
-	require.Equal(t, zombie.Survey{Live: 4}, survey(), "what is past its deadline needs no silence")
+	require.Equal(t, zombie.LiveCounts{Live: 4}, survey(), "what is past its deadline needs no silence")
 }
 
 func TestASilentWorkerRetiresOnceItsRunsAreSettled(t *testing.T) {
@@ -460,7 +460,7 @@ func TestASweeperThatStandsStillLosesItsTurn(t *testing.T) {
 	b := setup(t)
 	b.sweeps.SetStandstill(200 * time.Millisecond)
 	sweepers := func() bool {
-		alone, err := b.sweeps.Alone(t.Context(), func(context.Context) error { return nil })
+		alone, err := b.sweeps.Lead(t.Context(), func(context.Context) error { return nil })
 		return err == nil && alone
 	}
 	stopped, err := b.pool.Begin(t.Context())
@@ -472,7 +472,7 @@ func TestASweeperThatStandsStillLosesItsTurn(t *testing.T) {
 	require.False(t, sweepers())
 	waittest.Until(t, sweepers)
 
-	alone, err := b.sweeps.Alone(t.Context(), func(ctx context.Context) error {
+	alone, err := b.sweeps.Lead(t.Context(), func(ctx context.Context) error {
 		_, err := b.pool.Exec(ctx, "SELECT pg_sleep(1)")
 		require.False(t, sweepers(), "it is at work")
 		return err
@@ -486,7 +486,7 @@ func TestASweepEndsWithItsLock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.sweeps.SetStandstill(200 * time.Millisecond)
-	_, err := b.sweeps.Alone(t.Context(), func(ctx context.Context) error {
+	_, err := b.sweeps.Lead(t.Context(), func(ctx context.Context) error {
 		_, err := b.pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks
 			WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 		if err != nil {

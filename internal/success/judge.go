@@ -46,7 +46,7 @@ func (a *Answer) text() string {
 func (a *Answer) Shown(header map[string][]string, body []byte) *Answer {
 	return &Answer{
 		Status: a.Status, Header: header, Body: body, Truncated: a.Truncated, Latency: a.Latency,
-		Budget: a.Budget.Another(), was: a.doc != nil, stopped: a.stopped,
+		Budget: a.Budget.Renewed(), was: a.doc != nil, stopped: a.stopped,
 	}
 }
 

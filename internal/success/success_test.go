@@ -345,7 +345,7 @@ func TestEqualPathsAreLookedForOnce(t *testing.T) {
 		a := answer(large)
 		a.Budget = budget.New(nil)
 		require.Equal(t, -1, set.Judge(a))
-		return budget.Steps - a.Budget.Left()
+		return budget.Steps - a.Budget.Remaining()
 	}
 	one := spent("$.list[*]")
 	require.Less(t, spent(slices.Repeat([]string{"$.list[*]"}, 16)...), one+16*2*50_001, "each rule compares all values, and one search finds them")
@@ -373,7 +373,7 @@ func TestWhatTheBudgetDoesNotAllowIsBroken(t *testing.T) {
 		set, bad := success.Parse([]success.Rule{rule}, &pattern.Budget{})
 		require.Empty(t, bad)
 		a := answer(large)
-		for a.Budget = budget.New(nil); a.Budget.Left() > 0; {
+		for a.Budget = budget.New(nil); a.Budget.Remaining() > 0; {
 			_ = a.Budget.Spend(1000)
 		}
 		require.Equal(t, 0, set.Judge(a), rule)
@@ -382,7 +382,7 @@ func TestWhatTheBudgetDoesNotAllowIsBroken(t *testing.T) {
 	set, bad := success.Parse([]success.Rule{header("X-Many", success.Equals, "a, b"), {Type: success.Latency, MaxLatencyMs: 1000}}, &pattern.Budget{})
 	require.Empty(t, bad)
 	a := answer(large)
-	a.Budget = budget.Over(budget.ErrEnded)
+	a.Budget = budget.Ended(budget.ErrEnded)
 	require.Equal(t, -1, set.Judge(a), "what takes no search is judged all the same")
 }
 

@@ -36,7 +36,7 @@ func (v *visit) draft() error {
 	}
 	view.errors, view.problem = f.errors, f.problem
 	if f.get("baseline") == "cron" {
-		view.words = schedule.Words(f.get("baselineCron"))
+		view.words = schedule.Describe(f.get("baselineCron"))
 	}
 	if spec, ok := specOf(document); ok {
 		e := endpoints.Endpoint{ID: endpoints.NewID(), CreatedAt: view.now}

@@ -32,8 +32,8 @@ type search struct {
 type endpointRows struct {
 	search
 	items  []client.Endpoint
-	sparks map[string][]stats.Spark // by the endpoint's id
-	next   string                   // the cursor of the page after; empty: none
+	sparks map[string][]stats.RunSample // by the endpoint's id
+	next   string                       // the cursor of the page after; empty: none
 	now    time.Time
 	write  bool
 	frame  string            // changes with the endpoints that are listed
@@ -155,7 +155,7 @@ func (v *visit) rows(s search) (endpointRows, error) {
 	if err != nil {
 		return rows, err
 	}
-	rows.sparks = map[string][]stats.Spark{}
+	rows.sparks = map[string][]stats.RunSample{}
 	for id, runs := range found {
 		rows.sparks[endpoints.ID(id).String()] = runs
 	}

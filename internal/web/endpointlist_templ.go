@@ -11,8 +11,8 @@ import templruntime "github.com/a-h/templ/runtime"
 import (
 	"fmt"
 	"rubato/client"
-	"rubato/internal/because"
 	"rubato/internal/notation"
+	"rubato/internal/sourcetext"
 	"rubato/internal/stats"
 )
 
@@ -633,9 +633,9 @@ func endpointCells(rows endpointRows, e client.Endpoint) templ.Component {
 		}
 		if e.NextSource != nil {
 			var templ_7745c5c3_Var27 string
-			templ_7745c5c3_Var27, templ_7745c5c3_Err = templ.JoinStringErrs(because.Next(e))
+			templ_7745c5c3_Var27, templ_7745c5c3_Err = templ.JoinStringErrs(sourcetext.Next(e))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `endpointlist.templ`, Line: 166, Col: 21}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `endpointlist.templ`, Line: 166, Col: 24}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var27))
 			if templ_7745c5c3_Err != nil {
@@ -650,7 +650,7 @@ func endpointCells(rows endpointRows, e client.Endpoint) templ.Component {
 	})
 }
 
-func sparkline(runs []stats.Spark) templ.Component {
+func sparkline(runs []stats.RunSample) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

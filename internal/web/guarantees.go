@@ -15,7 +15,7 @@ type promise struct {
 }
 
 // card returns the guarantees that history can be held against. docs/guarantees.md has all of them, and the tests that hold them up.
-func card(p stats.Proof) []promise {
+func card(p stats.GuaranteeStats) []promise {
 	return []promise{
 		{name: "Never early", means: "No request starts before its due time by the database's clock, give or take 50 ms.", broken: p.Early, measured: "started early", counts: true},
 		{name: "One result", means: "A due time has at most one result that succeeded.", broken: p.Doubled, measured: "runs of a due time that succeeded twice", counts: true},

@@ -11,9 +11,9 @@ import templruntime "github.com/a-h/templ/runtime"
 import (
 	"fmt"
 	"rubato/client"
-	"rubato/internal/because"
 	"rubato/internal/contract"
 	"rubato/internal/notation"
+	"rubato/internal/sourcetext"
 )
 
 func runListPage(rows runRows) templ.Component {
@@ -347,9 +347,9 @@ func runTable(rows runRows) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var14 string
-				templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs(because.Source(string(r.Source)))
+				templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs(sourcetext.Source(string(r.Source)))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `runs.templ`, Line: 96, Col: 66}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `runs.templ`, Line: 96, Col: 69}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var14))
 				if templ_7745c5c3_Err != nil {
@@ -596,7 +596,7 @@ func runPage(s story) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = figure("Attempt", fmt.Sprint(r.Attempt), "because: "+because.Source(string(r.Source))).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = figure("Attempt", fmt.Sprint(r.Attempt), "because: "+sourcetext.Source(string(r.Source))).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -716,9 +716,9 @@ func runPage(s story) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var30 string
-			templ_7745c5c3_Var30, templ_7745c5c3_Err = templ.JoinStringErrs(because.Source(string(r.Decision.Source)))
+			templ_7745c5c3_Var30, templ_7745c5c3_Err = templ.JoinStringErrs(sourcetext.Source(string(r.Decision.Source)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `runs.templ`, Line: 195, Col: 68}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `runs.templ`, Line: 195, Col: 71}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var30))
 			if templ_7745c5c3_Err != nil {

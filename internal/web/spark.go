@@ -22,7 +22,7 @@ type bar struct {
 }
 
 // bars returns the bars of a sparkline, the newest at its right end.
-func bars(runs []stats.Spark) []bar {
+func bars(runs []stats.RunSample) []bar {
 	longest := time.Duration(1)
 	for _, r := range runs {
 		longest = max(longest, r.FinishedAt.Sub(r.StartedAt))
@@ -42,7 +42,7 @@ func bars(runs []stats.Spark) []bar {
 }
 
 // tempoLine returns the points of a line that is high where runs followed each other closely. It is empty where there are not enough.
-func tempoLine(runs []stats.Spark) string {
+func tempoLine(runs []stats.RunSample) string {
 	var gaps []float64
 	for i := 1; i < len(runs); i++ {
 		if gap := runs[i].ScheduledFor.Sub(runs[i-1].ScheduledFor).Seconds(); gap > 0 {
@@ -69,7 +69,7 @@ func tempoLine(runs []stats.Spark) string {
 }
 
 // sparkWords says in words what a sparkline shows.
-func sparkWords(runs []stats.Spark) string {
+func sparkWords(runs []stats.RunSample) string {
 	if len(runs) == 0 {
 		return "no runs lately"
 	}

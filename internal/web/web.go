@@ -19,19 +19,19 @@ type Figures interface {
 	// Activity returns the tenant's runs over a stretch of time, in buckets of a step each, and its incidents.
 	Activity(ctx context.Context, tenant [16]byte, over, step time.Duration) (stats.Activity, error)
 	// Sparks returns the newest runs of each of some endpoints, oldest first, at most so many for each.
-	Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (map[[16]byte][]stats.Spark, error)
+	Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (map[[16]byte][]stats.RunSample, error)
 	// History returns what was decided about an endpoint over a stretch of time that ends now.
 	History(ctx context.Context, tenant, endpoint [16]byte, over time.Duration) (stats.History, error)
 	// Names returns the names of some endpoints.
 	Names(ctx context.Context, tenant [16]byte, ids [][16]byte) (map[[16]byte]string, error)
 	// Proof returns what the newest runs say about the guarantees.
-	Proof(ctx context.Context, tenant [16]byte) (stats.Proof, error)
+	Proof(ctx context.Context, tenant [16]byte) (stats.GuaranteeStats, error)
 }
 
 // Decisions reads what decisions are made of.
 type Decisions interface {
 	// Grounds returns what the next decision about an endpoint counts from.
-	Grounds(ctx context.Context, tenant, endpoint [16]byte) (stats.Grounds, error)
+	Grounds(ctx context.Context, tenant, endpoint [16]byte) (stats.DecisionBasis, error)
 }
 
 // Sessions keeps who is signed in, by hashes: of the session's secret, and of the API key that it stands for.

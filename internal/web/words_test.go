@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"rubato/internal/because"
 	"rubato/internal/governor"
+	"rubato/internal/sourcetext"
 )
 
 // TestALatePlanIsNotBlamedOnARun: what was due during a pause is overdue when it is over, and no run took long.
@@ -19,5 +19,5 @@ func TestALatePlanIsNotBlamedOnARun(t *testing.T) {
 	})
 	last := resumed.Steps[len(resumed.Steps)-1]
 	require.Equal(t, "overdue: at once", last.Why)
-	require.Equal(t, "its time had passed", because.Source(string(last.Rule)))
+	require.Equal(t, "its time had passed", sourcetext.Source(string(last.Rule)))
 }

@@ -9,11 +9,11 @@ const clampBatch = 1000
 // The claims are looked through only after a step of the clock, and once at the start, because that reads what comes due far ahead.
 func (s *Sweeper) clampLocks(ctx context.Context) error {
 	clamped, err := s.cfg.Store.ClampRuns(ctx, s.cfg.LockTTL)
-	for err == nil && s.gate.clamp {
+	for err == nil && s.trust.clamp {
 		var n int
 		n, err = s.cfg.Store.ClampClaims(ctx, s.cfg.LockTTL, clampBatch)
 		clamped += n
-		s.gate.clamp = err != nil || n == clampBatch
+		s.trust.clamp = err != nil || n == clampBatch
 	}
 	if clamped > 0 {
 		s.metrics.clamped.Add(float64(clamped))

@@ -13,18 +13,18 @@ import (
 
 // settleOverdue settles runs past their deadline.
 func (s *Sweeper) settleOverdue(ctx context.Context) error {
-	return s.settleLost(ctx, Search{Signal: s.gate.signal(time.Now(), s.cfg.StaleAfter), ByDeadline: true})
+	return s.settleLost(ctx, Search{Signal: s.trust.signal(time.Now(), s.cfg.StaleAfter), ByDeadline: true})
 }
 
 // settleGone settles runs within their deadline whose worker is gone, unless there are so many that the signs of life are in doubt.
 func (s *Sweeper) settleGone(ctx context.Context) error {
-	search := Search{Signal: s.gate.signal(time.Now(), s.cfg.StaleAfter)}
+	search := Search{Signal: s.trust.signal(time.Now(), s.cfg.StaleAfter)}
 	if search.Signal.TrustSilence {
-		survey, err := s.cfg.Store.Survey(ctx, s.cfg.StaleAfter)
+		survey, err := s.cfg.Store.CountLive(ctx, s.cfg.StaleAfter)
 		if err != nil {
 			return fmt.Errorf("counting live runs: %w", err)
 		}
-		held := s.guard.holds(survey, time.Now())
+		held := s.mass.holds(survey, time.Now())
 		s.metrics.holds(held, survey.Silent)
 		if held {
 			search.Signal.TrustSilence = false
@@ -44,7 +44,7 @@ func (s *Sweeper) settleLost(ctx context.Context, search Search) error {
 		name = sweepOverdue
 	}
 	return s.settleEach(ctx, name, func(ctx context.Context) ([]settlement, error) {
-		search.Except, search.Limit = s.poison.rows(time.Now()), sweepLimit
+		search.Except, search.Limit = s.quarantine.rows(time.Now()), sweepLimit
 		list, err := s.cfg.Store.ListLost(ctx, search)
 		if err != nil {
 			return nil, fmt.Errorf("listing lost runs: %w", err)
@@ -100,13 +100,13 @@ func (s *Sweeper) end(l settlement) (settled bool, err error) {
 
 // settle settles one run. The error is that of a database which cannot be reached, or of a sweep that was told to end.
 func (s *Sweeper) settle(ctx context.Context, name string, l settlement) error {
-	l.run.Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true, Error: l.reason.story()}
+	l.run.Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true, Error: l.reason.errorText()}
 	settled, err := s.end(l)
 	switch {
 	case errs.CodeOf(err) == errs.Unavailable, err != nil && ctx.Err() != nil:
 		return fmt.Errorf("settling run %s: %w", l.run.ID, err)
 	case err != nil:
-		s.poison.add(l.run.ID, time.Now())
+		s.quarantine.add(l.run.ID, time.Now())
 		s.metrics.errors.WithLabelValues(name).Inc()
 		s.cfg.Logger.Error("a run cannot be settled; going on with the others", "run_id", l.run.ID.String(), "error", err)
 	case settled:

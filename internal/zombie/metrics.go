@@ -19,7 +19,7 @@ type metrics struct {
 	panics  prometheus.Counter
 }
 
-func newMetrics(r prometheus.Registerer, lead *lead) *metrics {
+func newMetrics(r prometheus.Registerer, lead *leadership) *metrics {
 	f := promauto.With(r)
 	f.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "rubato_zombie_leader", Help: "1 where this process leads the sweeps, which one of all does.",

@@ -135,7 +135,7 @@ func (p *passes) FreeStuck(ctx context.Context, over time.Duration, limit int) (
 	return p.Sweeps.FreeStuck(ctx, over, limit)
 }
 
-func (p *passes) TakeOver(ctx context.Context, q zombie.Silence) (int, error) {
+func (p *passes) TakeOver(ctx context.Context, q zombie.TakeOverFilter) (int, error) {
 	n, err := p.Sweeps.TakeOver(ctx, q)
 	p.freed.Add(int32(n))
 	return n, err

@@ -7,7 +7,7 @@ import (
 
 // retire marks workers as gone whose runs have all been settled. Their silence has to be believed for that, like that of runs.
 func (s *Sweeper) retire(ctx context.Context) error {
-	if !s.gate.signal(time.Now(), s.cfg.StaleAfter).TrustSilence {
+	if !s.trust.signal(time.Now(), s.cfg.StaleAfter).TrustSilence {
 		return nil
 	}
 	gone, err := s.cfg.Store.Retire(ctx, s.cfg.Settle)

@@ -56,22 +56,22 @@ type Config struct {
 
 // Sweeper mends what dead workers left. Use New, then Run once.
 type Sweeper struct {
-	cfg     Config
-	metrics *metrics
-	gate    *gate
-	guard   *guard
-	poison  *poison
-	lead    *lead
-	loops   *loop.Runner
+	cfg        Config
+	metrics    *metrics
+	trust      *trustGate
+	mass       *massGuard
+	quarantine *quarantine
+	leadership *leadership
+	loops      *loop.Runner
 }
 
 // New returns a sweeper that does nothing until Run.
 func New(cfg Config) *Sweeper {
 	cfg.Logger = cfg.Logger.With("component", "zombie")
-	lead := newLead(cfg.Interval)
+	lead := newLeadership(cfg.Interval)
 	return &Sweeper{
-		cfg: cfg, metrics: newMetrics(cfg.Registerer, lead), gate: newGate(cfg.Settle), guard: &guard{settle: cfg.Settle},
-		poison: newPoison(), lead: lead, loops: loop.NewRunner(cfg.Logger, cfg.Registerer),
+		cfg: cfg, metrics: newMetrics(cfg.Registerer, lead), trust: newTrustGate(cfg.Settle), mass: &massGuard{settle: cfg.Settle},
+		quarantine: newQuarantine(), leadership: lead, loops: loop.NewRunner(cfg.Logger, cfg.Registerer),
 	}
 }
 
@@ -147,39 +147,39 @@ func (s *Sweeper) sweep(ctx context.Context) {
 //
 //nolint:contextcheck // The sweeps run under the term of the lead, which ends with ctx.
 func (s *Sweeper) pass(ctx context.Context, sweeps ...sweep) {
-	if s.guard.lapsed(time.Now()) {
+	if s.mass.reset(time.Now()) {
 		s.metrics.holds(false, 0)
 	}
 	if err := s.readClock(ctx); err != nil {
-		s.gate.missed()
+		s.trust.recordOutage()
 		if ctx.Err() == nil {
 			s.cfg.Logger.Warn("a pass of the sweeper failed; the next one tries again", "error", err)
 		}
 		return
 	}
-	term := s.lead.started()
+	term := s.leadership.beginPass()
 	if term == nil {
 		return
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		defer s.lead.ended()
-		limited, cancel := context.WithTimeout(term, s.lead.limit-cutOff)
+		defer s.leadership.endPass()
+		limited, cancel := context.WithTimeout(term, s.leadership.limit-cutOff)
 		defer cancel()
 		for _, sweep := range sweeps {
 			s.contain(limited, sweep)
 		}
 	}()
-	late := time.NewTimer(s.lead.limit)
+	late := time.NewTimer(s.leadership.limit)
 	defer late.Stop()
 	select {
 	case <-ended:
 		return
 	case <-late.C:
 	}
-	s.cfg.Logger.Error("a pass of the sweeper is stuck; another worker takes the lead", "after", s.lead.limit)
-	s.lead.over(errStuck)
+	s.cfg.Logger.Error("a pass of the sweeper is stuck; another worker takes the lead", "after", s.leadership.limit)
+	s.leadership.end(errStuck)
 	select {
 	case <-ended:
 		s.cfg.Logger.Info("the pass of the sweeper that was stuck has ended")
@@ -196,7 +196,7 @@ func (s *Sweeper) readClock(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.gate.reached(now, sent, time.Now())
+	s.trust.recordClock(now, sent, time.Now())
 	return nil
 }
 

@@ -40,7 +40,7 @@ type fakeStore struct {
 	clamp  func() (int, error)                    // what lies ahead: claims
 	stuck  func() (int, error)                    // claims that nobody takes
 	retire func() (int, error)                    // workers that are gone
-	survey zombie.Survey                          // what is live
+	survey zombie.LiveCounts                      // what is live
 	step   func() time.Duration                   // by how much the database's clock was set
 
 	mu        sync.Mutex
@@ -54,7 +54,7 @@ type fakeStore struct {
 	histories []time.Duration
 	retention zombie.Retention
 	limit     int
-	silent    zombie.Silence
+	silent    zombie.TakeOverFilter
 	settled   []runs.Run
 }
 
@@ -64,7 +64,7 @@ func (s *fakeStore) note(list *[]time.Duration) {
 	*list = append(*list, time.Since(s.began))
 }
 
-func (s *fakeStore) Alone(ctx context.Context, lead func(context.Context) error) (bool, error) {
+func (s *fakeStore) Lead(ctx context.Context, lead func(context.Context) error) (bool, error) {
 	if err := s.lost(); err != nil {
 		return false, err
 	}
@@ -109,7 +109,7 @@ func (s *fakeStore) Clock(context.Context) (time.Time, error) {
 	return time.Now().Add(s.step()), nil
 }
 
-func (s *fakeStore) TakeOver(_ context.Context, q zombie.Silence) (int, error) {
+func (s *fakeStore) TakeOver(_ context.Context, q zombie.TakeOverFilter) (int, error) {
 	s.note(&s.takeOvers)
 	s.silent = q
 	if s.free == nil {
@@ -136,7 +136,7 @@ func ask[T any](field func() (T, error)) (none T, err error) {
 	return field()
 }
 
-func (s *fakeStore) Survey(context.Context, time.Duration) (zombie.Survey, error) {
+func (s *fakeStore) CountLive(context.Context, time.Duration) (zombie.LiveCounts, error) {
 	return s.survey, nil
 }
 
@@ -241,7 +241,7 @@ func TestEverySweepHasItsPeriod(t *testing.T) {
 		require.Equal(t, []time.Duration{0, 60 * sec}, store.histories, "the history is made ready at once")
 		require.Len(t, store.takeOvers, 31)
 		require.Equal(t, 60*sec, store.takeOvers[30])
-		require.Equal(t, zombie.Silence{For: 6 * sec, Reach: 71 * sec}, store.silent)
+		require.Equal(t, zombie.TakeOverFilter{For: 6 * sec, Reach: 71 * sec}, store.silent)
 		require.Equal(t, 100, store.limit)
 		require.Equal(t, zombie.Retention{Runs: 30 * 24 * time.Hour, Bodies: 7 * 24 * time.Hour, Audit: 365 * 24 * time.Hour, DaysAhead: 3}, store.retention)
 		require.Zero(t, s.value(t, "rubato_zombie_leader", ""), "one that has ended leads no more")
@@ -419,11 +419,11 @@ type cut struct {
 	now context.CancelFunc
 }
 
-func (c *cut) Alone(ctx context.Context, lead func(context.Context) error) (bool, error) {
+func (c *cut) Lead(ctx context.Context, lead func(context.Context) error) (bool, error) {
 	lost, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.now = cancel
-	return c.fakeStore.Alone(lost, lead)
+	return c.fakeStore.Lead(lost, lead)
 }
 
 // TestADisasterIsSettledInOnePass lists three batches, the last of which is not full.
@@ -449,13 +449,13 @@ func TestADisasterIsSettledInOnePass(t *testing.T) {
 func TestMassesAreNotBelievedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		survey zombie.Survey
+		survey zombie.LiveCounts
 		held   bool
 	}{
-		"MostOfMany": {zombie.Survey{Live: 100, Silent: 60}, true},
-		"AllOfMany":  {zombie.Survey{Live: 21, Silent: 21}, true},
-		"HalfOfMany": {zombie.Survey{Live: 100, Silent: 50}, false},
-		"AllOfFew":   {zombie.Survey{Live: 20, Silent: 20}, false},
+		"MostOfMany": {zombie.LiveCounts{Live: 100, Silent: 60}, true},
+		"AllOfMany":  {zombie.LiveCounts{Live: 21, Silent: 21}, true},
+		"HalfOfMany": {zombie.LiveCounts{Live: 100, Silent: 50}, false},
+		"AllOfFew":   {zombie.LiveCounts{Live: 20, Silent: 20}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -474,7 +474,7 @@ func TestMassesAreNotBelievedAtOnce(t *testing.T) {
 
 func TestHeldBackRunsAreToldOf(t *testing.T) {
 	t.Parallel()
-	store := &fakeStore{survey: zombie.Survey{Live: 100, Silent: 60}}
+	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}
 	bubble(t, store, settle+10*time.Second, func(t *testing.T, s *sweeping) {
 		require.InDelta(t, 60, s.value(t, "rubato_zombie_held_back_runs", ""), 0)
 	})
@@ -483,7 +483,7 @@ func TestHeldBackRunsAreToldOf(t *testing.T) {
 // TestMassesThatPassAreForgotten lets the masses be there for a moment, twice: each time the wait begins anew.
 func TestMassesThatPassAreForgotten(t *testing.T) {
 	t.Parallel()
-	store := &fakeStore{survey: zombie.Survey{Live: 100, Silent: 60}}
+	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}
 	store.stuck = func() (int, error) { // Asked after the settlement, once in every pass.
 		store.survey.Silent = 60
 		if since := time.Since(store.began); since > 250*time.Second && since < 265*time.Second {

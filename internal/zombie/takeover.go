@@ -14,7 +14,7 @@ const (
 
 // takeOver frees what silent workers claimed and never started.
 func (s *Sweeper) takeOver(ctx context.Context) error {
-	freed, err := s.cfg.Store.TakeOver(ctx, Silence{For: silentWorker, Reach: s.cfg.Horizon + s.cfg.LockTTL + time.Second})
+	freed, err := s.cfg.Store.TakeOver(ctx, TakeOverFilter{For: silentWorker, Reach: s.cfg.Horizon + s.cfg.LockTTL + time.Second})
 	if freed > 0 {
 		s.metrics.stolen.Add(float64(freed))
 		s.cfg.Logger.Info("took over claims that a silent worker never started", "claims", freed)

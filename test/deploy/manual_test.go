@@ -63,7 +63,7 @@ func TestTheManualFindsTheSweeper(t *testing.T) {
 		return len(list)
 	}
 	require.Zero(t, holders())
-	alone, err := store.NewSweeps(db).Alone(t.Context(), func(context.Context) error {
+	alone, err := store.NewSweeps(db).Lead(t.Context(), func(context.Context) error {
 		require.Equal(t, 1, holders())
 		return nil
 	})

@@ -38,7 +38,7 @@ func programRules() []rule {
 		{"cmd/planner", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{
 			"cmd/rubato",
-			[]string{"client", "internal/app", "internal/app/apiserver", "internal/app/dev", "internal/because", "internal/config", "internal/contract", "internal/notation"},
+			[]string{"client", "internal/app", "internal/app/apiserver", "internal/app/dev", "internal/sourcetext", "internal/config", "internal/contract", "internal/notation"},
 			"the command line talks to a server as any other client does",
 		},
 		{
@@ -85,7 +85,7 @@ func packageRules() []rule {
 		{"internal/auth", []string{"internal/auditlog", "internal/errs", "internal/ids"}, "keys are judged without knowing where they are kept or who asks"},
 		{"internal/budget", nil, "what work may take does not depend on what the work is"},
 		{"internal/claims", []string{"internal/loop"}, "the rules of the lock stand alone, so that they can be read alone"},
-		{"internal/because", []string{"client"}, "the words for a decision are the same on every screen"},
+		{"internal/sourcetext", []string{"client"}, "the words for a decision are the same on every screen"},
 		{"internal/contract", []string{"api"}, "the fields of an endpoint are described in one place; how a screen shows them is not"},
 		{"internal/config", []string{"internal/errs", "internal/notation"}, "settings are values; who uses them is not their business"},
 		{"internal/courier", []string{"internal/auditlog", "internal/egress", "internal/failpoint", "internal/loop", "internal/notices", "internal/oauth2", "internal/secrets", "internal/signing", "internal/telemetry"}, "a notice goes out without knowing what the database is, and past the guard like any call"},
@@ -175,7 +175,7 @@ func packageRules() []rule {
 		{"internal/waittest", nil, "any test may wait"},
 		{
 			"internal/web",
-			[]string{"client", "docs", "internal/answers", "internal/auth", "internal/because", "internal/contract", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/notation", "internal/schedule", "internal/stats"},
+			[]string{"client", "docs", "internal/answers", "internal/auth", "internal/sourcetext", "internal/contract", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/notation", "internal/schedule", "internal/stats"},
 			"the console is a client of the API; what it foresees of a draft, the domain tells, and it shows the card that the documents carry",
 		},
 		{"internal/zombie", []string{"internal/errs", "internal/failpoint", "internal/loop", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},

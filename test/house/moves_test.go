@@ -41,7 +41,7 @@ func moveTable() string {
 
 func cell(from, to runs.State) string {
 	var tokens []string
-	for _, m := range runs.Moves() {
+	for _, m := range runs.Transitions() {
 		if m.From != from || m.To != to {
 			continue
 		}

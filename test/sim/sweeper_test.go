@@ -130,7 +130,7 @@ func (w *world) takeOverCall() *call {
 	return &call{
 		name: "take-over",
 		run: func(ctx context.Context, s *stores) (err error) {
-			freed, err = s.sweeps.TakeOver(ctx, zombie.Silence{For: silentWorker, Reach: lockReach})
+			freed, err = s.sweeps.TakeOver(ctx, zombie.TakeOverFilter{For: silentWorker, Reach: lockReach})
 			return err
 		},
 		judge: func(c *changes) { w.judgeTakeOver(silentWorker, freed, c) },

@@ -31,59 +31,59 @@ func New() Advisor { return Advisor{} }
 func (Advisor) Name() string { return Name }
 
 // opinion is what a rule makes of a case.
-type opinion struct {
-	every  time.Duration // the interval that is wanted; 0: none, so a hint of the planner's is forgotten
-	since  time.Time     // the beginning of the outage that the interval is for; zero: none
-	keep   bool          // leave everything as it is
-	once   bool          // also run once, now
-	why    string        // for the hint and the record
-	sure   float64
-	next   time.Duration // when to look again
-	inform string        // a detail for the record alone
+type recommendation struct {
+	interval       time.Duration // the interval that is wanted; 0: none, so a hint of the planner's is forgotten
+	outageSince    time.Time     // the beginning of the outage that the interval is for; zero: none
+	keepHints      bool          // leave everything as it is
+	runOnce        bool          // also run once, now
+	reason         string        // for the hint and the record
+	confidence     float64
+	nextAnalysisIn time.Duration // when to look again
+	detail         string        // a detail for the record alone
 }
 
 // Advise implements planner.Advisor.
-func (Advisor) Advise(ctx context.Context, c planner.Case, d planner.Desk) (planner.Verdict, error) {
-	o := judge(c)
-	acted, err := act(ctx, c, d, o)
+func (Advisor) Advise(ctx context.Context, c planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
+	o := recommend(c)
+	acted, err := propose(ctx, c, d, o)
 	if err != nil {
 		return planner.Verdict{}, err
 	}
-	said := slices.DeleteFunc([]string{o.why, o.inform, acted}, func(part string) bool { return part == "" })
-	return planner.Verdict{Reasoning: strings.Join(said, "; ") + ".", Confidence: o.sure, NextAnalysisIn: o.next}, nil
+	said := slices.DeleteFunc([]string{o.reason, o.detail, acted}, func(part string) bool { return part == "" })
+	return planner.Verdict{Reasoning: strings.Join(said, "; ") + ".", Confidence: o.confidence, NextAnalysisIn: o.nextAnalysisIn}, nil
 }
 
 // judge returns what the first rule says that applies. Who is there for its group looks at the group often. Nothing is looked at sooner than
 // it can be, nor wanted more often than anything can run.
-func judge(c planner.Case) opinion {
-	o := decide(c)
-	if helper(c) && len(c.Siblings) > 0 {
-		o.next = min(o.next, groupLook)
+func recommend(c planner.Snapshot) recommendation {
+	o := firstRule(c)
+	if hasRole(c) && len(c.Siblings) > 0 {
+		o.nextAnalysisIn = min(o.nextAnalysisIn, groupInterval)
 	}
-	o.next = max(o.next, c.LookEvery)
-	if o.every > 0 {
-		o.every = max(o.every, shortest)
+	o.nextAnalysisIn = max(o.nextAnalysisIn, c.AnalysisInterval)
+	if o.interval > 0 {
+		o.interval = max(o.interval, minInterval)
 	}
-	return politely(c, o)
+	return withRateLimit(c, o)
 }
 
 // politely makes an opinion ask for no shorter interval than the target was found to accept.
-func politely(c planner.Case, o opinion) opinion {
-	if !looks(c) || c.Polite <= c.Usual || o.keep || c.FailureCount > 0 || o.every >= c.Polite {
+func withRateLimit(c planner.Snapshot, o recommendation) recommendation {
+	if !isSafe(c) || c.RateLimitInterval <= c.Usual || o.keepHints || c.FailureCount > 0 || o.interval >= c.RateLimitInterval {
 		return o
 	}
-	o.every = c.Polite
-	o.why += fmt.Sprintf("; it answered 429 a while ago, and accepts a request every %s", spell(c.Polite))
+	o.interval = c.RateLimitInterval
+	o.reason += fmt.Sprintf("; it answered 429 a while ago, and accepts a request every %s", formatDuration(c.RateLimitInterval))
 	return o
 }
 
 // shortest is the shortest interval that a hint may ask for.
-const shortest = time.Second
+const minInterval = time.Second
 
-func decide(c planner.Case) opinion {
-	rules := []func(planner.Case) (opinion, bool){wait, refused, failing, recovering, trouble, changing, strained}
-	if !looks(c) {
-		rules = []func(planner.Case) (opinion, bool){wait, trouble}
+func firstRule(c planner.Snapshot) recommendation {
+	rules := []func(planner.Snapshot) (recommendation, bool){retryAfter, throttled, failing, recovering, groupTrouble, changing, slow}
+	if !isSafe(c) {
+		rules = []func(planner.Snapshot) (recommendation, bool){retryAfter, groupTrouble}
 	}
 	for _, rule := range rules {
 		if o, applies := rule(c); applies {
@@ -95,51 +95,51 @@ func decide(c planner.Case) opinion {
 
 // act proposes what an opinion wants, and tells in words what the rails made of it. That they refuse is no error: the reason stands in the
 // record, and the next look proposes again.
-func act(ctx context.Context, c planner.Case, d planner.Desk, o opinion) (string, error) {
+func propose(ctx context.Context, c planner.Snapshot, d planner.Toolset, o recommendation) (string, error) {
 	var said string
-	if o.once {
-		if _, err := d.ProposeNextRun(ctx, planner.NextRunProposal{TTL: time.Minute, Reason: o.why}); err != nil {
+	if o.runOnce {
+		if _, err := d.ProposeNextRun(ctx, planner.NextRunProposal{TTL: time.Minute, Reason: o.reason}); err != nil {
 			said = "no single run: " + err.Error()
 		}
 	}
-	if o.keep {
+	if o.keepHints {
 		return said, ctx.Err()
 	}
-	if o.every == 0 {
+	if o.interval == 0 {
 		if c.IntervalHint == nil || !c.IntervalHint.ExpiresAt.After(c.At) {
 			return said, ctx.Err()
 		}
-		if _, err := d.ClearHints(ctx, o.why); err != nil {
+		if _, err := d.ClearHints(ctx, o.reason); err != nil {
 			return "the hint stays: " + err.Error(), ctx.Err()
 		}
-		return "back to every " + spell(c.Usual), ctx.Err()
+		return "back to every " + formatDuration(c.Usual), ctx.Err()
 	}
-	ruling, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: o.every, TTL: life(o), Reason: o.why, OutageSince: o.since})
+	ruling, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: o.interval, TTL: hintTTL(o), Reason: o.reason, OutageSince: o.outageSince})
 	switch {
 	case err != nil:
-		return fmt.Sprintf("every %s was wanted: %s", spell(o.every), err), ctx.Err()
+		return fmt.Sprintf("every %s was wanted: %s", formatDuration(o.interval), err), ctx.Err()
 	case ruling.Note != "":
-		return fmt.Sprintf("every %s: %s", spell(ruling.Interval), ruling.Note), ctx.Err()
+		return fmt.Sprintf("every %s: %s", formatDuration(ruling.Interval), ruling.Note), ctx.Err()
 	default:
-		return "every " + spell(ruling.Interval), ctx.Err()
+		return "every " + formatDuration(ruling.Interval), ctx.Err()
 	}
 }
 
 // life returns how long a hint holds: until two looks after the next one, so that one look that fails changes nothing.
-func life(o opinion) time.Duration {
-	if !o.since.IsZero() {
-		return outageLife
+func hintTTL(o recommendation) time.Duration {
+	if !o.outageSince.IsZero() {
+		return outageTTL
 	}
-	return bounded(3*o.next, 2*time.Minute, 6*time.Hour)
+	return bounded(3*o.nextAnalysisIn, 2*time.Minute, 6*time.Hour)
 }
 
 // outageLife is how long a hint for an outage holds. It ends with the outage; the bound is for a planner that is gone.
-const outageLife = 6 * time.Hour
+const outageTTL = 6 * time.Hour
 
 func bounded(d, low, high time.Duration) time.Duration { return max(low, min(d, high)) }
 
 // spell writes a duration without what is too small to matter.
-func spell(d time.Duration) string {
+func formatDuration(d time.Duration) string {
 	switch {
 	case d >= time.Minute:
 		return d.Round(time.Second).String()

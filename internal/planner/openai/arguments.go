@@ -26,14 +26,14 @@ type arguments struct {
 
 // read returns the arguments that a text holds, or an error in words for the model. The text must be one JSON object with exactly the
 // parameters, each once and within its range: what is nearly right is wrong, for a call that was not meant is not to be guessed at.
-func (t tool) read(text string) (arguments, error) {
+func (t tool) parseArguments(text string) (arguments, error) {
 	if len(text) > maxArguments {
 		return arguments{}, fmt.Errorf("the arguments have %d bytes; at most %d are read", len(text), maxArguments)
 	}
 	if len(t.parameters) == 0 && strings.TrimSpace(text) == "" {
 		text = "{}" // Some services leave out what is empty.
 	}
-	members, err := object(text)
+	members, err := parseObject(text)
 	if err != nil {
 		return arguments{}, err
 	}
@@ -44,7 +44,7 @@ func (t tool) read(text string) (arguments, error) {
 			return arguments{}, fmt.Errorf("%s is missing", p.name)
 		}
 		delete(members, p.name)
-		if err := read.take(p, raw); err != nil {
+		if err := read.parse(p, raw); err != nil {
 			return arguments{}, err
 		}
 	}
@@ -56,7 +56,7 @@ func (t tool) read(text string) (arguments, error) {
 }
 
 // object returns the members of the one JSON object that a text holds.
-func object(text string) (map[string]json.RawMessage, error) {
+func parseObject(text string) (map[string]json.RawMessage, error) {
 	malformed := errors.New("the arguments are not one JSON object")
 	decoder := json.NewDecoder(strings.NewReader(text))
 	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
@@ -88,8 +88,8 @@ func object(text string) (map[string]json.RawMessage, error) {
 }
 
 // take reads one argument.
-func (a arguments) take(p parameter, raw json.RawMessage) error {
-	if p.text() {
+func (a arguments) parse(p parameter, raw json.RawMessage) error {
+	if p.isText() {
 		var text *string
 		if err := json.Unmarshal(raw, &text); err != nil || text == nil {
 			return fmt.Errorf("%s must be a text", p.name)
@@ -126,7 +126,7 @@ func (a arguments) minutes(name string) time.Duration {
 }
 
 // recorded returns the arguments of a call as the session keeps them: as JSON where they are, else a text of them, without secrets.
-func recorded(text string) json.RawMessage {
+func recordedArguments(text string) json.RawMessage {
 	const most = 2000
 	clean, _ := untrusted.Clean(text[:min(len(text), 2*maxArguments)], most)
 	return untrusted.Storable(clean, most)

@@ -51,8 +51,8 @@ func (b *bundle) advise(t *testing.T) (planner.Verdict, error) {
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // aCase is an endpoint that just began to fail.
-func aCase() planner.Case {
-	return planner.Case{
+func aCase() planner.Snapshot {
+	return planner.Snapshot{
 		Account: planner.Account{EndpointID: endpoints.ID{1}}, At: now, Trigger: planner.FailuresChanged, Name: "orders health",
 		Policy: "Tighten while orders pile up, at most every 10 s.", Labels: map[string]string{"group": "shop", "role": "health"},
 		Baseline: planner.Baseline{Interval: 5 * time.Minute}, Min: 10 * time.Second, Max: time.Hour, Tempo: 5 * time.Minute,
@@ -131,39 +131,39 @@ func (d *desk) SiblingResponses(context.Context) ([]planner.SiblingResponse, err
 	return []planner.SiblingResponse{{Sibling: "orders load", Role: "load", Response: answer(d.body)}}, d.count()
 }
 
-func (d *desk) ProposeInterval(_ context.Context, p planner.IntervalProposal) (planner.Ruling, error) {
+func (d *desk) ProposeInterval(_ context.Context, p planner.IntervalProposal) (planner.ProposalResult, error) {
 	if err := d.count(); err != nil {
-		return planner.Ruling{}, err
+		return planner.ProposalResult{}, err
 	}
 	if p.Interval < 10*time.Second {
-		return planner.Ruling{}, errs.New(errs.Invalid, "below_min", "the clamps are 10 s to 1 h")
+		return planner.ProposalResult{}, errs.New(errs.Invalid, "below_min", "the clamps are 10 s to 1 h")
 	}
 	keep(d, &d.intervals, p)
-	return planner.Ruling{Interval: p.Interval}, nil
+	return planner.ProposalResult{Interval: p.Interval}, nil
 }
 
-func (d *desk) ProposeNextRun(_ context.Context, p planner.NextRunProposal) (planner.Ruling, error) {
+func (d *desk) ProposeNextRun(_ context.Context, p planner.NextRunProposal) (planner.ProposalResult, error) {
 	if err := d.count(); err != nil {
-		return planner.Ruling{}, err
+		return planner.ProposalResult{}, err
 	}
 	keep(d, &d.nextRuns, p)
-	return planner.Ruling{Note: "it runs once"}, nil
+	return planner.ProposalResult{Note: "it runs once"}, nil
 }
 
-func (d *desk) PauseUntil(_ context.Context, p planner.PauseProposal) (planner.Ruling, error) {
+func (d *desk) PauseUntil(_ context.Context, p planner.PauseProposal) (planner.ProposalResult, error) {
 	if err := d.count(); err != nil {
-		return planner.Ruling{}, err
+		return planner.ProposalResult{}, err
 	}
 	keep(d, &d.pauses, p)
-	return planner.Ruling{}, nil
+	return planner.ProposalResult{}, nil
 }
 
-func (d *desk) ClearHints(_ context.Context, reason string) (planner.Ruling, error) {
+func (d *desk) ClearHints(_ context.Context, reason string) (planner.ProposalResult, error) {
 	if err := d.count(); err != nil {
-		return planner.Ruling{}, err
+		return planner.ProposalResult{}, err
 	}
 	keep(d, &d.cleared, reason)
-	return planner.Ruling{}, nil
+	return planner.ProposalResult{}, nil
 }
 
 // keep adds to a list of a desk, which several sessions may share.
@@ -173,15 +173,15 @@ func keep[T any](d *desk, list *[]T, item T) {
 	*list = append(*list, item)
 }
 
-func (d *desk) Refuse(c planner.Call) {
+func (d *desk) RecordRefusal(c planner.Call) {
 	keep(d, &d.refused, c)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calls++
 }
 
-func (d *desk) Spend(u planner.Usage) { keep(d, &d.spent, u) }
-func (d *desk) Warn(text string)      { keep(d, &d.warnings, text) }
+func (d *desk) AddUsage(u planner.Usage) { keep(d, &d.spent, u) }
+func (d *desk) Warn(text string)         { keep(d, &d.warnings, text) }
 func (d *desk) proposals() int {
 	return len(d.intervals) + len(d.nextRuns) + len(d.pauses) + len(d.cleared)
 }

@@ -24,7 +24,7 @@ type Config struct {
 	SessionTokens    int64         // of one session, questions and answers together; default 5000
 	CompletionTokens int64         // of one answer at most; default 500
 	Timeout          time.Duration // of one session; default 30 s
-	Rest             time.Duration // for which a service, tenant or endpoint that failed three times in a row is left alone; default 30 s
+	Cooldown         time.Duration // for which a service, tenant or endpoint that failed three times in a row is left alone; default 30 s
 
 	// What a million tokens cost, in US dollars. 0: not known, and sessions cost nothing.
 	PromptPrice, CompletionPrice float64
@@ -35,26 +35,26 @@ const (
 	DefaultSessionTokens    = 5000
 	DefaultCompletionTokens = 500
 	DefaultTimeout          = 30 * time.Second
-	DefaultRest             = 30 * time.Second
+	DefaultCooldown         = 30 * time.Second
 )
 
 func (c Config) withDefaults() Config {
 	c.SessionTokens = cmp.Or(c.SessionTokens, DefaultSessionTokens)
 	c.CompletionTokens = cmp.Or(c.CompletionTokens, DefaultCompletionTokens)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
-	c.Rest = cmp.Or(c.Rest, DefaultRest)
+	c.Cooldown = cmp.Or(c.Cooldown, DefaultCooldown)
 	return c
 }
 
 // Advisor asks a model. It implements [planner.Advisor].
 type Advisor struct {
-	config  Config
-	client  *openai.Client
-	gate    *gate
-	breaker circuitbreaker.CircuitBreaker[any]
-	rests   *rests
-	budget  planner.Budget
-	metrics *metrics
+	config   Config
+	client   *openai.Client
+	throttle *throttle
+	service  circuitbreaker.CircuitBreaker[any]
+	scoped   *breakerSet
+	budget   planner.Budget
+	metrics  *metrics
 }
 
 // New returns an advisor that spends from budget and counts in r.
@@ -63,14 +63,14 @@ func New(c Config, budget planner.Budget, r prometheus.Registerer) (*Advisor, er
 		return nil, errors.New("a model has no name; set RUBATO_PLANNER_MODEL")
 	}
 	c = c.withDefaults()
-	g := &gate{now: time.Now}
+	g := &throttle{now: time.Now}
 	wire := openai.DefaultConfig(c.Key)
 	wire.BaseURL = cmp.Or(c.BaseURL, wire.BaseURL)
 	wire.HTTPClient = newHTTPClient(g, c.Timeout)
 	a := &Advisor{
-		config: c, client: openai.NewClientWithConfig(wire), gate: g, breaker: newBreaker(c.Rest), rests: newRests(c.Rest), budget: budget,
+		config: c, client: openai.NewClientWithConfig(wire), throttle: g, service: newServiceBreaker(c.Cooldown), scoped: newBreakerSet(c.Cooldown), budget: budget,
 	}
-	a.metrics = newMetrics(r, a.resting, a.rests)
+	a.metrics = newMetrics(r, a.unavailableForAll, a.scoped)
 	return a, nil
 }
 
@@ -78,7 +78,7 @@ func New(c Config, budget planner.Budget, r prometheus.Registerer) (*Advisor, er
 func (a *Advisor) Name() string { return a.config.Model }
 
 // resting reports whether the service is left alone.
-func (a *Advisor) resting() bool {
-	_, shut := a.gate.shut()
-	return shut || a.breaker.RemainingDelay() > 0
+func (a *Advisor) unavailableForAll() bool {
+	_, shut := a.throttle.active()
+	return shut || a.service.RemainingDelay() > 0
 }

@@ -1,7 +1,7 @@
 package openai
 
 // Theirs bounds the tokens of a text that anybody may have written.
-func Theirs(text string) int64 { return theirs(text) }
+func UntrustedTokens(text string) int64 { return untrustedTokens(text) }
 
 // Fitting cuts a text to tokens and bytes.
-func Fitting(text string, limit int64, size int) (string, bool) { return fitting(text, limit, size) }
+func Truncate(text string, limit int64, size int) (string, bool) { return truncate(text, limit, size) }

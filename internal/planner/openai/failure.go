@@ -25,7 +25,7 @@ const (
 	Unavailable Kind = "unavailable" // a status of 500 or more
 	Unreadable  Kind = "unreadable"  // an answer that is no completion
 	TooLarge    Kind = "too_large"   // an answer longer than any completion
-	Rested      Kind = "rested"      // not asked, since it failed a moment ago
+	BreakerOpen Kind = "rested"      // not asked, since it failed a moment ago
 )
 
 // Failure is why the service gave no answer that can be used. Its text names the kind and the status and nothing else: what the
@@ -54,7 +54,7 @@ func (f *Failure) Unwrap() error { return f.cause }
 
 // free reports whether a request that failed used nothing, where left says whether it had left for the service. A service that refuses a
 // request by its status did nothing for it; one that failed over it, or never said, may charge for what its model did meanwhile.
-func (f *Failure) free(left bool) bool {
+func (f *Failure) unbilled(left bool) bool {
 	switch {
 	case f.Status >= http.StatusInternalServerError:
 		return false

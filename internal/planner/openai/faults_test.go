@@ -174,14 +174,14 @@ func TestWhatFailsIsGivenARest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, openaitest.Always(c.answer), func(c *openai.Config) { c.Rest = time.Second })
+			b := setup(t, openaitest.Always(c.answer), func(c *openai.Config) { c.Cooldown = time.Second })
 			var last error
 			for range 20 {
 				_, last = b.advise(t)
 				require.Error(t, last)
 			}
 			require.Len(t, b.service.Calls(), c.calls)
-			require.Equal(t, openai.Rested, kindOf(t, last))
+			require.Equal(t, openai.BreakerOpen, kindOf(t, last))
 			var unavailable *planner.UnavailableError
 			require.ErrorAs(t, last, &unavailable)
 			require.Positive(t, unavailable.RetryIn)
@@ -210,7 +210,7 @@ func TestATrialThatFailsBeginsAnotherRest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, openaitest.Always(openaitest.Status(http.StatusInternalServerError, "")), func(c *openai.Config) { c.Rest = 300 * time.Millisecond })
+			b := setup(t, openaitest.Always(openaitest.Status(http.StatusInternalServerError, "")), func(c *openai.Config) { c.Cooldown = 300 * time.Millisecond })
 			asked := 0
 			waittest.Until(t, func() bool {
 				asked++

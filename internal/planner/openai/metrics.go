@@ -24,7 +24,7 @@ const (
 	refusedEmpty     = "no_call"
 )
 
-func newMetrics(r prometheus.Registerer, resting func() bool, alone *rests) *metrics {
+func newMetrics(r prometheus.Registerer, resting func() bool, alone *breakerSet) *metrics {
 	f := promauto.With(r)
 	m := &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
@@ -47,15 +47,15 @@ func newMetrics(r prometheus.Registerer, resting func() bool, alone *rests) *met
 		return 0
 	})
 	for of, count := range map[string]func() int{
-		"tenant":   func() int { tenants, _ := alone.resting(); return tenants },
-		"endpoint": func() int { _, single := alone.resting(); return single },
+		"tenant":   func() int { tenants, _ := alone.openCounts(); return tenants },
+		"endpoint": func() int { _, single := alone.openCounts(); return single },
 	} {
 		f.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rubato_planner_model_resting_accounts", Help: "Tenants and endpoints for which the model is not asked, because their own requests failed.",
 			ConstLabels: prometheus.Labels{"of": of},
 		}, func() float64 { return float64(count()) })
 	}
-	for _, kind := range []Kind{Unreachable, TimedOut, Throttled, Denied, Unavailable, Unreadable, TooLarge, Rested, answered} {
+	for _, kind := range []Kind{Unreachable, TimedOut, Throttled, Denied, Unavailable, Unreadable, TooLarge, BreakerOpen, answered} {
 		m.requests.WithLabelValues(string(kind))
 	}
 	for _, reason := range []string{refusedUnknown, refusedArguments, refusedRails, refusedTooMany, refusedEmpty} {

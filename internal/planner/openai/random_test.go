@@ -85,7 +85,7 @@ func TestJ8AnswersThatDifferEachTimeForceNoAnalyses(t *testing.T) {
 	const perHour = 4
 	again := openaitest.Invoke("submit_analysis", map[string]any{"reasoning": "again", "confidence": 1, "next_analysis_in_minutes": 0})
 	w := newWorld(t, openaitest.Always(openaitest.Tools(again)))
-	w.rails.PerHour, w.rails.MinAgain = perHour, time.Millisecond
+	w.rails.AnalysesPerHour, w.rails.MinGap = perHour, time.Millisecond
 	e := w.register(t, first, nil)
 	w.run(t, func(endpoints.ID) reply { return reply{code: 200, body: "{}"} })
 	w.plan(t)

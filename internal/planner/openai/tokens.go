@@ -18,11 +18,11 @@ const (
 )
 
 // ours bounds the tokens of a text that we wrote: English and JSON take about four bytes for one.
-func ours(text string) int64 { return int64(len(text))/3 + 1 }
+func trustedTokens(text string) int64 { return int64(len(text))/3 + 1 }
 
 // theirs bounds the tokens of a text that anybody may have written.
-func theirs(text string) int64 {
-	var m meter
+func untrustedTokens(text string) int64 {
+	var m tokenCounter
 	for i := range len(text) {
 		m.add(text[i])
 	}
@@ -30,9 +30,9 @@ func theirs(text string) int64 {
 }
 
 // fitting returns as much of a text as takes at most limit tokens, once it is quoted, and size bytes, and whether that is less than all.
-func fitting(text string, limit int64, size int) (string, bool) {
+func truncate(text string, limit int64, size int) (string, bool) {
 	clean, cut := untrusted.Clean(text, size)
-	var m meter
+	var m tokenCounter
 	for i := range len(clean) {
 		if m.quote(clean[i]); m.tokens() > limit {
 			for i > 0 && !utf8.RuneStart(clean[i]) {
@@ -49,33 +49,33 @@ func fitting(text string, limit int64, size int) (string, bool) {
 // putting pieces together as long as two neighbours are a token as well. Two letters stay apart only where they are none, so at worst one
 // letter alone and two together follow each other: (2n+1)/3 tokens for n letters, and a third of one more for each pair that may be no
 // token. A space is a letter in this, since one with any letter is a token.
-type meter struct {
-	ended int64 // tokens of what is over
-	run   int64 // bytes of the run of letters that is not
-	odd   int64 // pairs in it that may be no token
-	last  byte
+type tokenCounter struct {
+	completed int64 // tokens of what is over
+	run       int64 // bytes of the run of letters that is not
+	unpaired  int64 // pairs in it that may be no token
+	last      byte
 }
 
 // add takes the next byte. The bound never shrinks by it.
-func (m *meter) add(c byte) {
+func (m *tokenCounter) add(c byte) {
 	switch {
 	case c == ' ':
 		m.end()
 		m.run = 1
 	case c|0x20 >= 'a' && c|0x20 <= 'z':
-		if m.run > 0 && m.last != ' ' && !paired(m.last, c) {
-			m.odd++
+		if m.run > 0 && m.last != ' ' && !isPair(m.last, c) {
+			m.unpaired++
 		}
 		m.run++
 	default:
 		m.end()
-		m.ended++
+		m.completed++
 	}
 	m.last = c
 }
 
 // quote takes the next byte of a text as it is quoted.
-func (m *meter) quote(c byte) {
+func (m *tokenCounter) quote(c byte) {
 	written := []byte{c}
 	switch c {
 	case '<':
@@ -93,21 +93,21 @@ func (m *meter) quote(c byte) {
 }
 
 // end ends the run of letters.
-func (m *meter) end() { m.ended, m.run, m.odd = m.tokens(), 0, 0 }
+func (m *tokenCounter) end() { m.completed, m.run, m.unpaired = m.tokens(), 0, 0 }
 
 // tokens returns the bound so far.
-func (m *meter) tokens() int64 {
+func (m *tokenCounter) tokens() int64 {
 	if m.run == 0 {
-		return m.ended
+		return m.completed
 	}
-	return m.ended + (2*m.run+1+m.odd)/3
+	return m.completed + (2*m.run+1+m.unpaired)/3
 }
 
 // unpaired are the pairs of small letters that are no token of cl100k_base, o200k_base, or either.
-const unpaired = " bq fj fz gj gk gq hj jg jv jw jx jy jz kq kx kz lq mz nq oq qf qg qj qk qo qv qy qz rj tj tq uq vq vz wq wv wz xg xh xj xk xq xu xv xw yf yj yq yv " +
+const unpairedLetters = " bq fj fz gj gk gq hj jg jv jw jx jy jz kq kx kz lq mz nq oq qf qg qj qk qo qv qy qz rj tj tq uq vq vz wq wv wz xg xh xj xk xq xu xv xw yf yj yq yv " +
 	"zg zj zq zr zv "
 
 // paired reports whether two letters that follow each other are a token. Of pairs with a capital so many are none that none is taken for one.
-func paired(a, b byte) bool {
-	return a >= 'a' && b >= 'a' && !strings.Contains(unpaired, string([]byte{' ', a, b, ' '}))
+func isPair(a, b byte) bool {
+	return a >= 'a' && b >= 'a' && !strings.Contains(unpairedLetters, string([]byte{' ', a, b, ' '}))
 }

@@ -57,15 +57,15 @@ func TestTheBoundOfTokensIsOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, times := range []int64{1, 40} {
-				bound := openai.Theirs(strings.Repeat(c.text+" ", int(times)))
+				bound := openai.UntrustedTokens(strings.Repeat(c.text+" ", int(times)))
 				require.GreaterOrEqual(t, bound, c.tokens*times)
 				require.LessOrEqual(t, bound, int64(len(c.text)+1)*times, "a token is never less than a byte")
 			}
-			require.GreaterOrEqual(t, openai.Theirs(c.text), c.tokens)
+			require.GreaterOrEqual(t, openai.UntrustedTokens(c.text), c.tokens)
 		})
 	}
-	require.LessOrEqual(t, openai.Theirs(counts()["English"].text), 5*counts()["English"].tokens/2, "what people write is not charged far too much")
-	require.Zero(t, openai.Theirs(""))
+	require.LessOrEqual(t, openai.UntrustedTokens(counts()["English"].text), 5*counts()["English"].tokens/2, "what people write is not charged far too much")
+	require.Zero(t, openai.UntrustedTokens(""))
 }
 
 // TestWhatFitsIsWithinItsTokens cuts texts of all kinds to all lengths.
@@ -75,16 +75,16 @@ func TestWhatFitsIsWithinItsTokens(t *testing.T) {
 	for name, c := range counts() {
 		for range 50 {
 			limit, size := int64(r.IntN(60)), r.IntN(200)
-			text, _ := openai.Fitting(c.text, limit, size)
-			require.LessOrEqual(t, openai.Theirs(text), limit, name)
+			text, _ := openai.Truncate(c.text, limit, size)
+			require.LessOrEqual(t, openai.UntrustedTokens(text), limit, name)
 			require.LessOrEqual(t, len(text), size, name)
 			require.True(t, utf8.ValidString(text), name)
 		}
 	}
-	text, cut := openai.Fitting("abc def", 5, 100)
+	text, cut := openai.Truncate("abc def", 5, 100)
 	require.Equal(t, "abc def", text)
 	require.False(t, cut)
-	text, cut = openai.Fitting("abc def", 4, 100)
+	text, cut = openai.Truncate("abc def", 4, 100)
 	require.Equal(t, "abc de", text)
 	require.True(t, cut)
 }

@@ -13,16 +13,16 @@ import (
 // tool is one thing that the model may ask for. The schema that the model is shown and the check of what it sends come from the same
 // lines. No parameter names an endpoint: the desk is bound to one.
 type tool struct {
-	name       planner.Tool
-	about      string
-	parameters []parameter
+	name        planner.Tool
+	description string
+	parameters  []parameter
 }
 
 // parameter is a required argument: a number from low to high, or a text where high is 0.
 type parameter struct {
-	name      string
-	about     string
-	low, high float64
+	name        string
+	description string
+	low, high   float64
 }
 
 const (
@@ -32,7 +32,7 @@ const (
 )
 
 // reading returns the tools that look.
-func reading() []tool {
+func readTools() []tool {
 	return []tool{
 		{planner.ToolLatestResponse, "Newest response with its body", nil},
 		{planner.ToolResponseHistory, "Newest responses", []parameter{{"limit", "1-10", 1, planner.MaxResponses}}},
@@ -41,7 +41,7 @@ func reading() []tool {
 }
 
 // proposing returns the tools that propose.
-func proposing() []tool {
+func proposalTools() []tool {
 	life := parameter{"ttl_minutes", "life, up to 1440", 0.1, longestLife}
 	reason := parameter{"reason", "one sentence", 0, 0}
 	return []tool{
@@ -53,25 +53,25 @@ func proposing() []tool {
 }
 
 // submitting returns the tool that ends a session.
-func submitting() []tool {
+func submitTools() []tool {
 	return []tool{{planner.ToolSubmit, "Ends the session; always last", []parameter{
 		{"reasoning", "short", 0, 0}, {"confidence", "0-1", 0, 1}, {"next_analysis_in_minutes", "when to look again", 0, longestLife},
 	}}}
 }
 
 // every returns all tools.
-func every() []tool { return slices.Concat(reading(), proposing(), submitting()) }
+func allTools() []tool { return slices.Concat(readTools(), proposalTools(), submitTools()) }
 
 // schema returns the JSON schema of the arguments, in the strict form: every property required, no other allowed.
 func (t tool) schema() json.RawMessage {
 	properties, required := map[string]any{}, make([]string, 0, len(t.parameters))
 	for _, p := range t.parameters {
 		kind := "number"
-		if p.text() {
+		if p.isText() {
 			kind = "string"
 		}
 		required = append(required, p.name)
-		properties[p.name] = map[string]any{"type": kind, "description": p.about}
+		properties[p.name] = map[string]any{"type": kind, "description": p.description}
 	}
 	schema, err := json.Marshal(map[string]any{
 		"type": "object", "properties": properties, "required": required, "additionalProperties": false,
@@ -82,21 +82,21 @@ func (t tool) schema() json.RawMessage {
 	return schema
 }
 
-func (p parameter) text() bool { return p.high == 0 }
+func (p parameter) isText() bool { return p.high == 0 }
 
 // offered returns tools as the service takes them.
-func offered(tools []tool) []openai.Tool {
+func toolDefinitions(tools []tool) []openai.Tool {
 	list := make([]openai.Tool, 0, len(tools))
 	for _, t := range tools {
 		list = append(list, openai.Tool{Type: openai.ToolTypeFunction, Function: &openai.FunctionDefinition{
-			Name: string(t.name), Description: t.about, Strict: true, Parameters: t.schema(),
+			Name: string(t.name), Description: t.description, Strict: true, Parameters: t.schema(),
 		}})
 	}
 	return list
 }
 
 // find returns the tool of a name among tools.
-func find(tools []tool, name string) (tool, bool) {
+func findTool(tools []tool, name string) (tool, bool) {
 	at := slices.IndexFunc(tools, func(t tool) bool { return string(t.name) == name })
 	if at < 0 {
 		return tool{}, false

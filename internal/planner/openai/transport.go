@@ -13,20 +13,20 @@ import (
 
 // maxAnswer is how much of an answer is read. A completion of a few hundred tokens takes some kilobytes; what is longer is no answer
 // to what was asked, and 16 sessions at once must not fill the memory.
-const maxAnswer = 512 << 10
+const maxResponseBytes = 512 << 10
 
 // errRedirected refuses to take the key to where an answer points.
-var errRedirected = errors.New("the service redirects; its base URL must be the last one")
+var errRedirect = errors.New("the service redirects; its base URL must be the last one")
 
 // transport is the way to the service: it asks nothing while the gate is shut, and hands on no more than maxAnswer bytes.
 type transport struct {
-	base http.RoundTripper
-	gate *gate
+	base     http.RoundTripper
+	throttle *throttle
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if until, shut := t.gate.shut(); shut {
+	if until, shut := t.throttle.active(); shut {
 		if r.Body != nil {
 			_ = r.Body.Close() // A RoundTripper closes the body that it was given, whatever happens.
 		}
@@ -36,41 +36,41 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if until := t.gate.observe(answer); !until.IsZero() {
+	if until := t.throttle.observe(answer); !until.IsZero() {
 		_ = answer.Body.Close()
 		return nil, &Failure{Kind: Throttled, Status: answer.StatusCode, RetryAt: until}
 	}
-	if answer.ContentLength > maxAnswer {
+	if answer.ContentLength > maxResponseBytes {
 		_ = answer.Body.Close()
 		return nil, &Failure{Kind: TooLarge, Status: answer.StatusCode}
 	}
-	answer.Body = &bounded{body: answer.Body, status: answer.StatusCode, left: maxAnswer}
+	answer.Body = &limitedBody{body: answer.Body, status: answer.StatusCode, remaining: maxResponseBytes}
 	return answer, nil
 }
 
 // bounded is a body that fails instead of going on for ever.
-type bounded struct {
-	body   io.ReadCloser
-	status int
-	left   int64
+type limitedBody struct {
+	body      io.ReadCloser
+	status    int
+	remaining int64
 }
 
 // Read implements [io.Reader].
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.remaining <= 0 {
 		return 0, &Failure{Kind: TooLarge, Status: b.status}
 	}
-	n, err := b.body.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
+	n, err := b.body.Read(p[:min(int64(len(p)), b.remaining)])
+	b.remaining -= int64(n)
 	return n, err
 }
 
 // Close implements [io.Closer].
-func (b *bounded) Close() error { return b.body.Close() }
+func (b *limitedBody) Close() error { return b.body.Close() }
 
 // followed returns a context for one request, and a way to ask whether that was written to its end, or answered: from then on the service
 // may be at work on it, whatever becomes of the connection or of who waits.
-func followed(ctx context.Context) (following context.Context, left func() bool) {
+func traceSent(ctx context.Context) (following context.Context, left func() bool) {
 	var gone atomic.Bool
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
@@ -84,10 +84,10 @@ func followed(ctx context.Context) (following context.Context, left func() bool)
 
 // newHTTPClient returns a client of its own: each phase has an end, proxies come from the environment, redirects are refused.
 // The address is the operator's word and may well be private, a model beside the planner; so the guard of targets has no part here.
-func newHTTPClient(g *gate, timeout time.Duration) *http.Client {
+func newHTTPClient(g *throttle, timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,
-		Transport: &transport{gate: g, base: &http.Transport{
+		Transport: &transport{throttle: g, base: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 			TLSHandshakeTimeout:    5 * time.Second,
@@ -97,6 +97,6 @@ func newHTTPClient(g *gate, timeout time.Duration) *http.Client {
 			IdleConnTimeout:        90 * time.Second,
 			ForceAttemptHTTP2:      true,
 		}},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirected },
+		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },
 	}
 }

@@ -36,7 +36,7 @@ type world struct {
 	pool    *pgxpool.Pool
 	service *endpoints.Service
 	model   *openaitest.Server
-	rails   planner.Rails
+	rails   planner.Guardrails
 	limits  store.PlannerLimits
 	stop    []func()
 }
@@ -65,7 +65,7 @@ func newWorld(t *testing.T, script openaitest.Script) *world {
 	t.Cleanup(pool.Close)
 	w := &world{
 		db: db, pool: pool, service: endpoints.NewService(store.NewEndpoints(db), anyTarget{}), model: openaitest.New(t, script),
-		rails: planner.DefaultRails(), limits: store.PlannerLimits{Installation: 1 << 40, Tenant: 1 << 40, Endpoint: 1 << 40},
+		rails: planner.DefaultGuardrails(), limits: store.PlannerLimits{Installation: 1 << 40, Tenant: 1 << 40, Endpoint: 1 << 40},
 	}
 	w.exec(t, "INSERT INTO tenants (id, name) VALUES ($1, 'next door')", second.TenantID)
 	t.Cleanup(w.halt)
@@ -162,8 +162,8 @@ func (w *world) plan(t *testing.T, change ...func(*openai.Config)) (stop func())
 	advisor, err := openai.New(config, store.NewPlannerBudget(w.db, w.limits), registry)
 	require.NoError(t, err)
 	p := planner.New(planner.Config{
-		Advisor: advisor, Queue: store.NewPlannerQueue(w.db, planner.NewSessionID(), planner.LockFor(time.Minute)),
-		Evidence: store.NewPlannerEvidence(w.db), Rails: w.rails, Slots: 4, Poll: 10 * time.Millisecond, Timeout: time.Minute,
+		Advisor: advisor, Queue: store.NewPlannerQueue(w.db, planner.NewSessionID(), planner.LockDuration(time.Minute)),
+		Evidence: store.NewPlannerEvidence(w.db), Guardrails: w.rails, Slots: 4, Poll: 10 * time.Millisecond, Timeout: time.Minute,
 		Grace: time.Second, Retention: time.Hour, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Registerer: registry,
 	})
 	ctx, cancel := context.WithCancel(context.Background())

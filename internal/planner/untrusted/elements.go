@@ -24,7 +24,7 @@ func tagAt(lower string, at int) (tag, bool) {
 		t.bracket, last = "&lt;", "&gt;"
 	}
 	rest, opens := strings.CutPrefix(lower[at:], t.bracket)
-	length := skip(rest, 0, len(rest), named)
+	length := skip(rest, 0, len(rest), isNameByte)
 	if !opens || length == 0 {
 		return t, false
 	}
@@ -39,7 +39,7 @@ func tagAt(lower string, at int) (tag, bool) {
 }
 
 // named reports whether c may be part of the name of an element, of a text that is not ASCII as well.
-func named(c byte) bool {
+func isNameByte(c byte) bool {
 	return alphanumeric(c) || c == '_' || c == '-' || c == '.' || c == ':' || c >= 0x80
 }
 
@@ -54,7 +54,7 @@ func (t tag) contentEnd(lower string) int {
 		at = begin + len(t.bracket)
 		inner, opens := tagAt(lower, begin)
 		switch name, closes := strings.CutPrefix(lower[at:], "/"); {
-		case closes && name[:skip(name, 0, len(name), named)] == t.name:
+		case closes && name[:skip(name, 0, len(name), isNameByte)] == t.name:
 			if depth--; depth == 0 {
 				return begin
 			}
@@ -72,17 +72,17 @@ func (t tag) contentEnd(lower string) int {
 
 var (
 	// keyed finds the name in a pair of a name and a value, as lists of settings, headers and fields of forms write them.
-	keyed = regexp.MustCompile(`[^\w](?:name|key)\s*=\s*\\*["']([^"'\\]*)`)
+	namePair = regexp.MustCompile(`[^\w](?:name|key)\s*=\s*\\*["']([^"'\\]*)`)
 	// valued finds the begin of its value, where that is an attribute too.
-	valued = regexp.MustCompile(`[^\w](?:value|content)\s*=\s*(\\*)(["'])`)
+	valueAttribute = regexp.MustCompile(`[^\w](?:value|content)\s*=\s*(\\*)(["'])`)
 )
 
 // secret returns where what is secret of an element begins and ends; nothing where it has nothing secret.
 func (t tag) secret(lower string) (from, to int) {
-	secret, numbers := telling(t.name)
-	if pair := keyed.FindStringSubmatch(t.attributes); pair != nil && !secret {
-		if secret, numbers = telling(pair[1]); secret {
-			if at := valued.FindStringSubmatchIndex(t.attributes); at != nil {
+	secret, numbers := isSecretName(t.name)
+	if pair := namePair.FindStringSubmatch(t.attributes); pair != nil && !secret {
+		if secret, numbers = isSecretName(pair[1]); secret {
+			if at := valueAttribute.FindStringSubmatchIndex(t.attributes); at != nil {
 				return t.from + at[1], t.from + closing(t.attributes, at[1], t.attributes[at[4]], at[2] < at[3])
 			}
 			secret = t.name != "input" && t.name != "meta" && t.name != "param" // These have no content and are not closed.
@@ -100,7 +100,7 @@ func (t tag) secret(lower string) (from, to int) {
 }
 
 // withoutElements takes out the content of XML elements with telling names, and the value beside a telling name.
-func withoutElements(text string) string {
+func redactElements(text string) string {
 	lower := lowered(text)
 	var b strings.Builder
 	done := 0

@@ -6,20 +6,20 @@ import (
 )
 
 // withoutSecrets returns a decoded value with what stands under telling names taken out, at any depth, and nothing unseen in its texts.
-func withoutSecrets(value any) any {
+func redactMembers(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		named := namesSecret(v)
 		for key, inner := range v {
-			if private(key, inner) || named && strings.EqualFold(key, "value") {
+			if isSecretMember(key, inner) || named && strings.EqualFold(key, "value") {
 				v[key] = Redacted
 				continue
 			}
-			v[key] = withoutSecrets(inner)
+			v[key] = redactMembers(inner)
 		}
 	case []any:
 		for i, inner := range v {
-			v[i] = withoutSecrets(inner)
+			v[i] = redactMembers(inner)
 		}
 	case string:
 		return Visible(v) // Before it is quoted: a control character would come back as the escape that spells it.
@@ -28,8 +28,8 @@ func withoutSecrets(value any) any {
 }
 
 // private reports whether value must not be shown under key.
-func private(key string, value any) bool {
-	secret, numbers := telling(key)
+func isSecretMember(key string, value any) bool {
+	secret, numbers := isSecretName(key)
 	switch value.(type) {
 	case nil, bool:
 		return false
@@ -47,7 +47,7 @@ func namesSecret(object map[string]any) bool {
 		if !is || !strings.EqualFold(key, "name") && !strings.EqualFold(key, "key") {
 			continue
 		}
-		if secret, _ := telling(name); secret {
+		if secret, _ := isSecretName(name); secret {
 			return true
 		}
 	}

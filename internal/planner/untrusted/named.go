@@ -3,14 +3,14 @@ package untrusted
 import "strings"
 
 // stem is a part of a name whose value is nobody's business.
-type stem struct {
+type secretStem struct {
 	text   string
 	whole  bool // only as a word: it is a part of innocent ones
 	strict bool // numbers under it count too; elsewhere a number is one of tokens or sessions, and worth reading
 }
 
 // stems are looked for in lower case, in names without separators.
-var stems = []stem{
+var secretStems = []secretStem{
 	{"password", false, true},
 	{"passwd", false, true},
 	{"passwort", false, true},
@@ -45,19 +45,19 @@ var stems = []stem{
 func separator(c byte) bool { return c == '_' || c == '-' || c == '.' || c == ' ' }
 
 // matchAt returns the stem that begins at a place of a text in lower case, and where it ends.
-func matchAt(lower string, at int) (stem, int, bool) {
-	for _, s := range stems {
-		end, ok := spelled(lower, at, s.text)
+func matchAt(lower string, at int) (secretStem, int, bool) {
+	for _, s := range secretStems {
+		end, ok := matchWord(lower, at, s.text)
 		if !ok || s.whole && (at > 0 && alphanumeric(lower[at-1]) || end < len(lower) && alphanumeric(lower[end])) {
 			continue
 		}
 		return s, end, true
 	}
-	return stem{}, 0, false
+	return secretStem{}, 0, false
 }
 
 // spelled reports whether word begins at a place of text, with at most one separator between two letters, and where it ends.
-func spelled(text string, at int, word string) (int, bool) {
+func matchWord(text string, at int, word string) (int, bool) {
 	for i := range len(word) {
 		if i > 0 && at < len(text) && separator(text[at]) {
 			at++
@@ -73,7 +73,7 @@ func spelled(text string, at int, word string) (int, bool) {
 func alphanumeric(c byte) bool { return letter(c) || digit(c) }
 
 // telling reports whether a name is one of a secret, and whether numbers under it are ones too.
-func telling(name string) (secret, numbers bool) {
+func isSecretName(name string) (secret, numbers bool) {
 	lower := lowered(name)
 	for i := range len(lower) {
 		if s, _, found := matchAt(lower, i); found {
@@ -85,7 +85,7 @@ func telling(name string) (secret, numbers bool) {
 
 // withoutNamed takes out what follows a telling name and an equals sign or a colon, quoted or not, however often the quotes are
 // quoted themselves. It reads the text once.
-func withoutNamed(text string) string {
+func redactNamed(text string) string {
 	lower := lowered(text)
 	var b strings.Builder
 	done := 0
@@ -107,7 +107,7 @@ func withoutNamed(text string) string {
 
 // value returns where the value begins and ends that belongs to a name of which a part ends at a place; nothing where there is none, or
 // none to hide.
-func value(text string, at int, s stem) (from, to int) {
+func value(text string, at int, s secretStem) (from, to int) {
 	slashes, quoted, found := assigned(text, at)
 	if !found {
 		return 0, 0
@@ -121,12 +121,12 @@ func value(text string, at int, s stem) (from, to int) {
 	case quoted && (text[at] == '{' || text[at] == '['):
 		return at, balanced(text, at)
 	}
-	end := skip(text, at, len(text), bare)
+	end := skip(text, at, len(text), isBareByte)
 	if literal(text[at:end]) || quoted && !s.strict && (digit(text[at]) || text[at] == '-') {
 		return 0, 0
 	}
 	if s.text == "authorization" { // A scheme first, and then what it is about.
-		end = skip(text, skip(text, end, 1, blank), len(text), bare)
+		end = skip(text, skip(text, end, 1, blank), len(text), isBareByte)
 	}
 	return at, end
 }
@@ -158,7 +158,7 @@ func skip(text string, at, most int, may func(byte) bool) int {
 func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
 // bare reports whether c may be part of a value without quotes.
-func bare(c byte) bool { return !blank(c) && strings.IndexByte(`"'\&;,<>(){}[]`, c) < 0 }
+func isBareByte(c byte) bool { return !blank(c) && strings.IndexByte(`"'\&;,<>(){}[]`, c) < 0 }
 
 func literal(word string) bool { return word == "true" || word == "false" || word == "null" }
 

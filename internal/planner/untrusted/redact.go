@@ -42,19 +42,19 @@ var (
 // too much rather than too little.
 func Redact(text string) string {
 	lower := lowered(text)
-	if holds(lower, shapeMarks) {
+	if containsAny(lower, shapeMarks) {
 		text = shapes.ReplaceAllString(text, Redacted)
 	}
 	if strings.Contains(text, "://") {
 		text = userinfo.ReplaceAllString(text, "${1}"+Redacted+"@")
 	}
-	if holds(lower, schemeMarks) {
+	if containsAny(lower, schemeMarks) {
 		text = scheme.ReplaceAllString(text, "${1} "+Redacted)
 	}
-	return withoutLong(withoutNamed(withoutElements(text)))
+	return redactLongRuns(redactNamed(redactElements(text)))
 }
 
-func holds(text string, marks []string) bool {
+func containsAny(text string, marks []string) bool {
 	return slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(text, mark) })
 }
 
@@ -70,10 +70,10 @@ func lowered(text string) string {
 }
 
 // longest is from how many characters on a run of letters and digits may be a key without a name.
-const longest = 32
+const minLongRun = 32
 
 // withoutLong takes out long runs in which letters and digits mix: keys, hashes, and what somebody encoded to pass unread.
-func withoutLong(text string) string {
+func redactLongRuns(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
 		end, letters, digits := i, false, false
@@ -86,7 +86,7 @@ func withoutLong(text string) string {
 		case end == i:
 			end++
 			b.WriteByte(text[i])
-		case end-i >= longest && letters && digits:
+		case end-i >= minLongRun && letters && digits:
 			b.WriteString(Redacted)
 		default:
 			b.WriteString(text[i:end])

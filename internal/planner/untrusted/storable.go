@@ -9,13 +9,13 @@ import "encoding/json"
 func Storable(text string, limit int) json.RawMessage {
 	var value any
 	if err := json.Unmarshal([]byte(text), &value); err == nil { // It fails for numbers beyond float64, and mends halves of pairs.
-		if kept := encode(seen(value)); kept != "" && len(kept) <= limit {
+		if kept := encode(visibleValue(value)); kept != "" && len(kept) <= limit {
 			return json.RawMessage(kept)
 		}
 	}
 	text = Visible(text)
 	for most := limit; ; {
-		text = beginning(text, most)
+		text = truncate(text, most)
 		quoted := encode(text)
 		over := len(quoted) - limit
 		if over <= 0 || text == "" {
@@ -26,17 +26,17 @@ func Storable(text string, limit int) json.RawMessage {
 }
 
 // seen returns a decoded value with nothing unseen in its texts and names.
-func seen(value any) any {
+func visibleValue(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		clean := make(map[string]any, len(v))
 		for name, inner := range v {
-			clean[Visible(name)] = seen(inner)
+			clean[Visible(name)] = visibleValue(inner)
 		}
 		return clean
 	case []any:
 		for i, inner := range v {
-			v[i] = seen(inner)
+			v[i] = visibleValue(inner)
 		}
 	case string:
 		return Visible(v)

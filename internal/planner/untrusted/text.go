@@ -26,11 +26,11 @@ func Clean(text string, limit int) (clean string, cut bool) {
 	if len(clean) <= limit {
 		return clean, cut
 	}
-	return beginning(clean, limit), true
+	return truncate(clean, limit), true
 }
 
 // beginning returns at most limit bytes of a text, cut between characters.
-func beginning(text string, limit int) string {
+func truncate(text string, limit int) string {
 	end := max(min(len(text), limit), 0)
 	for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) {
 		end--
@@ -77,7 +77,7 @@ var escape = regexp.MustCompile(`\\u[0-9a-fA-F]{4}`)
 // resolved: a name like p\u0061ssword must not pass for another one.
 func canonical(text string) string {
 	if value, is := decoded(text); is {
-		return encode(withoutSecrets(value))
+		return encode(redactMembers(value))
 	}
 	return escape.ReplaceAllStringFunc(text, func(s string) string {
 		n, err := strconv.ParseUint(s[2:], 16, 16)
@@ -98,7 +98,7 @@ func JSON(text string) (value any, is bool) {
 	if value, is = decoded(text); !is {
 		return nil, false
 	}
-	return withoutSecrets(value), true
+	return redactMembers(value), true
 }
 
 func decoded(text string) (value any, is bool) {

@@ -1,0 +1,166 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"time"
+
+	openai "github.com/sashabaranov/go-openai"
+
+	"rubato/internal/planner"
+	"rubato/internal/planner/untrusted"
+)
+
+// settleTimeout is how long what a request used may take to be put on record once the request is over.
+const settleTimeout = 5 * time.Second
+
+// cost is what a request used, in tokens.
+type cost struct {
+	prompt, completion int64
+}
+
+func (c cost) total() int64 { return c.prompt + c.completion }
+
+// ask asks the model once, within the budget, and returns its message. Whatever comes of it is settled.
+func (a *Advisor) request(ctx context.Context, of planner.Account, v *conversation, t turn) (openai.ChatCompletionMessage, cost, error) {
+	if rest := a.closedReason(of); rest != nil {
+		a.metrics.requests.WithLabelValues(string(rest.Kind)).Inc()
+		return openai.ChatCompletionMessage{}, cost{}, a.unavailable(rest)
+	}
+	reserved, err := a.budget.Reserve(ctx, of, t.prompt+t.answer)
+	if err != nil {
+		return openai.ChatCompletionMessage{}, cost{}, err
+	}
+	if rest := a.admit(of); rest != nil {
+		return openai.ChatCompletionMessage{}, cost{}, errors.Join(a.unavailable(rest), a.settle(ctx, reserved, 0))
+	}
+	begun := time.Now()
+	message, used, failed := a.send(ctx, v, t)
+	if failed != nil {
+		a.recordFailure(of, failed)
+		return message, used, errors.Join(a.plannerError(failed), a.settle(ctx, reserved, used.total()))
+	}
+	a.metrics.seconds.Observe(time.Since(begun).Seconds())
+	a.metrics.requests.WithLabelValues(answered).Inc()
+	a.service.RecordSuccess()
+	a.scoped.recordSuccess(of)
+	return message, used, a.settle(ctx, reserved, used.total())
+}
+
+// complete sends the request, and says what it used. One that may have been carried out without our learning what it took, used what it
+// could have.
+func (a *Advisor) send(ctx context.Context, v *conversation, t turn) (openai.ChatCompletionMessage, cost, *Failure) {
+	request := openai.ChatCompletionRequest{
+		Model: a.config.Model, Messages: v.messages, Tools: toolDefinitions(t.tools), ToolChoice: t.choice(),
+		MaxCompletionTokens: int(t.answer), ReasoningEffort: a.config.ReasoningEffort,
+	}
+	if a.config.Temperature != nil {
+		// The library leaves out what is zero; the smallest number above it means the same to a model.
+		request.Temperature = max(float32(*a.config.Temperature), math.SmallestNonzeroFloat32)
+	}
+	bound := cost{prompt: t.prompt, completion: t.answer}
+	ctx, left := traceSent(ctx)
+	answer, err := a.client.CreateChatCompletion(ctx, request)
+	if err != nil {
+		f := failure(ctx, err)
+		if f.unbilled(left()) {
+			bound = cost{}
+		}
+		return openai.ChatCompletionMessage{}, bound, f
+	}
+	used := usageOf(answer.Usage, bound)
+	if len(answer.Choices) == 0 {
+		return openai.ChatCompletionMessage{}, used, &Failure{Kind: Unreadable}
+	}
+	return a.withoutKey(answer.Choices[0].Message), used, nil
+}
+
+// without returns a message without the key, which only a service can have put there.
+func (a *Advisor) withoutKey(m openai.ChatCompletionMessage) openai.ChatCompletionMessage {
+	if a.config.Key == "" {
+		return m
+	}
+	m.Content = strings.ReplaceAll(m.Content, a.config.Key, untrusted.Redacted)
+	for i := range m.ToolCalls {
+		f := &m.ToolCalls[i].Function
+		f.Name = strings.ReplaceAll(f.Name, a.config.Key, untrusted.Redacted)
+		f.Arguments = strings.ReplaceAll(f.Arguments, a.config.Key, untrusted.Redacted)
+	}
+	return m
+}
+
+// reported returns what the service says that a request used, and the bound where it says nothing that can be believed.
+func usageOf(u openai.Usage, bound cost) cost {
+	prompt, completion := int64(u.PromptTokens), int64(u.CompletionTokens)
+	if prompt <= 0 || completion < 0 || prompt > maxReported || completion > maxReported {
+		return bound
+	}
+	return cost{prompt: prompt, completion: completion}
+}
+
+// settle puts what was used on record, also where the session has ended.
+func (a *Advisor) settle(ctx context.Context, r planner.Reservation, used int64) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	return a.budget.Settle(ctx, r, used)
+}
+
+// rest returns why the service is not asked for an account at the moment, or nil.
+func (a *Advisor) closedReason(of planner.Account) *Failure {
+	if until, shut := a.throttle.active(); shut {
+		return &Failure{Kind: Throttled, RetryAt: until}
+	}
+	if left := a.service.RemainingDelay(); left > 0 {
+		return &Failure{Kind: BreakerOpen, RetryAt: time.Now().Add(left)}
+	}
+	if until, resting := a.scoped.openUntil(of); resting {
+		return &Failure{Kind: BreakerOpen, RetryAt: until}
+	}
+	return nil
+}
+
+// enter lets a request through to the service, or returns why not: after a rest one request tries, and the others wait for what comes of it.
+func (a *Advisor) admit(of planner.Account) *Failure {
+	if until, resting := a.scoped.admit(of); resting {
+		return &Failure{Kind: BreakerOpen, RetryAt: until}
+	}
+	if !a.service.TryAcquirePermit() {
+		return &Failure{Kind: BreakerOpen}
+	}
+	return nil
+}
+
+// record counts a failure against the endpoint, tenant or service that caused it. A half-open breaker must hear what came of its trial.
+func (a *Advisor) recordFailure(of planner.Account, f *Failure) {
+	a.metrics.requests.WithLabelValues(string(f.Kind)).Inc()
+	stopped := errors.Is(f, context.Canceled) // This process ended the request, so it says nothing about the service.
+	switch {
+	case !stopped && a.scoped.recordFailure(of, f):
+		a.service.Open()
+	case a.service.IsClosed():
+	case stopped || f.tripsBreaker():
+		a.service.RecordFailure()
+	default:
+		a.service.RecordSuccess()
+	}
+	if until, resting := a.scoped.openUntil(of); resting && f.RetryAt.IsZero() {
+		f.RetryAt = until
+	}
+}
+
+// told returns the failure as the planner knows it: a service that cannot be asked is nobody's fault, one that answers nonsense fails
+// the session.
+func (a *Advisor) plannerError(f *Failure) error {
+	switch f.Kind {
+	case Unreadable, TooLarge:
+		return f
+	case Unreachable, TimedOut, Throttled, Denied, Unavailable, BreakerOpen:
+	}
+	return a.unavailable(f)
+}
+
+func (a *Advisor) unavailable(f *Failure) error {
+	return &planner.UnavailableError{RetryIn: max(time.Until(f.RetryAt), a.service.RemainingDelay(), 0), Err: f}
+}

@@ -1,0 +1,148 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+)
+
+// The labels that the planner reads.
+const (
+	GroupLabel = "group" // endpoints of one tenant with the same value are siblings
+	RoleLabel  = "role"  // what the endpoint is there for: see the heuristic
+)
+
+// The roles that an endpoint may have for its group. Whoever has one is analysed when another endpoint of the group begins or ceases to
+// fail.
+const (
+	RoleHealth        = "health"        // watches what its group depends on
+	RoleInvestigation = "investigation" // gathers evidence while its group is in trouble
+	RoleRecovery      = "recovery"      // mends something when its group gets into trouble
+	RoleAlert         = "alert"         // tells somebody that its group is in trouble
+)
+
+// Roles returns every role.
+func Roles() []string { return []string{RoleHealth, RoleInvestigation, RoleRecovery, RoleAlert} }
+
+// SiblingSample bounds the runs that a sibling's health is made of.
+const SiblingSample = 100
+
+// windows are what health is told over.
+func windows() []time.Duration { return []time.Duration{time.Hour, 4 * time.Hour, 24 * time.Hour} }
+
+// NewCase returns what an advisor is asked about.
+func NewSnapshot(m Inputs, t Claim) (Snapshot, error) {
+	e, s := m.Endpoint, m.Endpoint.State
+	tempo, err := e.Tempo(m.Now)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	usual, err := e.Usual(m.Now)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	c := Snapshot{
+		Account: t.Account, At: m.Now, Version: e.Version, Trigger: t.Trigger, Key: e.Spec.Key, Name: e.Spec.Name,
+		Method: e.Spec.Method,
+		Policy: e.Spec.Description, Labels: e.Spec.Labels,
+		Baseline: Baseline{Interval: e.Spec.BaselineInterval, Cron: e.Spec.BaselineCron, Timezone: e.Spec.Timezone},
+		Min:      e.Spec.MinInterval, Max: e.Spec.MaxInterval, Tempo: tempo, Usual: usual, NextRunAt: s.Due.At,
+		IntervalHint: s.IntervalHint, OneShotHint: s.OneShotHint, PausedUntil: s.PausedUntil, PauseReason: s.PauseReason,
+		RetryAfter: s.RetryAfter, FailureCount: s.FailureCount, Last: t.Memory.Last,
+	}
+	if c.Last != nil && c.Last.Tainted { // What a sibling's answer may have put there must not be read again.
+		c.Last = new(*c.Last)
+		c.Last.Reasoning = ""
+	}
+	digests := digestsOf(m.Runs)
+	for _, window := range windows() {
+		c.Health = append(c.Health, healthOf(m.Runs, digests, m.Now.Add(-window)))
+		c.Health[len(c.Health)-1].Window = window
+	}
+	c.Slowdown, c.FleetSlowdown = SlowdownOf(m.Runs), m.FleetSlowdown
+	_, slowest := governor.PlannerBounds(usual, e.Spec.MinInterval, e.Spec.MaxInterval)
+	c.RateLimitInterval = rateLimitInterval(m.Runs, usual, slowest)
+	for i, run := range m.Runs[:min(len(m.Runs), MaxOutcomes)] {
+		c.Outcomes = append(c.Outcomes, outcomeOf(run, digests[i]))
+	}
+	for _, fellow := range m.Siblings[:min(len(m.Siblings), MaxSiblings)] {
+		sibling, err := siblingOf(fellow, m.Now)
+		if err != nil {
+			return Snapshot{}, err
+		}
+		c.Siblings = append(c.Siblings, sibling)
+	}
+	return c, nil
+}
+
+func siblingOf(f SiblingHistory, now time.Time) (Sibling, error) {
+	e := f.Endpoint
+	tempo, err := e.Tempo(now)
+	s := Sibling{
+		ID: e.ID, Name: e.Spec.Name, Role: e.Spec.Labels[RoleLabel], Paused: e.PausedAt(now), FailureCount: e.State.FailureCount,
+		Tempo: tempo, NextRunAt: e.State.Due.At, Health: healthOf(f.Runs, digestsOf(f.Runs), now.Add(-time.Hour)),
+		Slowdown: SlowdownOf(f.Runs),
+	}
+	s.Health.Window = time.Hour
+	if e.State.LastRun != nil {
+		s.Status = e.State.LastRun.Status
+	}
+	return s, err
+}
+
+func outcomeOf(run runs.Run, digest uint64) Outcome {
+	return Outcome{
+		StartedAt: run.StartedAt, Status: string(run.Outcome.Status), Reason: string(run.Outcome.Reason), StatusCode: run.Outcome.StatusCode,
+		Latency: latencyOf(run), Bytes: run.Outcome.ResponseBytes, Digest: digest, Source: run.Source,
+	}
+}
+
+func latencyOf(run runs.Run) time.Duration {
+	p := run.Outcome.Phases
+	return p.DNS + p.Connect + p.TLS + p.Wait + p.Transfer
+}
+
+// healthOf sums up the runs that ended after an instant, with the digests of their answers.
+func healthOf(list []runs.Run, digests []uint64, since time.Time) (h Health) {
+	var latencies []time.Duration
+	var answers []observation
+	for i, run := range list {
+		if !run.FinishedAt.After(since) {
+			continue
+		}
+		h.Runs++
+		switch {
+		case run.Outcome.Status == runs.Succeeded:
+			h.Succeeded++
+			answers = append(answers, observation{run.StartedAt, digests[i]})
+		case run.Outcome.CountsAsFailure():
+			h.Failed++
+		}
+		if run.Outcome.StatusCode > 0 {
+			latencies = append(latencies, latencyOf(run))
+		}
+	}
+	slices.Sort(latencies)
+	h.P50, h.P95, h.P99 = percentile(latencies, 50), percentile(latencies, 95), percentile(latencies, 99)
+	h.Changes = changesOf(answers)
+	return h
+}
+
+// percentile returns the smallest value that n percent of sorted values do not exceed; 0 of none.
+func percentile(sorted []time.Duration, n int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[(len(sorted)*n+99)/100-1]
+}
+
+// Shown reports whether an advisor may be told anything of an endpoint, by its name, its state or its answers: it is in service, and its
+// planner is not off. It holds for the endpoint itself and for siblings alike.
+func VisibleToAdvisor(e *endpoints.Endpoint) bool { return !e.Archived() && authorityOf(e) != Off }
+
+// authorityOf returns what the planner may do to an endpoint.
+func authorityOf(e *endpoints.Endpoint) Authority { return cmp.Or(e.Spec.Planner, Observe) }
