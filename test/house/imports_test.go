@@ -38,7 +38,7 @@ func programRules() []rule {
 		{"cmd/planner", []string{"internal/app", "internal/config"}, "a main passes flags and signals on, nothing else"},
 		{
 			"cmd/rubato",
-			[]string{"client", "internal/app", "internal/app/apiserver", "internal/app/dev", "internal/sourcetext", "internal/config", "internal/contract", "internal/notation"},
+			[]string{"client", "internal/app", "internal/app/apiserver", "internal/app/dev", "internal/config", "internal/contract", "internal/notation", "internal/sourcetext"},
 			"the command line talks to a server as any other client does",
 		},
 		{
@@ -175,7 +175,7 @@ func packageRules() []rule {
 		{"internal/waittest", nil, "any test may wait"},
 		{
 			"internal/web",
-			[]string{"client", "docs", "internal/answers", "internal/auth", "internal/sourcetext", "internal/contract", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/notation", "internal/schedule", "internal/stats"},
+			[]string{"client", "docs", "internal/answers", "internal/auth", "internal/contract", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/notation", "internal/schedule", "internal/sourcetext", "internal/stats"},
 			"the console is a client of the API; what it foresees of a draft, the domain tells, and it shows the card that the documents carry",
 		},
 		{"internal/zombie", []string{"internal/errs", "internal/failpoint", "internal/loop", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
