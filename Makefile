@@ -80,6 +80,10 @@ docs: ## Write the generated parts of documents and of the linter's settings aga
 sbom: ## Write sbom.json, the bill of materials in the form of CycloneDX
 	go tool -modfile=tools/supply/go.mod cyclonedx-gomod mod -licenses -json -output sbom.json
 
+.PHONY: release
+release: ## Rehearse the release VERSION into dist/: archives, notes, bill of materials, checksums
+	tools/release --dry-run $(VERSION)
+
 .PHONY: tidy
 tidy: ## Tidy every module
 	go mod tidy

@@ -49,7 +49,7 @@ func (f goFile) height(n ast.Node) int {
 
 // ignored reports whether a folder holds what .gitignore leaves out.
 func ignored(dir string) bool {
-	return slices.Contains([]string{".git", "bin", "rapid"}, filepath.Base(dir))
+	return slices.Contains([]string{".git", "bin", "dist", "rapid"}, filepath.Base(dir))
 }
 
 // textFiles returns every text file of the tree by its path relative to the module.
