@@ -10,7 +10,7 @@ import (
 )
 
 // alertmanagerRequest fills in the alert, and the path of the API.
-func alertmanagerRequest(r *egress.Request, p *notices.Parcel, _ *secrets.Set) error {
+func alertmanagerRequest(r *egress.Request, p *notices.Delivery, _ *secrets.Set) error {
 	r.URL = alertsURL(r.URL)
 	return encode(r, alertsOf(p))
 }
@@ -44,7 +44,7 @@ func alertsURL(address string) string {
 	return address
 }
 
-func alertsOf(p *notices.Parcel) []alert {
+func alertsOf(p *notices.Delivery) []alert {
 	a := alert{
 		Labels: map[string]string{
 			notices.AlertName: "Rubato" + title(string(p.Event)), notices.AlertRule: p.Rule, notices.AlertEndpoint: p.EndpointID.String(),

@@ -32,7 +32,7 @@ type Allowances interface {
 // Tests notes tests of rules.
 type Tests interface {
 	// BeginNoticeTest notes the test of a rule in the log of changes, and returns what is sent for it.
-	BeginNoticeTest(ctx context.Context, by auditlog.Actor, r notices.Rule) (*notices.Parcel, error)
+	BeginNoticeTest(ctx context.Context, by auditlog.Actor, r notices.Rule) (*notices.Delivery, error)
 }
 
 // ChannelsConfig is what channels are made of.
@@ -57,7 +57,7 @@ type Channels struct {
 // channel delivers notices in one way. Each kind has a file of its own.
 type channel interface {
 	// send makes one attempt to deliver a notice, until ctx ends.
-	send(ctx context.Context, p *notices.Parcel) notices.Result
+	send(ctx context.Context, p *notices.Delivery) notices.Result
 }
 
 // NewChannels returns channels.
@@ -85,7 +85,7 @@ func (c *Channels) Test(ctx context.Context, by auditlog.Actor, r notices.Rule) 
 }
 
 // send sends a parcel once, by its channel.
-func (c *Channels) send(ctx context.Context, p *notices.Parcel) notices.Result {
+func (c *Channels) send(ctx context.Context, p *notices.Delivery) notices.Result {
 	by, known := c.byKind[p.Channel.Kind]
 	if !known {
 		return failed(fmt.Errorf("the channel %q is not known to this version", p.Channel.Kind))

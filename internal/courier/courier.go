@@ -40,11 +40,11 @@ const (
 // Outbox is where notices wait.
 type Outbox interface {
 	// Claim takes notices that are due, as many as there is room for, for as long as lock; after it anybody may take them again.
-	Claim(ctx context.Context, room notices.Room, lock time.Duration) ([]*notices.Parcel, error)
+	Claim(ctx context.Context, room notices.Capacity, lock time.Duration) ([]*notices.Delivery, error)
 	// End ends a notice, unless somebody else has claimed it since; it reports whether it did.
-	End(ctx context.Context, p *notices.Parcel, state notices.State, r notices.Result) (bool, error)
+	End(ctx context.Context, p *notices.Delivery, state notices.State, r notices.Result) (bool, error)
 	// Postpone lets a notice be sent after a time, likewise. held says that a maintenance window keeps it.
-	Postpone(ctx context.Context, p *notices.Parcel, wait time.Duration, held bool, r notices.Result) (bool, error)
+	Postpone(ctx context.Context, p *notices.Delivery, wait time.Duration, held bool, r notices.Result) (bool, error)
 	// Backlog returns how many notices wait, and for how long the oldest of them has.
 	Backlog(ctx context.Context) (waiting int, oldest time.Duration, err error)
 }
@@ -77,7 +77,7 @@ type Courier struct {
 	channels *Channels
 	logger   *slog.Logger
 	metrics  *metrics
-	way      *way
+	inFlight *inFlight
 	loops    *loop.Runner
 }
 
@@ -85,7 +85,7 @@ type Courier struct {
 func New(c Config) *Courier {
 	logger := c.Logger.With("component", "courier")
 	return &Courier{
-		store: c.Store, channels: c.Channels, logger: logger, metrics: newMetrics(c.Registerer), way: newWay(),
+		store: c.Store, channels: c.Channels, logger: logger, metrics: newMetrics(c.Registerer), inFlight: newInFlight(),
 		loops: loop.NewRunner(logger, c.Registerer),
 	}
 }
@@ -108,7 +108,7 @@ func (c *Courier) Run(ctx context.Context) {
 		})
 	}
 	_ = group.Wait()
-	c.way.sends.Wait()
+	c.inFlight.sends.Wait()
 }
 
 // repeat takes a step now and then. Of steps that fail in a row the first is told.
@@ -155,7 +155,7 @@ func (c *Courier) watch(ctx context.Context) error {
 // deliver sends what is due, as there is room, until nothing is left or on its way.
 func (c *Courier) deliver(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := c.way.fault(); err != nil {
+		if err := c.inFlight.fault(); err != nil {
 			return err
 		}
 		list, err := c.claim(ctx)
@@ -163,17 +163,17 @@ func (c *Courier) deliver(ctx context.Context) error {
 			return err
 		}
 		for _, p := range list {
-			c.way.begin(p)
-			c.way.sends.Go(func() {
+			c.inFlight.begin(p)
+			c.inFlight.sends.Go(func() {
 				_ = c.loops.Contain(loop.Courier, func() {
-					c.way.end(p, c.contain(ctx, "send", func(ctx context.Context) error { return c.handle(ctx, p) }))
+					c.inFlight.end(p, c.contain(ctx, "send", func(ctx context.Context) error { return c.handle(ctx, p) }))
 				})
 			})
 		}
 		if len(list) > 0 { // Others may have something as well, of which less is on its way.
 			continue
 		}
-		if !c.way.await(ctx) {
+		if !c.inFlight.await(ctx) {
 			return nil
 		}
 	}
@@ -181,8 +181,8 @@ func (c *Courier) deliver(ctx context.Context) error {
 }
 
 // claim claims what there is room for.
-func (c *Courier) claim(ctx context.Context) ([]*notices.Parcel, error) {
-	room := c.way.room()
+func (c *Courier) claim(ctx context.Context) ([]*notices.Delivery, error) {
+	room := c.inFlight.room()
 	if room.Limit == 0 {
 		return nil, nil
 	}
@@ -190,7 +190,7 @@ func (c *Courier) claim(ctx context.Context) ([]*notices.Parcel, error) {
 }
 
 // handle does with a parcel what is to be done. What was sent is recorded although ctx ends meanwhile.
-func (c *Courier) handle(ctx context.Context, p *notices.Parcel) error {
+func (c *Courier) handle(ctx context.Context, p *notices.Delivery) error {
 	switch verdict, why := p.Judge(); verdict {
 	case notices.Mute:
 		return c.end(ctx, p, notices.Muted, notices.Result{Error: why})
@@ -231,12 +231,12 @@ func (c *Courier) handle(ctx context.Context, p *notices.Parcel) error {
 	}
 }
 
-func (c *Courier) giveUp(ctx context.Context, p *notices.Parcel, r notices.Result) error {
+func (c *Courier) giveUp(ctx context.Context, p *notices.Delivery, r notices.Result) error {
 	c.logger.Error("a notice is given up", "notice", p.ID.String(), "rule", p.Rule, "attempts", p.Attempts, "error", r.Error)
 	return c.end(ctx, p, notices.Dead, r)
 }
 
-func (c *Courier) end(ctx context.Context, p *notices.Parcel, state notices.State, r notices.Result) error {
+func (c *Courier) end(ctx context.Context, p *notices.Delivery, state notices.State, r notices.Result) error {
 	done, err := c.store.End(ctx, p, state, r)
 	if err == nil && done {
 		c.metrics.count(p.Channel.Kind, result(state))

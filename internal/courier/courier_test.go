@@ -392,7 +392,7 @@ func TestTheGuardHoldsForNoticesToo(t *testing.T) {
 // killed is the store as a process sees it that is killed after it has sent: nothing of what it sent is recorded.
 type killed struct{ *store.Notices }
 
-func (killed) End(context.Context, *notices.Parcel, notices.State, notices.Result) (bool, error) {
+func (killed) End(context.Context, *notices.Delivery, notices.State, notices.Result) (bool, error) {
 	return false, errors.New("killed")
 }
 

@@ -63,7 +63,7 @@ type mailer struct {
 
 // send implements channel: one message to the recipients of the rule. A recipient that the server refuses for good is noted in the result;
 // the message is not sent again for its sake, because the others would get it twice.
-func (m mailer) send(ctx context.Context, p *notices.Parcel) notices.Result {
+func (m mailer) send(ctx context.Context, p *notices.Delivery) notices.Result {
 	note, err := m.deliver(ctx, p)
 	if err != nil {
 		return failed(err)
@@ -71,7 +71,7 @@ func (m mailer) send(ctx context.Context, p *notices.Parcel) notices.Result {
 	return notices.Result{Note: note}
 }
 
-func (m mailer) deliver(ctx context.Context, p *notices.Parcel) (note string, err error) {
+func (m mailer) deliver(ctx context.Context, p *notices.Delivery) (note string, err error) {
 	if m.Address == "" || m.From == "" {
 		return "", ErrNoMail
 	}
@@ -269,7 +269,7 @@ func mailError(step string, err error) error {
 }
 
 // message returns the mail. Notices of one episode share a thread. The Message-ID is the notice's, so that a server can drop a duplicate.
-func message(p *notices.Parcel, from *mail.Address, to []string) (*gomail.Msg, error) {
+func message(p *notices.Delivery, from *mail.Address, to []string) (*gomail.Msg, error) {
 	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	m.FromMailAddress(from)
 	if err := m.To(to...); err != nil {

@@ -18,11 +18,11 @@ import (
 type post struct {
 	cfg ChannelsConfig
 	// complete fills in what differs by kind, in a request that has the URL and the headers of the rule.
-	complete func(r *egress.Request, p *notices.Parcel, set *secrets.Set) error
+	complete func(r *egress.Request, p *notices.Delivery, set *secrets.Set) error
 }
 
 // send implements channel.
-func (c post) send(ctx context.Context, p *notices.Parcel) notices.Result {
+func (c post) send(ctx context.Context, p *notices.Delivery) notices.Result {
 	set, err := c.cfg.Secrets.At(ctx, p.TenantID, p.SecretsVersion)
 	if err != nil {
 		return failed(errors.New("the secrets of the tenant cannot be read at the moment"))
@@ -41,7 +41,7 @@ func (c post) send(ctx context.Context, p *notices.Parcel) notices.Result {
 }
 
 // request returns a call of the rule's receiver, without a body.
-func request(p *notices.Parcel, set *secrets.Set) (egress.Request, error) {
+func request(p *notices.Delivery, set *secrets.Set) (egress.Request, error) {
 	r := egress.Request{Method: http.MethodPost, URL: p.Channel.URL, Header: http.Header{}, Meta: http.Header{"Content-Type": {"application/json"}}}
 	if name := p.Channel.URLSecret; name != "" {
 		value, err := set.Secret(name)

@@ -10,7 +10,7 @@ import (
 )
 
 // slackRequest fills in the message for Slack.
-func slackRequest(r *egress.Request, p *notices.Parcel, _ *secrets.Set) error {
+func slackRequest(r *egress.Request, p *notices.Delivery, _ *secrets.Set) error {
 	return encode(r, slackOf(p))
 }
 
@@ -25,7 +25,7 @@ const maxChat = 2000
 
 // slackOf returns what Slack and those that understand its messages get. It is escaped, so that neither the name of an endpoint nor what its
 // target answered calls for a whole channel or shows a link as another one.
-func slackOf(p *notices.Parcel) map[string]string {
+func slackOf(p *notices.Delivery) map[string]string {
 	icon := map[notices.Kind]string{
 		notices.Opened: ":red_circle:", notices.Reminder: ":large_orange_circle:", notices.Recovered: ":large_green_circle:",
 		notices.Withdrawn: ":white_circle:",

@@ -11,7 +11,7 @@ import (
 )
 
 // webhookRequest fills in the body of a webhook, and signs it.
-func webhookRequest(r *egress.Request, p *notices.Parcel, set *secrets.Set) error {
+func webhookRequest(r *egress.Request, p *notices.Delivery, set *secrets.Set) error {
 	if err := encode(r, webhookOf(p)); err != nil {
 		return err
 	}
@@ -19,7 +19,7 @@ func webhookRequest(r *egress.Request, p *notices.Parcel, set *secrets.Set) erro
 }
 
 // sign signs a call by Standard Webhooks, under the ID of the notice, which is the same however often it is sent.
-func sign(r *egress.Request, p *notices.Parcel, set *secrets.Set) error {
+func sign(r *egress.Request, p *notices.Delivery, set *secrets.Set) error {
 	keys, err := set.SigningKeys(p.Now)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ type webhookData struct {
 	Detail       notices.Detail    `json:"detail"`
 }
 
-func webhookOf(p *notices.Parcel) webhook {
+func webhookOf(p *notices.Delivery) webhook {
 	w := webhook{Type: "notice." + string(p.Kind), Timestamp: p.CreatedAt.UTC(), Data: webhookData{
 		NoticeID: p.ID.String(), EpisodeID: p.EpisodeID.String(), Rule: p.Rule, Event: p.Event, EndpointID: p.EndpointID.String(),
 		EndpointName: p.EndpointName, Labels: p.Labels, Summary: p.Subject(), OpenedAt: p.OpenedAt.UTC(), Cause: p.Cause, Reminder: p.Number, Test: p.Test,

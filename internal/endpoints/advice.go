@@ -18,10 +18,10 @@ type Advice struct {
 	PauseReason string
 }
 
-// Take does what an advice says, in the name of an author, and replans; see [Service] for who else changes endpoints. It refuses all of it
+// ApplyAdvice does what an advice says, in the name of an author, and replans; see [Service] for who else changes endpoints. It refuses all of it
 // with an [errs.Conflict] where the endpoint is archived, or paused by whomever: what a person holds back the planner does not touch. Bad
 // parts are an [errs.Invalid], and change nothing.
-func (e *Endpoint) Take(now time.Time, by Actor, author string, a Advice) (*Recorded, error) {
+func (e *Endpoint) ApplyAdvice(now time.Time, by Actor, author string, a Advice) (*Recorded, error) {
 	if e.Archived() {
 		return nil, errs.New(errs.Conflict, "endpoint_archived", "the endpoint is archived and cannot be changed")
 	}

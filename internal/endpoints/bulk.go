@@ -66,8 +66,8 @@ type Upsert struct {
 type Mode struct {
 	DryRun bool // check and plan, and write nothing
 	Spread bool // give new endpoints with an interval a phase of their own, rather than a first run at once
-	// Foresight is what the dry runs before this one would have left, where they belong together; nil: they do not.
-	Foresight *Foresight
+	// DryRunKeys is what the dry runs before this one would have left, where they belong together; nil: they do not.
+	DryRunKeys *DryRunKeys
 }
 
 // Done is what became of an upsert.

@@ -2,21 +2,21 @@ package endpoints
 
 import "time"
 
-// Foresight is what dry runs would have left of keys: who has another one by now, and which ones new endpoints took. Nothing of a nil one
+// DryRunKeys is what dry runs would have left of keys: who has another one by now, and which ones new endpoints took. Nothing of a nil one
 // is known. It is for one caller at a time.
-type Foresight struct {
+type DryRunKeys struct {
 	keys  map[ID]string   // of endpoints that would have another key than is stored, or none
 	whose map[string]ID   // the same by key
 	fresh map[string]bool // keys of endpoints that would have been created
 }
 
-// NewForesight returns what nothing before a dry run leaves.
-func NewForesight() *Foresight {
-	return &Foresight{keys: map[ID]string{}, whose: map[string]ID{}, fresh: map[string]bool{}}
+// NewDryRunKeys returns what nothing before a dry run leaves.
+func NewDryRunKeys() *DryRunKeys {
+	return &DryRunKeys{keys: map[ID]string{}, whose: map[string]ID{}, fresh: map[string]bool{}}
 }
 
 // holders returns the endpoints that would have one of the keys, and do not have it in the store.
-func (f *Foresight) holders(keys []string) (ids []ID) {
+func (f *DryRunKeys) holders(keys []string) (ids []ID) {
 	if f == nil {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (f *Foresight) holders(keys []string) (ids []ID) {
 }
 
 // apply gives stored endpoints the keys that they would have.
-func (f *Foresight) apply(stored []*Endpoint) {
+func (f *DryRunKeys) apply(stored []*Endpoint) {
 	if f == nil {
 		return
 	}
@@ -41,10 +41,10 @@ func (f *Foresight) apply(stored []*Endpoint) {
 }
 
 // takes reports whether an endpoint that would have been created has a key.
-func (f *Foresight) takes(key string) bool { return f != nil && f.fresh[key] }
+func (f *DryRunKeys) takes(key string) bool { return f != nil && f.fresh[key] }
 
 // move notes that an endpoint would have another key, or none.
-func (f *Foresight) move(id ID, old, key string) {
+func (f *DryRunKeys) move(id ID, old, key string) {
 	if old == key {
 		return
 	}
@@ -62,9 +62,9 @@ func (r *round) note() {
 	for i, key := range r.keys {
 		switch out := r.out[i]; out.Done {
 		case Created:
-			r.mode.Foresight.fresh[key] = true
+			r.mode.DryRunKeys.fresh[key] = true
 		case Updated:
-			r.mode.Foresight.move(out.Endpoint.ID, out.Endpoint.Spec.Key, key)
+			r.mode.DryRunKeys.move(out.Endpoint.ID, out.Endpoint.Spec.Key, key)
 		case Unchanged, Failed:
 		}
 	}

@@ -42,8 +42,8 @@ func (m *memory) sync(s *endpoints.State) {
 			m.keys[*q.Added.Key] = *q.Added
 		}
 	}
-	if q.Again != nil {
-		m.queue[m.at(q.Again.Slot)] = *q.Again
+	if q.Retried != nil {
+		m.queue[m.at(q.Retried.Slot)] = *q.Retried
 	}
 	if q.Ended != nil {
 		m.queue = slices.DeleteFunc(m.queue, func(o endpoints.OneOff) bool { return o.Slot.Equal(q.Ended.Slot) })
@@ -54,7 +54,7 @@ func (m *memory) sync(s *endpoints.State) {
 			q.LastSlot = item.Slot
 		}
 		if s.Running != nil && s.Running.Slot.Equal(item.Slot) {
-			q.Own = &item
+			q.InFlight = &item
 			continue
 		}
 		q.Waiting++

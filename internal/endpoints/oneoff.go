@@ -139,12 +139,12 @@ func (r OneOffRequest) Fingerprint() []byte {
 // also stores that, in the same transaction.
 type OneOffs struct {
 	Next     *OneOff   // whose turn is next; nil: none waits
-	Own      *OneOff   // the one in flight; nil: none, or it was withdrawn during its run
+	InFlight *OneOff   // the one in flight; nil: none, or it was withdrawn during its run
 	Waiting  int       // how many wait, Next among them
 	LastSlot time.Time // the newest slot of all; zero: there is none
 
 	Added     *OneOff // is new
-	Again     *OneOff // waits for another attempt
+	Retried   *OneOff // waits for another attempt
 	Ended     *OneOff // has had its last attempt
 	Withdrawn bool    // all of them are taken back
 }
@@ -168,7 +168,9 @@ func (q *OneOffs) NextSlot(now time.Time) time.Time {
 func (q *OneOffs) behind() bool { return q.Added != nil && q.Next != q.Added && q.Next.first() }
 
 // withdraw takes back every item. The run that is in flight goes on, and is its last attempt.
-func (q *OneOffs) withdraw() { *q = OneOffs{Withdrawn: q.Withdrawn || q.Waiting > 0 || q.Own != nil} }
+func (q *OneOffs) withdraw() {
+	*q = OneOffs{Withdrawn: q.Withdrawn || q.Waiting > 0 || q.InFlight != nil}
+}
 
 // firstOf returns the item of two whose turn comes first, by the order of OneOffGetMany: the earlier instant at which it may start, then the
 // higher priority, then the older slot. Nil is none.
@@ -313,8 +315,8 @@ func (e *Endpoint) planOneOff(decided *Recorded) {
 // budget of losses allows one, else it is done. It reports whether there is another attempt.
 func (e *Endpoint) endOneOff(now time.Time, run Finished) (again bool) {
 	q := &e.State.OneOffs
-	own := q.Own
-	q.Own = nil
+	own := q.InFlight
+	q.InFlight = nil
 	if own == nil { // Withdrawn during its run.
 		return false
 	}
@@ -328,7 +330,7 @@ func (e *Endpoint) endOneOff(now time.Time, run Finished) (again bool) {
 	}
 	item := *own
 	item.At, item.Attempt, item.InfraAttempt = due.At, due.Attempt, due.InfraAttempt
-	q.Again = &item
+	q.Retried = &item
 	q.Waiting++
 	q.Next = firstOf(q.Next, &item, now)
 	return true

@@ -38,7 +38,7 @@ func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 		}
 		list = append(list, next)
 		if due.Source == governor.SourceManual { // The ones behind it are not known here.
-			probe.State.OneOffs = OneOffs{Own: probe.State.OneOffs.Next}
+			probe.State.OneOffs = OneOffs{InFlight: probe.State.OneOffs.Next}
 		}
 		at := laterOf(now, due.At)
 		if _, err := probe.AfterRun(at, Finished{

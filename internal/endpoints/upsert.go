@@ -25,8 +25,8 @@ func (b *Bulk) Upsert(ctx context.Context, by Actor, list []Upsert, mode Mode) (
 	for i := range list {
 		pending[i] = i
 	}
-	if mode.DryRun && mode.Foresight == nil {
-		mode.Foresight = NewForesight()
+	if mode.DryRun && mode.DryRunKeys == nil {
+		mode.DryRunKeys = NewDryRunKeys()
 	}
 	for len(pending) > 0 {
 		r := &round{bulk: b, by: by, mode: mode, list: list, out: out, references: map[int][]Reference{}, keys: map[int]string{}}
@@ -68,12 +68,12 @@ type round struct {
 func (r *round) plan(ctx context.Context, pending []int) (int, error) {
 	pending = r.distinct(pending)
 	ids, keys := r.names(pending)
-	ids = append(ids, r.mode.Foresight.holders(keys)...)
+	ids = append(ids, r.mode.DryRunKeys.holders(keys)...)
 	stored, now, err := r.bulk.store.Find(ctx, r.by.TenantID, ids, keys)
 	if err != nil {
 		return 0, err
 	}
-	r.mode.Foresight.apply(stored)
+	r.mode.DryRunKeys.apply(stored)
 	byID, byKey := map[ID]*Endpoint{}, map[string]*Endpoint{}
 	for _, e := range stored {
 		byID[e.ID], byKey[e.Spec.Key] = e, e
@@ -106,7 +106,7 @@ func (r *round) plan(ctx context.Context, pending []int) (int, error) {
 
 // taken reports whether somebody has a key: other in the store, or one that a dry run would have created.
 func (r *round) taken(key string, other *Endpoint) bool {
-	return key != "" && (other != nil || r.mode.Foresight.takes(key))
+	return key != "" && (other != nil || r.mode.DryRunKeys.takes(key))
 }
 
 // names returns the IDs and keys that upserts name.

@@ -33,7 +33,7 @@ func (s *Server) ImportEndpoints(ctx context.Context, r api.ImportEndpointsReque
 	m.mode.Spread = true
 	m.mode.DryRun = r.Params.DryRun != nil && *r.Params.DryRun == api.ImportEndpointsParamsDryRunTrue
 	if m.mode.DryRun {
-		m.mode.Foresight = endpoints.NewForesight()
+		m.mode.DryRunKeys = endpoints.NewDryRunKeys()
 	}
 	if r.Params.From != nil {
 		m.first = int(*r.Params.From)

@@ -25,32 +25,32 @@ const (
 	Turn = 5 * time.Second
 )
 
-// Parcel is a notice that is to be delivered: what it says, and where it goes.
-type Parcel struct {
+// Delivery is a notice that is to be delivered: what it says, and where it goes.
+type Delivery struct {
 	Notice
 
-	TenantID       [16]byte
-	RuleID         [16]byte
-	Labels         map[string]string // of the endpoint, when the episode opened
-	Spec           endpoints.Spec    // of the endpoint; zero: it is about none
-	Host           string            // of the endpoint's URL, with its port; empty: it is about none
-	PublicURL      string            // where people reach the console, without a slash at the end; empty: the operator did not say
-	Token          int64             // the fence of the claim
-	Channel        Channel
-	Remind         time.Duration
-	Fault          error     // what is stored of it cannot be read, and why; nil: it can
-	RuleGone       bool      // nobody knows any more where it goes
-	Untold         bool      // nobody was told that its episode began
-	Behind         bool      // it begins an episode, and the end of an earlier one is still to go where it goes
-	Overtaken      bool      // it ends an episode, and whom it is for may know that the next one began
-	HeldUntil      time.Time // by a maintenance window; zero: by none
-	SecretsVersion int64     // of the tenant
-	Now            time.Time // in database time, when it was claimed
-	Test           bool
+	TenantID         [16]byte
+	RuleID           [16]byte
+	Labels           map[string]string // of the endpoint, when the episode opened
+	Spec             endpoints.Spec    // of the endpoint; zero: it is about none
+	Host             string            // of the endpoint's URL, with its port; empty: it is about none
+	PublicURL        string            // where people reach the console, without a slash at the end; empty: the operator did not say
+	Token            int64             // the fence of the claim
+	Channel          Channel
+	Remind           time.Duration
+	Fault            error     // what is stored of it cannot be read, and why; nil: it can
+	RuleGone         bool      // nobody knows any more where it goes
+	BeginUnsent      bool      // nobody was told that its episode began
+	EarlierEndQueued bool      // it begins an episode, and the end of an earlier one is still to go where it goes
+	Overtaken        bool      // it ends an episode, and whom it is for may know that the next one began
+	HeldUntil        time.Time // by a maintenance window; zero: by none
+	SecretsVersion   int64     // of the tenant
+	Now              time.Time // in database time, when it was claimed
+	Test             bool
 }
 
 // Link returns the page of the endpoint in the console, or the page of notices where the parcel is a test; empty where PublicURL is.
-func (p *Parcel) Link() string {
+func (p *Delivery) Link() string {
 	switch {
 	case p.PublicURL == "":
 		return ""
@@ -61,15 +61,15 @@ func (p *Parcel) Link() string {
 }
 
 // RunLink returns the page of the run in the console; empty where there is no run, or PublicURL is empty.
-func (p *Parcel) RunLink() string {
+func (p *Delivery) RunLink() string {
 	if p.PublicURL == "" || p.Detail.RunID == "" {
 		return ""
 	}
 	return p.PublicURL + "/console/runs/" + p.Detail.RunID
 }
 
-// Room is how many notices can be sent at the moment, and of whom.
-type Room struct {
+// Capacity is how many notices can be sent at the moment, and of whom.
+type Capacity struct {
 	Limit       int        // at most so many
 	PerRule     int        // at most so many of each rule
 	PerTenant   int        // likewise
@@ -110,7 +110,7 @@ const (
 )
 
 // Judge returns what is to be done with a parcel, and why nobody is told.
-func (p *Parcel) Judge() (Verdict, string) {
+func (p *Delivery) Judge() (Verdict, string) {
 	switch {
 	case p.RuleGone:
 		return Mute, "the rule is gone"
@@ -120,13 +120,13 @@ func (p *Parcel) Judge() (Verdict, string) {
 		return Mute, "it began again meanwhile, which is the same alert"
 	case p.Attempts > 0 && !p.Held: // The receiver may have it already.
 		return Send, ""
-	case p.Untold:
+	case p.BeginUnsent:
 		return Mute, "nobody was told that it began"
 	case p.Held && !p.ClosedAt.IsZero() && !p.Kind.Ends(): // Who knows of its begin is told of its end, if later.
 		return Mute, "a maintenance window held it, and the episode is over"
 	case p.HeldUntil.After(p.Now):
 		return Postpone, ""
-	case p.Behind && p.isAlert():
+	case p.EarlierEndQueued && p.isAlert():
 		return Queue, ""
 	default:
 		return Send, ""
@@ -135,7 +135,7 @@ func (p *Parcel) Judge() (Verdict, string) {
 
 // isAlert reports whether the receiver knows every episode of a rule and an endpoint as one alert, so that an end that comes after the next
 // begin closes what is open.
-func (p *Parcel) isAlert() bool { return p.Channel.Kind == Alertmanager }
+func (p *Delivery) isAlert() bool { return p.Channel.Kind == Alertmanager }
 
 // Hold returns how long a maintenance window holds the parcel before somebody looks at it again.
-func (p *Parcel) Hold() time.Duration { return min(p.HeldUntil.Sub(p.Now), maxHold) }
+func (p *Delivery) Hold() time.Duration { return min(p.HeldUntil.Sub(p.Now), maxHold) }

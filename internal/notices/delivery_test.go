@@ -14,8 +14,8 @@ import (
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // parcel is one that is to be sent: of two failures in a row a minute ago.
-func parcel(edit func(*notices.Parcel)) *notices.Parcel {
-	p := &notices.Parcel{Now: noon}
+func parcel(edit func(*notices.Delivery)) *notices.Delivery {
+	p := &notices.Delivery{Now: noon}
 	p.Kind, p.Event, p.Rule, p.EndpointName = notices.Opened, notices.Failures, "night", "shop"
 	p.OpenedAt, p.Detail.Failures = noon.Add(-time.Minute), 2
 	if edit != nil {
@@ -27,53 +27,53 @@ func parcel(edit func(*notices.Parcel)) *notices.Parcel {
 // TestAParcelIsSentUnlessSomethingHoldsIt goes through rules that are gone, windows, and what was tried before.
 func TestAParcelIsSentUnlessSomethingHoldsIt(t *testing.T) {
 	t.Parallel()
-	window := func(p *notices.Parcel) { p.HeldUntil = noon.Add(time.Hour) }
-	over := func(p *notices.Parcel) { p.ClosedAt = noon.Add(-time.Second) }
-	held := func(p *notices.Parcel) { p.Held = true }
-	recovered := func(p *notices.Parcel) { p.Kind = notices.Recovered }
-	withdrawn := func(p *notices.Parcel) { p.Kind = notices.Withdrawn }
-	reminder := func(p *notices.Parcel) { p.Kind = notices.Reminder }
-	untold := func(p *notices.Parcel) { p.Untold = true }
-	behind := func(p *notices.Parcel) { p.Behind = true }
-	overtaken := func(p *notices.Parcel) { p.Overtaken = true }
-	alert := func(p *notices.Parcel) { p.Channel.Kind = notices.Alertmanager }
-	unreadable := func(p *notices.Parcel) { p.Fault = errors.New("no JSON") }
+	window := func(p *notices.Delivery) { p.HeldUntil = noon.Add(time.Hour) }
+	over := func(p *notices.Delivery) { p.ClosedAt = noon.Add(-time.Second) }
+	held := func(p *notices.Delivery) { p.Held = true }
+	recovered := func(p *notices.Delivery) { p.Kind = notices.Recovered }
+	withdrawn := func(p *notices.Delivery) { p.Kind = notices.Withdrawn }
+	reminder := func(p *notices.Delivery) { p.Kind = notices.Reminder }
+	untold := func(p *notices.Delivery) { p.BeginUnsent = true }
+	behind := func(p *notices.Delivery) { p.EarlierEndQueued = true }
+	overtaken := func(p *notices.Delivery) { p.Overtaken = true }
+	alert := func(p *notices.Delivery) { p.Channel.Kind = notices.Alertmanager }
+	unreadable := func(p *notices.Delivery) { p.Fault = errors.New("no JSON") }
 	for name, c := range map[string]struct {
-		edits []func(*notices.Parcel)
+		edits []func(*notices.Delivery)
 		want  notices.Verdict
 	}{
 		"Plain":                       {nil, notices.Send},
-		"RuleGone":                    {[]func(*notices.Parcel){func(p *notices.Parcel) { p.RuleGone = true }}, notices.Mute},
-		"RuleGoneInAWindow":           {[]func(*notices.Parcel){window, func(p *notices.Parcel) { p.RuleGone = true }}, notices.Mute},
-		"Unreadable":                  {[]func(*notices.Parcel){unreadable}, notices.GiveUp},
-		"UnreadableAgain":             {[]func(*notices.Parcel){unreadable, func(p *notices.Parcel) { p.Attempts = 1 }}, notices.GiveUp},
-		"UnreadableAndItsRuleIsGone":  {[]func(*notices.Parcel){unreadable, func(p *notices.Parcel) { p.RuleGone = true }}, notices.Mute},
-		"InAWindow":                   {[]func(*notices.Parcel){window}, notices.Postpone},
-		"WindowEndsNow":               {[]func(*notices.Parcel){func(p *notices.Parcel) { p.HeldUntil = noon }}, notices.Send},
-		"GoesOnAfterTheWindow":        {[]func(*notices.Parcel){held}, notices.Send},
-		"OverWhenTheWindowIs":         {[]func(*notices.Parcel){held, over}, notices.Mute},
-		"OverWhileTheWindowLasts":     {[]func(*notices.Parcel){held, over, window}, notices.Mute},
-		"HeldByAnotherWindow":         {[]func(*notices.Parcel){held, window}, notices.Postpone},
-		"EndOfWhatWasToldBefore":      {[]func(*notices.Parcel){held, over, recovered}, notices.Send},
-		"EndWhileTheWindowLasts":      {[]func(*notices.Parcel){over, recovered, window}, notices.Postpone},
-		"EndOfWhatNobodyWasTold":      {[]func(*notices.Parcel){over, recovered, untold}, notices.Mute},
-		"LastNotice":                  {[]func(*notices.Parcel){over, withdrawn}, notices.Send},
-		"LastNoticeInAWindow":         {[]func(*notices.Parcel){over, withdrawn, window}, notices.Postpone},
-		"LastNoticeAfterAWindow":      {[]func(*notices.Parcel){over, withdrawn, held}, notices.Send},
-		"ReminderThatCameTooLate":     {[]func(*notices.Parcel){held, over, reminder}, notices.Mute},
-		"OverWithoutAWindow":          {[]func(*notices.Parcel){over}, notices.Send},
-		"TriedBeforeTheWindow":        {[]func(*notices.Parcel){window, func(p *notices.Parcel) { p.Attempts = 1 }}, notices.Send},
-		"BehindInAChat":               {[]func(*notices.Parcel){behind}, notices.Send},
-		"BehindItsAlert":              {[]func(*notices.Parcel){behind, alert}, notices.Queue},
-		"BehindAndMaybeThere":         {[]func(*notices.Parcel){behind, alert, func(p *notices.Parcel) { p.Attempts = 1 }}, notices.Send},
-		"BehindInAWindow":             {[]func(*notices.Parcel){behind, alert, window}, notices.Postpone},
-		"OvertakenInAChat":            {[]func(*notices.Parcel){over, recovered, overtaken}, notices.Send},
-		"OvertakenByItsAlert":         {[]func(*notices.Parcel){over, recovered, overtaken, alert}, notices.Mute},
-		"TriedAfterAWindowAndNowOver": {[]func(*notices.Parcel){held, over, func(p *notices.Parcel) { p.Attempts = 1 }}, notices.Mute},
+		"RuleGone":                    {[]func(*notices.Delivery){func(p *notices.Delivery) { p.RuleGone = true }}, notices.Mute},
+		"RuleGoneInAWindow":           {[]func(*notices.Delivery){window, func(p *notices.Delivery) { p.RuleGone = true }}, notices.Mute},
+		"Unreadable":                  {[]func(*notices.Delivery){unreadable}, notices.GiveUp},
+		"UnreadableAgain":             {[]func(*notices.Delivery){unreadable, func(p *notices.Delivery) { p.Attempts = 1 }}, notices.GiveUp},
+		"UnreadableAndItsRuleIsGone":  {[]func(*notices.Delivery){unreadable, func(p *notices.Delivery) { p.RuleGone = true }}, notices.Mute},
+		"InAWindow":                   {[]func(*notices.Delivery){window}, notices.Postpone},
+		"WindowEndsNow":               {[]func(*notices.Delivery){func(p *notices.Delivery) { p.HeldUntil = noon }}, notices.Send},
+		"GoesOnAfterTheWindow":        {[]func(*notices.Delivery){held}, notices.Send},
+		"OverWhenTheWindowIs":         {[]func(*notices.Delivery){held, over}, notices.Mute},
+		"OverWhileTheWindowLasts":     {[]func(*notices.Delivery){held, over, window}, notices.Mute},
+		"HeldByAnotherWindow":         {[]func(*notices.Delivery){held, window}, notices.Postpone},
+		"EndOfWhatWasToldBefore":      {[]func(*notices.Delivery){held, over, recovered}, notices.Send},
+		"EndWhileTheWindowLasts":      {[]func(*notices.Delivery){over, recovered, window}, notices.Postpone},
+		"EndOfWhatNobodyWasTold":      {[]func(*notices.Delivery){over, recovered, untold}, notices.Mute},
+		"LastNotice":                  {[]func(*notices.Delivery){over, withdrawn}, notices.Send},
+		"LastNoticeInAWindow":         {[]func(*notices.Delivery){over, withdrawn, window}, notices.Postpone},
+		"LastNoticeAfterAWindow":      {[]func(*notices.Delivery){over, withdrawn, held}, notices.Send},
+		"ReminderThatCameTooLate":     {[]func(*notices.Delivery){held, over, reminder}, notices.Mute},
+		"OverWithoutAWindow":          {[]func(*notices.Delivery){over}, notices.Send},
+		"TriedBeforeTheWindow":        {[]func(*notices.Delivery){window, func(p *notices.Delivery) { p.Attempts = 1 }}, notices.Send},
+		"BehindInAChat":               {[]func(*notices.Delivery){behind}, notices.Send},
+		"BehindItsAlert":              {[]func(*notices.Delivery){behind, alert}, notices.Queue},
+		"BehindAndMaybeThere":         {[]func(*notices.Delivery){behind, alert, func(p *notices.Delivery) { p.Attempts = 1 }}, notices.Send},
+		"BehindInAWindow":             {[]func(*notices.Delivery){behind, alert, window}, notices.Postpone},
+		"OvertakenInAChat":            {[]func(*notices.Delivery){over, recovered, overtaken}, notices.Send},
+		"OvertakenByItsAlert":         {[]func(*notices.Delivery){over, recovered, overtaken, alert}, notices.Mute},
+		"TriedAfterAWindowAndNowOver": {[]func(*notices.Delivery){held, over, func(p *notices.Delivery) { p.Attempts = 1 }}, notices.Mute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			verdict, why := parcel(func(p *notices.Parcel) {
+			verdict, why := parcel(func(p *notices.Delivery) {
 				for _, edit := range c.edits {
 					edit(p)
 				}

@@ -9,5 +9,5 @@
 // but reminders, where the rule wants them. When it closes, that is told once.
 //
 // The database is authoritative: which episode is open is a row, and that there is one is an index. What a program remembers of rules, a
-// [Book], decides only whether the database is asked at all, so that a run that no rule is about costs nothing.
+// [RuleCache], decides only whether the database is asked at all, so that a run that no rule is about costs nothing.
 package notices

@@ -7,7 +7,7 @@ import (
 )
 
 // Subject returns one line that says what a notice is about.
-func (p *Parcel) Subject() string {
+func (p *Delivery) Subject() string {
 	name := `"` + p.EndpointName + `"`
 	if p.Test {
 		return "Test of the notice rule " + p.Rule
@@ -25,7 +25,7 @@ func (p *Parcel) Subject() string {
 }
 
 // words says what is wrong.
-func (p *Parcel) words() string {
+func (p *Delivery) words() string {
 	d := p.Detail
 	switch p.Event {
 	case Failures:
@@ -43,7 +43,7 @@ func (p *Parcel) words() string {
 }
 
 // overWords says that it is over.
-func (p *Parcel) overWords() string {
+func (p *Delivery) overWords() string {
 	after := " after " + span(p.ClosedAt.Sub(p.OpenedAt))
 	switch p.Event {
 	case Failures:
@@ -61,7 +61,7 @@ func (p *Parcel) overWords() string {
 }
 
 // causeWords says why nobody looks any more.
-func (p *Parcel) causeWords() string {
+func (p *Delivery) causeWords() string {
 	switch p.Cause {
 	case RuleDeleted:
 		return "the notice rule was deleted"
@@ -74,7 +74,7 @@ func (p *Parcel) causeWords() string {
 }
 
 // Lines returns what else is known, a fact a line.
-func (p *Parcel) Lines() []string {
+func (p *Delivery) Lines() []string {
 	d := p.Detail
 	var lines []string
 	add := func(name, value string) {

@@ -260,5 +260,5 @@ func (a *analysis) apply(e *endpoints.Endpoint, holds []endpoints.Hold, now time
 		return nil, err
 	}
 	name := author(a.cfg.Advisor.Name())
-	return e.Take(now, auditlog.Actor{TenantID: e.TenantID, Name: name}, name, plan.advice())
+	return e.ApplyAdvice(now, auditlog.Actor{TenantID: e.TenantID, Name: name}, name, plan.advice())
 }

@@ -205,7 +205,7 @@ func (s proposalContext) checkMaxInterval(p Plan) error {
 	after := *s.endpoint
 	after.State.Running = nil // Nothing is decided while a run is live.
 	if p.Pause.For >= time.Second {
-		if _, err := after.Take(s.now, endpoints.Actor{}, author(""), p.advice()); err != nil {
+		if _, err := after.ApplyAdvice(s.now, endpoints.Actor{}, author(""), p.advice()); err != nil {
 			return err
 		}
 		if !after.State.Due.At.After(latest) {

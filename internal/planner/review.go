@@ -125,5 +125,5 @@ func (s Suggestion) Approve(e *endpoints.Endpoint, by auditlog.Actor, now time.T
 	if e.Version != s.Version {
 		return nil, errs.New(errs.Conflict, "suggestion_stale", "the endpoint was edited since this was suggested; reject it, and wait for the next analysis")
 	}
-	return e.Take(now, by, author(s.Advisor), s.Plan.advice())
+	return e.ApplyAdvice(now, by, author(s.Advisor), s.Plan.advice())
 }

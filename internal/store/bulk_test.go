@@ -181,7 +181,7 @@ func TestADryRunHandsKeysOn(t *testing.T) {
 				return done
 			}
 
-			foreseen := carry(endpoints.Mode{DryRun: true, Foresight: endpoints.NewForesight()})
+			foreseen := carry(endpoints.Mode{DryRun: true, DryRunKeys: endpoints.NewDryRunKeys()})
 			done := carry(endpoints.Mode{})
 
 			for i := range list {

@@ -70,7 +70,7 @@ type DB struct {
 	sweeps  *pgxpool.Pool // for the sweeper alone
 	q       *dbsqlc.Queries
 	configs *configs
-	book    atomic.Pointer[notices.Book] // what runs may mean for notices, as [Notices.Refresh] read it; nil: nothing
+	book    atomic.Pointer[notices.RuleCache] // what runs may mean for notices, as [Notices.Refresh] read it; nil: nothing
 	waker   waker
 	waits   time.Duration     // for a connection
 	limit   time.Duration     // of a transaction

@@ -29,7 +29,7 @@ type ended struct {
 }
 
 // judge takes in a run of an endpoint whose tenant has rules. It asks the database for nothing that no rule is about.
-func (a *alarms) judge(book *notices.Book, e *endpoints.Endpoint, was ended) {
+func (a *alarms) judge(book *notices.RuleCache, e *endpoints.Endpoint, was ended) {
 	a.failures(book, e, was)
 	a.late(book, e, was)
 	a.heldBack(book, e, was.run)
@@ -41,7 +41,7 @@ func (a *alarms) judge(book *notices.Book, e *endpoints.Endpoint, was ended) {
 	}
 }
 
-func (a *alarms) failures(book *notices.Book, e *endpoints.Endpoint, was ended) {
+func (a *alarms) failures(book *notices.RuleCache, e *endpoints.Endpoint, was ended) {
 	before, after := int64(was.failures), int64(e.State.FailureCount)
 	switch {
 	case after > before && book.Opens(e, notices.Failures, before, after):
@@ -54,7 +54,7 @@ func (a *alarms) failures(book *notices.Book, e *endpoints.Endpoint, was ended) 
 }
 
 // heldBack opens the episodes of an endpoint that its target holds back by a long Retry-After: for so long it is as good as paused.
-func (a *alarms) heldBack(book *notices.Book, e *endpoints.Endpoint, run runs.Run) {
+func (a *alarms) heldBack(book *notices.RuleCache, e *endpoints.Endpoint, run runs.Run) {
 	if !finishedOf(run).AsksForLong() || !book.Opens(e, notices.Paused, 0, 1) {
 		return
 	}
@@ -64,7 +64,7 @@ func (a *alarms) heldBack(book *notices.Book, e *endpoints.Endpoint, run runs.Ru
 	a.open(e.ID, notices.Paused, 1, d)
 }
 
-func (a *alarms) late(book *notices.Book, e *endpoints.Endpoint, was ended) {
+func (a *alarms) late(book *notices.RuleCache, e *endpoints.Endpoint, was ended) {
 	run := was.run
 	if run.StartedAt.IsZero() || !was.due.Slot.Equal(run.ScheduledFor) || was.due.Attempt != run.Attempt || was.due.InfraAttempt != run.InfraAttempt { // Replanned while it ran.
 		return

@@ -45,7 +45,7 @@ func (s *Notices) Refresh(ctx context.Context) error {
 		}
 		s.version, s.rules = version, rules
 	}
-	book := notices.NewBook(s.rules)
+	book := notices.NewRuleCache(s.rules)
 	if !book.Empty() {
 		open, err := s.db.q.NoticeEpisodeListOpen(ctx, s.db.pool, maxOpen)
 		if err != nil {

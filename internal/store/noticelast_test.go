@@ -26,7 +26,7 @@ func changed(edit func(*notices.Spec)) func(*notices.Spec) {
 }
 
 // claimOne claims the one notice that is due.
-func claimOne(t *testing.T, keeper *store.Notices) *notices.Parcel {
+func claimOne(t *testing.T, keeper *store.Notices) *notices.Delivery {
 	t.Helper()
 	claimed, err := keeper.Claim(t.Context(), room(10), notices.Lock)
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func claimOne(t *testing.T, keeper *store.Notices) *notices.Parcel {
 }
 
 // deliverOne claims it and has it delivered.
-func deliverOne(t *testing.T, keeper *store.Notices) *notices.Parcel {
+func deliverOne(t *testing.T, keeper *store.Notices) *notices.Delivery {
 	t.Helper()
 	p := claimOne(t, keeper)
 	ended, err := keeper.End(t.Context(), p, notices.Delivered, notices.Result{StatusCode: 200})
@@ -355,7 +355,7 @@ func (b *bundle) failsAgain(t *testing.T, edit func(*notices.Spec)) (*store.Noti
 }
 
 // claimBegin claims the one notice that is due, which says that something began, and holds what is to be done with it to a verdict.
-func (b *bundle) claimBegin(t *testing.T, keeper *store.Notices, want notices.Verdict) *notices.Parcel {
+func (b *bundle) claimBegin(t *testing.T, keeper *store.Notices, want notices.Verdict) *notices.Delivery {
 	t.Helper()
 	p := claimOne(t, keeper)
 	require.Equal(t, notices.Opened, p.Kind)

@@ -19,7 +19,7 @@ import (
 const noticeLook = 500
 
 // Claim takes notices that are due, as many as there is room for, for as long as lock; after it anybody may take them again.
-func (s *Notices) Claim(ctx context.Context, room notices.Room, lock time.Duration) (list []*notices.Parcel, err error) {
+func (s *Notices) Claim(ctx context.Context, room notices.Capacity, lock time.Duration) (list []*notices.Delivery, err error) {
 	claimed, err := s.db.q.NoticeClaim(ctx, s.db.pool, dbsqlc.NoticeClaimParams{
 		Now: s.db.now(), LockMs: lock.Milliseconds(), LookRows: noticeLook, MaxRows: int32(room.Limit), //nolint:gosec // Tens.
 		PerRule: int32(room.PerRule), PerTenant: int32(room.PerTenant), //nolint:gosec // Tens.
@@ -53,7 +53,7 @@ func (s *Notices) Claim(ctx context.Context, room notices.Room, lock time.Durati
 
 // parcelOf returns a notice that was claimed. One that cannot be read is a parcel, too: were it an error, what was claimed with it would wait
 // for it, and for ever.
-func parcelOf(row *dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Parcel {
+func parcelOf(row *dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Delivery {
 	channel := row.OwnChannel
 	if channel == nil {
 		channel = row.Channel
@@ -63,9 +63,9 @@ func parcelOf(row *dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Parcel {
 		Held: row.Held, Cause: row.Cause, EpisodeID: row.EpisodeID, Rule: row.Rule, Event: row.Event, EndpointID: row.EndpointID, OpenedAt: row.OpenedAt,
 		ClosedAt: row.ClosedAt, Detail: row.Detail, EndpointName: row.EndpointName,
 	})
-	p := &notices.Parcel{
-		Notice: n, TenantID: row.TenantID, RuleID: row.RuleID, Token: row.ClaimToken, RuleGone: channel == nil, Untold: row.Untold,
-		Behind: row.Behind, Overtaken: row.Overtaken, HeldUntil: row.HeldUntil,
+	p := &notices.Delivery{
+		Notice: n, TenantID: row.TenantID, RuleID: row.RuleID, Token: row.ClaimToken, RuleGone: channel == nil, BeginUnsent: row.Untold,
+		EarlierEndQueued: row.Behind, Overtaken: row.Overtaken, HeldUntil: row.HeldUntil,
 		SecretsVersion: row.SecretsVersion, Now: now,
 		Remind: ms(orZero(row.RemindMs)), Fault: fault,
 	}
@@ -94,7 +94,7 @@ func hostOf(address string) string {
 }
 
 // End ends a notice, unless somebody else has claimed it since; it reports whether it did.
-func (s *Notices) End(ctx context.Context, p *notices.Parcel, state notices.State, r notices.Result) (bool, error) {
+func (s *Notices) End(ctx context.Context, p *notices.Delivery, state notices.State, r notices.Result) (bool, error) {
 	rows, err := s.db.q.NoticeEnd(ctx, s.db.pool, dbsqlc.NoticeEndParams{
 		ID: p.ID, ClaimToken: p.Token, State: string(state), Now: s.db.now(), Attempts: int32(p.Attempts), //nolint:gosec // At most tens.
 		StatusCode: answeredWith(r), Error: storable(cmp.Or(r.Error, r.Note)),
@@ -107,7 +107,7 @@ func (s *Notices) End(ctx context.Context, p *notices.Parcel, state notices.Stat
 
 // Postpone lets a notice be sent after a time, unless somebody else has claimed it since; it reports whether it did. held says that a
 // maintenance window keeps it.
-func (s *Notices) Postpone(ctx context.Context, p *notices.Parcel, wait time.Duration, held bool, r notices.Result) (bool, error) {
+func (s *Notices) Postpone(ctx context.Context, p *notices.Delivery, wait time.Duration, held bool, r notices.Result) (bool, error) {
 	rows, err := s.db.q.NoticePostpone(ctx, s.db.pool, dbsqlc.NoticePostponeParams{
 		ID: p.ID, ClaimToken: p.Token, Now: s.db.now(), WaitMs: wait.Milliseconds(), Attempts: int32(p.Attempts), //nolint:gosec // At most tens.
 		StatusCode: answeredWith(r), Error: storable(r.Error), Held: held,

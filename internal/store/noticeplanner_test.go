@@ -87,7 +87,7 @@ func TestAPauseByThePlannerIsToldAndItsHintsAreNot(t *testing.T) {
 	pause := p.closing(e)
 	pause.NextAt, pause.NotBefore = now, now
 	pause.Apply = func(e *endpoints.Endpoint, _ []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
-		return e.Take(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test",
+		return e.ApplyAdvice(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test",
 			endpoints.Advice{Pause: 10 * time.Minute, PauseReason: "its host is away"})
 	}
 	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], pause))

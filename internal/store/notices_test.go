@@ -29,7 +29,7 @@ func rule(edit func(*notices.Spec)) notices.Spec {
 }
 
 // room is for so many notices, whosever they are.
-func room(n int) notices.Room { return notices.Room{Limit: n, PerRule: n, PerTenant: n} }
+func room(n int) notices.Capacity { return notices.Capacity{Limit: n, PerRule: n, PerTenant: n} }
 
 // noticed stores a rule, which is in force when it returns.
 func (b *bundle) noticed(t *testing.T, name string, edit func(*notices.Spec)) *store.Notices {
@@ -574,7 +574,7 @@ func TestAClaimOfNoticesTakesSomeOfEach(t *testing.T) {
 			b.finish(t, worker{1}, 0, fail(worker{1}, c, s))
 		}
 	}
-	claim := func(r notices.Room) (rules []string, ids [][16]byte) {
+	claim := func(r notices.Capacity) (rules []string, ids [][16]byte) {
 		list, err := keeper.Claim(t.Context(), r, time.Minute)
 		require.NoError(t, err)
 		for _, p := range list {
@@ -585,13 +585,13 @@ func TestAClaimOfNoticesTakesSomeOfEach(t *testing.T) {
 	}
 	tenants := [][16]byte{tenant.TenantID}
 
-	none, _ := claim(notices.Room{Limit: 10, PerRule: 10, PerTenant: 10, FullTenants: tenants})
+	none, _ := claim(notices.Capacity{Limit: 10, PerRule: 10, PerTenant: 10, FullTenants: tenants})
 	require.Empty(t, none, "the tenant is full")
-	some, _ := claim(notices.Room{Limit: 10, PerRule: 10, PerTenant: 1})
+	some, _ := claim(notices.Capacity{Limit: 10, PerRule: 10, PerTenant: 1})
 	require.Len(t, some, 1)
-	rest, ids := claim(notices.Room{Limit: 10, PerRule: 1, PerTenant: 10})
+	rest, ids := claim(notices.Capacity{Limit: 10, PerRule: 1, PerTenant: 10})
 	require.Equal(t, []string{"one", "two"}, rest)
-	last, _ := claim(notices.Room{Limit: 10, PerRule: 10, PerTenant: 10, FullRules: ids[:1]})
+	last, _ := claim(notices.Capacity{Limit: 10, PerRule: 10, PerTenant: 10, FullRules: ids[:1]})
 	require.NotEmpty(t, last)
 	require.Len(t, slices.Compact(last), 1, "a rule is full")
 }

@@ -12,13 +12,13 @@ import (
 )
 
 // BeginNoticeTest implements courier.Tests.
-func (s *Notices) BeginNoticeTest(ctx context.Context, by auditlog.Actor, r notices.Rule) (p *notices.Parcel, err error) {
+func (s *Notices) BeginNoticeTest(ctx context.Context, by auditlog.Actor, r notices.Rule) (p *notices.Delivery, err error) {
 	err = s.db.tx(ctx, func(tx pgx.Tx) error {
 		now, err := s.db.decisionTime(ctx, tx)
 		if err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
-		p = &notices.Parcel{
+		p = &notices.Delivery{
 			TenantID: by.TenantID, Channel: r.Channel, Remind: r.Remind, Now: now, Test: true,
 			Notice: notices.Notice{
 				ID: notices.ID(uuid.Must(uuid.NewV7())), Kind: notices.Opened, CreatedAt: now, State: notices.Waiting,

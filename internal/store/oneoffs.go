@@ -31,7 +31,7 @@ func attachOneOff(q *endpoints.OneOffs, row *dbsqlc.OneOffGetManyRow) {
 	q.LastSlot, q.Waiting = row.LastSlot, max(q.Waiting, int(row.Items))
 	switch {
 	case row.Own:
-		q.Own = item
+		q.InFlight = item
 		q.Waiting--
 	case q.Next == nil:
 		q.Next = item
@@ -53,7 +53,7 @@ func (db *DB) oneOffWrites(ctx context.Context, e *endpoints.Endpoint, author st
 	if item := q.Added; item != nil {
 		list = append(list, db.oneOffInserts(ctx, e, item, author)...)
 	}
-	if item := q.Again; item != nil {
+	if item := q.Retried; item != nil {
 		p := dbsqlc.OneOffRequeueParams{
 			EndpointID: e.ID, Slot: item.Slot, RunID: runIDOf(e.ID, item), NotBefore: item.At,
 			Attempt: int16(item.Attempt), InfraAttempt: int16(item.InfraAttempt), //nolint:gosec // At most 10.

@@ -75,7 +75,7 @@ func (p *planning) closing(e *endpoints.Endpoint) planner.Completion {
 		NextAt: now.Add(time.Hour), NotBefore: now.Add(time.Minute), Memory: planner.Memory{Direction: -1},
 		Apply: func(e *endpoints.Endpoint, _ []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
 			ttl := time.Hour
-			return e.Take(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test", endpoints.Advice{
+			return e.ApplyAdvice(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test", endpoints.Advice{
 				Interval: &endpoints.HintRequest{Interval: 20 * time.Second, TTL: &ttl, Reason: "a test"},
 			})
 		},
@@ -520,7 +520,7 @@ func TestAHintForAnOutageIsKept(t *testing.T) {
 	began := time.Now().UTC().Add(-time.Minute).Truncate(time.Millisecond)
 	c := p.closing(e)
 	c.Apply = func(e *endpoints.Endpoint, _ []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
-		return e.Take(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test", endpoints.Advice{
+		return e.ApplyAdvice(now, auditlog.Actor{TenantID: e.TenantID, Name: "planner:test"}, "planner:test", endpoints.Advice{
 			Interval: &endpoints.HintRequest{Interval: 20 * time.Second, TTL: new(time.Hour), Reason: "r", OutageSince: began},
 		})
 	}

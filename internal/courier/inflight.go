@@ -9,8 +9,8 @@ import (
 	"rubato/internal/notices"
 )
 
-// way is what is on its way to receivers.
-type way struct {
+// inFlight is what is on its way to receivers.
+type inFlight struct {
 	sends sync.WaitGroup
 	ended chan struct{} // told when a notice has been handled
 
@@ -21,16 +21,16 @@ type way struct {
 	faults  []error // of what was handled since they were asked for
 }
 
-func newWay() *way {
-	return &way{ended: make(chan struct{}, 1), rules: map[[16]byte]int{}, tenants: map[[16]byte]int{}}
+func newInFlight() *inFlight {
+	return &inFlight{ended: make(chan struct{}, 1), rules: map[[16]byte]int{}, tenants: map[[16]byte]int{}}
 }
 
 // room returns how much more can be sent.
-func (w *way) room() notices.Room {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return notices.Room{
-		Limit: slots - w.all, PerRule: ruleFull, PerTenant: tenantFull, FullRules: full(w.rules, ruleFull), FullTenants: full(w.tenants, tenantFull),
+func (f *inFlight) room() notices.Capacity {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return notices.Capacity{
+		Limit: slots - f.all, PerRule: ruleFull, PerTenant: tenantFull, FullRules: full(f.rules, ruleFull), FullTenants: full(f.tenants, tenantFull),
 	}
 }
 
@@ -44,26 +44,26 @@ func full(counts map[[16]byte]int, limit int) (ids [][16]byte) {
 }
 
 // begin counts a notice that is on its way.
-func (w *way) begin(p *notices.Parcel) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.all++
-	w.rules[p.RuleID]++
-	w.tenants[p.TenantID]++
+func (f *inFlight) begin(p *notices.Delivery) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all++
+	f.rules[p.RuleID]++
+	f.tenants[p.TenantID]++
 }
 
 // end counts it no longer.
-func (w *way) end(p *notices.Parcel, err error) {
-	w.mu.Lock()
-	w.all--
-	drop(w.rules, p.RuleID)
-	drop(w.tenants, p.TenantID)
+func (f *inFlight) end(p *notices.Delivery, err error) {
+	f.mu.Lock()
+	f.all--
+	drop(f.rules, p.RuleID)
+	drop(f.tenants, p.TenantID)
 	if err != nil {
-		w.faults = append(w.faults, err)
+		f.faults = append(f.faults, err)
 	}
-	w.mu.Unlock()
+	f.mu.Unlock()
 	select {
-	case w.ended <- struct{}{}:
+	case f.ended <- struct{}{}:
 	default: // It has been told.
 	}
 }
@@ -75,23 +75,23 @@ func drop(counts map[[16]byte]int, id [16]byte) {
 }
 
 // fault returns what went wrong since it was last asked.
-func (w *way) fault() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	faults := w.faults
-	w.faults = nil
+func (f *inFlight) fault() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	faults := f.faults
+	f.faults = nil
 	return errors.Join(faults...)
 }
 
 // await waits for a moment in which there may be more to send or more room. It reports whether anything is on its way.
-func (w *way) await(ctx context.Context) bool {
-	w.mu.Lock()
-	idle := w.all == 0
-	w.mu.Unlock()
+func (f *inFlight) await(ctx context.Context) bool {
+	f.mu.Lock()
+	idle := f.all == 0
+	f.mu.Unlock()
 	if idle || !pause(ctx, claimPause, nil) {
 		return false
 	}
-	return pause(ctx, claimPeriod, w.ended)
+	return pause(ctx, claimPeriod, f.ended)
 }
 
 // pause waits for a time, or less where it is told. It reports whether ctx goes on.

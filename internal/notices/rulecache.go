@@ -2,12 +2,12 @@ package notices
 
 import "rubato/internal/endpoints"
 
-// Book is the rules in force and the episodes that runs may end, as a program remembers them. It never changes and is safe for concurrent
-// use. A nil Book holds nothing.
+// RuleCache is the rules in force and the episodes that runs may end, as a program remembers them. It never changes and is safe for concurrent
+// use. A nil RuleCache holds nothing.
 //
 // It may be some seconds old. So it decides only whether the database is asked: there an episode is opened or closed by the rules as they
 // are. What a book that is too old passes over is found by whoever looks after episodes.
-type Book struct {
+type RuleCache struct {
 	rules map[[16]byte]map[Event][]cover // by tenant
 	open  map[open]bool
 }
@@ -24,9 +24,9 @@ type open struct {
 	event    Event
 }
 
-// NewBook returns a book of rules.
-func NewBook(rules []Rule) *Book {
-	b := &Book{rules: map[[16]byte]map[Event][]cover{}, open: map[open]bool{}}
+// NewRuleCache returns a book of rules.
+func NewRuleCache(rules []Rule) *RuleCache {
+	b := &RuleCache{rules: map[[16]byte]map[Event][]cover{}, open: map[open]bool{}}
 	for _, r := range rules {
 		if !r.Enabled {
 			continue
@@ -42,16 +42,16 @@ func NewBook(rules []Rule) *Book {
 }
 
 // AddOpen notes that episodes about an event are open for an endpoint. It is for whoever fills the book.
-func (b *Book) AddOpen(endpoint [16]byte, event Event) { b.open[open{endpoint, event}] = true }
+func (b *RuleCache) AddOpen(endpoint [16]byte, event Event) { b.open[open{endpoint, event}] = true }
 
 // Empty reports whether no rule is in force.
-func (b *Book) Empty() bool { return b == nil || len(b.rules) == 0 }
+func (b *RuleCache) Empty() bool { return b == nil || len(b.rules) == 0 }
 
 // About reports whether a tenant has a rule about anything.
-func (b *Book) About(tenant [16]byte) bool { return b != nil && b.rules[tenant] != nil }
+func (b *RuleCache) About(tenant [16]byte) bool { return b != nil && b.rules[tenant] != nil }
 
 // Opens reports whether some rule is about an endpoint at this size of an event, and was not at the size before.
-func (b *Book) Opens(e *endpoints.Endpoint, event Event, before, size int64) bool {
+func (b *RuleCache) Opens(e *endpoints.Endpoint, event Event, before, size int64) bool {
 	if !b.About(e.TenantID) {
 		return false
 	}
@@ -64,6 +64,6 @@ func (b *Book) Opens(e *endpoints.Endpoint, event Event, before, size int64) boo
 }
 
 // Open reports whether episodes about an event are known to be open for an endpoint.
-func (b *Book) Open(endpoint [16]byte, event Event) bool {
+func (b *RuleCache) Open(endpoint [16]byte, event Event) bool {
 	return b != nil && b.open[open{endpoint, event}]
 }

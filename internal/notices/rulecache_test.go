@@ -46,14 +46,14 @@ func TestAnEpisodeIsAskedForWhereABoundIsCrossed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.opens, notices.NewBook(c.rules).Opens(e, c.event, c.before, c.size))
+			require.Equal(t, c.opens, notices.NewRuleCache(c.rules).Opens(e, c.event, c.before, c.size))
 		})
 	}
 }
 
 func TestABookKnowsWhatIsOpen(t *testing.T) {
 	t.Parallel()
-	b := notices.NewBook([]notices.Rule{of(mine, nil)})
+	b := notices.NewRuleCache([]notices.Rule{of(mine, nil)})
 	b.AddOpen([16]byte{7}, notices.Late)
 	require.True(t, b.Open([16]byte{7}, notices.Late))
 	require.False(t, b.Open([16]byte{7}, notices.Lost))
@@ -67,7 +67,7 @@ func TestABookKnowsWhatIsOpen(t *testing.T) {
 func TestABookOfNothingSaysNo(t *testing.T) {
 	t.Parallel()
 	off := of(mine, func(s *notices.Spec) { s.Enabled = false })
-	for name, b := range map[string]*notices.Book{"Nil": nil, "NoRules": notices.NewBook(nil), "RulesThatAreOff": notices.NewBook([]notices.Rule{off})} {
+	for name, b := range map[string]*notices.RuleCache{"Nil": nil, "NoRules": notices.NewRuleCache(nil), "RulesThatAreOff": notices.NewRuleCache([]notices.Rule{off})} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			require.True(t, b.Empty())
